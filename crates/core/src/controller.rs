@@ -1,0 +1,52 @@
+//! What an explicit-rate protocol runs at output ports, beside the queue discipline.
+
+use crate::{ExtArena, Instant, Packet, PortId, Rate};
+
+/// An output port as a controller sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortView {
+    /// Which port.
+    pub port: PortId,
+    /// The time.
+    pub now: Instant,
+    /// Line rate.
+    pub rate: Rate,
+    /// Bytes waiting, without the packet in service.
+    pub queue_bytes: u64,
+    /// Bytes sent since the start, the packet in service included.
+    pub sent_bytes: u64,
+}
+
+/// Reads and rewrites headers of its own transport's packets at one output port.
+///
+/// The driver calls it for packets of that transport only, before they are queued; for packets
+/// going the other way, at the port by which that flow's data leaves, so their path must be the
+/// exact reverse. After each call it reads [`Controller::next_timeout`] again.
+pub trait Controller {
+    /// A packet is about to be queued here.
+    fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena);
+
+    /// A packet of the opposite direction passes the node of this port.
+    fn handle_reverse(&mut self, _packet: &mut Packet, _port: &PortView, _ext: &mut ExtArena) {}
+
+    /// The instant returned by [`Controller::next_timeout`] has come.
+    fn handle_timeout(&mut self, _port: &PortView) {}
+
+    /// When it wants to be called again.
+    fn next_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The switch restarted: all state is gone.
+    fn reset(&mut self) {}
+}
+
+/// For transports whose switches run no controller: it cannot exist.
+#[derive(Debug, Clone, Copy)]
+pub enum NoController {}
+
+impl Controller for NoController {
+    fn handle_forward(&mut self, _: &mut Packet, _: &PortView, _: &mut ExtArena) {
+        match *self {}
+    }
+}

@@ -1,0 +1,165 @@
+//! The contract between a transport and whatever drives it: simulator, host stack or test.
+//!
+//! A transport is sans-IO. It is called with the time and a packet, a timeout or the chance to
+//! send, and answers through [`HostCx`]. It never blocks, reads no clock and sees no payload.
+//!
+//! # What a driver owes
+//!
+//! 1. Time never goes back between calls.
+//! 2. After each call it takes everything out of the [`Outbox`]: sends the packets in order,
+//!    applies the timer changes, acts on the events.
+//! 3. A timer fires at or after the instant set, once; setting it again replaces it.
+//! 4. A sender that said [`HostCx::ready`] is asked [`Endpoint::poll_transmit`] once when the NIC
+//!    is free and its turn has come; it is asked again only if it says so again.
+//! 5. A packet reaches the end it is addressed to, or nobody. Loss, duplication and any order
+//!    are allowed.
+//! 6. A receiver is opened by the first packet of its flow to arrive, then given that packet.
+//!    It stays until its sender has ended and, on a wire, until late duplicates are gone.
+//! 7. After [`FlowEvent::Finished`] or [`FlowEvent::Abandoned`] a sender is not called again.
+
+use crate::{
+    Bytes, Class, Controller, ExtArena, FlowEvent, FlowRoute, FlowSpec, HostId, Instant, Packet,
+    PortView, QueueSpec, Rate,
+};
+
+/// A host's interface as transports see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicInfo {
+    /// The host.
+    pub host: HostId,
+    /// Line rate.
+    pub rate: Rate,
+    /// Largest IP packet.
+    pub mtu: Bytes,
+    /// Bytes a link adds to each packet (Ethernet header, preamble, gap), if modelled.
+    pub framing: Bytes,
+}
+
+/// What a call asks of a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TimerChange {
+    /// Leave it.
+    #[default]
+    Keep,
+    /// Fire at this instant instead.
+    Set(Instant),
+    /// Do not fire.
+    Clear,
+}
+
+/// What calls to a transport ask of the driver. Emptied by the driver after each call; its
+/// vectors keep their memory.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Packets for the NIC's queue, in order.
+    pub packets: Vec<Packet>,
+    /// The sender called has data to send when the NIC has time for this class.
+    pub ready: Option<Class>,
+    /// The timer of the endpoint called.
+    pub timer: TimerChange,
+    /// The timer of the host's shared state.
+    pub host_timer: TimerChange,
+    /// What happened to the flow called for.
+    pub events: Vec<FlowEvent>,
+}
+
+/// The world as one call to a transport sees it.
+pub struct HostCx<'a, T: Transport> {
+    /// The time.
+    pub now: Instant,
+    /// The transport's parameters.
+    pub config: &'a T,
+    /// What this host's flows share.
+    pub shared: &'a mut T::Shared,
+    /// Header extensions of packets in and out.
+    pub ext: &'a mut ExtArena,
+    /// Answers. Use the methods below.
+    pub out: &'a mut Outbox,
+}
+
+impl<T: Transport> HostCx<'_, T> {
+    /// Queues a packet at the NIC: control packets, and data that is paced already.
+    #[inline]
+    pub fn send(&mut self, packet: Packet) {
+        self.out.packets.push(packet);
+    }
+
+    /// Asks to be polled for one data packet when the NIC has time for `class`. Senders only.
+    #[inline]
+    pub fn ready(&mut self, class: Class) {
+        self.out.ready = Some(class);
+    }
+
+    /// Sets this endpoint's one timer.
+    #[inline]
+    pub fn set_timer(&mut self, at: Instant) {
+        self.out.timer = TimerChange::Set(at);
+    }
+
+    /// Stops this endpoint's timer.
+    #[inline]
+    pub fn clear_timer(&mut self) {
+        self.out.timer = TimerChange::Clear;
+    }
+
+    /// Sets the one timer of the host's shared state.
+    #[inline]
+    pub fn set_host_timer(&mut self, at: Instant) {
+        self.out.host_timer = TimerChange::Set(at);
+    }
+
+    /// Tells what happened to this flow.
+    #[inline]
+    pub fn emit(&mut self, event: FlowEvent) {
+        self.out.events.push(event);
+    }
+}
+
+/// One end of a flow.
+pub trait Endpoint<T: Transport> {
+    /// A packet of this flow arrived.
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>);
+
+    /// This endpoint's timer fired.
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, T>);
+
+    /// The NIC is free and this sender said it was ready: the next data packet, if there still
+    /// is one. Say [`HostCx::ready`] again to be asked again.
+    fn poll_transmit(&mut self, _cx: &mut HostCx<'_, T>) -> Option<Packet> {
+        None
+    }
+}
+
+/// A transport protocol with its parameters: `Self` is the configuration.
+pub trait Transport: Sized {
+    /// State of a flow's sending end.
+    type Sender: Endpoint<Self>;
+    /// State of a flow's receiving end.
+    type Receiver: Endpoint<Self>;
+    /// State that one host's flows share: a pull queue, a scheduler, or nothing.
+    type Shared;
+    /// What it runs at every output port, if anything ([`NoController`](crate::NoController)).
+    type Controller: Controller;
+
+    /// The shared state of one host.
+    fn open_host(&self, nic: &NicInfo) -> Self::Shared;
+
+    /// A flow starts at its sender: this is when its first packet may go.
+    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Self::Sender;
+
+    /// A flow's first packet reached its receiver, which is handed that packet next.
+    fn open_receiver(first: &Packet, route: &FlowRoute, cx: &mut HostCx<'_, Self>)
+    -> Self::Receiver;
+
+    /// The timer of the host's shared state fired. [`HostCx::send`] and
+    /// [`HostCx::set_host_timer`] may be used; there is no flow.
+    fn handle_host_timeout(_cx: &mut HostCx<'_, Self>) {}
+
+    /// The controller for an output port, switches' and hosts' alike.
+    fn controller(&self, _port: &PortView) -> Option<Self::Controller> {
+        None
+    }
+
+    /// The switch queue that suits it on a link of `rate`, where the user names none.
+    fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec;
+}

@@ -1,0 +1,153 @@
+//! A queue of packets linked through the packets themselves: no allocation, 16 bytes a queue.
+
+use crate::packet::NIL;
+use crate::{PacketArena, PacketId};
+
+/// First in, first out. A packet is in at most one queue at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Fifo {
+    head: u32,
+    tail: u32,
+    packets: u32,
+    bytes: u32,
+}
+
+impl Default for Fifo {
+    fn default() -> Self {
+        Fifo { head: NIL, tail: NIL, packets: 0, bytes: 0 }
+    }
+}
+
+impl Fifo {
+    /// Appends a packet.
+    #[inline]
+    pub fn push_back(&mut self, arena: &mut PacketArena, id: PacketId) {
+        let packet = &mut arena[id];
+        packet.next = NIL;
+        self.bytes += u32::from(packet.wire_bytes);
+        self.packets += 1;
+        if self.tail == NIL {
+            self.head = id.0;
+        } else {
+            arena[PacketId(self.tail)].next = id.0;
+        }
+        self.tail = id.0;
+    }
+
+    /// Takes the first packet out.
+    #[inline]
+    pub fn pop_front(&mut self, arena: &PacketArena) -> Option<PacketId> {
+        if self.head == NIL {
+            return None;
+        }
+        let id = PacketId(self.head);
+        let packet = &arena[id];
+        self.head = packet.next;
+        if self.head == NIL {
+            self.tail = NIL;
+        }
+        self.packets -= 1;
+        self.bytes -= u32::from(packet.wire_bytes);
+        Some(id)
+    }
+
+    /// The first packet.
+    #[inline]
+    pub fn front(&self) -> Option<PacketId> {
+        (self.head != NIL).then_some(PacketId(self.head))
+    }
+
+    /// Puts `arrival` in the place of the last packet and returns the id under which the packet
+    /// displaced is now known. None when the queue is empty.
+    ///
+    /// The two exchange slots, so that a singly linked queue can give up its tail.
+    pub fn replace_back(&mut self, arena: &mut PacketArena, arrival: PacketId) -> Option<PacketId> {
+        if self.tail == NIL {
+            return None;
+        }
+        let tail = PacketId(self.tail);
+        self.bytes -= u32::from(arena[tail].wire_bytes);
+        self.bytes += u32::from(arena[arrival].wire_bytes);
+        arena.swap_contents(tail, arrival);
+        Some(arrival)
+    }
+
+    /// The last packet.
+    #[inline]
+    pub fn back(&self) -> Option<PacketId> {
+        (self.tail != NIL).then_some(PacketId(self.tail))
+    }
+
+    /// Packets queued.
+    #[inline]
+    pub fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    /// Bytes queued.
+    #[inline]
+    pub fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Whether nothing is queued.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == NIL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FlowId, Header, HostId, Packet};
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    fn packet(flow: u32, bytes: u16) -> Packet {
+        let mut p = Packet::new(FlowId(flow), HostId(0), Header::default());
+        p.wire_bytes = bytes;
+        p
+    }
+
+    proptest! {
+        /// Against a `VecDeque`, over random operations.
+        #[test]
+        fn behaves_like_a_deque(ops in prop::collection::vec((0u8..3, 1u16..2000), 1..200)) {
+            let mut arena = PacketArena::default();
+            let mut fifo = Fifo::default();
+            let mut model: VecDeque<(u32, u16)> = VecDeque::new();
+            for (n, (op, bytes)) in ops.into_iter().enumerate() {
+                let n = n as u32;
+                match op {
+                    0 => {
+                        let id = arena.alloc(packet(n, bytes));
+                        fifo.push_back(&mut arena, id);
+                        model.push_back((n, bytes));
+                    }
+                    1 => {
+                        let out = fifo.pop_front(&arena).map(|id| {
+                            let p = arena[id];
+                            arena.free(id);
+                            (p.flow.0, p.wire_bytes)
+                        });
+                        prop_assert_eq!(out, model.pop_front());
+                    }
+                    _ => {
+                        let id = arena.alloc(packet(n, bytes));
+                        let out = fifo.replace_back(&mut arena, id);
+                        let displaced = out.map(|id| (arena[id].flow.0, arena[id].wire_bytes));
+                        prop_assert_eq!(displaced, model.pop_back());
+                        if displaced.is_some() {
+                            model.push_back((n, bytes));
+                        }
+                        arena.free(id);
+                    }
+                }
+                prop_assert_eq!(fifo.packets() as usize, model.len());
+                prop_assert_eq!(fifo.bytes(), model.iter().map(|(_, b)| u32::from(*b)).sum::<u32>());
+                prop_assert_eq!(arena.len(), model.len());
+            }
+        }
+    }
+}

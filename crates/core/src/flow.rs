@@ -1,0 +1,74 @@
+//! Flows: what an application asks for, and what happens to it.
+
+use crate::{Bytes, Class, FlowId, HostId, Instant, TransportId};
+
+/// One message to carry: who, to whom, how much, when, and by when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowSpec {
+    /// Its name; also what ties its packets together.
+    pub id: FlowId,
+    /// The sending host.
+    pub src: HostId,
+    /// The receiving host.
+    pub dst: HostId,
+    /// Bytes to deliver, or [`Bytes::ENDLESS`].
+    pub size: Bytes,
+    /// When the application hands it over.
+    pub start: Instant,
+    /// When the last byte must have arrived, if it matters.
+    pub deadline: Option<Instant>,
+    /// Which of the run's transports carries it.
+    pub transport: TransportId,
+    /// Service class of its data.
+    pub class: Class,
+    /// Traffic that others are measured against rather than measured itself.
+    pub background: bool,
+    /// Which of the scenario's traffic patterns it came from.
+    pub pattern: u16,
+}
+
+/// What a flow's two ends know of the way between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowRoute {
+    /// This end.
+    pub local: HostId,
+    /// The other end.
+    pub peer: HostId,
+    /// Equal paths from here to there, at least 1.
+    pub paths: u32,
+    /// The path that hashing this flow's addresses gives (per-flow ECMP), below `paths`.
+    pub ecmp_path: u32,
+    /// Seed of the flow's random stream at this end.
+    pub seed: u64,
+}
+
+/// A stretch of a flow's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: u64,
+}
+
+/// What an endpoint tells its driver about the flow it was called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FlowEvent {
+    /// The receiver has these bytes, for the first time.
+    Delivered(ByteRange),
+    /// The receiver has every byte. The flow's completion time ends here.
+    Completed,
+    /// The sender knows that the receiver has every byte and needs nothing more.
+    Finished,
+    /// The sender gave the flow up before its end (quenched or terminated).
+    Abandoned,
+    /// Data was sent again.
+    Retransmitted,
+    /// A retransmission timer fired.
+    TimedOut,
+    /// The receiver saw a trimmed header.
+    Trimmed,
+    /// A switch returned a header to the sender.
+    Bounced,
+}

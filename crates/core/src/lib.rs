@@ -1,0 +1,38 @@
+//! What every other part of punctual agrees on.
+//!
+//! * [`units`]: picosecond instants and durations, bytes, bits per second.
+//! * [`Packet`], [`Fifo`], [`PacketArena`]: one cache line a packet, queues without allocation.
+//! * [`Transport`], [`Endpoint`], [`HostCx`]: how a protocol talks to whatever drives it.
+//! * [`Controller`]: what an explicit-rate protocol runs at every output port.
+//! * [`Stack`]: all flows of one transport on a set of hosts, for any driver.
+//! * [`rng`]: named random streams.
+//!
+//! Nothing here knows a clock, a socket, a thread or a particular protocol.
+
+mod arena;
+mod controller;
+mod endpoint;
+mod fifo;
+mod flow;
+mod ids;
+mod packet;
+mod queue;
+mod seqs;
+mod stack;
+
+pub mod rng;
+pub mod units;
+
+pub use arena::Slab;
+pub use controller::{Controller, NoController, PortView};
+pub use endpoint::{Endpoint, HostCx, NicInfo, Outbox, TimerChange, Transport};
+pub use fifo::Fifo;
+pub use flow::{ByteRange, FlowEvent, FlowRoute, FlowSpec};
+pub use ids::{FlowId, HostId, NodeId, PacketId, PortId, TransportId};
+pub use packet::{
+    Class, Ecn, ExtArena, ExtBlock, ExtId, HEADER_BYTES, Header, Packet, PacketArena, PacketFlags,
+};
+pub use queue::{Limit, QueueSpec};
+pub use seqs::{BitRing, RangeSet};
+pub use stack::{Call, Stack};
+pub use units::{Bytes, Duration, Instant, Rate};

@@ -1,0 +1,97 @@
+//! What queue a port has, as a value that transports suggest and users choose.
+
+use crate::{Bytes, units::UnitError};
+use serde::{Deserialize, Serialize};
+
+/// How much a queue holds: `"128KB"` or `"100packets"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes on the wire, the packet in service included.
+    Bytes(Bytes),
+    /// Packets, the one in service included.
+    Packets(u32),
+}
+
+/// A queue discipline and its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum QueueSpec {
+    /// One queue; arrivals that do not fit are dropped.
+    DropTail {
+        /// What fits.
+        limit: Limit,
+    },
+    /// Drop-tail that marks ECN-capable arrivals while the queue, with the arrival, is above a
+    /// threshold.
+    Ecn {
+        /// What fits.
+        limit: Limit,
+        /// Marks above this.
+        mark_above: Limit,
+    },
+    /// Strict priority by class, drop-tail in each.
+    Priority {
+        /// What fits in each class.
+        limit: Limit,
+    },
+    /// NDP's two queues: data that does not fit is trimmed to its header, headers and control
+    /// packets go first ten to one, headers that do not fit return to their sender.
+    Trim {
+        /// What fits in the data queue.
+        data: Limit,
+        /// What fits in the header queue.
+        headers: Limit,
+        /// Marks ECN-capable data above this, for other transports' sake.
+        #[serde(default)]
+        mark_above: Option<Limit>,
+    },
+}
+
+impl core::str::FromStr for Limit {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let packets = text
+            .strip_suffix("packets")
+            .or_else(|| text.strip_suffix("packet"))
+            .map(str::trim);
+        match packets {
+            Some(n) => match n.parse() {
+                Ok(n) => Ok(Limit::Packets(n)),
+                Err(_) => Err(UnitError::NotANumber(text.into(), "100packets")),
+            },
+            None => text.parse().map(Limit::Bytes),
+        }
+    }
+}
+
+impl core::fmt::Display for Limit {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Limit::Bytes(b) => b.fmt(f),
+            Limit::Packets(n) => write!(f, "{n}packets"),
+        }
+    }
+}
+
+impl Serialize for Limit {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Limit;
+            fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.write_str("a queue length in quotes, such as \"128KB\" or \"100packets\"")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Limit, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}

@@ -1,0 +1,15 @@
+//! Time, sizes and rates as types. All are integers; every rounding is stated.
+//!
+//! In text a unit is required: `10us`, `1.5ms`, `10Gbps`, `64KB`. One KB is 1000 bytes, one KiB
+//! 1024. A value that is not a whole number of the base unit (picosecond, byte, bit per second)
+//! is refused rather than rounded.
+
+mod bytes;
+mod parse;
+mod rate;
+mod time;
+
+pub use bytes::Bytes;
+pub use parse::UnitError;
+pub use rate::Rate;
+pub use time::{Duration, Instant};

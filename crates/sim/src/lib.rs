@@ -1,0 +1,5 @@
+//! The deterministic packet-level simulator.
+
+mod record;
+
+pub use record::{FlowRecord, FlowStatus};

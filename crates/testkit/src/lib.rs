@@ -1,0 +1,1 @@
+//! Help for tests: two hosts and a line between them, faults on demand, checkers.

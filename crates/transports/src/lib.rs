@@ -1,0 +1,5 @@
+//! Datacenter transports, one folder each. Adding one touches its folder and the registry here.
+
+pub mod d3;
+pub mod ndp;
+pub mod tcp;

@@ -1,0 +1,1 @@
+//! NDP: receivers pull, switches trim.

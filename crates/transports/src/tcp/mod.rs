@@ -1,0 +1,1 @@
+//! TCP and its relatives: windows, acknowledgements, loss.

@@ -1,0 +1,5 @@
+//! Who sends what to whom, when, and by when.
+
+mod flows;
+
+pub use flows::{ClosedLoop, Workload};
