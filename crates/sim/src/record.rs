@@ -1,5 +1,6 @@
 //! What a run leaves behind.
 
+use crate::PortSample;
 use punctual_core::{Bytes, FlowSpec, Instant};
 
 /// How a flow stands at the end of a run.
@@ -41,4 +42,63 @@ impl FlowRecord {
         let on_time = self.ended.is_some_and(|at| at <= deadline);
         Some(self.status == FlowStatus::Completed && on_time)
     }
+}
+
+/// Sums over a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Simulated time at the end.
+    pub ended_at: Instant,
+    /// Events handled.
+    pub events: u64,
+    /// Packets that left an output port, host NICs included.
+    pub packet_hops: u64,
+    /// Data packets that reached their receiver with their payload, since `measure_from`.
+    pub delivered_packets: u64,
+    /// Bytes of those packets on the wire.
+    pub delivered_wire_bytes: u64,
+    /// Data bytes delivered for the first time, since `measure_from`.
+    pub delivered_bytes: u64,
+    /// Packets dropped by a full queue.
+    pub drops: u64,
+    /// Packets lost on a link.
+    pub losses: u64,
+    /// Packets trimmed.
+    pub trims: u64,
+    /// Headers returned to their sender.
+    pub bounces: u64,
+    /// Packets ECN-marked.
+    pub marks: u64,
+}
+
+/// Sums over one port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortTotals {
+    /// Bytes sent since `measure_from`.
+    pub sent_bytes: u64,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Packets dropped here.
+    pub drops: u64,
+    /// Packets trimmed here.
+    pub trims: u64,
+    /// Largest queue seen, in bytes, the packet in service included.
+    pub queue_bytes_max: u64,
+}
+
+/// What came out of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// One record a flow, by flow id.
+    pub flows: Vec<FlowRecord>,
+    /// Sums.
+    pub totals: Totals,
+    /// Sums by port.
+    pub ports: Vec<PortTotals>,
+    /// Time series, by time then port.
+    pub samples: Vec<PortSample>,
+    /// Invariants found broken, when they were checked.
+    pub violations: Vec<String>,
+    /// The run was stopped from outside before its end.
+    pub interrupted: bool,
 }

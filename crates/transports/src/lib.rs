@@ -2,4 +2,7 @@
 
 pub mod d3;
 pub mod ndp;
+mod registry;
 pub mod tcp;
+
+pub use registry::{AnyTransport, TransportInfo, TransportSettings};

@@ -1,0 +1,101 @@
+//! What a run is made of.
+
+use punctual_core::{Duration, Instant, PortId, QueueSpec, Rate};
+use punctual_net::Network;
+use punctual_transports::AnyTransport;
+use punctual_workload::Workload;
+
+/// Everything a run depends on. The same set-up gives the same outcome, bit for bit.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The network.
+    pub network: Network,
+    /// The queue of every switch port.
+    pub switch_queue: QueueSpec,
+    /// The transports; flows name them by position.
+    pub transports: Vec<AnyTransport>,
+    /// The flows.
+    pub workload: Workload,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// When to stop.
+    pub stop: Stop,
+    /// Things that happen to links, in order of time.
+    pub link_changes: Vec<LinkChange>,
+    /// Time series to take, if any.
+    pub sampling: Option<Sampling>,
+    /// Whether to check invariants all along, at some cost.
+    pub check: bool,
+    /// Deliveries and link use count from here on, so that a start-up can be left out.
+    pub measure_from: Instant,
+}
+
+/// When a run ends: whichever comes first.
+#[derive(Debug, Clone, Copy)]
+pub struct Stop {
+    /// At this instant.
+    pub at: Instant,
+    /// When every flow that is not endless and not background has ended.
+    pub when_done: bool,
+}
+
+/// Something that happens to a link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinkChange {
+    /// When.
+    pub at: Instant,
+    /// To which link (one direction).
+    pub port: PortId,
+    /// What.
+    pub what: LinkFault,
+}
+
+/// What can happen to a link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LinkFault {
+    /// It runs at this rate from now on.
+    Rate(Rate),
+    /// Packets are lost on it at random with this probability.
+    Loss(f64),
+    /// It is cut: everything sent on it is lost.
+    Down,
+    /// It works again.
+    Up,
+}
+
+/// Which time series to take.
+#[derive(Debug, Clone)]
+pub struct Sampling {
+    /// How often.
+    pub every: Duration,
+    /// At which ports.
+    pub ports: Vec<PortId>,
+}
+
+/// One row of a time series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortSample {
+    /// When.
+    pub at: Instant,
+    /// Which port.
+    pub port: PortId,
+    /// Bytes waiting or in service.
+    pub queue_bytes: u64,
+    /// Packets waiting or in service.
+    pub queue_packets: u32,
+    /// Bytes sent since the start.
+    pub sent_bytes: u64,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// Simulated time.
+    pub now: Instant,
+    /// Where it will stop at the latest.
+    pub stop_at: Instant,
+    /// Events so far.
+    pub events: u64,
+    /// Flows ended so far.
+    pub flows_ended: u64,
+}
