@@ -1,6 +1,6 @@
 //! The state of an output port while a simulation runs.
 
-use punctual_core::{Bytes, Duration, HostId, Instant, NodeId, PortId, PortView, Rate};
+use punctual_core::{Bytes, Duration, Instant, NodeId, PortId, PortView, Rate};
 use punctual_net::{InService, Link, Queue};
 
 #[derive(Debug)]
@@ -17,20 +17,22 @@ pub(crate) struct PortState {
     framing: u32,
     pub(crate) to: NodeId,
     pub(crate) twin: PortId,
-    /// An event is due for when the port falls idle: something waits.
-    pub(crate) free_pending: bool,
+    /// Something waits: in the queue or, at a NIC, with its host's senders.
+    pub(crate) has_waiting: bool,
+    /// A host's, not a switch's.
+    pub(crate) is_nic: bool,
+    /// Something besides forwarding happens at the end of its link.
+    pub(crate) is_watched: bool,
     /// Controllers watch this port.
     pub(crate) has_controllers: bool,
     /// The link may lose packets.
     pub(crate) is_faulty: bool,
-    /// The host whose NIC it is.
-    pub(crate) nic_of: Option<HostId>,
     pub(crate) rate: Rate,
     pub(crate) queue: Queue,
 }
 
 impl PortState {
-    pub(crate) fn new(link: &Link, framing: Bytes, queue: Queue, nic_of: Option<HostId>) -> Self {
+    pub(crate) fn new(link: &Link, framing: Bytes, queue: Queue, is_nic: bool) -> Self {
         let mut port = PortState {
             busy_until: Instant::ZERO,
             picos_per_byte: 0,
@@ -41,10 +43,11 @@ impl PortState {
             framing: framing.get() as u32,
             to: link.to,
             twin: link.twin,
-            free_pending: false,
+            has_waiting: false,
+            is_nic,
+            is_watched: false,
             has_controllers: false,
             is_faulty: false,
-            nic_of,
             rate: Rate::ZERO,
             queue,
         };
