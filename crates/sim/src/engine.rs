@@ -9,10 +9,10 @@ use crate::tap::{Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Class, Controller, ExtArena, FlowSpec, HostId, Instant, Outbox, PacketArena, PacketFlags, PacketId,
+    Controller, ExtArena, FlowSpec, HostId, Instant, Outbox, PacketArena, PacketFlags, PacketId,
     PortId, TransportId,
 };
-use punctual_net::{Fate, Fates, InService, Network, Queue};
+use punctual_net::{Fate, Fates, Network, Queue};
 use punctual_transports::{AnyController, AnyStack};
 use punctual_workload::Workload;
 use std::cmp::Reverse;
@@ -370,14 +370,7 @@ impl<T: Tap> Engine<T> {
         let port = &mut self.ports[port_id.index()];
         let packet = &mut self.packets[id];
         packet.port = port_id;
-        let bytes = port.link_bytes(packet.wire_bytes);
-        let until = at + port.transmission_time(bytes);
-        port.busy_until = until;
-        port.sent_bytes += bytes;
-        port.in_service = InService {
-            bytes: u32::from(packet.wire_bytes),
-            is_control: packet.class == Class::CONTROL,
-        };
+        let until = port.serve(packet, at);
         self.totals.packet_hops += 1;
         self.tap.sends(port_id, packet, at, until, waited);
         let arrives = until + port.delay;
