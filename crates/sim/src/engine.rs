@@ -5,7 +5,7 @@ use crate::flows::{FlowState, ReadyLines};
 use crate::port::PortState;
 use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
 use crate::setup::{LinkFault, PortSample, Progress, Setup};
-use crate::tap::{Loss, Tap};
+use crate::tap::{Ending, Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
@@ -92,7 +92,14 @@ const PROGRESS_EVERY: u64 = 1 << 17;
 
 impl<T: Tap> Engine<T> {
     pub(crate) fn new(setup: Setup, tap: T) -> Self {
-        let Setup { network, switch_queue, transports, workload, seed, .. } = setup;
+        let Setup {
+            network,
+            switch_queue,
+            transports,
+            workload,
+            seed,
+            ..
+        } = setup;
         let hosts = network.hosts;
         let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
         let ports: Vec<PortState> = network
@@ -111,8 +118,7 @@ impl<T: Tap> Engine<T> {
             })
             .collect();
         let port_count = ports.len();
-        let awaited =
-            workload.flows.iter().filter(|f| must_end(f)).count() as u64;
+        let awaited = workload.flows.iter().filter(|f| must_end(f)).count() as u64;
         let mut engine = Engine {
             now: Instant::ZERO,
             tap,
@@ -172,7 +178,11 @@ impl<T: Tap> Engine<T> {
                     let transport = TransportId(t as u8);
                     let controller = config.controller(&view)?;
                     let timer = self.timers.alloc(Owner::Controller(transport, id));
-                    Some(PortController { transport, controller, timer })
+                    Some(PortController {
+                        transport,
+                        controller,
+                        timer,
+                    })
                 })
                 .collect();
             port.has_controllers = !list.is_empty();
@@ -184,14 +194,12 @@ impl<T: Tap> Engine<T> {
     }
 
     pub(crate) fn world(&mut self, at: Instant, what: World) {
-        self.events.push(at, EventClass::World, what as u32, what as u32);
+        self.events
+            .push(at, EventClass::World, what as u32, what as u32);
     }
 
     /// Runs to the end.
-    pub(crate) fn run(
-        mut self,
-        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> (Outcome, T) {
+    pub(crate) fn run(mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
         self.schedule_world();
         let stop_at = self.setup.stop.at;
         let mut interrupted = false;
@@ -271,7 +279,9 @@ impl<T: Tap> Engine<T> {
         let packet = &mut self.packets[id];
         packet.hop += 1;
         let choice = &mut self.switch_choice;
-        let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
+        let out = self
+            .network
+            .next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
         self.offer(out, id);
     }
 
@@ -309,7 +319,8 @@ impl<T: Tap> Engine<T> {
         }
         let in_service = port.in_service_at(self.now);
         self.tap.queued(port_id, packet);
-        port.queue.enqueue(id, in_service, &mut self.packets, &mut self.fates);
+        port.queue
+            .enqueue(id, in_service, &mut self.packets, &mut self.fates);
         let was_waiting = std::mem::replace(&mut port.has_waiting, true);
         if !self.fates.is_empty() {
             self.ports[port_id.index()].has_waiting =
@@ -327,7 +338,8 @@ impl<T: Tap> Engine<T> {
         let port = &self.ports[port_id.index()];
         if port.is_nic || port.busy_until <= self.now {
             let at = port.busy_until.max(self.now);
-            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+            self.events
+                .push(at, EventClass::PortFree, source_of(port_id), port_id.0);
         }
     }
 
@@ -374,7 +386,8 @@ impl<T: Tap> Engine<T> {
         self.totals.packet_hops += 1;
         self.tap.sends(port_id, packet, at, until, waited);
         let arrives = until + port.delay;
-        self.events.push(arrives, EventClass::Arrival, source_of(port_id), id.0);
+        self.events
+            .push(arrives, EventClass::Arrival, source_of(port_id), id.0);
     }
 
     /// A NIC has sent its packet and something waits; or something was queued at a switch port
@@ -399,7 +412,8 @@ impl<T: Tap> Engine<T> {
         port.has_waiting = more;
         if more {
             let at = port.busy_until.max(self.now);
-            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+            self.events
+                .push(at, EventClass::PortFree, source_of(port_id), port_id.0);
         }
     }
 
@@ -416,7 +430,8 @@ impl<T: Tap> Engine<T> {
             self.port_free(port_id);
         } else {
             let at = port.busy_until;
-            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+            self.events
+                .push(at, EventClass::PortFree, source_of(port_id), port_id.0);
         }
     }
 
@@ -454,11 +469,15 @@ impl<T: Tap> Engine<T> {
         let node = self.network.link(port_id).from;
         let packet = &mut self.packets[id];
         packet.dst = self.flows[packet.flow.index()].src;
-        packet.flags.set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
+        packet
+            .flags
+            .set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
         packet.flags = packet.flags.toggled(PacketFlags::REVERSE_PATH);
         self.network.turn_back(node, packet);
         let choice = &mut self.switch_choice;
-        let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
+        let out = self
+            .network
+            .next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
         self.offer(out, id);
     }
 
@@ -561,7 +580,10 @@ impl<T: Tap> Engine<T> {
         });
         let port = &mut self.ports[port_id.index()];
         match what {
-            LinkFault::Rate(rate) => port.set_rate(rate),
+            LinkFault::Rate(rate) => {
+                port.set_rate(rate);
+                self.tap.rate_changed(port_id, rate);
+            }
             LinkFault::Loss(p) => health.loss = p,
             LinkFault::Down => health.is_down = true,
             LinkFault::Up => health.is_down = false,
@@ -584,7 +606,9 @@ impl<T: Tap> Engine<T> {
     }
 
     fn sample(&mut self) {
-        let Some(sampling) = self.setup.sampling.take() else { return };
+        let Some(sampling) = self.setup.sampling.take() else {
+            return;
+        };
         for &port_id in &sampling.ports {
             self.catch_up(port_id);
             let port = &self.ports[port_id.index()];
@@ -615,7 +639,7 @@ impl<T: Tap> Engine<T> {
         }
     }
 
-    fn finish(mut self, interrupted: bool) -> (Outcome, T) {
+    fn finish(mut self, interrupted: bool) -> Outcome {
         for port in 0..self.ports.len() {
             self.catch_up(PortId::from(port));
         }
@@ -623,15 +647,18 @@ impl<T: Tap> Engine<T> {
             totals.sent_bytes = port.sent_bytes - totals.sent_bytes;
         }
         self.totals.ended_at = self.now;
-        let outcome = Outcome {
+        let violations = self.tap.conclude(&Ending {
+            waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
+            alive: self.packets.len(),
+        });
+        Outcome {
             flows: self.records,
             totals: self.totals,
             ports: self.port_totals,
             samples: self.samples,
-            violations: Vec::new(),
+            violations,
             interrupted,
-        };
-        (outcome, self.tap)
+        }
     }
 }
 

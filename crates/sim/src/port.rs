@@ -1,8 +1,6 @@
 //! The state of an output port while a simulation runs.
 
-use punctual_core::{
-    Bytes, Class, Duration, Instant, NodeId, Packet, PortId, PortView, Rate,
-};
+use punctual_core::{Bytes, Class, Duration, Instant, NodeId, Packet, PortId, PortView, Rate};
 use punctual_net::{InService, Link, Queue};
 
 /// What each packet needs of a port is in the first cache line, the queue in the second.
@@ -102,7 +100,10 @@ impl PortState {
     pub(crate) fn in_service_at(&self, now: Instant) -> InService {
         if self.busy_until > now {
             let is_control = self.in_service_is_control;
-            InService { bytes: u32::from(self.in_service_bytes), is_control }
+            InService {
+                bytes: u32::from(self.in_service_bytes),
+                is_control,
+            }
         } else {
             InService::default()
         }

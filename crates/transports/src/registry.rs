@@ -2,8 +2,8 @@
 //! reach any of them, and the settings that scenarios may give.
 
 use punctual_core::{
-    Bytes, Call, Controller, ExtArena, FlowRoute, FlowSpec, HostId, Instant, NicInfo, Packet, PortView,
-    QueueSpec, Rate, Stack, Transport,
+    Bytes, Call, Controller, ExtArena, FlowRoute, FlowSpec, HostId, Instant, NicInfo, Packet,
+    PortView, QueueSpec, Rate, Stack, Transport,
 };
 use serde::{Deserialize, Serialize};
 
