@@ -1,0 +1,1 @@
+//! Tests of TCP and DCTCP: each rule, closed forms, properties.
