@@ -353,6 +353,12 @@ impl Window {
 
     /// Sets the window, to one packet at least and its bound at most.
     pub(super) fn set(&mut self, cwnd_bytes: u64) {
-        self.cwnd_bytes = cwnd_bytes.max(self.mss_bytes).min(self.max_bytes);
+        self.cwnd_bytes = self.bound(cwnd_bytes.max(self.mss_bytes));
+    }
+
+    /// What is left of `bytes` in flight by the bound on all windows. TCP-R13.
+    #[inline]
+    pub(super) fn bound(&self, bytes: u64) -> u64 {
+        bytes.min(self.max_bytes)
     }
 }

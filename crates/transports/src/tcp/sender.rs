@@ -195,7 +195,9 @@ impl<L: Law> TcpSender<L> {
         let mut allowed = self.window.cwnd_bytes();
         if self.phase == Phase::Open {
             // TCP-R08
-            allowed += u64::from(self.duplicates.min(2)) * self.mss_bytes;
+            allowed = self
+                .window
+                .bound(allowed + u64::from(self.duplicates.min(2)) * self.mss_bytes);
         }
         let flight = self.flight_bytes();
         (flight == 0 || flight + len <= allowed).then_some((self.next, len))
