@@ -68,7 +68,7 @@ macro_rules! register {
 
             /// What is wrong with its parameters, if anything.
             pub fn validate(&self) -> Result<(), String> {
-                match self { $(AnyTransport::$Variant(t) => t.validate(),)* }
+                match self { $(AnyTransport::$Variant(t) => t.validate().map_err(|e| e.to_string()),)* }
             }
 
             /// Its stack on these hosts.
@@ -158,5 +158,7 @@ macro_rules! register {
 
 // Adding a transport is a line here: variant, configuration type, name, summary.
 register! {
+    Tcp(crate::tcp::Tcp), tcp: "TCP NewReno: windows, acknowledgements, loss as the signal";
+    Dctcp(crate::tcp::Dctcp), dctcp: "DCTCP: TCP that cuts its window by the share of packets marked";
     Ndp(crate::ndp::Ndp), ndp: "NDP: receivers pull, switches trim, packets sprayed over all paths";
 }
