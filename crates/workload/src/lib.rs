@@ -86,6 +86,7 @@ mod build;
 mod cdf;
 mod error;
 mod flows;
+mod grammar;
 mod hosts;
 mod law;
 mod list;
@@ -97,12 +98,11 @@ pub use build::build;
 pub use cdf::{BuiltIn, Cdf, CdfError};
 pub use error::{Problem, WorkloadError};
 pub use flows::{ClosedLoop, Workload};
+pub use grammar::SpecError;
 pub use hosts::{HostSet, HostSetError, HostsView};
 pub use list::{FlowList, FlowListError, ListedFlow};
 pub use sizes::{Pareto, Sizes, SizesError};
-pub use spec::{
-    Arrivals, Deadlines, Gap, LoadError, LoopSpec, Pattern, Senders, SpecError, TrafficSpec,
-};
+pub use spec::{Arrivals, Deadlines, Gap, LoadError, LoopSpec, Pattern, Senders, TrafficSpec};
 
 /// Flows known beforehand that a workload may have: about a gigabyte of them.
 pub const MAX_FLOWS: u32 = 1 << 24;
