@@ -294,6 +294,10 @@ impl Builder {
 const DIGIT_BITS: u32 = 16;
 
 impl Clos {
+    pub(crate) fn hosts_per_rack(&self) -> u32 {
+        self.shape.hosts_per_rack
+    }
+
     pub(crate) fn paths(&self, src: HostId, dst: HostId) -> u32 {
         let (a, b) = (&self.hosts[src.index()], &self.hosts[dst.index()]);
         if a.rack == b.rack {
@@ -310,7 +314,7 @@ impl Clos {
     #[inline]
     pub(crate) fn encode(&self, n: u32) -> u32 {
         let up = self.shape.rack_uplinks;
-        if n < up {
+        if n < up || n == 0 {
             n
         } else {
             n % up | (n / up) << DIGIT_BITS

@@ -1,7 +1,8 @@
 //! Nodes and links. A port and the one-directional link that leaves from it share one id.
 
 use crate::clos::Clos;
-use punctual_core::{Bytes, Duration, HostId, NicInfo, NodeId, Packet, PortId, Rate};
+use crate::{RouteError, RouteTable, Topology};
+use punctual_core::{Bytes, Duration, HostId, NicInfo, NodeId, Packet, PacketFlags, PortId, Rate};
 
 /// Where in a network a link is, for defaults and statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,9 +63,21 @@ pub struct Network {
 #[derive(Clone, Debug)]
 pub(crate) enum Routing {
     Clos(Clos),
+    Table(RouteTable),
 }
 
 impl Network {
+    /// A network of any shape, with every route written out.
+    pub fn from_topology(
+        topology: Topology,
+        mtu: Bytes,
+        framing: Bytes,
+    ) -> Result<Self, RouteError> {
+        let Topology { hosts, names, links } = topology;
+        let table = RouteTable::build(hosts, names.len() as u32, &links)?;
+        Ok(Network::new(hosts, names, links, mtu, framing, Routing::Table(table)))
+    }
+
     /// Puts a network together. Links come in pairs of opposite directions; of several between
     /// the same two nodes, the first of one direction is the twin of the first of the other.
     pub(crate) fn new(
@@ -120,15 +133,17 @@ impl Network {
     pub fn paths(&self, src: HostId, dst: HostId) -> u32 {
         match &self.routing {
             Routing::Clos(clos) => clos.paths(src, dst),
+            Routing::Table(table) => table.paths(src, dst),
         }
     }
 
-    /// Turns the path number in `packet`, just sent by `src`, into what switches read.
+    /// Turns the path number in `packet`, just sent by `src`, into what switches read; `random`
+    /// gives a number below its argument where the network is to choose.
     #[inline]
-    pub fn enter(&self, src: HostId, packet: &mut Packet) {
-        let _ = src;
+    pub fn enter(&self, src: HostId, packet: &mut Packet, random: impl FnOnce(u32) -> u32) {
         match &self.routing {
             Routing::Clos(clos) => packet.path = clos.encode(packet.path),
+            Routing::Table(table) => table.enter(src, packet, random),
         }
     }
 
@@ -143,15 +158,26 @@ impl Network {
     ) -> PortId {
         match &self.routing {
             Routing::Clos(clos) => clos.next_port(node, packet, random),
+            Routing::Table(table) => table.next_port(packet),
         }
     }
 
-    /// Makes a packet that was on its way from `node` go back: its destination is set already,
-    /// and its [`REVERSE_PATH`](punctual_core::PacketFlags::REVERSE_PATH) turned over.
-    pub fn turn_back(&self, _node: NodeId, _packet: &mut Packet) {
+    /// Makes a packet that was about to leave a switch go back the way it came: its destination
+    /// is set already, its [`REVERSE_PATH`](punctual_core::PacketFlags::REVERSE_PATH) not yet.
+    pub fn turn_back(&self, packet: &mut Packet) {
         match &self.routing {
             // The same choices lead back.
             Routing::Clos(_) => {}
+            Routing::Table(table) => table.turn_back(packet),
+        }
+        packet.flags = packet.flags.toggled(PacketFlags::REVERSE_PATH);
+    }
+
+    /// Hosts that share a rack, where the network has racks.
+    pub fn rack_size(&self) -> Option<u32> {
+        match &self.routing {
+            Routing::Clos(clos) => Some(clos.hosts_per_rack()),
+            Routing::Table(_) => None,
         }
     }
 

@@ -72,7 +72,7 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) flows_ended: u64,
     controllers: Vec<Vec<PortController>>,
     fates: Fates,
-    switch_choice: Stream,
+    pub(crate) switch_choice: Stream,
     health: Vec<Option<LinkHealth>>,
     samples: Vec<PortSample>,
     setup: Rest,
@@ -472,8 +472,7 @@ impl<T: Tap> Engine<T> {
         packet
             .flags
             .set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
-        packet.flags = packet.flags.toggled(PacketFlags::REVERSE_PATH);
-        self.network.turn_back(node, packet);
+        self.network.turn_back(packet);
         let choice = &mut self.switch_choice;
         let out = self
             .network

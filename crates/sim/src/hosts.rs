@@ -170,7 +170,7 @@ impl<T: Tap> Engine<T> {
             let packet = stack.poll_transmit(state.sender, call!(self, host));
             self.drain(host, flow, End::Sender);
             if let Some(packet) = packet {
-                return Some(self.admit(state.transport, host, packet));
+                return Some(self.admit_polled(state.transport, host, packet));
             }
         }
         None
@@ -180,10 +180,16 @@ impl<T: Tap> Engine<T> {
     #[inline]
     fn admit(&mut self, transport: TransportId, host: HostId, mut packet: Packet) -> PacketId {
         packet.transport = transport;
-        self.network.enter(host, &mut packet);
+        let choice = &mut self.switch_choice;
+        self.network.enter(host, &mut packet, |n| choice.below(u64::from(n)) as u32);
         self.tap.made(&packet);
+        self.packets.alloc(packet)
+    }
+
+    #[inline]
+    fn admit_polled(&mut self, transport: TransportId, host: HostId, packet: Packet) -> PacketId {
+        let id = self.admit(transport, host, packet);
         let port = self.network.nic(host);
-        let id = self.packets.alloc(packet);
         if self.ports[port.index()].has_controllers && !packet.is_to_sender() {
             // Polled packets do not pass `offer`, where others meet the NIC's controllers.
             self.control_forward(port, id);
@@ -220,11 +226,7 @@ impl<T: Tap> Engine<T> {
         // Taken out, as sending may call transports again.
         let mut packets = std::mem::take(&mut self.outbox.packets);
         for packet in packets.drain(..) {
-            let mut packet = packet;
-            packet.transport = transport;
-            self.network.enter(host, &mut packet);
-            self.tap.made(&packet);
-            let id = self.packets.alloc(packet);
+            let id = self.admit(transport, host, packet);
             self.offer(port, id);
         }
         if self.outbox.packets.capacity() < packets.capacity() {

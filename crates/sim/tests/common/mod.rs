@@ -1,5 +1,5 @@
 //! Runs put together by hand, for tests.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use punctual_core::rng::Stream;
 use punctual_core::{
