@@ -1,0 +1,1 @@
+//! Tests of D3 and RCPdc.
