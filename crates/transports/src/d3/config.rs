@@ -16,6 +16,19 @@ pub enum CapacityRule {
     Printed,
 }
 
+/// Where packets of one host that are due at the same time wait (D3-R03).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Pacing {
+    /// With their flows, until the NIC is free: its queue stays empty, and flows that collided
+    /// once are apart from then on.
+    #[default]
+    Host,
+    /// In the NIC's queue, which then lowers the NIC's capacity.
+    Flow,
+}
+
 /// Parameters that D3 and RCPdc share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
@@ -40,6 +53,8 @@ pub struct Params {
     /// What a flow gets where nothing is left: one header per round-trip time (§4.2). 992 kb/s,
     /// that is 62 bytes in the testbed's 500 µs.
     pub base_rate: Rate,
+    /// Where packets of one host that are due at the same time wait. With their flows, ours.
+    pub pacing: Pacing,
     /// What a switch port's queue holds. 128 KB (§5).
     pub buffer: Bytes,
     /// Retransmission timeout until there is a round-trip time. 10 ms, ours.
@@ -64,6 +79,7 @@ impl Default for Params {
             capacity_max: 2.0,
             reset_intervals: 4,
             base_rate: Rate::from_bps(992_000),
+            pacing: Pacing::Host,
             buffer: Bytes::new(128_000),
             rto_initial: Duration::from_millis(10),
             rto_min: Duration::from_millis(10),

@@ -33,7 +33,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use config::{CapacityRule, Params, ParamsError, Rcpdc};
+pub use config::{CapacityRule, Pacing, Params, ParamsError, Rcpdc};
 pub use header::{
     D3Header, Grant, Grants, HOPS_MAX, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock,
 };

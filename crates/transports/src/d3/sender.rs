@@ -1,6 +1,7 @@
 //! The sending end: asks for a rate once per round trip, paces at the lowest grant, and sends
 //! again what was lost.
 
+use super::config::Pacing;
 use super::header::{
     D3Header, Grant, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock,
 };
@@ -43,6 +44,8 @@ pub struct Sender {
     /// Pacing: `unpaid_bytes` have left since `paid_from`; the next packet waits for their time.
     paid_from: Instant,
     unpaid_bytes: u64,
+    /// Its packet is due and waits for the NIC.
+    waits_for_nic: bool,
 
     next_new: u64,
     lost: VecDeque<u64>,
@@ -105,6 +108,7 @@ impl Sender {
             fin: Fin::Due,
             paid_from: cx.now,
             unpaid_bytes: 0,
+            waits_for_nic: false,
             next_new: 0,
             lost: VecDeque::new(),
             in_flight: VecDeque::new(),
@@ -292,9 +296,10 @@ impl Sender {
         packet
     }
 
-    fn send_segment<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    /// The next data packet, which leaves now.
+    fn next_packet<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
         let desired = self.request_pays(cx).then(|| self.desired_rate(cx));
-        let Some((segment, again)) = self.take_segment() else { return };
+        let (segment, again) = self.take_segment()?;
         let len = self.segment_len(segment);
         let mut header = self.header(segment * self.segment_bytes, cx.now);
         let mut packet = self.packet();
@@ -317,7 +322,7 @@ impl Sender {
         if again {
             cx.emit(FlowEvent::Retransmitted);
         }
-        cx.send(packet);
+        Some(packet)
     }
 
     /// When the next data packet may go, if there is one and it may.
@@ -331,10 +336,20 @@ impl Sender {
 
     /// Sends whatever the state allows now.
     fn pump<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
-        if self.established {
-            if self.next_departure().is_some_and(|at| at <= cx.now) {
-                self.send_segment(cx);
+        if self.next_departure().is_some_and(|at| at <= cx.now) {
+            match cx.config.params().pacing {
+                Pacing::Host => {
+                    self.waits_for_nic = true;
+                    cx.ready(self.class);
+                }
+                Pacing::Flow => {
+                    if let Some(packet) = self.next_packet(cx) {
+                        cx.send(packet);
+                    }
+                }
             }
+        }
+        if self.established {
             self.ask_or_close(cx);
         }
         self.set_timer(cx);
@@ -415,7 +430,8 @@ impl Sender {
 
     fn set_timer<T: Variant>(&self, cx: &mut HostCx<'_, T>) {
         let rto = self.rto(cx);
-        let times = [self.next_departure(), self.request_deadline(rto), self.data_deadline(rto)];
+        let departure = self.next_departure().filter(|_| !self.waits_for_nic);
+        let times = [departure, self.request_deadline(rto), self.data_deadline(rto)];
         match times.into_iter().flatten().min() {
             Some(at) => cx.set_timer(at.max(cx.now)),
             None => cx.clear_timer(),
@@ -505,5 +521,14 @@ impl<T: Variant> Endpoint<T> for Sender {
             cx.emit(FlowEvent::TimedOut);
         }
         self.pump(cx);
+    }
+
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
+        self.waits_for_nic = false;
+        // A lower grant, a pause or an acknowledgement may have come meanwhile.
+        let due = self.next_departure().is_some_and(|at| at <= cx.now);
+        let packet = if due { self.next_packet(cx) } else { None };
+        self.pump(cx);
+        packet
     }
 }
