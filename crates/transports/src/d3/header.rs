@@ -174,7 +174,14 @@ impl RateBlock {
         let (g, b, f) = (vectors[0], vectors[1], vectors[2]);
         let overflow = u8::from(self.overflow);
         words[2] = u64::from_le_bytes([
-            self.index, overflow, g.len, g.base_marks, b.len, b.base_marks, f.len, f.base_marks,
+            self.index,
+            overflow,
+            g.len,
+            g.base_marks,
+            b.len,
+            b.base_marks,
+            f.len,
+            f.base_marks,
         ]);
         for (vector, start) in vectors.iter().zip([GRANTED, BEFORE, FEEDBACK]) {
             for (word, rate) in words[start..].iter_mut().zip(vector.rates) {
@@ -194,7 +201,11 @@ impl RateBlock {
                 *rate = Rate::from_bps(bps);
             }
             let valid = usize::from(len) <= HOPS_MAX && u32::from(base_marks) >> len == 0;
-            valid.then_some(Grants { rates, base_marks, len })
+            valid.then_some(Grants {
+                rates,
+                base_marks,
+                len,
+            })
         };
         let [index, overflow, ..] = counts;
         if usize::from(index) > HOPS_MAX || overflow > 1 {

@@ -2,9 +2,7 @@
 //! again what was lost.
 
 use super::config::Pacing;
-use super::header::{
-    D3Header, Grant, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock,
-};
+use super::header::{D3Header, Grant, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
 use super::{Need, Variant};
 use punctual_core::{
     BitRing, Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header,
@@ -35,6 +33,8 @@ pub struct Sender {
     desired: Rate,
     /// The request not yet answered.
     asked: Option<Request>,
+    /// When to ask for the next interval at the latest, with or without data.
+    ask_by: Instant,
     requests_sent: u16,
     established: bool,
     /// The last request has gone: none follows.
@@ -77,7 +77,10 @@ enum Fin {
     /// To be sent, for the first time or again.
     Due,
     /// Sent, with this segment if with any.
-    Sent { at: Instant, segment: Option<u64> },
+    Sent {
+        at: Instant,
+        segment: Option<u64>,
+    },
     Acked,
 }
 
@@ -102,6 +105,7 @@ impl Sender {
             held: Grants::default(),
             desired: Rate::ZERO,
             asked: None,
+            ask_by: cx.now,
             requests_sent: 0,
             established: false,
             closing: false,
@@ -139,13 +143,18 @@ impl Sender {
     }
 
     fn segment_len(&self, segment: u64) -> u64 {
-        self.segment_bytes.min(self.size_bytes - segment * self.segment_bytes)
+        self.segment_bytes
+            .min(self.size_bytes - segment * self.segment_bytes)
     }
 
     fn forget_acked(&mut self) {
         let acked = &self.acked;
         self.lost.retain(|&segment| !acked.contains(segment));
-        while self.in_flight.front().is_some_and(|f| self.acked.contains(f.segment)) {
+        while self
+            .in_flight
+            .front()
+            .is_some_and(|f| self.acked.contains(f.segment))
+        {
             self.in_flight.pop_front();
         }
     }
@@ -165,8 +174,12 @@ impl Sender {
     // Requests.
 
     fn desired_rate<T: Variant>(&self, cx: &HostCx<'_, T>) -> Rate {
-        let headers = self.segments_left().saturating_mul(u64::from(PLAIN_HEADER_BYTES));
-        let new_bytes = self.size_bytes.saturating_sub(self.next_new * self.segment_bytes);
+        let headers = self
+            .segments_left()
+            .saturating_mul(u64::from(PLAIN_HEADER_BYTES));
+        let new_bytes = self
+            .size_bytes
+            .saturating_sub(self.next_new * self.segment_bytes);
         let lost_bytes = self.lost.len() as u64 * self.segment_bytes;
         let remaining = new_bytes.saturating_add(lost_bytes).saturating_add(headers);
         cx.config.desired_rate(&Need {
@@ -192,11 +205,20 @@ impl Sender {
         header.request = number;
         header.flags |= D3Header::REQUEST;
         match desired {
-            Some(desired) => self.asked = Some(Request { number, sent_at: cx.now, desired }),
+            Some(desired) => {
+                self.asked = Some(Request {
+                    number,
+                    sent_at: cx.now,
+                    desired,
+                })
+            }
             None => {
                 header.flags |= D3Header::FIN;
                 let segment = (packet.payload_bytes > 0).then(|| header.seq / self.segment_bytes);
-                self.fin = Fin::Sent { at: cx.now, segment };
+                self.fin = Fin::Sent {
+                    at: cx.now,
+                    segment,
+                };
                 self.closing = true;
             }
         }
@@ -213,13 +235,16 @@ impl Sender {
     /// A request without data: a flow's first, while paused or slow, or after a loss. It takes
     /// no time from data: the base rate, which no port counts, is for it.
     fn send_request_alone<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
-        let next_byte = self.next_new.saturating_mul(self.segment_bytes).min(self.size_bytes);
+        let next_byte = self
+            .next_new
+            .saturating_mul(self.segment_bytes)
+            .min(self.size_bytes);
         let mut header = self.header(next_byte, cx.now);
         if !self.established {
             header.flags |= D3Header::SYN;
         }
         let desired = self.desired_rate(cx);
-        let mut packet = self.packet();
+        let mut packet = self.packet(Class::CONTROL);
         self.attach_request(&mut packet, &mut header, Some(desired), cx);
         packet.header = Header::new(header);
         cx.send(packet);
@@ -230,7 +255,7 @@ impl Sender {
     fn send_fin_alone<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
         let mut header = self.header(self.size_bytes, cx.now);
         header.flags |= D3Header::END;
-        let mut packet = self.packet();
+        let mut packet = self.packet(Class::CONTROL);
         self.attach_request(&mut packet, &mut header, None, cx);
         packet.header = Header::new(header);
         cx.send(packet);
@@ -262,6 +287,7 @@ impl Sender {
         self.asked = None;
         self.established = true;
         self.rtt.sample(cx.now.saturating_since(asked.sent_at));
+        self.ask_by = cx.now.saturating_add(self.rtt.smoothed());
         self.held = block.feedback;
         self.desired = asked.desired;
         // D3-R03, D3-R05.
@@ -285,13 +311,18 @@ impl Sender {
 
     fn header(&self, seq: u64, now: Instant) -> D3Header {
         let timestamp = now.as_picos();
-        D3Header { seq, timestamp, path: self.path, ..D3Header::default() }
+        D3Header {
+            seq,
+            timestamp,
+            path: self.path,
+            ..D3Header::default()
+        }
     }
 
-    fn packet(&self) -> Packet {
+    fn packet(&self, class: Class) -> Packet {
         let mut packet = Packet::new(self.flow, self.peer, Header::default());
         packet.path = self.path;
-        packet.class = self.class;
+        packet.class = class;
         packet.wire_bytes = PLAIN_HEADER_BYTES;
         packet
     }
@@ -302,7 +333,7 @@ impl Sender {
         let (segment, again) = self.take_segment()?;
         let len = self.segment_len(segment);
         let mut header = self.header(segment * self.segment_bytes, cx.now);
-        let mut packet = self.packet();
+        let mut packet = self.packet(self.class);
         packet.payload_bytes = len as u16;
         packet.wire_bytes += len as u16;
         if segment + 1 == self.segments {
@@ -318,7 +349,11 @@ impl Sender {
         packet.header = Header::new(header);
         self.paid_from = cx.now;
         self.unpaid_bytes = u64::from(packet.wire_bytes) + cx.shared.nic.framing.get();
-        self.in_flight.push_back(InFlight { segment, sent_at: cx.now, passed_by: 0 });
+        self.in_flight.push_back(InFlight {
+            segment,
+            sent_at: cx.now,
+            passed_by: 0,
+        });
         if again {
             cx.emit(FlowEvent::Retransmitted);
         }
@@ -365,9 +400,10 @@ impl Sender {
                 self.send_fin_alone(cx);
             }
         } else if !self.closing {
-            // D3-R04, D3-R05: paused, or too slow to have a packet within a round-trip time.
-            let patience = cx.now.saturating_add(self.rtt.smoothed());
-            if self.next_departure().is_none_or(|at| at > patience) {
+            // D3-R04, D3-R05: paused, too slow to have a packet within a round-trip time, or kept
+            // waiting by the NIC for as long.
+            let carried = self.next_departure().is_some_and(|at| at <= self.ask_by);
+            if !carried || self.ask_by <= cx.now {
                 self.send_request_alone(cx);
             }
         }
@@ -383,7 +419,11 @@ impl Sender {
     /// packet just acknowledged was sent.
     fn detect_loss(&mut self, sent_at: Instant, loss_threshold: u8) {
         let mut any = false;
-        for flight in self.in_flight.iter_mut().take_while(|f| f.sent_at < sent_at) {
+        for flight in self
+            .in_flight
+            .iter_mut()
+            .take_while(|f| f.sent_at < sent_at)
+        {
             flight.passed_by = flight.passed_by.saturating_add(1);
             any |= flight.passed_by >= loss_threshold;
         }
@@ -431,7 +471,14 @@ impl Sender {
     fn set_timer<T: Variant>(&self, cx: &mut HostCx<'_, T>) {
         let rto = self.rto(cx);
         let departure = self.next_departure().filter(|_| !self.waits_for_nic);
-        let times = [departure, self.request_deadline(rto), self.data_deadline(rto)];
+        let asks = self.asked.is_none() && !self.closing && self.segments_left() > 0;
+        let ask_by = asks.then_some(self.ask_by);
+        let times = [
+            departure,
+            ask_by,
+            self.request_deadline(rto),
+            self.data_deadline(rto),
+        ];
         match times.into_iter().flatten().min() {
             Some(at) => cx.set_timer(at.max(cx.now)),
             None => cx.clear_timer(),
@@ -440,8 +487,11 @@ impl Sender {
 
     /// Takes note of what an answer says has arrived; false when it cannot be true.
     fn handle_ack(&mut self, header: &D3Header, now: Instant, loss_threshold: u8) -> bool {
-        let acked_below =
-            if header.ack == self.size_bytes { self.segments } else { header.ack / self.segment_bytes };
+        let acked_below = if header.ack == self.size_bytes {
+            self.segments
+        } else {
+            header.ack / self.segment_bytes
+        };
         let segment = header.seq / self.segment_bytes;
         let names_segment = header.has(D3Header::DATA);
         if acked_below > self.next_new || (names_segment && segment >= self.next_new) {
@@ -475,7 +525,10 @@ impl<T: Variant> Endpoint<T> for Sender {
             return;
         }
         if header.has(D3Header::FEEDBACK) {
-            match packet.ext.and_then(|id| RateBlock::from_block(cx.ext.get(id))) {
+            match packet
+                .ext
+                .and_then(|id| RateBlock::from_block(cx.ext.get(id)))
+            {
                 Some(block) => {
                     let heeded = self.handle_feedback(&header, &block, cx);
                     if heeded && block.overflow {
@@ -500,8 +553,10 @@ impl<T: Variant> Endpoint<T> for Sender {
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, T>) {
         let rto = self.rto(cx);
         let expired = |at: Option<Instant>| at.is_some_and(|at| at <= cx.now);
-        let (request_lost, data_lost) =
-            (expired(self.request_deadline(rto)), expired(self.data_deadline(rto)));
+        let (request_lost, data_lost) = (
+            expired(self.request_deadline(rto)),
+            expired(self.data_deadline(rto)),
+        );
         if data_lost {
             self.move_to_lost(|_| true);
             if matches!(self.fin, Fin::Sent { .. }) {
