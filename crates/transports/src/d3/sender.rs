@@ -5,13 +5,14 @@ use super::config::Pacing;
 use super::header::{D3Header, Grant, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
 use super::{Need, Variant};
 use punctual_core::{
-    BitRing, Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header,
-    HostCx, HostId, Instant, Packet, Rate,
+    Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
+    HostId, Instant, Packet, Rate,
 };
-use std::collections::VecDeque;
 
 mod rtt;
+mod segments;
 use rtt::RttEstimate;
+use segments::{News, Segments};
 
 /// State of a flow's sending end.
 #[derive(Clone, Debug)]
@@ -21,9 +22,7 @@ pub struct Sender {
     path: u32,
     class: Class,
     deadline: Option<Instant>,
-    size_bytes: u64,
-    segment_bytes: u64,
-    segments: u64,
+    segments: Segments,
 
     /// Rate granted, at most the line's; zero while paused.
     rate: Rate,
@@ -47,11 +46,6 @@ pub struct Sender {
     /// Its packet is due and waits for the NIC.
     waits_for_nic: bool,
 
-    next_new: u64,
-    lost: VecDeque<u64>,
-    /// Unacknowledged segments in the order sent; acknowledged ones may linger behind the first.
-    in_flight: VecDeque<InFlight>,
-    acked: BitRing,
     last_progress: Instant,
     rtt: RttEstimate,
 }
@@ -61,14 +55,6 @@ struct Request {
     number: u16,
     sent_at: Instant,
     desired: Rate,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct InFlight {
-    segment: u64,
-    sent_at: Instant,
-    /// Packets sent later and acknowledged.
-    passed_by: u8,
 }
 
 /// The last request of a flow, by which it leaves the ports.
@@ -91,16 +77,13 @@ impl Sender {
         route: &FlowRoute,
         cx: &mut HostCx<'_, T>,
     ) -> Self {
-        let segment_bytes = cx.shared.segment_bytes();
         let mut sender = Sender {
             flow: flow.id,
             peer: route.peer,
             path: route.ecmp_path,
             class: flow.class,
             deadline: flow.deadline,
-            size_bytes: flow.size.get(),
-            segment_bytes,
-            segments: flow.size.get().div_ceil(segment_bytes),
+            segments: Segments::new(flow.size.get(), cx.shared.segment_bytes()),
             rate: Rate::ZERO,
             held: Grants::default(),
             desired: Rate::ZERO,
@@ -113,10 +96,6 @@ impl Sender {
             paid_from: cx.now,
             unpaid_bytes: 0,
             waits_for_nic: false,
-            next_new: 0,
-            lost: VecDeque::new(),
-            in_flight: VecDeque::new(),
-            acked: BitRing::default(),
             last_progress: cx.now,
             rtt: RttEstimate::default(),
         };
@@ -135,53 +114,14 @@ impl Sender {
         &self.held
     }
 
-    // What is left to send.
-
-    /// Segments to send: lost ones and new ones.
-    fn segments_left(&self) -> u64 {
-        self.lost.len() as u64 + (self.segments - self.next_new)
-    }
-
-    fn segment_len(&self, segment: u64) -> u64 {
-        self.segment_bytes
-            .min(self.size_bytes - segment * self.segment_bytes)
-    }
-
-    fn forget_acked(&mut self) {
-        let acked = &self.acked;
-        self.lost.retain(|&segment| !acked.contains(segment));
-        while self
-            .in_flight
-            .front()
-            .is_some_and(|f| self.acked.contains(f.segment))
-        {
-            self.in_flight.pop_front();
-        }
-    }
-
-    /// The next segment to send, and whether it was sent before.
-    fn take_segment(&mut self) -> Option<(u64, bool)> {
-        if let Some(segment) = self.lost.pop_front() {
-            return Some((segment, true));
-        }
-        let segment = self.next_new;
-        (segment < self.segments).then(|| {
-            self.next_new += 1;
-            (segment, false)
-        })
-    }
-
     // Requests.
 
     fn desired_rate<T: Variant>(&self, cx: &HostCx<'_, T>) -> Rate {
         let headers = self
-            .segments_left()
+            .segments
+            .left()
             .saturating_mul(u64::from(PLAIN_HEADER_BYTES));
-        let new_bytes = self
-            .size_bytes
-            .saturating_sub(self.next_new * self.segment_bytes);
-        let lost_bytes = self.lost.len() as u64 * self.segment_bytes;
-        let remaining = new_bytes.saturating_add(lost_bytes).saturating_add(headers);
+        let remaining = self.segments.left_bytes().saturating_add(headers);
         cx.config.desired_rate(&Need {
             now: cx.now,
             deadline: self.deadline,
@@ -214,7 +154,8 @@ impl Sender {
             }
             None => {
                 header.flags |= D3Header::FIN;
-                let segment = (packet.payload_bytes > 0).then(|| header.seq / self.segment_bytes);
+                let segment =
+                    (packet.payload_bytes > 0).then(|| header.seq / self.segments.segment_bytes());
                 self.fin = Fin::Sent {
                     at: cx.now,
                     segment,
@@ -235,11 +176,7 @@ impl Sender {
     /// A request without data: a flow's first, while paused or slow, or after a loss. It takes
     /// no time from data: the base rate, which no port counts, is for it.
     fn send_request_alone<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
-        let next_byte = self
-            .next_new
-            .saturating_mul(self.segment_bytes)
-            .min(self.size_bytes);
-        let mut header = self.header(next_byte, cx.now);
+        let mut header = self.header(self.segments.next_offset(), cx.now);
         if !self.established {
             header.flags |= D3Header::SYN;
         }
@@ -253,7 +190,7 @@ impl Sender {
     /// The last request without data: where an answer came after the last data packet had gone,
     /// where the last request was lost, or where there is no data.
     fn send_fin_alone<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
-        let mut header = self.header(self.size_bytes, cx.now);
+        let mut header = self.header(self.segments.size_bytes(), cx.now);
         header.flags |= D3Header::END;
         let mut packet = self.packet(Class::CONTROL);
         self.attach_request(&mut packet, &mut header, None, cx);
@@ -267,9 +204,9 @@ impl Sender {
         if self.asked.is_some() || self.closing {
             return false;
         }
-        let full = self.segment_bytes + u64::from(PLAIN_HEADER_BYTES);
+        let full = self.segments.segment_bytes() + u64::from(PLAIN_HEADER_BYTES);
         let full = full + cx.shared.nic.framing.get();
-        let before_last = self.segments_left().saturating_sub(1).saturating_mul(full);
+        let before_last = self.segments.left().saturating_sub(1).saturating_mul(full);
         self.rate.transmission_time(Bytes::new(before_last)) > self.rtt.smoothed()
     }
 
@@ -330,18 +267,17 @@ impl Sender {
     /// The next data packet, which leaves now.
     fn next_packet<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
         let desired = self.request_pays(cx).then(|| self.desired_rate(cx));
-        let (segment, again) = self.take_segment()?;
-        let len = self.segment_len(segment);
-        let mut header = self.header(segment * self.segment_bytes, cx.now);
+        let segment = self.segments.send_next(cx.now)?;
+        let mut header = self.header(segment.offset, cx.now);
         let mut packet = self.packet(self.class);
-        packet.payload_bytes = len as u16;
-        packet.wire_bytes += len as u16;
-        if segment + 1 == self.segments {
+        packet.payload_bytes = segment.len;
+        packet.wire_bytes += segment.len;
+        if segment.is_end {
             header.flags |= D3Header::END;
         }
         // D3-R06: the last packet to go is also the last request, unless an answer to the one
         // before is still to come; it is then what must be returned, so the last request waits.
-        let last = self.segments_left() == 0 && self.asked.is_none() && self.fin == Fin::Due;
+        let last = self.segments.left() == 0 && self.asked.is_none() && self.fin == Fin::Due;
         if last || desired.is_some() {
             let desired = desired.filter(|_| !last);
             self.attach_request(&mut packet, &mut header, desired, cx);
@@ -349,12 +285,7 @@ impl Sender {
         packet.header = Header::new(header);
         self.paid_from = cx.now;
         self.unpaid_bytes = u64::from(packet.wire_bytes) + cx.shared.nic.framing.get();
-        self.in_flight.push_back(InFlight {
-            segment,
-            sent_at: cx.now,
-            passed_by: 0,
-        });
-        if again {
+        if segment.again {
             cx.emit(FlowEvent::Retransmitted);
         }
         Some(packet)
@@ -362,7 +293,7 @@ impl Sender {
 
     /// When the next data packet may go, if there is one and it may.
     fn next_departure(&self) -> Option<Instant> {
-        if self.rate == Rate::ZERO || self.segments_left() == 0 {
+        if self.rate == Rate::ZERO || self.segments.left() == 0 {
             return None;
         }
         let wait = self.rate.transmission_time(Bytes::new(self.unpaid_bytes));
@@ -395,7 +326,7 @@ impl Sender {
         if self.asked.is_some() {
             return;
         }
-        if self.segments_left() == 0 {
+        if self.segments.left() == 0 {
             if self.fin == Fin::Due {
                 self.send_fin_alone(cx);
             }
@@ -415,39 +346,16 @@ impl Sender {
 
     // Loss.
 
-    /// Marks lost what `loss_threshold` later packets have overtaken. `sent_at` is when the
-    /// packet just acknowledged was sent.
-    fn detect_loss(&mut self, sent_at: Instant, loss_threshold: u8) {
-        let mut any = false;
-        for flight in self
-            .in_flight
-            .iter_mut()
-            .take_while(|f| f.sent_at < sent_at)
+    /// D3-R07: a last request that was lost with its segment goes again with it.
+    fn note_lost_fin(&mut self) {
+        if let Fin::Sent {
+            segment: Some(number),
+            ..
+        } = self.fin
+            && self.segments.is_lost(number)
         {
-            flight.passed_by = flight.passed_by.saturating_add(1);
-            any |= flight.passed_by >= loss_threshold;
+            self.fin = Fin::Due;
         }
-        if any {
-            self.move_to_lost(|f| f.passed_by >= loss_threshold);
-        }
-    }
-
-    fn move_to_lost(&mut self, is_lost: impl Fn(&InFlight) -> bool) {
-        let (acked, lost, fin) = (&self.acked, &mut self.lost, &mut self.fin);
-        self.in_flight.retain(|flight| {
-            if acked.contains(flight.segment) {
-                return false;
-            }
-            if !is_lost(flight) {
-                return true;
-            }
-            lost.push_back(flight.segment);
-            // D3-R07: what was lost with its segment goes again with it.
-            if matches!(fin, Fin::Sent { segment: Some(s), .. } if *s == flight.segment) {
-                *fin = Fin::Due;
-            }
-            false
-        });
     }
 
     fn rto<T: Variant>(&self, cx: &HostCx<'_, T>) -> Duration {
@@ -460,8 +368,8 @@ impl Sender {
     }
 
     fn data_deadline(&self, rto: Duration) -> Option<Instant> {
-        let oldest = match (self.in_flight.front(), self.fin) {
-            (Some(flight), _) => flight.sent_at,
+        let oldest = match (self.segments.oldest_sent_at(), self.fin) {
+            (Some(sent_at), _) => sent_at,
             (None, Fin::Sent { at, .. }) => at,
             _ => return None,
         };
@@ -471,7 +379,7 @@ impl Sender {
     fn set_timer<T: Variant>(&self, cx: &mut HostCx<'_, T>) {
         let rto = self.rto(cx);
         let departure = self.next_departure().filter(|_| !self.waits_for_nic);
-        let asks = self.asked.is_none() && !self.closing && self.segments_left() > 0;
+        let asks = self.asked.is_none() && !self.closing && self.segments.left() > 0;
         let ask_by = asks.then_some(self.ask_by);
         let times = [
             departure,
@@ -484,45 +392,28 @@ impl Sender {
             None => cx.clear_timer(),
         }
     }
-
-    /// Takes note of what an answer says has arrived; false when it cannot be true.
-    fn handle_ack(&mut self, header: &D3Header, now: Instant, loss_threshold: u8) -> bool {
-        let acked_below = if header.ack == self.size_bytes {
-            self.segments
-        } else {
-            header.ack / self.segment_bytes
-        };
-        let segment = header.seq / self.segment_bytes;
-        let names_segment = header.has(D3Header::DATA);
-        if acked_below > self.next_new || (names_segment && segment >= self.next_new) {
-            return false;
-        }
-        let mut progress = false;
-        for segment in self.acked.base()..acked_below {
-            progress |= self.acked.insert(segment);
-        }
-        let fresh = names_segment && self.acked.insert(segment);
-        self.forget_acked();
-        // An answer seen before, or repeated by the network, says nothing about others.
-        if fresh || progress {
-            self.last_progress = now;
-            self.rtt.forget_timeouts();
-            self.detect_loss(Instant::from_picos(header.timestamp), loss_threshold);
-        }
-        true
-    }
 }
 
 impl<T: Variant> Endpoint<T> for Sender {
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {
         let header: D3Header = packet.header.get();
-        let loss_threshold = cx.config.params().loss_threshold;
-        let sound = packet.is_to_sender()
-            && header.has(D3Header::ACK)
-            && self.handle_ack(&header, cx.now, loss_threshold);
-        if !sound {
-            cx.shared.counters.malformed += 1;
-            return;
+        let news = if packet.is_to_sender() && header.has(D3Header::ACK) {
+            let loss_threshold = cx.config.params().loss_threshold;
+            self.segments.handle_ack(&header, loss_threshold)
+        } else {
+            News::Nonsense
+        };
+        match news {
+            News::Progress => {
+                self.last_progress = cx.now;
+                self.rtt.forget_timeouts();
+                self.note_lost_fin();
+            }
+            News::Nothing => {}
+            News::Nonsense => {
+                cx.shared.counters.malformed += 1;
+                return;
+            }
         }
         if header.has(D3Header::FEEDBACK) {
             match packet
@@ -542,7 +433,7 @@ impl<T: Variant> Endpoint<T> for Sender {
             self.fin = Fin::Acked;
             self.last_progress = cx.now;
         }
-        if self.fin == Fin::Acked && self.acked.base() == self.segments {
+        if self.fin == Fin::Acked && self.segments.all_acked() {
             cx.clear_timer();
             cx.emit(FlowEvent::Finished);
             return;
@@ -558,7 +449,7 @@ impl<T: Variant> Endpoint<T> for Sender {
             expired(self.data_deadline(rto)),
         );
         if data_lost {
-            self.move_to_lost(|_| true);
+            self.segments.give_up_all();
             if matches!(self.fin, Fin::Sent { .. }) {
                 self.fin = Fin::Due;
             }
@@ -567,7 +458,7 @@ impl<T: Variant> Endpoint<T> for Sender {
             // D3-R07: the same is returned again. A flow with nothing left to send need not ask
             // any more and ends instead.
             self.asked = None;
-            if !self.established || self.segments_left() > 0 {
+            if !self.established || self.segments.left() > 0 {
                 self.send_request_alone(cx);
             }
         }
