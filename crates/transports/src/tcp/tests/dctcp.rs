@@ -267,3 +267,13 @@ fn permanent_marks_leave_the_floor() {
     assert_eq!(pair.sender(flow).unwrap().window().cwnd_bytes(), 2 * MSS);
     assert_eq!(pair.sender(flow).unwrap().law().alpha(), Fraction::ONE);
 }
+
+#[test]
+fn without_marks_a_lone_flow_is_tcp() {
+    for size in [1, 100_000, 3_000_000] {
+        let (mut dctcp, flow) = pair(Dctcp::default(), Bytes::new(size));
+        let (mut tcp, _) = pair(Tcp::default(), Bytes::new(size));
+        assert!(dctcp.run_until_done(late()) && tcp.run_until_done(late()));
+        assert_eq!(dctcp.result(flow).finished_at, tcp.result(flow).finished_at);
+    }
+}
