@@ -216,6 +216,18 @@ fn dctcp_r06_loss_halves_as_in_tcp() {
 }
 
 #[test]
+fn dctcp_r06_marks_of_a_lossy_window_do_not_cut_again() {
+    let (mut law, params) = law(&Dctcp::default());
+    law.handle_loss(200);
+    assert_eq!(
+        law.handle_ack(&feedback(200, 300, true), &params),
+        Reaction::Hold
+    );
+    let later = law.handle_ack(&feedback(210, 300, true), &params);
+    assert!(matches!(later, Reaction::Cut { .. }));
+}
+
+#[test]
 fn dctcp_r07_may_cut_in_every_window() {
     let config = Dctcp {
         cut_every_window: true,

@@ -292,6 +292,25 @@ fn tcp_r07_partial_ack_repairs_the_next_hole() {
 }
 
 #[test]
+fn tcp_r07_only_the_first_partial_ack_restarts_the_timer() {
+    // Four holes take four round trips, which is longer than the timeout.
+    let timeout = Duration::from_micros(250);
+    let (mut pair, flow) = pair(
+        Tcp {
+            rto_min: timeout,
+            ..ten()
+        },
+        packets(100),
+    );
+    pair.set_faults(lose(&[2, 4, 6, 8]));
+    assert!(pair.run_until_done(late()));
+    let first_partial = ack_back(7) + round_trip(); // 3, 5 and 7 gave duplicates
+    let timed_out = |e: &&(Instant, FlowEvent)| e.1 == FlowEvent::TimedOut;
+    let event = pair.result(flow).events.iter().find(timed_out);
+    assert_eq!(event.map(|e| e.0), Some(first_partial + timeout));
+}
+
+#[test]
 fn tcp_r08_first_two_duplicates_release_new_data() {
     let (mut pair, _) = pair(ten(), packets(100));
     pair.set_faults(lose(&[0]));
@@ -363,16 +382,23 @@ fn tcp_r10_timeouts_double_and_go_back() {
 
 #[test]
 fn tcp_r10_echoes_of_a_timeout_are_no_loss() {
-    // The ACKs of a whole window are lost; going back then sends what is there already, which
-    // gives duplicate ACKs that must not start a fast retransmit.
-    let (mut pair, flow) = pair(plain(), packets(40));
-    pair.set_faults(|packet, index| match (packet.is_to_sender(), index) {
-        (true, 0..10) => Fault::Drop,
-        _ => Fault::Deliver,
+    // Four holes, and every ACK that would show them lost. Going back sends some packets that are
+    // there already: 11, 12 and 13 give three duplicates, which must not start a fast retransmit.
+    let config = Tcp {
+        initial_window: 20,
+        ..plain()
+    };
+    let (mut pair, flow) = pair(config, packets(60));
+    let mut holes = lose(&[0, 2, 5, 10]);
+    pair.set_faults(move |packet, index| match (packet.is_to_sender(), index) {
+        (true, 0..16) => Fault::Drop,
+        _ => holes(packet, index),
     });
     assert!(pair.run_until_done(late()));
+    let again: Vec<_> = sent(&pair)[20..30].iter().map(|s| s.1).collect();
+    assert_eq!(again, [0, 2, 3, 5, 6, 7, 10, 11, 12, 13]);
     let result = pair.result(flow);
-    assert_eq!((result.timed_out, result.retransmitted), (1, 1));
+    assert_eq!((result.timed_out, result.retransmitted), (1, 10));
 }
 
 #[test]
