@@ -12,9 +12,13 @@
 //! ```
 
 mod fault;
+mod line;
 mod pair;
+mod port;
 mod report;
+mod schedule;
 
 pub use fault::{Fault, FaultOdds};
-pub use pair::{Line, Pair};
+pub use line::Line;
+pub use pair::Pair;
 pub use report::{Direction, FlowResult, Traced};

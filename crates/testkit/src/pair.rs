@@ -1,131 +1,14 @@
 //! The smallest driver: two hosts, one line.
 
-use crate::{Direction, Fault, FlowResult, Traced};
+use crate::port::{Port, Turn};
+use crate::schedule::{End, Event, Schedule};
+use crate::{Direction, Fault, FlowResult, Line, Traced};
 use punctual_core::rng::derive;
 use punctual_core::{
-    Bytes, Call, Class, Controller, Duration, ExtArena, ExtId, FlowId, FlowRoute, FlowSpec, HostId,
-    Instant, NicInfo, Outbox, Packet, PacketFlags, PortId, PortView, Rate, Stack, TimerChange,
-    Transport, TransportId,
+    Bytes, Call, Class, Controller, ExtArena, ExtId, FlowId, FlowRoute, FlowSpec, HostId, Instant,
+    NicInfo, Outbox, Packet, PacketFlags, PortId, PortView, Stack, TimerChange, Transport,
+    TransportId,
 };
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-
-/// A full-duplex line between host 0 and host 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Rate of every link.
-    pub rate: Rate,
-    /// One-way propagation delay of every link.
-    pub delay: Duration,
-    /// Largest packet.
-    pub mtu: Bytes,
-    /// Bytes that a link adds to each packet.
-    pub framing: Bytes,
-    /// Store-and-forward switches between the hosts, each link as above, queues without bound.
-    pub switches: usize,
-    /// Equal paths that flows are told of; all are this one line.
-    pub paths: u32,
-    /// Whether ports run the transport's controllers.
-    pub controllers: bool,
-    /// Seed of everything random.
-    pub seed: u64,
-}
-
-impl Default for Line {
-    /// 10 Gb/s, 1 µs, 1500 B, no framing, no switch, 4 paths, with controllers.
-    fn default() -> Self {
-        Line {
-            rate: Rate::from_gbps(10),
-            delay: Duration::from_micros(1),
-            mtu: Bytes::new(1500),
-            framing: Bytes::ZERO,
-            switches: 0,
-            paths: 4,
-            controllers: true,
-            seed: 1,
-        }
-    }
-}
-
-impl Line {
-    /// Time that a packet of `wire_bytes` occupies a link.
-    pub fn transmission_time(&self, wire_bytes: u64) -> Duration {
-        self.rate
-            .transmission_time(Bytes::new(wire_bytes) + self.framing)
-    }
-}
-
-/// Which end of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Sender,
-    Receiver,
-}
-
-/// Something a port may send next.
-#[derive(Clone, Copy, Debug)]
-enum Turn {
-    Packet(Packet),
-    /// Ask this flow's sender.
-    Poll(usize),
-}
-
-enum Event {
-    Start {
-        flow: usize,
-    },
-    PortFree {
-        port: usize,
-    },
-    /// A packet reaches the far end of the link of `port`.
-    Arrival {
-        port: usize,
-        packet: Packet,
-    },
-    Timer {
-        flow: usize,
-        end: End,
-    },
-    HostTimer {
-        host: usize,
-    },
-    ControllerTimer {
-        port: usize,
-    },
-}
-
-struct Scheduled {
-    at: Instant,
-    order: u64,
-    event: Event,
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-impl Eq for Scheduled {}
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
-}
-
-struct Port<C> {
-    controller: Option<C>,
-    controller_timer: Option<Instant>,
-    control: VecDeque<Turn>,
-    other: VecDeque<Turn>,
-    queue_bytes: u64,
-    sent_bytes: u64,
-    busy: bool,
-}
 
 struct Flow {
     result: FlowResult,
@@ -159,8 +42,7 @@ pub struct Pair<T: Transport> {
     stack: Stack<T>,
     line: Line,
     now: Instant,
-    events: BinaryHeap<Reverse<Scheduled>>,
-    scheduled: u64,
+    schedule: Schedule,
     handled: u64,
     handled_max: u64,
     /// Links from host 0 to host 1 in order, then the opposite direction of the same links.
@@ -186,29 +68,15 @@ impl<T: Transport> Pair<T> {
         });
         let ports = (0..2 * (line.switches + 1))
             .map(|port| {
-                let view = view_of(port, Instant::ZERO, line.rate, 0, 0);
-                let controller = if line.controllers {
-                    config.controller(&view)
-                } else {
-                    None
-                };
-                Port {
-                    controller,
-                    controller_timer: None,
-                    control: VecDeque::new(),
-                    other: VecDeque::new(),
-                    queue_bytes: 0,
-                    sent_bytes: 0,
-                    busy: false,
-                }
+                let view = Port::<T::Controller>::new(None).view(port, Instant::ZERO, line.rate);
+                Port::new(config.controller(&view).filter(|_| line.controllers))
             })
             .collect::<Vec<_>>();
         let mut pair = Pair {
             stack: Stack::new(config, &nics),
             line,
             now: Instant::ZERO,
-            events: BinaryHeap::new(),
-            scheduled: 0,
+            schedule: Schedule::default(),
             handled: 0,
             handled_max: 10_000_000,
             ports,
@@ -271,7 +139,7 @@ impl<T: Transport> Pair<T> {
             receiver_timer: None,
             waits: false,
         });
-        self.schedule(
+        self.schedule.add(
             spec.start,
             Event::Start {
                 flow: spec.id.index(),
@@ -384,21 +252,11 @@ impl<T: Transport> Pair<T> {
         }
     }
 
-    fn schedule(&mut self, at: Instant, event: Event) {
-        let order = self.scheduled;
-        self.scheduled += 1;
-        self.events.push(Reverse(Scheduled { at, order, event }));
-    }
-
     /// Handles the next event unless it comes after `limit`.
     fn step(&mut self, limit: Instant) -> bool {
-        let Some(Reverse(next)) = self.events.peek() else {
+        let Some((at, event)) = self.schedule.next_until(limit) else {
             return false;
         };
-        if next.at > limit {
-            return false;
-        }
-        let Reverse(Scheduled { at, event, .. }) = self.events.pop().expect("peeked");
         assert!(at >= self.now, "time went back");
         self.now = at;
         self.handled += 1;
@@ -553,7 +411,8 @@ impl<T: Transport> Pair<T> {
             TimerChange::Set(at) => {
                 let at = at.max(self.now);
                 self.host_timers[host.index()] = Some(at);
-                self.schedule(at, Event::HostTimer { host: host.index() });
+                self.schedule
+                    .add(at, Event::HostTimer { host: host.index() });
             }
         }
         let timer = std::mem::take(&mut self.out.timer);
@@ -580,7 +439,7 @@ impl<T: Transport> Pair<T> {
                 let at = at.max(self.now);
                 // Setting the same instant again needs no second event.
                 if slot.replace(at) != Some(at) {
-                    self.schedule(at, Event::Timer { flow, end });
+                    self.schedule.add(at, Event::Timer { flow, end });
                 }
             }
         }
@@ -650,11 +509,7 @@ impl<T: Transport> Pair<T> {
     fn kick(&mut self, port: usize) {
         while !self.ports[port].busy {
             let state = &mut self.ports[port];
-            match state
-                .control
-                .pop_front()
-                .or_else(|| state.other.pop_front())
-            {
+            match state.pop() {
                 None => return,
                 Some(Turn::Packet(packet)) => {
                     state.queue_bytes -= u64::from(packet.wire_bytes);
@@ -691,11 +546,12 @@ impl<T: Transport> Pair<T> {
         let arrives_at = free_at + self.line.delay;
         let from_host = packet.hop == 0;
         packet.hop = packet.hop.saturating_add(1);
-        self.schedule(free_at, Event::PortFree { port });
+        self.schedule.add(free_at, Event::PortFree { port });
         if from_host {
             self.send_on_line(port, packet, arrives_at);
         } else {
-            self.schedule(arrives_at, Event::Arrival { port, packet });
+            self.schedule
+                .add(arrives_at, Event::Arrival { port, packet });
         }
     }
 
@@ -724,7 +580,8 @@ impl<T: Transport> Pair<T> {
             Fault::Duplicate => {
                 let mut copy = packet;
                 copy.ext = ext.map(|block| self.ext.alloc(block));
-                self.schedule(arrives_at, Event::Arrival { port, packet: copy });
+                self.schedule
+                    .add(arrives_at, Event::Arrival { port, packet: copy });
             }
             Fault::Delay(by) => arrives_at += by,
             Fault::Mark => {
@@ -742,7 +599,7 @@ impl<T: Transport> Pair<T> {
                 port_reached = self.mate(port);
             }
         }
-        self.schedule(
+        self.schedule.add(
             arrives_at,
             Event::Arrival {
                 port: port_reached,
@@ -752,14 +609,7 @@ impl<T: Transport> Pair<T> {
     }
 
     fn view(&self, port: usize) -> PortView {
-        let state = &self.ports[port];
-        view_of(
-            port,
-            self.now,
-            self.line.rate,
-            state.queue_bytes,
-            state.sent_bytes,
-        )
+        self.ports[port].view(port, self.now, self.line.rate)
     }
 
     fn control(&mut self, port: usize, packet: &mut Packet, way: Way) {
@@ -784,7 +634,7 @@ impl<T: Transport> Pair<T> {
         if wanted != state.controller_timer {
             state.controller_timer = wanted;
             if let Some(at) = wanted {
-                self.schedule(at, Event::ControllerTimer { port });
+                self.schedule.add(at, Event::ControllerTimer { port });
             }
         }
     }
@@ -794,26 +644,6 @@ impl<T: Transport> Pair<T> {
 enum Way {
     Forward,
     Reverse,
-}
-
-impl<C> Port<C> {
-    fn queue(&mut self, class: Class) -> &mut VecDeque<Turn> {
-        if class == Class::CONTROL {
-            &mut self.control
-        } else {
-            &mut self.other
-        }
-    }
-}
-
-fn view_of(port: usize, now: Instant, rate: Rate, queue_bytes: u64, sent_bytes: u64) -> PortView {
-    PortView {
-        port: PortId::from(port),
-        now,
-        rate,
-        queue_bytes,
-        sent_bytes,
-    }
 }
 
 fn trim(packet: &mut Packet) {

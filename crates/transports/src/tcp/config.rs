@@ -115,7 +115,7 @@ macro_rules! tcp_config {
             /// Retransmission timeout before the first measurement. Default 10 ms: RFC 6298 has
             /// 1 s, for the Internet; NDP's simulator 3 s, and 10 ms for DCTCP.
             pub rto_initial: Duration,
-            /// Smallest retransmission timeout. Default 10 ms (D3 §6); D2TCP has 20 ms, Linux
+            /// Smallest retransmission timeout. Default 10 ms (D3 §6.1.2); D2TCP has 20 ms, Linux
             /// 200 ms, RFC 6298 1 s.
             pub rto_min: Duration,
             /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).

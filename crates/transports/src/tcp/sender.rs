@@ -313,10 +313,15 @@ impl<L: Law> TcpSender<L> {
     }
 
     fn handle_duplicate(&mut self, threshold: u32) {
-        self.duplicates = self.duplicates.saturating_add(1);
         if self.phase == Phase::Recovering {
             self.window.set(self.window.cwnd_bytes() + self.mss_bytes);
-        } else if self.duplicates == threshold && self.una >= self.recover {
+            return;
+        }
+        if self.una < self.recover {
+            return; // TCP-R10: an echo of what was sent again
+        }
+        self.duplicates = self.duplicates.saturating_add(1);
+        if self.duplicates == threshold {
             // TCP-R06
             self.window.halve_threshold(self.flight_bytes());
             self.window

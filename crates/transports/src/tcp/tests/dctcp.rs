@@ -216,6 +216,18 @@ fn dctcp_r06_loss_halves_as_in_tcp() {
 }
 
 #[test]
+fn dctcp_r06_marks_of_a_lossy_window_do_not_cut_again() {
+    let (mut law, params) = law(&Dctcp::default());
+    law.handle_loss(200);
+    assert_eq!(
+        law.handle_ack(&feedback(200, 300, true), &params),
+        Reaction::Hold
+    );
+    let later = law.handle_ack(&feedback(210, 300, true), &params);
+    assert!(matches!(later, Reaction::Cut { .. }));
+}
+
+#[test]
 fn dctcp_r07_may_cut_in_every_window() {
     let config = Dctcp {
         cut_every_window: true,
@@ -266,4 +278,14 @@ fn permanent_marks_leave_the_floor() {
     assert!(pair.run_until_done(late()));
     assert_eq!(pair.sender(flow).unwrap().window().cwnd_bytes(), 2 * MSS);
     assert_eq!(pair.sender(flow).unwrap().law().alpha(), Fraction::ONE);
+}
+
+#[test]
+fn without_marks_a_lone_flow_is_tcp() {
+    for size in [1, 100_000, 3_000_000] {
+        let (mut dctcp, flow) = pair(Dctcp::default(), Bytes::new(size));
+        let (mut tcp, _) = pair(Tcp::default(), Bytes::new(size));
+        assert!(dctcp.run_until_done(late()) && tcp.run_until_done(late()));
+        assert_eq!(dctcp.result(flow).finished_at, tcp.result(flow).finished_at);
+    }
 }

@@ -86,3 +86,18 @@ fn acks<T: Transport>(pair: &Pair<T>) -> Vec<TcpHeader> {
         .map(|t| header(&t.packet))
         .collect()
 }
+
+#[test]
+fn every_rule_has_its_test_and_every_test_its_rule() {
+    let rules = include_str!("../rules.md");
+    let tests = concat!(include_str!("rules.rs"), include_str!("dctcp.rs"));
+    let named: Vec<&str> = rules.split('`').filter(|t| t.contains("tcp_r")).collect();
+    for test in &named {
+        assert!(tests.contains(&format!("fn {test}()")), "{test} is missing");
+    }
+    let functions = tests.lines().filter_map(|line| line.strip_prefix("fn "));
+    for test in functions.filter(|f| f.starts_with("tcp_r") || f.starts_with("dctcp_r")) {
+        let name = test.split('(').next().unwrap();
+        assert!(named.contains(&name), "{name} is in no row of rules.md");
+    }
+}

@@ -214,6 +214,19 @@ fn tcp_r05_avoidance_adds_a_packet_per_window() {
 }
 
 #[test]
+fn tcp_r05_no_byte_counts_twice_or_never() {
+    let mut window = Window::new(MSS, 9, Some(packets(10)), None);
+    let mut grow = |acked: u64| {
+        window.grow(acked * MSS, 2);
+        window.cwnd_bytes() / MSS
+    };
+    // The first packet ends slow start, the second is one of the ten that the next step takes.
+    assert_eq!([grow(2), grow(8), grow(1)], [10, 10, 11]);
+    // Of twelve, one is over and counts for the step after.
+    assert_eq!([grow(10), grow(2), grow(10), grow(1)], [11, 12, 12, 13]);
+}
+
+#[test]
 fn tcp_r05_unused_window_does_not_grow() {
     // The line holds 84 packets; a window of more than twice that is not used.
     let (mut pair, flow) = pair(plain(), packets(20_000));
@@ -292,6 +305,25 @@ fn tcp_r07_partial_ack_repairs_the_next_hole() {
 }
 
 #[test]
+fn tcp_r07_only_the_first_partial_ack_restarts_the_timer() {
+    // Four holes take four round trips, which is longer than the timeout.
+    let timeout = Duration::from_micros(250);
+    let (mut pair, flow) = pair(
+        Tcp {
+            rto_min: timeout,
+            ..ten()
+        },
+        packets(100),
+    );
+    pair.set_faults(lose(&[2, 4, 6, 8]));
+    assert!(pair.run_until_done(late()));
+    let first_partial = ack_back(7) + round_trip(); // 3, 5 and 7 gave duplicates
+    let timed_out = |e: &&(Instant, FlowEvent)| e.1 == FlowEvent::TimedOut;
+    let event = pair.result(flow).events.iter().find(timed_out);
+    assert_eq!(event.map(|e| e.0), Some(first_partial + timeout));
+}
+
+#[test]
 fn tcp_r08_first_two_duplicates_release_new_data() {
     let (mut pair, _) = pair(ten(), packets(100));
     pair.set_faults(lose(&[0]));
@@ -330,29 +362,29 @@ fn tcp_r09_timeout_follows_the_round_trip_time() {
 fn tcp_r10_timeouts_double_and_go_back() {
     let at = |ms| Instant::ZERO + Duration::from_millis(ms);
     let config = Tcp {
-        initial_window: 4,
+        initial_window: 8,
         ..plain()
     };
-    let (mut pair, flow) = pair(config, packets(8));
-    pair.set_faults(lose(&[0, 1, 2, 3, 0, 0]));
+    let (mut pair, flow) = pair(config, packets(16));
+    pair.set_faults(lose(&[0, 1, 2, 3, 4, 5, 6, 7, 0, 0]));
     pair.run_until(at(70));
-    let burst = [0, 1, 2, 3].map(|n| (Instant::ZERO + DATA * n, n));
-    assert_eq!(sent(&pair)[..4], burst);
-    assert_eq!(sent(&pair)[4..], [(at(10), 0), (at(30), 0), (at(70), 0)]);
+    let burst = [0, 1, 2, 3, 4, 5, 6, 7].map(|n| (Instant::ZERO + DATA * n, n));
+    assert_eq!(sent(&pair)[..8], burst);
+    assert_eq!(sent(&pair)[8..], [(at(10), 0), (at(30), 0), (at(70), 0)]);
     // Later timeouts of the same segment leave the threshold alone.
     let window = pair.sender(flow).unwrap().window();
     assert_eq!(
         (window.cwnd_bytes(), window.ssthresh_bytes()),
-        (MSS, 2 * MSS)
+        (MSS, 4 * MSS)
     );
     assert!(pair.run_until_done(late()));
     let (back, trip) = (at(70) + round_trip(), round_trip());
     assert_eq!(
-        sent(&pair)[7..10],
+        sent(&pair)[11..14],
         [(back, 1), (back + DATA, 2), (back + trip, 3)]
     );
     let result = pair.result(flow);
-    assert_eq!((result.timed_out, result.retransmitted), (3, 6));
+    assert_eq!((result.timed_out, result.retransmitted), (3, 10));
     let backed_off = pair.sender(flow).unwrap().rtt().timeout();
     assert_eq!(
         backed_off,
@@ -363,16 +395,23 @@ fn tcp_r10_timeouts_double_and_go_back() {
 
 #[test]
 fn tcp_r10_echoes_of_a_timeout_are_no_loss() {
-    // The ACKs of a whole window are lost; going back then sends what is there already, which
-    // gives duplicate ACKs that must not start a fast retransmit.
-    let (mut pair, flow) = pair(plain(), packets(40));
-    pair.set_faults(|packet, index| match (packet.is_to_sender(), index) {
-        (true, 0..10) => Fault::Drop,
-        _ => Fault::Deliver,
+    // Four holes, and every ACK that would show them lost. Going back sends some packets that are
+    // there already: 11, 12 and 13 give three duplicates, which must not start a fast retransmit.
+    let config = Tcp {
+        initial_window: 20,
+        ..plain()
+    };
+    let (mut pair, flow) = pair(config, packets(60));
+    let mut holes = lose(&[0, 2, 5, 10]);
+    pair.set_faults(move |packet, index| match (packet.is_to_sender(), index) {
+        (true, 0..16) => Fault::Drop,
+        _ => holes(packet, index),
     });
     assert!(pair.run_until_done(late()));
+    let again: Vec<_> = sent(&pair)[20..30].iter().map(|s| s.1).collect();
+    assert_eq!(again, [0, 2, 3, 5, 6, 7, 10, 11, 12, 13]);
     let result = pair.result(flow);
-    assert_eq!((result.timed_out, result.retransmitted), (1, 1));
+    assert_eq!((result.timed_out, result.retransmitted), (1, 10));
 }
 
 #[test]
@@ -386,6 +425,9 @@ fn tcp_r11_delayed_ack_every_second_or_in_time() {
     assert!(first.run_until_done(late()));
     let counts: Vec<_> = acks(&first).iter().map(|h| h.ack / MSS).collect();
     assert_eq!(counts, [2, 4, 6, 8, 9]);
+    // Its timestamp is that of the first packet it is for.
+    let sent_at: Vec<_> = acks(&first).iter().map(|h| h.timestamp_picos).collect();
+    assert_eq!(sent_at, [0, 2, 4, 6, 8].map(|n| (DATA * n).as_picos()));
 
     let (mut lone, flow) = pair(
         Tcp {
