@@ -122,11 +122,15 @@ fn draw_bar(canvas: &mut Canvas<'_>, middle: f64, bar: &Bar, colour: Colour) {
         whisker(canvas, middle, [from, to, x_of(met)]);
         end = end.max(to);
     }
-    canvas.text(
-        &percent(met, bar.half_width),
-        (end + 10.0, middle + 5.0),
-        number,
+    let text = percent(met, bar.half_width);
+    // No grid line through the number.
+    let behind = (end + 6.0, middle - 10.0);
+    canvas.fill(
+        behind,
+        (end + 14.0 + number.width(&text), middle + 10.0),
+        Colour::WHITE,
     );
+    canvas.text(&text, (end + 10.0, middle + 5.0), number);
 }
 
 /// An interval's line and its ends: light on the bar, which ends at `bar`, and dark beyond.

@@ -107,12 +107,13 @@ pub(crate) fn bold(size: f64, colour: Colour, align: Align) -> TextStyle {
 
 /// The head that all figures share.
 pub(crate) fn draw_titles(canvas: &mut Canvas<'_>, title: &str, subtitle: &str) {
-    canvas.text(title, (24.0, 40.0), bold(21.0, Colour::INK, Align::Left));
-    canvas.text(
-        subtitle,
-        (24.0, 64.0),
-        plain(14.0, Colour::MUTED, Align::Left),
-    );
+    let lines = [
+        (title, 40.0, bold(21.0, Colour::INK, Align::Left)),
+        (subtitle, 64.0, plain(14.0, Colour::MUTED, Align::Left)),
+    ];
+    for (text, y, style) in lines {
+        canvas.text(&shortened(text, style, WIDTH - 48.0), (24.0, y), style);
+    }
 }
 
 impl Draw for FctCdf {

@@ -137,6 +137,7 @@ fn names_are_escaped_and_cut() {
             Curve::new("tcp", times(2, 1, 5.0, 0.1), 0),
         ],
         title: "a < b & c".into(),
+        subtitle: long.repeat(5),
         ..FctCdf::default()
     };
     show("names", figure.svg(), figure.png());

@@ -267,7 +267,10 @@ mod tests {
             " d2tcp       91.2 ± 0.4     240.0 ± 4.8     192.0      2160       34.3      12       0",
             " tcp         51.8 ± 0.4   1630.0 ± 32.6    1304.0     14670      232.9    4711       0",
         ];
-        assert_eq!(table(&three(), Style::Plain).lines().collect::<Vec<_>>(), expected);
+        assert_eq!(
+            table(&three(), Style::Plain).lines().collect::<Vec<_>>(),
+            expected
+        );
     }
 
     #[test]
