@@ -36,3 +36,17 @@ pub use queue::{Limit, QueueSpec};
 pub use seqs::{BitRing, RangeSet};
 pub use stack::{Call, Stack};
 pub use units::{Bytes, Duration, Instant, Rate};
+
+/// Asks the processor to bring a value near. Changes nothing but speed.
+#[inline]
+#[allow(unsafe_code)]
+pub fn prefetch<T>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: prefetching has no effect on memory, and the address is that of a live value.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(value).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
+}

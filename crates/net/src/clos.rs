@@ -2,7 +2,7 @@
 //! looked up, so that routes of thousands of hosts fit in a cache.
 
 use crate::network::{Link, Network, Routing, Tier};
-use punctual_core::{Bytes, Duration, HostId, NodeId, Packet, PortId, Rate};
+use punctual_core::{Bytes, Duration, HostId, NodeId, Packet, PacketFlags, PortId, Rate};
 
 /// A regular tree's shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -257,6 +257,7 @@ impl Builder {
 
 /// How many choices of a packet's way are packed into `Packet::path`.
 const DIGIT_BITS: u32 = 16;
+const DIGIT_MASK: u32 = (1 << DIGIT_BITS) - 1;
 
 impl Clos {
     pub(crate) fn hosts_per_rack(&self) -> u32 {
@@ -290,26 +291,37 @@ impl Clos {
         packet: &mut Packet,
         random: impl FnOnce(u32) -> u32,
     ) -> PortId {
+        if packet.flags.has(PacketFlags::SWITCH_PATH) {
+            self.choose(node, packet, random);
+        }
+        self.expected_port(node, packet)
+    }
+
+    /// The same, with the choices that the packet bears already.
+    #[inline]
+    pub(crate) fn expected_port(&self, node: NodeId, packet: &Packet) -> PortId {
         let switch = &self.switches[node.index() - self.hosts.len()];
         let dst = &self.hosts[packet.dst.index()];
         let port = match switch.level {
             Level::Rack if dst.rack == switch.place => u32::from(dst.slot),
+            Level::Rack => u32::from(switch.down) + (packet.path & DIGIT_MASK),
             Level::Aggregation if u32::from(dst.pod) == switch.place => u32::from(dst.rack_in_pod),
+            Level::Aggregation => u32::from(switch.down) + (packet.path >> DIGIT_BITS),
             Level::Top => u32::from(dst.top_port),
-            up => {
-                let shift = if up == Level::Rack { 0 } else { DIGIT_BITS };
-                if packet.flags.has(punctual_core::PacketFlags::SWITCH_PATH) {
-                    let choices = if up == Level::Rack {
-                        self.shape.rack_uplinks
-                    } else {
-                        self.shape.pod_uplinks
-                    };
-                    let mask = 0xffff << shift;
-                    packet.path = packet.path & !mask | random(choices) << shift;
-                }
-                u32::from(switch.down) + (packet.path >> shift & 0xffff)
-            }
         };
         PortId(switch.first_port + port)
+    }
+
+    /// Makes the choice that is this switch's to make, and writes it into the packet, so that
+    /// whatever follows the packet's path back can.
+    fn choose(&self, node: NodeId, packet: &mut Packet, random: impl FnOnce(u32) -> u32) {
+        let (choices, shift) = match self.switches[node.index() - self.hosts.len()].level {
+            Level::Rack => (self.shape.rack_uplinks, 0),
+            Level::Aggregation => (self.shape.pod_uplinks, DIGIT_BITS),
+            Level::Top => return,
+        };
+        if choices > 0 {
+            packet.path = packet.path & !(DIGIT_MASK << shift) | random(choices) << shift;
+        }
     }
 }

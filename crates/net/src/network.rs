@@ -149,6 +149,16 @@ impl Network {
         }
     }
 
+    /// The port by which `packet` will leave switch `node`, when that can be told without
+    /// choosing: a guess ahead of time, to bring the port near.
+    #[inline]
+    pub fn expected_port(&self, node: NodeId, packet: &Packet) -> Option<PortId> {
+        match &self.routing {
+            Routing::Clos(clos) => Some(clos.expected_port(node, packet)),
+            Routing::Table(_) => None,
+        }
+    }
+
     /// Makes a packet that was about to leave a switch go back the way it came: its destination
     /// is set already, its [`REVERSE_PATH`](punctual_core::PacketFlags::REVERSE_PATH) not yet.
     pub fn turn_back(&self, packet: &mut Packet) {

@@ -10,7 +10,7 @@ use crate::timers::{Expiry, Owner, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Controller, ExtArena, FlowSpec, HostId, Instant, Outbox, PacketArena, PacketFlags, PacketId,
-    PortId, TransportId,
+    PortId, TransportId, prefetch,
 };
 use punctual_net::{Fate, Fates, Network, Queue};
 use punctual_transports::{AnyController, AnyStack};
@@ -196,6 +196,7 @@ impl<T: Tap> Engine<T> {
                 break;
             }
             self.events.pop();
+            self.look_ahead();
             self.handle(event);
             if self.totals.events.is_multiple_of(PROGRESS_EVERY) {
                 let report = Progress {
@@ -246,6 +247,33 @@ impl<T: Tap> Engine<T> {
             EventClass::Arrival => self.arrive(PacketId(event.target())),
             EventClass::Timer => self.timer(event.target()),
             EventClass::World => self.world_event(event.target()),
+        }
+    }
+
+    /// Brings near what the next events will touch, each a step further the sooner it comes:
+    /// the packet, then the port it comes from, then the port it goes to or its flow.
+    #[inline]
+    fn look_ahead(&self) {
+        let arrival = |n| {
+            let event = self.events.upcoming(n)?;
+            (event.class() == EventClass::Arrival).then_some(PacketId(event.target()))
+        };
+        if let Some(id) = arrival(3) {
+            prefetch(&self.packets[id]);
+        }
+        if let Some(id) = arrival(2) {
+            prefetch(&self.ports[self.packets[id].port.index()]);
+        }
+        if let Some(id) = arrival(1) {
+            let packet = &self.packets[id];
+            let node = self.ports[packet.port.index()].to;
+            if node.0 < self.network.hosts {
+                prefetch(&self.flows[packet.flow.index()]);
+            } else if let Some(port) = self.network.expected_port(node, packet) {
+                let port = &self.ports[port.index()];
+                prefetch(port);
+                prefetch(&port.queue);
+            }
         }
     }
 

@@ -143,6 +143,12 @@ impl EventQueue {
         self.open.last().copied()
     }
 
+    /// The event after the next, when it is already in order.
+    #[inline]
+    pub(crate) fn upcoming(&self, n: usize) -> Option<Event> {
+        self.open.len().checked_sub(n).and_then(|i| self.open.get(i)).copied()
+    }
+
     /// Takes the next event out.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Event> {
