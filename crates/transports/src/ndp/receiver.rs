@@ -79,7 +79,9 @@ impl NdpReceiver {
         } else {
             header.seq * len
         };
-        cx.emit(FlowEvent::Delivered(ByteRange { offset, len }));
+        if len > 0 {
+            cx.emit(FlowEvent::Delivered(ByteRange { offset, len }));
+        }
         if !self.completed && self.packets.is_some_and(|n| self.received.base() >= n) {
             self.completed = true;
             cx.shared.flush(self.line);
@@ -101,8 +103,9 @@ impl Endpoint<Ndp> for NdpReceiver {
         self.heard_at = cx.now;
         self.backoff = 0;
         self.learn_size(&header, packet);
-        let trimmed = packet.is_trimmed();
-        if trimmed {
+        // A header whose data came before needs no second copy.
+        let trimmed = packet.is_trimmed() && !self.received.contains(header.seq);
+        if packet.is_trimmed() {
             cx.emit(FlowEvent::Trimmed);
         } else {
             self.deliver(&header, packet, cx);

@@ -47,6 +47,8 @@ pub struct NdpSender {
     resend: VecDeque<u64>,
     /// Packets that may be sent now.
     credits: u32,
+    /// Pulls to let pass, for packets that were sent once more without need.
+    debt: u32,
     last_pull: u32,
     first_window: u64,
     /// Packets of the first window not heard of.
@@ -58,9 +60,14 @@ pub struct NdpSender {
     recent_len: u8,
     paths: Paths,
     timer_running: bool,
+    /// Doublings of the timeout since anything was heard.
     backoff: u32,
+    heard_at: Instant,
 }
 
+/// How many timeouts a sender waits for a pull when nothing of its own is under way: longer than
+/// an incast of thousands takes to come round.
+const PATIENCE: u64 = 64;
 /// How many kinds of feedback [`NdpSender::is_bad_path`] looks back on.
 const RECENT: u8 = 12;
 
@@ -84,6 +91,7 @@ impl NdpSender {
             window: VecDeque::with_capacity(first_window as usize + 2),
             resend: VecDeque::new(),
             credits: first_window as u32,
+            debt: 0,
             last_pull: 0,
             first_window,
             unaccounted: 0,
@@ -93,6 +101,7 @@ impl NdpSender {
             paths: Paths::new(cx.config.paths, route),
             timer_running: false,
             backoff: 0,
+            heard_at: cx.now,
         }
     }
 
@@ -120,10 +129,11 @@ impl NdpSender {
         }
     }
 
-    fn note_feedback(&mut self, is_ack: bool) {
+    fn note_feedback(&mut self, is_ack: bool, now: Instant) {
         self.recent = (self.recent << 1 | u16::from(is_ack)) & ((1 << RECENT) - 1);
         self.recent_len = (self.recent_len + 1).min(RECENT);
         self.backoff = 0;
+        self.heard_at = now;
     }
 
     /// More than a quarter of recent feedback were ACKs: a bounce then speaks of a bad path
@@ -133,9 +143,15 @@ impl NdpSender {
     }
 
     /// Puts a packet in line to be sent again. False when there is no need.
-    fn queue_again(&mut self, seq: u64, first: bool) -> bool {
+    ///
+    /// Feedback tells which sending of the packet it means; on an older one it says nothing of
+    /// the newest.
+    fn queue_again(&mut self, header: &NdpHeader, first: bool) -> bool {
+        let seq = header.seq;
         match self.sent_mut(seq) {
-            Some(sent) if sent.state == State::InFlight => sent.state = State::ToResend,
+            Some(sent) if sent.state == State::InFlight && sent.at.as_picos() == header.sent_at => {
+                sent.state = State::ToResend;
+            }
             _ => return false,
         }
         if first {
@@ -147,10 +163,15 @@ impl NdpSender {
     }
 
     // NDP-R02
-    fn handle_ack(&mut self, seq: u64, cumulative: u64, cx: &mut HostCx<'_, Ndp>) {
-        if let Some(sent) = self.sent_mut(seq) {
+    fn handle_ack(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) {
+        let cumulative = header.cumulative.min(self.next_new);
+        let mut sent_needlessly = false;
+        if let Some(sent) = self.sent_mut(header.seq) {
+            // NDP-R18: an earlier sending arrived after all, so the latest was one too many.
+            sent_needlessly = sent.state == State::InFlight && sent.at.as_picos() != header.sent_at;
             sent.state = State::Acked;
         }
+        self.debt += u32::from(sent_needlessly);
         // Everything below `cumulative` is in too, should its own ACK have been lost.
         while let Some(front) = self.window.front()
             && (front.state == State::Acked || self.base < cumulative)
@@ -170,22 +191,29 @@ impl NdpSender {
     // NDP-R03: the difference of pull numbers is what may be sent; older ones say nothing.
     fn handle_pull(&mut self, number: u32) {
         let more = number.wrapping_sub(self.last_pull) as i32;
-        if more > 0 {
+        if more == 0 && self.in_flight() == 0 {
+            // NDP-R16: the receiver has sent all its pulls and hears nothing.
+            self.pull_window = 0;
+            self.credits = self.credits.max(1);
+        } else if more > 0 {
             self.last_pull = number;
             self.pull_window -= i64::from(more);
-            self.credits = self.credits.saturating_add(more as u32);
+            let more = more as u32;
+            let repaid = self.debt.min(more);
+            self.debt -= repaid;
+            self.credits = self.credits.saturating_add(more - repaid);
         }
     }
 
     // NDP-R06
-    fn handle_bounce(&mut self, seq: u64, cx: &mut HostCx<'_, Ndp>) {
+    fn handle_bounce(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) {
         cx.emit(FlowEvent::Bounced);
-        self.account(seq);
-        self.note_feedback(false);
-        if !self.queue_again(seq, true) {
+        self.account(header.seq);
+        self.note_feedback(false, cx.now);
+        if !self.queue_again(header, true) {
             return;
         }
-        let nothing_coming = self.pull_window == 0 && self.unaccounted <= 1;
+        let nothing_coming = self.pull_window <= 0 && self.unaccounted <= 1;
         if nothing_coming || self.is_bad_path() {
             self.credits += 1;
         }
@@ -246,7 +274,7 @@ impl Endpoint<Ndp> for NdpSender {
         let header = NdpHeader::of(packet);
         if header.kind == kind::DATA {
             if packet.is_bounced() {
-                self.handle_bounce(header.seq, cx);
+                self.handle_bounce(&header, cx);
                 self.say_ready(cx);
             }
             return;
@@ -256,15 +284,16 @@ impl Endpoint<Ndp> for NdpSender {
                 return; // never sent: not from our receiver
             }
             self.account(header.seq);
-            self.note_feedback(header.kind == kind::ACK);
+            self.note_feedback(header.kind == kind::ACK, cx.now);
             self.pull_window += 1;
             if header.kind == kind::ACK {
-                self.handle_ack(header.seq, header.cumulative.min(self.next_new), cx);
+                self.handle_ack(&header, cx);
             } else if header.kind == kind::NACK {
-                self.queue_again(header.seq, false);
+                self.queue_again(&header, false);
             }
         }
         if header.kind == kind::PULL || header.has(flags::PULL) {
+            self.heard_at = cx.now;
             self.handle_pull(header.pull);
         }
         if self.base < self.packets {
@@ -324,6 +353,16 @@ impl Endpoint<Ndp> for NdpSender {
             self.resend.push_front(self.base + index as u64);
             lost += 1;
             cx.emit(FlowEvent::TimedOut);
+        }
+        if lost == 0 && earliest.is_none() && self.has_data() {
+            // NDP-R09: nothing is under way, so nothing but a pull can come.
+            let due = self.heard_at.saturating_add(rto.saturating_mul(PATIENCE));
+            if due > cx.now {
+                earliest = Some(due);
+            } else {
+                lost = 1;
+                cx.emit(FlowEvent::TimedOut);
+            }
         }
         if lost > 0 {
             self.backoff = (self.backoff + 1).min(10);

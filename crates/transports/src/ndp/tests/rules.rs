@@ -1,0 +1,498 @@
+use super::*;
+use punctual_core::{
+    Call, ExtArena, FlowSpec, Header, HostId, Outbox, PacketFlags, Rate, Stack, TransportId,
+};
+
+#[test]
+fn ndp_r01_pushes_a_window_at_line_rate_then_waits_for_pulls() {
+    let mut pair = pair(window(8));
+    start(&mut pair, 100);
+    // Before anything can come back, exactly the window has left, back to back.
+    pair.run_until(Instant::ZERO + Duration::from_micros(100));
+    let data = data(&pair);
+    let tx = pair.line().transmission_time(1500);
+    for (n, (at, header, packet)) in data.iter().take(8).enumerate() {
+        assert_eq!(header.seq, n as u64);
+        assert!(header.has(flags::SYN), "of the first window");
+        assert_eq!(packet.wire_bytes, 1500);
+        assert_eq!(*at, Instant::ZERO + tx * n as u64);
+    }
+    assert!(!data[8].1.has(flags::SYN));
+    let first_answer = control(&pair, kind::ACK)[0].0;
+    assert!(data[8].0 > first_answer, "the ninth was pulled");
+}
+
+#[test]
+fn ndp_r01_a_short_flow_pushes_only_what_it_has() {
+    let mut pair = pair(window(30));
+    let spec = pair.spec(Bytes::new(PAYLOAD + 1));
+    let flow = pair.start(spec);
+    assert!(pair.run_until_done(LIMIT));
+    let data = data(&pair);
+    assert_eq!(numbers(&pair), [0, 1]);
+    assert!(!data[0].1.has(flags::LAST) && data[1].1.has(flags::LAST));
+    assert_eq!(data[1].2.wire_bytes, 65);
+    assert_eq!(pair.result(flow).retransmitted, 0);
+}
+
+#[test]
+fn ndp_r02_a_nack_alone_sends_nothing() {
+    let mut stack = lone_sender(window(2), 10);
+    assert_eq!(poll_all(&mut stack), [0, 1]);
+    answer(&mut stack, kind::NACK, 0, None);
+    assert_eq!(poll_all(&mut stack), Vec::<u64>::new());
+    answer(&mut stack, kind::ACK, 1, None);
+    assert_eq!(poll_all(&mut stack), Vec::<u64>::new());
+    pull(&mut stack, 1);
+    assert_eq!(poll_all(&mut stack), [0], "what was trimmed goes first");
+}
+
+#[test]
+fn ndp_r03_pull_numbers_are_cumulative_and_late_ones_do_nothing() {
+    let mut stack = lone_sender(window(1), 20);
+    assert_eq!(poll_all(&mut stack), [0]);
+    pull(&mut stack, 3);
+    assert_eq!(poll_all(&mut stack), [1, 2, 3], "two pulls were lost, the third makes up");
+    pull(&mut stack, 2);
+    assert_eq!(poll_all(&mut stack), Vec::<u64>::new());
+    pull(&mut stack, 4);
+    assert_eq!(poll_all(&mut stack), [4]);
+}
+
+#[test]
+fn ndp_r03_pull_numbers_wrap() {
+    let mut stack = lone_sender(window(1), 20);
+    assert_eq!(poll_all(&mut stack), [0]);
+    // Half the numbers ahead is as far as can be told from behind.
+    for number in [(1 << 31) - 1, u32::MAX - 1] {
+        pull(&mut stack, number);
+        poll_all(&mut stack);
+    }
+    let mut stack = lone_sender(window(1), u64::MAX / PAYLOAD);
+    poll_all(&mut stack);
+    pull(&mut stack, u32::MAX);
+    assert_eq!(poll_all(&mut stack), Vec::<u64>::new(), "behind the start: nothing");
+}
+
+#[test]
+fn ndp_r04_each_path_once_in_an_order_drawn_anew() {
+    let mut pair = Pair::new(window(64), Line { paths: 16, ..Line::default() });
+    start(&mut pair, 64);
+    assert!(pair.run_until_done(LIMIT));
+    let paths: Vec<u16> = data(&pair).iter().map(|(_, h, _)| h.path).collect();
+    let rounds: Vec<&[u16]> = paths.chunks(16).collect();
+    for round in &rounds {
+        let mut sorted = round.to_vec();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..16).collect::<Vec<u16>>());
+    }
+    assert_ne!(rounds[0], rounds[1]);
+}
+
+#[test]
+fn ndp_r05_a_packet_sent_again_takes_another_path() {
+    for seed in 0..50 {
+        let mut pair = Pair::new(window(4), Line { paths: 2, seed, ..Line::default() });
+        pair.set_faults(nth(kind::DATA, 1, Fault::Trim));
+        start(&mut pair, 4);
+        assert!(pair.run_until_done(LIMIT));
+        let second: Vec<u16> =
+            data(&pair).iter().filter(|(_, h, _)| h.seq == 1).map(|(_, h, _)| h.path).collect();
+        assert_eq!(second.len(), 2);
+        assert_ne!(second[0], second[1]);
+    }
+}
+
+#[test]
+fn ndp_r06_a_bounce_waits_for_a_pull_while_others_are_unaccounted_for() {
+    let mut stack = lone_sender(window(4), 4);
+    assert_eq!(poll_all(&mut stack), [0, 1, 2, 3]);
+    bounce(&mut stack, 2);
+    assert_eq!(poll_all(&mut stack), Vec::<u64>::new(), "an incast: wait");
+    bounce(&mut stack, 1);
+    bounce(&mut stack, 3);
+    // With three of four accounted for and no pull to come, the last word decides.
+    assert_eq!(poll_all(&mut stack), [3], "the front of the line");
+    bounce(&mut stack, 0);
+    assert_eq!(poll_all(&mut stack), [0]);
+}
+
+#[test]
+fn ndp_r06_a_bounce_among_acks_is_a_bad_path_and_sent_at_once() {
+    let mut stack = lone_sender(window(6), 12);
+    poll_all(&mut stack);
+    answer(&mut stack, kind::ACK, 0, None);
+    bounce(&mut stack, 1);
+    assert_eq!(poll_all(&mut stack), [1], "half of the feedback are ACKs");
+}
+
+#[test]
+fn ndp_r06_a_bounce_while_pulls_are_due_waits() {
+    let mut stack = lone_sender(window(4), 12);
+    poll_all(&mut stack);
+    for seq in 0..3 {
+        answer(&mut stack, kind::NACK, seq, None);
+    }
+    bounce(&mut stack, 3);
+    assert_eq!(poll_all(&mut stack), Vec::<u64>::new(), "three pulls are on their way");
+    pull(&mut stack, 1);
+    assert_eq!(poll_all(&mut stack), [3], "at the front");
+}
+
+#[test]
+fn ndp_r07_a_packet_unheard_of_goes_again_on_another_path_after_the_timeout() {
+    let mut pair = pair(window(4));
+    pair.set_faults(nth(kind::DATA, 2, Fault::Drop));
+    let flow = start(&mut pair, 4);
+    assert!(pair.run_until_done(LIMIT));
+    let third: Vec<(Instant, u16)> =
+        data(&pair).iter().filter(|(_, h, _)| h.seq == 2).map(|(at, h, _)| (*at, h.path)).collect();
+    assert_eq!(third.len(), 2);
+    assert_eq!(third[1].0 - third[0].0, Duration::from_millis(1));
+    assert_ne!(third[0].1, third[1].1);
+    assert_eq!((pair.result(flow).timed_out, pair.result(flow).retransmitted), (1, 1));
+}
+
+#[test]
+fn ndp_r08_what_waits_for_a_pull_does_not_time_out() {
+    let mut stack = lone_sender(window(2), 2);
+    poll_all(&mut stack);
+    answer(&mut stack, kind::NACK, 0, None);
+    answer(&mut stack, kind::NACK, 1, None);
+    stack.now = Instant::ZERO + Duration::from_millis(50);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), Vec::<u64>::new(), "the receiver has heard; it will pull");
+}
+
+#[test]
+fn ndp_r09_a_sender_forgotten_asks_for_itself() {
+    let mut stack = lone_sender(window(2), 2);
+    poll_all(&mut stack);
+    answer(&mut stack, kind::NACK, 0, None);
+    answer(&mut stack, kind::NACK, 1, None);
+    stack.now = Instant::ZERO + Duration::from_millis(63);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), Vec::<u64>::new());
+    stack.now = Instant::ZERO + Duration::from_millis(64);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [0]);
+}
+
+#[test]
+fn ndp_r10_stale_feedback_is_ignored() {
+    let mut stack = lone_sender(window(1), 1);
+    poll_all(&mut stack);
+    answer(&mut stack, kind::NACK, 0, Some(1));
+    stack.now = Instant::ZERO + Duration::from_micros(10);
+    assert_eq!(poll_all(&mut stack), [0]);
+    // The same NACK once more, of the first sending: the second is still under way.
+    answer(&mut stack, kind::NACK, 0, None);
+    pull(&mut stack, 2);
+    assert_eq!(poll_all(&mut stack), Vec::<u64>::new());
+}
+
+#[test]
+fn ndp_r10_every_arrival_is_answered_at_once() {
+    let mut pair = pair(window(10));
+    pair.set_faults(nth(kind::DATA, 4, Fault::Trim));
+    start(&mut pair, 10);
+    assert!(pair.run_until_done(LIMIT));
+    let nacks = control(&pair, kind::NACK);
+    assert_eq!(nacks.len(), 1);
+    assert_eq!(nacks[0].1.seq, 4);
+    let mut acks: Vec<u64> = control(&pair, kind::ACK).iter().map(|(_, h, _)| h.seq).collect();
+    acks.sort_unstable();
+    assert_eq!(acks, (0..10).collect::<Vec<u64>>());
+    // Echoes tell the sender which sending of the packet was meant.
+    let first = &data(&pair)[4];
+    assert_eq!((nacks[0].1.path, nacks[0].1.sent_at), (first.1.path, first.0.as_picos()));
+}
+
+#[test]
+fn ndp_r11_one_pull_for_each_arrival_whole_trimmed_or_again() {
+    let mut pair = pair(window(10));
+    pair.set_faults(|packet, index| match (NdpHeader::of(packet).kind, index) {
+        (kind::DATA, 1) => Fault::Trim,
+        (kind::DATA, 3) => Fault::Duplicate,
+        _ => Fault::Deliver,
+    });
+    start(&mut pair, 1000);
+    pair.run_until(Instant::ZERO + Duration::from_micros(100));
+    let pulled = sent(&pair, Direction::Backward)
+        .iter()
+        .filter(|(_, h, _)| h.kind == kind::PULL || h.has(flags::PULL))
+        .count();
+    let last = sent(&pair, Direction::Backward)
+        .iter()
+        .filter(|(_, h, _)| h.kind == kind::PULL || h.has(flags::PULL))
+        .map(|(_, h, _)| h.pull)
+        .max();
+    assert_eq!(last, Some(pulled as u32), "numbers count pulls");
+}
+
+#[test]
+fn ndp_r12_pulls_are_spaced_by_a_packet_s_data_at_line_rate() {
+    let mut pair = pair(window(20));
+    start(&mut pair, 400);
+    assert!(pair.run_until_done(LIMIT));
+    let pulls: Vec<Instant> = sent(&pair, Direction::Backward)
+        .iter()
+        .filter(|(_, h, _)| h.kind == kind::PULL || h.has(flags::PULL))
+        .map(|(at, _, _)| *at)
+        .collect();
+    assert!(pulls.len() > 300);
+    assert!(pulls.windows(2).all(|w| w[1] - w[0] >= spacing()), "never faster");
+}
+
+#[test]
+fn ndp_r12_a_pull_rides_on_the_answer_when_none_waits() {
+    let mut pair = pair(window(1));
+    start(&mut pair, 3);
+    assert!(pair.run_until_done(LIMIT));
+    let acks = control(&pair, kind::ACK);
+    assert!(acks[0].1.has(flags::PULL) && acks[0].1.pull == 1);
+    assert!(control(&pair, kind::PULL).is_empty());
+}
+
+#[test]
+fn ndp_r13_flows_take_turns_at_the_pull_queue() {
+    // Pulls slower than arrivals, so that they queue.
+    let config = Ndp { pull_spacing: Some(Duration::from_micros(3)), ..window(10) };
+    let mut pair = pair(config);
+    let flows: Vec<FlowId> = (0..4).map(|_| start(&mut pair, 200)).collect();
+    pair.run_until(Instant::ZERO + Duration::from_micros(200));
+    let order: Vec<FlowId> = control(&pair, kind::PULL).iter().map(|(_, _, p)| p.flow).collect();
+    let counts: Vec<usize> =
+        flows.iter().map(|f| order.iter().filter(|o| *o == f).count()).collect();
+    let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+    assert!(order.len() > 50, "{order:?}");
+    assert!(most - least <= 3, "{counts:?}");
+}
+
+#[test]
+fn ndp_r14_completion_flushes_the_pulls_that_wait() {
+    let mut pair = pair(window(30));
+    let flow = start(&mut pair, 30);
+    assert!(pair.run_until_done(LIMIT));
+    let completed = pair.result(flow).completed_at.unwrap();
+    assert!(control(&pair, kind::PULL).iter().all(|(at, _, _)| *at <= completed));
+    assert_eq!(pair.stack().shared(HostId(1)).pending(), 0);
+}
+
+#[test]
+fn ndp_r15_any_packet_of_the_first_window_opens_the_connection() {
+    for lost in 0..3 {
+        let mut pair = pair(window(5));
+        pair.set_faults(move |packet, _| {
+            let header = NdpHeader::of(packet);
+            if header.kind == kind::DATA && header.seq <= lost && header.sent_at < 1_000_000_000 {
+                Fault::Drop
+            } else {
+                Fault::Deliver
+            }
+        });
+        let flow = start(&mut pair, 5);
+        assert!(pair.run_until_done(LIMIT));
+        assert_eq!(pair.result(flow).timed_out, lost + 1);
+    }
+}
+
+#[test]
+fn ndp_r16_a_lost_pull_is_made_up_for_by_the_receiver() {
+    // The window is one packet, so that nothing else moves when the pull is lost.
+    let mut pair = pair(window(1));
+    pair.set_faults(nth(kind::ACK, 1, Fault::Drop));
+    let flow = start(&mut pair, 6);
+    assert!(pair.run_until_done(LIMIT));
+    assert!(pair.result(flow).completed_at.is_some());
+}
+
+#[test]
+fn ndp_r16_a_repeated_pull_restarts_a_sender_that_has_nothing_under_way() {
+    let mut stack = lone_sender(window(2), 6);
+    assert_eq!(poll_all(&mut stack), [0, 1]);
+    answer(&mut stack, kind::ACK, 0, Some(1));
+    assert_eq!(poll_all(&mut stack), [2]);
+    pull(&mut stack, 1);
+    assert_eq!(poll_all(&mut stack), Vec::<u64>::new(), "two are under way: a mere duplicate");
+    for seq in 1..3 {
+        answer(&mut stack, kind::ACK, seq, None);
+    }
+    // The pulls for those two were lost for good.
+    pull(&mut stack, 1);
+    assert_eq!(poll_all(&mut stack), [3]);
+}
+
+#[test]
+fn ndp_r17_absurd_packet_numbers_are_refused() {
+    let mut pair = pair(window(2));
+    let spec = pair.spec(Bytes::ENDLESS);
+    let flow = pair.start(spec);
+    pair.run_until(Instant::ZERO + Duration::from_micros(50));
+    let before = pair.receiver(flow).expect("open").is_complete();
+    assert!(!before);
+    let mut stack: Stack<Ndp> = Stack::new(Ndp::default(), &[nic(0)]);
+    let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
+    let mut packet = data_header(u64::MAX - 1, u64::MAX);
+    packet.payload_bytes = 1436;
+    fn call<'a>(ext: &'a mut ExtArena, out: &'a mut Outbox) -> Call<'a> {
+        Call { now: Instant::ZERO, host: HostId(0), ext, out }
+    }
+    let slot = stack.open_receiver(&packet, &route(), call(&mut ext, &mut out));
+    stack.receiver_packet(slot, &packet, call(&mut ext, &mut out));
+    assert!(out.packets.is_empty() && out.events.is_empty(), "not answered, not counted");
+}
+
+#[test]
+fn ndp_r18_a_needless_retransmission_is_paid_back() {
+    let mut stack = lone_sender(window(1), 9);
+    assert_eq!(poll_all(&mut stack), [0]);
+    stack.now = Instant::ZERO + Duration::from_millis(1);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [0]);
+    // The first sending was only late: its ACK echoes the time 0.
+    answer(&mut stack, kind::ACK, 0, Some(1));
+    assert_eq!(poll_all(&mut stack), Vec::<u64>::new());
+    // The duplicate is answered and pulled for too: one packet in flight, as before.
+    answer(&mut stack, kind::ACK, 0, Some(2));
+    assert_eq!(poll_all(&mut stack), [1]);
+}
+
+#[test]
+fn parameters_are_checked() {
+    assert!(Ndp::default().validate().is_ok());
+    let bad = [
+        Ndp { initial_window: 0, ..Ndp::default() },
+        Ndp { rto: Duration::ZERO, ..Ndp::default() },
+        Ndp { payload: Some(Bytes::ZERO), ..Ndp::default() },
+        Ndp { payload: Some(Bytes::new(70_000)), ..Ndp::default() },
+    ];
+    assert!(bad.iter().all(|config| config.validate().is_err()));
+}
+
+#[test]
+fn every_rule_has_its_test() {
+    let rules = include_str!("../rules.md");
+    let tests = include_str!("rules.rs");
+    let rows: Vec<&str> = rules.lines().filter(|l| l.starts_with("| NDP-R")).collect();
+    assert!(rows.len() >= 15);
+    for row in rows {
+        let named: Vec<&str> = row.split('`').filter(|w| w.starts_with("ndp_r")).collect();
+        assert!(!named.is_empty(), "no test in {row}");
+        for name in named {
+            assert!(tests.contains(&format!("fn {name}()")), "{name} is not a test");
+        }
+    }
+}
+
+// A sender alone, spoken to by hand.
+
+struct Lone {
+    stack: Stack<Ndp>,
+    slot: u32,
+    now: Instant,
+    ext: ExtArena,
+    out: Outbox,
+}
+
+fn nic(host: u32) -> NicInfo {
+    NicInfo {
+        host: HostId(host),
+        rate: Rate::from_gbps(10),
+        mtu: Bytes::new(1500),
+        framing: Bytes::ZERO,
+    }
+}
+
+fn route() -> FlowRoute {
+    FlowRoute { local: HostId(0), peer: HostId(1), paths: 4, ecmp_path: 0, seed: 1 }
+}
+
+fn data_header(seq: u64, size: u64) -> Packet {
+    let header = NdpHeader {
+        seq,
+        cumulative: size,
+        sent_at: 0,
+        pull: 0,
+        path: 0,
+        kind: kind::DATA,
+        flags: 0,
+    };
+    Packet::new(FlowId(0), HostId(0), Header::new(header))
+}
+
+fn lone_sender(config: Ndp, packets: u64) -> Lone {
+    let mut stack = Stack::new(config, &[nic(0), nic(1)]);
+    let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
+    let spec = FlowSpec {
+        id: FlowId(0),
+        src: HostId(0),
+        dst: HostId(1),
+        size: Bytes::new(packets * PAYLOAD),
+        start: Instant::ZERO,
+        deadline: None,
+        transport: TransportId(0),
+        class: punctual_core::Class::DATA,
+        background: false,
+        pattern: 0,
+    };
+    let call = Call { now: Instant::ZERO, host: HostId(0), ext: &mut ext, out: &mut out };
+    let slot = stack.open_sender(&spec, &route(), call);
+    Lone { stack, slot, now: Instant::ZERO, ext, out }
+}
+
+impl Lone {
+    fn hand(&mut self, packet: &Packet) {
+        let call = Call { now: self.now, host: HostId(0), ext: &mut self.ext, out: &mut self.out };
+        self.stack.sender_packet(self.slot, packet, call);
+    }
+
+    fn timeout(&mut self) {
+        let call = Call { now: self.now, host: HostId(0), ext: &mut self.ext, out: &mut self.out };
+        self.stack.sender_timeout(self.slot, call);
+    }
+}
+
+/// What the sender sends if the NIC has all the time in the world, at most ten packets.
+fn poll_all(lone: &mut Lone) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    while lone.out.ready.take().is_some() && numbers.len() < 10 {
+        let call = Call { now: lone.now, host: HostId(0), ext: &mut lone.ext, out: &mut lone.out };
+        if let Some(packet) = lone.stack.poll_transmit(lone.slot, call) {
+            numbers.push(NdpHeader::of(&packet).seq);
+        }
+    }
+    numbers
+}
+
+fn answer(lone: &mut Lone, kind: u8, seq: u64, pull: Option<u32>) {
+    let header = NdpHeader {
+        seq,
+        cumulative: 0,
+        sent_at: 0,
+        pull: pull.unwrap_or(0),
+        path: 0,
+        kind,
+        flags: if pull.is_some() { flags::PULL } else { 0 },
+    };
+    lone.hand(&header.control(FlowId(0), HostId(0)));
+}
+
+fn pull(lone: &mut Lone, number: u32) {
+    let header = NdpHeader {
+        seq: 0,
+        cumulative: 0,
+        sent_at: 0,
+        pull: number,
+        path: 0,
+        kind: kind::PULL,
+        flags: 0,
+    };
+    lone.hand(&header.control(FlowId(0), HostId(0)));
+}
+
+fn bounce(lone: &mut Lone, seq: u64) {
+    let mut packet = data_header(seq, 0);
+    packet.flags = PacketFlags::TRIMMED.with(PacketFlags::BOUNCED).with(PacketFlags::TO_SENDER);
+    lone.hand(&packet);
+}
