@@ -128,6 +128,9 @@ pub trait Endpoint<T: Transport> {
     fn poll_transmit(&mut self, _cx: &mut HostCx<'_, T>) -> Option<Packet> {
         None
     }
+
+    /// The driver is about to forget this endpoint: give back what it holds of the shared state.
+    fn close(&mut self, _shared: &mut T::Shared) {}
 }
 
 /// A transport protocol with its parameters: `Self` is the configuration.

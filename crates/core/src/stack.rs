@@ -108,14 +108,14 @@ impl<T: Transport> Stack<T> {
         self.senders.get_mut(slot)?.poll_transmit(&mut cx!(self, call))
     }
 
-    /// Forgets a sender that has ended.
-    pub fn close_sender(&mut self, slot: u32) {
-        self.senders.remove(slot);
+    /// Forgets a sender of `host` that has ended.
+    pub fn close_sender(&mut self, slot: u32, host: HostId) {
+        self.senders.remove(slot).close(&mut self.hosts[host.index()]);
     }
 
-    /// Forgets a receiver.
-    pub fn close_receiver(&mut self, slot: u32) {
-        self.receivers.remove(slot);
+    /// Forgets a receiver of `host`.
+    pub fn close_receiver(&mut self, slot: u32, host: HostId) {
+        self.receivers.remove(slot).close(&mut self.hosts[host.index()]);
     }
 
     /// A sender's state, for tests and time series.

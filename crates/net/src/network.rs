@@ -1,6 +1,7 @@
 //! Nodes and links. A port and the one-directional link that leaves from it share one id.
 
-use punctual_core::{Bytes, Duration, HostId, NodeId, PortId, Rate};
+use crate::clos::Clos;
+use punctual_core::{Bytes, Duration, HostId, NicInfo, NodeId, Packet, PortId, Rate};
 
 /// Where in a network a link is, for defaults and statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +29,7 @@ pub struct Link {
     pub from: NodeId,
     /// The node it leads to.
     pub to: NodeId,
-    /// The link in the opposite direction.
+    /// The link in the opposite direction; filled in by [`Network::new`].
     pub twin: PortId,
     /// Line rate.
     pub rate: Rate,
@@ -54,11 +55,108 @@ pub struct Network {
     pub names: Vec<String>,
     /// Each host's NIC port.
     pub nics: Vec<PortId>,
+    routing: Routing,
+}
+
+/// How ways are found.
+#[derive(Clone, Debug)]
+pub(crate) enum Routing {
+    Clos(Clos),
 }
 
 impl Network {
+    /// Puts a network together. Links come in pairs of opposite directions; of several between
+    /// the same two nodes, the first of one direction is the twin of the first of the other.
+    pub(crate) fn new(
+        hosts: u32,
+        names: Vec<String>,
+        mut links: Vec<Link>,
+        mtu: Bytes,
+        framing: Bytes,
+        routing: Routing,
+    ) -> Self {
+        pair_up(&mut links);
+        let mut nics = vec![PortId(u32::MAX); hosts as usize];
+        for (port, link) in links.iter().enumerate() {
+            if link.from.0 < hosts {
+                nics[link.from.index()] = PortId::from(port);
+            }
+        }
+        Network { hosts, links, mtu, framing, names, nics, routing }
+    }
+
     /// The port by which a host sends.
+    #[inline]
     pub fn nic(&self, host: HostId) -> PortId {
         self.nics[host.index()]
+    }
+
+    /// A link by its port.
+    #[inline]
+    pub fn link(&self, port: PortId) -> &Link {
+        &self.links[port.index()]
+    }
+
+    /// What transports are told of a host's interface.
+    pub fn nic_info(&self, host: HostId) -> NicInfo {
+        let rate = self.link(self.nic(host)).rate;
+        NicInfo { host, rate, mtu: self.mtu, framing: self.framing }
+    }
+
+    /// How many equal paths lead from one host to another.
+    pub fn paths(&self, src: HostId, dst: HostId) -> u32 {
+        match &self.routing {
+            Routing::Clos(clos) => clos.paths(src, dst),
+        }
+    }
+
+    /// Turns the path number in `packet`, just sent by `src`, into what switches read.
+    #[inline]
+    pub fn enter(&self, src: HostId, packet: &mut Packet) {
+        let _ = src;
+        match &self.routing {
+            Routing::Clos(clos) => packet.path = clos.encode(packet.path),
+        }
+    }
+
+    /// The port by which `packet` leaves switch `node`; `random` gives a number below its
+    /// argument where the switch is to choose.
+    #[inline]
+    pub fn next_port(
+        &self,
+        node: NodeId,
+        packet: &mut Packet,
+        random: impl FnOnce(u32) -> u32,
+    ) -> PortId {
+        match &self.routing {
+            Routing::Clos(clos) => clos.next_port(node, packet, random),
+        }
+    }
+
+    /// Makes a packet that was on its way from `node` go back: its destination is set already,
+    /// and its [`REVERSE_PATH`](punctual_core::PacketFlags::REVERSE_PATH) turned over.
+    pub fn turn_back(&self, _node: NodeId, _packet: &mut Packet) {
+        match &self.routing {
+            // The same choices lead back.
+            Routing::Clos(_) => {}
+        }
+    }
+
+    /// Name of the port's two ends, for messages.
+    pub fn port_name(&self, port: PortId) -> String {
+        let link = self.link(port);
+        format!("{} → {}", self.names[link.from.index()], self.names[link.to.index()])
+    }
+}
+
+fn pair_up(links: &mut [Link]) {
+    let mut by_ends: Vec<(NodeId, NodeId, usize)> =
+        links.iter().enumerate().map(|(port, l)| (l.from, l.to, port)).collect();
+    by_ends.sort();
+    let mut by_reverse = by_ends.clone();
+    by_reverse.sort_by_key(|&(from, to, port)| (to, from, port));
+    for (&(from, to, port), &(rfrom, rto, twin)) in by_ends.iter().zip(&by_reverse) {
+        assert!((from, to) == (rto, rfrom), "links come in pairs");
+        links[port].twin = PortId::from(twin);
     }
 }

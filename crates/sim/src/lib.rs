@@ -1,17 +1,24 @@
 //! The deterministic packet-level simulator.
+//!
+//! [`run`] takes a [`Setup`] and returns an [`Outcome`]; the same set-up gives the same outcome,
+//! bit for bit. One run is single-threaded; run several at once to use more cores.
 
+mod engine;
+mod events;
+mod flows;
+mod hosts;
+mod port;
 mod record;
 mod setup;
+mod tap;
+mod timers;
 
 pub use record::{FlowRecord, FlowStatus, Outcome, PortTotals, Totals};
-pub use setup::{
-    LinkChange, LinkFault, PortSample, Progress, Sampling, Setup, Stop,
-};
+pub use setup::{LinkChange, LinkFault, PortSample, Progress, Sampling, Setup, Stop};
 
 use std::ops::ControlFlow;
 
 /// Runs a simulation to its end. `progress` is called now and then and may stop the run.
 pub fn run(setup: Setup, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
-    let _ = (setup, progress);
-    Outcome::default()
+    engine::Engine::new(setup, tap::NoTap).run(progress).0
 }

@@ -5,4 +5,4 @@ pub mod ndp;
 mod registry;
 pub mod tcp;
 
-pub use registry::{AnyTransport, TransportInfo, TransportSettings};
+pub use registry::{AnyController, AnyStack, AnyTransport, TransportInfo, TransportSettings};

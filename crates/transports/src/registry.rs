@@ -1,10 +1,14 @@
-//! The list of transports, and what is generated from it.
+//! The list of transports, and what is generated from it: the closed enums through which drivers
+//! reach any of them, and the settings that scenarios may give.
 
-use punctual_core::{Bytes, QueueSpec, Rate};
+use punctual_core::{
+    Bytes, Call, Controller, ExtArena, FlowRoute, FlowSpec, HostId, Instant, NicInfo, Packet, PortView,
+    QueueSpec, Rate, Stack, Transport,
+};
 use serde::{Deserialize, Serialize};
 
 /// A transport's entry in the catalogue.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransportInfo {
     /// Its name in scenarios and on the command line.
     pub name: &'static str,
@@ -12,38 +16,147 @@ pub struct TransportInfo {
     pub summary: &'static str,
 }
 
-/// Any transport with its parameters.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub enum AnyTransport {
-    /// Placeholder until the first transport is registered.
-    None,
+macro_rules! register {
+    ($($Variant:ident($Type:ty), $name:ident: $summary:literal;)*) => {
+        /// Any transport with its parameters.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum AnyTransport {
+            $(#[doc = $summary] $Variant($Type),)*
+        }
+
+        /// Parameters of every transport, as a scenario may set them: `[transport.ndp]` and so on.
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct TransportSettings {
+            $(#[doc = $summary] pub $name: $Type,)*
+        }
+
+        /// A stack of any transport. Dispatch is one `match`, the states behind it are typed.
+        pub enum AnyStack {
+            $(#[doc = $summary] $Variant(Stack<$Type>),)*
+        }
+
+        /// A controller of any transport.
+        pub enum AnyController {
+            $(#[doc = $summary] $Variant(<$Type as Transport>::Controller),)*
+        }
+
+        impl AnyTransport {
+            /// All transports.
+            pub fn catalogue() -> &'static [TransportInfo] {
+                &[$(TransportInfo { name: stringify!($name), summary: $summary },)*]
+            }
+
+            /// The transport of that name with the given settings.
+            pub fn by_name(name: &str, settings: &TransportSettings) -> Option<AnyTransport> {
+                $(if name == stringify!($name) {
+                    return Some(AnyTransport::$Variant(settings.$name.clone()));
+                })*
+                None
+            }
+
+            /// Its name.
+            pub fn name(&self) -> &'static str {
+                match self { $(AnyTransport::$Variant(_) => stringify!($name),)* }
+            }
+
+            /// The switch queue that suits it.
+            pub fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {
+                match self { $(AnyTransport::$Variant(t) => t.default_queue(rate, mtu),)* }
+            }
+
+            /// What is wrong with its parameters, if anything.
+            pub fn validate(&self) -> Result<(), String> {
+                match self { $(AnyTransport::$Variant(t) => t.validate(),)* }
+            }
+
+            /// Its stack on these hosts.
+            pub fn stack(&self, nics: &[NicInfo]) -> AnyStack {
+                match self {
+                    $(AnyTransport::$Variant(t) => {
+                        AnyStack::$Variant(Stack::new(t.clone(), nics))
+                    })*
+                }
+            }
+
+            /// Its controller for a port, if it has one.
+            pub fn controller(&self, port: &PortView) -> Option<AnyController> {
+                match self {
+                    $(AnyTransport::$Variant(t) => {
+                        t.controller(port).map(AnyController::$Variant)
+                    })*
+                }
+            }
+        }
+
+        impl AnyStack {
+            /// See [`Stack::open_sender`].
+            pub fn open_sender(&mut self, flow: &FlowSpec, route: &FlowRoute, call: Call<'_>) -> u32 {
+                match self { $(AnyStack::$Variant(s) => s.open_sender(flow, route, call),)* }
+            }
+            /// See [`Stack::open_receiver`].
+            pub fn open_receiver(&mut self, first: &Packet, route: &FlowRoute, call: Call<'_>) -> u32 {
+                match self { $(AnyStack::$Variant(s) => s.open_receiver(first, route, call),)* }
+            }
+            /// See [`Stack::sender_packet`].
+            #[inline]
+            pub fn sender_packet(&mut self, slot: u32, packet: &Packet, call: Call<'_>) {
+                match self { $(AnyStack::$Variant(s) => s.sender_packet(slot, packet, call),)* }
+            }
+            /// See [`Stack::receiver_packet`].
+            #[inline]
+            pub fn receiver_packet(&mut self, slot: u32, packet: &Packet, call: Call<'_>) {
+                match self { $(AnyStack::$Variant(s) => s.receiver_packet(slot, packet, call),)* }
+            }
+            /// See [`Stack::sender_timeout`].
+            pub fn sender_timeout(&mut self, slot: u32, call: Call<'_>) {
+                match self { $(AnyStack::$Variant(s) => s.sender_timeout(slot, call),)* }
+            }
+            /// See [`Stack::receiver_timeout`].
+            pub fn receiver_timeout(&mut self, slot: u32, call: Call<'_>) {
+                match self { $(AnyStack::$Variant(s) => s.receiver_timeout(slot, call),)* }
+            }
+            /// See [`Stack::host_timeout`].
+            pub fn host_timeout(&mut self, call: Call<'_>) {
+                match self { $(AnyStack::$Variant(s) => s.host_timeout(call),)* }
+            }
+            /// See [`Stack::poll_transmit`].
+            #[inline]
+            pub fn poll_transmit(&mut self, slot: u32, call: Call<'_>) -> Option<Packet> {
+                match self { $(AnyStack::$Variant(s) => s.poll_transmit(slot, call),)* }
+            }
+            /// See [`Stack::close_sender`].
+            pub fn close_sender(&mut self, slot: u32, host: HostId) {
+                match self { $(AnyStack::$Variant(s) => s.close_sender(slot, host),)* }
+            }
+            /// See [`Stack::close_receiver`].
+            pub fn close_receiver(&mut self, slot: u32, host: HostId) {
+                match self { $(AnyStack::$Variant(s) => s.close_receiver(slot, host),)* }
+            }
+        }
+
+        impl Controller for AnyController {
+            fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
+                match self { $(AnyController::$Variant(c) => c.handle_forward(packet, port, ext),)* }
+            }
+            fn handle_reverse(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
+                match self { $(AnyController::$Variant(c) => c.handle_reverse(packet, port, ext),)* }
+            }
+            fn handle_timeout(&mut self, port: &PortView) {
+                match self { $(AnyController::$Variant(c) => c.handle_timeout(port),)* }
+            }
+            fn next_timeout(&self) -> Option<Instant> {
+                match self { $(AnyController::$Variant(c) => c.next_timeout(),)* }
+            }
+            fn reset(&mut self) {
+                match self { $(AnyController::$Variant(c) => c.reset(),)* }
+            }
+        }
+    };
 }
 
-/// Parameters of every transport, as a scenario may set them: `[transport.ndp]` and so on.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TransportSettings {}
-
-impl AnyTransport {
-    /// All transports.
-    pub fn catalogue() -> &'static [TransportInfo] {
-        &[]
-    }
-
-    /// The transport of that name with the given settings.
-    pub fn by_name(name: &str, settings: &TransportSettings) -> Option<AnyTransport> {
-        let _ = (name, settings);
-        None
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &'static str {
-        "none"
-    }
-
-    /// The switch queue that suits it.
-    pub fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {
-        let _ = (rate, mtu);
-        unimplemented!("no transport registered yet")
-    }
+// Adding a transport is a line here: variant, configuration type, name, summary.
+register! {
+    Ndp(crate::ndp::Ndp), ndp: "NDP: receivers pull, switches trim, packets sprayed over all paths";
 }

@@ -1,1 +1,64 @@
 //! NDP: receivers pull, switches trim.
+//!
+//! A sender pushes its first window at line rate, spraying packets over all paths; from then on
+//! the receiver's pulls clock it, one packet a pull, paced so that the receiver's link is just
+//! full. Switches keep queues of a few packets and cut the payload off what does not fit, so the
+//! receiver learns at once what to ask for again.
+//!
+//! After Handley, Raiciu, Agache, Voinescu, Moore, Antichi and Wójcik, "Re-architecting
+//! datacenter networks and stacks for low latency and high performance", SIGCOMM 2017.
+//!
+//! The rules followed, each with its test, are in `rules.md`. Not here yet: the path scoreboard,
+//! priorities among pulls, and time-wait.
+//!
+//! Do not use it across switches that drop rather than trim and expect its latency: losses are
+//! recovered by a timer.
+
+mod config;
+mod header;
+mod pulls;
+mod receiver;
+mod sender;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{Ndp, PathPolicy};
+pub use header::{HEADER_BYTES, NdpHeader, flags, kind};
+pub use pulls::PullQueue;
+pub use receiver::NdpReceiver;
+pub use sender::NdpSender;
+
+use punctual_core::{
+    Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec, Rate,
+    Transport,
+};
+
+impl Transport for Ndp {
+    type Sender = NdpSender;
+    type Receiver = NdpReceiver;
+    type Shared = PullQueue;
+    type Controller = NoController;
+
+    fn open_host(&self, nic: &NicInfo) -> PullQueue {
+        PullQueue::new(self, nic)
+    }
+
+    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> NdpSender {
+        NdpSender::open(flow, route, cx)
+    }
+
+    fn open_receiver(first: &Packet, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> NdpReceiver {
+        NdpReceiver::open(first, route, cx)
+    }
+
+    fn handle_host_timeout(cx: &mut HostCx<'_, Self>) {
+        pulls::send_next_pull(cx);
+    }
+
+    /// Eight packets of data, as many bytes of headers.
+    fn default_queue(&self, _rate: Rate, mtu: Bytes) -> QueueSpec {
+        let bytes = Limit::Bytes(Bytes::new(8 * self.payload_for(mtu)));
+        QueueSpec::Trim { data: bytes, headers: bytes, mark_above: None }
+    }
+}

@@ -1,0 +1,311 @@
+//! Regular multi-rooted trees: star, leaf–spine and fat tree. The next hop is computed, not
+//! looked up, so that routes of thousands of hosts fit in a cache.
+
+use crate::network::{Link, Network, Routing, Tier};
+use punctual_core::{Bytes, Duration, HostId, NodeId, Packet, PortId, Rate};
+
+/// A regular tree's shape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClosShape {
+    /// Hosts of each rack.
+    pub hosts_per_rack: u32,
+    /// Racks of each pod; with one tier of switches 1, with two the number of racks.
+    pub racks_per_pod: u32,
+    /// Pods; 1 with fewer than three tiers.
+    pub pods: u32,
+    /// Uplinks of each rack switch, one to each switch of the tier above; 0 for a star.
+    pub rack_uplinks: u32,
+    /// Uplinks of each aggregation switch; 0 with fewer than three tiers.
+    pub pod_uplinks: u32,
+}
+
+/// Rates and delays of a regular tree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClosLinks {
+    /// Between hosts and rack switches.
+    pub host_rate: Rate,
+    /// Between rack switches and the tier above.
+    pub rack_rate: Rate,
+    /// Between aggregation switches and the core.
+    pub pod_rate: Rate,
+    /// Propagation between hosts and rack switches.
+    pub host_delay: Duration,
+    /// Propagation between rack switches and the tier above.
+    pub rack_delay: Duration,
+    /// Propagation between aggregation switches and the core.
+    pub pod_delay: Duration,
+    /// Time a switch takes over each packet, besides sending it.
+    pub processing: Duration,
+}
+
+impl ClosLinks {
+    /// The same rate and delay everywhere.
+    pub fn uniform(rate: Rate, delay: Duration) -> Self {
+        ClosLinks {
+            host_rate: rate,
+            rack_rate: rate,
+            pod_rate: rate,
+            host_delay: delay,
+            rack_delay: delay,
+            pod_delay: delay,
+            processing: Duration::ZERO,
+        }
+    }
+}
+
+/// Computed routes of a regular tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Clos {
+    shape: ClosShape,
+    hosts: Vec<HostPlace>,
+    /// By node id less the number of hosts.
+    switches: Vec<SwitchPlace>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct HostPlace {
+    rack: u32,
+    pod: u16,
+    rack_in_pod: u16,
+    slot: u16,
+    /// The port of a top switch that leads here: the pod's, or with two tiers the rack's.
+    top_port: u16,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SwitchPlace {
+    first_port: u32,
+    /// Rack number, or pod number of an aggregation switch.
+    place: u32,
+    /// Ports down; ports up follow them.
+    down: u16,
+    level: Level,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Level {
+    Rack,
+    Aggregation,
+    Top,
+}
+
+impl ClosShape {
+    /// One switch.
+    pub fn star(hosts: u32) -> Self {
+        ClosShape {
+            hosts_per_rack: hosts,
+            racks_per_pod: 1,
+            pods: 1,
+            rack_uplinks: 0,
+            pod_uplinks: 0,
+        }
+    }
+
+    /// Two tiers: every rack switch has a link to every spine.
+    pub fn leaf_spine(racks: u32, hosts_per_rack: u32, spines: u32) -> Self {
+        ClosShape {
+            hosts_per_rack,
+            racks_per_pod: racks,
+            pods: 1,
+            rack_uplinks: spines,
+            pod_uplinks: 0,
+        }
+    }
+
+    /// A k-ary fat tree: k pods of k/2 racks; `oversubscription` × k/2 hosts to a rack.
+    pub fn fat_tree(k: u32, oversubscription: u32) -> Self {
+        ClosShape {
+            hosts_per_rack: k / 2 * oversubscription,
+            racks_per_pod: k / 2,
+            pods: k,
+            rack_uplinks: k / 2,
+            pod_uplinks: k / 2,
+        }
+    }
+
+    /// Number of hosts.
+    pub fn hosts(&self) -> u32 {
+        self.hosts_per_rack * self.racks_per_pod * self.pods
+    }
+
+    fn racks(&self) -> u32 {
+        self.racks_per_pod * self.pods
+    }
+
+    fn has_pods(&self) -> bool {
+        self.pod_uplinks > 0
+    }
+
+    /// Builds the network.
+    pub fn build(&self, links: &ClosLinks, mtu: Bytes, framing: Bytes) -> Network {
+        Builder::new(*self, *links).build(mtu, framing)
+    }
+}
+
+struct Builder {
+    shape: ClosShape,
+    rates: ClosLinks,
+    links: Vec<Link>,
+    names: Vec<String>,
+    switches: Vec<SwitchPlace>,
+}
+
+impl Builder {
+    fn new(shape: ClosShape, rates: ClosLinks) -> Self {
+        Builder { shape, rates, links: Vec::new(), names: Vec::new(), switches: Vec::new() }
+    }
+
+    fn rack_node(&self, rack: u32) -> u32 {
+        self.shape.hosts() + rack
+    }
+
+    /// Aggregation switch `a` of a pod; with two tiers, spine `a`.
+    fn above_rack_node(&self, pod: u32, a: u32) -> u32 {
+        self.shape.hosts() + self.shape.racks() + pod * self.shape.rack_uplinks + a
+    }
+
+    fn core_node(&self, core: u32) -> u32 {
+        self.above_rack_node(self.shape.pods, 0) + core
+    }
+
+    fn link(&mut self, from: u32, to: u32, rate: Rate, delay: Duration, tier: Tier) {
+        let to_switch = to >= self.shape.hosts();
+        let processing = if to_switch { self.rates.processing } else { Duration::ZERO };
+        self.links.push(Link {
+            from: NodeId(from),
+            to: NodeId(to),
+            twin: PortId(u32::MAX),
+            rate,
+            delay: delay + processing,
+            tier,
+        });
+    }
+
+    fn switch(&mut self, level: Level, place: u32, down: u32, name: String) {
+        self.names.push(name);
+        self.switches.push(SwitchPlace {
+            first_port: self.links.len() as u32,
+            place,
+            down: down as u16,
+            level,
+        });
+    }
+
+    fn build(mut self, mtu: Bytes, framing: Bytes) -> Network {
+        let s = self.shape;
+        let r = self.rates;
+        let places: Vec<HostPlace> = (0..s.hosts())
+            .map(|h| {
+                let rack = h / s.hosts_per_rack;
+                let pod = rack / s.racks_per_pod;
+                HostPlace {
+                    rack,
+                    pod: pod as u16,
+                    rack_in_pod: (rack % s.racks_per_pod) as u16,
+                    slot: (h % s.hosts_per_rack) as u16,
+                    top_port: if s.has_pods() { pod as u16 } else { rack as u16 },
+                }
+            })
+            .collect();
+        for (h, place) in places.iter().enumerate() {
+            self.names.push(format!("host {h}"));
+            let rack = self.rack_node(place.rack);
+            self.link(h as u32, rack, r.host_rate, r.host_delay, Tier::HostUp);
+        }
+        for rack in 0..s.racks() {
+            self.switch(Level::Rack, rack, s.hosts_per_rack, format!("rack {rack}"));
+            let node = self.rack_node(rack);
+            for slot in 0..s.hosts_per_rack {
+                let host = rack * s.hosts_per_rack + slot;
+                self.link(node, host, r.host_rate, r.host_delay, Tier::HostDown);
+            }
+            for a in 0..s.rack_uplinks {
+                let above = self.above_rack_node(rack / s.racks_per_pod, a);
+                self.link(node, above, r.rack_rate, r.rack_delay, Tier::RackUp);
+            }
+        }
+        for pod in 0..s.pods {
+            for a in 0..s.rack_uplinks {
+                let node = self.above_rack_node(pod, a);
+                let (level, name, tier) = if s.has_pods() {
+                    (Level::Aggregation, format!("pod {pod} switch {a}"), Tier::PodDown)
+                } else {
+                    (Level::Top, format!("spine {a}"), Tier::CoreDown)
+                };
+                self.switch(level, pod, s.racks_per_pod, name);
+                for t in 0..s.racks_per_pod {
+                    let rack = self.rack_node(pod * s.racks_per_pod + t);
+                    self.link(node, rack, r.rack_rate, r.rack_delay, tier);
+                }
+                for c in 0..s.pod_uplinks {
+                    let core = self.core_node(a * s.pod_uplinks + c);
+                    self.link(node, core, r.pod_rate, r.pod_delay, Tier::PodUp);
+                }
+            }
+        }
+        for core in 0..s.rack_uplinks * s.pod_uplinks {
+            self.switch(Level::Top, core, s.pods, format!("core {core}"));
+            for pod in 0..s.pods {
+                let agg = self.above_rack_node(pod, core / s.pod_uplinks);
+                self.link(self.core_node(core), agg, r.pod_rate, r.pod_delay, Tier::CoreDown);
+            }
+        }
+        let routing = Clos { shape: s, hosts: places, switches: self.switches };
+        Network::new(s.hosts(), self.names, self.links, mtu, framing, Routing::Clos(routing))
+    }
+}
+
+/// How many choices of a packet's way are packed into `Packet::path`.
+const DIGIT_BITS: u32 = 16;
+
+impl Clos {
+    pub(crate) fn paths(&self, src: HostId, dst: HostId) -> u32 {
+        let (a, b) = (&self.hosts[src.index()], &self.hosts[dst.index()]);
+        if a.rack == b.rack {
+            1
+        } else if a.pod == b.pod {
+            self.shape.rack_uplinks
+        } else {
+            self.shape.rack_uplinks * self.shape.pod_uplinks
+        }
+    }
+
+    /// Writes path number `n` as the two choices made on the way up. The way back makes the same
+    /// choices, so a reversed path is coded alike.
+    #[inline]
+    pub(crate) fn encode(&self, n: u32) -> u32 {
+        let up = self.shape.rack_uplinks;
+        if n < up { n } else { n % up | (n / up) << DIGIT_BITS }
+    }
+
+    /// The port by which `packet` leaves switch `node`.
+    #[inline]
+    pub(crate) fn next_port(
+        &self,
+        node: NodeId,
+        packet: &mut Packet,
+        random: impl FnOnce(u32) -> u32,
+    ) -> PortId {
+        let switch = &self.switches[node.index() - self.hosts.len()];
+        let dst = &self.hosts[packet.dst.index()];
+        let port = match switch.level {
+            Level::Rack if dst.rack == switch.place => u32::from(dst.slot),
+            Level::Aggregation if u32::from(dst.pod) == switch.place => u32::from(dst.rack_in_pod),
+            Level::Top => u32::from(dst.top_port),
+            up => {
+                let shift = if up == Level::Rack { 0 } else { DIGIT_BITS };
+                if packet.flags.has(punctual_core::PacketFlags::SWITCH_PATH) {
+                    let choices = if up == Level::Rack {
+                        self.shape.rack_uplinks
+                    } else {
+                        self.shape.pod_uplinks
+                    };
+                    let mask = 0xffff << shift;
+                    packet.path = packet.path & !mask | random(choices) << shift;
+                }
+                u32::from(switch.down) + (packet.path >> shift & 0xffff)
+            }
+        };
+        PortId(switch.first_port + port)
+    }
+}

@@ -1,0 +1,310 @@
+//! Queue disciplines of output ports. A discipline knows packets by what every switch may know:
+//! size, class, ECN and whether they may be trimmed; never a protocol's own header.
+
+use punctual_core::rng::Stream;
+use punctual_core::{
+    Bytes, Class, Ecn, Fifo, Limit, Packet, PacketArena, PacketFlags, PacketId, QueueSpec,
+};
+
+/// Bytes left of a trimmed packet.
+pub const TRIMMED_BYTES: u16 = 64;
+
+/// What a discipline did with a packet, when it did more than queue it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Not queued; the caller disposes of it.
+    Dropped,
+    /// Not queued: the caller sends it back to its sender, marked as bounced.
+    Bounced,
+    /// Queued without its payload.
+    Trimmed,
+    /// Queued with an ECN mark.
+    Marked,
+}
+
+/// The packet that the port is sending while another arrives: it still takes up room.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InService {
+    /// Its bytes; 0 when the port is idle.
+    pub bytes: u32,
+    /// Whether it is a control packet or trimmed header.
+    pub is_control: bool,
+}
+
+/// A limit in the form that is quick to test.
+#[derive(Clone, Copy, Debug)]
+struct Cap {
+    bytes: u32,
+    packets: u32,
+}
+
+impl Cap {
+    const NONE: Cap = Cap { bytes: u32::MAX, packets: u32::MAX };
+
+    fn new(limit: Limit) -> Self {
+        match limit {
+            Limit::Bytes(b) => {
+                Cap { bytes: u32::try_from(b.get()).unwrap_or(u32::MAX), packets: u32::MAX }
+            }
+            Limit::Packets(packets) => Cap { bytes: u32::MAX, packets },
+        }
+    }
+
+    /// Whether a queue, with what is in service and the arrival, is within the limit.
+    #[inline]
+    fn holds(self, queue: &Fifo, in_service_bytes: u32, arrival_bytes: u16) -> bool {
+        let bytes = queue.bytes() + in_service_bytes + u32::from(arrival_bytes);
+        let packets = queue.packets() + u32::from(in_service_bytes > 0) + 1;
+        bytes <= self.bytes && packets <= self.packets
+    }
+}
+
+/// The queue of one output port.
+#[derive(Debug)]
+pub struct Queue(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Single { fifo: Fifo, cap: Cap, mark: Cap },
+    Priority(Box<Priority>),
+    Trim(Trim),
+}
+
+#[derive(Debug)]
+struct Priority {
+    fifos: [Fifo; Class::COUNT],
+    cap: Cap,
+}
+
+#[derive(Debug)]
+struct Trim {
+    data: Fifo,
+    headers: Fifo,
+    data_cap: Cap,
+    header_cap: Cap,
+    mark: Cap,
+    /// Whose turn it is when both queues wait: of every eleven, ten are headers.
+    turn: u8,
+    coin: Stream,
+}
+
+/// A packet's fate, reported for whichever packet it befell.
+pub type Fates = Vec<(PacketId, Fate)>;
+
+impl Queue {
+    /// An empty queue; `seed` is that of the port's own random stream.
+    pub fn new(spec: &QueueSpec, seed: u64) -> Self {
+        let fifo = Fifo::default();
+        Queue(match *spec {
+            QueueSpec::DropTail { limit } => {
+                Kind::Single { fifo, cap: Cap::new(limit), mark: Cap::NONE }
+            }
+            QueueSpec::Ecn { limit, mark_above } => {
+                Kind::Single { fifo, cap: Cap::new(limit), mark: Cap::new(mark_above) }
+            }
+            QueueSpec::Priority { limit } => Kind::Priority(Box::new(Priority {
+                fifos: [fifo; Class::COUNT],
+                cap: Cap::new(limit),
+            })),
+            QueueSpec::Trim { data, headers, mark_above } => Kind::Trim(Trim {
+                data: fifo,
+                headers: fifo,
+                data_cap: Cap::new(data),
+                header_cap: Cap::new(headers),
+                mark: mark_above.map_or(Cap::NONE, Cap::new),
+                turn: 0,
+                coin: Stream::from_seed(seed),
+            }),
+            ref other => unreachable!("no discipline for {other:?}"),
+        })
+    }
+
+    /// The queue of a host's NIC: classes in strict order, as long as need be.
+    pub fn nic() -> Self {
+        Queue(Kind::Priority(Box::new(Priority {
+            fifos: [Fifo::default(); Class::COUNT],
+            cap: Cap::NONE,
+        })))
+    }
+
+    /// Takes in an arrival. Whatever happens to it or to another packet besides being queued is
+    /// added to `fates`.
+    #[inline]
+    pub fn enqueue(
+        &mut self,
+        id: PacketId,
+        in_service: InService,
+        packets: &mut PacketArena,
+        fates: &mut Fates,
+    ) {
+        match &mut self.0 {
+            Kind::Single { fifo, cap, mark } => {
+                let packet = &mut packets[id];
+                if !cap.holds(fifo, in_service.bytes, packet.wire_bytes) {
+                    fates.push((id, Fate::Dropped));
+                    return;
+                }
+                if !mark.holds(fifo, in_service.bytes, packet.wire_bytes)
+                    && packet.ecn() == Ecn::Capable
+                {
+                    packet.flags.set(PacketFlags::ECN_MARKED);
+                    fates.push((id, Fate::Marked));
+                }
+                fifo.push_back(packets, id);
+            }
+            Kind::Priority(queue) => {
+                let (class, bytes) = (packets[id].class, packets[id].wire_bytes);
+                let fifo = &mut queue.fifos[usize::from(class.0) % Class::COUNT];
+                if queue.cap.holds(fifo, in_service.bytes, bytes) {
+                    fifo.push_back(packets, id);
+                } else {
+                    fates.push((id, Fate::Dropped));
+                }
+            }
+            Kind::Trim(queue) => queue.enqueue(id, in_service, packets, fates),
+        }
+    }
+
+    /// A packet of at most this many bytes that finds the port idle and this queue empty may
+    /// pass without being queued: the discipline would do nothing to it.
+    pub fn idle_pass_bytes(&self) -> u32 {
+        let passes = |cap: &Cap| if cap.packets == 0 { 0 } else { cap.bytes };
+        match &self.0 {
+            Kind::Single { cap, mark, .. } => passes(cap).min(passes(mark)),
+            Kind::Priority(queue) => passes(&queue.cap),
+            Kind::Trim(q) => passes(&q.data_cap).min(passes(&q.header_cap)).min(passes(&q.mark)),
+        }
+    }
+
+    /// Takes out the packet to send next.
+    #[inline]
+    pub fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
+        match &mut self.0 {
+            Kind::Single { fifo, .. } => fifo.pop_front(packets),
+            Kind::Priority(queue) => {
+                queue.fifos.iter_mut().find_map(|fifo| fifo.pop_front(packets))
+            }
+            Kind::Trim(queue) => queue.dequeue(packets),
+        }
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        match &self.0 {
+            Kind::Single { fifo, .. } => fifo.is_empty(),
+            Kind::Priority(queue) => queue.fifos.iter().all(Fifo::is_empty),
+            Kind::Trim(queue) => queue.data.is_empty() && queue.headers.is_empty(),
+        }
+    }
+
+    /// Bytes and packets waiting.
+    pub fn waiting(&self) -> (Bytes, u32) {
+        let (bytes, packets) = match &self.0 {
+            Kind::Single { fifo, .. } => (fifo.bytes(), fifo.packets()),
+            Kind::Priority(queue) => queue
+                .fifos
+                .iter()
+                .fold((0, 0), |(b, p), fifo| (b + fifo.bytes(), p + fifo.packets())),
+            Kind::Trim(queue) => (
+                queue.data.bytes() + queue.headers.bytes(),
+                queue.data.packets() + queue.headers.packets(),
+            ),
+        };
+        (Bytes::new(u64::from(bytes)), packets)
+    }
+}
+
+fn is_control(packet: &Packet) -> bool {
+    packet.class == Class::CONTROL || packet.is_trimmed()
+}
+
+fn cut_payload(packet: &mut Packet) {
+    packet.wire_bytes = packet.wire_bytes.min(TRIMMED_BYTES);
+    packet.flags.set(PacketFlags::TRIMMED);
+    packet.class = Class::CONTROL;
+}
+
+impl Trim {
+    fn enqueue(
+        &mut self,
+        id: PacketId,
+        in_service: InService,
+        packets: &mut PacketArena,
+        fates: &mut Fates,
+    ) {
+        let packet = &mut packets[id];
+        if is_control(packet) {
+            self.enqueue_header(id, in_service, packets, fates);
+            return;
+        }
+        let busy = if in_service.is_control { 0 } else { in_service.bytes };
+        if self.data_cap.holds(&self.data, busy, packet.wire_bytes) {
+            let over = !self.mark.holds(&self.data, busy, packet.wire_bytes);
+            if over && packet.ecn() == Ecn::Capable {
+                packet.flags.set(PacketFlags::ECN_MARKED);
+                fates.push((id, Fate::Marked));
+            }
+            self.data.push_back(packets, id);
+            return;
+        }
+        if !packet.flags.has(PacketFlags::TRIMMABLE) {
+            fates.push((id, Fate::Dropped));
+            return;
+        }
+        let trimmed = self.choose_victim(id, busy, packets);
+        cut_payload(&mut packets[trimmed]);
+        fates.push((trimmed, Fate::Trimmed));
+        self.enqueue_header(trimmed, in_service, packets, fates);
+    }
+
+    /// Heads: the arrival loses its payload. Tails: the last data packet does, and the arrival
+    /// takes its place, if it fits there.
+    fn choose_victim(&mut self, arrival: PacketId, busy: u32, packets: &mut PacketArena) -> PacketId {
+        let Some(tail) = self.data.back() else { return arrival };
+        let (tail_bytes, bytes) = (packets[tail].wire_bytes, packets[arrival].wire_bytes);
+        let room = self.data.bytes() + busy - u32::from(tail_bytes) + u32::from(bytes);
+        let tail_may_go =
+            packets[tail].flags.has(PacketFlags::TRIMMABLE) && room <= self.data_cap.bytes;
+        if self.coin.coin() || !tail_may_go {
+            return arrival;
+        }
+        self.data.replace_back(packets, arrival).unwrap_or(arrival)
+    }
+
+    fn enqueue_header(
+        &mut self,
+        id: PacketId,
+        in_service: InService,
+        packets: &mut PacketArena,
+        fates: &mut Fates,
+    ) {
+        let busy = if in_service.is_control { in_service.bytes } else { 0 };
+        let packet = &packets[id];
+        if self.header_cap.holds(&self.headers, busy, packet.wire_bytes) {
+            self.headers.push_back(packets, id);
+        } else if packet.is_trimmed() && !packet.is_bounced() {
+            fates.push((id, Fate::Bounced));
+        } else {
+            fates.push((id, Fate::Dropped));
+        }
+    }
+
+    fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
+        if self.data.is_empty() {
+            return self.headers.pop_front(packets);
+        }
+        if !self.headers.is_empty() {
+            self.turn = if self.turn >= 10 { 0 } else { self.turn + 1 };
+            if self.turn < 10 {
+                return self.headers.pop_front(packets);
+            }
+        }
+        self.data.pop_front(packets)
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+#[allow(non_snake_case)]
+mod tests;

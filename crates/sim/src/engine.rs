@@ -1,0 +1,584 @@
+//! The engine: events, ports and links. Hosts and their transports are in `hosts.rs`.
+
+use crate::events::{Event, EventClass, EventQueue, source_of};
+use crate::flows::{FlowState, ReadyLines};
+use crate::port::PortState;
+use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
+use crate::setup::{LinkFault, PortSample, Progress, Setup};
+use crate::tap::{Loss, Tap};
+use crate::timers::{Expiry, Owner, Timers};
+use punctual_core::rng::Stream;
+use punctual_core::{
+    Controller, ExtArena, FlowSpec, HostId, Instant, Outbox, PacketArena, PacketFlags, PacketId,
+    PortId, TransportId,
+};
+use punctual_net::{Fate, Fates, InService, Network, Queue};
+use punctual_transports::{AnyController, AnyStack};
+use punctual_workload::Workload;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+
+/// What a `World` event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum World {
+    LinkChange = 0,
+    Measure = 1,
+    FlowStart = 2,
+    Sample = 3,
+}
+
+/// A controller at a port, and the transport whose packets it reads.
+pub(crate) struct PortController {
+    transport: TransportId,
+    controller: AnyController,
+    timer: u32,
+}
+
+/// What befalls packets on a link that is not sound.
+#[derive(Debug)]
+struct LinkHealth {
+    is_down: bool,
+    loss: f64,
+    stream: Stream,
+}
+
+pub(crate) struct Engine<T: Tap> {
+    pub(crate) now: Instant,
+    pub(crate) tap: T,
+    pub(crate) network: Network,
+    pub(crate) packets: PacketArena,
+    pub(crate) ext: ExtArena,
+    pub(crate) ports: Vec<PortState>,
+    pub(crate) port_totals: Vec<PortTotals>,
+    pub(crate) events: EventQueue,
+    pub(crate) timers: Timers,
+    pub(crate) flows: Vec<FlowState>,
+    pub(crate) records: Vec<FlowRecord>,
+    pub(crate) ready: Vec<ReadyLines>,
+    pub(crate) stacks: Vec<AnyStack>,
+    /// Timers of hosts' shared state, by transport then host.
+    pub(crate) host_timers: Vec<Vec<u32>>,
+    pub(crate) outbox: Outbox,
+    pub(crate) totals: Totals,
+    pub(crate) seed: u64,
+    pub(crate) workload: Workload,
+    /// Flows of closed loops that start later.
+    pub(crate) later: BinaryHeap<Reverse<(Instant, u64)>>,
+    pub(crate) later_specs: Vec<FlowSpec>,
+    pub(crate) next_flow: usize,
+    /// Flows that must end before the run may.
+    pub(crate) awaited: u64,
+    pub(crate) flows_ended: u64,
+    controllers: Vec<Vec<PortController>>,
+    fates: Fates,
+    switch_choice: Stream,
+    health: Vec<Option<LinkHealth>>,
+    samples: Vec<PortSample>,
+    setup: Rest,
+}
+
+/// The parts of a set-up that the engine keeps as they are.
+struct Rest {
+    stop: crate::setup::Stop,
+    link_changes: Vec<crate::setup::LinkChange>,
+    next_change: usize,
+    sampling: Option<crate::setup::Sampling>,
+    measure_from: Instant,
+}
+
+/// Progress is reported each time this many events have been handled.
+const PROGRESS_EVERY: u64 = 1 << 17;
+
+impl<T: Tap> Engine<T> {
+    pub(crate) fn new(setup: Setup, tap: T) -> Self {
+        let Setup { network, switch_queue, transports, workload, seed, .. } = setup;
+        let hosts = network.hosts;
+        let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
+        let ports: Vec<PortState> = network
+            .links
+            .iter()
+            .enumerate()
+            .map(|(port, link)| {
+                let nic_of = (link.from.0 < hosts).then_some(HostId(link.from.0));
+                let queue = match nic_of {
+                    Some(_) => Queue::nic(),
+                    None => {
+                        let stream = punctual_core::rng::derive(seed, "port", port as u64);
+                        Queue::new(&switch_queue, stream)
+                    }
+                };
+                PortState::new(link, network.framing, queue, nic_of)
+            })
+            .collect();
+        let port_count = ports.len();
+        let awaited =
+            workload.flows.iter().filter(|f| must_end(f)).count() as u64;
+        let mut engine = Engine {
+            now: Instant::ZERO,
+            tap,
+            packets: PacketArena::default(),
+            ext: ExtArena::default(),
+            ports,
+            port_totals: vec![PortTotals::default(); port_count],
+            events: EventQueue::new(punctual_core::rng::derive(seed, "ties", 0)),
+            timers: Timers::default(),
+            flows: Vec::new(),
+            records: Vec::new(),
+            ready: vec![ReadyLines::default(); hosts as usize],
+            stacks: transports.iter().map(|t| t.stack(&nics)).collect(),
+            host_timers: Vec::new(),
+            outbox: Outbox::default(),
+            totals: Totals::default(),
+            seed,
+            workload,
+            later: BinaryHeap::new(),
+            later_specs: Vec::new(),
+            next_flow: 0,
+            awaited,
+            flows_ended: 0,
+            controllers: Vec::new(),
+            fates: Fates::new(),
+            switch_choice: Stream::named(seed, "switch paths", 0),
+            health: Vec::new(),
+            samples: Vec::new(),
+            setup: Rest {
+                stop: setup.stop,
+                link_changes: setup.link_changes,
+                next_change: 0,
+                sampling: setup.sampling,
+                measure_from: setup.measure_from,
+            },
+            network,
+        };
+        engine.install_timers_and_controllers(&transports);
+        engine
+    }
+
+    fn install_timers_and_controllers(&mut self, transports: &[punctual_transports::AnyTransport]) {
+        for t in 0..transports.len() {
+            let transport = TransportId(t as u8);
+            let timers = (0..self.network.hosts)
+                .map(|h| self.timers.alloc(Owner::Host(transport, HostId(h))))
+                .collect();
+            self.host_timers.push(timers);
+        }
+        for (p, port) in self.ports.iter_mut().enumerate() {
+            let id = PortId::from(p);
+            let view = port.view(id, Instant::ZERO);
+            let list: Vec<PortController> = transports
+                .iter()
+                .enumerate()
+                .filter_map(|(t, config)| {
+                    let transport = TransportId(t as u8);
+                    let controller = config.controller(&view)?;
+                    let timer = self.timers.alloc(Owner::Controller(transport, id));
+                    Some(PortController { transport, controller, timer })
+                })
+                .collect();
+            port.has_controllers = !list.is_empty();
+            self.controllers.push(list);
+        }
+    }
+
+    pub(crate) fn world(&mut self, at: Instant, what: World) {
+        self.events.push(at, EventClass::World, what as u32, what as u32);
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(
+        mut self,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> (Outcome, T) {
+        self.schedule_world();
+        let stop_at = self.setup.stop.at;
+        let mut interrupted = false;
+        while let Some(event) = self.events.peek() {
+            if event.at() > stop_at || self.is_done() {
+                break;
+            }
+            self.events.pop();
+            self.handle(event);
+            if self.totals.events.is_multiple_of(PROGRESS_EVERY) {
+                let report = Progress {
+                    now: self.now,
+                    stop_at,
+                    events: self.totals.events,
+                    flows_ended: self.flows_ended,
+                };
+                if progress(report).is_break() {
+                    interrupted = true;
+                    break;
+                }
+            }
+        }
+        if !self.is_done() && !interrupted && stop_at != Instant::NEVER {
+            self.now = stop_at;
+        }
+        self.finish(interrupted)
+    }
+
+    fn is_done(&self) -> bool {
+        self.setup.stop.when_done && self.awaited == 0
+    }
+
+    fn schedule_world(&mut self) {
+        if let Some(first) = self.workload.flows.first() {
+            self.world(first.start, World::FlowStart);
+        }
+        if let Some(first) = self.setup.link_changes.first() {
+            self.world(first.at, World::LinkChange);
+        }
+        if let Some(sampling) = &self.setup.sampling {
+            self.world(Instant::ZERO + sampling.every, World::Sample);
+        }
+        if self.setup.measure_from > Instant::ZERO {
+            self.world(self.setup.measure_from, World::Measure);
+        }
+    }
+
+    #[inline]
+    fn handle(&mut self, event: Event) {
+        debug_assert!(event.at() >= self.now, "time goes back");
+        self.now = event.at();
+        self.totals.events += 1;
+        self.tap.event(self.now);
+        match event.class() {
+            EventClass::PortFree => self.port_free(PortId(event.target())),
+            EventClass::Arrival => self.arrive(PacketId(event.target())),
+            EventClass::Timer => self.timer(event.target()),
+            EventClass::World => self.world_event(event.target()),
+        }
+    }
+
+    /// A packet has reached the end of its link.
+    #[inline]
+    fn arrive(&mut self, id: PacketId) {
+        let packet = &mut self.packets[id];
+        let port_id = packet.port;
+        let port = &self.ports[port_id.index()];
+        let (node, twin, is_faulty) = (port.to, port.twin, port.is_faulty);
+        if is_faulty && self.is_lost(port_id) {
+            self.lose(id, Loss::OnLink);
+            return;
+        }
+        let packet = &mut self.packets[id];
+        if packet.is_to_sender() && self.ports[twin.index()].has_controllers {
+            self.control_reverse(twin, id);
+        }
+        if node.0 < self.network.hosts {
+            self.deliver(HostId(node.0), id);
+            return;
+        }
+        let packet = &mut self.packets[id];
+        packet.hop += 1;
+        let choice = &mut self.switch_choice;
+        let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
+        self.offer(out, id);
+    }
+
+    /// A packet wants to leave by a port: at once if it can, else after what waits.
+    #[inline]
+    pub(crate) fn offer(&mut self, port_id: PortId, id: PacketId) {
+        let port = &self.ports[port_id.index()];
+        if port.has_controllers && !self.packets[id].is_to_sender() {
+            self.control_forward(port_id, id);
+        }
+        let port = &mut self.ports[port_id.index()];
+        let packet = &self.packets[id];
+        if !port.free_pending
+            && port.busy_until <= self.now
+            && u32::from(packet.wire_bytes) <= port.idle_pass_bytes
+        {
+            self.start(port_id, id, false);
+            return;
+        }
+        let in_service = port.in_service_at(self.now);
+        self.tap.queued(port_id, packet);
+        port.queue.enqueue(id, in_service, &mut self.packets, &mut self.fates);
+        let is_empty = port.queue.is_empty();
+        if !self.fates.is_empty() {
+            self.meet_fates(port_id);
+        }
+        let port = &mut self.ports[port_id.index()];
+        if !port.free_pending && !is_empty {
+            port.free_pending = true;
+            let at = port.busy_until.max(self.now);
+            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+        }
+    }
+
+    /// Puts a packet on the link.
+    #[inline]
+    fn start(&mut self, port_id: PortId, id: PacketId, waited: bool) {
+        let port = &mut self.ports[port_id.index()];
+        let packet = &mut self.packets[id];
+        packet.port = port_id;
+        let bytes = port.link_bytes(packet.wire_bytes);
+        let until = self.now + port.transmission_time(bytes);
+        port.busy_until = until;
+        port.sent_bytes += bytes;
+        port.in_service = InService {
+            bytes: u32::from(packet.wire_bytes),
+            is_control: packet.class == punctual_core::Class::CONTROL,
+        };
+        self.totals.packet_hops += 1;
+        self.tap.sends(port_id, packet, self.now, until, waited);
+        let arrives = until + port.delay;
+        self.events.push(arrives, EventClass::Arrival, source_of(port_id), id.0);
+    }
+
+    /// A port has sent its packet and something waits.
+    #[inline]
+    fn port_free(&mut self, port_id: PortId) {
+        let port = &mut self.ports[port_id.index()];
+        debug_assert!(port.free_pending && port.busy_until <= self.now);
+        let next = match port.queue.dequeue(&self.packets) {
+            Some(id) => Some((id, true)),
+            None => match port.nic_of {
+                Some(host) => self.poll_nic(host).map(|id| (id, false)),
+                None => None,
+            },
+        };
+        if let Some((id, waited)) = next {
+            self.start(port_id, id, waited);
+        }
+        let port = &mut self.ports[port_id.index()];
+        let more = !port.queue.is_empty()
+            || port.nic_of.is_some_and(|host| !self.ready[host.index()].is_empty());
+        port.free_pending = more;
+        if more {
+            let at = port.busy_until.max(self.now);
+            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+        }
+    }
+
+    /// Makes sure that an idle NIC with senders waiting is served.
+    #[inline]
+    pub(crate) fn wake_nic(&mut self, host: HostId) {
+        let port_id = self.network.nic(host);
+        let port = &mut self.ports[port_id.index()];
+        if port.free_pending {
+            return;
+        }
+        port.free_pending = true;
+        if port.busy_until <= self.now {
+            self.port_free(port_id);
+        } else {
+            let at = port.busy_until;
+            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+        }
+    }
+
+    /// What the discipline did besides queueing.
+    #[cold]
+    fn meet_fates(&mut self, port_id: PortId) {
+        let mut fates = std::mem::take(&mut self.fates);
+        for (id, fate) in fates.drain(..) {
+            match fate {
+                Fate::Marked => self.totals.marks += 1,
+                Fate::Trimmed => {
+                    self.totals.trims += 1;
+                    self.port_totals[port_id.index()].trims += 1;
+                    self.tap.trimmed(port_id, &self.packets[id]);
+                }
+                Fate::Dropped => {
+                    self.totals.drops += 1;
+                    self.port_totals[port_id.index()].drops += 1;
+                    self.packets[id].port = port_id;
+                    self.lose(id, Loss::Dropped);
+                }
+                Fate::Bounced => self.bounce(port_id, id),
+            }
+        }
+        // Bouncing may have met fates of its own, in a vector of its own: keep the larger.
+        if self.fates.capacity() < fates.capacity() {
+            self.fates = fates;
+        }
+    }
+
+    /// Sends a header back to where it came from.
+    fn bounce(&mut self, port_id: PortId, id: PacketId) {
+        self.totals.bounces += 1;
+        self.tap.bounced(port_id, &self.packets[id]);
+        let node = self.network.link(port_id).from;
+        let packet = &mut self.packets[id];
+        packet.dst = self.flows[packet.flow.index()].src;
+        packet.flags.set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
+        packet.flags = packet.flags.toggled(PacketFlags::REVERSE_PATH);
+        self.network.turn_back(node, packet);
+        let choice = &mut self.switch_choice;
+        let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
+        self.offer(out, id);
+    }
+
+    /// Forgets a packet that will not arrive.
+    pub(crate) fn lose(&mut self, id: PacketId, why: Loss) {
+        if why == Loss::OnLink {
+            self.totals.losses += 1;
+        }
+        let packet = &self.packets[id];
+        self.tap.lost(packet.port, packet, why);
+        self.dispose(id);
+    }
+
+    /// Gives a packet's memory back.
+    #[inline]
+    pub(crate) fn dispose(&mut self, id: PacketId) {
+        if let Some(ext) = self.packets[id].ext {
+            self.ext.free(ext);
+        }
+        self.packets.free(id);
+    }
+
+    pub(crate) fn control_forward(&mut self, port_id: PortId, id: PacketId) {
+        let view = self.ports[port_id.index()].view(port_id, self.now);
+        let packet = &mut self.packets[id];
+        for c in &mut self.controllers[port_id.index()] {
+            if c.transport == packet.transport {
+                c.controller.handle_forward(packet, &view, &mut self.ext);
+                arm(c, &mut self.timers, &mut self.events);
+            }
+        }
+    }
+
+    fn control_reverse(&mut self, port_id: PortId, id: PacketId) {
+        let view = self.ports[port_id.index()].view(port_id, self.now);
+        let packet = &mut self.packets[id];
+        for c in &mut self.controllers[port_id.index()] {
+            if c.transport == packet.transport {
+                c.controller.handle_reverse(packet, &view, &mut self.ext);
+                arm(c, &mut self.timers, &mut self.events);
+            }
+        }
+    }
+
+    fn control_timeout(&mut self, transport: TransportId, port_id: PortId) {
+        let view = self.ports[port_id.index()].view(port_id, self.now);
+        for c in &mut self.controllers[port_id.index()] {
+            if c.transport == transport {
+                c.controller.handle_timeout(&view);
+                arm(c, &mut self.timers, &mut self.events);
+            }
+        }
+    }
+
+    fn timer(&mut self, id: u32) {
+        match self.timers.expire(id, self.now) {
+            Expiry::Stale => {}
+            Expiry::Later(at) => self.events.push(at, EventClass::Timer, id, id),
+            Expiry::Fire(Owner::Controller(transport, port)) => {
+                self.control_timeout(transport, port);
+            }
+            Expiry::Fire(Owner::Sender(flow)) => self.sender_timeout(flow),
+            Expiry::Fire(Owner::Receiver(flow)) => self.receiver_timeout(flow),
+            Expiry::Fire(Owner::Host(transport, host)) => self.host_timeout(transport, host),
+        }
+    }
+
+    fn world_event(&mut self, what: u32) {
+        match what {
+            w if w == World::FlowStart as u32 => self.start_flows(),
+            w if w == World::LinkChange as u32 => self.change_links(),
+            w if w == World::Sample as u32 => self.sample(),
+            _ => self.measure_anew(),
+        }
+    }
+
+    fn change_links(&mut self) {
+        while let Some(change) = self.setup.link_changes.get(self.setup.next_change).copied() {
+            if change.at > self.now {
+                self.world(change.at, World::LinkChange);
+                return;
+            }
+            self.setup.next_change += 1;
+            self.change_link(change.port, change.what);
+        }
+    }
+
+    fn change_link(&mut self, port_id: PortId, what: LinkFault) {
+        if self.health.is_empty() {
+            self.health.resize_with(self.ports.len(), || None);
+        }
+        let health = self.health[port_id.index()].get_or_insert_with(|| LinkHealth {
+            is_down: false,
+            loss: 0.0,
+            stream: Stream::named(self.seed, "link loss", u64::from(port_id.0)),
+        });
+        let port = &mut self.ports[port_id.index()];
+        match what {
+            LinkFault::Rate(rate) => port.set_rate(rate),
+            LinkFault::Loss(p) => health.loss = p,
+            LinkFault::Down => health.is_down = true,
+            LinkFault::Up => health.is_down = false,
+        }
+        port.is_faulty = health.is_down || health.loss > 0.0;
+    }
+
+    fn is_lost(&mut self, port: PortId) -> bool {
+        match self.health.get_mut(port.index()) {
+            Some(Some(health)) => health.is_down || health.stream.chance(health.loss),
+            _ => false,
+        }
+    }
+
+    fn sample(&mut self) {
+        let Some(sampling) = &self.setup.sampling else { return };
+        for &port_id in &sampling.ports {
+            let port = &self.ports[port_id.index()];
+            let (bytes, packets) = port.queue.waiting();
+            let in_service = port.in_service_at(self.now);
+            self.samples.push(PortSample {
+                at: self.now,
+                port: port_id,
+                queue_bytes: bytes.get() + u64::from(in_service.bytes),
+                queue_packets: packets + u32::from(in_service.bytes > 0),
+                sent_bytes: port.sent_bytes,
+            });
+        }
+        let next = self.now + sampling.every;
+        self.world(next, World::Sample);
+    }
+
+    /// The start-up is over: count deliveries and link use from here.
+    fn measure_anew(&mut self) {
+        self.totals.delivered_packets = 0;
+        self.totals.delivered_wire_bytes = 0;
+        self.totals.delivered_bytes = 0;
+        for (port, totals) in self.ports.iter().zip(&mut self.port_totals) {
+            totals.sent_bytes = port.sent_bytes;
+        }
+    }
+
+    fn finish(mut self, interrupted: bool) -> (Outcome, T) {
+        for (port, totals) in self.ports.iter().zip(&mut self.port_totals) {
+            totals.sent_bytes = port.sent_bytes - totals.sent_bytes;
+        }
+        self.totals.ended_at = self.now;
+        let outcome = Outcome {
+            flows: self.records,
+            totals: self.totals,
+            ports: self.port_totals,
+            samples: self.samples,
+            violations: Vec::new(),
+            interrupted,
+        };
+        (outcome, self.tap)
+    }
+}
+
+/// Whether a run that stops when done waits for this flow.
+pub(crate) fn must_end(flow: &FlowSpec) -> bool {
+    !flow.background && flow.size != punctual_core::Bytes::ENDLESS
+}
+
+fn arm(c: &mut PortController, timers: &mut Timers, events: &mut EventQueue) {
+    match c.controller.next_timeout() {
+        Some(at) => {
+            if timers.set(c.timer, at) {
+                events.push(at, EventClass::Timer, c.timer, c.timer);
+            }
+        }
+        None => timers.clear(c.timer),
+    }
+}

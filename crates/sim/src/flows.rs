@@ -1,0 +1,97 @@
+//! Flows while a simulation runs: what every packet needs close together, the rest apart.
+
+use punctual_core::{Class, FlowId, FlowSpec, HostId, TransportId};
+
+/// No slot, timer or neighbour.
+pub(crate) const NONE: u32 = u32::MAX;
+/// A slot that was used and is closed for good.
+pub(crate) const CLOSED: u32 = u32::MAX - 1;
+
+/// What each packet of a flow needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowState {
+    pub(crate) src: HostId,
+    pub(crate) dst: HostId,
+    pub(crate) sender: u32,
+    pub(crate) receiver: u32,
+    pub(crate) sender_timer: u32,
+    pub(crate) receiver_timer: u32,
+    /// The next flow in its NIC's line of ready senders.
+    next_ready: u32,
+    pub(crate) transport: TransportId,
+    is_ready: bool,
+}
+
+impl FlowState {
+    pub(crate) fn new(spec: &FlowSpec) -> Self {
+        FlowState {
+            src: spec.src,
+            dst: spec.dst,
+            sender: NONE,
+            receiver: NONE,
+            sender_timer: NONE,
+            receiver_timer: NONE,
+            next_ready: NONE,
+            transport: spec.transport,
+            is_ready: false,
+        }
+    }
+}
+
+/// Senders of one host that wait for its NIC: lines by class, linked through the flows.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadyLines {
+    heads: [u32; Class::COUNT],
+    tails: [u32; Class::COUNT],
+    /// A bit for each line that is not empty.
+    waiting: u8,
+}
+
+impl Default for ReadyLines {
+    fn default() -> Self {
+        ReadyLines { heads: [NONE; Class::COUNT], tails: [NONE; Class::COUNT], waiting: 0 }
+    }
+}
+
+impl ReadyLines {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// Puts a flow at the end of its class's line, unless it waits already.
+    #[inline]
+    pub(crate) fn push(&mut self, flows: &mut [FlowState], flow: FlowId, class: Class) {
+        let state = &mut flows[flow.index()];
+        if state.is_ready {
+            return;
+        }
+        state.is_ready = true;
+        state.next_ready = NONE;
+        let line = usize::from(class.0) % Class::COUNT;
+        if self.waiting & 1 << line == 0 {
+            self.heads[line] = flow.0;
+            self.waiting |= 1 << line;
+        } else {
+            flows[self.tails[line] as usize].next_ready = flow.0;
+        }
+        self.tails[line] = flow.0;
+    }
+
+    /// Takes the flow whose turn it is: the first of the lowest class.
+    #[inline]
+    pub(crate) fn pop(&mut self, flows: &mut [FlowState]) -> Option<FlowId> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let line = self.waiting.trailing_zeros() as usize;
+        let flow = FlowId(self.heads[line]);
+        let state = &mut flows[flow.index()];
+        state.is_ready = false;
+        self.heads[line] = state.next_ready;
+        if state.next_ready == NONE {
+            self.waiting &= !(1 << line);
+        }
+        Some(flow)
+    }
+}

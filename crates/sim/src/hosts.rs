@@ -1,0 +1,337 @@
+//! Hosts: where the engine drives transports, by the duties written on the contract.
+
+use crate::engine::{Engine, World, must_end};
+use crate::events::EventClass;
+use crate::flows::{CLOSED, FlowState, NONE};
+use crate::record::{FlowRecord, FlowStatus};
+use crate::tap::{Loss, Tap};
+use crate::timers::Owner;
+use punctual_core::rng::derive;
+use punctual_core::{
+    Bytes, Call, FlowEvent, FlowId, FlowRoute, FlowSpec, HostId, Packet, PacketId, TimerChange,
+    TransportId,
+};
+use std::cmp::Reverse;
+
+/// Which end of a flow a call was for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Sender,
+    Receiver,
+}
+
+macro_rules! call {
+    ($engine:ident, $host:expr) => {
+        Call {
+            now: $engine.now,
+            host: $host,
+            ext: &mut $engine.ext,
+            out: &mut $engine.outbox,
+        }
+    };
+}
+
+impl<T: Tap> Engine<T> {
+    /// Flows due by now start.
+    pub(crate) fn start_flows(&mut self) {
+        while let Some(spec) = self.workload.flows.get(self.next_flow).copied() {
+            if spec.start > self.now {
+                self.world(spec.start, World::FlowStart);
+                break;
+            }
+            self.next_flow += 1;
+            self.start_flow(spec);
+        }
+        while let Some(&Reverse((at, index))) = self.later.peek() {
+            if at > self.now {
+                self.world(at, World::FlowStart);
+                break;
+            }
+            self.later.pop();
+            self.start_flow(self.later_specs[index as usize]);
+        }
+    }
+
+    fn start_flow(&mut self, mut spec: FlowSpec) {
+        let flow = FlowId::from(self.flows.len());
+        spec.id = flow;
+        self.flows.push(FlowState::new(&spec));
+        self.records.push(FlowRecord {
+            spec,
+            status: FlowStatus::Unfinished,
+            ended: None,
+            delivered: Bytes::ZERO,
+            retransmits: 0,
+            timeouts: 0,
+            trims: 0,
+            bounces: 0,
+        });
+        let route = self.route(flow, spec.src, spec.dst);
+        let stack = &mut self.stacks[spec.transport.index()];
+        let slot = stack.open_sender(&spec, &route, call!(self, spec.src));
+        self.flows[flow.index()].sender = slot;
+        self.drain(spec.src, flow, End::Sender);
+    }
+
+    fn route(&self, flow: FlowId, local: HostId, peer: HostId) -> FlowRoute {
+        let paths = self.network.paths(local, peer);
+        // The two directions of a flow hash apart, as their addresses differ in order.
+        let id = u64::from(flow.0) << 32 | u64::from(local.0);
+        let ecmp = derive(self.seed, "ecmp", id);
+        let ecmp_path = (u128::from(ecmp) * u128::from(paths) >> 64) as u32;
+        FlowRoute { local, peer, paths, ecmp_path, seed: derive(self.seed, "flow", id) }
+    }
+
+    /// A packet has reached its host.
+    #[inline]
+    pub(crate) fn deliver(&mut self, host: HostId, id: PacketId) {
+        let packet = self.packets[id];
+        debug_assert_eq!(packet.dst, host, "misrouted");
+        self.tap.arrived(&packet, self.now);
+        let flow = packet.flow;
+        let state = self.flows[flow.index()];
+        if packet.is_to_sender() {
+            if state.sender >= CLOSED {
+                self.lose(id, Loss::Stray);
+                return;
+            }
+            self.stacks[state.transport.index()].sender_packet(
+                state.sender,
+                &packet,
+                call!(self, host),
+            );
+            self.dispose(id);
+            self.drain(host, flow, End::Sender);
+            return;
+        }
+        if state.receiver == CLOSED {
+            self.lose(id, Loss::Stray);
+            return;
+        }
+        let slot = match state.receiver {
+            NONE => self.open_receiver(host, &packet),
+            slot => slot,
+        };
+        if packet.payload_bytes > 0 && !packet.is_trimmed() {
+            self.totals.delivered_packets += 1;
+            self.totals.delivered_wire_bytes += u64::from(packet.wire_bytes);
+        }
+        self.stacks[state.transport.index()].receiver_packet(slot, &packet, call!(self, host));
+        self.dispose(id);
+        self.drain(host, flow, End::Receiver);
+    }
+
+    fn open_receiver(&mut self, host: HostId, first: &Packet) -> u32 {
+        let state = self.flows[first.flow.index()];
+        let route = self.route(first.flow, state.dst, state.src);
+        let stack = &mut self.stacks[state.transport.index()];
+        let slot = stack.open_receiver(first, &route, call!(self, host));
+        self.flows[first.flow.index()].receiver = slot;
+        self.drain(host, first.flow, End::Receiver);
+        slot
+    }
+
+    pub(crate) fn sender_timeout(&mut self, flow: FlowId) {
+        let state = self.flows[flow.index()];
+        self.stacks[state.transport.index()].sender_timeout(state.sender, call!(self, state.src));
+        self.drain(state.src, flow, End::Sender);
+    }
+
+    pub(crate) fn receiver_timeout(&mut self, flow: FlowId) {
+        let state = self.flows[flow.index()];
+        self.stacks[state.transport.index()]
+            .receiver_timeout(state.receiver, call!(self, state.dst));
+        self.drain(state.dst, flow, End::Receiver);
+    }
+
+    pub(crate) fn host_timeout(&mut self, transport: TransportId, host: HostId) {
+        self.stacks[transport.index()].host_timeout(call!(self, host));
+        self.apply_host_timer(transport, host);
+        self.send_all(transport, host);
+    }
+
+    /// The NIC is free: the next packet of the sender whose turn it is.
+    #[inline]
+    pub(crate) fn poll_nic(&mut self, host: HostId) -> Option<PacketId> {
+        while let Some(flow) = self.ready[host.index()].pop(&mut self.flows) {
+            let state = self.flows[flow.index()];
+            if state.sender >= CLOSED {
+                continue;
+            }
+            let stack = &mut self.stacks[state.transport.index()];
+            let packet = stack.poll_transmit(state.sender, call!(self, host));
+            self.drain(host, flow, End::Sender);
+            if let Some(packet) = packet {
+                return Some(self.admit(state.transport, host, packet));
+            }
+        }
+        None
+    }
+
+    /// Takes a packet that a transport made into the network's care.
+    #[inline]
+    fn admit(&mut self, transport: TransportId, host: HostId, mut packet: Packet) -> PacketId {
+        packet.transport = transport;
+        self.network.enter(host, &mut packet);
+        self.tap.made(&packet);
+        let port = self.network.nic(host);
+        let id = self.packets.alloc(packet);
+        if self.ports[port.index()].has_controllers && !packet.is_to_sender() {
+            // Polled packets do not pass `offer`, where others meet the NIC's controllers.
+            self.control_forward(port, id);
+        }
+        id
+    }
+
+    /// Acts on what the last call asked for.
+    #[inline]
+    fn drain(&mut self, host: HostId, flow: FlowId, end: End) {
+        let transport = self.flows[flow.index()].transport;
+        if self.outbox.timer != TimerChange::Keep {
+            self.apply_timer(flow, end);
+        }
+        if self.outbox.host_timer != TimerChange::Keep {
+            self.apply_host_timer(transport, host);
+        }
+        if let Some(class) = self.outbox.ready.take() {
+            self.ready[host.index()].push(&mut self.flows, flow, class);
+        }
+        if !self.outbox.packets.is_empty() {
+            self.send_all(transport, host);
+        }
+        if !self.outbox.events.is_empty() {
+            self.handle_events(flow);
+        }
+        if !self.ready[host.index()].is_empty() {
+            self.wake_nic(host);
+        }
+    }
+
+    fn send_all(&mut self, transport: TransportId, host: HostId) {
+        let port = self.network.nic(host);
+        // Taken out, as sending may call transports again.
+        let mut packets = std::mem::take(&mut self.outbox.packets);
+        for packet in packets.drain(..) {
+            let mut packet = packet;
+            packet.transport = transport;
+            self.network.enter(host, &mut packet);
+            self.tap.made(&packet);
+            let id = self.packets.alloc(packet);
+            self.offer(port, id);
+        }
+        if self.outbox.packets.capacity() < packets.capacity() {
+            self.outbox.packets = packets;
+        }
+    }
+
+    #[inline]
+    fn apply_timer(&mut self, flow: FlowId, end: End) {
+        let change = std::mem::take(&mut self.outbox.timer);
+        let state = &mut self.flows[flow.index()];
+        let (timer, owner) = match end {
+            End::Sender => (&mut state.sender_timer, Owner::Sender(flow)),
+            End::Receiver => (&mut state.receiver_timer, Owner::Receiver(flow)),
+        };
+        match change {
+            TimerChange::Keep => {}
+            TimerChange::Clear if *timer == NONE => {}
+            TimerChange::Clear => self.timers.clear(*timer),
+            TimerChange::Set(at) => {
+                if *timer == NONE {
+                    *timer = self.timers.alloc(owner);
+                }
+                let at = at.max(self.now);
+                if self.timers.set(*timer, at) {
+                    self.events.push(at, EventClass::Timer, *timer, *timer);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn apply_host_timer(&mut self, transport: TransportId, host: HostId) {
+        let change = std::mem::take(&mut self.outbox.host_timer);
+        let timer = self.host_timers[transport.index()][host.index()];
+        match change {
+            TimerChange::Keep => {}
+            TimerChange::Clear => self.timers.clear(timer),
+            TimerChange::Set(at) => {
+                let at = at.max(self.now);
+                if self.timers.set(timer, at) {
+                    self.events.push(at, EventClass::Timer, timer, timer);
+                }
+            }
+        }
+    }
+
+    fn handle_events(&mut self, flow: FlowId) {
+        let mut events = std::mem::take(&mut self.outbox.events);
+        for event in events.drain(..) {
+            let record = &mut self.records[flow.index()];
+            match event {
+                FlowEvent::Delivered(range) => {
+                    record.delivered += Bytes::new(range.len);
+                    self.totals.delivered_bytes += range.len;
+                    self.tap.delivered(flow, range);
+                }
+                FlowEvent::Completed => {
+                    record.status = FlowStatus::Completed;
+                    record.ended = Some(self.now);
+                    self.tap.completed(flow);
+                    self.flow_ended(flow);
+                }
+                FlowEvent::Abandoned => {
+                    if record.status == FlowStatus::Unfinished {
+                        record.status = FlowStatus::Abandoned;
+                        record.ended = Some(self.now);
+                        self.flow_ended(flow);
+                    }
+                    self.close(flow);
+                }
+                FlowEvent::Finished => self.close(flow),
+                FlowEvent::Retransmitted => record.retransmits += 1,
+                FlowEvent::TimedOut => record.timeouts += 1,
+                FlowEvent::Trimmed => record.trims += 1,
+                FlowEvent::Bounced => record.bounces += 1,
+                _ => {}
+            }
+        }
+        if self.outbox.events.capacity() < events.capacity() {
+            self.outbox.events = events;
+        }
+    }
+
+    fn flow_ended(&mut self, flow: FlowId) {
+        self.flows_ended += 1;
+        let spec = self.records[flow.index()].spec;
+        if must_end(&spec) {
+            self.awaited -= 1;
+        }
+        if let Some(next) = self.workload.next_after(&spec, self.now) {
+            self.awaited += u64::from(must_end(&next));
+            let at = next.start.max(self.now);
+            self.later_specs.push(FlowSpec { start: at, ..next });
+            self.later.push(Reverse((at, self.later_specs.len() as u64 - 1)));
+            self.world(at, World::FlowStart);
+        }
+    }
+
+    /// Forgets both ends of a flow whose sender has ended.
+    fn close(&mut self, flow: FlowId) {
+        let state = &mut self.flows[flow.index()];
+        let stack = &mut self.stacks[state.transport.index()];
+        if state.sender < CLOSED {
+            stack.close_sender(state.sender, state.src);
+        }
+        if state.receiver < CLOSED {
+            stack.close_receiver(state.receiver, state.dst);
+        }
+        for timer in [state.sender_timer, state.receiver_timer] {
+            if timer != NONE {
+                self.timers.release(timer);
+            }
+        }
+        (state.sender, state.receiver) = (CLOSED, CLOSED);
+        (state.sender_timer, state.receiver_timer) = (NONE, NONE);
+    }
+}

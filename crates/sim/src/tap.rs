@@ -1,0 +1,44 @@
+//! Where observers look in. A tap that does nothing costs nothing.
+
+use punctual_core::{ByteRange, FlowId, Instant, Packet, PortId};
+
+/// Why a packet ended before it arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// No room in a queue.
+    Dropped,
+    /// Lost on a link that was cut or lossy.
+    OnLink,
+    /// For a flow that has ended.
+    Stray,
+}
+
+/// Told of everything that happens to packets.
+pub(crate) trait Tap {
+    /// A host made a packet.
+    fn made(&mut self, _packet: &Packet) {}
+    /// A packet joined the queue of a port.
+    fn queued(&mut self, _port: PortId, _packet: &Packet) {}
+    /// A port sends a packet until `until`. `waited` tells whether it came from the queue.
+    fn sends(&mut self, _port: PortId, _packet: &Packet, _now: Instant, _until: Instant, _waited: bool) {}
+    /// A packet lost its payload at a port.
+    fn trimmed(&mut self, _port: PortId, _packet: &Packet) {}
+    /// A packet leaves a port's queue to go back to its sender.
+    fn bounced(&mut self, _port: PortId, _packet: &Packet) {}
+    /// A packet ended. `queued_at` names the port whose queue had taken it, if one had.
+    fn lost(&mut self, _port: PortId, _packet: &Packet, _why: Loss) {}
+    /// A packet reached its host.
+    fn arrived(&mut self, _packet: &Packet, _now: Instant) {}
+    /// A receiver has new bytes.
+    fn delivered(&mut self, _flow: FlowId, _range: ByteRange) {}
+    /// A receiver says it has everything.
+    fn completed(&mut self, _flow: FlowId) {}
+    /// An event is handled.
+    fn event(&mut self, _at: Instant) {}
+}
+
+/// Looks away.
+#[derive(Debug, Default)]
+pub(crate) struct NoTap;
+
+impl Tap for NoTap {}

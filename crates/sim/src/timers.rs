@@ -1,0 +1,100 @@
+//! Timers that are cheap to set again: moving one later only writes a field.
+
+use punctual_core::{FlowId, HostId, Instant, PortId, TransportId};
+
+/// Whose timer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Sender(FlowId),
+    Receiver(FlowId),
+    Host(TransportId, HostId),
+    /// The controller of that transport at that port.
+    Controller(TransportId, PortId),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// When it is to fire.
+    wanted: Instant,
+    /// When the one event that counts is due, if there is one.
+    armed: Instant,
+    owner: Owner,
+}
+
+/// All timers of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+/// What to do about a timer event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    /// An event that no longer counts.
+    Stale,
+    /// It was moved later: arm it again for that instant.
+    Later(Instant),
+    /// It fires.
+    Fire(Owner),
+}
+
+impl Timers {
+    pub(crate) fn alloc(&mut self, owner: Owner) -> u32 {
+        let slot = Slot { wanted: Instant::NEVER, armed: Instant::NEVER, owner };
+        match self.free.pop() {
+            Some(id) => {
+                // An event of the previous owner may still be due: it keeps its instant, so that
+                // it can be told from one of the new owner.
+                self.slots[id as usize] = slot;
+                id
+            }
+            None => {
+                self.slots.push(slot);
+                u32::try_from(self.slots.len() - 1).expect("more than 2^32 timers")
+            }
+        }
+    }
+
+    pub(crate) fn release(&mut self, id: u32) {
+        self.slots[id as usize].wanted = Instant::NEVER;
+        self.slots[id as usize].armed = Instant::NEVER;
+        self.free.push(id);
+    }
+
+    /// Sets a timer. True when an event must be pushed for `at`.
+    #[inline]
+    pub(crate) fn set(&mut self, id: u32, at: Instant) -> bool {
+        let slot = &mut self.slots[id as usize];
+        slot.wanted = at;
+        let earlier = at < slot.armed;
+        if earlier {
+            slot.armed = at;
+        }
+        earlier
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self, id: u32) {
+        self.slots[id as usize].wanted = Instant::NEVER;
+    }
+
+    /// An event for this timer is due.
+    #[inline]
+    pub(crate) fn expire(&mut self, id: u32, now: Instant) -> Expiry {
+        let slot = &mut self.slots[id as usize];
+        if slot.armed != now {
+            return Expiry::Stale;
+        }
+        slot.armed = Instant::NEVER;
+        if slot.wanted == Instant::NEVER {
+            Expiry::Stale
+        } else if slot.wanted > now {
+            slot.armed = slot.wanted;
+            Expiry::Later(slot.wanted)
+        } else {
+            slot.wanted = Instant::NEVER;
+            Expiry::Fire(slot.owner)
+        }
+    }
+}

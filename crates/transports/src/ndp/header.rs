@@ -1,0 +1,75 @@
+//! NDP's header, inside a [`Packet`].
+
+use punctual_core::{Class, FlowId, Header, HostId, Packet};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Bytes of an NDP packet beside its data: IPv4, UDP and our own header. A trimmed packet, an
+/// ACK, a NACK and a PULL are this long.
+pub const HEADER_BYTES: u16 = 64;
+
+/// The kinds of packets.
+pub mod kind {
+    /// Data, possibly trimmed or bounced.
+    pub const DATA: u8 = 0;
+    /// A data packet arrived.
+    pub const ACK: u8 = 1;
+    /// A trimmed data packet arrived.
+    pub const NACK: u8 = 2;
+    /// Permission to send.
+    pub const PULL: u8 = 3;
+}
+
+/// Bits of [`NdpHeader::flags`].
+pub mod flags {
+    /// On an ACK or NACK: `pull` is valid too.
+    pub const PULL: u8 = 1;
+    /// On data: one of the first window.
+    pub const SYN: u8 = 1 << 1;
+    /// On data: the flow's last packet.
+    pub const LAST: u8 = 1 << 2;
+}
+
+/// What NDP says in a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct NdpHeader {
+    /// Number of the data packet meant, from 0. A packet other than the last carries its
+    /// `payload_bytes` from byte `seq × payload_bytes`.
+    pub seq: u64,
+    /// On data: the flow's size in bytes, [`u64::MAX`] when endless. Otherwise: every packet
+    /// numbered below this has arrived.
+    pub cumulative: u64,
+    /// When the data packet was sent, in picoseconds of the sender's clock; echoed.
+    pub sent_at: u64,
+    /// How many packets the receiver has pulled so far, modulo 2³².
+    pub pull: u32,
+    /// The data packet's path; echoed.
+    pub path: u16,
+    /// One of [`kind`].
+    pub kind: u8,
+    /// Bits of [`flags`].
+    pub flags: u8,
+}
+
+impl NdpHeader {
+    /// The NDP header of an NDP packet.
+    #[inline]
+    pub fn of(packet: &Packet) -> NdpHeader {
+        packet.header.get()
+    }
+
+    /// Whether a bit of [`flags`] is set.
+    #[inline]
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// A control packet with this header.
+    #[inline]
+    pub(super) fn control(self, flow: FlowId, dst: HostId) -> Packet {
+        let mut packet = Packet::new(flow, dst, Header::new(self));
+        packet.wire_bytes = HEADER_BYTES;
+        packet.class = Class::CONTROL;
+        packet
+    }
+}

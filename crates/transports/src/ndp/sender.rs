@@ -1,0 +1,382 @@
+//! NDP's sending end: pushes a window, then sends what it is pulled.
+
+use super::header::{HEADER_BYTES, flags, kind};
+use super::{Ndp, NdpHeader, PathPolicy};
+use punctual_core::rng::Stream;
+use punctual_core::{
+    Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId, Instant,
+    Packet, PacketFlags,
+};
+use std::collections::VecDeque;
+
+/// What a sender knows of a packet it has sent and that is not acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    at: Instant,
+    path: u16,
+    state: State,
+    /// Pushed with the first window and not yet heard of.
+    unaccounted: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In the network, for all we know.
+    InFlight,
+    /// Trimmed, bounced or lost: in `resend`, waiting for a pull.
+    ToResend,
+    /// Arrived.
+    Acked,
+}
+
+/// The sending end of a flow.
+#[derive(Debug)]
+pub struct NdpSender {
+    flow: FlowId,
+    peer: HostId,
+    class: Class,
+    size: u64,
+    payload: u64,
+    packets: u64,
+    /// First packet never sent.
+    next_new: u64,
+    /// Lowest packet not acknowledged: what `window` begins with.
+    base: u64,
+    window: VecDeque<Sent>,
+    /// Packets to send again, before new ones.
+    resend: VecDeque<u64>,
+    /// Packets that may be sent now.
+    credits: u32,
+    last_pull: u32,
+    first_window: u64,
+    /// Packets of the first window not heard of.
+    unaccounted: u32,
+    /// ACKs and NACKs received less pulls received: pulls still to come.
+    pull_window: i64,
+    /// The last twelve kinds of feedback, newest in bit 0: set for an ACK.
+    recent: u16,
+    recent_len: u8,
+    paths: Paths,
+    timer_running: bool,
+    backoff: u32,
+}
+
+/// How many kinds of feedback [`NdpSender::is_bad_path`] looks back on.
+const RECENT: u8 = 12;
+
+impl NdpSender {
+    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Ndp>) -> Self {
+        let payload = cx.shared.payload();
+        let size = flow.size.get();
+        let packets = if size == u64::MAX { u64::MAX } else { size.div_ceil(payload).max(1) };
+        // NDP-R01
+        let first_window = packets.min(u64::from(cx.config.initial_window));
+        cx.ready(flow.class);
+        NdpSender {
+            flow: flow.id,
+            peer: route.peer,
+            class: flow.class,
+            size,
+            payload,
+            packets,
+            next_new: 0,
+            base: 0,
+            window: VecDeque::with_capacity(first_window as usize + 2),
+            resend: VecDeque::new(),
+            credits: first_window as u32,
+            last_pull: 0,
+            first_window,
+            unaccounted: 0,
+            pull_window: 0,
+            recent: 0,
+            recent_len: 0,
+            paths: Paths::new(cx.config.paths, route),
+            timer_running: false,
+            backoff: 0,
+        }
+    }
+
+    /// Packets sent and not acknowledged.
+    pub fn in_flight(&self) -> usize {
+        self.window.iter().filter(|s| s.state == State::InFlight).count()
+    }
+
+    fn has_data(&self) -> bool {
+        !self.resend.is_empty() || self.next_new < self.packets
+    }
+
+    fn sent_mut(&mut self, seq: u64) -> Option<&mut Sent> {
+        let index = seq.checked_sub(self.base)?;
+        self.window.get_mut(usize::try_from(index).ok()?)
+    }
+
+    /// Notes feedback on a packet: it is no longer unaccounted for.
+    fn account(&mut self, seq: u64) {
+        if let Some(sent) = self.sent_mut(seq)
+            && sent.unaccounted
+        {
+            sent.unaccounted = false;
+            self.unaccounted -= 1;
+        }
+    }
+
+    fn note_feedback(&mut self, is_ack: bool) {
+        self.recent = (self.recent << 1 | u16::from(is_ack)) & ((1 << RECENT) - 1);
+        self.recent_len = (self.recent_len + 1).min(RECENT);
+        self.backoff = 0;
+    }
+
+    /// More than a quarter of recent feedback were ACKs: a bounce then speaks of a bad path
+    /// rather than of an incast.
+    fn is_bad_path(&self) -> bool {
+        self.recent.count_ones() * 4 > u32::from(self.recent_len)
+    }
+
+    /// Puts a packet in line to be sent again. False when there is no need.
+    fn queue_again(&mut self, seq: u64, first: bool) -> bool {
+        match self.sent_mut(seq) {
+            Some(sent) if sent.state == State::InFlight => sent.state = State::ToResend,
+            _ => return false,
+        }
+        if first {
+            self.resend.push_front(seq);
+        } else {
+            self.resend.push_back(seq);
+        }
+        true
+    }
+
+    // NDP-R02
+    fn handle_ack(&mut self, seq: u64, cumulative: u64, cx: &mut HostCx<'_, Ndp>) {
+        if let Some(sent) = self.sent_mut(seq) {
+            sent.state = State::Acked;
+        }
+        // Everything below `cumulative` is in too, should its own ACK have been lost.
+        while let Some(front) = self.window.front()
+            && (front.state == State::Acked || self.base < cumulative)
+        {
+            if front.unaccounted {
+                self.unaccounted -= 1;
+            }
+            self.window.pop_front();
+            self.base += 1;
+        }
+        if self.base >= self.packets {
+            cx.clear_timer();
+            cx.emit(FlowEvent::Finished);
+        }
+    }
+
+    // NDP-R03: the difference of pull numbers is what may be sent; older ones say nothing.
+    fn handle_pull(&mut self, number: u32) {
+        let more = number.wrapping_sub(self.last_pull) as i32;
+        if more > 0 {
+            self.last_pull = number;
+            self.pull_window -= i64::from(more);
+            self.credits = self.credits.saturating_add(more as u32);
+        }
+    }
+
+    // NDP-R06
+    fn handle_bounce(&mut self, seq: u64, cx: &mut HostCx<'_, Ndp>) {
+        cx.emit(FlowEvent::Bounced);
+        self.account(seq);
+        self.note_feedback(false);
+        if !self.queue_again(seq, true) {
+            return;
+        }
+        let nothing_coming = self.pull_window == 0 && self.unaccounted <= 1;
+        if nothing_coming || self.is_bad_path() {
+            self.credits += 1;
+        }
+    }
+
+    /// Takes the next packet number to send: first what must be sent again.
+    fn next_seq(&mut self) -> Option<(u64, bool)> {
+        while let Some(seq) = self.resend.pop_front() {
+            // An ACK may have come after all, from the original.
+            if self.sent_mut(seq).is_some_and(|s| s.state == State::ToResend) {
+                return Some((seq, true));
+            }
+        }
+        if self.next_new >= self.packets {
+            return None;
+        }
+        self.next_new += 1;
+        Some((self.next_new - 1, false))
+    }
+
+    fn data_packet(&mut self, seq: u64, path: u32, now: Instant) -> Packet {
+        let is_last = seq + 1 == self.packets;
+        let payload = if is_last { self.size - seq * self.payload } else { self.payload };
+        let header = NdpHeader {
+            seq,
+            cumulative: self.size,
+            sent_at: now.as_picos(),
+            pull: 0,
+            path: path as u16,
+            kind: kind::DATA,
+            flags: if seq < self.first_window { flags::SYN } else { 0 }
+                | if is_last { flags::LAST } else { 0 },
+        };
+        let mut packet = Packet::new(self.flow, self.peer, Header::new(header));
+        packet.payload_bytes = payload as u16;
+        packet.wire_bytes = payload as u16 + HEADER_BYTES;
+        packet.class = self.class;
+        packet.path = path;
+        packet.flags = PacketFlags::TRIMMABLE;
+        if self.paths.policy == PathPolicy::SwitchRandom {
+            packet.flags.set(PacketFlags::SWITCH_PATH);
+        }
+        packet
+    }
+
+    fn say_ready(&mut self, cx: &mut HostCx<'_, Ndp>) {
+        if !self.has_data() {
+            // A pull that finds nothing to send is spent.
+            self.credits = 0;
+        } else if self.credits > 0 {
+            cx.ready(self.class);
+        }
+    }
+}
+
+impl Endpoint<Ndp> for NdpSender {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Ndp>) {
+        let header = NdpHeader::of(packet);
+        if header.kind == kind::DATA {
+            if packet.is_bounced() {
+                self.handle_bounce(header.seq, cx);
+                self.say_ready(cx);
+            }
+            return;
+        }
+        if header.kind != kind::PULL {
+            if header.seq >= self.next_new {
+                return; // never sent: not from our receiver
+            }
+            self.account(header.seq);
+            self.note_feedback(header.kind == kind::ACK);
+            self.pull_window += 1;
+            if header.kind == kind::ACK {
+                self.handle_ack(header.seq, header.cumulative.min(self.next_new), cx);
+            } else if header.kind == kind::NACK {
+                self.queue_again(header.seq, false);
+            }
+        }
+        if header.kind == kind::PULL || header.has(flags::PULL) {
+            self.handle_pull(header.pull);
+        }
+        if self.base < self.packets {
+            self.say_ready(cx);
+        }
+    }
+
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Ndp>) -> Option<Packet> {
+        if self.credits == 0 {
+            return None;
+        }
+        let (seq, again) = self.next_seq()?;
+        self.credits -= 1;
+        let avoid = if again { self.sent_mut(seq).map(|s| s.path) } else { None };
+        let path = self.paths.next(avoid);
+        let pushed = !again && seq < self.first_window;
+        let sent = Sent {
+            at: cx.now,
+            path: path as u16,
+            state: State::InFlight,
+            unaccounted: pushed,
+        };
+        if again {
+            cx.emit(FlowEvent::Retransmitted);
+            if let Some(old) = self.sent_mut(seq) {
+                *old = Sent { unaccounted: old.unaccounted, ..sent };
+            }
+        } else {
+            self.unaccounted += u32::from(pushed);
+            self.window.push_back(sent);
+        }
+        if !self.timer_running {
+            self.timer_running = true;
+            cx.set_timer(cx.now + cx.config.rto);
+        }
+        self.say_ready(cx);
+        Some(self.data_packet(seq, path, cx.now))
+    }
+
+    // NDP-R07
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Ndp>) {
+        self.timer_running = false;
+        let rto = cx.config.rto.saturating_mul(1 << self.backoff);
+        let mut earliest: Option<Instant> = None;
+        let mut lost = 0;
+        for index in 0..self.window.len() {
+            let sent = &mut self.window[index];
+            if sent.state != State::InFlight {
+                continue;
+            }
+            let due = sent.at.saturating_add(rto);
+            if due > cx.now {
+                earliest = Some(earliest.map_or(due, |e| e.min(due)));
+                continue;
+            }
+            sent.state = State::ToResend;
+            if sent.unaccounted {
+                sent.unaccounted = false;
+                self.unaccounted -= 1;
+            }
+            self.resend.push_front(self.base + index as u64);
+            lost += 1;
+            cx.emit(FlowEvent::TimedOut);
+        }
+        if lost > 0 {
+            self.backoff = (self.backoff + 1).min(10);
+            self.credits += lost;
+            self.say_ready(cx);
+        }
+        if let Some(at) = earliest {
+            self.timer_running = true;
+            cx.set_timer(at);
+        }
+    }
+}
+
+/// Chooses paths.
+#[derive(Debug)]
+struct Paths {
+    policy: PathPolicy,
+    order: Vec<u16>,
+    next: usize,
+    stream: Stream,
+}
+
+impl Paths {
+    fn new(policy: PathPolicy, route: &FlowRoute) -> Self {
+        let mut stream = Stream::from_seed(route.seed);
+        let mut order: Vec<u16> = match policy {
+            PathPolicy::Permuted => (0..route.paths.min(1 << 16)).map(|p| p as u16).collect(),
+            PathPolicy::SwitchRandom => vec![0],
+            PathPolicy::Single => vec![route.ecmp_path as u16],
+        };
+        stream.shuffle(&mut order);
+        Paths { policy, order, next: 0, stream }
+    }
+
+    // NDP-R04, NDP-R05
+    fn next(&mut self, avoid: Option<u16>) -> u32 {
+        let mut path = self.take();
+        while avoid == Some(path) && self.order.len() > 1 {
+            path = self.take();
+        }
+        u32::from(path)
+    }
+
+    fn take(&mut self) -> u16 {
+        if self.next == self.order.len() {
+            self.next = 0;
+            self.stream.shuffle(&mut self.order);
+        }
+        self.next += 1;
+        self.order[self.next - 1]
+    }
+}
