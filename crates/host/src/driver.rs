@@ -493,9 +493,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.timers.apply(Alarm::Flow(id), TimerChange::Clear);
         self.timers.apply(Alarm::Forget(id), TimerChange::Clear);
         if flow.name.sent_from_here {
-            self.stack.close_sender(flow.slot);
+            self.stack.close_sender(flow.slot, HERE);
         } else {
-            self.stack.close_receiver(flow.slot);
+            self.stack.close_receiver(flow.slot, HERE);
         }
     }
 
@@ -599,7 +599,6 @@ fn is_passing(error: &io::Error) -> bool {
             | ErrorKind::NetworkUnreachable
             | ErrorKind::Interrupted
     ) || rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::NOBUFS)
-        || error.kind() == ErrorKind::PermissionDenied
 }
 
 fn is_too_big(error: &io::Error) -> bool {

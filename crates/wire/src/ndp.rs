@@ -2,6 +2,7 @@
 
 use crate::{Codec, Data, ENVELOPE_BYTES, IPV4_UDP_BYTES, Near, WireError, widen};
 use punctual_core::{ByteRange, Header, Packet};
+use punctual_transports::ndp::{HEADER_BYTES, NdpHeader, flags, kind};
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -12,7 +13,10 @@ pub const NDP_HEADER_BYTES: usize = NdpCodec::HEADER_BYTES;
 /// in simulations as on wires.
 pub const NDP_WIRE_BYTES: usize = IPV4_UDP_BYTES + NDP_HEADER_BYTES;
 
-const _: () = assert!(NDP_WIRE_BYTES == 64, "simulated headers are 64 bytes");
+const _: () = assert!(
+    NDP_WIRE_BYTES == HEADER_BYTES as usize,
+    "packets must have the same size in simulations and on wires"
+);
 
 /// Timestamps count units of 2¹⁴ ps, 16.4 ns: they wrap after 70 s and are right within half of
 /// that, and a round-trip time reads at most one unit too long.
@@ -38,34 +42,12 @@ const _: () = assert!(ENVELOPE_BYTES + size_of::<Fields>() == NDP_HEADER_BYTES);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NdpCodec;
 
-mod kind {
-    pub(super) const DATA: u8 = 0;
-    pub(super) const ACK: u8 = 1;
-    pub(super) const NACK: u8 = 2;
-    pub(super) const PULL: u8 = 3;
-}
-mod flags {
-    pub(super) const LAST: u8 = 1 << 2;
-}
-
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
-#[repr(C)]
-struct NdpHeader {
-    seq: u64,
-    cumulative: u64,
-    sent_at: u64,
-    pull: u32,
-    path: u16,
-    kind: u8,
-    flags: u8,
-}
-
 impl Codec for NdpCodec {
     const TRANSPORT: u8 = 1;
     const FIELDS_BYTES: usize = size_of::<Fields>();
 
     fn emit_fields(&self, packet: &Packet, fields: &mut [u8]) {
-        let header: NdpHeader = packet.header.get();
+        let header = NdpHeader::of(packet);
         let pull = match header.kind {
             kind::DATA => (header.cumulative >> 32) as u32,
             _ => header.pull,
@@ -123,7 +105,7 @@ impl Codec for NdpCodec {
     }
 
     fn data(&self, packet: &Packet) -> Option<Data> {
-        let header: NdpHeader = packet.header.get();
+        let header = NdpHeader::of(packet);
         if header.kind != kind::DATA {
             return None;
         }
@@ -131,7 +113,7 @@ impl Codec for NdpCodec {
         let size = header.cumulative;
         let before = header.seq.checked_mul(len)?;
         // A flow's last packet may be shorter than those before it: count from the end.
-        let (offset, sound) = if header.flags & flags::LAST != 0 {
+        let (offset, sound) = if header.has(flags::LAST) {
             (size.checked_sub(len)?, (len > 0 || size == 0) && before <= size - len)
         } else {
             (before, len > 0 && before.checked_add(len)? < size)
@@ -140,7 +122,7 @@ impl Codec for NdpCodec {
     }
 
     fn observe(&self, packet: &Packet, near: &mut Near) {
-        let header: NdpHeader = packet.header.get();
+        let header = NdpHeader::of(packet);
         match header.kind {
             kind::DATA => near.seq = near.seq.max(header.seq),
             kind::ACK | kind::NACK => near.cumulative = near.cumulative.max(header.cumulative),
