@@ -44,6 +44,8 @@ pub struct Offer {
     pub peer: SocketAddr,
     /// Its size, [`Bytes::ENDLESS`] when it has none.
     pub size: Bytes,
+    /// When its first packet arrived.
+    pub at: Instant,
 }
 
 /// Parameters of a [`Driver`].
@@ -338,7 +340,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             return Err("too_many_flows");
         }
         let size = Bytes::new(data.flow_bytes);
-        if !app.accept(&Offer { flow: first.flow, peer: name.peer, size }) {
+        let offer = Offer { flow: first.flow, peer: name.peer, size, at: self.now };
+        if !app.accept(&offer) {
             return Err("refused");
         }
         let (flow, route) = self.register(name, size);
@@ -450,6 +453,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let ready = self.out.ready.take();
         let mut events = core::mem::take(&mut self.out.events);
         let mut ended = false;
+        let mut result = Ok(());
         if let Some(id) = flow {
             self.timers.apply(Alarm::Flow(id), timer);
             if let (Some(class), Some(flow)) = (ready, self.flows.get_mut(&id))
@@ -459,10 +463,15 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             }
             for event in events.drain(..) {
                 match event {
-                    FlowEvent::Delivered(range) => write(id, range, arrived, app)?,
+                    FlowEvent::Delivered(range) => result = write(id, range, arrived, app),
                     FlowEvent::Completed => self.start_time_wait(id),
                     FlowEvent::Finished | FlowEvent::Abandoned => ended = true,
                     _ => {}
+                }
+                if result.is_err() {
+                    // What could not be stored must not be acknowledged.
+                    self.out.packets.clear();
+                    break;
                 }
                 app.handle_event(id, self.now, event);
             }
@@ -475,7 +484,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         if let (true, Some(id)) = (ended, flow) {
             self.close(id);
         }
-        Ok(())
+        result
     }
 
     fn start_time_wait(&mut self, id: FlowId) {
