@@ -110,7 +110,6 @@ struct Flow {
     size: Bytes,
     /// In the interface's line of ready senders.
     ready: bool,
-    completed: bool,
     heard_at: Instant,
 }
 
@@ -136,6 +135,8 @@ pub struct Driver<T: Transport, C: Codec> {
     outgoing: Vec<u8>,
     blocked: Option<SocketAddr>,
     incoming: Vec<u8>,
+    /// A flow was opened or has ended since the last wait.
+    news: bool,
 }
 
 impl<T: Transport, C: Codec> Driver<T, C> {
@@ -173,6 +174,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             outgoing: Vec::new(),
             blocked: None,
             incoming: vec![0; 1 << 16],
+            news: false,
         })
     }
 
@@ -235,13 +237,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         Ok(flow)
     }
 
-    /// One round: takes what has arrived, fires what is due, sends what may leave. With nothing
-    /// to do it waits, at most until `until`.
+    /// One round: takes what has arrived, fires what is due, sends what may leave; then waits for
+    /// more to do, at most until `until`. It does not wait after a flow was opened or ended.
     pub fn turn<A: Application>(&mut self, app: &mut A, until: Instant) -> Result<(), DriverError> {
-        let received = self.receive(app)?;
-        let fired = self.fire(app)?;
-        let sent = self.transmit(app)?;
-        if received + fired + sent > 0 {
+        let more = self.receive(app)?;
+        self.fire(app)?;
+        self.transmit(app)?;
+        if core::mem::take(&mut self.news) || more {
             return Ok(());
         }
         let mut wake = until;
@@ -255,7 +257,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.clock.wait(&self.socket, blocked, wake).map_err(DriverError::Socket)
     }
 
-    fn receive<A: Application>(&mut self, app: &mut A) -> Result<usize, DriverError> {
+    /// Takes in a batch of datagrams. True when there may be more.
+    fn receive<A: Application>(&mut self, app: &mut A) -> Result<bool, DriverError> {
         let mut incoming = core::mem::take(&mut self.incoming);
         let mut count = 0;
         let mut result = Ok(());
@@ -269,7 +272,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             count += 1;
         }
         self.incoming = incoming;
-        result.map(|()| count)
+        result.map(|()| count == BATCH)
     }
 
     fn handle_datagram<A: Application>(
@@ -357,6 +360,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let flow = FlowId(self.next_flow);
         // Names of ended flows are not used again within 2³² flows.
         self.next_flow = self.next_flow.wrapping_add(1);
+        self.news = true;
         let next_peer = HostId::from(self.peers.len() + 1);
         let peer = *self.peers.entry(name.peer).or_insert(next_peer);
         let now = self.now();
@@ -369,7 +373,6 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 near: Near::default(),
                 size,
                 ready: false,
-                completed: false,
                 heard_at: now,
             },
         );
@@ -403,7 +406,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.drain(Some(packet.flow), arrived, app)
     }
 
-    fn fire<A: Application>(&mut self, app: &mut A) -> Result<usize, DriverError> {
+    fn fire<A: Application>(&mut self, app: &mut A) -> Result<(), DriverError> {
         let now = self.now();
         let mut count = 0;
         while count < BATCH
@@ -437,7 +440,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 }
             }
         }
-        Ok(count)
+        Ok(())
     }
 
     /// Takes everything out of the outbox. `arrived` is the data in the packet just handled.
@@ -488,16 +491,15 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     }
 
     fn start_time_wait(&mut self, id: FlowId) {
-        if let Some(flow) = self.flows.get_mut(&id) {
-            flow.completed = true;
-            let at = self.now.saturating_add(self.options.time_wait);
-            self.timers.apply(Alarm::Forget(id), TimerChange::Set(at));
-        }
+        self.news = true;
+        let at = self.now.saturating_add(self.options.time_wait);
+        self.timers.apply(Alarm::Forget(id), TimerChange::Set(at));
     }
 
     /// Forgets a flow.
     pub fn close(&mut self, id: FlowId) {
         let Some(flow) = self.flows.remove(&id) else { return };
+        self.news = true;
         self.names.remove(&flow.name);
         self.timers.apply(Alarm::Flow(id), TimerChange::Clear);
         self.timers.apply(Alarm::Forget(id), TimerChange::Clear);
@@ -509,11 +511,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     }
 
     /// Sends what the interface has time for.
-    fn transmit<A: Application>(&mut self, app: &mut A) -> Result<usize, DriverError> {
+    fn transmit<A: Application>(&mut self, app: &mut A) -> Result<(), DriverError> {
         let mut count = 0;
         if let Some(peer) = self.blocked.take() {
             self.put(peer)?;
-            count += 1;
         }
         while count < BATCH && self.blocked.is_none() {
             let now = self.now();
@@ -527,8 +528,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 self.send(&packet, app)?;
             }
         }
-        // A datagram that still has no room is no progress: wait for it.
-        Ok(if self.blocked.is_some() { 0 } else { count })
+        Ok(())
     }
 
     fn ask<A: Application>(

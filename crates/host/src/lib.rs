@@ -15,6 +15,7 @@
 mod clock;
 mod driver;
 mod error;
+mod intake;
 mod nic;
 mod options;
 mod partial;

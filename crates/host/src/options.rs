@@ -30,9 +30,10 @@ impl Default for LinkOptions {
             mtu: Bytes::new(1_500),
             silence: Duration::from_secs(5),
             seed: None,
-            // A process that shares its processor may be away for milliseconds, which are not
-            // a lost packet.
-            ndp: Ndp { rto: Duration::from_millis(10), ..Ndp::default() },
+            // A process that shares its processor may be away for tens of milliseconds. Taking
+            // that for a lost packet costs more than waiting: each packet sent again in vain is
+            // pulled again too, and stays in flight for the rest of the flow.
+            ndp: Ndp { rto: Duration::from_millis(50), ..Ndp::default() },
         }
     }
 }

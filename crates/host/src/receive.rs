@@ -2,9 +2,10 @@
 
 use crate::driver::{Application, Driver, DriverError, Offer};
 use crate::options::VERDICT_PATIENCE;
+use crate::intake::Intake;
 use crate::partial::Partial;
 use crate::stream::{Preamble, Verdict};
-use crate::{Hash, HostError, ReceiveOptions, ReceiveReport, bind};
+use crate::{HostError, ReceiveOptions, ReceiveReport, bind};
 use punctual_core::{Bytes, FlowEvent, FlowId, Instant, RangeSet, Transport};
 use punctual_wire::{Codec, NdpCodec};
 use std::io;
@@ -114,7 +115,7 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
 
     fn turn(&mut self, until: Instant) -> Result<(), HostError> {
         self.driver.turn(&mut self.app, until).map_err(|error| match error {
-            DriverError::Write(error) => HostError::writing(self.app.partial.path(), error),
+            DriverError::Write(error) => HostError::writing(self.app.intake.partial.path(), error),
             source => HostError::Socket { address: self.listen, source },
         })
     }
@@ -152,7 +153,7 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
             let behind = self
                 .app
                 .hash_some()
-                .map_err(|e| HostError::writing(self.app.partial.path(), e))?;
+                .map_err(|e| HostError::writing(self.app.intake.partial.path(), e))?;
             if let (false, Some(preamble), Some(_)) =
                 (behind, self.app.preamble, self.app.completed_at)
             {
@@ -173,10 +174,10 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
     }
 
     fn store(&mut self, preamble: Preamble) -> Result<Preamble, HostError> {
-        if self.app.hash() != preamble.hash {
-            return Err(HostError::HashMismatch(self.app.partial.out().into()));
+        if self.app.intake.hash() != preamble.hash {
+            return Err(HostError::HashMismatch(self.app.intake.partial.out().into()));
         }
-        self.app.partial.keep()?;
+        self.app.intake.partial.keep()?;
         Ok(preamble)
     }
 
@@ -197,7 +198,7 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
 }
 
 struct Receiving {
-    partial: Partial,
+    intake: Intake,
     size_max: Bytes,
     peer: Option<SocketAddr>,
     flow: Option<FlowId>,
@@ -208,10 +209,6 @@ struct Receiving {
     preamble: Option<Preamble>,
     /// What has arrived of the flow.
     arrived: RangeSet,
-    hasher: blake3::Hasher,
-    /// Bytes of the file hashed so far.
-    hashed: u64,
-    buffer: Vec<u8>,
     /// What comes now is not wanted any more.
     closed: bool,
     started_at: Option<Instant>,
@@ -220,13 +217,10 @@ struct Receiving {
     verdict: [u8; Verdict::BYTES],
 }
 
-/// Bytes hashed between two looks at the socket: a few packets' time.
-const HASH_STEP: u64 = 1 << 16;
-
 impl Receiving {
     fn new(partial: Partial, size_max: Bytes) -> Self {
         Receiving {
-            partial,
+            intake: Intake::new(partial),
             size_max,
             peer: None,
             flow: None,
@@ -236,9 +230,6 @@ impl Receiving {
             preamble_bytes: [0; Preamble::BYTES],
             preamble: None,
             arrived: RangeSet::default(),
-            hasher: blake3::Hasher::new(),
-            hashed: 0,
-            buffer: vec![0; HASH_STEP as usize],
             closed: false,
             started_at: None,
             completed_at: None,
@@ -247,23 +238,10 @@ impl Receiving {
         }
     }
 
-    /// Hashes one step of what is there without gaps. True when there is more to do at once.
+    /// Hashes some of what is there without gaps. True when there is more to do at once.
     fn hash_some(&mut self) -> io::Result<bool> {
-        let there = self.arrived.prefix_end().saturating_sub(Preamble::BYTES as u64);
-        let step = (there - self.hashed.min(there)).min(HASH_STEP);
-        // Small steps are slow; only the file's end is one.
-        if step == 0 || step < HASH_STEP && self.completed_at.is_none() {
-            return Ok(false);
-        }
-        let buffer = &mut self.buffer[..step as usize];
-        self.partial.read_at(buffer, self.hashed)?;
-        self.hasher.update(buffer);
-        self.hashed += step;
-        Ok(self.hashed < there && self.completed_at.is_some())
-    }
-
-    fn hash(&self) -> Hash {
-        Hash(*self.hasher.finalize().as_bytes())
+        let complete = self.arrived.prefix_end().saturating_sub(Preamble::BYTES as u64);
+        self.intake.catch_up(complete, self.completed_at.is_some())
     }
 
     fn read_preamble(&mut self) {
@@ -307,7 +285,7 @@ impl Application for Receiving {
         self.preamble_bytes[start..start + head.len()].copy_from_slice(head);
         if !tail.is_empty() {
             let file_offset = (offset + head.len() as u64).saturating_sub(preamble_len);
-            self.partial.write_at(tail, file_offset)?;
+            self.intake.put(file_offset, tail)?;
         }
         self.arrived.insert(offset, offset + data.len() as u64, |_, _| {});
         if self.preamble.is_none() && self.arrived.prefix_end() >= preamble_len {

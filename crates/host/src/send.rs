@@ -51,7 +51,7 @@ pub fn send_file_over<T: Transport, C: Codec>(
     let socket_error = |source| HostError::Socket { address: peer, source };
     let mut driver = Driver::new(transport, codec, socket, link).map_err(socket_error)?;
     let mut app = Sending {
-        file,
+        source: Source { file, len, ahead: Vec::new(), ahead_at: 0 },
         preamble: preamble.to_bytes(),
         flow: None,
         ended_at: None,
@@ -132,8 +132,41 @@ fn hash_file(mut file: &File) -> io::Result<(u64, Hash)> {
     Ok((len, Hash(*hasher.finalize().as_bytes())))
 }
 
-struct Sending {
+/// A file read ahead, so that packets in order rarely cost a system call.
+struct Source {
     file: File,
+    len: u64,
+    ahead: Vec<u8>,
+    ahead_at: u64,
+}
+
+const AHEAD_BYTES: u64 = 1 << 17;
+
+impl Source {
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let ahead_end = self.ahead_at + self.ahead.len() as u64;
+        let end = offset + into.len() as u64;
+        if !(self.ahead_at..=ahead_end).contains(&offset) {
+            // Sent again, from before: what is ahead stays.
+            return self.file.read_exact_at(into, offset);
+        }
+        if end > ahead_end {
+            let len = self.len.saturating_sub(offset).min(AHEAD_BYTES);
+            self.ahead.resize((len as usize).max(into.len()), 0);
+            self.ahead_at = offset;
+            if let Err(error) = self.file.read_exact_at(&mut self.ahead, offset) {
+                self.ahead.clear();
+                return Err(error);
+            }
+        }
+        let start = (offset - self.ahead_at) as usize;
+        into.copy_from_slice(&self.ahead[start..start + into.len()]);
+        Ok(())
+    }
+}
+
+struct Sending {
+    source: Source,
     preamble: [u8; Preamble::BYTES],
     flow: Option<FlowId>,
     ended_at: Option<Instant>,
@@ -162,7 +195,7 @@ impl Application for Sending {
         let (head, tail) = into.split_at_mut(taken);
         head.copy_from_slice(&self.preamble[start..start + taken]);
         let file_offset = (offset + taken as u64).saturating_sub(preamble_len);
-        self.file.read_exact_at(tail, file_offset)
+        self.source.read(file_offset, tail)
     }
 
     fn write(&mut self, _flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()> {

@@ -22,7 +22,10 @@ fn contents(len: usize) -> Vec<u8> {
 }
 
 fn link() -> LinkOptions {
-    LinkOptions { silence: Duration::from_secs(5), ..LinkOptions::default() }
+    let mut link = LinkOptions { silence: Duration::from_secs(5), ..LinkOptions::default() };
+    // Losses are on purpose here, and recovered by timers.
+    link.ndp.rto = Duration::from_millis(10);
+    link
 }
 
 /// Sends `data` through a relay with these faults and checks that it arrives.
