@@ -151,8 +151,11 @@ pub trait Transport: Sized {
     fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Self::Sender;
 
     /// A flow's first packet reached its receiver, which is handed that packet next.
-    fn open_receiver(first: &Packet, route: &FlowRoute, cx: &mut HostCx<'_, Self>)
-    -> Self::Receiver;
+    fn open_receiver(
+        first: &Packet,
+        route: &FlowRoute,
+        cx: &mut HostCx<'_, Self>,
+    ) -> Self::Receiver;
 
     /// The timer of the host's shared state fired. [`HostCx::send`] and
     /// [`HostCx::set_host_timer`] may be used; there is no flow.

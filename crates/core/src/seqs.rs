@@ -15,7 +15,9 @@ impl BitRing {
     /// Adds a number; false when it was there already.
     #[inline]
     pub fn insert(&mut self, n: u64) -> bool {
-        let Some(distance) = n.checked_sub(self.origin) else { return false };
+        let Some(distance) = n.checked_sub(self.origin) else {
+            return false;
+        };
         let (word, bit) = ((distance / 64) as usize, 1u64 << (distance % 64));
         while word >= self.words.len() {
             self.words.push_back(0);
@@ -44,7 +46,11 @@ impl BitRing {
     /// The lowest number that is not in the set.
     #[inline]
     pub fn base(&self) -> u64 {
-        self.origin + self.words.front().map_or(0, |w| u64::from(w.trailing_ones()))
+        self.origin
+            + self
+                .words
+                .front()
+                .map_or(0, |w| u64::from(w.trailing_ones()))
     }
 }
 

@@ -27,8 +27,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let received = receiving.join().map_err(|_| "the receiver panicked")?;
     std::fs::remove_dir_all(&dir)?;
     let (sent, received) = (sent?, received?);
-    println!("{size} in {:.3} s: {:.3} of {:.3} Gb/s", sent.duration.as_secs_f64(),
-        sent.goodput().as_bps() as f64 / 1e9, rate.as_bps() as f64 / 1e9);
+    println!(
+        "{size} in {:.3} s: {:.3} of {:.3} Gb/s",
+        sent.duration.as_secs_f64(),
+        sent.goodput().as_bps() as f64 / 1e9,
+        rate.as_bps() as f64 / 1e9
+    );
     println!("{} sent again, {} timeouts", sent.retransmits, sent.timeouts);
     println!("sender: {:?}", sent.traffic);
     println!("receiver: {:?}", received.traffic);

@@ -42,8 +42,8 @@ impl Clock {
         }
         let nanos = (left - WAKE_LATENESS).as_nanos();
         let timeout = Timespec {
-            tv_sec: (nanos / 1_000_000_000) as i64,
-            tv_nsec: (nanos % 1_000_000_000) as i64,
+            tv_sec: (nanos / 1_000_000_000) as _,
+            tv_nsec: (nanos % 1_000_000_000) as _,
         };
         let flags = if for_room { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         match poll(&mut [PollFd::new(socket, flags)], Some(&timeout)) {

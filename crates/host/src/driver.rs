@@ -88,7 +88,8 @@ pub struct Traffic {
     pub sent: u64,
     /// Received and understood.
     pub received: u64,
-    /// Received and dropped, by the reason's name.
+    /// Received and dropped, by the reason's name. One is about what was to be sent:
+    /// `interface_full`, when packets come in faster than answers may go out.
     pub dropped: BTreeMap<&'static str, u64>,
     /// Not sent because the peer's host said that nobody listens there.
     pub unreachable: u64,
@@ -124,7 +125,9 @@ pub struct Driver<T: Transport, C: Codec> {
     random: Stream,
     flows: HashMap<FlowId, Flow>,
     names: HashMap<Name, FlowId>,
+    /// Peers with flows open.
     peers: HashMap<SocketAddr, HostId>,
+    last_peer: u32,
     next_flow: u32,
     timers: Timers,
     nic: Nic,
@@ -148,12 +151,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         options: DriverOptions,
     ) -> Result<Self, DriverError> {
         socket.set_nonblocking(true).map_err(DriverError::Socket)?;
-        let nic = NicInfo {
-            host: HERE,
-            rate: options.rate,
-            mtu: options.mtu,
-            framing: Bytes::ZERO,
-        };
+        let nic =
+            NicInfo { host: HERE, rate: options.rate, mtu: options.mtu, framing: Bytes::ZERO };
         Ok(Driver {
             stack: Stack::new(transport, &[nic]),
             codec,
@@ -165,6 +164,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             flows: HashMap::new(),
             names: HashMap::new(),
             peers: HashMap::new(),
+            last_peer: 0,
             next_flow: 0,
             timers: Timers::default(),
             nic: Nic::new(options.rate),
@@ -229,8 +229,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             background: false,
             pattern: 0,
         };
-        let call =
-            Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
+        let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
         let slot = self.stack.open_sender(&spec, &route, call);
         self.set_slot(flow, slot);
         self.drain(Some(flow), None, app)?;
@@ -348,8 +347,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             return Err("refused");
         }
         let (flow, route) = self.register(name, size);
-        let call =
-            Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
+        let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
         let slot = self.stack.open_receiver(first, &route, call);
         self.set_slot(flow, slot);
         Ok(())
@@ -361,20 +359,15 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         // Names of ended flows are not used again within 2³² flows.
         self.next_flow = self.next_flow.wrapping_add(1);
         self.news = true;
-        let next_peer = HostId::from(self.peers.len() + 1);
-        let peer = *self.peers.entry(name.peer).or_insert(next_peer);
+        let peer = *self.peers.entry(name.peer).or_insert_with(|| {
+            self.last_peer = self.last_peer.wrapping_add(1).max(1);
+            HostId(self.last_peer)
+        });
         let now = self.now();
         self.names.insert(name, flow);
         self.flows.insert(
             flow,
-            Flow {
-                name,
-                slot: u32::MAX,
-                near: Near::default(),
-                size,
-                ready: false,
-                heard_at: now,
-            },
+            Flow { name, slot: u32::MAX, near: Near::default(), size, ready: false, heard_at: now },
         );
         let seed = self.random.bits();
         (flow, FlowRoute { local: HERE, peer, paths: 1, ecmp_path: 0, seed })
@@ -395,8 +388,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     ) -> Result<(), DriverError> {
         let Some(flow) = self.flows.get(&packet.flow) else { return Ok(()) };
         let (slot, sent_from_here) = (flow.slot, flow.name.sent_from_here);
-        let call =
-            Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
+        let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
         if sent_from_here {
             self.stack.sender_packet(slot, packet, call);
         } else {
@@ -413,8 +405,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             && let Some(alarm) = self.timers.pop_due(now)
         {
             count += 1;
-            let call =
-                Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
+            let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
             match alarm {
                 Alarm::Host => {
                     self.stack.host_timeout(call);
@@ -482,7 +473,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         events.clear();
         self.out.events = events;
         for packet in self.out.packets.drain(..) {
-            self.nic.push(packet);
+            if !self.nic.push(packet) {
+                *self.traffic.dropped.entry("interface_full").or_default() += 1;
+            }
         }
         if let (true, Some(id)) = (ended, flow) {
             self.close(id);
@@ -501,6 +494,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let Some(flow) = self.flows.remove(&id) else { return };
         self.news = true;
         self.names.remove(&flow.name);
+        if !self.flows.values().any(|f| f.name.peer == flow.name.peer) {
+            self.peers.remove(&flow.name.peer);
+        }
         self.timers.apply(Alarm::Flow(id), TimerChange::Clear);
         self.timers.apply(Alarm::Forget(id), TimerChange::Clear);
         if flow.name.sent_from_here {
@@ -539,8 +535,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let Some(flow) = self.flows.get_mut(&id) else { return Ok(None) };
         flow.ready = false;
         let slot = flow.slot;
-        let call =
-            Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
+        let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
         let packet = self.stack.poll_transmit(slot, call);
         self.drain(Some(id), None, app)?;
         Ok(packet)

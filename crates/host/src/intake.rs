@@ -64,7 +64,8 @@ impl Intake {
         if end {
             self.flush()?;
         }
-        let written = if self.pending.is_empty() { complete } else { complete.min(self.pending_at) };
+        let written =
+            if self.pending.is_empty() { complete } else { complete.min(self.pending_at) };
         let left = written.saturating_sub(self.hashed);
         let step = left.min(STEP as u64);
         if step == 0 || step < STEP as u64 && !end {

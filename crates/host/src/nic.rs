@@ -23,16 +23,17 @@ pub(crate) struct Nic {
 
 impl Nic {
     pub(crate) fn new(rate: Rate) -> Self {
-        Nic {
-            rate,
-            packets: Default::default(),
-            ready: Default::default(),
-            free_at: Instant::ZERO,
-        }
+        Nic { rate, packets: Default::default(), ready: Default::default(), free_at: Instant::ZERO }
     }
 
-    pub(crate) fn push(&mut self, packet: Packet) {
-        self.packets[class_index(packet.class)].push_back(packet);
+    /// Queues a packet. False when it is dropped because too many wait already.
+    pub(crate) fn push(&mut self, packet: Packet) -> bool {
+        let queue = &mut self.packets[class_index(packet.class)];
+        let fits = queue.len() < PACKETS_MAX;
+        if fits {
+            queue.push_back(packet);
+        }
+        fits
     }
 
     /// A sender has something. The caller sees to it that each is here at most once.
@@ -70,6 +71,9 @@ impl Nic {
         self.free_at = self.free_at.max(now).saturating_add(time.min(LONGEST));
     }
 }
+
+/// Packets of one class that may wait: memory stays bounded whatever peers make us answer.
+const PACKETS_MAX: usize = 4_096;
 
 /// However low the rate, the interface is free again some day.
 const LONGEST: Duration = Duration::from_secs(60);

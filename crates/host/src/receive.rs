@@ -1,8 +1,8 @@
 //! Receiving a file.
 
 use crate::driver::{Application, Driver, DriverError, Offer};
-use crate::options::VERDICT_PATIENCE;
 use crate::intake::Intake;
+use crate::options::VERDICT_PATIENCE;
 use crate::partial::Partial;
 use crate::stream::{Preamble, Verdict};
 use crate::{HostError, ReceiveOptions, ReceiveReport, bind};
@@ -43,11 +43,7 @@ impl Receiver {
 
     /// Stores the first file that is sent here at `out`. It is written under the same name with
     /// `.partial` added, and renamed once it is complete and its hash is right.
-    pub fn receive(
-        self,
-        out: &Path,
-        options: &ReceiveOptions,
-    ) -> Result<ReceiveReport, HostError> {
+    pub fn receive(self, out: &Path, options: &ReceiveOptions) -> Result<ReceiveReport, HostError> {
         self.receive_over(options.link.ndp.clone(), NdpCodec, out, options)
     }
 
@@ -121,9 +117,8 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
     }
 
     fn wait_for_sender(&mut self) -> Result<SocketAddr, HostError> {
-        let until = self.options.wait.map_or(Instant::NEVER, |wait| {
-            self.driver.now().saturating_add(wait)
-        });
+        let until =
+            self.options.wait.map_or(Instant::NEVER, |wait| self.driver.now().saturating_add(wait));
         loop {
             if let Some(peer) = self.app.peer {
                 return Ok(peer);
@@ -187,8 +182,7 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
         self.app.closed = true;
         let socket_error = |source| HostError::Socket { address: peer, source };
         let size = Bytes::new(Verdict::BYTES as u64);
-        let flow =
-            self.driver.open(peer, size, None, &mut self.app).map_err(socket_error)?;
+        let flow = self.driver.open(peer, size, None, &mut self.app).map_err(socket_error)?;
         let give_up_at = self.driver.now().saturating_add(VERDICT_PATIENCE);
         while self.driver.is_open(flow) && self.driver.now() < give_up_at {
             self.turn(give_up_at)?;

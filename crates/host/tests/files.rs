@@ -118,8 +118,7 @@ fn damage_is_found() {
 
 #[test]
 fn everything_at_once() {
-    let faults =
-        Faults { drop: 0.05, duplicate: 0.05, reorder: 0.1, corrupt: 0.02, trim: 0.05 };
+    let faults = Faults { drop: 0.05, duplicate: 0.05, reorder: 0.1, corrupt: 0.02, trim: 0.05 };
     for seed in 10..13 {
         transfer(&contents(1_000_000), faults, seed);
     }
@@ -188,6 +187,21 @@ fn jumbo_frames_and_other_rates_work() {
     // 3 MB at 200 Mb/s take 120 ms.
     assert!(sent.goodput() < Rate::from_mbps(200), "{sent:?}");
     assert_eq!((sent.deadline_met, received.deadline_met), (Some(false), Some(false)));
+}
+
+#[test]
+fn a_sender_may_be_early() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("in"), dir.path().join("out"));
+    std::fs::write(&path, contents(10_000)).unwrap();
+    let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let sending = std::thread::spawn(move || {
+        send_file(&path, address, &SendOptions { link: link(), ..SendOptions::default() })
+    });
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    receive_file(address, &out, &ReceiveOptions::default()).unwrap();
+    let sent = sending.join().unwrap().unwrap();
+    assert!(sent.timeouts > 0 && sent.traffic.unreachable > 0, "{sent:?}");
 }
 
 fn refused(error: Result<impl std::fmt::Debug, HostError>) -> String {

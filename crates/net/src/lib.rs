@@ -3,7 +3,11 @@
 mod clos;
 mod network;
 mod queue;
+mod table;
+mod topology;
 
 pub use clos::{ClosLinks, ClosShape};
 pub use network::{Link, Network, Tier};
 pub use queue::{Fate, Fates, InService, Queue, TRIMMED_BYTES};
+pub use table::{MAX_PAIRS, MAX_PATHS, MAX_PORTS, RouteError, RouteTable};
+pub use topology::{Dumbbell, LinkEntry, NodeEntry, Topology, TopologyError, TopologyFile};

@@ -1,7 +1,8 @@
 //! Nodes and links. A port and the one-directional link that leaves from it share one id.
 
 use crate::clos::Clos;
-use punctual_core::{Bytes, Duration, HostId, NicInfo, NodeId, Packet, PortId, Rate};
+use crate::{RouteError, RouteTable, Topology};
+use punctual_core::{Bytes, Duration, HostId, NicInfo, NodeId, Packet, PacketFlags, PortId, Rate};
 
 /// Where in a network a link is, for defaults and statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,9 +63,21 @@ pub struct Network {
 #[derive(Clone, Debug)]
 pub(crate) enum Routing {
     Clos(Clos),
+    Table(RouteTable),
 }
 
 impl Network {
+    /// A network of any shape, with every route written out.
+    pub fn from_topology(
+        topology: Topology,
+        mtu: Bytes,
+        framing: Bytes,
+    ) -> Result<Self, RouteError> {
+        let Topology { hosts, names, links } = topology;
+        let table = RouteTable::build(hosts, names.len() as u32, &links)?;
+        Ok(Network::new(hosts, names, links, mtu, framing, Routing::Table(table)))
+    }
+
     /// Puts a network together. Links come in pairs of opposite directions; of several between
     /// the same two nodes, the first of one direction is the twin of the first of the other.
     pub(crate) fn new(
@@ -82,7 +95,15 @@ impl Network {
                 nics[link.from.index()] = PortId::from(port);
             }
         }
-        Network { hosts, links, mtu, framing, names, nics, routing }
+        Network {
+            hosts,
+            links,
+            mtu,
+            framing,
+            names,
+            nics,
+            routing,
+        }
     }
 
     /// The port by which a host sends.
@@ -100,22 +121,29 @@ impl Network {
     /// What transports are told of a host's interface.
     pub fn nic_info(&self, host: HostId) -> NicInfo {
         let rate = self.link(self.nic(host)).rate;
-        NicInfo { host, rate, mtu: self.mtu, framing: self.framing }
+        NicInfo {
+            host,
+            rate,
+            mtu: self.mtu,
+            framing: self.framing,
+        }
     }
 
     /// How many equal paths lead from one host to another.
     pub fn paths(&self, src: HostId, dst: HostId) -> u32 {
         match &self.routing {
             Routing::Clos(clos) => clos.paths(src, dst),
+            Routing::Table(table) => table.paths(src, dst),
         }
     }
 
-    /// Turns the path number in `packet`, just sent by `src`, into what switches read.
+    /// Turns the path number in `packet`, just sent by `src`, into what switches read; `random`
+    /// gives a number below its argument where the network is to choose.
     #[inline]
-    pub fn enter(&self, src: HostId, packet: &mut Packet) {
-        let _ = src;
+    pub fn enter(&self, src: HostId, packet: &mut Packet, random: impl FnOnce(u32) -> u32) {
         match &self.routing {
             Routing::Clos(clos) => packet.path = clos.encode(packet.path),
+            Routing::Table(table) => table.enter(src, packet, random),
         }
     }
 
@@ -130,28 +158,46 @@ impl Network {
     ) -> PortId {
         match &self.routing {
             Routing::Clos(clos) => clos.next_port(node, packet, random),
+            Routing::Table(table) => table.next_port(packet),
         }
     }
 
-    /// Makes a packet that was on its way from `node` go back: its destination is set already,
-    /// and its [`REVERSE_PATH`](punctual_core::PacketFlags::REVERSE_PATH) turned over.
-    pub fn turn_back(&self, _node: NodeId, _packet: &mut Packet) {
+    /// Makes a packet that was about to leave a switch go back the way it came: its destination
+    /// is set already, its [`REVERSE_PATH`](punctual_core::PacketFlags::REVERSE_PATH) not yet.
+    pub fn turn_back(&self, packet: &mut Packet) {
         match &self.routing {
             // The same choices lead back.
             Routing::Clos(_) => {}
+            Routing::Table(table) => table.turn_back(packet),
+        }
+        packet.flags = packet.flags.toggled(PacketFlags::REVERSE_PATH);
+    }
+
+    /// Hosts that share a rack, where the network has racks.
+    pub fn rack_size(&self) -> Option<u32> {
+        match &self.routing {
+            Routing::Clos(clos) => Some(clos.hosts_per_rack()),
+            Routing::Table(_) => None,
         }
     }
 
     /// Name of the port's two ends, for messages.
     pub fn port_name(&self, port: PortId) -> String {
         let link = self.link(port);
-        format!("{} → {}", self.names[link.from.index()], self.names[link.to.index()])
+        format!(
+            "{} → {}",
+            self.names[link.from.index()],
+            self.names[link.to.index()]
+        )
     }
 }
 
 fn pair_up(links: &mut [Link]) {
-    let mut by_ends: Vec<(NodeId, NodeId, usize)> =
-        links.iter().enumerate().map(|(port, l)| (l.from, l.to, port)).collect();
+    let mut by_ends: Vec<(NodeId, NodeId, usize)> = links
+        .iter()
+        .enumerate()
+        .map(|(port, l)| (l.from, l.to, port))
+        .collect();
     by_ends.sort();
     let mut by_reverse = by_ends.clone();
     by_reverse.sort_by_key(|&(from, to, port)| (to, from, port));

@@ -31,31 +31,40 @@ pub struct InService {
     pub is_control: bool,
 }
 
-/// A limit in the form that is quick to test.
-#[derive(Clone, Copy, Debug)]
-struct Cap {
-    bytes: u32,
-    packets: u32,
-}
+/// A limit in four bytes: bytes, or packets when the top bit is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cap(u32);
 
 impl Cap {
-    const NONE: Cap = Cap { bytes: u32::MAX, packets: u32::MAX };
+    const NONE: Cap = Cap(Cap::IN_PACKETS - 1);
+    const IN_PACKETS: u32 = 1 << 31;
 
     fn new(limit: Limit) -> Self {
+        let most = u64::from(Cap::NONE.0);
         match limit {
-            Limit::Bytes(b) => {
-                Cap { bytes: u32::try_from(b.get()).unwrap_or(u32::MAX), packets: u32::MAX }
-            }
-            Limit::Packets(packets) => Cap { bytes: u32::MAX, packets },
+            Limit::Bytes(b) => Cap(b.get().min(most) as u32),
+            Limit::Packets(packets) => Cap(packets.min(Cap::NONE.0) | Cap::IN_PACKETS),
         }
     }
 
     /// Whether a queue, with what is in service and the arrival, is within the limit.
     #[inline]
     fn holds(self, queue: &Fifo, in_service_bytes: u32, arrival_bytes: u16) -> bool {
-        let bytes = queue.bytes() + in_service_bytes + u32::from(arrival_bytes);
-        let packets = queue.packets() + u32::from(in_service_bytes > 0) + 1;
-        bytes <= self.bytes && packets <= self.packets
+        if self.0 & Cap::IN_PACKETS == 0 {
+            queue.bytes() + in_service_bytes + u32::from(arrival_bytes) <= self.0
+        } else {
+            let packets = queue.packets() + u32::from(in_service_bytes > 0) + 1;
+            packets <= self.0 - Cap::IN_PACKETS
+        }
+    }
+
+    /// The largest packet that an otherwise empty queue holds.
+    fn lone_packet_bytes(self) -> u32 {
+        match self.0 {
+            Cap::IN_PACKETS => 0,
+            cap if cap & Cap::IN_PACKETS != 0 => u32::MAX,
+            cap => cap,
+        }
     }
 }
 
@@ -96,17 +105,25 @@ impl Queue {
     pub fn new(spec: &QueueSpec, seed: u64) -> Self {
         let fifo = Fifo::default();
         Queue(match *spec {
-            QueueSpec::DropTail { limit } => {
-                Kind::Single { fifo, cap: Cap::new(limit), mark: Cap::NONE }
-            }
-            QueueSpec::Ecn { limit, mark_above } => {
-                Kind::Single { fifo, cap: Cap::new(limit), mark: Cap::new(mark_above) }
-            }
+            QueueSpec::DropTail { limit } => Kind::Single {
+                fifo,
+                cap: Cap::new(limit),
+                mark: Cap::NONE,
+            },
+            QueueSpec::Ecn { limit, mark_above } => Kind::Single {
+                fifo,
+                cap: Cap::new(limit),
+                mark: Cap::new(mark_above),
+            },
             QueueSpec::Priority { limit } => Kind::Priority(Box::new(Priority {
                 fifos: [fifo; Class::COUNT],
                 cap: Cap::new(limit),
             })),
-            QueueSpec::Trim { data, headers, mark_above } => Kind::Trim(Trim {
+            QueueSpec::Trim {
+                data,
+                headers,
+                mark_above,
+            } => Kind::Trim(Trim {
                 data: fifo,
                 headers: fifo,
                 data_cap: Cap::new(data),
@@ -168,11 +185,16 @@ impl Queue {
     /// A packet of at most this many bytes that finds the port idle and this queue empty may
     /// pass without being queued: the discipline would do nothing to it.
     pub fn idle_pass_bytes(&self) -> u32 {
-        let passes = |cap: &Cap| if cap.packets == 0 { 0 } else { cap.bytes };
+        let least = |caps: &[Cap]| {
+            caps.iter()
+                .map(|c| c.lone_packet_bytes())
+                .min()
+                .unwrap_or(0)
+        };
         match &self.0 {
-            Kind::Single { cap, mark, .. } => passes(cap).min(passes(mark)),
-            Kind::Priority(queue) => passes(&queue.cap),
-            Kind::Trim(q) => passes(&q.data_cap).min(passes(&q.header_cap)).min(passes(&q.mark)),
+            Kind::Single { cap, mark, .. } => least(&[*cap, *mark]),
+            Kind::Priority(queue) => least(&[queue.cap]),
+            Kind::Trim(queue) => least(&[queue.data_cap, queue.header_cap, queue.mark]),
         }
     }
 
@@ -181,9 +203,10 @@ impl Queue {
     pub fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
         match &mut self.0 {
             Kind::Single { fifo, .. } => fifo.pop_front(packets),
-            Kind::Priority(queue) => {
-                queue.fifos.iter_mut().find_map(|fifo| fifo.pop_front(packets))
-            }
+            Kind::Priority(queue) => queue
+                .fifos
+                .iter_mut()
+                .find_map(|fifo| fifo.pop_front(packets)),
             Kind::Trim(queue) => queue.dequeue(packets),
         }
     }
@@ -202,10 +225,9 @@ impl Queue {
     pub fn waiting(&self) -> (Bytes, u32) {
         let (bytes, packets) = match &self.0 {
             Kind::Single { fifo, .. } => (fifo.bytes(), fifo.packets()),
-            Kind::Priority(queue) => queue
-                .fifos
-                .iter()
-                .fold((0, 0), |(b, p), fifo| (b + fifo.bytes(), p + fifo.packets())),
+            Kind::Priority(queue) => queue.fifos.iter().fold((0, 0), |(b, p), fifo| {
+                (b + fifo.bytes(), p + fifo.packets())
+            }),
             Kind::Trim(queue) => (
                 queue.data.bytes() + queue.headers.bytes(),
                 queue.data.packets() + queue.headers.packets(),
@@ -238,7 +260,11 @@ impl Trim {
             self.enqueue_header(id, in_service, packets, fates);
             return;
         }
-        let busy = if in_service.is_control { 0 } else { in_service.bytes };
+        let busy = if in_service.is_control {
+            0
+        } else {
+            in_service.bytes
+        };
         if self.data_cap.holds(&self.data, busy, packet.wire_bytes) {
             let over = !self.mark.holds(&self.data, busy, packet.wire_bytes);
             if over && packet.ecn() == Ecn::Capable {
@@ -260,12 +286,19 @@ impl Trim {
 
     /// Heads: the arrival loses its payload. Tails: the last data packet does, and the arrival
     /// takes its place, if it fits there.
-    fn choose_victim(&mut self, arrival: PacketId, busy: u32, packets: &mut PacketArena) -> PacketId {
-        let Some(tail) = self.data.back() else { return arrival };
+    fn choose_victim(
+        &mut self,
+        arrival: PacketId,
+        busy: u32,
+        packets: &mut PacketArena,
+    ) -> PacketId {
+        let Some(tail) = self.data.back() else {
+            return arrival;
+        };
         let (tail_bytes, bytes) = (packets[tail].wire_bytes, packets[arrival].wire_bytes);
         let room = self.data.bytes() + busy - u32::from(tail_bytes) + u32::from(bytes);
-        let tail_may_go =
-            packets[tail].flags.has(PacketFlags::TRIMMABLE) && room <= self.data_cap.bytes;
+        let fits = self.data_cap.0 & Cap::IN_PACKETS != 0 || room <= self.data_cap.0;
+        let tail_may_go = packets[tail].flags.has(PacketFlags::TRIMMABLE) && fits;
         if self.coin.coin() || !tail_may_go {
             return arrival;
         }
@@ -279,9 +312,16 @@ impl Trim {
         packets: &mut PacketArena,
         fates: &mut Fates,
     ) {
-        let busy = if in_service.is_control { in_service.bytes } else { 0 };
+        let busy = if in_service.is_control {
+            in_service.bytes
+        } else {
+            0
+        };
         let packet = &packets[id];
-        if self.header_cap.holds(&self.headers, busy, packet.wire_bytes) {
+        if self
+            .header_cap
+            .holds(&self.headers, busy, packet.wire_bytes)
+        {
             self.headers.push_back(packets, id);
         } else if packet.is_trimmed() && !packet.is_bounced() {
             fates.push((id, Fate::Bounced));

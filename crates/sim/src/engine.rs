@@ -5,14 +5,14 @@ use crate::flows::{FlowState, ReadyLines};
 use crate::port::PortState;
 use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
 use crate::setup::{LinkFault, PortSample, Progress, Setup};
-use crate::tap::{Loss, Tap};
+use crate::tap::{Ending, Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Controller, ExtArena, FlowSpec, HostId, Instant, Outbox, PacketArena, PacketFlags, PacketId,
     PortId, TransportId,
 };
-use punctual_net::{Fate, Fates, InService, Network, Queue};
+use punctual_net::{Fate, Fates, Network, Queue};
 use punctual_transports::{AnyController, AnyStack};
 use punctual_workload::Workload;
 use std::cmp::Reverse;
@@ -72,7 +72,7 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) flows_ended: u64,
     controllers: Vec<Vec<PortController>>,
     fates: Fates,
-    switch_choice: Stream,
+    pub(crate) switch_choice: Stream,
     health: Vec<Option<LinkHealth>>,
     samples: Vec<PortSample>,
     setup: Rest,
@@ -92,7 +92,14 @@ const PROGRESS_EVERY: u64 = 1 << 17;
 
 impl<T: Tap> Engine<T> {
     pub(crate) fn new(setup: Setup, tap: T) -> Self {
-        let Setup { network, switch_queue, transports, workload, seed, .. } = setup;
+        let Setup {
+            network,
+            switch_queue,
+            transports,
+            workload,
+            seed,
+            ..
+        } = setup;
         let hosts = network.hosts;
         let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
         let ports: Vec<PortState> = network
@@ -100,20 +107,18 @@ impl<T: Tap> Engine<T> {
             .iter()
             .enumerate()
             .map(|(port, link)| {
-                let nic_of = (link.from.0 < hosts).then_some(HostId(link.from.0));
-                let queue = match nic_of {
-                    Some(_) => Queue::nic(),
-                    None => {
-                        let stream = punctual_core::rng::derive(seed, "port", port as u64);
-                        Queue::new(&switch_queue, stream)
-                    }
+                let is_nic = link.from.0 < hosts;
+                let queue = if is_nic {
+                    Queue::nic()
+                } else {
+                    let stream = punctual_core::rng::derive(seed, "port", port as u64);
+                    Queue::new(&switch_queue, stream)
                 };
-                PortState::new(link, network.framing, queue, nic_of)
+                PortState::new(link, network.framing, queue, is_nic)
             })
             .collect();
         let port_count = ports.len();
-        let awaited =
-            workload.flows.iter().filter(|f| must_end(f)).count() as u64;
+        let awaited = workload.flows.iter().filter(|f| must_end(f)).count() as u64;
         let mut engine = Engine {
             now: Instant::ZERO,
             tap,
@@ -173,23 +178,28 @@ impl<T: Tap> Engine<T> {
                     let transport = TransportId(t as u8);
                     let controller = config.controller(&view)?;
                     let timer = self.timers.alloc(Owner::Controller(transport, id));
-                    Some(PortController { transport, controller, timer })
+                    Some(PortController {
+                        transport,
+                        controller,
+                        timer,
+                    })
                 })
                 .collect();
             port.has_controllers = !list.is_empty();
             self.controllers.push(list);
         }
+        for p in 0..self.ports.len() {
+            self.update_watch(p);
+        }
     }
 
     pub(crate) fn world(&mut self, at: Instant, what: World) {
-        self.events.push(at, EventClass::World, what as u32, what as u32);
+        self.events
+            .push(at, EventClass::World, what as u32, what as u32);
     }
 
     /// Runs to the end.
-    pub(crate) fn run(
-        mut self,
-        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> (Outcome, T) {
+    pub(crate) fn run(mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
         self.schedule_world();
         let stop_at = self.setup.stop.at;
         let mut interrupted = false;
@@ -254,18 +264,14 @@ impl<T: Tap> Engine<T> {
     /// A packet has reached the end of its link.
     #[inline]
     fn arrive(&mut self, id: PacketId) {
-        let packet = &mut self.packets[id];
-        let port_id = packet.port;
+        let port_id = self.packets[id].port;
         let port = &self.ports[port_id.index()];
-        let (node, twin, is_faulty) = (port.to, port.twin, port.is_faulty);
-        if is_faulty && self.is_lost(port_id) {
-            self.lose(id, Loss::OnLink);
+        let (node, twin) = (port.to, port.twin);
+        if port.is_watched && !self.pass_watch(port_id, twin, id) {
             return;
         }
-        let packet = &mut self.packets[id];
-        if packet.is_to_sender() && self.ports[twin.index()].has_controllers {
-            self.control_reverse(twin, id);
-        }
+        // Whatever waited behind this packet has been sent since.
+        self.catch_up(port_id);
         if node.0 < self.network.hosts {
             self.deliver(HostId(node.0), id);
             return;
@@ -273,8 +279,25 @@ impl<T: Tap> Engine<T> {
         let packet = &mut self.packets[id];
         packet.hop += 1;
         let choice = &mut self.switch_choice;
-        let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
+        let out = self
+            .network
+            .next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
         self.offer(out, id);
+    }
+
+    /// The rarer things at the end of a link: losses, and controllers of the opposite direction.
+    /// False when the packet is gone.
+    #[cold]
+    fn pass_watch(&mut self, port_id: PortId, twin: PortId, id: PacketId) -> bool {
+        if self.ports[port_id.index()].is_faulty && self.is_lost(port_id) {
+            self.catch_up(port_id);
+            self.lose(id, Loss::OnLink);
+            return false;
+        }
+        if self.packets[id].is_to_sender() && self.ports[twin.index()].has_controllers {
+            self.control_reverse(twin, id);
+        }
+        true
     }
 
     /// A packet wants to leave by a port: at once if it can, else after what waits.
@@ -284,72 +307,113 @@ impl<T: Tap> Engine<T> {
         if port.has_controllers && !self.packets[id].is_to_sender() {
             self.control_forward(port_id, id);
         }
+        self.catch_up(port_id);
         let port = &mut self.ports[port_id.index()];
         let packet = &self.packets[id];
-        if !port.free_pending
+        if !port.has_waiting
             && port.busy_until <= self.now
             && u32::from(packet.wire_bytes) <= port.idle_pass_bytes
         {
-            self.start(port_id, id, false);
+            self.start(port_id, id, self.now, false);
             return;
         }
         let in_service = port.in_service_at(self.now);
         self.tap.queued(port_id, packet);
-        port.queue.enqueue(id, in_service, &mut self.packets, &mut self.fates);
-        let is_empty = port.queue.is_empty();
+        port.queue
+            .enqueue(id, in_service, &mut self.packets, &mut self.fates);
+        let was_waiting = std::mem::replace(&mut port.has_waiting, true);
         if !self.fates.is_empty() {
+            self.ports[port_id.index()].has_waiting =
+                was_waiting || !self.ports[port_id.index()].queue.is_empty();
             self.meet_fates(port_id);
         }
-        let port = &mut self.ports[port_id.index()];
-        if !port.free_pending && !is_empty {
-            port.free_pending = true;
+        if !was_waiting {
+            self.begin_waiting(port_id);
+        }
+    }
+
+    /// Something waits at a port where nothing did: see that it is served.
+    #[inline]
+    fn begin_waiting(&mut self, port_id: PortId) {
+        let port = &self.ports[port_id.index()];
+        if port.is_nic || port.busy_until <= self.now {
             let at = port.busy_until.max(self.now);
-            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+            self.events
+                .push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+        }
+    }
+
+    /// Sends what a switch port would have sent by now.
+    ///
+    /// A switch port has no event of its own when it falls idle: nobody can tell the difference
+    /// until its queue is touched or the packet it was sending arrives, and each of these calls
+    /// here first. So a hop costs one event. A NIC does have such events, since its next packet
+    /// may have to be asked for.
+    #[inline]
+    pub(crate) fn catch_up(&mut self, port_id: PortId) {
+        let port = &mut self.ports[port_id.index()];
+        if port.has_waiting && port.busy_until <= self.now && !port.is_nic {
+            self.send_waiting(port_id);
+        }
+    }
+
+    fn send_waiting(&mut self, port_id: PortId) {
+        loop {
+            let port = &mut self.ports[port_id.index()];
+            let at = port.busy_until;
+            if at > self.now {
+                return;
+            }
+            let Some(id) = port.queue.dequeue(&self.packets) else {
+                port.has_waiting = false;
+                return;
+            };
+            port.has_waiting = !port.queue.is_empty();
+            self.start(port_id, id, at, true);
+            if !self.ports[port_id.index()].has_waiting {
+                return;
+            }
         }
     }
 
     /// Puts a packet on the link.
     #[inline]
-    fn start(&mut self, port_id: PortId, id: PacketId, waited: bool) {
+    fn start(&mut self, port_id: PortId, id: PacketId, at: Instant, waited: bool) {
         let port = &mut self.ports[port_id.index()];
         let packet = &mut self.packets[id];
         packet.port = port_id;
-        let bytes = port.link_bytes(packet.wire_bytes);
-        let until = self.now + port.transmission_time(bytes);
-        port.busy_until = until;
-        port.sent_bytes += bytes;
-        port.in_service = InService {
-            bytes: u32::from(packet.wire_bytes),
-            is_control: packet.class == punctual_core::Class::CONTROL,
-        };
+        let until = port.serve(packet, at);
         self.totals.packet_hops += 1;
-        self.tap.sends(port_id, packet, self.now, until, waited);
+        self.tap.sends(port_id, packet, at, until, waited);
         let arrives = until + port.delay;
-        self.events.push(arrives, EventClass::Arrival, source_of(port_id), id.0);
+        self.events
+            .push(arrives, EventClass::Arrival, source_of(port_id), id.0);
     }
 
-    /// A port has sent its packet and something waits.
-    #[inline]
+    /// A NIC has sent its packet and something waits; or something was queued at a switch port
+    /// that was idle, because it could not pass as it was.
     fn port_free(&mut self, port_id: PortId) {
         let port = &mut self.ports[port_id.index()];
-        debug_assert!(port.free_pending && port.busy_until <= self.now);
+        if !port.is_nic {
+            port.busy_until = port.busy_until.max(self.now);
+            self.catch_up(port_id);
+            return;
+        }
+        let host = HostId(self.network.link(port_id).from.0);
         let next = match port.queue.dequeue(&self.packets) {
             Some(id) => Some((id, true)),
-            None => match port.nic_of {
-                Some(host) => self.poll_nic(host).map(|id| (id, false)),
-                None => None,
-            },
+            None => self.poll_nic(host).map(|id| (id, false)),
         };
         if let Some((id, waited)) = next {
-            self.start(port_id, id, waited);
+            self.start(port_id, id, self.now, waited);
         }
         let port = &mut self.ports[port_id.index()];
-        let more = !port.queue.is_empty()
-            || port.nic_of.is_some_and(|host| !self.ready[host.index()].is_empty());
-        port.free_pending = more;
+        let more = !port.queue.is_empty() || !self.ready[host.index()].is_empty();
+        port.has_waiting = more;
         if more {
             let at = port.busy_until.max(self.now);
-            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+            self.events
+                .push(at, EventClass::PortFree, source_of(port_id), port_id.0);
         }
     }
 
@@ -358,15 +422,16 @@ impl<T: Tap> Engine<T> {
     pub(crate) fn wake_nic(&mut self, host: HostId) {
         let port_id = self.network.nic(host);
         let port = &mut self.ports[port_id.index()];
-        if port.free_pending {
+        if port.has_waiting {
             return;
         }
-        port.free_pending = true;
+        port.has_waiting = true;
         if port.busy_until <= self.now {
             self.port_free(port_id);
         } else {
             let at = port.busy_until;
-            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+            self.events
+                .push(at, EventClass::PortFree, source_of(port_id), port_id.0);
         }
     }
 
@@ -404,11 +469,14 @@ impl<T: Tap> Engine<T> {
         let node = self.network.link(port_id).from;
         let packet = &mut self.packets[id];
         packet.dst = self.flows[packet.flow.index()].src;
-        packet.flags.set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
-        packet.flags = packet.flags.toggled(PacketFlags::REVERSE_PATH);
-        self.network.turn_back(node, packet);
+        packet
+            .flags
+            .set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
+        self.network.turn_back(packet);
         let choice = &mut self.switch_choice;
-        let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
+        let out = self
+            .network
+            .next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
         self.offer(out, id);
     }
 
@@ -432,6 +500,7 @@ impl<T: Tap> Engine<T> {
     }
 
     pub(crate) fn control_forward(&mut self, port_id: PortId, id: PacketId) {
+        self.catch_up(port_id);
         let view = self.ports[port_id.index()].view(port_id, self.now);
         let packet = &mut self.packets[id];
         for c in &mut self.controllers[port_id.index()] {
@@ -443,6 +512,7 @@ impl<T: Tap> Engine<T> {
     }
 
     fn control_reverse(&mut self, port_id: PortId, id: PacketId) {
+        self.catch_up(port_id);
         let view = self.ports[port_id.index()].view(port_id, self.now);
         let packet = &mut self.packets[id];
         for c in &mut self.controllers[port_id.index()] {
@@ -454,6 +524,7 @@ impl<T: Tap> Engine<T> {
     }
 
     fn control_timeout(&mut self, transport: TransportId, port_id: PortId) {
+        self.catch_up(port_id);
         let view = self.ports[port_id.index()].view(port_id, self.now);
         for c in &mut self.controllers[port_id.index()] {
             if c.transport == transport {
@@ -497,6 +568,7 @@ impl<T: Tap> Engine<T> {
     }
 
     fn change_link(&mut self, port_id: PortId, what: LinkFault) {
+        self.catch_up(port_id);
         if self.health.is_empty() {
             self.health.resize_with(self.ports.len(), || None);
         }
@@ -507,12 +579,22 @@ impl<T: Tap> Engine<T> {
         });
         let port = &mut self.ports[port_id.index()];
         match what {
-            LinkFault::Rate(rate) => port.set_rate(rate),
+            LinkFault::Rate(rate) => {
+                port.set_rate(rate);
+                self.tap.rate_changed(port_id, rate);
+            }
             LinkFault::Loss(p) => health.loss = p,
             LinkFault::Down => health.is_down = true,
             LinkFault::Up => health.is_down = false,
         }
         port.is_faulty = health.is_down || health.loss > 0.0;
+        self.update_watch(port_id.index());
+    }
+
+    fn update_watch(&mut self, port: usize) {
+        let twin = self.ports[port].twin.index();
+        self.ports[port].is_watched =
+            self.ports[port].is_faulty || self.ports[twin].has_controllers;
     }
 
     fn is_lost(&mut self, port: PortId) -> bool {
@@ -523,8 +605,11 @@ impl<T: Tap> Engine<T> {
     }
 
     fn sample(&mut self) {
-        let Some(sampling) = &self.setup.sampling else { return };
+        let Some(sampling) = self.setup.sampling.take() else {
+            return;
+        };
         for &port_id in &sampling.ports {
+            self.catch_up(port_id);
             let port = &self.ports[port_id.index()];
             let (bytes, packets) = port.queue.waiting();
             let in_service = port.in_service_at(self.now);
@@ -536,8 +621,8 @@ impl<T: Tap> Engine<T> {
                 sent_bytes: port.sent_bytes,
             });
         }
-        let next = self.now + sampling.every;
-        self.world(next, World::Sample);
+        self.world(self.now + sampling.every, World::Sample);
+        self.setup.sampling = Some(sampling);
     }
 
     /// The start-up is over: count deliveries and link use from here.
@@ -545,25 +630,34 @@ impl<T: Tap> Engine<T> {
         self.totals.delivered_packets = 0;
         self.totals.delivered_wire_bytes = 0;
         self.totals.delivered_bytes = 0;
+        for port in 0..self.ports.len() {
+            self.catch_up(PortId::from(port));
+        }
         for (port, totals) in self.ports.iter().zip(&mut self.port_totals) {
             totals.sent_bytes = port.sent_bytes;
         }
     }
 
-    fn finish(mut self, interrupted: bool) -> (Outcome, T) {
+    fn finish(mut self, interrupted: bool) -> Outcome {
+        for port in 0..self.ports.len() {
+            self.catch_up(PortId::from(port));
+        }
         for (port, totals) in self.ports.iter().zip(&mut self.port_totals) {
             totals.sent_bytes = port.sent_bytes - totals.sent_bytes;
         }
         self.totals.ended_at = self.now;
-        let outcome = Outcome {
+        let violations = self.tap.conclude(&Ending {
+            waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
+            alive: self.packets.len(),
+        });
+        Outcome {
             flows: self.records,
             totals: self.totals,
             ports: self.port_totals,
             samples: self.samples,
-            violations: Vec::new(),
+            violations,
             interrupted,
-        };
-        (outcome, self.tap)
+        }
     }
 }
 

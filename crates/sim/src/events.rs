@@ -61,7 +61,7 @@ impl Event {
 /// Buckets in the calendar: a power of two.
 const BUCKETS: usize = 1 << 12;
 /// The bucket width is looked at again after this many buckets opened.
-const RETUNE_AFTER: u32 = 1 << 15;
+const RETUNE_AFTER: u32 = 1 << 13;
 
 #[derive(Debug)]
 pub(crate) struct EventQueue {
@@ -78,6 +78,8 @@ pub(crate) struct EventQueue {
     beyond: BinaryHeap<Reverse<Event>>,
     opened_buckets: u32,
     opened_events: u32,
+    /// Pushed into the far half of the calendar, which narrower buckets would not reach.
+    pushed_far: u32,
     pushed_beyond: u32,
 }
 
@@ -93,6 +95,7 @@ impl EventQueue {
             beyond: BinaryHeap::new(),
             opened_buckets: 0,
             opened_events: 0,
+            pushed_far: 0,
             pushed_beyond: 0,
         }
     }
@@ -121,6 +124,7 @@ impl EventQueue {
             }
             self.open[i] = event;
         } else if bucket - self.current < BUCKETS as u64 {
+            self.pushed_far += u32::from(bucket - self.current >= BUCKETS as u64 / 2);
             let slot = bucket as usize % BUCKETS;
             self.buckets[slot].push(event);
             self.occupied[slot / 64] |= 1 << (slot % 64);
@@ -154,8 +158,13 @@ impl EventQueue {
             self.retune();
         }
         let in_ring = self.next_occupied();
-        let in_heap = self.beyond.peek().map(|Reverse(e)| e.time >> self.width_log2);
-        let Some(next) = in_ring.into_iter().chain(in_heap).min() else { return false };
+        let in_heap = self
+            .beyond
+            .peek()
+            .map(|Reverse(e)| e.time >> self.width_log2);
+        let Some(next) = in_ring.into_iter().chain(in_heap).min() else {
+            return false;
+        };
         self.current = next;
         let slot = next as usize % BUCKETS;
         if in_ring == Some(next) {
@@ -198,14 +207,16 @@ impl EventQueue {
     /// Narrows buckets that hold many events, widens the calendar when much falls beyond it.
     /// The order of events does not depend on it.
     fn retune(&mut self) {
-        let per_bucket = self.opened_events / self.opened_buckets.max(1);
-        let many_beyond = self.pushed_beyond > self.opened_events / 4;
-        let width = match per_bucket {
-            8.. if self.width_log2 > 4 => self.width_log2 - 1,
-            0..=2 if many_beyond && self.width_log2 < 40 => self.width_log2 + 1,
-            _ => self.width_log2,
+        let rare = self.opened_events / 50;
+        let width = if self.pushed_beyond > rare {
+            (self.width_log2 + 1).min(40)
+        } else if self.opened_events > 2 * self.opened_buckets && self.pushed_far < rare {
+            self.width_log2.saturating_sub(1)
+        } else {
+            self.width_log2
         };
-        (self.opened_buckets, self.opened_events, self.pushed_beyond) = (0, 0, 0);
+        (self.opened_buckets, self.opened_events) = (0, 0);
+        (self.pushed_far, self.pushed_beyond) = (0, 0);
         if width == self.width_log2 {
             return;
         }
@@ -220,7 +231,7 @@ impl EventQueue {
         for event in events {
             self.insert(event);
         }
-        self.pushed_beyond = 0;
+        (self.pushed_far, self.pushed_beyond) = (0, 0);
     }
 }
 
@@ -279,7 +290,11 @@ mod tests {
             count += 1;
             if count < 2_000_000 {
                 // Dense at first, then sparse: both ways of retuning are taken.
-                let step = if count < 1_000_000 { 3_000 } else { 900_000_000 };
+                let step = if count < 1_000_000 {
+                    3_000
+                } else {
+                    900_000_000
+                };
                 let at = Instant::from_picos(last.as_picos() + step + u64::from(event.target()));
                 queue.push(at, EventClass::Timer, event.target(), event.target());
             }

@@ -66,6 +66,7 @@ impl<T: Tap> Engine<T> {
             trims: 0,
             bounces: 0,
         });
+        self.tap.started(&spec);
         let route = self.route(flow, spec.src, spec.dst);
         let stack = &mut self.stacks[spec.transport.index()];
         let slot = stack.open_sender(&spec, &route, call!(self, spec.src));
@@ -79,7 +80,13 @@ impl<T: Tap> Engine<T> {
         let id = u64::from(flow.0) << 32 | u64::from(local.0);
         let ecmp = derive(self.seed, "ecmp", id);
         let ecmp_path = (u128::from(ecmp) * u128::from(paths) >> 64) as u32;
-        FlowRoute { local, peer, paths, ecmp_path, seed: derive(self.seed, "flow", id) }
+        FlowRoute {
+            local,
+            peer,
+            paths,
+            ecmp_path,
+            seed: derive(self.seed, "flow", id),
+        }
     }
 
     /// A packet has reached its host.
@@ -87,7 +94,6 @@ impl<T: Tap> Engine<T> {
     pub(crate) fn deliver(&mut self, host: HostId, id: PacketId) {
         let packet = self.packets[id];
         debug_assert_eq!(packet.dst, host, "misrouted");
-        self.tap.arrived(&packet, self.now);
         let flow = packet.flow;
         let state = self.flows[flow.index()];
         if packet.is_to_sender() {
@@ -95,6 +101,7 @@ impl<T: Tap> Engine<T> {
                 self.lose(id, Loss::Stray);
                 return;
             }
+            self.tap.arrived(&packet, self.now);
             self.stacks[state.transport.index()].sender_packet(
                 state.sender,
                 &packet,
@@ -108,6 +115,7 @@ impl<T: Tap> Engine<T> {
             self.lose(id, Loss::Stray);
             return;
         }
+        self.tap.arrived(&packet, self.now);
         let slot = match state.receiver {
             NONE => self.open_receiver(host, &packet),
             slot => slot,
@@ -162,7 +170,7 @@ impl<T: Tap> Engine<T> {
             let packet = stack.poll_transmit(state.sender, call!(self, host));
             self.drain(host, flow, End::Sender);
             if let Some(packet) = packet {
-                return Some(self.admit(state.transport, host, packet));
+                return Some(self.admit_polled(state.transport, host, packet));
             }
         }
         None
@@ -172,10 +180,16 @@ impl<T: Tap> Engine<T> {
     #[inline]
     fn admit(&mut self, transport: TransportId, host: HostId, mut packet: Packet) -> PacketId {
         packet.transport = transport;
-        self.network.enter(host, &mut packet);
+        let choice = &mut self.switch_choice;
+        self.network.enter(host, &mut packet, |n| choice.below(u64::from(n)) as u32);
         self.tap.made(&packet);
+        self.packets.alloc(packet)
+    }
+
+    #[inline]
+    fn admit_polled(&mut self, transport: TransportId, host: HostId, packet: Packet) -> PacketId {
+        let id = self.admit(transport, host, packet);
         let port = self.network.nic(host);
-        let id = self.packets.alloc(packet);
         if self.ports[port.index()].has_controllers && !packet.is_to_sender() {
             // Polled packets do not pass `offer`, where others meet the NIC's controllers.
             self.control_forward(port, id);
@@ -212,11 +226,7 @@ impl<T: Tap> Engine<T> {
         // Taken out, as sending may call transports again.
         let mut packets = std::mem::take(&mut self.outbox.packets);
         for packet in packets.drain(..) {
-            let mut packet = packet;
-            packet.transport = transport;
-            self.network.enter(host, &mut packet);
-            self.tap.made(&packet);
-            let id = self.packets.alloc(packet);
+            let id = self.admit(transport, host, packet);
             self.offer(port, id);
         }
         if self.outbox.packets.capacity() < packets.capacity() {
@@ -311,7 +321,8 @@ impl<T: Tap> Engine<T> {
             self.awaited += u64::from(must_end(&next));
             let at = next.start.max(self.now);
             self.later_specs.push(FlowSpec { start: at, ..next });
-            self.later.push(Reverse((at, self.later_specs.len() as u64 - 1)));
+            self.later
+                .push(Reverse((at, self.later_specs.len() as u64 - 1)));
             self.world(at, World::FlowStart);
         }
     }

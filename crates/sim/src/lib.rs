@@ -3,6 +3,7 @@
 //! [`run`] takes a [`Setup`] and returns an [`Outcome`]; the same set-up gives the same outcome,
 //! bit for bit. One run is single-threaded; run several at once to use more cores.
 
+mod checks;
 mod engine;
 mod events;
 mod flows;
@@ -20,5 +21,10 @@ use std::ops::ControlFlow;
 
 /// Runs a simulation to its end. `progress` is called now and then and may stop the run.
 pub fn run(setup: Setup, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
-    engine::Engine::new(setup, tap::NoTap).run(progress).0
+    if setup.check {
+        let checks = checks::Checks::new(&setup.network);
+        engine::Engine::new(setup, checks).run(progress)
+    } else {
+        engine::Engine::new(setup, tap::NoTap).run(progress)
+    }
 }

@@ -1,51 +1,60 @@
 //! The state of an output port while a simulation runs.
 
-use punctual_core::{Bytes, Duration, HostId, Instant, NodeId, PortId, PortView, Rate};
+use punctual_core::{Bytes, Class, Duration, Instant, NodeId, Packet, PortId, PortView, Rate};
 use punctual_net::{InService, Link, Queue};
 
+/// What each packet needs of a port is in the first cache line, the queue in the second.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct PortState {
     pub(crate) busy_until: Instant,
-    /// Time of one byte, when that is a whole number of picoseconds; else 0.
-    picos_per_byte: u64,
     pub(crate) delay: Duration,
     /// Bytes sent since the start, framing included.
     pub(crate) sent_bytes: u64,
-    pub(crate) in_service: InService,
+    /// Time of one byte, when that is a whole number of picoseconds; else 0.
+    picos_per_byte: u32,
     /// Packets up to this size pass an idle port at once.
     pub(crate) idle_pass_bytes: u32,
-    framing: u32,
     pub(crate) to: NodeId,
     pub(crate) twin: PortId,
-    /// An event is due for when the port falls idle: something waits.
-    pub(crate) free_pending: bool,
+    framing: u16,
+    in_service_bytes: u16,
+    in_service_is_control: bool,
+    /// Something waits: in the queue or, at a NIC, with its host's senders.
+    pub(crate) has_waiting: bool,
+    /// A host's, not a switch's.
+    pub(crate) is_nic: bool,
+    /// Something besides forwarding happens at the end of its link.
+    pub(crate) is_watched: bool,
     /// Controllers watch this port.
     pub(crate) has_controllers: bool,
     /// The link may lose packets.
     pub(crate) is_faulty: bool,
-    /// The host whose NIC it is.
-    pub(crate) nic_of: Option<HostId>,
-    pub(crate) rate: Rate,
+    rate_bps: u64,
     pub(crate) queue: Queue,
 }
 
+const _: () = assert!(size_of::<PortState>() == 128);
+
 impl PortState {
-    pub(crate) fn new(link: &Link, framing: Bytes, queue: Queue, nic_of: Option<HostId>) -> Self {
+    pub(crate) fn new(link: &Link, framing: Bytes, queue: Queue, is_nic: bool) -> Self {
         let mut port = PortState {
             busy_until: Instant::ZERO,
-            picos_per_byte: 0,
             delay: link.delay,
             sent_bytes: 0,
-            in_service: InService::default(),
+            picos_per_byte: 0,
             idle_pass_bytes: queue.idle_pass_bytes(),
-            framing: framing.get() as u32,
             to: link.to,
             twin: link.twin,
-            free_pending: false,
+            framing: framing.get() as u16,
+            in_service_bytes: 0,
+            in_service_is_control: false,
+            has_waiting: false,
+            is_nic,
+            is_watched: false,
             has_controllers: false,
             is_faulty: false,
-            nic_of,
-            rate: Rate::ZERO,
+            rate_bps: 0,
             queue,
         };
         port.set_rate(link.rate);
@@ -54,37 +63,57 @@ impl PortState {
 
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         const PICO_BITS: u64 = 8_000_000_000_000;
-        self.rate = rate;
+        self.rate_bps = rate.as_bps();
         let bps = rate.as_bps().max(1);
-        self.picos_per_byte = if PICO_BITS.is_multiple_of(bps) { PICO_BITS / bps } else { 0 };
+        let exact = PICO_BITS.is_multiple_of(bps).then_some(PICO_BITS / bps);
+        self.picos_per_byte = exact.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
+    }
+
+    /// Takes a packet into service; returns when it will have been sent.
+    #[inline]
+    pub(crate) fn serve(&mut self, packet: &Packet, from: Instant) -> Instant {
+        let bytes = self.link_bytes(packet.wire_bytes);
+        self.busy_until = from + self.transmission_time(bytes);
+        self.sent_bytes += bytes;
+        self.in_service_bytes = packet.wire_bytes;
+        self.in_service_is_control = packet.class == Class::CONTROL;
+        self.busy_until
     }
 
     /// Bytes a packet takes on this link.
     #[inline]
-    pub(crate) fn link_bytes(&self, wire_bytes: u16) -> u64 {
+    fn link_bytes(&self, wire_bytes: u16) -> u64 {
         u64::from(wire_bytes) + u64::from(self.framing)
     }
 
     #[inline]
-    pub(crate) fn transmission_time(&self, link_bytes: u64) -> Duration {
+    fn transmission_time(&self, link_bytes: u64) -> Duration {
         if self.picos_per_byte != 0 {
-            Duration::from_picos(link_bytes * self.picos_per_byte)
+            Duration::from_picos(link_bytes * u64::from(self.picos_per_byte))
         } else {
-            self.rate.transmission_time(Bytes::new(link_bytes))
+            Rate::from_bps(self.rate_bps).transmission_time(Bytes::new(link_bytes))
         }
     }
 
     /// The packet in service at `now`.
     #[inline]
     pub(crate) fn in_service_at(&self, now: Instant) -> InService {
-        if self.busy_until > now { self.in_service } else { InService::default() }
+        if self.busy_until > now {
+            let is_control = self.in_service_is_control;
+            InService {
+                bytes: u32::from(self.in_service_bytes),
+                is_control,
+            }
+        } else {
+            InService::default()
+        }
     }
 
     pub(crate) fn view(&self, port: PortId, now: Instant) -> PortView {
         PortView {
             port,
             now,
-            rate: self.rate,
+            rate: Rate::from_bps(self.rate_bps),
             queue_bytes: self.queue.waiting().0.get(),
             sent_bytes: self.sent_bytes,
         }

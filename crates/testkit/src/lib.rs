@@ -1,1 +1,24 @@
 //! Help for tests: two hosts and a line between them, faults on demand, checkers.
+//!
+//! [`Pair`] drives any [`Transport`](punctual_core::Transport) and panics when the transport
+//! breaks the contract: a byte delivered twice, a path that does not exist, a completion too soon.
+//!
+//! ```text
+//! let mut pair = Pair::new(Ndp::default(), Line::default());
+//! pair.set_faults(|_, index| if index == 3 { Fault::Drop } else { Fault::Deliver });
+//! let flow = pair.start(pair.spec(Bytes::new(100_000)));
+//! assert!(pair.run_until_done(Instant::ZERO + Duration::from_secs(1)));
+//! assert_eq!(pair.result(flow).retransmitted, 1);
+//! ```
+
+mod fault;
+mod line;
+mod pair;
+mod port;
+mod report;
+mod schedule;
+
+pub use fault::{Fault, FaultOdds};
+pub use line::Line;
+pub use pair::Pair;
+pub use report::{Direction, FlowResult, Traced};

@@ -2,8 +2,8 @@
 //! reach any of them, and the settings that scenarios may give.
 
 use punctual_core::{
-    Bytes, Call, Controller, ExtArena, FlowRoute, FlowSpec, HostId, Instant, NicInfo, Packet, PortView,
-    QueueSpec, Rate, Stack, Transport,
+    Bytes, Call, Controller, ExtArena, FlowRoute, FlowSpec, HostId, Instant, NicInfo, Packet,
+    PortView, QueueSpec, Rate, Stack, Transport,
 };
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +68,7 @@ macro_rules! register {
 
             /// What is wrong with its parameters, if anything.
             pub fn validate(&self) -> Result<(), String> {
-                match self { $(AnyTransport::$Variant(t) => t.validate(),)* }
+                match self { $(AnyTransport::$Variant(t) => t.validate().map_err(|e| e.to_string()),)* }
             }
 
             /// Its stack on these hosts.
@@ -158,5 +158,8 @@ macro_rules! register {
 
 // Adding a transport is a line here: variant, configuration type, name, summary.
 register! {
+    Tcp(crate::tcp::Tcp), tcp: "TCP NewReno: windows, acknowledgements, loss as the signal";
+    Dctcp(crate::tcp::Dctcp), dctcp: "DCTCP: TCP that cuts its window by the share of packets marked";
+    Rcpdc(crate::d3::Rcpdc), rcpdc: "RCPdc: every port grants every flow an explicit fair rate";
     Ndp(crate::ndp::Ndp), ndp: "NDP: receivers pull, switches trim, packets sprayed over all paths";
 }

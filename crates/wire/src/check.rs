@@ -3,9 +3,10 @@
 /// CRC-16 with the CCITT polynomial, starting from all ones: finds any three wrong bits in
 /// headers of our size.
 pub(crate) fn crc16(parts: &[&[u8]]) -> u16 {
-    parts.iter().flat_map(|part| part.iter()).fold(0xffff, |crc, byte| {
-        (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]
-    })
+    parts
+        .iter()
+        .flat_map(|part| part.iter())
+        .fold(0xffff, |crc, byte| (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)])
 }
 
 const TABLE: [u16; 256] = {

@@ -1,6 +1,9 @@
 //! What a simulation is given: flows known beforehand, and flows that follow others.
 
-use punctual_core::{FlowSpec, Instant};
+use crate::law::{Law, Slot, exponential};
+use crate::spec::Gap;
+use punctual_core::rng::Stream;
+use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant};
 
 /// Flows to run.
 #[derive(Debug, Clone, Default)]
@@ -11,15 +14,123 @@ pub struct Workload {
     pub closed_loops: Vec<Option<ClosedLoop>>,
 }
 
-/// Draws the flow that follows a finished one. (Contents: the workload crate's affair.)
-#[derive(Debug, Clone)]
-pub struct ClosedLoop {}
-
 impl Workload {
     /// The flow that follows `ended` in its closed loop, if any. Its id is the caller's to set;
     /// its start is not before `now`.
+    ///
+    /// Sizes, destinations, gaps and relative deadlines of a connection's flows are the same
+    /// whatever carries them. None comes back for a flow that belongs to no loop, for one told
+    /// about before, and once the traffic's `stop`, the run's end or its `limit` is reached.
     pub fn next_after(&mut self, ended: &FlowSpec, now: Instant) -> Option<FlowSpec> {
-        let _ = (ended, now);
-        None
+        let closed_loop = self.closed_loops.get_mut(usize::from(ended.pattern))?;
+        closed_loop.as_mut()?.next_after(ended, now)
+    }
+}
+
+/// Draws the flow that follows a finished one.
+#[derive(Debug, Clone)]
+pub struct ClosedLoop {
+    law: Law,
+    gap: Gap,
+    /// By sender, so that a sender's are found quickly.
+    connections: Vec<Connection>,
+    /// No flow starts here or later.
+    until: Instant,
+    /// Flows that may still start.
+    left: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Connection {
+    slot: Slot,
+    /// Names its random streams.
+    number: u64,
+    /// Flows so far.
+    started: u64,
+    /// What tells the flow under way from the sender's others. Where two are alike, it does not
+    /// matter which connection goes on.
+    current: Option<Mark>,
+}
+
+type Mark = (HostId, Bytes, Instant, Option<Instant>);
+
+fn mark(flow: &FlowSpec) -> Mark {
+    (flow.dst, flow.size, flow.start, flow.deadline)
+}
+
+impl ClosedLoop {
+    /// One connection for each slot given; `start` says when the first flow of each starts.
+    /// Returns the first flows, in the order of the slots.
+    pub(crate) fn new(
+        law: Law,
+        gap: Gap,
+        slots: &[Slot],
+        until: Instant,
+        limit: u64,
+        mut start: impl FnMut(u64) -> Instant,
+    ) -> (Self, Vec<FlowSpec>) {
+        let mut flows = Vec::with_capacity(slots.len());
+        let mut connections = Vec::with_capacity(slots.len());
+        for (&slot, number) in slots.iter().zip(0..limit) {
+            let flow = law.flow(slot, draw_number(number, 0), start(number));
+            if flow.start >= until {
+                continue;
+            }
+            flows.push(flow);
+            connections.push(Connection {
+                slot,
+                number,
+                started: 1,
+                current: Some(mark(&flow)),
+            });
+        }
+        connections.sort_by_key(|c| (c.slot.src, c.number));
+        let left = limit - flows.len() as u64;
+        let closed_loop = ClosedLoop {
+            law,
+            gap,
+            connections,
+            until,
+            left,
+        };
+        (closed_loop, flows)
+    }
+
+    fn next_after(&mut self, ended: &FlowSpec, now: Instant) -> Option<FlowSpec> {
+        let first = self.connections.partition_point(|c| c.slot.src < ended.src);
+        let connection = self.connections[first..]
+            .iter_mut()
+            .take_while(|c| c.slot.src == ended.src)
+            .find(|c| c.current == Some(mark(ended)))?;
+        connection.current = None;
+        if self.left == 0 {
+            return None;
+        }
+        let draw = draw_number(connection.number, connection.started);
+        let start = now.saturating_add(gap(self.gap, self.law.seeds.gaps, draw));
+        if start >= self.until {
+            return None;
+        }
+        let flow = self.law.flow(connection.slot, draw, start);
+        connection.started += 1;
+        connection.current = Some(mark(&flow));
+        self.left -= 1;
+        Some(flow)
+    }
+}
+
+/// Names the draws of the n-th flow of a connection.
+fn draw_number(connection: u64, n: u64) -> u64 {
+    connection << 32 | n
+}
+
+fn gap(gap: Gap, seed: u64, draw: u64) -> Duration {
+    let mut stream = Stream::named(seed, "flow", draw);
+    match gap {
+        Gap::Fixed(gap) => gap,
+        Gap::Exponential(mean) => exponential(&mut stream, mean),
+        Gap::ExponentialMedian(median) => {
+            exponential(&mut stream, median.mul_f64(1.0 / libm::log(2.0)))
+        }
     }
 }

@@ -237,7 +237,10 @@ mod tests {
         for text in ["0ps", "80ps", "7.2us", "1.000001ms", "12s"] {
             assert_eq!(text.parse::<Duration>().unwrap().to_string(), text);
         }
-        assert_eq!("1_000 ns".parse::<Duration>().unwrap(), Duration::from_micros(1));
+        assert_eq!(
+            "1_000 ns".parse::<Duration>().unwrap(),
+            Duration::from_micros(1)
+        );
     }
 
     #[test]

@@ -50,7 +50,11 @@ impl PullQueue {
 
     /// Pulls waiting, of all flows.
     pub fn pending(&self) -> u32 {
-        self.waiting.iter().filter_map(|line| self.lines.get(*line)).map(|l| l.pending).sum()
+        self.waiting
+            .iter()
+            .filter_map(|line| self.lines.get(*line))
+            .map(|l| l.pending)
+            .sum()
     }
 
     pub(super) fn open(&mut self, flow: FlowId, route: &FlowRoute) -> u32 {
@@ -90,7 +94,10 @@ impl PullQueue {
 
     /// The number of the last pull sent for a flow that has none waiting.
     pub(super) fn last_sent(&self, line: u32) -> Option<u32> {
-        self.lines.get(line).filter(|l| l.pending == 0).map(|l| l.sent)
+        self.lines
+            .get(line)
+            .filter(|l| l.pending == 0)
+            .map(|l| l.sent)
     }
 
     /// The next path for a control packet of this flow: each in turn.
@@ -131,8 +138,12 @@ pub(super) fn send_next_pull(cx: &mut HostCx<'_, Ndp>) {
         cx.set_host_timer(cx.shared.next_at);
         return;
     }
-    let Some(line) = cx.shared.waiting.pop_front() else { return };
-    let Some(entry) = cx.shared.lines.get_mut(line) else { return };
+    let Some(line) = cx.shared.waiting.pop_front() else {
+        return;
+    };
+    let Some(entry) = cx.shared.lines.get_mut(line) else {
+        return;
+    };
     entry.sent = entry.sent.wrapping_add(1);
     entry.pending -= 1;
     let header = NdpHeader {

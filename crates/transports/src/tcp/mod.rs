@@ -1,1 +1,157 @@
-//! TCP and its relatives: windows, acknowledgements, loss.
+//! TCP NewReno and DCTCP: a window of bytes in flight, opened by acknowledgements and shrunk by
+//! losses or, in DCTCP, in proportion to how many bytes switches marked.
+//!
+//! * TCP: RFC 5681 (congestion control), RFC 6582 (NewReno), RFC 6298 (timeout), RFC 3042 and 3465.
+//! * DCTCP: Alizadeh et al., SIGCOMM 2010; RFC 8257.
+//!
+//! One sender and one receiver serve all variants. What differs is the [`Law`], which turns an
+//! acknowledgement into a [`Reaction`]; a variant is a configuration, a law and a line of glue.
+//! `rules.md` beside this file lists every rule with its source and test.
+//!
+//! # Limits
+//!
+//! One message in one direction per connection. No SACK, no window scaling or receiver buffer, no
+//! Nagle, no URG, no PAWS: sequence numbers are 64 bits. The FIN is a flag on the last segment and
+//! takes no sequence number. Loss recovery is NewReno's: one segment a round trip, so results with
+//! many losses in one window are worse than those of a modern kernel with SACK and RACK.
+
+mod config;
+mod congestion;
+mod header;
+mod receiver;
+mod rtt;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Dctcp, Tcp, TcpConfigError};
+pub use congestion::{
+    DctcpLaw, DctcpParams, Feedback, Fraction, Law, MarkEstimator, NewReno, Reaction, Window,
+    next_alpha,
+};
+pub use header::{TCP_IP_HEADER_BYTES, TcpFlags, TcpHeader};
+pub use receiver::TcpReceiver;
+pub use rtt::RttEstimator;
+pub use sender::TcpSender;
+
+use config::Settings;
+use punctual_core::{
+    Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec, Rate,
+    Transport,
+};
+
+/// What the flows of one host share: parameters made ready for use.
+#[derive(Clone, Debug)]
+pub struct TcpHost<L: Law> {
+    settings: Settings,
+    mss_bytes: u64,
+    law: L::Config,
+}
+
+impl<L: Law> TcpHost<L> {
+    fn new(settings: Settings, law: L::Config, nic: &NicInfo) -> Self {
+        // Packet sizes are 16-bit.
+        let mtu_bytes = nic.mtu.get().min(u64::from(u16::MAX));
+        let room_bytes = mtu_bytes.saturating_sub(TCP_IP_HEADER_BYTES).max(1);
+        let mss_bytes = settings
+            .mss
+            .map_or(room_bytes, |mss| mss.get().min(room_bytes));
+        TcpHost {
+            settings,
+            mss_bytes,
+            law,
+        }
+    }
+
+    /// Data bytes in a full packet.
+    pub fn mss_bytes(&self) -> u64 {
+        self.mss_bytes
+    }
+}
+
+macro_rules! tcp_transport {
+    ($config:ty, $law:ty, $queue:ident, |$self:ident| $params:expr) => {
+        impl Transport for $config {
+            type Sender = TcpSender<$law>;
+            type Receiver = TcpReceiver;
+            type Shared = TcpHost<$law>;
+            type Controller = NoController;
+
+            fn open_host(&self, nic: &NicInfo) -> Self::Shared {
+                debug_assert_eq!(self.validate(), Ok(()));
+                let $self = self;
+                TcpHost::new(self.settings(), $params, nic)
+            }
+
+            fn open_sender(
+                flow: &FlowSpec,
+                route: &FlowRoute,
+                cx: &mut HostCx<'_, Self>,
+            ) -> Self::Sender {
+                TcpSender::open(flow, route, cx)
+            }
+
+            fn open_receiver(
+                first: &Packet,
+                route: &FlowRoute,
+                _: &mut HostCx<'_, Self>,
+            ) -> Self::Receiver {
+                TcpReceiver::open(first, route)
+            }
+
+            fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {
+                $queue(rate, mtu)
+            }
+        }
+    };
+}
+
+tcp_transport!(Tcp, NewReno, tcp_queue, |_config| ());
+tcp_transport!(Dctcp, DctcpLaw, dctcp_queue, |config| config.params());
+
+impl Dctcp {
+    /// The parameters of its law.
+    pub fn params(&self) -> DctcpParams {
+        DctcpParams {
+            gain: Fraction::from_f64(self.gain),
+            initial_alpha: Fraction::from_f64(self.initial_alpha),
+            window_min: self.window_min,
+            cut_every_window: self.cut_every_window,
+        }
+    }
+}
+
+const TEN_GBPS: Rate = Rate::from_gbps(10);
+
+fn queue_packets(rate: Rate) -> u32 {
+    if rate < TEN_GBPS { 100 } else { 200 }
+}
+
+/// Drop-tail of 100 packets, 200 from 10 Gb/s on.
+fn tcp_queue(rate: Rate, _: Bytes) -> QueueSpec {
+    QueueSpec::DropTail {
+        limit: Limit::Packets(queue_packets(rate)),
+    }
+}
+
+/// As for TCP, marking above K packets: with packets of 1500 B 20 up to 1 Gb/s and 65 at
+/// 10 Gb/s (DCTCP §3.4), on a straight line between, in proportion to the rate above and at most
+/// half of the queue; 30 with packets of 9000 B, as in NDP's comparison.
+fn dctcp_queue(rate: Rate, mtu: Bytes) -> QueueSpec {
+    const GBPS: u64 = 1_000_000_000;
+    let limit = queue_packets(rate);
+    let bps = rate.as_bps();
+    let packets = if mtu >= Bytes::new(9000) {
+        30
+    } else if bps <= GBPS {
+        20
+    } else if bps <= 10 * GBPS {
+        20 + 45 * (bps - GBPS) / (9 * GBPS)
+    } else {
+        (65 * (bps / GBPS) / 10).min(u64::from(limit / 2))
+    };
+    QueueSpec::Ecn {
+        limit: Limit::Packets(limit),
+        mark_above: Limit::Packets(packets as u32),
+    }
+}

@@ -1,0 +1,480 @@
+//! Routes of small networks of any shape: every shortest way between every two hosts, written out.
+//!
+//! A route is the sequence of ports that a packet leaves by, from the source's own to the last
+//! switch's. Routes of a pair all have the same number of hops and are numbered in lexicographic
+//! order of their ports. Hosts never forward.
+//!
+//! The table takes memory in proportion to pairs × routes × hops; regular networks of thousands of
+//! hosts compute their routes instead.
+
+use crate::Link;
+use punctual_core::{HostId, NodeId, Packet, PacketFlags, PortId};
+
+/// Routes kept for a pair; a pair with more keeps the first of them.
+pub const MAX_PATHS: u32 = 64;
+
+/// Ordered pairs of hosts that a table may have: 512 hosts.
+pub const MAX_PAIRS: u64 = 1 << 18;
+
+/// Ports that all routes of a table may have together: 256 MB.
+pub const MAX_PORTS: usize = 1 << 26;
+
+/// All shortest routes between all pairs of hosts.
+#[derive(Debug, Clone)]
+pub struct RouteTable {
+    hosts: u32,
+    /// By source, then destination.
+    pairs: Vec<Pair>,
+    /// The routes, one after the other.
+    ports: Vec<PortId>,
+    /// The opposite direction of each port.
+    twins: Vec<PortId>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Pair {
+    /// Where in `ports` its routes begin.
+    first: u32,
+    paths: u16,
+    hops: u16,
+}
+
+/// Why links make no table of routes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RouteError {
+    /// More hosts than nodes.
+    #[error("{hosts} hosts but only {nodes} nodes; hosts are the first nodes")]
+    Hosts {
+        /// Hosts.
+        hosts: u32,
+        /// Nodes.
+        nodes: u32,
+    },
+    /// A link to nowhere.
+    #[error("link {port} leads from node {from} to node {to}, but there are {nodes} nodes")]
+    Node {
+        /// The link.
+        port: PortId,
+        /// Its beginning.
+        from: NodeId,
+        /// Its end.
+        to: NodeId,
+        /// Nodes.
+        nodes: u32,
+    },
+    /// Two links that are not each other's opposite.
+    #[error("link {port} names link {twin} as its opposite, which it is not")]
+    Twin {
+        /// The link.
+        port: PortId,
+        /// Its supposed opposite.
+        twin: PortId,
+    },
+    /// No way between two hosts.
+    #[error(
+        "no way from host {src} to host {dst}; add links, remembering that hosts do not forward"
+    )]
+    Unreachable {
+        /// From here.
+        src: HostId,
+        /// To there.
+        dst: HostId,
+    },
+    /// Too large for a table.
+    #[error(
+        "routes of {hosts} hosts do not fit in a table; use a regular topology (a star, tree, \
+         leaf-spine or fat tree) for networks this large"
+    )]
+    TooLarge {
+        /// Hosts.
+        hosts: u32,
+    },
+}
+
+impl RouteTable {
+    /// Finds the routes. Hosts are nodes 0 to `hosts`−1; links are by port id.
+    pub fn build(hosts: u32, nodes: u32, links: &[Link]) -> Result<Self, RouteError> {
+        check(hosts, nodes, links)?;
+        let too_large = || RouteError::TooLarge { hosts };
+        let pairs = u64::from(hosts) * u64::from(hosts);
+        if pairs > MAX_PAIRS {
+            return Err(too_large());
+        }
+        let graph = Graph::new(hosts, nodes, links);
+        let mut table = RouteTable {
+            hosts,
+            pairs: vec![Pair::default(); pairs as usize],
+            ports: Vec::new(),
+            twins: links.iter().map(|link| link.twin).collect(),
+        };
+        for dst in (0..hosts).map(HostId) {
+            let distances = graph.distances_to(dst);
+            for src in (0..hosts).map(HostId).filter(|src| *src != dst) {
+                let hops = distances[src.index()].ok_or(RouteError::Unreachable { src, dst })?;
+                let first = table.ports.len();
+                graph.routes(src, &distances, &mut table.ports);
+                if table.ports.len() > MAX_PORTS {
+                    return Err(too_large());
+                }
+                let pair = table.pair_index(src, dst);
+                table.pairs[pair] = Pair {
+                    first: first as u32,
+                    paths: ((table.ports.len() - first) / hops as usize) as u16,
+                    hops: hops as u16,
+                };
+            }
+        }
+        Ok(table)
+    }
+
+    fn pair_index(&self, src: HostId, dst: HostId) -> usize {
+        src.index() * self.hosts as usize + dst.index()
+    }
+
+    fn pair(&self, src: HostId, dst: HostId) -> Pair {
+        self.pairs[self.pair_index(src, dst)]
+    }
+
+    /// Routes from `src` to `dst`: 1 to [`MAX_PATHS`], and 0 only from a host to itself.
+    #[inline]
+    pub fn paths(&self, src: HostId, dst: HostId) -> u32 {
+        u32::from(self.pair(src, dst).paths)
+    }
+
+    /// Ports on each route from `src` to `dst`. The opposite direction has as many.
+    #[inline]
+    pub fn hops(&self, src: HostId, dst: HostId) -> u32 {
+        u32::from(self.pair(src, dst).hops)
+    }
+
+    /// The ports of route `n` from `src` to `dst`, the source's own first. `n` is below
+    /// [`paths`](Self::paths).
+    #[inline]
+    pub fn route(&self, src: HostId, dst: HostId, n: u32) -> &[PortId] {
+        let pair = self.pair(src, dst);
+        debug_assert!(n < u32::from(pair.paths), "route {n} of {src} to {dst}");
+        let first = pair.first as usize + n as usize * usize::from(pair.hops);
+        &self.ports[first..first + usize::from(pair.hops)]
+    }
+
+    /// Writes into a packet where its route is: the index of its first port or, for one that
+    /// goes backwards along a route of the opposite direction, the index after its last.
+    pub(crate) fn enter(
+        &self,
+        src: HostId,
+        packet: &mut Packet,
+        random: impl FnOnce(u32) -> u32,
+    ) {
+        let backwards = packet.flags.has(PacketFlags::REVERSE_PATH);
+        let pair = if backwards { self.pair(packet.dst, src) } else { self.pair(src, packet.dst) };
+        if packet.flags.has(PacketFlags::SWITCH_PATH) {
+            packet.path = random(u32::from(pair.paths));
+        }
+        debug_assert!(packet.path < u32::from(pair.paths), "no such path");
+        packet.path = pair.first + packet.path * u32::from(pair.hops);
+        if backwards {
+            packet.path += u32::from(pair.hops);
+        }
+    }
+
+    /// The port by which a packet leaves after `packet.hop` ports.
+    #[inline]
+    pub(crate) fn next_port(&self, packet: &Packet) -> PortId {
+        let (path, hop) = (packet.path as usize, usize::from(packet.hop));
+        if packet.flags.has(PacketFlags::REVERSE_PATH) {
+            self.twins[self.ports[path - 1 - hop].index()]
+        } else {
+            self.ports[path + hop]
+        }
+    }
+
+    /// Makes a packet that has passed `packet.hop` ports go back by the same.
+    pub(crate) fn turn_back(&self, packet: &mut Packet) {
+        let passed = u32::from(packet.hop);
+        if packet.flags.has(PacketFlags::REVERSE_PATH) {
+            packet.path -= passed;
+        } else {
+            packet.path += passed;
+        }
+        packet.hop = 0;
+    }
+}
+
+/// What packets see, for tests.
+#[cfg(test)]
+impl RouteTable {
+    pub(crate) fn port(&self, src: HostId, dst: HostId, n: u32, hop: u32) -> PortId {
+        self.port_of(src, dst, n, hop, PacketFlags::empty())
+    }
+
+    pub(crate) fn reverse_port(&self, src: HostId, dst: HostId, n: u32, hop: u32) -> PortId {
+        self.port_of(src, dst, n, hop, PacketFlags::REVERSE_PATH)
+    }
+
+    fn port_of(&self, src: HostId, dst: HostId, n: u32, hop: u32, flags: PacketFlags) -> PortId {
+        use punctual_core::{FlowId, Header};
+        let mut packet = Packet::new(FlowId(0), dst, Header::default());
+        (packet.path, packet.flags) = (n, flags);
+        self.enter(src, &mut packet, |_| 0);
+        packet.hop = hop as u8;
+        self.next_port(&packet)
+    }
+
+    /// The port by which a packet goes back that turns after `hop` ports.
+    pub(crate) fn port_after_turning(&self, src: HostId, dst: HostId, n: u32, hop: u8) -> PortId {
+        use punctual_core::{FlowId, Header};
+        let mut packet = Packet::new(FlowId(0), dst, Header::default());
+        packet.path = n;
+        self.enter(src, &mut packet, |_| 0);
+        packet.hop = hop;
+        self.turn_back(&mut packet);
+        packet.flags.set(PacketFlags::REVERSE_PATH);
+        self.next_port(&packet)
+    }
+}
+
+fn check(hosts: u32, nodes: u32, links: &[Link]) -> Result<(), RouteError> {
+    if hosts > nodes {
+        return Err(RouteError::Hosts { hosts, nodes });
+    }
+    for (i, link) in links.iter().enumerate() {
+        let (port, Link { from, to, twin, .. }) = (PortId::from(i), *link);
+        if from.0 >= nodes || to.0 >= nodes {
+            return Err(RouteError::Node {
+                port,
+                from,
+                to,
+                nodes,
+            });
+        }
+        let opposite = |back: &Link| back.from == to && back.to == from && back.twin == port;
+        if twin == port || !links.get(twin.index()).is_some_and(opposite) {
+            return Err(RouteError::Twin { port, twin });
+        }
+    }
+    Ok(())
+}
+
+struct Graph<'a> {
+    hosts: u32,
+    links: &'a [Link],
+    /// Ports of each node, in order.
+    ports: Vec<Vec<PortId>>,
+}
+
+impl<'a> Graph<'a> {
+    fn new(hosts: u32, nodes: u32, links: &'a [Link]) -> Self {
+        let mut ports = vec![Vec::new(); nodes as usize];
+        for (i, link) in links.iter().enumerate() {
+            ports[link.from.index()].push(PortId::from(i));
+        }
+        Graph {
+            hosts,
+            links,
+            ports,
+        }
+    }
+
+    /// Links between each node and `dst`, breadth first from there.
+    fn distances_to(&self, dst: HostId) -> Vec<Option<u32>> {
+        let mut distances = vec![None; self.ports.len()];
+        distances[dst.index()] = Some(0);
+        let mut level = vec![NodeId::from(dst)];
+        let mut distance = 0;
+        while !level.is_empty() {
+            distance += 1;
+            let mut next = Vec::new();
+            for node in level {
+                for port in &self.ports[node.index()] {
+                    // Every link has its opposite, so neighbours out are neighbours in.
+                    let neighbour = self.links[port.index()].to;
+                    if distances[neighbour.index()].is_none() {
+                        distances[neighbour.index()] = Some(distance);
+                        if neighbour.0 >= self.hosts {
+                            next.push(neighbour);
+                        }
+                    }
+                }
+            }
+            level = next;
+        }
+        distances
+    }
+
+    /// Appends the routes from `src`, whose distance is known, in order.
+    fn routes(&self, src: HostId, distances: &[Option<u32>], out: &mut Vec<PortId>) {
+        let distance = |node: NodeId| distances[node.index()].expect("on a way");
+        let closer = |node: NodeId, after: Option<PortId>| {
+            let wanted = distance(node) - 1;
+            let ports = self.ports[node.index()].iter().copied();
+            ports
+                .filter(|port| after.is_none_or(|after| *port > after))
+                .find(|port| {
+                    let to = self.links[port.index()].to;
+                    // Other hosts are as near as a switch but lead nowhere.
+                    distances[to.index()] == Some(wanted) && (to.0 >= self.hosts || wanted == 0)
+                })
+        };
+        let mut route: Vec<PortId> = Vec::new();
+        let mut node = NodeId::from(src);
+        let (mut found, mut after) = (0, None);
+        loop {
+            if distance(node) == 0 {
+                out.extend(&route);
+                found += 1;
+                if found == MAX_PATHS {
+                    return;
+                }
+            } else if let Some(port) = closer(node, after) {
+                route.push(port);
+                (node, after) = (self.links[port.index()].to, None);
+                continue;
+            }
+            // Back to where another choice may remain.
+            let Some(port) = route.pop() else { return };
+            (node, after) = (self.links[port.index()].from, Some(port));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Topology;
+    use proptest::prelude::*;
+    use punctual_core::{Duration, Rate};
+
+    /// Links both ways between nodes.
+    fn both_ways(edges: &[(u32, u32)], hosts: u32) -> Vec<Link> {
+        let mut topology = Topology {
+            hosts,
+            names: Vec::new(),
+            links: Vec::new(),
+        };
+        for &(a, b) in edges {
+            topology.connect(NodeId(a), NodeId(b), Rate::from_gbps(10), Duration::ZERO);
+        }
+        topology.links
+    }
+
+    #[test]
+    fn two_leaves_and_two_spines_have_two_ways() {
+        // Hosts 0 to 3, leaves 4 and 5, spines 6 and 7.
+        let edges = [
+            (0, 4),
+            (1, 4),
+            (2, 5),
+            (3, 5),
+            (4, 6),
+            (4, 7),
+            (5, 6),
+            (5, 7),
+        ];
+        let table = RouteTable::build(4, 8, &both_ways(&edges, 4)).unwrap();
+        assert_eq!(table.paths(HostId(0), HostId(1)), 1);
+        assert_eq!(table.hops(HostId(0), HostId(1)), 2);
+        assert_eq!(table.paths(HostId(0), HostId(2)), 2);
+        assert_eq!(table.paths(HostId(2), HostId(2)), 0);
+        let ports = |list: [u32; 4]| list.map(PortId);
+        assert_eq!(table.route(HostId(0), HostId(2), 0), ports([0, 8, 13, 5]));
+        assert_eq!(table.route(HostId(0), HostId(2), 1), ports([0, 10, 15, 5]));
+        let back: Vec<_> = (0..4)
+            .map(|hop| table.reverse_port(HostId(2), HostId(0), 1, hop))
+            .collect();
+        assert_eq!(back, ports([4, 14, 11, 1]));
+        assert_eq!(table.port(HostId(0), HostId(2), 1, 2), PortId(15));
+    }
+
+    #[test]
+    fn hosts_do_not_forward() {
+        // 0 - 1 - 2 in a row, all hosts.
+        let error = RouteTable::build(3, 3, &both_ways(&[(0, 1), (1, 2)], 3)).unwrap_err();
+        let (src, dst) = (HostId(2), HostId(0));
+        assert_eq!(error, RouteError::Unreachable { src, dst });
+        // A host with two links is no short cut between switches 3 and 4.
+        let edges = [(0, 3), (1, 3), (1, 4), (2, 4), (3, 5), (5, 4)];
+        let table = RouteTable::build(3, 6, &both_ways(&edges, 3)).unwrap();
+        assert_eq!(table.hops(HostId(0), HostId(2)), 4);
+    }
+
+    #[test]
+    fn many_parallel_links_are_cut_off() {
+        let edges: Vec<_> = [(0, 2), (1, 3)].into_iter().chain([(2, 3); 100]).collect();
+        let table = RouteTable::build(2, 4, &both_ways(&edges, 2)).unwrap();
+        assert_eq!(table.paths(HostId(0), HostId(1)), MAX_PATHS);
+        assert_eq!(table.route(HostId(0), HostId(1), 63)[1], PortId(4 + 2 * 63));
+    }
+
+    #[test]
+    fn bad_links_are_refused() {
+        let mut links = both_ways(&[(0, 1)], 2);
+        assert!(matches!(
+            RouteTable::build(2, 1, &links),
+            Err(RouteError::Hosts { .. })
+        ));
+        assert!(matches!(
+            RouteTable::build(1, 1, &links),
+            Err(RouteError::Node { .. })
+        ));
+        links[1].twin = PortId(1);
+        assert!(matches!(
+            RouteTable::build(2, 2, &links),
+            Err(RouteError::Twin { .. })
+        ));
+        assert!(matches!(
+            RouteTable::build(513, 600, &[]),
+            Err(RouteError::TooLarge { hosts: 513 })
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn routes_lead_there_and_back(
+            hosts in 2u32..8,
+            switches in 1u32..6,
+            attach in prop::collection::vec(0u32..100, 8),
+            extra in prop::collection::vec((0u32..100, 0u32..100), 0..12),
+        ) {
+            // A chain of switches keeps it connected; more links make it interesting.
+            let switch = |n: u32| hosts + n % switches;
+            let mut edges: Vec<(u32, u32)> =
+                (0..hosts).map(|h| (h, switch(attach[h as usize]))).collect();
+            edges.extend((1..switches).map(|s| (switch(s - 1), switch(s))));
+            let more = extra.iter().map(|&(a, b)| (switch(a), switch(b)));
+            edges.extend(more.filter(|(a, b)| a != b));
+            let links = both_ways(&edges, hosts);
+            let table = RouteTable::build(hosts, hosts + switches, &links).unwrap();
+            for (src, dst) in (0..hosts).flat_map(|a| (0..hosts).map(move |b| (a, b))) {
+                if src == dst { continue }
+                let (src, dst) = (HostId(src), HostId(dst));
+                prop_assert!((1..=MAX_PATHS).contains(&table.paths(src, dst)));
+                prop_assert_eq!(table.hops(src, dst), table.hops(dst, src));
+                let mut last: Option<&[PortId]> = None;
+                for n in 0..table.paths(src, dst) {
+                    let route = table.route(src, dst, n);
+                    prop_assert!(last < Some(route), "in order and all different");
+                    last = Some(route);
+                    let walk = |ports: &[PortId], from: HostId| {
+                        ports.iter().try_fold(NodeId::from(from), |node, port| {
+                            let link = links[port.index()];
+                            (link.from == node).then_some(link.to)
+                        })
+                    };
+                    prop_assert_eq!(walk(route, src), Some(dst.into()));
+                    let between = &route[1..];
+                    prop_assert!(between.iter().all(|p| links[p.index()].from.0 >= hosts));
+                    let back: Vec<_> = (0..route.len() as u32)
+                        .map(|hop| table.reverse_port(dst, src, n, hop))
+                        .collect();
+                    prop_assert_eq!(walk(&back, dst), Some(src.into()));
+                    // Turned back after some ports, a packet returns the way it came.
+                    for hop in 1..route.len() {
+                        let at = table.port_after_turning(src, dst, n, hop as u8);
+                        prop_assert_eq!(at, links[route[hop - 1].index()].twin);
+                    }
+                }
+            }
+        }
+    }
+}

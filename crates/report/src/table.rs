@@ -1,0 +1,329 @@
+//! The comparison in numbers.
+
+use comfy_table::{
+    Attribute, Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle,
+};
+use punctual_results::Summary;
+
+/// Where a table goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// A file or another program.
+    Plain,
+    /// A terminal: the best value of a column is bold.
+    Colour,
+}
+
+/// A line below the header and nothing else: the numbers need the width.
+const RULED: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// A table with one row a transport. Columns that no transport has a value for are left out. What
+/// follows `±` is half the 95 % interval. Trims are nobody's fault or merit, so none is best.
+pub fn table(summaries: &[Summary], style: Style) -> String {
+    let columns = columns(summaries);
+    let mut table = Table::new();
+    table
+        .load_style(RULED)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    match style {
+        Style::Plain => table.force_no_tty(),
+        Style::Colour => table.enforce_styling(),
+    };
+    let headers = columns
+        .iter()
+        .map(|column| Cell::new(column.header.join("\n")));
+    table.set_header(std::iter::once(Cell::new("Transport")).chain(headers));
+    for (row, summary) in summaries.iter().enumerate() {
+        let cell = |column: &Column| {
+            let cell = Cell::new(&column.cells[row]);
+            if column.best[row] {
+                cell.add_attribute(Attribute::Bold)
+            } else {
+                cell
+            }
+        };
+        let name = std::iter::once(Cell::new(&summary.transport));
+        table.add_row(name.chain(columns.iter().map(cell)));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}
+
+/// The same table in Markdown, the best value of a column in bold.
+pub fn markdown(summaries: &[Summary]) -> String {
+    let columns = columns(summaries);
+    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut text = String::new();
+    let mut headers = vec!["Transport".to_owned()];
+    headers.extend(
+        columns
+            .iter()
+            .map(|column| column.header.join(" ").trim_end().to_owned()),
+    );
+    text += &row(headers);
+    text += &format!("| :-- |{}\n", " --: |".repeat(columns.len()));
+    for (i, summary) in summaries.iter().enumerate() {
+        let mut cells = vec![summary.transport.replace('|', "\\|")];
+        cells.extend(columns.iter().map(|column| {
+            let cell = &column.cells[i];
+            if column.best[i] {
+                format!("**{cell}**")
+            } else {
+                cell.clone()
+            }
+        }));
+        text += &row(cells);
+    }
+    text
+}
+
+struct Column {
+    /// Two lines.
+    header: [String; 2],
+    cells: Vec<String>,
+    best: Vec<bool>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Best {
+    Least,
+    Most,
+    Neither,
+}
+
+/// A value and half its interval.
+type Value = (Option<f64>, Option<f64>);
+
+/// A column: its name, how its unit and factor are found, which value is best, and the value.
+struct Kind {
+    /// In two lines.
+    name: [&'static str; 2],
+    unit: Unit,
+    best: Best,
+    get: fn(&Summary) -> Value,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Percent,
+    Time,
+    Factor,
+    Count,
+}
+
+#[rustfmt::skip]
+const KINDS: [Kind; 9] = [
+    Kind { name: ["Deadlines", "met"], unit: Unit::Percent, best: Best::Most, get: |s| (s.deadlines_met, s.ci95.deadlines_met) },
+    Kind { name: ["FCT mean", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_mean_us, s.ci95.fct_mean_us) },
+    Kind { name: ["FCT p50", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_p50_us, s.ci95.fct_p50_us) },
+    Kind { name: ["FCT p99", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_p99_us, s.ci95.fct_p99_us) },
+    Kind { name: ["Slowdown", "p99"], unit: Unit::Factor, best: Best::Least, get: |s| (s.slowdown_p99, s.ci95.slowdown_p99) },
+    Kind { name: ["Utilisation", ""], unit: Unit::Percent, best: Best::Most, get: |s| (s.utilisation, s.ci95.utilisation) },
+    Kind { name: ["Not", "completed"], unit: Unit::Count, best: Best::Neither, get: not_completed },
+    Kind { name: ["Drops", ""], unit: Unit::Count, best: Best::Least, get: |s| (Some(s.drops), s.ci95.drops) },
+    Kind { name: ["Trims", ""], unit: Unit::Count, best: Best::Neither, get: |s| (Some(s.trims), s.ci95.trims) },
+];
+
+/// Flows that the completion times say nothing about, so shown wherever there are any.
+fn not_completed(summary: &Summary) -> Value {
+    let flows = summary.flows_abandoned + summary.flows_unfinished;
+    (Some(flows).filter(|flows| *flows > 0.0), None)
+}
+
+fn columns(summaries: &[Summary]) -> Vec<Column> {
+    let shown = |kind: &&Kind| summaries.iter().any(|s| (kind.get)(s).0.is_some());
+    KINDS
+        .iter()
+        .filter(shown)
+        .map(|kind| column(kind, summaries))
+        .collect()
+}
+
+fn column(kind: &Kind, summaries: &[Summary]) -> Column {
+    let values: Vec<Value> = summaries.iter().map(kind.get).collect();
+    let (unit, factor) = match kind.unit {
+        Unit::Percent => (" (%)", 100.0),
+        Unit::Factor => (" (×)", 1.0),
+        Unit::Count => ("", 1.0),
+        Unit::Time => time_unit(summaries),
+    };
+    let scaled = |value: Option<f64>| value.map(|value| value * factor);
+    let decimals = decimals(kind.unit, values.iter().filter_map(|value| scaled(value.0)));
+    let number = |value: f64| format!("{value:.decimals$}");
+    let text = |value: &Value| match (scaled(value.0), scaled(value.1)) {
+        (None, _) => "–".to_owned(),
+        (Some(value), None) => number(value),
+        (Some(value), Some(half)) => format!("{} ± {}", number(value), number(half)),
+    };
+    let shown = |value: &Value| scaled(value.0).map(number);
+    let best = best(kind.best, &values).and_then(|i| shown(&values[i]));
+    let is_best = |value: &Value| best.is_some() && shown(value) == best;
+    let mut best: Vec<bool> = values.iter().map(is_best).collect();
+    // Where all are the same, none is best.
+    if best.iter().all(|best| *best) {
+        best.fill(false);
+    }
+    let header = [
+        kind.name[0].to_owned(),
+        format!("{}{unit}", kind.name[1]).trim().to_owned(),
+    ];
+    Column {
+        header,
+        cells: values.iter().map(text).collect(),
+        best,
+    }
+}
+
+/// The unit of all times, so that they can be compared across columns: the largest in which none
+/// is below 1.
+fn time_unit(summaries: &[Summary]) -> (&'static str, f64) {
+    let times = KINDS.iter().filter(|kind| kind.unit == Unit::Time);
+    let times = times.flat_map(|kind| summaries.iter().filter_map(|s| (kind.get)(s).0));
+    match times.fold(f64::INFINITY, f64::min) {
+        shortest if (1e6..f64::INFINITY).contains(&shortest) => (" (s)", 1e-6),
+        shortest if (1e3..f64::INFINITY).contains(&shortest) => (" (ms)", 1e-3),
+        _ => (" (µs)", 1.0),
+    }
+}
+
+fn best(best: Best, values: &[Value]) -> Option<usize> {
+    let known = values
+        .iter()
+        .enumerate()
+        .filter_map(|(i, value)| Some((i, value.0?)));
+    let order = |a: &(usize, f64), b: &(usize, f64)| a.1.total_cmp(&b.1);
+    match best {
+        Best::Least => known.min_by(order),
+        Best::Most => known.max_by(order),
+        Best::Neither => None,
+    }
+    .map(|(i, _)| i)
+}
+
+/// Decimals for all numbers of a column, so that their points stand below each other: three
+/// significant digits for the smallest, or as many as the unit deserves.
+fn decimals(unit: Unit, values: impl Iterator<Item = f64> + Clone) -> usize {
+    match unit {
+        Unit::Percent => 1,
+        Unit::Count if values.clone().all(|value| value.fract() == 0.0) => 0,
+        Unit::Count => 1,
+        Unit::Time | Unit::Factor => {
+            let smallest = values
+                .filter(|value| *value > 0.0)
+                .fold(f64::INFINITY, f64::min);
+            if smallest >= 100.0 {
+                0
+            } else if smallest >= 10.0 {
+                1
+            } else {
+                2
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_results::Ci95;
+
+    fn summary(transport: &str, met: Option<f64>, fct_us: f64, drops: f64) -> Summary {
+        Summary {
+            transport: transport.into(),
+            repetitions: 3,
+            deadlines_met: met,
+            fct_mean_us: Some(fct_us),
+            fct_p50_us: Some(fct_us * 0.8),
+            fct_p99_us: Some(fct_us * 9.0),
+            slowdown_p99: Some(fct_us / 7.0),
+            drops,
+            ci95: Ci95 {
+                deadlines_met: met.map(|_| 0.004),
+                fct_mean_us: Some(fct_us * 0.02),
+                ..Ci95::default()
+            },
+            ..Summary::default()
+        }
+    }
+
+    fn three() -> Vec<Summary> {
+        vec![
+            summary("ndp", Some(0.993), 93.4, 0.0),
+            summary("d2tcp", Some(0.912), 240.0, 12.0),
+            summary("tcp", Some(0.518), 1630.0, 4711.0),
+        ]
+    }
+
+    #[test]
+    fn plain_table_is_aligned_and_free_of_escapes() {
+        let expected = [
+            " Transport    Deadlines        FCT mean   FCT p50   FCT p99   Slowdown   Drops   Trims",
+            "                met (%)            (µs)      (µs)      (µs)    p99 (×)",
+            "───────────────────────────────────────────────────────────────────────────────────────",
+            " ndp         99.3 ± 0.4      93.4 ± 1.9      74.7       841       13.3       0       0",
+            " d2tcp       91.2 ± 0.4     240.0 ± 4.8     192.0      2160       34.3      12       0",
+            " tcp         51.8 ± 0.4   1630.0 ± 32.6    1304.0     14670      232.9    4711       0",
+        ];
+        assert_eq!(table(&three(), Style::Plain).lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn best_is_bold_on_a_terminal() {
+        let table = table(&three(), Style::Colour);
+        let bold: Vec<_> = table.split("\u{1b}[1m").skip(1).collect();
+        // Of every column but the trims.
+        assert_eq!(bold.len(), 6, "{table}");
+        assert!(bold[0].trim_start().starts_with("99.3"), "{table}");
+    }
+
+    #[test]
+    fn markdown_marks_the_best() {
+        let text = markdown(&three()[..2]);
+        assert_eq!(
+            text,
+            "| Transport | Deadlines met (%) | FCT mean (µs) | FCT p50 (µs) | FCT p99 (µs) | \
+             Slowdown p99 (×) | Drops | Trims |\n\
+             | :-- | --: | --: | --: | --: | --: | --: | --: |\n\
+             | ndp | **99.3 ± 0.4** | **93.4 ± 1.9** | **74.7** | **841** | **13.3** | **0** | 0 |\n\
+             | d2tcp | 91.2 ± 0.4 | 240.0 ± 4.8 | 192.0 | 2160 | 34.3 | 12 | 0 |\n"
+        );
+    }
+
+    #[test]
+    fn equal_values_have_no_best_and_missing_ones_no_column() {
+        let text = markdown(&[summary("a", None, 5.0, 0.0), summary("b", None, 5.0, 0.0)]);
+        assert!(
+            !text.contains("**") && !text.contains("Deadlines"),
+            "{text}"
+        );
+        let text = markdown(&[
+            summary("a", Some(0.5), 5.0, 0.0),
+            summary("b", None, 6.0, 0.0),
+        ]);
+        assert!(text.contains("| – |"), "{text}");
+    }
+
+    #[test]
+    fn flows_that_did_not_complete_are_shown() {
+        let lost = Summary {
+            flows_unfinished: 3.0,
+            ..summary("a", None, 5.0, 0.0)
+        };
+        assert!(markdown(&[lost]).contains("Not completed"));
+        assert!(!markdown(&three()).contains("Not completed"));
+    }
+
+    #[test]
+    fn long_times_are_in_a_longer_unit() {
+        assert!(markdown(&[summary("a", None, 2e3, 0.0)]).contains("FCT p99 (ms)"));
+        assert!(markdown(&[summary("a", None, 2e6, 0.0)]).contains("FCT p99 (s)"));
+    }
+
+    #[test]
+    fn nothing_to_compare_is_an_empty_table() {
+        assert!(table(&[], Style::Plain).contains("Transport"));
+    }
+}

@@ -1,0 +1,90 @@
+//! Flows as text.
+
+use crate::FlowRow;
+use crate::flows::status_name;
+use crate::parquet_io::flow_column_names;
+use punctual_core::{Bytes, Duration, Instant};
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// Writes flows as comma-separated values (RFC 4180) with the columns of `flows.parquet`; what is
+/// null there is empty here.
+pub fn write_csv(mut out: impl Write, flows: &[FlowRow]) -> io::Result<()> {
+    let header: Vec<_> = flow_column_names().collect();
+    writeln!(out, "{}", header.join(","))?;
+    for row in flows {
+        let size = maybe(row.size.map(Bytes::get));
+        let deadline = maybe(row.deadline.map(Instant::as_picos));
+        let ended = maybe(row.ended.map(Instant::as_picos));
+        let fct = maybe(row.fct.map(Duration::as_picos));
+        let (met, slowdown) = (maybe(row.met), maybe(row.slowdown));
+        let (transport, status) = (quoted(&row.transport), status_name(row.status));
+        let FlowRow {
+            flow,
+            src,
+            dst,
+            pattern,
+            background,
+            ..
+        } = row;
+        let FlowRow {
+            retransmits,
+            timeouts,
+            trims,
+            bounces,
+            ..
+        } = row;
+        let (start, delivered) = (row.start.as_picos(), row.delivered.get());
+        writeln!(
+            out,
+            "{flow},{src},{dst},{transport},{pattern},{background},{size},{start},{deadline},\
+             {ended},{status},{met},{fct},{delivered},{retransmits},{timeouts},{trims},{bounces},\
+             {slowdown}"
+        )?;
+    }
+    out.flush()
+}
+
+fn maybe(value: Option<impl Display>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flows::tests::{micros, record};
+    use punctual_core::Duration;
+    use punctual_sim::{Outcome, Totals};
+
+    #[test]
+    fn columns_are_those_of_the_parquet_file() {
+        let outcome = Outcome {
+            flows: vec![record(7)],
+            totals: Totals {
+                ended_at: micros(100),
+                ..Totals::default()
+            },
+            ..Outcome::default()
+        };
+        let rows = FlowRow::all(&outcome, &["ndp, 8 packets"], |_| {
+            Some(Duration::from_micros(4))
+        });
+        let mut text = Vec::new();
+        write_csv(&mut text, &rows).unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "flow,src,dst,transport,pattern,background,size_bytes,start_ps,deadline_ps,ended_ps,\
+             status,met,fct_ps,delivered_bytes,retransmits,timeouts,trims,bounces,slowdown\n\
+             7,0,1,\"ndp, 8 packets\",0,false,1000,1000000,11000000,10000000,completed,true,\
+             9000000,1000,0,0,0,0,2.25\n"
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! Names of run directories, whole and partial.
+
+use crate::{MANIFEST_FILE, WriteError, read_manifest};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const PARTIAL: &str = ".partial-";
+
+/// Where `dir` is put together before it gets its name.
+pub(crate) fn partial_path(dir: &Path) -> Result<PathBuf, WriteError> {
+    let bad = || WriteError::Name(dir.to_owned());
+    let mut name: OsString = dir.file_name().ok_or_else(bad)?.to_owned();
+    if is_partial(dir) {
+        return Err(bad());
+    }
+    name.push(format!("{PARTIAL}{}", std::process::id()));
+    Ok(dir.with_file_name(name))
+}
+
+/// The process that was writing here, when the name is that of a partial directory.
+fn writer(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_string_lossy();
+    let (_, pid) = name.rsplit_once(PARTIAL)?;
+    pid.bytes()
+        .all(|c| c.is_ascii_digit())
+        .then(|| pid.parse().ok())?
+}
+
+/// Whether this is the name of a directory still being written or left behind by a program that
+/// was interrupted while writing it.
+pub fn is_partial(path: &Path) -> bool {
+    writer(path).is_some()
+}
+
+/// Whether there is a whole run at `dir`, readable by this version: what a resumed sweep may skip.
+/// Files are checked by their length.
+pub fn is_complete(dir: &Path) -> bool {
+    let whole = |name: &String, bytes: &u64| {
+        fs::metadata(dir.join(name)).is_ok_and(|file| file.is_file() && file.len() == *bytes)
+    };
+    read_manifest(dir).is_ok_and(|manifest| manifest.files.iter().all(|(n, b)| whole(n, b)))
+}
+
+/// A partial directory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leftover {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The process that wrote it. When that still runs, it may not be done yet.
+    pub pid: u32,
+}
+
+/// The partial directories directly under `parent`, by name. A missing `parent` has none.
+pub fn leftovers(parent: &Path) -> io::Result<Vec<Leftover>> {
+    let entries = match fs::read_dir(parent) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if let Some(pid) = writer(&path).filter(|_| path.is_dir()) {
+            found.push(Leftover { path, pid });
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// What stands where a run is to go.
+pub(crate) enum Place {
+    /// Nothing, or an empty directory.
+    Free,
+    /// A run and nothing else.
+    Run,
+}
+
+/// Looks at where a run is to go. What no run wrote is never taken for ours, so never overwritten.
+pub(crate) fn place(dir: &Path) -> Result<Place, WriteError> {
+    let io = |source| WriteError::Io {
+        action: "look at",
+        path: dir.to_owned(),
+        source,
+    };
+    let not_ours = |found: String| WriteError::NotOurs {
+        dir: dir.to_owned(),
+        found,
+    };
+    match fs::metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Place::Free),
+        Err(error) => return Err(io(error)),
+        Ok(at) if !at.is_dir() => return Err(not_ours("a file".into())),
+        Ok(_) => {}
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).map_err(io)? {
+        names.push(
+            entry
+                .map_err(io)?
+                .file_name()
+                .to_string_lossy()
+                .into_owned(),
+        );
+    }
+    names.sort();
+    let Some(first) = names.first() else {
+        return Ok(Place::Free);
+    };
+    if !names.iter().any(|name| name == MANIFEST_FILE) {
+        return Err(not_ours(format!("`{first}` and no manifest.json")));
+    }
+    let files = listed(dir).ok_or_else(|| not_ours("a manifest.json".into()))?;
+    let foreign = names
+        .iter()
+        .find(|name| *name != MANIFEST_FILE && !files.contains(name));
+    foreign.map_or(Ok(Place::Run), |name| Err(not_ours(format!("`{name}`"))))
+}
+
+/// Files that a run's manifest names, whatever version wrote it.
+fn listed(dir: &Path) -> Option<Vec<String>> {
+    let text = fs::read(dir.join(MANIFEST_FILE)).ok()?;
+    let manifest: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    manifest.get("format")?.as_u64()?;
+    Some(
+        manifest
+            .get("files")?
+            .as_object()?
+            .keys()
+            .cloned()
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partial_names_are_told_from_others() {
+        let dir = Path::new("out/ndp-1");
+        assert!(is_partial(&partial_path(dir).unwrap()));
+        assert!(is_partial(Path::new("out/a.partial-1.partial-77")));
+        for whole in [
+            "out/ndp-1",
+            "x.partial-",
+            "x.partial-7a",
+            "x.partial",
+            "x.partial-1/sub",
+        ] {
+            assert!(!is_partial(Path::new(whole)), "{whole}");
+        }
+    }
+
+    #[test]
+    fn names_that_cannot_be_are_refused() {
+        for bad in ["..", "/", "out/..", "out/x.partial-12"] {
+            assert!(
+                matches!(partial_path(Path::new(bad)), Err(WriteError::Name(_))),
+                "{bad}"
+            );
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What can go wrong, said so that the reader knows what to do next.
+
+use parquet::errors::ParquetError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a run was not written. Nothing of it is left behind.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// There is a finished run already.
+    #[error("{} already holds a run; ask for it to be overwritten or choose another directory", .0.display())]
+    Exists(PathBuf),
+    /// There is something else.
+    #[error("{} holds {found}, which no run wrote; move it away or choose another directory", dir.display())]
+    NotOurs {
+        /// The directory.
+        dir: PathBuf,
+        /// What is there.
+        found: String,
+    },
+    /// The path has no last part, or one that means an interrupted write.
+    #[error("{} cannot name a run; choose a directory whose name is not `..` and does not end in `.partial-<number>`", .0.display())]
+    Name(PathBuf),
+    /// An added file would hide one of the run's own or lie outside the directory.
+    #[error(
+        "a file added to a run cannot be called `{0}`; choose a plain name that the run does not use itself"
+    )]
+    FileName(String),
+    /// The operating system refused.
+    #[error("cannot {action} {}: {}", path.display(), advice(source))]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What it answered.
+        source: io::Error,
+    },
+    /// The columns could not be encoded.
+    #[error("cannot encode {}: {source}; please report this", path.display())]
+    Encode {
+        /// The file.
+        path: PathBuf,
+        /// What the encoder said.
+        source: ParquetError,
+    },
+    /// A number or text could not be encoded.
+    #[error("cannot encode {}: {source}; please report this", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What the encoder said.
+        source: serde_json::Error,
+    },
+}
+
+/// What the system's answer means for whoever asked.
+fn advice(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull => {
+            "the disk is full; free some space or choose a directory on another disk".into()
+        }
+        io::ErrorKind::QuotaExceeded => {
+            "your disk quota is used up; free some space or choose a directory on another disk"
+                .into()
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "the file system is read-only; choose a directory on another one".into()
+        }
+        io::ErrorKind::PermissionDenied => {
+            "permission denied; choose a directory that you may write to".into()
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Why a run could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// No such directory.
+    #[error("{} does not exist; check the path, or run the scenario first", .0.display())]
+    NotFound(PathBuf),
+    /// What an interrupted program left behind.
+    #[error("{} was left behind by an interrupted run and is not whole; delete it and run again", .0.display())]
+    Partial(PathBuf),
+    /// A directory without manifest.
+    #[error("{} is not a run: it has no manifest.json; give the directory that a run wrote", .0.display())]
+    NoManifest(PathBuf),
+    /// Written by another version of the program.
+    #[error(
+        "{} has format {found} and this version reads format {expected}; run the scenario again, or \
+         read it with punctual {version}",
+        path.display()
+    )]
+    Format {
+        /// The manifest.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+        /// The format that can be read.
+        expected: u32,
+        /// The version of punctual that wrote it.
+        version: String,
+    },
+    /// A file that the manifest names is not there.
+    #[error("{} is missing; the run was damaged after it was written: run it again", .0.display())]
+    Missing(PathBuf),
+    /// A file has another length than the manifest says.
+    #[error(
+        "{} has {found} bytes and was written with {expected}; it was truncated or changed: run it \
+         again",
+        path.display()
+    )]
+    Length {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        found: u64,
+        /// Its length when written.
+        expected: u64,
+    },
+    /// Not the JSON that it should be.
+    #[error("{} cannot be understood: {source}; it was changed after it was written: run it again", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What the decoder said.
+        source: serde_json::Error,
+    },
+    /// Not a Parquet file, or a damaged one.
+    #[error("{} is damaged: {source}; run it again", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What the decoder said.
+        source: ParquetError,
+    },
+    /// A column is not what it should be.
+    #[error("{}: column `{column}` {problem}; it was changed after it was written: run it again", path.display())]
+    Column {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The operating system refused.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it answered.
+        source: io::Error,
+    },
+}
+
+/// Why summaries cannot be combined.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CombineError {
+    /// There are none.
+    #[error("there is no repetition to combine")]
+    Nothing,
+    /// They are of different transports.
+    #[error("repetitions of `{0}` and `{1}` cannot be combined; combine each transport by itself")]
+    Mixed(String, String),
+    /// One of them is a combination already.
+    #[error("a summary of `{0}` is over {1} repetitions already; combine single repetitions")]
+    Combined(String, u32),
+}

@@ -1,0 +1,263 @@
+//! One row a flow.
+
+use punctual_core::{Bytes, Duration, FlowId, HostId, Instant};
+use punctual_sim::{FlowRecord, Outcome};
+use std::sync::Arc;
+
+pub use punctual_sim::FlowStatus;
+
+/// One flow as the results tell it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowRow {
+    /// The flow.
+    pub flow: FlowId,
+    /// The sending host.
+    pub src: HostId,
+    /// The receiving host.
+    pub dst: HostId,
+    /// Name of the transport that carried it.
+    pub transport: Arc<str>,
+    /// Which of the scenario's traffic patterns it came from, counted from 0.
+    pub pattern: u16,
+    /// Traffic that others are measured against rather than measured itself.
+    pub background: bool,
+    /// Bytes asked for; none for an endless flow.
+    pub size: Option<Bytes>,
+    /// When the application handed it over.
+    pub start: Instant,
+    /// When the last byte had to be there.
+    pub deadline: Option<Instant>,
+    /// When the last byte arrived or the flow was given up.
+    pub ended: Option<Instant>,
+    /// How it stood at the end of the run.
+    pub status: FlowStatus,
+    /// Whether it was on time. None without deadline, and none when the run ended before both the
+    /// flow and its deadline, because then nobody knows.
+    pub met: Option<bool>,
+    /// Start to last byte, of a completed flow.
+    pub fct: Option<Duration>,
+    /// Bytes its receiver got, each counted once.
+    pub delivered: Bytes,
+    /// Packets of data sent again.
+    pub retransmits: u32,
+    /// Retransmission timers fired.
+    pub timeouts: u32,
+    /// Trimmed headers its receiver saw.
+    pub trims: u32,
+    /// Headers returned to its sender.
+    pub bounces: u32,
+    /// Completion time over the completion time on an empty network.
+    pub slowdown: Option<f64>,
+}
+
+impl FlowRow {
+    /// All flows of a run, in the order of the outcome. `transports` are the names by
+    /// [`TransportId`](punctual_core::TransportId); `ideal` gives a flow's completion time on an
+    /// empty network, where it is known.
+    ///
+    /// # Panics
+    /// When a flow's transport has no name.
+    pub fn all(
+        outcome: &Outcome,
+        transports: &[&str],
+        ideal: impl Fn(&FlowRecord) -> Option<Duration>,
+    ) -> Vec<FlowRow> {
+        let names: Vec<Arc<str>> = transports.iter().map(|name| Arc::from(*name)).collect();
+        let ended_at = outcome.totals.ended_at;
+        let row = |record: &FlowRecord| {
+            let transport = names[record.spec.transport.index()].clone();
+            FlowRow::new(record, transport, ended_at, ideal(record))
+        };
+        outcome.flows.iter().map(row).collect()
+    }
+
+    fn new(
+        record: &FlowRecord,
+        transport: Arc<str>,
+        run_ended: Instant,
+        ideal: Option<Duration>,
+    ) -> FlowRow {
+        let spec = &record.spec;
+        let completed = record
+            .ended
+            .filter(|_| record.status == FlowStatus::Completed);
+        let fct = completed.map(|at| at.saturating_since(spec.start));
+        let slowdown = fct.zip(ideal.filter(|ideal| !ideal.is_zero()));
+        FlowRow {
+            flow: spec.id,
+            src: spec.src,
+            dst: spec.dst,
+            transport,
+            pattern: spec.pattern,
+            background: spec.background,
+            size: Some(spec.size).filter(|size| *size != Bytes::ENDLESS),
+            start: spec.start,
+            deadline: spec.deadline,
+            ended: record.ended,
+            status: record.status,
+            met: met(record, run_ended),
+            fct,
+            delivered: record.delivered,
+            retransmits: record.retransmits,
+            timeouts: record.timeouts,
+            trims: record.trims,
+            bounces: record.bounces,
+            slowdown: slowdown.map(|(fct, ideal)| fct.as_picos() as f64 / ideal.as_picos() as f64),
+        }
+    }
+
+    /// Whether completion times and deadlines of this flow count: it has an end and is not
+    /// background.
+    pub fn measured(&self) -> bool {
+        !self.background && self.size.is_some()
+    }
+}
+
+/// A flow cut off by the end of the run has missed its deadline only when the deadline was up by
+/// then. One that its sender gave up has missed it in any case.
+fn met(record: &FlowRecord, run_ended: Instant) -> Option<bool> {
+    let deadline = record.spec.deadline?;
+    if record.status == FlowStatus::Unfinished && deadline > run_ended {
+        return None;
+    }
+    record.met_deadline()
+}
+
+/// The name of a status in files.
+pub(crate) fn status_name(status: FlowStatus) -> &'static str {
+    match status {
+        FlowStatus::Completed => "completed",
+        FlowStatus::Abandoned => "abandoned",
+        FlowStatus::Unfinished => "unfinished",
+    }
+}
+
+/// The status of a name in files.
+pub(crate) fn status_named(name: &str) -> Option<FlowStatus> {
+    [
+        FlowStatus::Completed,
+        FlowStatus::Abandoned,
+        FlowStatus::Unfinished,
+    ]
+    .into_iter()
+    .find(|status| status_name(*status) == name)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use punctual_core::{Class, FlowSpec, TransportId};
+
+    /// A flow of 1000 bytes from 1 µs on that took 9 µs and had 10 µs.
+    pub(crate) fn record(id: u32) -> FlowRecord {
+        FlowRecord {
+            spec: FlowSpec {
+                id: FlowId(id),
+                src: HostId(0),
+                dst: HostId(1),
+                size: Bytes::new(1_000),
+                start: micros(1),
+                deadline: Some(micros(11)),
+                transport: TransportId(0),
+                class: Class::DATA,
+                background: false,
+                pattern: 0,
+            },
+            status: FlowStatus::Completed,
+            ended: Some(micros(10)),
+            delivered: Bytes::new(1_000),
+            retransmits: 0,
+            timeouts: 0,
+            trims: 0,
+            bounces: 0,
+        }
+    }
+
+    pub(crate) fn micros(micros: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(micros)
+    }
+
+    fn row(record: FlowRecord, run_ended: Instant) -> FlowRow {
+        FlowRow::new(
+            &record,
+            "ndp".into(),
+            run_ended,
+            Some(Duration::from_micros(3)),
+        )
+    }
+
+    fn unfinished() -> FlowRecord {
+        FlowRecord {
+            status: FlowStatus::Unfinished,
+            ended: None,
+            ..record(0)
+        }
+    }
+
+    #[test]
+    fn completed_flow_has_time_and_slowdown() {
+        let row = row(record(0), micros(100));
+        assert_eq!(row.fct, Some(Duration::from_micros(9)));
+        assert_eq!(row.slowdown, Some(3.0));
+        assert_eq!(row.met, Some(true));
+    }
+
+    #[test]
+    fn completed_flow_on_the_dot_is_on_time_and_a_picosecond_later_is_not() {
+        let at = |ended| {
+            row(
+                FlowRecord {
+                    ended: Some(ended),
+                    ..record(0)
+                },
+                micros(100),
+            )
+            .met
+        };
+        assert_eq!(at(micros(11)), Some(true));
+        assert_eq!(at(micros(11) + Duration::from_picos(1)), Some(false));
+    }
+
+    #[test]
+    fn unfinished_flow_missed_its_deadline_only_if_it_was_up() {
+        assert_eq!(row(unfinished(), micros(12)).met, Some(false));
+        assert_eq!(
+            row(unfinished(), micros(11)).met,
+            Some(false),
+            "deadline at the very end"
+        );
+        assert_eq!(row(unfinished(), micros(10)).met, None, "nobody knows");
+    }
+
+    #[test]
+    fn abandoned_flow_missed_its_deadline_even_before_it_was_up() {
+        let abandoned = FlowRecord {
+            status: FlowStatus::Abandoned,
+            ..record(0)
+        };
+        let row = row(abandoned, micros(10));
+        assert_eq!((row.met, row.fct, row.slowdown), (Some(false), None, None));
+        assert_eq!(row.ended, Some(micros(10)));
+    }
+
+    #[test]
+    fn endless_flow_has_no_size_and_is_not_measured() {
+        let mut record = unfinished();
+        record.spec.size = Bytes::ENDLESS;
+        let row = row(record, micros(100));
+        assert_eq!(row.size, None);
+        assert!(!row.measured());
+    }
+
+    #[test]
+    fn status_names_go_both_ways() {
+        for status in [
+            FlowStatus::Completed,
+            FlowStatus::Abandoned,
+            FlowStatus::Unfinished,
+        ] {
+            assert_eq!(status_named(status_name(status)), Some(status));
+        }
+        assert_eq!(status_named("lost"), None);
+    }
+}

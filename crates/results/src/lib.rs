@@ -1,0 +1,65 @@
+//! What a run leaves on disk, and the statistics over it.
+//!
+//! A run directory holds
+//!
+//! * `flows.parquet`: one row a flow ([`FlowRow`]);
+//! * `queues.parquet`: the time series of the sampled ports ([`punctual_sim::PortSample`]);
+//! * `summary.json`: the run in one object ([`Summary`]);
+//! * `manifest.json`: what the run was made of ([`Manifest`]);
+//! * on request `flows.csv`, and whatever else its writer adds, such as figures.
+//!
+//! The first three are the same bytes for the same scenario and seed, on any machine and with any
+//! number of threads. What differs between machines is in the manifest, under `host`.
+//!
+//! A directory is written beside its final place, under a name ending in `.partial-<pid>`, and
+//! renamed when every file is on disk. So a directory under its own name is whole, and a partial
+//! one is what an interrupted program left behind.
+//!
+//! ```
+//! use punctual_results::{FlowRow, Manifest, Run, RunFacts, WriteOptions};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let place = tempfile::tempdir()?;
+//! # let dir = place.path().join("ndp-1");
+//! let outcome = punctual_sim::Outcome::default(); // what `punctual_sim::run` returned
+//! let flows = FlowRow::all(&outcome, &["ndp"], |_flow| None);
+//! let facts = RunFacts { transport: "ndp", seed: 1, ..RunFacts::default() };
+//! let summary = punctual_results::summarise(&outcome, &flows, &facts);
+//! let manifest = Manifest::new("name = \"tiny\"", "ndp", 1);
+//! let run = Run::new(&flows, &outcome.samples, &summary, &manifest);
+//! punctual_results::write(&dir, &run, WriteOptions::default())?;
+//! assert_eq!(punctual_results::read(&dir)?.summary, summary);
+//! # Ok(())
+//! # }
+//! ```
+
+mod csv;
+mod dir;
+mod error;
+mod flows;
+mod manifest;
+mod parquet_io;
+mod read;
+pub mod stats;
+mod summary;
+mod write;
+
+pub use csv::write_csv;
+pub use dir::{Leftover, is_complete, is_partial, leftovers};
+pub use error::{CombineError, ReadError, WriteError};
+pub use flows::{FlowRow, FlowStatus};
+pub use manifest::{FORMAT, Host, Manifest};
+pub use read::{RunFiles, read, read_manifest, read_summary};
+pub use stats::{RunFacts, combine, summarise};
+pub use summary::{Ci95, Summary};
+pub use write::{Run, WriteOptions, write};
+
+/// Name of the file with one row a flow.
+pub const FLOWS_FILE: &str = "flows.parquet";
+/// Name of the file with the time series of the sampled ports.
+pub const QUEUES_FILE: &str = "queues.parquet";
+/// Name of the file with the summary.
+pub const SUMMARY_FILE: &str = "summary.json";
+/// Name of the file that says what the run was made of.
+pub const MANIFEST_FILE: &str = "manifest.json";
+/// Name of the file with one row a flow as text, written on request.
+pub const CSV_FILE: &str = "flows.csv";

@@ -1,0 +1,108 @@
+//! Reading a run back.
+
+use crate::parquet_io::{read_flows, read_queues};
+use crate::{
+    FLOWS_FILE, FORMAT, FlowRow, MANIFEST_FILE, Manifest, QUEUES_FILE, ReadError, SUMMARY_FILE,
+    Summary, is_partial,
+};
+use punctual_sim::PortSample;
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// A run as it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunFiles {
+    /// One row a flow.
+    pub flows: Vec<FlowRow>,
+    /// Time series, by time then port.
+    pub queues: Vec<PortSample>,
+    /// The run in one object.
+    pub summary: Summary,
+    /// What it was made of.
+    pub manifest: Manifest,
+}
+
+/// Reads a run directory.
+pub fn read(dir: &Path) -> Result<RunFiles, ReadError> {
+    let manifest = read_manifest(dir)?;
+    for (name, bytes) in &manifest.files {
+        check_length(&dir.join(name), *bytes)?;
+    }
+    Ok(RunFiles {
+        flows: read_flows(&dir.join(FLOWS_FILE))?,
+        queues: read_queues(&dir.join(QUEUES_FILE))?,
+        summary: json(&dir.join(SUMMARY_FILE))?,
+        manifest,
+    })
+}
+
+/// Reads only the summary of a run directory.
+pub fn read_summary(dir: &Path) -> Result<Summary, ReadError> {
+    read_manifest(dir)?;
+    json(&dir.join(SUMMARY_FILE))
+}
+
+/// Reads only the manifest of a run directory, and makes sure that this version can read the rest.
+pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
+    if is_partial(dir) {
+        return Err(ReadError::Partial(dir.to_owned()));
+    }
+    let path = dir.join(MANIFEST_FILE);
+    let manifest: serde_json::Value = json(&path).map_err(|error| match error {
+        ReadError::Missing(_) if dir.exists() => ReadError::NoManifest(dir.to_owned()),
+        ReadError::Missing(_) => ReadError::NotFound(dir.to_owned()),
+        other => other,
+    })?;
+    // The format first: the rest of another format's manifest may well look different.
+    if let Some(found) = manifest.get("format").and_then(|format| format.as_u64())
+        && found != u64::from(FORMAT)
+    {
+        let version = manifest
+            .get("punctual")
+            .and_then(|version| version.as_str());
+        let version = version.unwrap_or("of that time").to_owned();
+        return Err(ReadError::Format {
+            path,
+            found,
+            expected: FORMAT,
+            version,
+        });
+    }
+    serde_json::from_value(manifest).map_err(|source| ReadError::Json { path, source })
+}
+
+fn json<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
+    let text = fs::read(path).map_err(|source| refused(path, source))?;
+    serde_json::from_slice(&text).map_err(|source| ReadError::Json {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn check_length(path: &Path, expected: u64) -> Result<(), ReadError> {
+    let found = fs::metadata(path)
+        .map_err(|source| refused(path, source))?
+        .len();
+    if found == expected {
+        return Ok(());
+    }
+    Err(ReadError::Length {
+        path: path.to_owned(),
+        found,
+        expected,
+    })
+}
+
+fn refused(path: &Path, source: io::Error) -> ReadError {
+    match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            ReadError::Missing(path.to_owned())
+        }
+        _ => ReadError::Io {
+            path: path.to_owned(),
+            source,
+        },
+    }
+}

@@ -1,0 +1,216 @@
+//! From flows to numbers.
+
+use crate::{Ci95, CombineError, FlowRow, FlowStatus, Summary};
+use punctual_core::Instant;
+use punctual_sim::Outcome;
+
+/// What a summary needs to know beside the outcome.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunFacts<'a> {
+    /// Name of the transport, or of the mix of transports.
+    pub transport: &'a str,
+    /// The run's seed.
+    pub seed: u64,
+    /// When the run began to count deliveries.
+    pub measure_from: Instant,
+    /// Share of capacity used, 0 to 1; which capacity is for the caller to say.
+    pub utilisation: Option<f64>,
+}
+
+/// One repetition in one object.
+pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> Summary {
+    let totals = &outcome.totals;
+    let measured = || flows.iter().filter(|flow| flow.measured());
+    let with_status = |status| {
+        measured()
+            .filter(|flow: &&FlowRow| flow.status == status)
+            .count() as f64
+    };
+    let flows_measured = measured().count();
+    let deadline_flows = measured().filter(|flow| flow.met.is_some()).count();
+    let on_time = measured().filter(|flow| flow.met == Some(true)).count();
+    let fct_us = sorted(measured().filter_map(|flow| Some(flow.fct?.as_micros_f64())));
+    let slowdown = sorted(measured().filter_map(|flow| flow.slowdown));
+    let time = totals.ended_at.saturating_since(facts.measure_from);
+    let bits = totals.delivered_bytes as f64 * 8.0;
+    let unmeasured: Vec<f64> = flows
+        .iter()
+        .filter(|flow| !flow.measured())
+        .map(|flow| flow.delivered.get() as f64)
+        .collect();
+
+    Summary {
+        transport: facts.transport.to_owned(),
+        repetitions: 1,
+        seeds: vec![facts.seed],
+        simulated_seconds: totals.ended_at.as_secs_f64(),
+        flows: flows_measured as f64,
+        flows_completed: with_status(FlowStatus::Completed),
+        flows_abandoned: with_status(FlowStatus::Abandoned),
+        flows_unfinished: with_status(FlowStatus::Unfinished),
+        background_flows: (flows.len() - flows_measured) as f64,
+        deadline_flows: deadline_flows as f64,
+        deadlines_met: (deadline_flows > 0).then(|| on_time as f64 / deadline_flows as f64),
+        fct_mean_us: mean(&fct_us),
+        fct_p50_us: percentile(&fct_us, 500),
+        fct_p99_us: percentile(&fct_us, 990),
+        fct_max_us: fct_us.last().copied(),
+        slowdown_mean: mean(&slowdown),
+        slowdown_p50: percentile(&slowdown, 500),
+        slowdown_p99: percentile(&slowdown, 990),
+        goodput_gbps: (!time.is_zero()).then(|| bits / time.as_secs_f64() / 1e9),
+        utilisation: facts.utilisation.filter(|share| share.is_finite()),
+        drops: totals.drops as f64,
+        trims: totals.trims as f64,
+        bounces: totals.bounces as f64,
+        marks: totals.marks as f64,
+        losses: totals.losses as f64,
+        retransmits: flows
+            .iter()
+            .map(|flow| u64::from(flow.retransmits))
+            .sum::<u64>() as f64,
+        timeouts: flows
+            .iter()
+            .map(|flow| u64::from(flow.timeouts))
+            .sum::<u64>() as f64,
+        events: totals.events as f64,
+        packet_hops: totals.packet_hops as f64,
+        fairness: if unmeasured.len() < 2 {
+            None
+        } else {
+            jain(&unmeasured)
+        },
+        ci95: Ci95::default(),
+    }
+}
+
+/// Repetitions in one object: means over them, with intervals. Percentiles are averaged, not
+/// taken anew over all flows, so that the interval says how far a repetition may be from the next.
+pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
+    let first = repetitions.first().ok_or(CombineError::Nothing)?;
+    for one in repetitions {
+        if one.transport != first.transport {
+            return Err(CombineError::Mixed(
+                first.transport.clone(),
+                one.transport.clone(),
+            ));
+        }
+        if one.repetitions != 1 {
+            return Err(CombineError::Combined(
+                one.transport.clone(),
+                one.repetitions,
+            ));
+        }
+    }
+    let all = |get: fn(&Summary) -> f64| mean_of(repetitions, get);
+    let mut combined = Summary {
+        transport: first.transport.clone(),
+        repetitions: repetitions.len() as u32,
+        seeds: repetitions
+            .iter()
+            .flat_map(|one| one.seeds.iter().copied())
+            .collect(),
+        simulated_seconds: all(|s| s.simulated_seconds),
+        flows: all(|s| s.flows),
+        flows_completed: all(|s| s.flows_completed),
+        flows_abandoned: all(|s| s.flows_abandoned),
+        flows_unfinished: all(|s| s.flows_unfinished),
+        background_flows: all(|s| s.background_flows),
+        deadline_flows: all(|s| s.deadline_flows),
+        events: all(|s| s.events),
+        packet_hops: all(|s| s.packet_hops),
+        ..Summary::default()
+    };
+    macro_rules! with_interval {
+        (optional: $($optional:ident)*; counts: $($count:ident)*) => {
+            $(
+                let values: Vec<f64> = repetitions.iter().filter_map(|s| s.$optional).collect();
+                combined.$optional = mean(&values);
+                combined.ci95.$optional = half_width_95(&values);
+            )*
+            $(
+                let values: Vec<f64> = repetitions.iter().map(|s| s.$count).collect();
+                combined.$count = mean(&values).unwrap_or_default();
+                combined.ci95.$count = half_width_95(&values);
+            )*
+        };
+    }
+    with_interval!(
+        optional: deadlines_met fct_mean_us fct_p50_us fct_p99_us fct_max_us
+            slowdown_mean slowdown_p50 slowdown_p99 goodput_gbps utilisation fairness;
+        counts: drops trims bounces marks losses retransmits timeouts
+    );
+    Ok(combined)
+}
+
+fn mean_of(repetitions: &[Summary], get: fn(&Summary) -> f64) -> f64 {
+    repetitions.iter().map(get).sum::<f64>() / repetitions.len() as f64
+}
+
+/// Values in ascending order.
+pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// The arithmetic mean; none of nothing.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The nearest-rank percentile of values in ascending order: the smallest one that at least
+/// `per_mille` thousandths of them do not exceed. 500 is the (lower) median, 990 the 99th
+/// percentile, 0 the smallest. None of nothing.
+///
+/// # Panics
+/// When `per_mille` is above 1000.
+pub fn percentile(sorted: &[f64], per_mille: u32) -> Option<f64> {
+    assert!(
+        per_mille <= 1000,
+        "a share of {per_mille}/1000 is more than all"
+    );
+    let rank = (sorted.len() as u128 * u128::from(per_mille)).div_ceil(1000) as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+/// Half the width of the 95 % interval of the mean, by Student's t; none below two values.
+pub fn half_width_95(values: &[f64]) -> Option<f64> {
+    let n = values.len();
+    let mean = mean(values)?;
+    if n < 2 {
+        return None;
+    }
+    let squares: f64 = values
+        .iter()
+        .map(|value| (value - mean) * (value - mean))
+        .sum();
+    let variance = squares / (n - 1) as f64;
+    Some(t_95(n) * (variance / n as f64).sqrt())
+}
+
+/// Jain's fairness index: 1 when all values are the same, 1/n when one has everything. None when
+/// there is nothing to share.
+pub fn jain(values: &[f64]) -> Option<f64> {
+    let sum: f64 = values.iter().sum();
+    let squares: f64 = values.iter().map(|value| value * value).sum();
+    (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+}
+
+/// The two-sided 95 % quantile of Student's t for `n` values, so n − 1 degrees of freedom; the
+/// normal distribution's beyond 30 values.
+fn t_95(n: usize) -> f64 {
+    const BY_DEGREES_OF_FREEDOM: [f64; 29] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+        2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+        2.052, 2.048, 2.045,
+    ];
+    n.checked_sub(2)
+        .and_then(|i| BY_DEGREES_OF_FREEDOM.get(i))
+        .copied()
+        .unwrap_or(1.96)
+}
+
+#[cfg(test)]
+#[path = "stats_tests.rs"]
+mod tests;

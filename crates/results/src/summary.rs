@@ -1,0 +1,180 @@
+//! A run, or several repetitions of one, in one object.
+
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A run, or several repetitions of one, in one object: `summary.json`, and what the command line
+/// prints under `--json`. Field names are stable.
+///
+/// Every number is of one repetition; for several it is the mean over those repetitions that have
+/// it, counts and percentiles included. Completion times, slowdowns and deadlines are those of
+/// measured flows: flows with an end that are not background. A percentile is the nearest rank:
+/// the smallest value that at least that share of the completed flows do not exceed. A number
+/// that does not exist (no flow had a deadline, none completed …) is `null`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Name of the transport, or of the mix of transports.
+    pub transport: String,
+    /// Number of repetitions.
+    pub repetitions: u32,
+    /// Seed of every repetition.
+    pub seeds: Vec<u64>,
+    /// Simulated time at the end, in seconds.
+    pub simulated_seconds: f64,
+    /// Measured flows.
+    #[serde(serialize_with = "count")]
+    pub flows: f64,
+    /// Measured flows whose receiver got every byte.
+    #[serde(serialize_with = "count")]
+    pub flows_completed: f64,
+    /// Measured flows that their sender gave up.
+    #[serde(serialize_with = "count")]
+    pub flows_abandoned: f64,
+    /// Measured flows cut off by the end of the run.
+    #[serde(serialize_with = "count")]
+    pub flows_unfinished: f64,
+    /// Flows that are not measured: background and endless ones.
+    #[serde(serialize_with = "count")]
+    pub background_flows: f64,
+    /// Measured flows with a deadline whose outcome is known. A flow cut off by the end of the run
+    /// before its deadline was up is not among them.
+    #[serde(serialize_with = "count")]
+    pub deadline_flows: f64,
+    /// Share of `deadline_flows` that were on time, 0 to 1.
+    pub deadlines_met: Option<f64>,
+    /// Mean flow completion time, in microseconds.
+    pub fct_mean_us: Option<f64>,
+    /// Median flow completion time, in microseconds.
+    pub fct_p50_us: Option<f64>,
+    /// 99th percentile of the flow completion time, in microseconds.
+    pub fct_p99_us: Option<f64>,
+    /// Longest flow completion time, in microseconds.
+    pub fct_max_us: Option<f64>,
+    /// Mean slowdown: completion time over that on an empty network.
+    pub slowdown_mean: Option<f64>,
+    /// Median slowdown.
+    pub slowdown_p50: Option<f64>,
+    /// 99th percentile of the slowdown.
+    pub slowdown_p99: Option<f64>,
+    /// Data bytes delivered for the first time, background included, over the time measured, in
+    /// gigabits per second.
+    pub goodput_gbps: Option<f64>,
+    /// Share of capacity used, 0 to 1, as the caller defines it.
+    pub utilisation: Option<f64>,
+    /// Packets dropped by a full queue.
+    #[serde(serialize_with = "count")]
+    pub drops: f64,
+    /// Packets trimmed.
+    #[serde(serialize_with = "count")]
+    pub trims: f64,
+    /// Headers returned to their sender.
+    #[serde(serialize_with = "count")]
+    pub bounces: f64,
+    /// Packets ECN-marked.
+    #[serde(serialize_with = "count")]
+    pub marks: f64,
+    /// Packets lost on a link.
+    #[serde(serialize_with = "count")]
+    pub losses: f64,
+    /// Packets of data sent again, background included.
+    #[serde(serialize_with = "count")]
+    pub retransmits: f64,
+    /// Retransmission timers fired, background included.
+    #[serde(serialize_with = "count")]
+    pub timeouts: f64,
+    /// Events handled by the simulator.
+    #[serde(serialize_with = "count")]
+    pub events: f64,
+    /// Packets that left an output port, host NICs included.
+    #[serde(serialize_with = "count")]
+    pub packet_hops: f64,
+    /// Jain's index over the bytes delivered for background and endless flows, 1 when all got the
+    /// same; null below two such flows.
+    pub fairness: Option<f64>,
+    /// Half widths of 95 % intervals.
+    pub ci95: Ci95,
+}
+
+/// Half widths of the 95 % intervals (Student's t over the repetitions) of the fields of the same
+/// name in [`Summary`]; null below two repetitions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ci95 {
+    /// Of the share of deadlines met.
+    pub deadlines_met: Option<f64>,
+    /// Of the mean completion time, in microseconds.
+    pub fct_mean_us: Option<f64>,
+    /// Of the median completion time, in microseconds.
+    pub fct_p50_us: Option<f64>,
+    /// Of the 99th percentile of the completion time, in microseconds.
+    pub fct_p99_us: Option<f64>,
+    /// Of the longest completion time, in microseconds.
+    pub fct_max_us: Option<f64>,
+    /// Of the mean slowdown.
+    pub slowdown_mean: Option<f64>,
+    /// Of the median slowdown.
+    pub slowdown_p50: Option<f64>,
+    /// Of the 99th percentile of the slowdown.
+    pub slowdown_p99: Option<f64>,
+    /// Of the goodput, in gigabits per second.
+    pub goodput_gbps: Option<f64>,
+    /// Of the utilisation.
+    pub utilisation: Option<f64>,
+    /// Of the drops.
+    pub drops: Option<f64>,
+    /// Of the trims.
+    pub trims: Option<f64>,
+    /// Of the bounces.
+    pub bounces: Option<f64>,
+    /// Of the marks.
+    pub marks: Option<f64>,
+    /// Of the losses.
+    pub losses: Option<f64>,
+    /// Of the retransmits.
+    pub retransmits: Option<f64>,
+    /// Of the timeouts.
+    pub timeouts: Option<f64>,
+    /// Of the fairness.
+    pub fairness: Option<f64>,
+}
+
+/// A count is written as a whole number where it is one: a mean over repetitions need not be.
+fn count<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    const EXACT: f64 = (1u64 << 53) as f64;
+    if (0.0..=EXACT).contains(value) && value.fract() == 0.0 {
+        serializer.serialize_u64(*value as u64)
+    } else {
+        serializer.serialize_f64(*value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn field_names_are_stable() {
+        let json = serde_json::to_value(Summary::default()).unwrap();
+        let mut names: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
+        names.sort();
+        let expected = "background_flows bounces ci95 deadline_flows deadlines_met drops events \
+            fairness fct_max_us fct_mean_us fct_p50_us fct_p99_us flows flows_abandoned \
+            flows_completed flows_unfinished goodput_gbps losses marks packet_hops repetitions \
+            retransmits seeds simulated_seconds slowdown_mean slowdown_p50 slowdown_p99 timeouts \
+            transport trims utilisation";
+        assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn counts_are_whole_where_they_can_be() {
+        let summary = Summary {
+            flows: 3.0,
+            drops: 2.5,
+            ..Summary::default()
+        };
+        let json = serde_json::to_string(&summary).unwrap();
+        assert!(
+            json.contains("\"flows\":3,") && json.contains("\"drops\":2.5,"),
+            "{json}"
+        );
+        assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), summary);
+    }
+}

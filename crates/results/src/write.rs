@@ -1,0 +1,347 @@
+//! Writing a run, whole or not at all.
+
+use crate::dir::{Place, partial_path, place};
+use crate::parquet_io::{write_flows, write_queues};
+use crate::{
+    CSV_FILE, FLOWS_FILE, FlowRow, MANIFEST_FILE, Manifest, QUEUES_FILE, SUMMARY_FILE, Summary,
+    WriteError, write_csv,
+};
+use parquet::errors::ParquetError;
+use punctual_sim::PortSample;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// What goes into a run directory.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// One row a flow.
+    pub flows: &'a [FlowRow],
+    /// Time series, by time then port.
+    pub queues: &'a [PortSample],
+    /// The run in one object.
+    pub summary: &'a Summary,
+    /// What it was made of; its list of files is made anew.
+    pub manifest: &'a Manifest,
+    /// Further files by name, such as figures.
+    pub extra: &'a [(&'a str, &'a [u8])],
+}
+
+impl<'a> Run<'a> {
+    /// A run without further files.
+    pub fn new(
+        flows: &'a [FlowRow],
+        queues: &'a [PortSample],
+        summary: &'a Summary,
+        manifest: &'a Manifest,
+    ) -> Run<'a> {
+        Run {
+            flows,
+            queues,
+            summary,
+            manifest,
+            extra: &[],
+        }
+    }
+}
+
+/// How to write a run directory.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WriteOptions {
+    /// Replace a run that is there already. What no run wrote is never replaced.
+    pub overwrite: bool,
+    /// Also write `flows.csv`.
+    pub csv: bool,
+}
+
+/// Writes a run directory, and its parents where they are missing. On any error nothing of it
+/// remains, and what was there before still is.
+///
+/// No two threads may write to the same `dir` at the same time; two processes may, and the second
+/// to finish gets an error or, with `overwrite`, wins.
+pub fn write(dir: &Path, run: &Run<'_>, options: WriteOptions) -> Result<(), WriteError> {
+    write_to(&Disk, dir, run, options)
+}
+
+/// A file being written.
+pub(crate) trait Sink: Write + Send {
+    /// Waits until everything written is on disk.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// What writing asks of the operating system, so that tests can refuse it.
+pub(crate) trait Storage {
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+}
+
+struct Disk;
+
+impl Sink for fs::File {
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_all()
+    }
+}
+
+impl Storage for Disk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+        Ok(Box::new(fs::File::create_new(path)?))
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        // Other systems cannot open a directory as a file.
+        if cfg!(unix) {
+            fs::File::open(path)?.sync_all()
+        } else {
+            Ok(())
+        }
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+}
+
+/// Removes the partial directory unless all went well.
+struct Partial {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.kept {
+            // Nothing better can be done about a directory that cannot be removed; its name says
+            // what it is.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+pub(crate) fn write_to(
+    storage: &dyn Storage,
+    dir: &Path,
+    run: &Run<'_>,
+    options: WriteOptions,
+) -> Result<(), WriteError> {
+    for (name, _) in run.extra {
+        check_name(name)?;
+    }
+    let dir = &resolved(dir)?;
+    let replace = match place(dir)? {
+        Place::Free => false,
+        Place::Run if options.overwrite => true,
+        Place::Run => return Err(WriteError::Exists(dir.clone())),
+    };
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(refused("create", parent))?;
+
+    let partial = partial_path(dir)?;
+    // An earlier process of the same number may have been interrupted here.
+    let _ = fs::remove_dir_all(&partial);
+    storage
+        .create_dir(&partial)
+        .map_err(refused("create", &partial))?;
+    let mut partial = Partial {
+        path: partial,
+        kept: false,
+    };
+    fill(storage, &partial.path, run, options)?;
+    storage
+        .sync_dir(&partial.path)
+        .map_err(refused("write", &partial.path))?;
+    if replace {
+        swap(storage, &partial.path, dir).map_err(refused("replace", dir))?;
+        // The guard now removes the old run.
+    } else {
+        storage
+            .rename(&partial.path, dir)
+            .map_err(refused("create", dir))?;
+        partial.kept = true;
+    }
+    // The run is whole and in place; that the disk may not know its name yet is no reason to call
+    // it failed.
+    let _ = storage.sync_dir(parent);
+    Ok(())
+}
+
+/// The directory behind `dir` where that is a link, so that the link stays.
+fn resolved(dir: &Path) -> Result<PathBuf, WriteError> {
+    partial_path(dir)?;
+    if dir.is_symlink() {
+        return fs::canonicalize(dir).map_err(refused("look at", dir));
+    }
+    Ok(dir.to_owned())
+}
+
+fn check_name(name: &str) -> Result<(), WriteError> {
+    let own = [
+        FLOWS_FILE,
+        QUEUES_FILE,
+        SUMMARY_FILE,
+        MANIFEST_FILE,
+        CSV_FILE,
+    ]
+    .contains(&name);
+    let plain = Path::new(name).file_name().is_some_and(|last| last == name);
+    if own || !plain {
+        Err(WriteError::FileName(name.to_owned()))
+    } else {
+        Ok(())
+    }
+}
+
+/// Writes every file; the manifest last, since it knows the length of the others.
+fn fill(
+    storage: &dyn Storage,
+    dir: &Path,
+    run: &Run<'_>,
+    options: WriteOptions,
+) -> Result<(), WriteError> {
+    let mut files = BTreeMap::new();
+    let mut file = |name: &str, content: &mut dyn FnMut(&mut File) -> Result<(), Fault>| {
+        let bytes = write_file(storage, &dir.join(name), content)?;
+        files.insert(name.to_owned(), bytes);
+        Ok(())
+    };
+    file(FLOWS_FILE, &mut |out| Ok(write_flows(out, run.flows)?))?;
+    file(QUEUES_FILE, &mut |out| Ok(write_queues(out, run.queues)?))?;
+    file(SUMMARY_FILE, &mut |out| write_json(out, run.summary))?;
+    if options.csv {
+        file(CSV_FILE, &mut |out| Ok(write_csv(out, run.flows)?))?;
+    }
+    for (name, bytes) in run.extra {
+        file(name, &mut |out| Ok(out.write_all(bytes)?))?;
+    }
+    let manifest = Manifest {
+        files,
+        ..run.manifest.clone()
+    };
+    write_file(storage, &dir.join(MANIFEST_FILE), &mut |out| {
+        write_json(out, &manifest)
+    })?;
+    Ok(())
+}
+
+/// A file that counts its bytes.
+struct File {
+    out: BufWriter<Box<dyn Sink>>,
+    bytes: u64,
+}
+
+impl Write for File {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(data)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn write_file(
+    storage: &dyn Storage,
+    path: &Path,
+    content: &mut dyn FnMut(&mut File) -> Result<(), Fault>,
+) -> Result<u64, WriteError> {
+    let refused = refused("write", path);
+    let sink = match storage.create(path) {
+        Ok(sink) => sink,
+        Err(error) => return Err(refused(error)),
+    };
+    let mut file = File {
+        out: BufWriter::with_capacity(1 << 16, sink),
+        bytes: 0,
+    };
+    let written = content(&mut file)
+        .and_then(|()| Ok(file.flush()?))
+        .and_then(|()| Ok(file.out.get_mut().sync()?));
+    let bytes = file.bytes;
+    // What is still in the buffer after an error must not be tried again.
+    let (_sink, _rest) = file.out.into_parts();
+    match written {
+        Ok(()) => Ok(bytes),
+        Err(Fault::Io(error)) => Err(refused(error)),
+        Err(Fault::Parquet(source)) => Err(WriteError::Encode {
+            path: path.to_owned(),
+            source,
+        }),
+        Err(Fault::Json(source)) => Err(WriteError::Json {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn write_json(out: &mut File, value: &impl Serialize) -> Result<(), Fault> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(Fault::Json)?;
+    text.push(b'\n');
+    Ok(out.write_all(&text)?)
+}
+
+/// Why a file's content was not written.
+enum Fault {
+    Io(io::Error),
+    Parquet(ParquetError),
+    Json(serde_json::Error),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Fault {
+        Fault::Io(error)
+    }
+}
+
+impl From<ParquetError> for Fault {
+    /// The encoder wraps the errors of the file it writes to; a full disk must be called that.
+    fn from(error: ParquetError) -> Fault {
+        match error {
+            ParquetError::External(cause) => match cause.downcast::<io::Error>() {
+                Ok(error) => Fault::Io(*error),
+                Err(cause) => Fault::Parquet(ParquetError::External(cause)),
+            },
+            error => Fault::Parquet(error),
+        }
+    }
+}
+
+/// Puts `new` where `old` is, and `old` where `new` was.
+fn swap(storage: &dyn Storage, new: &Path, old: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        if renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE).is_ok() {
+            return Ok(());
+        }
+    }
+    // Not every file system can swap. In between, the old run is under a partial name.
+    let mut aside = new.as_os_str().to_owned();
+    aside.push("0");
+    let aside = PathBuf::from(aside);
+    storage.rename(old, &aside)?;
+    if let Err(error) = storage.rename(new, old) {
+        storage.rename(&aside, old)?;
+        return Err(error);
+    }
+    storage.rename(&aside, new)
+}
+
+fn refused(action: &'static str, path: &Path) -> impl Fn(io::Error) -> WriteError {
+    let path = path.to_owned();
+    move |source| WriteError::Io {
+        action,
+        path: path.clone(),
+        source,
+    }
+}
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

@@ -1,0 +1,514 @@
+#![allow(non_snake_case)] // Tests are named function__case.
+use super::*;
+use crate::flows::tests::{micros, record};
+use crate::{ReadError, RunFacts, RunFiles, is_complete, leftovers, read, stats};
+use punctual_core::{Bytes, Duration, PortId};
+use punctual_sim::{FlowRecord, FlowStatus, Outcome, Totals};
+use std::sync::Mutex;
+use tempfile::TempDir;
+
+/// A run with every kind of flow.
+fn run_files(flows: u32) -> RunFiles {
+    let kind = |id: u32| {
+        let mut flow = record(id);
+        match id % 4 {
+            1 => (flow.status, flow.spec.deadline) = (FlowStatus::Abandoned, None),
+            2 => (flow.status, flow.ended) = (FlowStatus::Unfinished, None),
+            3 => {
+                (flow.status, flow.ended) = (FlowStatus::Unfinished, None);
+                (flow.spec.background, flow.spec.size) = (true, Bytes::ENDLESS);
+            }
+            _ => flow.ended = Some(micros(10 + u64::from(id % 97))),
+        }
+        FlowRecord {
+            retransmits: id % 5,
+            trims: id,
+            ..flow
+        }
+    };
+    let sample = |i: u32| PortSample {
+        at: micros(u64::from(i)),
+        port: PortId(i % 3),
+        queue_bytes: u64::from(i) * 1500,
+        queue_packets: i,
+        sent_bytes: u64::MAX - u64::from(i),
+    };
+    let outcome = Outcome {
+        flows: (0..flows).map(kind).collect(),
+        totals: Totals {
+            ended_at: micros(50),
+            delivered_bytes: 12_345,
+            ..Totals::default()
+        },
+        samples: (0..10).map(sample).collect(),
+        ..Outcome::default()
+    };
+    let rows = FlowRow::all(&outcome, &["ndp"], |_| Some(Duration::from_micros(7)));
+    let facts = RunFacts {
+        transport: "ndp",
+        seed: 3,
+        ..RunFacts::default()
+    };
+    RunFiles {
+        summary: stats::summarise(&outcome, &rows, &facts),
+        flows: rows,
+        queues: outcome.samples,
+        manifest: Manifest::new("[network]\nhosts = 2\n", "ndp", 3),
+    }
+}
+
+impl RunFiles {
+    fn as_run(&self) -> Run<'_> {
+        Run::new(&self.flows, &self.queues, &self.summary, &self.manifest)
+    }
+}
+
+/// A run written to a fresh place.
+fn written(flows: u32) -> (TempDir, PathBuf) {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("ndp-3");
+    write(&dir, &run_files(flows).as_run(), WriteOptions::default()).unwrap();
+    (place, dir)
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn write__reads_back_the_same() {
+    for flows in [0, 1, 70_000] {
+        let (_place, dir) = written(flows);
+        let files = run_files(flows);
+        let mut back = read(&dir).unwrap();
+        assert_eq!(back.manifest.files.len(), 3);
+        back.manifest.files.clear();
+        assert!(back == files, "{flows} flows");
+        assert!(is_complete(&dir));
+    }
+}
+
+#[test]
+fn write__same_input_gives_same_bytes() {
+    let (_a, a) = written(5_000);
+    let (_b, b) = written(5_000);
+    for name in [FLOWS_FILE, QUEUES_FILE, SUMMARY_FILE] {
+        assert!(
+            fs::read(a.join(name)).unwrap() == fs::read(b.join(name)).unwrap(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn write__machine_is_named_in_the_manifest_alone() {
+    let (_place, dir) = written(10);
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(dir.join(MANIFEST_FILE)).unwrap()).unwrap();
+    assert!(manifest["host"]["cores"].is_u64());
+    assert_eq!(manifest["host"]["os"], std::env::consts::OS);
+}
+
+#[test]
+fn write__columns_carry_their_unit() {
+    let (_place, dir) = written(10);
+    let file = fs::File::open(dir.join(FLOWS_FILE)).unwrap();
+    let reader =
+        parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let unit = |name: &str| {
+        let field = reader.schema().field_with_name(name).unwrap();
+        field.metadata().get("unit").cloned()
+    };
+    assert_eq!(unit("start_ps").as_deref(), Some("ps"));
+    assert_eq!(unit("size_bytes").as_deref(), Some("bytes"));
+    assert_eq!(unit("flow"), None);
+}
+
+#[test]
+fn write__adds_files_on_request() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("deep/down/ndp-3");
+    let files = run_files(3);
+    let run = Run {
+        extra: &[("fct.svg", b"<svg/>")],
+        ..files.as_run()
+    };
+    write(
+        &dir,
+        &run,
+        WriteOptions {
+            csv: true,
+            overwrite: false,
+        },
+    )
+    .unwrap();
+    let expected = [
+        "fct.svg",
+        "flows.csv",
+        "flows.parquet",
+        "manifest.json",
+        "queues.parquet",
+        "summary.json",
+    ];
+    assert_eq!(names(&dir), expected);
+    assert_eq!(fs::read(dir.join("fct.svg")).unwrap(), b"<svg/>");
+    assert_eq!(read(&dir).unwrap().manifest.files.len(), 5);
+
+    for bad in ["flows.parquet", "manifest.json", "../x", "a/b", "", ".."] {
+        let run = Run {
+            extra: &[(bad, b"")],
+            ..files.as_run()
+        };
+        let error = write(&place.path().join("x"), &run, WriteOptions::default()).unwrap_err();
+        assert!(matches!(error, WriteError::FileName(_)), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn write__refuses_a_finished_run_unless_told() {
+    let (place, dir) = written(10);
+    let more = run_files(20);
+    let error = write(&dir, &more.as_run(), WriteOptions::default()).unwrap_err();
+    assert!(matches!(error, WriteError::Exists(_)), "{error}");
+    assert_eq!(read(&dir).unwrap().flows.len(), 10);
+
+    let overwrite = WriteOptions {
+        overwrite: true,
+        csv: false,
+    };
+    write(&dir, &more.as_run(), overwrite).unwrap();
+    assert_eq!(read(&dir).unwrap().flows.len(), 20);
+    assert_eq!(names(place.path()), ["ndp-3"]);
+}
+
+#[test]
+fn write__never_overwrites_what_no_run_wrote() {
+    let (_place, dir) = written(10);
+    fs::write(dir.join("notes.txt"), "mine").unwrap();
+    let overwrite = WriteOptions {
+        overwrite: true,
+        csv: false,
+    };
+    let error = write(&dir, &run_files(1).as_run(), overwrite).unwrap_err();
+    assert!(error.to_string().contains("`notes.txt`"), "{error}");
+
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("thesis.tex"), "mine").unwrap();
+    let error = write(place.path(), &run_files(1).as_run(), overwrite).unwrap_err();
+    assert!(error.to_string().contains("`thesis.tex`"), "{error}");
+    let file = place.path().join("thesis.tex");
+    assert!(write(&file, &run_files(1).as_run(), overwrite).is_err());
+    assert_eq!(names(place.path()), ["thesis.tex"]);
+}
+
+#[test]
+fn write__fills_an_empty_directory_and_follows_a_link() {
+    let place = tempfile::tempdir().unwrap();
+    let (dir, link) = (place.path().join("empty"), place.path().join("link"));
+    fs::create_dir(&dir).unwrap();
+    write(&dir, &run_files(1).as_run(), WriteOptions::default()).unwrap();
+    assert!(is_complete(&dir));
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&dir, &link).unwrap();
+        let overwrite = WriteOptions {
+            overwrite: true,
+            csv: false,
+        };
+        write(&link, &run_files(2).as_run(), overwrite).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(read(&dir).unwrap().flows.len(), 2);
+        assert_eq!(names(place.path()), ["empty", "link"]);
+    }
+}
+
+/// A disk that goes wrong.
+#[derive(Default)]
+struct Faulty {
+    /// Bytes until the disk is full.
+    space: Option<usize>,
+    /// The file that ends up on a device that is always full.
+    on_full_device: Option<&'static str>,
+    /// Nothing can be created.
+    read_only: bool,
+    /// Waiting for the disk fails.
+    sync_fails: bool,
+    /// Directories cannot be renamed.
+    rename_fails: bool,
+    left: std::sync::Arc<Mutex<usize>>,
+}
+
+struct FaultySink {
+    file: fs::File,
+    left: Option<std::sync::Arc<Mutex<usize>>>,
+    sync_fails: bool,
+}
+
+impl Write for FaultySink {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let Some(left) = &self.left else {
+            return self.file.write(data);
+        };
+        let mut left = left.lock().unwrap();
+        let fits = data.len().min(*left);
+        if fits == 0 && !data.is_empty() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        *left -= fits;
+        self.file.write(&data[..fits])
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Sink for FaultySink {
+    fn sync(&mut self) -> io::Result<()> {
+        if self.sync_fails {
+            Err(io::Error::other("disk on fire"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Storage for Faulty {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        if self.read_only {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
+        Disk.create_dir(path)
+    }
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+        let file = if self.on_full_device.is_some_and(|name| path.ends_with(name)) {
+            fs::OpenOptions::new().write(true).open("/dev/full")?
+        } else {
+            fs::File::create_new(path)?
+        };
+        let left = self.space.map(|_| self.left.clone());
+        Ok(Box::new(FaultySink {
+            file,
+            left,
+            sync_fails: self.sync_fails,
+        }))
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        Disk.sync_dir(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.rename_fails {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Disk.rename(from, to)
+    }
+}
+
+/// Writes to a faulty disk and makes sure that nothing is left of it.
+fn fails_cleanly(storage: Faulty) -> String {
+    let place = tempfile::tempdir().unwrap();
+    *storage.left.lock().unwrap() = storage.space.unwrap_or_default();
+    let dir = place.path().join("ndp-3");
+    let files = run_files(500);
+    let options = WriteOptions {
+        csv: true,
+        overwrite: false,
+    };
+    let error = write_to(&storage, &dir, &files.as_run(), options).unwrap_err();
+    assert_eq!(names(place.path()), Vec::<String>::new(), "{error}");
+    assert!(matches!(error, WriteError::Io { .. }), "{error:?}");
+    error.to_string()
+}
+
+#[test]
+fn write__full_disk_leaves_nothing_behind_wherever_it_strikes() {
+    let (_place, dir) = written(500);
+    let files = read(&dir).unwrap().manifest.files;
+    let parquet = files[FLOWS_FILE] as usize;
+    for space in [
+        0,
+        1,
+        4,
+        parquet / 2,
+        parquet - 1,
+        parquet,
+        parquet + 100,
+        20_000,
+    ] {
+        let error = fails_cleanly(Faulty {
+            space: Some(space),
+            ..Faulty::default()
+        });
+        assert!(
+            error.contains("the disk is full; free some space"),
+            "{space}: {error}"
+        );
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn write__full_device_is_named_with_the_file() {
+    for name in [
+        FLOWS_FILE,
+        QUEUES_FILE,
+        SUMMARY_FILE,
+        CSV_FILE,
+        MANIFEST_FILE,
+    ] {
+        let error = fails_cleanly(Faulty {
+            on_full_device: Some(name),
+            ..Faulty::default()
+        });
+        assert!(
+            error.contains(name) && error.contains("the disk is full"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn write__other_refusals_leave_nothing_behind() {
+    let read_only = fails_cleanly(Faulty {
+        read_only: true,
+        ..Faulty::default()
+    });
+    assert!(
+        read_only.contains("the file system is read-only"),
+        "{read_only}"
+    );
+    let sync = fails_cleanly(Faulty {
+        sync_fails: true,
+        ..Faulty::default()
+    });
+    assert!(sync.contains("disk on fire"), "{sync}");
+    let rename = fails_cleanly(Faulty {
+        rename_fails: true,
+        ..Faulty::default()
+    });
+    assert!(rename.contains("permission denied"), "{rename}");
+}
+
+#[test]
+fn write__failed_overwrite_keeps_the_old_run() {
+    let (place, dir) = written(10);
+    let storage = Faulty {
+        space: Some(100),
+        ..Faulty::default()
+    };
+    let overwrite = WriteOptions {
+        overwrite: true,
+        csv: false,
+    };
+    assert!(write_to(&storage, &dir, &run_files(20).as_run(), overwrite).is_err());
+    assert_eq!(read(&dir).unwrap().flows.len(), 10);
+    assert_eq!(names(place.path()), ["ndp-3"]);
+}
+
+#[test]
+fn leftovers__are_recognised_and_never_taken_for_whole() {
+    let (place, dir) = written(10);
+    // A program killed just before the last rename leaves every file under a partial name.
+    let partial = place.path().join("d3-1.partial-4242");
+    fs::rename(&dir, &partial).unwrap();
+    assert!(!is_complete(&partial));
+    let error = read(&partial).unwrap_err();
+    assert!(matches!(error, ReadError::Partial(_)), "{error}");
+    assert!(!is_complete(&place.path().join("d3-1")));
+    let found = leftovers(place.path()).unwrap();
+    assert_eq!((found.len(), found[0].pid), (1, 4242));
+    assert_eq!(found[0].path, partial);
+    assert_eq!(leftovers(&place.path().join("nowhere")).unwrap(), []);
+}
+
+#[test]
+fn write__replaces_a_leftover_of_the_same_process_number() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("ndp-3");
+    let partial = partial_path(&dir).unwrap();
+    fs::create_dir(&partial).unwrap();
+    fs::write(partial.join(FLOWS_FILE), "half").unwrap();
+    write(&dir, &run_files(1).as_run(), WriteOptions::default()).unwrap();
+    assert_eq!(names(place.path()), ["ndp-3"]);
+    assert!(is_complete(&dir));
+}
+
+#[test]
+fn read__truncated_file_is_named() {
+    for name in [FLOWS_FILE, QUEUES_FILE, SUMMARY_FILE] {
+        let (_place, dir) = written(100);
+        let path = dir.join(name);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(!is_complete(&dir));
+        let error = read(&dir).unwrap_err();
+        assert!(matches!(error, ReadError::Length { .. }), "{error}");
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+#[test]
+fn read__damaged_file_of_the_right_length_is_named() {
+    let (_place, dir) = written(100);
+    let path = dir.join(FLOWS_FILE);
+    let mut bytes = fs::read(&path).unwrap();
+    let end = bytes.len();
+    bytes[end - 40..].fill(0);
+    fs::write(&path, bytes).unwrap();
+    let error = read(&dir).unwrap_err();
+    assert!(matches!(error, ReadError::Parquet { .. }), "{error}");
+
+    let (_place, dir) = written(100);
+    let path = dir.join(SUMMARY_FILE);
+    fs::write(&path, vec![b'x'; fs::read(&path).unwrap().len()]).unwrap();
+    let error = read(&dir).unwrap_err();
+    assert!(matches!(error, ReadError::Json { .. }), "{error}");
+    assert!(error.to_string().contains(SUMMARY_FILE), "{error}");
+}
+
+#[test]
+fn read__wrong_columns_are_named() {
+    let (_place, dir) = written(1);
+    fs::copy(dir.join(QUEUES_FILE), dir.join(FLOWS_FILE)).unwrap();
+    let error = crate::parquet_io::read_flows(&dir.join(FLOWS_FILE)).unwrap_err();
+    assert!(
+        error.to_string().contains("column `flow` is missing"),
+        "{error}"
+    );
+}
+
+#[test]
+fn read__missing_files_are_named() {
+    let (place, dir) = written(10);
+    fs::remove_file(dir.join(QUEUES_FILE)).unwrap();
+    assert!(!is_complete(&dir));
+    let error = read(&dir).unwrap_err();
+    assert!(matches!(error, ReadError::Missing(_)), "{error}");
+    fs::remove_file(dir.join(MANIFEST_FILE)).unwrap();
+    let error = read(&dir).unwrap_err();
+    assert!(matches!(error, ReadError::NoManifest(_)), "{error}");
+    let error = read(&place.path().join("nowhere")).unwrap_err();
+    assert!(matches!(error, ReadError::NotFound(_)), "{error}");
+}
+
+#[test]
+fn read__another_format_is_refused_with_its_version() {
+    let (_place, dir) = written(10);
+    fs::write(
+        dir.join(MANIFEST_FILE),
+        r#"{"format": 9, "punctual": "7.1.0"}"#,
+    )
+    .unwrap();
+    let error = read(&dir).unwrap_err();
+    assert!(
+        matches!(error, ReadError::Format { found: 9, .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("punctual 7.1.0"), "{error}");
+    fs::write(dir.join(MANIFEST_FILE), "{").unwrap();
+    assert!(matches!(read(&dir).unwrap_err(), ReadError::Json { .. }));
+}

@@ -1,0 +1,107 @@
+//! Runs whose outcome arithmetic gives.
+
+mod common;
+
+use common::*;
+use punctual_core::{Bytes, Duration, Instant};
+use punctual_sim::FlowStatus;
+
+/// Last byte of a lone NDP flow that fits its first window: packets leave back to back, the last
+/// crosses each link after the one before it, then its own way is store-and-forward.
+fn ndp_lone_flow(hops: u64, packets: u64) -> Instant {
+    let tx = GBPS10.transmission_time(Bytes::new(9064));
+    // The last packet has left the NIC after packets·tx; each further hop adds tx and delay.
+    Instant::ZERO + tx * (packets + hops - 1) + US * hops
+}
+
+#[test]
+fn ndp_lone_flow_in_a_rack_and_across_a_fat_tree() {
+    for (dst, hops) in [(1, 2), (2, 4), (15, 6)] {
+        for packets in [1, 10, 23] {
+            let network = fat_tree(4, 9064);
+            let outcome =
+                run(setup(network, vec![ndp_9k(23)], vec![flow(0, dst, packets * 9000)]));
+            assert_eq!(outcome.flows[0].status, FlowStatus::Completed);
+            assert_eq!(outcome.flows[0].ended, Some(ndp_lone_flow(hops, packets)));
+            assert_eq!(outcome.totals.trims + outcome.totals.drops, 0);
+        }
+    }
+}
+
+/// Beyond the first window, pulls clock the sender: while the window lasts longer than the round
+/// trip, packets still leave back to back, and the pulls' spacing (data alone) is the faster.
+#[test]
+fn ndp_lone_flow_beyond_its_window_keeps_the_line_full() {
+    let outcome = run(setup(star(2, 9064), vec![ndp_9k(23)], vec![flow(0, 1, 200 * 9000)]));
+    assert_eq!(outcome.flows[0].ended, Some(ndp_lone_flow(2, 200)));
+}
+
+/// The same for window transports: handshake, then slow start rounds that are gone once the
+/// window covers the round trip.
+fn tcp_lone_flow(hops: u64, packets: u64, window: u64) -> Instant {
+    let line = |bytes: u64| GBPS10.transmission_time(Bytes::new(bytes));
+    let path = |bytes: u64| (line(bytes) + US) * hops;
+    let handshake = path(40) * 2;
+    // Data of each round leaves back to back; the round after starts with the first ACK back.
+    let round_trip = path(1500) + path(40);
+    let (mut at, mut left, mut window) = (Instant::ZERO + handshake, packets, window);
+    loop {
+        let burst = line(1500) * window;
+        if left <= window {
+            return at + line(1500) * (left - 1) + path(1500);
+        }
+        if burst >= round_trip {
+            // The window covers the round trip: back to back to the end.
+            return at + line(1500) * (left - 1) + path(1500);
+        }
+        left -= window;
+        at += round_trip;
+        window *= 2;
+    }
+}
+
+#[test]
+fn tcp_and_dctcp_lone_flow() {
+    for name in ["tcp", "dctcp"] {
+        for (dst, hops) in [(1, 2), (15, 6)] {
+            for packets in [1, 10] {
+                let network = fat_tree(4, 1500);
+                let size = packets * 1460;
+                let outcome = run(setup(network, vec![transport(name)], vec![flow(0, dst, size)]));
+                let expected = tcp_lone_flow(hops, packets, 10);
+                assert_eq!(outcome.flows[0].ended, Some(expected), "{name} {packets} {hops}");
+            }
+        }
+    }
+}
+
+/// n senders of the same size to one receiver: its link is the bottleneck, and NDP keeps it busy
+/// to the end.
+#[test]
+fn ndp_incast_takes_what_the_link_takes() {
+    for senders in [100u64, 200] {
+        let flows = (1..=senders).map(|s| flow(s as u32, 0, 450_000)).collect();
+        let outcome = run(setup(star(senders as u32 + 1, 9064), vec![ndp_9k(30)], flows));
+        let last = outcome.flows.iter().filter_map(|f| f.ended).max().expect("done");
+        let wire = GBPS10.transmission_time(Bytes::new(senders * 50 * 9064));
+        let base_rtt = (GBPS10.transmission_time(Bytes::new(9064 + 64)) + US * 2) * 2;
+        let ideal = Instant::ZERO + wire + base_rtt;
+        let over = last.saturating_since(ideal).as_secs_f64() / ideal.as_secs_f64();
+        println!("incast {senders}: last {last}, ideal {ideal}, over {:.3} %", over * 100.0);
+        assert!(over < 0.02, "{over}");
+        assert!(last > Instant::ZERO + wire, "faster than the link");
+    }
+}
+
+/// Two flows through one bottleneck cannot finish before their sum.
+#[test]
+fn nothing_beats_the_bottleneck() {
+    for name in ["tcp", "dctcp", "ndp"] {
+        let flows = vec![flow(0, 2, 3_000_000), flow(1, 2, 3_000_000)];
+        let outcome = run(setup(star(3, 1500), vec![transport(name)], flows));
+        let last = outcome.flows.iter().filter_map(|f| f.ended).max().expect("done");
+        let least = GBPS10.transmission_time(Bytes::new(6_000_000));
+        assert!(last > Instant::ZERO + least, "{name}");
+        assert!(last < Instant::ZERO + least + Duration::from_millis(10), "{name} took {last}");
+    }
+}

@@ -1,0 +1,48 @@
+//! What joins the two hosts.
+
+use punctual_core::{Bytes, Duration, Rate};
+
+/// A full-duplex line between host 0 and host 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Rate of every link.
+    pub rate: Rate,
+    /// One-way propagation delay of every link.
+    pub delay: Duration,
+    /// Largest packet.
+    pub mtu: Bytes,
+    /// Bytes that a link adds to each packet.
+    pub framing: Bytes,
+    /// Store-and-forward switches between the hosts, each link as above, queues without bound.
+    pub switches: usize,
+    /// Equal paths that flows are told of; all are this one line.
+    pub paths: u32,
+    /// Whether ports run the transport's controllers.
+    pub controllers: bool,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+impl Default for Line {
+    /// 10 Gb/s, 1 µs, 1500 B, no framing, no switch, 4 paths, with controllers.
+    fn default() -> Self {
+        Line {
+            rate: Rate::from_gbps(10),
+            delay: Duration::from_micros(1),
+            mtu: Bytes::new(1500),
+            framing: Bytes::ZERO,
+            switches: 0,
+            paths: 4,
+            controllers: true,
+            seed: 1,
+        }
+    }
+}
+
+impl Line {
+    /// Time that a packet of `wire_bytes` occupies a link.
+    pub fn transmission_time(&self, wire_bytes: u64) -> Duration {
+        self.rate
+            .transmission_time(Bytes::new(wire_bytes) + self.framing)
+    }
+}

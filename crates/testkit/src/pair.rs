@@ -1,0 +1,653 @@
+//! The smallest driver: two hosts, one line.
+
+use crate::port::{Port, Turn};
+use crate::schedule::{End, Event, Schedule};
+use crate::{Direction, Fault, FlowResult, Line, Traced};
+use punctual_core::rng::derive;
+use punctual_core::{
+    Bytes, Call, Class, Controller, ExtArena, ExtId, FlowId, FlowRoute, FlowSpec, HostId, Instant,
+    NicInfo, Outbox, Packet, PacketFlags, PortId, PortView, Stack, TimerChange, Transport,
+    TransportId,
+};
+
+struct Flow {
+    result: FlowResult,
+    sender: Option<u32>,
+    receiver: Option<u32>,
+    sender_timer: Option<Instant>,
+    receiver_timer: Option<Instant>,
+    /// Its sender waits for its turn at the NIC.
+    waits: bool,
+}
+
+macro_rules! call {
+    ($self:ident, $host:expr) => {
+        Call {
+            now: $self.now,
+            host: $host,
+            ext: &mut $self.ext,
+            out: &mut $self.out,
+        }
+    };
+}
+
+type FaultRule = Box<dyn FnMut(&Packet, u64) -> Fault>;
+
+/// Two hosts with a [`Stack`] of one transport, joined by a [`Line`].
+///
+/// It does what the contract asks of a driver. Each host has an ideal NIC: control packets first,
+/// then packets and senders' turns in the order in which they asked. Flows may go either way.
+/// After its flow has ended a sender is not called again but can still be looked at.
+pub struct Pair<T: Transport> {
+    stack: Stack<T>,
+    line: Line,
+    now: Instant,
+    schedule: Schedule,
+    handled: u64,
+    handled_max: u64,
+    /// Links from host 0 to host 1 in order, then the opposite direction of the same links.
+    ports: Vec<Port<T::Controller>>,
+    flows: Vec<Flow>,
+    host_timers: [Option<Instant>; 2],
+    ext: ExtArena,
+    out: Outbox,
+    faults: FaultRule,
+    sent: [u64; 2],
+    trace: Vec<Traced>,
+}
+
+impl<T: Transport> Pair<T> {
+    /// Two idle hosts at time zero.
+    pub fn new(config: T, line: Line) -> Self {
+        assert!(line.paths > 0, "a line has at least one path");
+        let nics = [0, 1].map(|host| NicInfo {
+            host: HostId(host),
+            rate: line.rate,
+            mtu: line.mtu,
+            framing: line.framing,
+        });
+        let ports = (0..2 * (line.switches + 1))
+            .map(|port| {
+                let view = Port::<T::Controller>::new(None).view(port, Instant::ZERO, line.rate);
+                Port::new(config.controller(&view).filter(|_| line.controllers))
+            })
+            .collect::<Vec<_>>();
+        let mut pair = Pair {
+            stack: Stack::new(config, &nics),
+            line,
+            now: Instant::ZERO,
+            schedule: Schedule::default(),
+            handled: 0,
+            handled_max: 10_000_000,
+            ports,
+            flows: Vec::new(),
+            host_timers: [None; 2],
+            ext: ExtArena::default(),
+            out: Outbox::default(),
+            faults: Box::new(|_, _| Fault::Deliver),
+            sent: [0; 2],
+            trace: Vec::new(),
+        };
+        for port in 0..pair.ports.len() {
+            pair.arm_controller(port);
+        }
+        pair
+    }
+
+    /// Decides from now on what happens to packets on the line. The rule is asked once for each
+    /// packet that leaves a host, with the number of packets sent before in the same direction;
+    /// [`Packet::is_to_sender`] tells ACKs from data.
+    pub fn set_faults(&mut self, rule: impl FnMut(&Packet, u64) -> Fault + 'static) {
+        self.faults = Box::new(rule);
+    }
+
+    /// How many events a run may take before it panics as a livelock. Ten million unless set.
+    pub fn set_events_max(&mut self, events_max: u64) {
+        self.handled_max = events_max;
+    }
+
+    /// A flow of `size` bytes from host 0 to host 1 that starts now: change what the test needs
+    /// and hand it to [`Pair::start`], which names it.
+    pub fn spec(&self, size: Bytes) -> FlowSpec {
+        FlowSpec {
+            id: FlowId::default(),
+            src: HostId(0),
+            dst: HostId(1),
+            size,
+            start: self.now,
+            deadline: None,
+            transport: TransportId(0),
+            class: Class::DATA,
+            background: false,
+            pattern: 0,
+        }
+    }
+
+    /// Adds a flow, to start at its time. Ids are given in order, whatever the specification says.
+    pub fn start(&mut self, mut spec: FlowSpec) -> FlowId {
+        assert!(spec.start >= self.now, "a flow cannot start in the past");
+        assert!(
+            spec.src != spec.dst && spec.src.index() < 2 && spec.dst.index() < 2,
+            "a flow goes from host 0 to host 1 or back"
+        );
+        spec.id = FlowId::from(self.flows.len());
+        self.flows.push(Flow {
+            result: FlowResult::new(spec),
+            sender: None,
+            receiver: None,
+            sender_timer: None,
+            receiver_timer: None,
+            waits: false,
+        });
+        self.schedule.add(
+            spec.start,
+            Event::Start {
+                flow: spec.id.index(),
+            },
+        );
+        spec.id
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The line.
+    pub fn line(&self) -> &Line {
+        &self.line
+    }
+
+    /// The transport's parameters and state.
+    pub fn stack(&self) -> &Stack<T> {
+        &self.stack
+    }
+
+    /// What has happened to a flow so far.
+    pub fn result(&self, flow: FlowId) -> &FlowResult {
+        &self.flows[flow.index()].result
+    }
+
+    /// The sender of a flow that has started. It stays after its end.
+    pub fn sender(&self, flow: FlowId) -> Option<&T::Sender> {
+        self.stack.sender(self.flows[flow.index()].sender?)
+    }
+
+    /// The receiver of a flow, once its first packet has come.
+    pub fn receiver(&self, flow: FlowId) -> Option<&T::Receiver> {
+        self.stack.receiver(self.flows[flow.index()].receiver?)
+    }
+
+    /// The controllers of the ports from host 0 to host 1, in order, the host's own first.
+    pub fn forward_controllers(&self) -> impl Iterator<Item = Option<&T::Controller>> {
+        self.ports[..self.links()]
+            .iter()
+            .map(|port| port.controller.as_ref())
+    }
+
+    /// Every packet that left a host, in order.
+    pub fn trace(&self) -> &[Traced] {
+        &self.trace
+    }
+
+    /// Header extensions still in use, by packets queued or on the line.
+    pub fn extensions(&self) -> usize {
+        self.ext.len()
+    }
+
+    /// Handles everything up to and including `limit`, where the clock then stands.
+    pub fn run_until(&mut self, limit: Instant) {
+        while self.step(limit) {}
+        self.now = self.now.max(limit);
+    }
+
+    /// Runs until every finite flow has completed and its sender knows, or has been given up;
+    /// at most until `limit`. Tells whether all flows got there.
+    pub fn run_until_done(&mut self, limit: Instant) -> bool {
+        while !self.is_done() {
+            if !self.step(limit) {
+                self.now = self.now.max(limit);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether every finite flow has completed and its sender knows, or has been given up.
+    pub fn is_done(&self) -> bool {
+        let mut finite = self
+            .flows
+            .iter()
+            .filter(|f| f.result.spec.size != Bytes::ENDLESS);
+        finite.all(|flow| flow.result.is_done())
+    }
+
+    fn links(&self) -> usize {
+        self.line.switches + 1
+    }
+
+    fn nic_port(&self, host: HostId) -> usize {
+        if host.index() == 0 {
+            0
+        } else {
+            2 * self.links() - 1
+        }
+    }
+
+    /// The same link in the opposite direction.
+    fn mate(&self, port: usize) -> usize {
+        if port < self.links() {
+            port + self.links()
+        } else {
+            port - self.links()
+        }
+    }
+
+    /// The port after this one on the way, or none where a host follows.
+    fn next_port(&self, port: usize) -> Option<usize> {
+        if port < self.links() {
+            (port + 1 < self.links()).then_some(port + 1)
+        } else {
+            (port > self.links()).then(|| port - 1)
+        }
+    }
+
+    /// Handles the next event unless it comes after `limit`.
+    fn step(&mut self, limit: Instant) -> bool {
+        let Some((at, event)) = self.schedule.next_until(limit) else {
+            return false;
+        };
+        assert!(at >= self.now, "time went back");
+        self.now = at;
+        self.handled += 1;
+        assert!(
+            self.handled <= self.handled_max,
+            "{} events: a livelock?",
+            self.handled_max
+        );
+        match event {
+            Event::Start { flow } => self.start_flow(flow),
+            Event::PortFree { port } => {
+                self.ports[port].busy = false;
+                self.kick(port);
+            }
+            Event::Arrival { port, packet } => self.arrive(port, packet),
+            Event::Timer { flow, end } => self.fire_timer(flow, end),
+            Event::HostTimer { host } => {
+                if self.host_timers[host] == Some(self.now) {
+                    self.host_timers[host] = None;
+                    let host = HostId::from(host);
+                    self.stack.host_timeout(call!(self, host));
+                    self.drain(host, None);
+                    self.kick(self.nic_port(host));
+                }
+            }
+            Event::ControllerTimer { port } => {
+                if self.ports[port].controller_timer == Some(self.now) {
+                    self.ports[port].controller_timer = None;
+                    let view = self.view(port);
+                    if let Some(controller) = &mut self.ports[port].controller {
+                        controller.handle_timeout(&view);
+                    }
+                    self.arm_controller(port);
+                }
+            }
+        }
+        true
+    }
+
+    fn route(&self, spec: &FlowSpec, end: End) -> FlowRoute {
+        let (local, peer, purpose) = match end {
+            End::Sender => (spec.src, spec.dst, "sender"),
+            End::Receiver => (spec.dst, spec.src, "receiver"),
+        };
+        let seed = derive(self.line.seed, purpose, u64::from(spec.id.0));
+        let ecmp_path = (derive(seed, "ecmp", 0) % u64::from(self.line.paths)) as u32;
+        FlowRoute {
+            local,
+            peer,
+            paths: self.line.paths,
+            ecmp_path,
+            seed,
+        }
+    }
+
+    fn start_flow(&mut self, flow: usize) {
+        let spec = self.flows[flow].result.spec;
+        let route = self.route(&spec, End::Sender);
+        let slot = self.stack.open_sender(&spec, &route, call!(self, spec.src));
+        self.flows[flow].sender = Some(slot);
+        self.drain(spec.src, Some((flow, End::Sender)));
+        self.kick(self.nic_port(spec.src));
+    }
+
+    fn fire_timer(&mut self, flow: usize, end: End) {
+        let state = &mut self.flows[flow];
+        let spec = state.result.spec;
+        let (timer, slot, host) = match end {
+            End::Sender => (&mut state.sender_timer, state.sender, spec.src),
+            End::Receiver => (&mut state.receiver_timer, state.receiver, spec.dst),
+        };
+        if *timer != Some(self.now) {
+            return; // Set again or cleared since.
+        }
+        *timer = None;
+        let slot = slot.expect("only open ends set timers");
+        match end {
+            End::Sender if state.result.sender_ended() => return,
+            End::Sender => self.stack.sender_timeout(slot, call!(self, host)),
+            End::Receiver => self.stack.receiver_timeout(slot, call!(self, host)),
+        }
+        self.drain(host, Some((flow, end)));
+        self.kick(self.nic_port(host));
+    }
+
+    /// A packet is at the far end of the link that leaves from `port`.
+    fn arrive(&mut self, port: usize, mut packet: Packet) {
+        if packet.is_to_sender() {
+            // The node reached is the one whose port to the receiver is the other direction.
+            self.control(self.mate(port), &mut packet, Way::Reverse);
+        }
+        match self.next_port(port) {
+            Some(next) if !packet.is_bounced() => {
+                self.enqueue(next, packet);
+                self.kick(next);
+            }
+            _ => self.deliver(packet),
+        }
+    }
+
+    fn deliver(&mut self, packet: Packet) {
+        let (flow, host) = (packet.flow.index(), packet.dst);
+        if packet.is_to_sender() {
+            let state = &self.flows[flow];
+            assert_eq!(
+                host, state.result.spec.src,
+                "packet for a sender at the wrong host"
+            );
+            if !state.result.sender_ended() {
+                let slot = state.sender.expect("a flow's packets come after its start");
+                self.stack.sender_packet(slot, &packet, call!(self, host));
+                self.drain(host, Some((flow, End::Sender)));
+            }
+        } else {
+            let spec = self.flows[flow].result.spec;
+            assert_eq!(host, spec.dst, "packet for a receiver at the wrong host");
+            let slot = match self.flows[flow].receiver {
+                Some(slot) => slot,
+                None => {
+                    let route = self.route(&spec, End::Receiver);
+                    let slot = self.stack.open_receiver(&packet, &route, call!(self, host));
+                    self.flows[flow].receiver = Some(slot);
+                    self.drain(host, Some((flow, End::Receiver)));
+                    slot
+                }
+            };
+            self.stack.receiver_packet(slot, &packet, call!(self, host));
+            self.drain(host, Some((flow, End::Receiver)));
+        }
+        self.free_ext(packet.ext);
+        self.kick(self.nic_port(host));
+    }
+
+    fn free_ext(&mut self, ext: Option<ExtId>) {
+        if let Some(id) = ext {
+            self.ext.free(id);
+        }
+    }
+
+    /// Takes everything out of the outbox.
+    fn drain(&mut self, host: HostId, called: Option<(usize, End)>) {
+        let nic = self.nic_port(host);
+        let mut packets = std::mem::take(&mut self.out.packets);
+        for packet in packets.drain(..) {
+            let packet = self.check(packet, host);
+            self.enqueue(nic, packet);
+        }
+        self.out.packets = packets;
+        match std::mem::take(&mut self.out.host_timer) {
+            TimerChange::Keep => {}
+            TimerChange::Clear => self.host_timers[host.index()] = None,
+            TimerChange::Set(at) => {
+                let at = at.max(self.now);
+                self.host_timers[host.index()] = Some(at);
+                self.schedule
+                    .add(at, Event::HostTimer { host: host.index() });
+            }
+        }
+        let timer = std::mem::take(&mut self.out.timer);
+        let ready = self.out.ready.take();
+        let Some((flow, end)) = called else {
+            assert!(
+                timer == TimerChange::Keep && ready.is_none() && self.out.events.is_empty(),
+                "the shared state's timeout has no flow to set timers, send data or emit for"
+            );
+            return;
+        };
+        let state = &mut self.flows[flow];
+        for event in self.out.events.drain(..) {
+            state.result.record(self.now, event);
+        }
+        let slot = match end {
+            End::Sender => &mut state.sender_timer,
+            End::Receiver => &mut state.receiver_timer,
+        };
+        match timer {
+            TimerChange::Keep => {}
+            TimerChange::Clear => *slot = None,
+            TimerChange::Set(at) => {
+                let at = at.max(self.now);
+                // Setting the same instant again needs no second event.
+                if slot.replace(at) != Some(at) {
+                    self.schedule.add(at, Event::Timer { flow, end });
+                }
+            }
+        }
+        if let Some(class) = ready {
+            assert_eq!(end, End::Sender, "only senders may say that they are ready");
+            let state = &mut self.flows[flow];
+            if !state.waits {
+                state.waits = true;
+                self.ports[nic].queue(class).push_back(Turn::Poll(flow));
+            }
+        }
+    }
+
+    /// Checks what the contract says of a packet that a transport sends.
+    fn check(&self, mut packet: Packet, from: HostId) -> Packet {
+        let flow = packet.flow;
+        let spec = &self.flows[flow.index()].result.spec;
+        let dst = if packet.is_to_sender() {
+            spec.src
+        } else {
+            spec.dst
+        };
+        assert_eq!(
+            packet.dst, dst,
+            "a packet of flow {flow} goes to the wrong host"
+        );
+        assert_ne!(
+            packet.dst, from,
+            "a packet of flow {flow} goes to the host that sends it"
+        );
+        assert!(
+            packet.path < self.line.paths,
+            "a packet of flow {flow} takes path {} of {}",
+            packet.path,
+            self.line.paths
+        );
+        assert!(packet.wire_bytes > 0, "a packet of flow {flow} has no size");
+        assert!(
+            u64::from(packet.wire_bytes) <= self.line.mtu.get(),
+            "a packet of flow {flow} is larger than the MTU: {packet:?}"
+        );
+        assert!(
+            packet.payload_bytes <= packet.wire_bytes,
+            "a packet of flow {flow} carries more than its size"
+        );
+        assert!(
+            (packet.class.0 as usize) < Class::COUNT,
+            "no such class: {:?}",
+            packet.class
+        );
+        packet.transport = TransportId(0);
+        packet.hop = 0;
+        packet
+    }
+
+    fn enqueue(&mut self, port: usize, mut packet: Packet) {
+        packet.port = PortId::from(port);
+        if !packet.is_to_sender() {
+            self.control(port, &mut packet, Way::Forward);
+        }
+        let state = &mut self.ports[port];
+        state.queue_bytes += u64::from(packet.wire_bytes);
+        state.queue(packet.class).push_back(Turn::Packet(packet));
+    }
+
+    /// Starts the next transmission of an idle port.
+    fn kick(&mut self, port: usize) {
+        while !self.ports[port].busy {
+            let state = &mut self.ports[port];
+            match state.pop() {
+                None => return,
+                Some(Turn::Packet(packet)) => {
+                    state.queue_bytes -= u64::from(packet.wire_bytes);
+                    self.transmit(port, packet);
+                }
+                Some(Turn::Poll(flow)) => {
+                    self.flows[flow].waits = false;
+                    let state = &self.flows[flow];
+                    if state.result.sender_ended() {
+                        continue;
+                    }
+                    let host = state.result.spec.src;
+                    let slot = state.sender.expect("only open senders wait");
+                    let packet = self.stack.poll_transmit(slot, call!(self, host));
+                    self.drain(host, Some((flow, End::Sender)));
+                    if let Some(packet) = packet {
+                        let mut packet = self.check(packet, host);
+                        packet.port = PortId::from(port);
+                        if !packet.is_to_sender() {
+                            self.control(port, &mut packet, Way::Forward);
+                        }
+                        self.transmit(port, packet);
+                    }
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, port: usize, mut packet: Packet) {
+        let state = &mut self.ports[port];
+        state.busy = true;
+        state.sent_bytes += u64::from(packet.wire_bytes);
+        let free_at = self.now + self.line.transmission_time(u64::from(packet.wire_bytes));
+        let arrives_at = free_at + self.line.delay;
+        let from_host = packet.hop == 0;
+        packet.hop = packet.hop.saturating_add(1);
+        self.schedule.add(free_at, Event::PortFree { port });
+        if from_host {
+            self.send_on_line(port, packet, arrives_at);
+        } else {
+            self.schedule
+                .add(arrives_at, Event::Arrival { port, packet });
+        }
+    }
+
+    /// The first link, where faults happen.
+    fn send_on_line(&mut self, port: usize, mut packet: Packet, mut arrives_at: Instant) {
+        let direction = if port < self.links() {
+            Direction::Forward
+        } else {
+            Direction::Backward
+        };
+        let index = self.sent[direction as usize];
+        self.sent[direction as usize] += 1;
+        let fault = (self.faults)(&packet, index);
+        let ext = packet.ext.map(|id| *self.ext.get(id));
+        self.trace.push(Traced {
+            at: self.now,
+            direction,
+            packet,
+            ext,
+            fault,
+        });
+        let mut port_reached = port;
+        match fault {
+            Fault::Deliver => {}
+            Fault::Drop => return self.free_ext(packet.ext),
+            Fault::Duplicate => {
+                let mut copy = packet;
+                copy.ext = ext.map(|block| self.ext.alloc(block));
+                self.schedule
+                    .add(arrives_at, Event::Arrival { port, packet: copy });
+            }
+            Fault::Delay(by) => arrives_at += by,
+            Fault::Mark => {
+                if packet.flags.has(PacketFlags::ECN_CAPABLE) {
+                    packet.flags.set(PacketFlags::ECN_MARKED);
+                }
+            }
+            Fault::Trim => trim(&mut packet),
+            Fault::Bounce => {
+                trim(&mut packet);
+                let back = PacketFlags::TO_SENDER.with(PacketFlags::REVERSE_PATH);
+                packet.flags = packet.flags.toggled(back).with(PacketFlags::BOUNCED);
+                packet.dst = HostId::from(usize::from(direction == Direction::Backward));
+                arrives_at += self.line.delay;
+                port_reached = self.mate(port);
+            }
+        }
+        self.schedule.add(
+            arrives_at,
+            Event::Arrival {
+                port: port_reached,
+                packet,
+            },
+        );
+    }
+
+    fn view(&self, port: usize) -> PortView {
+        self.ports[port].view(port, self.now, self.line.rate)
+    }
+
+    fn control(&mut self, port: usize, packet: &mut Packet, way: Way) {
+        let view = self.view(port);
+        if let Some(controller) = &mut self.ports[port].controller {
+            match way {
+                Way::Forward => controller.handle_forward(packet, &view, &mut self.ext),
+                Way::Reverse => controller.handle_reverse(packet, &view, &mut self.ext),
+            }
+            self.arm_controller(port);
+        }
+    }
+
+    /// Reads again when a controller wants to be called.
+    fn arm_controller(&mut self, port: usize) {
+        let now = self.now;
+        let state = &mut self.ports[port];
+        let Some(controller) = &state.controller else {
+            return;
+        };
+        let wanted = controller.next_timeout().map(|at| at.max(now));
+        if wanted != state.controller_timer {
+            state.controller_timer = wanted;
+            if let Some(at) = wanted {
+                self.schedule.add(at, Event::ControllerTimer { port });
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Reverse,
+}
+
+fn trim(packet: &mut Packet) {
+    packet.flags.set(PacketFlags::TRIMMED);
+    packet.wire_bytes = 64;
+    packet.class = Class::CONTROL;
+}

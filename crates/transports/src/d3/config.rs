@@ -1,0 +1,189 @@
+//! Parameters of D3 and RCPdc, with their sources.
+
+use punctual_core::{Bytes, Duration, Rate};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// How a port adapts the capacity it hands out (D3-R19, D3-R20).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum CapacityRule {
+    /// `C + α(L − u/T) − β·q/T` with L the line rate: unused line raises C. RCP's form.
+    #[default]
+    LineRate,
+    /// `C + α(C − u/T) − β·q/T` as the paper prints it: nothing raises C again once a queue
+    /// has lowered it, because grants fully used make u/T equal C.
+    Printed,
+}
+
+/// Where packets of one host that are due at the same time wait (D3-R03).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Pacing {
+    /// With their flows, until the NIC is free: its queue stays empty, and flows that collided
+    /// once are apart from then on.
+    #[default]
+    Host,
+    /// In the NIC's queue, which then lowers the NIC's capacity.
+    Flow,
+}
+
+/// Parameters that D3 and RCPdc share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields)]
+pub struct Params {
+    /// T, how often a port adapts its capacity; must exceed the propagation round-trip time.
+    /// 800 µs (§4.4, footnote 4).
+    pub update_interval: Duration,
+    /// α, the weight of unused capacity, without unit. 0.1 (§4.4, footnote 4).
+    pub alpha: f64,
+    /// β, the weight of the queue, without unit. 1 (§4.4, footnote 4).
+    pub beta: f64,
+    /// Which form of the law that α and β weigh. Our correction by default.
+    pub capacity_rule: CapacityRule,
+    /// Lowest capacity, as a share of the line rate. 0.1, ours.
+    pub capacity_min: f64,
+    /// Highest capacity, as a share of the line rate. 2, ours: above 1 so that others can use
+    /// what a flow limited elsewhere was granted and leaves.
+    pub capacity_max: f64,
+    /// Intervals T without any rate request after which a port forgets its counters. 4, ours;
+    /// the paper resets them "during periods of low load" (§4.4).
+    pub reset_intervals: u32,
+    /// What a flow gets where nothing is left: one header per round-trip time (§4.2). 992 kb/s,
+    /// that is 62 bytes in the testbed's 500 µs.
+    pub base_rate: Rate,
+    /// Where packets of one host that are due at the same time wait. With their flows, ours.
+    pub pacing: Pacing,
+    /// What a switch port's queue holds. 128 KB (§5).
+    pub buffer: Bytes,
+    /// Retransmission timeout until there is a round-trip time. 10 ms, ours.
+    pub rto_initial: Duration,
+    /// Shortest retransmission timeout. 10 ms: the shorter of the two that the paper gives TCP
+    /// (§6.1.2); it names none for D3.
+    pub rto_min: Duration,
+    /// Longest retransmission timeout, backing off included. 1 s, ours.
+    pub rto_max: Duration,
+    /// Packets sent later that must be acknowledged before a packet counts as lost. 3, as TCP's.
+    pub loss_threshold: u8,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            update_interval: Duration::from_micros(800),
+            alpha: 0.1,
+            beta: 1.0,
+            capacity_rule: CapacityRule::LineRate,
+            capacity_min: 0.1,
+            capacity_max: 2.0,
+            reset_intervals: 4,
+            base_rate: Rate::from_bps(992_000),
+            pacing: Pacing::Host,
+            buffer: Bytes::new(128_000),
+            rto_initial: Duration::from_millis(10),
+            rto_min: Duration::from_millis(10),
+            rto_max: Duration::from_secs(1),
+            loss_threshold: 3,
+        }
+    }
+}
+
+/// A parameter that makes no sense.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{name} = {value}: must be {expected}")]
+pub struct ParamsError {
+    /// Which parameter.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What it must be instead.
+    pub expected: &'static str,
+}
+
+impl Params {
+    /// Checks every parameter. Reading from a file does this too.
+    pub fn validate(&self) -> Result<(), ParamsError> {
+        let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {
+            let error = || ParamsError {
+                name,
+                value: value.to_string(),
+                expected,
+            };
+            if holds { Ok(()) } else { Err(error()) }
+        };
+        let t = self.update_interval;
+        check(
+            !t.is_zero(),
+            "update_interval",
+            &t,
+            "longer than the round-trip time, above 0",
+        )?;
+        let a = self.alpha;
+        check((0.0..=1.0).contains(&a), "alpha", &a, "between 0 and 1")?;
+        let b = self.beta;
+        check(b.is_finite() && b >= 0.0, "beta", &b, "0 or more")?;
+        let min = self.capacity_min;
+        check(
+            min > 0.0 && min <= 1.0,
+            "capacity_min",
+            &min,
+            "above 0 and at most 1",
+        )?;
+        let max = self.capacity_max;
+        check(
+            (1.0..=100.0).contains(&max),
+            "capacity_max",
+            &max,
+            "between 1 and 100",
+        )?;
+        let n = self.reset_intervals;
+        check(n > 0, "reset_intervals", &n, "1 or more")?;
+        let base = self.base_rate;
+        check(
+            base > Rate::ZERO,
+            "base_rate",
+            &base,
+            "above 0; about one header per RTT",
+        )?;
+        let buffer = self.buffer;
+        check(buffer > Bytes::ZERO, "buffer", &buffer, "above 0")?;
+        let rto = self.rto_min;
+        check(!rto.is_zero(), "rto_min", &rto, "above 0")?;
+        let rto = self.rto_initial;
+        check(
+            rto >= self.rto_min,
+            "rto_initial",
+            &rto,
+            "rto_min or longer",
+        )?;
+        let rto = self.rto_max;
+        check(
+            rto >= self.rto_initial,
+            "rto_max",
+            &rto,
+            "rto_initial or longer",
+        )?;
+        let n = self.loss_threshold;
+        check(n > 0, "loss_threshold", &n, "1 or more")
+    }
+}
+
+impl Serialize for Params {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Params::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Params {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let params = Params::deserialize(deserializer)?;
+        params.validate().map_err(serde::de::Error::custom)?;
+        Ok(params)
+    }
+}
+
+/// RCPdc: D3 in which every flow asks for a fair share only, whatever its deadline.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Rcpdc(pub Params);

@@ -1,0 +1,224 @@
+//! What D3 writes into packets: a fixed header, and a block of rates on those that carry a rate
+//! request (RRQ) or the answer to one.
+//!
+//! Rates are whole bits per second here, whereas the paper's wire format has one byte for each
+//! (8 Mb/s steps and a scale factor). On links a packet nevertheless counts as the paper's: 40
+//! bytes of TCP/IP-like header, and 22 more where there is a block.
+
+use punctual_core::{ExtBlock, Rate};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes of the header that every packet has.
+pub const PLAIN_HEADER_BYTES: u16 = 40;
+/// Bytes that a block of rates adds (§5, Fig. 6).
+pub const RATE_BLOCK_BYTES: u16 = 22;
+/// Allocating ports that a path may have, the sending host's included (§5).
+pub const HOPS_MAX: usize = 6;
+
+/// The header of every packet.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct D3Header {
+    /// To the receiver: offset of the first byte carried, or of the next if none is. To the
+    /// sender: the same field of the packet answered.
+    pub seq: u64,
+    /// To the sender: every byte below has arrived.
+    pub ack: u64,
+    /// When the packet left its sender, in picoseconds; an answer repeats it.
+    pub timestamp: u64,
+    /// The path that the flow's packets take; answers come back the same way.
+    pub path: u32,
+    /// Number of the rate request carried or answered.
+    pub request: u16,
+    /// What the packet is: the constants below.
+    pub flags: u8,
+    /// Zero.
+    pub reserved: u8,
+}
+
+impl D3Header {
+    /// The flow is new to the ports on its path.
+    pub const SYN: u8 = 1;
+    /// The flow leaves the ports on its path; in an answer, its receiver has seen that.
+    pub const FIN: u8 = 1 << 1;
+    /// The packet ends where the flow ends.
+    pub const END: u8 = 1 << 2;
+    /// Its block carries a rate request.
+    pub const REQUEST: u8 = 1 << 3;
+    /// Its block carries the answer to a rate request.
+    pub const FEEDBACK: u8 = 1 << 4;
+    /// It answers a packet.
+    pub const ACK: u8 = 1 << 5;
+    /// The packet it answers carried data.
+    pub const DATA: u8 = 1 << 6;
+
+    /// Whether all these flags are set.
+    #[inline]
+    pub fn has(&self, flags: u8) -> bool {
+        self.flags & flags == flags
+    }
+}
+
+/// What one port granted: a rate to account for, or leave to send one header per round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// This rate; the port counts it as allocated until it is returned.
+    Rate(Rate),
+    /// The base rate only, which no port counts: on the wire 0 and a mark.
+    Base,
+}
+
+impl Grant {
+    /// What the port has counted for it.
+    #[inline]
+    pub fn counted(self) -> Rate {
+        match self {
+            Grant::Rate(rate) => rate,
+            Grant::Base => Rate::ZERO,
+        }
+    }
+}
+
+/// Grants along a path, in order from the sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    rates: [Rate; HOPS_MAX],
+    base_marks: u8,
+    len: u8,
+}
+
+impl Grants {
+    /// The grant of the port at `hop`; a path with no such port was granted nothing there.
+    #[inline]
+    pub fn get(&self, hop: usize) -> Option<Grant> {
+        if hop >= usize::from(self.len) {
+            None
+        } else if self.base_marks >> hop & 1 == 1 {
+            Some(Grant::Base)
+        } else {
+            Some(Grant::Rate(self.rates[hop]))
+        }
+    }
+
+    /// Adds the next port's grant. The caller has checked that there is room.
+    pub fn push(&mut self, grant: Grant) {
+        let hop = usize::from(self.len);
+        self.rates[hop] = grant.counted();
+        self.base_marks |= u8::from(grant == Grant::Base) << hop;
+        self.len += 1;
+    }
+
+    /// How many ports granted.
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Whether no port did.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The grants, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Grant> + '_ {
+        (0..self.len()).filter_map(|hop| self.get(hop))
+    }
+
+    /// What the whole path grants: the lowest rate, or the base rate if any port gave only that.
+    pub fn lowest(&self) -> Grant {
+        let mut lowest = None;
+        for grant in self.iter() {
+            match grant {
+                Grant::Base => return Grant::Base,
+                Grant::Rate(rate) => lowest = Some(lowest.map_or(rate, |low: Rate| low.min(rate))),
+            }
+        }
+        lowest.map_or(Grant::Base, Grant::Rate)
+    }
+}
+
+/// The block of rates, at full precision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateBlock {
+    /// The rate desired for the next interval, r(t+1); 0 without deadline.
+    pub desired: Rate,
+    /// The rate desired last time, r(t), which ports take back.
+    pub desired_before: Rate,
+    /// Ports passed so far: where the next one finds and leaves its grants.
+    pub index: u8,
+    /// The path has more ports than fit.
+    pub overflow: bool,
+    /// Grants for the next interval, a(t+1), as ports give them.
+    pub granted: Grants,
+    /// Grants held now, a(t), which ports take back.
+    pub granted_before: Grants,
+    /// The answer to the other end's request: its `granted`.
+    pub feedback: Grants,
+}
+
+const GRANTED: usize = 3;
+const BEFORE: usize = GRANTED + HOPS_MAX;
+const FEEDBACK: usize = BEFORE + HOPS_MAX;
+
+impl RateBlock {
+    /// As it travels.
+    ///
+    /// Words: 0 desired, 1 desired before, 2 counts and marks (one byte each: index, overflow,
+    /// then length and base marks of the three vectors), then six rates for each vector.
+    pub fn to_block(&self) -> ExtBlock {
+        let mut words = [0; 24];
+        words[0] = self.desired.as_bps();
+        words[1] = self.desired_before.as_bps();
+        let vectors = [&self.granted, &self.granted_before, &self.feedback];
+        let (g, b, f) = (vectors[0], vectors[1], vectors[2]);
+        let overflow = u8::from(self.overflow);
+        words[2] = u64::from_le_bytes([
+            self.index,
+            overflow,
+            g.len,
+            g.base_marks,
+            b.len,
+            b.base_marks,
+            f.len,
+            f.base_marks,
+        ]);
+        for (vector, start) in vectors.iter().zip([GRANTED, BEFORE, FEEDBACK]) {
+            for (word, rate) in words[start..].iter_mut().zip(vector.rates) {
+                *word = rate.as_bps();
+            }
+        }
+        ExtBlock(words)
+    }
+
+    /// From what arrived; nothing if it cannot be a block of rates.
+    pub fn from_block(block: &ExtBlock) -> Option<RateBlock> {
+        let words = &block.0;
+        let counts = words[2].to_le_bytes();
+        let vector = |start: usize, len: u8, base_marks: u8| {
+            let mut rates = [Rate::ZERO; HOPS_MAX];
+            for (rate, &bps) in rates.iter_mut().zip(&words[start..]) {
+                *rate = Rate::from_bps(bps);
+            }
+            let valid = usize::from(len) <= HOPS_MAX && u32::from(base_marks) >> len == 0;
+            valid.then_some(Grants {
+                rates,
+                base_marks,
+                len,
+            })
+        };
+        let [index, overflow, ..] = counts;
+        if usize::from(index) > HOPS_MAX || overflow > 1 {
+            return None;
+        }
+        Some(RateBlock {
+            desired: Rate::from_bps(words[0]),
+            desired_before: Rate::from_bps(words[1]),
+            index,
+            overflow: overflow == 1,
+            granted: vector(GRANTED, counts[2], counts[3])?,
+            granted_before: vector(BEFORE, counts[4], counts[5])?,
+            feedback: vector(FEEDBACK, counts[6], counts[7])?,
+        })
+    }
+}

@@ -1,0 +1,270 @@
+//! What runs at every output port, the hosts' included: it divides a capacity among flows of
+//! which it keeps three sums and nothing else, and adapts that capacity to what it sees.
+
+use super::config::{CapacityRule, Params};
+use super::header::{D3Header, Grant, HOPS_MAX, RateBlock};
+use punctual_core::{Controller, Duration, ExtArena, Instant, Packet, PortView, Rate};
+
+/// What a rate request says about its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// The flow's first request.
+    New,
+    /// One in between.
+    Running,
+    /// The flow's last, which only returns what it holds.
+    Last,
+}
+
+impl RequestKind {
+    /// By the flags of the packet that carries it.
+    pub fn of(header: &D3Header) -> Self {
+        if header.has(D3Header::FIN) {
+            RequestKind::Last
+        } else if header.has(D3Header::SYN) {
+            RequestKind::New
+        } else {
+            RequestKind::Running
+        }
+    }
+}
+
+/// The sums a port keeps, and the arithmetic on them. Rates are whole bits per second, so that
+/// what flows return is exactly what was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Allocator {
+    /// C, the capacity to hand out.
+    pub capacity: Rate,
+    /// N, flows that pass here.
+    pub flows: u64,
+    /// D, the sum of their desired rates.
+    pub demand: Rate,
+    /// A, the sum of their grants.
+    pub allocated: Rate,
+}
+
+impl Allocator {
+    /// A port that no flow passes.
+    pub fn new(line_rate: Rate) -> Self {
+        Allocator {
+            capacity: line_rate,
+            ..Allocator::default()
+        }
+    }
+
+    /// What one more flow or the next request of one may share: `(C − D) / N`, at least 0
+    /// (D3-R14).
+    pub fn fair_share(&self) -> Rate {
+        let spare = self.capacity.saturating_sub(self.demand);
+        Rate::from_bps(spare.as_bps() / self.flows.max(1))
+    }
+
+    /// Takes back what the flow holds, grants anew, and writes the grant. False when there is no
+    /// room for it, in which case nothing was counted.
+    pub fn handle_request(
+        &mut self,
+        block: &mut RateBlock,
+        kind: RequestKind,
+        base_rate: Rate,
+    ) -> bool {
+        let hop = usize::from(block.index);
+        if hop >= HOPS_MAX || block.granted.len() >= HOPS_MAX {
+            block.overflow = true; // D3-R09
+            return false;
+        }
+        block.index += 1;
+        // D3-R11: the flow returns what it holds. Sums stop at 0 (D3-R18), so that a request
+        // counted twice cannot turn them over.
+        let returned = block
+            .granted_before
+            .get(hop)
+            .map_or(Rate::ZERO, Grant::counted);
+        self.allocated = self.allocated.saturating_sub(returned);
+        match kind {
+            RequestKind::Last => {
+                // D3-R12
+                self.flows = self.flows.saturating_sub(1);
+                self.demand = self.demand.saturating_sub(block.desired_before);
+                return true;
+            }
+            RequestKind::New => self.flows += 1,
+            RequestKind::Running => {}
+        }
+        let demand = self.demand.saturating_add(block.desired);
+        self.demand = demand.saturating_sub(block.desired_before);
+        let grant = self.grant(block, hop, kind, base_rate);
+        self.allocated = self.allocated.saturating_add(grant.counted());
+        block.granted.push(grant);
+        true
+    }
+
+    fn grant(&self, block: &RateBlock, hop: usize, kind: RequestKind, base_rate: Rate) -> Grant {
+        let left = self.capacity.saturating_sub(self.allocated);
+        let mut rate = if left > block.desired {
+            // D3-R15: a new flow waits for its share, as others may hold it still.
+            let share = match kind {
+                RequestKind::New => base_rate,
+                _ => self.fair_share(),
+            };
+            block.desired.saturating_add(share)
+        } else {
+            left
+        };
+        // D3-R17: no more than the port before, whose base mark means the base rate.
+        if let Some(before) = hop.checked_sub(1).and_then(|hop| block.granted.get(hop)) {
+            match before {
+                Grant::Rate(limit) => rate = rate.min(limit),
+                Grant::Base => return Grant::Base,
+            }
+        }
+        // D3-R16: at least the base rate, which is marked and not counted.
+        if rate <= base_rate {
+            Grant::Base
+        } else {
+            Grant::Rate(rate)
+        }
+    }
+
+    /// One step of the capacity law, after `interval` in which `sent_bytes` left and at whose
+    /// end `queue_bytes` wait (D3-R19, D3-R20, D3-R21).
+    pub fn adapt(&mut self, params: &Params, load: &Load) {
+        let seconds = load.interval.as_secs_f64();
+        let capacity = self.capacity.as_bps() as f64;
+        let line = load.line_rate.as_bps() as f64;
+        let used = load.sent_bytes as f64 * 8.0 / seconds;
+        let queued = load.queue_bytes as f64 * 8.0 / seconds;
+        let target = match params.capacity_rule {
+            CapacityRule::LineRate => line,
+            CapacityRule::Printed => capacity,
+        };
+        let next = capacity + params.alpha * (target - used) - params.beta * queued;
+        let (low, high) = (params.capacity_min * line, params.capacity_max * line);
+        self.capacity = Rate::from_bps(next.clamp(low, high) as u64);
+    }
+}
+
+/// What a port saw in one interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// L, the line rate.
+    pub line_rate: Rate,
+    /// T, how long.
+    pub interval: Duration,
+    /// u, bytes sent.
+    pub sent_bytes: u64,
+    /// q, bytes waiting at its end, without the packet in service.
+    pub queue_bytes: u64,
+}
+
+/// A port's allocator with its clock.
+#[derive(Clone, Debug)]
+pub struct Port {
+    params: Params,
+    allocator: Allocator,
+    clock: Option<Clock>,
+    requests_refused: u64,
+}
+
+/// Runs from a request until there has been none for a while.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    interval_start: Instant,
+    sent_bytes_at_start: u64,
+    last_request: Instant,
+}
+
+impl Port {
+    /// A port that no flow has passed yet.
+    pub fn new(params: &Params, line_rate: Rate) -> Self {
+        let allocator = Allocator::new(line_rate);
+        Port {
+            params: params.clone(),
+            allocator,
+            clock: None,
+            requests_refused: 0,
+        }
+    }
+
+    /// Its sums now.
+    pub fn allocator(&self) -> &Allocator {
+        &self.allocator
+    }
+
+    /// Requests that came over more ports than a block of rates has room for.
+    pub fn requests_refused(&self) -> u64 {
+        self.requests_refused
+    }
+}
+
+impl Controller for Port {
+    fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
+        // D3-R10: whatever carries no request passes untouched.
+        let header: D3Header = packet.header.get();
+        if packet.is_to_sender() || !header.has(D3Header::REQUEST) {
+            return;
+        }
+        let Some(id) = packet.ext else { return };
+        let Some(mut block) = RateBlock::from_block(ext.get(id)) else {
+            return;
+        };
+        match &mut self.clock {
+            Some(clock) => clock.last_request = port.now,
+            None => {
+                self.allocator = Allocator::new(port.rate);
+                self.clock = Some(Clock {
+                    interval_start: port.now,
+                    sent_bytes_at_start: port.sent_bytes,
+                    last_request: port.now,
+                });
+            }
+        }
+        let kind = RequestKind::of(&header);
+        if !self
+            .allocator
+            .handle_request(&mut block, kind, self.params.base_rate)
+        {
+            self.requests_refused += 1;
+        }
+        *ext.get_mut(id) = block.to_block();
+    }
+
+    fn handle_timeout(&mut self, port: &PortView) {
+        let Some(clock) = &mut self.clock else { return };
+        let interval = port.now.saturating_since(clock.interval_start);
+        if interval < self.params.update_interval {
+            return;
+        }
+        let silence = port.now.saturating_since(clock.last_request);
+        if silence >= self.params.update_interval * u64::from(self.params.reset_intervals) {
+            // D3-R22: every live flow asks once per round trip, so none is left.
+            self.allocator = Allocator::new(port.rate);
+            self.clock = None;
+            return;
+        }
+        if self.allocator.flows > 0 || self.allocator.allocated > Rate::ZERO {
+            let load = Load {
+                line_rate: port.rate,
+                interval,
+                sent_bytes: port.sent_bytes.saturating_sub(clock.sent_bytes_at_start),
+                queue_bytes: port.queue_bytes,
+            };
+            self.allocator.adapt(&self.params, &load);
+        }
+        clock.interval_start = port.now;
+        clock.sent_bytes_at_start = port.sent_bytes;
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let clock = self.clock.as_ref()?;
+        Some(
+            clock
+                .interval_start
+                .saturating_add(self.params.update_interval),
+        )
+    }
+
+    fn reset(&mut self) {
+        self.allocator = Allocator::default(); // the next request sets the capacity
+        self.clock = None;
+    }
+}

@@ -1,0 +1,137 @@
+//! The receiving end: answers every packet at once, and returns what the ports granted.
+
+use super::header::{D3Header, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
+use super::{Host, Variant};
+use punctual_core::{
+    ByteRange, Class, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Packet,
+    PacketFlags, RangeSet,
+};
+
+/// State of a flow's receiving end.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    flow: FlowId,
+    peer: HostId,
+    arrived: RangeSet,
+    size: Option<u64>,
+    fin_arrived: bool,
+    completed: bool,
+}
+
+impl Receiver {
+    /// A receiver that has got nothing.
+    pub fn new(flow: FlowId, route: &FlowRoute) -> Self {
+        Receiver {
+            flow,
+            peer: route.peer,
+            arrived: RangeSet::default(),
+            size: None,
+            fin_arrived: false,
+            completed: false,
+        }
+    }
+
+    /// The bytes a packet says it carries, unless it contradicts itself or an earlier one.
+    fn range(&self, packet: &Packet, header: &D3Header) -> Option<(u64, u64)> {
+        let end = header.seq.checked_add(u64::from(packet.payload_bytes))?;
+        let sound = !packet.is_to_sender()
+            && !header.has(D3Header::ACK)
+            && self.size.is_none_or(|size| end <= size)
+            && (!header.has(D3Header::END)
+                || self.size.is_none_or(|size| end == size)
+                    && self
+                        .arrived
+                        .iter()
+                        .last()
+                        .is_none_or(|(_, highest)| highest <= end));
+        sound.then_some((header.seq, end))
+    }
+
+    fn answer<T: Variant<Shared = Host>>(
+        &mut self,
+        packet: &Packet,
+        header: &D3Header,
+        cx: &mut HostCx<'_, T>,
+    ) {
+        let mut flags = D3Header::ACK;
+        if self.fin_arrived {
+            flags |= D3Header::FIN;
+        }
+        if packet.payload_bytes > 0 {
+            flags |= D3Header::DATA;
+        }
+        // D3-R02: the vector of grants goes back to the sender.
+        let mut request = 0;
+        let mut ext = None;
+        if header.has(D3Header::REQUEST) {
+            match packet
+                .ext
+                .and_then(|id| RateBlock::from_block(cx.ext.get(id)))
+            {
+                Some(asked) => {
+                    flags |= D3Header::FEEDBACK;
+                    request = header.request;
+                    ext = Some(cx.ext.alloc(feedback(&asked).to_block()));
+                }
+                None => cx.shared.counters.malformed += 1,
+            }
+        }
+        let answer = D3Header {
+            seq: header.seq,
+            ack: self.arrived.prefix_end(),
+            timestamp: header.timestamp,
+            path: header.path,
+            request,
+            flags,
+            reserved: 0,
+        };
+        let mut ack = Packet::new(self.flow, self.peer, Header::new(answer));
+        // D3-R08: back along the path that the packet came by.
+        ack.path = header.path;
+        ack.flags = PacketFlags::TO_SENDER.with(PacketFlags::REVERSE_PATH);
+        ack.class = Class::CONTROL;
+        ack.wire_bytes = PLAIN_HEADER_BYTES + if ext.is_some() { RATE_BLOCK_BYTES } else { 0 };
+        ack.ext = ext;
+        cx.send(ack);
+    }
+}
+
+fn feedback(asked: &RateBlock) -> RateBlock {
+    RateBlock {
+        overflow: asked.overflow,
+        feedback: asked.granted,
+        granted: Grants::default(),
+        ..RateBlock::default()
+    }
+}
+
+impl<T: Variant> Endpoint<T> for Receiver {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {
+        let header: D3Header = packet.header.get();
+        let Some((start, end)) = self.range(packet, &header) else {
+            cx.shared.counters.malformed += 1;
+            return;
+        };
+        if packet.is_trimmed() {
+            return; // D3 asks for no trimming, and a header without its data says nothing.
+        }
+        self.arrived.insert(start, end, |from, to| {
+            let range = ByteRange {
+                offset: from,
+                len: to - from,
+            };
+            cx.out.events.push(FlowEvent::Delivered(range));
+        });
+        if header.has(D3Header::END) {
+            self.size = Some(end);
+        }
+        self.fin_arrived |= header.has(D3Header::FIN | D3Header::REQUEST);
+        if !self.completed && self.size == Some(self.arrived.prefix_end()) {
+            self.completed = true;
+            cx.emit(FlowEvent::Completed);
+        }
+        self.answer(packet, &header, cx);
+    }
+
+    fn handle_timeout(&mut self, _cx: &mut HostCx<'_, T>) {}
+}

@@ -1,0 +1,480 @@
+//! The sending end: asks for a rate once per round trip, paces at the lowest grant, and sends
+//! again what was lost.
+
+use super::config::Pacing;
+use super::header::{D3Header, Grant, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
+use super::{Need, Variant};
+use punctual_core::{
+    Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
+    HostId, Instant, Packet, Rate,
+};
+
+mod rtt;
+mod segments;
+use rtt::RttEstimate;
+use segments::{News, Segments};
+
+/// State of a flow's sending end.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    flow: FlowId,
+    peer: HostId,
+    path: u32,
+    class: Class,
+    deadline: Option<Instant>,
+    segments: Segments,
+
+    /// Rate granted, at most the line's; zero while paused.
+    rate: Rate,
+    /// Grants held, to be returned with the next request.
+    held: Grants,
+    /// The rate asked for when they were granted, also to be returned.
+    desired: Rate,
+    /// The request not yet answered.
+    asked: Option<Request>,
+    /// When to ask for the next interval at the latest, with or without data.
+    ask_by: Instant,
+    requests_sent: u16,
+    established: bool,
+    /// The last request has gone: none follows.
+    closing: bool,
+    fin: Fin,
+
+    /// Pacing: `unpaid_bytes` have left since `paid_from`; the next packet waits for their time.
+    paid_from: Instant,
+    unpaid_bytes: u64,
+    /// Its packet is due and waits for the NIC.
+    waits_for_nic: bool,
+
+    last_progress: Instant,
+    rtt: RttEstimate,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    number: u16,
+    sent_at: Instant,
+    desired: Rate,
+}
+
+/// The last request of a flow, by which it leaves the ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fin {
+    /// To be sent, for the first time or again.
+    Due,
+    /// Sent, with this segment if with any.
+    Sent {
+        at: Instant,
+        segment: Option<u64>,
+    },
+    Acked,
+}
+
+impl Sender {
+    /// Starts a flow: the first packet is a request (D3-R01).
+    pub(super) fn open<T: Variant>(
+        flow: &FlowSpec,
+        route: &FlowRoute,
+        cx: &mut HostCx<'_, T>,
+    ) -> Self {
+        let mut sender = Sender {
+            flow: flow.id,
+            peer: route.peer,
+            path: route.ecmp_path,
+            class: flow.class,
+            deadline: flow.deadline,
+            segments: Segments::new(flow.size.get(), cx.shared.segment_bytes()),
+            rate: Rate::ZERO,
+            held: Grants::default(),
+            desired: Rate::ZERO,
+            asked: None,
+            ask_by: cx.now,
+            requests_sent: 0,
+            established: false,
+            closing: false,
+            fin: Fin::Due,
+            paid_from: cx.now,
+            unpaid_bytes: 0,
+            waits_for_nic: false,
+            last_progress: cx.now,
+            rtt: RttEstimate::default(),
+        };
+        sender.send_request_alone(cx);
+        sender.set_timer(cx);
+        sender
+    }
+
+    /// The rate it may send at; zero while it is paused.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The grants it holds, from its own host's port on.
+    pub fn grants(&self) -> &Grants {
+        &self.held
+    }
+
+    // Requests.
+
+    fn desired_rate<T: Variant>(&self, cx: &HostCx<'_, T>) -> Rate {
+        let headers = self
+            .segments
+            .left()
+            .saturating_mul(u64::from(PLAIN_HEADER_BYTES));
+        let remaining = self.segments.left_bytes().saturating_add(headers);
+        cx.config.desired_rate(&Need {
+            now: cx.now,
+            deadline: self.deadline,
+            remaining: Bytes::new(remaining),
+            rate: self.rate,
+            rtt: self.rtt.smoothed(),
+        })
+    }
+
+    /// Turns a packet into one that carries a request for `desired`, returning all that is held;
+    /// without it, into one that carries the flow's last request.
+    fn attach_request<T: Variant>(
+        &mut self,
+        packet: &mut Packet,
+        header: &mut D3Header,
+        desired: Option<Rate>,
+        cx: &mut HostCx<'_, T>,
+    ) {
+        self.requests_sent = self.requests_sent.wrapping_add(1);
+        let number = self.requests_sent;
+        header.request = number;
+        header.flags |= D3Header::REQUEST;
+        match desired {
+            Some(desired) => {
+                self.asked = Some(Request {
+                    number,
+                    sent_at: cx.now,
+                    desired,
+                })
+            }
+            None => {
+                header.flags |= D3Header::FIN;
+                let segment =
+                    (packet.payload_bytes > 0).then(|| header.seq / self.segments.segment_bytes());
+                self.fin = Fin::Sent {
+                    at: cx.now,
+                    segment,
+                };
+                self.closing = true;
+            }
+        }
+        let block = RateBlock {
+            desired: desired.unwrap_or_default(),
+            desired_before: self.desired,
+            granted_before: self.held,
+            ..RateBlock::default()
+        };
+        packet.ext = Some(cx.ext.alloc(block.to_block()));
+        packet.wire_bytes += RATE_BLOCK_BYTES;
+    }
+
+    /// A request without data: a flow's first, while paused or slow, or after a loss. It takes
+    /// no time from data: the base rate, which no port counts, is for it.
+    fn send_request_alone<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+        let mut header = self.header(self.segments.next_offset(), cx.now);
+        if !self.established {
+            header.flags |= D3Header::SYN;
+        }
+        let desired = self.desired_rate(cx);
+        let mut packet = self.packet(Class::CONTROL);
+        self.attach_request(&mut packet, &mut header, Some(desired), cx);
+        packet.header = Header::new(header);
+        cx.send(packet);
+    }
+
+    /// The last request without data: where an answer came after the last data packet had gone,
+    /// where the last request was lost, or where there is no data.
+    fn send_fin_alone<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+        let mut header = self.header(self.segments.size_bytes(), cx.now);
+        header.flags |= D3Header::END;
+        let mut packet = self.packet(Class::CONTROL);
+        self.attach_request(&mut packet, &mut header, None, cx);
+        packet.header = Header::new(header);
+        cx.send(packet);
+    }
+
+    /// Whether the next data packet should carry a request: none is on its way, and the answer
+    /// would come before the flow's last packet goes (D3-R06).
+    fn request_pays<T: Variant>(&self, cx: &HostCx<'_, T>) -> bool {
+        if self.asked.is_some() || self.closing {
+            return false;
+        }
+        let full = self.segments.segment_bytes() + u64::from(PLAIN_HEADER_BYTES);
+        let full = full + cx.shared.nic.framing.get();
+        let before_last = self.segments.left().saturating_sub(1).saturating_mul(full);
+        self.rate.transmission_time(Bytes::new(before_last)) > self.rtt.smoothed()
+    }
+
+    fn handle_feedback<T: Variant>(
+        &mut self,
+        header: &D3Header,
+        block: &RateBlock,
+        cx: &mut HostCx<'_, T>,
+    ) -> bool {
+        // Only the latest request counts: what an earlier one was granted, the latest returned
+        // or ports have lost sight of.
+        let Some(asked) = self.asked.filter(|asked| asked.number == header.request) else {
+            return false;
+        };
+        self.asked = None;
+        self.established = true;
+        self.rtt.sample(cx.now.saturating_since(asked.sent_at));
+        self.ask_by = cx.now.saturating_add(self.rtt.smoothed());
+        self.held = block.feedback;
+        self.desired = asked.desired;
+        // D3-R03, D3-R05.
+        self.rate = match block.feedback.lowest() {
+            Grant::Rate(rate) => rate.min(cx.shared.nic.rate),
+            Grant::Base => Rate::ZERO,
+        };
+        self.last_progress = cx.now;
+        true
+    }
+
+    /// Leaves the ports that could be counted on, and gives up (D3-R09).
+    fn abandon<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+        cx.shared.counters.paths_too_long += 1;
+        self.send_fin_alone(cx);
+        cx.clear_timer();
+        cx.emit(FlowEvent::Abandoned);
+    }
+
+    // Packets.
+
+    fn header(&self, seq: u64, now: Instant) -> D3Header {
+        let timestamp = now.as_picos();
+        D3Header {
+            seq,
+            timestamp,
+            path: self.path,
+            ..D3Header::default()
+        }
+    }
+
+    fn packet(&self, class: Class) -> Packet {
+        let mut packet = Packet::new(self.flow, self.peer, Header::default());
+        packet.path = self.path;
+        packet.class = class;
+        packet.wire_bytes = PLAIN_HEADER_BYTES;
+        packet
+    }
+
+    /// The next data packet, which leaves now.
+    fn next_packet<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
+        let desired = self.request_pays(cx).then(|| self.desired_rate(cx));
+        let segment = self.segments.send_next(cx.now)?;
+        let mut header = self.header(segment.offset, cx.now);
+        let mut packet = self.packet(self.class);
+        packet.payload_bytes = segment.len;
+        packet.wire_bytes += segment.len;
+        if segment.is_end {
+            header.flags |= D3Header::END;
+        }
+        // D3-R06: the last packet to go is also the last request, unless an answer to the one
+        // before is still to come; it is then what must be returned, so the last request waits.
+        let last = self.segments.left() == 0 && self.asked.is_none() && self.fin == Fin::Due;
+        if last || desired.is_some() {
+            let desired = desired.filter(|_| !last);
+            self.attach_request(&mut packet, &mut header, desired, cx);
+        }
+        packet.header = Header::new(header);
+        self.paid_from = cx.now;
+        self.unpaid_bytes = u64::from(packet.wire_bytes) + cx.shared.nic.framing.get();
+        if segment.again {
+            cx.emit(FlowEvent::Retransmitted);
+        }
+        Some(packet)
+    }
+
+    /// When the next data packet may go, if there is one and it may.
+    fn next_departure(&self) -> Option<Instant> {
+        if self.rate == Rate::ZERO || self.segments.left() == 0 {
+            return None;
+        }
+        let wait = self.rate.transmission_time(Bytes::new(self.unpaid_bytes));
+        Some(self.paid_from.saturating_add(wait))
+    }
+
+    /// Sends whatever the state allows now.
+    fn pump<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+        if self.next_departure().is_some_and(|at| at <= cx.now) {
+            match cx.config.params().pacing {
+                Pacing::Host => {
+                    self.waits_for_nic = true;
+                    cx.ready(self.class);
+                }
+                Pacing::Flow => {
+                    if let Some(packet) = self.next_packet(cx) {
+                        cx.send(packet);
+                    }
+                }
+            }
+        }
+        if self.established {
+            self.ask_or_close(cx);
+        }
+        self.set_timer(cx);
+    }
+
+    /// Sends a request of its own where no data packet will carry one in time.
+    fn ask_or_close<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+        if self.asked.is_some() {
+            return;
+        }
+        if self.segments.left() == 0 {
+            if self.fin == Fin::Due {
+                self.send_fin_alone(cx);
+            }
+        } else if !self.closing {
+            // D3-R04, D3-R05: paused, too slow to have a packet within a round-trip time, or kept
+            // waiting by the NIC for as long.
+            let carried = self.next_departure().is_some_and(|at| at <= self.ask_by);
+            if !carried || self.ask_by <= cx.now {
+                self.send_request_alone(cx);
+            }
+        }
+        if self.closing && self.rate == Rate::ZERO {
+            // Should anything sent have been lost, it goes at the rate that needs no grant.
+            self.rate = cx.config.params().base_rate;
+        }
+    }
+
+    // Loss.
+
+    /// D3-R07: a last request that was lost with its segment goes again with it.
+    fn note_lost_fin(&mut self) {
+        if let Fin::Sent {
+            segment: Some(number),
+            ..
+        } = self.fin
+            && self.segments.is_lost(number)
+        {
+            self.fin = Fin::Due;
+        }
+    }
+
+    fn rto<T: Variant>(&self, cx: &HostCx<'_, T>) -> Duration {
+        self.rtt.rto(cx.config.params())
+    }
+
+    /// When the oldest unanswered thing is given up, by kind.
+    fn request_deadline(&self, rto: Duration) -> Option<Instant> {
+        self.asked.map(|asked| asked.sent_at.saturating_add(rto))
+    }
+
+    fn data_deadline(&self, rto: Duration) -> Option<Instant> {
+        let oldest = match (self.segments.oldest_sent_at(), self.fin) {
+            (Some(sent_at), _) => sent_at,
+            (None, Fin::Sent { at, .. }) => at,
+            _ => return None,
+        };
+        Some(oldest.max(self.last_progress).saturating_add(rto))
+    }
+
+    fn set_timer<T: Variant>(&self, cx: &mut HostCx<'_, T>) {
+        let rto = self.rto(cx);
+        let departure = self.next_departure().filter(|_| !self.waits_for_nic);
+        let asks = self.asked.is_none() && !self.closing && self.segments.left() > 0;
+        let ask_by = asks.then_some(self.ask_by);
+        let times = [
+            departure,
+            ask_by,
+            self.request_deadline(rto),
+            self.data_deadline(rto),
+        ];
+        match times.into_iter().flatten().min() {
+            Some(at) => cx.set_timer(at.max(cx.now)),
+            None => cx.clear_timer(),
+        }
+    }
+}
+
+impl<T: Variant> Endpoint<T> for Sender {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {
+        let header: D3Header = packet.header.get();
+        let news = if packet.is_to_sender() && header.has(D3Header::ACK) {
+            let loss_threshold = cx.config.params().loss_threshold;
+            self.segments.handle_ack(&header, loss_threshold)
+        } else {
+            News::Nonsense
+        };
+        match news {
+            News::Progress => {
+                self.last_progress = cx.now;
+                self.rtt.forget_timeouts();
+                self.note_lost_fin();
+            }
+            News::Nothing => {}
+            News::Nonsense => {
+                cx.shared.counters.malformed += 1;
+                return;
+            }
+        }
+        if header.has(D3Header::FEEDBACK) {
+            match packet
+                .ext
+                .and_then(|id| RateBlock::from_block(cx.ext.get(id)))
+            {
+                Some(block) => {
+                    let heeded = self.handle_feedback(&header, &block, cx);
+                    if heeded && block.overflow {
+                        return self.abandon(cx);
+                    }
+                }
+                None => cx.shared.counters.malformed += 1,
+            }
+        }
+        if header.has(D3Header::FIN) && self.closing {
+            self.fin = Fin::Acked;
+            self.last_progress = cx.now;
+        }
+        if self.fin == Fin::Acked && self.segments.all_acked() {
+            cx.clear_timer();
+            cx.emit(FlowEvent::Finished);
+            return;
+        }
+        self.pump(cx);
+    }
+
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, T>) {
+        let rto = self.rto(cx);
+        let expired = |at: Option<Instant>| at.is_some_and(|at| at <= cx.now);
+        let (request_lost, data_lost) = (
+            expired(self.request_deadline(rto)),
+            expired(self.data_deadline(rto)),
+        );
+        if data_lost {
+            self.segments.give_up_all();
+            if matches!(self.fin, Fin::Sent { .. }) {
+                self.fin = Fin::Due;
+            }
+        }
+        if request_lost {
+            // D3-R07: the same is returned again. A flow with nothing left to send need not ask
+            // any more and ends instead.
+            self.asked = None;
+            if !self.established || self.segments.left() > 0 {
+                self.send_request_alone(cx);
+            }
+        }
+        if request_lost || data_lost {
+            self.rtt.count_timeout();
+            cx.emit(FlowEvent::TimedOut);
+        }
+        self.pump(cx);
+    }
+
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
+        self.waits_for_nic = false;
+        // A lower grant, a pause or an acknowledgement may have come meanwhile.
+        let due = self.next_departure().is_some_and(|at| at <= cx.now);
+        let packet = if due { self.next_packet(cx) } else { None };
+        self.pump(cx);
+        packet
+    }
+}

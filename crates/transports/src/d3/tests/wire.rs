@@ -1,0 +1,205 @@
+//! What goes over the wire, and what comes from a file.
+
+use super::super::{CapacityRule, Grant, Grants, HOPS_MAX, Params, RateBlock, Rcpdc};
+use proptest::prelude::*;
+use punctual_core::{Bytes, Duration, ExtBlock, Limit, QueueSpec, Rate, Transport};
+use serde::Deserialize;
+use serde::de::value::{Error as ValueError, MapDeserializer};
+
+fn grants() -> impl Strategy<Value = Grants> {
+    let grant = prop_oneof![
+        Just(Grant::Base),
+        any::<u64>().prop_map(|bps| Grant::Rate(Rate::from_bps(bps))),
+    ];
+    prop::collection::vec(grant, 0..=HOPS_MAX).prop_map(|list| {
+        let mut grants = Grants::default();
+        list.into_iter().for_each(|grant| grants.push(grant));
+        grants
+    })
+}
+
+prop_compose! {
+    fn rate_block()(
+        (desired, before) in any::<(u64, u64)>(),
+        index in 0..=HOPS_MAX as u8,
+        overflow: bool,
+        granted in grants(),
+        granted_before in grants(),
+        feedback in grants(),
+    ) -> RateBlock {
+        let (desired, desired_before) = (Rate::from_bps(desired), Rate::from_bps(before));
+        RateBlock { desired, desired_before, index, overflow, granted, granted_before, feedback }
+    }
+}
+
+proptest! {
+    #[test]
+    fn blocks_survive_the_way(block in rate_block()) {
+        prop_assert_eq!(RateBlock::from_block(&block.to_block()), Some(block));
+    }
+
+    #[test]
+    fn any_words_are_a_block_or_refused(words: [u64; 24], counts in 0u64..1 << 20) {
+        for counts in [words[2], counts] {
+            let mut words = words;
+            words[2] = counts;
+            if let Some(block) = RateBlock::from_block(&ExtBlock(words)) {
+                prop_assert_eq!(RateBlock::from_block(&block.to_block()), Some(block));
+            }
+        }
+    }
+}
+
+#[test]
+fn lowest_is_the_least_rate_and_base_where_any_is() {
+    let of = |list: &[Option<u64>]| {
+        let mut grants = Grants::default();
+        for grant in list {
+            grants.push(grant.map_or(Grant::Base, |mbps| Grant::Rate(Rate::from_mbps(mbps))));
+        }
+        grants.lowest()
+    };
+    assert_eq!(
+        of(&[Some(3), Some(1), Some(2)]),
+        Grant::Rate(Rate::from_mbps(1))
+    );
+    assert_eq!(of(&[Some(3), None, Some(2)]), Grant::Base);
+    assert_eq!(of(&[]), Grant::Base);
+}
+
+#[test]
+fn params_bad_values_are_named() {
+    assert_eq!(Params::default().validate(), Ok(()));
+    let zero = Duration::ZERO;
+    for (params, name) in [
+        (
+            Params {
+                update_interval: zero,
+                ..Params::default()
+            },
+            "update_interval",
+        ),
+        (
+            Params {
+                alpha: 1.5,
+                ..Params::default()
+            },
+            "alpha",
+        ),
+        (
+            Params {
+                beta: f64::NAN,
+                ..Params::default()
+            },
+            "beta",
+        ),
+        (
+            Params {
+                capacity_min: 0.0,
+                ..Params::default()
+            },
+            "capacity_min",
+        ),
+        (
+            Params {
+                capacity_max: 0.5,
+                ..Params::default()
+            },
+            "capacity_max",
+        ),
+        (
+            Params {
+                reset_intervals: 0,
+                ..Params::default()
+            },
+            "reset_intervals",
+        ),
+        (
+            Params {
+                base_rate: Rate::ZERO,
+                ..Params::default()
+            },
+            "base_rate",
+        ),
+        (
+            Params {
+                buffer: Bytes::ZERO,
+                ..Params::default()
+            },
+            "buffer",
+        ),
+        (
+            Params {
+                rto_min: zero,
+                ..Params::default()
+            },
+            "rto_min",
+        ),
+        (
+            Params {
+                rto_initial: zero,
+                ..Params::default()
+            },
+            "rto_initial",
+        ),
+        (
+            Params {
+                rto_max: zero,
+                ..Params::default()
+            },
+            "rto_max",
+        ),
+        (
+            Params {
+                loss_threshold: 0,
+                ..Params::default()
+            },
+            "loss_threshold",
+        ),
+    ] {
+        let error = params.validate().unwrap_err();
+        assert_eq!(error.name, name);
+        assert!(error.to_string().contains("must be"), "{error}");
+    }
+    assert_eq!(Params::default().capacity_rule, CapacityRule::LineRate);
+}
+
+#[test]
+fn params_are_checked_when_read() {
+    let read = |pairs: &[(&'static str, &'static str)]| {
+        let map = MapDeserializer::<_, ValueError>::new(pairs.iter().copied());
+        Rcpdc::deserialize(map).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(&[]), Ok(Rcpdc::default()));
+    let slow = Params {
+        rto_min: Duration::from_millis(5),
+        ..Params::default()
+    };
+    assert_eq!(read(&[("rto_min", "5ms")]), Ok(Rcpdc(slow)));
+    let printed = Params {
+        capacity_rule: CapacityRule::Printed,
+        ..Params::default()
+    };
+    assert_eq!(read(&[("capacity_rule", "printed")]), Ok(Rcpdc(printed)));
+    let error = read(&[("base_rate", "0bps")]).unwrap_err();
+    assert_eq!(
+        error,
+        "base_rate = 0bps: must be above 0; about one header per RTT"
+    );
+    assert!(
+        read(&[("bass_rate", "1Mbps")])
+            .unwrap_err()
+            .contains("unknown field")
+    );
+}
+
+#[test]
+fn default_queue_holds_128_kb() {
+    let queue = Rcpdc::default().default_queue(Rate::from_gbps(1), Bytes::new(1500));
+    assert_eq!(
+        queue,
+        QueueSpec::DropTail {
+            limit: Limit::Bytes(Bytes::new(128_000))
+        }
+    );
+}

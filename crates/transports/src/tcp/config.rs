@@ -1,0 +1,226 @@
+//! Every constant of TCP and DCTCP, with its unit and where it comes from.
+
+use punctual_core::{Bytes, Duration};
+use serde::{Deserialize, Serialize};
+
+/// Why parameters make no sense.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TcpConfigError {
+    /// Nothing could ever be sent.
+    #[error("initial_window = 0: must be 1 packet or more")]
+    NoInitialWindow,
+    /// Segments without bytes.
+    #[error("mss = 0B: must be 1B or more; remove the key to fill the MTU")]
+    NoMss,
+    /// Nothing could ever be sent.
+    #[error("window_max = 0B: must hold a packet; remove the key for no bound")]
+    NoWindowMax,
+    /// Any acknowledgement would be a loss.
+    #[error("duplicate_acks = 0: must be 1 or more; RFC 5681 has 3")]
+    NoDuplicateAcks,
+    /// Timers that fire at once, forever.
+    #[error("{0} = 0: must be longer; the papers use 1ms to 300ms")]
+    NoTimeout(&'static str),
+    /// Bounds in the wrong order.
+    #[error("{0} = {1} is above rto_max = {2}: lower it or raise rto_max")]
+    AboveRtoMax(&'static str, Duration, Duration),
+    /// A weight outside its range.
+    #[error("gain = {0}: must be above 0 and at most 1; RFC 8257 has 0.0625")]
+    Gain(f64),
+    /// A fraction outside its range.
+    #[error("initial_alpha = {0}: must be from 0 to 1")]
+    InitialAlpha(f64),
+    /// A window that could be cut to nothing.
+    #[error("window_min = 0: must be 1 packet or more")]
+    NoWindowMin,
+}
+
+/// What all variants of TCP have in common, as their endpoints use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) handshake: bool,
+    pub(super) mss: Option<Bytes>,
+    pub(super) initial_window: u32,
+    pub(super) initial_ssthresh: Option<Bytes>,
+    pub(super) window_max: Option<Bytes>,
+    pub(super) duplicate_acks: u32,
+    pub(super) rto_initial: Duration,
+    pub(super) rto_min: Duration,
+    pub(super) rto_max: Duration,
+    pub(super) delayed_ack: Option<Duration>,
+}
+
+impl Settings {
+    fn validate(&self) -> Result<(), TcpConfigError> {
+        if self.initial_window == 0 {
+            return Err(TcpConfigError::NoInitialWindow);
+        }
+        if self.mss == Some(Bytes::ZERO) {
+            return Err(TcpConfigError::NoMss);
+        }
+        if self.window_max == Some(Bytes::ZERO) {
+            return Err(TcpConfigError::NoWindowMax);
+        }
+        if self.duplicate_acks == 0 {
+            return Err(TcpConfigError::NoDuplicateAcks);
+        }
+        for (name, timeout) in [
+            ("rto_min", Some(self.rto_min)),
+            ("rto_initial", Some(self.rto_initial)),
+            ("delayed_ack", self.delayed_ack),
+        ] {
+            if timeout == Some(Duration::ZERO) {
+                return Err(TcpConfigError::NoTimeout(name));
+            }
+        }
+        for (name, rto) in [("rto_min", self.rto_min), ("rto_initial", self.rto_initial)] {
+            if rto > self.rto_max {
+                return Err(TcpConfigError::AboveRtoMax(name, rto, self.rto_max));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A variant's configuration: its own fields after the common ones, in one flat table, so that
+/// unknown keys are refused. (`serde(flatten)` and `deny_unknown_fields` exclude each other.)
+macro_rules! tcp_config {
+    (
+        $(#[$doc:meta])*
+        $name:ident {
+            $($(#[$field_doc:meta])* $field:ident: $type:ty = $default:expr,)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        // Derives functions instead of the traits, which below add validation.
+        #[serde(remote = "Self", default, deny_unknown_fields)]
+        pub struct $name {
+            /// Whether SYN and SYN-ACK go before the data. Default true.
+            pub handshake: bool,
+            /// Data bytes in a full packet; at most the MTU less 40 B, which is the default.
+            pub mss: Option<Bytes>,
+            /// Packets sent before the first acknowledgement. Default 10 (RFC 6928 and NDP's
+            /// simulator); D3's time had 2.
+            pub initial_window: u32,
+            /// Where slow start ends at first. Default unbounded (RFC 5681 §3.1); NDP's simulator
+            /// has 15 packets for DCTCP.
+            pub initial_ssthresh: Option<Bytes>,
+            /// The largest window, as the receiver's buffer would bound it; never less than a
+            /// packet. Default unbounded.
+            pub window_max: Option<Bytes>,
+            /// Duplicate ACKs that mean a loss. Default 3 (RFC 5681 §3.2).
+            pub duplicate_acks: u32,
+            /// Retransmission timeout before the first measurement. Default 10 ms: RFC 6298 has
+            /// 1 s, for the Internet; NDP's simulator 3 s, and 10 ms for DCTCP.
+            pub rto_initial: Duration,
+            /// Smallest retransmission timeout. Default 10 ms (D3 §6.1.2); D2TCP has 20 ms, Linux
+            /// 200 ms, RFC 6298 1 s.
+            pub rto_min: Duration,
+            /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
+            pub rto_max: Duration,
+            /// Acknowledge every second packet, or after this time. Default off: every packet.
+            pub delayed_ack: Option<Duration>,
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name {
+                    handshake: true,
+                    mss: None,
+                    initial_window: 10,
+                    initial_ssthresh: None,
+                    window_max: None,
+                    duplicate_acks: 3,
+                    rto_initial: Duration::from_millis(10),
+                    rto_min: Duration::from_millis(10),
+                    rto_max: Duration::from_secs(60),
+                    delayed_ack: None,
+                    $($field: $default,)*
+                }
+            }
+        }
+
+        impl $name {
+            pub(super) fn settings(&self) -> Settings {
+                Settings {
+                    handshake: self.handshake,
+                    mss: self.mss,
+                    initial_window: self.initial_window,
+                    initial_ssthresh: self.initial_ssthresh,
+                    window_max: self.window_max,
+                    duplicate_acks: self.duplicate_acks,
+                    rto_initial: self.rto_initial,
+                    rto_min: self.rto_min,
+                    rto_max: self.rto_max,
+                    delayed_ack: self.delayed_ack,
+                }
+            }
+
+            /// Whether these parameters make sense. Reading them from a file checks that.
+            pub fn validate(&self) -> Result<(), TcpConfigError> {
+                self.settings().validate()?;
+                self.validate_own()
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $name::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let config = $name::deserialize(deserializer)?;
+                config.validate().map_err(serde::de::Error::custom)?;
+                Ok(config)
+            }
+        }
+    };
+}
+
+tcp_config! {
+    /// TCP NewReno and its parameters.
+    Tcp {}
+}
+
+impl Tcp {
+    fn validate_own(&self) -> Result<(), TcpConfigError> {
+        Ok(())
+    }
+}
+
+tcp_config! {
+    /// DCTCP and its parameters.
+    Dctcp {
+        /// Weight of the newest window in α, the running fraction of marked bytes. Default 1/16
+        /// (RFC 8257 §4.2); held as a multiple of 2⁻²⁰.
+        gain: f64 = 1.0 / 16.0,
+        /// α of a flow that knows nothing yet. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
+        /// and ns-2 scripts have 0.
+        initial_alpha: f64 = 1.0,
+        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 has 1.
+        window_min: u32 = 2,
+        /// Cut at the end of every window while α is above 0, marks or none, as NDP's simulator
+        /// does; harsher than RFC 8257. Default false.
+        cut_every_window: bool = false,
+    }
+}
+
+impl Dctcp {
+    fn validate_own(&self) -> Result<(), TcpConfigError> {
+        if !(self.gain > 0.0 && self.gain <= 1.0) {
+            return Err(TcpConfigError::Gain(self.gain));
+        }
+        if !(0.0..=1.0).contains(&self.initial_alpha) {
+            return Err(TcpConfigError::InitialAlpha(self.initial_alpha));
+        }
+        if self.window_min == 0 {
+            return Err(TcpConfigError::NoWindowMin);
+        }
+        Ok(())
+    }
+}

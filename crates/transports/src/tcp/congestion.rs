@@ -1,0 +1,364 @@
+//! The congestion window and the laws that move it. All of it is integers.
+
+use punctual_core::{Bytes, Duration, FlowSpec, Instant};
+
+/// A number from 0 to 1 as a multiple of 2⁻²⁰.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Fraction(u32);
+
+impl Fraction {
+    /// Bits after the binary point.
+    pub const BITS: u32 = 20;
+    /// Nothing.
+    pub const ZERO: Fraction = Fraction(0);
+    /// All.
+    pub const ONE: Fraction = Fraction(1 << Self::BITS);
+
+    /// From a real number, to the nearest multiple; below 0 is 0, above 1 is 1.
+    pub fn from_f64(value: f64) -> Self {
+        let scaled = value * f64::from(Self::ONE.0) + 0.5;
+        Fraction((scaled as u32).min(Self::ONE.0))
+    }
+
+    /// `part / whole`, rounded down; 1 when `part` is not less.
+    pub fn of(part: u64, whole: u64) -> Self {
+        if part >= whole {
+            return Self::ONE;
+        }
+        Fraction(((u128::from(part) << Self::BITS) / u128::from(whole)) as u32)
+    }
+
+    /// As a real number, exactly.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / f64::from(Self::ONE.0)
+    }
+
+    /// The number of multiples of 2⁻²⁰.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// This part of `value`, rounded down.
+    pub fn times(self, value: u64) -> u64 {
+        ((u128::from(value) * u128::from(self.0)) >> Self::BITS) as u64
+    }
+}
+
+/// What one acknowledgement tells a control law.
+#[derive(Clone, Copy, Debug)]
+pub struct Feedback {
+    /// The time.
+    pub now: Instant,
+    /// Bytes it acknowledges for the first time; 0 for a duplicate.
+    pub newly_acked_bytes: u64,
+    /// The packet it acknowledges was marked.
+    pub marked: bool,
+    /// First byte not acknowledged.
+    pub una: u64,
+    /// First byte never sent.
+    pub next: u64,
+    /// The window.
+    pub cwnd_bytes: u64,
+    /// Whether the window is in slow start.
+    pub slow_start: bool,
+    /// Bytes of the flow not acknowledged.
+    pub remaining_bytes: u64,
+    /// Smoothed round-trip time, if known.
+    pub smoothed_rtt: Option<Duration>,
+}
+
+/// What a law wants done with the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// Slow start or congestion avoidance as in TCP.
+    Grow,
+    /// Nothing.
+    Hold,
+    /// Go on with congestion avoidance, from the window as it is.
+    EndSlowStart,
+    /// Shrink by half of this part, but not below so many packets, and end slow start.
+    Cut {
+        /// 1 halves the window, 0 leaves it.
+        penalty: Fraction,
+        /// Packets that remain at least.
+        floor_packets: u32,
+    },
+}
+
+/// How a sender reacts to marks. Reaction to loss is the same for all, in the sender.
+///
+/// A law is made when its flow opens, knows the flow's deadline, and keeps its own counts.
+pub trait Law: Sized {
+    /// Its parameters, ready for use.
+    type Config: Clone + core::fmt::Debug + PartialEq;
+    /// Whether its data may be marked.
+    const ECN_CAPABLE: bool;
+
+    /// For a flow that starts.
+    fn new(config: &Self::Config, flow: &FlowSpec) -> Self;
+
+    /// An acknowledgement came.
+    fn handle_ack(&mut self, ack: &Feedback, config: &Self::Config) -> Reaction;
+
+    /// The window was cut because of a loss; `next` is the first byte never sent.
+    fn handle_loss(&mut self, _next: u64) {}
+}
+
+/// TCP NewReno: marks mean nothing, since its data cannot be marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewReno;
+
+impl Law for NewReno {
+    type Config = ();
+    const ECN_CAPABLE: bool = false;
+
+    fn new(_: &(), _: &FlowSpec) -> Self {
+        NewReno
+    }
+
+    #[inline]
+    fn handle_ack(&mut self, _: &Feedback, _: &()) -> Reaction {
+        Reaction::Grow
+    }
+}
+
+/// α: the running fraction of bytes that were marked, brought up to date once per window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkEstimator {
+    alpha: Fraction,
+    acked_bytes: u64,
+    marked_bytes: u64,
+    /// The window under observation ends when this byte is acknowledged.
+    window_end: u64,
+}
+
+impl MarkEstimator {
+    /// Knows nothing yet.
+    pub fn new(initial_alpha: Fraction) -> Self {
+        MarkEstimator {
+            alpha: initial_alpha,
+            acked_bytes: 0,
+            marked_bytes: 0,
+            window_end: 0,
+        }
+    }
+
+    /// The fraction.
+    pub fn alpha(&self) -> Fraction {
+        self.alpha
+    }
+
+    /// Counts an acknowledgement; tells whether a window ended with it. DCTCP-R03.
+    #[inline]
+    pub fn count(&mut self, ack: &Feedback, gain: Fraction) -> bool {
+        self.acked_bytes += ack.newly_acked_bytes;
+        if ack.marked {
+            self.marked_bytes += ack.newly_acked_bytes;
+        }
+        if ack.una <= self.window_end {
+            return false;
+        }
+        self.alpha = next_alpha(self.alpha, gain, self.marked_bytes, self.acked_bytes);
+        self.window_end = ack.next;
+        self.acked_bytes = 0;
+        self.marked_bytes = 0;
+        true
+    }
+}
+
+/// `(1 − g) α + g · marked/acked`, each product rounded down, so that α without marks falls to 0
+/// and does not stick above it.
+pub fn next_alpha(alpha: Fraction, gain: Fraction, marked: u64, acked: u64) -> Fraction {
+    let decay = if alpha == Fraction::ZERO {
+        0
+    } else {
+        gain.times(u64::from(alpha.0)).max(1)
+    };
+    let marked = marked.min(acked);
+    let rise = (u128::from(gain.0) * u128::from(marked))
+        .checked_div(u128::from(acked))
+        .unwrap_or(0);
+    let next = u64::from(alpha.0) - decay + rise as u64;
+    Fraction((next as u32).min(Fraction::ONE.0))
+}
+
+/// Parameters of [`DctcpLaw`], ready for use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DctcpParams {
+    /// Weight of the newest window.
+    pub gain: Fraction,
+    /// α at first.
+    pub initial_alpha: Fraction,
+    /// Packets that a cut leaves at least.
+    pub window_min: u32,
+    /// See [`Dctcp::cut_every_window`](super::Dctcp::cut_every_window).
+    pub cut_every_window: bool,
+}
+
+/// DCTCP: in a window with marks, cut once, in proportion to α.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DctcpLaw {
+    marks: MarkEstimator,
+    /// No other cut, and no growth, until a byte after this is acknowledged.
+    cut_end: u64,
+}
+
+impl DctcpLaw {
+    /// The running fraction of marked bytes.
+    pub fn alpha(&self) -> Fraction {
+        self.marks.alpha()
+    }
+
+    /// The law with any penalty as a function of α: DCTCP's is α itself.
+    #[inline]
+    pub fn react(
+        &mut self,
+        ack: &Feedback,
+        params: &DctcpParams,
+        penalty: impl FnOnce(Fraction) -> Fraction,
+    ) -> Reaction {
+        let window_ended = self.marks.count(ack, params.gain);
+        let alpha = self.marks.alpha();
+        if params.cut_every_window {
+            // DCTCP-R07
+            return if window_ended && alpha > Fraction::ZERO && !ack.slow_start {
+                Reaction::Cut {
+                    penalty: penalty(alpha),
+                    floor_packets: params.window_min,
+                }
+            } else if ack.marked && ack.slow_start {
+                Reaction::EndSlowStart
+            } else {
+                Reaction::Grow
+            };
+        }
+        if ack.una <= self.cut_end {
+            return Reaction::Hold;
+        }
+        if ack.marked {
+            // DCTCP-R04
+            self.cut_end = ack.next;
+            return Reaction::Cut {
+                penalty: penalty(alpha),
+                floor_packets: params.window_min,
+            };
+        }
+        Reaction::Grow
+    }
+}
+
+impl Law for DctcpLaw {
+    type Config = DctcpParams;
+    const ECN_CAPABLE: bool = true;
+
+    fn new(params: &DctcpParams, _: &FlowSpec) -> Self {
+        DctcpLaw {
+            marks: MarkEstimator::new(params.initial_alpha),
+            cut_end: 0,
+        }
+    }
+
+    #[inline]
+    fn handle_ack(&mut self, ack: &Feedback, params: &DctcpParams) -> Reaction {
+        self.react(ack, params, |alpha| alpha)
+    }
+
+    fn handle_loss(&mut self, next: u64) {
+        self.cut_end = next;
+    }
+}
+
+/// Congestion window and slow-start threshold, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    cwnd_bytes: u64,
+    ssthresh_bytes: u64,
+    mss_bytes: u64,
+    max_bytes: u64,
+    /// Bytes acknowledged in congestion avoidance since the window last grew.
+    credit_bytes: u64,
+}
+
+impl Window {
+    pub(super) fn new(
+        mss_bytes: u64,
+        packets: u32,
+        ssthresh: Option<Bytes>,
+        max: Option<Bytes>,
+    ) -> Self {
+        let max_bytes = max.map_or(u64::MAX, |max| max.get().max(mss_bytes));
+        Window {
+            cwnd_bytes: mss_bytes.saturating_mul(u64::from(packets)).min(max_bytes),
+            ssthresh_bytes: ssthresh.map_or(u64::MAX, Bytes::get),
+            mss_bytes,
+            max_bytes,
+            credit_bytes: 0,
+        }
+    }
+
+    /// The congestion window.
+    pub fn cwnd_bytes(&self) -> u64 {
+        self.cwnd_bytes
+    }
+
+    /// The slow-start threshold.
+    pub fn ssthresh_bytes(&self) -> u64 {
+        self.ssthresh_bytes
+    }
+
+    /// Whether the window is in slow start.
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd_bytes < self.ssthresh_bytes
+    }
+
+    /// Grows for `acked_bytes` new ones, by at most `burst_packets` in slow start. TCP-R04, R05.
+    #[inline]
+    pub(super) fn grow(&mut self, acked_bytes: u64, burst_packets: u64) {
+        let mut acked_bytes = acked_bytes;
+        if self.in_slow_start() {
+            let step = acked_bytes.min(burst_packets * self.mss_bytes);
+            let room = self.ssthresh_bytes - self.cwnd_bytes;
+            self.cwnd_bytes += step.min(room);
+            acked_bytes = step.saturating_sub(room);
+        }
+        if acked_bytes > 0 {
+            self.credit_bytes += acked_bytes;
+            if self.credit_bytes >= self.cwnd_bytes {
+                self.credit_bytes -= self.cwnd_bytes;
+                self.cwnd_bytes += self.mss_bytes;
+            }
+        }
+        self.cwnd_bytes = self.cwnd_bytes.min(self.max_bytes);
+    }
+
+    /// Shrinks because of marks. DCTCP-R04.
+    pub(super) fn cut(&mut self, penalty: Fraction, floor_packets: u32) {
+        let floor = self.mss_bytes * u64::from(floor_packets);
+        let left = self.cwnd_bytes - penalty.times(self.cwnd_bytes) / 2;
+        self.ssthresh_bytes = left.max(floor);
+        self.cwnd_bytes = self.cwnd_bytes.min(self.ssthresh_bytes);
+        self.credit_bytes = 0;
+    }
+
+    pub(super) fn end_slow_start(&mut self) {
+        self.ssthresh_bytes = self.ssthresh_bytes.min(self.cwnd_bytes);
+    }
+
+    /// Remembers half of what was in flight when a loss showed. TCP-R06.
+    pub(super) fn halve_threshold(&mut self, flight_bytes: u64) {
+        self.ssthresh_bytes = (flight_bytes / 2).max(2 * self.mss_bytes);
+        self.credit_bytes = 0;
+    }
+
+    /// Sets the window, to one packet at least and its bound at most.
+    pub(super) fn set(&mut self, cwnd_bytes: u64) {
+        self.cwnd_bytes = self.bound(cwnd_bytes.max(self.mss_bytes));
+    }
+
+    /// What is left of `bytes` in flight by the bound on all windows. TCP-R13.
+    #[inline]
+    pub(super) fn bound(&self, bytes: u64) -> u64 {
+        bytes.min(self.max_bytes)
+    }
+}

@@ -1,0 +1,49 @@
+//! Reading and checking parameters.
+
+use super::*;
+use serde::Deserialize;
+use serde::de::value::{Error, MapDeserializer};
+
+fn read<'de, T: Deserialize<'de>, V>(key: &'static str, value: V) -> Result<T, Error>
+where
+    V: serde::de::IntoDeserializer<'de, Error>,
+{
+    T::deserialize(MapDeserializer::new([(key, value)].into_iter()))
+}
+
+#[test]
+fn defaults_are_valid() {
+    assert_eq!(Tcp::default().validate(), Ok(()));
+    assert_eq!(Dctcp::default().validate(), Ok(()));
+}
+
+#[test]
+fn one_key_changes_one_value() {
+    let tcp: Tcp = read("rto_min", "200ms").unwrap();
+    assert_eq!(tcp.rto_min, Duration::from_millis(200));
+    let dctcp: Dctcp = read("gain", 0.5).unwrap();
+    assert_eq!(
+        dctcp,
+        Dctcp {
+            gain: 0.5,
+            ..Dctcp::default()
+        }
+    );
+}
+
+#[test]
+fn nonsense_is_refused_with_a_reason() {
+    let error = |e: Result<Dctcp, Error>| e.unwrap_err().to_string();
+    assert!(error(read("gain", 2.0)).contains("at most 1"));
+    assert!(error(read("initial_alpha", -1.0)).contains("from 0 to 1"));
+    assert!(error(read("initial_window", 0u32)).contains("1 packet or more"));
+    assert!(error(read("rto_min", "100s")).contains("rto_max"));
+    assert!(error(read("rto_initial", "0s")).contains("must be longer"));
+    assert!(error(read("rtomin", "1ms")).contains("unknown field"));
+    assert!(
+        read::<Tcp, _>("gain", 0.5)
+            .unwrap_err()
+            .to_string()
+            .contains("unknown field")
+    );
+}

@@ -1,0 +1,103 @@
+//! Tests of TCP and DCTCP: each rule, closed forms, properties.
+
+mod config;
+mod dctcp;
+mod props;
+mod rules;
+
+use super::*;
+use punctual_core::{Duration, FlowId, Instant};
+use punctual_testkit::{Line, Pair, Traced};
+
+/// Full data packets take 1.2 µs.
+const DATA: Duration = Duration::from_nanos(1200);
+/// Packets without data take 32 ns.
+const BARE: Duration = Duration::from_nanos(32);
+const DELAY: Duration = Duration::from_micros(50);
+/// Data bytes in a full packet.
+const MSS: u64 = 1460;
+
+/// 10 Gb/s, 1500 B and 50 µs: 84 packets fill the round trip.
+fn line() -> Line {
+    Line {
+        delay: DELAY,
+        ..Line::default()
+    }
+}
+
+/// From a full packet's first bit to its acknowledgement's last.
+fn round_trip() -> Duration {
+    DATA + DELAY + BARE + DELAY
+}
+
+/// When the acknowledgement of packet `n` of a burst that starts at 0 is back.
+fn ack_back(n: u64) -> Instant {
+    Instant::ZERO + DATA * n + round_trip()
+}
+
+fn late() -> Instant {
+    Instant::ZERO + Duration::from_secs(1000)
+}
+
+/// TCP without handshake.
+fn plain() -> Tcp {
+    Tcp {
+        handshake: false,
+        ..Tcp::default()
+    }
+}
+
+fn packets(n: u64) -> Bytes {
+    Bytes::new(n * MSS)
+}
+
+/// A pair with one flow of that size.
+fn pair<T: Transport>(config: T, size: Bytes) -> (Pair<T>, FlowId) {
+    let mut pair = Pair::new(config, line());
+    let flow = pair.start(pair.spec(size));
+    (pair, flow)
+}
+
+fn header(packet: &Packet) -> TcpHeader {
+    packet.header.get()
+}
+
+fn is_data(packet: &Packet) -> bool {
+    !packet.is_to_sender() && !header(packet).has(TcpFlags::SYN)
+}
+
+/// Number of the full segment that a data packet carries.
+fn number(packet: &Packet) -> u64 {
+    header(packet).seq / MSS
+}
+
+/// When each data packet left, and its number.
+fn sent<T: Transport>(pair: &Pair<T>) -> Vec<(Instant, u64)> {
+    let data = pair.trace().iter().filter(|t| is_data(&t.packet));
+    data.map(|t| (t.at, number(&t.packet))).collect()
+}
+
+/// Headers of the ACKs, in order.
+fn acks<T: Transport>(pair: &Pair<T>) -> Vec<TcpHeader> {
+    let to_sender = |t: &&Traced| t.packet.is_to_sender();
+    pair.trace()
+        .iter()
+        .filter(to_sender)
+        .map(|t| header(&t.packet))
+        .collect()
+}
+
+#[test]
+fn every_rule_has_its_test_and_every_test_its_rule() {
+    let rules = include_str!("../rules.md");
+    let tests = concat!(include_str!("rules.rs"), include_str!("dctcp.rs"));
+    let named: Vec<&str> = rules.split('`').filter(|t| t.contains("tcp_r")).collect();
+    for test in &named {
+        assert!(tests.contains(&format!("fn {test}()")), "{test} is missing");
+    }
+    let functions = tests.lines().filter_map(|line| line.strip_prefix("fn "));
+    for test in functions.filter(|f| f.starts_with("tcp_r") || f.starts_with("dctcp_r")) {
+        let name = test.split('(').next().unwrap();
+        assert!(named.contains(&name), "{name} is in no row of rules.md");
+    }
+}

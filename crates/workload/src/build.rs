@@ -1,0 +1,535 @@
+//! From descriptions to flows.
+
+use crate::MAX_FLOWS;
+use crate::error::{Problem, WorkloadError};
+use crate::flows::{ClosedLoop, Workload};
+use crate::hosts::HostsView;
+use crate::law::{Law, Participants, Seeds, Slot, To, exponential};
+use crate::list::{FlowList, ListedFlow};
+use crate::sizes::{SizeLaw, Sizes};
+use crate::spec::{Arrivals, Deadlines, LoopSpec, Pattern, Senders, TrafficSpec};
+use punctual_core::rng::Stream;
+use punctual_core::{Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant};
+
+/// Draws the flows of a run of that duration. The same arguments give the same flows; flows that
+/// would start at the end of the run or later are left out.
+pub fn build(
+    specs: &[TrafficSpec],
+    hosts: &HostsView,
+    duration: Duration,
+    seed: u64,
+) -> Result<Workload, WorkloadError> {
+    let mut workload = Workload::default();
+    for (traffic, spec) in specs.iter().enumerate() {
+        let built = Traffic::new(traffic, spec, hosts, duration, seed)
+            .and_then(|t| t.build())
+            .and_then(|(flows, closed_loop)| {
+                workload.flows.extend(flows);
+                workload.closed_loops.push(closed_loop);
+                check_count(workload.flows.len() as f64)
+            });
+        built.map_err(|problem| WorkloadError {
+            traffic,
+            name: spec.name.clone(),
+            problem,
+        })?;
+    }
+    // Each traffic's flows are in order of their index, which the sort keeps.
+    workload
+        .flows
+        .sort_by_key(|flow| (flow.start, flow.pattern));
+    for (i, flow) in workload.flows.iter_mut().enumerate() {
+        flow.id = FlowId::from(i);
+    }
+    Ok(workload)
+}
+
+type Built = (Vec<FlowSpec>, Option<ClosedLoop>);
+
+/// A description with what it needs of its surroundings.
+struct Traffic<'a> {
+    spec: &'a TrafficSpec,
+    view: &'a HostsView,
+    pattern: u16,
+    seeds: Seeds,
+    participants: Participants,
+    until: Instant,
+    limit: u64,
+}
+
+impl<'a> Traffic<'a> {
+    fn new(
+        index: usize,
+        spec: &'a TrafficSpec,
+        view: &'a HostsView,
+        duration: Duration,
+        seed: u64,
+    ) -> Result<Self, Problem> {
+        let pattern = u16::try_from(index).map_err(|_| Problem::TooManyTraffics)?;
+        if usize::from(spec.class.0) >= Class::COUNT {
+            return Err(Problem::Class(spec.class.0));
+        }
+        let end = Instant::ZERO + duration;
+        let until = spec.stop.map_or(end, |stop| stop.min(end));
+        if spec.start >= until {
+            return Err(Problem::StartsTooLate {
+                start: spec.start,
+                end: until,
+            });
+        }
+        if spec.limit == Some(0) {
+            return Err(Problem::Zero("limit"));
+        }
+        let sets = [spec.hosts.as_ref(), Some(&spec.exclude)];
+        for last in sets.into_iter().flatten().filter_map(|set| set.last()) {
+            known(last, view)?;
+        }
+        let takes_part = |host: &HostId| {
+            spec.hosts.as_ref().is_none_or(|set| set.contains(*host))
+                && !spec.exclude.contains(*host)
+        };
+        Ok(Traffic {
+            spec,
+            view,
+            pattern,
+            seeds: Seeds::new(seed, pattern),
+            participants: Participants {
+                hosts: (0..view.count).map(HostId).filter(takes_part).collect(),
+                rack_size: view.rack_size.unwrap_or(1).max(1),
+            },
+            until,
+            limit: spec.limit.unwrap_or(u64::MAX),
+        })
+    }
+
+    fn build(&self) -> Result<Built, Problem> {
+        if let Pattern::Listed(list) = &self.spec.pattern {
+            return Ok((self.listed(list)?, None));
+        }
+        let law = self.law()?;
+        self.check_settings()?;
+        let slots = self.slots(0)?;
+        match self.spec.arrivals {
+            Arrivals::Together => self.bursts(&law, slots, None),
+            Arrivals::Periodic(every) => self.bursts(&law, slots, Some(every)),
+            Arrivals::PoissonBursts(mean) => self.bursts(&law, slots, Some(mean)),
+            Arrivals::PoissonLoad(load) => {
+                let rate = self.rate_of_load(load, &law.sizes, &slots)?;
+                self.poisson(&law, &slots, rate)
+            }
+            Arrivals::PoissonPerSecond(rate) => {
+                positive("poisson-per-second", rate)?;
+                self.poisson(&law, &slots, rate)
+            }
+            Arrivals::PoissonPerSecondPerSender(rate) => {
+                positive("poisson-per-second-per-sender", rate)?;
+                self.poisson(&law, &slots, rate * sender_count(&slots) as f64)
+            }
+            Arrivals::ClosedLoop(closed_loop) => self.closed_loop(law, &slots, closed_loop),
+        }
+    }
+
+    fn law(&self) -> Result<Law, Problem> {
+        let spec = self.spec;
+        let sizes = spec.sizes.law()?;
+        if sizes.is_endless() && spec.deadlines != Deadlines::None {
+            return Err(Problem::EndlessDeadline);
+        }
+        match spec.deadlines {
+            Deadlines::Fixed(Duration::ZERO)
+            | Deadlines::Uniform(Duration::ZERO, _)
+            | Deadlines::Exponential {
+                mean: Duration::ZERO,
+                ..
+            } => return Err(Problem::Zero("deadlines")),
+            Deadlines::Uniform(a, b) if a > b => return Err(Problem::DeadlinesReversed(a, b)),
+            _ => {}
+        }
+        Ok(Law {
+            seeds: self.seeds,
+            participants: self.participants.clone(),
+            sizes,
+            deadlines: spec.deadlines,
+            deadlines_below: spec.deadlines_below,
+            pattern: self.pattern,
+            transport: spec.transport,
+            class: spec.class,
+            background: spec.background,
+        })
+    }
+
+    /// Refuses settings that would be ignored.
+    fn check_settings(&self) -> Result<(), Problem> {
+        let spec = self.spec;
+        let no_effect = |key, with| Err(Problem::NoEffect { key, with });
+        let (bursts, closed) = match spec.arrivals {
+            Arrivals::Together | Arrivals::Periodic(_) | Arrivals::PoissonBursts(_) => {
+                (true, false)
+            }
+            Arrivals::ClosedLoop(_) => (false, true),
+            _ => (false, false),
+        };
+        if spec.flows_each == 0 {
+            return Err(Problem::Zero("flows-each"));
+        }
+        if !bursts && spec.flows_each != 1 {
+            return match closed {
+                true => no_effect("flows-each", "with a closed loop (use its `connections`)"),
+                false => no_effect("flows-each", "with Poisson arrivals of single flows"),
+            };
+        }
+        if !bursts && !closed && !spec.jitter.is_zero() {
+            return no_effect("jitter", "with Poisson arrivals of single flows");
+        }
+        if spec.deadlines_below.is_some() && spec.deadlines == Deadlines::None {
+            return no_effect("deadlines-below", "without deadlines");
+        }
+        match (&spec.pattern, spec.redraw) {
+            (Pattern::Stride(_) | Pattern::AllToAll | Pattern::Pairs(_), Some(true)) => {
+                no_effect("redraw", "with a pattern that draws nothing")
+            }
+            (Pattern::Incast { .. } | Pattern::Permutation, Some(true)) if !bursts => {
+                no_effect("redraw", "on this pattern unless it comes in bursts")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Who sends, and to whom, in that burst.
+    fn slots(&self, burst: u64) -> Result<Vec<Slot>, Problem> {
+        let hosts = &self.participants.hosts;
+        let count = hosts.len() as u32;
+        let mut stream = Stream::named(self.seeds.pattern, "burst", burst);
+        let fixed = |src: HostId, dst: HostId| Slot {
+            src,
+            to: To::Host(dst),
+        };
+        if let Pattern::Pairs(pairs) = &self.spec.pattern {
+            if pairs.is_empty() {
+                return Err(Problem::Empty("pairs"));
+            }
+            for &(src, dst) in pairs {
+                check_pair(src, dst, self.view)?;
+            }
+            return Ok(pairs.iter().map(|&(src, dst)| fixed(src, dst)).collect());
+        }
+        if count < 2 {
+            return Err(Problem::TooFewHosts(count));
+        }
+        match self.spec.pattern {
+            Pattern::Incast { senders, receiver } => self.incast(senders, receiver, &mut stream),
+            Pattern::Permutation => {
+                let to = derangement(hosts, &mut stream);
+                Ok(hosts.iter().zip(to).map(|(&a, b)| fixed(a, b)).collect())
+            }
+            Pattern::Random => Ok(self.drawn(To::Anyone, &mut stream)),
+            Pattern::Stride(stride) if stride % count == 0 => Err(Problem::WholeStride {
+                stride,
+                hosts: count,
+            }),
+            Pattern::Stride(stride) => {
+                let step = (stride % count) as usize;
+                let to = hosts.iter().cycle().skip(step);
+                Ok(hosts.iter().zip(to).map(|(&a, &b)| fixed(a, b)).collect())
+            }
+            Pattern::Staggered { local } => {
+                self.check_racks(local)?;
+                Ok(self.drawn(To::Staggered(local), &mut stream))
+            }
+            Pattern::AllToAll => {
+                check_count(f64::from(count) * f64::from(count - 1))?;
+                let others = |a: HostId| hosts.iter().filter(move |b| **b != a);
+                let from = |&a: &HostId| others(a).map(move |&b| fixed(a, b));
+                Ok(hosts.iter().flat_map(from).collect())
+            }
+            Pattern::Pairs(_) | Pattern::Listed(_) => unreachable!("handled before"),
+        }
+    }
+
+    /// A slot a host; its destination is drawn now unless flows draw their own.
+    fn drawn(&self, to: To, stream: &mut Stream) -> Vec<Slot> {
+        let redraw = self.spec.redraw.unwrap_or(true);
+        let slot = |&src: &HostId| {
+            let slot = Slot { src, to };
+            match redraw {
+                true => slot,
+                false => Slot {
+                    src,
+                    to: To::Host(self.participants.destination(slot, stream)),
+                },
+            }
+        };
+        self.participants.hosts.iter().map(slot).collect()
+    }
+
+    fn incast(
+        &self,
+        senders: Senders,
+        receiver: Option<HostId>,
+        stream: &mut Stream,
+    ) -> Result<Vec<Slot>, Problem> {
+        let hosts = &self.participants.hosts;
+        let receiver = match receiver {
+            Some(host) => {
+                known(host, self.view)?;
+                if hosts.binary_search(&host).is_err() {
+                    return Err(Problem::ReceiverLeftOut(host));
+                }
+                host
+            }
+            None => hosts[stream.below(hosts.len() as u64) as usize],
+        };
+        let others: Vec<HostId> = hosts.iter().copied().filter(|h| *h != receiver).collect();
+        let possible = others.len() as u32;
+        let wanted = match senders {
+            Senders::All => possible,
+            Senders::Hosts(0) => return Err(Problem::Zero("senders")),
+            Senders::Workers(0) => return Err(Problem::Zero("workers")),
+            Senders::Hosts(wanted) if wanted > possible => {
+                return Err(Problem::TooManySenders { wanted, possible });
+            }
+            Senders::Hosts(wanted) | Senders::Workers(wanted) => wanted,
+        };
+        check_count(f64::from(wanted))?;
+        // Whole rounds over all the others, then a random part of them; each in order of hosts.
+        let mut part = others.clone();
+        stream.shuffle(&mut part);
+        part.truncate((wanted % possible) as usize);
+        part.sort();
+        let rounds = (0..wanted / possible).flat_map(|_| &others);
+        let slot = |&src: &HostId| Slot {
+            src,
+            to: To::Host(receiver),
+        };
+        Ok(rounds.chain(&part).map(slot).collect())
+    }
+
+    fn check_racks(&self, local: f64) -> Result<(), Problem> {
+        if !(0.0..=1.0).contains(&local) {
+            return Err(Problem::Local(local));
+        }
+        if self.view.rack_size.is_none() {
+            return Err(Problem::NoRacks);
+        }
+        for &host in &self.participants.hosts {
+            let mates = self.participants.rack(host).len();
+            let place = if local > 0.0 && mates < 2 {
+                "in its rack"
+            } else if local < 1.0 && mates == self.participants.hosts.len() {
+                "in another rack"
+            } else {
+                continue;
+            };
+            return Err(Problem::NoNeighbour { host, place, local });
+        }
+        Ok(())
+    }
+
+    /// All slots at once: one time, or again and again.
+    fn bursts(
+        &self,
+        law: &Law,
+        mut slots: Vec<Slot>,
+        every: Option<Duration>,
+    ) -> Result<Built, Problem> {
+        let span = self.until - self.spec.start;
+        let poisson = matches!(self.spec.arrivals, Arrivals::PoissonBursts(_));
+        if every == Some(Duration::ZERO) {
+            return Err(Problem::Zero(if poisson {
+                "poisson-bursts"
+            } else {
+                "periodic"
+            }));
+        }
+        let each = slots.len() as f64 * f64::from(self.spec.flows_each);
+        let bursts = every.map_or(1.0, |e| 1.0 + span.as_secs_f64() / e.as_secs_f64());
+        check_count((each * bursts).min(self.limit as f64))?;
+
+        let redraw = self.spec.redraw == Some(true);
+        let mut times = Stream::named(self.seeds.arrivals, "bursts", 0);
+        let mut next = |after: Instant| match every {
+            Some(mean) if poisson => after.saturating_add(exponential(&mut times, mean)),
+            Some(every) => after.saturating_add(every),
+            None => Instant::NEVER,
+        };
+        let mut at = match poisson {
+            true => next(self.spec.start),
+            false => self.spec.start,
+        };
+        let (mut flows, mut number, mut burst) = (Vec::new(), 0, 0);
+        while at < self.until && number < self.limit {
+            if redraw && burst > 0 {
+                slots = self.slots(burst)?;
+            }
+            let all = (0..self.spec.flows_each).flat_map(|_| &slots);
+            for (&slot, n) in all.zip(number..self.limit) {
+                let start = at.saturating_add(self.jitter(n));
+                if start < self.until {
+                    flows.push(law.flow(slot, n, start));
+                }
+                number = n + 1;
+            }
+            at = next(at);
+            burst += 1;
+        }
+        Ok((flows, None))
+    }
+
+    fn jitter(&self, number: u64) -> Duration {
+        let below = self.spec.jitter.as_picos().max(1);
+        Duration::from_picos(Stream::named(self.seeds.jitter, "flow", number).below(below))
+    }
+
+    /// Flows a second that make `load`.
+    fn rate_of_load(&self, load: f64, sizes: &SizeLaw, slots: &[Slot]) -> Result<f64, Problem> {
+        positive("poisson-load", load)?;
+        let mean = sizes.mean().ok_or(Problem::EndlessLoad)?;
+        let senders = sender_count(slots) as f64;
+        let rate = load * self.view.nic_rate.as_bps() as f64 * senders / (8.0 * mean);
+        positive("poisson-load times the rate of the hosts", rate)?;
+        Ok(rate)
+    }
+
+    /// Single flows at a rate a second; which sender's turn it is, is drawn evenly.
+    fn poisson(&self, law: &Law, slots: &[Slot], rate: f64) -> Result<Built, Problem> {
+        let span = (self.until - self.spec.start).as_secs_f64();
+        check_count((rate * span).min(self.limit as f64))?;
+        let mut gaps = Stream::named(self.seeds.arrivals, "flows", 0);
+        let mut senders = Stream::named(self.seeds.senders, "flows", 0);
+        let mut flows = Vec::new();
+        let mut at = self.spec.start;
+        for number in 0..self.limit {
+            at = at.saturating_add(Duration::from_secs_f64(gaps.exponential(1.0) / rate));
+            if at >= self.until {
+                break;
+            }
+            let slot = slots[senders.below(slots.len() as u64) as usize];
+            flows.push(law.flow(slot, number, at));
+        }
+        Ok((flows, None))
+    }
+
+    fn closed_loop(&self, law: Law, slots: &[Slot], spec: LoopSpec) -> Result<Built, Problem> {
+        if spec.connections == 0 {
+            return Err(Problem::Zero("connections"));
+        }
+        if law.sizes.is_endless() {
+            return Err(Problem::EndlessLoop);
+        }
+        check_count(slots.len() as f64 * f64::from(spec.connections))?;
+        let mut connections: Vec<Slot> = Vec::new();
+        // A sender whose destinations are drawn once has one for each connection.
+        let drawn_once = self.spec.redraw == Some(false)
+            && matches!(
+                self.spec.pattern,
+                Pattern::Random | Pattern::Staggered { .. }
+            );
+        for round in 0..u64::from(spec.connections) {
+            match drawn_once {
+                true => connections.extend(self.slots(round)?),
+                false => connections.extend(slots),
+            }
+        }
+        let start = |number| self.spec.start.saturating_add(self.jitter(number));
+        let (closed_loop, flows) =
+            ClosedLoop::new(law, spec.gap, &connections, self.until, self.limit, start);
+        Ok((flows, Some(closed_loop)))
+    }
+
+    fn listed(&self, list: &FlowList) -> Result<Vec<FlowSpec>, Problem> {
+        let flows = match list {
+            FlowList::File(file) => return Err(Problem::NotLoaded(file.clone())),
+            FlowList::Flows(flows) if flows.is_empty() => return Err(Problem::Empty("flows")),
+            FlowList::Flows(flows) => flows,
+        };
+        if self.spec.sizes != Sizes::Listed {
+            return Err(Problem::SizesOfList);
+        }
+        check_count(flows.len() as f64)?;
+        let mut built = Vec::with_capacity(flows.len());
+        for (i, flow) in flows.iter().enumerate() {
+            self.check_listed(flow).map_err(|problem| Problem::Listed {
+                flow: i + 1,
+                problem: Box::new(problem),
+            })?;
+            let start = self.spec.start.saturating_add(flow.start);
+            if start < self.until && (built.len() as u64) < self.limit {
+                built.push(FlowSpec {
+                    id: FlowId(0),
+                    src: flow.src,
+                    dst: flow.dst,
+                    size: flow.size,
+                    start,
+                    deadline: flow.deadline.map(|after| start.saturating_add(after)),
+                    transport: flow.transport.unwrap_or(self.spec.transport),
+                    class: self.spec.class,
+                    background: self.spec.background,
+                    pattern: self.pattern,
+                });
+            }
+        }
+        Ok(built)
+    }
+
+    fn check_listed(&self, flow: &ListedFlow) -> Result<(), Problem> {
+        check_pair(flow.src, flow.dst, self.view)?;
+        match (flow.size, flow.deadline) {
+            (Bytes::ZERO, _) => Err(Problem::Zero("size")),
+            (_, Some(Duration::ZERO)) => Err(Problem::Zero("deadline")),
+            (Bytes::ENDLESS, Some(_)) => Err(Problem::EndlessDeadline),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A random order in which nothing stays in place: shuffles until one has none, 2.7 on average.
+fn derangement(hosts: &[HostId], stream: &mut Stream) -> Vec<HostId> {
+    let mut order = hosts.to_vec();
+    loop {
+        stream.shuffle(&mut order);
+        if order.iter().zip(hosts).all(|(a, b)| a != b) {
+            return order;
+        }
+    }
+}
+
+/// How many different hosts send.
+fn sender_count(slots: &[Slot]) -> usize {
+    let mut senders: Vec<HostId> = slots.iter().map(|slot| slot.src).collect();
+    senders.sort();
+    senders.dedup();
+    senders.len()
+}
+
+fn check_count(flows: f64) -> Result<(), Problem> {
+    match flows <= f64::from(MAX_FLOWS) {
+        true => Ok(()),
+        false => Err(Problem::TooManyFlows(flows)),
+    }
+}
+
+fn positive(key: &'static str, value: f64) -> Result<(), Problem> {
+    match value > 0.0 && value.is_finite() {
+        true => Ok(()),
+        false => Err(Problem::NotPositive { key, value }),
+    }
+}
+
+fn known(host: HostId, view: &HostsView) -> Result<(), Problem> {
+    match host.0 < view.count {
+        true => Ok(()),
+        false => Err(Problem::UnknownHost {
+            host,
+            count: view.count,
+        }),
+    }
+}
+
+fn check_pair(src: HostId, dst: HostId, view: &HostsView) -> Result<(), Problem> {
+    known(src, view)?;
+    known(dst, view)?;
+    match src != dst {
+        true => Ok(()),
+        false => Err(Problem::ToItself(src)),
+    }
+}

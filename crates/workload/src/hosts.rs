@@ -1,0 +1,138 @@
+//! Which hosts there are, and which of them take part.
+
+use punctual_core::{HostId, Rate};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a workload needs to know of the network's hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostsView {
+    /// How many; they are 0 to `count`−1.
+    pub count: u32,
+    /// The rate at which a host can send.
+    pub nic_rate: Rate,
+    /// Hosts per rack, counted from host 0 on, where the network has racks.
+    pub rack_size: Option<u32>,
+}
+
+/// Some hosts: `"0-3, 8"` or `[0, 1, 2, 3, 8]` in scenarios.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostSet {
+    /// First and last of each range, in the order given.
+    ranges: Vec<(u32, u32)>,
+}
+
+/// A text that names no set of hosts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a set of hosts; write numbers and ranges, such as \"0-3, 8\"")]
+pub struct HostSetError(String);
+
+impl HostSet {
+    /// No host.
+    pub const EMPTY: HostSet = HostSet { ranges: Vec::new() };
+
+    /// Whether `host` is one of them.
+    pub fn contains(&self, host: HostId) -> bool {
+        let within = |&(first, last): &(u32, u32)| (first..=last).contains(&host.0);
+        self.ranges.iter().any(within)
+    }
+
+    /// The highest of them.
+    pub fn last(&self) -> Option<HostId> {
+        self.ranges.iter().map(|&(_, last)| HostId(last)).max()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}
+
+impl FromIterator<u32> for HostSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(hosts: I) -> Self {
+        HostSet {
+            ranges: hosts.into_iter().map(|h| (h, h)).collect(),
+        }
+    }
+}
+
+impl FromStr for HostSet {
+    type Err = HostSetError;
+    fn from_str(text: &str) -> Result<Self, HostSetError> {
+        let bad = || HostSetError(text.into());
+        let number = |t: &str| t.trim().parse::<u32>().map_err(|_| bad());
+        let range = |part: &str| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last {
+                return Err(bad());
+            }
+            Ok((first, last))
+        };
+        let ranges = text.split(',').map(range).collect::<Result<_, _>>()?;
+        Ok(HostSet { ranges })
+    }
+}
+
+impl fmt::Display for HostSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (first, last)) in self.ranges.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            if first == last {
+                write!(f, "{comma}{first}")?;
+            } else {
+                write!(f, "{comma}{first}-{last}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for HostSet {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for HostSet {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = HostSet;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("hosts such as \"0-3, 8\" or [0, 1, 8]")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<HostSet, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                self,
+                mut seq: A,
+            ) -> Result<HostSet, A::Error> {
+                let mut hosts = Vec::new();
+                while let Some(host) = seq.next_element::<u32>()? {
+                    hosts.push(host);
+                }
+                Ok(hosts.into_iter().collect())
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_goes_both_ways() {
+        let set: HostSet = "0-3,8 , 10 - 11".parse().unwrap();
+        assert_eq!(set.to_string(), "0-3, 8, 10-11");
+        assert!(set.contains(HostId(2)) && set.contains(HostId(11)) && !set.contains(HostId(9)));
+        assert_eq!(set.last(), Some(HostId(11)));
+        assert!("3-1".parse::<HostSet>().is_err());
+        assert!("a".parse::<HostSet>().is_err());
+        assert!("".parse::<HostSet>().is_err());
+    }
+}

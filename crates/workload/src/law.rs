@@ -1,0 +1,166 @@
+//! How one flow of a traffic is drawn, apart from when it starts.
+
+use crate::sizes::SizeLaw;
+use crate::spec::Deadlines;
+use punctual_core::rng::{Stream, derive};
+use punctual_core::{Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, TransportId};
+use std::ops::Range;
+
+/// A sender and its way of finding a receiver.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    pub(crate) src: HostId,
+    pub(crate) to: To,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum To {
+    Host(HostId),
+    /// Any other host that takes part, drawn for each flow.
+    Anyone,
+    /// A host of the same rack with this probability, else another, drawn for each flow.
+    Staggered(f64),
+}
+
+/// The hosts that take part, in order.
+#[derive(Debug, Clone)]
+pub(crate) struct Participants {
+    pub(crate) hosts: Vec<HostId>,
+    /// 1 where there are no racks.
+    pub(crate) rack_size: u32,
+}
+
+impl Participants {
+    fn position(&self, host: HostId) -> usize {
+        self.hosts.binary_search(&host).expect("senders take part")
+    }
+
+    /// Positions of those in the same rack.
+    pub(crate) fn rack(&self, host: HostId) -> Range<usize> {
+        let before = |edge: u64| self.hosts.partition_point(|h| u64::from(h.0) < edge);
+        let rack = u64::from(host.0 / self.rack_size);
+        let size = u64::from(self.rack_size);
+        before(rack * size)..before((rack + 1) * size)
+    }
+
+    pub(crate) fn destination(&self, slot: Slot, stream: &mut Stream) -> HostId {
+        match slot.to {
+            To::Host(host) => host,
+            To::Anyone => {
+                self.other_than(self.position(slot.src)..self.position(slot.src) + 1, stream)
+            }
+            To::Staggered(local) => {
+                let rack = self.rack(slot.src);
+                if !stream.chance(local) {
+                    return self.other_than(rack, stream);
+                }
+                let here = self.position(slot.src);
+                let place = rack.start + stream.below(rack.len() as u64 - 1) as usize;
+                self.hosts[place + usize::from(place >= here)]
+            }
+        }
+    }
+
+    /// One whose position is not in `skipped`.
+    fn other_than(&self, skipped: Range<usize>, stream: &mut Stream) -> HostId {
+        let place = stream.below((self.hosts.len() - skipped.len()) as u64) as usize;
+        self.hosts[if place < skipped.start {
+            place
+        } else {
+            place + skipped.len()
+        }]
+    }
+}
+
+/// One stream family for each purpose, so that what one draws leaves the others alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seeds {
+    pub(crate) pattern: u64,
+    pub(crate) arrivals: u64,
+    pub(crate) senders: u64,
+    pub(crate) jitter: u64,
+    pub(crate) gaps: u64,
+    sizes: u64,
+    deadlines: u64,
+    destinations: u64,
+}
+
+impl Seeds {
+    pub(crate) fn new(seed: u64, pattern: u16) -> Self {
+        let of = |purpose| derive(seed, purpose, u64::from(pattern));
+        Seeds {
+            pattern: of("workload.pattern"),
+            arrivals: of("workload.arrivals"),
+            senders: of("workload.senders"),
+            jitter: of("workload.jitter"),
+            gaps: of("workload.gaps"),
+            sizes: of("workload.sizes"),
+            deadlines: of("workload.deadlines"),
+            destinations: of("workload.destinations"),
+        }
+    }
+}
+
+/// What all flows of a traffic have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Law {
+    pub(crate) seeds: Seeds,
+    pub(crate) participants: Participants,
+    pub(crate) sizes: SizeLaw,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) deadlines_below: Option<Bytes>,
+    pub(crate) pattern: u16,
+    pub(crate) transport: TransportId,
+    pub(crate) class: Class,
+    pub(crate) background: bool,
+}
+
+impl Law {
+    /// The flow of that number, which names its draws.
+    pub(crate) fn flow(&self, slot: Slot, number: u64, start: Instant) -> FlowSpec {
+        let stream = |seed| Stream::named(seed, "flow", number);
+        let dst = match slot.to {
+            To::Host(host) => host,
+            _ => self
+                .participants
+                .destination(slot, &mut stream(self.seeds.destinations)),
+        };
+        let size = self.sizes.draw(&mut stream(self.seeds.sizes));
+        let urgent = self.deadlines_below.is_none_or(|limit| size < limit);
+        let deadline = match urgent {
+            true => deadline(self.deadlines, &mut stream(self.seeds.deadlines)),
+            false => None,
+        };
+        FlowSpec {
+            id: FlowId(0),
+            src: slot.src,
+            dst,
+            size,
+            start,
+            deadline: deadline.map(|after| start.saturating_add(after)),
+            transport: self.transport,
+            class: self.class,
+            background: self.background,
+            pattern: self.pattern,
+        }
+    }
+}
+
+fn deadline(law: Deadlines, stream: &mut Stream) -> Option<Duration> {
+    match law {
+        Deadlines::None => None,
+        Deadlines::Fixed(after) => Some(after),
+        Deadlines::Uniform(a, b) => Some(a + uniform_to(stream, b - a)),
+        Deadlines::Exponential { mean, floor } => Some(exponential(stream, mean).max(floor)),
+    }
+}
+
+/// From zero to `longest`, both included.
+fn uniform_to(stream: &mut Stream, longest: Duration) -> Duration {
+    Duration::from_picos(stream.below(longest.as_picos().saturating_add(1)))
+}
+
+/// Exponential with that mean, rounded to the nearest picosecond.
+pub(crate) fn exponential(stream: &mut Stream, mean: Duration) -> Duration {
+    Duration::from_picos(libm::round(stream.exponential(mean.as_picos() as f64)) as u64)
+}

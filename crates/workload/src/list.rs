@@ -1,0 +1,281 @@
+//! Flows written down one by one.
+
+use punctual_core::units::UnitError;
+use punctual_core::{Bytes, Duration, HostId, TransportId};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::str::FromStr;
+
+/// Flows in a file or at hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FlowList {
+    /// A CSV file that is not read yet; see
+    /// [`TrafficSpec::load_files`](crate::TrafficSpec::load_files).
+    File(String),
+    /// The flows.
+    Flows(Vec<ListedFlow>),
+}
+
+/// One flow of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListedFlow {
+    /// The sending host.
+    #[serde(with = "host")]
+    pub src: HostId,
+    /// The receiving host.
+    #[serde(with = "host")]
+    pub dst: HostId,
+    /// How much; `"endless"` is allowed.
+    #[serde(serialize_with = "write_size", deserialize_with = "read_size")]
+    pub size: Bytes,
+    /// When, after the traffic's `start`.
+    #[serde(default)]
+    pub start: Duration,
+    /// Its deadline, after its own start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Duration>,
+    /// Its transport, when it is not the traffic's.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "write_transport",
+        deserialize_with = "read_transport"
+    )]
+    pub transport: Option<TransportId>,
+}
+
+/// Why a CSV text is no list of flows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlowListError {
+    /// No header line.
+    #[error("the flow list is empty; its first line names the columns: src,dst,size,start")]
+    Empty,
+    /// A column nobody knows.
+    #[error(
+        "line 1: unknown column `{0}`; columns are src, dst, size, start, and optionally \
+         deadline and transport"
+    )]
+    UnknownColumn(String),
+    /// A column twice.
+    #[error("line 1: column `{0}` appears twice; remove one")]
+    TwiceColumn(String),
+    /// A column that is needed.
+    #[error("line 1: column `{0}` is missing; src, dst, size and start are needed")]
+    MissingColumn(&'static str),
+    /// A line with more or fewer fields than the header.
+    #[error("line {line}: {found} fields where the header has {expected}")]
+    Fields {
+        /// Counted from 1.
+        line: usize,
+        /// Fields of the line.
+        found: usize,
+        /// Fields of the header.
+        expected: usize,
+    },
+    /// A field that is not a whole number.
+    #[error("line {line}, {column}: `{text}` is not a whole number (hosts count from 0)")]
+    Number {
+        /// Counted from 1.
+        line: usize,
+        /// Which column.
+        column: &'static str,
+        /// What was there.
+        text: String,
+    },
+    /// A field whose unit is missing or wrong.
+    #[error("line {line}, {column}: {source}")]
+    Unit {
+        /// Counted from 1.
+        line: usize,
+        /// Which column.
+        column: &'static str,
+        /// What is wrong with it.
+        source: UnitError,
+    },
+}
+
+const COLUMNS: [&str; 6] = ["src", "dst", "size", "start", "deadline", "transport"];
+const NEEDED: usize = 4;
+
+impl FlowList {
+    /// Reads CSV: a header with the columns `src`, `dst`, `size`, `start` and optionally
+    /// `deadline` and `transport` in any order, then a line a flow. Sizes and times have units;
+    /// `deadline` counts from the flow's start and may be empty, as may `transport`. `#` starts a
+    /// comment.
+    pub fn parse_csv(text: &str) -> Result<Self, FlowListError> {
+        let mut lines = text
+            .lines()
+            .enumerate()
+            .map(|(i, line)| (i + 1, line.split('#').next().unwrap_or_default().trim()))
+            .filter(|(_, line)| !line.is_empty());
+        let (_, header) = lines.next().ok_or(FlowListError::Empty)?;
+        let columns = Columns::parse(header)?;
+        lines
+            .map(|(line, text)| columns.flow(line, text))
+            .collect::<Result<_, _>>()
+            .map(FlowList::Flows)
+    }
+}
+
+/// Where each of [`COLUMNS`] is.
+struct Columns {
+    places: [Option<usize>; COLUMNS.len()],
+    count: usize,
+}
+
+impl Columns {
+    fn parse(header: &str) -> Result<Self, FlowListError> {
+        let mut columns = Columns {
+            places: [None; COLUMNS.len()],
+            count: 0,
+        };
+        for (place, name) in header.split(',').map(str::trim).enumerate() {
+            let which = COLUMNS
+                .iter()
+                .position(|c| *c == name)
+                .ok_or_else(|| FlowListError::UnknownColumn(name.into()))?;
+            if columns.places[which].replace(place).is_some() {
+                return Err(FlowListError::TwiceColumn(name.into()));
+            }
+            columns.count += 1;
+        }
+        match (0..NEEDED).find(|which| columns.places[*which].is_none()) {
+            Some(which) => Err(FlowListError::MissingColumn(COLUMNS[which])),
+            None => Ok(columns),
+        }
+    }
+
+    fn flow(&self, line: usize, text: &str) -> Result<ListedFlow, FlowListError> {
+        let fields: Vec<&str> = text.split(',').map(str::trim).collect();
+        if fields.len() != self.count {
+            return Err(FlowListError::Fields {
+                line,
+                found: fields.len(),
+                expected: self.count,
+            });
+        }
+        let field = |which: usize| self.places[which].map_or("", |place| fields[place]);
+        Ok(ListedFlow {
+            src: HostId(number(line, COLUMNS[0], field(0))?),
+            dst: HostId(number(line, COLUMNS[1], field(1))?),
+            size: match field(2) {
+                "endless" => Bytes::ENDLESS,
+                text => unit(line, COLUMNS[2], text)?,
+            },
+            start: unit(line, COLUMNS[3], field(3))?,
+            deadline: match field(4) {
+                "" => None,
+                text => Some(unit(line, COLUMNS[4], text)?),
+            },
+            transport: match field(5) {
+                "" => None,
+                text => Some(TransportId(number(line, COLUMNS[5], text)?)),
+            },
+        })
+    }
+}
+
+fn number<T: FromStr>(line: usize, column: &'static str, text: &str) -> Result<T, FlowListError> {
+    text.parse().map_err(|_| FlowListError::Number {
+        line,
+        column,
+        text: text.into(),
+    })
+}
+
+fn unit<T: FromStr<Err = UnitError>>(
+    line: usize,
+    column: &'static str,
+    text: &str,
+) -> Result<T, FlowListError> {
+    text.parse().map_err(|source| FlowListError::Unit {
+        line,
+        column,
+        source,
+    })
+}
+
+/// Hosts as plain numbers.
+mod host {
+    use super::*;
+    pub(super) fn serialize<S: Serializer>(host: &HostId, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_u32(host.0)
+    }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<HostId, D::Error> {
+        u32::deserialize(d).map(HostId)
+    }
+}
+
+fn write_size<S: Serializer>(size: &Bytes, s: S) -> Result<S::Ok, S::Error> {
+    match *size {
+        Bytes::ENDLESS => s.serialize_str("endless"),
+        size => s.collect_str(&size),
+    }
+}
+
+fn read_size<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
+    let text = String::deserialize(d)?;
+    match text.as_str() {
+        "endless" => Ok(Bytes::ENDLESS),
+        text => text.parse().map_err(serde::de::Error::custom),
+    }
+}
+
+fn write_transport<S: Serializer>(
+    transport: &Option<TransportId>,
+    s: S,
+) -> Result<S::Ok, S::Error> {
+    transport.map(|t| t.0).serialize(s)
+}
+
+fn read_transport<'de, D: Deserializer<'de>>(d: D) -> Result<Option<TransportId>, D::Error> {
+    Ok(Option::<u8>::deserialize(d)?.map(TransportId))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_is_read_in_any_order_of_columns() {
+        let text =
+            "size, src,dst,start,deadline # comment\n64KB,1,2,0us,20ms\n\nendless,3,0,1ms,\n";
+        let flow = |src, dst, size, start, deadline| ListedFlow {
+            src: HostId(src),
+            dst: HostId(dst),
+            size,
+            start,
+            deadline,
+            transport: None,
+        };
+        let (zero, ms) = (Duration::ZERO, Duration::from_millis(1));
+        assert_eq!(
+            FlowList::parse_csv(text).unwrap(),
+            FlowList::Flows(vec![
+                flow(
+                    1,
+                    2,
+                    Bytes::new(64_000),
+                    zero,
+                    Some(Duration::from_millis(20))
+                ),
+                flow(3, 0, Bytes::ENDLESS, ms, None),
+            ])
+        );
+    }
+
+    #[test]
+    fn bad_csv_is_explained_by_line() {
+        let error = |text: &str| FlowList::parse_csv(text).unwrap_err().to_string();
+        assert!(error("").contains("first line"));
+        assert!(error("src,dst,sise,start").contains("`sise`"));
+        assert!(error("src,dst,size").contains("`start` is missing"));
+        assert!(error("src,src,dst,size,start").contains("twice"));
+        let header = "src,dst,size,start\n";
+        assert!(error(&format!("{header}1,2,64KB")).starts_with("line 2: 3 fields"));
+        assert!(error(&format!("{header}\n1,2,64,0s")).starts_with("line 3, size: `64` has no"));
+        assert!(error(&format!("{header}h1,2,64B,0s")).starts_with("line 2, src: `h1`"));
+    }
+}
