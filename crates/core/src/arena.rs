@@ -9,10 +9,7 @@ pub struct Slab<T> {
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Slab {
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
+        Slab { slots: Vec::new(), free: Vec::new() }
     }
 }
 
@@ -72,9 +69,6 @@ mod tests {
         let b = slab.insert('b');
         assert_eq!(slab.remove(a), 'a');
         assert_eq!(slab.insert('c'), a);
-        assert_eq!(
-            (slab.get(a), slab.get(b), slab.len()),
-            (Some(&'c'), Some(&'b'), 2)
-        );
+        assert_eq!((slab.get(a), slab.get(b), slab.len()), (Some(&'c'), Some(&'b'), 2));
     }
 }

@@ -14,12 +14,7 @@ pub struct Fifo {
 
 impl Default for Fifo {
     fn default() -> Self {
-        Fifo {
-            head: NIL,
-            tail: NIL,
-            packets: 0,
-            bytes: 0,
-        }
+        Fifo { head: NIL, tail: NIL, packets: 0, bytes: 0 }
     }
 }
 

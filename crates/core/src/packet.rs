@@ -16,12 +16,7 @@ impl Header {
     /// Holds `value`.
     #[inline]
     pub fn new<T: IntoBytes + Immutable>(value: T) -> Self {
-        const {
-            assert!(
-                size_of::<T>() == HEADER_BYTES,
-                "a header must fill its room exactly"
-            )
-        };
+        const { assert!(size_of::<T>() == HEADER_BYTES, "a header must fill its room exactly") };
         let mut header = Header::default();
         header.0.as_mut_bytes().copy_from_slice(value.as_bytes());
         header
@@ -30,12 +25,7 @@ impl Header {
     /// The value held. The caller knows its type from the packet's transport.
     #[inline]
     pub fn get<T: FromBytes>(&self) -> T {
-        const {
-            assert!(
-                size_of::<T>() == HEADER_BYTES,
-                "a header must fill its room exactly"
-            )
-        };
+        const { assert!(size_of::<T>() == HEADER_BYTES, "a header must fill its room exactly") };
         T::read_from_bytes(self.0.as_bytes()).expect("sizes are equal")
     }
 }
@@ -278,11 +268,7 @@ pub(crate) const NIL: u32 = u32::MAX;
 
 impl Default for PacketArena {
     fn default() -> Self {
-        PacketArena {
-            packets: Vec::new(),
-            free_head: NIL,
-            live: 0,
-        }
+        PacketArena { packets: Vec::new(), free_head: NIL, live: 0 }
     }
 }
 

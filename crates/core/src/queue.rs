@@ -51,10 +51,8 @@ pub enum QueueSpec {
 impl core::str::FromStr for Limit {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let packets = text
-            .strip_suffix("packets")
-            .or_else(|| text.strip_suffix("packet"))
-            .map(str::trim);
+        let packets =
+            text.strip_suffix("packets").or_else(|| text.strip_suffix("packet")).map(str::trim);
         match packets {
             Some(n) => match n.parse() {
                 Ok(n) => Ok(Limit::Packets(n)),

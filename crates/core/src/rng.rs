@@ -19,9 +19,9 @@ pub fn mix(mut x: u64) -> u64 {
 
 /// The seed of the stream of that name.
 pub fn derive(seed: u64, purpose: &str, id: u64) -> u64 {
-    let name = purpose.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
-    });
+    let name = purpose
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
     mix(mix(seed ^ mix(name)).wrapping_add(mix(id.wrapping_add(0x9e37_79b9_7f4a_7c15))))
 }
 
@@ -99,10 +99,7 @@ mod tests {
         for _ in 0..50_000 {
             counts[stream.below(5) as usize] += 1;
         }
-        assert!(
-            counts.iter().all(|c| (9_600..10_400).contains(c)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|c| (9_600..10_400).contains(c)), "{counts:?}");
     }
 
     #[test]

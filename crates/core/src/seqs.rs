@@ -46,11 +46,7 @@ impl BitRing {
     /// The lowest number that is not in the set.
     #[inline]
     pub fn base(&self) -> u64 {
-        self.origin
-            + self
-                .words
-                .front()
-                .map_or(0, |w| u64::from(w.trailing_ones()))
+        self.origin + self.words.front().map_or(0, |w| u64::from(w.trailing_ones()))
     }
 }
 

@@ -42,12 +42,7 @@ impl<T: Transport> Stack<T> {
     /// A stack on these hosts, in order of their ids.
     pub fn new(config: T, nics: &[NicInfo]) -> Self {
         let hosts = nics.iter().map(|nic| config.open_host(nic)).collect();
-        Stack {
-            config,
-            hosts,
-            senders: Slab::default(),
-            receivers: Slab::default(),
-        }
+        Stack { config, hosts, senders: Slab::default(), receivers: Slab::default() }
     }
 
     /// The transport's parameters.
@@ -110,23 +105,17 @@ impl<T: Transport> Stack<T> {
     /// Asks a sender for its next packet.
     #[inline]
     pub fn poll_transmit(&mut self, slot: u32, call: Call<'_>) -> Option<Packet> {
-        self.senders
-            .get_mut(slot)?
-            .poll_transmit(&mut cx!(self, call))
+        self.senders.get_mut(slot)?.poll_transmit(&mut cx!(self, call))
     }
 
     /// Forgets a sender of `host` that has ended.
     pub fn close_sender(&mut self, slot: u32, host: HostId) {
-        self.senders
-            .remove(slot)
-            .close(&mut self.hosts[host.index()]);
+        self.senders.remove(slot).close(&mut self.hosts[host.index()]);
     }
 
     /// Forgets a receiver of `host`.
     pub fn close_receiver(&mut self, slot: u32, host: HostId) {
-        self.receivers
-            .remove(slot)
-            .close(&mut self.hosts[host.index()]);
+        self.receivers.remove(slot).close(&mut self.hosts[host.index()]);
     }
 
     /// A sender's state, for tests and time series.

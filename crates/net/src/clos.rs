@@ -152,13 +152,7 @@ struct Builder {
 
 impl Builder {
     fn new(shape: ClosShape, rates: ClosLinks) -> Self {
-        Builder {
-            shape,
-            rates,
-            links: Vec::new(),
-            names: Vec::new(),
-            switches: Vec::new(),
-        }
+        Builder { shape, rates, links: Vec::new(), names: Vec::new(), switches: Vec::new() }
     }
 
     fn rack_node(&self, rack: u32) -> u32 {
@@ -176,11 +170,7 @@ impl Builder {
 
     fn link(&mut self, from: u32, to: u32, rate: Rate, delay: Duration, tier: Tier) {
         let to_switch = to >= self.shape.hosts();
-        let processing = if to_switch {
-            self.rates.processing
-        } else {
-            Duration::ZERO
-        };
+        let processing = if to_switch { self.rates.processing } else { Duration::ZERO };
         self.links.push(Link {
             from: NodeId(from),
             to: NodeId(to),
@@ -213,11 +203,7 @@ impl Builder {
                     pod: pod as u16,
                     rack_in_pod: (rack % s.racks_per_pod) as u16,
                     slot: (h % s.hosts_per_rack) as u16,
-                    top_port: if s.has_pods() {
-                        pod as u16
-                    } else {
-                        rack as u16
-                    },
+                    top_port: if s.has_pods() { pod as u16 } else { rack as u16 },
                 }
             })
             .collect();
@@ -242,11 +228,7 @@ impl Builder {
             for a in 0..s.rack_uplinks {
                 let node = self.above_rack_node(pod, a);
                 let (level, name, tier) = if s.has_pods() {
-                    (
-                        Level::Aggregation,
-                        format!("pod {pod} switch {a}"),
-                        Tier::PodDown,
-                    )
+                    (Level::Aggregation, format!("pod {pod} switch {a}"), Tier::PodDown)
                 } else {
                     (Level::Top, format!("spine {a}"), Tier::CoreDown)
                 };
@@ -265,28 +247,11 @@ impl Builder {
             self.switch(Level::Top, core, s.pods, format!("core {core}"));
             for pod in 0..s.pods {
                 let agg = self.above_rack_node(pod, core / s.pod_uplinks);
-                self.link(
-                    self.core_node(core),
-                    agg,
-                    r.pod_rate,
-                    r.pod_delay,
-                    Tier::CoreDown,
-                );
+                self.link(self.core_node(core), agg, r.pod_rate, r.pod_delay, Tier::CoreDown);
             }
         }
-        let routing = Clos {
-            shape: s,
-            hosts: places,
-            switches: self.switches,
-        };
-        Network::new(
-            s.hosts(),
-            self.names,
-            self.links,
-            mtu,
-            framing,
-            Routing::Clos(routing),
-        )
+        let routing = Clos { shape: s, hosts: places, switches: self.switches };
+        Network::new(s.hosts(), self.names, self.links, mtu, framing, Routing::Clos(routing))
     }
 }
 
@@ -314,11 +279,7 @@ impl Clos {
     #[inline]
     pub(crate) fn encode(&self, n: u32) -> u32 {
         let up = self.shape.rack_uplinks;
-        if n < up || n == 0 {
-            n
-        } else {
-            n % up | (n / up) << DIGIT_BITS
-        }
+        if n < up || n == 0 { n } else { n % up | (n / up) << DIGIT_BITS }
     }
 
     /// The port by which `packet` leaves switch `node`.

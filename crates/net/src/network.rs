@@ -95,15 +95,7 @@ impl Network {
                 nics[link.from.index()] = PortId::from(port);
             }
         }
-        Network {
-            hosts,
-            links,
-            mtu,
-            framing,
-            names,
-            nics,
-            routing,
-        }
+        Network { hosts, links, mtu, framing, names, nics, routing }
     }
 
     /// The port by which a host sends.
@@ -121,12 +113,7 @@ impl Network {
     /// What transports are told of a host's interface.
     pub fn nic_info(&self, host: HostId) -> NicInfo {
         let rate = self.link(self.nic(host)).rate;
-        NicInfo {
-            host,
-            rate,
-            mtu: self.mtu,
-            framing: self.framing,
-        }
+        NicInfo { host, rate, mtu: self.mtu, framing: self.framing }
     }
 
     /// How many equal paths lead from one host to another.
@@ -184,20 +171,13 @@ impl Network {
     /// Name of the port's two ends, for messages.
     pub fn port_name(&self, port: PortId) -> String {
         let link = self.link(port);
-        format!(
-            "{} → {}",
-            self.names[link.from.index()],
-            self.names[link.to.index()]
-        )
+        format!("{} → {}", self.names[link.from.index()], self.names[link.to.index()])
     }
 }
 
 fn pair_up(links: &mut [Link]) {
-    let mut by_ends: Vec<(NodeId, NodeId, usize)> = links
-        .iter()
-        .enumerate()
-        .map(|(port, l)| (l.from, l.to, port))
-        .collect();
+    let mut by_ends: Vec<(NodeId, NodeId, usize)> =
+        links.iter().enumerate().map(|(port, l)| (l.from, l.to, port)).collect();
     by_ends.sort();
     let mut by_reverse = by_ends.clone();
     by_reverse.sort_by_key(|&(from, to, port)| (to, from, port));

@@ -105,25 +105,17 @@ impl Queue {
     pub fn new(spec: &QueueSpec, seed: u64) -> Self {
         let fifo = Fifo::default();
         Queue(match *spec {
-            QueueSpec::DropTail { limit } => Kind::Single {
-                fifo,
-                cap: Cap::new(limit),
-                mark: Cap::NONE,
-            },
-            QueueSpec::Ecn { limit, mark_above } => Kind::Single {
-                fifo,
-                cap: Cap::new(limit),
-                mark: Cap::new(mark_above),
-            },
+            QueueSpec::DropTail { limit } => {
+                Kind::Single { fifo, cap: Cap::new(limit), mark: Cap::NONE }
+            }
+            QueueSpec::Ecn { limit, mark_above } => {
+                Kind::Single { fifo, cap: Cap::new(limit), mark: Cap::new(mark_above) }
+            }
             QueueSpec::Priority { limit } => Kind::Priority(Box::new(Priority {
                 fifos: [fifo; Class::COUNT],
                 cap: Cap::new(limit),
             })),
-            QueueSpec::Trim {
-                data,
-                headers,
-                mark_above,
-            } => Kind::Trim(Trim {
+            QueueSpec::Trim { data, headers, mark_above } => Kind::Trim(Trim {
                 data: fifo,
                 headers: fifo,
                 data_cap: Cap::new(data),
@@ -185,12 +177,7 @@ impl Queue {
     /// A packet of at most this many bytes that finds the port idle and this queue empty may
     /// pass without being queued: the discipline would do nothing to it.
     pub fn idle_pass_bytes(&self) -> u32 {
-        let least = |caps: &[Cap]| {
-            caps.iter()
-                .map(|c| c.lone_packet_bytes())
-                .min()
-                .unwrap_or(0)
-        };
+        let least = |caps: &[Cap]| caps.iter().map(|c| c.lone_packet_bytes()).min().unwrap_or(0);
         match &self.0 {
             Kind::Single { cap, mark, .. } => least(&[*cap, *mark]),
             Kind::Priority(queue) => least(&[queue.cap]),
@@ -203,10 +190,9 @@ impl Queue {
     pub fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
         match &mut self.0 {
             Kind::Single { fifo, .. } => fifo.pop_front(packets),
-            Kind::Priority(queue) => queue
-                .fifos
-                .iter_mut()
-                .find_map(|fifo| fifo.pop_front(packets)),
+            Kind::Priority(queue) => {
+                queue.fifos.iter_mut().find_map(|fifo| fifo.pop_front(packets))
+            }
             Kind::Trim(queue) => queue.dequeue(packets),
         }
     }
@@ -225,9 +211,10 @@ impl Queue {
     pub fn waiting(&self) -> (Bytes, u32) {
         let (bytes, packets) = match &self.0 {
             Kind::Single { fifo, .. } => (fifo.bytes(), fifo.packets()),
-            Kind::Priority(queue) => queue.fifos.iter().fold((0, 0), |(b, p), fifo| {
-                (b + fifo.bytes(), p + fifo.packets())
-            }),
+            Kind::Priority(queue) => queue
+                .fifos
+                .iter()
+                .fold((0, 0), |(b, p), fifo| (b + fifo.bytes(), p + fifo.packets())),
             Kind::Trim(queue) => (
                 queue.data.bytes() + queue.headers.bytes(),
                 queue.data.packets() + queue.headers.packets(),
@@ -260,11 +247,7 @@ impl Trim {
             self.enqueue_header(id, in_service, packets, fates);
             return;
         }
-        let busy = if in_service.is_control {
-            0
-        } else {
-            in_service.bytes
-        };
+        let busy = if in_service.is_control { 0 } else { in_service.bytes };
         if self.data_cap.holds(&self.data, busy, packet.wire_bytes) {
             let over = !self.mark.holds(&self.data, busy, packet.wire_bytes);
             if over && packet.ecn() == Ecn::Capable {
@@ -312,16 +295,9 @@ impl Trim {
         packets: &mut PacketArena,
         fates: &mut Fates,
     ) {
-        let busy = if in_service.is_control {
-            in_service.bytes
-        } else {
-            0
-        };
+        let busy = if in_service.is_control { in_service.bytes } else { 0 };
         let packet = &packets[id];
-        if self
-            .header_cap
-            .holds(&self.headers, busy, packet.wire_bytes)
-        {
+        if self.header_cap.holds(&self.headers, busy, packet.wire_bytes) {
             self.headers.push_back(packets, id);
         } else if packet.is_trimmed() && !packet.is_bounced() {
             fates.push((id, Fate::Bounced));

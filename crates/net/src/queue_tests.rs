@@ -8,10 +8,7 @@ fn packet(arena: &mut PacketArena, bytes: u16, class: Class, flags: PacketFlags)
     arena.alloc(p)
 }
 
-const BUSY: InService = InService {
-    bytes: 1500,
-    is_control: false,
-};
+const BUSY: InService = InService { bytes: 1500, is_control: false };
 
 fn trim_queue(data: u64, headers: u64) -> Queue {
     let spec = QueueSpec::Trim {
@@ -26,19 +23,13 @@ fn trim_queue(data: u64, headers: u64) -> Queue {
 fn drop_tail__counts_the_packet_in_service() {
     let mut arena = PacketArena::default();
     let mut fates = Fates::new();
-    let spec = QueueSpec::DropTail {
-        limit: Limit::Packets(3),
-    };
+    let spec = QueueSpec::DropTail { limit: Limit::Packets(3) };
     let mut queue = Queue::new(&spec, 0);
     for _ in 0..3 {
         let id = packet(&mut arena, 1500, Class::DATA, PacketFlags::empty());
         queue.enqueue(id, BUSY, &mut arena, &mut fates);
     }
-    assert_eq!(
-        fates.len(),
-        1,
-        "the third does not fit beside one in service and two waiting"
-    );
+    assert_eq!(fates.len(), 1, "the third does not fit beside one in service and two waiting");
     assert_eq!(queue.waiting(), (Bytes::new(3000), 2));
 }
 
@@ -46,16 +37,9 @@ fn drop_tail__counts_the_packet_in_service() {
 fn ecn__marks_above_the_threshold_only_the_capable() {
     let mut arena = PacketArena::default();
     let mut fates = Fates::new();
-    let spec = QueueSpec::Ecn {
-        limit: Limit::Packets(10),
-        mark_above: Limit::Packets(2),
-    };
+    let spec = QueueSpec::Ecn { limit: Limit::Packets(10), mark_above: Limit::Packets(2) };
     let mut queue = Queue::new(&spec, 0);
-    for flags in [
-        PacketFlags::ECN_CAPABLE,
-        PacketFlags::ECN_CAPABLE,
-        PacketFlags::empty(),
-    ] {
+    for flags in [PacketFlags::ECN_CAPABLE, PacketFlags::ECN_CAPABLE, PacketFlags::empty()] {
         let id = packet(&mut arena, 1500, Class::DATA, flags);
         queue.enqueue(id, BUSY, &mut arena, &mut fates);
     }
@@ -80,19 +64,12 @@ fn trim__seven_packets_of_9064_fit_72000() {
     let mut arena = PacketArena::default();
     let mut fates = Fates::new();
     let mut queue = trim_queue(72_000, 72_000);
-    let busy = InService {
-        bytes: 9064,
-        is_control: false,
-    };
+    let busy = InService { bytes: 9064, is_control: false };
     for _ in 0..7 {
         let id = packet(&mut arena, 9064, Class::DATA, PacketFlags::TRIMMABLE);
         queue.enqueue(id, busy, &mut arena, &mut fates);
     }
-    assert_eq!(
-        fates.len(),
-        1,
-        "six wait beside the one in service; the seventh is trimmed"
-    );
+    assert_eq!(fates.len(), 1, "six wait beside the one in service; the seventh is trimmed");
 }
 
 #[test]
@@ -144,26 +121,18 @@ fn trim__header_that_does_not_fit_bounces_once() {
     let mut arena = PacketArena::default();
     let mut fates = Fates::new();
     let mut queue = trim_queue(1500, 64);
-    let busy = InService {
-        bytes: 1500,
-        is_control: false,
-    };
+    let busy = InService { bytes: 1500, is_control: false };
     let flags = [
         PacketFlags::TRIMMABLE,
         PacketFlags::TRIMMABLE,
-        PacketFlags::TRIMMABLE
-            .with(PacketFlags::TRIMMED)
-            .with(PacketFlags::BOUNCED),
+        PacketFlags::TRIMMABLE.with(PacketFlags::TRIMMED).with(PacketFlags::BOUNCED),
     ];
     for flags in flags {
         let id = packet(&mut arena, 1500, Class::DATA, flags);
         queue.enqueue(id, busy, &mut arena, &mut fates);
     }
     let what: Vec<Fate> = fates.iter().map(|f| f.1).collect();
-    assert_eq!(
-        what,
-        [Fate::Trimmed, Fate::Trimmed, Fate::Bounced, Fate::Dropped]
-    );
+    assert_eq!(what, [Fate::Trimmed, Fate::Trimmed, Fate::Bounced, Fate::Dropped]);
 }
 
 proptest! {

@@ -160,12 +160,7 @@ impl RouteTable {
 
     /// Writes into a packet where its route is: the index of its first port or, for one that
     /// goes backwards along a route of the opposite direction, the index after its last.
-    pub(crate) fn enter(
-        &self,
-        src: HostId,
-        packet: &mut Packet,
-        random: impl FnOnce(u32) -> u32,
-    ) {
+    pub(crate) fn enter(&self, src: HostId, packet: &mut Packet, random: impl FnOnce(u32) -> u32) {
         let backwards = packet.flags.has(PacketFlags::REVERSE_PATH);
         let pair = if backwards { self.pair(packet.dst, src) } else { self.pair(src, packet.dst) };
         if packet.flags.has(PacketFlags::SWITCH_PATH) {
@@ -241,12 +236,7 @@ fn check(hosts: u32, nodes: u32, links: &[Link]) -> Result<(), RouteError> {
     for (i, link) in links.iter().enumerate() {
         let (port, Link { from, to, twin, .. }) = (PortId::from(i), *link);
         if from.0 >= nodes || to.0 >= nodes {
-            return Err(RouteError::Node {
-                port,
-                from,
-                to,
-                nodes,
-            });
+            return Err(RouteError::Node { port, from, to, nodes });
         }
         let opposite = |back: &Link| back.from == to && back.to == from && back.twin == port;
         if twin == port || !links.get(twin.index()).is_some_and(opposite) {
@@ -269,11 +259,7 @@ impl<'a> Graph<'a> {
         for (i, link) in links.iter().enumerate() {
             ports[link.from.index()].push(PortId::from(i));
         }
-        Graph {
-            hosts,
-            links,
-            ports,
-        }
+        Graph { hosts, links, ports }
     }
 
     /// Links between each node and `dst`, breadth first from there.
@@ -308,13 +294,11 @@ impl<'a> Graph<'a> {
         let closer = |node: NodeId, after: Option<PortId>| {
             let wanted = distance(node) - 1;
             let ports = self.ports[node.index()].iter().copied();
-            ports
-                .filter(|port| after.is_none_or(|after| *port > after))
-                .find(|port| {
-                    let to = self.links[port.index()].to;
-                    // Other hosts are as near as a switch but lead nowhere.
-                    distances[to.index()] == Some(wanted) && (to.0 >= self.hosts || wanted == 0)
-                })
+            ports.filter(|port| after.is_none_or(|after| *port > after)).find(|port| {
+                let to = self.links[port.index()].to;
+                // Other hosts are as near as a switch but lead nowhere.
+                distances[to.index()] == Some(wanted) && (to.0 >= self.hosts || wanted == 0)
+            })
         };
         let mut route: Vec<PortId> = Vec::new();
         let mut node = NodeId::from(src);
@@ -347,11 +331,7 @@ mod tests {
 
     /// Links both ways between nodes.
     fn both_ways(edges: &[(u32, u32)], hosts: u32) -> Vec<Link> {
-        let mut topology = Topology {
-            hosts,
-            names: Vec::new(),
-            links: Vec::new(),
-        };
+        let mut topology = Topology { hosts, names: Vec::new(), links: Vec::new() };
         for &(a, b) in edges {
             topology.connect(NodeId(a), NodeId(b), Rate::from_gbps(10), Duration::ZERO);
         }
@@ -361,16 +341,7 @@ mod tests {
     #[test]
     fn two_leaves_and_two_spines_have_two_ways() {
         // Hosts 0 to 3, leaves 4 and 5, spines 6 and 7.
-        let edges = [
-            (0, 4),
-            (1, 4),
-            (2, 5),
-            (3, 5),
-            (4, 6),
-            (4, 7),
-            (5, 6),
-            (5, 7),
-        ];
+        let edges = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (4, 7), (5, 6), (5, 7)];
         let table = RouteTable::build(4, 8, &both_ways(&edges, 4)).unwrap();
         assert_eq!(table.paths(HostId(0), HostId(1)), 1);
         assert_eq!(table.hops(HostId(0), HostId(1)), 2);
@@ -379,9 +350,8 @@ mod tests {
         let ports = |list: [u32; 4]| list.map(PortId);
         assert_eq!(table.route(HostId(0), HostId(2), 0), ports([0, 8, 13, 5]));
         assert_eq!(table.route(HostId(0), HostId(2), 1), ports([0, 10, 15, 5]));
-        let back: Vec<_> = (0..4)
-            .map(|hop| table.reverse_port(HostId(2), HostId(0), 1, hop))
-            .collect();
+        let back: Vec<_> =
+            (0..4).map(|hop| table.reverse_port(HostId(2), HostId(0), 1, hop)).collect();
         assert_eq!(back, ports([4, 14, 11, 1]));
         assert_eq!(table.port(HostId(0), HostId(2), 1, 2), PortId(15));
     }
@@ -409,19 +379,10 @@ mod tests {
     #[test]
     fn bad_links_are_refused() {
         let mut links = both_ways(&[(0, 1)], 2);
-        assert!(matches!(
-            RouteTable::build(2, 1, &links),
-            Err(RouteError::Hosts { .. })
-        ));
-        assert!(matches!(
-            RouteTable::build(1, 1, &links),
-            Err(RouteError::Node { .. })
-        ));
+        assert!(matches!(RouteTable::build(2, 1, &links), Err(RouteError::Hosts { .. })));
+        assert!(matches!(RouteTable::build(1, 1, &links), Err(RouteError::Node { .. })));
         links[1].twin = PortId(1);
-        assert!(matches!(
-            RouteTable::build(2, 2, &links),
-            Err(RouteError::Twin { .. })
-        ));
+        assert!(matches!(RouteTable::build(2, 2, &links), Err(RouteError::Twin { .. })));
         assert!(matches!(
             RouteTable::build(513, 600, &[]),
             Err(RouteError::TooLarge { hosts: 513 })

@@ -175,15 +175,12 @@ impl Topology {
         for (i, entry) in file.link.iter().enumerate() {
             let (link, [a, b]) = (i + 1, &entry.between);
             let node = |name: &String| {
-                by_name
-                    .get(name.as_str())
-                    .copied()
-                    .ok_or_else(|| TopologyError::UnknownNode {
-                        link,
-                        a: a.clone(),
-                        b: b.clone(),
-                        missing: name.clone(),
-                    })
+                by_name.get(name.as_str()).copied().ok_or_else(|| TopologyError::UnknownNode {
+                    link,
+                    a: a.clone(),
+                    b: b.clone(),
+                    missing: name.clone(),
+                })
             };
             let (from, to) = (node(a)?, node(b)?);
             if from == to {
@@ -224,14 +221,7 @@ impl Topology {
                 (false, true) => Tier::HostDown,
                 (false, false) => Tier::Middle,
             };
-            self.links.push(Link {
-                from,
-                to,
-                twin,
-                rate,
-                delay,
-                tier,
-            });
+            self.links.push(Link { from, to, twin, rate, delay, tier });
         }
     }
 
@@ -248,11 +238,8 @@ impl Topology {
 
     /// Two hosts and nothing between them but a link.
     pub fn pair(rate: Rate, delay: Duration) -> Self {
-        let mut topology = Topology {
-            hosts: 2,
-            names: vec!["h0".into(), "h1".into()],
-            links: Vec::new(),
-        };
+        let mut topology =
+            Topology { hosts: 2, names: vec!["h0".into(), "h1".into()], links: Vec::new() };
         topology.connect(NodeId(0), NodeId(1), rate, delay);
         topology
     }
@@ -328,26 +315,10 @@ mod tests {
             Topology::parse(&text).unwrap_err().to_string()
         };
         let cases = [
-            (
-                "name = \"h2\"",
-                "name = \"h1\"",
-                "two nodes are called `h1`",
-            ),
-            (
-                "[\"h1\", \"s1\"]",
-                "[\"h1\", \"s2\"]",
-                "link 1 (h1 to s2): no node",
-            ),
-            (
-                "[\"s1\", \"h2\"]",
-                "[\"s1\", \"s1\"]",
-                "link 2 joins `s1` to itself",
-            ),
-            (
-                "[\"s1\", \"h2\"]",
-                "[\"s1\", \"h1\"]",
-                "host `h1` has 2 links",
-            ),
+            ("name = \"h2\"", "name = \"h1\"", "two nodes are called `h1`"),
+            ("[\"h1\", \"s1\"]", "[\"h1\", \"s2\"]", "link 1 (h1 to s2): no node"),
+            ("[\"s1\", \"h2\"]", "[\"s1\", \"s1\"]", "link 2 joins `s1` to itself"),
+            ("[\"s1\", \"h2\"]", "[\"s1\", \"h1\"]", "host `h1` has 2 links"),
             ("\"1Gbps\"", "\"0Gbps\"", "link 2 (s1 to h2): rate"),
             ("\"1Gbps\"", "\"1\"", "line 14"),
             ("name = \"s1\"", "nam = \"s1\"", "unknown field `nam`"),

@@ -59,17 +59,12 @@ fn x_of(share: f64) -> f64 {
 /// As in `97.3 % ± 0.4`.
 fn percent(met: f64, half_width: Option<f64>) -> String {
     let value = format!("{:.1} %", met * 100.0);
-    half_width.map_or(value.clone(), |half| {
-        format!("{value} ± {:.1}", half * 100.0)
-    })
+    half_width.map_or(value.clone(), |half| format!("{value} ± {:.1}", half * 100.0))
 }
 
 impl Draw for DeadlineBars {
     fn size(&self) -> (u32, u32) {
-        (
-            WIDTH as u32,
-            (TOP + ROW * self.bars.len() as f64 + 74.0) as u32,
-        )
+        (WIDTH as u32, (TOP + ROW * self.bars.len() as f64 + 74.0) as u32)
     }
 
     fn draw(&self, canvas: &mut Canvas<'_>) {
@@ -78,26 +73,14 @@ impl Draw for DeadlineBars {
         for quarter in 0..=4 {
             let share = f64::from(quarter) / 4.0;
             let x = x_of(share);
-            let colour = if quarter == 0 {
-                Colour::AXIS
-            } else {
-                Colour::GRID
-            };
+            let colour = if quarter == 0 { Colour::AXIS } else { Colour::GRID };
             canvas.path(&[(x, TOP), (x, bottom + 6.0)], Stroke::solid(colour, 1.0));
             let label = format!("{} %", quarter * 25);
-            canvas.text(
-                &label,
-                (x, bottom + 23.0),
-                plain(13.0, Colour::MUTED, Align::Centre),
-            );
+            canvas.text(&label, (x, bottom + 23.0), plain(13.0, Colour::MUTED, Align::Centre));
         }
         let middle = ((LEFT + RIGHT) / 2.0, bottom + 48.0);
         let name = plain(13.0, Colour::INK, Align::Centre);
-        canvas.text(
-            "Deadlines met (share of deadline flows, 95 % interval)",
-            middle,
-            name,
-        );
+        canvas.text("Deadlines met (share of deadline flows, 95 % interval)", middle, name);
         let styles = line_styles(self.bars.iter().map(|bar| bar.transport.as_str()));
         for (i, (bar, style)) in self.bars.iter().zip(styles).enumerate() {
             draw_bar(canvas, TOP + ROW * (i as f64 + 0.5), bar, style.colour);
@@ -122,11 +105,11 @@ fn draw_bar(canvas: &mut Canvas<'_>, middle: f64, bar: &Bar, colour: Colour) {
         whisker(canvas, middle, [from, to, x_of(met)]);
         end = end.max(to);
     }
-    canvas.text(
-        &percent(met, bar.half_width),
-        (end + 10.0, middle + 5.0),
-        number,
-    );
+    let text = percent(met, bar.half_width);
+    // No grid line through the number.
+    let behind = (end + 6.0, middle - 10.0);
+    canvas.fill(behind, (end + 14.0 + number.width(&text), middle + 10.0), Colour::WHITE);
+    canvas.text(&text, (end + 10.0, middle + 5.0), number);
 }
 
 /// An interval's line and its ends: light on the bar, which ends at `bar`, and dark beyond.

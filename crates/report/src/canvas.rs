@@ -39,20 +39,13 @@ pub(crate) struct Stroke {
 
 impl Stroke {
     pub(crate) fn solid(colour: Colour, width: f64) -> Stroke {
-        Stroke {
-            colour,
-            width,
-            dash: Dash::Solid,
-        }
+        Stroke { colour, width, dash: Dash::Solid }
     }
 }
 
 impl BackendStyle for Stroke {
     fn color(&self) -> BackendColor {
-        BackendColor {
-            alpha: 1.0,
-            rgb: self.colour.rgb(),
-        }
+        BackendColor { alpha: 1.0, rgb: self.colour.rgb() }
     }
     fn stroke_width(&self) -> u32 {
         grid(self.width).max(1) as u32
@@ -96,10 +89,7 @@ impl Canvas<'_> {
 
     /// A filled box between two corners.
     pub(crate) fn fill(&mut self, from: Point, to: Point, colour: Colour) {
-        let colour = BackendColor {
-            alpha: 1.0,
-            rgb: colour.rgb(),
-        };
+        let colour = BackendColor { alpha: 1.0, rgb: colour.rgb() };
         let (from, to) = (on_grid(from), on_grid(to));
         let _ = match &mut self.0 {
             Backend::Svg(svg) => svg.draw_rect(from, to, &colour, true).ok(),
@@ -177,11 +167,7 @@ fn pieces(points: &[BackendCoord], stroke: Stroke) -> Vec<Vec<BackendCoord>> {
 }
 
 fn on_white((width, height): (u32, u32), canvas: &mut Canvas<'_>) {
-    canvas.fill(
-        (0.0, 0.0),
-        (f64::from(width), f64::from(height)),
-        Colour::WHITE,
-    );
+    canvas.fill((0.0, 0.0), (f64::from(width), f64::from(height)), Colour::WHITE);
 }
 
 /// Draws to SVG.
@@ -189,10 +175,7 @@ pub(crate) fn svg(size: (u32, u32), draw: impl FnOnce(&mut Canvas<'_>)) -> Strin
     let (width, height) = (size.0 * SUBPIXELS, size.1 * SUBPIXELS);
     let mut text = String::new();
     {
-        let mut canvas = Canvas(Backend::Svg(SVGBackend::with_string(
-            &mut text,
-            (width, height),
-        )));
+        let mut canvas = Canvas(Backend::Svg(SVGBackend::with_string(&mut text, (width, height))));
         on_white(size, &mut canvas);
         draw(&mut canvas);
         if let Backend::Svg(mut svg) = canvas.0 {
@@ -254,45 +237,24 @@ mod tests {
 
     #[test]
     fn simplified_keeps_corners_only() {
-        let points = [
-            (0, 0),
-            (1, 0),
-            (1, 0),
-            (5, 0),
-            (5, 3),
-            (5, 4),
-            (5, 1),
-            (7, 1),
-        ];
-        assert_eq!(
-            simplified(&points),
-            [(0, 0), (5, 0), (5, 4), (5, 1), (7, 1)]
-        );
+        let points = [(0, 0), (1, 0), (1, 0), (5, 0), (5, 3), (5, 4), (5, 1), (7, 1)];
+        assert_eq!(simplified(&points), [(0, 0), (5, 0), (5, 4), (5, 1), (7, 1)]);
     }
 
     #[test]
     fn dashes_go_round_corners() {
-        let stroke = Stroke {
-            colour: Colour::BLACK,
-            width: 1.0,
-            dash: Dash::Dashed,
-        };
+        let stroke = Stroke { colour: Colour::BLACK, width: 1.0, dash: Dash::Dashed };
         // 16 grid points on, 9 off.
         let dashes = pieces(&[(0, 0), (10, 0), (10, 40)], stroke);
-        assert_eq!(
-            dashes,
-            [vec![(0, 0), (10, 0), (10, 6)], vec![(10, 15), (10, 31)]]
-        );
+        assert_eq!(dashes, [vec![(0, 0), (10, 0), (10, 6)], vec![(10, 15), (10, 31)]]);
     }
 
     #[test]
     fn boxes_and_lines_of_a_bitmap_are_as_large_as_they_should() {
         let (width, height) = (10 * SUBPIXELS, 10 * SUBPIXELS);
         let mut pixels = vec![0; (width * height * 3) as usize];
-        let mut canvas = Canvas(Backend::Bitmap(BitMapBackend::with_buffer(
-            &mut pixels,
-            (width, height),
-        )));
+        let mut canvas =
+            Canvas(Backend::Bitmap(BitMapBackend::with_buffer(&mut pixels, (width, height))));
         canvas.fill((1.0, 1.0), (3.0, 4.0), Colour::WHITE);
         canvas.path(&[(6.0, 6.0), (6.0, 8.0)], Stroke::solid(Colour::WHITE, 1.0));
         drop(canvas);

@@ -40,11 +40,7 @@ impl Curve {
         let flows = completed.len() + not_completed;
         let mut completed = completed;
         completed.sort_unstable();
-        Curve {
-            transport: transport.to_owned(),
-            completed,
-            flows,
-        }
+        Curve { transport: transport.to_owned(), completed, flows }
     }
 
     /// From the flows of a run or of several repetitions; those that are not measured are left
@@ -74,9 +70,7 @@ impl FctCdf {
         let mut flows = flows.into_iter().filter(|flow| flow.measured());
         let allowed = |flow: &FlowRow| Some(flow.deadline?.saturating_since(flow.start));
         let first = allowed(flows.next()?)?;
-        flows
-            .all(|flow| allowed(flow) == Some(first))
-            .then_some(first)
+        flows.all(|flow| allowed(flow) == Some(first)).then_some(first)
     }
 }
 
@@ -90,29 +84,22 @@ const HEIGHT: f64 = 520.0;
 const ENTRY: f64 = 42.0;
 
 pub(crate) fn plain(size: f64, colour: Colour, align: Align) -> TextStyle {
-    TextStyle {
-        size,
-        bold: false,
-        colour: colour.rgb(),
-        align,
-    }
+    TextStyle { size, bold: false, colour: colour.rgb(), align }
 }
 
 pub(crate) fn bold(size: f64, colour: Colour, align: Align) -> TextStyle {
-    TextStyle {
-        bold: true,
-        ..plain(size, colour, align)
-    }
+    TextStyle { bold: true, ..plain(size, colour, align) }
 }
 
 /// The head that all figures share.
 pub(crate) fn draw_titles(canvas: &mut Canvas<'_>, title: &str, subtitle: &str) {
-    canvas.text(title, (24.0, 40.0), bold(21.0, Colour::INK, Align::Left));
-    canvas.text(
-        subtitle,
-        (24.0, 64.0),
-        plain(14.0, Colour::MUTED, Align::Left),
-    );
+    let lines = [
+        (title, 40.0, bold(21.0, Colour::INK, Align::Left)),
+        (subtitle, 64.0, plain(14.0, Colour::MUTED, Align::Left)),
+    ];
+    for (text, y, style) in lines {
+        canvas.text(&shortened(text, style, WIDTH - 48.0), (24.0, y), style);
+    }
 }
 
 impl Draw for FctCdf {
@@ -123,10 +110,7 @@ impl Draw for FctCdf {
 
     fn draw(&self, canvas: &mut Canvas<'_>) {
         let times = self.curves.iter().flat_map(|curve| {
-            [curve.completed.first(), curve.completed.last()]
-                .into_iter()
-                .flatten()
-                .copied()
+            [curve.completed.first(), curve.completed.last()].into_iter().flatten().copied()
         });
         let axis = TimeAxis::around(times.chain(self.deadline));
         draw_titles(canvas, &self.title, &self.subtitle);
@@ -144,11 +128,7 @@ impl Draw for FctCdf {
         }
         if self.curves.iter().all(|curve| curve.completed.is_empty()) {
             let middle = ((LEFT + RIGHT) / 2.0, (TOP + BOTTOM) / 2.0);
-            canvas.text(
-                "no flow completed",
-                middle,
-                plain(16.0, Colour::MUTED, Align::Centre),
-            );
+            canvas.text("no flow completed", middle, plain(16.0, Colour::MUTED, Align::Centre));
         }
     }
 }
@@ -175,41 +155,26 @@ fn draw_grid(canvas: &mut Canvas<'_>, axis: &TimeAxis) {
         let y = y_of(share);
         line(canvas, (LEFT, y), (RIGHT, y), Colour::GRID);
         let label = crate::scale::three_digits(share);
-        canvas.text(
-            &label,
-            (LEFT - 10.0, y + 4.5),
-            plain(13.0, Colour::MUTED, Align::Right),
-        );
+        canvas.text(&label, (LEFT - 10.0, y + 4.5), plain(13.0, Colour::MUTED, Align::Right));
     }
     for time in axis.labels() {
         let x = x_of(axis, time);
         line(canvas, (x, TOP), (x, BOTTOM), Colour::GRID);
         line(canvas, (x, BOTTOM), (x, BOTTOM + 6.0), Colour::AXIS);
         let label = time_text(time);
-        canvas.text(
-            &label,
-            (x, BOTTOM + 23.0),
-            plain(13.0, Colour::MUTED, Align::Centre),
-        );
+        canvas.text(&label, (x, BOTTOM + 23.0), plain(13.0, Colour::MUTED, Align::Centre));
     }
     line(canvas, (LEFT, BOTTOM), (RIGHT, BOTTOM), Colour::AXIS);
     let name = plain(13.0, Colour::INK, Align::Left);
     canvas.text("Share of flows completed", (24.0, TOP - 16.0), name);
-    let name = TextStyle {
-        align: Align::Centre,
-        ..name
-    };
+    let name = TextStyle { align: Align::Centre, ..name };
     let middle = (LEFT + RIGHT) / 2.0;
     canvas.text("Flow completion time", (middle, BOTTOM + 48.0), name);
 }
 
 fn draw_deadline(canvas: &mut Canvas<'_>, axis: &TimeAxis, deadline: Duration) {
     let x = x_of(axis, deadline);
-    let stroke = Stroke {
-        colour: Colour::MUTED,
-        width: 1.25,
-        dash: Dash::Dashed,
-    };
+    let stroke = Stroke { colour: Colour::MUTED, width: 1.25, dash: Dash::Dashed };
     canvas.path(&[(x, BOTTOM), (x, TOP)], stroke);
     let text = format!("deadline {}", time_text(deadline));
     let style = plain(13.0, Colour::MUTED, Align::Centre);
@@ -236,41 +201,18 @@ fn draw_curve(canvas: &mut Canvas<'_>, axis: &TimeAxis, curve: &Curve, style: Li
         // It stays there for ever.
         points.push((RIGHT, y));
     }
-    canvas.path(
-        &points,
-        Stroke {
-            colour: style.colour,
-            width: 2.5,
-            dash: style.dash,
-        },
-    );
+    canvas.path(&points, Stroke { colour: style.colour, width: 2.5, dash: style.dash });
 }
 
 fn draw_legend(canvas: &mut Canvas<'_>, y: f64, curve: &Curve, style: LineStyle) {
     const X: f64 = RIGHT + 24.0;
-    let stroke = Stroke {
-        colour: style.colour,
-        width: 3.0,
-        dash: style.dash,
-    };
+    let stroke = Stroke { colour: style.colour, width: 3.0, dash: style.dash };
     canvas.path(&[(X, y - 4.5), (X + 28.0, y - 4.5)], stroke);
     let name = bold(14.0, Colour::INK, Align::Left);
-    canvas.text(
-        &shortened(&curve.transport, name, 130.0),
-        (X + 38.0, y),
-        name,
-    );
-    let at = |per_mille| {
-        curve
-            .quantile(per_mille)
-            .map_or("never".to_owned(), time_text)
-    };
+    canvas.text(&shortened(&curve.transport, name, 130.0), (X + 38.0, y), name);
+    let at = |per_mille| curve.quantile(per_mille).map_or("never".to_owned(), time_text);
     let numbers = format!("p50 {}, p99 {}", at(500), at(990));
-    canvas.text(
-        &numbers,
-        (X + 38.0, y + 17.0),
-        plain(11.5, Colour::MUTED, Align::Left),
-    );
+    canvas.text(&numbers, (X + 38.0, y + 17.0), plain(11.5, Colour::MUTED, Align::Left));
 }
 
 /// A text cut to a width.

@@ -10,9 +10,7 @@ fn times(seed: u64, n: usize, shortest_us: f64, spread: f64) -> Vec<Duration> {
         let u = stream.unit();
         shortest_us * libm::exp(spread * u * u * u + 0.3 * stream.unit())
     };
-    (0..n)
-        .map(|_| Duration::from_secs_f64(time() * 1e-6))
-        .collect()
+    (0..n).map(|_| Duration::from_secs_f64(time() * 1e-6)).collect()
 }
 
 fn cdf() -> FctCdf {
@@ -37,10 +35,7 @@ fn bars() -> DeadlineBars {
     let summary = |name: &str, met, half| Summary {
         transport: name.into(),
         deadlines_met: Some(met),
-        ci95: Ci95 {
-            deadlines_met: Some(half),
-            ..Ci95::default()
-        },
+        ci95: Ci95 { deadlines_met: Some(half), ..Ci95::default() },
         ..Summary::default()
     };
     let summaries = [
@@ -80,14 +75,7 @@ fn cdf_is_the_same_every_time_and_large_enough() {
     assert!(svg == cdf().svg() && png == cdf().png());
     assert_eq!(png_size(&png), (1920, 1040));
     assert!(svg.starts_with("<svg width=\"960\" height=\"520\" viewBox=\"0 0 3840 2080\""));
-    for part in [
-        "ndp",
-        "mptcp",
-        "100 µs",
-        "deadline 1 ms",
-        "Share of flows",
-        "#0072B2",
-    ] {
+    for part in ["ndp", "mptcp", "100 µs", "deadline 1 ms", "Share of flows", "#0072B2"] {
         assert!(svg.contains(part), "{part}");
     }
     assert!(svg.trim_end().ends_with("</svg>"));
@@ -110,20 +98,11 @@ fn figures_of_nothing_can_be_drawn() {
     let empty = FctCdf::default();
     assert!(empty.svg().contains("no flow completed"));
     assert!(!empty.png().is_empty());
-    let none = FctCdf {
-        curves: vec![Curve::new("tcp", Vec::new(), 5)],
-        ..FctCdf::default()
-    };
+    let none = FctCdf { curves: vec![Curve::new("tcp", Vec::new(), 5)], ..FctCdf::default() };
     show("none", none.svg(), none.png());
     assert!(none.svg().contains("p50 never"));
-    let bars = DeadlineBars::new(
-        "",
-        "",
-        &[Summary {
-            transport: "a".into(),
-            ..Summary::default()
-        }],
-    );
+    let bars =
+        DeadlineBars::new("", "", &[Summary { transport: "a".into(), ..Summary::default() }]);
     assert!(bars.is_empty());
     assert!(bars.svg().contains("no deadlines"));
 }
@@ -137,14 +116,12 @@ fn names_are_escaped_and_cut() {
             Curve::new("tcp", times(2, 1, 5.0, 0.1), 0),
         ],
         title: "a < b & c".into(),
+        subtitle: long.repeat(5),
         ..FctCdf::default()
     };
     show("names", figure.svg(), figure.png());
     let svg = figure.svg();
-    assert!(
-        svg.contains("a &lt; b &amp; c") && svg.contains("…"),
-        "{svg}"
-    );
+    assert!(svg.contains("a &lt; b &amp; c") && svg.contains("…"), "{svg}");
     assert!(!svg.contains("<with>"));
 }
 

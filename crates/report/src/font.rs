@@ -77,10 +77,7 @@ impl BackendTextStyle for TextStyle {
     type FontError = Infallible;
 
     fn color(&self) -> BackendColor {
-        BackendColor {
-            alpha: 1.0,
-            rgb: self.colour,
-        }
+        BackendColor { alpha: 1.0, rgb: self.colour }
     }
     fn size(&self) -> f64 {
         // What plotters calls the size of a font is 1.24 ems.
@@ -90,11 +87,7 @@ impl BackendTextStyle for TextStyle {
         FontTransform::None
     }
     fn style(&self) -> FontStyle {
-        if self.bold {
-            FontStyle::Bold
-        } else {
-            FontStyle::Normal
-        }
+        if self.bold { FontStyle::Bold } else { FontStyle::Normal }
     }
     fn anchor(&self) -> Pos {
         let h_pos = match self.align {
@@ -133,15 +126,8 @@ impl BackendTextStyle for TextStyle {
             outline.draw(|x, y, coverage| {
                 if drawn.is_ok() && coverage > 0.0 {
                     let alpha = f64::from(coverage.min(1.0));
-                    let colour = BackendColor {
-                        alpha,
-                        rgb: self.colour,
-                    };
-                    drawn = draw(
-                        corner.x as i32 + x as i32,
-                        corner.y as i32 + y as i32,
-                        colour,
-                    );
+                    let colour = BackendColor { alpha, rgb: self.colour };
+                    drawn = draw(corner.x as i32 + x as i32, corner.y as i32 + y as i32, colour);
                 }
             });
         });
@@ -164,12 +150,7 @@ mod tests {
 
     #[test]
     fn width_grows_with_text_and_size() {
-        let style = |size| TextStyle {
-            size,
-            bold: false,
-            colour: (0, 0, 0),
-            align: Align::Left,
-        };
+        let style = |size| TextStyle { size, bold: false, colour: (0, 0, 0), align: Align::Left };
         assert!(style(12.0).width("mm") > style(12.0).width("ii"));
         let ratio = style(24.0).width("deadline") / style(12.0).width("deadline");
         assert!((ratio - 2.0).abs() < 1e-3, "{ratio}");

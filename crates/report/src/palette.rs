@@ -83,20 +83,13 @@ const KNOWN: [(&str, Colour, Dash); 14] = [
 /// The look of a transport, by its name alone: the same wherever it is shown. Names that are not
 /// known get one that two of them may share.
 pub fn line_style(transport: &str) -> LineStyle {
-    let known = KNOWN
-        .iter()
-        .find(|known| known.0.eq_ignore_ascii_case(transport));
+    let known = KNOWN.iter().find(|known| known.0.eq_ignore_ascii_case(transport));
     let unknown = || {
         // FNV-1a: the same on every machine and in every version.
-        let hash = transport
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-        LineStyle {
-            colour: COLOURS[(hash % 7) as usize],
-            dash: Dash::Dotted,
-        }
+        let hash = transport.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        LineStyle { colour: COLOURS[(hash % 7) as usize], dash: Dash::Dotted }
     };
     known.map_or_else(unknown, |&(_, colour, dash)| LineStyle { colour, dash })
 }
@@ -107,17 +100,12 @@ pub(crate) fn line_styles<'a>(transports: impl IntoIterator<Item = &'a str>) -> 
     let mut taken: Vec<LineStyle> = Vec::new();
     for transport in transports {
         let own = line_style(transport);
-        let place = COLOURS
-            .iter()
-            .position(|colour| *colour == own.colour)
-            .unwrap_or(0);
+        let place = COLOURS.iter().position(|colour| *colour == own.colour).unwrap_or(0);
         let others = (0..COLOURS.len()).flat_map(|i| {
             let colour = COLOURS[(place + i) % COLOURS.len()];
             [Dash::Solid, Dash::Dashed, Dash::Dotted].map(|dash| LineStyle { colour, dash })
         });
-        let free = std::iter::once(own)
-            .chain(others)
-            .find(|style| !taken.contains(style));
+        let free = std::iter::once(own).chain(others).find(|style| !taken.contains(style));
         taken.push(free.unwrap_or(own));
     }
     taken
@@ -144,9 +132,7 @@ mod tests {
     #[test]
     fn transports_shown_together_never_look_the_same() {
         let names: Vec<String> = (0..21).map(|i| format!("variant {i}")).collect();
-        let looks: HashSet<_> = line_styles(names.iter().map(String::as_str))
-            .into_iter()
-            .collect();
+        let looks: HashSet<_> = line_styles(names.iter().map(String::as_str)).into_iter().collect();
         assert_eq!(looks.len(), 21);
         let looks = line_styles(["tcp", "ndp", "tcp"]);
         assert_eq!(looks[0], line_style("tcp"));

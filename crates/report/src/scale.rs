@@ -29,25 +29,11 @@ impl TimeAxis {
     /// The shortest axis with round ends on which all times fit; an axis of some length even for
     /// one time or none.
     pub(crate) fn around(times: impl Iterator<Item = Duration> + Clone) -> TimeAxis {
-        let shortest = times
-            .clone()
-            .min()
-            .unwrap_or(Duration::from_micros(1))
-            .as_picos()
-            .max(1);
-        let longest = times
-            .max()
-            .unwrap_or(Duration::from_millis(1))
-            .as_picos()
-            .max(1);
+        let shortest = times.clone().min().unwrap_or(Duration::from_micros(1)).as_picos().max(1);
+        let longest = times.max().unwrap_or(Duration::from_millis(1)).as_picos().max(1);
         let from = round_times().rev().find(|at| *at <= shortest).unwrap_or(1);
-        let to = round_times()
-            .find(|at| *at >= longest && *at > from)
-            .unwrap_or(u64::MAX);
-        TimeAxis {
-            from: Duration::from_picos(from),
-            to: Duration::from_picos(to),
-        }
+        let to = round_times().find(|at| *at >= longest && *at > from).unwrap_or(u64::MAX);
+        TimeAxis { from: Duration::from_picos(from), to: Duration::from_picos(to) }
     }
 
     /// Where a time is on the axis, 0 to 1; beyond it for times that are not.
@@ -89,20 +75,12 @@ impl TimeAxis {
 
 /// A time with three significant digits, in the unit that gives at least 1: `20 µs`, `1.25 ms`.
 pub(crate) fn time_text(time: Duration) -> String {
-    const UNITS: [(&str, f64); 5] = [
-        ("s", 1e12),
-        ("ms", 1e9),
-        ("µs", 1e6),
-        ("ns", 1e3),
-        ("ps", 1.0),
-    ];
+    const UNITS: [(&str, f64); 5] =
+        [("s", 1e12), ("ms", 1e9), ("µs", 1e6), ("ns", 1e3), ("ps", 1.0)];
     let picos = time.as_picos() as f64;
     // 999.6 µs would be written as 1000 µs.
     let fits = |scale: f64| picos / scale >= 0.9995;
-    let (name, scale) = UNITS
-        .into_iter()
-        .find(|unit| fits(unit.1))
-        .unwrap_or(("ps", 1.0));
+    let (name, scale) = UNITS.into_iter().find(|unit| fits(unit.1)).unwrap_or(("ps", 1.0));
     format!("{} {name}", three_digits(picos / scale))
 }
 
@@ -139,10 +117,7 @@ mod tests {
     fn axis_has_round_ends() {
         let axis = axis(7_300_000, 91_000_000_000);
         assert_eq!(texts(vec![axis.from, axis.to]), ["5 µs", "100 ms"]);
-        assert_eq!(
-            texts(axis.labels()),
-            ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms"]
-        );
+        assert_eq!(texts(axis.labels()), ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms"]);
         assert_eq!((axis.place(axis.from), axis.place(axis.to)), (0.0, 1.0));
     }
 
@@ -159,10 +134,7 @@ mod tests {
     #[test]
     fn very_short_axis_has_every_label() {
         let axis = axis(5_100_000, 9_000_000);
-        assert_eq!(
-            texts(axis.labels()),
-            ["5 µs", "6 µs", "7 µs", "8 µs", "9 µs", "10 µs"]
-        );
+        assert_eq!(texts(axis.labels()), ["5 µs", "6 µs", "7 µs", "8 µs", "9 µs", "10 µs"]);
         assert_eq!(axis.fine(), []);
     }
 

@@ -23,25 +23,17 @@ const RULED: TableStyle =
 pub fn table(summaries: &[Summary], style: Style) -> String {
     let columns = columns(summaries);
     let mut table = Table::new();
-    table
-        .load_style(RULED)
-        .set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(RULED).set_content_arrangement(ContentArrangement::Disabled);
     match style {
         Style::Plain => table.force_no_tty(),
         Style::Colour => table.enforce_styling(),
     };
-    let headers = columns
-        .iter()
-        .map(|column| Cell::new(column.header.join("\n")));
+    let headers = columns.iter().map(|column| Cell::new(column.header.join("\n")));
     table.set_header(std::iter::once(Cell::new("Transport")).chain(headers));
     for (row, summary) in summaries.iter().enumerate() {
         let cell = |column: &Column| {
             let cell = Cell::new(&column.cells[row]);
-            if column.best[row] {
-                cell.add_attribute(Attribute::Bold)
-            } else {
-                cell
-            }
+            if column.best[row] { cell.add_attribute(Attribute::Bold) } else { cell }
         };
         let name = std::iter::once(Cell::new(&summary.transport));
         table.add_row(name.chain(columns.iter().map(cell)));
@@ -58,22 +50,14 @@ pub fn markdown(summaries: &[Summary]) -> String {
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let mut text = String::new();
     let mut headers = vec!["Transport".to_owned()];
-    headers.extend(
-        columns
-            .iter()
-            .map(|column| column.header.join(" ").trim_end().to_owned()),
-    );
+    headers.extend(columns.iter().map(|column| column.header.join(" ").trim_end().to_owned()));
     text += &row(headers);
     text += &format!("| :-- |{}\n", " --: |".repeat(columns.len()));
     for (i, summary) in summaries.iter().enumerate() {
         let mut cells = vec![summary.transport.replace('|', "\\|")];
         cells.extend(columns.iter().map(|column| {
             let cell = &column.cells[i];
-            if column.best[i] {
-                format!("**{cell}**")
-            } else {
-                cell.clone()
-            }
+            if column.best[i] { format!("**{cell}**") } else { cell.clone() }
         }));
         text += &row(cells);
     }
@@ -135,11 +119,7 @@ fn not_completed(summary: &Summary) -> Value {
 
 fn columns(summaries: &[Summary]) -> Vec<Column> {
     let shown = |kind: &&Kind| summaries.iter().any(|s| (kind.get)(s).0.is_some());
-    KINDS
-        .iter()
-        .filter(shown)
-        .map(|kind| column(kind, summaries))
-        .collect()
+    KINDS.iter().filter(shown).map(|kind| column(kind, summaries)).collect()
 }
 
 fn column(kind: &Kind, summaries: &[Summary]) -> Column {
@@ -166,15 +146,8 @@ fn column(kind: &Kind, summaries: &[Summary]) -> Column {
     if best.iter().all(|best| *best) {
         best.fill(false);
     }
-    let header = [
-        kind.name[0].to_owned(),
-        format!("{}{unit}", kind.name[1]).trim().to_owned(),
-    ];
-    Column {
-        header,
-        cells: values.iter().map(text).collect(),
-        best,
-    }
+    let header = [kind.name[0].to_owned(), format!("{}{unit}", kind.name[1]).trim().to_owned()];
+    Column { header, cells: values.iter().map(text).collect(), best }
 }
 
 /// The unit of all times, so that they can be compared across columns: the largest in which none
@@ -190,10 +163,7 @@ fn time_unit(summaries: &[Summary]) -> (&'static str, f64) {
 }
 
 fn best(best: Best, values: &[Value]) -> Option<usize> {
-    let known = values
-        .iter()
-        .enumerate()
-        .filter_map(|(i, value)| Some((i, value.0?)));
+    let known = values.iter().enumerate().filter_map(|(i, value)| Some((i, value.0?)));
     let order = |a: &(usize, f64), b: &(usize, f64)| a.1.total_cmp(&b.1);
     match best {
         Best::Least => known.min_by(order),
@@ -211,9 +181,7 @@ fn decimals(unit: Unit, values: impl Iterator<Item = f64> + Clone) -> usize {
         Unit::Count if values.clone().all(|value| value.fract() == 0.0) => 0,
         Unit::Count => 1,
         Unit::Time | Unit::Factor => {
-            let smallest = values
-                .filter(|value| *value > 0.0)
-                .fold(f64::INFINITY, f64::min);
+            let smallest = values.filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
             if smallest >= 100.0 {
                 0
             } else if smallest >= 10.0 {
@@ -295,23 +263,14 @@ mod tests {
     #[test]
     fn equal_values_have_no_best_and_missing_ones_no_column() {
         let text = markdown(&[summary("a", None, 5.0, 0.0), summary("b", None, 5.0, 0.0)]);
-        assert!(
-            !text.contains("**") && !text.contains("Deadlines"),
-            "{text}"
-        );
-        let text = markdown(&[
-            summary("a", Some(0.5), 5.0, 0.0),
-            summary("b", None, 6.0, 0.0),
-        ]);
+        assert!(!text.contains("**") && !text.contains("Deadlines"), "{text}");
+        let text = markdown(&[summary("a", Some(0.5), 5.0, 0.0), summary("b", None, 6.0, 0.0)]);
         assert!(text.contains("| – |"), "{text}");
     }
 
     #[test]
     fn flows_that_did_not_complete_are_shown() {
-        let lost = Summary {
-            flows_unfinished: 3.0,
-            ..summary("a", None, 5.0, 0.0)
-        };
+        let lost = Summary { flows_unfinished: 3.0, ..summary("a", None, 5.0, 0.0) };
         assert!(markdown(&[lost]).contains("Not completed"));
         assert!(!markdown(&three()).contains("Not completed"));
     }

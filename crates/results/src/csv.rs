@@ -19,21 +19,8 @@ pub fn write_csv(mut out: impl Write, flows: &[FlowRow]) -> io::Result<()> {
         let fct = maybe(row.fct.map(Duration::as_picos));
         let (met, slowdown) = (maybe(row.met), maybe(row.slowdown));
         let (transport, status) = (quoted(&row.transport), status_name(row.status));
-        let FlowRow {
-            flow,
-            src,
-            dst,
-            pattern,
-            background,
-            ..
-        } = row;
-        let FlowRow {
-            retransmits,
-            timeouts,
-            trims,
-            bounces,
-            ..
-        } = row;
+        let FlowRow { flow, src, dst, pattern, background, .. } = row;
+        let FlowRow { retransmits, timeouts, trims, bounces, .. } = row;
         let (start, delivered) = (row.start.as_picos(), row.delivered.get());
         writeln!(
             out,
@@ -68,15 +55,10 @@ mod tests {
     fn columns_are_those_of_the_parquet_file() {
         let outcome = Outcome {
             flows: vec![record(7)],
-            totals: Totals {
-                ended_at: micros(100),
-                ..Totals::default()
-            },
+            totals: Totals { ended_at: micros(100), ..Totals::default() },
             ..Outcome::default()
         };
-        let rows = FlowRow::all(&outcome, &["ndp, 8 packets"], |_| {
-            Some(Duration::from_micros(4))
-        });
+        let rows = FlowRow::all(&outcome, &["ndp, 8 packets"], |_| Some(Duration::from_micros(4)));
         let mut text = Vec::new();
         write_csv(&mut text, &rows).unwrap();
         assert_eq!(

@@ -23,9 +23,7 @@ pub(crate) fn partial_path(dir: &Path) -> Result<PathBuf, WriteError> {
 fn writer(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_string_lossy();
     let (_, pid) = name.rsplit_once(PARTIAL)?;
-    pid.bytes()
-        .all(|c| c.is_ascii_digit())
-        .then(|| pid.parse().ok())?
+    pid.bytes().all(|c| c.is_ascii_digit()).then(|| pid.parse().ok())?
 }
 
 /// Whether this is the name of a directory still being written or left behind by a program that
@@ -79,15 +77,8 @@ pub(crate) enum Place {
 
 /// Looks at where a run is to go. What no run wrote is never taken for ours, so never overwritten.
 pub(crate) fn place(dir: &Path) -> Result<Place, WriteError> {
-    let io = |source| WriteError::Io {
-        action: "look at",
-        path: dir.to_owned(),
-        source,
-    };
-    let not_ours = |found: String| WriteError::NotOurs {
-        dir: dir.to_owned(),
-        found,
-    };
+    let io = |source| WriteError::Io { action: "look at", path: dir.to_owned(), source };
+    let not_ours = |found: String| WriteError::NotOurs { dir: dir.to_owned(), found };
     match fs::metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Place::Free),
         Err(error) => return Err(io(error)),
@@ -96,13 +87,7 @@ pub(crate) fn place(dir: &Path) -> Result<Place, WriteError> {
     }
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).map_err(io)? {
-        names.push(
-            entry
-                .map_err(io)?
-                .file_name()
-                .to_string_lossy()
-                .into_owned(),
-        );
+        names.push(entry.map_err(io)?.file_name().to_string_lossy().into_owned());
     }
     names.sort();
     let Some(first) = names.first() else {
@@ -112,9 +97,7 @@ pub(crate) fn place(dir: &Path) -> Result<Place, WriteError> {
         return Err(not_ours(format!("`{first}` and no manifest.json")));
     }
     let files = listed(dir).ok_or_else(|| not_ours("a manifest.json".into()))?;
-    let foreign = names
-        .iter()
-        .find(|name| *name != MANIFEST_FILE && !files.contains(name));
+    let foreign = names.iter().find(|name| *name != MANIFEST_FILE && !files.contains(name));
     foreign.map_or(Ok(Place::Run), |name| Err(not_ours(format!("`{name}`"))))
 }
 
@@ -123,14 +106,7 @@ fn listed(dir: &Path) -> Option<Vec<String>> {
     let text = fs::read(dir.join(MANIFEST_FILE)).ok()?;
     let manifest: serde_json::Value = serde_json::from_slice(&text).ok()?;
     manifest.get("format")?.as_u64()?;
-    Some(
-        manifest
-            .get("files")?
-            .as_object()?
-            .keys()
-            .cloned()
-            .collect(),
-    )
+    Some(manifest.get("files")?.as_object()?.keys().cloned().collect())
 }
 
 #[cfg(test)]
@@ -142,13 +118,7 @@ mod tests {
         let dir = Path::new("out/ndp-1");
         assert!(is_partial(&partial_path(dir).unwrap()));
         assert!(is_partial(Path::new("out/a.partial-1.partial-77")));
-        for whole in [
-            "out/ndp-1",
-            "x.partial-",
-            "x.partial-7a",
-            "x.partial",
-            "x.partial-1/sub",
-        ] {
+        for whole in ["out/ndp-1", "x.partial-", "x.partial-7a", "x.partial", "x.partial-1/sub"] {
             assert!(!is_partial(Path::new(whole)), "{whole}");
         }
     }
@@ -156,10 +126,7 @@ mod tests {
     #[test]
     fn names_that_cannot_be_are_refused() {
         for bad in ["..", "/", "out/..", "out/x.partial-12"] {
-            assert!(
-                matches!(partial_path(Path::new(bad)), Err(WriteError::Name(_))),
-                "{bad}"
-            );
+            assert!(matches!(partial_path(Path::new(bad)), Err(WriteError::Name(_))), "{bad}");
         }
     }
 }

@@ -78,9 +78,7 @@ impl FlowRow {
         ideal: Option<Duration>,
     ) -> FlowRow {
         let spec = &record.spec;
-        let completed = record
-            .ended
-            .filter(|_| record.status == FlowStatus::Completed);
+        let completed = record.ended.filter(|_| record.status == FlowStatus::Completed);
         let fct = completed.map(|at| at.saturating_since(spec.start));
         let slowdown = fct.zip(ideal.filter(|ideal| !ideal.is_zero()));
         FlowRow {
@@ -134,13 +132,9 @@ pub(crate) fn status_name(status: FlowStatus) -> &'static str {
 
 /// The status of a name in files.
 pub(crate) fn status_named(name: &str) -> Option<FlowStatus> {
-    [
-        FlowStatus::Completed,
-        FlowStatus::Abandoned,
-        FlowStatus::Unfinished,
-    ]
-    .into_iter()
-    .find(|status| status_name(*status) == name)
+    [FlowStatus::Completed, FlowStatus::Abandoned, FlowStatus::Unfinished]
+        .into_iter()
+        .find(|status| status_name(*status) == name)
 }
 
 #[cfg(test)]
@@ -178,20 +172,11 @@ pub(crate) mod tests {
     }
 
     fn row(record: FlowRecord, run_ended: Instant) -> FlowRow {
-        FlowRow::new(
-            &record,
-            "ndp".into(),
-            run_ended,
-            Some(Duration::from_micros(3)),
-        )
+        FlowRow::new(&record, "ndp".into(), run_ended, Some(Duration::from_micros(3)))
     }
 
     fn unfinished() -> FlowRecord {
-        FlowRecord {
-            status: FlowStatus::Unfinished,
-            ended: None,
-            ..record(0)
-        }
+        FlowRecord { status: FlowStatus::Unfinished, ended: None, ..record(0) }
     }
 
     #[test]
@@ -204,16 +189,7 @@ pub(crate) mod tests {
 
     #[test]
     fn completed_flow_on_the_dot_is_on_time_and_a_picosecond_later_is_not() {
-        let at = |ended| {
-            row(
-                FlowRecord {
-                    ended: Some(ended),
-                    ..record(0)
-                },
-                micros(100),
-            )
-            .met
-        };
+        let at = |ended| row(FlowRecord { ended: Some(ended), ..record(0) }, micros(100)).met;
         assert_eq!(at(micros(11)), Some(true));
         assert_eq!(at(micros(11) + Duration::from_picos(1)), Some(false));
     }
@@ -221,20 +197,13 @@ pub(crate) mod tests {
     #[test]
     fn unfinished_flow_missed_its_deadline_only_if_it_was_up() {
         assert_eq!(row(unfinished(), micros(12)).met, Some(false));
-        assert_eq!(
-            row(unfinished(), micros(11)).met,
-            Some(false),
-            "deadline at the very end"
-        );
+        assert_eq!(row(unfinished(), micros(11)).met, Some(false), "deadline at the very end");
         assert_eq!(row(unfinished(), micros(10)).met, None, "nobody knows");
     }
 
     #[test]
     fn abandoned_flow_missed_its_deadline_even_before_it_was_up() {
-        let abandoned = FlowRecord {
-            status: FlowStatus::Abandoned,
-            ..record(0)
-        };
+        let abandoned = FlowRecord { status: FlowStatus::Abandoned, ..record(0) };
         let row = row(abandoned, micros(10));
         assert_eq!((row.met, row.fct, row.slowdown), (Some(false), None, None));
         assert_eq!(row.ended, Some(micros(10)));
@@ -251,11 +220,7 @@ pub(crate) mod tests {
 
     #[test]
     fn status_names_go_both_ways() {
-        for status in [
-            FlowStatus::Completed,
-            FlowStatus::Abandoned,
-            FlowStatus::Unfinished,
-        ] {
+        for status in [FlowStatus::Completed, FlowStatus::Abandoned, FlowStatus::Unfinished] {
             assert_eq!(status_named(status_name(status)), Some(status));
         }
         assert_eq!(status_named("lost"), None);

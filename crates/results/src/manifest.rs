@@ -76,9 +76,7 @@ impl Host {
             os: std::env::consts::OS.to_owned(),
             arch: std::env::consts::ARCH.to_owned(),
             cpu: cpu_model(),
-            cores: std::thread::available_parallelism()
-                .ok()
-                .map(|n| n.get() as u32),
+            cores: std::thread::available_parallelism().ok().map(|n| n.get() as u32),
             ..Host::default()
         }
     }

@@ -175,11 +175,7 @@ struct Columns<'a> {
 
 impl Columns<'_> {
     fn problem(&self, column: &'static str, problem: String) -> ReadError {
-        ReadError::Column {
-            path: self.path.to_owned(),
-            column,
-            problem,
-        }
+        ReadError::Column { path: self.path.to_owned(), column, problem }
     }
 
     /// The column of that place in `known`, by name, wherever the file has it.
@@ -207,22 +203,13 @@ fn read_batches<T>(
     path: &Path,
     mut rows: impl FnMut(&Columns<'_>, &mut Vec<T>) -> std::result::Result<(), ReadError>,
 ) -> std::result::Result<Vec<T>, ReadError> {
-    let damaged = |source: ParquetError| ReadError::Parquet {
-        path: path.to_owned(),
-        source,
-    };
+    let damaged = |source: ParquetError| ReadError::Parquet { path: path.to_owned(), source };
     let file = File::open(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => ReadError::Missing(path.to_owned()),
-        _ => ReadError::Io {
-            path: path.to_owned(),
-            source: error,
-        },
+        _ => ReadError::Io { path: path.to_owned(), source: error },
     })?;
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(damaged)?;
-    let reader = reader
-        .with_batch_size(BATCH_ROWS)
-        .build()
-        .map_err(damaged)?;
+    let reader = reader.with_batch_size(BATCH_ROWS).build().map_err(damaged)?;
     let mut all = Vec::new();
     for batch in reader {
         let batch = batch.map_err(|error| damaged(error.into()))?;
@@ -244,11 +231,8 @@ pub(crate) fn read_flows(path: &Path) -> std::result::Result<Vec<FlowRow>, ReadE
     let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
     read_batches(path, |columns, all| {
         let c = &FLOW_COLUMNS;
-        let (flow, src, dst) = (
-            columns.get::<U32>(c, 0)?,
-            columns.get::<U32>(c, 1)?,
-            columns.get::<U32>(c, 2)?,
-        );
+        let (flow, src, dst) =
+            (columns.get::<U32>(c, 0)?, columns.get::<U32>(c, 1)?, columns.get::<U32>(c, 2)?);
         let transport = columns.get::<StringArray>(c, 3)?;
         let pattern = columns.get::<U16>(c, 4)?;
         let background = columns.get::<BooleanArray>(c, 5)?;

@@ -59,40 +59,25 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
     if let Some(found) = manifest.get("format").and_then(|format| format.as_u64())
         && found != u64::from(FORMAT)
     {
-        let version = manifest
-            .get("punctual")
-            .and_then(|version| version.as_str());
+        let version = manifest.get("punctual").and_then(|version| version.as_str());
         let version = version.unwrap_or("of that time").to_owned();
-        return Err(ReadError::Format {
-            path,
-            found,
-            expected: FORMAT,
-            version,
-        });
+        return Err(ReadError::Format { path, found, expected: FORMAT, version });
     }
     serde_json::from_value(manifest).map_err(|source| ReadError::Json { path, source })
 }
 
 fn json<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
     let text = fs::read(path).map_err(|source| refused(path, source))?;
-    serde_json::from_slice(&text).map_err(|source| ReadError::Json {
-        path: path.to_owned(),
-        source,
-    })
+    serde_json::from_slice(&text)
+        .map_err(|source| ReadError::Json { path: path.to_owned(), source })
 }
 
 fn check_length(path: &Path, expected: u64) -> Result<(), ReadError> {
-    let found = fs::metadata(path)
-        .map_err(|source| refused(path, source))?
-        .len();
+    let found = fs::metadata(path).map_err(|source| refused(path, source))?.len();
     if found == expected {
         return Ok(());
     }
-    Err(ReadError::Length {
-        path: path.to_owned(),
-        found,
-        expected,
-    })
+    Err(ReadError::Length { path: path.to_owned(), found, expected })
 }
 
 fn refused(path: &Path, source: io::Error) -> ReadError {
@@ -100,9 +85,6 @@ fn refused(path: &Path, source: io::Error) -> ReadError {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
             ReadError::Missing(path.to_owned())
         }
-        _ => ReadError::Io {
-            path: path.to_owned(),
-            source,
-        },
+        _ => ReadError::Io { path: path.to_owned(), source },
     }
 }

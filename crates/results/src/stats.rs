@@ -21,11 +21,8 @@ pub struct RunFacts<'a> {
 pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> Summary {
     let totals = &outcome.totals;
     let measured = || flows.iter().filter(|flow| flow.measured());
-    let with_status = |status| {
-        measured()
-            .filter(|flow: &&FlowRow| flow.status == status)
-            .count() as f64
-    };
+    let with_status =
+        |status| measured().filter(|flow: &&FlowRow| flow.status == status).count() as f64;
     let flows_measured = measured().count();
     let deadline_flows = measured().filter(|flow| flow.met.is_some()).count();
     let on_time = measured().filter(|flow| flow.met == Some(true)).count();
@@ -65,21 +62,11 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         bounces: totals.bounces as f64,
         marks: totals.marks as f64,
         losses: totals.losses as f64,
-        retransmits: flows
-            .iter()
-            .map(|flow| u64::from(flow.retransmits))
-            .sum::<u64>() as f64,
-        timeouts: flows
-            .iter()
-            .map(|flow| u64::from(flow.timeouts))
-            .sum::<u64>() as f64,
+        retransmits: flows.iter().map(|flow| u64::from(flow.retransmits)).sum::<u64>() as f64,
+        timeouts: flows.iter().map(|flow| u64::from(flow.timeouts)).sum::<u64>() as f64,
         events: totals.events as f64,
         packet_hops: totals.packet_hops as f64,
-        fairness: if unmeasured.len() < 2 {
-            None
-        } else {
-            jain(&unmeasured)
-        },
+        fairness: if unmeasured.len() < 2 { None } else { jain(&unmeasured) },
         ci95: Ci95::default(),
     }
 }
@@ -90,26 +77,17 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
     let first = repetitions.first().ok_or(CombineError::Nothing)?;
     for one in repetitions {
         if one.transport != first.transport {
-            return Err(CombineError::Mixed(
-                first.transport.clone(),
-                one.transport.clone(),
-            ));
+            return Err(CombineError::Mixed(first.transport.clone(), one.transport.clone()));
         }
         if one.repetitions != 1 {
-            return Err(CombineError::Combined(
-                one.transport.clone(),
-                one.repetitions,
-            ));
+            return Err(CombineError::Combined(one.transport.clone(), one.repetitions));
         }
     }
     let all = |get: fn(&Summary) -> f64| mean_of(repetitions, get);
     let mut combined = Summary {
         transport: first.transport.clone(),
         repetitions: repetitions.len() as u32,
-        seeds: repetitions
-            .iter()
-            .flat_map(|one| one.seeds.iter().copied())
-            .collect(),
+        seeds: repetitions.iter().flat_map(|one| one.seeds.iter().copied()).collect(),
         simulated_seconds: all(|s| s.simulated_seconds),
         flows: all(|s| s.flows),
         flows_completed: all(|s| s.flows_completed),
@@ -166,10 +144,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 /// # Panics
 /// When `per_mille` is above 1000.
 pub fn percentile(sorted: &[f64], per_mille: u32) -> Option<f64> {
-    assert!(
-        per_mille <= 1000,
-        "a share of {per_mille}/1000 is more than all"
-    );
+    assert!(per_mille <= 1000, "a share of {per_mille}/1000 is more than all");
     let rank = (sorted.len() as u128 * u128::from(per_mille)).div_ceil(1000) as usize;
     sorted.get(rank.saturating_sub(1)).copied()
 }
@@ -181,10 +156,7 @@ pub fn half_width_95(values: &[f64]) -> Option<f64> {
     if n < 2 {
         return None;
     }
-    let squares: f64 = values
-        .iter()
-        .map(|value| (value - mean) * (value - mean))
-        .sum();
+    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
     let variance = squares / (n - 1) as f64;
     Some(t_95(n) * (variance / n as f64).sqrt())
 }
@@ -205,10 +177,7 @@ fn t_95(n: usize) -> f64 {
         2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
         2.052, 2.048, 2.045,
     ];
-    n.checked_sub(2)
-        .and_then(|i| BY_DEGREES_OF_FREEDOM.get(i))
-        .copied()
-        .unwrap_or(1.96)
+    n.checked_sub(2).and_then(|i| BY_DEGREES_OF_FREEDOM.get(i)).copied().unwrap_or(1.96)
 }
 
 #[cfg(test)]

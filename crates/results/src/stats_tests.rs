@@ -7,24 +7,11 @@ use punctual_sim::{FlowRecord, Totals};
 
 fn summary_of(flows: Vec<FlowRecord>, ended_at: Instant) -> Summary {
     let delivered_bytes = flows.iter().map(|flow| flow.delivered.get()).sum();
-    let totals = Totals {
-        ended_at,
-        delivered_bytes,
-        drops: 3,
-        ..Totals::default()
-    };
-    let outcome = Outcome {
-        flows,
-        totals,
-        ..Outcome::default()
-    };
+    let totals = Totals { ended_at, delivered_bytes, drops: 3, ..Totals::default() };
+    let outcome = Outcome { flows, totals, ..Outcome::default() };
     let rows = FlowRow::all(&outcome, &["ndp"], |_| Some(Duration::from_micros(3)));
-    let facts = RunFacts {
-        transport: "ndp",
-        seed: 7,
-        measure_from: micros(0),
-        utilisation: Some(0.5),
-    };
+    let facts =
+        RunFacts { transport: "ndp", seed: 7, measure_from: micros(0), utilisation: Some(0.5) };
     summarise(&outcome, &rows, &facts)
 }
 
@@ -42,35 +29,13 @@ fn background(id: u32, delivered: u64) -> FlowRecord {
 
 #[test]
 fn summarise__counts_and_times() {
-    let late = FlowRecord {
-        ended: Some(micros(21)),
-        ..record(1)
-    };
-    let abandoned = FlowRecord {
-        status: FlowStatus::Abandoned,
-        ..record(2)
-    };
+    let late = FlowRecord { ended: Some(micros(21)), ..record(1) };
+    let abandoned = FlowRecord { status: FlowStatus::Abandoned, ..record(2) };
     let summary = summary_of(vec![record(0), late, abandoned], micros(100));
-    assert_eq!(
-        (
-            summary.flows,
-            summary.flows_completed,
-            summary.flows_abandoned
-        ),
-        (3.0, 2.0, 1.0)
-    );
-    assert_eq!(
-        (summary.deadline_flows, summary.deadlines_met),
-        (3.0, Some(1.0 / 3.0))
-    );
-    assert_eq!(
-        (summary.fct_p50_us, summary.fct_p99_us),
-        (Some(9.0), Some(20.0))
-    );
-    assert_eq!(
-        (summary.fct_mean_us, summary.fct_max_us),
-        (Some(14.5), Some(20.0))
-    );
+    assert_eq!((summary.flows, summary.flows_completed, summary.flows_abandoned), (3.0, 2.0, 1.0));
+    assert_eq!((summary.deadline_flows, summary.deadlines_met), (3.0, Some(1.0 / 3.0)));
+    assert_eq!((summary.fct_p50_us, summary.fct_p99_us), (Some(9.0), Some(20.0)));
+    assert_eq!((summary.fct_mean_us, summary.fct_max_us), (Some(14.5), Some(20.0)));
     assert_eq!(summary.slowdown_p50, Some(3.0));
     assert_eq!((summary.drops, summary.utilisation), (3.0, Some(0.5)));
     assert_eq!((summary.seeds, summary.repetitions), (vec![7], 1));
@@ -81,10 +46,7 @@ fn summarise__background_counts_for_goodput_and_fairness_only() {
     let flows = vec![record(0), background(1, 3_000), background(2, 1_000)];
     let summary = summary_of(flows, micros(10));
     assert_eq!((summary.flows, summary.background_flows), (1.0, 2.0));
-    assert_eq!(
-        (summary.flows_unfinished, summary.fct_max_us),
-        (0.0, Some(9.0))
-    );
+    assert_eq!((summary.flows_unfinished, summary.fct_max_us), (0.0, Some(9.0)));
     // 5000 bytes in 10 µs.
     assert!((summary.goodput_gbps.unwrap() - 4.0).abs() < 1e-9);
     assert_eq!(summary.fairness, Some(4.0 * 4.0 / (2.0 * 10.0)));
@@ -94,18 +56,11 @@ fn summarise__background_counts_for_goodput_and_fairness_only() {
 #[test]
 fn summarise__unfinished_flow_misses_its_deadline_only_if_that_was_up() {
     // Due after 11 µs.
-    let unfinished = |id| FlowRecord {
-        status: FlowStatus::Unfinished,
-        ended: None,
-        ..record(id)
-    };
+    let unfinished = |id| FlowRecord { status: FlowStatus::Unfinished, ended: None, ..record(id) };
     let up = summary_of(vec![record(0), unfinished(1)], micros(11));
     assert_eq!((up.deadline_flows, up.deadlines_met), (2.0, Some(0.5)));
     let not_up = summary_of(vec![record(0), unfinished(1)], micros(10));
-    assert_eq!(
-        (not_up.deadline_flows, not_up.deadlines_met),
-        (1.0, Some(1.0))
-    );
+    assert_eq!((not_up.deadline_flows, not_up.deadlines_met), (1.0, Some(1.0)));
     assert_eq!((up.flows_unfinished, not_up.flows_unfinished), (1.0, 1.0));
 }
 
@@ -128,11 +83,7 @@ fn combine__means_and_intervals() {
         drops,
         ..Summary::default()
     };
-    let all = combine(&[
-        one(1, Some(0.9), 1.0),
-        one(2, Some(0.7), 2.0),
-        one(3, None, 6.0),
-    ]);
+    let all = combine(&[one(1, Some(0.9), 1.0), one(2, Some(0.7), 2.0), one(3, None, 6.0)]);
     let all = all.unwrap();
     assert_eq!((all.repetitions, all.seeds), (3, vec![1, 2, 3]));
     assert!((all.deadlines_met.unwrap() - 0.8).abs() < 1e-12);
@@ -181,10 +132,7 @@ fn percentile__nearest_rank() {
 
 #[test]
 fn t_95__narrows_to_the_normal_distribution() {
-    assert_eq!(
-        (t_95(2), t_95(5), t_95(30), t_95(31)),
-        (12.706, 2.776, 2.045, 1.96)
-    );
+    assert_eq!((t_95(2), t_95(5), t_95(30), t_95(31)), (12.706, 2.776, 2.045, 1.96));
     assert!((2..100).all(|n| t_95(n) >= t_95(n + 1)));
 }
 

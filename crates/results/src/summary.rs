@@ -165,16 +165,9 @@ mod tests {
 
     #[test]
     fn counts_are_whole_where_they_can_be() {
-        let summary = Summary {
-            flows: 3.0,
-            drops: 2.5,
-            ..Summary::default()
-        };
+        let summary = Summary { flows: 3.0, drops: 2.5, ..Summary::default() };
         let json = serde_json::to_string(&summary).unwrap();
-        assert!(
-            json.contains("\"flows\":3,") && json.contains("\"drops\":2.5,"),
-            "{json}"
-        );
+        assert!(json.contains("\"flows\":3,") && json.contains("\"drops\":2.5,"), "{json}");
         assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), summary);
     }
 }

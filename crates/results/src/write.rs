@@ -37,13 +37,7 @@ impl<'a> Run<'a> {
         summary: &'a Summary,
         manifest: &'a Manifest,
     ) -> Run<'a> {
-        Run {
-            flows,
-            queues,
-            summary,
-            manifest,
-            extra: &[],
-        }
+        Run { flows, queues, summary, manifest, extra: &[] }
     }
 }
 
@@ -96,11 +90,7 @@ impl Storage for Disk {
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         // Other systems cannot open a directory as a file.
-        if cfg!(unix) {
-            fs::File::open(path)?.sync_all()
-        } else {
-            Ok(())
-        }
+        if cfg!(unix) { fs::File::open(path)?.sync_all() } else { Ok(()) }
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
@@ -145,24 +135,15 @@ pub(crate) fn write_to(
     let partial = partial_path(dir)?;
     // An earlier process of the same number may have been interrupted here.
     let _ = fs::remove_dir_all(&partial);
-    storage
-        .create_dir(&partial)
-        .map_err(refused("create", &partial))?;
-    let mut partial = Partial {
-        path: partial,
-        kept: false,
-    };
+    storage.create_dir(&partial).map_err(refused("create", &partial))?;
+    let mut partial = Partial { path: partial, kept: false };
     fill(storage, &partial.path, run, options)?;
-    storage
-        .sync_dir(&partial.path)
-        .map_err(refused("write", &partial.path))?;
+    storage.sync_dir(&partial.path).map_err(refused("write", &partial.path))?;
     if replace {
         swap(storage, &partial.path, dir).map_err(refused("replace", dir))?;
         // The guard now removes the old run.
     } else {
-        storage
-            .rename(&partial.path, dir)
-            .map_err(refused("create", dir))?;
+        storage.rename(&partial.path, dir).map_err(refused("create", dir))?;
         partial.kept = true;
     }
     // The run is whole and in place; that the disk may not know its name yet is no reason to call
@@ -181,20 +162,9 @@ fn resolved(dir: &Path) -> Result<PathBuf, WriteError> {
 }
 
 fn check_name(name: &str) -> Result<(), WriteError> {
-    let own = [
-        FLOWS_FILE,
-        QUEUES_FILE,
-        SUMMARY_FILE,
-        MANIFEST_FILE,
-        CSV_FILE,
-    ]
-    .contains(&name);
+    let own = [FLOWS_FILE, QUEUES_FILE, SUMMARY_FILE, MANIFEST_FILE, CSV_FILE].contains(&name);
     let plain = Path::new(name).file_name().is_some_and(|last| last == name);
-    if own || !plain {
-        Err(WriteError::FileName(name.to_owned()))
-    } else {
-        Ok(())
-    }
+    if own || !plain { Err(WriteError::FileName(name.to_owned())) } else { Ok(()) }
 }
 
 /// Writes every file; the manifest last, since it knows the length of the others.
@@ -219,13 +189,8 @@ fn fill(
     for (name, bytes) in run.extra {
         file(name, &mut |out| Ok(out.write_all(bytes)?))?;
     }
-    let manifest = Manifest {
-        files,
-        ..run.manifest.clone()
-    };
-    write_file(storage, &dir.join(MANIFEST_FILE), &mut |out| {
-        write_json(out, &manifest)
-    })?;
+    let manifest = Manifest { files, ..run.manifest.clone() };
+    write_file(storage, &dir.join(MANIFEST_FILE), &mut |out| write_json(out, &manifest))?;
     Ok(())
 }
 
@@ -256,10 +221,7 @@ fn write_file(
         Ok(sink) => sink,
         Err(error) => return Err(refused(error)),
     };
-    let mut file = File {
-        out: BufWriter::with_capacity(1 << 16, sink),
-        bytes: 0,
-    };
+    let mut file = File { out: BufWriter::with_capacity(1 << 16, sink), bytes: 0 };
     let written = content(&mut file)
         .and_then(|()| Ok(file.flush()?))
         .and_then(|()| Ok(file.out.get_mut().sync()?));
@@ -269,14 +231,8 @@ fn write_file(
     match written {
         Ok(()) => Ok(bytes),
         Err(Fault::Io(error)) => Err(refused(error)),
-        Err(Fault::Parquet(source)) => Err(WriteError::Encode {
-            path: path.to_owned(),
-            source,
-        }),
-        Err(Fault::Json(source)) => Err(WriteError::Json {
-            path: path.to_owned(),
-            source,
-        }),
+        Err(Fault::Parquet(source)) => Err(WriteError::Encode { path: path.to_owned(), source }),
+        Err(Fault::Json(source)) => Err(WriteError::Json { path: path.to_owned(), source }),
     }
 }
 
@@ -335,11 +291,7 @@ fn swap(storage: &dyn Storage, new: &Path, old: &Path) -> io::Result<()> {
 
 fn refused(action: &'static str, path: &Path) -> impl Fn(io::Error) -> WriteError {
     let path = path.to_owned();
-    move |source| WriteError::Io {
-        action,
-        path: path.clone(),
-        source,
-    }
+    move |source| WriteError::Io { action, path: path.clone(), source }
 }
 
 #[cfg(test)]

@@ -20,11 +20,7 @@ fn run_files(flows: u32) -> RunFiles {
             }
             _ => flow.ended = Some(micros(10 + u64::from(id % 97))),
         }
-        FlowRecord {
-            retransmits: id % 5,
-            trims: id,
-            ..flow
-        }
+        FlowRecord { retransmits: id % 5, trims: id, ..flow }
     };
     let sample = |i: u32| PortSample {
         at: micros(u64::from(i)),
@@ -35,20 +31,12 @@ fn run_files(flows: u32) -> RunFiles {
     };
     let outcome = Outcome {
         flows: (0..flows).map(kind).collect(),
-        totals: Totals {
-            ended_at: micros(50),
-            delivered_bytes: 12_345,
-            ..Totals::default()
-        },
+        totals: Totals { ended_at: micros(50), delivered_bytes: 12_345, ..Totals::default() },
         samples: (0..10).map(sample).collect(),
         ..Outcome::default()
     };
     let rows = FlowRow::all(&outcome, &["ndp"], |_| Some(Duration::from_micros(7)));
-    let facts = RunFacts {
-        transport: "ndp",
-        seed: 3,
-        ..RunFacts::default()
-    };
+    let facts = RunFacts { transport: "ndp", seed: 3, ..RunFacts::default() };
     RunFiles {
         summary: stats::summarise(&outcome, &rows, &facts),
         flows: rows,
@@ -73,9 +61,8 @@ fn written(flows: u32) -> (TempDir, PathBuf) {
 
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -98,10 +85,7 @@ fn write__same_input_gives_same_bytes() {
     let (_a, a) = written(5_000);
     let (_b, b) = written(5_000);
     for name in [FLOWS_FILE, QUEUES_FILE, SUMMARY_FILE] {
-        assert!(
-            fs::read(a.join(name)).unwrap() == fs::read(b.join(name)).unwrap(),
-            "{name}"
-        );
+        assert!(fs::read(a.join(name)).unwrap() == fs::read(b.join(name)).unwrap(), "{name}");
     }
 }
 
@@ -134,19 +118,8 @@ fn write__adds_files_on_request() {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path().join("deep/down/ndp-3");
     let files = run_files(3);
-    let run = Run {
-        extra: &[("fct.svg", b"<svg/>")],
-        ..files.as_run()
-    };
-    write(
-        &dir,
-        &run,
-        WriteOptions {
-            csv: true,
-            overwrite: false,
-        },
-    )
-    .unwrap();
+    let run = Run { extra: &[("fct.svg", b"<svg/>")], ..files.as_run() };
+    write(&dir, &run, WriteOptions { csv: true, overwrite: false }).unwrap();
     let expected = [
         "fct.svg",
         "flows.csv",
@@ -160,10 +133,7 @@ fn write__adds_files_on_request() {
     assert_eq!(read(&dir).unwrap().manifest.files.len(), 5);
 
     for bad in ["flows.parquet", "manifest.json", "../x", "a/b", "", ".."] {
-        let run = Run {
-            extra: &[(bad, b"")],
-            ..files.as_run()
-        };
+        let run = Run { extra: &[(bad, b"")], ..files.as_run() };
         let error = write(&place.path().join("x"), &run, WriteOptions::default()).unwrap_err();
         assert!(matches!(error, WriteError::FileName(_)), "{bad}: {error}");
     }
@@ -177,10 +147,7 @@ fn write__refuses_a_finished_run_unless_told() {
     assert!(matches!(error, WriteError::Exists(_)), "{error}");
     assert_eq!(read(&dir).unwrap().flows.len(), 10);
 
-    let overwrite = WriteOptions {
-        overwrite: true,
-        csv: false,
-    };
+    let overwrite = WriteOptions { overwrite: true, csv: false };
     write(&dir, &more.as_run(), overwrite).unwrap();
     assert_eq!(read(&dir).unwrap().flows.len(), 20);
     assert_eq!(names(place.path()), ["ndp-3"]);
@@ -190,10 +157,7 @@ fn write__refuses_a_finished_run_unless_told() {
 fn write__never_overwrites_what_no_run_wrote() {
     let (_place, dir) = written(10);
     fs::write(dir.join("notes.txt"), "mine").unwrap();
-    let overwrite = WriteOptions {
-        overwrite: true,
-        csv: false,
-    };
+    let overwrite = WriteOptions { overwrite: true, csv: false };
     let error = write(&dir, &run_files(1).as_run(), overwrite).unwrap_err();
     assert!(error.to_string().contains("`notes.txt`"), "{error}");
 
@@ -216,10 +180,7 @@ fn write__fills_an_empty_directory_and_follows_a_link() {
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(&dir, &link).unwrap();
-        let overwrite = WriteOptions {
-            overwrite: true,
-            csv: false,
-        };
+        let overwrite = WriteOptions { overwrite: true, csv: false };
         write(&link, &run_files(2).as_run(), overwrite).unwrap();
         assert!(link.is_symlink());
         assert_eq!(read(&dir).unwrap().flows.len(), 2);
@@ -269,11 +230,7 @@ impl Write for FaultySink {
 
 impl Sink for FaultySink {
     fn sync(&mut self) -> io::Result<()> {
-        if self.sync_fails {
-            Err(io::Error::other("disk on fire"))
-        } else {
-            Ok(())
-        }
+        if self.sync_fails { Err(io::Error::other("disk on fire")) } else { Ok(()) }
     }
 }
 
@@ -291,11 +248,7 @@ impl Storage for Faulty {
             fs::File::create_new(path)?
         };
         let left = self.space.map(|_| self.left.clone());
-        Ok(Box::new(FaultySink {
-            file,
-            left,
-            sync_fails: self.sync_fails,
-        }))
+        Ok(Box::new(FaultySink { file, left, sync_fails: self.sync_fails }))
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         Disk.sync_dir(path)
@@ -314,10 +267,7 @@ fn fails_cleanly(storage: Faulty) -> String {
     *storage.left.lock().unwrap() = storage.space.unwrap_or_default();
     let dir = place.path().join("ndp-3");
     let files = run_files(500);
-    let options = WriteOptions {
-        csv: true,
-        overwrite: false,
-    };
+    let options = WriteOptions { csv: true, overwrite: false };
     let error = write_to(&storage, &dir, &files.as_run(), options).unwrap_err();
     assert_eq!(names(place.path()), Vec::<String>::new(), "{error}");
     assert!(matches!(error, WriteError::Io { .. }), "{error:?}");
@@ -329,81 +279,36 @@ fn write__full_disk_leaves_nothing_behind_wherever_it_strikes() {
     let (_place, dir) = written(500);
     let files = read(&dir).unwrap().manifest.files;
     let parquet = files[FLOWS_FILE] as usize;
-    for space in [
-        0,
-        1,
-        4,
-        parquet / 2,
-        parquet - 1,
-        parquet,
-        parquet + 100,
-        20_000,
-    ] {
-        let error = fails_cleanly(Faulty {
-            space: Some(space),
-            ..Faulty::default()
-        });
-        assert!(
-            error.contains("the disk is full; free some space"),
-            "{space}: {error}"
-        );
+    for space in [0, 1, 4, parquet / 2, parquet - 1, parquet, parquet + 100, 20_000] {
+        let error = fails_cleanly(Faulty { space: Some(space), ..Faulty::default() });
+        assert!(error.contains("the disk is full; free some space"), "{space}: {error}");
     }
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn write__full_device_is_named_with_the_file() {
-    for name in [
-        FLOWS_FILE,
-        QUEUES_FILE,
-        SUMMARY_FILE,
-        CSV_FILE,
-        MANIFEST_FILE,
-    ] {
-        let error = fails_cleanly(Faulty {
-            on_full_device: Some(name),
-            ..Faulty::default()
-        });
-        assert!(
-            error.contains(name) && error.contains("the disk is full"),
-            "{error}"
-        );
+    for name in [FLOWS_FILE, QUEUES_FILE, SUMMARY_FILE, CSV_FILE, MANIFEST_FILE] {
+        let error = fails_cleanly(Faulty { on_full_device: Some(name), ..Faulty::default() });
+        assert!(error.contains(name) && error.contains("the disk is full"), "{error}");
     }
 }
 
 #[test]
 fn write__other_refusals_leave_nothing_behind() {
-    let read_only = fails_cleanly(Faulty {
-        read_only: true,
-        ..Faulty::default()
-    });
-    assert!(
-        read_only.contains("the file system is read-only"),
-        "{read_only}"
-    );
-    let sync = fails_cleanly(Faulty {
-        sync_fails: true,
-        ..Faulty::default()
-    });
+    let read_only = fails_cleanly(Faulty { read_only: true, ..Faulty::default() });
+    assert!(read_only.contains("the file system is read-only"), "{read_only}");
+    let sync = fails_cleanly(Faulty { sync_fails: true, ..Faulty::default() });
     assert!(sync.contains("disk on fire"), "{sync}");
-    let rename = fails_cleanly(Faulty {
-        rename_fails: true,
-        ..Faulty::default()
-    });
+    let rename = fails_cleanly(Faulty { rename_fails: true, ..Faulty::default() });
     assert!(rename.contains("permission denied"), "{rename}");
 }
 
 #[test]
 fn write__failed_overwrite_keeps_the_old_run() {
     let (place, dir) = written(10);
-    let storage = Faulty {
-        space: Some(100),
-        ..Faulty::default()
-    };
-    let overwrite = WriteOptions {
-        overwrite: true,
-        csv: false,
-    };
+    let storage = Faulty { space: Some(100), ..Faulty::default() };
+    let overwrite = WriteOptions { overwrite: true, csv: false };
     assert!(write_to(&storage, &dir, &run_files(20).as_run(), overwrite).is_err());
     assert_eq!(read(&dir).unwrap().flows.len(), 10);
     assert_eq!(names(place.path()), ["ndp-3"]);
@@ -475,10 +380,7 @@ fn read__wrong_columns_are_named() {
     let (_place, dir) = written(1);
     fs::copy(dir.join(QUEUES_FILE), dir.join(FLOWS_FILE)).unwrap();
     let error = crate::parquet_io::read_flows(&dir.join(FLOWS_FILE)).unwrap_err();
-    assert!(
-        error.to_string().contains("column `flow` is missing"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("column `flow` is missing"), "{error}");
 }
 
 #[test]
@@ -498,16 +400,9 @@ fn read__missing_files_are_named() {
 #[test]
 fn read__another_format_is_refused_with_its_version() {
     let (_place, dir) = written(10);
-    fs::write(
-        dir.join(MANIFEST_FILE),
-        r#"{"format": 9, "punctual": "7.1.0"}"#,
-    )
-    .unwrap();
+    fs::write(dir.join(MANIFEST_FILE), r#"{"format": 9, "punctual": "7.1.0"}"#).unwrap();
     let error = read(&dir).unwrap_err();
-    assert!(
-        matches!(error, ReadError::Format { found: 9, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ReadError::Format { found: 9, .. }), "{error}");
     assert!(error.to_string().contains("punctual 7.1.0"), "{error}");
     fs::write(dir.join(MANIFEST_FILE), "{").unwrap();
     assert!(matches!(read(&dir).unwrap_err(), ReadError::Json { .. }));

@@ -9,9 +9,7 @@ use punctual_workload::Workload;
 use std::ops::ControlFlow;
 
 fn main() {
-    let mut args = std::env::args()
-        .skip(1)
-        .map(|a| a.parse::<u32>().expect("a number"));
+    let mut args = std::env::args().skip(1).map(|a| a.parse::<u32>().expect("a number"));
     let (k, ms) = (args.next().unwrap_or(12), args.next().unwrap_or(10));
     let links = ClosLinks::uniform(Rate::from_gbps(10), Duration::from_micros(1));
     let network = ClosShape::fat_tree(k, 1).build(&links, Bytes::new(9064), Bytes::ZERO);
@@ -37,25 +35,16 @@ fn main() {
             pattern: 0,
         })
         .collect();
-    let ndp = AnyTransport::Ndp(Ndp {
-        payload: Some(Bytes::new(9000)),
-        ..Ndp::default()
-    });
+    let ndp = AnyTransport::Ndp(Ndp { payload: Some(Bytes::new(9000)), ..Ndp::default() });
     let started = std::time::Instant::now();
     let outcome = punctual_sim::run(
         Setup {
             switch_queue: ndp.default_queue(Rate::from_gbps(10), network.mtu),
             network,
             transports: vec![ndp],
-            workload: Workload {
-                flows,
-                ..Workload::default()
-            },
+            workload: Workload { flows, ..Workload::default() },
             seed: 1,
-            stop: Stop {
-                at: Instant::ZERO + Duration::from_millis(ms.into()),
-                when_done: false,
-            },
+            stop: Stop { at: Instant::ZERO + Duration::from_millis(ms.into()), when_done: false },
             link_changes: Vec::new(),
             sampling: None,
             check: false,

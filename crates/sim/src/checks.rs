@@ -83,9 +83,7 @@ impl Checks {
         self.ports[port.index()].waiting -= 1;
         if self.ports[port.index()].waiting < 0 {
             let name = self.ports[port.index()].name.clone();
-            self.report(format!(
-                "port {name} let go of more packets than it took in"
-            ));
+            self.report(format!("port {name} let go of more packets than it took in"));
         }
     }
 }
@@ -156,29 +154,17 @@ impl Tap for Checks {
         let flow = self.flow(packet.flow);
         flow.gone += 1;
         if flow.gone > flow.made {
-            self.report(format!(
-                "flow {} received more packets than were sent",
-                packet.flow
-            ));
+            self.report(format!("flow {} received more packets than were sent", packet.flow));
         }
     }
 
     fn delivered(&mut self, flow: FlowId, range: ByteRange) {
         let check = self.flow(flow);
         let mut fresh = 0;
-        check
-            .received
-            .insert(range.offset, range.offset + range.len, |s, e| {
-                fresh += e - s
-            });
-        let beyond = check
-            .size
-            .is_some_and(|size| range.offset + range.len > size);
+        check.received.insert(range.offset, range.offset + range.len, |s, e| fresh += e - s);
+        let beyond = check.size.is_some_and(|size| range.offset + range.len > size);
         if fresh != range.len {
-            self.report(format!(
-                "flow {flow} delivered bytes from {} twice",
-                range.offset
-            ));
+            self.report(format!("flow {flow} delivered bytes from {} twice", range.offset));
         }
         if beyond {
             self.report(format!("flow {flow} delivered bytes beyond its end"));
@@ -194,9 +180,7 @@ impl Tap for Checks {
             self.report(format!("flow {flow} completed twice"));
         }
         if size != Some(total) {
-            self.report(format!(
-                "flow {flow} completed with {total} bytes of {size:?}"
-            ));
+            self.report(format!("flow {flow} completed with {total} bytes of {size:?}"));
         }
     }
 

@@ -92,14 +92,7 @@ const PROGRESS_EVERY: u64 = 1 << 17;
 
 impl<T: Tap> Engine<T> {
     pub(crate) fn new(setup: Setup, tap: T) -> Self {
-        let Setup {
-            network,
-            switch_queue,
-            transports,
-            workload,
-            seed,
-            ..
-        } = setup;
+        let Setup { network, switch_queue, transports, workload, seed, .. } = setup;
         let hosts = network.hosts;
         let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
         let ports: Vec<PortState> = network
@@ -178,11 +171,7 @@ impl<T: Tap> Engine<T> {
                     let transport = TransportId(t as u8);
                     let controller = config.controller(&view)?;
                     let timer = self.timers.alloc(Owner::Controller(transport, id));
-                    Some(PortController {
-                        transport,
-                        controller,
-                        timer,
-                    })
+                    Some(PortController { transport, controller, timer })
                 })
                 .collect();
             port.has_controllers = !list.is_empty();
@@ -194,8 +183,7 @@ impl<T: Tap> Engine<T> {
     }
 
     pub(crate) fn world(&mut self, at: Instant, what: World) {
-        self.events
-            .push(at, EventClass::World, what as u32, what as u32);
+        self.events.push(at, EventClass::World, what as u32, what as u32);
     }
 
     /// Runs to the end.
@@ -279,9 +267,7 @@ impl<T: Tap> Engine<T> {
         let packet = &mut self.packets[id];
         packet.hop += 1;
         let choice = &mut self.switch_choice;
-        let out = self
-            .network
-            .next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
+        let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
         self.offer(out, id);
     }
 
@@ -319,8 +305,7 @@ impl<T: Tap> Engine<T> {
         }
         let in_service = port.in_service_at(self.now);
         self.tap.queued(port_id, packet);
-        port.queue
-            .enqueue(id, in_service, &mut self.packets, &mut self.fates);
+        port.queue.enqueue(id, in_service, &mut self.packets, &mut self.fates);
         let was_waiting = std::mem::replace(&mut port.has_waiting, true);
         if !self.fates.is_empty() {
             self.ports[port_id.index()].has_waiting =
@@ -338,8 +323,7 @@ impl<T: Tap> Engine<T> {
         let port = &self.ports[port_id.index()];
         if port.is_nic || port.busy_until <= self.now {
             let at = port.busy_until.max(self.now);
-            self.events
-                .push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
         }
     }
 
@@ -386,8 +370,7 @@ impl<T: Tap> Engine<T> {
         self.totals.packet_hops += 1;
         self.tap.sends(port_id, packet, at, until, waited);
         let arrives = until + port.delay;
-        self.events
-            .push(arrives, EventClass::Arrival, source_of(port_id), id.0);
+        self.events.push(arrives, EventClass::Arrival, source_of(port_id), id.0);
     }
 
     /// A NIC has sent its packet and something waits; or something was queued at a switch port
@@ -412,8 +395,7 @@ impl<T: Tap> Engine<T> {
         port.has_waiting = more;
         if more {
             let at = port.busy_until.max(self.now);
-            self.events
-                .push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
         }
     }
 
@@ -430,8 +412,7 @@ impl<T: Tap> Engine<T> {
             self.port_free(port_id);
         } else {
             let at = port.busy_until;
-            self.events
-                .push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
         }
     }
 
@@ -469,14 +450,10 @@ impl<T: Tap> Engine<T> {
         let node = self.network.link(port_id).from;
         let packet = &mut self.packets[id];
         packet.dst = self.flows[packet.flow.index()].src;
-        packet
-            .flags
-            .set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
+        packet.flags.set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
         self.network.turn_back(packet);
         let choice = &mut self.switch_choice;
-        let out = self
-            .network
-            .next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
+        let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
         self.offer(out, id);
     }
 

@@ -158,10 +158,7 @@ impl EventQueue {
             self.retune();
         }
         let in_ring = self.next_occupied();
-        let in_heap = self
-            .beyond
-            .peek()
-            .map(|Reverse(e)| e.time >> self.width_log2);
+        let in_heap = self.beyond.peek().map(|Reverse(e)| e.time >> self.width_log2);
         let Some(next) = in_ring.into_iter().chain(in_heap).min() else {
             return false;
         };
@@ -290,11 +287,7 @@ mod tests {
             count += 1;
             if count < 2_000_000 {
                 // Dense at first, then sparse: both ways of retuning are taken.
-                let step = if count < 1_000_000 {
-                    3_000
-                } else {
-                    900_000_000
-                };
+                let step = if count < 1_000_000 { 3_000 } else { 900_000_000 };
                 let at = Instant::from_picos(last.as_picos() + step + u64::from(event.target()));
                 queue.push(at, EventClass::Timer, event.target(), event.target());
             }

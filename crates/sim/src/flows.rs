@@ -49,11 +49,7 @@ pub(crate) struct ReadyLines {
 
 impl Default for ReadyLines {
     fn default() -> Self {
-        ReadyLines {
-            heads: [NONE; Class::COUNT],
-            tails: [NONE; Class::COUNT],
-            waiting: 0,
-        }
+        ReadyLines { heads: [NONE; Class::COUNT], tails: [NONE; Class::COUNT], waiting: 0 }
     }
 }
 

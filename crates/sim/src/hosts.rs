@@ -22,12 +22,7 @@ enum End {
 
 macro_rules! call {
     ($engine:ident, $host:expr) => {
-        Call {
-            now: $engine.now,
-            host: $host,
-            ext: &mut $engine.ext,
-            out: &mut $engine.outbox,
-        }
+        Call { now: $engine.now, host: $host, ext: &mut $engine.ext, out: &mut $engine.outbox }
     };
 }
 
@@ -80,13 +75,7 @@ impl<T: Tap> Engine<T> {
         let id = u64::from(flow.0) << 32 | u64::from(local.0);
         let ecmp = derive(self.seed, "ecmp", id);
         let ecmp_path = (u128::from(ecmp) * u128::from(paths) >> 64) as u32;
-        FlowRoute {
-            local,
-            peer,
-            paths,
-            ecmp_path,
-            seed: derive(self.seed, "flow", id),
-        }
+        FlowRoute { local, peer, paths, ecmp_path, seed: derive(self.seed, "flow", id) }
     }
 
     /// A packet has reached its host.
@@ -321,8 +310,7 @@ impl<T: Tap> Engine<T> {
             self.awaited += u64::from(must_end(&next));
             let at = next.start.max(self.now);
             self.later_specs.push(FlowSpec { start: at, ..next });
-            self.later
-                .push(Reverse((at, self.later_specs.len() as u64 - 1)));
+            self.later.push(Reverse((at, self.later_specs.len() as u64 - 1)));
             self.world(at, World::FlowStart);
         }
     }

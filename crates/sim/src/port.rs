@@ -100,10 +100,7 @@ impl PortState {
     pub(crate) fn in_service_at(&self, now: Instant) -> InService {
         if self.busy_until > now {
             let is_control = self.in_service_is_control;
-            InService {
-                bytes: u32::from(self.in_service_bytes),
-                is_control,
-            }
+            InService { bytes: u32::from(self.in_service_bytes), is_control }
         } else {
             InService::default()
         }

@@ -41,11 +41,7 @@ pub(crate) enum Expiry {
 
 impl Timers {
     pub(crate) fn alloc(&mut self, owner: Owner) -> u32 {
-        let slot = Slot {
-            wanted: Instant::NEVER,
-            armed: Instant::NEVER,
-            owner,
-        };
+        let slot = Slot { wanted: Instant::NEVER, armed: Instant::NEVER, owner };
         match self.free.pop() {
             Some(id) => {
                 // An event of the previous owner may still be due: it keeps its instant, so that

@@ -19,8 +19,7 @@ fn ndp_lone_flow_in_a_rack_and_across_a_fat_tree() {
     for (dst, hops) in [(1, 2), (2, 4), (15, 6)] {
         for packets in [1, 10, 23] {
             let network = fat_tree(4, 9064);
-            let outcome =
-                run(setup(network, vec![ndp_9k(23)], vec![flow(0, dst, packets * 9000)]));
+            let outcome = run(setup(network, vec![ndp_9k(23)], vec![flow(0, dst, packets * 9000)]));
             assert_eq!(outcome.flows[0].status, FlowStatus::Completed);
             assert_eq!(outcome.flows[0].ended, Some(ndp_lone_flow(hops, packets)));
             assert_eq!(outcome.totals.trims + outcome.totals.drops, 0);

@@ -69,11 +69,7 @@ impl FaultOdds {
                 return Fault::Deliver;
             }
             let trimmable = packet.flags.has(punctual_core::PacketFlags::TRIMMABLE);
-            let (trim, bounce) = if trimmable {
-                (self.trim, self.bounce)
-            } else {
-                (0.0, 0.0)
-            };
+            let (trim, bounce) = if trimmable { (self.trim, self.bounce) } else { (0.0, 0.0) };
             for (probability, fault) in [
                 (self.drop, Fault::Drop),
                 (self.duplicate, Fault::Duplicate),

@@ -42,7 +42,6 @@ impl Default for Line {
 impl Line {
     /// Time that a packet of `wire_bytes` occupies a link.
     pub fn transmission_time(&self, wire_bytes: u64) -> Duration {
-        self.rate
-            .transmission_time(Bytes::new(wire_bytes) + self.framing)
+        self.rate.transmission_time(Bytes::new(wire_bytes) + self.framing)
     }
 }

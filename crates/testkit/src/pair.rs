@@ -22,12 +22,7 @@ struct Flow {
 
 macro_rules! call {
     ($self:ident, $host:expr) => {
-        Call {
-            now: $self.now,
-            host: $host,
-            ext: &mut $self.ext,
-            out: &mut $self.out,
-        }
+        Call { now: $self.now, host: $host, ext: &mut $self.ext, out: &mut $self.out }
     };
 }
 
@@ -139,12 +134,7 @@ impl<T: Transport> Pair<T> {
             receiver_timer: None,
             waits: false,
         });
-        self.schedule.add(
-            spec.start,
-            Event::Start {
-                flow: spec.id.index(),
-            },
-        );
+        self.schedule.add(spec.start, Event::Start { flow: spec.id.index() });
         spec.id
     }
 
@@ -180,9 +170,7 @@ impl<T: Transport> Pair<T> {
 
     /// The controllers of the ports from host 0 to host 1, in order, the host's own first.
     pub fn forward_controllers(&self) -> impl Iterator<Item = Option<&T::Controller>> {
-        self.ports[..self.links()]
-            .iter()
-            .map(|port| port.controller.as_ref())
+        self.ports[..self.links()].iter().map(|port| port.controller.as_ref())
     }
 
     /// Every packet that left a host, in order.
@@ -215,10 +203,7 @@ impl<T: Transport> Pair<T> {
 
     /// Whether every finite flow has completed and its sender knows, or has been given up.
     pub fn is_done(&self) -> bool {
-        let mut finite = self
-            .flows
-            .iter()
-            .filter(|f| f.result.spec.size != Bytes::ENDLESS);
+        let mut finite = self.flows.iter().filter(|f| f.result.spec.size != Bytes::ENDLESS);
         finite.all(|flow| flow.result.is_done())
     }
 
@@ -227,20 +212,12 @@ impl<T: Transport> Pair<T> {
     }
 
     fn nic_port(&self, host: HostId) -> usize {
-        if host.index() == 0 {
-            0
-        } else {
-            2 * self.links() - 1
-        }
+        if host.index() == 0 { 0 } else { 2 * self.links() - 1 }
     }
 
     /// The same link in the opposite direction.
     fn mate(&self, port: usize) -> usize {
-        if port < self.links() {
-            port + self.links()
-        } else {
-            port - self.links()
-        }
+        if port < self.links() { port + self.links() } else { port - self.links() }
     }
 
     /// The port after this one on the way, or none where a host follows.
@@ -260,11 +237,7 @@ impl<T: Transport> Pair<T> {
         assert!(at >= self.now, "time went back");
         self.now = at;
         self.handled += 1;
-        assert!(
-            self.handled <= self.handled_max,
-            "{} events: a livelock?",
-            self.handled_max
-        );
+        assert!(self.handled <= self.handled_max, "{} events: a livelock?", self.handled_max);
         match event {
             Event::Start { flow } => self.start_flow(flow),
             Event::PortFree { port } => {
@@ -303,13 +276,7 @@ impl<T: Transport> Pair<T> {
         };
         let seed = derive(self.line.seed, purpose, u64::from(spec.id.0));
         let ecmp_path = (derive(seed, "ecmp", 0) % u64::from(self.line.paths)) as u32;
-        FlowRoute {
-            local,
-            peer,
-            paths: self.line.paths,
-            ecmp_path,
-            seed,
-        }
+        FlowRoute { local, peer, paths: self.line.paths, ecmp_path, seed }
     }
 
     fn start_flow(&mut self, flow: usize) {
@@ -361,10 +328,7 @@ impl<T: Transport> Pair<T> {
         let (flow, host) = (packet.flow.index(), packet.dst);
         if packet.is_to_sender() {
             let state = &self.flows[flow];
-            assert_eq!(
-                host, state.result.spec.src,
-                "packet for a sender at the wrong host"
-            );
+            assert_eq!(host, state.result.spec.src, "packet for a sender at the wrong host");
             if !state.result.sender_ended() {
                 let slot = state.sender.expect("a flow's packets come after its start");
                 self.stack.sender_packet(slot, &packet, call!(self, host));
@@ -411,8 +375,7 @@ impl<T: Transport> Pair<T> {
             TimerChange::Set(at) => {
                 let at = at.max(self.now);
                 self.host_timers[host.index()] = Some(at);
-                self.schedule
-                    .add(at, Event::HostTimer { host: host.index() });
+                self.schedule.add(at, Event::HostTimer { host: host.index() });
             }
         }
         let timer = std::mem::take(&mut self.out.timer);
@@ -457,19 +420,9 @@ impl<T: Transport> Pair<T> {
     fn check(&self, mut packet: Packet, from: HostId) -> Packet {
         let flow = packet.flow;
         let spec = &self.flows[flow.index()].result.spec;
-        let dst = if packet.is_to_sender() {
-            spec.src
-        } else {
-            spec.dst
-        };
-        assert_eq!(
-            packet.dst, dst,
-            "a packet of flow {flow} goes to the wrong host"
-        );
-        assert_ne!(
-            packet.dst, from,
-            "a packet of flow {flow} goes to the host that sends it"
-        );
+        let dst = if packet.is_to_sender() { spec.src } else { spec.dst };
+        assert_eq!(packet.dst, dst, "a packet of flow {flow} goes to the wrong host");
+        assert_ne!(packet.dst, from, "a packet of flow {flow} goes to the host that sends it");
         assert!(
             packet.path < self.line.paths,
             "a packet of flow {flow} takes path {} of {}",
@@ -485,11 +438,7 @@ impl<T: Transport> Pair<T> {
             packet.payload_bytes <= packet.wire_bytes,
             "a packet of flow {flow} carries more than its size"
         );
-        assert!(
-            (packet.class.0 as usize) < Class::COUNT,
-            "no such class: {:?}",
-            packet.class
-        );
+        assert!((packet.class.0 as usize) < Class::COUNT, "no such class: {:?}", packet.class);
         packet.transport = TransportId(0);
         packet.hop = 0;
         packet
@@ -550,29 +499,18 @@ impl<T: Transport> Pair<T> {
         if from_host {
             self.send_on_line(port, packet, arrives_at);
         } else {
-            self.schedule
-                .add(arrives_at, Event::Arrival { port, packet });
+            self.schedule.add(arrives_at, Event::Arrival { port, packet });
         }
     }
 
     /// The first link, where faults happen.
     fn send_on_line(&mut self, port: usize, mut packet: Packet, mut arrives_at: Instant) {
-        let direction = if port < self.links() {
-            Direction::Forward
-        } else {
-            Direction::Backward
-        };
+        let direction = if port < self.links() { Direction::Forward } else { Direction::Backward };
         let index = self.sent[direction as usize];
         self.sent[direction as usize] += 1;
         let fault = (self.faults)(&packet, index);
         let ext = packet.ext.map(|id| *self.ext.get(id));
-        self.trace.push(Traced {
-            at: self.now,
-            direction,
-            packet,
-            ext,
-            fault,
-        });
+        self.trace.push(Traced { at: self.now, direction, packet, ext, fault });
         let mut port_reached = port;
         match fault {
             Fault::Deliver => {}
@@ -580,8 +518,7 @@ impl<T: Transport> Pair<T> {
             Fault::Duplicate => {
                 let mut copy = packet;
                 copy.ext = ext.map(|block| self.ext.alloc(block));
-                self.schedule
-                    .add(arrives_at, Event::Arrival { port, packet: copy });
+                self.schedule.add(arrives_at, Event::Arrival { port, packet: copy });
             }
             Fault::Delay(by) => arrives_at += by,
             Fault::Mark => {
@@ -599,13 +536,7 @@ impl<T: Transport> Pair<T> {
                 port_reached = self.mate(port);
             }
         }
-        self.schedule.add(
-            arrives_at,
-            Event::Arrival {
-                port: port_reached,
-                packet,
-            },
-        );
+        self.schedule.add(arrives_at, Event::Arrival { port: port_reached, packet });
     }
 
     fn view(&self, port: usize) -> PortView {

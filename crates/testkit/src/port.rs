@@ -35,11 +35,7 @@ impl<C> Port<C> {
     }
 
     pub(crate) fn queue(&mut self, class: Class) -> &mut VecDeque<Turn> {
-        if class == Class::CONTROL {
-            &mut self.control
-        } else {
-            &mut self.other
-        }
+        if class == Class::CONTROL { &mut self.control } else { &mut self.other }
     }
 
     /// The next to send: control first.

@@ -94,10 +94,7 @@ impl FlowResult {
             }
             FlowEvent::Finished => {
                 assert!(!self.sender_ended(), "flow {flow} ended twice");
-                assert!(
-                    self.completed_at.is_some(),
-                    "flow {flow} finished before it completed"
-                );
+                assert!(self.completed_at.is_some(), "flow {flow} finished before it completed");
                 self.finished_at = Some(now);
             }
             FlowEvent::Abandoned => {
@@ -115,21 +112,13 @@ impl FlowResult {
 
     fn record_delivery(&mut self, range: ByteRange) {
         let (flow, end) = (self.spec.id, range.offset + range.len);
-        assert!(
-            range.len > 0,
-            "flow {flow} delivered an empty range at {}",
-            range.offset
-        );
+        assert!(range.len > 0, "flow {flow} delivered an empty range at {}", range.offset);
         assert!(
             end <= self.spec.size.get(),
             "flow {flow} delivered bytes up to {end}, past its end"
         );
         let mut fresh_bytes = 0;
-        self.delivered
-            .insert(range.offset, end, |start, end| fresh_bytes += end - start);
-        assert_eq!(
-            fresh_bytes, range.len,
-            "flow {flow} delivered part of {range:?} twice"
-        );
+        self.delivered.insert(range.offset, end, |start, end| fresh_bytes += end - start);
+        assert_eq!(fresh_bytes, range.len, "flow {flow} delivered part of {range:?} twice");
     }
 }

@@ -115,10 +115,7 @@ impl Endpoint<Toy> for Receiver {
             fresh = vec![(offset, end)];
         }
         for (offset, end) in fresh {
-            cx.emit(FlowEvent::Delivered(ByteRange {
-                offset,
-                len: end - offset,
-            }));
+            cx.emit(FlowEvent::Delivered(ByteRange { offset, len: end - offset }));
         }
         if self.got.total() == size && before < size {
             cx.emit(FlowEvent::Completed);
@@ -142,25 +139,16 @@ impl Transport for Toy {
     fn open_sender(flow: &FlowSpec, _: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Sender {
         cx.ready(flow.class);
         cx.set_timer(cx.now + TIMEOUT);
-        Sender {
-            flow: *flow,
-            next: 0,
-            acked: RangeSet::default(),
-        }
+        Sender { flow: *flow, next: 0, acked: RangeSet::default() }
     }
     fn open_receiver(_: &Packet, route: &FlowRoute, _: &mut HostCx<'_, Self>) -> Receiver {
-        Receiver {
-            src: route.peer,
-            got: RangeSet::default(),
-        }
+        Receiver { src: route.peer, got: RangeSet::default() }
     }
     fn controller(&self, _: &PortView) -> Option<Counter> {
         Some(Counter::default())
     }
     fn default_queue(&self, _: Rate, _: Bytes) -> QueueSpec {
-        QueueSpec::DropTail {
-            limit: Limit::Packets(100),
-        }
+        QueueSpec::DropTail { limit: Limit::Packets(100) }
     }
 }
 
@@ -174,10 +162,7 @@ fn at(n: u64) -> Instant {
 
 /// 1000 B take 1 µs, an ACK 40 ns.
 fn line() -> Line {
-    Line {
-        rate: Rate::from_gbps(8),
-        ..Line::default()
-    }
+    Line { rate: Rate::from_gbps(8), ..Line::default() }
 }
 
 #[test]
@@ -191,23 +176,14 @@ fn lone_flow_takes_its_time() {
     assert_eq!(result.delivered.iter().collect::<Vec<_>>(), [(0, 10_000)]);
     assert_eq!((result.retransmitted, result.timed_out), (0, 0));
     assert_eq!(pair.extensions(), 0);
-    let starts: Vec<_> = pair
-        .trace()
-        .iter()
-        .filter(|t| t.direction == Direction::Forward)
-        .collect();
+    let starts: Vec<_> =
+        pair.trace().iter().filter(|t| t.direction == Direction::Forward).collect();
     assert!(starts.iter().enumerate().all(|(i, t)| t.at == at(i as u64)));
 }
 
 #[test]
 fn switches_store_and_forward_and_controllers_see_both_ways() {
-    let mut pair = Pair::new(
-        Toy::default(),
-        Line {
-            switches: 2,
-            ..line()
-        },
-    );
+    let mut pair = Pair::new(Toy::default(), Line { switches: 2, ..line() });
     let flow = pair.start(pair.spec(Bytes::new(10_000)));
     pair.run_until(at(1000));
     assert_eq!(pair.now(), at(1000));
@@ -264,10 +240,7 @@ fn every_fault_does_what_it_says() {
     pair.run_until(at(20));
     let result = pair.result(flow);
     // The second, the delayed third and the last have come; the mark needs an ECN-capable packet.
-    assert_eq!(
-        result.delivered.iter().collect::<Vec<_>>(),
-        [(1000, 3000), (5000, 6000)]
-    );
+    assert_eq!(result.delivered.iter().collect::<Vec<_>>(), [(1000, 3000), (5000, 6000)]);
     assert_eq!((result.trimmed, result.bounced), (1, 1));
     assert!(pair.run_until_done(at(1000)));
     assert_eq!(pair.result(flow).retransmitted, 3);
@@ -278,12 +251,7 @@ fn every_fault_does_what_it_says() {
 fn random_faults_repeat_with_their_seed() {
     let run = |seed| {
         let mut pair = Pair::new(Toy::default(), line());
-        let odds = FaultOdds {
-            drop: 0.1,
-            duplicate: 0.1,
-            delay: 0.2,
-            ..FaultOdds::default()
-        };
+        let odds = FaultOdds { drop: 0.1, duplicate: 0.1, delay: 0.2, ..FaultOdds::default() };
         pair.set_faults(odds.rule(seed));
         let flow = pair.start(pair.spec(Bytes::new(50_000)));
         assert!(pair.run_until_done(at(100_000)));
@@ -315,10 +283,7 @@ fn events_are_bounded() {
 #[test]
 #[should_panic(expected = "takes path 4 of 4")]
 fn a_path_that_does_not_exist_is_a_panic() {
-    let toy = Toy {
-        bad_path: true,
-        ..Toy::default()
-    };
+    let toy = Toy { bad_path: true, ..Toy::default() };
     let mut pair = Pair::new(toy, line());
     pair.start(pair.spec(Bytes::new(1_000)));
     pair.run_until(at(10));
@@ -327,10 +292,7 @@ fn a_path_that_does_not_exist_is_a_panic() {
 #[test]
 #[should_panic(expected = "twice")]
 fn delivering_twice_is_a_panic() {
-    let toy = Toy {
-        deliver_twice: true,
-        ..Toy::default()
-    };
+    let toy = Toy { deliver_twice: true, ..Toy::default() };
     let mut pair = Pair::new(toy, line());
     pair.set_faults(|_, _| Fault::Duplicate);
     pair.start(pair.spec(Bytes::new(2_000)));

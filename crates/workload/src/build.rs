@@ -28,16 +28,10 @@ pub fn build(
                 workload.closed_loops.push(closed_loop);
                 check_count(workload.flows.len() as f64)
             });
-        built.map_err(|problem| WorkloadError {
-            traffic,
-            name: spec.name.clone(),
-            problem,
-        })?;
+        built.map_err(|problem| WorkloadError { traffic, name: spec.name.clone(), problem })?;
     }
     // Each traffic's flows are in order of their index, which the sort keeps.
-    workload
-        .flows
-        .sort_by_key(|flow| (flow.start, flow.pattern));
+    workload.flows.sort_by_key(|flow| (flow.start, flow.pattern));
     for (i, flow) in workload.flows.iter_mut().enumerate() {
         flow.id = FlowId::from(i);
     }
@@ -72,10 +66,7 @@ impl<'a> Traffic<'a> {
         let end = Instant::ZERO + duration;
         let until = spec.stop.map_or(end, |stop| stop.min(end));
         if spec.start >= until {
-            return Err(Problem::StartsTooLate {
-                start: spec.start,
-                end: until,
-            });
+            return Err(Problem::StartsTooLate { start: spec.start, end: until });
         }
         if spec.limit == Some(0) {
             return Err(Problem::Zero("limit"));
@@ -138,10 +129,9 @@ impl<'a> Traffic<'a> {
         match spec.deadlines {
             Deadlines::Fixed(Duration::ZERO)
             | Deadlines::Uniform(Duration::ZERO, _)
-            | Deadlines::Exponential {
-                mean: Duration::ZERO,
-                ..
-            } => return Err(Problem::Zero("deadlines")),
+            | Deadlines::Exponential { mean: Duration::ZERO, .. } => {
+                return Err(Problem::Zero("deadlines"));
+            }
             Deadlines::Uniform(a, b) if a > b => return Err(Problem::DeadlinesReversed(a, b)),
             _ => {}
         }
@@ -200,10 +190,7 @@ impl<'a> Traffic<'a> {
         let hosts = &self.participants.hosts;
         let count = hosts.len() as u32;
         let mut stream = Stream::named(self.seeds.pattern, "burst", burst);
-        let fixed = |src: HostId, dst: HostId| Slot {
-            src,
-            to: To::Host(dst),
-        };
+        let fixed = |src: HostId, dst: HostId| Slot { src, to: To::Host(dst) };
         if let Pattern::Pairs(pairs) = &self.spec.pattern {
             if pairs.is_empty() {
                 return Err(Problem::Empty("pairs"));
@@ -223,10 +210,9 @@ impl<'a> Traffic<'a> {
                 Ok(hosts.iter().zip(to).map(|(&a, b)| fixed(a, b)).collect())
             }
             Pattern::Random => Ok(self.drawn(To::Anyone, &mut stream)),
-            Pattern::Stride(stride) if stride % count == 0 => Err(Problem::WholeStride {
-                stride,
-                hosts: count,
-            }),
+            Pattern::Stride(stride) if stride % count == 0 => {
+                Err(Problem::WholeStride { stride, hosts: count })
+            }
             Pattern::Stride(stride) => {
                 let step = (stride % count) as usize;
                 let to = hosts.iter().cycle().skip(step);
@@ -253,10 +239,7 @@ impl<'a> Traffic<'a> {
             let slot = Slot { src, to };
             match redraw {
                 true => slot,
-                false => Slot {
-                    src,
-                    to: To::Host(self.participants.destination(slot, stream)),
-                },
+                false => Slot { src, to: To::Host(self.participants.destination(slot, stream)) },
             }
         };
         self.participants.hosts.iter().map(slot).collect()
@@ -297,10 +280,7 @@ impl<'a> Traffic<'a> {
         part.truncate((wanted % possible) as usize);
         part.sort();
         let rounds = (0..wanted / possible).flat_map(|_| &others);
-        let slot = |&src: &HostId| Slot {
-            src,
-            to: To::Host(receiver),
-        };
+        let slot = |&src: &HostId| Slot { src, to: To::Host(receiver) };
         Ok(rounds.chain(&part).map(slot).collect())
     }
 
@@ -335,11 +315,7 @@ impl<'a> Traffic<'a> {
         let span = self.until - self.spec.start;
         let poisson = matches!(self.spec.arrivals, Arrivals::PoissonBursts(_));
         if every == Some(Duration::ZERO) {
-            return Err(Problem::Zero(if poisson {
-                "poisson-bursts"
-            } else {
-                "periodic"
-            }));
+            return Err(Problem::Zero(if poisson { "poisson-bursts" } else { "periodic" }));
         }
         let each = slots.len() as f64 * f64::from(self.spec.flows_each);
         let bursts = every.map_or(1.0, |e| 1.0 + span.as_secs_f64() / e.as_secs_f64());
@@ -420,10 +396,7 @@ impl<'a> Traffic<'a> {
         let mut connections: Vec<Slot> = Vec::new();
         // A sender whose destinations are drawn once has one for each connection.
         let drawn_once = self.spec.redraw == Some(false)
-            && matches!(
-                self.spec.pattern,
-                Pattern::Random | Pattern::Staggered { .. }
-            );
+            && matches!(self.spec.pattern, Pattern::Random | Pattern::Staggered { .. });
         for round in 0..u64::from(spec.connections) {
             match drawn_once {
                 true => connections.extend(self.slots(round)?),
@@ -448,10 +421,8 @@ impl<'a> Traffic<'a> {
         check_count(flows.len() as f64)?;
         let mut built = Vec::with_capacity(flows.len());
         for (i, flow) in flows.iter().enumerate() {
-            self.check_listed(flow).map_err(|problem| Problem::Listed {
-                flow: i + 1,
-                problem: Box::new(problem),
-            })?;
+            self.check_listed(flow)
+                .map_err(|problem| Problem::Listed { flow: i + 1, problem: Box::new(problem) })?;
             let start = self.spec.start.saturating_add(flow.start);
             if start < self.until && (built.len() as u64) < self.limit {
                 built.push(FlowSpec {
@@ -518,10 +489,7 @@ fn positive(key: &'static str, value: f64) -> Result<(), Problem> {
 fn known(host: HostId, view: &HostsView) -> Result<(), Problem> {
     match host.0 < view.count {
         true => Ok(()),
-        false => Err(Problem::UnknownHost {
-            host,
-            count: view.count,
-        }),
+        false => Err(Problem::UnknownHost { host, count: view.count }),
     }
 }
 

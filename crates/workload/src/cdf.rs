@@ -73,10 +73,7 @@ impl Cdf {
                 return Err(CdfError::NotAProbability { point, value: p });
             }
             if !(0.0..1e18).contains(&bytes) {
-                return Err(CdfError::NotASize {
-                    point,
-                    value: bytes,
-                });
+                return Err(CdfError::NotASize { point, value: bytes });
             }
             if i > 0 && (bytes < points[i - 1].0 || p < points[i - 1].1) {
                 return Err(CdfError::NotMonotone { point });
@@ -100,10 +97,7 @@ impl Cdf {
             if line.is_empty() {
                 continue;
             }
-            let bad = || CdfError::Line {
-                line: i + 1,
-                text: whole.trim().into(),
-            };
+            let bad = || CdfError::Line { line: i + 1, text: whole.trim().into() };
             let mut fields = line
                 .split(|c: char| c.is_whitespace() || c == ',')
                 .filter(|field| !field.is_empty());
@@ -152,12 +146,7 @@ impl Cdf {
 impl TryFrom<Vec<(Bytes, f64)>> for Cdf {
     type Error = CdfError;
     fn try_from(points: Vec<(Bytes, f64)>) -> Result<Self, CdfError> {
-        Cdf::new(
-            points
-                .into_iter()
-                .map(|(b, p)| (b.get() as f64, p))
-                .collect(),
-        )
+        Cdf::new(points.into_iter().map(|(b, p)| (b.get() as f64, p)).collect())
     }
 }
 
@@ -225,9 +214,7 @@ impl BuiltIn {
             BuiltIn::Hadoop => (1.0, HADOOP),
             BuiltIn::Imc10 => (1460.0, IMC10_PACKETS),
         };
-        Cdf {
-            points: points.iter().map(|&(x, p)| (x * unit, p)).collect(),
-        }
+        Cdf { points: points.iter().map(|&(x, p)| (x * unit, p)).collect() }
     }
 }
 
@@ -369,11 +356,7 @@ mod tests {
             let n = 1_000_000;
             let sum: f64 = (0..n).map(|_| cdf.quantile(stream.unit())).sum();
             let (got, mean) = (sum / f64::from(n), cdf.mean());
-            assert!(
-                (got / mean - 1.0).abs() < 0.03,
-                "{}: {got}, {mean}",
-                which.name()
-            );
+            assert!((got / mean - 1.0).abs() < 0.03, "{}: {got}, {mean}", which.name());
         }
     }
 
@@ -392,17 +375,11 @@ mod tests {
         let error = |text: &str| Cdf::parse(text).unwrap_err();
         assert_eq!(error("# nothing\n"), CdfError::Empty);
         assert_eq!(error("1 0\n5 0.9"), CdfError::EndsBelowOne(0.9));
-        assert_eq!(
-            error("1 0.5\n5 0.4\n6 1"),
-            CdfError::NotMonotone { point: 2 }
-        );
+        assert_eq!(error("1 0.5\n5 0.4\n6 1"), CdfError::NotMonotone { point: 2 });
         assert_eq!(error("5 0.5\n1 1"), CdfError::NotMonotone { point: 2 });
         assert!(matches!(error("1 x"), CdfError::Line { line: 1, .. }));
         assert!(matches!(error("1 2 3"), CdfError::Line { line: 1, .. }));
-        assert!(matches!(
-            error("1 1.5"),
-            CdfError::NotAProbability { point: 1, .. }
-        ));
+        assert!(matches!(error("1 1.5"), CdfError::NotAProbability { point: 1, .. }));
         assert!(matches!(error("-1 1"), CdfError::NotASize { point: 1, .. }));
         assert_eq!(error("0 1"), CdfError::AllZero);
     }

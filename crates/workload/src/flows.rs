@@ -77,22 +77,11 @@ impl ClosedLoop {
                 continue;
             }
             flows.push(flow);
-            connections.push(Connection {
-                slot,
-                number,
-                started: 1,
-                current: Some(mark(&flow)),
-            });
+            connections.push(Connection { slot, number, started: 1, current: Some(mark(&flow)) });
         }
         connections.sort_by_key(|c| (c.slot.src, c.number));
         let left = limit - flows.len() as u64;
-        let closed_loop = ClosedLoop {
-            law,
-            gap,
-            connections,
-            until,
-            left,
-        };
+        let closed_loop = ClosedLoop { law, gap, connections, until, left };
         (closed_loop, flows)
     }
 

@@ -162,20 +162,14 @@ impl Table {
                 (self.pattern == Pairs && chosen).then_some("hosts")
             });
         match foreign {
-            Some(key) => Err(SpecError::Foreign {
-                key,
-                pattern: self.pattern.text(),
-            }),
+            Some(key) => Err(SpecError::Foreign { key, pattern: self.pattern.text() }),
             None => Ok(()),
         }
     }
 
     fn pattern(&self) -> Result<Pattern, SpecError> {
-        let missing = |key, example| SpecError::Missing {
-            key,
-            pattern: self.pattern.text(),
-            example,
-        };
+        let missing =
+            |key, example| SpecError::Missing { key, pattern: self.pattern.text(), example };
         Ok(match self.pattern {
             PatternName::Incast => Pattern::Incast {
                 senders: match (self.senders, self.workers) {
@@ -189,8 +183,7 @@ impl Table {
             PatternName::Permutation => Pattern::Permutation,
             PatternName::Random => Pattern::Random,
             PatternName::Stride => Pattern::Stride(
-                self.stride
-                    .ok_or_else(|| missing("stride", "write for example stride = 1"))?,
+                self.stride.ok_or_else(|| missing("stride", "write for example stride = 1"))?,
             ),
             PatternName::Staggered => Pattern::Staggered {
                 local: self

@@ -51,9 +51,7 @@ impl HostSet {
 
 impl FromIterator<u32> for HostSet {
     fn from_iter<I: IntoIterator<Item = u32>>(hosts: I) -> Self {
-        HostSet {
-            ranges: hosts.into_iter().map(|h| (h, h)).collect(),
-        }
+        HostSet { ranges: hosts.into_iter().map(|h| (h, h)).collect() }
     }
 }
 

@@ -64,11 +64,7 @@ impl Participants {
     /// One whose position is not in `skipped`.
     fn other_than(&self, skipped: Range<usize>, stream: &mut Stream) -> HostId {
         let place = stream.below((self.hosts.len() - skipped.len()) as u64) as usize;
-        self.hosts[if place < skipped.start {
-            place
-        } else {
-            place + skipped.len()
-        }]
+        self.hosts[if place < skipped.start { place } else { place + skipped.len() }]
     }
 }
 
@@ -121,9 +117,7 @@ impl Law {
         let stream = |seed| Stream::named(seed, "flow", number);
         let dst = match slot.to {
             To::Host(host) => host,
-            _ => self
-                .participants
-                .destination(slot, &mut stream(self.seeds.destinations)),
+            _ => self.participants.destination(slot, &mut stream(self.seeds.destinations)),
         };
         let size = self.sizes.draw(&mut stream(self.seeds.sizes));
         let urgent = self.deadlines_below.is_none_or(|limit| size < limit);

@@ -127,10 +127,7 @@ struct Columns {
 
 impl Columns {
     fn parse(header: &str) -> Result<Self, FlowListError> {
-        let mut columns = Columns {
-            places: [None; COLUMNS.len()],
-            count: 0,
-        };
+        let mut columns = Columns { places: [None; COLUMNS.len()], count: 0 };
         for (place, name) in header.split(',').map(str::trim).enumerate() {
             let which = COLUMNS
                 .iter()
@@ -150,11 +147,7 @@ impl Columns {
     fn flow(&self, line: usize, text: &str) -> Result<ListedFlow, FlowListError> {
         let fields: Vec<&str> = text.split(',').map(str::trim).collect();
         if fields.len() != self.count {
-            return Err(FlowListError::Fields {
-                line,
-                found: fields.len(),
-                expected: self.count,
-            });
+            return Err(FlowListError::Fields { line, found: fields.len(), expected: self.count });
         }
         let field = |which: usize| self.places[which].map_or("", |place| fields[place]);
         Ok(ListedFlow {
@@ -178,11 +171,7 @@ impl Columns {
 }
 
 fn number<T: FromStr>(line: usize, column: &'static str, text: &str) -> Result<T, FlowListError> {
-    text.parse().map_err(|_| FlowListError::Number {
-        line,
-        column,
-        text: text.into(),
-    })
+    text.parse().map_err(|_| FlowListError::Number { line, column, text: text.into() })
 }
 
 fn unit<T: FromStr<Err = UnitError>>(
@@ -190,11 +179,7 @@ fn unit<T: FromStr<Err = UnitError>>(
     column: &'static str,
     text: &str,
 ) -> Result<T, FlowListError> {
-    text.parse().map_err(|source| FlowListError::Unit {
-        line,
-        column,
-        source,
-    })
+    text.parse().map_err(|source| FlowListError::Unit { line, column, source })
 }
 
 /// Hosts as plain numbers.
@@ -254,13 +239,7 @@ mod tests {
         assert_eq!(
             FlowList::parse_csv(text).unwrap(),
             FlowList::Flows(vec![
-                flow(
-                    1,
-                    2,
-                    Bytes::new(64_000),
-                    zero,
-                    Some(Duration::from_millis(20))
-                ),
+                flow(1, 2, Bytes::new(64_000), zero, Some(Duration::from_millis(20))),
                 flow(3, 0, Bytes::ENDLESS, ms, None),
             ])
         );

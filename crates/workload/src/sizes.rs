@@ -128,11 +128,7 @@ impl Pareto {
                 high = middle;
             }
         }
-        Ok(SizeLaw::Pareto {
-            least: high,
-            shape,
-            cap,
-        })
+        Ok(SizeLaw::Pareto { least: high, shape, cap })
     }
 }
 
@@ -288,14 +284,8 @@ mod tests {
         let sizes = |a, b| Sizes::Uniform(Bytes::new(a), Bytes::new(b)).law();
         assert!(matches!(sizes(0, 5), Err(SizesError::Zero)));
         assert!(matches!(sizes(6, 5), Err(SizesError::Reversed(..))));
-        let pareto = |shape, cap| {
-            Pareto {
-                mean: Bytes::new(10),
-                shape,
-                cap: Some(Bytes::new(cap)),
-            }
-            .law()
-        };
+        let pareto =
+            |shape, cap| Pareto { mean: Bytes::new(10), shape, cap: Some(Bytes::new(cap)) }.law();
         assert!(matches!(pareto(1.0, 20), Err(SizesError::Shape(_))));
         assert!(matches!(pareto(f64::NAN, 20), Err(SizesError::Shape(_))));
         assert!(matches!(pareto(1.1, 10), Err(SizesError::Cap { .. })));

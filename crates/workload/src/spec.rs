@@ -129,10 +129,7 @@ pub struct LoopSpec {
 
 impl Default for LoopSpec {
     fn default() -> Self {
-        LoopSpec {
-            connections: 1,
-            gap: Gap::Fixed(Duration::ZERO),
-        }
+        LoopSpec { connections: 1, gap: Gap::Fixed(Duration::ZERO) }
     }
 }
 
@@ -205,25 +202,17 @@ impl TrafficSpec {
         mut read: impl FnMut(&str) -> Result<String, E>,
     ) -> Result<(), LoadError<E>> {
         if let Sizes::File(file) = &self.sizes {
-            let text = read(file).map_err(|source| LoadError::Read {
-                file: file.clone(),
-                source,
-            })?;
-            let cdf = Cdf::parse(&text).map_err(|source| LoadError::Sizes {
-                file: file.clone(),
-                source,
-            })?;
+            let text =
+                read(file).map_err(|source| LoadError::Read { file: file.clone(), source })?;
+            let cdf = Cdf::parse(&text)
+                .map_err(|source| LoadError::Sizes { file: file.clone(), source })?;
             self.sizes = Sizes::Cdf(cdf);
         }
         if let Pattern::Listed(FlowList::File(file)) = &self.pattern {
-            let text = read(file).map_err(|source| LoadError::Read {
-                file: file.clone(),
-                source,
-            })?;
-            let flows = FlowList::parse_csv(&text).map_err(|source| LoadError::Flows {
-                file: file.clone(),
-                source,
-            })?;
+            let text =
+                read(file).map_err(|source| LoadError::Read { file: file.clone(), source })?;
+            let flows = FlowList::parse_csv(&text)
+                .map_err(|source| LoadError::Flows { file: file.clone(), source })?;
             self.pattern = Pattern::Listed(flows);
         }
         Ok(())
@@ -316,10 +305,7 @@ impl<'de> Deserialize<'de> for Deadlines {
             "deadlines such as \"20ms\" or { exponential = { mean = \"20ms\", floor = \"3ms\" } }",
             |word| match word {
                 "none" => Ok(Deadlines::None),
-                word => word
-                    .parse()
-                    .map(Deadlines::Fixed)
-                    .map_err(|e| e.to_string()),
+                word => word.parse().map(Deadlines::Fixed).map_err(|e| e.to_string()),
             },
             |table| match table {
                 DeadlinesTable::Fixed(after) => Deadlines::Fixed(after),

@@ -41,10 +41,5 @@ where
         }
     }
 
-    d.deserialize_any(WordOrTable {
-        expecting,
-        word,
-        table,
-        marker: PhantomData,
-    })
+    d.deserialize_any(WordOrTable { expecting, word, table, marker: PhantomData })
 }

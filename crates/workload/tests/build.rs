@@ -11,11 +11,7 @@ use std::collections::BTreeMap;
 const MS: Duration = Duration::from_millis(1);
 
 fn view(count: u32) -> HostsView {
-    HostsView {
-        count,
-        nic_rate: Rate::from_gbps(10),
-        rack_size: Some(4),
-    }
+    HostsView { count, nic_rate: Rate::from_gbps(10), rack_size: Some(4) }
 }
 
 fn kilobyte(pattern: Pattern) -> TrafficSpec {
@@ -27,16 +23,11 @@ fn flows(spec: TrafficSpec, hosts: u32, seed: u64) -> Vec<FlowSpec> {
 }
 
 fn problem(spec: TrafficSpec, hosts: u32) -> Problem {
-    build(&[spec], &view(hosts), MS * 100, 1)
-        .unwrap_err()
-        .problem
+    build(&[spec], &view(hosts), MS * 100, 1).unwrap_err().problem
 }
 
 fn incast(senders: Senders, receiver: Option<u32>) -> Pattern {
-    Pattern::Incast {
-        senders,
-        receiver: receiver.map(HostId),
-    }
+    Pattern::Incast { senders, receiver: receiver.map(HostId) }
 }
 
 /// Times that each host appears.
@@ -58,10 +49,7 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
         (1u32..8).prop_map(Pattern::Stride),
         (0.0..=1.0f64).prop_map(|local| Pattern::Staggered { local }),
         Just(Pattern::AllToAll),
-        Just(Pattern::Pairs(vec![
-            (HostId(3), HostId(1)),
-            (HostId(0), HostId(7))
-        ])),
+        Just(Pattern::Pairs(vec![(HostId(3), HostId(1)), (HostId(0), HostId(7))])),
     ]
 }
 
@@ -90,11 +78,7 @@ fn any_sizes() -> impl Strategy<Value = Sizes> {
     prop_oneof![
         Just(Sizes::Fixed(Bytes::new(1))),
         Just(Sizes::Uniform(Bytes::new(1), Bytes::new(2_000))),
-        Just(Sizes::Pareto(Pareto {
-            mean: Bytes::new(10_000),
-            shape: 1.1,
-            cap: None
-        })),
+        Just(Sizes::Pareto(Pareto { mean: Bytes::new(10_000), shape: 1.1, cap: None })),
         prop::sample::select(&BuiltIn::ALL[..]).prop_map(Sizes::Named),
     ]
 }
@@ -103,10 +87,7 @@ fn any_spec() -> impl Strategy<Value = TrafficSpec> {
     (any_pattern(), any_arrivals(), any_sizes()).prop_map(|(pattern, arrivals, sizes)| {
         TrafficSpec {
             arrivals,
-            deadlines: Deadlines::Exponential {
-                mean: MS * 20,
-                floor: MS * 3,
-            },
+            deadlines: Deadlines::Exponential { mean: MS * 20, floor: MS * 3 },
             limit: Some(5_000),
             ..TrafficSpec::new(pattern, sizes)
         }
@@ -222,19 +203,13 @@ fn stride_and_all_to_all_go_where_they_say() {
         exclude: [3].into_iter().collect(),
         ..kilobyte(Pattern::Stride(1))
     };
-    let pairs: Vec<_> = flows(subset, 8, 1)
-        .iter()
-        .map(|f| (f.src.0, f.dst.0))
-        .collect();
+    let pairs: Vec<_> = flows(subset, 8, 1).iter().map(|f| (f.src.0, f.dst.0)).collect();
     assert_eq!(pairs, [(2, 4), (4, 5), (5, 6), (6, 2)]);
 }
 
 #[test]
 fn staggered_stays_in_the_rack_as_often_as_asked() {
-    let spec = TrafficSpec {
-        flows_each: 500,
-        ..kilobyte(Pattern::Staggered { local: 0.7 })
-    };
+    let spec = TrafficSpec { flows_each: 500, ..kilobyte(Pattern::Staggered { local: 0.7 }) };
     let flows = flows(spec, 16, 1);
     let local = flows.iter().filter(|f| f.src.0 / 4 == f.dst.0 / 4).count();
     let share = local as f64 / flows.len() as f64;
@@ -246,17 +221,11 @@ fn staggered_stays_in_the_rack_as_often_as_asked() {
 
 #[test]
 fn random_destinations_are_even_and_can_be_kept() {
-    let random = TrafficSpec {
-        flows_each: 1000,
-        ..kilobyte(Pattern::Random)
-    };
+    let random = TrafficSpec { flows_each: 1000, ..kilobyte(Pattern::Random) };
     let counts = tally(flows(random.clone(), 8, 1).iter().map(|f| f.dst));
     // 8000 flows over 8 hosts: three standard deviations are 89.
     assert!(counts.values().all(|c| c.abs_diff(1000) < 89), "{counts:?}");
-    let kept = TrafficSpec {
-        redraw: Some(false),
-        ..random
-    };
+    let kept = TrafficSpec { redraw: Some(false), ..random };
     let kept = flows(kept, 8, 1);
     let pairs: std::collections::BTreeSet<_> = kept.iter().map(|f| (f.src, f.dst)).collect();
     assert_eq!(pairs.len(), 8);
@@ -265,13 +234,8 @@ fn random_destinations_are_even_and_can_be_kept() {
 #[test]
 fn poisson_has_its_rate() {
     let count = |arrivals, sizes: Sizes| {
-        let spec = TrafficSpec {
-            arrivals,
-            ..TrafficSpec::new(Pattern::Random, sizes)
-        };
-        let flows = build(&[spec], &view(16), Duration::from_secs(1), 5)
-            .unwrap()
-            .flows;
+        let spec = TrafficSpec { arrivals, ..TrafficSpec::new(Pattern::Random, sizes) };
+        let flows = build(&[spec], &view(16), Duration::from_secs(1), 5).unwrap().flows;
         let bytes: u64 = flows.iter().map(|f| f.size.get()).sum();
         (flows.len() as f64, bytes as f64)
     };
@@ -279,45 +243,30 @@ fn poisson_has_its_rate() {
     let within = |got: f64, mean: f64| {
         assert!((got - mean).abs() < 3.0 * mean.sqrt(), "{got} {mean}");
     };
-    within(
-        count(Arrivals::PoissonPerSecond(20_000.0), fixed.clone()).0,
-        20_000.0,
-    );
+    within(count(Arrivals::PoissonPerSecond(20_000.0), fixed.clone()).0, 20_000.0);
     let per_sender = Arrivals::PoissonPerSecondPerSender(2_000.0);
     within(count(per_sender, fixed.clone()).0, 32_000.0);
     // 0.6 of 16 hosts at 10 Gb/s are 12 GB/s: 120 000 flows of 100 KB.
     within(count(Arrivals::PoissonLoad(0.6), fixed).0, 120_000.0);
-    let (flows, bytes) = count(
-        Arrivals::PoissonLoad(0.6),
-        Sizes::Named(BuiltIn::FacebookCache),
-    );
+    let (flows, bytes) = count(Arrivals::PoissonLoad(0.6), Sizes::Named(BuiltIn::FacebookCache));
     within(flows, 12e9 / 729_509.425);
     assert!((bytes / 12e9 - 1.0).abs() < 0.05, "{bytes}");
 }
 
 #[test]
 fn poisson_gaps_are_exponential_and_senders_even() {
-    let spec = TrafficSpec {
-        arrivals: Arrivals::PoissonPerSecond(1e5),
-        ..kilobyte(Pattern::Stride(1))
-    };
-    let flows = build(&[spec], &view(10), Duration::from_secs(1), 2)
-        .unwrap()
-        .flows;
-    let gaps: Vec<f64> = flows
-        .windows(2)
-        .map(|w| (w[1].start - w[0].start).as_micros_f64())
-        .collect();
+    let spec =
+        TrafficSpec { arrivals: Arrivals::PoissonPerSecond(1e5), ..kilobyte(Pattern::Stride(1)) };
+    let flows = build(&[spec], &view(10), Duration::from_secs(1), 2).unwrap().flows;
+    let gaps: Vec<f64> =
+        flows.windows(2).map(|w| (w[1].start - w[0].start).as_micros_f64()).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let variance = gaps.iter().map(|g| (g - mean) * (g - mean)).sum::<f64>() / gaps.len() as f64;
     assert!((mean - 10.0).abs() < 0.1, "{mean}");
     assert!((variance - 100.0).abs() < 3.0, "{variance}");
     let counts = tally(flows.iter().map(|f| f.src));
     // 10 000 each: three standard deviations are 285.
-    assert!(
-        counts.values().all(|c| c.abs_diff(10_000) < 300),
-        "{counts:?}"
-    );
+    assert!(counts.values().all(|c| c.abs_diff(10_000) < 300), "{counts:?}");
 }
 
 #[test]
@@ -330,30 +279,16 @@ fn bursts_come_when_they_should() {
     };
     let starts = |spec: &TrafficSpec| -> Vec<u64> {
         let flows = flows(spec.clone(), 8, 1);
-        flows
-            .iter()
-            .map(|f| f.start.since_start().as_nanos() / 1_000_000)
-            .collect()
+        flows.iter().map(|f| f.start.since_start().as_nanos() / 1_000_000).collect()
     };
     assert_eq!(starts(&spec), [1, 1, 1, 3, 3, 3, 5, 5, 5]);
-    let limited = TrafficSpec {
-        limit: Some(4),
-        ..spec.clone()
-    };
+    let limited = TrafficSpec { limit: Some(4), ..spec.clone() };
     assert_eq!(starts(&limited), [1, 1, 1, 3]);
-    let redrawn = TrafficSpec {
-        redraw: Some(true),
-        stop: None,
-        ..spec.clone()
-    };
+    let redrawn = TrafficSpec { redraw: Some(true), stop: None, ..spec.clone() };
     let receivers = tally(flows(redrawn, 8, 1).iter().map(|f| f.dst));
     assert_eq!(receivers.len(), 8);
-    let jittered = TrafficSpec {
-        jitter: MS,
-        arrivals: Arrivals::Together,
-        flows_each: 100,
-        ..spec
-    };
+    let jittered =
+        TrafficSpec { jitter: MS, arrivals: Arrivals::Together, flows_each: 100, ..spec };
     let flows = flows(jittered, 8, 1);
     let late = |f: &FlowSpec| f.start - (Instant::ZERO + MS);
     assert!(flows.iter().all(|f| late(f) < MS));
@@ -365,10 +300,7 @@ fn bursts_come_when_they_should() {
 fn deadlines_follow_their_law() {
     let spec = TrafficSpec {
         flows_each: 20_000,
-        deadlines: Deadlines::Exponential {
-            mean: MS * 20,
-            floor: MS * 3,
-        },
+        deadlines: Deadlines::Exponential { mean: MS * 20, floor: MS * 3 },
         deadlines_below: Some(Bytes::new(40_000)),
         ..TrafficSpec::new(
             Pattern::Pairs(vec![(HostId(0), HostId(1))]),
@@ -376,15 +308,9 @@ fn deadlines_follow_their_law() {
         )
     };
     let flows = flows(spec, 2, 1);
-    assert!(
-        flows
-            .iter()
-            .all(|f| f.deadline.is_some() == (f.size < Bytes::new(40_000)))
-    );
-    let after: Vec<f64> = flows
-        .iter()
-        .filter_map(|f| Some((f.deadline? - f.start).as_secs_f64() * 1e3))
-        .collect();
+    assert!(flows.iter().all(|f| f.deadline.is_some() == (f.size < Bytes::new(40_000))));
+    let after: Vec<f64> =
+        flows.iter().filter_map(|f| Some((f.deadline? - f.start).as_secs_f64() * 1e3)).collect();
     let mean = after.iter().sum::<f64>() / after.len() as f64;
     // max(3, exp(20)) has mean 3 + 20·exp(−3/20).
     let expected = 3.0 + 20.0 * (-3.0f64 / 20.0).exp();
@@ -408,24 +334,15 @@ fn run_loops(mut workload: Workload, slowness: u64) -> Vec<FlowSpec> {
 #[test]
 fn a_loop_draws_the_same_whatever_carries_it() {
     let spec = TrafficSpec {
-        arrivals: Arrivals::ClosedLoop(LoopSpec {
-            connections: 3,
-            gap: Gap::Exponential(MS),
-        }),
-        ..TrafficSpec::new(
-            Pattern::Random,
-            Sizes::Uniform(Bytes::new(1), Bytes::new(100_000)),
-        )
+        arrivals: Arrivals::ClosedLoop(LoopSpec { connections: 3, gap: Gap::Exponential(MS) }),
+        ..TrafficSpec::new(Pattern::Random, Sizes::Uniform(Bytes::new(1), Bytes::new(100_000)))
     };
     let workload = build(&[spec], &view(4), MS * 100, 9).unwrap();
     assert_eq!(workload.flows.len(), 12);
     let [fast, slow] = [1, 40].map(|slowness| {
         let mut sizes: BTreeMap<HostId, Vec<(Bytes, HostId)>> = BTreeMap::new();
         for flow in run_loops(workload.clone(), slowness) {
-            sizes
-                .entry(flow.src)
-                .or_default()
-                .push((flow.size, flow.dst));
+            sizes.entry(flow.src).or_default().push((flow.size, flow.dst));
         }
         sizes
     });
@@ -477,25 +394,16 @@ fn lists_are_taken_as_they_are() {
         flow(0, 1, Bytes::new(20), MS, Some(MS * 5)),
         flow(0, 1, Bytes::new(20), MS * 500, None),
     ];
-    let spec = TrafficSpec {
-        start: Instant::ZERO + MS,
-        ..TrafficSpec::listed(listed)
-    };
+    let spec = TrafficSpec { start: Instant::ZERO + MS, ..TrafficSpec::listed(listed) };
     let flows = flows(spec, 4, 1);
     assert_eq!(flows.len(), 2, "the last starts after the end");
     assert_eq!(flows[0].start, Instant::ZERO + MS * 2);
     assert_eq!(flows[0].deadline, Some(Instant::ZERO + MS * 7));
     assert_eq!(flows[0].transport, TransportId(2));
-    assert_eq!(
-        (flows[1].src, flows[1].transport),
-        (HostId(3), TransportId(0))
-    );
+    assert_eq!((flows[1].src, flows[1].transport), (HostId(3), TransportId(0)));
     let to_itself = TrafficSpec::listed(vec![flow(1, 1, Bytes::new(1), MS, None)]);
     let text = problem(to_itself, 4).to_string();
-    assert_eq!(
-        text,
-        "flow 1 of the list: host 1 sends to itself; give it another destination"
-    );
+    assert_eq!(text, "flow 1 of the list: host 1 sends to itself; give it another destination");
 }
 
 #[test]
@@ -508,34 +416,16 @@ fn mistakes_are_explained() {
     };
     let pair = |a, b| spec(Pattern::Pairs(vec![(HostId(a), HostId(b))]));
     assert!(matches!(problem(pair(1, 1), 8), Problem::ToItself(_)));
-    assert!(matches!(
-        problem(pair(1, 8), 8),
-        Problem::UnknownHost { .. }
-    ));
+    assert!(matches!(problem(pair(1, 8), 8), Problem::UnknownHost { .. }));
     let many = problem(spec(incast(Senders::Hosts(8), None)), 8);
     assert!(many.to_string().contains("workers = 8"), "{many}");
-    assert!(matches!(
-        problem(spec(Pattern::Stride(16)), 8),
-        Problem::WholeStride { .. }
-    ));
-    assert!(matches!(
-        problem(spec(Pattern::Random), 1),
-        Problem::TooFewHosts(1)
-    ));
-    assert!(matches!(
-        problem(spec(Pattern::Pairs(vec![])), 8),
-        Problem::Empty("pairs")
-    ));
+    assert!(matches!(problem(spec(Pattern::Stride(16)), 8), Problem::WholeStride { .. }));
+    assert!(matches!(problem(spec(Pattern::Random), 1), Problem::TooFewHosts(1)));
+    assert!(matches!(problem(spec(Pattern::Pairs(vec![])), 8), Problem::Empty("pairs")));
     let staggered = |local| spec(Pattern::Staggered { local });
     assert!(matches!(problem(staggered(1.5), 8), Problem::Local(_)));
-    assert!(matches!(
-        problem(staggered(0.5), 4),
-        Problem::NoNeighbour { .. }
-    ));
-    assert!(matches!(
-        problem(staggered(0.5), 9),
-        Problem::NoNeighbour { .. }
-    ));
+    assert!(matches!(problem(staggered(0.5), 4), Problem::NoNeighbour { .. }));
+    assert!(matches!(problem(staggered(0.5), 9), Problem::NoNeighbour { .. }));
     for load in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let problem = with(&|s| s.arrivals = Arrivals::PoissonLoad(load));
         assert!(matches!(problem, Problem::NotPositive { .. }), "{problem}");
@@ -562,18 +452,9 @@ fn mistakes_are_explained() {
         }),
         Problem::EndlessDeadline
     ));
-    assert!(matches!(
-        with(&|s| s.start = Instant::ZERO + MS * 100),
-        Problem::StartsTooLate { .. }
-    ));
-    assert!(matches!(
-        with(&|s| s.sizes = Sizes::Fixed(Bytes::ZERO)),
-        Problem::Sizes(_)
-    ));
-    assert!(matches!(
-        with(&|s| s.deadlines_below = Some(Bytes::new(9))),
-        Problem::NoEffect { .. }
-    ));
+    assert!(matches!(with(&|s| s.start = Instant::ZERO + MS * 100), Problem::StartsTooLate { .. }));
+    assert!(matches!(with(&|s| s.sizes = Sizes::Fixed(Bytes::ZERO)), Problem::Sizes(_)));
+    assert!(matches!(with(&|s| s.deadlines_below = Some(Bytes::new(9))), Problem::NoEffect { .. }));
     let mut named = kilobyte(Pattern::Stride(8));
     named.name = Some("shuffle".into());
     let error = build(&[kilobyte(Pattern::Random), named], &view(8), MS, 1).unwrap_err();

@@ -101,11 +101,7 @@ fn every_form_is_read_and_written_back() {
     "#;
     let scenario: Scenario = toml::from_str(text).unwrap();
     let written = toml::to_string(&scenario).unwrap();
-    assert_eq!(
-        toml::from_str::<Scenario>(&written).unwrap(),
-        scenario,
-        "{written}"
-    );
+    assert_eq!(toml::from_str::<Scenario>(&written).unwrap(), scenario, "{written}");
 
     let queries = &scenario.traffic[0];
     assert_eq!(
@@ -127,10 +123,7 @@ fn every_form_is_read_and_written_back() {
             transport: TransportId(1),
             class: Class(3),
             ..TrafficSpec::new(
-                Pattern::Incast {
-                    senders: Senders::Workers(40),
-                    receiver: Some(HostId(0)),
-                },
+                Pattern::Incast { senders: Senders::Workers(40), receiver: Some(HostId(0)) },
                 Sizes::Uniform(Bytes::new(2_000), Bytes::new(50_000)),
             )
         }
@@ -190,59 +183,29 @@ fn files_are_loaded_by_the_caller() {
 #[test]
 fn mistakes_are_explained() {
     let cases = [
-        (
-            "pattern = 'incst'\nsizes = '1KB'",
-            "unknown variant `incst`",
-        ),
+        ("pattern = 'incst'\nsizes = '1KB'", "unknown variant `incst`"),
         ("pattern = 'incast'", "needs `sizes`"),
         ("sizes = '1KB'", "missing field `pattern`"),
         ("pattern = 'random'\nsizes = 64", "64"),
         ("pattern = 'random'\nsizes = '64'", "has no unit"),
         ("pattern = 'random'\nsizes = 'web-serach'", "web-search"),
         ("pattern = 'random'\nsizes = '0KB'", "at least one byte"),
-        (
-            "pattern = 'random'\nsizes = { uniform = ['9KB', '1KB'] }",
-            "swap",
-        ),
-        (
-            "pattern = 'random'\nsizes = { unifrom = ['1KB', '9KB'] }",
-            "`uniform`",
-        ),
+        ("pattern = 'random'\nsizes = { uniform = ['9KB', '1KB'] }", "swap"),
+        ("pattern = 'random'\nsizes = { unifrom = ['1KB', '9KB'] }", "`uniform`"),
         ("pattern = 'random'\nsizes = { cdf = [] }", "no points"),
-        (
-            "pattern = 'random'\nsizes = { cdf = [['1KB', 0.5]] }",
-            "must be 1",
-        ),
-        (
-            "pattern = 'random'\nsizes = '1KB'\nstride = 3",
-            "`stride` has no meaning",
-        ),
+        ("pattern = 'random'\nsizes = { cdf = [['1KB', 0.5]] }", "must be 1"),
+        ("pattern = 'random'\nsizes = '1KB'\nstride = 3", "`stride` has no meaning"),
         ("pattern = 'random'\nsizes = '1KB'\nsendres = 3", "sendres"),
         ("pattern = 'stride'\nsizes = '1KB'", "stride = 1"),
         ("pattern = 'staggered'\nsizes = '1KB'", "local = 0.7"),
         ("pattern = 'pairs'\nsizes = '1KB'", "pairs = [[0, 1]]"),
-        (
-            "pattern = 'list'\nsizes = '1KB'\nfile = 'a'",
-            "`sizes` has no meaning",
-        ),
+        ("pattern = 'list'\nsizes = '1KB'\nfile = 'a'", "`sizes` has no meaning"),
         ("pattern = 'list'", "needs `file`"),
-        (
-            "pattern = 'incast'\nsizes = '1KB'\nsenders = 1\nworkers = 2",
-            "keep one",
-        ),
+        ("pattern = 'incast'\nsizes = '1KB'\nsenders = 1\nworkers = 2", "keep one"),
         ("pattern = 'random'\nsizes = '1KB'\nclass = 8", "below 8"),
-        (
-            "pattern = 'random'\nsizes = '1KB'\nhosts = '3-1'",
-            "set of hosts",
-        ),
-        (
-            "pattern = 'random'\nsizes = '1KB'\ndeadlines = '20'",
-            "has no unit",
-        ),
-        (
-            "pattern = 'random'\nsizes = '1KB'\narrivals = { poison-load = 1 }",
-            "poisson-load",
-        ),
+        ("pattern = 'random'\nsizes = '1KB'\nhosts = '3-1'", "set of hosts"),
+        ("pattern = 'random'\nsizes = '1KB'\ndeadlines = '20'", "has no unit"),
+        ("pattern = 'random'\nsizes = '1KB'\narrivals = { poison-load = 1 }", "poisson-load"),
         (
             "pattern = 'random'\nsizes = '1KB'\narrivals = { closed-loop = { conections = 1 } }",
             "`connections`",

@@ -25,16 +25,7 @@ const KIND: Kind = Kind {
     ],
 };
 
-text_with_unit!(
-    Bytes,
-    KIND,
-    &[
-        ("GB", 1_000_000_000),
-        ("MB", 1_000_000),
-        ("KB", 1_000),
-        ("B", 1)
-    ]
-);
+text_with_unit!(Bytes, KIND, &[("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000), ("B", 1)]);
 
 impl Bytes {
     /// None.

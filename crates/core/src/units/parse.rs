@@ -39,16 +39,10 @@ pub(super) fn parse(text: &str, kind: &Kind) -> Result<u64, UnitError> {
     if s.starts_with('-') {
         return Err(UnitError::Negative(text.into(), kind.what));
     }
-    let end = s
-        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
-        .unwrap_or(s.len());
+    let end = s.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(s.len());
     let (number, unit) = (&s[..end], s[end..].trim());
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits: String = whole
-        .chars()
-        .chain(fraction.chars())
-        .filter(|c| *c != '_')
-        .collect();
+    let digits: String = whole.chars().chain(fraction.chars()).filter(|c| *c != '_').collect();
     let decimals = fraction.chars().filter(|c| *c != '_').count() as u32;
     if digits.is_empty() || fraction.contains('.') {
         return Err(UnitError::NotANumber(text.into(), kind.example));
@@ -63,9 +57,7 @@ pub(super) fn parse(text: &str, kind: &Kind) -> Result<u64, UnitError> {
         .iter()
         .find(|(name, _)| *name == unit)
         .ok_or_else(|| UnitError::UnknownUnit(text.into(), unit.into(), kind.unit_names))?;
-    let scaled = mantissa
-        .checked_mul(u128::from(scale))
-        .ok_or_else(too_large)?;
+    let scaled = mantissa.checked_mul(u128::from(scale)).ok_or_else(too_large)?;
     let divisor = 10u128.checked_pow(decimals).ok_or_else(too_large)?;
     if scaled % divisor != 0 {
         return Err(UnitError::Fraction(text.into(), kind.base));
@@ -80,10 +72,8 @@ pub(super) fn format(
     units: &[(&str, u64)],
     f: &mut core::fmt::Formatter<'_>,
 ) -> core::fmt::Result {
-    let &(name, scale) = units
-        .iter()
-        .find(|(_, scale)| value >= *scale)
-        .unwrap_or(&units[units.len() - 1]);
+    let &(name, scale) =
+        units.iter().find(|(_, scale)| value >= *scale).unwrap_or(&units[units.len() - 1]);
     let (whole, rest) = (value / scale, value % scale);
     let text = if rest == 0 {
         format!("{whole}{name}")

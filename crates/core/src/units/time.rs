@@ -11,13 +11,8 @@ pub struct Duration(u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
-const UNITS: &[(&str, u64)] = &[
-    ("s", 1_000_000_000_000),
-    ("ms", 1_000_000_000),
-    ("us", 1_000_000),
-    ("ns", 1_000),
-    ("ps", 1),
-];
+const UNITS: &[(&str, u64)] =
+    &[("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];
 
 const KIND: Kind = Kind {
     what: "a time",
@@ -237,10 +232,7 @@ mod tests {
         for text in ["0ps", "80ps", "7.2us", "1.000001ms", "12s"] {
             assert_eq!(text.parse::<Duration>().unwrap().to_string(), text);
         }
-        assert_eq!(
-            "1_000 ns".parse::<Duration>().unwrap(),
-            Duration::from_micros(1)
-        );
+        assert_eq!("1_000 ns".parse::<Duration>().unwrap(), Duration::from_micros(1));
     }
 
     #[test]

@@ -105,65 +105,31 @@ impl Params {
     /// Checks every parameter. Reading from a file does this too.
     pub fn validate(&self) -> Result<(), ParamsError> {
         let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {
-            let error = || ParamsError {
-                name,
-                value: value.to_string(),
-                expected,
-            };
+            let error = || ParamsError { name, value: value.to_string(), expected };
             if holds { Ok(()) } else { Err(error()) }
         };
         let t = self.update_interval;
-        check(
-            !t.is_zero(),
-            "update_interval",
-            &t,
-            "longer than the round-trip time, above 0",
-        )?;
+        check(!t.is_zero(), "update_interval", &t, "longer than the round-trip time, above 0")?;
         let a = self.alpha;
         check((0.0..=1.0).contains(&a), "alpha", &a, "between 0 and 1")?;
         let b = self.beta;
         check(b.is_finite() && b >= 0.0, "beta", &b, "0 or more")?;
         let min = self.capacity_min;
-        check(
-            min > 0.0 && min <= 1.0,
-            "capacity_min",
-            &min,
-            "above 0 and at most 1",
-        )?;
+        check(min > 0.0 && min <= 1.0, "capacity_min", &min, "above 0 and at most 1")?;
         let max = self.capacity_max;
-        check(
-            (1.0..=100.0).contains(&max),
-            "capacity_max",
-            &max,
-            "between 1 and 100",
-        )?;
+        check((1.0..=100.0).contains(&max), "capacity_max", &max, "between 1 and 100")?;
         let n = self.reset_intervals;
         check(n > 0, "reset_intervals", &n, "1 or more")?;
         let base = self.base_rate;
-        check(
-            base > Rate::ZERO,
-            "base_rate",
-            &base,
-            "above 0; about one header per RTT",
-        )?;
+        check(base > Rate::ZERO, "base_rate", &base, "above 0; about one header per RTT")?;
         let buffer = self.buffer;
         check(buffer > Bytes::ZERO, "buffer", &buffer, "above 0")?;
         let rto = self.rto_min;
         check(!rto.is_zero(), "rto_min", &rto, "above 0")?;
         let rto = self.rto_initial;
-        check(
-            rto >= self.rto_min,
-            "rto_initial",
-            &rto,
-            "rto_min or longer",
-        )?;
+        check(rto >= self.rto_min, "rto_initial", &rto, "rto_min or longer")?;
         let rto = self.rto_max;
-        check(
-            rto >= self.rto_initial,
-            "rto_max",
-            &rto,
-            "rto_initial or longer",
-        )?;
+        check(rto >= self.rto_initial, "rto_max", &rto, "rto_initial or longer")?;
         let n = self.loss_threshold;
         check(n > 0, "loss_threshold", &n, "1 or more")
     }
@@ -187,3 +153,10 @@ impl<'de> Deserialize<'de> for Params {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rcpdc(pub Params);
+
+impl Rcpdc {
+    /// What is wrong with the parameters, if anything.
+    pub fn validate(&self) -> Result<(), ParamsError> {
+        self.0.validate()
+    }
+}

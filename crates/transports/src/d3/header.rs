@@ -201,11 +201,7 @@ impl RateBlock {
                 *rate = Rate::from_bps(bps);
             }
             let valid = usize::from(len) <= HOPS_MAX && u32::from(base_marks) >> len == 0;
-            valid.then_some(Grants {
-                rates,
-                base_marks,
-                len,
-            })
+            valid.then_some(Grants { rates, base_marks, len })
         };
         let [index, overflow, ..] = counts;
         if usize::from(index) > HOPS_MAX || overflow > 1 {

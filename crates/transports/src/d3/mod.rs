@@ -95,14 +95,8 @@ impl Host {
     pub fn new(nic: &NicInfo) -> Self {
         let room = u64::from(PLAIN_HEADER_BYTES + RATE_BLOCK_BYTES) + 1..=u64::from(u16::MAX);
         let mtu = nic.mtu.get();
-        assert!(
-            room.contains(&mtu),
-            "mtu = {mtu}: D3 needs one within {room:?} bytes"
-        );
-        Host {
-            nic: *nic,
-            counters: Counters::default(),
-        }
+        assert!(room.contains(&mtu), "mtu = {mtu}: D3 needs one within {room:?} bytes");
+        Host { nic: *nic, counters: Counters::default() }
     }
 
     /// What went wrong here.
@@ -148,8 +142,6 @@ impl Transport for Rcpdc {
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {
-        QueueSpec::DropTail {
-            limit: Limit::Bytes(self.0.buffer),
-        }
+        QueueSpec::DropTail { limit: Limit::Bytes(self.0.buffer) }
     }
 }

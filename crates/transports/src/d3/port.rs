@@ -46,10 +46,7 @@ pub struct Allocator {
 impl Allocator {
     /// A port that no flow passes.
     pub fn new(line_rate: Rate) -> Self {
-        Allocator {
-            capacity: line_rate,
-            ..Allocator::default()
-        }
+        Allocator { capacity: line_rate, ..Allocator::default() }
     }
 
     /// What one more flow or the next request of one may share: `(C − D) / N`, at least 0
@@ -75,10 +72,7 @@ impl Allocator {
         block.index += 1;
         // D3-R11: the flow returns what it holds. Sums stop at 0 (D3-R18), so that a request
         // counted twice cannot turn them over.
-        let returned = block
-            .granted_before
-            .get(hop)
-            .map_or(Rate::ZERO, Grant::counted);
+        let returned = block.granted_before.get(hop).map_or(Rate::ZERO, Grant::counted);
         self.allocated = self.allocated.saturating_sub(returned);
         match kind {
             RequestKind::Last => {
@@ -118,11 +112,7 @@ impl Allocator {
             }
         }
         // D3-R16: at least the base rate, which is marked and not counted.
-        if rate <= base_rate {
-            Grant::Base
-        } else {
-            Grant::Rate(rate)
-        }
+        if rate <= base_rate { Grant::Base } else { Grant::Rate(rate) }
     }
 
     /// One step of the capacity law, after `interval` in which `sent_bytes` left and at whose
@@ -177,12 +167,7 @@ impl Port {
     /// A port that no flow has passed yet.
     pub fn new(params: &Params, line_rate: Rate) -> Self {
         let allocator = Allocator::new(line_rate);
-        Port {
-            params: params.clone(),
-            allocator,
-            clock: None,
-            requests_refused: 0,
-        }
+        Port { params: params.clone(), allocator, clock: None, requests_refused: 0 }
     }
 
     /// Its sums now.
@@ -219,10 +204,7 @@ impl Controller for Port {
             }
         }
         let kind = RequestKind::of(&header);
-        if !self
-            .allocator
-            .handle_request(&mut block, kind, self.params.base_rate)
-        {
+        if !self.allocator.handle_request(&mut block, kind, self.params.base_rate) {
             self.requests_refused += 1;
         }
         *ext.get_mut(id) = block.to_block();
@@ -256,11 +238,7 @@ impl Controller for Port {
 
     fn next_timeout(&self) -> Option<Instant> {
         let clock = self.clock.as_ref()?;
-        Some(
-            clock
-                .interval_start
-                .saturating_add(self.params.update_interval),
-        )
+        Some(clock.interval_start.saturating_add(self.params.update_interval))
     }
 
     fn reset(&mut self) {

@@ -39,11 +39,7 @@ impl Receiver {
             && self.size.is_none_or(|size| end <= size)
             && (!header.has(D3Header::END)
                 || self.size.is_none_or(|size| end == size)
-                    && self
-                        .arrived
-                        .iter()
-                        .last()
-                        .is_none_or(|(_, highest)| highest <= end));
+                    && self.arrived.iter().last().is_none_or(|(_, highest)| highest <= end));
         sound.then_some((header.seq, end))
     }
 
@@ -64,10 +60,7 @@ impl Receiver {
         let mut request = 0;
         let mut ext = None;
         if header.has(D3Header::REQUEST) {
-            match packet
-                .ext
-                .and_then(|id| RateBlock::from_block(cx.ext.get(id)))
-            {
+            match packet.ext.and_then(|id| RateBlock::from_block(cx.ext.get(id))) {
                 Some(asked) => {
                     flags |= D3Header::FEEDBACK;
                     request = header.request;
@@ -116,10 +109,7 @@ impl<T: Variant> Endpoint<T> for Receiver {
             return; // D3 asks for no trimming, and a header without its data says nothing.
         }
         self.arrived.insert(start, end, |from, to| {
-            let range = ByteRange {
-                offset: from,
-                len: to - from,
-            };
+            let range = ByteRange { offset: from, len: to - from };
             cx.out.events.push(FlowEvent::Delivered(range));
         });
         if header.has(D3Header::END) {

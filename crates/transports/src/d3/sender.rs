@@ -117,10 +117,7 @@ impl Sender {
     // Requests.
 
     fn desired_rate<T: Variant>(&self, cx: &HostCx<'_, T>) -> Rate {
-        let headers = self
-            .segments
-            .left()
-            .saturating_mul(u64::from(PLAIN_HEADER_BYTES));
+        let headers = self.segments.left().saturating_mul(u64::from(PLAIN_HEADER_BYTES));
         let remaining = self.segments.left_bytes().saturating_add(headers);
         cx.config.desired_rate(&Need {
             now: cx.now,
@@ -145,21 +142,12 @@ impl Sender {
         header.request = number;
         header.flags |= D3Header::REQUEST;
         match desired {
-            Some(desired) => {
-                self.asked = Some(Request {
-                    number,
-                    sent_at: cx.now,
-                    desired,
-                })
-            }
+            Some(desired) => self.asked = Some(Request { number, sent_at: cx.now, desired }),
             None => {
                 header.flags |= D3Header::FIN;
                 let segment =
                     (packet.payload_bytes > 0).then(|| header.seq / self.segments.segment_bytes());
-                self.fin = Fin::Sent {
-                    at: cx.now,
-                    segment,
-                };
+                self.fin = Fin::Sent { at: cx.now, segment };
                 self.closing = true;
             }
         }
@@ -248,12 +236,7 @@ impl Sender {
 
     fn header(&self, seq: u64, now: Instant) -> D3Header {
         let timestamp = now.as_picos();
-        D3Header {
-            seq,
-            timestamp,
-            path: self.path,
-            ..D3Header::default()
-        }
+        D3Header { seq, timestamp, path: self.path, ..D3Header::default() }
     }
 
     fn packet(&self, class: Class) -> Packet {
@@ -348,10 +331,7 @@ impl Sender {
 
     /// D3-R07: a last request that was lost with its segment goes again with it.
     fn note_lost_fin(&mut self) {
-        if let Fin::Sent {
-            segment: Some(number),
-            ..
-        } = self.fin
+        if let Fin::Sent { segment: Some(number), .. } = self.fin
             && self.segments.is_lost(number)
         {
             self.fin = Fin::Due;
@@ -381,12 +361,7 @@ impl Sender {
         let departure = self.next_departure().filter(|_| !self.waits_for_nic);
         let asks = self.asked.is_none() && !self.closing && self.segments.left() > 0;
         let ask_by = asks.then_some(self.ask_by);
-        let times = [
-            departure,
-            ask_by,
-            self.request_deadline(rto),
-            self.data_deadline(rto),
-        ];
+        let times = [departure, ask_by, self.request_deadline(rto), self.data_deadline(rto)];
         match times.into_iter().flatten().min() {
             Some(at) => cx.set_timer(at.max(cx.now)),
             None => cx.clear_timer(),
@@ -416,10 +391,7 @@ impl<T: Variant> Endpoint<T> for Sender {
             }
         }
         if header.has(D3Header::FEEDBACK) {
-            match packet
-                .ext
-                .and_then(|id| RateBlock::from_block(cx.ext.get(id)))
-            {
+            match packet.ext.and_then(|id| RateBlock::from_block(cx.ext.get(id))) {
                 Some(block) => {
                     let heeded = self.handle_feedback(&header, &block, cx);
                     if heeded && block.overflow {
@@ -444,10 +416,8 @@ impl<T: Variant> Endpoint<T> for Sender {
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, T>) {
         let rto = self.rto(cx);
         let expired = |at: Option<Instant>| at.is_some_and(|at| at <= cx.now);
-        let (request_lost, data_lost) = (
-            expired(self.request_deadline(rto)),
-            expired(self.data_deadline(rto)),
-        );
+        let (request_lost, data_lost) =
+            (expired(self.request_deadline(rto)), expired(self.data_deadline(rto)));
         if data_lost {
             self.segments.give_up_all();
             if matches!(self.fin, Fin::Sent { .. }) {

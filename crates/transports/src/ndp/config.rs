@@ -57,10 +57,8 @@ impl Ndp {
 
     /// Time between two pulls on this interface: `MTU·8/rate`.
     pub(super) fn spacing_for(&self, nic: &NicInfo) -> Duration {
-        self.pull_spacing.unwrap_or_else(|| {
-            nic.rate
-                .transmission_time(Bytes::new(self.payload_for(nic.mtu)))
-        })
+        self.pull_spacing
+            .unwrap_or_else(|| nic.rate.transmission_time(Bytes::new(self.payload_for(nic.mtu))))
     }
 
     /// What is wrong with the parameters, if anything.
@@ -73,10 +71,9 @@ impl Ndp {
         }
         match self.payload.map(Bytes::get) {
             Some(0) => Err("payload = 0: a packet must carry at least 1 byte".into()),
-            Some(p) if p > u64::from(u16::MAX - HEADER_BYTES) => Err(format!(
-                "payload = {p} B: at most {} B",
-                u16::MAX - HEADER_BYTES
-            )),
+            Some(p) if p > u64::from(u16::MAX - HEADER_BYTES) => {
+                Err(format!("payload = {p} B: at most {} B", u16::MAX - HEADER_BYTES))
+            }
             _ => Ok(()),
         }
     }

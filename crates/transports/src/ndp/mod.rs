@@ -59,10 +59,6 @@ impl Transport for Ndp {
     /// Eight packets of data, as many bytes of headers.
     fn default_queue(&self, _rate: Rate, mtu: Bytes) -> QueueSpec {
         let bytes = Limit::Bytes(Bytes::new(8 * self.payload_for(mtu)));
-        QueueSpec::Trim {
-            data: bytes,
-            headers: bytes,
-            mark_above: None,
-        }
+        QueueSpec::Trim { data: bytes, headers: bytes, mark_above: None }
     }
 }

@@ -50,11 +50,7 @@ impl PullQueue {
 
     /// Pulls waiting, of all flows.
     pub fn pending(&self) -> u32 {
-        self.waiting
-            .iter()
-            .filter_map(|line| self.lines.get(*line))
-            .map(|l| l.pending)
-            .sum()
+        self.waiting.iter().filter_map(|line| self.lines.get(*line)).map(|l| l.pending).sum()
     }
 
     pub(super) fn open(&mut self, flow: FlowId, route: &FlowRoute) -> u32 {
@@ -94,10 +90,7 @@ impl PullQueue {
 
     /// The number of the last pull sent for a flow that has none waiting.
     pub(super) fn last_sent(&self, line: u32) -> Option<u32> {
-        self.lines
-            .get(line)
-            .filter(|l| l.pending == 0)
-            .map(|l| l.sent)
+        self.lines.get(line).filter(|l| l.pending == 0).map(|l| l.sent)
     }
 
     /// The next path for a control packet of this flow: each in turn.

@@ -65,9 +65,7 @@ impl NdpReceiver {
         self.packets = Some(if header.has(flags::LAST) {
             header.seq + 1
         } else {
-            header
-                .cumulative
-                .div_ceil(u64::from(packet.payload_bytes).max(1))
+            header.cumulative.div_ceil(u64::from(packet.payload_bytes).max(1))
         });
     }
 
@@ -110,11 +108,7 @@ impl Endpoint<Ndp> for NdpReceiver {
             self.deliver(&header, packet, cx);
         }
         // NDP-R11: one more pull for what arrived, whole, trimmed or again.
-        let pull = if self.completed {
-            None
-        } else {
-            cx.shared.add(self.line, cx.now)
-        };
+        let pull = if self.completed { None } else { cx.shared.add(self.line, cx.now) };
         let answer = NdpHeader {
             seq: header.seq,
             cumulative: self.received.base(),

@@ -68,11 +68,7 @@ impl NdpSender {
     pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Ndp>) -> Self {
         let payload = cx.shared.payload();
         let size = flow.size.get();
-        let packets = if size == u64::MAX {
-            u64::MAX
-        } else {
-            size.div_ceil(payload).max(1)
-        };
+        let packets = if size == u64::MAX { u64::MAX } else { size.div_ceil(payload).max(1) };
         // NDP-R01
         let first_window = packets.min(u64::from(cx.config.initial_window));
         cx.ready(flow.class);
@@ -102,10 +98,7 @@ impl NdpSender {
 
     /// Packets sent and not acknowledged.
     pub fn in_flight(&self) -> usize {
-        self.window
-            .iter()
-            .filter(|s| s.state == State::InFlight)
-            .count()
+        self.window.iter().filter(|s| s.state == State::InFlight).count()
     }
 
     fn has_data(&self) -> bool {
@@ -202,10 +195,7 @@ impl NdpSender {
     fn next_seq(&mut self) -> Option<(u64, bool)> {
         while let Some(seq) = self.resend.pop_front() {
             // An ACK may have come after all, from the original.
-            if self
-                .sent_mut(seq)
-                .is_some_and(|s| s.state == State::ToResend)
-            {
+            if self.sent_mut(seq).is_some_and(|s| s.state == State::ToResend) {
                 return Some((seq, true));
             }
         }
@@ -218,11 +208,7 @@ impl NdpSender {
 
     fn data_packet(&mut self, seq: u64, path: u32, now: Instant) -> Packet {
         let is_last = seq + 1 == self.packets;
-        let payload = if is_last {
-            self.size - seq * self.payload
-        } else {
-            self.payload
-        };
+        let payload = if is_last { self.size - seq * self.payload } else { self.payload };
         let header = NdpHeader {
             seq,
             cumulative: self.size,
@@ -230,11 +216,8 @@ impl NdpSender {
             pull: 0,
             path: path as u16,
             kind: kind::DATA,
-            flags: if seq < self.first_window {
-                flags::SYN
-            } else {
-                0
-            } | if is_last { flags::LAST } else { 0 },
+            flags: if seq < self.first_window { flags::SYN } else { 0 }
+                | if is_last { flags::LAST } else { 0 },
         };
         let mut packet = Packet::new(self.flow, self.peer, Header::new(header));
         packet.payload_bytes = payload as u16;
@@ -295,26 +278,15 @@ impl Endpoint<Ndp> for NdpSender {
         }
         let (seq, again) = self.next_seq()?;
         self.credits -= 1;
-        let avoid = if again {
-            self.sent_mut(seq).map(|s| s.path)
-        } else {
-            None
-        };
+        let avoid = if again { self.sent_mut(seq).map(|s| s.path) } else { None };
         let path = self.paths.next(avoid);
         let pushed = !again && seq < self.first_window;
-        let sent = Sent {
-            at: cx.now,
-            path: path as u16,
-            state: State::InFlight,
-            unaccounted: pushed,
-        };
+        let sent =
+            Sent { at: cx.now, path: path as u16, state: State::InFlight, unaccounted: pushed };
         if again {
             cx.emit(FlowEvent::Retransmitted);
             if let Some(old) = self.sent_mut(seq) {
-                *old = Sent {
-                    unaccounted: old.unaccounted,
-                    ..sent
-                };
+                *old = Sent { unaccounted: old.unaccounted, ..sent };
             }
         } else {
             self.unaccounted += u32::from(pushed);
@@ -383,12 +355,7 @@ impl Paths {
             PathPolicy::Single => vec![route.ecmp_path as u16],
         };
         stream.shuffle(&mut order);
-        Paths {
-            policy,
-            order,
-            next: 0,
-            stream,
-        }
+        Paths { policy, order, next: 0, stream }
     }
 
     // NDP-R04, NDP-R05

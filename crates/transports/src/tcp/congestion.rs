@@ -135,12 +135,7 @@ pub struct MarkEstimator {
 impl MarkEstimator {
     /// Knows nothing yet.
     pub fn new(initial_alpha: Fraction) -> Self {
-        MarkEstimator {
-            alpha: initial_alpha,
-            acked_bytes: 0,
-            marked_bytes: 0,
-            window_end: 0,
-        }
+        MarkEstimator { alpha: initial_alpha, acked_bytes: 0, marked_bytes: 0, window_end: 0 }
     }
 
     /// The fraction.
@@ -169,15 +164,10 @@ impl MarkEstimator {
 /// `(1 − g) α + g · marked/acked`, each product rounded down, so that α without marks falls to 0
 /// and does not stick above it.
 pub fn next_alpha(alpha: Fraction, gain: Fraction, marked: u64, acked: u64) -> Fraction {
-    let decay = if alpha == Fraction::ZERO {
-        0
-    } else {
-        gain.times(u64::from(alpha.0)).max(1)
-    };
+    let decay = if alpha == Fraction::ZERO { 0 } else { gain.times(u64::from(alpha.0)).max(1) };
     let marked = marked.min(acked);
-    let rise = (u128::from(gain.0) * u128::from(marked))
-        .checked_div(u128::from(acked))
-        .unwrap_or(0);
+    let rise =
+        (u128::from(gain.0) * u128::from(marked)).checked_div(u128::from(acked)).unwrap_or(0);
     let next = u64::from(alpha.0) - decay + rise as u64;
     Fraction((next as u32).min(Fraction::ONE.0))
 }
@@ -222,10 +212,7 @@ impl DctcpLaw {
         if params.cut_every_window {
             // DCTCP-R07
             return if window_ended && alpha > Fraction::ZERO && !ack.slow_start {
-                Reaction::Cut {
-                    penalty: penalty(alpha),
-                    floor_packets: params.window_min,
-                }
+                Reaction::Cut { penalty: penalty(alpha), floor_packets: params.window_min }
             } else if ack.marked && ack.slow_start {
                 Reaction::EndSlowStart
             } else {
@@ -238,10 +225,7 @@ impl DctcpLaw {
         if ack.marked {
             // DCTCP-R04
             self.cut_end = ack.next;
-            return Reaction::Cut {
-                penalty: penalty(alpha),
-                floor_packets: params.window_min,
-            };
+            return Reaction::Cut { penalty: penalty(alpha), floor_packets: params.window_min };
         }
         Reaction::Grow
     }
@@ -252,10 +236,7 @@ impl Law for DctcpLaw {
     const ECN_CAPABLE: bool = true;
 
     fn new(params: &DctcpParams, _: &FlowSpec) -> Self {
-        DctcpLaw {
-            marks: MarkEstimator::new(params.initial_alpha),
-            cut_end: 0,
-        }
+        DctcpLaw { marks: MarkEstimator::new(params.initial_alpha), cut_end: 0 }
     }
 
     #[inline]

@@ -53,14 +53,8 @@ impl<L: Law> TcpHost<L> {
         // Packet sizes are 16-bit.
         let mtu_bytes = nic.mtu.get().min(u64::from(u16::MAX));
         let room_bytes = mtu_bytes.saturating_sub(TCP_IP_HEADER_BYTES).max(1);
-        let mss_bytes = settings
-            .mss
-            .map_or(room_bytes, |mss| mss.get().min(room_bytes));
-        TcpHost {
-            settings,
-            mss_bytes,
-            law,
-        }
+        let mss_bytes = settings.mss.map_or(room_bytes, |mss| mss.get().min(room_bytes));
+        TcpHost { settings, mss_bytes, law }
     }
 
     /// Data bytes in a full packet.
@@ -129,9 +123,7 @@ fn queue_packets(rate: Rate) -> u32 {
 
 /// Drop-tail of 100 packets, 200 from 10 Gb/s on.
 fn tcp_queue(rate: Rate, _: Bytes) -> QueueSpec {
-    QueueSpec::DropTail {
-        limit: Limit::Packets(queue_packets(rate)),
-    }
+    QueueSpec::DropTail { limit: Limit::Packets(queue_packets(rate)) }
 }
 
 /// As for TCP, marking above K packets: with packets of 1500 B 20 up to 1 Gb/s and 65 at
@@ -150,8 +142,5 @@ fn dctcp_queue(rate: Rate, mtu: Bytes) -> QueueSpec {
     } else {
         (65 * (bps / GBPS) / 10).min(u64::from(limit / 2))
     };
-    QueueSpec::Ecn {
-        limit: Limit::Packets(limit),
-        mark_above: Limit::Packets(packets as u32),
-    }
+    QueueSpec::Ecn { limit: Limit::Packets(limit), mark_above: Limit::Packets(packets as u32) }
 }

@@ -55,12 +55,7 @@ impl TcpReceiver {
     }
 
     fn answer(&self, flags: u8, timestamp_picos: u64) -> Packet {
-        let header = TcpHeader {
-            ack: self.next,
-            timestamp_picos,
-            flags,
-            ..TcpHeader::default()
-        };
+        let header = TcpHeader { ack: self.next, timestamp_picos, flags, ..TcpHeader::default() };
         let mut packet = Packet::new(self.flow, self.sender, Header::new(header));
         packet.wire_bytes = TCP_IP_HEADER_BYTES as u16;
         packet.flags = PacketFlags::TO_SENDER;
@@ -86,10 +81,7 @@ impl TcpReceiver {
     fn take<T: Transport>(&mut self, seq: u64, end: u64, cx: &mut HostCx<'_, T>) -> bool {
         let expected = seq == self.next && self.highest == self.next;
         self.received.insert(seq, end, |start, end| {
-            cx.emit(FlowEvent::Delivered(ByteRange {
-                offset: start,
-                len: end - start,
-            }));
+            cx.emit(FlowEvent::Delivered(ByteRange { offset: start, len: end - start }));
         });
         self.next = self.received.prefix_end();
         self.highest = self.highest.max(end);

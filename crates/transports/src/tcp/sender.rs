@@ -71,11 +71,7 @@ impl<L: Law> TcpSender<L> {
             class: flow.class,
             size_bytes: flow.size.get(),
             mss_bytes: host.mss_bytes,
-            phase: if settings.handshake {
-                Phase::Connecting
-            } else {
-                Phase::Open
-            },
+            phase: if settings.handshake { Phase::Connecting } else { Phase::Open },
             una: 0,
             next: 0,
             highest: 0,
@@ -134,12 +130,8 @@ impl<L: Law> TcpSender<L> {
     }
 
     fn packet(&self, seq: u64, payload_bytes: u64, flags: u8, now: Instant) -> Packet {
-        let header = TcpHeader {
-            seq,
-            timestamp_picos: now.as_picos(),
-            flags,
-            ..TcpHeader::default()
-        };
+        let header =
+            TcpHeader { seq, timestamp_picos: now.as_picos(), flags, ..TcpHeader::default() };
         let mut packet = Packet::new(self.flow, self.receiver, Header::new(header));
         packet.payload_bytes = payload_bytes as u16;
         packet.wire_bytes = (TCP_IP_HEADER_BYTES + payload_bytes) as u16;
@@ -195,9 +187,8 @@ impl<L: Law> TcpSender<L> {
         let mut allowed = self.window.cwnd_bytes();
         if self.phase == Phase::Open {
             // TCP-R08
-            allowed = self
-                .window
-                .bound(allowed + u64::from(self.duplicates.min(2)) * self.mss_bytes);
+            allowed =
+                self.window.bound(allowed + u64::from(self.duplicates.min(2)) * self.mss_bytes);
         }
         let flight = self.flight_bytes();
         (flight == 0 || flight + len <= allowed).then_some((self.next, len))
@@ -305,10 +296,7 @@ impl<L: Law> TcpSender<L> {
             }
             Reaction::Hold => {}
             Reaction::EndSlowStart => self.window.end_slow_start(),
-            Reaction::Cut {
-                penalty,
-                floor_packets,
-            } => self.window.cut(penalty, floor_packets),
+            Reaction::Cut { penalty, floor_packets } => self.window.cut(penalty, floor_packets),
         }
     }
 
@@ -324,8 +312,7 @@ impl<L: Law> TcpSender<L> {
         if self.duplicates == threshold {
             // TCP-R06
             self.window.halve_threshold(self.flight_bytes());
-            self.window
-                .set(self.window.ssthresh_bytes() + u64::from(threshold) * self.mss_bytes);
+            self.window.set(self.window.ssthresh_bytes() + u64::from(threshold) * self.mss_bytes);
             self.recover = self.highest;
             self.phase = Phase::Recovering;
             self.partial_acked = false;
@@ -424,11 +411,7 @@ impl<L: Law, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpSender<L> {
             self.rto_at = Some(cx.now + self.rtt.timeout());
             self.keep_timer(cx);
         }
-        let flags = if end == self.size_bytes {
-            TcpFlags::LAST
-        } else {
-            0
-        };
+        let flags = if end == self.size_bytes { TcpFlags::LAST } else { 0 };
         self.ask(cx);
         Some(self.packet(seq, len, flags, cx.now))
     }

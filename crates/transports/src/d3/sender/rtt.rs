@@ -46,8 +46,6 @@ impl RttEstimate {
             None => params.rto_initial,
             Some(smoothed) => (smoothed + self.deviation * 4).max(params.rto_min),
         };
-        first
-            .saturating_mul(1 << self.timeouts.min(32))
-            .min(params.rto_max)
+        first.saturating_mul(1 << self.timeouts.min(32)).min(params.rto_max)
     }
 }

@@ -109,19 +109,10 @@ impl Segments {
             }
             None => return None,
         };
-        self.in_flight.push_back(InFlight {
-            segment: number,
-            sent_at: now,
-            passed_by: 0,
-        });
+        self.in_flight.push_back(InFlight { segment: number, sent_at: now, passed_by: 0 });
         let offset = number * self.segment_bytes;
         let len = self.segment_bytes.min(self.size_bytes - offset);
-        Some(Segment {
-            offset,
-            len: len as u16,
-            is_end: number + 1 == self.count,
-            again,
-        })
+        Some(Segment { offset, len: len as u16, is_end: number + 1 == self.count, again })
     }
 
     /// Takes note of what has arrived, and of what must therefore be lost (D3-R24).
@@ -131,9 +122,7 @@ impl Segments {
         } else {
             header.ack / self.segment_bytes
         };
-        let named = header
-            .has(D3Header::DATA)
-            .then_some(header.seq / self.segment_bytes);
+        let named = header.has(D3Header::DATA).then_some(header.seq / self.segment_bytes);
         if acked_below > self.next_new || named.is_some_and(|number| number >= self.next_new) {
             return News::Nonsense;
         }

@@ -81,11 +81,7 @@ fn d3_r11_n_flows_share_evenly_and_return_everything() {
     for n in [1u64, 2, 3, 7, 40] {
         let mut port = Allocator::new(LINE);
         let mut flows = vec![Flow::default(); n as usize];
-        assert!(
-            flows
-                .iter_mut()
-                .all(|flow| flow.open(&mut port) == Grant::Base)
-        );
+        assert!(flows.iter_mut().all(|flow| flow.open(&mut port) == Grant::Base));
         let share = Rate::from_bps(LINE.as_bps() / n);
         for _ in 0..4 {
             for flow in &mut flows {
@@ -106,15 +102,9 @@ fn d3_r11_desired_rates_are_met_and_the_rest_is_shared() {
         flow.ask(port, kind, Rate::from_mbps(desired))
     };
     let base_plus = |m: u64| Grant::Rate(Rate::from_mbps(m) + BASE);
-    assert_eq!(
-        ask(&mut a, &mut port, RequestKind::New, 200),
-        base_plus(200)
-    );
+    assert_eq!(ask(&mut a, &mut port, RequestKind::New, 200), base_plus(200));
     assert_eq!(port.demand, Rate::from_mbps(200));
-    assert_eq!(
-        ask(&mut b, &mut port, RequestKind::New, 400),
-        base_plus(400)
-    );
+    assert_eq!(ask(&mut b, &mut port, RequestKind::New, 400), base_plus(400));
     assert_eq!(port.demand, Rate::from_mbps(600));
     // (1000 − 600) / 2 for each on top of what it desires.
     assert_eq!(ask(&mut a, &mut port, RequestKind::Running, 200), mbps(400));
@@ -149,36 +139,23 @@ fn d3_r14_the_fair_share_is_never_negative() {
     b.ask(&mut port, RequestKind::New, Rate::from_mbps(900));
     assert_eq!(port.fair_share(), Rate::ZERO);
     // 600 desired, 600 granted: the excess demand takes nothing away.
-    assert_eq!(
-        a.ask(&mut port, RequestKind::Running, Rate::from_mbps(600)),
-        mbps(600)
-    );
+    assert_eq!(a.ask(&mut port, RequestKind::Running, Rate::from_mbps(600)), mbps(600));
     // What is left, though it is less than desired.
-    assert_eq!(
-        b.ask(&mut port, RequestKind::Running, Rate::from_mbps(900)),
-        mbps(400)
-    );
+    assert_eq!(b.ask(&mut port, RequestKind::Running, Rate::from_mbps(900)), mbps(400));
     // Without a flow there is no division by zero.
     assert_eq!(Allocator::new(LINE).fair_share(), LINE);
 }
 
 #[test]
 fn d3_r16_base_rate_grants_are_marked_and_not_counted() {
-    let mut port = Allocator {
-        allocated: LINE,
-        flows: 1,
-        ..Allocator::new(LINE)
-    };
+    let mut port = Allocator { allocated: LINE, flows: 1, ..Allocator::new(LINE) };
     let mut flow = Flow::default();
     assert_eq!(flow.open(&mut port), Grant::Base);
     assert_eq!(port.allocated, LINE);
     assert_eq!(flow.next(&mut port), Grant::Base);
     assert_eq!(port.allocated, LINE, "and returning one returns nothing");
     // A share no larger than the base rate is the base rate.
-    let mut port = Allocator {
-        flows: 2000,
-        ..Allocator::new(LINE)
-    };
+    let mut port = Allocator { flows: 2000, ..Allocator::new(LINE) };
     assert_eq!(flow.next(&mut port), Grant::Base);
 }
 
@@ -190,29 +167,15 @@ fn d3_r17_no_port_grants_more_than_the_one_before() {
     let mut block = RateBlock::default();
     narrow.handle_request(&mut block, RequestKind::Running, BASE);
     wide.handle_request(&mut block, RequestKind::Running, BASE);
-    assert_eq!(
-        block.granted.iter().collect::<Vec<_>>(),
-        [mbps(100), mbps(100)]
-    );
+    assert_eq!(block.granted.iter().collect::<Vec<_>>(), [mbps(100), mbps(100)]);
     assert_eq!(wide.allocated, Rate::from_mbps(100));
 
-    let mut full = Allocator {
-        allocated: LINE,
-        flows: 2,
-        ..Allocator::new(LINE)
-    };
-    let mut wide = Allocator {
-        flows: 1,
-        ..Allocator::new(LINE)
-    };
+    let mut full = Allocator { allocated: LINE, flows: 2, ..Allocator::new(LINE) };
+    let mut wide = Allocator { flows: 1, ..Allocator::new(LINE) };
     let mut block = RateBlock::default();
     full.handle_request(&mut block, RequestKind::Running, BASE);
     wide.handle_request(&mut block, RequestKind::Running, BASE);
-    assert_eq!(
-        block.granted.get(1),
-        Some(Grant::Base),
-        "a base mark stands for the base rate"
-    );
+    assert_eq!(block.granted.get(1), Some(Grant::Base), "a base mark stands for the base rate");
     assert_eq!(wide.allocated, Rate::ZERO);
 }
 
@@ -234,9 +197,7 @@ fn d3_r18_sums_stop_at_zero() {
 fn d3_r09_a_seventh_port_counts_nothing_and_says_so() {
     let mut ports = [Allocator::new(LINE); HOPS_MAX + 1];
     let mut block = RateBlock::default();
-    let heard = ports
-        .each_mut()
-        .map(|p| p.handle_request(&mut block, RequestKind::New, BASE));
+    let heard = ports.each_mut().map(|p| p.handle_request(&mut block, RequestKind::New, BASE));
     assert_eq!(heard, [true, true, true, true, true, true, false]);
     assert!(block.overflow);
     assert_eq!(block.granted.len(), HOPS_MAX);
@@ -244,12 +205,7 @@ fn d3_r09_a_seventh_port_counts_nothing_and_says_so() {
 }
 
 fn load(sent_bytes: u64, queue_bytes: u64) -> Load {
-    Load {
-        line_rate: LINE,
-        interval: Duration::from_micros(800),
-        sent_bytes,
-        queue_bytes,
-    }
+    Load { line_rate: LINE, interval: Duration::from_micros(800), sent_bytes, queue_bytes }
 }
 
 #[test]
@@ -257,60 +213,27 @@ fn d3_r19_capacity_follows_unused_line_and_queue() {
     // 100 000 B in 800 µs are 1 Gb/s.
     let params = Params::default();
     let step = |capacity, sent, queue| {
-        let mut port = Allocator {
-            capacity: Rate::from_mbps(capacity),
-            ..Allocator::default()
-        };
+        let mut port = Allocator { capacity: Rate::from_mbps(capacity), ..Allocator::default() };
         port.adapt(&params, &load(sent, queue));
         port.capacity.as_bps()
     };
-    assert_eq!(
-        step(1000, 100_000, 0),
-        1_000_000_000,
-        "full line, no queue: stay"
-    );
-    assert_eq!(
-        step(1000, 50_000, 0),
-        1_050_000_000,
-        "half a line unused: a tenth of it"
-    );
-    assert_eq!(
-        step(800, 80_000, 0),
-        820_000_000,
-        "all grants used, yet it recovers"
-    );
-    assert_eq!(
-        step(1000, 100_000, 10_000),
-        900_000_000,
-        "the queue is taken off whole"
-    );
+    assert_eq!(step(1000, 100_000, 0), 1_000_000_000, "full line, no queue: stay");
+    assert_eq!(step(1000, 50_000, 0), 1_050_000_000, "half a line unused: a tenth of it");
+    assert_eq!(step(800, 80_000, 0), 820_000_000, "all grants used, yet it recovers");
+    assert_eq!(step(1000, 100_000, 10_000), 900_000_000, "the queue is taken off whole");
     assert_eq!(step(900, 100_000, 1_000), 890_000_000);
 }
 
 #[test]
 fn d3_r20_printed_form_never_recovers() {
-    let params = Params {
-        capacity_rule: CapacityRule::Printed,
-        ..Params::default()
-    };
+    let params = Params { capacity_rule: CapacityRule::Printed, ..Params::default() };
     let step = |capacity, sent, queue| {
-        let mut port = Allocator {
-            capacity: Rate::from_mbps(capacity),
-            ..Allocator::default()
-        };
+        let mut port = Allocator { capacity: Rate::from_mbps(capacity), ..Allocator::default() };
         port.adapt(&params, &load(sent, queue));
         port.capacity.as_bps()
     };
-    assert_eq!(
-        step(800, 80_000, 0),
-        800_000_000,
-        "all grants used: nothing raises it"
-    );
-    assert_eq!(
-        step(800, 60_000, 0),
-        820_000_000,
-        "200 Mb/s of grants unused"
-    );
+    assert_eq!(step(800, 80_000, 0), 800_000_000, "all grants used: nothing raises it");
+    assert_eq!(step(800, 60_000, 0), 820_000_000, "200 Mb/s of grants unused");
     assert_eq!(step(800, 80_000, 10_000), 700_000_000);
 }
 
@@ -330,20 +253,11 @@ fn d3_r21_capacity_stays_within_bounds() {
 
 fn view(now_us: u64, sent_bytes: u64) -> PortView {
     let now = Instant::ZERO + Duration::from_micros(now_us);
-    PortView {
-        port: PortId(0),
-        now,
-        rate: LINE,
-        queue_bytes: 0,
-        sent_bytes,
-    }
+    PortView { port: PortId(0), now, rate: LINE, queue_bytes: 0, sent_bytes }
 }
 
 fn request(flags: u8, ext: &mut ExtArena) -> Packet {
-    let header = D3Header {
-        flags: flags | D3Header::REQUEST,
-        ..D3Header::default()
-    };
+    let header = D3Header { flags: flags | D3Header::REQUEST, ..D3Header::default() };
     let mut packet = Packet::new(FlowId(0), HostId(1), Header::new(header));
     packet.ext = Some(ext.alloc(RateBlock::default().to_block()));
     packet
@@ -353,10 +267,7 @@ fn request(flags: u8, ext: &mut ExtArena) -> Packet {
 fn d3_r10_only_requests_are_looked_at() {
     let mut ext = ExtArena::default();
     let mut port = Port::new(&Params::default(), LINE);
-    let plain = D3Header {
-        flags: D3Header::SYN,
-        ..D3Header::default()
-    };
+    let plain = D3Header { flags: D3Header::SYN, ..D3Header::default() };
     let mut plain = Packet::new(FlowId(0), HostId(1), Header::new(plain));
     let mut answer = request(D3Header::SYN, &mut ext);
     answer.flags = PacketFlags::TO_SENDER;
@@ -376,11 +287,7 @@ fn d3_r22_counters_are_forgotten_after_four_silent_intervals() {
     let mut port = Port::new(&Params::default(), LINE);
     assert_eq!(port.next_timeout(), None, "quiet before the first request");
     for _ in 0..3 {
-        port.handle_forward(
-            &mut request(D3Header::SYN, &mut ext),
-            &view(100, 0),
-            &mut ext,
-        );
+        port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view(100, 0), &mut ext);
     }
     port.handle_forward(&mut request(0, &mut ext), &view(200, 0), &mut ext);
     assert_eq!(port.allocator().flows, 3);
@@ -388,10 +295,7 @@ fn d3_r22_counters_are_forgotten_after_four_silent_intervals() {
         assert_eq!(port.next_timeout(), Some(view(at, 0).now));
         port.handle_timeout(&view(at, 0));
         assert_eq!(port.allocator().flows, 3);
-        assert_eq!(
-            port.allocator().capacity,
-            Rate::from_mbps(1000 + tick * 100)
-        );
+        assert_eq!(port.allocator().capacity, Rate::from_mbps(1000 + tick * 100));
     }
     // The last request came at 200 µs; 4 T later is 3400 µs.
     port.handle_timeout(&view(4100, 0));

@@ -25,11 +25,7 @@ fn pair(line: Line) -> Pair<Rcpdc> {
 
 /// Capacities stay where they start.
 fn fixed_capacity() -> Rcpdc {
-    Rcpdc(Params {
-        alpha: 0.0,
-        beta: 0.0,
-        ..Params::default()
-    })
+    Rcpdc(Params { alpha: 0.0, beta: 0.0, ..Params::default() })
 }
 
 fn start(pair: &mut Pair<Rcpdc>, size: u64) -> FlowId {
@@ -50,26 +46,15 @@ fn block(traced: &Traced) -> RateBlock {
 
 /// What host 0 sent.
 fn forward(pair: &Pair<Rcpdc>) -> Vec<Traced> {
-    pair.trace()
-        .iter()
-        .filter(|t| t.direction == Direction::Forward)
-        .copied()
-        .collect()
+    pair.trace().iter().filter(|t| t.direction == Direction::Forward).copied().collect()
 }
 
 /// What host 1 sent.
 fn backward(pair: &Pair<Rcpdc>) -> Vec<Traced> {
-    pair.trace()
-        .iter()
-        .filter(|t| t.direction == Direction::Backward)
-        .copied()
-        .collect()
+    pair.trace().iter().filter(|t| t.direction == Direction::Backward).copied().collect()
 }
 
 /// The rate requests of host 0.
 fn requests(pair: &Pair<Rcpdc>) -> Vec<Traced> {
-    forward(pair)
-        .into_iter()
-        .filter(|t| header(t).has(D3Header::REQUEST))
-        .collect()
+    forward(pair).into_iter().filter(|t| header(t).has(D3Header::REQUEST)).collect()
 }

@@ -13,11 +13,7 @@ use punctual_testkit::{Fault, FaultOdds};
 /// Loses one packet, or delivers it twice, or late, for each packet of a flow in turn.
 #[test]
 fn any_single_fault_is_survived() {
-    let faults = [
-        Fault::Drop,
-        Fault::Duplicate,
-        Fault::Delay(Duration::from_millis(3)),
-    ];
+    let faults = [Fault::Drop, Fault::Duplicate, Fault::Delay(Duration::from_millis(3))];
     for segments in [1, 12, 60] {
         for fault in faults {
             for back in [false, true] {
@@ -29,16 +25,9 @@ fn any_single_fault_is_survived() {
                         let hit = packet.is_to_sender() == back && index == hit;
                         if hit { fault } else { Fault::Deliver }
                     });
-                    assert!(
-                        pair.run_until_done(seconds(1)),
-                        "{fault:?} of {hit}, back: {back}"
-                    );
+                    assert!(pair.run_until_done(seconds(1)), "{fault:?} of {hit}, back: {back}");
                     assert!(pair.result(flow).finished_at.is_some());
-                    let sent = if back {
-                        backward(&pair)
-                    } else {
-                        forward(&pair)
-                    };
+                    let sent = if back { backward(&pair) } else { forward(&pair) };
                     if sent.len() as u64 <= hit {
                         break;
                     }
@@ -56,10 +45,7 @@ fn assert_ports_forget(pair: &mut Pair<Rcpdc>) {
     for port in pair.forward_controllers() {
         let port = port.unwrap();
         let sums = port.allocator();
-        assert_eq!(
-            (sums.flows, sums.demand, sums.allocated),
-            (0, Rate::ZERO, Rate::ZERO)
-        );
+        assert_eq!((sums.flows, sums.demand, sums.allocated), (0, Rate::ZERO, Rate::ZERO));
         assert_eq!(sums.capacity, Rate::from_gbps(1));
         assert_eq!(port.next_timeout(), None);
     }

@@ -14,25 +14,12 @@ fn d3_r01_a_flow_starts_with_a_request_that_returns_nothing() {
     pair.run_until_done(seconds(1));
     let first = pair.trace()[0];
     assert_eq!(header(&first).flags, D3Header::SYN | D3Header::REQUEST);
-    assert_eq!(
-        (first.packet.wire_bytes, first.packet.payload_bytes),
-        (62, 0)
-    );
+    assert_eq!((first.packet.wire_bytes, first.packet.payload_bytes), (62, 0));
     let block = block(&first);
-    assert_eq!(
-        (block.desired, block.desired_before),
-        (Rate::ZERO, Rate::ZERO)
-    );
+    assert_eq!((block.desired, block.desired_before), (Rate::ZERO, Rate::ZERO));
     assert!(block.granted_before.is_empty());
-    let new: Vec<bool> = requests(&pair)
-        .iter()
-        .map(|t| header(t).has(D3Header::SYN))
-        .collect();
-    assert_eq!(
-        new,
-        [true, false, false],
-        "only the first one is a new flow's"
-    );
+    let new: Vec<bool> = requests(&pair).iter().map(|t| header(t).has(D3Header::SYN)).collect();
+    assert_eq!(new, [true, false, false], "only the first one is a new flow's");
 }
 
 #[test]
@@ -44,16 +31,9 @@ fn d3_r02_every_port_grants_and_the_receiver_returns_the_grants() {
     let feedback = |i: usize| block(&answers[i]).feedback.iter().collect::<Vec<_>>();
     assert_eq!(feedback(0), [Grant::Base; 4]);
     assert_eq!(feedback(1).len(), 4);
-    assert!(
-        feedback(1)
-            .iter()
-            .all(|grant| grant.counted() >= Rate::from_gbps(1))
-    );
+    assert!(feedback(1).iter().all(|grant| grant.counted() >= Rate::from_gbps(1)));
     for answer in &answers {
-        assert!(
-            !header(answer).has(D3Header::REQUEST),
-            "it asks for nothing itself"
-        );
+        assert!(!header(answer).has(D3Header::REQUEST), "it asks for nothing itself");
         assert!(answer.packet.is_to_sender());
     }
 }
@@ -77,10 +57,7 @@ fn d3_r03_packets_are_paced_at_the_lowest_grant() {
                 Rate::from_mbps(500).transmission_time(Bytes::new(two[0].packet.wire_bytes.into()));
             // The other flow's packet may be in the NIC just then.
             let other = pair.line().transmission_time(1500);
-            assert!(
-                gap + other >= paced && gap <= paced + other,
-                "{gap} against {paced}"
-            );
+            assert!(gap + other >= paced && gap <= paced + other, "{gap} against {paced}");
         }
     }
 }
@@ -88,10 +65,7 @@ fn d3_r03_packets_are_paced_at_the_lowest_grant() {
 #[test]
 fn d3_r03_no_more_than_the_host_s_line() {
     // Capacities rise to twice the line's rate while the flow waits for its first grant.
-    let mut pair = pair(Line {
-        delay: Duration::from_micros(2_000),
-        ..testbed(0)
-    });
+    let mut pair = pair(Line { delay: Duration::from_micros(2_000), ..testbed(0) });
     let flow = start(&mut pair, 1_000 * SEGMENT);
     pair.run_until(seconds(1));
     assert!(pair.result(flow).is_done());
@@ -114,11 +88,7 @@ fn d3_r04_one_request_per_round_trip_rides_on_data() {
     }
     let paced = Duration::from_micros(12) * 1_000;
     let expected = paced.as_picos() / Duration::from_micros(515).as_picos();
-    assert!(
-        requests.len().abs_diff(expected as usize) <= 4,
-        "{}",
-        requests.len()
-    );
+    assert!(requests.len().abs_diff(expected as usize) <= 4, "{}", requests.len());
 }
 
 #[test]
@@ -128,10 +98,7 @@ fn d3_r04_slow_flows_ask_with_headers_in_between() {
     let mut pair = Pair::new(fixed_capacity(), testbed(0));
     let flows: Vec<FlowId> = (0..120).map(|_| start(&mut pair, 20 * SEGMENT)).collect();
     pair.run_until(Instant::ZERO + Duration::from_millis(20));
-    let mine: Vec<_> = requests(&pair)
-        .into_iter()
-        .filter(|t| t.packet.flow == flows[7])
-        .collect();
+    let mine: Vec<_> = requests(&pair).into_iter().filter(|t| t.packet.flow == flows[7]).collect();
     assert!(mine.iter().skip(2).any(|t| t.packet.payload_bytes == 0));
     for two in mine.windows(2) {
         assert!(two[1].at - two[0].at < Duration::from_micros(1_300));
@@ -165,26 +132,14 @@ fn d3_r06_the_last_packet_returns_what_is_held() {
         let requests = requests(&pair);
         let last = requests.last().unwrap();
         assert!(header(last).has(D3Header::FIN | D3Header::END));
-        assert!(
-            last.packet.payload_bytes > 0,
-            "{segments}: on the last data packet"
-        );
+        assert!(last.packet.payload_bytes > 0, "{segments}: on the last data packet");
         assert_eq!(forward(&pair).last().unwrap().at, last.at);
-        assert_eq!(
-            block(last).granted_before,
-            *pair.sender(flow).unwrap().grants()
-        );
-        let fins = requests
-            .iter()
-            .filter(|t| header(t).has(D3Header::FIN))
-            .count();
+        assert_eq!(block(last).granted_before, *pair.sender(flow).unwrap().grants());
+        let fins = requests.iter().filter(|t| header(t).has(D3Header::FIN)).count();
         assert_eq!(fins, 1);
         for port in pair.forward_controllers() {
             let port = port.unwrap().allocator();
-            assert_eq!(
-                (port.flows, port.demand, port.allocated),
-                (0, Rate::ZERO, Rate::ZERO)
-            );
+            assert_eq!((port.flows, port.demand, port.allocated), (0, Rate::ZERO, Rate::ZERO));
         }
     }
 }
@@ -197,11 +152,7 @@ fn d3_r06_the_last_request_waits_for_an_answer_that_is_late() {
     pair.set_faults(|packet, _| {
         let header: D3Header = packet.header.get();
         let late = packet.is_to_sender() && header.request == 3;
-        if late {
-            Fault::Delay(Duration::from_millis(2))
-        } else {
-            Fault::Deliver
-        }
+        if late { Fault::Delay(Duration::from_millis(2)) } else { Fault::Deliver }
     });
     pair.run_until_done(seconds(1));
     let sent = forward(&pair);
@@ -294,14 +245,7 @@ fn d3_r09_a_path_of_more_than_six_ports_ends_the_flow() {
     let flow = start(&mut seven, 10 * SEGMENT);
     assert!(seven.run_until_done(seconds(1)));
     assert!(seven.result(flow).abandoned_at.is_some());
-    assert_eq!(
-        seven
-            .stack()
-            .shared(punctual_core::HostId(0))
-            .counters()
-            .paths_too_long,
-        1
-    );
+    assert_eq!(seven.stack().shared(punctual_core::HostId(0)).counters().paths_too_long, 1);
     seven.run_until(seconds(1));
     for (hop, port) in seven.forward_controllers().enumerate() {
         let port = port.unwrap();
@@ -313,33 +257,17 @@ fn d3_r09_a_path_of_more_than_six_ports_ends_the_flow() {
 /// What long flows of one host get of the line, as payload, and the least of them against the
 /// most.
 fn long_flows(flows: u64, pacing: Pacing) -> (f64, f64) {
-    let mut pair = Pair::new(
-        Rcpdc(Params {
-            pacing,
-            ..Params::default()
-        }),
-        testbed(1),
-    );
+    let mut pair = Pair::new(Rcpdc(Params { pacing, ..Params::default() }), testbed(1));
     let ids: Vec<FlowId> = (0..flows).map(|_| start(&mut pair, u64::MAX)).collect();
-    let delivered = |pair: &Pair<Rcpdc>| {
-        ids.iter()
-            .map(|id| pair.result(*id).delivered.total())
-            .collect()
-    };
+    let delivered =
+        |pair: &Pair<Rcpdc>| ids.iter().map(|id| pair.result(*id).delivered.total()).collect();
     pair.run_until(Instant::ZERO + Duration::from_millis(20));
     let before: Vec<u64> = delivered(&pair);
     pair.run_until(Instant::ZERO + Duration::from_millis(120));
     let after: Vec<u64> = delivered(&pair);
-    let each: Vec<u64> = after
-        .iter()
-        .zip(before)
-        .map(|(after, before)| after - before)
-        .collect();
+    let each: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
     let (min, max) = (each.iter().min().unwrap(), each.iter().max().unwrap());
-    (
-        each.iter().sum::<u64>() as f64 / 12_500_000.0,
-        *min as f64 / *max as f64,
-    )
+    (each.iter().sum::<u64>() as f64 / 12_500_000.0, *min as f64 / *max as f64)
 }
 
 #[test]
@@ -347,10 +275,7 @@ fn d3_r19_long_flows_fill_the_line() {
     for flows in [1, 2, 5, 20, 40] {
         let (share, evenness) = long_flows(flows, Pacing::Host);
         // 1438 of 1478 bytes are data, less the blocks of rates.
-        assert!(
-            share > 0.96 && share <= 1438.0 / 1478.0,
-            "{flows} flows: {share}"
-        );
+        assert!(share > 0.96 && share <= 1438.0 / 1478.0, "{flows} flows: {share}");
         assert!(evenness > 0.95, "{flows} flows: {evenness}");
     }
 }
@@ -404,26 +329,16 @@ fn d3_r24_a_lost_last_packet_goes_again_after_the_shortest_timeout() {
     pair.set_faults(move |packet, _| {
         let fin = packet.header.get::<D3Header>().has(D3Header::FIN);
         fins += u32::from(fin);
-        if fin && fins == 1 {
-            Fault::Drop
-        } else {
-            Fault::Deliver
-        }
+        if fin && fins == 1 { Fault::Drop } else { Fault::Deliver }
     });
     assert!(pair.run_until_done(seconds(1)));
     let sent = forward(&pair);
-    let fins: Vec<_> = sent
-        .iter()
-        .filter(|t| header(t).has(D3Header::FIN))
-        .collect();
+    let fins: Vec<_> = sent.iter().filter(|t| header(t).has(D3Header::FIN)).collect();
     assert_eq!(fins.len(), 2);
     assert_eq!(block(fins[0]).granted_before, block(fins[1]).granted_before);
     // Ten milliseconds after the last acknowledgement.
     let gap = fins[1].at - fins[0].at;
-    assert!(
-        gap >= Duration::from_millis(10) && gap < Duration::from_micros(10_600),
-        "{gap}"
-    );
+    assert!(gap >= Duration::from_millis(10) && gap < Duration::from_micros(10_600), "{gap}");
     let result = pair.result(flow);
     assert_eq!((result.retransmitted, result.timed_out), (1, 1));
 }
@@ -432,21 +347,14 @@ fn d3_r24_a_lost_last_packet_goes_again_after_the_shortest_timeout() {
 fn d3_r24_timeouts_double_until_something_arrives() {
     let mut pair = pair(testbed(0));
     start(&mut pair, 1);
-    pair.set_faults(|packet, index| {
-        if index < 9 && !packet.is_to_sender() {
-            Fault::Drop
-        } else {
-            Fault::Deliver
-        }
-    });
+    pair.set_faults(
+        |packet, index| {
+            if index < 9 && !packet.is_to_sender() { Fault::Drop } else { Fault::Deliver }
+        },
+    );
     assert!(pair.run_until_done(seconds(10)));
-    let starts: Vec<_> = requests(&pair)[..10]
-        .iter()
-        .map(|t| t.at.as_secs_f64() * 1e3)
-        .collect();
-    let expected = [
-        0.0, 10.0, 30.0, 70.0, 150.0, 310.0, 630.0, 1270.0, 2270.0, 3270.0,
-    ];
+    let starts: Vec<_> = requests(&pair)[..10].iter().map(|t| t.at.as_secs_f64() * 1e3).collect();
+    let expected = [0.0, 10.0, 30.0, 70.0, 150.0, 310.0, 630.0, 1270.0, 2270.0, 3270.0];
     assert_eq!(starts, expected);
 }
 
@@ -457,17 +365,10 @@ fn d3_r25_rcpdc_looks_at_no_deadline() {
         let spec = pair.spec(Bytes::new(100 * SEGMENT));
         let flow = pair.start(punctual_core::FlowSpec { deadline, ..spec });
         pair.run_until_done(seconds(1));
-        assert!(
-            requests(&pair)
-                .iter()
-                .all(|t| block(t).desired == Rate::ZERO)
-        );
+        assert!(requests(&pair).iter().all(|t| block(t).desired == Rate::ZERO));
         pair.result(flow).events.clone()
     };
-    assert_eq!(
-        run(None),
-        run(Some(Instant::ZERO + Duration::from_millis(1)))
-    );
+    assert_eq!(run(None), run(Some(Instant::ZERO + Duration::from_millis(1))));
 }
 
 #[test]
@@ -486,24 +387,14 @@ fn d3_r26_completed_then_finished_when_the_last_request_is_known_to_have_arrived
 #[test]
 fn lone_flow_finishes_at_closed_form_time() {
     for (config, sizes) in [
-        (
-            Rcpdc::default(),
-            vec![1, SEGMENT, 20 * SEGMENT, 20 * SEGMENT + 77],
-        ),
-        (
-            fixed_capacity(),
-            vec![1, 50 * SEGMENT, 1_000 * SEGMENT, 1_000 * SEGMENT + 1],
-        ),
+        (Rcpdc::default(), vec![1, SEGMENT, 20 * SEGMENT, 20 * SEGMENT + 77]),
+        (fixed_capacity(), vec![1, 50 * SEGMENT, 1_000 * SEGMENT, 1_000 * SEGMENT + 1]),
     ] {
         for (switches, framing) in [(0, 0), (1, 38), (5, 0)] {
             for &size in &sizes {
                 let line = testbed(switches);
                 let delay = line.delay / 2; // so that grants come before T has passed
-                let line = Line {
-                    framing: Bytes::new(framing),
-                    delay,
-                    ..line
-                };
+                let line = Line { framing: Bytes::new(framing), delay, ..line };
                 let mut pair = Pair::new(config.clone(), line);
                 let flow = start(&mut pair, size);
                 assert!(pair.run_until_done(seconds(1)));
@@ -512,9 +403,8 @@ fn lone_flow_finishes_at_closed_form_time() {
                     (line.transmission_time(62) + line.delay) * (switches as u64 + 1) * 2;
                 let sent = forward(&pair);
                 let data = sent.iter().filter(|t| t.packet.payload_bytes > 0);
-                let times: Vec<Duration> = data
-                    .map(|t| line.transmission_time(t.packet.wire_bytes.into()))
-                    .collect();
+                let times: Vec<Duration> =
+                    data.map(|t| line.transmission_time(t.packet.wire_bytes.into())).collect();
                 assert_eq!(times.len() as u64, size.div_ceil(SEGMENT));
                 // Two round trips of headers, then packets back to back; at each switch a packet
                 // goes when it has come whole and the one before it has gone.
@@ -536,10 +426,7 @@ fn lone_flow_finishes_at_closed_form_time() {
 #[test]
 fn printed_capacity_rule_can_be_chosen() {
     use super::super::CapacityRule;
-    let params = Params {
-        capacity_rule: CapacityRule::Printed,
-        ..Params::default()
-    };
+    let params = Params { capacity_rule: CapacityRule::Printed, ..Params::default() };
     let mut pair = Pair::new(Rcpdc(params), testbed(1));
     start(&mut pair, 1_000 * SEGMENT);
     assert!(pair.run_until_done(seconds(10)));

@@ -59,10 +59,7 @@ fn lowest_is_the_least_rate_and_base_where_any_is() {
         }
         grants.lowest()
     };
-    assert_eq!(
-        of(&[Some(3), Some(1), Some(2)]),
-        Grant::Rate(Rate::from_mbps(1))
-    );
+    assert_eq!(of(&[Some(3), Some(1), Some(2)]), Grant::Rate(Rate::from_mbps(1)));
     assert_eq!(of(&[Some(3), None, Some(2)]), Grant::Base);
     assert_eq!(of(&[]), Grant::Base);
 }
@@ -72,90 +69,18 @@ fn params_bad_values_are_named() {
     assert_eq!(Params::default().validate(), Ok(()));
     let zero = Duration::ZERO;
     for (params, name) in [
-        (
-            Params {
-                update_interval: zero,
-                ..Params::default()
-            },
-            "update_interval",
-        ),
-        (
-            Params {
-                alpha: 1.5,
-                ..Params::default()
-            },
-            "alpha",
-        ),
-        (
-            Params {
-                beta: f64::NAN,
-                ..Params::default()
-            },
-            "beta",
-        ),
-        (
-            Params {
-                capacity_min: 0.0,
-                ..Params::default()
-            },
-            "capacity_min",
-        ),
-        (
-            Params {
-                capacity_max: 0.5,
-                ..Params::default()
-            },
-            "capacity_max",
-        ),
-        (
-            Params {
-                reset_intervals: 0,
-                ..Params::default()
-            },
-            "reset_intervals",
-        ),
-        (
-            Params {
-                base_rate: Rate::ZERO,
-                ..Params::default()
-            },
-            "base_rate",
-        ),
-        (
-            Params {
-                buffer: Bytes::ZERO,
-                ..Params::default()
-            },
-            "buffer",
-        ),
-        (
-            Params {
-                rto_min: zero,
-                ..Params::default()
-            },
-            "rto_min",
-        ),
-        (
-            Params {
-                rto_initial: zero,
-                ..Params::default()
-            },
-            "rto_initial",
-        ),
-        (
-            Params {
-                rto_max: zero,
-                ..Params::default()
-            },
-            "rto_max",
-        ),
-        (
-            Params {
-                loss_threshold: 0,
-                ..Params::default()
-            },
-            "loss_threshold",
-        ),
+        (Params { update_interval: zero, ..Params::default() }, "update_interval"),
+        (Params { alpha: 1.5, ..Params::default() }, "alpha"),
+        (Params { beta: f64::NAN, ..Params::default() }, "beta"),
+        (Params { capacity_min: 0.0, ..Params::default() }, "capacity_min"),
+        (Params { capacity_max: 0.5, ..Params::default() }, "capacity_max"),
+        (Params { reset_intervals: 0, ..Params::default() }, "reset_intervals"),
+        (Params { base_rate: Rate::ZERO, ..Params::default() }, "base_rate"),
+        (Params { buffer: Bytes::ZERO, ..Params::default() }, "buffer"),
+        (Params { rto_min: zero, ..Params::default() }, "rto_min"),
+        (Params { rto_initial: zero, ..Params::default() }, "rto_initial"),
+        (Params { rto_max: zero, ..Params::default() }, "rto_max"),
+        (Params { loss_threshold: 0, ..Params::default() }, "loss_threshold"),
     ] {
         let error = params.validate().unwrap_err();
         assert_eq!(error.name, name);
@@ -171,35 +96,17 @@ fn params_are_checked_when_read() {
         Rcpdc::deserialize(map).map_err(|error| error.to_string())
     };
     assert_eq!(read(&[]), Ok(Rcpdc::default()));
-    let slow = Params {
-        rto_min: Duration::from_millis(5),
-        ..Params::default()
-    };
+    let slow = Params { rto_min: Duration::from_millis(5), ..Params::default() };
     assert_eq!(read(&[("rto_min", "5ms")]), Ok(Rcpdc(slow)));
-    let printed = Params {
-        capacity_rule: CapacityRule::Printed,
-        ..Params::default()
-    };
+    let printed = Params { capacity_rule: CapacityRule::Printed, ..Params::default() };
     assert_eq!(read(&[("capacity_rule", "printed")]), Ok(Rcpdc(printed)));
     let error = read(&[("base_rate", "0bps")]).unwrap_err();
-    assert_eq!(
-        error,
-        "base_rate = 0bps: must be above 0; about one header per RTT"
-    );
-    assert!(
-        read(&[("bass_rate", "1Mbps")])
-            .unwrap_err()
-            .contains("unknown field")
-    );
+    assert_eq!(error, "base_rate = 0bps: must be above 0; about one header per RTT");
+    assert!(read(&[("bass_rate", "1Mbps")]).unwrap_err().contains("unknown field"));
 }
 
 #[test]
 fn default_queue_holds_128_kb() {
     let queue = Rcpdc::default().default_queue(Rate::from_gbps(1), Bytes::new(1500));
-    assert_eq!(
-        queue,
-        QueueSpec::DropTail {
-            limit: Limit::Bytes(Bytes::new(128_000))
-        }
-    );
+    assert_eq!(queue, QueueSpec::DropTail { limit: Limit::Bytes(Bytes::new(128_000)) });
 }

@@ -22,13 +22,7 @@ fn one_key_changes_one_value() {
     let tcp: Tcp = read("rto_min", "200ms").unwrap();
     assert_eq!(tcp.rto_min, Duration::from_millis(200));
     let dctcp: Dctcp = read("gain", 0.5).unwrap();
-    assert_eq!(
-        dctcp,
-        Dctcp {
-            gain: 0.5,
-            ..Dctcp::default()
-        }
-    );
+    assert_eq!(dctcp, Dctcp { gain: 0.5, ..Dctcp::default() });
 }
 
 #[test]
@@ -40,10 +34,5 @@ fn nonsense_is_refused_with_a_reason() {
     assert!(error(read("rto_min", "100s")).contains("rto_max"));
     assert!(error(read("rto_initial", "0s")).contains("must be longer"));
     assert!(error(read("rtomin", "1ms")).contains("unknown field"));
-    assert!(
-        read::<Tcp, _>("gain", 0.5)
-            .unwrap_err()
-            .to_string()
-            .contains("unknown field")
-    );
+    assert!(read::<Tcp, _>("gain", 0.5).unwrap_err().to_string().contains("unknown field"));
 }

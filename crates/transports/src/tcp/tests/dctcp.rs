@@ -5,20 +5,13 @@ use punctual_core::Ecn;
 use punctual_testkit::Fault;
 
 fn plain_dctcp() -> Dctcp {
-    Dctcp {
-        handshake: false,
-        ..Dctcp::default()
-    }
+    Dctcp { handshake: false, ..Dctcp::default() }
 }
 
 /// Marks these data packets, counted as they leave.
 fn mark(numbers: &'static [u64]) -> impl FnMut(&Packet, u64) -> Fault {
     move |packet, index| {
-        if is_data(packet) && numbers.contains(&index) {
-            Fault::Mark
-        } else {
-            Fault::Deliver
-        }
+        if is_data(packet) && numbers.contains(&index) { Fault::Mark } else { Fault::Deliver }
     }
 }
 
@@ -27,20 +20,12 @@ fn dctcp_r01_data_may_be_marked_and_nothing_else() {
     let (mut pair, _) = pair(Dctcp::default(), packets(20));
     assert!(pair.run_until_done(late()));
     for t in pair.trace() {
-        let ecn = if is_data(&t.packet) {
-            Ecn::Capable
-        } else {
-            Ecn::NotCapable
-        };
+        let ecn = if is_data(&t.packet) { Ecn::Capable } else { Ecn::NotCapable };
         assert_eq!(t.packet.ecn(), ecn);
     }
     let (mut pair, _) = super::pair(Tcp::default(), packets(20));
     assert!(pair.run_until_done(late()));
-    assert!(
-        pair.trace()
-            .iter()
-            .all(|t| t.packet.ecn() == Ecn::NotCapable)
-    );
+    assert!(pair.trace().iter().all(|t| t.packet.ecn() == Ecn::NotCapable));
 }
 
 #[test]
@@ -48,34 +33,20 @@ fn dctcp_r02_each_ack_echoes_its_packet() {
     let (mut pair, _) = pair(plain_dctcp(), packets(8));
     pair.set_faults(mark(&[2, 3, 6]));
     assert!(pair.run_until_done(late()));
-    let echoes: Vec<_> = acks(&pair)
-        .iter()
-        .map(|h| h.has(TcpFlags::MARKED))
-        .collect();
-    assert_eq!(
-        echoes,
-        [false, false, true, true, false, false, true, false]
-    );
+    let echoes: Vec<_> = acks(&pair).iter().map(|h| h.has(TcpFlags::MARKED)).collect();
+    assert_eq!(echoes, [false, false, true, true, false, false, true, false]);
 }
 
 #[test]
 fn dctcp_r02_delayed_acks_change_state_at_once() {
-    let config = Dctcp {
-        delayed_ack: Some(Duration::from_millis(1)),
-        ..plain_dctcp()
-    };
+    let config = Dctcp { delayed_ack: Some(Duration::from_millis(1)), ..plain_dctcp() };
     let (mut pair, _) = pair(config, packets(8));
     pair.set_faults(mark(&[2, 3, 4]));
     assert!(pair.run_until_done(late()));
-    let echoes: Vec<_> = acks(&pair)
-        .iter()
-        .map(|h| (h.ack / MSS, h.has(TcpFlags::MARKED)))
-        .collect();
+    let echoes: Vec<_> =
+        acks(&pair).iter().map(|h| (h.ack / MSS, h.has(TcpFlags::MARKED))).collect();
     // 5 is acknowledged alone because the next packet is not marked.
-    assert_eq!(
-        echoes,
-        [(2, false), (4, true), (5, true), (7, false), (8, false)]
-    );
+    assert_eq!(echoes, [(2, false), (4, true), (5, true), (7, false), (8, false)]);
 }
 
 #[test]
@@ -134,10 +105,7 @@ fn feedback(una: u64, next: u64, marked: bool) -> Feedback {
 
 fn law(config: &Dctcp) -> (DctcpLaw, DctcpParams) {
     let pair = Pair::new(config.clone(), line());
-    (
-        DctcpLaw::new(&config.params(), &pair.spec(Bytes::ZERO)),
-        config.params(),
-    )
+    (DctcpLaw::new(&config.params(), &pair.spec(Bytes::ZERO)), config.params())
 }
 
 #[test]
@@ -197,11 +165,7 @@ fn dctcp_r05_first_mark_ends_slow_start() {
 
 #[test]
 fn dctcp_r06_loss_halves_as_in_tcp() {
-    let config = Dctcp {
-        initial_alpha: 0.0,
-        initial_ssthresh: Some(packets(10)),
-        ..plain_dctcp()
-    };
+    let config = Dctcp { initial_alpha: 0.0, initial_ssthresh: Some(packets(10)), ..plain_dctcp() };
     let (mut pair, flow) = pair(config, packets(100));
     pair.set_faults(|packet, index| match index {
         2 if is_data(packet) => Fault::Drop,
@@ -219,37 +183,23 @@ fn dctcp_r06_loss_halves_as_in_tcp() {
 fn dctcp_r06_marks_of_a_lossy_window_do_not_cut_again() {
     let (mut law, params) = law(&Dctcp::default());
     law.handle_loss(200);
-    assert_eq!(
-        law.handle_ack(&feedback(200, 300, true), &params),
-        Reaction::Hold
-    );
+    assert_eq!(law.handle_ack(&feedback(200, 300, true), &params), Reaction::Hold);
     let later = law.handle_ack(&feedback(210, 300, true), &params);
     assert!(matches!(later, Reaction::Cut { .. }));
 }
 
 #[test]
 fn dctcp_r07_may_cut_in_every_window() {
-    let config = Dctcp {
-        cut_every_window: true,
-        initial_alpha: 0.0,
-        ..Dctcp::default()
-    };
+    let config = Dctcp { cut_every_window: true, initial_alpha: 0.0, ..Dctcp::default() };
     let (mut law, params) = law(&config);
     let mut react = |una, next, marked| law.handle_ack(&feedback(una, next, marked), &params);
     assert_eq!(react(10, 110, false), Reaction::Grow);
-    assert_eq!(
-        react(110, 200, true),
-        Reaction::Grow,
-        "the window has not ended"
-    );
+    assert_eq!(react(110, 200, true), Reaction::Grow, "the window has not ended");
     assert!(matches!(react(120, 210, false), Reaction::Cut { .. }));
     assert_eq!(react(130, 220, false), Reaction::Grow);
     // No mark in the next window either, but α is still above 0.
     assert!(matches!(react(220, 300, false), Reaction::Cut { .. }));
-    let slow_start = Feedback {
-        slow_start: true,
-        ..feedback(230, 310, true)
-    };
+    let slow_start = Feedback { slow_start: true, ..feedback(230, 310, true) };
     assert_eq!(law.handle_ack(&slow_start, &params), Reaction::EndSlowStart);
 }
 
@@ -257,10 +207,9 @@ fn dctcp_r07_may_cut_in_every_window() {
 fn dctcp_r08_default_queue_marks_above_k() {
     let k = |gbps, mtu| match Dctcp::default().default_queue(Rate::from_gbps(gbps), Bytes::new(mtu))
     {
-        QueueSpec::Ecn {
-            limit: Limit::Packets(limit),
-            mark_above: Limit::Packets(k),
-        } => (limit, k),
+        QueueSpec::Ecn { limit: Limit::Packets(limit), mark_above: Limit::Packets(k) } => {
+            (limit, k)
+        }
         other => panic!("{other:?}"),
     };
     assert_eq!(k(1, 1500), (100, 20));

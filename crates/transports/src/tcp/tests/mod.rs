@@ -19,10 +19,7 @@ const MSS: u64 = 1460;
 
 /// 10 Gb/s, 1500 B and 50 µs: 84 packets fill the round trip.
 fn line() -> Line {
-    Line {
-        delay: DELAY,
-        ..Line::default()
-    }
+    Line { delay: DELAY, ..Line::default() }
 }
 
 /// From a full packet's first bit to its acknowledgement's last.
@@ -41,10 +38,7 @@ fn late() -> Instant {
 
 /// TCP without handshake.
 fn plain() -> Tcp {
-    Tcp {
-        handshake: false,
-        ..Tcp::default()
-    }
+    Tcp { handshake: false, ..Tcp::default() }
 }
 
 fn packets(n: u64) -> Bytes {
@@ -80,11 +74,7 @@ fn sent<T: Transport>(pair: &Pair<T>) -> Vec<(Instant, u64)> {
 /// Headers of the ACKs, in order.
 fn acks<T: Transport>(pair: &Pair<T>) -> Vec<TcpHeader> {
     let to_sender = |t: &&Traced| t.packet.is_to_sender();
-    pair.trace()
-        .iter()
-        .filter(to_sender)
-        .map(|t| header(&t.packet))
-        .collect()
+    pair.trace().iter().filter(to_sender).map(|t| header(&t.packet)).collect()
 }
 
 #[test]

@@ -18,17 +18,10 @@ fn odds() -> impl Strategy<Value = FaultOdds> {
 }
 
 fn run<T: Transport>(config: T, sizes: &[u64], odds: FaultOdds, seed: u64) {
-    let line = Line {
-        delay: Duration::from_micros(5),
-        seed,
-        ..Line::default()
-    };
+    let line = Line { delay: Duration::from_micros(5), seed, ..Line::default() };
     let mut pair = Pair::new(config, line);
     pair.set_faults(odds.rule(seed));
-    let flows: Vec<_> = sizes
-        .iter()
-        .map(|size| pair.start(pair.spec(Bytes::new(*size))))
-        .collect();
+    let flows: Vec<_> = sizes.iter().map(|size| pair.start(pair.spec(Bytes::new(*size)))).collect();
     assert!(pair.run_until_done(late()), "unfinished");
     // Late packets find both ends in order.
     pair.run_until(pair.now() + Duration::from_secs(1));

@@ -8,9 +8,7 @@ use punctual_testkit::Fault;
 fn lose(segments: &'static [u64]) -> impl FnMut(&Packet, u64) -> Fault {
     let mut left = segments.to_vec();
     move |packet, _| {
-        let lost = left
-            .iter()
-            .position(|n| is_data(packet) && *n == number(packet));
+        let lost = left.iter().position(|n| is_data(packet) && *n == number(packet));
         match lost {
             Some(at) => {
                 left.remove(at);
@@ -26,11 +24,7 @@ fn tcp_r01_handshake_goes_before_data() {
     let (mut pair, flow) = pair(Tcp::default(), packets(1));
     assert!(pair.run_until_done(late()));
     let opened = Instant::ZERO + (BARE + DELAY) * 2;
-    let trace: Vec<_> = pair
-        .trace()
-        .iter()
-        .map(|t| (t.at, header(&t.packet).flags))
-        .collect();
+    let trace: Vec<_> = pair.trace().iter().map(|t| (t.at, header(&t.packet).flags)).collect();
     assert_eq!(
         trace,
         [
@@ -41,10 +35,7 @@ fn tcp_r01_handshake_goes_before_data() {
         ]
     );
     assert_eq!(pair.result(flow).completed_at, Some(opened + DATA + DELAY));
-    assert_eq!(
-        pair.sender(flow).unwrap().rtt().smoothed(),
-        Some((BARE + DELAY) * 2)
-    );
+    assert_eq!(pair.sender(flow).unwrap().rtt().smoothed(), Some((BARE + DELAY) * 2));
 }
 
 #[test]
@@ -84,14 +75,8 @@ fn tcp_r02_segments_fill_the_mtu_unless_told_otherwise() {
         let (mut pair, _) = pair(tcp, Bytes::new(size));
         assert!(pair.run_until_done(late()));
         let data = pair.trace().iter().filter(|t| is_data(&t.packet));
-        data.map(|t| {
-            (
-                t.packet.payload_bytes,
-                t.packet.wire_bytes,
-                header(&t.packet).flags,
-            )
-        })
-        .collect::<Vec<_>>()
+        data.map(|t| (t.packet.payload_bytes, t.packet.wire_bytes, header(&t.packet).flags))
+            .collect::<Vec<_>>()
     };
     let last = TcpFlags::LAST;
     assert_eq!(sizes(None, 1461), [(1460, 1500, 0), (1, 41, last)]);
@@ -112,10 +97,7 @@ fn tcp_r03_sender_finishes_when_all_is_acknowledged() {
     assert_eq!(result.completed_at, Some(Instant::ZERO + DATA * 3 + DELAY));
     let second_ack = ack_back(1);
     let timeout = Duration::from_millis(10);
-    assert_eq!(
-        result.finished_at,
-        Some(second_ack + timeout + round_trip())
-    );
+    assert_eq!(result.finished_at, Some(second_ack + timeout + round_trip()));
     assert_eq!((result.timed_out, result.retransmitted), (1, 1));
 }
 
@@ -139,21 +121,9 @@ fn tcp_r03_empty_flow_completes() {
 #[test]
 fn tcp_r04_lone_flow_finishes_at_the_picosecond() {
     for handshake in [false, true] {
-        for size in [
-            1,
-            MSS,
-            10 * MSS,
-            10 * MSS + 1,
-            30 * MSS,
-            100_000,
-            219_000,
-            219_001,
-            3_000_000,
-        ] {
-            let config = Tcp {
-                handshake,
-                ..Tcp::default()
-            };
+        for size in [1, MSS, 10 * MSS, 10 * MSS + 1, 30 * MSS, 100_000, 219_000, 219_001, 3_000_000]
+        {
+            let config = Tcp { handshake, ..Tcp::default() };
             let (mut pair, flow) = pair(config, Bytes::new(size));
             assert!(pair.run_until_done(late()));
 
@@ -165,20 +135,12 @@ fn tcp_r04_lone_flow_finishes_at_the_picosecond() {
                 first += 10 << round;
                 round += 1;
             }
-            let open = if handshake {
-                (BARE + DELAY) * 2
-            } else {
-                Duration::ZERO
-            };
+            let open = if handshake { (BARE + DELAY) * 2 } else { Duration::ZERO };
             let last = line().transmission_time(40 + size - before * MSS);
             let sent_at = open + round_trip() * round + DATA * (before - first) + last;
             let completed_at = Instant::ZERO + sent_at + DELAY;
             let result = pair.result(flow);
-            assert_eq!(
-                result.completed_at,
-                Some(completed_at),
-                "{size}, {handshake}"
-            );
+            assert_eq!(result.completed_at, Some(completed_at), "{size}, {handshake}");
             assert_eq!(result.finished_at, Some(completed_at + BARE + DELAY));
             assert_eq!((result.retransmitted, result.timed_out), (0, 0));
         }
@@ -188,11 +150,7 @@ fn tcp_r04_lone_flow_finishes_at_the_picosecond() {
 #[test]
 fn tcp_r04_slow_start_counts_bytes_not_acks() {
     // Every second packet is acknowledged, yet windows double: 2, 4, 8.
-    let config = Tcp {
-        initial_window: 2,
-        delayed_ack: Some(Duration::from_millis(1)),
-        ..plain()
-    };
+    let config = Tcp { initial_window: 2, delayed_ack: Some(Duration::from_millis(1)), ..plain() };
     let (mut pair, flow) = pair(config, packets(100));
     pair.run_until(Instant::ZERO + round_trip() * 2 + DATA * 10);
     assert_eq!(pair.sender(flow).unwrap().window().cwnd_bytes(), 8 * MSS);
@@ -200,10 +158,7 @@ fn tcp_r04_slow_start_counts_bytes_not_acks() {
 
 #[test]
 fn tcp_r05_avoidance_adds_a_packet_per_window() {
-    let config = Tcp {
-        initial_ssthresh: Some(packets(1)),
-        ..plain()
-    };
+    let config = Tcp { initial_ssthresh: Some(packets(1)), ..plain() };
     let (mut pair, flow) = pair(config, packets(1000));
     let mut round = Vec::new();
     for n in 0..5 {
@@ -232,19 +187,12 @@ fn tcp_r05_unused_window_does_not_grow() {
     let (mut pair, flow) = pair(plain(), packets(20_000));
     assert!(pair.run_until_done(late()));
     let cwnd_bytes = pair.sender(flow).unwrap().window().cwnd_bytes();
-    assert!(
-        (160 * MSS..172 * MSS).contains(&cwnd_bytes),
-        "{}",
-        cwnd_bytes / MSS
-    );
+    assert!((160 * MSS..172 * MSS).contains(&cwnd_bytes), "{}", cwnd_bytes / MSS);
 }
 
 /// Starts with ten packets in congestion avoidance, so that each acknowledgement releases one.
 fn ten() -> Tcp {
-    Tcp {
-        initial_ssthresh: Some(packets(10)),
-        ..plain()
-    }
+    Tcp { initial_ssthresh: Some(packets(10)), ..plain() }
 }
 
 #[test]
@@ -296,10 +244,7 @@ fn tcp_r07_partial_ack_repairs_the_next_hole() {
     pair.run_until(entered + round_trip() * 2);
     let sender = pair.sender(flow).unwrap();
     assert!(!sender.in_recovery());
-    assert_eq!(
-        sender.window().cwnd_bytes(),
-        sender.window().ssthresh_bytes()
-    );
+    assert_eq!(sender.window().cwnd_bytes(), sender.window().ssthresh_bytes());
     assert!(pair.run_until_done(late()));
     assert_eq!(pair.result(flow).timed_out, 0);
 }
@@ -308,13 +253,7 @@ fn tcp_r07_partial_ack_repairs_the_next_hole() {
 fn tcp_r07_only_the_first_partial_ack_restarts_the_timer() {
     // Four holes take four round trips, which is longer than the timeout.
     let timeout = Duration::from_micros(250);
-    let (mut pair, flow) = pair(
-        Tcp {
-            rto_min: timeout,
-            ..ten()
-        },
-        packets(100),
-    );
+    let (mut pair, flow) = pair(Tcp { rto_min: timeout, ..ten() }, packets(100));
     pair.set_faults(lose(&[2, 4, 6, 8]));
     assert!(pair.run_until_done(late()));
     let first_partial = ack_back(7) + round_trip(); // 3, 5 and 7 gave duplicates
@@ -335,11 +274,7 @@ fn tcp_r08_first_two_duplicates_release_new_data() {
 #[test]
 fn tcp_r09_timeout_follows_the_round_trip_time() {
     let micros = Duration::from_micros;
-    let config = Tcp {
-        rto_min: micros(1),
-        rto_max: micros(2500),
-        ..plain()
-    };
+    let config = Tcp { rto_min: micros(1), rto_max: micros(2500), ..plain() };
     let mut rtt = RttEstimator::new(&config.settings());
     assert_eq!(rtt.timeout(), config.rto_initial.min(config.rto_max));
     // sample, smoothed, timeout
@@ -361,10 +296,7 @@ fn tcp_r09_timeout_follows_the_round_trip_time() {
 #[test]
 fn tcp_r10_timeouts_double_and_go_back() {
     let at = |ms| Instant::ZERO + Duration::from_millis(ms);
-    let config = Tcp {
-        initial_window: 8,
-        ..plain()
-    };
+    let config = Tcp { initial_window: 8, ..plain() };
     let (mut pair, flow) = pair(config, packets(16));
     pair.set_faults(lose(&[0, 1, 2, 3, 4, 5, 6, 7, 0, 0]));
     pair.run_until(at(70));
@@ -373,34 +305,21 @@ fn tcp_r10_timeouts_double_and_go_back() {
     assert_eq!(sent(&pair)[8..], [(at(10), 0), (at(30), 0), (at(70), 0)]);
     // Later timeouts of the same segment leave the threshold alone.
     let window = pair.sender(flow).unwrap().window();
-    assert_eq!(
-        (window.cwnd_bytes(), window.ssthresh_bytes()),
-        (MSS, 4 * MSS)
-    );
+    assert_eq!((window.cwnd_bytes(), window.ssthresh_bytes()), (MSS, 4 * MSS));
     assert!(pair.run_until_done(late()));
     let (back, trip) = (at(70) + round_trip(), round_trip());
-    assert_eq!(
-        sent(&pair)[11..14],
-        [(back, 1), (back + DATA, 2), (back + trip, 3)]
-    );
+    assert_eq!(sent(&pair)[11..14], [(back, 1), (back + DATA, 2), (back + trip, 3)]);
     let result = pair.result(flow);
     assert_eq!((result.timed_out, result.retransmitted), (3, 10));
     let backed_off = pair.sender(flow).unwrap().rtt().timeout();
-    assert_eq!(
-        backed_off,
-        Duration::from_millis(10),
-        "acknowledged data ends the backoff"
-    );
+    assert_eq!(backed_off, Duration::from_millis(10), "acknowledged data ends the backoff");
 }
 
 #[test]
 fn tcp_r10_echoes_of_a_timeout_are_no_loss() {
     // Four holes, and every ACK that would show them lost. Going back sends some packets that are
     // there already: 11, 12 and 13 give three duplicates, which must not start a fast retransmit.
-    let config = Tcp {
-        initial_window: 20,
-        ..plain()
-    };
+    let config = Tcp { initial_window: 20, ..plain() };
     let (mut pair, flow) = pair(config, packets(60));
     let mut holes = lose(&[0, 2, 5, 10]);
     pair.set_faults(move |packet, index| match (packet.is_to_sender(), index) {
@@ -417,10 +336,7 @@ fn tcp_r10_echoes_of_a_timeout_are_no_loss() {
 #[test]
 fn tcp_r11_delayed_ack_every_second_or_in_time() {
     let delay = Duration::from_micros(500);
-    let config = Tcp {
-        delayed_ack: Some(delay),
-        ..plain()
-    };
+    let config = Tcp { delayed_ack: Some(delay), ..plain() };
     let (mut first, _) = pair(config.clone(), packets(9));
     assert!(first.run_until_done(late()));
     let counts: Vec<_> = acks(&first).iter().map(|h| h.ack / MSS).collect();
@@ -429,28 +345,16 @@ fn tcp_r11_delayed_ack_every_second_or_in_time() {
     let sent_at: Vec<_> = acks(&first).iter().map(|h| h.timestamp_picos).collect();
     assert_eq!(sent_at, [0, 2, 4, 6, 8].map(|n| (DATA * n).as_picos()));
 
-    let (mut lone, flow) = pair(
-        Tcp {
-            initial_window: 1,
-            ..config
-        },
-        packets(2),
-    );
+    let (mut lone, flow) = pair(Tcp { initial_window: 1, ..config }, packets(2));
     assert!(lone.run_until_done(late()));
     let second = Instant::ZERO + round_trip() + delay;
     assert_eq!(sent(&lone)[1], (second, 1));
-    assert_eq!(
-        lone.sender(flow).unwrap().rtt().smoothed(),
-        Some(round_trip() + delay)
-    );
+    assert_eq!(lone.sender(flow).unwrap().rtt().smoothed(), Some(round_trip() + delay));
 }
 
 #[test]
 fn tcp_r11_gaps_are_acknowledged_at_once() {
-    let config = Tcp {
-        delayed_ack: Some(Duration::from_millis(5)),
-        ..plain()
-    };
+    let config = Tcp { delayed_ack: Some(Duration::from_millis(5)), ..plain() };
     let (mut pair, flow) = pair(config, packets(10));
     pair.set_faults(lose(&[2]));
     assert!(pair.run_until_done(late()));
@@ -461,19 +365,10 @@ fn tcp_r11_gaps_are_acknowledged_at_once() {
 
 #[test]
 fn tcp_r12_a_flow_keeps_its_path_and_class() {
-    let mut pair = Pair::new(
-        Tcp::default(),
-        Line {
-            paths: 16,
-            ..line()
-        },
-    );
+    let mut pair = Pair::new(Tcp::default(), Line { paths: 16, ..line() });
     for class in [1, 1, 1, 5] {
         let spec = pair.spec(packets(30));
-        pair.start(FlowSpec {
-            class: Class(class),
-            ..spec
-        });
+        pair.start(FlowSpec { class: Class(class), ..spec });
     }
     assert!(pair.run_until_done(late()));
     let mut used = Vec::new();
@@ -498,10 +393,7 @@ fn tcp_r12_a_flow_keeps_its_path_and_class() {
 
 #[test]
 fn tcp_r13_window_is_bounded() {
-    let config = Tcp {
-        window_max: Some(packets(10)),
-        ..plain()
-    };
+    let config = Tcp { window_max: Some(packets(10)), ..plain() };
     let (mut pair, flow) = pair(config, packets(100));
     assert!(pair.run_until_done(late()));
     // Ten round trips of ten packets.
@@ -513,20 +405,12 @@ fn tcp_r13_window_is_bounded() {
 fn tcp_r14_flows_share_their_nic() {
     let mut pair = Pair::new(plain(), line());
     let flows = [0, 1].map(|_| pair.start(pair.spec(packets(3000))));
-    let back = pair.start(FlowSpec {
-        src: HostId(1),
-        dst: HostId(0),
-        ..pair.spec(packets(3000))
-    });
+    let back = pair.start(FlowSpec { src: HostId(1), dst: HostId(0), ..pair.spec(packets(3000)) });
     assert!(pair.run_until_done(late()));
     let end = |flow| pair.result(flow).completed_at.unwrap().as_secs_f64();
     let ideal = 2.0 * 3000.0 * DATA.as_secs_f64();
     for flow in flows {
-        assert!(
-            (1.0..1.2).contains(&(end(flow) / ideal)),
-            "{}",
-            end(flow) / ideal
-        );
+        assert!((1.0..1.2).contains(&(end(flow) / ideal)), "{}", end(flow) / ideal);
     }
     assert!(end(back) < 0.75 * ideal);
     assert!(pair.trace().iter().all(|t| t.packet.wire_bytes <= 1500));
@@ -547,12 +431,7 @@ fn tcp_r15_duplicates_and_strangers_are_harmless() {
         _ => Fault::Deliver,
     });
     assert!(pair.run_until_done(late()));
-    assert!(
-        pair.result(flow)
-            .events
-            .iter()
-            .any(|e| e.1 == FlowEvent::Retransmitted)
-    );
+    assert!(pair.result(flow).events.iter().any(|e| e.1 == FlowEvent::Retransmitted));
 }
 
 #[test]
@@ -561,12 +440,7 @@ fn tcp_r15_acknowledgement_of_unsent_bytes_is_ignored() {
     let (mut pair, flow) = pair(plain(), packets(20));
     pair.run_until(Instant::ZERO + DATA * 10);
     let mut sender = pair.sender(flow).unwrap().clone();
-    let nic = NicInfo {
-        host: HostId(0),
-        rate: line().rate,
-        mtu: line().mtu,
-        framing: Bytes::ZERO,
-    };
+    let nic = NicInfo { host: HostId(0), rate: line().rate, mtu: line().mtu, framing: Bytes::ZERO };
     let config = plain();
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
     let mut cx = HostCx {
@@ -576,38 +450,18 @@ fn tcp_r15_acknowledgement_of_unsent_bytes_is_ignored() {
         ext: &mut ext,
         out: &mut out,
     };
-    let ack = |ack| TcpHeader {
-        ack,
-        flags: TcpFlags::ACK,
-        ..TcpHeader::default()
-    };
-    sender.handle_packet(
-        &Packet::new(flow, HostId(0), Header::new(ack(11 * MSS))),
-        &mut cx,
-    );
+    let ack = |ack| TcpHeader { ack, flags: TcpFlags::ACK, ..TcpHeader::default() };
+    sender.handle_packet(&Packet::new(flow, HostId(0), Header::new(ack(11 * MSS))), &mut cx);
     assert_eq!(sender.acked_bytes(), 0);
-    sender.handle_packet(
-        &Packet::new(flow, HostId(0), Header::new(ack(10 * MSS))),
-        &mut cx,
-    );
+    sender.handle_packet(&Packet::new(flow, HostId(0), Header::new(ack(10 * MSS))), &mut cx);
     assert_eq!(sender.acked_bytes(), 10 * MSS);
 }
 
 #[test]
 fn tcp_r16_default_queue_is_drop_tail() {
     let limit = |gbps| Tcp::default().default_queue(Rate::from_gbps(gbps), Bytes::new(1500));
-    assert_eq!(
-        limit(1),
-        QueueSpec::DropTail {
-            limit: Limit::Packets(100)
-        }
-    );
-    assert_eq!(
-        limit(10),
-        QueueSpec::DropTail {
-            limit: Limit::Packets(200)
-        }
-    );
+    assert_eq!(limit(1), QueueSpec::DropTail { limit: Limit::Packets(100) });
+    assert_eq!(limit(10), QueueSpec::DropTail { limit: Limit::Packets(200) });
 }
 
 #[test]
