@@ -9,6 +9,7 @@ use punctual_host::{
     receive_file, send_file,
 };
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use support::{Done, Faults, Lossy};
 
@@ -269,29 +270,63 @@ fn a_file_too_large_is_refused_at_both_ends() {
     assert!(!out.exists() && !dir.path().join("out.partial").exists());
 }
 
-#[test]
-fn a_file_that_shrinks_is_an_error_at_the_sender() {
+/// Sends 4 MB, slowly enough for `meddle` to do something to the file meanwhile, and returns
+/// what the sender and the receiver say. `prepare` is given the receiver's file name first.
+fn fail(prepare: impl FnOnce(&Path), meddle: impl FnOnce(&Path)) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("in");
+    let (path, out) = (dir.path().join("in"), dir.path().join("out"));
     std::fs::write(&path, contents(4_000_000)).unwrap();
+    prepare(&out);
     let receiver = Receiver::bind(localhost(0)).unwrap();
     let address = receiver.local_addr();
-    let out = dir.path().join("out");
+    let to = out.clone();
     let options = ReceiveOptions {
-        link: LinkOptions { silence: Duration::from_millis(300), ..link() },
+        link: LinkOptions { silence: Duration::from_millis(500), ..link() },
         ..ReceiveOptions::default()
     };
-    let receiving = std::thread::spawn(move || receiver.receive(&out, &options));
-    let shrinking = path.clone();
-    let thread = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(30));
-        std::fs::write(&shrinking, b"").unwrap();
-    });
-    // Slow enough for the file to change under way: 4 MB at 100 Mb/s take 320 ms.
+    let receiving = std::thread::spawn(move || receiver.receive(&to, &options));
+    // 4 MB at 100 Mb/s take 320 ms.
     let link = LinkOptions { rate: Rate::from_mbps(100), ..link() };
-    let sent = refused(send_file(&path, address, &SendOptions { link, deadline: None }));
-    assert!(sent.contains("changed while it was being sent"), "{sent}");
-    thread.join().unwrap();
+    let from = path.clone();
+    let sending = std::thread::spawn(move || {
+        send_file(&from, address, &SendOptions { link, deadline: None })
+    });
+    // Once some of it is stored, the sender has hashed it and is under way.
+    let stored = || std::fs::metadata(out.with_extension("partial")).map_or(0, |m| m.len());
+    while stored() == 0 && !sending.is_finished() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    meddle(&path);
+    let sent = refused(sending.join().unwrap());
     let received = refused(receiving.join().unwrap());
-    assert!(received.contains("silent for 300ms"), "{received}");
+    assert!(!out.exists() && out.with_extension("partial").symlink_metadata().is_err());
+    (sent, received)
+}
+
+#[test]
+fn a_file_that_shrinks_is_an_error() {
+    let (sent, received) = fail(|_| {}, |path| std::fs::write(path, b"").unwrap());
+    assert!(sent.contains("changed while it was being sent"), "{sent}");
+    assert!(received.contains("silent for 500ms"), "{received}");
+}
+
+#[test]
+fn a_file_that_changes_is_an_error() {
+    let meddle = |path: &Path| {
+        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.write_all_at(&[0; 1_000], 3_900_000).unwrap();
+    };
+    let (sent, received) = fail(|_| {}, meddle);
+    assert!(sent.contains("what arrived differs from what was sent"), "{sent}");
+    assert!(received.contains("differs from what was sent and was removed"), "{received}");
+}
+
+#[test]
+fn a_full_disk_is_an_error_at_both_ends() {
+    let prepare = |out: &Path| {
+        std::os::unix::fs::symlink("/dev/full", out.with_extension("partial")).unwrap();
+    };
+    let (sent, received) = fail(prepare, |_| {});
+    assert!(sent.contains("its disk is full"), "{sent}");
+    assert!(received.contains("the disk is full"), "{received}");
 }
