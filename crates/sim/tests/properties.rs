@@ -1,0 +1,205 @@
+//! Random small networks, every transport and any mix of them, with all checkers on.
+
+mod common;
+
+use common::*;
+use proptest::prelude::*;
+use punctual_core::{
+    Bytes, Duration, FlowSpec, Instant, Limit, PortId, QueueSpec, Rate, TransportId,
+};
+use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology};
+use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Setup};
+use punctual_transports::AnyTransport;
+
+const NAMES: [&str; 4] = ["tcp", "dctcp", "rcpdc", "ndp"];
+
+/// A queue in which all transports can live: it trims what may be trimmed, marks what may be
+/// marked and drops the rest.
+const COMMON_QUEUE: QueueSpec = QueueSpec::Trim {
+    data: Limit::Packets(30),
+    headers: Limit::Packets(60),
+    mark_above: Some(Limit::Packets(10)),
+};
+
+fn network(shape: u8, rate: Rate) -> Network {
+    let links = ClosLinks::uniform(rate, Duration::from_nanos(700));
+    let clos = |shape: ClosShape| shape.build(&links, Bytes::new(1500), Bytes::new(38));
+    match shape {
+        0 => clos(ClosShape::star(5)),
+        1 => clos(ClosShape::leaf_spine(3, 2, 2)),
+        2 => clos(ClosShape::fat_tree(4, 1)),
+        _ => {
+            let dumbbell = Dumbbell {
+                senders: 3,
+                receivers: 3,
+                edge_rate: rate,
+                bottleneck_rate: rate,
+                delay: Duration::from_nanos(900),
+            };
+            let topology = Topology::dumbbell(dumbbell);
+            Network::from_topology(topology, Bytes::new(1500), Bytes::ZERO).expect("routes")
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Case {
+    shape: u8,
+    gbps: u64,
+    transports: Vec<usize>,
+    flows: Vec<(u32, u32, u64, u64, usize)>,
+    losses: Vec<(u32, f64)>,
+    seed: u64,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    (
+        0u8..4,
+        prop::sample::select(vec![1u64, 10, 25]),
+        prop::collection::vec(0usize..4, 1..4),
+        prop::collection::vec(
+            (any::<u32>(), any::<u32>(), 1u64..120_000, 0u64..300, 0usize..4),
+            1..12,
+        ),
+        prop::collection::vec((any::<u32>(), 0.0f64..0.05), 0..4),
+        any::<u64>(),
+    )
+        .prop_map(|(shape, gbps, transports, flows, losses, seed)| Case {
+            shape,
+            gbps,
+            transports,
+            flows,
+            losses,
+            seed,
+        })
+}
+
+fn setup_of(case: &Case) -> Setup {
+    let network = network(case.shape, Rate::from_gbps(case.gbps));
+    let transports: Vec<AnyTransport> =
+        case.transports.iter().map(|t| transport(NAMES[*t])).collect();
+    let hosts = network.hosts;
+    let flows: Vec<FlowSpec> = case
+        .flows
+        .iter()
+        .map(|&(src, dst, size, start_us, which)| {
+            let src = src % hosts;
+            let dst = (src + 1 + dst % (hosts - 1)) % hosts;
+            FlowSpec {
+                start: Instant::ZERO + Duration::from_micros(start_us),
+                transport: TransportId((which % transports.len()) as u8),
+                ..flow(src, dst, size)
+            }
+        })
+        .collect();
+    let ports = network.links.len() as u32;
+    let mut setup = setup(network, transports, flows);
+    if case.transports.len() > 1 {
+        setup.switch_queue = COMMON_QUEUE;
+    }
+    setup.link_changes = case
+        .losses
+        .iter()
+        .map(|&(port, p)| LinkChange {
+            at: Instant::ZERO,
+            port: PortId(port % ports),
+            what: LinkFault::Loss(p),
+        })
+        .collect();
+    setup.seed = case.seed;
+    setup
+}
+
+fn all_complete(outcome: &Outcome, case: &Case) -> Result<(), TestCaseError> {
+    for record in &outcome.flows {
+        prop_assert_eq!(record.status, FlowStatus::Completed, "{:?} in {:?}", record, case);
+        prop_assert_eq!(record.delivered, record.spec.size);
+    }
+    prop_assert_eq!(outcome.flows.len(), case.flows.len());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_flow_completes_and_every_byte_arrives_once(case in case()) {
+        let outcome = run(setup_of(&case));
+        all_complete(&outcome, &case)?;
+    }
+
+    #[test]
+    fn the_same_run_twice_is_the_same(case in case()) {
+        let (a, b) = (run(setup_of(&case)), run(setup_of(&case)));
+        prop_assert_eq!(a.flows, b.flows);
+        prop_assert_eq!(a.totals, b.totals);
+    }
+
+    #[test]
+    fn checking_changes_nothing(case in case()) {
+        let checked = run(setup_of(&case));
+        let unchecked = run(Setup { check: false, ..setup_of(&case) });
+        prop_assert_eq!(checked.flows, unchecked.flows);
+        prop_assert_eq!(checked.totals, unchecked.totals);
+    }
+}
+
+/// Every transport beside every other, on one bottleneck.
+#[test]
+fn all_transports_at_once() {
+    let transports: Vec<AnyTransport> = NAMES.iter().map(|n| transport(n)).collect();
+    let flows = (0..16u32)
+        .map(|n| FlowSpec { transport: TransportId((n % 4) as u8), ..flow(1 + n % 8, 0, 200_000) })
+        .collect();
+    let mut setup = setup(star(9, 1500), transports, flows);
+    setup.switch_queue = COMMON_QUEUE;
+    let outcome = run(setup);
+    for record in &outcome.flows {
+        assert_eq!(record.status, FlowStatus::Completed, "{record:?}");
+    }
+}
+
+/// Symmetric senders into one port lose alike: over seeds, no host is favoured by its number.
+#[test]
+fn symmetric_senders_share_losses() {
+    for (name, queue) in
+        [("tcp", drop_tail(20)), ("ndp", transport("ndp").default_queue(GBPS10, Bytes::new(1500)))]
+    {
+        let senders = 8u32;
+        let mut losses = vec![0u64; senders as usize];
+        for seed in 0..60 {
+            let flows = (1..=senders).map(|s| flow(s, 0, 100_000)).collect();
+            let mut setup = setup(star(senders + 1, 1500), vec![transport(name)], flows);
+            setup.switch_queue = queue;
+            setup.seed = seed;
+            for record in &run(setup).flows {
+                losses[record.spec.src.index() - 1] += u64::from(record.retransmits);
+            }
+        }
+        let mean = losses.iter().sum::<u64>() as f64 / f64::from(senders);
+        let worst = losses.iter().map(|l| (*l as f64 - mean).abs() / mean).fold(0.0, f64::max);
+        println!("{name}: retransmissions by sender {losses:?}, worst deviation {worst:.3}");
+        assert!(mean > 100.0, "{name}: nothing lost, nothing shown");
+        assert!(worst < 0.15, "{name}: {losses:?}");
+    }
+}
+
+/// A link that is cut stops everything across it; when it is back, flows go on.
+#[test]
+fn a_cut_link_comes_back() {
+    for name in NAMES {
+        let mut setup = setup(star(3, 1500), vec![transport(name)], vec![flow(0, 1, 3_000_000)]);
+        let nic = setup.network.nics[0];
+        let at = |us| Instant::ZERO + Duration::from_micros(us);
+        setup.link_changes = vec![
+            LinkChange { at: at(300), port: nic, what: LinkFault::Down },
+            LinkChange { at: at(900), port: nic, what: LinkFault::Up },
+            LinkChange { at: at(1500), port: nic, what: LinkFault::Rate(Rate::from_gbps(1)) },
+        ];
+        let outcome = run(setup);
+        let record = &outcome.flows[0];
+        assert_eq!(record.status, FlowStatus::Completed, "{name}");
+        assert!(record.ended > Some(at(2_400 + 600)), "{name}: {:?}", record.ended);
+        assert!(outcome.totals.losses > 0, "{name}");
+    }
+}
