@@ -1,0 +1,54 @@
+//! Time as transports count it, and waiting for it to pass.
+
+use punctual_core::{Duration, Instant};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::net::UdpSocket;
+
+/// The monotonic clock, from 0 at the start of the process's run.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    start: std::time::Instant,
+}
+
+/// The kernel wakes sleepers late by about this much; the rest of a wait is spun.
+const WAKE_LATENESS: Duration = Duration::from_micros(60);
+
+impl Clock {
+    /// A clock that reads zero now.
+    pub fn start() -> Self {
+        Clock { start: std::time::Instant::now() }
+    }
+
+    /// The time.
+    #[inline]
+    pub fn now(&self) -> Instant {
+        let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        // Picoseconds last 213 days; then time stands still rather than going back.
+        Instant::from_picos(nanos.saturating_mul(1_000))
+    }
+
+    /// Waits for `socket` to have something to read (or room to write), at most until `wake`.
+    /// Returns early when the wait is too short for a sleep: call again.
+    pub(crate) fn wait(
+        &self,
+        socket: &UdpSocket,
+        for_room: bool,
+        wake: Instant,
+    ) -> std::io::Result<()> {
+        let left = wake.saturating_since(self.now());
+        if left <= WAKE_LATENESS {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        let nanos = (left - WAKE_LATENESS).as_nanos();
+        let timeout = Timespec {
+            tv_sec: (nanos / 1_000_000_000) as _,
+            tv_nsec: (nanos % 1_000_000_000) as _,
+        };
+        let flags = if for_room { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        match poll(&mut [PollFd::new(socket, flags)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

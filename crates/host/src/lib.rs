@@ -1,0 +1,52 @@
+//! Transports on real UDP sockets.
+//!
+//! [`Driver`] runs the very endpoints that the simulator runs, on the machine's clock and one
+//! socket. On top of it, [`send_file`] and [`receive_file`] carry a file from one host to
+//! another over NDP:
+//!
+//! * The flow begins with the file's length, hash and deadline, then the file; no name.
+//! * Packets are read from and written to files by range, so memory does not grow with size.
+//! * The receiver checks the hash before the file gets its name, and tells the sender in a flow
+//!   of its own. A sender that returns without error knows that the file is stored.
+//! * Nothing waits for ever: a silent peer is an error after [`LinkOptions::silence`].
+//!
+//! There is no encryption and no authentication: use it on networks you trust.
+
+mod clock;
+mod driver;
+mod error;
+mod intake;
+mod nic;
+mod options;
+mod partial;
+mod receive;
+mod send;
+mod stream;
+mod timers;
+
+pub use clock::Clock;
+pub use driver::{Application, Driver, DriverError, DriverOptions, Offer, Traffic};
+pub use error::HostError;
+pub use options::{LinkOptions, ReceiveOptions, ReceiveReport, SendOptions, SendReport};
+pub use receive::{Receiver, receive_file};
+pub use send::{send_file, send_file_over};
+pub use stream::Hash;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use std::net::{SocketAddr, UdpSocket};
+
+/// What a process that is not always running needs to be able to leave in the kernel.
+const SOCKET_BUFFER_BYTES: usize = 4 << 20;
+
+fn bind(address: SocketAddr) -> Result<UdpSocket, HostError> {
+    let domain = Domain::for_address(address);
+    let open = || {
+        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+        // The kernel grants less where its limits are lower, which costs speed only.
+        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+        let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
+        socket.bind(&address.into())?;
+        Ok(socket.into())
+    };
+    open().map_err(|e| HostError::socket(address, e))
+}

@@ -1,0 +1,126 @@
+//! The interface's turn-taking: what waits to be sent, in which order, how fast.
+
+use punctual_core::{Class, Duration, FlowId, Instant, Packet, Rate};
+use std::collections::VecDeque;
+
+/// What may go next.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// This packet.
+    Packet(Packet),
+    /// Whatever this sender has.
+    Ask(FlowId),
+}
+
+/// Packets and ready senders by class, lower classes first, and a pacer at the line rate.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    rate: Rate,
+    packets: [VecDeque<Packet>; Class::COUNT],
+    ready: [VecDeque<FlowId>; Class::COUNT],
+    free_at: Instant,
+}
+
+impl Nic {
+    pub(crate) fn new(rate: Rate) -> Self {
+        Nic { rate, packets: Default::default(), ready: Default::default(), free_at: Instant::ZERO }
+    }
+
+    /// Queues a packet. False when it is dropped because too many wait already.
+    pub(crate) fn push(&mut self, packet: Packet) -> bool {
+        let queue = &mut self.packets[class_index(packet.class)];
+        let fits = queue.len() < PACKETS_MAX;
+        if fits {
+            queue.push_back(packet);
+        }
+        fits
+    }
+
+    /// A sender has something. The caller sees to it that each is here at most once.
+    pub(crate) fn push_ready(&mut self, flow: FlowId, class: Class) {
+        self.ready[class_index(class)].push_back(flow);
+    }
+
+    /// When something can be sent next; nothing when nothing waits.
+    pub(crate) fn next_at(&self) -> Option<Instant> {
+        let idle = self.packets.iter().all(VecDeque::is_empty)
+            && self.ready.iter().all(VecDeque::is_empty);
+        (!idle).then_some(self.free_at)
+    }
+
+    /// Whose turn it is, if the last packet has left.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<Turn> {
+        if now < self.free_at {
+            return None;
+        }
+        for (packets, ready) in self.packets.iter_mut().zip(&mut self.ready) {
+            if let Some(packet) = packets.pop_front() {
+                return Some(Turn::Packet(packet));
+            }
+            if let Some(flow) = ready.pop_front() {
+                return Some(Turn::Ask(flow));
+            }
+        }
+        None
+    }
+
+    /// A packet leaves now. Time in which nothing was sent is lost: a pacer that caught up would
+    /// send bursts that no link of this rate can carry.
+    pub(crate) fn sent(&mut self, now: Instant, wire_bytes: u16) {
+        let time = self.rate.transmission_time(punctual_core::Bytes::new(wire_bytes.into()));
+        self.free_at = self.free_at.max(now).saturating_add(time.min(LONGEST));
+    }
+}
+
+/// Packets of one class that may wait: memory stays bounded whatever peers make us answer.
+const PACKETS_MAX: usize = 4_096;
+
+/// However low the rate, the interface is free again some day.
+const LONGEST: Duration = Duration::from_secs(60);
+
+fn class_index(class: Class) -> usize {
+    usize::from(class.0).min(Class::COUNT - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_core::{Header, HostId};
+
+    fn packet(class: Class) -> Packet {
+        let mut packet = Packet::new(FlowId(1), HostId(1), Header::default());
+        packet.class = class;
+        packet
+    }
+
+    #[test]
+    fn control_goes_first_then_flows_in_turn() {
+        let mut nic = Nic::new(Rate::from_gbps(1));
+        nic.push_ready(FlowId(5), Class::DATA);
+        nic.push_ready(FlowId(6), Class::DATA);
+        nic.push(packet(Class::CONTROL));
+        let mut order = vec![];
+        while let Some(turn) = nic.pop(Instant::ZERO) {
+            order.push(match turn {
+                Turn::Packet(p) => u32::from(p.class.0),
+                Turn::Ask(flow) => flow.0,
+            });
+        }
+        assert_eq!(order, [0, 5, 6]);
+        assert_eq!(nic.next_at(), None);
+    }
+
+    #[test]
+    fn missed_slots_are_lost() {
+        let mut nic = Nic::new(Rate::from_gbps(1));
+        nic.push(packet(Class::CONTROL));
+        nic.push(packet(Class::CONTROL));
+        let late = Instant::from_picos(1_000_000_000);
+        assert!(nic.pop(late).is_some());
+        nic.sent(late, 1_500);
+        // 1500 bytes at 1 Gb/s take 12 µs, whatever time was left unused before.
+        assert_eq!(nic.next_at(), Some(late + Duration::from_micros(12)));
+        assert!(nic.pop(late).is_none());
+        assert!(nic.pop(late + Duration::from_micros(12)).is_some());
+    }
+}

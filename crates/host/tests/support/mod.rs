@@ -1,0 +1,189 @@
+//! A bad network: a UDP relay that drops, repeats, reorders, damages and trims by a seed.
+
+use punctual_core::PacketFlags;
+use punctual_core::rng::Stream;
+use punctual_wire::{NDP_HEADER_BYTES, set_flags};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Probabilities, per datagram and direction.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Faults {
+    pub(crate) drop: f64,
+    pub(crate) duplicate: f64,
+    pub(crate) reorder: f64,
+    pub(crate) corrupt: f64,
+    pub(crate) trim: f64,
+}
+
+/// What a relay has done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Done {
+    pub(crate) forwarded: u64,
+    pub(crate) dropped: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) reordered: u64,
+    pub(crate) corrupted: u64,
+    pub(crate) trimmed: u64,
+}
+
+/// Relays between one sender and a receiver, on loopback, until dropped or for 30 s at most.
+pub(crate) struct Lossy {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Done>>,
+}
+
+const LIFE: Duration = Duration::from_secs(30);
+const DATAGRAMS_MAX: u64 = 1_000_000;
+/// A datagram that is held back leaves after this many others, or this much time.
+const HELD_FOR: u64 = 5;
+const HELD_AT_MOST: Duration = Duration::from_millis(2);
+
+impl Lossy {
+    pub(crate) fn start(receiver: SocketAddr, faults: Faults, seed: u64) -> Self {
+        let front = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let back = UdpSocket::bind("127.0.0.1:0").unwrap();
+        front.set_nonblocking(true).unwrap();
+        back.set_nonblocking(true).unwrap();
+        let address = front.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let relay = Relay {
+            faults,
+            stream: Stream::named(seed, "lossy", 0),
+            done: Done::default(),
+            held: Vec::new(),
+        };
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || relay.run(&front, &back, receiver, &stopped));
+        Lossy { address, stop, thread: Some(thread) }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn finish(mut self) -> Done {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Lossy {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Held {
+    bytes: Vec<u8>,
+    forward: bool,
+    after: u64,
+    at: Instant,
+}
+
+struct Relay {
+    faults: Faults,
+    stream: Stream,
+    done: Done,
+    held: Vec<Held>,
+}
+
+impl Relay {
+    fn run(
+        mut self,
+        front: &UdpSocket,
+        back: &UdpSocket,
+        receiver: SocketAddr,
+        stop: &AtomicBool,
+    ) -> Done {
+        let end = Instant::now() + LIFE;
+        let mut sender = None;
+        let mut buffer = vec![0; 1 << 16];
+        while !stop.load(Ordering::Relaxed)
+            && Instant::now() < end
+            && self.done.forwarded < DATAGRAMS_MAX
+        {
+            let mut idle = true;
+            for forward in [true, false] {
+                let from = if forward { front } else { back };
+                if let Ok((len, peer)) = from.recv_from(&mut buffer) {
+                    idle = false;
+                    if forward {
+                        sender = Some(peer);
+                    }
+                    for bytes in self.spoil(&buffer[..len], forward) {
+                        put(front, back, receiver, sender, &bytes, forward);
+                        self.done.forwarded += 1;
+                    }
+                }
+            }
+            let now = Instant::now();
+            let count = self.done.forwarded;
+            for held in self.held.extract_if(.., |h| h.after <= count || h.at <= now) {
+                put(front, back, receiver, sender, &held.bytes, held.forward);
+                self.done.forwarded += 1;
+            }
+            if idle {
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        }
+        self.done
+    }
+
+    /// What becomes of a datagram: none, one or two.
+    fn spoil(&mut self, bytes: &[u8], forward: bool) -> Vec<Vec<u8>> {
+        let mut bytes = bytes.to_vec();
+        let faults = self.faults;
+        if self.stream.chance(faults.drop) {
+            self.done.dropped += 1;
+            return vec![];
+        }
+        if bytes.len() > NDP_HEADER_BYTES && self.stream.chance(faults.trim) {
+            self.done.trimmed += 1;
+            // Half the time like a switch of ours, half like one that only cuts.
+            if self.stream.coin() {
+                let flags = PacketFlags::TRIMMABLE.with(PacketFlags::TRIMMED);
+                set_flags(&mut bytes, flags).unwrap();
+            }
+            bytes.truncate(NDP_HEADER_BYTES);
+        }
+        if self.stream.chance(faults.corrupt) {
+            self.done.corrupted += 1;
+            for _ in 0..1 + self.stream.below(3) {
+                let bit = self.stream.below(bytes.len() as u64 * 8);
+                bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+            }
+        }
+        if self.stream.chance(faults.reorder) {
+            self.done.reordered += 1;
+            let after = self.done.forwarded + 1 + self.stream.below(HELD_FOR);
+            self.held.push(Held { bytes, forward, after, at: Instant::now() + HELD_AT_MOST });
+            return vec![];
+        }
+        if self.stream.chance(faults.duplicate) {
+            self.done.duplicated += 1;
+            return vec![bytes.clone(), bytes];
+        }
+        vec![bytes]
+    }
+}
+
+fn put(
+    front: &UdpSocket,
+    back: &UdpSocket,
+    receiver: SocketAddr,
+    sender: Option<SocketAddr>,
+    bytes: &[u8],
+    forward: bool,
+) {
+    // A full socket buffer is one more way to lose a datagram.
+    let _ = match (forward, sender) {
+        (true, _) => back.send_to(bytes, receiver),
+        (false, Some(sender)) => front.send_to(bytes, sender),
+        (false, None) => Ok(0),
+    };
+}

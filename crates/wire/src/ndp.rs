@@ -1,0 +1,132 @@
+//! NDP's fields.
+
+use crate::{Codec, Data, ENVELOPE_BYTES, IPV4_UDP_BYTES, Near, WireError, widen};
+use punctual_core::{ByteRange, Header, Packet};
+use punctual_transports::ndp::{HEADER_BYTES, NdpHeader, flags, kind};
+use zerocopy::byteorder::network_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// NDP's header in a UDP payload.
+pub const NDP_HEADER_BYTES: usize = NdpCodec::HEADER_BYTES;
+
+/// NDP's header with IPv4 and UDP: the size of a trimmed packet, a pull or an acknowledgement,
+/// in simulations as on wires.
+pub const NDP_WIRE_BYTES: usize = IPV4_UDP_BYTES + NDP_HEADER_BYTES;
+
+const _: () = assert!(
+    NDP_WIRE_BYTES == HEADER_BYTES as usize,
+    "packets must have the same size in simulations and on wires"
+);
+
+/// Timestamps count units of 2¹⁴ ps, 16.4 ns: they wrap after 70 s and are right within half of
+/// that, and a round-trip time reads at most one unit too long.
+const TIME_SHIFT: u32 = 14;
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fields {
+    seq: U32,
+    /// On data, the low half of the flow's size.
+    cumulative: U32,
+    sent_at: U32,
+    /// On data, which has no pull number, the high half of the flow's size.
+    pull: U32,
+    path: U16,
+    kind: u8,
+    flags: u8,
+}
+
+const _: () = assert!(ENVELOPE_BYTES + size_of::<Fields>() == NDP_HEADER_BYTES);
+
+/// Writes and reads NDP's fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NdpCodec;
+
+impl Codec for NdpCodec {
+    const TRANSPORT: u8 = 1;
+    const FIELDS_BYTES: usize = size_of::<Fields>();
+
+    fn emit_fields(&self, packet: &Packet, fields: &mut [u8]) {
+        let header = NdpHeader::of(packet);
+        let pull = match header.kind {
+            kind::DATA => (header.cumulative >> 32) as u32,
+            _ => header.pull,
+        };
+        let wire = Fields {
+            seq: (header.seq as u32).into(),
+            cumulative: (header.cumulative as u32).into(),
+            sent_at: ((header.sent_at >> TIME_SHIFT) as u32).into(),
+            pull: pull.into(),
+            path: header.path.into(),
+            kind: header.kind,
+            flags: header.flags,
+        };
+        fields.copy_from_slice(wire.as_bytes());
+    }
+
+    fn parse_fields(
+        &self,
+        fields: &[u8],
+        near: &Near,
+        packet: &mut Packet,
+    ) -> Result<(), WireError> {
+        let Ok(wire) = Fields::read_from_bytes(fields) else {
+            return Err(WireError::FieldsSize(fields.len()));
+        };
+        // The receiver of a data packet only echoes its time, which widening to any reader's
+        // clock leaves intact.
+        let sent_at = widen(wire.sent_at.get(), near.now.as_picos() >> TIME_SHIFT) << TIME_SHIFT;
+        let mut header = NdpHeader {
+            seq: widen(wire.seq.get(), near.seq),
+            cumulative: widen(wire.cumulative.get(), near.cumulative),
+            sent_at,
+            pull: wire.pull.get(),
+            path: wire.path.get(),
+            kind: wire.kind,
+            flags: wire.flags,
+        };
+        if header.kind == kind::DATA {
+            header.cumulative = u64::from(wire.pull.get()) << 32 | u64::from(wire.cumulative.get());
+            header.pull = 0;
+        }
+        packet.path = u32::from(header.path);
+        packet.header = Header::new(header);
+        let sound = match header.kind {
+            // Only a switch's return sends data back.
+            kind::DATA => {
+                packet.is_to_sender() == packet.is_bounced() && self.data(packet).is_some()
+            }
+            kind::ACK | kind::NACK | kind::PULL => {
+                packet.is_to_sender() && !packet.is_bounced() && packet.payload_bytes == 0
+            }
+            kind => return Err(WireError::Kind(kind)),
+        };
+        if sound { Ok(()) } else { Err(WireError::Contradiction(header.kind)) }
+    }
+
+    fn data(&self, packet: &Packet) -> Option<Data> {
+        let header = NdpHeader::of(packet);
+        if header.kind != kind::DATA {
+            return None;
+        }
+        let len = u64::from(packet.payload_bytes);
+        let size = header.cumulative;
+        let before = header.seq.checked_mul(len)?;
+        // A flow's last packet may be shorter than those before it: count from the end.
+        let (offset, sound) = if header.has(flags::LAST) {
+            (size.checked_sub(len)?, (len > 0 || size == 0) && before <= size - len)
+        } else {
+            (before, len > 0 && before.checked_add(len)? < size)
+        };
+        sound.then_some(Data { range: ByteRange { offset, len }, flow_bytes: size })
+    }
+
+    fn observe(&self, packet: &Packet, near: &mut Near) {
+        let header = NdpHeader::of(packet);
+        match header.kind {
+            kind::DATA => near.seq = near.seq.max(header.seq),
+            kind::ACK | kind::NACK => near.cumulative = near.cumulative.max(header.cumulative),
+            _ => {}
+        }
+    }
+}
