@@ -1,8 +1,8 @@
 //! The engine: events, ports and links. Hosts and their transports are in `hosts.rs`.
 
-use crate::events::{Event, EventClass, EventQueue, source_of};
+use crate::events::{Event, EventClass, EventQueue};
 use crate::flows::{FlowState, ReadyLines};
-use crate::port::PortState;
+use crate::port::{Line, PortState};
 use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
 use crate::setup::{LinkFault, PortSample, Progress, Setup};
 use crate::tap::{Ending, Loss, Tap};
@@ -18,6 +18,19 @@ use punctual_workload::Workload;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
+
+/// The parts of an engine that a port needs to send, its ports aside.
+macro_rules! line {
+    ($engine:ident) => {
+        Line {
+            now: $engine.now,
+            packets: &mut $engine.packets,
+            events: &mut $engine.events,
+            tap: &mut $engine.tap,
+            hops: &mut $engine.totals.packet_hops,
+        }
+    };
+}
 
 /// What a `World` event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,113 +330,39 @@ impl<T: Tap> Engine<T> {
     /// A packet wants to leave by a port: at once if it can, else after what waits.
     #[inline]
     pub(crate) fn offer(&mut self, port_id: PortId, id: PacketId) {
-        let port = &self.ports[port_id.index()];
-        if port.has_controllers && !self.packets[id].is_to_sender() {
+        if self.ports[port_id.index()].has_controllers && !self.packets[id].is_to_sender() {
             self.control_forward(port_id, id);
         }
-        self.catch_up(port_id);
         let port = &mut self.ports[port_id.index()];
-        let packet = &self.packets[id];
-        if !port.has_waiting
-            && port.busy_until <= self.now
-            && u32::from(packet.wire_bytes) <= port.idle_pass_bytes
-        {
-            self.start(port_id, id, self.now, false);
-            return;
-        }
-        let in_service = port.in_service_at(self.now);
-        self.tap.queued(port_id, packet);
-        port.queue.enqueue(id, in_service, &mut self.packets, &mut self.fates);
-        let was_waiting = std::mem::replace(&mut port.has_waiting, true);
+        port.offer(port_id, id, &mut line!(self), &mut self.fates);
         if !self.fates.is_empty() {
-            self.ports[port_id.index()].has_waiting =
-                was_waiting || !self.ports[port_id.index()].queue.is_empty();
             self.meet_fates(port_id);
         }
-        if !was_waiting {
-            self.begin_waiting(port_id);
-        }
     }
 
-    /// Something waits at a port where nothing did: see that it is served.
-    #[inline]
-    fn begin_waiting(&mut self, port_id: PortId) {
-        let port = &self.ports[port_id.index()];
-        if port.is_nic || port.busy_until <= self.now {
-            let at = port.busy_until.max(self.now);
-            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
-        }
-    }
-
-    /// Sends what a switch port would have sent by now.
-    ///
-    /// A switch port has no event of its own when it falls idle: nobody can tell the difference
-    /// until its queue is touched or the packet it was sending arrives, and each of these calls
-    /// here first. So a hop costs one event. A NIC does have such events, since its next packet
-    /// may have to be asked for.
+    /// Sends what a switch port would have sent by now. Comes before anything that looks at its
+    /// queue.
     #[inline]
     pub(crate) fn catch_up(&mut self, port_id: PortId) {
-        let port = &mut self.ports[port_id.index()];
-        if port.has_waiting && port.busy_until <= self.now && !port.is_nic {
-            self.send_waiting(port_id);
-        }
+        self.ports[port_id.index()].catch_up(port_id, &mut line!(self));
     }
 
-    fn send_waiting(&mut self, port_id: PortId) {
-        loop {
-            let port = &mut self.ports[port_id.index()];
-            let at = port.busy_until;
-            if at > self.now {
-                return;
-            }
-            let Some(id) = port.queue.dequeue(&self.packets) else {
-                port.has_waiting = false;
-                return;
-            };
-            port.has_waiting = !port.queue.is_empty();
-            self.start(port_id, id, at, true);
-            if !self.ports[port_id.index()].has_waiting {
-                return;
-            }
-        }
-    }
-
-    /// Puts a packet on the link.
-    #[inline]
-    fn start(&mut self, port_id: PortId, id: PacketId, at: Instant, waited: bool) {
-        let port = &mut self.ports[port_id.index()];
-        let packet = &mut self.packets[id];
-        packet.port = port_id;
-        let until = port.serve(packet, at);
-        self.totals.packet_hops += 1;
-        self.tap.sends(port_id, packet, at, until, waited);
-        let arrives = until + port.delay;
-        self.events.push(arrives, EventClass::Arrival, source_of(port_id), id.0);
-    }
-
-    /// A NIC has sent its packet and something waits; or something was queued at a switch port
-    /// that was idle, because it could not pass as it was.
+    /// A NIC has sent its packet and something waits.
     fn port_free(&mut self, port_id: PortId) {
-        let port = &mut self.ports[port_id.index()];
-        if !port.is_nic {
-            port.busy_until = port.busy_until.max(self.now);
-            self.catch_up(port_id);
-            return;
-        }
         let host = HostId(self.network.link(port_id).from.0);
-        let next = match port.queue.dequeue(&self.packets) {
+        let next = match self.ports[port_id.index()].queue.dequeue(&self.packets) {
             Some(id) => Some((id, true)),
             None => self.poll_nic(host).map(|id| (id, false)),
         };
-        if let Some((id, waited)) = next {
-            self.start(port_id, id, self.now, waited);
-        }
         let port = &mut self.ports[port_id.index()];
+        if let Some((id, waited)) = next {
+            port.start(port_id, id, self.now, waited, &mut line!(self));
+        }
         let more = !port.queue.is_empty() || !self.ready[host.index()].is_empty();
         port.has_waiting = more;
         if more {
             let at = port.busy_until.max(self.now);
-            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+            self.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
         }
     }
 
@@ -440,7 +379,7 @@ impl<T: Tap> Engine<T> {
             self.port_free(port_id);
         } else {
             let at = port.busy_until;
-            self.events.push(at, EventClass::PortFree, source_of(port_id), port_id.0);
+            self.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
         }
     }
 

@@ -6,14 +6,14 @@
 //! same order whatever the width of the buckets; and the hash depends on the time, so that of
 //! symmetric sources none wins every tie.
 
-use punctual_core::{Instant, PortId};
+use punctual_core::Instant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Kinds of events, in the order in which those of one instant are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventClass {
-    /// A port has sent a packet and may send the next. Target: the port.
+    /// A NIC has sent a packet and may send the next. Target: its port.
     PortFree = 0,
     /// A packet has reached the end of its link. Target: the packet.
     Arrival = 1,
@@ -236,12 +236,6 @@ impl EventQueue {
         }
         (self.pushed_far, self.pushed_beyond) = (0, 0);
     }
-}
-
-/// The source under which a port's events are ordered.
-#[inline]
-pub(crate) fn source_of(port: PortId) -> u32 {
-    port.0
 }
 
 #[cfg(test)]

@@ -1,7 +1,21 @@
 //! The state of an output port while a simulation runs.
 
-use punctual_core::{Bytes, Class, Duration, Instant, NodeId, Packet, PortId, PortView, Rate};
-use punctual_net::{InService, Link, Queue};
+use crate::events::{EventClass, EventQueue};
+use crate::tap::Tap;
+use punctual_core::{
+    Bytes, Class, Duration, Instant, NodeId, PacketArena, PacketId, PortId, PortView, Rate,
+};
+use punctual_net::{Fates, InService, Link, Queue};
+
+/// What a port needs of the rest of the engine to send.
+pub(crate) struct Line<'a, T> {
+    pub(crate) now: Instant,
+    pub(crate) packets: &'a mut PacketArena,
+    pub(crate) events: &'a mut EventQueue,
+    pub(crate) tap: &'a mut T,
+    /// Packets sent so far, by all ports.
+    pub(crate) hops: &'a mut u64,
+}
 
 /// What each packet needs of a port is in the first cache line, the queue in the second.
 #[derive(Debug)]
@@ -69,15 +83,77 @@ impl PortState {
         self.picos_per_byte = exact.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
     }
 
-    /// Takes a packet into service; returns when it will have been sent.
+    /// Takes in a packet: sends it at once if it can, else queues it. What the discipline does
+    /// besides is added to `fates`.
     #[inline]
-    pub(crate) fn serve(&mut self, packet: &Packet, from: Instant) -> Instant {
+    pub(crate) fn offer<T: Tap>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        line: &mut Line<'_, T>,
+        fates: &mut Fates,
+    ) {
+        self.catch_up(port, line);
+        let packet = &line.packets[id];
+        let is_idle = !self.has_waiting && self.busy_until <= line.now;
+        if is_idle && u32::from(packet.wire_bytes) <= self.idle_pass_bytes {
+            self.start(port, id, line.now, false, line);
+            return;
+        }
+        line.tap.queued(port, packet);
+        let in_service = self.in_service_at(line.now);
+        self.queue.enqueue(id, in_service, line.packets, fates);
+        if self.has_waiting {
+            return;
+        }
+        self.has_waiting = !self.queue.is_empty();
+        if self.is_nic {
+            let at = self.busy_until.max(line.now);
+            line.events.push(at, EventClass::PortFree, port.0, port.0);
+        } else if is_idle {
+            self.busy_until = line.now;
+            self.catch_up(port, line);
+        }
+    }
+
+    /// Sends what a switch port would have sent by now.
+    ///
+    /// A switch port has no event of its own when it falls idle: nobody can tell the difference
+    /// until its queue is touched or the packet it was sending arrives, and each of these calls
+    /// here first. So a hop costs one event. A NIC does have such events, since its next packet
+    /// may have to be asked for.
+    #[inline]
+    pub(crate) fn catch_up<T: Tap>(&mut self, port: PortId, line: &mut Line<'_, T>) {
+        while self.has_waiting && self.busy_until <= line.now && !self.is_nic {
+            let at = self.busy_until;
+            if let Some(id) = self.queue.dequeue(line.packets) {
+                self.start(port, id, at, true, line);
+            }
+            self.has_waiting = !self.queue.is_empty();
+        }
+    }
+
+    /// Puts a packet on the link.
+    #[inline]
+    pub(crate) fn start<T: Tap>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        from: Instant,
+        waited: bool,
+        line: &mut Line<'_, T>,
+    ) {
+        let packet = &mut line.packets[id];
+        packet.port = port;
         let bytes = self.link_bytes(packet.wire_bytes);
-        self.busy_until = from + self.transmission_time(bytes);
+        let until = from + self.transmission_time(bytes);
+        self.busy_until = until;
         self.sent_bytes += bytes;
         self.in_service_bytes = packet.wire_bytes;
         self.in_service_is_control = packet.class == Class::CONTROL;
-        self.busy_until
+        *line.hops += 1;
+        line.tap.sends(port, packet, from, until, waited);
+        line.events.push(until + self.delay, EventClass::Arrival, port.0, id.0);
     }
 
     /// Bytes a packet takes on this link.
