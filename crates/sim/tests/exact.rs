@@ -104,3 +104,92 @@ fn nothing_beats_the_bottleneck() {
         assert!(last < Instant::ZERO + least + Duration::from_millis(10), "{name} took {last}");
     }
 }
+
+/// RCPdc: the SYN is granted the base rate only, the next header the line; then packets go back
+/// to back. In a flow of a round trip or less, only the last carries a request, 22 bytes more.
+fn rcpdc_lone_flow(hops: u64, packets: u64) -> Instant {
+    let line = |bytes: u64| GBPS10.transmission_time(Bytes::new(bytes));
+    let header_trip = (line(62) + US) * hops * 2;
+    let wire = |n: u64| if n + 1 == packets { 1500 } else { 1478 };
+    let mut arrivals: Vec<Duration> = vec![header_trip * 2; packets as usize];
+    for _ in 0..hops {
+        let mut free = Duration::ZERO;
+        for (n, arrival) in arrivals.iter_mut().enumerate() {
+            free = free.max(*arrival) + line(wire(n as u64));
+            *arrival = free + US;
+        }
+    }
+    Instant::ZERO + arrivals[packets as usize - 1]
+}
+
+#[test]
+fn rcpdc_lone_flow_on_a_pair_and_across_a_fat_tree() {
+    for (network, dst, hops) in
+        [(back_to_back(1500), 1, 1), (fat_tree(4, 1500), 1, 2), (fat_tree(4, 1500), 15, 6)]
+    {
+        for packets in [1, 2, 3] {
+            let flows = vec![flow(0, dst, packets * 1438)];
+            let outcome = run(setup(network.clone(), vec![transport("rcpdc")], flows));
+            let expected = rcpdc_lone_flow(hops, packets);
+            assert_eq!(outcome.flows[0].ended, Some(expected), "{packets} packets, {hops} hops");
+        }
+    }
+}
+
+#[test]
+fn tcp_dctcp_and_ndp_lone_flow_on_a_pair() {
+    for packets in [1, 10] {
+        for name in ["tcp", "dctcp"] {
+            let flows = vec![flow(0, 1, packets * 1460)];
+            let outcome = run(setup(back_to_back(1500), vec![transport(name)], flows));
+            assert_eq!(outcome.flows[0].ended, Some(tcp_lone_flow(1, packets, 10)), "{name}");
+        }
+        let flows = vec![flow(0, 1, packets * 9000)];
+        let outcome = run(setup(back_to_back(9064), vec![ndp_9k(23)], flows));
+        assert_eq!(outcome.flows[0].ended, Some(ndp_lone_flow(1, packets)));
+    }
+}
+
+/// The simulator and the test driver share no code beyond the transports; a lone flow finishes
+/// at the same picosecond in both, also where slow start or pulls make the sum hard to write.
+#[test]
+fn simulator_and_test_driver_agree() {
+    use punctual_testkit::{Line, Pair};
+    use punctual_transports::AnyTransport;
+    use punctual_transports::d3::Rcpdc;
+    use punctual_transports::ndp::{Ndp, PathPolicy};
+    use punctual_transports::tcp::{Dctcp, Tcp};
+
+    fn by_pair<T: punctual_core::Transport>(config: T, switches: usize, size: u64) -> Instant {
+        let mut pair = Pair::new(config, Line { switches, ..Line::default() });
+        let spec = pair.spec(Bytes::new(size));
+        let flow = pair.start(spec);
+        assert!(pair.run_until_done(Instant::ZERO + Duration::from_secs(10)));
+        pair.result(flow).completed_at.expect("completed")
+    }
+
+    // The test driver has one path, so packets must not overtake each other on several.
+    let one_path = Ndp { paths: PathPolicy::Single, ..Ndp::default() };
+    for (network, dst, switches) in
+        [(back_to_back(1500), 1, 0), (star(2, 1500), 1, 1), (fat_tree(4, 1500), 15, 5)]
+    {
+        for size in [1, 1460, 20_000, 100_001, 1_000_000] {
+            let expected = [
+                ("tcp", by_pair(Tcp::default(), switches, size)),
+                ("dctcp", by_pair(Dctcp::default(), switches, size)),
+                ("rcpdc", by_pair(Rcpdc::default(), switches, size)),
+                ("ndp", by_pair(one_path.clone(), switches, size)),
+            ];
+            for (name, ended) in expected {
+                let flows = vec![flow(0, dst, size)];
+                let transport = match name {
+                    "ndp" => AnyTransport::Ndp(one_path.clone()),
+                    name => transport(name),
+                };
+                let outcome = run(setup(network.clone(), vec![transport], flows));
+                let record = &outcome.flows[0];
+                assert_eq!(record.ended, Some(ended), "{name}, {size} B, {switches} switches");
+            }
+        }
+    }
+}

@@ -5,7 +5,7 @@ use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, QueueSpec, Rate, TransportId,
 };
-use punctual_net::{ClosLinks, ClosShape, Network};
+use punctual_net::{ClosLinks, ClosShape, Network, Topology};
 use punctual_sim::{Outcome, Setup, Stop};
 use punctual_transports::{AnyTransport, TransportSettings};
 use punctual_workload::Workload;
@@ -34,6 +34,10 @@ pub fn fat_tree(k: u32, mtu: u64) -> Network {
 pub fn star(hosts: u32, mtu: u64) -> Network {
     let links = ClosLinks::uniform(GBPS10, US);
     ClosShape::star(hosts).build(&links, Bytes::new(mtu), Bytes::ZERO)
+}
+
+pub fn back_to_back(mtu: u64) -> Network {
+    Network::from_topology(Topology::pair(GBPS10, US), Bytes::new(mtu), Bytes::ZERO).expect("a way")
 }
 
 pub fn flow(src: u32, dst: u32, size: u64) -> FlowSpec {
