@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use punctual_core::{Bytes, Duration, Instant};
+use punctual_core::{Bytes, Duration, Instant, Limit, QueueSpec};
 use punctual_sim::FlowStatus;
 
 /// Last byte of a lone NDP flow that fits its first window: packets leave back to back, the last
@@ -186,7 +186,10 @@ fn simulator_and_test_driver_agree() {
                     "ndp" => AnyTransport::Ndp(one_path.clone()),
                     name => transport(name),
                 };
-                let outcome = run(setup(network.clone(), vec![transport], flows));
+                let mut setup = setup(network.clone(), vec![transport], flows);
+                // The test driver's ports send control packets first.
+                setup.switch_queue = QueueSpec::Priority { limit: Limit::Packets(1_000_000) };
+                let outcome = run(setup);
                 let record = &outcome.flows[0];
                 assert_eq!(record.ended, Some(ended), "{name}, {size} B, {switches} switches");
             }
