@@ -1,0 +1,44 @@
+//! The documentation names every field of the files, and no other.
+
+use punctual_results::{FlowRow, RunFacts, Summary, summarise, write_csv};
+use punctual_sim::Outcome;
+
+const DOCS: &str = include_str!("../../../docs/results.md");
+
+fn documented(section: &str) -> Vec<String> {
+    let start = DOCS.find(section).expect("the section");
+    let text = &DOCS[start..];
+    let end = text[1..].find("\n## ").map_or(text.len(), |e| e + 1);
+    text[..end]
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .flat_map(|line| line.split('|').nth(1).unwrap_or("").split('`').skip(1).step_by(2))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_field_of_the_summary_is_documented() {
+    let facts = RunFacts {
+        transport: "ndp",
+        seed: 1,
+        measure_from: punctual_core::Instant::ZERO,
+        utilisation: None,
+    };
+    let summary: Summary = summarise(&Outcome::default(), &[], &facts);
+    let json = serde_json::to_value(summary).expect("JSON");
+    let mut fields: Vec<String> = json.as_object().expect("an object").keys().cloned().collect();
+    let mut named = documented("## summary.json");
+    fields.sort();
+    named.sort();
+    assert_eq!(fields, named);
+}
+
+#[test]
+fn every_column_of_flows_is_documented() {
+    let mut csv = Vec::new();
+    write_csv(&mut csv, &[] as &[FlowRow]).expect("CSV");
+    let header = String::from_utf8(csv).expect("text");
+    let columns: Vec<&str> = header.lines().next().expect("a header").split(',').collect();
+    assert_eq!(documented("## flows.parquet"), columns);
+}
