@@ -102,8 +102,11 @@ fn draw_bar(canvas: &mut Canvas<'_>, middle: f64, bar: &Bar, colour: Colour) {
     let mut end = x_of(met);
     if let Some(half) = bar.half_width {
         let (from, to) = (x_of(met - half), x_of(met + half));
-        whisker(canvas, middle, [from, to, x_of(met)]);
-        end = end.max(to);
+        // One too narrow to see would only look like a flaw of the bar.
+        if to - from >= 2.0 {
+            whisker(canvas, middle, [from, to, x_of(met)]);
+            end = end.max(to);
+        }
     }
     let text = percent(met, bar.half_width);
     // No grid line through the number.

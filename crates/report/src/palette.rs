@@ -63,20 +63,22 @@ const SKY: Colour = Colour(0x56, 0xb4, 0xe9);
 const COLOURS: [Colour; 7] = [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, Colour::BLACK];
 
 /// Transports with a look of their own.
-const KNOWN: [(&str, Colour, Dash); 14] = [
+const KNOWN: [(&str, Colour, Dash); 16] = [
     ("ndp", BLUE, Dash::Solid),
     ("pdq", VERMILLION, Dash::Solid),
     ("d3", GREEN, Dash::Solid),
     ("d2tcp", PURPLE, Dash::Solid),
     ("dctcp", ORANGE, Dash::Solid),
-    ("rcp", SKY, Dash::Solid),
+    ("rcpdc", SKY, Dash::Solid),
+    ("rcp", SKY, Dash::Dashed),
     ("tcp", Colour::BLACK, Dash::Solid),
     ("phost", BLUE, Dash::Dashed),
     ("pfabric", VERMILLION, Dash::Dashed),
     ("homa", GREEN, Dash::Dashed),
     ("swift", PURPLE, Dash::Dashed),
     ("dcqcn", ORANGE, Dash::Dashed),
-    ("hpcc", SKY, Dash::Dashed),
+    ("hpcc", SKY, Dash::Dotted),
+    ("tcppr", Colour::BLACK, Dash::Dotted),
     ("mptcp", Colour::BLACK, Dash::Dashed),
 ];
 
