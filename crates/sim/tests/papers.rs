@@ -4,6 +4,9 @@ mod common;
 
 use common::*;
 use punctual_core::{Duration, Instant};
+use punctual_net::Tier;
+use punctual_transports::AnyTransport;
+use punctual_transports::ndp::{Ndp, PathPolicy};
 
 /// Share of the hosts' links that delivered data fills between `from_ms` and `to_ms`.
 fn permutation_utilisation(name: &str, k: u32, from_ms: u64, to_ms: u64) -> f64 {
@@ -42,5 +45,41 @@ fn rcpdc_and_tcp_permutations_move_data() {
     for name in ["rcpdc", "tcp"] {
         let share = permutation_utilisation(name, 4, 5, 20);
         assert!((0.2..=1.0).contains(&share), "{name} {share}");
+    }
+}
+
+/// Share of data packets that are trimmed on their way up, where paths can still be chosen, and
+/// on their way down, where they cannot, once the first windows are through.
+fn trims_up_and_down(paths: PathPolicy, initial_window: u32) -> (f64, f64) {
+    let AnyTransport::Ndp(ndp) = ndp_9k(initial_window) else { unreachable!("ndp") };
+    let transport = AnyTransport::Ndp(Ndp { paths, ..ndp });
+    let count = |until: u64| {
+        let network = fat_tree(8, 9064);
+        let tiers: Vec<Tier> = network.links.iter().map(|l| l.tier).collect();
+        let mut setup = setup(network, vec![transport.clone()], permutation(128, 1));
+        setup.stop = until_ms(until);
+        setup.check = false;
+        let outcome = run(setup);
+        let is_up = |tier: &Tier| matches!(tier, Tier::RackUp | Tier::PodUp);
+        let trims = |up: bool| -> u64 {
+            let of_tier = outcome.ports.iter().zip(&tiers).filter(|(_, t)| is_up(t) == up);
+            of_tier.map(|(p, _)| p.trims).sum()
+        };
+        (trims(true), trims(false), outcome.totals.delivered_packets)
+    };
+    let (early, late) = (count(10), count(30));
+    let packets = (late.2 - early.2) as f64;
+    ((late.0 - early.0) as f64 / packets, (late.1 - early.1) as f64 / packets)
+}
+
+#[test]
+fn ndp_senders_spread_packets_better_than_switches() {
+    for window in [23, 30] {
+        let permuted = trims_up_and_down(PathPolicy::Permuted, window);
+        let random = trims_up_and_down(PathPolicy::SwitchRandom, window);
+        println!(
+            "trims on 128 hosts up and down, window {window}: permuted {permuted:.5?}, switch-random {random:.5?}"
+        );
+        assert!(random.0 > 4.0 * permuted.0, "{random:?} {permuted:?}");
     }
 }
