@@ -197,6 +197,16 @@ impl Queue {
         }
     }
 
+    /// The packet that will probably be sent next.
+    #[inline]
+    pub fn front(&self) -> Option<PacketId> {
+        match &self.0 {
+            Kind::Single { fifo, .. } => fifo.front(),
+            Kind::Priority(queue) => queue.fifos.iter().find_map(Fifo::front),
+            Kind::Trim(queue) => queue.headers.front().or(queue.data.front()),
+        }
+    }
+
     /// Whether nothing waits.
     #[inline]
     pub fn is_empty(&self) -> bool {

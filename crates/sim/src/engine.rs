@@ -100,6 +100,9 @@ struct Rest {
     measure_from: Instant,
 }
 
+/// Networks of more ports than this do not fit in a near cache, so that looking ahead pays.
+const LOOK_AHEAD_FROM: usize = 3_000;
+
 /// Progress is reported each time this many events have been handled.
 const PROGRESS_EVERY: u64 = 1 << 17;
 
@@ -203,13 +206,16 @@ impl<T: Tap> Engine<T> {
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
         self.schedule_world();
         let stop_at = self.setup.stop.at;
+        let is_large = self.ports.len() > LOOK_AHEAD_FROM;
         let mut interrupted = false;
         while let Some(event) = self.events.peek() {
             if event.at() > stop_at || self.is_done() {
                 break;
             }
             self.events.pop();
-            self.look_ahead();
+            if is_large {
+                self.look_ahead();
+            }
             self.handle(event);
             if self.totals.events.is_multiple_of(PROGRESS_EVERY) {
                 let report = Progress {
@@ -275,11 +281,19 @@ impl<T: Tap> Engine<T> {
             prefetch(&self.packets[id]);
         }
         if let Some(id) = arrival(2) {
-            prefetch(&self.ports[self.packets[id].port.index()]);
+            let port = &self.ports[self.packets[id].port.index()];
+            prefetch(port);
+            prefetch(&port.queue);
         }
         if let Some(id) = arrival(1) {
             let packet = &self.packets[id];
-            let node = self.ports[packet.port.index()].to;
+            let port = &self.ports[packet.port.index()];
+            if port.has_waiting
+                && let Some(next) = port.queue.front()
+            {
+                prefetch(&self.packets[next]);
+            }
+            let node = port.to;
             if node.0 < self.network.hosts {
                 prefetch(&self.flows[packet.flow.index()]);
             } else if let Some(port) = self.network.expected_port(node, packet) {
