@@ -208,11 +208,12 @@ impl<T: Tap> Engine<T> {
         let stop_at = self.setup.stop.at;
         let is_large = self.ports.len() > LOOK_AHEAD_FROM;
         let mut interrupted = false;
-        while let Some(event) = self.events.peek() {
-            if event.at() > stop_at || self.is_done() {
+        while !self.is_done()
+            && let Some(event) = self.events.pop()
+        {
+            if event.at() > stop_at {
                 break;
             }
-            self.events.pop();
             if is_large {
                 self.look_ahead();
             }

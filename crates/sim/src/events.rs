@@ -68,7 +68,7 @@ pub(crate) struct EventQueue {
     seed: u32,
     /// Log2 of the bucket width in picoseconds.
     width_log2: u32,
-    buckets: Vec<Vec<Event>>,
+    buckets: Box<[Vec<Event>; BUCKETS]>,
     /// A bit for each bucket that holds something.
     occupied: [u64; BUCKETS / 64],
     /// Number of the bucket being emptied.
@@ -88,7 +88,7 @@ impl EventQueue {
         EventQueue {
             seed: (seed ^ seed >> 32) as u32 | 1,
             width_log2: 14,
-            buckets: vec![Vec::new(); BUCKETS],
+            buckets: Box::new([const { Vec::new() }; BUCKETS]),
             occupied: [0; BUCKETS / 64],
             current: 0,
             open: Vec::new(),
@@ -116,13 +116,7 @@ impl EventQueue {
     fn insert(&mut self, event: Event) {
         let bucket = event.time >> self.width_log2;
         if bucket <= self.current {
-            let mut i = self.open.len();
-            self.open.push(event);
-            while i > 0 && self.open[i - 1].order() < event.order() {
-                self.open[i] = self.open[i - 1];
-                i -= 1;
-            }
-            self.open[i] = event;
+            self.insert_open(event);
         } else if bucket - self.current < BUCKETS as u64 {
             self.pushed_far += u32::from(bucket - self.current >= BUCKETS as u64 / 2);
             let slot = bucket as usize % BUCKETS;
@@ -134,13 +128,10 @@ impl EventQueue {
         }
     }
 
-    /// The next event, without taking it.
-    #[inline]
-    pub(crate) fn peek(&mut self) -> Option<Event> {
-        if self.open.is_empty() && !self.open_next() {
-            return None;
-        }
-        self.open.last().copied()
+    /// Puts an event in its place among those of the current bucket.
+    fn insert_open(&mut self, event: Event) {
+        let later = self.open.iter().rev().take_while(|e| e.order() < event.order()).count();
+        self.open.insert(self.open.len() - later, event);
     }
 
     /// The event after the next, when it is already in order.
@@ -224,7 +215,7 @@ impl EventQueue {
             return;
         }
         let mut events: Vec<Event> = self.beyond.drain().map(|Reverse(e)| e).collect();
-        for bucket in &mut self.buckets {
+        for bucket in self.buckets.iter_mut() {
             events.append(bucket);
         }
         self.occupied = [0; BUCKETS / 64];
