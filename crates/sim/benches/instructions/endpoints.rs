@@ -338,7 +338,9 @@ impl Line {
             leaves_at = self.now.max(self.nic_free_at) + time;
             self.nic_free_at = leaves_at;
             self.data_packets += u64::from(packet.payload_bytes > 0);
-            if packet.flags.has(PacketFlags::ECN_CAPABLE) && self.data_packets % MARK_EVERY == 0 {
+            if packet.flags.has(PacketFlags::ECN_CAPABLE)
+                && self.data_packets.is_multiple_of(MARK_EVERY)
+            {
                 packet.flags.set(PacketFlags::ECN_MARKED);
             }
         }
