@@ -67,12 +67,17 @@ fn clippy() -> anyhow::Result<Outcome> {
 }
 
 fn test() -> anyhow::Result<Outcome> {
-    run_cargo(&["test", "--workspace"])
+    run_cargo(&["test", "--workspace", "--no-fail-fast"])
 }
 
 fn doc() -> anyhow::Result<Outcome> {
     let mut command = cargo();
-    command.env("RUSTDOCFLAGS", "-D warnings").args(["doc", "--workspace", "--no-deps"]);
+    command.env("RUSTDOCFLAGS", "-D warnings").args([
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--keep-going",
+    ]);
     run_command(&mut command)?;
     Ok(Outcome::Passed)
 }
