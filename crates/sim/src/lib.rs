@@ -3,6 +3,8 @@
 //! [`run`] takes a [`Setup`] and returns an [`Outcome`]; the same set-up gives the same outcome,
 //! bit for bit. One run is single-threaded; run several at once to use more cores.
 
+#[doc(hidden)]
+pub mod bench;
 mod checks;
 mod engine;
 mod events;

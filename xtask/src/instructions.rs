@@ -1,0 +1,199 @@
+//! Instruction counts per operation, held against those written down in `benches/`.
+
+mod baseline;
+
+pub(crate) use baseline::{Baseline, Toolchain};
+
+use crate::callgrind::count;
+use crate::steps::Outcome;
+use crate::tools::{cargo, is_installed, output, root};
+use anyhow::Context as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+/// A count this far above its baseline fails, in percent.
+const TOLERANCE_PERCENT: f64 = 2.0;
+
+/// What to count, and whether to write it down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) update: bool,
+    /// Parts of names; none stands for all benchmarks.
+    pub(crate) names: Vec<String>,
+}
+
+impl Options {
+    /// From the command line; the error is the option that there is not.
+    pub(crate) fn parse(args: &[&str]) -> Result<Options, String> {
+        let mut options = Options::default();
+        for arg in args {
+            match *arg {
+                "--update" => options.update = true,
+                option if option.starts_with('-') => return Err(option.into()),
+                name => options.names.push(name.into()),
+            }
+        }
+        Ok(options)
+    }
+
+    fn selects(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|part| name.contains(part))
+    }
+}
+
+/// A benchmark of the catalogue, with what was counted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Measured {
+    pub(crate) name: String,
+    pub(crate) per_operation: f64,
+}
+
+/// Counts, prints the table, and compares or writes down.
+pub(crate) fn gate(options: &Options) -> anyhow::Result<Outcome> {
+    if !is_installed("valgrind") {
+        return Ok(Outcome::Skipped("valgrind is not installed; `cargo xtask setup` does".into()));
+    }
+    let path = root().join("benches/instructions.toml");
+    let toolchain = Toolchain::parse(&output(Command::new("rustc").arg("-vV"))?)?;
+    let baseline = Baseline::read(&path)?;
+    if !options.update && baseline.toolchain != toolchain {
+        // Another compiler makes other code; its counts say nothing about ours.
+        return Ok(Outcome::Skipped(format!(
+            "counts were written down with {}, this is {toolchain}",
+            baseline.toolchain
+        )));
+    }
+    let program = build()?;
+    let measured = measure(&program, options)?;
+    print!("{}", table(&measured, &baseline));
+    if options.update {
+        let updated = baseline.updated(toolchain, &measured, options.names.is_empty());
+        updated.write(&path)?;
+        println!("wrote {}", path.strip_prefix(root()).unwrap_or(&path).display());
+        return Ok(Outcome::Passed);
+    }
+    let complaints = complaints(&measured, &baseline, options.names.is_empty());
+    Ok(if complaints.is_empty() {
+        Outcome::Passed
+    } else {
+        Outcome::Failed(format!(
+            "{}; look into it, or accept it with `cargo xtask bench-instructions --update` and \
+             say why in the commit",
+            complaints.join(", ")
+        ))
+    })
+}
+
+/// Builds the benchmarks as releases are built; returns the program.
+fn build() -> anyhow::Result<PathBuf> {
+    let mut command = cargo();
+    command.args(["build", "--release", "--package", "punctual-sim", "--bench", "instructions"]);
+    command.arg("--message-format=json-render-diagnostics");
+    let messages = output(&mut command)?;
+    executable_in(&messages).context("cargo does not say where it put the benchmarks")
+}
+
+/// The program in cargo's JSON messages. Its path has no character that JSON escapes but these.
+pub(crate) fn executable_in(messages: &str) -> Option<PathBuf> {
+    let (_, rest) = messages.rsplit_once(r#""executable":""#)?;
+    let mut path = String::new();
+    let mut chars = rest.chars();
+    loop {
+        match chars.next()? {
+            '"' => return Some(path.into()),
+            '\\' => path.push(chars.next()?),
+            c => path.push(c),
+        }
+    }
+}
+
+fn measure(program: &Path, options: &Options) -> anyhow::Result<Vec<Measured>> {
+    let catalogue = output(Command::new(program).arg("--catalogue"))?;
+    let mut benchmarks = Vec::new();
+    for line in catalogue.lines() {
+        let (name, length) = line.split_once(' ').context("a catalogue of names and lengths")?;
+        if options.selects(name) {
+            benchmarks.push((name, length.parse::<u64>().context("a length")?));
+        }
+    }
+    anyhow::ensure!(!benchmarks.is_empty(), "no benchmark has such a name; all are:\n{catalogue}");
+    // Profiles are kept beside the program, for callgrind_annotate.
+    let profiles = program.with_file_name("callgrind");
+    std::fs::create_dir_all(&profiles)
+        .with_context(|| format!("cannot create {}", profiles.display()))?;
+    println!("profiles for callgrind_annotate are in {}", profiles.display());
+    in_parallel(&benchmarks, |(name, length)| {
+        let profile = |n: u32| profiles.join(format!("{}.{n}x.out", name.replace('/', "-")));
+        let shorter = count(program, name, *length, &profile(1))?;
+        let longer = count(program, name, 2 * length, &profile(2))?;
+        let per_operation =
+            longer.per_operation_beyond(shorter).with_context(|| format!("benchmark {name}"))?;
+        Ok(Measured { name: (*name).to_owned(), per_operation })
+    })
+}
+
+/// Does `job` for every item, on all cores; counts do not depend on who else computes.
+fn in_parallel<I: Sync, O: Send>(
+    items: &[I],
+    job: impl Fn(&I) -> anyhow::Result<O> + Sync,
+) -> anyhow::Result<Vec<O>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let waiting = Mutex::new(items.iter().enumerate());
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(items.len()) {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().expect("no job panics").next();
+                    let Some((index, item)) = next else { break };
+                    let result = job(item);
+                    done.lock().expect("no job panics").push((index, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no job panics");
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+fn change_percent(measured: &Measured, baseline: &Baseline) -> Option<f64> {
+    let before = baseline.get(&measured.name)?;
+    let percent = (measured.per_operation / before - 1.0) * 100.0;
+    // To hundredths, like the counts written down; adding 0 makes -0 plain 0.
+    Some((percent * 100.0).round() / 100.0 + 0.0)
+}
+
+/// Name, instructions per operation, baseline, change.
+pub(crate) fn table(measured: &[Measured], baseline: &Baseline) -> String {
+    let mut text =
+        format!("{:<24} {:>14} {:>10} {:>9}\n", "benchmark", "instructions", "baseline", "change");
+    for one in measured {
+        let before = baseline.get(&one.name).map_or("-".into(), |b| format!("{b:.2}"));
+        let change = change_percent(one, baseline).map_or("-".into(), |c| format!("{c:+.2} %"));
+        let count = one.per_operation;
+        text += &format!("{:<24} {count:>14.2} {before:>10} {change:>9}\n", one.name);
+    }
+    text
+}
+
+/// What is wrong with the counts. A baseline without benchmark is wrong too, if `all` ran.
+pub(crate) fn complaints(measured: &[Measured], baseline: &Baseline, all: bool) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for one in measured {
+        match change_percent(one, baseline) {
+            Some(change) if change > TOLERANCE_PERCENT => {
+                complaints.push(format!("{} takes {change:+.2} % instructions", one.name));
+            }
+            Some(_) => {}
+            None => complaints.push(format!("{} has no baseline", one.name)),
+        }
+    }
+    for name in baseline.names().filter(|_| all) {
+        if measured.iter().all(|one| one.name != name) {
+            complaints.push(format!("{name} has a baseline and no benchmark"));
+        }
+    }
+    complaints
+}

@@ -1,0 +1,57 @@
+//! Chores of the workspace: `cargo xtask help` lists them.
+
+mod callgrind;
+mod instructions;
+mod setup;
+mod steps;
+mod suite;
+mod tools;
+
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  setup                 install what the tests need and this machine lacks
+  test [STEP…]          setup, then every check; or only the steps named:
+                        setup fmt clippy test doc instructions smoke
+  bench-instructions [--update] [NAME…]
+                        count instructions per operation under callgrind and compare them with
+                        benches/instructions.toml; more than 2 % above it fails. NAME selects
+                        benchmarks by a part of their name; --update writes the new counts down
+  help                  print this
+
+A step that cannot run on this machine is SKIPPED; PUNCTUAL_NO_SKIPS=1 makes that a failure.
+Exit codes: 0 all well, 1 something failed, 2 no such command.
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let failed = match args.split_first() {
+        Some((&"setup", [])) => suite::run(&["setup"]),
+        Some((&"test", steps)) => match suite::unknown_step(steps) {
+            Some(step) => return usage(&format!("no step `{step}`")),
+            None => suite::run(steps),
+        },
+        Some((&"bench-instructions", rest)) => match instructions::Options::parse(rest) {
+            Ok(options) => suite::run_instructions(&options),
+            Err(option) => return usage(&format!("no option `{option}`")),
+        },
+        Some((&("help" | "--help" | "-h"), _)) => {
+            print!("{HELP}");
+            false
+        }
+        Some((command, _)) => return usage(&format!("cannot do `{command}` like that")),
+        None => return usage("no command given"),
+    };
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn usage(what: &str) -> ExitCode {
+    eprintln!("xtask: {what}\n\n{HELP}");
+    ExitCode::from(2)
+}

@@ -1,0 +1,79 @@
+//! Installs what the tests need beyond rustc and gcc, where it is missing.
+
+use crate::steps::Outcome;
+use crate::tools::{cargo, is_installed, output, run};
+use std::process::{Command, Stdio};
+
+/// A program, the Debian package that has it, and what it is for.
+const PROGRAMS: &[(&str, &str, &str)] = &[("valgrind", "valgrind", "instruction counts")];
+
+/// Cargo's own parts: subcommand, rustup component.
+const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
+
+/// Installs what is missing. What cannot be had is skipped, and so is what needs it.
+pub(crate) fn setup() -> anyhow::Result<Outcome> {
+    let mut missing = Vec::new();
+    for (subcommand, component) in COMPONENTS {
+        if !has_subcommand(subcommand) && !add_component(component) {
+            println!("{component} is missing: `rustup component add {component}` has it");
+            missing.push(*component);
+        }
+    }
+    let lacking: Vec<_> = PROGRAMS.iter().filter(|(name, ..)| !is_installed(name)).collect();
+    if !lacking.is_empty() {
+        let packages: Vec<&str> = lacking.iter().map(|(_, package, _)| *package).collect();
+        install(&packages);
+    }
+    for (name, package, purpose) in lacking {
+        if !is_installed(name) {
+            println!("{name} is missing: install it ({package} on Debian); it is for {purpose}");
+            missing.push(*name);
+        }
+    }
+    Ok(if missing.is_empty() {
+        println!("everything the tests need is installed");
+        Outcome::Passed
+    } else {
+        Outcome::Skipped(format!("could not install {}", missing.join(", ")))
+    })
+}
+
+/// Whether cargo has this subcommand.
+pub(crate) fn has_subcommand(name: &str) -> bool {
+    let mut command = cargo();
+    command.args([name, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn add_component(name: &str) -> bool {
+    is_installed("rustup") && run(Command::new("rustup").args(["component", "add", name])).is_ok()
+}
+
+/// Installs Debian packages, as root or by sudo. Says so when it cannot.
+fn install(packages: &[&str]) {
+    if !is_installed("apt-get") {
+        println!("this machine has no apt-get to install {} with", packages.join(", "));
+        return;
+    }
+    // The lists may be there and fresh; only if they are not, they are fetched.
+    let mut install = vec!["install", "--yes", "--no-install-recommends"];
+    install.extend(packages);
+    let installed = run(&mut apt_get(&install))
+        .or_else(|_| run(&mut apt_get(&["update"])).and_then(|()| run(&mut apt_get(&install))));
+    if let Err(error) = installed {
+        println!("{error:#}");
+    }
+}
+
+fn apt_get(args: &[&str]) -> Command {
+    let is_root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    let mut command = if is_root || !is_installed("sudo") {
+        Command::new("env")
+    } else {
+        let mut command = Command::new("sudo");
+        command.arg("env");
+        command
+    };
+    command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]).args(args);
+    command
+}

@@ -1,0 +1,114 @@
+//! All that `cargo xtask test` does, in order.
+
+use crate::instructions::{self, Options};
+use crate::setup::{has_subcommand, setup};
+use crate::steps::{Outcome, Steps};
+use crate::tools::{cargo, output, root, run as run_command};
+use std::path::PathBuf;
+
+type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
+
+const STEPS: &[Step] = &[
+    ("setup", setup),
+    ("fmt", fmt),
+    ("clippy", clippy),
+    ("test", test),
+    ("doc", doc),
+    ("instructions", || instructions::gate(&Options::default())),
+    ("smoke", smoke),
+];
+
+/// The first of these names that no step has.
+pub(crate) fn unknown_step<'a>(names: &[&'a str]) -> Option<&'a str> {
+    names.iter().copied().find(|name| STEPS.iter().all(|(step, _)| step != name))
+}
+
+/// Runs the steps of these names, or all when none is given. Returns whether any failed.
+pub(crate) fn run(names: &[&str]) -> bool {
+    let mut steps = Steps::from_env();
+    for (name, step) in STEPS {
+        if names.is_empty() || names.contains(name) {
+            steps.run(name, step);
+        }
+    }
+    print!("{}", steps.summary());
+    steps.failed()
+}
+
+/// Runs the instruction counts alone, with options. Returns whether they failed.
+pub(crate) fn run_instructions(options: &Options) -> bool {
+    let mut steps = Steps::from_env();
+    steps.run("instructions", || instructions::gate(options));
+    print!("{}", steps.summary());
+    steps.failed()
+}
+
+fn run_cargo(args: &[&str]) -> anyhow::Result<Outcome> {
+    run_command(cargo().args(args))?;
+    Ok(Outcome::Passed)
+}
+
+fn without(component: &str) -> anyhow::Result<Outcome> {
+    Ok(Outcome::Skipped(format!("cargo has no {component} on this machine")))
+}
+
+fn fmt() -> anyhow::Result<Outcome> {
+    if !has_subcommand("fmt") {
+        return without("fmt");
+    }
+    run_cargo(&["fmt", "--all", "--check"])
+}
+
+fn clippy() -> anyhow::Result<Outcome> {
+    if !has_subcommand("clippy") {
+        return without("clippy");
+    }
+    run_cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+fn test() -> anyhow::Result<Outcome> {
+    run_cargo(&["test", "--workspace", "--no-fail-fast"])
+}
+
+fn doc() -> anyhow::Result<Outcome> {
+    let mut command = cargo();
+    command.env("RUSTDOCFLAGS", "-D warnings").args([
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--keep-going",
+    ]);
+    run_command(&mut command)?;
+    Ok(Outcome::Passed)
+}
+
+/// The command-line program reads every scenario that comes with it.
+fn smoke() -> anyhow::Result<Outcome> {
+    let metadata = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    if !metadata.contains(r#""kind":["bin"],"crate_types":["bin"],"name":"punctual""#) {
+        return Ok(Outcome::Skipped("the workspace has no program `punctual`".into()));
+    }
+    let scenarios = scenarios()?;
+    if scenarios.is_empty() {
+        return Ok(Outcome::Failed("there is no scenario in scenarios/".into()));
+    }
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--bin", "punctual", "--", "check"]).args(scenarios);
+    run_command(&mut command)?;
+    Ok(Outcome::Passed)
+}
+
+fn scenarios() -> anyhow::Result<Vec<PathBuf>> {
+    let Ok(entries) = root().join("scenarios").read_dir() else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = PathBuf::from(entry?.file_name());
+        if name.extension().is_some_and(|e| e == "toml") {
+            found.push(PathBuf::from("scenarios").join(name));
+        }
+    }
+    found.sort();
+    Ok(found)
+}

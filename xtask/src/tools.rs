@@ -1,0 +1,74 @@
+//! Finding and running other programs.
+
+use anyhow::{Context as _, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let here =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let here = PathBuf::from(here);
+    here.parent().map_or_else(|| here.clone(), Path::to_path_buf)
+}
+
+/// Cargo itself, at the root of the workspace: the one that started us, where one did.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    // What `cargo run` says about this package is not true of those that are built next.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&*name);
+        }
+    }
+    command
+}
+
+/// A command as a person would type it.
+pub(crate) fn typed(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let program = program.file_name().unwrap_or(program.as_os_str());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Prints a command and runs it, its output going where ours goes.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
+    println!("$ {}", typed(command));
+    let status = command.status().with_context(|| format!("cannot run {}", typed(command)))?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", typed(command));
+    }
+    Ok(())
+}
+
+/// Runs a command for what it prints, which it must end well to be given.
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run {}", typed(command)))?;
+    if !output.status.success() {
+        bail!("`{}` failed: {}", typed(command), output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("output of {}", typed(command)))
+}
+
+/// Whether a program is on the search path.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| is_executable(&dir.join(program)))
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &Path) -> bool {
+    path.is_file()
+}
