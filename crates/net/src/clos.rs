@@ -280,7 +280,7 @@ impl Clos {
     #[inline]
     pub(crate) fn encode(&self, n: u32) -> u32 {
         let up = self.shape.rack_uplinks;
-        if n < up || n == 0 { n } else { n % up | (n / up) << DIGIT_BITS }
+        if n < up || n == 0 { n } else { (n % up) | ((n / up) << DIGIT_BITS) }
     }
 
     /// The port by which `packet` leaves switch `node`.

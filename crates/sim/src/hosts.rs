@@ -74,7 +74,7 @@ impl<T: Tap> Engine<T> {
         // The two directions of a flow hash apart, as their addresses differ in order.
         let id = u64::from(flow.0) << 32 | u64::from(local.0);
         let ecmp = derive(self.seed, "ecmp", id);
-        let ecmp_path = (u128::from(ecmp) * u128::from(paths) >> 64) as u32;
+        let ecmp_path = ((u128::from(ecmp) * u128::from(paths)) >> 64) as u32;
         FlowRoute { local, peer, paths, ecmp_path, seed: derive(self.seed, "flow", id) }
     }
 
