@@ -62,6 +62,14 @@ impl RangeSet {
         if start >= end {
             return;
         }
+        // In order: what most packets are.
+        if let Some(last) = self.ranges.last_mut()
+            && last.1 == start
+        {
+            last.1 = end;
+            fresh(start, end);
+            return;
+        }
         let first = self.ranges.partition_point(|r| r.1 < start);
         let (mut low, mut high, mut cursor) = (start, end, start);
         let mut last = first;

@@ -30,7 +30,7 @@ pub struct Link {
     pub from: NodeId,
     /// The node it leads to.
     pub to: NodeId,
-    /// The link in the opposite direction; filled in by [`Network::new`].
+    /// The link in the opposite direction; filled in by `Network::new`.
     pub twin: PortId,
     /// Line rate.
     pub rate: Rate,
