@@ -160,19 +160,19 @@ impl<'a> Traffic<'a> {
             _ => (false, false),
         };
         if spec.flows_each == 0 {
-            return Err(Problem::Zero("flows-each"));
+            return Err(Problem::Zero("flows_each"));
         }
         if !bursts && spec.flows_each != 1 {
             return match closed {
-                true => no_effect("flows-each", "with a closed loop (use its `connections`)"),
-                false => no_effect("flows-each", "with Poisson arrivals of single flows"),
+                true => no_effect("flows_each", "with a closed loop (use its `connections`)"),
+                false => no_effect("flows_each", "with Poisson arrivals of single flows"),
             };
         }
         if !bursts && !closed && !spec.jitter.is_zero() {
             return no_effect("jitter", "with Poisson arrivals of single flows");
         }
         if spec.deadlines_below.is_some() && spec.deadlines == Deadlines::None {
-            return no_effect("deadlines-below", "without deadlines");
+            return no_effect("deadlines_below", "without deadlines");
         }
         match (&spec.pattern, spec.redraw) {
             (Pattern::Stride(_) | Pattern::AllToAll | Pattern::Pairs(_), Some(true)) => {

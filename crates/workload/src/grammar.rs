@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// `[[traffic]]` as written: the pattern's parameters beside its name.
 #[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Table {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -143,11 +143,11 @@ impl Table {
             ("exclude", self.exclude.is_some()),
             ("redraw", self.redraw.is_some()),
             ("arrivals", self.arrivals.is_some()),
-            ("flows-each", self.flows_each.is_some()),
+            ("flows_each", self.flows_each.is_some()),
             ("jitter", self.jitter.is_some()),
             ("sizes", self.sizes.is_some()),
             ("deadlines", self.deadlines.is_some()),
-            ("deadlines-below", self.deadlines_below.is_some()),
+            ("deadlines_below", self.deadlines_below.is_some()),
         ];
         let foreign = given
             .iter()

@@ -46,7 +46,7 @@
 //! | `{ poisson-per-second-per-sender = 1300 }` | the same from each sending host |
 //! | `{ closed-loop = { connections = 5, gap = "1ms" } }` | each sender keeps 5 connections; on each, a flow starts 1 ms after the end of the one before, the first at `start`. The gap may be `{ exponential = "1ms" }` (mean) or `{ exponential-median = "1ms" }` |
 //!
-//! With bursts, `flows-each = 4` makes each sender start four flows instead of one. With bursts
+//! With bursts, `flows_each = 4` makes each sender start four flows instead of one. With bursts
 //! and closed loops, `jitter = "10us"` delays each (first) flow by a uniform draw below it.
 //!
 //! # `sizes`: how much (required, except for a list)
@@ -61,7 +61,7 @@
 //!
 //! `"none"`, the default; `"20ms"`; `{ uniform = ["18ms", "22ms"] }`; `{ exponential = { mean =
 //! "20ms", floor = "3ms" } }`, draws below the floor becoming the floor. With
-//! `deadlines-below = "40KB"` only smaller flows get one.
+//! `deadlines_below = "40KB"` only smaller flows get one.
 //!
 //! # Other keys
 //!

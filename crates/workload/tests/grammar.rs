@@ -31,9 +31,9 @@ fn every_form_is_read_and_written_back() {
         receiver = 0
         sizes = { uniform = ["2KB", "50KB"] }
         deadlines = { exponential = { mean = "20ms", floor = "3ms" } }
-        deadlines-below = "40KB"
+        deadlines_below = "40KB"
         arrivals = { periodic = "2ms" }
-        flows-each = 2
+        flows_each = 2
         jitter = "10us"
         redraw = true
         start = "5ms"
