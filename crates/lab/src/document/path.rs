@@ -1,0 +1,192 @@
+//! Dotted paths: `--set a.b=c`, the keys of `[sweep]`, and where a thing was written.
+
+use super::node::{Entry, Kind, Node, Table, parse_value};
+use crate::diagnostic::Diagnostic;
+use crate::source::Sources;
+use crate::suggest;
+use std::ops::Range;
+
+/// Applies `a.b=c`. The value is TOML, or else a text that needs no quotes there (`10Gbps`).
+pub(crate) fn set(root: &mut Table, sources: &mut Sources, text: &str) -> Result<(), Diagnostic> {
+    let start = sources.add("--set", text);
+    let Some(equals) = text.find('=') else {
+        return Err(Diagnostic::new(format!("--set {text}: no value"))
+            .at(start..start + text.len())
+            .help("write a key, an equals sign and a value, such as --set network.rate=40Gbps"));
+    };
+    let value = text[equals + 1..].trim();
+    let value_start = start + text.len() - text[equals + 1..].trim_start().len();
+    let value = match parse_value(value, value_start) {
+        Ok(value) => value,
+        // A bare word is a text; broken lists, tables and quotes are mistakes.
+        Err(e) if value.is_empty() || value.starts_with(['[', '{', '"', '\'']) => return Err(e),
+        Err(_) => Node {
+            span: value_start..value_start + value.len(),
+            kind: Kind::Text(value.to_owned()),
+        },
+    };
+    set_path(root, text[..equals].trim(), start..start + equals, value)
+}
+
+/// Puts a value at a dotted path; `at` is where the path was written.
+pub(crate) fn set_path(
+    root: &mut Table,
+    path: &str,
+    at: Range<usize>,
+    value: Node,
+) -> Result<(), Diagnostic> {
+    let segments: Vec<&str> = path.split('.').map(|s| s.trim().trim_matches('"')).collect();
+    if segments.iter().any(|s| s.is_empty()) {
+        return Err(Diagnostic::new(format!("`{path}` is not a dotted key")).at(at));
+    }
+    put(root, &segments, &at, value).map_err(|d| d.at(at.clone()))
+}
+
+fn put(
+    table: &mut Table,
+    segments: &[&str],
+    at: &Range<usize>,
+    value: Node,
+) -> Result<(), Diagnostic> {
+    // A quoted key may itself hold dots, as those of [sweep] do: the longest match wins.
+    let known = (1..=segments.len()).rev().find(|n| table.get(&segments[..*n].join(".")).is_some());
+    let (key, rest) = segments.split_at(known.unwrap_or(1));
+    let key = key.join(".");
+    let entry = |value| Entry { key: key.clone(), key_span: at.clone(), value };
+    if rest.is_empty() {
+        table.put(entry(value));
+        return Ok(());
+    }
+    if known.is_none() {
+        table.put(entry(Node { span: at.clone(), kind: Kind::Table(Table::default()) }));
+    }
+    match &mut table.get_mut(&key).expect("just found or put").kind {
+        Kind::Table(inner) => put(inner, rest, at, value),
+        Kind::List(items) => {
+            let (index, rest) = choose(items, &key, rest)?;
+            match &mut items[index].kind {
+                Kind::Table(inner) if !rest.is_empty() => put(inner, rest, at, value),
+                _ => Err(Diagnostic::new(format!("`{key}.{index}` is not a single value"))),
+            }
+        }
+        _ => Err(Diagnostic::new(format!("`{key}` is a single value and holds no keys"))),
+    }
+}
+
+/// Which element of an array of tables a path means: by number, by its `name`, or the only one
+/// that has the key.
+fn choose<'s>(
+    items: &[Node],
+    key: &str,
+    rest: &'s [&'s str],
+) -> Result<(usize, &'s [&'s str]), Diagnostic> {
+    if let Ok(index) = rest[0].parse::<usize>() {
+        if index < items.len() {
+            return Ok((index, &rest[1..]));
+        }
+        let help = format!("`{key}` has {} entries, counted from 0", items.len());
+        return Err(Diagnostic::new(format!("there is no `{key}.{index}`")).help(help));
+    }
+    let has = |item: &Node, key: &str| item.table().is_some_and(|t| t.get(key).is_some());
+    let name = |item: &Node| item.table().and_then(|t| t.get("name")?.text().map(str::to_owned));
+    if rest.len() > 1
+        && let Some(index) = items.iter().position(|i| name(i).as_deref() == Some(rest[0]))
+    {
+        return Ok((index, &rest[1..]));
+    }
+    let with_key: Vec<usize> = (0..items.len()).filter(|&i| has(&items[i], rest[0])).collect();
+    match with_key[..] {
+        [index] => Ok((index, rest)),
+        [] if items.len() == 1 => Ok((0, rest)),
+        _ => {
+            let choices: Vec<String> = (0..items.len())
+                .filter(|i| with_key.is_empty() || with_key.contains(i))
+                .map(|i| format!("{key}.{i}.{}", rest.join(".")))
+                .collect();
+            let message = match with_key.len() {
+                0 => format!("no entry of `{key}` has `{}` so far", rest[0]),
+                n => format!("{n} entries of `{key}` have `{}`", rest[0]),
+            };
+            let choices = suggest::list(choices.iter().map(String::as_str));
+            Err(Diagnostic::new(message).help(format!("say which: {choices}")))
+        }
+    }
+}
+
+/// Where the value at a dotted path was written, or the nearest thing above it.
+pub(crate) fn span_of(root: &Table, path: &str) -> Option<Range<usize>> {
+    let mut found = None;
+    let mut here: Option<&Node> = None;
+    for segment in path.split('.') {
+        let next = match here.map(|n| &n.kind) {
+            None => root.get(segment),
+            Some(Kind::Table(table)) => table.get(segment),
+            Some(Kind::List(items)) => segment.parse().ok().and_then(|i: usize| items.get(i)),
+            Some(_) => None,
+        };
+        let Some(next) = next else { break };
+        found = Some(next.span.clone());
+        here = Some(next);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::parse;
+
+    const TEXT: &str = "
+[network]
+rate = '10Gbps'
+[[traffic]]
+name = 'queries'
+senders = 4
+[[traffic]]
+name = 'background'
+load = 0.5
+[sweep]
+'traffic.senders' = [1, 2]
+";
+
+    fn value(set_to: &[&str], path: &str) -> Result<String, String> {
+        let mut sources = Sources::new("a.toml", TEXT);
+        let mut table = parse(TEXT, 0).unwrap();
+        for text in set_to {
+            set(&mut table, &mut sources, text).map_err(|d| d.message)?;
+        }
+        let place = sources.place(&span_of(&table, path).unwrap()).clone();
+        Ok(place.text[place.range.clone()].to_owned())
+    }
+
+    #[test]
+    fn values_are_typed_as_toml_and_bare_words_are_text() {
+        assert_eq!(value(&[], "network.rate").unwrap(), "'10Gbps'");
+        assert_eq!(value(&["network.rate=40Gbps"], "network.rate").unwrap(), "40Gbps");
+        assert_eq!(value(&["network.k = 4"], "network.k").unwrap(), "4");
+        assert!(value(&["network.k"], "network").unwrap_err().contains("no value"));
+        assert!(value(&["network.k=[1"], "network").is_err());
+        assert!(value(&["network..k=1"], "network").is_err());
+        assert!(value(&["network.rate.x=1"], "network").unwrap_err().contains("single value"));
+    }
+
+    #[test]
+    fn entries_of_a_list_go_by_number_name_or_key() {
+        assert_eq!(value(&["traffic.1.load=0.7"], "traffic.1.load").unwrap(), "0.7");
+        assert_eq!(value(&["traffic.background.load=0.7"], "traffic.1.load").unwrap(), "0.7");
+        assert_eq!(value(&["traffic.senders=40"], "traffic.0.senders").unwrap(), "40");
+        assert!(value(&["traffic.2.load=1"], "traffic").unwrap_err().contains("no `traffic.2`"));
+        assert!(value(&["traffic.name=x"], "traffic").unwrap_err().contains("2 entries"));
+        assert!(value(&["traffic.size=x"], "traffic").unwrap_err().contains("no entry"));
+    }
+
+    #[test]
+    fn keys_with_dots_are_found() {
+        let mut sources = Sources::new("a.toml", TEXT);
+        let mut table = parse(TEXT, 0).unwrap();
+        set(&mut table, &mut sources, "sweep.traffic.senders=[7]").unwrap();
+        let sweep = table.get("sweep").unwrap().table().unwrap();
+        assert_eq!(sweep.entries.len(), 1);
+        assert_eq!(sweep.get("traffic.senders").unwrap().to_string(), "[7]");
+    }
+}

@@ -1,0 +1,221 @@
+//! Running a plan: whole runs side by side, each written when it is finished.
+
+use crate::diagnostic::ScenarioError;
+use crate::fingerprint::fingerprint;
+use crate::ideal;
+use crate::plan::{PlannedRun, Study};
+use punctual_net::Network;
+use punctual_results::{
+    FlowRow, Manifest, Run, RunFacts, Summary, WriteError, WriteOptions, read_summary,
+};
+use punctual_sim::{Outcome, Progress};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration as WallTime, Instant as WallInstant, SystemTime, UNIX_EPOCH};
+
+/// How to execute a plan.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The directory under which every run has its own.
+    pub out: PathBuf,
+    /// Runs at a time.
+    pub threads: usize,
+    /// Run again what is there already.
+    pub fresh: bool,
+    /// Also write `flows.csv`.
+    pub csv: bool,
+}
+
+/// Is told how an execution gets on, from several threads.
+pub trait Watch: Sync {
+    /// A run begins.
+    fn started(&self, _run: &PlannedRun) {}
+    /// A run is so far.
+    fn progress(&self, _run: &PlannedRun, _progress: Progress) {}
+    /// A run is over and written, or was found written.
+    fn finished(&self, _run: &PlannedRun, _report: &RunReport) {}
+}
+
+/// Watches nothing.
+impl Watch for () {}
+
+/// What became of a run.
+#[derive(Debug, Clone)]
+pub struct RunReport {
+    /// The run in one object.
+    pub summary: Summary,
+    /// Where its files are.
+    pub dir: PathBuf,
+    /// It was there already, from an earlier execution of the same plan.
+    pub reused: bool,
+    /// How long it took.
+    pub wall: WallTime,
+}
+
+/// Why a plan was not executed to its end. Runs finished before are whole.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecuteError {
+    /// The scenario cannot be run.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// Results could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// Results just written could not be read.
+    #[error(transparent)]
+    Read(#[from] punctual_results::ReadError),
+    /// A checker found a broken invariant. The run is not kept.
+    #[error("{run}: {} invariants broken; the first: {}", violations.len(), violations[0])]
+    Violated {
+        /// The run.
+        run: String,
+        /// What was found.
+        violations: Vec<String>,
+    },
+    /// Someone asked to stop.
+    #[error("interrupted after {done} of {total} runs")]
+    Interrupted {
+        /// Runs that are whole.
+        done: usize,
+        /// Runs of the plan.
+        total: usize,
+    },
+}
+
+/// Name of the file that says of which set-up a run directory is the outcome.
+const FINGERPRINT_FILE: &str = "fingerprint";
+
+/// Executes a plan and returns what became of each run, in the plan's order whatever the number
+/// of threads. `stop` ends it at once from outside.
+pub fn execute(
+    study: &Study,
+    runs: &[PlannedRun],
+    options: &Options,
+    watch: &dyn Watch,
+    stop: &AtomicBool,
+) -> Result<Vec<RunReport>, ExecuteError> {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let reports: Vec<Mutex<Option<Result<RunReport, ExecuteError>>>> =
+        runs.iter().map(|_| Mutex::new(None)).collect();
+    let halt = || stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
+    let work = || {
+        while !halt() {
+            let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+            watch.started(run);
+            let report = one(study, run, options, watch, &halt);
+            match &report {
+                Ok(Some(report)) => watch.finished(run, report),
+                Ok(None) => break,
+                Err(_) => failed.store(true, Ordering::Relaxed),
+            }
+            *reports[run.index].lock().expect("no thread panicked") = report.transpose();
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.clamp(1, runs.len().max(1)) {
+            scope.spawn(work);
+        }
+    });
+    let mut done = Vec::new();
+    for report in reports {
+        // The first failure in the plan's order is the one to tell.
+        if let Some(report) = report.into_inner().expect("no thread panicked") {
+            done.push(report?);
+        }
+    }
+    if done.len() < runs.len() {
+        return Err(ExecuteError::Interrupted { done: done.len(), total: runs.len() });
+    }
+    Ok(done)
+}
+
+/// Executes one run; nothing when it was stopped.
+fn one(
+    study: &Study,
+    run: &PlannedRun,
+    options: &Options,
+    watch: &dyn Watch,
+    halt: &dyn Fn() -> bool,
+) -> Result<Option<RunReport>, ExecuteError> {
+    let begun = WallInstant::now();
+    let dir = options.out.join(&run.dir);
+    let setup = study.setup(&run.scenario, &run.subject, run.seed)?;
+    let print = fingerprint(&setup);
+    if !options.fresh && is_same(&dir, &print, options.csv) {
+        let summary = read_summary(&dir)?;
+        return Ok(Some(RunReport { summary, dir, reused: true, wall: begun.elapsed() }));
+    }
+    let measure_from = setup.measure_from;
+    let outcome = punctual_sim::run(setup, &mut |progress| {
+        watch.progress(run, progress);
+        if halt() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    if outcome.interrupted {
+        return Ok(None);
+    }
+    if !outcome.violations.is_empty() {
+        let run = run.title();
+        return Err(ExecuteError::Violated { run, violations: outcome.violations });
+    }
+    let names = run.scenario.names(run.subject.transport.as_deref());
+    let network = &run.scenario.network;
+    let flows = FlowRow::all(&outcome, &names, |record| {
+        let spec = &record.spec;
+        let ends = spec.size != punctual_core::Bytes::ENDLESS;
+        ends.then(|| ideal::completion_time(network, spec.src, spec.dst, spec.size))
+    });
+    let facts = RunFacts {
+        transport: &run.subject.label,
+        seed: run.seed,
+        measure_from,
+        utilisation: utilisation(network, &outcome, measure_from),
+    };
+    let summary = punctual_results::summarise(&outcome, &flows, &facts);
+    let mut manifest = Manifest::new(study.text(), &run.subject.label, run.seed);
+    let point = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
+    manifest.overrides = study.overrides().iter().cloned().chain(point).collect();
+    manifest.host.threads = Some(options.threads as u32);
+    manifest.host.wall_seconds = Some(begun.elapsed().as_secs_f64());
+    manifest.host.started_unix_seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .ok()
+        .map(|t| t.as_secs().saturating_sub(begun.elapsed().as_secs()));
+    let files = Run {
+        extra: &[(FINGERPRINT_FILE, print.as_bytes())],
+        ..Run::new(&flows, &outcome.samples, &summary, &manifest)
+    };
+    let write_options = WriteOptions { overwrite: true, csv: options.csv };
+    punctual_results::write(&dir, &files, write_options)?;
+    Ok(Some(RunReport { summary, dir, reused: false, wall: begun.elapsed() }))
+}
+
+/// Whether a whole run of the same set-up is there.
+fn is_same(dir: &Path, print: &str, csv: bool) -> bool {
+    let written = std::fs::read_to_string(dir.join(FINGERPRINT_FILE));
+    written.is_ok_and(|written| written == print)
+        && punctual_results::is_complete(dir)
+        && (!csv || dir.join(punctual_results::CSV_FILE).exists())
+}
+
+/// The share of the capacity into receiving hosts that delivered data packets took, headers
+/// included.
+pub fn utilisation(
+    network: &Network,
+    outcome: &Outcome,
+    measure_from: punctual_core::Instant,
+) -> Option<f64> {
+    let mut receives = vec![false; network.hosts as usize];
+    for flow in &outcome.flows {
+        receives[flow.spec.dst.index()] = true;
+    }
+    let down = |host: usize| network.link(network.link(network.nics[host]).twin).rate.as_bps();
+    let capacity: u64 = (0..receives.len()).filter(|h| receives[*h]).map(down).sum();
+    let time = outcome.totals.ended_at.saturating_since(measure_from).as_secs_f64();
+    let bits = outcome.totals.delivered_wire_bytes as f64 * 8.0;
+    let share = bits / (capacity as f64 * time);
+    share.is_finite().then_some(share)
+}

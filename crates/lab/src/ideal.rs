@@ -1,0 +1,80 @@
+//! The time a flow takes when it has the network to itself.
+
+use punctual_core::{Bytes, Duration, FlowId, Header, HostId, Packet, PortId, Rate};
+use punctual_net::Network;
+
+/// More hops than any path has that does not go in circles.
+const HOPS_MAX: usize = 255;
+
+/// The ports a packet passes from one host to another on the first of the equal paths.
+pub fn route(network: &Network, src: HostId, dst: HostId) -> Vec<PortId> {
+    let mut packet = Packet::new(FlowId(0), dst, Header::default());
+    network.enter(src, &mut packet, |_| 0);
+    let mut ports = vec![network.nic(src)];
+    while ports.len() < HOPS_MAX {
+        let node = network.link(ports[ports.len() - 1]).to;
+        if node.0 < network.hosts {
+            break;
+        }
+        packet.hop += 1;
+        ports.push(network.next_port(node, &mut packet, |_| 0));
+    }
+    ports
+}
+
+/// A lower bound of the completion time, the same for every transport: the propagation and
+/// processing along the path, the data at the rate of the slowest link, and one full packet's
+/// transmission on each other link (store and forward). Transports' headers, handshakes and
+/// waiting are not in it.
+pub fn completion_time(network: &Network, src: HostId, dst: HostId, size: Bytes) -> Duration {
+    let packet = Bytes::new(size.get().min(network.mtu.get())) + network.framing;
+    let mut slowest = Rate::from_bps(u64::MAX);
+    let (mut delays, mut forwarding) = (Duration::ZERO, Duration::ZERO);
+    for port in route(network, src, dst) {
+        let link = network.link(port);
+        delays += link.delay;
+        forwarding += link.rate.transmission_time(packet);
+        slowest = slowest.min(link.rate);
+    }
+    let elsewhere = forwarding.saturating_sub(slowest.transmission_time(packet));
+    delays + elsewhere + slowest.transmission_time(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_net::{ClosLinks, ClosShape};
+
+    fn fat_tree() -> Network {
+        let links = ClosLinks::uniform(Rate::from_gbps(10), Duration::from_micros(1));
+        ClosShape::fat_tree(4, 1).build(&links, Bytes::new(9000), Bytes::ZERO)
+    }
+
+    #[test]
+    fn routes_have_the_hops_of_the_tree() {
+        let network = fat_tree();
+        let hops = |dst| route(&network, HostId(0), HostId(dst)).len();
+        assert_eq!((hops(1), hops(2), hops(4)), (2, 4, 6));
+    }
+
+    #[test]
+    fn routes_of_any_shape_end_at_their_destination() {
+        let pair = punctual_net::Topology::pair(Rate::from_gbps(10), Duration::from_micros(1));
+        let network = Network::from_topology(pair, Bytes::new(1500), Bytes::ZERO).unwrap();
+        assert_eq!(route(&network, HostId(0), HostId(1)).len(), 1);
+        let time = completion_time(&network, HostId(0), HostId(1), Bytes::new(3000));
+        assert_eq!(time.as_nanos(), 2 * 1200 + 1000);
+    }
+
+    #[test]
+    fn an_empty_network_takes_the_time_that_arithmetic_gives() {
+        let network = fat_tree();
+        let time = |dst, size| {
+            completion_time(&network, HostId(0), HostId(dst), Bytes::new(size)).as_nanos()
+        };
+        // 9000 B take 7.2 µs on a link; two links of 1 µs each.
+        assert_eq!(time(1, 9000), 2 * 7200 + 2 * 1000);
+        assert_eq!(time(1, 90_000), 11 * 7200 + 2 * 1000);
+        assert_eq!(time(4, 100), 6 * 80 + 6 * 1000);
+    }
+}

@@ -1,0 +1,32 @@
+//! The lab: from a scenario file to a plan of runs, their execution and their results.
+//!
+//! A [`Study`] is a scenario file, read and checked. It plans [runs](PlannedRun): one for each
+//! transport, each point of a sweep and each repetition. [`execute`] runs them on several threads
+//! and writes a directory for each.
+
+mod bench;
+mod diagnostic;
+mod document;
+mod execute;
+mod fingerprint;
+pub mod ideal;
+mod keys;
+mod plan;
+mod scenario;
+mod source;
+mod suggest;
+mod sweep;
+
+pub use bench::{BENCH_CASES, BenchCase};
+pub use diagnostic::{Diagnostic, ScenarioError};
+pub use execute::{ExecuteError, Options, RunReport, Watch, execute, utilisation};
+pub use fingerprint::fingerprint;
+pub use keys::keys;
+pub use plan::{LoadError, PlannedRun, Point, Study};
+pub use scenario::{
+    LinkSection, NetworkSection, RunSection, Scenario, StopWhen, Subject, TOP_KEYS, TierName,
+    TopologyInfo, TrafficSection,
+};
+pub use source::{Place, Sources};
+pub use suggest::nearest;
+pub use sweep::Labels;

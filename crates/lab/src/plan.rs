@@ -1,0 +1,222 @@
+//! A scenario with its sweep and repetitions, as a list of runs.
+
+use crate::diagnostic::{Diagnostic, ScenarioError};
+use crate::document;
+use crate::scenario::{Scenario, Subject};
+use crate::source::Sources;
+use crate::sweep::{self, Labels};
+use punctual_sim::Setup;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A scenario file, read and checked: one scenario for each point of its sweep.
+#[derive(Debug, Clone)]
+pub struct Study {
+    sources: Arc<Sources>,
+    overrides: Vec<String>,
+    points: Vec<Point>,
+}
+
+/// A point of a sweep.
+#[derive(Debug, Clone)]
+pub struct Point {
+    /// The values that make it; none without a sweep.
+    pub labels: Labels,
+    /// The scenario with those values.
+    pub scenario: Arc<Scenario>,
+}
+
+/// One run of a plan.
+#[derive(Debug, Clone)]
+pub struct PlannedRun {
+    /// Its position in the plan.
+    pub index: usize,
+    /// The values of the sweep; none without one.
+    pub labels: Labels,
+    /// What is run.
+    pub scenario: Arc<Scenario>,
+    /// With which transport.
+    pub subject: Subject,
+    /// Which repetition, from 0.
+    pub repetition: u32,
+    /// With which seed: the same for every transport and every point of a sweep.
+    pub seed: u64,
+    /// Where its results go, below the directory of all results.
+    pub dir: PathBuf,
+}
+
+/// Why a study could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The scenario is wrong.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+}
+
+impl Study {
+    /// Reads a scenario file and applies `key=value` overrides in order.
+    pub fn load(path: &Path, overrides: &[String]) -> Result<Study, LoadError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let stem = path.file_stem().map_or("scenario".into(), |s| s.to_string_lossy());
+        let name = path.to_string_lossy();
+        Ok(Self::read(&name, &stem, &text, folder, overrides)?)
+    }
+
+    /// Reads a scenario from text. `name` is what messages call the text and `folder` where the
+    /// files it names are.
+    pub fn from_text(
+        name: &str,
+        text: &str,
+        folder: &Path,
+        overrides: &[String],
+    ) -> Result<Study, ScenarioError> {
+        Self::read(name, name, text, folder, overrides)
+    }
+
+    fn read(
+        file: &str,
+        stem: &str,
+        text: &str,
+        folder: &Path,
+        overrides: &[String],
+    ) -> Result<Study, ScenarioError> {
+        let mut sources = Sources::new(file, text);
+        let mut errors: Vec<Diagnostic> = Vec::new();
+        let mut tree = document::parse(text, 0).map_err(|e| errors.push(e)).unwrap_or_default();
+        if errors.is_empty() {
+            for text in overrides {
+                errors.extend(document::set(&mut tree, &mut sources, text).err());
+            }
+        }
+        let sources = Arc::new(sources);
+        let fail = |errors| ScenarioError::new(&sources, errors);
+        if !errors.is_empty() {
+            return Err(fail(errors));
+        }
+        let mut points = Vec::new();
+        for (labels, tree) in sweep::expand(&tree).map_err(fail)? {
+            match Scenario::decode(&tree, folder, stem) {
+                Ok(scenario) => points.push(Point { labels, scenario: Arc::new(scenario) }),
+                Err(e) => errors.extend(e.into_iter().map(|d| at_point(d, &labels))),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(fail(errors));
+        }
+        Ok(Study { sources, overrides: overrides.to_vec(), points })
+    }
+
+    /// The scenario's name.
+    pub fn name(&self) -> &str {
+        &self.points[0].scenario.name
+    }
+
+    /// The points of its sweep; one without a sweep.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// The text it was read from.
+    pub fn text(&self) -> &str {
+        self.sources.text()
+    }
+
+    /// What the command line changed.
+    pub fn overrides(&self) -> &[String] {
+        &self.overrides
+    }
+
+    /// Everything the simulator needs for one run.
+    pub fn setup(
+        &self,
+        scenario: &Scenario,
+        subject: &Subject,
+        seed: u64,
+    ) -> Result<Setup, ScenarioError> {
+        scenario.setup(subject, seed).map_err(|d| self.error(d))
+    }
+
+    /// An error about this study.
+    fn error(&self, diagnostic: Diagnostic) -> ScenarioError {
+        ScenarioError::new(&self.sources, vec![diagnostic])
+    }
+
+    /// All runs: by point, then transport, then repetition.
+    pub fn runs(&self) -> Vec<PlannedRun> {
+        let mut runs = Vec::new();
+        for (p, point) in self.points.iter().enumerate() {
+            for subject in point.scenario.subjects() {
+                for repetition in 0..point.scenario.run.repetitions {
+                    let seed = point.scenario.run.seed.wrapping_add(u64::from(repetition));
+                    let mut dir = PathBuf::new();
+                    if !point.labels.is_empty() {
+                        dir.push(self.directory_of(p));
+                    }
+                    dir.push(&subject.label);
+                    dir.push(format!("seed-{seed}"));
+                    runs.push(PlannedRun {
+                        index: runs.len(),
+                        labels: point.labels.clone(),
+                        scenario: point.scenario.clone(),
+                        subject: subject.clone(),
+                        repetition,
+                        seed,
+                        dir,
+                    });
+                }
+            }
+        }
+        runs
+    }
+
+    /// A point's directory, told from that of every other point.
+    fn directory_of(&self, point: usize) -> String {
+        let name = |p: &Point| plain(&p.labels);
+        let own = name(&self.points[point]);
+        let twins = self.points[..point].iter().filter(|p| name(p) == own).count();
+        if twins == 0 { own } else { format!("{own}-{}", twins + 1) }
+    }
+}
+
+/// Says at which point of a sweep something is wrong.
+fn at_point(diagnostic: Diagnostic, labels: &Labels) -> Diagnostic {
+    if labels.is_empty() {
+        return diagnostic;
+    }
+    let point: Vec<String> = labels.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+    let point = format!("at the point of the sweep with {}", point.join(", "));
+    let help = diagnostic.help.as_ref().map(|help| format!("{help} ({point})"));
+    diagnostic.help(help.unwrap_or(point))
+}
+
+/// Labels as a file name: `senders=10,rate=1Gbps`.
+fn plain(labels: &Labels) -> String {
+    let keep = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let part = |(key, value): &(String, String)| {
+        let value: String = value.chars().map(keep).collect();
+        format!("{key}={value}")
+    };
+    labels.iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+impl PlannedRun {
+    /// What a person calls it: `ndp, traffic.senders=10, seed 1`.
+    pub fn title(&self) -> String {
+        let mut title = self.subject.label.clone();
+        for (key, value) in &self.labels {
+            title.push_str(&format!(", {key}={value}"));
+        }
+        format!("{title}, seed {}", self.seed)
+    }
+}

@@ -1,0 +1,164 @@
+//! From a scenario to what the simulator runs.
+
+use super::{Scenario, is_transport};
+use crate::diagnostic::Diagnostic;
+use crate::document::span_of;
+use crate::ideal;
+use crate::suggest;
+use punctual_core::{HostId, Instant, QueueSpec};
+use punctual_sim::Setup;
+use punctual_transports::AnyTransport;
+use punctual_workload::HostsView;
+use std::ops::Range;
+
+/// What one run of a comparison is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The transport's name, or those of all that take part joined by `+`.
+    pub label: String,
+    /// The transport that carries all traffic that does not name its own.
+    pub transport: Option<String>,
+}
+
+/// Transports whose header has room for so many ports only, the sender's own included.
+const SHORT_VECTORS: &[(&str, usize)] = &[("rcpdc", 6), ("d3", 6)];
+
+impl Scenario {
+    /// What to run: one subject for each transport of `transports`, or a single one when every
+    /// traffic names its own.
+    pub fn subjects(&self) -> Vec<Subject> {
+        if self.transports.is_empty() {
+            let label = self.names(None).join("+");
+            return vec![Subject { label, transport: None }];
+        }
+        let subject =
+            |name: &String| Subject { label: name.clone(), transport: Some(name.clone()) };
+        self.transports.iter().map(subject).collect()
+    }
+
+    /// The transports of a run, by id: the subject, then those that traffic names.
+    pub fn names(&self, subject: Option<&str>) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        let fixed = self.traffic.iter().filter_map(|t| t.transport.as_deref());
+        for name in self.transports.iter().map(String::as_str).filter(|n| Some(*n) == subject) {
+            names.push(name);
+        }
+        for name in fixed {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Everything the simulator needs.
+    pub(crate) fn setup(&self, subject: &Subject, seed: u64) -> Result<Setup, Diagnostic> {
+        let names = self.names(subject.transport.as_deref());
+        let transports: Vec<AnyTransport> = names
+            .iter()
+            .map(|name| {
+                let transport = AnyTransport::by_name(name, &self.settings);
+                transport.expect("names were checked when the scenario was read")
+            })
+            .collect();
+        Ok(Setup {
+            network: self.network.clone(),
+            switch_queue: self.switch_queue(&transports)?,
+            workload: self.workload(&names, seed)?,
+            transports,
+            seed,
+            stop: self.run.stop(),
+            link_changes: self.link_changes.clone(),
+            sampling: self.run.sampling(&self.network),
+            check: self.run.check,
+            measure_from: Instant::ZERO + self.run.measure_from,
+        })
+    }
+
+    /// What traffic needs to know of the hosts.
+    pub fn hosts_view(&self) -> HostsView {
+        HostsView {
+            count: self.network.hosts,
+            nic_rate: self.network.nic_info(HostId(0)).rate,
+            rack_size: self.network.rack_size(),
+        }
+    }
+
+    fn switch_queue(&self, transports: &[AnyTransport]) -> Result<QueueSpec, Diagnostic> {
+        if let Some(queue) = self.queue {
+            return Ok(queue);
+        }
+        let nic = self.network.nic_info(HostId(0));
+        let suits: Vec<QueueSpec> =
+            transports.iter().map(|t| t.default_queue(nic.rate, nic.mtu)).collect();
+        if suits.iter().all(|q| *q == suits[0]) {
+            return Ok(suits[0]);
+        }
+        let names = suggest::list(transports.iter().map(AnyTransport::name));
+        Err(Diagnostic::new(format!("{names} share a network but each would have another queue"))
+            .help(
+                "add [queue] with the queue they share; `kind = \"trim\"` with `mark_above` has \
+                 something for every transport",
+            ))
+    }
+
+    pub(crate) fn span(&self, path: &str) -> Option<Range<usize>> {
+        span_of(&self.tree, path)
+    }
+
+    /// Refuses what only shows when the parts are put together.
+    pub(super) fn check(&self) -> Result<(), Vec<Diagnostic>> {
+        let mut errors = Vec::new();
+        let free = self.traffic.iter().any(|t| t.transport.is_none());
+        if free && self.transports.is_empty() {
+            let which = self.traffic.iter().position(|t| t.transport.is_none()).unwrap_or(0);
+            errors.push(
+                Diagnostic::new("no transport carries this traffic")
+                    .at(self.span(&format!("traffic.{which}")))
+                    .help("add `transports = [\"ndp\"]` at the top, or `transport` here"),
+            );
+        }
+        if !free && !self.transports.is_empty() {
+            errors.push(
+                Diagnostic::new("these transports would carry nothing")
+                    .at(self.span("transports"))
+                    .help("every [[traffic]] names its own; remove `transports` or one of those"),
+            );
+        }
+        let used: Vec<&str> = {
+            let fixed = self.traffic.iter().filter_map(|t| t.transport.as_deref());
+            self.transports.iter().map(String::as_str).chain(fixed).collect()
+        };
+        for name in used.iter().copied().filter(|name| is_transport(name)) {
+            let transport = AnyTransport::by_name(name, &self.settings).expect("it is one");
+            if let Err(message) = transport.validate() {
+                let span = self.span(&format!("transport.{name}"));
+                errors.push(Diagnostic::new(message).at(span));
+            }
+        }
+        errors.extend(self.check_hops(&used));
+        if errors.is_empty() {
+            // The first seed stands for all: what is wrong does not depend on the draw.
+            for subject in self.subjects() {
+                errors.extend(self.setup(&subject, self.run.seed).err());
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    fn check_hops(&self, used: &[&str]) -> Option<Diagnostic> {
+        let (name, room) = SHORT_VECTORS.iter().copied().find(|(name, _)| used.contains(name))?;
+        // All pairs would take too long on a large network; the longest way from the first host
+        // is at least half of the longest of all, and equal to it on regular ones.
+        let last = (1..self.network.hosts).map(HostId);
+        let longest =
+            last.map(|dst| ideal::route(&self.network, HostId(0), dst).len()).max().unwrap_or(0);
+        (longest > room).then(|| {
+            Diagnostic::new(format!(
+                "{name} has room for {room} ports on a path and this network has paths of {longest}"
+            ))
+            .at(self.span("network.topology"))
+            .help(format!("use a network with shorter paths, or leave {name} out"))
+        })
+    }
+}

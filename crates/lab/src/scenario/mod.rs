@@ -1,0 +1,224 @@
+//! A scenario: everything that was asked for, checked, before it is run.
+
+mod build;
+mod links;
+mod network;
+mod run;
+mod traffic;
+
+pub use build::Subject;
+pub use links::LinkSection;
+pub use network::{NetworkSection, TopologyInfo};
+pub use run::{RunSection, StopWhen, TierName};
+pub use traffic::TrafficSection;
+
+use crate::diagnostic::Diagnostic;
+use crate::document::{Kind, Node, Table, decode, fields_of, unknown};
+use punctual_core::QueueSpec;
+use punctual_net::Network;
+use punctual_sim::LinkChange;
+use punctual_transports::{AnyTransport, TransportSettings};
+use std::path::Path;
+
+/// The keys of a scenario's top level.
+pub const TOP_KEYS: &[&str] = &[
+    "name",
+    "description",
+    "transports",
+    "network",
+    "transport",
+    "queue",
+    "traffic",
+    "link",
+    "run",
+    "sweep",
+];
+
+/// A scenario at one point of its sweep.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// What it is called.
+    pub name: String,
+    /// What it shows.
+    pub description: String,
+    /// The transports to compare.
+    pub transports: Vec<String>,
+    /// Their parameters.
+    pub settings: TransportSettings,
+    /// The queue of every switch port; what suits the transport when absent.
+    pub queue: Option<QueueSpec>,
+    /// The network.
+    pub network: Network,
+    /// What is sent.
+    pub traffic: Vec<TrafficSection>,
+    /// What happens to links, by time.
+    pub link_changes: Vec<LinkChange>,
+    /// How to run it.
+    pub run: RunSection,
+    /// Where things were written, for messages about what only shows later.
+    tree: Table,
+}
+
+impl Scenario {
+    /// Reads a scenario from a tree. Files it names are looked for beside the scenario's own,
+    /// in `folder`; `fallback_name` is what it is called when it does not say.
+    pub(crate) fn decode(
+        tree: &Table,
+        folder: &Path,
+        fallback_name: &str,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let mut errors = Vec::new();
+        for entry in tree.entries.iter().filter(|e| !TOP_KEYS.contains(&&*e.key)) {
+            let unknown = unknown("key", &entry.key, TOP_KEYS.iter().copied());
+            errors.push(unknown.at(entry.key_span.clone()));
+        }
+        let mut part = Part { tree, errors: &mut errors };
+        let name = part.optional::<String>("name").unwrap_or_else(|| fallback_name.to_owned());
+        let description = part.optional::<String>("description").unwrap_or_default();
+        let transports = part.names("transports");
+        let settings = part.settings();
+        let queue = part.optional::<QueueSpec>("queue");
+        let network_section = part.required("network", NetworkSection::decode);
+        let run = part.required("run", RunSection::decode);
+        let traffic = part.traffic(folder);
+        let network = network_section.and_then(|section| {
+            let node = tree.get("network").expect("a section was read from it");
+            section.build(node, folder).map_err(|e| part.errors.push(e)).ok()
+        });
+        let mut link_changes = Vec::new();
+        if let Some(network) = &network {
+            for node in part.list("link") {
+                match LinkSection::decode(node, network) {
+                    Ok((_, changes)) => link_changes.extend(changes),
+                    Err(e) => part.errors.push(e),
+                }
+            }
+        }
+        link_changes.sort_by_key(|c| c.at);
+        if !name_is_plain(&name) {
+            let at = tree.get("name").map(|n| n.span.clone());
+            errors.push(
+                Diagnostic::new(format!("`{name}` cannot name a directory of results"))
+                    .at(at)
+                    .help("use letters, digits, `-`, `_` and `.`"),
+            );
+        }
+        match (network, run) {
+            (Some(network), Some(run)) if errors.is_empty() => {
+                let scenario = Scenario {
+                    name,
+                    description,
+                    transports,
+                    settings,
+                    queue,
+                    network,
+                    traffic,
+                    link_changes,
+                    run,
+                    tree: tree.clone(),
+                };
+                scenario.check().map(|()| scenario)
+            }
+            _ => Err(errors),
+        }
+    }
+}
+
+fn name_is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(plain)
+}
+
+/// Reads one section after the other, keeping what is wrong with each.
+struct Part<'a> {
+    tree: &'a Table,
+    errors: &'a mut Vec<Diagnostic>,
+}
+
+impl<'a> Part<'a> {
+    fn optional<T: serde::de::DeserializeOwned>(&mut self, key: &str) -> Option<T> {
+        let node = self.tree.get(key)?;
+        decode(node).map_err(|e| self.errors.push(e)).ok()
+    }
+
+    fn required<T>(
+        &mut self,
+        key: &str,
+        decode: impl FnOnce(&Node) -> Result<T, Vec<Diagnostic>>,
+    ) -> Option<T> {
+        match self.tree.get(key) {
+            Some(node) => decode(node).map_err(|e| self.errors.extend(e)).ok(),
+            None => {
+                self.errors.push(Diagnostic::new(format!("there is no [{key}]")).help(format!(
+                    "add a line [{key}] and its keys below; docs/scenario.md lists them"
+                )));
+                None
+            }
+        }
+    }
+
+    fn list(&mut self, key: &str) -> &'a [Node] {
+        match self.tree.get(key) {
+            None => &[],
+            Some(Node { kind: Kind::List(items), .. }) => items,
+            Some(node) => {
+                let message = format!("`{key}` is a list: write [[{key}]], with two brackets");
+                self.errors.push(Diagnostic::new(message).at(node.span.clone()));
+                &[]
+            }
+        }
+    }
+
+    /// A list of transports.
+    fn names(&mut self, key: &str) -> Vec<String> {
+        let names: Vec<String> = self.optional(key).unwrap_or_default();
+        let nodes = self.tree.get(key).and_then(Node::list).unwrap_or_default();
+        for (i, (name, node)) in names.iter().zip(nodes).enumerate() {
+            if !is_transport(name) {
+                self.errors.push(unknown_transport(name).at(node.span.clone()));
+            } else if names[..i].contains(name) {
+                let message = format!("`{name}` is there twice");
+                self.errors.push(Diagnostic::new(message).at(node.span.clone()));
+            }
+        }
+        names
+    }
+
+    fn settings(&mut self) -> TransportSettings {
+        let Some(node) = self.tree.get("transport") else { return TransportSettings::default() };
+        // Said here because serde would call it a field.
+        let known = fields_of::<TransportSettings>();
+        for entry in node.table().map_or(&[][..], |t| &t.entries) {
+            if !known.contains(&&*entry.key) {
+                self.errors.push(unknown_transport(&entry.key).at(entry.key_span.clone()));
+                return TransportSettings::default();
+            }
+        }
+        self.optional("transport").unwrap_or_default()
+    }
+
+    fn traffic(&mut self, folder: &Path) -> Vec<TrafficSection> {
+        let mut traffic = Vec::new();
+        let nodes = self.list("traffic");
+        if nodes.is_empty() && self.tree.get("traffic").is_none_or(|n| n.list().is_some()) {
+            let message = "there is no [[traffic]], so nothing would be sent";
+            self.errors.push(Diagnostic::new(message).help("add at least one [[traffic]]"));
+        }
+        for node in nodes {
+            match TrafficSection::decode(node, folder) {
+                Ok(section) => traffic.push(section),
+                Err(e) => self.errors.push(e),
+            }
+        }
+        traffic
+    }
+}
+
+fn is_transport(name: &str) -> bool {
+    AnyTransport::catalogue().iter().any(|t| t.name == name)
+}
+
+fn unknown_transport(name: &str) -> Diagnostic {
+    let names: Vec<&str> = AnyTransport::catalogue().iter().map(|t| t.name).collect();
+    unknown("transport", name, names)
+}

@@ -1,0 +1,422 @@
+//! `[network]`: which topology, with which parameters.
+
+use crate::diagnostic::Diagnostic;
+use crate::document::{Kind, Node, Table, decode, fields_of, parse, unknown};
+use crate::source::Sources;
+use punctual_core::{Bytes, Duration, NodeId, Rate};
+use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology as AnyShape, TopologyFile};
+use serde::Deserialize;
+use std::path::Path;
+
+/// A topology's entry in the catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopologyInfo {
+    /// Its name in scenarios.
+    pub name: &'static str,
+    /// One line about it.
+    pub summary: &'static str,
+}
+
+/// `[network]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NetworkSection {
+    common: Common,
+    topology: Topology,
+}
+
+/// Keys that every topology has.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Common {
+    #[serde(default = "default_mtu")]
+    mtu: Bytes,
+    #[serde(default = "default_framing")]
+    framing: Bytes,
+    #[serde(default)]
+    processing: Duration,
+}
+
+fn default_mtu() -> Bytes {
+    Bytes::new(1500)
+}
+
+/// Preamble, Ethernet header, checksum and the gap between frames.
+fn default_framing() -> Bytes {
+    Bytes::new(38)
+}
+
+/// Topologies by name: a variant, its name, its parameters and a line about it.
+macro_rules! topologies {
+    ($($Variant:ident($Type:ty), $name:literal: $summary:literal;)*) => {
+        #[derive(Debug, Clone, PartialEq)]
+        enum Topology {
+            $($Variant($Type),)*
+        }
+
+        impl NetworkSection {
+            /// All topologies.
+            pub fn catalogue() -> &'static [TopologyInfo] {
+                &[$(TopologyInfo { name: $name, summary: $summary },)*]
+            }
+
+            /// The keys of a topology, besides those that all have.
+            pub fn keys_of(topology: &str) -> &'static [&'static str] {
+                match topology {
+                    $($name => fields_of::<$Type>(),)*
+                    _ => &[],
+                }
+            }
+        }
+
+        fn decode_topology(name: &str, node: &Node) -> Option<Result<Topology, Diagnostic>> {
+            match name {
+                $($name => Some(decode(node).map(Topology::$Variant)),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+topologies! {
+    Pair(Pair), "pair": "two hosts, back to back";
+    Star(Star), "star": "hosts around one switch";
+    Bottleneck(Bottleneck), "bottleneck": "senders and receivers on two switches, one link between";
+    Tree(Tree), "tree": "racks under one root, as in the D3 and PDQ papers";
+    LeafSpine(LeafSpine), "leaf-spine": "racks under several spines";
+    FatTree(FatTree), "fat-tree": "k-ary fat tree: k pods of k/2 racks";
+    File(File), "file": "nodes and links from a file";
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pair {
+    rate: Rate,
+    delay: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Star {
+    hosts: u32,
+    rate: Rate,
+    delay: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bottleneck {
+    senders: u32,
+    #[serde(default = "one")]
+    receivers: u32,
+    rate: Rate,
+    bottleneck_rate: Option<Rate>,
+    delay: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tree {
+    #[serde(default = "four")]
+    racks: u32,
+    #[serde(default = "three")]
+    hosts_per_rack: u32,
+    #[serde(default)]
+    generators: u32,
+    rate: Rate,
+    rack_rate: Option<Rate>,
+    delay: Duration,
+    rack_delay: Option<Duration>,
+}
+
+fn four() -> u32 {
+    4
+}
+
+fn three() -> u32 {
+    3
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeafSpine {
+    racks: u32,
+    hosts_per_rack: u32,
+    spines: u32,
+    rate: Rate,
+    rack_rate: Option<Rate>,
+    delay: Duration,
+    rack_delay: Option<Duration>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FatTree {
+    k: u32,
+    #[serde(default = "one")]
+    oversubscription: u32,
+    rate: Rate,
+    rack_rate: Option<Rate>,
+    pod_rate: Option<Rate>,
+    delay: Duration,
+    rack_delay: Option<Duration>,
+    pod_delay: Option<Duration>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    path: String,
+}
+
+/// More hosts than this are a slip of the finger.
+const HOSTS_MAX: u64 = 1 << 20;
+
+impl NetworkSection {
+    /// Keys that every topology has.
+    pub fn common_keys() -> Vec<&'static str> {
+        std::iter::once("topology").chain(fields_of::<Common>().iter().copied()).collect()
+    }
+
+    pub(crate) fn decode(node: &Node) -> Result<Self, Vec<Diagnostic>> {
+        let Some(table) = node.table() else {
+            let message = "`network` is a table: write [network] and its keys below";
+            return Err(vec![Diagnostic::new(message).at(node.span.clone())]);
+        };
+        let names = || Self::catalogue().iter().map(|t| t.name);
+        let Some(written) = table.get("topology") else {
+            return Err(vec![
+                Diagnostic::new("`topology` is missing here")
+                    .at(node.span.clone())
+                    .help(format!("known here: {}", crate::suggest::list(names()))),
+            ]);
+        };
+        let name = written.text().unwrap_or_default();
+        if !names().any(|n| n == name) {
+            let shown = written.to_string();
+            return Err(vec![
+                unknown("topology", &shown, names().collect::<Vec<_>>()).at(written.span.clone()),
+            ]);
+        }
+        // Serde cannot refuse unknown keys of a struct flattened into another, so split by hand.
+        let (mut common, mut own) = (Table::default(), Table::default());
+        let mut errors = Vec::new();
+        let keys = [&Self::common_keys()[..], Self::keys_of(name)].concat();
+        for entry in &table.entries {
+            if entry.key == "topology" {
+            } else if fields_of::<Common>().contains(&&*entry.key) {
+                common.put(entry.clone());
+            } else if keys.contains(&&*entry.key) {
+                own.put(entry.clone());
+            } else {
+                let what = format!("key of a {name} network:");
+                let unknown = unknown(&what, &entry.key, keys.iter().copied());
+                errors.push(unknown.at(entry.key_span.clone()));
+            }
+        }
+        if !errors.is_empty() {
+            // A key that is missing may be one of those misspelt.
+            return Err(errors);
+        }
+        let node_of = |table| Node { span: node.span.clone(), kind: Kind::Table(table) };
+        let common = decode::<Common>(&node_of(common)).map_err(|e| errors.push(e));
+        let topology = decode_topology(name, &node_of(own))
+            .expect("the name was looked up before")
+            .map_err(|e| errors.push(e));
+        match (common, topology) {
+            (Ok(common), Ok(topology)) if errors.is_empty() => {
+                let section = NetworkSection { common, topology };
+                section.check(table, node).map(|()| section)
+            }
+            _ => Err(errors),
+        }
+    }
+
+    /// Refuses what can be read but not built.
+    fn check(&self, table: &Table, node: &Node) -> Result<(), Vec<Diagnostic>> {
+        let mut errors = Vec::new();
+        let mut fail = |key: &str, message: String, help: &str| {
+            let at = table.get(key).unwrap_or(node).span.clone();
+            errors.push(Diagnostic::new(message).at(at).help(help));
+        };
+        let mut at_least_one = |key: &str, n: u32| {
+            if n == 0 {
+                fail(key, format!("{key} = 0: a network needs at least one"), "give 1 or more");
+            }
+        };
+        match &self.topology {
+            Topology::Pair(_) => {}
+            Topology::File(_) => {}
+            Topology::Star(t) => at_least_one("hosts", t.hosts),
+            Topology::Bottleneck(t) => {
+                at_least_one("senders", t.senders);
+                at_least_one("receivers", t.receivers);
+            }
+            Topology::Tree(t) => {
+                at_least_one("racks", t.racks);
+                at_least_one("hosts_per_rack", t.hosts_per_rack);
+            }
+            Topology::LeafSpine(t) => {
+                at_least_one("racks", t.racks);
+                at_least_one("hosts_per_rack", t.hosts_per_rack);
+                at_least_one("spines", t.spines);
+            }
+            Topology::FatTree(t) => {
+                at_least_one("oversubscription", t.oversubscription);
+                if t.k == 0 || t.k % 2 != 0 {
+                    let near = (t.k.max(1) - 1).max(2);
+                    fail(
+                        "k",
+                        format!("k = {}: a fat tree needs an even k", t.k),
+                        &format!("give an even number, such as {near} or {}", near + 2),
+                    );
+                }
+            }
+        }
+        for key in ["rate", "rack_rate", "pod_rate", "bottleneck_rate"] {
+            let zero = table.get(key).and_then(|v| v.text()?.parse().ok()) == Some(Rate::ZERO);
+            if zero {
+                fail(key, format!("{key}: a link of rate zero carries nothing"), "give a rate");
+            }
+        }
+        if !(256..=65_535).contains(&self.common.mtu.get()) {
+            let message = format!("mtu = {}: outside 256B to 65535B", self.common.mtu);
+            fail("mtu", message, "ordinary Ethernet has 1500B, jumbo frames have 9000B");
+        }
+        if self.common.framing.get() > 1000 {
+            let message = format!("framing = {}: more than 1000B", self.common.framing);
+            fail("framing", message, "Ethernet adds 38B to each packet");
+        }
+        if errors.is_empty() && self.host_count() > HOSTS_MAX {
+            let message = format!("{} hosts are more than {HOSTS_MAX}", self.host_count());
+            errors.push(Diagnostic::new(message).at(node.span.clone()));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    fn host_count(&self) -> u64 {
+        match &self.topology {
+            Topology::Pair(_) | Topology::File(_) => 2,
+            Topology::Star(t) => u64::from(t.hosts),
+            Topology::Bottleneck(t) => u64::from(t.senders) + u64::from(t.receivers),
+            Topology::Tree(t) => {
+                u64::from(t.racks) * u64::from(t.hosts_per_rack) + u64::from(t.generators)
+            }
+            Topology::LeafSpine(t) => u64::from(t.racks) * u64::from(t.hosts_per_rack),
+            Topology::FatTree(t) => {
+                let k = u64::from(t.k).min(HOSTS_MAX);
+                (k * k / 4).saturating_mul(k).saturating_mul(u64::from(t.oversubscription))
+            }
+        }
+    }
+
+    /// Builds the network. A topology file is looked for beside the scenario, in `folder`.
+    pub(crate) fn build(&self, node: &Node, folder: &Path) -> Result<Network, Diagnostic> {
+        let (shape, links) = match &self.topology {
+            Topology::Pair(t) => return self.any(AnyShape::pair(t.rate, t.delay), node),
+            Topology::Bottleneck(t) => {
+                let shape = Dumbbell {
+                    senders: t.senders,
+                    receivers: t.receivers,
+                    edge_rate: t.rate,
+                    bottleneck_rate: t.bottleneck_rate.unwrap_or(t.rate),
+                    delay: t.delay,
+                };
+                return self.any(AnyShape::dumbbell(shape), node);
+            }
+            Topology::File(file) => return self.any(file.read(node, folder)?, node),
+            Topology::Tree(t) if t.generators > 0 => return self.any(t.with_generators(), node),
+            Topology::Star(t) => (ClosShape::star(t.hosts), ClosLinks::uniform(t.rate, t.delay)),
+            Topology::Tree(t) => (
+                ClosShape::leaf_spine(t.racks, t.hosts_per_rack, 1),
+                ClosLinks {
+                    rack_rate: t.rack_rate.unwrap_or(t.rate),
+                    rack_delay: t.rack_delay.unwrap_or(t.delay),
+                    ..ClosLinks::uniform(t.rate, t.delay)
+                },
+            ),
+            Topology::LeafSpine(t) => (
+                ClosShape::leaf_spine(t.racks, t.hosts_per_rack, t.spines),
+                ClosLinks {
+                    rack_rate: t.rack_rate.unwrap_or(t.rate),
+                    rack_delay: t.rack_delay.unwrap_or(t.delay),
+                    ..ClosLinks::uniform(t.rate, t.delay)
+                },
+            ),
+            Topology::FatTree(t) => (
+                ClosShape::fat_tree(t.k, t.oversubscription),
+                ClosLinks {
+                    rack_rate: t.rack_rate.unwrap_or(t.rate),
+                    rack_delay: t.rack_delay.unwrap_or(t.delay),
+                    pod_rate: t.pod_rate.unwrap_or(t.rate),
+                    pod_delay: t.pod_delay.unwrap_or(t.delay),
+                    ..ClosLinks::uniform(t.rate, t.delay)
+                },
+            ),
+        };
+        let links = ClosLinks { processing: self.common.processing, ..links };
+        Ok(shape.build(&links, self.common.mtu, self.common.framing))
+    }
+
+    /// A network whose routes are written out.
+    fn any(&self, mut shape: AnyShape, node: &Node) -> Result<Network, Diagnostic> {
+        for link in shape.links.iter_mut().filter(|link| link.to.0 >= shape.hosts) {
+            link.delay += self.common.processing;
+        }
+        Network::from_topology(shape, self.common.mtu, self.common.framing)
+            .map_err(|e| Diagnostic::new(e.to_string()).at(node.span.clone()))
+    }
+}
+
+impl Tree {
+    /// Generators hang from the root and are the last hosts.
+    fn with_generators(&self) -> AnyShape {
+        let in_racks = self.racks * self.hosts_per_rack;
+        let hosts = in_racks + self.generators;
+        let names = (0..hosts)
+            .map(|h| format!("host {h}"))
+            .chain((0..self.racks).map(|r| format!("rack {r}")))
+            .chain(["root".to_owned()]);
+        let mut shape = AnyShape { hosts, names: names.collect(), links: Vec::new() };
+        let root = NodeId(hosts + self.racks);
+        for host in 0..hosts {
+            let above =
+                if host < in_racks { NodeId(hosts + host / self.hosts_per_rack) } else { root };
+            shape.connect(NodeId(host), above, self.rate, self.delay);
+        }
+        let (rate, delay) =
+            (self.rack_rate.unwrap_or(self.rate), self.rack_delay.unwrap_or(self.delay));
+        for rack in 0..self.racks {
+            shape.connect(NodeId(hosts + rack), root, rate, delay);
+        }
+        shape
+    }
+}
+
+impl File {
+    fn read(&self, node: &Node, folder: &Path) -> Result<AnyShape, Diagnostic> {
+        let at = node.table().and_then(|t| t.get("path")).unwrap_or(node).span.clone();
+        let path = folder.join(&self.path);
+        let fail = |message: String| Diagnostic::new(message).at(at.clone());
+        let text = std::fs::read_to_string(&path)
+            .map_err(|e| fail(format!("cannot read {}: {e}", path.display())))?;
+        // The file's own lines are named in the message: the scenario's are pointed at.
+        let within = |d: Diagnostic| {
+            let sources = Sources::new(path.display().to_string(), text.as_str());
+            let place = d.span.map(|span| {
+                let place = sources.place(&span);
+                format!(":{}:{}", place.line, place.column)
+            });
+            let told =
+                fail(format!("{}{}: {}", path.display(), place.unwrap_or_default(), d.message));
+            Diagnostic { help: d.help, ..told }
+        };
+        let table = parse(&text, 0).map_err(within)?;
+        let file: TopologyFile =
+            decode(&Node { span: 0..0, kind: Kind::Table(table) }).map_err(within)?;
+        AnyShape::from_file(&file).map_err(|e| within(Diagnostic::new(e.to_string())))
+    }
+}

@@ -1,0 +1,140 @@
+//! `[run]`: how long, how often, and what to watch.
+
+use crate::diagnostic::Diagnostic;
+use crate::document::{Node, decode};
+use punctual_core::{Duration, Instant, PortId};
+use punctual_net::{Network, Tier};
+use punctual_sim::{Sampling, Stop};
+use serde::{Deserialize, Serialize};
+
+/// `[run]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSection {
+    /// Simulated time at most.
+    pub duration: Duration,
+    /// When to stop before that.
+    #[serde(default)]
+    pub stop: StopWhen,
+    /// Seed of the first repetition; the next has the next number.
+    #[serde(default = "one_u64")]
+    pub seed: u64,
+    /// How often to run each transport, with a new seed each time.
+    #[serde(default = "one_u32")]
+    pub repetitions: u32,
+    /// Whether to check invariants all along.
+    #[serde(default)]
+    pub check: bool,
+    /// Deliveries and link use count from here on.
+    #[serde(default)]
+    pub measure_from: Duration,
+    /// How often to write down the length of queues; never when absent.
+    pub sample: Option<Duration>,
+    /// At which ports.
+    #[serde(default = "host_down")]
+    pub sample_at: Vec<TierName>,
+}
+
+fn one_u64() -> u64 {
+    1
+}
+
+fn one_u32() -> u32 {
+    1
+}
+
+fn host_down() -> Vec<TierName> {
+    vec![TierName::HostDown]
+}
+
+/// When a run ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopWhen {
+    /// When every flow that has an end and is not background has ended.
+    #[default]
+    Done,
+    /// Only when its duration is over.
+    Duration,
+}
+
+/// Where in a network a link is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TierName {
+    /// From hosts.
+    HostUp,
+    /// From rack switches towards the core.
+    RackUp,
+    /// From aggregation switches to the core.
+    PodUp,
+    /// From the core.
+    CoreDown,
+    /// From aggregation switches to racks.
+    PodDown,
+    /// To hosts.
+    HostDown,
+    /// Between switches of a network without tiers.
+    Middle,
+}
+
+impl TierName {
+    /// The tier of that name.
+    pub fn tier(self) -> Tier {
+        match self {
+            TierName::HostUp => Tier::HostUp,
+            TierName::RackUp => Tier::RackUp,
+            TierName::PodUp => Tier::PodUp,
+            TierName::CoreDown => Tier::CoreDown,
+            TierName::PodDown => Tier::PodDown,
+            TierName::HostDown => Tier::HostDown,
+            TierName::Middle => Tier::Middle,
+        }
+    }
+
+    /// The ports of that tier, in order.
+    pub fn ports(self, network: &Network) -> impl Iterator<Item = PortId> + '_ {
+        let links = network.links.iter().enumerate();
+        links.filter(move |(_, l)| l.tier == self.tier()).map(|(port, _)| PortId::from(port))
+    }
+}
+
+impl RunSection {
+    pub(crate) fn decode(node: &Node) -> Result<Self, Vec<Diagnostic>> {
+        let run: RunSection = decode(node).map_err(|e| vec![e])?;
+        let table = node.table().expect("a struct was read from it");
+        let mut errors = Vec::new();
+        let mut fail = |key: &str, message: String, help: &str| {
+            let at = table.get(key).unwrap_or(node).span.clone();
+            errors.push(Diagnostic::new(message).at(at).help(help));
+        };
+        if run.duration.is_zero() {
+            fail("duration", "a run of no time shows nothing".into(), "give 1ms or more");
+        }
+        if run.repetitions == 0 {
+            fail("repetitions", "repetitions = 0: nothing would run".into(), "give 1 or more");
+        }
+        if run.measure_from >= run.duration && !run.duration.is_zero() {
+            let message = format!("measuring starts at {}, the end of the run", run.measure_from);
+            fail("measure_from", message, "start measuring before `duration` is over");
+        }
+        if run.sample == Some(Duration::ZERO) {
+            fail("sample", "sample = 0: there is no end of it".into(), "give 1us or more");
+        }
+        if errors.is_empty() { Ok(run) } else { Err(errors) }
+    }
+
+    /// When the simulator stops.
+    pub fn stop(&self) -> Stop {
+        Stop { at: Instant::ZERO + self.duration, when_done: self.stop == StopWhen::Done }
+    }
+
+    /// Which time series the simulator takes.
+    pub fn sampling(&self, network: &Network) -> Option<Sampling> {
+        let mut ports: Vec<PortId> =
+            self.sample_at.iter().flat_map(|tier| tier.ports(network)).collect();
+        ports.sort();
+        ports.dedup();
+        self.sample.map(|every| Sampling { every, ports })
+    }
+}
