@@ -1,0 +1,201 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use punctual_core::{Bytes, Duration, Rate};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual compare scenarios/search.toml
+  punctual compare scenarios/incast.toml --set traffic.senders=60 --seed 7
+  punctual run scenarios/permutation.toml --set 'transports=[\"ndp\"]' --json
+  punctual check my-scenario.toml
+  punctual bench ndp-permutation-432 --json
+  punctual receive --listen 0.0.0.0:7000 --out copy.bin
+  punctual send file.bin 10.0.0.2:7000 --deadline 50ms
+
+Exit codes:
+    0  all is well
+    1  something failed: a file could not be read or written, the disk is full
+    2  the command line or the scenario is wrong
+    3  a checker found a broken invariant
+  130  interrupted; runs finished before are kept, and the same command goes on from there";
+
+/// Datacenter transports that finish on time: compare TCP, DCTCP, RCPdc and NDP in a
+/// deterministic simulation.
+#[derive(Debug, Parser)]
+#[command(name = "punctual", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// Change a value of the scenario; may be given several times
+    ///
+    /// KEY is dotted; entries of a list go by number (traffic.0.senders), by name
+    /// (traffic.queries.senders) or, where only one entry has the key, without either. VALUE is
+    /// TOML, and texts need no quotes.
+    #[arg(long = "set", value_name = "KEY=VALUE", global = true)]
+    pub(crate) set: Vec<String>,
+    /// Seed of the first repetition; short for --set run.seed=SEED
+    #[arg(long, global = true)]
+    pub(crate) seed: Option<u64>,
+    /// Directory for results [default: results/NAME-OF-SCENARIO]; the file of `receive`
+    #[arg(long, value_name = "PATH", global = true)]
+    pub(crate) out: Option<PathBuf>,
+    /// Print results as JSON, one object a line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Runs at a time [default: one for each processor]
+    #[arg(long, value_name = "N", global = true, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// No progress, only results and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run every transport of a scenario and show one line for each run
+    #[command(after_help = RUN_HELP)]
+    Run(Study),
+    /// Run every transport of a scenario on the same workload and put them in one table
+    #[command(after_help = COMPARE_HELP)]
+    Compare(Study),
+    /// Check a scenario and say what it would run
+    Check {
+        /// The scenario, a TOML file
+        file: PathBuf,
+    },
+    /// List transports, topologies, traffic patterns, size distributions and scenarios
+    List,
+    /// Send a file over NDP on UDP and wait until the receiver has checked it
+    #[command(after_help = SEND_HELP)]
+    Send {
+        /// The file
+        file: PathBuf,
+        /// The receiver, HOST:PORT
+        #[arg(value_name = "ADDR")]
+        address: String,
+        /// How long it may take, such as 50ms; it is finished even when late
+        #[arg(long, value_name = "TIME")]
+        deadline: Option<Duration>,
+        #[command(flatten)]
+        link: Link,
+    },
+    /// Wait for a file over NDP on UDP, check it and store it as --out FILE
+    #[command(after_help = SEND_HELP)]
+    Receive {
+        /// Where to listen, ADDRESS:PORT; port 0 takes any that is free
+        #[arg(long, value_name = "ADDR")]
+        listen: String,
+        /// Replace a file that is there already
+        #[arg(long)]
+        overwrite: bool,
+        /// How long to wait for a sender, such as 30s
+        #[arg(long, value_name = "TIME")]
+        wait: Option<Duration>,
+        #[command(flatten)]
+        link: Link,
+    },
+    /// Measure the simulator's speed on fixed scenarios
+    #[command(after_help = BENCH_HELP)]
+    Bench {
+        /// Which; all when none is named
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// Measure in this process (each scenario has a process of its own otherwise)
+        #[arg(long, hide = true)]
+        here: bool,
+    },
+}
+
+/// The link that a transfer uses.
+#[derive(Debug, Args)]
+pub(crate) struct Link {
+    /// Rate at which packets leave and are asked for, such as 10Gbps [default: 1Gbps]
+    #[arg(long)]
+    pub(crate) rate: Option<Rate>,
+    /// Largest IP packet, such as 9000B [default: 1500B]
+    #[arg(long)]
+    pub(crate) mtu: Option<Bytes>,
+}
+
+/// A scenario to run.
+#[derive(Debug, Args)]
+pub(crate) struct Study {
+    /// The scenario, a TOML file
+    pub(crate) file: PathBuf,
+    /// Run again what is there already from an earlier run of the same plan
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Also write flows.csv
+    #[arg(long)]
+    pub(crate) csv: bool,
+}
+
+const RUN_HELP: &str = "\
+Each run has a directory DIR/[POINT/]TRANSPORT/seed-SEED with flows.parquet, queues.parquet,
+summary.json and manifest.json. Repetition r has the seed SEED + r, for every transport, so all of
+them see the same flows.
+
+Example:
+  punctual run scenarios/incast.toml --set traffic.senders=100 --set run.sample=10us";
+
+const COMPARE_HELP: &str = "\
+Numbers are means over the repetitions, ± half the width of their 95 % interval. Besides a directory
+for each run (see `punctual run --help`), DIR gets plots of the completion times.
+
+Example:
+  punctual compare scenarios/search.toml --set run.repetitions=10 --out /tmp/search";
+
+const SEND_HELP: &str = "\
+There is no encryption and no authentication: use it on networks you trust.
+
+Example:
+  punctual receive --listen 0.0.0.0:7000 --out copy.bin
+  punctual send file.bin 10.0.0.2:7000 --deadline 50ms";
+
+const BENCH_HELP: &str = "\
+JSON fields: scenario, simulated_seconds, packet_hops (packets leaving an output port, hosts' and
+control packets included), delivered_packets, events, cpu_seconds, packet_hops_per_second,
+peak_rss_bytes, utilisation (of the links into receiving hosts).
+
+Example:
+  punctual bench ndp-permutation-128 ndp-permutation-432 --json";
+
+impl Global {
+    /// What the command line changes in the scenario, in order.
+    pub(crate) fn overrides(&self) -> Vec<String> {
+        let seed = self.seed.map(|seed| format!("run.seed={seed}"));
+        self.set.iter().cloned().chain(seed).collect()
+    }
+
+    /// Runs at a time.
+    pub(crate) fn threads(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, |n| n.get());
+        self.threads.map_or_else(all, usize::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn arguments_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_options_may_follow_the_command() {
+        let cli = Cli::parse_from("punctual run a.toml --set a=1 --seed 3 --set b=2".split(' '));
+        assert_eq!(cli.global.overrides(), ["a=1", "b=2", "run.seed=3"]);
+    }
+}

@@ -1,0 +1,120 @@
+//! `punctual bench`.
+
+use crate::args::Global;
+use crate::exit::UsageError;
+use anyhow::{Context as _, bail};
+use nix::sys::resource::{UsageWho, getrusage};
+use punctual_lab::{BENCH_CASES, BenchCase, Study, nearest, utilisation};
+use serde::{Deserialize, Serialize};
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What is measured. Field names are stable.
+#[derive(Debug, Serialize, Deserialize)]
+struct Measured {
+    scenario: String,
+    simulated_seconds: f64,
+    packet_hops: u64,
+    delivered_packets: u64,
+    events: u64,
+    cpu_seconds: f64,
+    packet_hops_per_second: f64,
+    peak_rss_bytes: u64,
+    utilisation: f64,
+}
+
+pub(crate) fn bench(names: &[String], here: bool, global: &Global) -> anyhow::Result<()> {
+    let mut cases = Vec::new();
+    for name in names {
+        cases.push(BenchCase::by_name(name).ok_or_else(|| {
+            let known = BENCH_CASES.iter().map(|c| c.name);
+            let near = nearest(name, known.clone())
+                .map(|near| format!("; did you mean `{near}`?"))
+                .unwrap_or_default();
+            let known: Vec<&str> = known.collect();
+            UsageError(format!("no benchmark is called `{name}`{near} known: {}", known.join(", ")))
+        })?);
+    }
+    if cases.is_empty() {
+        cases.extend(BENCH_CASES);
+    }
+    let mut out = std::io::stdout().lock();
+    if !global.json {
+        writeln!(
+            out,
+            "{:<24}{:>9}{:>13}{:>13}{:>10}{:>13}{:>10}{:>8}",
+            "scenario", "simulated", "packet hops", "events", "CPU", "hops/CPU s", "memory", "used"
+        )?;
+    }
+    for case in cases {
+        let measured = if here { measure(case)? } else { measure_in_child(case)? };
+        if global.json {
+            writeln!(out, "{}", serde_json::to_string(&measured)?)?;
+        } else {
+            writeln!(
+                out,
+                "{:<24}{:>6.1} ms{:>13}{:>13}{:>8.2} s{:>11.2} M{:>7.0} MB{:>6.1} %",
+                measured.scenario,
+                measured.simulated_seconds * 1e3,
+                measured.packet_hops,
+                measured.events,
+                measured.cpu_seconds,
+                measured.packet_hops_per_second / 1e6,
+                measured.peak_rss_bytes as f64 / 1e6,
+                measured.utilisation * 100.0,
+            )?;
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// A process of its own, so that one scenario's peak of memory is not another's.
+fn measure_in_child(case: &BenchCase) -> anyhow::Result<Measured> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let output = Command::new(program)
+        .args(["bench", "--here", "--json", case.name])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start this program again")?;
+    if !output.status.success() {
+        bail!("{}: the measuring process ended with {}", case.name, output.status);
+    }
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("{}: the measuring process said something else", case.name))
+}
+
+/// Building the network and drawing the flows count too.
+fn measure(case: &BenchCase) -> anyhow::Result<Measured> {
+    let before = cpu_seconds()?;
+    let study = Study::from_text(case.name, &case.scenario(), Path::new("."), &[])?;
+    let runs = study.runs();
+    let run = &runs[0];
+    let setup = study.setup(&run.scenario, &run.subject, run.seed)?;
+    let measure_from = setup.measure_from;
+    let outcome = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(()));
+    let cpu_seconds = cpu_seconds()? - before;
+    let usage = getrusage(UsageWho::RUSAGE_SELF).context("cannot read resource usage")?;
+    let totals = &outcome.totals;
+    Ok(Measured {
+        scenario: case.name.to_owned(),
+        simulated_seconds: totals.ended_at.as_secs_f64(),
+        packet_hops: totals.packet_hops,
+        delivered_packets: totals.delivered_packets,
+        events: totals.events,
+        cpu_seconds,
+        packet_hops_per_second: totals.packet_hops as f64 / cpu_seconds.max(1e-9),
+        // Linux counts kilobytes.
+        peak_rss_bytes: usage.max_rss().unsigned_abs() * 1024,
+        utilisation: utilisation(&run.scenario.network, &outcome, measure_from).unwrap_or(0.0),
+    })
+}
+
+fn cpu_seconds() -> anyhow::Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).context("cannot read resource usage")?;
+    let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 * 1e-6;
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+}

@@ -1,0 +1,201 @@
+//! `punctual compare`.
+
+use super::run::{Line, point};
+use super::{Done, execute_study};
+use crate::args::{Global, Study};
+use anyhow::Context as _;
+use punctual_lab::{Labels, PlannedRun, RunReport};
+use punctual_report::{Curve, DeadlineBars, FctCdf, Style, table};
+use punctual_results::{FlowRow, RunFacts, Summary, combine, summarise};
+use punctual_sim::Outcome;
+use std::io::{IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+
+/// All repetitions of one transport at one point of a sweep.
+struct Row<'a> {
+    runs: Vec<(&'a PlannedRun, &'a RunReport)>,
+    summary: Summary,
+}
+
+pub(crate) fn compare(args: &Study, global: &Global) -> anyhow::Result<()> {
+    let done = execute_study(args, global)?;
+    let mut out = std::io::stdout().lock();
+    let mut figures = Vec::new();
+    for rows in points(&done)? {
+        let labels = &rows[0].runs[0].0.labels;
+        if global.json {
+            print_json(&mut out, &done, &rows)?;
+        } else {
+            print_tables(&mut out, &done, labels, &rows)?;
+        }
+        figures.extend(draw(&done, labels, &rows)?);
+    }
+    if !global.json {
+        let figures: Vec<String> = figures.iter().map(|f| f.display().to_string()).collect();
+        writeln!(out, "results in {}", done.out.display())?;
+        if !figures.is_empty() {
+            writeln!(out, "figures: {}", figures.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs by point of the sweep, then by transport, in the plan's order.
+fn points(done: &Done) -> anyhow::Result<Vec<Vec<Row<'_>>>> {
+    let mut points: Vec<(&Labels, Vec<Row<'_>>)> = Vec::new();
+    for pair in done.runs.iter().zip(&done.reports) {
+        let run = pair.0;
+        // Labels may repeat (a sweep may list a value twice), directories do not.
+        let same = |labels: &Labels, rows: &[Row<'_>]| {
+            *labels == run.labels
+                && rows[0].runs[0].0.dir.ancestors().nth(2) == run.dir.ancestors().nth(2)
+        };
+        if !points.last().is_some_and(|(labels, rows)| same(labels, rows)) {
+            points.push((&run.labels, Vec::new()));
+        }
+        let rows = &mut points.last_mut().expect("just pushed").1;
+        match rows.last_mut().filter(|row| row.runs[0].0.subject == run.subject) {
+            Some(row) => row.runs.push(pair),
+            None => rows.push(Row { runs: vec![pair], summary: Summary::default() }),
+        }
+    }
+    for row in points.iter_mut().flat_map(|(_, rows)| rows) {
+        let repetitions: Vec<Summary> = row.runs.iter().map(|(_, r)| r.summary.clone()).collect();
+        row.summary = combine(&repetitions)?;
+    }
+    Ok(points.into_iter().map(|(_, rows)| rows).collect())
+}
+
+fn print_json(out: &mut impl Write, done: &Done, rows: &[Row<'_>]) -> anyhow::Result<()> {
+    for row in rows {
+        let run = row.runs[0].0;
+        let directory = done.out.join(run.dir.parent().unwrap_or(Path::new("")));
+        let line = Line {
+            scenario: done.study.name(),
+            point: point(&run.labels),
+            directory: &directory,
+            summary: &row.summary,
+        };
+        writeln!(out, "{}", serde_json::to_string(&line)?)?;
+    }
+    Ok(())
+}
+
+fn print_tables(
+    out: &mut impl Write,
+    done: &Done,
+    labels: &Labels,
+    rows: &[Row<'_>],
+) -> anyhow::Result<()> {
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let style = if colour { Style::Colour } else { Style::Plain };
+    let summaries: Vec<Summary> = rows.iter().map(|row| row.summary.clone()).collect();
+    writeln!(out, "{}", heading(done, labels, rows))?;
+    writeln!(out, "{}\n", table(&summaries, style))?;
+    for row in rows.iter().filter(|row| carriers(row).len() > 1) {
+        let parts = by_transport(row)?;
+        writeln!(out, "its flows by transport (drops, trims and utilisation are all of theirs)")?;
+        writeln!(out, "{}\n", table(&parts, style))?;
+    }
+    Ok(())
+}
+
+fn heading(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> String {
+    let mut heading = done.study.name().to_owned();
+    for (key, value) in labels {
+        heading.push_str(&format!(", {key} = {value}"));
+    }
+    match rows[0].runs.len() {
+        1 => heading,
+        n => format!("{heading}, {n} repetitions (± half of the 95 % interval)"),
+    }
+}
+
+/// The transports that carry a row's flows.
+fn carriers<'a>(row: &Row<'a>) -> Vec<&'a str> {
+    let run = row.runs[0].0;
+    run.scenario.names(run.subject.transport.as_deref())
+}
+
+/// The flows of all repetitions.
+fn flows(row: &Row<'_>) -> anyhow::Result<Vec<Vec<FlowRow>>> {
+    row.runs.iter().map(|(_, report)| Ok(punctual_results::read(&report.dir)?.flows)).collect()
+}
+
+/// A mixed run in parts: what concerns flows is theirs, what concerns the network is all's.
+fn by_transport(row: &Row<'_>) -> anyhow::Result<Vec<Summary>> {
+    let repetitions = flows(row)?;
+    let mut parts = Vec::new();
+    for name in carriers(row) {
+        let mut summaries = Vec::new();
+        for ((run, report), flows) in row.runs.iter().zip(&repetitions) {
+            let own: Vec<FlowRow> =
+                flows.iter().filter(|f| &*f.transport == name).cloned().collect();
+            let facts = RunFacts { transport: name, seed: run.seed, ..RunFacts::default() };
+            let of_flows = summarise(&Outcome::default(), &own, &facts);
+            let whole = &report.summary;
+            summaries.push(Summary {
+                simulated_seconds: whole.simulated_seconds,
+                utilisation: whole.utilisation,
+                drops: whole.drops,
+                trims: whole.trims,
+                bounces: whole.bounces,
+                marks: whole.marks,
+                losses: whole.losses,
+                ..of_flows
+            });
+        }
+        parts.push(combine(&summaries)?);
+    }
+    Ok(parts)
+}
+
+/// Draws a point's figures and returns their files.
+fn draw(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> anyhow::Result<Vec<PathBuf>> {
+    let dir = match rows[0].runs[0].0.dir.ancestors().nth(2) {
+        Some(point) => done.out.join(point),
+        None => done.out.clone(),
+    };
+    let mut subtitle: Vec<String> = labels.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+    subtitle.push(done.study.points()[0].scenario.description.clone());
+    let subtitle = subtitle.join(", ");
+    let mut curves = Vec::new();
+    let mut deadlines = Vec::new();
+    for row in rows {
+        let flows: Vec<FlowRow> = flows(row)?.into_iter().flatten().collect();
+        deadlines.push(FctCdf::common_deadline(&flows));
+        let names = carriers(row);
+        for name in &names {
+            let own = flows.iter().filter(|f| names.len() == 1 || *f.transport == **name);
+            curves.push(Curve::of(name, own));
+        }
+    }
+    let mut files = Vec::new();
+    if rows.iter().any(|row| row.summary.flows_completed > 0.0) {
+        let deadline = deadlines[0].filter(|first| deadlines.iter().all(|d| d == &Some(*first)));
+        let title = format!("{}: flow completion times", done.study.name());
+        let figure = FctCdf { title, subtitle: subtitle.clone(), curves, deadline };
+        files.push(save(&dir, "fct.svg", figure.svg().as_bytes())?);
+        files.push(save(&dir, "fct.png", &figure.png())?);
+    }
+    let summaries: Vec<Summary> = rows.iter().map(|row| row.summary.clone()).collect();
+    let title = format!("{}: deadlines met", done.study.name());
+    let bars = DeadlineBars::new(&title, &subtitle, &summaries);
+    if !bars.is_empty() {
+        files.push(save(&dir, "deadlines.svg", bars.svg().as_bytes())?);
+        files.push(save(&dir, "deadlines.png", &bars.png())?);
+    }
+    Ok(files)
+}
+
+/// Writes a file under another name first, so that a full disk leaves no half figure behind.
+fn save(dir: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
+    let path = dir.join(name);
+    let partial = dir.join(format!(".{name}.partial-{}", std::process::id()));
+    let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, &path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&partial);
+    }
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}

@@ -1,0 +1,82 @@
+//! `punctual list`.
+
+use crate::args::Global;
+use punctual_lab::{BENCH_CASES, NetworkSection, Study};
+use punctual_transports::AnyTransport;
+use punctual_workload::BuiltIn;
+use std::io::Write as _;
+use std::path::Path;
+
+/// A heading and what stands under it: name and a line about it.
+type Section = (&'static str, Vec<(String, String)>);
+
+pub(crate) fn list(global: &Global) -> anyhow::Result<()> {
+    let transports = AnyTransport::catalogue().iter().map(|t| (t.name, t.summary));
+    let topologies = NetworkSection::catalogue().iter().map(|t| (t.name, t.summary));
+    let patterns = PATTERNS.iter().copied();
+    let sizes = BuiltIn::ALL.iter().map(|b| (b.name(), "")).chain(SIZES.iter().copied());
+    let owned = |items: Vec<(&str, &str)>| {
+        items.into_iter().map(|(name, about)| (name.to_owned(), about.to_owned())).collect()
+    };
+    let sections: Vec<Section> = vec![
+        ("transports", owned(transports.collect())),
+        ("topologies", owned(topologies.collect())),
+        ("patterns", owned(patterns.collect())),
+        ("sizes", owned(sizes.collect())),
+        ("scenarios", scenarios(Path::new("scenarios"))),
+        ("benchmarks", BENCH_CASES.iter().map(|c| (c.name.to_owned(), String::new())).collect()),
+    ];
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        for (kind, items) in &sections {
+            for (name, about) in items {
+                let object = serde_json::json!({ "kind": kind, "name": name, "about": about });
+                writeln!(out, "{object}")?;
+            }
+        }
+        return Ok(());
+    }
+    for (i, (heading, items)) in sections.iter().filter(|(_, items)| !items.is_empty()).enumerate()
+    {
+        writeln!(out, "{}{heading}", if i > 0 { "\n" } else { "" })?;
+        for (name, about) in items {
+            writeln!(out, "{}", format!("  {name:<28}{about}").trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+const PATTERNS: &[(&str, &str)] = &[
+    ("incast", "many to one"),
+    ("permutation", "each host sends to one other and receives from one other"),
+    ("random", "each host sends to others drawn at random"),
+    ("stride", "host i sends to host i + stride"),
+    ("staggered", "each host sends within its rack with some probability"),
+    ("all-to-all", "each host sends to each other"),
+    ("pairs", "from the first to the second of each pair"),
+    ("list", "flows one by one, in a CSV file or in the scenario"),
+];
+
+/// Forms of `sizes` that are not built-in distributions.
+const SIZES: &[(&str, &str)] = &[
+    ("\"64KB\"", "all the same"),
+    ("\"endless\"", "flows that never end"),
+    ("{ uniform = [\"2KB\", \"50KB\"] }", "anything between two sizes"),
+    ("{ pareto = { mean, shape, cap } }", "heavy-tailed"),
+    ("{ cdf = [[\"1KB\", 0.5], …] }", "by its points"),
+    ("{ file = \"sizes.txt\" }", "by its points, in a file"),
+];
+
+/// Scenario files of a directory with their descriptions.
+fn scenarios(dir: &Path) -> Vec<(String, String)> {
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .map(|entries| entries.filter_map(|e| Some(e.ok()?.path())).collect())
+        .unwrap_or_default();
+    files.retain(|path| path.extension().is_some_and(|e| e == "toml"));
+    files.sort();
+    let about = |path: &Path| match Study::load(path, &[]) {
+        Ok(study) => study.points()[0].scenario.description.clone(),
+        Err(_) => "cannot be read; `punctual check` says why".to_owned(),
+    };
+    files.iter().map(|path| (path.display().to_string(), about(path))).collect()
+}

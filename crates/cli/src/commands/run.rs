@@ -1,0 +1,56 @@
+//! `punctual run`.
+
+use super::execute_study;
+use crate::args::{Global, Study};
+use punctual_results::Summary;
+use serde::Serialize;
+use std::io::Write as _;
+use std::path::Path;
+
+/// One line of `--json`.
+#[derive(Serialize)]
+pub(super) struct Line<'a> {
+    pub(super) scenario: &'a str,
+    /// The values of the sweep at which it was run.
+    pub(super) point: serde_json::Map<String, serde_json::Value>,
+    pub(super) directory: &'a Path,
+    #[serde(flatten)]
+    pub(super) summary: &'a Summary,
+}
+
+/// The values of a sweep as a JSON object.
+pub(super) fn point(labels: &punctual_lab::Labels) -> serde_json::Map<String, serde_json::Value> {
+    labels.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect()
+}
+
+pub(crate) fn run(args: &Study, global: &Global) -> anyhow::Result<()> {
+    let done = execute_study(args, global)?;
+    let mut out = std::io::stdout().lock();
+    for (run, report) in done.runs.iter().zip(&done.reports) {
+        if global.json {
+            let line = Line {
+                scenario: done.study.name(),
+                point: point(&run.labels),
+                directory: &report.dir,
+                summary: &report.summary,
+            };
+            writeln!(out, "{}", serde_json::to_string(&line)?)?;
+            continue;
+        }
+        let s = &report.summary;
+        let mut facts = vec![format!("{:.0}/{:.0} flows", s.flows_completed, s.flows)];
+        facts.extend(s.deadlines_met.map(|share| format!("{:.1} % on time", share * 100.0)));
+        facts.extend(s.fct_p50_us.map(|us| format!("fct p50 {us:.1} us")));
+        facts.extend(s.fct_p99_us.map(|us| format!("p99 {us:.1} us")));
+        facts.extend(s.utilisation.map(|share| format!("utilisation {:.1} %", share * 100.0)));
+        facts.push(format!("{:.0} drops", s.drops));
+        if s.trims > 0.0 {
+            facts.push(format!("{:.0} trims", s.trims));
+        }
+        writeln!(out, "{}: {}", run.title(), facts.join(", "))?;
+    }
+    if !global.json {
+        writeln!(out, "results in {}", done.out.display())?;
+    }
+    Ok(())
+}

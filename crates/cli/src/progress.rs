@@ -1,0 +1,175 @@
+//! Progress on stderr: a bar on a terminal, a line every few seconds elsewhere.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use punctual_core::{Duration, Instant};
+use punctual_lab::{PlannedRun, RunReport, Watch};
+use punctual_sim::Progress;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration as WallTime, Instant as WallInstant};
+
+/// How far all runs of a plan are.
+pub(crate) struct Board {
+    runs: Vec<RunState>,
+    begun: WallInstant,
+    display: Display,
+    /// Plain lines: when the last one was written.
+    last: Mutex<WallInstant>,
+    finished: AtomicU64,
+    reused: AtomicU64,
+    latest: Mutex<String>,
+    stopped: AtomicBool,
+}
+
+/// Kept by the run's own thread.
+struct RunState {
+    picos: AtomicU64,
+    picos_max: u64,
+    events: AtomicU64,
+}
+
+enum Display {
+    Bar(ProgressBar),
+    Lines,
+    Nothing,
+}
+
+/// Between two plain lines.
+const LINE_EVERY: WallTime = WallTime::from_secs(3);
+
+impl Board {
+    /// A board for these runs.
+    pub(crate) fn new(runs: &[PlannedRun], quiet: bool) -> Board {
+        let display = if quiet {
+            Display::Nothing
+        } else if std::io::stderr().is_terminal() {
+            // One more than what can be done, so that the bar never claims to be complete.
+            let bar = ProgressBar::with_draw_target(Some(1001), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{bar:24} {msg}").expect("a valid template");
+            bar.set_style(style);
+            Display::Bar(bar)
+        } else {
+            Display::Lines
+        };
+        let state = |run: &PlannedRun| RunState {
+            picos: AtomicU64::new(0),
+            picos_max: run.scenario.run.duration.as_picos(),
+            events: AtomicU64::new(0),
+        };
+        Board {
+            runs: runs.iter().map(state).collect(),
+            begun: WallInstant::now(),
+            display,
+            last: Mutex::new(WallInstant::now()),
+            finished: AtomicU64::new(0),
+            reused: AtomicU64::new(0),
+            latest: Mutex::new(String::new()),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn close(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        if let Display::Bar(bar) = &self.display {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// The share of the work that is done, the longest every run may take taken for granted.
+    fn share(&self) -> f64 {
+        let total: f64 = self.runs.iter().map(|r| r.picos_max as f64).sum();
+        let done: f64 = self.runs.iter().map(|r| r.picos.load(Ordering::Relaxed) as f64).sum();
+        if total > 0.0 { done / total } else { 1.0 }
+    }
+
+    fn message(&self) -> String {
+        let elapsed = self.begun.elapsed().as_secs_f64();
+        let events: u64 = self.runs.iter().map(|r| r.events.load(Ordering::Relaxed)).sum();
+        let share = self.share();
+        let eta = match share {
+            s if s > 0.0 && elapsed > 0.5 => span(elapsed * (1.0 - s) / s),
+            _ => "?".into(),
+        };
+        format!(
+            "{}/{} runs, {}, {:.1} M events/s, {eta} to go",
+            self.finished.load(Ordering::Relaxed),
+            self.runs.len(),
+            self.latest.lock().expect("no thread panicked"),
+            events as f64 / elapsed.max(1e-9) / 1e6,
+        )
+    }
+
+    fn show(&self) {
+        if self.stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        match &self.display {
+            Display::Nothing => {}
+            Display::Bar(bar) => {
+                bar.set_message(self.message());
+                bar.set_position((self.share() * 1000.0) as u64);
+            }
+            Display::Lines => {
+                let mut last = self.last.lock().expect("no thread panicked");
+                if last.elapsed() >= LINE_EVERY {
+                    *last = WallInstant::now();
+                    let _ = writeln!(std::io::stderr(), "{}", self.message());
+                }
+            }
+        }
+    }
+}
+
+impl Watch for Board {
+    fn progress(&self, run: &PlannedRun, progress: Progress) {
+        let state = &self.runs[run.index];
+        state.picos.store(progress.now.as_picos().min(state.picos_max), Ordering::Relaxed);
+        state.events.store(progress.events, Ordering::Relaxed);
+        if !matches!(self.display, Display::Nothing) {
+            let latest = format!("{} at {}", run.title(), rounded(progress.now));
+            *self.latest.lock().expect("no thread panicked") = latest;
+            self.show();
+        }
+    }
+
+    fn finished(&self, run: &PlannedRun, report: &RunReport) {
+        let state = &self.runs[run.index];
+        state.picos.store(state.picos_max, Ordering::Relaxed);
+        self.finished.fetch_add(1, Ordering::Relaxed);
+        if report.reused {
+            self.reused.fetch_add(1, Ordering::Relaxed);
+        } else {
+            state.events.store(report.summary.events as u64, Ordering::Relaxed);
+        }
+        self.show();
+    }
+}
+
+/// Simulated time to a microsecond.
+fn rounded(now: Instant) -> Duration {
+    let micros = now.since_start().as_picos() / 1_000_000;
+    Duration::from_micros(micros)
+}
+
+/// Seconds as a person says them.
+fn span(seconds: f64) -> String {
+    match seconds.round() as u64 {
+        s @ 0..=99 => format!("{s} s"),
+        s @ 100..=5999 => format!("{} min", s.div_ceil(60)),
+        s => format!("{} h", s.div_ceil(3600)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_short() {
+        assert_eq!(span(3.4), "3 s");
+        assert_eq!(span(150.0), "3 min");
+        assert_eq!(span(7200.0), "2 h");
+    }
+}

@@ -1,0 +1,87 @@
+//! Bad scenarios: each file under `errors/` is refused with exactly the message beside it and
+//! exit code 2. `UPDATE_EXPECTED=1 cargo test -p punctual --test errors` writes the messages anew.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn check(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/errors"))
+        .arg("check")
+        .args(args)
+        .output()
+        .expect("the program starts")
+}
+
+fn scenarios() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/errors");
+    let entries = std::fs::read_dir(dir).expect("the directory is there");
+    let mut files: Vec<PathBuf> = entries.map(|e| e.expect("it can be read").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|e| e == "toml"));
+    files.sort();
+    files
+}
+
+#[test]
+fn every_bad_scenario_is_explained() {
+    let files = scenarios();
+    assert!(files.len() >= 17, "scenarios are missing");
+    for file in files {
+        let name = file.file_name().expect("a file").to_str().expect("plain");
+        let output = check(&[name]);
+        let stderr = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "{name}: {stderr}");
+        assert!(output.stdout.is_empty(), "{name}");
+        let expected = file.with_extension("stderr");
+        if std::env::var_os("UPDATE_EXPECTED").is_some() {
+            std::fs::write(&expected, &stderr).expect("it can be written");
+        }
+        let expected = std::fs::read_to_string(&expected).unwrap_or_default();
+        assert_eq!(stderr, expected, "{name}");
+    }
+}
+
+/// The messages above are compared as a whole; this holds the places they point at.
+#[test]
+fn messages_point_at_line_and_column() {
+    for (file, place, words) in [
+        ("unknown-key.toml", "unknown-key.toml:4:1", "did you mean `hosts`?"),
+        ("missing-unit.toml", "missing-unit.toml:6:9", "has no unit"),
+        ("bare-number.toml", "bare-number.toml:11:12", "has no unit"),
+        ("negative-rate.toml", "negative-rate.toml:5:8", "negative"),
+        ("odd-k.toml", "odd-k.toml:4:5", "even k"),
+        ("destination-is-source.toml", "destination-is-source.toml:9:18", "sends to itself"),
+        ("empty-cdf.toml", "empty-cdf.toml:9:17", "no points"),
+        ("unknown-transport.toml", "unknown-transport.toml:1:15", "did you mean `dctcp`?"),
+        ("wrong-type.toml", "wrong-type.toml:4:9", "a whole number"),
+        ("queue-without-unit.toml", "queue-without-unit.toml:13:9", "100packets"),
+        ("too-many-hops.toml", "too-many-hops.toml:3:12", "paths of 8"),
+    ] {
+        let stderr = String::from_utf8(check(&[file]).stderr).expect("text");
+        assert!(stderr.contains(place) && stderr.contains(words), "{file}: {stderr}");
+    }
+}
+
+#[test]
+fn overrides_are_pointed_at_too() {
+    let output = check(&["wrong-type.toml", "--set", "network.hosts=many"]);
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.contains("--set:1:15") && stderr.contains("a whole number"), "{stderr}");
+}
+
+#[test]
+fn other_mistakes_have_their_codes() {
+    let output = check(&["there-is-no-such.toml"]);
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("cannot read there-is-no-such.toml"), "{stderr}");
+    assert_eq!(check(&["--no-such-option"]).status.code(), Some(2));
+    let bench = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .args(["bench", "ndp-permutation-431"])
+        .output()
+        .expect("the program starts");
+    let stderr = String::from_utf8(bench.stderr).expect("text");
+    assert_eq!(bench.status.code(), Some(2));
+    assert!(stderr.contains("did you mean `ndp-permutation-432`?"), "{stderr}");
+}

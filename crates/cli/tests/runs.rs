@@ -1,0 +1,275 @@
+//! Whole commands: the same bytes whatever the threads, interruptions, damage and full disks.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const SCENARIO: &str = r#"
+name = "small"
+transports = ["tcp", "dctcp", "rcpdc", "ndp"]
+[network]
+topology = "leaf-spine"
+racks = 2
+hosts_per_rack = 4
+spines = 2
+rate = "10Gbps"
+delay = "1us"
+[[traffic]]
+name = "queries"
+pattern = "incast"
+workers = 10
+sizes = { uniform = ["2KB", "50KB"] }
+deadlines = "1ms"
+[[traffic]]
+pattern = "random"
+arrivals = { poisson-load = 0.3 }
+sizes = "web-search"
+background = true
+[sweep]
+traffic.workers = [5, 10]
+[run]
+duration = "5ms"
+repetitions = 2
+sample = "100us"
+check = true
+"#;
+
+/// A scenario that takes long enough to be interrupted.
+const LONG: &str = r#"
+name = "long"
+transports = ["ndp"]
+[network]
+topology = "fat-tree"
+k = 8
+rate = "10Gbps"
+delay = "1us"
+[[traffic]]
+pattern = "permutation"
+sizes = "endless"
+[sweep]
+run.duration = ["1ms", "20s", "2ms"]
+[run]
+duration = "1ms"
+stop = "duration"
+"#;
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new(scenario: &str) -> Place {
+        let place = Place(tempfile::tempdir().expect("a temporary directory"));
+        std::fs::write(place.0.path().join("s.toml"), scenario).expect("it can be written");
+        place
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+        command.current_dir(self.path()).args(args);
+        command
+    }
+
+    fn punctual(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("the program starts")
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Every file below a directory, by its path.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(next) = dirs.pop() {
+        for entry in std::fs::read_dir(&next).into_iter().flatten() {
+            let path = entry.expect("it can be read").path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else {
+                let name = path.strip_prefix(dir).expect("it is below").to_owned();
+                found.insert(name, std::fs::read(&path).expect("it can be read"));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn results_are_the_same_bytes_with_one_and_two_threads() {
+    let place = Place::new(SCENARIO);
+    let run = |threads, out| {
+        let args = ["compare", "s.toml", "--threads", threads, "--out", out, "-q", "--json"];
+        let output = place.punctual(&args);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+        text(&output.stdout).replace(&format!("\"{out}/"), "\"")
+    };
+    assert_eq!(run("1", "one"), run("2", "two"));
+    let (mut one, mut two) = (files(&place.path().join("one")), files(&place.path().join("two")));
+    // What belongs to the machine is in the manifest alone.
+    let is_manifest = |path: &PathBuf| path.ends_with("manifest.json");
+    one.retain(|path, _| !is_manifest(path));
+    two.retain(|path, _| !is_manifest(path));
+    assert!(one.len() > 2 * 4 * 2 * 3, "{:?}", one.keys());
+    assert_eq!(one.keys().collect::<Vec<_>>(), two.keys().collect::<Vec<_>>());
+    for (path, bytes) in &one {
+        assert!(two[path] == *bytes, "{} differs", path.display());
+    }
+}
+
+#[test]
+fn json_has_one_object_a_transport_and_point() {
+    let place = Place::new(SCENARIO);
+    let output = place.punctual(&["compare", "s.toml", "--json", "-q"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    let lines: Vec<serde_json::Value> =
+        stdout.lines().map(|l| serde_json::from_str(l).expect("an object a line")).collect();
+    assert_eq!(lines.len(), 8);
+    assert_eq!(lines[0]["transport"], "tcp");
+    assert_eq!(lines[0]["point"]["traffic.workers"], "5");
+    assert_eq!(lines[0]["seeds"], serde_json::json!([1, 2]));
+    assert!(lines.iter().all(|l| l["deadlines_met"].is_number() && l["ci95"].is_object()));
+    // Every transport was given the same flows.
+    assert!(lines[..4].iter().all(|l| l["flows"] == lines[0]["flows"]));
+    assert!(place.path().join("results/small/traffic.workers=5/fct.svg").exists());
+}
+
+#[test]
+fn ctrl_c_keeps_whole_runs_and_the_next_time_goes_on() {
+    let place = Place::new(LONG);
+    let args = ["run", "s.toml", "--threads", "1", "--out", "out"];
+    let child = place.command(&args).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let child = child.expect("the program starts");
+    let first = place.path().join("out/run.duration=1ms/ndp/seed-1");
+    let begun = Instant::now();
+    while !first.join("manifest.json").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the first run does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it is still running");
+    let asked = Instant::now();
+    let output = child.wait_with_output().expect("it ends");
+    assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("interrupted after 1 of 3 runs"), "{stderr}");
+    assert!(stderr.contains("the same command goes on"), "{stderr}");
+    assert!(punctual_results::is_complete(&first));
+    assert!(!place.path().join("out/run.duration=20s").exists(), "a half run looks whole");
+
+    // Going on does not run the first again.
+    let before = std::fs::metadata(first.join("manifest.json")).unwrap().modified().unwrap();
+    let shorter = ["--set", "sweep.run.duration=[\"1ms\", \"2ms\"]"];
+    let output = place.punctual(&[&args[..], &shorter].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("1 of 2 runs were there already"));
+    let after = std::fs::metadata(first.join("manifest.json")).unwrap().modified().unwrap();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn damaged_results_are_run_again() {
+    let place = Place::new(SCENARIO);
+    let args = ["run", "s.toml", "--set", "transports=[\"ndp\"]", "--out", "out", "--json"];
+    let whole = place.punctual(&args);
+    assert!(whole.status.success(), "{}", text(&whole.stderr));
+    let flows = place.path().join("out/traffic.workers=5/ndp/seed-1/flows.parquet");
+    let bytes = std::fs::read(&flows).unwrap();
+    std::fs::write(&flows, &bytes[..bytes.len() / 2]).unwrap();
+    let again = place.punctual(&args);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert!(
+        text(&again.stderr).contains("3 of 4 runs were there already"),
+        "{}",
+        text(&again.stderr)
+    );
+    assert_eq!(again.stdout, whole.stdout);
+    assert_eq!(std::fs::read(&flows).unwrap(), bytes);
+    // Another seed, another set-up: nothing is taken for it.
+    let other = place.punctual(&[&args[..], &["--set", "network.delay=2us"]].concat());
+    assert!(!text(&other.stderr).contains("already"), "{}", text(&other.stderr));
+}
+
+#[test]
+fn foreign_files_are_not_overwritten() {
+    let place = Place::new(SCENARIO);
+    let dir = place.path().join("out/traffic.workers=5/tcp/seed-1");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("thesis.txt"), "years of work").unwrap();
+    let output = place.punctual(&["run", "s.toml", "--out", "out", "-q"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("thesis.txt"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(dir.join("thesis.txt")).unwrap(), "years of work");
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_that_looks_whole() {
+    let place = Place::new(SCENARIO);
+    let disk = place.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=12k", "none"]).arg(&disk).output();
+    if !mounted.is_ok_and(|m| m.status.success()) {
+        eprintln!("SKIPPED: a small tmpfs cannot be mounted here (root is needed)");
+        assert!(std::env::var_os("PUNCTUAL_NO_SKIP").is_none(), "skips are failures here");
+        return;
+    }
+    let output = place.punctual(&["compare", "s.toml", "--out", "disk/out", "-q"]);
+    let partial = files(&disk);
+    let unmounted = Command::new("umount").arg(&disk).status().expect("umount starts");
+    assert!(unmounted.success());
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("the disk is full"), "{}", text(&output.stderr));
+    let manifests = partial.keys().filter(|path| path.ends_with("manifest.json"));
+    for manifest in manifests {
+        // Runs finished before the disk was full have all their files.
+        let dir = manifest.parent().expect("in a directory");
+        for name in ["flows.parquet", "queues.parquet", "summary.json"] {
+            assert!(partial.contains_key(&dir.join(name)), "{} is not whole", dir.display());
+        }
+    }
+}
+
+#[test]
+fn shipped_scenarios_are_valid() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let place = Place::new(SCENARIO);
+    for entry in std::fs::read_dir(dir).expect("scenarios are there") {
+        let path = entry.expect("it can be read").path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            let output = place.punctual(&["check", path.to_str().expect("plain")]);
+            assert!(output.status.success(), "{}: {}", path.display(), text(&output.stderr));
+        }
+    }
+}
+
+#[test]
+fn a_file_gets_across_sockets() {
+    use std::io::{BufRead as _, BufReader};
+    let place = Place::new(SCENARIO);
+    let bytes: Vec<u8> =
+        (0..300_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(place.path().join("file"), &bytes).unwrap();
+    let args = ["receive", "--listen", "127.0.0.1:0", "--out", "copy", "--wait", "30s", "--json"];
+    let mut receiver = place.command(&args).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let mut stderr = BufReader::new(receiver.stderr.take().expect("piped"));
+    stderr.read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on ").expect("it says where").to_owned();
+    let sent = place.punctual(&["send", "file", &address, "--deadline", "20s", "--json"]);
+    assert!(sent.status.success(), "{}", text(&sent.stderr));
+    assert!(text(&sent.stdout).contains("\"deadline_met\":true"), "{}", text(&sent.stdout));
+    assert!(receiver.wait().unwrap().success());
+    assert!(std::fs::read(place.path().join("copy")).unwrap() == bytes);
+    assert_eq!(place.punctual(&["receive", "--listen", "127.0.0.1:0"]).status.code(), Some(2));
+    assert_eq!(place.punctual(&["send", "file", "nowhere"]).status.code(), Some(2));
+}
