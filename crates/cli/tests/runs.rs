@@ -265,7 +265,7 @@ fn a_file_gets_across_sockets() {
     let mut stderr = BufReader::new(receiver.stderr.take().expect("piped"));
     stderr.read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("listening on ").expect("it says where").to_owned();
-    let sent = place.punctual(&["send", "file", &address, "--deadline", "20s", "--json"]);
+    let sent = place.punctual(&["send", "file", &address, "--deadline", "5s", "--json"]);
     assert!(sent.status.success(), "{}", text(&sent.stderr));
     assert!(text(&sent.stdout).contains("\"deadline_met\":true"), "{}", text(&sent.stdout));
     assert!(receiver.wait().unwrap().success());

@@ -2,7 +2,7 @@
 
 use crate::{Codec, Data, ENVELOPE_BYTES, IPV4_UDP_BYTES, Near, WireError, widen};
 use punctual_core::{ByteRange, Header, Packet};
-use punctual_transports::ndp::{HEADER_BYTES, NdpHeader, flags, kind};
+use punctual_transports::ndp::{HEADER_BYTES, NdpHeader, STAMP_SHIFT, flags, kind};
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -18,9 +18,9 @@ const _: () = assert!(
     "packets must have the same size in simulations and on wires"
 );
 
-/// Timestamps count units of 2¹⁴ ps, 16.4 ns: they wrap after 70 s and are right within half of
-/// that, and a round-trip time reads at most one unit too long.
-const TIME_SHIFT: u32 = 14;
+/// Timestamps count units of 2¹⁴ ps, 16.4 ns, as NDP itself has them: they wrap after 70 s and
+/// are right within half of that.
+const TIME_SHIFT: u32 = STAMP_SHIFT;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

@@ -1,11 +1,21 @@
 //! NDP's header, inside a [`Packet`].
 
-use punctual_core::{Class, FlowId, Header, HostId, Packet};
+use punctual_core::{Class, FlowId, Header, HostId, Instant, Packet};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Bytes of an NDP packet beside its data: IPv4, UDP and our own header. A trimmed packet, an
 /// ACK, a NACK and a PULL are this long.
 pub const HEADER_BYTES: u16 = 64;
+
+/// Times in headers are in units of 2¹⁴ ps, about 16 ns: what the 32 bits they have on a wire can
+/// tell apart for a minute. So they are the same after a round trip, on a wire or not.
+pub const STAMP_SHIFT: u32 = 14;
+
+/// The time as a header has it: picoseconds, rounded down to that unit.
+#[inline]
+pub fn stamp(now: Instant) -> u64 {
+    now.as_picos() >> STAMP_SHIFT << STAMP_SHIFT
+}
 
 /// The kinds of packets.
 pub mod kind {
@@ -39,7 +49,7 @@ pub struct NdpHeader {
     /// On data: the flow's size in bytes, [`u64::MAX`] when endless. Otherwise: every packet
     /// numbered below this has arrived.
     pub cumulative: u64,
-    /// When the data packet was sent, in picoseconds of the sender's clock; echoed.
+    /// The [`stamp`] of when the data packet was sent, by the sender's clock; echoed.
     pub sent_at: u64,
     /// How many packets the receiver has pulled so far, modulo 2³².
     pub pull: u32,

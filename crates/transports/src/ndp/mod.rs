@@ -24,7 +24,7 @@ mod sender;
 mod tests;
 
 pub use config::{Ndp, PathPolicy};
-pub use header::{HEADER_BYTES, NdpHeader, flags, kind};
+pub use header::{HEADER_BYTES, NdpHeader, STAMP_SHIFT, flags, kind, stamp};
 pub use pulls::PullQueue;
 pub use receiver::NdpReceiver;
 pub use sender::NdpSender;

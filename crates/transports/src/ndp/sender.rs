@@ -1,6 +1,6 @@
 //! NDP's sending end: pushes a window, then sends what it is pulled.
 
-use super::header::{HEADER_BYTES, flags, kind};
+use super::header::{HEADER_BYTES, flags, kind, stamp};
 use super::{Ndp, NdpHeader, PathPolicy};
 use punctual_core::rng::Stream;
 use punctual_core::{
@@ -149,7 +149,7 @@ impl NdpSender {
     fn queue_again(&mut self, header: &NdpHeader, first: bool) -> bool {
         let seq = header.seq;
         match self.sent_mut(seq) {
-            Some(sent) if sent.state == State::InFlight && sent.at.as_picos() == header.sent_at => {
+            Some(sent) if sent.state == State::InFlight && stamp(sent.at) == header.sent_at => {
                 sent.state = State::ToResend;
             }
             _ => return false,
@@ -168,7 +168,7 @@ impl NdpSender {
         let mut sent_needlessly = false;
         if let Some(sent) = self.sent_mut(header.seq) {
             // NDP-R18: an earlier sending arrived after all, so the latest was one too many.
-            sent_needlessly = sent.state == State::InFlight && sent.at.as_picos() != header.sent_at;
+            sent_needlessly = sent.state == State::InFlight && stamp(sent.at) != header.sent_at;
             sent.state = State::Acked;
         }
         self.debt += u32::from(sent_needlessly);
@@ -240,7 +240,7 @@ impl NdpSender {
         let header = NdpHeader {
             seq,
             cumulative: self.size,
-            sent_at: now.as_picos(),
+            sent_at: stamp(now),
             pull: 0,
             path: path as u16,
             kind: kind::DATA,
