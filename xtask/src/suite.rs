@@ -92,9 +92,11 @@ fn smoke() -> anyhow::Result<Outcome> {
     if scenarios.is_empty() {
         return Ok(Outcome::Failed("there is no scenario in scenarios/".into()));
     }
-    let mut command = cargo();
-    command.args(["run", "--quiet", "--bin", "punctual", "--", "check"]).args(scenarios);
-    run_command(&mut command)?;
+    for scenario in scenarios {
+        let mut command = cargo();
+        command.args(["run", "--quiet", "--bin", "punctual", "--", "check"]).arg(scenario);
+        run_command(&mut command)?;
+    }
     Ok(Outcome::Passed)
 }
 
