@@ -138,7 +138,7 @@ impl Queue {
 
     /// Takes in an arrival. Whatever happens to it or to another packet besides being queued is
     /// added to `fates`.
-    #[inline]
+    #[inline(always)]
     pub fn enqueue(
         &mut self,
         id: PacketId,
@@ -186,7 +186,7 @@ impl Queue {
     }
 
     /// Takes out the packet to send next.
-    #[inline]
+    #[inline(always)]
     pub fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
         match &mut self.0 {
             Kind::Single { fifo, .. } => fifo.pop_front(packets),

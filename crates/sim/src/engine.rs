@@ -19,19 +19,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
-/// The parts of an engine that a port needs to send, its ports aside.
-macro_rules! line {
-    ($engine:ident) => {
-        Line {
-            now: $engine.now,
-            packets: &mut $engine.packets,
-            events: &mut $engine.events,
-            tap: &mut $engine.tap,
-            hops: &mut $engine.totals.packet_hops,
-        }
-    };
-}
-
 /// What a `World` event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum World {
@@ -57,14 +44,11 @@ struct LinkHealth {
 }
 
 pub(crate) struct Engine<T: Tap> {
-    pub(crate) now: Instant,
-    pub(crate) tap: T,
+    pub(crate) line: Line<T>,
     pub(crate) network: Network,
-    pub(crate) packets: PacketArena,
     pub(crate) ext: ExtArena,
     pub(crate) ports: Vec<PortState>,
     pub(crate) port_totals: Vec<PortTotals>,
-    pub(crate) events: EventQueue,
     pub(crate) timers: Timers,
     pub(crate) flows: Vec<FlowState>,
     pub(crate) records: Vec<FlowRecord>,
@@ -129,13 +113,16 @@ impl<T: Tap> Engine<T> {
         let port_count = ports.len();
         let awaited = workload.flows.iter().filter(|f| must_end(f)).count() as u64;
         let mut engine = Engine {
-            now: Instant::ZERO,
-            tap,
-            packets: PacketArena::default(),
+            line: Line {
+                now: Instant::ZERO,
+                packets: PacketArena::default(),
+                events: EventQueue::new(punctual_core::rng::derive(seed, "ties", 0)),
+                tap,
+                hops: 0,
+            },
             ext: ExtArena::default(),
             ports,
             port_totals: vec![PortTotals::default(); port_count],
-            events: EventQueue::new(punctual_core::rng::derive(seed, "ties", 0)),
             timers: Timers::default(),
             flows: Vec::new(),
             records: Vec::new(),
@@ -199,7 +186,7 @@ impl<T: Tap> Engine<T> {
     }
 
     pub(crate) fn world(&mut self, at: Instant, what: World) {
-        self.events.push(at, EventClass::World, what as u32, what as u32);
+        self.line.events.push(at, EventClass::World, what as u32, what as u32);
     }
 
     /// Runs to the end.
@@ -209,7 +196,7 @@ impl<T: Tap> Engine<T> {
         let is_large = self.ports.len() > LOOK_AHEAD_FROM;
         let mut interrupted = false;
         while !self.is_done()
-            && let Some(event) = self.events.pop()
+            && let Some(event) = self.line.events.pop()
         {
             if event.at() > stop_at {
                 break;
@@ -220,7 +207,7 @@ impl<T: Tap> Engine<T> {
             self.handle(event);
             if self.totals.events.is_multiple_of(PROGRESS_EVERY) {
                 let report = Progress {
-                    now: self.now,
+                    now: self.line.now,
                     stop_at,
                     events: self.totals.events,
                     flows_ended: self.flows_ended,
@@ -232,7 +219,7 @@ impl<T: Tap> Engine<T> {
             }
         }
         if !self.is_done() && !interrupted && stop_at != Instant::NEVER {
-            self.now = stop_at;
+            self.line.now = stop_at;
         }
         self.finish(interrupted)
     }
@@ -258,10 +245,10 @@ impl<T: Tap> Engine<T> {
 
     #[inline]
     fn handle(&mut self, event: Event) {
-        debug_assert!(event.at() >= self.now, "time goes back");
-        self.now = event.at();
+        debug_assert!(event.at() >= self.line.now, "time goes back");
+        self.line.now = event.at();
         self.totals.events += 1;
-        self.tap.event(self.now);
+        self.line.tap.event(self.line.now);
         match event.class() {
             EventClass::PortFree => self.port_free(PortId(event.target())),
             EventClass::Arrival => self.arrive(PacketId(event.target())),
@@ -275,24 +262,24 @@ impl<T: Tap> Engine<T> {
     #[inline]
     fn look_ahead(&self) {
         let arrival = |n| {
-            let event = self.events.upcoming(n)?;
+            let event = self.line.events.upcoming(n)?;
             (event.class() == EventClass::Arrival).then_some(PacketId(event.target()))
         };
         if let Some(id) = arrival(3) {
-            prefetch(&self.packets[id]);
+            prefetch(&self.line.packets[id]);
         }
         if let Some(id) = arrival(2) {
-            let port = &self.ports[self.packets[id].port.index()];
+            let port = &self.ports[self.line.packets[id].port.index()];
             prefetch(port);
             prefetch(&port.queue);
         }
         if let Some(id) = arrival(1) {
-            let packet = &self.packets[id];
+            let packet = &self.line.packets[id];
             let port = &self.ports[packet.port.index()];
             if port.has_waiting
                 && let Some(next) = port.queue.front()
             {
-                prefetch(&self.packets[next]);
+                prefetch(&self.line.packets[next]);
             }
             let node = port.to;
             if node.0 < self.network.hosts {
@@ -308,7 +295,7 @@ impl<T: Tap> Engine<T> {
     /// A packet has reached the end of its link.
     #[inline]
     fn arrive(&mut self, id: PacketId) {
-        let port_id = self.packets[id].port;
+        let port_id = self.line.packets[id].port;
         let port = &self.ports[port_id.index()];
         let (node, twin) = (port.to, port.twin);
         if port.is_watched && !self.pass_watch(port_id, twin, id) {
@@ -320,7 +307,7 @@ impl<T: Tap> Engine<T> {
             self.deliver(HostId(node.0), id);
             return;
         }
-        let packet = &mut self.packets[id];
+        let packet = &mut self.line.packets[id];
         packet.hop += 1;
         let choice = &mut self.switch_choice;
         let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
@@ -336,7 +323,7 @@ impl<T: Tap> Engine<T> {
             self.lose(id, Loss::OnLink);
             return false;
         }
-        if self.packets[id].is_to_sender() && self.ports[twin.index()].has_controllers {
+        if self.line.packets[id].is_to_sender() && self.ports[twin.index()].has_controllers {
             self.control_reverse(twin, id);
         }
         true
@@ -345,11 +332,11 @@ impl<T: Tap> Engine<T> {
     /// A packet wants to leave by a port: at once if it can, else after what waits.
     #[inline]
     pub(crate) fn offer(&mut self, port_id: PortId, id: PacketId) {
-        if self.ports[port_id.index()].has_controllers && !self.packets[id].is_to_sender() {
+        if self.ports[port_id.index()].has_controllers && !self.line.packets[id].is_to_sender() {
             self.control_forward(port_id, id);
         }
         let port = &mut self.ports[port_id.index()];
-        port.offer(port_id, id, &mut line!(self), &mut self.fates);
+        port.offer(port_id, id, &mut self.line, &mut self.fates);
         if !self.fates.is_empty() {
             self.meet_fates(port_id);
         }
@@ -359,25 +346,25 @@ impl<T: Tap> Engine<T> {
     /// queue.
     #[inline]
     pub(crate) fn catch_up(&mut self, port_id: PortId) {
-        self.ports[port_id.index()].catch_up(port_id, &mut line!(self));
+        self.ports[port_id.index()].catch_up(port_id, &mut self.line);
     }
 
     /// A NIC has sent its packet and something waits.
     fn port_free(&mut self, port_id: PortId) {
         let host = HostId(self.network.link(port_id).from.0);
-        let next = match self.ports[port_id.index()].queue.dequeue(&self.packets) {
+        let next = match self.ports[port_id.index()].queue.dequeue(&self.line.packets) {
             Some(id) => Some((id, true)),
             None => self.poll_nic(host).map(|id| (id, false)),
         };
         let port = &mut self.ports[port_id.index()];
         if let Some((id, waited)) = next {
-            port.start(port_id, id, self.now, waited, &mut line!(self));
+            port.start(port_id, id, self.line.now, waited, &mut self.line);
         }
         let more = !port.queue.is_empty() || !self.ready[host.index()].is_empty();
         port.has_waiting = more;
         if more {
-            let at = port.busy_until.max(self.now);
-            self.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
+            let at = port.busy_until.max(self.line.now);
+            self.line.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
         }
     }
 
@@ -390,11 +377,11 @@ impl<T: Tap> Engine<T> {
             return;
         }
         port.has_waiting = true;
-        if port.busy_until <= self.now {
+        if port.busy_until <= self.line.now {
             self.port_free(port_id);
         } else {
             let at = port.busy_until;
-            self.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
+            self.line.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
         }
     }
 
@@ -408,12 +395,12 @@ impl<T: Tap> Engine<T> {
                 Fate::Trimmed => {
                     self.totals.trims += 1;
                     self.port_totals[port_id.index()].trims += 1;
-                    self.tap.trimmed(port_id, &self.packets[id]);
+                    self.line.tap.trimmed(port_id, &self.line.packets[id]);
                 }
                 Fate::Dropped => {
                     self.totals.drops += 1;
                     self.port_totals[port_id.index()].drops += 1;
-                    self.packets[id].port = port_id;
+                    self.line.packets[id].port = port_id;
                     self.lose(id, Loss::Dropped);
                 }
                 Fate::Bounced => self.bounce(port_id, id),
@@ -428,9 +415,9 @@ impl<T: Tap> Engine<T> {
     /// Sends a header back to where it came from.
     fn bounce(&mut self, port_id: PortId, id: PacketId) {
         self.totals.bounces += 1;
-        self.tap.bounced(port_id, &self.packets[id]);
+        self.line.tap.bounced(port_id, &self.line.packets[id]);
         let node = self.network.link(port_id).from;
-        let packet = &mut self.packets[id];
+        let packet = &mut self.line.packets[id];
         packet.dst = self.flows[packet.flow.index()].src;
         packet.flags.set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
         self.network.turn_back(packet);
@@ -444,59 +431,59 @@ impl<T: Tap> Engine<T> {
         if why == Loss::OnLink {
             self.totals.losses += 1;
         }
-        let packet = &self.packets[id];
-        self.tap.lost(packet.port, packet, why);
+        let packet = &self.line.packets[id];
+        self.line.tap.lost(packet.port, packet, why);
         self.dispose(id);
     }
 
     /// Gives a packet's memory back.
     #[inline]
     pub(crate) fn dispose(&mut self, id: PacketId) {
-        if let Some(ext) = self.packets[id].ext {
+        if let Some(ext) = self.line.packets[id].ext {
             self.ext.free(ext);
         }
-        self.packets.free(id);
+        self.line.packets.free(id);
     }
 
     pub(crate) fn control_forward(&mut self, port_id: PortId, id: PacketId) {
         self.catch_up(port_id);
-        let view = self.ports[port_id.index()].view(port_id, self.now);
-        let packet = &mut self.packets[id];
+        let view = self.ports[port_id.index()].view(port_id, self.line.now);
+        let packet = &mut self.line.packets[id];
         for c in &mut self.controllers[port_id.index()] {
             if c.transport == packet.transport {
                 c.controller.handle_forward(packet, &view, &mut self.ext);
-                arm(c, &mut self.timers, &mut self.events);
+                arm(c, &mut self.timers, &mut self.line.events);
             }
         }
     }
 
     fn control_reverse(&mut self, port_id: PortId, id: PacketId) {
         self.catch_up(port_id);
-        let view = self.ports[port_id.index()].view(port_id, self.now);
-        let packet = &mut self.packets[id];
+        let view = self.ports[port_id.index()].view(port_id, self.line.now);
+        let packet = &mut self.line.packets[id];
         for c in &mut self.controllers[port_id.index()] {
             if c.transport == packet.transport {
                 c.controller.handle_reverse(packet, &view, &mut self.ext);
-                arm(c, &mut self.timers, &mut self.events);
+                arm(c, &mut self.timers, &mut self.line.events);
             }
         }
     }
 
     fn control_timeout(&mut self, transport: TransportId, port_id: PortId) {
         self.catch_up(port_id);
-        let view = self.ports[port_id.index()].view(port_id, self.now);
+        let view = self.ports[port_id.index()].view(port_id, self.line.now);
         for c in &mut self.controllers[port_id.index()] {
             if c.transport == transport {
                 c.controller.handle_timeout(&view);
-                arm(c, &mut self.timers, &mut self.events);
+                arm(c, &mut self.timers, &mut self.line.events);
             }
         }
     }
 
     fn timer(&mut self, id: u32) {
-        match self.timers.expire(id, self.now) {
+        match self.timers.expire(id, self.line.now) {
             Expiry::Stale => {}
-            Expiry::Later(at) => self.events.push(at, EventClass::Timer, id, id),
+            Expiry::Later(at) => self.line.events.push(at, EventClass::Timer, id, id),
             Expiry::Fire(Owner::Controller(transport, port)) => {
                 self.control_timeout(transport, port);
             }
@@ -517,7 +504,7 @@ impl<T: Tap> Engine<T> {
 
     fn change_links(&mut self) {
         while let Some(change) = self.setup.link_changes.get(self.setup.next_change).copied() {
-            if change.at > self.now {
+            if change.at > self.line.now {
                 self.world(change.at, World::LinkChange);
                 return;
             }
@@ -540,7 +527,7 @@ impl<T: Tap> Engine<T> {
         match what {
             LinkFault::Rate(rate) => {
                 port.set_rate(rate);
-                self.tap.rate_changed(port_id, rate);
+                self.line.tap.rate_changed(port_id, rate);
             }
             LinkFault::Loss(p) => health.loss = p,
             LinkFault::Down => health.is_down = true,
@@ -571,16 +558,16 @@ impl<T: Tap> Engine<T> {
             self.catch_up(port_id);
             let port = &self.ports[port_id.index()];
             let (bytes, packets) = port.queue.waiting();
-            let in_service = port.in_service_at(self.now);
+            let in_service = port.in_service_at(self.line.now);
             self.samples.push(PortSample {
-                at: self.now,
+                at: self.line.now,
                 port: port_id,
                 queue_bytes: bytes.get() + u64::from(in_service.bytes),
                 queue_packets: packets + u32::from(in_service.bytes > 0),
                 sent_bytes: port.sent_bytes,
             });
         }
-        self.world(self.now + sampling.every, World::Sample);
+        self.world(self.line.now + sampling.every, World::Sample);
         self.setup.sampling = Some(sampling);
     }
 
@@ -604,10 +591,11 @@ impl<T: Tap> Engine<T> {
         for (port, totals) in self.ports.iter().zip(&mut self.port_totals) {
             totals.sent_bytes = port.sent_bytes - totals.sent_bytes;
         }
-        self.totals.ended_at = self.now;
-        let violations = self.tap.conclude(&Ending {
+        self.totals.ended_at = self.line.now;
+        self.totals.packet_hops = self.line.hops;
+        let violations = self.line.tap.conclude(&Ending {
             waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
-            alive: self.packets.len(),
+            alive: self.line.packets.len(),
         });
         Outcome {
             flows: self.records,

@@ -141,7 +141,7 @@ impl EventQueue {
     }
 
     /// Takes the next event out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Event> {
         if self.open.is_empty() && !self.open_next() {
             return None;
@@ -150,6 +150,7 @@ impl EventQueue {
     }
 
     /// Opens the next bucket that holds something.
+    #[inline(never)]
     fn open_next(&mut self) -> bool {
         if self.opened_buckets >= RETUNE_AFTER {
             self.retune();

@@ -22,7 +22,7 @@ enum End {
 
 macro_rules! call {
     ($engine:ident, $host:expr) => {
-        Call { now: $engine.now, host: $host, ext: &mut $engine.ext, out: &mut $engine.outbox }
+        Call { now: $engine.line.now, host: $host, ext: &mut $engine.ext, out: &mut $engine.outbox }
     };
 }
 
@@ -30,7 +30,7 @@ impl<T: Tap> Engine<T> {
     /// Flows due by now start.
     pub(crate) fn start_flows(&mut self) {
         while let Some(spec) = self.workload.flows.get(self.next_flow).copied() {
-            if spec.start > self.now {
+            if spec.start > self.line.now {
                 self.world(spec.start, World::FlowStart);
                 break;
             }
@@ -38,7 +38,7 @@ impl<T: Tap> Engine<T> {
             self.start_flow(spec);
         }
         while let Some(&Reverse((at, index))) = self.later.peek() {
-            if at > self.now {
+            if at > self.line.now {
                 self.world(at, World::FlowStart);
                 break;
             }
@@ -61,7 +61,7 @@ impl<T: Tap> Engine<T> {
             trims: 0,
             bounces: 0,
         });
-        self.tap.started(&spec);
+        self.line.tap.started(&spec);
         let route = self.route(flow, spec.src, spec.dst);
         let stack = &mut self.stacks[spec.transport.index()];
         let slot = stack.open_sender(&spec, &route, call!(self, spec.src));
@@ -81,7 +81,7 @@ impl<T: Tap> Engine<T> {
     /// A packet has reached its host.
     #[inline]
     pub(crate) fn deliver(&mut self, host: HostId, id: PacketId) {
-        let packet = self.packets[id];
+        let packet = self.line.packets[id];
         debug_assert_eq!(packet.dst, host, "misrouted");
         let flow = packet.flow;
         let state = self.flows[flow.index()];
@@ -90,7 +90,7 @@ impl<T: Tap> Engine<T> {
                 self.lose(id, Loss::Stray);
                 return;
             }
-            self.tap.arrived(&packet, self.now);
+            self.line.tap.arrived(&packet, self.line.now);
             self.stacks[state.transport.index()].sender_packet(
                 state.sender,
                 &packet,
@@ -104,7 +104,7 @@ impl<T: Tap> Engine<T> {
             self.lose(id, Loss::Stray);
             return;
         }
-        self.tap.arrived(&packet, self.now);
+        self.line.tap.arrived(&packet, self.line.now);
         let slot = match state.receiver {
             NONE => self.open_receiver(host, &packet),
             slot => slot,
@@ -171,8 +171,8 @@ impl<T: Tap> Engine<T> {
         packet.transport = transport;
         let choice = &mut self.switch_choice;
         self.network.enter(host, &mut packet, |n| choice.below(u64::from(n)) as u32);
-        self.tap.made(&packet);
-        self.packets.alloc(packet)
+        self.line.tap.made(&packet);
+        self.line.packets.alloc(packet)
     }
 
     #[inline]
@@ -239,9 +239,9 @@ impl<T: Tap> Engine<T> {
                 if *timer == NONE {
                     *timer = self.timers.alloc(owner);
                 }
-                let at = at.max(self.now);
+                let at = at.max(self.line.now);
                 if self.timers.set(*timer, at) {
-                    self.events.push(at, EventClass::Timer, *timer, *timer);
+                    self.line.events.push(at, EventClass::Timer, *timer, *timer);
                 }
             }
         }
@@ -255,9 +255,9 @@ impl<T: Tap> Engine<T> {
             TimerChange::Keep => {}
             TimerChange::Clear => self.timers.clear(timer),
             TimerChange::Set(at) => {
-                let at = at.max(self.now);
+                let at = at.max(self.line.now);
                 if self.timers.set(timer, at) {
-                    self.events.push(at, EventClass::Timer, timer, timer);
+                    self.line.events.push(at, EventClass::Timer, timer, timer);
                 }
             }
         }
@@ -271,18 +271,18 @@ impl<T: Tap> Engine<T> {
                 FlowEvent::Delivered(range) => {
                     record.delivered += Bytes::new(range.len);
                     self.totals.delivered_bytes += range.len;
-                    self.tap.delivered(flow, range);
+                    self.line.tap.delivered(flow, range);
                 }
                 FlowEvent::Completed => {
                     record.status = FlowStatus::Completed;
-                    record.ended = Some(self.now);
-                    self.tap.completed(flow);
+                    record.ended = Some(self.line.now);
+                    self.line.tap.completed(flow);
                     self.flow_ended(flow);
                 }
                 FlowEvent::Abandoned => {
                     if record.status == FlowStatus::Unfinished {
                         record.status = FlowStatus::Abandoned;
-                        record.ended = Some(self.now);
+                        record.ended = Some(self.line.now);
                         self.flow_ended(flow);
                     }
                     self.close(flow);
@@ -306,9 +306,9 @@ impl<T: Tap> Engine<T> {
         if must_end(&spec) {
             self.awaited -= 1;
         }
-        if let Some(next) = self.workload.next_after(&spec, self.now) {
+        if let Some(next) = self.workload.next_after(&spec, self.line.now) {
             self.awaited += u64::from(must_end(&next));
-            let at = next.start.max(self.now);
+            let at = next.start.max(self.line.now);
             self.later_specs.push(FlowSpec { start: at, ..next });
             self.later.push(Reverse((at, self.later_specs.len() as u64 - 1)));
             self.world(at, World::FlowStart);

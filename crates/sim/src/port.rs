@@ -7,14 +7,15 @@ use punctual_core::{
 };
 use punctual_net::{Fates, InService, Link, Queue};
 
-/// What a port needs of the rest of the engine to send.
-pub(crate) struct Line<'a, T> {
+/// What ports need to send: everything of the engine but the ports and what is behind them.
+#[derive(Debug)]
+pub(crate) struct Line<T> {
     pub(crate) now: Instant,
-    pub(crate) packets: &'a mut PacketArena,
-    pub(crate) events: &'a mut EventQueue,
-    pub(crate) tap: &'a mut T,
+    pub(crate) packets: PacketArena,
+    pub(crate) events: EventQueue,
+    pub(crate) tap: T,
     /// Packets sent so far, by all ports.
-    pub(crate) hops: &'a mut u64,
+    pub(crate) hops: u64,
 }
 
 /// What each packet needs of a port is in the first cache line, the queue in the second.
@@ -90,7 +91,7 @@ impl PortState {
         &mut self,
         port: PortId,
         id: PacketId,
-        line: &mut Line<'_, T>,
+        line: &mut Line<T>,
         fates: &mut Fates,
     ) {
         self.catch_up(port, line);
@@ -102,7 +103,7 @@ impl PortState {
         }
         line.tap.queued(port, packet);
         let in_service = self.in_service_at(line.now);
-        self.queue.enqueue(id, in_service, line.packets, fates);
+        self.queue.enqueue(id, in_service, &mut line.packets, fates);
         if self.has_waiting {
             return;
         }
@@ -122,11 +123,18 @@ impl PortState {
     /// until its queue is touched or the packet it was sending arrives, and each of these calls
     /// here first. So a hop costs one event. A NIC does have such events, since its next packet
     /// may have to be asked for.
-    #[inline]
-    pub(crate) fn catch_up<T: Tap>(&mut self, port: PortId, line: &mut Line<'_, T>) {
-        while self.has_waiting && self.busy_until <= line.now && !self.is_nic {
+    #[inline(always)]
+    pub(crate) fn catch_up<T: Tap>(&mut self, port: PortId, line: &mut Line<T>) {
+        if self.has_waiting && self.busy_until <= line.now && !self.is_nic {
+            self.send_waiting(port, line);
+        }
+    }
+
+    #[inline(never)]
+    fn send_waiting<T: Tap>(&mut self, port: PortId, line: &mut Line<T>) {
+        while self.has_waiting && self.busy_until <= line.now {
             let at = self.busy_until;
-            if let Some(id) = self.queue.dequeue(line.packets) {
+            if let Some(id) = self.queue.dequeue(&line.packets) {
                 self.start(port, id, at, true, line);
             }
             self.has_waiting = !self.queue.is_empty();
@@ -141,7 +149,7 @@ impl PortState {
         id: PacketId,
         from: Instant,
         waited: bool,
-        line: &mut Line<'_, T>,
+        line: &mut Line<T>,
     ) {
         let packet = &mut line.packets[id];
         packet.port = port;
@@ -151,7 +159,7 @@ impl PortState {
         self.sent_bytes += bytes;
         self.in_service_bytes = packet.wire_bytes;
         self.in_service_is_control = packet.class == Class::CONTROL;
-        *line.hops += 1;
+        line.hops += 1;
         line.tap.sends(port, packet, from, until, waited);
         line.events.push(until + self.delay, EventClass::Arrival, port.0, id.0);
     }

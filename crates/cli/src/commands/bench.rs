@@ -31,10 +31,10 @@ pub(crate) fn bench(names: &[String], here: bool, global: &Global) -> anyhow::Re
         cases.push(BenchCase::by_name(name).ok_or_else(|| {
             let known = BENCH_CASES.iter().map(|c| c.name);
             let near = nearest(name, known.clone())
-                .map(|near| format!("; did you mean `{near}`?"))
+                .map(|near| format!(", did you mean `{near}`?"))
                 .unwrap_or_default();
             let known: Vec<&str> = known.collect();
-            UsageError(format!("no benchmark is called `{name}`{near} known: {}", known.join(", ")))
+            UsageError(format!("no benchmark is called `{name}`{near}; known: {}", known.join(", ")))
         })?);
     }
     if cases.is_empty() {

@@ -39,8 +39,9 @@ pub(crate) fn list(global: &Global) -> anyhow::Result<()> {
     for (i, (heading, items)) in sections.iter().filter(|(_, items)| !items.is_empty()).enumerate()
     {
         writeln!(out, "{}{heading}", if i > 0 { "\n" } else { "" })?;
+        let width = items.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(26);
         for (name, about) in items {
-            writeln!(out, "{}", format!("  {name:<28}{about}").trim_end())?;
+            writeln!(out, "{}", format!("  {name:<width$}  {about}").trim_end())?;
         }
     }
     Ok(())
