@@ -143,7 +143,7 @@ fn aggregation_anchors() {
     ];
     println!("flows  optimal (anchor)  fair (anchor)  EDF   SJF   reservation");
     for (count, optimal, fair) in anchors {
-        let of = |policy| percent_met(policy, count, 20.0, 4000);
+        let of = |policy| percent_met(policy, count, 20.0, 10_000);
         let measured = (of(Policy::Optimal), of(Policy::FairShare));
         let rest = [Policy::Edf, Policy::Sjf, Policy::Reservation].map(of);
         println!(
@@ -156,23 +156,18 @@ fn aggregation_anchors() {
     }
 }
 
-/// The most flows with at least 99 % on time.
-fn flows_at_99(policy: Policy, mean_deadline_ms: f64) -> u64 {
-    (1..)
-        .take_while(|&n| percent_met(policy, n, mean_deadline_ms, 2000) >= 99.0)
-        .last()
-        .unwrap_or(0)
-}
-
+/// Up to these many flows the optimum is said to have 99 % on time. The curve is so flat there
+/// that a tenth of a point is a flow or more: the share is compared, not the count.
 #[test]
-fn flows_at_99_percent() {
-    for (mean_ms, anchor) in [(20.0, 9u64), (30.0, 17), (40.0, 23), (50.0, 34), (60.0, 44)] {
-        let optimal = flows_at_99(Policy::Optimal, mean_ms);
-        let fair = flows_at_99(Policy::FairShare, mean_ms);
-        println!("mean deadline {mean_ms} ms: optimal {optimal} flows ({anchor}), fair {fair}");
-        // One run in a hundred late: the count is known to a tenth or so.
-        assert!(optimal.abs_diff(anchor) * 8 <= anchor.max(16), "{optimal} for {anchor}");
-        assert!((1..=4).contains(&fair));
+fn optimal_has_99_percent_at_the_anchors() {
+    for (mean_ms, count) in [(20.0, 9), (30.0, 17), (40.0, 23), (50.0, 34), (60.0, 44)] {
+        let optimal = percent_met(Policy::Optimal, count, mean_ms, 10_000);
+        let fair = [2, 3, 4].map(|n| percent_met(Policy::FairShare, n, mean_ms, 10_000));
+        println!(
+            "mean deadline {mean_ms} ms: optimal with {count} flows {optimal:.2} %, fair with 2, 3, 4 {fair:.2?}"
+        );
+        assert!((optimal - 99.0).abs() < 0.25, "{optimal}");
+        assert!(fair[0] > 99.0 && fair[2] < 99.0, "{fair:?}");
     }
 }
 
@@ -190,5 +185,54 @@ fn sjf_against_fair_mean_completion() {
         let ratio = mean(Policy::Sjf) / mean(Policy::FairShare);
         println!("{count} flows: SJF/fair mean completion {ratio:.3} ({anchor})");
         assert!((ratio - anchor).abs() <= 0.01, "{count}: {ratio}");
+    }
+}
+
+/// D3's Figure 5: `count` flows of U[2, 50] KB with exponential deadlines, 5 ms at least, beside
+/// two long flows without, all at once on one link. The share of deadlines met, in per cent.
+fn d3_figure_5(policy: Policy, count: u64, mean_ms: f64) -> f64 {
+    const RUNS: u64 = 200;
+    let share = |run| {
+        let mut draw = Stream::named(5, "figure 5", run * 1000 + count);
+        let mut flows: Vec<_> = (0..count)
+            .map(|id| {
+                let deadline = draw.exponential(mean_ms / 1e3).max(5e-3);
+                FluidFlow {
+                    size: Bytes::new(2_000 + draw.below(48_001)),
+                    ..flow(id, 0, Some(Instant::ZERO + Duration::from_secs_f64(deadline)))
+                }
+            })
+            .collect();
+        flows
+            .extend((0..2).map(|n| FluidFlow { size: Bytes::ENDLESS, ..flow(count + n, 0, None) }));
+        share_met(&schedule(policy, &flows, &[GBPS]).unwrap()).unwrap()
+    };
+    (0..RUNS).map(share).sum::<f64>() / RUNS as f64 * 100.0
+}
+
+#[test]
+fn d3_figure_5_orderings() {
+    let policies = [Policy::FairShare, Policy::Edf, Policy::Reservation, Policy::Optimal];
+    for mean_ms in [20.0, 30.0, 40.0] {
+        let carried = policies.map(|policy| {
+            let enough = |n: &u64| d3_figure_5(policy, *n, mean_ms) >= 99.5;
+            (1..).map(|step| 4 * step).take_while(enough).last().unwrap_or(0)
+        });
+        let [fair, edf, reservation, _] = carried.map(|n| n as f64);
+        println!(
+            "mean {mean_ms} ms: flows at 99.5 %, fair, EDF, reservation, optimal {carried:?}; EDF/fair {:.1}, reservation/fair {:.1}",
+            edf / fair,
+            reservation / fair
+        );
+        for count in [20, 40, 80, 120, 200] {
+            let met = policies.map(|policy| d3_figure_5(policy, count, mean_ms));
+            println!("  {count} flows: {met:.1?}");
+            assert!(met[..3].iter().all(|other| *other <= met[3]));
+            // Overload: the most urgent flows are the ones that are late already.
+            if mean_ms == 20.0 && count == 200 {
+                assert!(met[1] < met[2], "EDF collapses: {met:?}");
+            }
+        }
+        assert!(edf / fair >= 3.0 && reservation / fair >= 2.5);
     }
 }

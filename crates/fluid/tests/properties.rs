@@ -89,7 +89,7 @@ fn nothing_beats_the_optimum_in_ten_thousand_cases() {
         // Where all deadlines can be met, EDF meets them.
         if met(&best) == flows.iter().filter(|f| f.deadline.is_some()).count() {
             let edf = schedule(Policy::Edf, &flows, &[Rate::from_bps(rate.as_bps())]).unwrap();
-            if rate.as_bps() % 1_000_000_000 == 0 {
+            if rate.as_bps().is_multiple_of(1_000_000_000) {
                 assert_eq!(met(&edf), met(&best));
             }
         }
