@@ -8,7 +8,7 @@ use punctual_core::{Bytes, Duration, FlowSpec, Instant, Limit, QueueSpec, Rate, 
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowStatus, Outcome, Setup};
 use punctual_transports::AnyTransport;
-use punctual_transports::tcp::{D2tcp, Dctcp, Tcppr};
+use punctual_transports::tcp::{D2tcp, Dctcp, Tcp, Tcppr};
 
 fn after_ms(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
@@ -16,7 +16,11 @@ fn after_ms(ms: u64) -> Instant {
 
 /// One switch, 1 Gb/s, 20 µs a link: a round trip of about 100 µs.
 fn star_1g(hosts: u32) -> Network {
-    let links = ClosLinks::uniform(Rate::from_gbps(1), Duration::from_micros(20));
+    star_1g_with(hosts, Duration::from_micros(20))
+}
+
+fn star_1g_with(hosts: u32, delay: Duration) -> Network {
+    let links = ClosLinks::uniform(Rate::from_gbps(1), delay);
     ClosShape::star(hosts).build(&links, Bytes::new(1500), Bytes::ZERO)
 }
 
@@ -194,5 +198,107 @@ fn deadlines_help() {
             "{count} flows: TCP {tcp:.3}, TCPpr 2/3/4 levels {of_tcppr:.3?}, DCTCP {dctcp:.3}, D2TCP {d2tcp:.3}; with α from 0 {from_zero:.3?}"
         );
         assert!(of_tcppr[0] >= tcp - 0.01 && d2tcp >= dctcp - 0.01);
+    }
+}
+
+/// Flows of 2–6 MB, which live long enough for α to be learnt: percentage of deadlines met. Each
+/// flow is 32 ms of the link on average; deadlines are uniform, from `least_ms` on over
+/// `spread_ms`, for each flow that there is.
+fn percent_met_long(
+    transport: &AnyTransport,
+    count: u64,
+    (least_ms, spread_ms): (u64, u64),
+    runs: u64,
+) -> f64 {
+    let mut met = 0;
+    for seed in 0..runs {
+        let mut draw = Stream::named(seed, "long queries", count);
+        let flows = (0..count)
+            .map(|n| FlowSpec {
+                start: Instant::ZERO + Duration::from_micros(draw.below(1_000)),
+                deadline: Some(after_ms(count * least_ms + draw.below(count * spread_ms))),
+                ..flow(1 + n as u32, 0, 2_000_000 + draw.below(4_000_000))
+            })
+            .collect();
+        let setup = setup(star_1g(count as u32 + 1), vec![transport.clone()], flows);
+        let outcome = run(Setup { seed, check: false, ..setup });
+        met += outcome.flows.iter().filter(|f| f.met_deadline() == Some(true)).count();
+    }
+    met as f64 / (runs * count) as f64 * 100.0
+}
+
+#[test]
+fn deadlines_help_long_flows_where_they_differ() {
+    let laws = [(20, 80), (25, 40)];
+    for law in laws {
+        let [dctcp, d2tcp] = [dctcp(), d2tcp(0.5, 2.0)].map(|t| percent_met_long(&t, 4, law, 60));
+        println!("{law:?} ms: DCTCP {dctcp:.1}, D2TCP {d2tcp:.1}");
+        assert!(d2tcp > dctcp + 1.0, "{law:?}: {dctcp} {d2tcp}");
+    }
+}
+
+/// Where D2TCP helps and where it hurts, for `docs/transports/d2tcp.md`. Takes minutes.
+#[test]
+#[ignore = "a table for the docs"]
+fn deadlines_of_long_flows_swept() {
+    println!(
+        "deadlines (ms a flow), flows: DCTCP, D2TCP with d from 0.75 to 1.5, 0.5 to 2, 0.25 to 4"
+    );
+    let laws =
+        [(20, 20), (25, 20), (30, 20), (35, 10), (15, 45), (20, 40), (25, 40), (20, 80), (10, 80)];
+    for (law, count) in laws.into_iter().flat_map(|law| [2, 4, 8].map(|count| (law, count))) {
+        let of = |transport| percent_met_long(&transport, count, law, 200);
+        let capped = [(0.75, 1.5), (0.5, 2.0), (0.25, 4.0)].map(|(min, max)| of(d2tcp(min, max)));
+        println!("{law:?}, {count}: {:.1}, {capped:.1?}", of(dctcp()));
+    }
+}
+
+/// D3's burst (its Figure 10): U[2, 50] KB, deadlines exponential with mean 30 ms and a floor of
+/// 5 ms, a round trip of 500 µs, 300 ms to a timeout. Percentage of deadlines met.
+fn d3_burst(transport: &AnyTransport, queue: QueueSpec, senders: u64) -> f64 {
+    const RUNS: u64 = 100;
+    let mut met = 0;
+    for seed in 0..RUNS {
+        let mut draw = Stream::named(seed, "burst", senders);
+        let flows = (0..senders)
+            .map(|n| {
+                let deadline = Duration::from_secs_f64(draw.exponential(30e-3).max(5e-3));
+                FlowSpec {
+                    deadline: Some(Instant::ZERO + deadline),
+                    ..flow(1 + (n % 8) as u32, 0, 2_000 + draw.below(48_001))
+                }
+            })
+            .collect();
+        let network = star_1g_with(9, Duration::from_micros(120));
+        let setup = setup(network, vec![transport.clone()], flows);
+        let outcome = run(Setup { seed, check: false, switch_queue: queue, ..setup });
+        met += outcome.flows.iter().filter(|f| f.met_deadline() == Some(true)).count();
+    }
+    met as f64 / (RUNS * senders) as f64 * 100.0
+}
+
+#[test]
+fn d3_burst_of_tcp_and_tcppr() {
+    let most = |transport: &AnyTransport, queue| {
+        let enough = |n: &u64| d3_burst(transport, queue, *n) >= 95.0;
+        (1..=20).map(|step| 2 * step).take_while(enough).last().unwrap_or(0)
+    };
+    let rto = Duration::from_millis(300);
+    let room = |bytes| Limit::Bytes(Bytes::new(bytes));
+    for initial_window in [2, 10] {
+        let tcp = Tcp { initial_window, rto_min: rto, rto_initial: rto, ..Tcp::default() };
+        let tcppr = |levels| {
+            let common =
+                Tcppr { initial_window, rto_min: rto, rto_initial: rto, ..Tcppr::default() };
+            AnyTransport::Tcppr(Tcppr { levels, ..common })
+        };
+        let tcp = most(&AnyTransport::Tcp(tcp), QueueSpec::DropTail { limit: room(100_000) });
+        let own = [2, 4].map(|n| most(&tcppr(n), QueueSpec::Priority { limit: room(100_000) }));
+        let split = [2, 4]
+            .map(|n| most(&tcppr(n), QueueSpec::Priority { limit: room(100_000 / u64::from(n)) }));
+        println!(
+            "senders at 95 %, initial window {initial_window}: TCP {tcp}; TCPpr of 2 and 4 levels {own:?} with 100 KB a class, {split:?} with 100 KB in all"
+        );
+        assert!(own[0] > tcp && own[1] >= own[0]);
     }
 }
