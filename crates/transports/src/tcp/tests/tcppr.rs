@@ -82,7 +82,7 @@ fn tcppr_r04_all_packets_of_a_flow_have_its_class() {
         assert_eq!(t.packet.class, Class(1 + t.packet.flow.0 as u8));
     }
     // One host's flows: the most urgent is through first.
-    let end = |n: u32| pair.result(FlowId(n.into())).completed_at.unwrap();
+    let end = |n: u32| pair.result(FlowId(n)).completed_at.unwrap();
     assert!(end(0) < end(1) && end(1) < end(2));
 }
 
