@@ -60,8 +60,8 @@ fn tcp_lone_flow(hops: u64, packets: u64, window: u64) -> Instant {
 }
 
 #[test]
-fn tcp_and_dctcp_lone_flow() {
-    for name in ["tcp", "dctcp"] {
+fn tcp_and_its_relatives_lone_flow() {
+    for name in ["tcp", "tcppr", "dctcp", "d2tcp"] {
         for (dst, hops) in [(1, 2), (15, 6)] {
             for packets in [1, 10] {
                 let network = fat_tree(4, 1500);
@@ -95,7 +95,7 @@ fn ndp_incast_takes_what_the_link_takes() {
 /// Two flows through one bottleneck cannot finish before their sum.
 #[test]
 fn nothing_beats_the_bottleneck() {
-    for name in ["tcp", "dctcp", "ndp"] {
+    for name in ["tcp", "tcppr", "dctcp", "d2tcp", "ndp"] {
         let flows = vec![flow(0, 2, 3_000_000), flow(1, 2, 3_000_000)];
         let outcome = run(setup(star(3, 1500), vec![transport(name)], flows));
         let last = outcome.flows.iter().filter_map(|f| f.ended).max().expect("done");
@@ -139,7 +139,7 @@ fn rcpdc_lone_flow_on_a_pair_and_across_a_fat_tree() {
 #[test]
 fn tcp_dctcp_and_ndp_lone_flow_on_a_pair() {
     for packets in [1, 10] {
-        for name in ["tcp", "dctcp"] {
+        for name in ["tcp", "tcppr", "dctcp", "d2tcp"] {
             let flows = vec![flow(0, 1, packets * 1460)];
             let outcome = run(setup(back_to_back(1500), vec![transport(name)], flows));
             assert_eq!(outcome.flows[0].ended, Some(tcp_lone_flow(1, packets, 10)), "{name}");
@@ -158,7 +158,7 @@ fn simulator_and_test_driver_agree() {
     use punctual_transports::AnyTransport;
     use punctual_transports::d3::Rcpdc;
     use punctual_transports::ndp::{Ndp, PathPolicy};
-    use punctual_transports::tcp::{Dctcp, Tcp};
+    use punctual_transports::tcp::{D2tcp, Dctcp, Tcp, Tcppr};
 
     fn by_pair<T: punctual_core::Transport>(config: T, switches: usize, size: u64) -> Instant {
         let mut pair = Pair::new(config, Line { switches, ..Line::default() });
@@ -176,7 +176,9 @@ fn simulator_and_test_driver_agree() {
         for size in [1, 1460, 20_000, 100_001, 1_000_000] {
             let expected = [
                 ("tcp", by_pair(Tcp::default(), switches, size)),
+                ("tcppr", by_pair(Tcppr::default(), switches, size)),
                 ("dctcp", by_pair(Dctcp::default(), switches, size)),
+                ("d2tcp", by_pair(D2tcp::default(), switches, size)),
                 ("rcpdc", by_pair(Rcpdc::default(), switches, size)),
                 ("ndp", by_pair(one_path.clone(), switches, size)),
             ];

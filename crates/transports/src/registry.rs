@@ -159,7 +159,9 @@ macro_rules! register {
 // Adding a transport is a line here: variant, configuration type, name, summary.
 register! {
     Tcp(crate::tcp::Tcp), tcp: "TCP NewReno: windows, acknowledgements, loss as the signal";
+    Tcppr(crate::tcp::Tcppr), tcppr: "TCPpr: TCP in classes of strict priority, short deadlines first";
     Dctcp(crate::tcp::Dctcp), dctcp: "DCTCP: TCP that cuts its window by the share of packets marked";
+    D2tcp(crate::tcp::D2tcp), d2tcp: "D2TCP: DCTCP that cuts less the nearer the deadline, more the farther";
     Rcpdc(crate::d3::Rcpdc), rcpdc: "RCPdc: every port grants every flow an explicit fair rate";
     Ndp(crate::ndp::Ndp), ndp: "NDP: receivers pull, switches trim, packets sprayed over all paths";
 }

@@ -1,4 +1,4 @@
-//! Every constant of TCP and DCTCP, with its unit and where it comes from.
+//! Every constant of TCP and its relatives, with its unit and where it comes from.
 
 use punctual_core::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,24 @@ pub enum TcpConfigError {
     /// A window that could be cut to nothing.
     #[error("window_min = 0: must be 1 packet or more")]
     NoWindowMin,
+    /// Bounds on d that the penalty is not made for.
+    #[error("{0} = {1}: must be from 0.25 to 4; D2TCP has 0.5 to 2")]
+    Imminence(&'static str, f64),
+    /// Bounds in the wrong order.
+    #[error("d_min = {0} is above d_max = {1}: lower it or raise d_max")]
+    ImminenceOrder(f64, f64),
+    /// Classes that do not exist.
+    #[error("levels = {0}: must be 2, 3 or 4")]
+    Levels(u8),
+    /// Deadlines would not be told apart.
+    #[error("mean_deadline = 0: must be longer; D3 has 20ms to 40ms")]
+    NoMeanDeadline,
+    /// Another number of cuts than there are boundaries between deadline classes.
+    #[error("cuts: {0} given, but levels = {1} needs {2}; remove the key to cut at mean_deadline")]
+    Cuts(usize, u8, usize),
+    /// Cuts in the wrong order.
+    #[error("cuts: must be above 0 and rise from one to the next")]
+    CutOrder,
 }
 
 /// What all variants of TCP have in common, as their endpoints use it.
@@ -210,16 +228,102 @@ tcp_config! {
     }
 }
 
+fn validate_marks(gain: f64, initial_alpha: f64, window_min: u32) -> Result<(), TcpConfigError> {
+    if !(gain > 0.0 && gain <= 1.0) {
+        return Err(TcpConfigError::Gain(gain));
+    }
+    if !(0.0..=1.0).contains(&initial_alpha) {
+        return Err(TcpConfigError::InitialAlpha(initial_alpha));
+    }
+    if window_min == 0 {
+        return Err(TcpConfigError::NoWindowMin);
+    }
+    Ok(())
+}
+
 impl Dctcp {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
-        if !(self.gain > 0.0 && self.gain <= 1.0) {
-            return Err(TcpConfigError::Gain(self.gain));
+        validate_marks(self.gain, self.initial_alpha, self.window_min)
+    }
+}
+
+tcp_config! {
+    /// D2TCP and its parameters.
+    D2tcp {
+        /// Weight of the newest window in α, the running fraction of marked bytes. Default 1/16
+        /// (RFC 8257 §4.2); held as a multiple of 2⁻²⁰.
+        gain: f64 = 1.0 / 16.0,
+        /// α of a flow that knows nothing yet. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
+        /// and ns-2 scripts have 0.
+        initial_alpha: f64 = 1.0,
+        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 has 1.
+        window_min: u32 = 2,
+        /// Cut at the end of every window while α is above 0, marks or none, as NDP's simulator
+        /// does; harsher than RFC 8257. Default false.
+        cut_every_window: bool = false,
+        /// The least d, for far deadlines. Default 0.5 (public kernel and ns-3 code); 0.25 at
+        /// least. Held as a multiple of 2⁻¹⁶.
+        d_min: f64 = 0.5,
+        /// The most d, for near deadlines. Default 2 (same sources); 4 at most.
+        d_max: f64 = 2.0,
+        /// d once the deadline has passed. Default 1 (kernel code): a lost flow must not crowd
+        /// out live ones; 2 is what the ns-3 code has.
+        d_after_miss: f64 = 1.0,
+    }
+}
+
+impl D2tcp {
+    fn validate_own(&self) -> Result<(), TcpConfigError> {
+        validate_marks(self.gain, self.initial_alpha, self.window_min)?;
+        for (name, d) in
+            [("d_min", self.d_min), ("d_max", self.d_max), ("d_after_miss", self.d_after_miss)]
+        {
+            if !(0.25..=4.0).contains(&d) {
+                return Err(TcpConfigError::Imminence(name, d));
+            }
         }
-        if !(0.0..=1.0).contains(&self.initial_alpha) {
-            return Err(TcpConfigError::InitialAlpha(self.initial_alpha));
+        if self.d_min > self.d_max {
+            return Err(TcpConfigError::ImminenceOrder(self.d_min, self.d_max));
         }
-        if self.window_min == 0 {
-            return Err(TcpConfigError::NoWindowMin);
+        Ok(())
+    }
+}
+
+tcp_config! {
+    /// TCPpr and its parameters.
+    Tcppr {
+        /// Classes of strict priority: 2 by deadline, flows without one in the lower; 3 with a
+        /// class below for those; 4 with three by deadline. Default 2 (D3 §6.1; 3 there with
+        /// background traffic, and 4 to no gain).
+        levels: u8 = 2,
+        /// The mean of the deadlines, counted from a flow's start: where they are cut if `cuts`
+        /// does not say; with 4 levels at half of it too. Default 30 ms (D3 §6.1's moderate
+        /// deadlines). The paper does not say where it cuts.
+        mean_deadline: Duration = Duration::from_millis(30),
+        /// The longest deadline of each class by deadline but the last. Default empty: see
+        /// `mean_deadline`.
+        cuts: Vec<Duration> = Vec::new(),
+    }
+}
+
+impl Tcppr {
+    fn validate_own(&self) -> Result<(), TcpConfigError> {
+        let needed = match self.levels {
+            2 | 3 => 1,
+            4 => 2,
+            levels => return Err(TcpConfigError::Levels(levels)),
+        };
+        if self.mean_deadline.is_zero() {
+            return Err(TcpConfigError::NoMeanDeadline);
+        }
+        if self.cuts.is_empty() {
+            return Ok(());
+        }
+        if self.cuts.len() != needed {
+            return Err(TcpConfigError::Cuts(self.cuts.len(), self.levels, needed));
+        }
+        if self.cuts[0].is_zero() || !self.cuts.is_sorted_by(|a, b| a < b) {
+            return Err(TcpConfigError::CutOrder);
         }
         Ok(())
     }

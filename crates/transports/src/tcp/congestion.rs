@@ -1,6 +1,6 @@
 //! The congestion window and the laws that move it. All of it is integers.
 
-use punctual_core::{Bytes, Duration, FlowSpec, Instant};
+use punctual_core::{Bytes, Class, Duration, FlowSpec, Instant};
 
 /// A number from 0 to 1 as a multiple of 2⁻²⁰.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -26,6 +26,11 @@ impl Fraction {
             return Self::ONE;
         }
         Fraction(((u128::from(part) << Self::BITS) / u128::from(whole)) as u32)
+    }
+
+    /// So many multiples of 2⁻²⁰, 1 at most.
+    pub(super) const fn from_bits(bits: u32) -> Self {
+        Fraction(if bits < Self::ONE.0 { bits } else { Self::ONE.0 })
     }
 
     /// As a real number, exactly.
@@ -96,6 +101,11 @@ pub trait Law: Sized {
 
     /// For a flow that starts.
     fn new(config: &Self::Config, flow: &FlowSpec) -> Self;
+
+    /// The class of a flow's packets: the one it asks for.
+    fn class(_config: &Self::Config, flow: &FlowSpec) -> Class {
+        flow.class
+    }
 
     /// An acknowledgement came.
     fn handle_ack(&mut self, ack: &Feedback, config: &Self::Config) -> Reaction;

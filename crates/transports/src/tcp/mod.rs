@@ -1,8 +1,10 @@
-//! TCP NewReno and DCTCP: a window of bytes in flight, opened by acknowledgements and shrunk by
-//! losses or, in DCTCP, in proportion to how many bytes switches marked.
+//! TCP NewReno, TCPpr, DCTCP and D2TCP: a window of bytes in flight, opened by acknowledgements
+//! and shrunk by losses or, in DCTCP and D2TCP, in proportion to how many bytes switches marked.
 //!
 //! * TCP: RFC 5681 (congestion control), RFC 6582 (NewReno), RFC 6298 (timeout), RFC 3042 and 3465.
 //! * DCTCP: Alizadeh et al., SIGCOMM 2010; RFC 8257.
+//! * D2TCP: Vamanan, Hasan and Vijaykumar, SIGCOMM 2012.
+//! * TCPpr: a baseline of D3 (Wilson et al., SIGCOMM 2011).
 //!
 //! One sender and one receiver serve all variants. What differs is the [`Law`], which turns an
 //! acknowledgement into a [`Reaction`]; a variant is a configuration, a law and a line of glue.
@@ -17,22 +19,28 @@
 
 mod config;
 mod congestion;
+mod d2tcp;
 mod header;
+mod penalty;
 mod receiver;
 mod rtt;
 mod sender;
+mod tcppr;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Dctcp, Tcp, TcpConfigError};
+pub use config::{D2tcp, Dctcp, Tcp, TcpConfigError, Tcppr};
 pub use congestion::{
     DctcpLaw, DctcpParams, Feedback, Fraction, Law, MarkEstimator, NewReno, Reaction, Window,
     next_alpha,
 };
+pub use d2tcp::{D2tcpLaw, D2tcpParams, imminence};
 pub use header::{TCP_IP_HEADER_BYTES, TcpFlags, TcpHeader};
+pub use penalty::{Imminence, power};
 pub use receiver::TcpReceiver;
 pub use rtt::RttEstimator;
 pub use sender::TcpSender;
+pub use tcppr::{TcpprLaw, TcpprParams};
 
 use config::Settings;
 use punctual_core::{
@@ -101,7 +109,9 @@ macro_rules! tcp_transport {
 }
 
 tcp_transport!(Tcp, NewReno, tcp_queue, |_config| ());
+tcp_transport!(Tcppr, TcpprLaw, tcppr_queue, |config| config.params());
 tcp_transport!(Dctcp, DctcpLaw, dctcp_queue, |config| config.params());
+tcp_transport!(D2tcp, D2tcpLaw, dctcp_queue, |config| config.params());
 
 impl Dctcp {
     /// The parameters of its law.
@@ -115,6 +125,38 @@ impl Dctcp {
     }
 }
 
+impl D2tcp {
+    /// The parameters of its law.
+    pub fn params(&self) -> D2tcpParams {
+        D2tcpParams {
+            dctcp: DctcpParams {
+                gain: Fraction::from_f64(self.gain),
+                initial_alpha: Fraction::from_f64(self.initial_alpha),
+                window_min: self.window_min,
+                cut_every_window: self.cut_every_window,
+            },
+            least: Imminence::from_f64(self.d_min),
+            most: Imminence::from_f64(self.d_max),
+            after_miss: Imminence::from_f64(self.d_after_miss),
+        }
+    }
+}
+
+impl Tcppr {
+    /// The parameters of its law.
+    pub fn params(&self) -> TcpprParams {
+        let mut cuts = [None; 2];
+        if self.cuts.is_empty() {
+            let halved = (self.levels == 4).then(|| self.mean_deadline / 2);
+            let all = halved.into_iter().chain([self.mean_deadline]);
+            cuts.iter_mut().zip(all).for_each(|(cut, at)| *cut = Some(at));
+        } else {
+            cuts.iter_mut().zip(&self.cuts).for_each(|(cut, at)| *cut = Some(*at));
+        }
+        TcpprParams { levels: self.levels, cuts }
+    }
+}
+
 const TEN_GBPS: Rate = Rate::from_gbps(10);
 
 fn queue_packets(rate: Rate) -> u32 {
@@ -124,6 +166,11 @@ fn queue_packets(rate: Rate) -> u32 {
 /// Drop-tail of 100 packets, 200 from 10 Gb/s on.
 fn tcp_queue(rate: Rate, _: Bytes) -> QueueSpec {
     QueueSpec::DropTail { limit: Limit::Packets(queue_packets(rate)) }
+}
+
+/// As for TCP, in each class.
+fn tcppr_queue(rate: Rate, _: Bytes) -> QueueSpec {
+    QueueSpec::Priority { limit: Limit::Packets(queue_packets(rate)) }
 }
 
 /// As for TCP, marking above K packets: with packets of 1500 B 20 up to 1 Gb/s and 65 at

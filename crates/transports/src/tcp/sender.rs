@@ -68,7 +68,7 @@ impl<L: Law> TcpSender<L> {
             flow: flow.id,
             receiver: flow.dst,
             path: route.ecmp_path,
-            class: flow.class,
+            class: L::class(&host.law, flow),
             size_bytes: flow.size.get(),
             mss_bytes: host.mss_bytes,
             phase: if settings.handshake { Phase::Connecting } else { Phase::Open },

@@ -15,6 +15,8 @@ where
 fn defaults_are_valid() {
     assert_eq!(Tcp::default().validate(), Ok(()));
     assert_eq!(Dctcp::default().validate(), Ok(()));
+    assert_eq!(D2tcp::default().validate(), Ok(()));
+    assert_eq!(Tcppr::default().validate(), Ok(()));
 }
 
 #[test]
@@ -35,4 +37,15 @@ fn nonsense_is_refused_with_a_reason() {
     assert!(error(read("rto_initial", "0s")).contains("must be longer"));
     assert!(error(read("rtomin", "1ms")).contains("unknown field"));
     assert!(read::<Tcp, _>("gain", 0.5).unwrap_err().to_string().contains("unknown field"));
+}
+
+#[test]
+fn relatives_check_their_own() {
+    let error = |e: Result<D2tcp, Error>| e.unwrap_err().to_string();
+    assert!(error(read("d_max", 5.0)).contains("0.25 to 4"));
+    assert!(error(read("d_min", f64::NAN)).contains("0.25 to 4"));
+    assert!(error(read("d_min", 3.0)).contains("raise d_max"));
+    assert!(error(read("gain", 0.0)).contains("at most 1"));
+    let levels = read::<Tcppr, _>("levels", 5u8).unwrap_err().to_string();
+    assert!(levels.contains("2, 3 or 4"));
 }

@@ -1,9 +1,11 @@
-//! Tests of TCP and DCTCP: each rule, closed forms, properties.
+//! Tests of TCP, DCTCP, D2TCP and TCPpr: each rule, closed forms, properties.
 
 mod config;
+mod d2tcp;
 mod dctcp;
 mod props;
 mod rules;
+mod tcppr;
 
 use super::*;
 use punctual_core::{Duration, FlowId, Instant};
@@ -80,13 +82,21 @@ fn acks<T: Transport>(pair: &Pair<T>) -> Vec<TcpHeader> {
 #[test]
 fn every_rule_has_its_test_and_every_test_its_rule() {
     let rules = include_str!("../rules.md");
-    let tests = concat!(include_str!("rules.rs"), include_str!("dctcp.rs"));
-    let named: Vec<&str> = rules.split('`').filter(|t| t.contains("tcp_r")).collect();
+    let tests = concat!(
+        include_str!("rules.rs"),
+        include_str!("dctcp.rs"),
+        include_str!("d2tcp.rs"),
+        include_str!("tcppr.rs")
+    );
+    let is_rule = |name: &str| {
+        ["tcp_r", "dctcp_r", "d2tcp_r", "tcppr_r"].iter().any(|start| name.starts_with(start))
+    };
+    let named: Vec<&str> = rules.split('`').filter(|t| is_rule(t)).collect();
     for test in &named {
         assert!(tests.contains(&format!("fn {test}()")), "{test} is missing");
     }
     let functions = tests.lines().filter_map(|line| line.strip_prefix("fn "));
-    for test in functions.filter(|f| f.starts_with("tcp_r") || f.starts_with("dctcp_r")) {
+    for test in functions.filter(|f| is_rule(f)) {
         let name = test.split('(').next().unwrap();
         assert!(named.contains(&name), "{name} is in no row of rules.md");
     }

@@ -18,16 +18,36 @@ fn odds() -> impl Strategy<Value = FaultOdds> {
 }
 
 fn run<T: Transport>(config: T, sizes: &[u64], odds: FaultOdds, seed: u64) {
+    let flows: Vec<_> = sizes.iter().map(|size| (*size, None)).collect();
+    run_with_deadlines(config, &flows, odds, seed);
+}
+
+/// Flows of a size and a deadline each.
+fn run_with_deadlines<T: Transport>(
+    config: T,
+    sizes: &[(u64, Option<Instant>)],
+    odds: FaultOdds,
+    seed: u64,
+) {
     let line = Line { delay: Duration::from_micros(5), seed, ..Line::default() };
     let mut pair = Pair::new(config, line);
     pair.set_faults(odds.rule(seed));
-    let flows: Vec<_> = sizes.iter().map(|size| pair.start(pair.spec(Bytes::new(*size)))).collect();
+    let flows: Vec<_> = sizes
+        .iter()
+        .map(|&(size, deadline)| pair.start(FlowSpec { deadline, ..pair.spec(Bytes::new(size)) }))
+        .collect();
     assert!(pair.run_until_done(late()), "unfinished");
     // Late packets find both ends in order.
     pair.run_until(pair.now() + Duration::from_secs(1));
-    for (flow, size) in flows.into_iter().zip(sizes) {
+    for (flow, (size, _)) in flows.into_iter().zip(sizes) {
         assert_eq!(pair.result(flow).delivered.total(), *size);
     }
+}
+
+/// Deadlines in microseconds as instants; all flows start at 0.
+fn with_deadlines(flows: Vec<(u64, Option<u64>)>) -> Vec<(u64, Option<Instant>)> {
+    let at = |us| Instant::ZERO + Duration::from_micros(us);
+    flows.into_iter().map(|(size, deadline)| (size, deadline.map(at))).collect()
 }
 
 proptest! {
@@ -69,6 +89,45 @@ proptest! {
             ..Dctcp::default()
         };
         run(config, &sizes, odds, seed);
+    }
+
+    #[test]
+    fn d2tcp_delivers_each_byte_once(
+        flows in prop::collection::vec((0u64..120_000, prop::option::of(0u64..20_000)), 1..4),
+        odds in odds(),
+        seed: u64,
+        cut_every_window: bool,
+        initial_alpha in 0.0..=1.0,
+        d_min in 0.25..=1.0,
+        d_max in 1.0..=4.0,
+        d_after_miss in 0.25..=4.0,
+    ) {
+        let config = D2tcp {
+            cut_every_window,
+            initial_alpha,
+            d_min,
+            d_max,
+            d_after_miss,
+            rto_max: Duration::from_millis(100),
+            ..D2tcp::default()
+        };
+        run_with_deadlines(config, &with_deadlines(flows), odds, seed);
+    }
+
+    #[test]
+    fn tcppr_delivers_each_byte_once(
+        flows in prop::collection::vec((0u64..120_000, prop::option::of(0u64..20_000)), 1..4),
+        odds in odds(),
+        seed: u64,
+        levels in 2u8..=4,
+    ) {
+        let config = Tcppr {
+            levels,
+            mean_deadline: Duration::from_millis(5),
+            rto_max: Duration::from_millis(100),
+            ..Tcppr::default()
+        };
+        run_with_deadlines(config, &with_deadlines(flows), odds, seed);
     }
 
     #[test]

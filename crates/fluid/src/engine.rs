@@ -1,0 +1,75 @@
+//! From event to event: a flow starts, ends, or passes its deadline, and rates are given anew.
+
+use crate::allocate::{Active, allocate};
+use crate::{FluidFlow, Policy};
+use punctual_core::{Bytes, Instant, Rate};
+
+/// Rates are multiples of 1/720,720 bit/s.
+pub(crate) const UNITS_PER_BPS: u128 = 720_720;
+const PICOS_PER_SEC: u128 = 1_000_000_000_000;
+
+/// A link's capacity in units of rate.
+pub(crate) fn capacity_units(rate: Rate) -> u128 {
+    u128::from(rate.as_bps()) * UNITS_PER_BPS
+}
+
+/// What one unit of rate moves in a picosecond is the unit of work.
+pub(crate) fn work_units(size: Bytes) -> u128 {
+    u128::from(size.get()) * 8 * PICOS_PER_SEC * UNITS_PER_BPS
+}
+
+/// When each flow is done.
+pub(crate) fn run(
+    policy: Policy,
+    flows: &[FluidFlow],
+    capacities: &[Rate],
+) -> Vec<Option<Instant>> {
+    let capacities: Vec<u128> = capacities.iter().map(|rate| capacity_units(*rate)).collect();
+    let mut arrivals: Vec<usize> = (0..flows.len()).collect();
+    arrivals.sort_by_key(|&flow| flows[flow].start); // stable: equal starts stay in order
+    let mut arrivals = arrivals.into_iter().peekable();
+    let mut finished = vec![None; flows.len()];
+    // In order of arrival.
+    let mut active: Vec<Active> = Vec::new();
+    let mut now = 0u64;
+    loop {
+        while let Some(&next) = arrivals.peek()
+            && flows[next].start.as_picos() <= now
+        {
+            arrivals.next();
+            let flow = &flows[next];
+            let left = (flow.size != Bytes::ENDLESS).then(|| work_units(flow.size));
+            active.push(Active { index: next, flow, left, rate: 0 });
+        }
+        active.retain(|a| {
+            if a.left == Some(0) {
+                finished[a.index] = Some(Instant::from_picos(now));
+            }
+            a.left != Some(0)
+        });
+        let next_arrival = arrivals.peek().map(|&next| flows[next].start.as_picos());
+        if next_arrival.is_none() && active.iter().all(|a| a.left.is_none()) {
+            return finished;
+        }
+        allocate(policy, &mut active, &capacities, now);
+        // Past the end of time nothing is finished.
+        let end = |a: &Active| {
+            let picos = a.left?.checked_add(a.rate.checked_sub(1)?)? / a.rate;
+            now.checked_add(u64::try_from(picos).ok()?)
+        };
+        let next_end = active.iter().filter_map(end).min();
+        // Only reservations look at the clock.
+        let deadline = |a: &Active| Some(a.flow.deadline?.as_picos()).filter(|at| *at > now);
+        let next_deadline = (policy == Policy::Reservation)
+            .then(|| active.iter().filter_map(deadline).min())
+            .flatten();
+        let Some(next) = [next_end, next_arrival, next_deadline].into_iter().flatten().min() else {
+            return finished;
+        };
+        let passed = u128::from(next - now);
+        for a in &mut active {
+            a.left = a.left.map(|left| left.saturating_sub(a.rate * passed));
+        }
+        now = next;
+    }
+}

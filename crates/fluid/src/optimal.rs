@@ -1,0 +1,167 @@
+//! The best that can be done, or a bound on it.
+
+use crate::engine::{self, capacity_units, work_units};
+use crate::{FluidFlow, FluidResult, Policy, result};
+use punctual_core::{Bytes, Instant, Rate};
+
+/// At most so many starting times of a link are tried for the bound.
+const STARTS_MAX: usize = 64;
+
+fn one_link(flows: &[FluidFlow]) -> bool {
+    flows.windows(2).all(|pair| pair[0].path == pair[1].path)
+        && flows.first().is_none_or(|flow| flow.path.len() == 1)
+}
+
+fn one_start(flows: &[FluidFlow]) -> bool {
+    flows.windows(2).all(|pair| pair[0].start == pair[1].start)
+}
+
+/// Whether [`Policy::Optimal`] is exact for these flows: all on one link, and either all starting
+/// together or none with a deadline.
+pub fn is_exact(flows: &[FluidFlow]) -> bool {
+    one_link(flows) && (one_start(flows) || flows.iter().all(|flow| flow.deadline.is_none()))
+}
+
+/// Which of these jobs to do so that the most are on time (Moore and Hodgson): in order of
+/// deadlines, and whenever one would be late, without the longest so far. A job is (time needed,
+/// time allowed), in any unit; all can begin at once. Linear logarithmic.
+pub fn most_on_time(jobs: &[(u128, u128)]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|&job| (jobs[job].1, jobs[job].0));
+    let mut kept = std::collections::BinaryHeap::new();
+    let mut total = 0u128;
+    for job in order {
+        let (needed, allowed) = jobs[job];
+        if needed > allowed {
+            continue; // late even alone
+        }
+        kept.push((needed, job));
+        total += needed;
+        if total > allowed {
+            let (longest, _) = kept.pop().expect("just pushed");
+            total -= longest;
+        }
+    }
+    let mut on_time = vec![false; jobs.len()];
+    kept.into_iter().for_each(|(_, job)| on_time[job] = true);
+    on_time
+}
+
+/// Work and the most that the link does until the deadline, for flows that begin at `start`.
+fn job(flow: &FluidFlow, start: Instant, deadline: Instant, capacity: u128) -> (u128, u128) {
+    let time = u128::from(deadline.saturating_since(start).as_picos());
+    // An endless flow is never on time.
+    let needed = if flow.size == Bytes::ENDLESS { u128::MAX } else { work_units(flow.size) };
+    (needed, capacity * time)
+}
+
+pub(crate) fn schedule(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult> {
+    let Some(first) = flows.first() else { return Vec::new() };
+    if !is_exact(flows) {
+        return bound(flows, capacities);
+    }
+    if !one_start(flows) {
+        let finished = engine::run(Policy::Sjf, flows, capacities);
+        return flows.iter().zip(finished).map(|(flow, at)| result(flow, at)).collect();
+    }
+    let capacity = capacity_units(capacities[first.path[0]]);
+    let with_deadline: Vec<usize> =
+        (0..flows.len()).filter(|&i| flows[i].deadline.is_some()).collect();
+    let jobs: Vec<_> = with_deadline
+        .iter()
+        .filter_map(|&i| Some(job(&flows[i], first.start, flows[i].deadline?, capacity)))
+        .collect();
+    let mut kept = vec![false; flows.len()];
+    for (&i, on_time) in with_deadline.iter().zip(most_on_time(&jobs)) {
+        kept[i] = on_time;
+    }
+    let mut order: Vec<usize> = (0..flows.len()).collect();
+    order.sort_by_key(|&i| {
+        let flow = &flows[i];
+        let deadline = if kept[i] { flow.deadline } else { None };
+        (deadline.unwrap_or(Instant::NEVER), !kept[i], flow.size, flow.id)
+    });
+    let mut finished = vec![None; flows.len()];
+    let mut total = 0u128;
+    for i in order {
+        if flows[i].size == Bytes::ENDLESS {
+            break; // and so are all that follow
+        }
+        total += work_units(flows[i].size);
+        finished[i] = after(first.start, total.div_ceil(capacity));
+    }
+    flows.iter().zip(finished).map(|(flow, at)| result(flow, at)).collect()
+}
+
+fn after(start: Instant, picos: u128) -> Option<Instant> {
+    Some(Instant::from_picos(start.as_picos().checked_add(u64::try_from(picos).ok()?)?))
+}
+
+/// A set of flows of one link that may all be taken to begin at one time, and which of them are
+/// late even so.
+struct Relaxed {
+    members: Vec<usize>,
+    late: Vec<usize>,
+}
+
+/// The flows of `link` that begin at `start` or later, as if all began then.
+fn relax(
+    flows: &[FluidFlow],
+    open: &[bool],
+    link: usize,
+    start: Instant,
+    capacity: u128,
+) -> Relaxed {
+    let belongs = |&i: &usize| open[i] && flows[i].start >= start && flows[i].path.contains(&link);
+    let members: Vec<usize> = (0..flows.len()).filter(belongs).collect();
+    let jobs: Vec<_> = members
+        .iter()
+        .filter_map(|&i| Some(job(&flows[i], start, flows[i].deadline?, capacity)))
+        .collect();
+    let on_time = most_on_time(&jobs);
+    let late = members.iter().zip(on_time).filter(|(_, on_time)| !on_time).map(|(&i, _)| i);
+    Relaxed { late: late.collect(), members }
+}
+
+/// Of any set of flows on a link, taken to begin when the first of them does, as many are late as
+/// Moore and Hodgson say, at least. Sets without common flows add up.
+fn bound(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult> {
+    let capacities: Vec<u128> = capacities.iter().map(|rate| capacity_units(*rate)).collect();
+    let alone = |flow: &FluidFlow| {
+        let narrowest = flow.path.iter().map(|link| capacities[*link]).min()?;
+        (flow.size != Bytes::ENDLESS)
+            .then(|| after(flow.start, work_units(flow.size).div_ceil(narrowest)))?
+    };
+    let mut results: Vec<FluidResult> =
+        flows.iter().map(|flow| result(flow, alone(flow))).collect();
+    // Flows late even alone are late, and need not be counted again.
+    let mut open: Vec<bool> = results.iter().map(|result| result.met == Some(true)).collect();
+    for (flow, result) in flows.iter().zip(&mut results) {
+        if result.met == Some(false) && flow.deadline.is_some() {
+            result.finished = None;
+        }
+    }
+    loop {
+        let mut best: Option<Relaxed> = None;
+        for (link, &capacity) in capacities.iter().enumerate() {
+            let on_link = |i: &usize| open[*i] && flows[*i].path.contains(&link);
+            let mut starts: Vec<Instant> =
+                (0..flows.len()).filter(on_link).map(|i| flows[i].start).collect();
+            starts.sort_unstable();
+            starts.dedup();
+            let step = starts.len().div_ceil(STARTS_MAX).max(1);
+            for start in starts.into_iter().step_by(step) {
+                let relaxed = relax(flows, &open, link, start, capacity);
+                if relaxed.late.len() > best.as_ref().map_or(0, |best| best.late.len()) {
+                    best = Some(relaxed);
+                }
+            }
+        }
+        let Some(best) = best else { return results };
+        best.members.iter().for_each(|&i| open[i] = false);
+        for i in best.late {
+            results[i].met = Some(false);
+            results[i].finished = None;
+        }
+    }
+}

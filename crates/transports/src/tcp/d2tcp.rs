@@ -1,0 +1,83 @@
+//! D2TCP's law: DCTCP's, with the penalty gamma-corrected by how near the deadline is.
+
+use super::congestion::{DctcpLaw, DctcpParams, Feedback, Fraction, Law, Reaction};
+use super::penalty::{Imminence, power};
+use punctual_core::{FlowSpec, Instant};
+
+/// Parameters of [`D2tcpLaw`], ready for use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D2tcpParams {
+    /// Those of the law beneath.
+    pub dctcp: DctcpParams,
+    /// The least d.
+    pub least: Imminence,
+    /// The most d.
+    pub most: Imminence,
+    /// d once the deadline has passed.
+    pub after_miss: Imminence,
+}
+
+/// D2TCP: DCTCP with p = α^d for α.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D2tcpLaw {
+    dctcp: DctcpLaw,
+    deadline: Option<Instant>,
+    imminence: Imminence,
+}
+
+impl D2tcpLaw {
+    /// The running fraction of marked bytes.
+    pub fn alpha(&self) -> Fraction {
+        self.dctcp.alpha()
+    }
+
+    /// d as of the last cut; 1 before the first.
+    pub fn imminence(&self) -> Imminence {
+        self.imminence
+    }
+}
+
+/// d = Tc / D, with Tc = B / (¾ W) round trips and D the time left. D2TCP-R03 to R06.
+///
+/// It is rounded down, and held within the bounds that the parameters set. Without deadline or
+/// round-trip time it is 1.
+pub fn imminence(deadline: Option<Instant>, ack: &Feedback, params: &D2tcpParams) -> Imminence {
+    let (Some(deadline), Some(rtt)) = (deadline, ack.smoothed_rtt) else {
+        return Imminence::ONE;
+    };
+    if ack.now >= deadline {
+        return params.after_miss;
+    }
+    // Bounds on what is multiplied, far outside of what can matter: 72 PB, 19 hours.
+    let bytes = u128::from(ack.remaining_bytes.min(1 << 56));
+    let window = u128::from(ack.cwnd_bytes.min(1 << 56));
+    let rtt = u128::from(rtt.as_picos().min(1 << 52));
+    let left = u128::from(deadline.saturating_since(ack.now).as_picos());
+    Imminence::of(4 * bytes * rtt, 3 * window * left, params.least, params.most)
+}
+
+impl Law for D2tcpLaw {
+    type Config = D2tcpParams;
+    const ECN_CAPABLE: bool = true;
+
+    fn new(params: &D2tcpParams, flow: &FlowSpec) -> Self {
+        D2tcpLaw {
+            dctcp: DctcpLaw::new(&params.dctcp, flow),
+            deadline: flow.deadline,
+            imminence: Imminence::ONE,
+        }
+    }
+
+    #[inline]
+    fn handle_ack(&mut self, ack: &Feedback, params: &D2tcpParams) -> Reaction {
+        let (deadline, d) = (self.deadline, &mut self.imminence);
+        self.dctcp.react(ack, &params.dctcp, |alpha| {
+            *d = imminence(deadline, ack, params);
+            power(alpha, *d)
+        })
+    }
+
+    fn handle_loss(&mut self, next: u64) {
+        self.dctcp.handle_loss(next);
+    }
+}
