@@ -34,7 +34,10 @@ pub(crate) fn bench(names: &[String], here: bool, global: &Global) -> anyhow::Re
                 .map(|near| format!(", did you mean `{near}`?"))
                 .unwrap_or_default();
             let known: Vec<&str> = known.collect();
-            UsageError(format!("no benchmark is called `{name}`{near}; known: {}", known.join(", ")))
+            UsageError(format!(
+                "no benchmark is called `{name}`{near}; known: {}",
+                known.join(", ")
+            ))
         })?);
     }
     if cases.is_empty() {
