@@ -160,6 +160,7 @@ macro_rules! register {
 register! {
     Tcp(crate::tcp::Tcp), tcp: "TCP NewReno: windows, acknowledgements, loss as the signal";
     Dctcp(crate::tcp::Dctcp), dctcp: "DCTCP: TCP that cuts its window by the share of packets marked";
+    D3(crate::d3::D3), d3: "D3: ports grant each flow the rate that its deadline needs, and a share";
     Rcpdc(crate::d3::Rcpdc), rcpdc: "RCPdc: every port grants every flow an explicit fair rate";
     Ndp(crate::ndp::Ndp), ndp: "NDP: receivers pull, switches trim, packets sprayed over all paths";
 }
