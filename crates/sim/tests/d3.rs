@@ -47,6 +47,19 @@ fn port_to_host_0(network: &Network) -> PortId {
     network.links[network.nics[0].index()].twin
 }
 
+/// Without deadlines D3 is RCPdc, to the picosecond.
+#[test]
+fn without_deadlines_it_is_rcpdc() {
+    let outcome = |name: &str| {
+        let flows =
+            (1..=7).map(|s| flow(s, s % 3, 40_000 * u64::from(s))).filter(|f| f.src != f.dst);
+        run(setup(testbed(8), vec![transport(name)], flows.collect()))
+    };
+    let (d3, rcpdc) = (outcome("d3"), outcome("rcpdc"));
+    assert_eq!(d3.flows, rcpdc.flows);
+    assert_eq!(d3.totals, rcpdc.totals);
+}
+
 /// Two flows of unlike deadlines that fit together (703 and 211 Mb/s): fair shares miss the nearer
 /// one. Short flows miss it with D3 too: C rises before their first data come, the queue of the
 /// excess lowers it, and it takes some ten milliseconds to recover.

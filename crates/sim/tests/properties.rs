@@ -11,7 +11,7 @@ use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Setup};
 use punctual_transports::AnyTransport;
 
-const NAMES: [&str; 5] = ["tcp", "dctcp", "d3", "rcpdc", "ndp"];
+const NAMES: [&str; 6] = ["tcp", "dctcp", "d3", "rcpdc", "rcp", "ndp"];
 
 /// A queue in which all transports can live: it trims what may be trimmed, marks what may be
 /// marked and drops the rest.

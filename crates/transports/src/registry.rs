@@ -162,5 +162,6 @@ register! {
     Dctcp(crate::tcp::Dctcp), dctcp: "DCTCP: TCP that cuts its window by the share of packets marked";
     D3(crate::d3::D3), d3: "D3: ports grant each flow the rate that its deadline needs, and a share";
     Rcpdc(crate::d3::Rcpdc), rcpdc: "RCPdc: every port grants every flow an explicit fair rate";
+    Rcp(crate::rcp::Rcp), rcp: "RCP: every port stamps one rate for all flows, found without counting them";
     Ndp(crate::ndp::Ndp), ndp: "NDP: receivers pull, switches trim, packets sprayed over all paths";
 }

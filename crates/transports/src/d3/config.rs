@@ -118,7 +118,37 @@ pub struct ParamsError {
     pub expected: &'static str,
 }
 
+/// What senders need of the parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenderParams {
+    /// See [`Params::pacing`].
+    pub pacing: Pacing,
+    /// See [`Params::base_rate`].
+    pub base_rate: Rate,
+    /// See [`Params::rto_initial`].
+    pub rto_initial: Duration,
+    /// See [`Params::rto_min`].
+    pub rto_min: Duration,
+    /// See [`Params::rto_max`].
+    pub rto_max: Duration,
+    /// See [`Params::loss_threshold`].
+    pub loss_threshold: u8,
+}
+
 impl Params {
+    /// What senders need of them.
+    #[inline]
+    pub fn for_senders(&self) -> SenderParams {
+        SenderParams {
+            pacing: self.pacing,
+            base_rate: self.base_rate,
+            rto_initial: self.rto_initial,
+            rto_min: self.rto_min,
+            rto_max: self.rto_max,
+            loss_threshold: self.loss_threshold,
+        }
+    }
+
     /// Checks every parameter. Reading from a file does this too.
     pub fn validate(&self) -> Result<(), ParamsError> {
         let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {

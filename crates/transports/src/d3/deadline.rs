@@ -1,6 +1,6 @@
 //! D3 proper: what a flow with a deadline asks for, and when it gives up.
 
-use super::config::{AfterDeadline, D3, Params};
+use super::config::{AfterDeadline, D3, SenderParams};
 use super::header::RATE_UNIT;
 use super::{Host, Need, Plan, Port, Receiver, Sender, Variant};
 use punctual_core::{
@@ -32,8 +32,8 @@ impl D3 {
 }
 
 impl Variant for D3 {
-    fn params(&self) -> &Params {
-        &self.params
+    fn params(&self) -> SenderParams {
+        self.params.for_senders()
     }
 
     fn plan(&self, need: &Need, nic: &NicInfo) -> Plan {

@@ -6,7 +6,7 @@
 //! such a byte can say. On links a packet nevertheless counts as the paper's: 40
 //! bytes of TCP/IP-like header, and 22 more where there is a block.
 
-use punctual_core::{ExtBlock, Instant, Rate};
+use punctual_core::{Duration, ExtBlock, Instant, Rate};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of the header that every packet has.
@@ -113,6 +113,17 @@ impl Grants {
         self.len += 1;
     }
 
+    /// In place of all grants so far, the lower of them and `rate`: for ports that grant a flow
+    /// one rate between them.
+    pub fn lower_to(&mut self, rate: Rate) {
+        let rate = match self.lowest() {
+            Grant::Rate(before) => before.min(rate),
+            Grant::Base => rate,
+        };
+        *self = Grants::default();
+        self.push(Grant::Rate(rate));
+    }
+
     /// How many ports granted.
     pub fn len(&self) -> usize {
         usize::from(self.len)
@@ -159,6 +170,8 @@ pub struct RateBlock {
     /// The flow's deadline, for ports that count inversions. Not on the paper's wire, where no
     /// port sees deadlines.
     pub deadline: Option<Instant>,
+    /// The flow's round-trip time, zero while unknown, for RCP's ports. Not on D3's wire.
+    pub rtt: Duration,
     /// Grants for the next interval, a(t+1), as ports give them.
     pub granted: Grants,
     /// Grants held now, a(t), which ports take back.
@@ -172,13 +185,15 @@ const BEFORE: usize = GRANTED + HOPS_MAX;
 const FEEDBACK: usize = BEFORE + HOPS_MAX;
 const OPTIONS: usize = FEEDBACK + HOPS_MAX;
 const DEADLINE: usize = OPTIONS + 1;
+const RTT: usize = DEADLINE + 1;
 
 impl RateBlock {
     /// As it travels.
     ///
     /// Words: 0 desired, 1 desired before, 2 counts and marks (one byte each: index, overflow,
     /// then length and base marks of the three vectors), then six rates for each vector, then
-    /// the scale with two bits above it (important, has a deadline), then the deadline.
+    /// the scale with two bits above it (important, has a deadline), then the deadline,
+    /// then the round-trip time.
     pub fn to_block(&self) -> ExtBlock {
         let mut words = [0; 24];
         words[0] = self.desired.as_bps();
@@ -203,6 +218,7 @@ impl RateBlock {
         }
         let (important, timed) = (u64::from(self.important), u64::from(self.deadline.is_some()));
         words[OPTIONS] = u64::from(self.scale) | important << 8 | timed << 9;
+        words[RTT] = self.rtt.as_picos();
         words[DEADLINE] = self.deadline.map_or(0, Instant::as_picos);
         ExtBlock(words)
     }
@@ -232,6 +248,7 @@ impl RateBlock {
             overflow: overflow == 1,
             scale: options as u8,
             important: options >> 8 & 1 == 1,
+            rtt: Duration::from_picos(words[RTT]),
             deadline: timed.then_some(Instant::from_picos(words[DEADLINE])),
             granted: vector(GRANTED, counts[2], counts[3])?,
             granted_before: vector(BEFORE, counts[4], counts[5])?,

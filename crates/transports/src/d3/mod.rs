@@ -36,7 +36,7 @@ mod sender;
 mod tests;
 
 pub use config::{
-    AfterDeadline, CapacityRule, D3, Pacing, Params, ParamsError, QueueMeasure, Rcpdc,
+    AfterDeadline, CapacityRule, D3, Pacing, Params, ParamsError, QueueMeasure, Rcpdc, SenderParams,
 };
 pub use header::{
     D3Header, Grant, Grants, HOPS_MAX, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RATE_UNIT, RateBlock,
@@ -53,11 +53,17 @@ use punctual_core::{
 
 /// What sets the variants apart.
 pub trait Variant: Transport<Shared = Host> {
-    /// The parameters they have in common.
-    fn params(&self) -> &Params;
+    /// The parameters that senders have in common.
+    fn params(&self) -> SenderParams;
 
     /// What to do at the next request (D3-R04).
     fn plan(&self, need: &Need, nic: &NicInfo) -> Plan;
+
+    /// Whether every data packet carries a request, answered or not: for ports that count
+    /// nothing, so that nothing need be returned.
+    fn asks_always(&self) -> bool {
+        false
+    }
 
     /// Whether a flow ends when its deadline passes (D3-R31).
     fn gives_up_late(&self) -> bool {
@@ -148,8 +154,8 @@ impl Host {
 }
 
 impl Variant for Rcpdc {
-    fn params(&self) -> &Params {
-        &self.0
+    fn params(&self) -> SenderParams {
+        self.0.for_senders()
     }
 
     fn plan(&self, _need: &Need, _nic: &NicInfo) -> Plan {

@@ -80,7 +80,7 @@ enum Fin {
 
 impl Sender {
     /// Starts a flow: the first packet is a request (D3-R01).
-    pub(super) fn open<T: Variant>(
+    pub(crate) fn open<T: Variant>(
         flow: &FlowSpec,
         route: &FlowRoute,
         cx: &mut HostCx<'_, T>,
@@ -206,6 +206,8 @@ impl Sender {
         header.request = number;
         header.flags |= D3Header::REQUEST;
         match desired {
+            // Whoever asks always may ask after its last request too, and waits for no answer.
+            Some(_) if self.closing => {}
             Some(desired) => self.asked = Some(Request { number, sent_at: cx.now, desired }),
             None => {
                 header.flags |= D3Header::FIN;
@@ -213,6 +215,9 @@ impl Sender {
                     (packet.payload_bytes > 0).then(|| header.seq / self.segments.segment_bytes());
                 self.fin = Fin::Sent { at: cx.now, segment };
                 self.closing = true;
+                if cx.config.asks_always() {
+                    self.asked = None;
+                }
             }
         }
         let block = RateBlock {
@@ -222,6 +227,7 @@ impl Sender {
             scale: cx.config.scale(&cx.shared.nic),
             important: self.important,
             deadline: self.deadline,
+            rtt: self.rtt.smoothed(),
             ..RateBlock::default()
         };
         packet.ext = Some(cx.ext.alloc(block.to_block()));
@@ -256,6 +262,9 @@ impl Sender {
     /// Whether the next data packet should carry a request: none is on its way, and the answer
     /// would come before the flow's last packet goes (D3-R06).
     fn request_pays<T: Variant>(&self, cx: &HostCx<'_, T>) -> bool {
+        if cx.config.asks_always() {
+            return true;
+        }
         if self.asked.is_some() || self.closing {
             return false;
         }
@@ -272,11 +281,19 @@ impl Sender {
         cx: &mut HostCx<'_, T>,
     ) -> bool {
         // Only the latest request counts: what an earlier one was granted, the latest returned
-        // or ports have lost sight of.
-        let Some(asked) = self.asked.filter(|asked| asked.number == header.request) else {
-            return false;
+        // or ports have lost sight of. Where nothing is returned, any answer does.
+        let latest = self.asked.filter(|asked| asked.number == header.request);
+        let asked = match latest {
+            Some(asked) => {
+                self.asked = None;
+                asked
+            }
+            None if cx.config.asks_always() => {
+                let sent_at = Instant::from_picos(header.timestamp);
+                Request { number: header.request, sent_at, desired: Rate::ZERO }
+            }
+            None => return false,
         };
-        self.asked = None;
         self.established = true;
         self.rtt.sample(cx.now.saturating_since(asked.sent_at));
         self.ask_by = cx.now.saturating_add(self.rtt.smoothed());
@@ -336,7 +353,8 @@ impl Sender {
         }
         // D3-R06: the last packet to go is also the last request, unless an answer to the one
         // before is still to come; it is then what must be returned, so the last request waits.
-        let last = self.segments.left() == 0 && self.asked.is_none() && self.fin == Fin::Due;
+        let answered = self.asked.is_none() || cx.config.asks_always();
+        let last = self.segments.left() == 0 && answered && self.fin == Fin::Due;
         if last || desired.is_some() {
             let desired = desired.filter(|_| !last);
             self.attach_request(&mut packet, &mut header, desired, cx);

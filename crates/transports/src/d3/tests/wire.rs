@@ -27,9 +27,10 @@ prop_compose! {
         granted_before in grants(),
         feedback in grants(),
         (scale, important) in any::<(u8, bool)>(),
-        deadline in any::<Option<u64>>(),
+        (deadline, rtt) in any::<(Option<u64>, u64)>(),
     ) -> RateBlock {
         let deadline = deadline.map(Instant::from_picos);
+        let rtt = Duration::from_picos(rtt);
         let (desired, desired_before) = (Rate::from_bps(desired), Rate::from_bps(before));
         RateBlock {
             desired,
@@ -39,6 +40,7 @@ prop_compose! {
             scale,
             important,
             deadline,
+            rtt,
             granted,
             granted_before,
             feedback,
