@@ -7,7 +7,7 @@ use punctual_core::{Bytes, Duration, FlowSpec, Instant, PortId, Rate};
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Sampling, Setup};
 use punctual_transports::AnyTransport;
-use punctual_transports::d3::{AfterDeadline, D3, Pacing, Params, QueueMeasure};
+use punctual_transports::d3::{AfterDeadline, D3, Pacing, Params, QueueMeasure, Rcpdc};
 
 const GBPS: Rate = Rate::from_gbps(1);
 
@@ -235,7 +235,7 @@ fn grants_stay_within_capacity_and_return() {
         let gains = if adaptive { (0.1, 1.0) } else { (0.0, 0.0) };
         let params =
             Params { alpha: gains.0, beta: gains.1, pacing: Pacing::Flow, ..Params::default() };
-        let mut pair = Pair::new(D3 { params, ..D3::default() }, line);
+        let mut pair = Pair::new(D3 { params, count_inversions: true, ..D3::default() }, line);
         let mut fins = 0;
         pair.set_faults(move |packet, _| {
             let header: punctual_transports::d3::D3Header = packet.header.get();
@@ -269,6 +269,11 @@ fn grants_stay_within_capacity_and_return() {
         );
         // A last request sent twice returns twice, and makes shares too large until a reset.
         assert!(worst_settled <= if lose_fins { 2.5 } else { 1.2 }, "{worst_settled}");
+        let port = pair.forward_controllers().next().unwrap().unwrap();
+        let inversions = port.inversions().unwrap();
+        let (inverted, requests) = (inversions.inverted(), inversions.requests());
+        println!("  priority inversions: {inverted} of {requests} requests with a desired rate");
+        assert!(inverted <= requests && requests > 100);
         pair.run_until(pair.now() + Duration::from_millis(10));
         for port in pair.forward_controllers() {
             let sums = port.unwrap().allocator();
@@ -352,4 +357,61 @@ fn two_hundred_flows_at_once_end() {
             );
         }
     }
+}
+
+/// Share of deadlines met in bursts of `workers` flows of 2 to 50 KB into one host, deadlines
+/// exponential with mean 30 ms and not below 5 ms, three workers a host.
+fn burst(transport: &AnyTransport, workers: u32, runs: u64) -> f64 {
+    let hosts = 11;
+    let mut sum = 0;
+    for seed in 0..runs {
+        let mut stream = punctual_core::rng::Stream::named(seed, "burst", u64::from(workers));
+        let flows = (0..workers)
+            .map(|w| {
+                let size = 2_000 + (stream.unit() * 48_000.0) as u64;
+                let deadline = stream.exponential(30_000.0).max(5_000.0) as u64;
+                timed(1 + w % hosts, size, 0, deadline)
+            })
+            .collect();
+        let mut setup = setup(testbed(hosts + 1), vec![transport.clone()], flows);
+        setup.seed = seed;
+        setup.check = false;
+        sum += met(&run(setup));
+    }
+    sum as f64 / (f64::from(workers) * runs as f64)
+}
+
+/// The paper: 95 % of deadlines are met with up to 36 senders, with RCPdc 22.
+#[test]
+fn figure_10_bursts_meet_deadlines() {
+    let most_senders = |transport: &AnyTransport| {
+        let mut most = 0;
+        for workers in (8..=46).step_by(2) {
+            if burst(transport, workers, 100) < 0.95 {
+                break;
+            }
+            most = workers;
+        }
+        let shares = [22, 36, 40].map(|workers| burst(transport, workers, 100) * 100.0);
+        (most, shares)
+    };
+    let least = Params { queue_measure: QueueMeasure::Least, ..Params::default() };
+    let mut found = Vec::new();
+    for (name, transport) in [
+        ("D3", transport("d3")),
+        ("D3 quenching", d3(quenching())),
+        ("D3 least queue", d3(D3 { params: least.clone(), ..D3::default() })),
+        ("RCPdc", transport("rcpdc")),
+        ("RCPdc least queue", AnyTransport::Rcpdc(Rcpdc(least))),
+        ("RCP", transport("rcp")),
+        ("TCP", transport("tcp")),
+    ] {
+        let (most, shares) = most_senders(&transport);
+        println!(
+            "figure 10, {name}: 95 % met up to {most} senders; with 22, 36, 40: {shares:.1?} %"
+        );
+        found.push(most);
+    }
+    assert!((33..=39).contains(&found[0]), "{found:?}");
+    assert!(found[0] >= 2 * found[3], "{found:?}");
 }
