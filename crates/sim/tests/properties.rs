@@ -11,7 +11,7 @@ use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Setup};
 use punctual_transports::AnyTransport;
 
-const NAMES: [&str; 6] = ["tcp", "dctcp", "rcpdc", "ndp", "d2tcp", "tcppr"];
+const NAMES: [&str; 8] = ["tcp", "tcppr", "dctcp", "d2tcp", "d3", "rcpdc", "rcp", "ndp"];
 
 /// A queue in which all transports can live: it trims what may be trimmed, marks what may be
 /// marked and drops the rest.
@@ -84,9 +84,13 @@ fn setup_of(case: &Case) -> Setup {
         .iter()
         .map(|&(src, dst, size, start_us, which)| {
             let src = src % hosts;
+            // Two in three have a deadline, of all kinds: at the start itself, or far off.
+            let start = Instant::ZERO + Duration::from_micros(start_us);
+            let deadline_us = (dst % 3 > 0).then_some(u64::from(dst) / 3 % 3_000);
             let dst = (src + 1 + dst % (hosts - 1)) % hosts;
             FlowSpec {
-                start: Instant::ZERO + Duration::from_micros(start_us),
+                start,
+                deadline: deadline_us.map(|us| start + Duration::from_micros(us)),
                 transport: TransportId((which % transports.len()) as u8),
                 ..flow(src, dst, size)
             }

@@ -16,6 +16,20 @@ pub enum CapacityRule {
     Printed,
 }
 
+/// Which queue the capacity law takes off (D3-R37).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum QueueMeasure {
+    /// What waits at the end of the interval, as the paper has it. Paced packets of several hosts
+    /// that happen to arrive together count as congestion.
+    #[default]
+    Instant,
+    /// The least that any packet of the interval found waiting: the queue that does not go away
+    /// by itself, as XCP measures it.
+    Least,
+}
+
 /// Where packets of one host that are due at the same time wait (D3-R03).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -42,6 +56,8 @@ pub struct Params {
     pub beta: f64,
     /// Which form of the law that α and β weigh. Our correction by default.
     pub capacity_rule: CapacityRule,
+    /// Which queue that law takes off. The one at the end of the interval (§4.4).
+    pub queue_measure: QueueMeasure,
     /// Lowest capacity, as a share of the line rate. 0.1, ours.
     pub capacity_min: f64,
     /// Highest capacity, as a share of the line rate. 2, ours: above 1 so that others can use
@@ -75,6 +91,7 @@ impl Default for Params {
             alpha: 0.1,
             beta: 1.0,
             capacity_rule: CapacityRule::LineRate,
+            queue_measure: QueueMeasure::Instant,
             capacity_min: 0.1,
             capacity_max: 2.0,
             reset_intervals: 4,
@@ -101,7 +118,37 @@ pub struct ParamsError {
     pub expected: &'static str,
 }
 
+/// What senders need of the parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenderParams {
+    /// See [`Params::pacing`].
+    pub pacing: Pacing,
+    /// See [`Params::base_rate`].
+    pub base_rate: Rate,
+    /// See [`Params::rto_initial`].
+    pub rto_initial: Duration,
+    /// See [`Params::rto_min`].
+    pub rto_min: Duration,
+    /// See [`Params::rto_max`].
+    pub rto_max: Duration,
+    /// See [`Params::loss_threshold`].
+    pub loss_threshold: u8,
+}
+
 impl Params {
+    /// What senders need of them.
+    #[inline]
+    pub fn for_senders(&self) -> SenderParams {
+        SenderParams {
+            pacing: self.pacing,
+            base_rate: self.base_rate,
+            rto_initial: self.rto_initial,
+            rto_min: self.rto_min,
+            rto_max: self.rto_max,
+            loss_threshold: self.loss_threshold,
+        }
+    }
+
     /// Checks every parameter. Reading from a file does this too.
     pub fn validate(&self) -> Result<(), ParamsError> {
         let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {
@@ -158,5 +205,93 @@ impl Rcpdc {
     /// What is wrong with the parameters, if anything.
     pub fn validate(&self) -> Result<(), ParamsError> {
         self.0.validate()
+    }
+}
+
+/// What a flow does once its deadline has passed, where it is not quenched (D3-R30, D3-R34).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum AfterDeadline {
+    /// It asks for nothing and goes on with its fair share.
+    #[default]
+    FairShare,
+    /// It gives itself a new deadline (`extension`) and asks for what that takes.
+    Extend,
+}
+
+/// D3: a flow asks for the rate that it needs to meet its deadline.
+///
+/// In a file the parameters that it shares with RCPdc stand beside its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields)]
+pub struct D3 {
+    /// What it shares with RCPdc.
+    #[serde(flatten)]
+    pub params: Params,
+    /// Whether a flow ends early when it needs more than its uplink has, or its deadline has
+    /// passed (§6.1.3). Off, as in all experiments of the paper but one.
+    pub quenching: bool,
+    /// A flow also ends early when its desired rate has risen this many requests in a row; 0 for
+    /// never. Off, ours.
+    pub speculative_quenching: u32,
+    /// What a flow that is late does (§7). Fair share, as §4.1 has it for flows without deadline.
+    pub after_deadline: AfterDeadline,
+    /// How much time a flow gets anew with `after_deadline = "extend"`, as a share of what it had
+    /// at first. 0.5, ours.
+    pub extension: f64,
+    /// Whether rates have the prototype's one byte (§5): steps of 1 B/µs times a factor that the
+    /// sender takes from its line rate. Off: whole bits per second.
+    pub integer_rates: bool,
+    /// Whether demands of flows in a class better than ordinary data are met first (§7). Off.
+    pub two_stage: bool,
+    /// Whether ports count priority inversions, for which they keep a list of flows that the
+    /// protocol does not need. Off.
+    pub count_inversions: bool,
+}
+
+impl Default for D3 {
+    fn default() -> Self {
+        D3 {
+            params: Params::default(),
+            quenching: false,
+            speculative_quenching: 0,
+            after_deadline: AfterDeadline::FairShare,
+            extension: 0.5,
+            integer_rates: false,
+            two_stage: false,
+            count_inversions: false,
+        }
+    }
+}
+
+impl D3 {
+    /// What is wrong with the parameters, if anything.
+    pub fn validate(&self) -> Result<(), ParamsError> {
+        self.params.validate()?;
+        let error = |name, value: String, expected| Err(ParamsError { name, value, expected });
+        let share = self.extension;
+        if !(share > 0.0 && share.is_finite()) {
+            return error("extension", share.to_string(), "above 0");
+        }
+        if self.quenching && self.after_deadline == AfterDeadline::Extend {
+            let expected = "\"fair-share\" where quenching = true ends flows that are late";
+            return error("after_deadline", "extend".to_string(), expected);
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for D3 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        D3::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for D3 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let config = D3::deserialize(deserializer)?;
+        config.validate().map_err(serde::de::Error::custom)?;
+        Ok(config)
     }
 }

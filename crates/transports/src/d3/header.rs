@@ -2,16 +2,19 @@
 //! request (RRQ) or the answer to one.
 //!
 //! Rates are whole bits per second here, whereas the paper's wire format has one byte for each
-//! (8 Mb/s steps and a scale factor). On links a packet nevertheless counts as the paper's: 40
+//! (8 Mb/s steps and a scale factor); where that is asked for, ports and senders round to what
+//! such a byte can say. On links a packet nevertheless counts as the paper's: 40
 //! bytes of TCP/IP-like header, and 22 more where there is a block.
 
-use punctual_core::{ExtBlock, Rate};
+use punctual_core::{Duration, ExtBlock, Instant, Rate};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of the header that every packet has.
 pub const PLAIN_HEADER_BYTES: u16 = 40;
 /// Bytes that a block of rates adds (§5, Fig. 6).
 pub const RATE_BLOCK_BYTES: u16 = 22;
+/// The step of rates that have one byte on the wire: 1 B/µs (§5).
+pub const RATE_UNIT: Rate = Rate::from_mbps(8);
 /// Allocating ports that a path may have, the sending host's included (§5).
 pub const HOPS_MAX: usize = 6;
 
@@ -110,6 +113,17 @@ impl Grants {
         self.len += 1;
     }
 
+    /// In place of all grants so far, the lower of them and `rate`: for ports that grant a flow
+    /// one rate between them.
+    pub fn lower_to(&mut self, rate: Rate) {
+        let rate = match self.lowest() {
+            Grant::Rate(before) => before.min(rate),
+            Grant::Base => rate,
+        };
+        *self = Grants::default();
+        self.push(Grant::Rate(rate));
+    }
+
     /// How many ports granted.
     pub fn len(&self) -> usize {
         usize::from(self.len)
@@ -149,6 +163,15 @@ pub struct RateBlock {
     pub index: u8,
     /// The path has more ports than fit.
     pub overflow: bool,
+    /// Factor of one-byte rates, or 0 for rates in whole bits per second.
+    pub scale: u8,
+    /// Its demand is met before others' (D3-R36). On the wire this would be a bit of the scale.
+    pub important: bool,
+    /// The flow's deadline, for ports that count inversions. Not on the paper's wire, where no
+    /// port sees deadlines.
+    pub deadline: Option<Instant>,
+    /// The flow's round-trip time, zero while unknown, for RCP's ports. Not on D3's wire.
+    pub rtt: Duration,
     /// Grants for the next interval, a(t+1), as ports give them.
     pub granted: Grants,
     /// Grants held now, a(t), which ports take back.
@@ -160,12 +183,17 @@ pub struct RateBlock {
 const GRANTED: usize = 3;
 const BEFORE: usize = GRANTED + HOPS_MAX;
 const FEEDBACK: usize = BEFORE + HOPS_MAX;
+const OPTIONS: usize = FEEDBACK + HOPS_MAX;
+const DEADLINE: usize = OPTIONS + 1;
+const RTT: usize = DEADLINE + 1;
 
 impl RateBlock {
     /// As it travels.
     ///
     /// Words: 0 desired, 1 desired before, 2 counts and marks (one byte each: index, overflow,
-    /// then length and base marks of the three vectors), then six rates for each vector.
+    /// then length and base marks of the three vectors), then six rates for each vector, then
+    /// the scale with two bits above it (important, has a deadline), then the deadline,
+    /// then the round-trip time.
     pub fn to_block(&self) -> ExtBlock {
         let mut words = [0; 24];
         words[0] = self.desired.as_bps();
@@ -188,6 +216,10 @@ impl RateBlock {
                 *word = rate.as_bps();
             }
         }
+        let (important, timed) = (u64::from(self.important), u64::from(self.deadline.is_some()));
+        words[OPTIONS] = u64::from(self.scale) | important << 8 | timed << 9;
+        words[RTT] = self.rtt.as_picos();
+        words[DEADLINE] = self.deadline.map_or(0, Instant::as_picos);
         ExtBlock(words)
     }
 
@@ -204,14 +236,20 @@ impl RateBlock {
             valid.then_some(Grants { rates, base_marks, len })
         };
         let [index, overflow, ..] = counts;
-        if usize::from(index) > HOPS_MAX || overflow > 1 {
+        let options = words[OPTIONS];
+        if usize::from(index) > HOPS_MAX || overflow > 1 || options >> 10 != 0 {
             return None;
         }
+        let timed = options >> 9 & 1 == 1;
         Some(RateBlock {
             desired: Rate::from_bps(words[0]),
             desired_before: Rate::from_bps(words[1]),
             index,
             overflow: overflow == 1,
+            scale: options as u8,
+            important: options >> 8 & 1 == 1,
+            rtt: Duration::from_picos(words[RTT]),
+            deadline: timed.then_some(Instant::from_picos(words[DEADLINE])),
             granted: vector(GRANTED, counts[2], counts[3])?,
             granted_before: vector(BEFORE, counts[4], counts[5])?,
             feedback: vector(FEEDBACK, counts[6], counts[7])?,

@@ -9,7 +9,7 @@
 //! how much they hold. A flow with a deadline desires what it needs to meet it; what is left is
 //! shared evenly. A flow that gets nothing pauses, and goes on asking with headers alone.
 //!
-//! [`Rcpdc`] is the variant in which no flow desires anything: explicit fair shares, the paper's
+//! [`D3`] is that protocol. [`Rcpdc`] is the variant in which no flow desires anything: explicit fair shares, the paper's
 //! measure of what can be had without looking at deadlines. `rules.md` lists every rule, the test
 //! that holds it, and where we depart from the paper.
 //!
@@ -25,7 +25,9 @@
 //! * A driver that fires timers late lowers the rate: a pacing slot missed is not made up for.
 
 mod config;
+mod deadline;
 mod header;
+mod inversions;
 mod port;
 mod receiver;
 mod sender;
@@ -33,10 +35,13 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use config::{CapacityRule, Pacing, Params, ParamsError, Rcpdc};
-pub use header::{
-    D3Header, Grant, Grants, HOPS_MAX, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock,
+pub use config::{
+    AfterDeadline, CapacityRule, D3, Pacing, Params, ParamsError, QueueMeasure, Rcpdc, SenderParams,
 };
+pub use header::{
+    D3Header, Grant, Grants, HOPS_MAX, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RATE_UNIT, RateBlock,
+};
+pub use inversions::Inversions;
 pub use port::{Allocator, Load, Port, RequestKind};
 pub use receiver::Receiver;
 pub use sender::Sender;
@@ -48,11 +53,48 @@ use punctual_core::{
 
 /// What sets the variants apart.
 pub trait Variant: Transport<Shared = Host> {
-    /// The parameters they have in common.
-    fn params(&self) -> &Params;
+    /// The parameters that senders have in common.
+    fn params(&self) -> SenderParams;
 
-    /// The rate to ask for (D3-R04).
-    fn desired_rate(&self, need: &Need) -> Rate;
+    /// What to do at the next request (D3-R04).
+    fn plan(&self, need: &Need, nic: &NicInfo) -> Plan;
+
+    /// Whether every data packet carries a request, answered or not: for ports that count
+    /// nothing, so that nothing need be returned.
+    fn asks_always(&self) -> bool {
+        false
+    }
+
+    /// Whether a flow ends when its deadline passes (D3-R31).
+    fn gives_up_late(&self) -> bool {
+        false
+    }
+
+    /// After how many rises of its desired rate in a row a flow ends; 0 for never (D3-R35).
+    fn increases_max(&self) -> u32 {
+        0
+    }
+
+    /// The factor of one-byte rates, or 0 for whole bits per second (D3-R32).
+    fn scale(&self, _nic: &NicInfo) -> u8 {
+        0
+    }
+
+    /// Whether ports meet this flow's demand before others' (D3-R36).
+    fn is_important(&self, _flow: &FlowSpec) -> bool {
+        false
+    }
+}
+
+/// What a sender does at its next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Ask for this rate and a fair share.
+    Ask(Rate),
+    /// Take this for its deadline from now on, and think again.
+    Extend(Instant),
+    /// Return what it holds and end.
+    GiveUp,
 }
 
 /// What a sender knows when it asks for a rate.
@@ -62,7 +104,9 @@ pub struct Need {
     pub now: Instant,
     /// By when the flow must have ended, if it matters.
     pub deadline: Option<Instant>,
-    /// What is yet to be sent, headers included.
+    /// The time that the flow had for itself at first; zero without deadline.
+    pub allowance: Duration,
+    /// What is yet to be sent, as it counts on a link: headers and framing included.
     pub remaining: Bytes,
     /// The rate it sends at.
     pub rate: Rate,
@@ -110,12 +154,12 @@ impl Host {
 }
 
 impl Variant for Rcpdc {
-    fn params(&self) -> &Params {
-        &self.0
+    fn params(&self) -> SenderParams {
+        self.0.for_senders()
     }
 
-    fn desired_rate(&self, _need: &Need) -> Rate {
-        Rate::ZERO
+    fn plan(&self, _need: &Need, _nic: &NicInfo) -> Plan {
+        Plan::Ask(Rate::ZERO)
     }
 }
 

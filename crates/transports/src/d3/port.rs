@@ -1,8 +1,9 @@
 //! What runs at every output port, the hosts' included: it divides a capacity among flows of
 //! which it keeps three sums and nothing else, and adapts that capacity to what it sees.
 
-use super::config::{CapacityRule, Params};
-use super::header::{D3Header, Grant, HOPS_MAX, RateBlock};
+use super::config::{CapacityRule, Params, QueueMeasure};
+use super::header::{D3Header, Grant, HOPS_MAX, RATE_UNIT, RateBlock};
+use super::inversions::Inversions;
 use punctual_core::{Controller, Duration, ExtArena, Instant, Packet, PortView, Rate};
 
 /// What a rate request says about its flow.
@@ -41,6 +42,10 @@ pub struct Allocator {
     pub demand: Rate,
     /// A, the sum of their grants.
     pub allocated: Rate,
+    /// What of D is that of important flows, if any are so marked.
+    pub demand_important: Rate,
+    /// What of A is that of important flows.
+    pub allocated_important: Rate,
 }
 
 impl Allocator {
@@ -73,27 +78,50 @@ impl Allocator {
         // D3-R11: the flow returns what it holds. Sums stop at 0 (D3-R18), so that a request
         // counted twice cannot turn them over.
         let returned = block.granted_before.get(hop).map_or(Rate::ZERO, Grant::counted);
-        self.allocated = self.allocated.saturating_sub(returned);
-        match kind {
+        let desired = match kind {
+            // D3-R12
             RequestKind::Last => {
-                // D3-R12
                 self.flows = self.flows.saturating_sub(1);
-                self.demand = self.demand.saturating_sub(block.desired_before);
-                return true;
+                Rate::ZERO
             }
-            RequestKind::New => self.flows += 1,
-            RequestKind::Running => {}
+            RequestKind::New => {
+                self.flows += 1;
+                block.desired
+            }
+            RequestKind::Running => block.desired,
+        };
+        let change = |demand: &mut Rate, allocated: &mut Rate| {
+            *demand = demand.saturating_add(desired).saturating_sub(block.desired_before);
+            *allocated = allocated.saturating_sub(returned);
+        };
+        change(&mut self.demand, &mut self.allocated);
+        if block.important {
+            change(&mut self.demand_important, &mut self.allocated_important);
         }
-        let demand = self.demand.saturating_add(block.desired);
-        self.demand = demand.saturating_sub(block.desired_before);
+        if kind == RequestKind::Last {
+            return true;
+        }
         let grant = self.grant(block, hop, kind, base_rate);
         self.allocated = self.allocated.saturating_add(grant.counted());
+        if block.important {
+            self.allocated_important = self.allocated_important.saturating_add(grant.counted());
+        }
         block.granted.push(grant);
         true
     }
 
-    fn grant(&self, block: &RateBlock, hop: usize, kind: RequestKind, base_rate: Rate) -> Grant {
+    /// What of the capacity a request may have. Others leave what important flows desire, even
+    /// before those hold it (D3-R36).
+    fn left_for(&self, block: &RateBlock) -> Rate {
         let left = self.capacity.saturating_sub(self.allocated);
+        if block.important {
+            return left;
+        }
+        left.saturating_sub(self.demand_important.saturating_sub(self.allocated_important))
+    }
+
+    fn grant(&self, block: &RateBlock, hop: usize, kind: RequestKind, base_rate: Rate) -> Grant {
+        let left = self.left_for(block);
         let mut rate = if left > block.desired {
             // D3-R15: a new flow waits for its share, as others may hold it still.
             let share = match kind {
@@ -104,6 +132,14 @@ impl Allocator {
         } else {
             left
         };
+        if block.scale > 0 {
+            // D3-R32: what a byte can say. A share below a step is a step while one is left, or
+            // more flows than the line has steps would all stand still.
+            let step = RATE_UNIT.as_bps() * u64::from(block.scale);
+            let whole = (rate.as_bps() / step).min(u64::from(u8::MAX)) * step;
+            let lifted = whole == 0 && kind == RequestKind::Running && left.as_bps() >= step;
+            rate = Rate::from_bps(if lifted { step } else { whole });
+        }
         // D3-R17: no more than the port before, whose base mark means the base rate.
         if let Some(before) = hop.checked_sub(1).and_then(|hop| block.granted.get(hop)) {
             match before {
@@ -142,7 +178,7 @@ pub struct Load {
     pub interval: Duration,
     /// u, bytes sent.
     pub sent_bytes: u64,
-    /// q, bytes waiting at its end, without the packet in service.
+    /// q, bytes waiting at its end, without the packet in service; or the least in it.
     pub queue_bytes: u64,
 }
 
@@ -153,6 +189,7 @@ pub struct Port {
     allocator: Allocator,
     clock: Option<Clock>,
     requests_refused: u64,
+    inversions: Option<Box<Inversions>>,
 }
 
 /// Runs from a request until there has been none for a while.
@@ -161,13 +198,31 @@ struct Clock {
     interval_start: Instant,
     sent_bytes_at_start: u64,
     last_request: Instant,
+    queue_bytes_least: u64,
 }
 
 impl Port {
     /// A port that no flow has passed yet.
     pub fn new(params: &Params, line_rate: Rate) -> Self {
         let allocator = Allocator::new(line_rate);
-        Port { params: params.clone(), allocator, clock: None, requests_refused: 0 }
+        Port {
+            params: params.clone(),
+            allocator,
+            clock: None,
+            requests_refused: 0,
+            inversions: None,
+        }
+    }
+
+    /// The same, counting priority inversions.
+    pub fn counting_inversions(mut self) -> Self {
+        self.inversions = Some(Box::default());
+        self
+    }
+
+    /// Priority inversions, if it counts them.
+    pub fn inversions(&self) -> Option<&Inversions> {
+        self.inversions.as_deref()
     }
 
     /// Its sums now.
@@ -183,6 +238,9 @@ impl Port {
 
 impl Controller for Port {
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
+        if let Some(clock) = &mut self.clock {
+            clock.queue_bytes_least = clock.queue_bytes_least.min(port.queue_bytes);
+        }
         // D3-R10: whatever carries no request passes untouched.
         let header: D3Header = packet.header.get();
         if packet.is_to_sender() || !header.has(D3Header::REQUEST) {
@@ -200,12 +258,15 @@ impl Controller for Port {
                     interval_start: port.now,
                     sent_bytes_at_start: port.sent_bytes,
                     last_request: port.now,
+                    queue_bytes_least: port.queue_bytes,
                 });
             }
         }
         let kind = RequestKind::of(&header);
         if !self.allocator.handle_request(&mut block, kind, self.params.base_rate) {
             self.requests_refused += 1;
+        } else if let Some(inversions) = &mut self.inversions {
+            inversions.handle_request(packet.flow, kind, &block);
         }
         *ext.get_mut(id) = block.to_block();
     }
@@ -221,6 +282,9 @@ impl Controller for Port {
             // D3-R22: every live flow asks once per round trip, so none is left.
             self.allocator = Allocator::new(port.rate);
             self.clock = None;
+            if let Some(inversions) = &mut self.inversions {
+                inversions.forget_flows();
+            }
             return;
         }
         if self.allocator.flows > 0 || self.allocator.allocated > Rate::ZERO {
@@ -228,12 +292,16 @@ impl Controller for Port {
                 line_rate: port.rate,
                 interval,
                 sent_bytes: port.sent_bytes.saturating_sub(clock.sent_bytes_at_start),
-                queue_bytes: port.queue_bytes,
+                queue_bytes: match self.params.queue_measure {
+                    QueueMeasure::Instant => port.queue_bytes,
+                    QueueMeasure::Least => clock.queue_bytes_least.min(port.queue_bytes),
+                },
             };
             self.allocator.adapt(&self.params, &load);
         }
         clock.interval_start = port.now;
         clock.sent_bytes_at_start = port.sent_bytes;
+        clock.queue_bytes_least = port.queue_bytes;
     }
 
     fn next_timeout(&self) -> Option<Instant> {
@@ -244,5 +312,8 @@ impl Controller for Port {
     fn reset(&mut self) {
         self.allocator = Allocator::default(); // the next request sets the capacity
         self.clock = None;
+        if let Some(inversions) = &mut self.inversions {
+            inversions.forget_flows();
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::config::Pacing;
 use super::header::{D3Header, Grant, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
-use super::{Need, Variant};
+use super::{Need, Plan, Variant};
 use punctual_core::{
     Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
     HostId, Instant, Packet, Rate,
@@ -22,6 +22,9 @@ pub struct Sender {
     path: u32,
     class: Class,
     deadline: Option<Instant>,
+    /// From the start to the first deadline; zero without one.
+    allowance: Duration,
+    important: bool,
     segments: Segments,
 
     /// Rate granted, at most the line's; zero while paused.
@@ -38,7 +41,12 @@ pub struct Sender {
     established: bool,
     /// The last request has gone: none follows.
     closing: bool,
+    /// It ends before its data do: none follows.
+    quenched: bool,
     fin: Fin,
+    /// The rate last asked for, and how often in a row it had risen.
+    asked_before: Rate,
+    increases: u32,
 
     /// Pacing: `unpaid_bytes` have left since `paid_from`; the next packet waits for their time.
     paid_from: Instant,
@@ -72,17 +80,20 @@ enum Fin {
 
 impl Sender {
     /// Starts a flow: the first packet is a request (D3-R01).
-    pub(super) fn open<T: Variant>(
+    pub(crate) fn open<T: Variant>(
         flow: &FlowSpec,
         route: &FlowRoute,
         cx: &mut HostCx<'_, T>,
     ) -> Self {
+        let deadline = flow.deadline.filter(|_| flow.size != Bytes::ENDLESS);
         let mut sender = Sender {
             flow: flow.id,
             peer: route.peer,
             path: route.ecmp_path,
             class: flow.class,
-            deadline: flow.deadline,
+            deadline,
+            allowance: deadline.map_or(Duration::ZERO, |at| at.saturating_since(flow.start)),
+            important: cx.config.is_important(flow),
             segments: Segments::new(flow.size.get(), cx.shared.segment_bytes()),
             rate: Rate::ZERO,
             held: Grants::default(),
@@ -92,13 +103,21 @@ impl Sender {
             requests_sent: 0,
             established: false,
             closing: false,
+            quenched: false,
             fin: Fin::Due,
+            asked_before: Rate::ZERO,
+            increases: 0,
             paid_from: cx.now,
             unpaid_bytes: 0,
             waits_for_nic: false,
             last_progress: cx.now,
             rtt: RttEstimate::default(),
         };
+        if sender.segments.left() > 0 && sender.plan(cx) == Plan::GiveUp {
+            // D3-R31: no port knows of it, so that there is nothing to return.
+            cx.emit(FlowEvent::Abandoned);
+            return sender;
+        }
         sender.send_request_alone(cx);
         sender.set_timer(cx);
         sender
@@ -116,16 +135,61 @@ impl Sender {
 
     // Requests.
 
-    fn desired_rate<T: Variant>(&self, cx: &HostCx<'_, T>) -> Rate {
-        let headers = self.segments.left().saturating_mul(u64::from(PLAIN_HEADER_BYTES));
-        let remaining = self.segments.left_bytes().saturating_add(headers);
-        cx.config.desired_rate(&Need {
+    /// What to do at the next request; a deadline that is to be extended is.
+    fn plan<T: Variant>(&mut self, cx: &HostCx<'_, T>) -> Plan {
+        let around = u64::from(PLAIN_HEADER_BYTES) + cx.shared.nic.framing.get();
+        let around = self.segments.left().saturating_mul(around);
+        let need = Need {
             now: cx.now,
             deadline: self.deadline,
-            remaining: Bytes::new(remaining),
+            allowance: self.allowance,
+            remaining: Bytes::new(self.segments.left_bytes().saturating_add(around)),
             rate: self.rate,
             rtt: self.rtt.smoothed(),
-        })
+        };
+        let mut plan = cx.config.plan(&need, &cx.shared.nic);
+        if let Plan::Extend(deadline) = plan {
+            self.deadline = Some(deadline);
+            plan = cx.config.plan(&Need { deadline: self.deadline, ..need }, &cx.shared.nic);
+        }
+        plan
+    }
+
+    /// The rate to ask for now, unless the flow had better end.
+    fn next_desire<T: Variant>(&mut self, cx: &HostCx<'_, T>) -> Option<Rate> {
+        let desired = match self.plan(cx) {
+            Plan::Ask(desired) => desired,
+            Plan::Extend(_) => Rate::ZERO,
+            Plan::GiveUp => return None,
+        };
+        let max = cx.config.increases_max();
+        if max > 0 {
+            // D3-R35: what packets being whole does to the rate is no rise.
+            let before = self.asked_before.as_bps();
+            let risen = before > 0 && desired.as_bps() > before + before / 50;
+            self.increases = if risen { self.increases + 1 } else { 0 };
+            self.asked_before = desired;
+            if self.increases >= max {
+                return None;
+            }
+        }
+        Some(desired)
+    }
+
+    /// Ends the flow before its data do: returns what it holds, then gives up (D3-R31).
+    fn quench<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+        self.quenched = true;
+        self.send_fin_alone(cx);
+    }
+
+    /// Whether the flow is to end because its deadline has passed. What was asked for and not
+    /// yet granted could not be returned, so it waits for that.
+    fn is_too_late(&self, gives_up_late: bool, now: Instant) -> bool {
+        gives_up_late
+            && !self.quenched
+            && self.asked.is_none()
+            && self.segments.left() > 0
+            && self.deadline.is_some_and(|at| at <= now)
     }
 
     /// Turns a packet into one that carries a request for `desired`, returning all that is held;
@@ -142,6 +206,8 @@ impl Sender {
         header.request = number;
         header.flags |= D3Header::REQUEST;
         match desired {
+            // Whoever asks always may ask after its last request too, and waits for no answer.
+            Some(_) if self.closing => {}
             Some(desired) => self.asked = Some(Request { number, sent_at: cx.now, desired }),
             None => {
                 header.flags |= D3Header::FIN;
@@ -149,12 +215,19 @@ impl Sender {
                     (packet.payload_bytes > 0).then(|| header.seq / self.segments.segment_bytes());
                 self.fin = Fin::Sent { at: cx.now, segment };
                 self.closing = true;
+                if cx.config.asks_always() {
+                    self.asked = None;
+                }
             }
         }
         let block = RateBlock {
             desired: desired.unwrap_or_default(),
             desired_before: self.desired,
             granted_before: self.held,
+            scale: cx.config.scale(&cx.shared.nic),
+            important: self.important,
+            deadline: self.deadline,
+            rtt: self.rtt.smoothed(),
             ..RateBlock::default()
         };
         packet.ext = Some(cx.ext.alloc(block.to_block()));
@@ -164,11 +237,11 @@ impl Sender {
     /// A request without data: a flow's first, while paused or slow, or after a loss. It takes
     /// no time from data: the base rate, which no port counts, is for it.
     fn send_request_alone<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+        let Some(desired) = self.next_desire(cx) else { return self.quench(cx) };
         let mut header = self.header(self.segments.next_offset(), cx.now);
         if !self.established {
             header.flags |= D3Header::SYN;
         }
-        let desired = self.desired_rate(cx);
         let mut packet = self.packet(Class::CONTROL);
         self.attach_request(&mut packet, &mut header, Some(desired), cx);
         packet.header = Header::new(header);
@@ -189,6 +262,9 @@ impl Sender {
     /// Whether the next data packet should carry a request: none is on its way, and the answer
     /// would come before the flow's last packet goes (D3-R06).
     fn request_pays<T: Variant>(&self, cx: &HostCx<'_, T>) -> bool {
+        if cx.config.asks_always() {
+            return true;
+        }
         if self.asked.is_some() || self.closing {
             return false;
         }
@@ -205,11 +281,19 @@ impl Sender {
         cx: &mut HostCx<'_, T>,
     ) -> bool {
         // Only the latest request counts: what an earlier one was granted, the latest returned
-        // or ports have lost sight of.
-        let Some(asked) = self.asked.filter(|asked| asked.number == header.request) else {
-            return false;
+        // or ports have lost sight of. Where nothing is returned, any answer does.
+        let latest = self.asked.filter(|asked| asked.number == header.request);
+        let asked = match latest {
+            Some(asked) => {
+                self.asked = None;
+                asked
+            }
+            None if cx.config.asks_always() => {
+                let sent_at = Instant::from_picos(header.timestamp);
+                Request { number: header.request, sent_at, desired: Rate::ZERO }
+            }
+            None => return false,
         };
-        self.asked = None;
         self.established = true;
         self.rtt.sample(cx.now.saturating_since(asked.sent_at));
         self.ask_by = cx.now.saturating_add(self.rtt.smoothed());
@@ -249,7 +333,16 @@ impl Sender {
 
     /// The next data packet, which leaves now.
     fn next_packet<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
-        let desired = self.request_pays(cx).then(|| self.desired_rate(cx));
+        let desired = if self.request_pays(cx) {
+            let desired = self.next_desire(cx);
+            if desired.is_none() {
+                self.quench(cx);
+                return None;
+            }
+            desired
+        } else {
+            None
+        };
         let segment = self.segments.send_next(cx.now)?;
         let mut header = self.header(segment.offset, cx.now);
         let mut packet = self.packet(self.class);
@@ -260,7 +353,8 @@ impl Sender {
         }
         // D3-R06: the last packet to go is also the last request, unless an answer to the one
         // before is still to come; it is then what must be returned, so the last request waits.
-        let last = self.segments.left() == 0 && self.asked.is_none() && self.fin == Fin::Due;
+        let answered = self.asked.is_none() || cx.config.asks_always();
+        let last = self.segments.left() == 0 && answered && self.fin == Fin::Due;
         if last || desired.is_some() {
             let desired = desired.filter(|_| !last);
             self.attach_request(&mut packet, &mut header, desired, cx);
@@ -276,7 +370,7 @@ impl Sender {
 
     /// When the next data packet may go, if there is one and it may.
     fn next_departure(&self) -> Option<Instant> {
-        if self.rate == Rate::ZERO || self.segments.left() == 0 {
+        if self.rate == Rate::ZERO || self.segments.left() == 0 || self.quenched {
             return None;
         }
         let wait = self.rate.transmission_time(Bytes::new(self.unpaid_bytes));
@@ -285,6 +379,9 @@ impl Sender {
 
     /// Sends whatever the state allows now.
     fn pump<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+        if self.is_too_late(cx.config.gives_up_late(), cx.now) {
+            self.quench(cx);
+        }
         if self.next_departure().is_some_and(|at| at <= cx.now) {
             match cx.config.params().pacing {
                 Pacing::Host => {
@@ -298,7 +395,7 @@ impl Sender {
                 }
             }
         }
-        if self.established {
+        if self.established || self.quenched {
             self.ask_or_close(cx);
         }
         self.set_timer(cx);
@@ -309,7 +406,7 @@ impl Sender {
         if self.asked.is_some() {
             return;
         }
-        if self.segments.left() == 0 {
+        if self.segments.left() == 0 || self.quenched {
             if self.fin == Fin::Due {
                 self.send_fin_alone(cx);
             }
@@ -349,8 +446,8 @@ impl Sender {
 
     fn data_deadline(&self, rto: Duration) -> Option<Instant> {
         let oldest = match (self.segments.oldest_sent_at(), self.fin) {
-            (Some(sent_at), _) => sent_at,
-            (None, Fin::Sent { at, .. }) => at,
+            (Some(sent_at), _) if !self.quenched => sent_at,
+            (_, Fin::Sent { at, .. }) => at,
             _ => return None,
         };
         Some(oldest.max(self.last_progress).saturating_add(rto))
@@ -361,7 +458,10 @@ impl Sender {
         let departure = self.next_departure().filter(|_| !self.waits_for_nic);
         let asks = self.asked.is_none() && !self.closing && self.segments.left() > 0;
         let ask_by = asks.then_some(self.ask_by);
-        let times = [departure, ask_by, self.request_deadline(rto), self.data_deadline(rto)];
+        let late = cx.config.gives_up_late() && asks && !self.quenched;
+        let too_late = self.deadline.filter(|_| late);
+        let times =
+            [departure, ask_by, too_late, self.request_deadline(rto), self.data_deadline(rto)];
         match times.into_iter().flatten().min() {
             Some(at) => cx.set_timer(at.max(cx.now)),
             None => cx.clear_timer(),
@@ -405,9 +505,10 @@ impl<T: Variant> Endpoint<T> for Sender {
             self.fin = Fin::Acked;
             self.last_progress = cx.now;
         }
-        if self.fin == Fin::Acked && self.segments.all_acked() {
+        if self.fin == Fin::Acked && (self.quenched || self.segments.all_acked()) {
+            let all = self.segments.all_acked();
             cx.clear_timer();
-            cx.emit(FlowEvent::Finished);
+            cx.emit(if all { FlowEvent::Finished } else { FlowEvent::Abandoned });
             return;
         }
         self.pump(cx);

@@ -1,6 +1,6 @@
 //! Round-trip time as a sender estimates it, and the timeout that follows from it.
 
-use super::super::config::Params;
+use super::super::config::SenderParams;
 use punctual_core::Duration;
 
 /// Smoothed round-trip time with its deviation: weights 1/8 and 1/4 as in TCP.
@@ -41,7 +41,7 @@ impl RttEstimate {
     }
 
     /// How long to wait for an answer.
-    pub(super) fn rto(&self, params: &Params) -> Duration {
+    pub(super) fn rto(&self, params: SenderParams) -> Duration {
         let first = match self.smoothed {
             None => params.rto_initial,
             Some(smoothed) => (smoothed + self.deviation * 4).max(params.rto_min),

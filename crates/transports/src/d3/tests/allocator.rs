@@ -314,6 +314,23 @@ fn d3_r21_capacity_rests_while_no_flow_is_counted() {
 }
 
 #[test]
+fn d3_r37_the_least_queue_is_what_stays() {
+    use super::super::QueueMeasure;
+    for (queue_measure, expected) in [(QueueMeasure::Instant, 900), (QueueMeasure::Least, 990)] {
+        let params = Params { queue_measure, ..Params::default() };
+        let mut ext = ExtArena::default();
+        let mut port = Port::new(&params, LINE);
+        // Waiting: 20, 1, 15 and, at the end of the interval, 10 KB; the line was full.
+        for (at, queue_bytes) in [(0, 20_000), (300, 1_000), (600, 15_000)] {
+            let view = PortView { queue_bytes, ..view(at, 0) };
+            port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view, &mut ext);
+        }
+        port.handle_timeout(&PortView { queue_bytes: 10_000, ..view(800, 100_000) });
+        assert_eq!(port.allocator().capacity, Rate::from_mbps(expected));
+    }
+}
+
+#[test]
 fn d3_r22_a_restarted_switch_starts_over() {
     let mut ext = ExtArena::default();
     let mut port = Port::new(&Params::default(), LINE);

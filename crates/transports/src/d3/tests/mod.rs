@@ -1,12 +1,13 @@
 //! Tests of D3 and RCPdc: the allocator on its own, each rule of `rules.md`, and properties.
 
 mod allocator;
+mod deadline;
 mod props;
 mod rules;
 mod wire;
 
-use super::{D3Header, Params, RateBlock, Rcpdc};
-use punctual_core::{Bytes, Duration, FlowId, Instant, Rate};
+use super::{D3Header, Params, RateBlock, Rcpdc, Variant};
+use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant, Rate};
 use punctual_testkit::{Direction, Line, Pair, Traced};
 
 /// 1 Gb/s links with the testbed's round-trip time of about 500 µs, spread over them.
@@ -28,8 +29,21 @@ fn fixed_capacity() -> Rcpdc {
     Rcpdc(Params { alpha: 0.0, beta: 0.0, ..Params::default() })
 }
 
-fn start(pair: &mut Pair<Rcpdc>, size: u64) -> FlowId {
+fn start<T: Variant>(pair: &mut Pair<T>, size: u64) -> FlowId {
     pair.start(pair.spec(Bytes::new(size)))
+}
+
+/// A flow that must end `deadline_us` after its start.
+fn start_timed<T: Variant>(
+    pair: &mut Pair<T>,
+    size: u64,
+    start_us: u64,
+    deadline_us: u64,
+) -> FlowId {
+    let start = Instant::ZERO + Duration::from_micros(start_us);
+    let deadline = Some(start + Duration::from_micros(deadline_us));
+    let spec = pair.spec(Bytes::new(size));
+    pair.start(FlowSpec { start, deadline, ..spec })
 }
 
 fn seconds(s: u64) -> Instant {
@@ -45,16 +59,16 @@ fn block(traced: &Traced) -> RateBlock {
 }
 
 /// What host 0 sent.
-fn forward(pair: &Pair<Rcpdc>) -> Vec<Traced> {
+fn forward<T: Variant>(pair: &Pair<T>) -> Vec<Traced> {
     pair.trace().iter().filter(|t| t.direction == Direction::Forward).copied().collect()
 }
 
 /// What host 1 sent.
-fn backward(pair: &Pair<Rcpdc>) -> Vec<Traced> {
+fn backward<T: Variant>(pair: &Pair<T>) -> Vec<Traced> {
     pair.trace().iter().filter(|t| t.direction == Direction::Backward).copied().collect()
 }
 
 /// The rate requests of host 0.
-fn requests(pair: &Pair<Rcpdc>) -> Vec<Traced> {
+fn requests<T: Variant>(pair: &Pair<T>) -> Vec<Traced> {
     forward(pair).into_iter().filter(|t| header(t).has(D3Header::REQUEST)).collect()
 }

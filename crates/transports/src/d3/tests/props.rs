@@ -143,6 +143,7 @@ proptest! {
             packet.payload_bytes = payload % 1439;
             let block = block.map(|mut words| {
                 words[2] &= 0x0006_0306_0306_0307;
+                words[21] &= 0x3ff;
                 ExtBlock(words)
             });
             packet.ext = block.map(|block| ext.alloc(block));

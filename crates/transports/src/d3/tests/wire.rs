@@ -2,7 +2,7 @@
 
 use super::super::{CapacityRule, Grant, Grants, HOPS_MAX, Params, RateBlock, Rcpdc};
 use proptest::prelude::*;
-use punctual_core::{Bytes, Duration, ExtBlock, Limit, QueueSpec, Rate, Transport};
+use punctual_core::{Bytes, Duration, ExtBlock, Instant, Limit, QueueSpec, Rate, Transport};
 use serde::Deserialize;
 use serde::de::value::{Error as ValueError, MapDeserializer};
 
@@ -26,9 +26,25 @@ prop_compose! {
         granted in grants(),
         granted_before in grants(),
         feedback in grants(),
+        (scale, important) in any::<(u8, bool)>(),
+        (deadline, rtt) in any::<(Option<u64>, u64)>(),
     ) -> RateBlock {
+        let deadline = deadline.map(Instant::from_picos);
+        let rtt = Duration::from_picos(rtt);
         let (desired, desired_before) = (Rate::from_bps(desired), Rate::from_bps(before));
-        RateBlock { desired, desired_before, index, overflow, granted, granted_before, feedback }
+        RateBlock {
+            desired,
+            desired_before,
+            index,
+            overflow,
+            scale,
+            important,
+            deadline,
+            rtt,
+            granted,
+            granted_before,
+            feedback,
+        }
     }
 }
 
@@ -43,6 +59,8 @@ proptest! {
         for counts in [words[2], counts] {
             let mut words = words;
             words[2] = counts;
+            words[21] &= 0x3ff;
+            words[22] *= words[21] >> 9;
             if let Some(block) = RateBlock::from_block(&ExtBlock(words)) {
                 prop_assert_eq!(RateBlock::from_block(&block.to_block()), Some(block));
             }

@@ -1,0 +1,96 @@
+//! Parameters of RCP, with their sources.
+
+use crate::d3::{Pacing, ParamsError};
+use punctual_core::{Bytes, Duration, Rate};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// RCP with its published controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields)]
+pub struct Rcp {
+    /// T, how often a port changes its rate, at most; it is the mean round-trip time where that
+    /// is shorter. 800 µs, as D3's (its §4.4, footnote 4).
+    pub update_interval: Duration,
+    /// α, the weight of unused line, without unit. 0.1 (D3 and PDQ).
+    pub alpha: f64,
+    /// β, the weight of the queue, without unit. 1 (D3 and PDQ).
+    pub beta: f64,
+    /// d, the mean round-trip time, until flows have told theirs. 500 µs (D3's testbed).
+    pub rtt_initial: Duration,
+    /// The lowest rate: about one header per round-trip time. 992 kb/s, as D3's base rate.
+    pub rate_min: Rate,
+    /// Where packets of one host that are due at the same time wait. With their flows, ours.
+    pub pacing: Pacing,
+    /// What a switch port's queue holds. 128 KB (D3's §5).
+    pub buffer: Bytes,
+    /// Retransmission timeout until there is a round-trip time. 10 ms, ours.
+    pub rto_initial: Duration,
+    /// Shortest retransmission timeout. 10 ms, as D3's here.
+    pub rto_min: Duration,
+    /// Longest retransmission timeout, backing off included. 1 s, ours.
+    pub rto_max: Duration,
+    /// Packets sent later that must be acknowledged before a packet counts as lost. 3, as TCP's.
+    pub loss_threshold: u8,
+}
+
+impl Default for Rcp {
+    fn default() -> Self {
+        Rcp {
+            update_interval: Duration::from_micros(800),
+            alpha: 0.1,
+            beta: 1.0,
+            rtt_initial: Duration::from_micros(500),
+            rate_min: Rate::from_bps(992_000),
+            pacing: Pacing::Host,
+            buffer: Bytes::new(128_000),
+            rto_initial: Duration::from_millis(10),
+            rto_min: Duration::from_millis(10),
+            rto_max: Duration::from_secs(1),
+            loss_threshold: 3,
+        }
+    }
+}
+
+impl Rcp {
+    /// What is wrong with the parameters, if anything.
+    pub fn validate(&self) -> Result<(), ParamsError> {
+        let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {
+            let error = || ParamsError { name, value: value.to_string(), expected };
+            if holds { Ok(()) } else { Err(error()) }
+        };
+        let t = self.update_interval;
+        check(!t.is_zero(), "update_interval", &t, "above 0")?;
+        let a = self.alpha;
+        check((0.0..=1.0).contains(&a), "alpha", &a, "between 0 and 1")?;
+        let b = self.beta;
+        check(b.is_finite() && b >= 0.0, "beta", &b, "0 or more")?;
+        let d = self.rtt_initial;
+        check(!d.is_zero(), "rtt_initial", &d, "above 0")?;
+        let rate = self.rate_min;
+        check(rate > Rate::ZERO, "rate_min", &rate, "above 0; about one header per RTT")?;
+        let buffer = self.buffer;
+        check(buffer > Bytes::ZERO, "buffer", &buffer, "above 0")?;
+        let rto = self.rto_min;
+        check(!rto.is_zero(), "rto_min", &rto, "above 0")?;
+        let rto = self.rto_initial;
+        check(rto >= self.rto_min, "rto_initial", &rto, "rto_min or longer")?;
+        let rto = self.rto_max;
+        check(rto >= self.rto_initial, "rto_max", &rto, "rto_initial or longer")?;
+        let n = self.loss_threshold;
+        check(n > 0, "loss_threshold", &n, "1 or more")
+    }
+}
+
+impl Serialize for Rcp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Rcp::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rcp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let config = Rcp::deserialize(deserializer)?;
+        config.validate().map_err(serde::de::Error::custom)?;
+        Ok(config)
+    }
+}
