@@ -11,7 +11,7 @@ use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Setup};
 use punctual_transports::AnyTransport;
 
-const NAMES: [&str; 4] = ["tcp", "dctcp", "rcpdc", "ndp"];
+const NAMES: [&str; 5] = ["tcp", "dctcp", "rcpdc", "pdq", "ndp"];
 
 /// A queue in which all transports can live: it trims what may be trimmed, marks what may be
 /// marked and drops the rest.
@@ -56,7 +56,7 @@ fn case() -> impl Strategy<Value = Case> {
     (
         0u8..4,
         prop::sample::select(vec![1u64, 10, 25]),
-        prop::collection::vec(0usize..4, 1..4),
+        prop::collection::vec(0usize..NAMES.len(), 1..4),
         prop::collection::vec(
             (any::<u32>(), any::<u32>(), 1u64..120_000, 0u64..300, 0usize..4),
             1..12,
@@ -149,7 +149,7 @@ proptest! {
 fn all_transports_at_once() {
     let transports: Vec<AnyTransport> = NAMES.iter().map(|n| transport(n)).collect();
     let flows = (0..16u32)
-        .map(|n| FlowSpec { transport: TransportId((n % 4) as u8), ..flow(1 + n % 8, 0, 200_000) })
+        .map(|n| FlowSpec { transport: TransportId((n % 5) as u8), ..flow(1 + n % 8, 0, 200_000) })
         .collect();
     let mut setup = setup(star(9, 1500), transports, flows);
     setup.switch_queue = COMMON_QUEUE;

@@ -161,5 +161,6 @@ register! {
     Tcp(crate::tcp::Tcp), tcp: "TCP NewReno: windows, acknowledgements, loss as the signal";
     Dctcp(crate::tcp::Dctcp), dctcp: "DCTCP: TCP that cuts its window by the share of packets marked";
     Rcpdc(crate::d3::Rcpdc), rcpdc: "RCPdc: every port grants every flow an explicit fair rate";
+    Pdq(crate::pdq::Pdq), pdq: "PDQ: ports let the most critical flows send and pause the others";
     Ndp(crate::ndp::Ndp), ndp: "NDP: receivers pull, switches trim, packets sprayed over all paths";
 }
