@@ -179,7 +179,12 @@ impl Pdq {
         check(rto >= self.rto_min, "rto_initial", &rto, "rto_min or longer")?;
         let rto = self.rto_max;
         check(rto >= self.rto_initial, "rto_max", &rto, "rto_initial or longer")?;
-        check(rto <= Duration::from_secs(1), "rto_max", &rto, "1 s or less, as clocks wrap at 4 s")?;
+        check(
+            rto <= Duration::from_secs(1),
+            "rto_max",
+            &rto,
+            "1 s or less, as clocks wrap at 4 s",
+        )?;
         let n = self.loss_threshold;
         check(n > 0, "loss_threshold", &n, "1 or more")
     }

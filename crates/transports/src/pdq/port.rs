@@ -9,9 +9,7 @@ pub use rate::RateController;
 
 use super::config::{Availability, Pdq};
 use super::header::{NOBODY, PROBE_UNIT, PdqHeader, round_trips, rtt_field};
-use punctual_core::{
-    Controller, Duration, ExtArena, Header, Instant, Packet, PortView, Rate,
-};
+use punctual_core::{Controller, Duration, ExtArena, Header, Instant, Packet, PortView, Rate};
 
 /// A port: its list of flows, its capacity, and whom it let go last.
 #[derive(Clone, Debug)]
@@ -100,11 +98,12 @@ impl Port {
                 if self.list.len() >= self.room() && !self.list.precedes_last(&rank) {
                     return None;
                 }
+                let runs = header.has(PdqHeader::DATA);
                 let entry = Entry {
                     rank,
-                    rate: 0,
+                    rate: if runs { header.rate } else { 0 },
                     asked: header.rate,
-                    pauser: me,
+                    pauser: if runs { NOBODY } else { me },
                     expected: header.expected,
                     rtt: header.rtt,
                     seen: now,

@@ -275,6 +275,11 @@ impl Sender {
         let now = cx.now;
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.term_due() || due(self.next_departure()) {
+            if !self.waits_for_nic {
+                // It asks ports as soon as the NIC lets it: no probe until then, or for long.
+                self.asked_at = now;
+                self.ask_now = false;
+            }
             self.waits_for_nic = true;
             cx.ready(self.class);
         }

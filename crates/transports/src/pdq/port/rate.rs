@@ -163,9 +163,10 @@ impl RateController {
             self.clock = None;
             return;
         }
-        let (sum, count) = list.iter().filter(|e| e.rtt > 0).fold((0u64, 0u64), |(s, n), e| {
-            (s + u64::from(e.rtt), n + 1)
-        });
+        let (sum, count) = list
+            .iter()
+            .filter(|e| e.rtt > 0)
+            .fold((0u64, 0u64), |(s, n), e| (s + u64::from(e.rtt), n + 1));
         if let Some(mean) = sum.checked_div(count) {
             self.rtt = Duration::from_nanos(mean.max(1));
         }
