@@ -375,3 +375,29 @@ proptest! {
         prop_assert!(outcome.totals.ended_at <= Instant::ZERO + bound, "{}", outcome.totals.ended_at);
     }
 }
+
+/// What a user gains by splitting a flow (§7): one host's 1 MB as n flows, against nine hosts with
+/// 0.5 to 1.5 MB each.
+#[test]
+fn splitting_a_flow_pays() {
+    let run = |pieces: u64| {
+        let mut flows: Vec<FlowSpec> =
+            (0..9u32).map(|n| flow(n + 1, 10, 500_000 + 125_000 * u64::from(n))).collect();
+        flows.extend((0..pieces).map(|_| flow(0, 10, 1_000_000 / pieces)));
+        let outcome = run(setup(one_switch(11), pdq(Pdq::default()), flows));
+        let ended = |own: bool| {
+            let of = outcome.flows.iter().filter(|f| (f.spec.src.0 == 0) == own);
+            of.map(|f| f.ended.expect("ended").as_secs_f64() * 1e3).collect::<Vec<_>>()
+        };
+        let mine = ended(true).into_iter().fold(0.0, f64::max);
+        let others = ended(false);
+        (mine, others.iter().sum::<f64>() / others.len() as f64)
+    };
+    let (whole, others) = run(1);
+    println!("1 MB whole: done at {whole:.1} ms, others {others:.1} ms on average");
+    for pieces in [2, 4, 16] {
+        let (split, others) = run(pieces);
+        println!("in {pieces}: done at {split:.1} ms, others {others:.1} ms on average");
+        assert!(split < whole);
+    }
+}

@@ -11,10 +11,49 @@ use super::config::{Availability, Pdq};
 use super::header::{NOBODY, PROBE_UNIT, PdqHeader, round_trips, rtt_field};
 use punctual_core::{Controller, Duration, ExtArena, Header, Instant, Packet, PortView, Rate};
 
+/// What a port needs of the parameters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Params {
+    /// K and X, 0 where they are off.
+    early_start: f64,
+    probe_spread: f64,
+    dampening: f64,
+    update_rtts: f64,
+    share_min: f64,
+    rcp_alpha: f64,
+    rcp_beta: f64,
+    rtt_initial: Duration,
+    list_min: u32,
+    list_max: u32,
+    purge_intervals: u32,
+    corrected: bool,
+    syn_grants: bool,
+}
+
+impl Params {
+    fn new(config: &Pdq) -> Self {
+        Params {
+            early_start: config.early_start_rtts(),
+            probe_spread: config.probe_spread_rtts(),
+            dampening: config.dampening,
+            update_rtts: config.update_rtts,
+            share_min: config.share_min,
+            rcp_alpha: config.rcp_alpha,
+            rcp_beta: config.rcp_beta,
+            rtt_initial: config.rtt_initial,
+            list_min: config.list_min,
+            list_max: config.list_max,
+            purge_intervals: config.purge_intervals,
+            corrected: config.availability == Availability::Corrected,
+            syn_grants: config.syn_grants,
+        }
+    }
+}
+
 /// A port: its list of flows, its capacity, and whom it let go last.
 #[derive(Clone, Debug)]
 pub struct Port {
-    config: Pdq,
+    params: Params,
     list: FlowList,
     rates: RateController,
     /// The paused flow accepted last, and when.
@@ -24,10 +63,11 @@ pub struct Port {
 impl Port {
     /// A port that no flow has passed yet.
     pub fn new(config: &Pdq) -> Self {
+        let params = Params::new(config);
         Port {
-            config: config.clone(),
+            params,
             list: FlowList::default(),
-            rates: RateController::new(config),
+            rates: RateController::new(&params),
             accepted: None,
         }
     }
@@ -54,8 +94,8 @@ impl Port {
 
     /// Flows that its list may hold now (PDQ-R10).
     fn room(&self) -> usize {
-        let room = (2 * self.list.sending()).max(self.config.list_min as usize);
-        room.min(self.config.list_max as usize)
+        let room = (2 * self.list.sending()).max(self.params.list_min as usize);
+        room.min(self.params.list_max as usize)
     }
 
     fn forget(&mut self, flow: u32) {
@@ -67,8 +107,8 @@ impl Port {
     /// Algorithm 2: what the more critical flows leave of the capacity, in kb/s (PDQ-R12,
     /// PDQ-R13).
     pub fn available(&self, place: usize, me: u32) -> u32 {
-        let nearly_done = self.config.early_start_rtts();
-        let corrected = self.config.availability == Availability::Corrected;
+        let nearly_done = self.params.early_start;
+        let corrected = self.params.corrected;
         let mean_rtt = rtt_field(self.rates.rtt());
         let capacity = u64::from(self.rates.capacity());
         let (mut overlooked, mut taken) = (0.0, 0u64);
@@ -131,7 +171,7 @@ impl Port {
         if header.has(PdqHeader::TERM) {
             return self.forget(flow); // PDQ-R16
         }
-        if header.has(PdqHeader::SYN) && !self.config.syn_grants {
+        if header.has(PdqHeader::SYN) && !self.params.syn_grants {
             return; // PDQ-R01
         }
         if header.pauser != NOBODY && header.pauser != me {
@@ -161,7 +201,7 @@ impl Port {
     /// Whether another paused flow was accepted a moment ago (PDQ-R14).
     fn is_dampened(&self, flow: u32, now: Instant) -> bool {
         let Some((last, at)) = self.accepted else { return false };
-        last != flow && now.saturating_since(at) < self.rates.rtt().mul_f64(self.config.dampening)
+        last != flow && now.saturating_since(at) < self.rates.rtt().mul_f64(self.params.dampening)
     }
 
     /// Algorithm 3: an answer.
@@ -173,7 +213,7 @@ impl Port {
                 return place.into_iter().for_each(|place| self.list.remove(place));
             }
         }
-        let spread = self.config.probe_spread_rtts() * f64::from(PROBE_UNIT);
+        let spread = self.params.probe_spread * f64::from(PROBE_UNIT);
         let interval = |index: usize| (spread * index as f64) as u32;
         // PDQ-R15. The field is I on the way back.
         if let Some(place) = place {
@@ -189,8 +229,8 @@ impl Port {
 
     /// Forgets flows of which nothing has come for several probing intervals (PDQ-R17).
     fn purge(&mut self, now: Instant) {
-        let spread = self.config.probe_spread_rtts();
-        let patience = f64::from(self.config.purge_intervals);
+        let spread = self.params.probe_spread;
+        let patience = f64::from(self.params.purge_intervals);
         let mean = self.rates.rtt();
         for place in (0..self.list.len()).rev() {
             let entry = &self.list.entries()[place];
@@ -208,7 +248,7 @@ impl Controller for Port {
         if packet.is_to_sender() {
             return;
         }
-        self.rates.count(&self.config, port, packet.wire_bytes);
+        self.rates.count(&self.params, port, packet.wire_bytes);
         let mut header: PdqHeader = packet.header.get();
         self.rule(&mut header, packet.flow.0, packet.wire_bytes, port);
         packet.header = Header::new(header);
@@ -226,7 +266,7 @@ impl Controller for Port {
     fn handle_timeout(&mut self, port: &PortView) {
         if self.next_timeout().is_some_and(|at| at <= port.now) {
             self.purge(port.now);
-            self.rates.update(&self.config, port, self.list.entries());
+            self.rates.update(&self.params, port, self.list.entries());
         }
     }
 
@@ -236,7 +276,7 @@ impl Controller for Port {
 
     fn reset(&mut self) {
         self.list.clear();
-        self.rates.reset(&self.config);
+        self.rates.reset(&self.params);
         self.accepted = None;
     }
 }

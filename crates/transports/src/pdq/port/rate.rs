@@ -1,7 +1,7 @@
 //! How much a port hands out: to the flows in its list, and to those beyond.
 
-use super::super::config::Pdq;
 use super::super::header::kbps;
+use super::Params;
 use super::list::Entry;
 use punctual_core::rng::mix;
 use punctual_core::{Duration, Instant, PortView, Rate};
@@ -76,10 +76,10 @@ impl Framing {
 
 impl RateController {
     /// A port that no flow has passed.
-    pub fn new(config: &Pdq) -> Self {
+    pub(super) fn new(params: &Params) -> Self {
         RateController {
             capacity: 0,
-            rtt: config.rtt_initial,
+            rtt: params.rtt_initial,
             foreign: 0.0,
             share: 0.0,
             sketch: Vec::new(),
@@ -110,19 +110,19 @@ impl RateController {
 
     /// A packet of PDQ came.
     #[inline]
-    pub fn count(&mut self, config: &Pdq, port: &PortView, wire_bytes: u16) {
+    pub(super) fn count(&mut self, params: &Params, port: &PortView, wire_bytes: u16) {
         self.framing.watch(port, wire_bytes);
         if self.clock.is_none() {
             self.capacity = kbps(port.rate);
             (self.foreign, self.share) = (0.0, 0.0);
-            self.start(config, port);
+            self.start(params, port);
         }
         self.own_packets += 1;
         self.own_bytes += u64::from(wire_bytes);
     }
 
     /// A packet of a flow beyond the list came.
-    pub fn count_beyond(&mut self, flow: u32, wire_bytes: u16) {
+    pub(super) fn count_beyond(&mut self, flow: u32, wire_bytes: u16) {
         if self.sketch.is_empty() {
             self.sketch = vec![0; SKETCH_BITS as usize / 64];
         }
@@ -138,9 +138,9 @@ impl RateController {
         size * libm::log(size / f64::from(SKETCH_BITS - set.min(SKETCH_BITS - 1)))
     }
 
-    fn start(&mut self, config: &Pdq, port: &PortView) {
+    fn start(&mut self, params: &Params, port: &PortView) {
         let come_bytes = port.sent_bytes + port.queue_bytes;
-        let end = port.now.saturating_add(self.rtt.mul_f64(config.update_rtts));
+        let end = port.now.saturating_add(self.rtt.mul_f64(params.update_rtts));
         self.clock = Some(Clock { start: port.now, end, come_bytes });
         (self.own_packets, self.own_bytes, self.beyond_bytes) = (0, 0, 0);
         self.sketch.fill(0);
@@ -153,7 +153,7 @@ impl RateController {
     }
 
     /// The end of an interval (PDQ-R19 to PDQ-R21). Without flows, the clock stops.
-    pub fn update(&mut self, config: &Pdq, port: &PortView, list: &[Entry]) {
+    pub(super) fn update(&mut self, params: &Params, port: &PortView, list: &[Entry]) {
         let Some(clock) = self.clock else { return };
         let interval = port.now.saturating_since(clock.start);
         if interval.is_zero() {
@@ -180,7 +180,7 @@ impl RateController {
         let own = self.own_bytes + self.own_packets * self.framing.bytes();
         let foreign = come.saturating_sub(own) as f64 * 8.0 / seconds;
         self.foreign += FOREIGN_WEIGHT * (foreign - self.foreign);
-        let floor = config.share_min * line;
+        let floor = params.share_min * line;
         let alone = self.foreign < FOREIGN_NONE * line;
         let budget = if alone { line } else { (line - self.foreign).max(floor) };
 
@@ -194,13 +194,13 @@ impl RateController {
         let left = (budget - held).max(0.0);
         let used = self.beyond_bytes as f64 * 8.0 / seconds;
         let flows = self.flows_beyond().max(1.0);
-        let change = config.rcp_alpha * (left - used) - config.rcp_beta * queue / rtt;
+        let change = params.rcp_alpha * (left - used) - params.rcp_beta * queue / rtt;
         self.share = (self.share + seconds / rtt * change / flows).clamp(0.0, left);
-        self.start(config, port);
+        self.start(params, port);
     }
 
     /// Forgets everything.
-    pub fn reset(&mut self, config: &Pdq) {
-        *self = RateController::new(config);
+    pub(super) fn reset(&mut self, params: &Params) {
+        *self = RateController::new(params);
     }
 }
