@@ -428,8 +428,9 @@ fn beside_endless_flows_of_others() {
         let outcome = run(setup);
         let last = outcome.flows[1..].iter().filter_map(|f| f.ended).max().expect("ended");
         let took = last.saturating_since(ms(20.0)).as_secs_f64();
+        let again: u32 = outcome.flows[1..].iter().map(|f| f.retransmits).sum();
         println!(
-            "4 MB beside endless {other}: {:.1} ms, {:.0} Mb/s",
+            "4 MB beside endless {other}: {:.1} ms, {:.0} Mb/s, {again} packets sent again",
             took * 1e3,
             4e6 * 8.0 / took / 1e6
         );

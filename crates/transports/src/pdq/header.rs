@@ -66,6 +66,8 @@ impl PdqHeader {
     pub const ACK: u8 = 1 << 3;
     /// It carries data, or the packet it answers did.
     pub const DATA: u8 = 1 << 4;
+    /// Its data were sent before and are taken for lost.
+    pub const AGAIN: u8 = 1 << 5;
 
     /// Whether all these flags are set.
     #[inline]

@@ -248,8 +248,8 @@ impl Controller for Port {
         if packet.is_to_sender() {
             return;
         }
-        self.rates.count(&self.params, port, packet.wire_bytes);
         let mut header: PdqHeader = packet.header.get();
+        self.rates.count(&self.params, port, packet.wire_bytes, header.has(PdqHeader::AGAIN));
         self.rule(&mut header, packet.flow.0, packet.wire_bytes, port);
         packet.header = Header::new(header);
     }

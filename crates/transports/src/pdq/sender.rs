@@ -229,7 +229,8 @@ impl Sender {
     fn next_packet(&mut self, cx: &mut HostCx<'_, Pdq>) -> Option<Packet> {
         let segment = self.segments.send_next(cx.now)?;
         let end = if segment.is_end { PdqHeader::END } else { 0 };
-        let header = self.header(segment.number, PdqHeader::DATA | end, cx);
+        let again = if segment.again { PdqHeader::AGAIN } else { 0 };
+        let header = self.header(segment.number, PdqHeader::DATA | end | again, cx);
         let mut packet = self.packet(self.class, header);
         packet.payload_bytes = segment.len;
         packet.wire_bytes += segment.len;

@@ -30,9 +30,11 @@ pub struct RateController {
     sketch: Vec<u64>,
     /// What flows beyond the list sent in this interval.
     beyond_bytes: u64,
-    /// Packets and bytes of PDQ in this interval.
+    /// Packets and bytes of PDQ in this interval, those sent again left out.
     own_packets: u64,
     own_bytes: u64,
+    /// Any packet came in this interval.
+    busy: bool,
     framing: Framing,
     clock: Option<Clock>,
 }
@@ -86,6 +88,7 @@ impl RateController {
             beyond_bytes: 0,
             own_packets: 0,
             own_bytes: 0,
+            busy: false,
             framing: Framing::default(),
             clock: None,
         }
@@ -110,15 +113,20 @@ impl RateController {
 
     /// A packet of PDQ came.
     #[inline]
-    pub(super) fn count(&mut self, params: &Params, port: &PortView, wire_bytes: u16) {
+    pub(super) fn count(&mut self, params: &Params, port: &PortView, wire_bytes: u16, again: bool) {
         self.framing.watch(port, wire_bytes);
         if self.clock.is_none() {
             self.capacity = kbps(port.rate);
             (self.foreign, self.share) = (0.0, 0.0);
             self.start(params, port);
         }
-        self.own_packets += 1;
-        self.own_bytes += u64::from(wire_bytes);
+        self.busy = true;
+        // One that comes again was counted before, and has not passed since: had it been dropped
+        // here, what others sent in its place would be taken for ours.
+        if !again {
+            self.own_packets += 1;
+            self.own_bytes += u64::from(wire_bytes);
+        }
     }
 
     /// A packet of a flow beyond the list came.
@@ -143,6 +151,7 @@ impl RateController {
         let end = port.now.saturating_add(self.rtt.mul_f64(params.update_rtts));
         self.clock = Some(Clock { start: port.now, end, come_bytes });
         (self.own_packets, self.own_bytes, self.beyond_bytes) = (0, 0, 0);
+        self.busy = false;
         self.sketch.fill(0);
     }
 
@@ -159,7 +168,7 @@ impl RateController {
         if interval.is_zero() {
             return;
         }
-        if list.is_empty() && self.own_packets == 0 {
+        if list.is_empty() && !self.busy {
             self.clock = None;
             return;
         }

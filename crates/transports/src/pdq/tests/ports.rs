@@ -373,6 +373,23 @@ fn pdq_r20_other_transports_take_their_part() {
     assert_eq!(bench.port.capacity(), Rate::from_mbps(100));
 }
 
+/// A full queue drops all of ours and we send them again: that is no room for us.
+#[test]
+fn pdq_r20_what_was_dropped_here_is_not_taken_for_ours() {
+    let mut bench = Bench::new(brisk());
+    bench.exchange(1, probe(1000.0));
+    bench.sent_bytes = 60;
+    for _ in 0..60 {
+        let again = PdqHeader { flags: PdqHeader::DATA | PdqHeader::AGAIN, ..data(900.0) };
+        for _ in 0..20 {
+            bench.exchange(1, again);
+        }
+        bench.sent_bytes += 37_500; // others'
+        bench.update();
+    }
+    assert_eq!(bench.port.capacity(), Rate::from_mbps(100));
+}
+
 #[test]
 fn pdq_r20_framing_is_not_taken_for_other_transports() {
     let mut bench = Bench::new(brisk());
