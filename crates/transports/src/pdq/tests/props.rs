@@ -107,10 +107,11 @@ proptest! {
 
     /// Under the assumptions of §4 (nothing early, no dampening, no loss, a stable workload) the
     /// most critical flow has the line, and all others wait, within Pmax + 1 round trips; Pmax,
-    /// the flows that go before the last, is all but one here.
+    /// the flows that go before the last, is all but one here. Sizes are 50 packets apart: flows
+    /// that are nearly equal can overtake each other with every packet (rules.md).
     #[test]
     fn converges_within_pmax_and_one_round_trips(
-        sizes in prop::collection::hash_set(3_000u64..9_000, 1..9),
+        sizes in prop::collection::btree_set(60u64..180, 1..9),
         switches in 0usize..4,
         starts in prop::collection::vec(0u64..60, 9),
     ) {
@@ -118,7 +119,7 @@ proptest! {
         let mut pair = Pair::new(config, testbed(switches));
         let mut flows: Vec<(u64, FlowId)> = Vec::new();
         for (size, start_us) in sizes.into_iter().zip(starts) {
-            let mut spec = pair.spec(Bytes::new(size * SEGMENT));
+            let mut spec = pair.spec(Bytes::new(size * 50 * SEGMENT));
             spec.start = at_us(start_us);
             flows.push((size, pair.start(spec)));
         }
@@ -127,7 +128,7 @@ proptest! {
         let hops = switches as u64 + 1;
         let round_trip =
             (line.transmission_time(1500) + line.transmission_time(60) + line.delay * 2) * hops;
-        let bound = at_us(60) + round_trip * (flows.len() as u64 + 1);
+        let bound = at_us(60) + round_trip * flows.len() as u64;
         let rates = |pair: &Pair<Pdq>| -> Vec<Rate> {
             flows.iter().map(|(_, flow)| pair.sender(*flow).unwrap().rate()).collect()
         };
