@@ -76,14 +76,10 @@ pub struct Totals {
 pub struct PortTotals {
     /// Bytes sent since `measure_from`.
     pub sent_bytes: u64,
-    /// Packets sent.
-    pub sent_packets: u64,
     /// Packets dropped here.
     pub drops: u64,
     /// Packets trimmed here.
     pub trims: u64,
-    /// Largest queue seen, in bytes, the packet in service included.
-    pub queue_bytes_max: u64,
 }
 
 /// What came out of a run.

@@ -136,6 +136,23 @@ fn rcpdc_lone_flow_on_a_pair_and_across_a_fat_tree() {
     }
 }
 
+/// PDQ: the SYN's answer brings the whole line; then packets go back to back.
+#[test]
+fn pdq_lone_flow_on_a_pair_and_across_a_fat_tree() {
+    for (network, dst, hops) in
+        [(back_to_back(1500), 1, 1), (fat_tree(4, 1500), 1, 2), (fat_tree(4, 1500), 15, 6)]
+    {
+        for packets in [1, 2, 200] {
+            let flows = vec![flow(0, dst, packets * 1440)];
+            let outcome = run(setup(network.clone(), vec![transport("pdq")], flows));
+            let line = |bytes: u64| GBPS10.transmission_time(Bytes::new(bytes));
+            let path = |bytes: u64| (line(bytes) + US) * hops;
+            let expected = Instant::ZERO + path(60) * 2 + line(1500) * (packets - 1) + path(1500);
+            assert_eq!(outcome.flows[0].ended, Some(expected), "{packets} packets, {hops} hops");
+        }
+    }
+}
+
 #[test]
 fn tcp_dctcp_and_ndp_lone_flow_on_a_pair() {
     for packets in [1, 10] {
@@ -158,6 +175,7 @@ fn simulator_and_test_driver_agree() {
     use punctual_transports::AnyTransport;
     use punctual_transports::d3::Rcpdc;
     use punctual_transports::ndp::{Ndp, PathPolicy};
+    use punctual_transports::pdq::Pdq;
     use punctual_transports::tcp::{D2tcp, Dctcp, Tcp, Tcppr};
 
     fn by_pair<T: punctual_core::Transport>(config: T, switches: usize, size: u64) -> Instant {
@@ -180,6 +198,7 @@ fn simulator_and_test_driver_agree() {
                 ("dctcp", by_pair(Dctcp::default(), switches, size)),
                 ("d2tcp", by_pair(D2tcp::default(), switches, size)),
                 ("rcpdc", by_pair(Rcpdc::default(), switches, size)),
+                ("pdq", by_pair(Pdq::default(), switches, size)),
                 ("ndp", by_pair(one_path.clone(), switches, size)),
             ];
             for (name, ended) in expected {

@@ -2,6 +2,7 @@
 
 pub mod d3;
 pub mod ndp;
+pub mod pdq;
 pub mod rcp;
 mod registry;
 pub mod tcp;

@@ -165,5 +165,6 @@ register! {
     D3(crate::d3::D3), d3: "D3: ports grant each flow the rate that its deadline needs, and a share";
     Rcpdc(crate::d3::Rcpdc), rcpdc: "RCPdc: every port grants every flow an explicit fair rate";
     Rcp(crate::rcp::Rcp), rcp: "RCP: every port stamps one rate for all flows, found without counting them";
+    Pdq(crate::pdq::Pdq), pdq: "PDQ: ports let the most critical flows send and pause the others";
     Ndp(crate::ndp::Ndp), ndp: "NDP: receivers pull, switches trim, packets sprayed over all paths";
 }

@@ -1,0 +1,225 @@
+//! Parameters of PDQ, with their sources.
+
+use punctual_core::{Bytes, Duration, Rate};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Which of the paper's optimisations are on (§5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// None of them.
+    Basic,
+    /// Early Start.
+    Es,
+    /// Early Start and Early Termination.
+    EsEt,
+    /// Early Start, Early Termination and Suppressed Probing.
+    #[default]
+    Full,
+}
+
+/// What makes one flow more critical than another (§3.3, §5.6, §7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Criticality {
+    /// The earlier deadline, then the shorter expected time, then the lower flow id.
+    #[default]
+    Deadline,
+    /// A number drawn when the flow starts. Sizes count as unknown.
+    Random,
+    /// The fewer bytes sent so far, looked at every [`Pdq::estimate_step`]. Sizes count as
+    /// unknown.
+    Estimated,
+}
+
+/// How a port adds up what more critical flows take (PDQ-R12, PDQ-R13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Availability {
+    /// A flow paused here, or accepted with its answer still out, counts with what it asks for;
+    /// only a flow that sends can be nearly completed.
+    #[default]
+    Corrected,
+    /// Algorithm 2 as the paper prints it: rates held, nothing else.
+    Printed,
+}
+
+/// PDQ with its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields)]
+pub struct Pdq {
+    /// Which optimisations are on. All.
+    pub variant: Variant,
+    /// What makes a flow critical. EDF, then SJF.
+    pub criticality: Criticality,
+    /// Bytes sent between two looks at an estimated size. 50 KB (§5.6).
+    pub estimate_step: Bytes,
+    /// α, how fast waiting raises criticality: T counts as `T / 2^(α·waited / 100 ms)`, in steps
+    /// of an eighth of a doubling. 0, which is never (§7; the form is ours).
+    pub aging: f64,
+    /// K, round trips of nearly completed flows that may be overlooked; 0 is no Early Start. 2
+    /// (§3.3.2).
+    pub early_start: f64,
+    /// X, round trips between probes for each flow that is more critical. 0.2 (§3.3.2).
+    pub probe_spread: f64,
+    /// How long after accepting a paused flow a port accepts no other, in its mean round trips.
+    /// 0.5, ours; the paper says small (§3.3.3).
+    pub dampening: f64,
+    /// How Algorithm 2 adds up. Our correction by default.
+    pub availability: Availability,
+    /// Whether ports rule on the SYN, so that data may follow it by one round trip. True.
+    pub syn_grants: bool,
+    /// Flows that a port's list holds at least, however few are sending. 64, ours.
+    pub list_min: u32,
+    /// M, flows that a port's list holds at most. 1000, ours; the paper gives no number.
+    pub list_max: u32,
+    /// Time between two settings of a port's capacity, in its mean round trips. 2 (§3.3.4).
+    pub update_rtts: f64,
+    /// The mean round trip of a port that has seen none yet. 150 µs (§5.1).
+    pub rtt_initial: Duration,
+    /// Probing intervals without a packet after which a port forgets a flow. 4, ours.
+    pub purge_intervals: u32,
+    /// What ports leave to PDQ beside other transports, as a share of the line rate. 0.1, ours.
+    pub share_min: f64,
+    /// RCP's weight of unused capacity, for flows beyond the list. 0.1.
+    pub rcp_alpha: f64,
+    /// RCP's weight of the queue, for flows beyond the list. 1.
+    pub rcp_beta: f64,
+    /// What a receiver can take, if less than its line.
+    pub receiver_rate: Option<Rate>,
+    /// What a switch port's queue holds. 4 MB (§5.1).
+    pub buffer: Bytes,
+    /// Retransmission timeout until there is a round-trip time. 1 ms, ours.
+    pub rto_initial: Duration,
+    /// Shortest retransmission timeout. 1 ms, ours.
+    pub rto_min: Duration,
+    /// Longest retransmission timeout, backing off included. 1 s, ours.
+    pub rto_max: Duration,
+    /// Packets sent later that must be acknowledged before a packet counts as lost. 3, as TCP's.
+    pub loss_threshold: u8,
+}
+
+impl Default for Pdq {
+    fn default() -> Self {
+        Pdq {
+            variant: Variant::Full,
+            criticality: Criticality::Deadline,
+            estimate_step: Bytes::new(50_000),
+            aging: 0.0,
+            early_start: 2.0,
+            probe_spread: 0.2,
+            dampening: 0.5,
+            availability: Availability::Corrected,
+            syn_grants: true,
+            list_min: 64,
+            list_max: 1000,
+            update_rtts: 2.0,
+            rtt_initial: Duration::from_micros(150),
+            purge_intervals: 4,
+            share_min: 0.1,
+            rcp_alpha: 0.1,
+            rcp_beta: 1.0,
+            receiver_rate: None,
+            buffer: Bytes::new(4_000_000),
+            rto_initial: Duration::from_millis(1),
+            rto_min: Duration::from_millis(1),
+            rto_max: Duration::from_secs(1),
+            loss_threshold: 3,
+        }
+    }
+}
+
+/// A parameter that makes no sense.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{name} = {value}: must be {expected}")]
+pub struct PdqError {
+    /// Which parameter.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What it must be instead.
+    pub expected: &'static str,
+}
+
+impl Pdq {
+    /// Checks every parameter. Reading from a file does this too.
+    pub fn validate(&self) -> Result<(), PdqError> {
+        let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {
+            let error = || PdqError { name, value: value.to_string(), expected };
+            if holds { Ok(()) } else { Err(error()) }
+        };
+        let between = |name, value: f64, low: f64, high: f64, expected| {
+            check((low..=high).contains(&value), name, &value, expected)
+        };
+        let step = self.estimate_step;
+        check(step > Bytes::ZERO, "estimate_step", &step, "above 0")?;
+        between("aging", self.aging, 0.0, 1000.0, "between 0 and 1000")?;
+        between("early_start", self.early_start, 0.0, 100.0, "between 0 and 100")?;
+        between("probe_spread", self.probe_spread, 0.0, 100.0, "between 0 and 100")?;
+        between("dampening", self.dampening, 0.0, 10.0, "between 0 and 10")?;
+        let (min, max) = (self.list_min, self.list_max);
+        check(min > 0, "list_min", &min, "1 or more")?;
+        check(max >= min, "list_max", &max, "list_min or more")?;
+        between("update_rtts", self.update_rtts, 0.1, 100.0, "between 0.1 and 100")?;
+        let rtt = self.rtt_initial;
+        check(rtt >= Duration::from_nanos(1), "rtt_initial", &rtt, "1 ns or longer")?;
+        let n = self.purge_intervals;
+        check(n > 1, "purge_intervals", &n, "2 or more")?;
+        between("share_min", self.share_min, 0.001, 1.0, "between 0.001 and 1")?;
+        between("rcp_alpha", self.rcp_alpha, 0.0, 1.0, "between 0 and 1")?;
+        between("rcp_beta", self.rcp_beta, 0.0, 100.0, "between 0 and 100")?;
+        if let Some(rate) = self.receiver_rate {
+            check(rate >= Rate::from_bps(1000), "receiver_rate", &rate, "1 Kbps or more")?;
+        }
+        let buffer = self.buffer;
+        check(buffer > Bytes::ZERO, "buffer", &buffer, "above 0")?;
+        let rto = self.rto_min;
+        check(!rto.is_zero(), "rto_min", &rto, "above 0")?;
+        let rto = self.rto_initial;
+        check(rto >= self.rto_min, "rto_initial", &rto, "rto_min or longer")?;
+        let rto = self.rto_max;
+        check(rto >= self.rto_initial, "rto_max", &rto, "rto_initial or longer")?;
+        check(
+            rto <= Duration::from_secs(1),
+            "rto_max",
+            &rto,
+            "1 s or less, as clocks wrap at 4 s",
+        )?;
+        let n = self.loss_threshold;
+        check(n > 0, "loss_threshold", &n, "1 or more")
+    }
+
+    /// K, or 0 where Early Start is off or sizes are unknown.
+    pub fn early_start_rtts(&self) -> f64 {
+        if self.variant == Variant::Basic || !self.sizes_known() { 0.0 } else { self.early_start }
+    }
+
+    /// X, or 0 where probing is not suppressed.
+    pub fn probe_spread_rtts(&self) -> f64 {
+        if self.variant == Variant::Full { self.probe_spread } else { 0.0 }
+    }
+
+    /// Whether senders give up flows that cannot be on time.
+    pub fn terminates_early(&self) -> bool {
+        matches!(self.variant, Variant::EsEt | Variant::Full)
+    }
+
+    /// Whether senders know how much is left to send.
+    pub fn sizes_known(&self) -> bool {
+        self.criticality == Criticality::Deadline
+    }
+}
+
+impl Serialize for Pdq {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Pdq::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pdq {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let pdq = Pdq::deserialize(deserializer)?;
+        pdq.validate().map_err(serde::de::Error::custom)?;
+        Ok(pdq)
+    }
+}

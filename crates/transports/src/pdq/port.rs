@@ -1,0 +1,282 @@
+//! What runs at every output port, the hosts' included: it lets the most critical flows send and
+//! pauses the others.
+
+mod list;
+mod rate;
+
+pub use list::{Entry, FlowList, Rank};
+pub use rate::RateController;
+
+use super::config::{Availability, Pdq};
+use super::header::{NOBODY, PROBE_UNIT, PdqHeader, round_trips, rtt_field};
+use punctual_core::{Controller, Duration, ExtArena, Header, Instant, Packet, PortView, Rate};
+
+/// What a port needs of the parameters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Params {
+    /// K and X, 0 where they are off.
+    early_start: f64,
+    probe_spread: f64,
+    dampening: f64,
+    update_rtts: f64,
+    share_min: f64,
+    rcp_alpha: f64,
+    rcp_beta: f64,
+    rtt_initial: Duration,
+    list_min: u32,
+    list_max: u32,
+    purge_intervals: u32,
+    corrected: bool,
+    syn_grants: bool,
+}
+
+impl Params {
+    fn new(config: &Pdq) -> Self {
+        Params {
+            early_start: config.early_start_rtts(),
+            probe_spread: config.probe_spread_rtts(),
+            dampening: config.dampening,
+            update_rtts: config.update_rtts,
+            share_min: config.share_min,
+            rcp_alpha: config.rcp_alpha,
+            rcp_beta: config.rcp_beta,
+            rtt_initial: config.rtt_initial,
+            list_min: config.list_min,
+            list_max: config.list_max,
+            purge_intervals: config.purge_intervals,
+            corrected: config.availability == Availability::Corrected,
+            syn_grants: config.syn_grants,
+        }
+    }
+}
+
+/// A port: its list of flows, its capacity, and whom it let go last.
+#[derive(Clone, Debug)]
+pub struct Port {
+    params: Params,
+    list: FlowList,
+    rates: RateController,
+    /// The paused flow accepted last, and when.
+    accepted: Option<(u32, Instant)>,
+}
+
+impl Port {
+    /// A port that no flow has passed yet.
+    pub fn new(config: &Pdq) -> Self {
+        let params = Params::new(config);
+        Port {
+            params,
+            list: FlowList::default(),
+            rates: RateController::new(&params),
+            accepted: None,
+        }
+    }
+
+    /// The flows it knows.
+    pub fn list(&self) -> &FlowList {
+        &self.list
+    }
+
+    /// C, what it hands out to the flows in its list.
+    pub fn capacity(&self) -> Rate {
+        super::header::rate(self.rates.capacity())
+    }
+
+    /// What each flow beyond its list may send.
+    pub fn share_beyond(&self) -> Rate {
+        super::header::rate(self.rates.share())
+    }
+
+    /// The mean round trip of its flows.
+    pub fn rtt(&self) -> Duration {
+        self.rates.rtt()
+    }
+
+    /// Flows that its list may hold now (PDQ-R10).
+    fn room(&self) -> usize {
+        let room = (2 * self.list.sending()).max(self.params.list_min as usize);
+        room.min(self.params.list_max as usize)
+    }
+
+    fn forget(&mut self, flow: u32) {
+        if let Some(place) = self.list.find(flow) {
+            self.list.remove(place);
+        }
+    }
+
+    /// Algorithm 2: what the more critical flows leave of the capacity, in kb/s (PDQ-R12,
+    /// PDQ-R13).
+    pub fn available(&self, place: usize, me: u32) -> u32 {
+        let nearly_done = self.params.early_start;
+        let corrected = self.params.corrected;
+        let mean_rtt = rtt_field(self.rates.rtt());
+        let capacity = u64::from(self.rates.capacity());
+        let (mut overlooked, mut taken) = (0.0, 0u64);
+        for entry in &self.list.entries()[..place] {
+            let rtt = if entry.rtt > 0 { entry.rtt } else { mean_rtt };
+            let left = round_trips(entry.expected, rtt);
+            let may_be_overlooked = entry.rate > 0 || !corrected;
+            if may_be_overlooked && left < nearly_done && overlooked < nearly_done {
+                overlooked += left;
+                continue;
+            }
+            let waits_here = corrected && entry.pauser == me;
+            taken += u64::from(if waits_here { entry.asked } else { entry.rate });
+            if taken >= capacity {
+                return 0;
+            }
+        }
+        (capacity - taken) as u32
+    }
+
+    /// The place of the flow in the list, where it is put if there is room for it (PDQ-R10).
+    fn enlist(&mut self, header: &PdqHeader, flow: u32, me: u32, now: Instant) -> Option<usize> {
+        let rank = Rank::of(header, flow);
+        let place = match self.list.find(flow) {
+            Some(place) => self.list.rerank(place, rank),
+            None => {
+                if self.list.len() >= self.room() && !self.list.precedes_last(&rank) {
+                    return None;
+                }
+                let runs = header.has(PdqHeader::DATA);
+                let entry = Entry {
+                    rank,
+                    rate: if runs { header.rate } else { 0 },
+                    asked: header.rate,
+                    pauser: if runs { NOBODY } else { me },
+                    expected: header.expected,
+                    rtt: header.rtt,
+                    seen: now,
+                };
+                let place = self.list.insert(entry);
+                self.list.truncate(self.room());
+                if place >= self.list.len() {
+                    return None;
+                }
+                place
+            }
+        };
+        self.list.update(place, |entry| {
+            entry.asked = header.rate;
+            entry.expected = header.expected;
+            entry.rtt = header.rtt;
+            entry.seen = now;
+        });
+        Some(place)
+    }
+
+    /// Algorithm 1: a packet to the receiver.
+    fn rule(&mut self, header: &mut PdqHeader, flow: u32, wire_bytes: u16, port: &PortView) {
+        let me = port.port.0;
+        if header.has(PdqHeader::TERM) {
+            return self.forget(flow); // PDQ-R16
+        }
+        if header.has(PdqHeader::SYN) && !self.params.syn_grants {
+            return; // PDQ-R01
+        }
+        if header.pauser != NOBODY && header.pauser != me {
+            return self.forget(flow); // PDQ-R09
+        }
+        let Some(place) = self.enlist(header, flow, me, port.now) else {
+            // PDQ-R21: beyond the list.
+            self.rates.count_beyond(flow, wire_bytes);
+            header.rate = header.rate.min(self.rates.share());
+            header.pauser = if header.rate == 0 { me } else { NOBODY };
+            return;
+        };
+        let granted = self.available(place, me).min(header.rate);
+        let paused = self.list.entries()[place].pauser != NOBODY;
+        if granted > 0 && !(paused && self.is_dampened(flow, port.now)) {
+            header.pauser = NOBODY;
+            header.rate = granted;
+            if paused {
+                self.accepted = Some((flow, port.now));
+            }
+        } else {
+            header.pauser = me;
+            self.list.update(place, |entry| entry.pauser = me);
+        }
+    }
+
+    /// Whether another paused flow was accepted a moment ago (PDQ-R14).
+    fn is_dampened(&self, flow: u32, now: Instant) -> bool {
+        let Some((last, at)) = self.accepted else { return false };
+        last != flow && now.saturating_since(at) < self.rates.rtt().mul_f64(self.params.dampening)
+    }
+
+    /// Algorithm 3: an answer.
+    fn note(&mut self, header: &mut PdqHeader, flow: u32, me: u32) {
+        let place = self.list.find(flow);
+        if header.pauser != NOBODY {
+            header.rate = 0;
+            if header.pauser != me {
+                return place.into_iter().for_each(|place| self.list.remove(place));
+            }
+        }
+        let spread = self.params.probe_spread * f64::from(PROBE_UNIT);
+        let interval = |index: usize| (spread * index as f64) as u32;
+        // PDQ-R15. The field is I on the way back.
+        if let Some(place) = place {
+            self.list.update(place, |entry| {
+                entry.pauser = header.pauser;
+                entry.rate = header.rate;
+            });
+            header.deadline = header.deadline.max(interval(place));
+        } else if header.pauser == me {
+            header.deadline = header.deadline.max(interval(self.list.len()));
+        }
+    }
+
+    /// Forgets flows of which nothing has come for several probing intervals (PDQ-R17).
+    fn purge(&mut self, now: Instant) {
+        let spread = self.params.probe_spread;
+        let patience = f64::from(self.params.purge_intervals);
+        let mean = self.rates.rtt();
+        for place in (0..self.list.len()).rev() {
+            let entry = &self.list.entries()[place];
+            let rtt = Duration::from_nanos(u64::from(entry.rtt)).max(mean);
+            let interval = rtt.mul_f64(patience * (spread * place as f64).max(1.0));
+            if now.saturating_since(entry.seen) > interval {
+                self.list.remove(place);
+            }
+        }
+    }
+}
+
+impl Controller for Port {
+    fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, _ext: &mut ExtArena) {
+        if packet.is_to_sender() {
+            return;
+        }
+        let mut header: PdqHeader = packet.header.get();
+        self.rates.count(&self.params, port, packet.wire_bytes, header.has(PdqHeader::AGAIN));
+        self.rule(&mut header, packet.flow.0, packet.wire_bytes, port);
+        packet.header = Header::new(header);
+    }
+
+    fn handle_reverse(&mut self, packet: &mut Packet, port: &PortView, _ext: &mut ExtArena) {
+        let mut header: PdqHeader = packet.header.get();
+        if !header.has(PdqHeader::ACK) {
+            return;
+        }
+        self.note(&mut header, packet.flow.0, port.port.0);
+        packet.header = Header::new(header);
+    }
+
+    fn handle_timeout(&mut self, port: &PortView) {
+        if self.next_timeout().is_some_and(|at| at <= port.now) {
+            self.purge(port.now);
+            self.rates.update(&self.params, port, self.list.entries());
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.rates.next_update()
+    }
+
+    fn reset(&mut self) {
+        self.list.clear();
+        self.rates.reset(&self.params);
+        self.accepted = None;
+    }
+}

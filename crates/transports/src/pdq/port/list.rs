@@ -1,0 +1,168 @@
+//! The flows that a port knows, in order of criticality.
+
+use super::super::header::{NO_DEADLINE, PdqHeader};
+use core::cmp::Ordering;
+use punctual_core::Instant;
+
+/// What decides between two flows: the earlier deadline, then the shorter time, then the id
+/// (PDQ-R08).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rank {
+    /// D, as in the header; none is later than any.
+    pub deadline: u32,
+    /// T, as in the header, less what waiting takes off.
+    pub time: f64,
+    /// The flow's id.
+    pub flow: u32,
+}
+
+impl Rank {
+    /// The rank of a flow by the header of one of its packets.
+    #[inline]
+    pub fn of(header: &PdqHeader, flow: u32) -> Self {
+        let mut time = f64::from(header.expected);
+        if header.age > 0 {
+            time /= libm::exp2(f64::from(header.age) / 8.0);
+        }
+        Rank { deadline: header.deadline, time, flow }
+    }
+
+    /// Whether it goes before another.
+    #[inline]
+    pub fn precedes(&self, other: &Rank) -> bool {
+        let order = (self.deadline.cmp(&other.deadline))
+            .then(self.time.partial_cmp(&other.time).unwrap_or(Ordering::Equal))
+            .then(self.flow.cmp(&other.flow));
+        order == Ordering::Less
+    }
+
+    /// Whether there is a deadline at all.
+    pub fn has_deadline(&self) -> bool {
+        self.deadline != NO_DEADLINE
+    }
+}
+
+/// A flow as a port knows it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entry {
+    /// Where it stands.
+    pub rank: Rank,
+    /// R_i: the rate it holds, in kb/s; 0 while it is paused or unanswered.
+    pub rate: u32,
+    /// Q_i: the rate that its last packet asked for here, in kb/s.
+    pub asked: u32,
+    /// P_i: who pauses it.
+    pub pauser: u32,
+    /// T_i in units of 10 ns.
+    pub expected: u32,
+    /// RTT_i in nanoseconds, or 0.
+    pub rtt: u32,
+    /// When its last packet came.
+    pub seen: Instant,
+}
+
+/// Flows in order of criticality, the most critical first. Ids are kept apart, so that finding
+/// one reads little memory.
+#[derive(Clone, Debug, Default)]
+pub struct FlowList {
+    ids: Vec<u32>,
+    entries: Vec<Entry>,
+    sending: usize,
+}
+
+impl FlowList {
+    /// Flows in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether it holds no flow.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// κ: flows in it that hold a rate.
+    #[inline]
+    pub fn sending(&self) -> usize {
+        self.sending
+    }
+
+    /// Where a flow stands, if it is in the list.
+    #[inline]
+    pub fn find(&self, flow: u32) -> Option<usize> {
+        self.ids.iter().position(|id| *id == flow)
+    }
+
+    /// The flows in order.
+    #[inline]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Whether a flow of this rank would go before the last.
+    pub fn precedes_last(&self, rank: &Rank) -> bool {
+        self.entries.last().is_some_and(|last| rank.precedes(&last.rank))
+    }
+
+    /// Adds a flow that is not there; returns its place.
+    pub fn insert(&mut self, entry: Entry) -> usize {
+        let place = self.entries.partition_point(|other| other.rank.precedes(&entry.rank));
+        self.sending += usize::from(entry.rate > 0);
+        self.ids.insert(place, entry.rank.flow);
+        self.entries.insert(place, entry);
+        place
+    }
+
+    /// Takes out the flow at a place.
+    pub fn remove(&mut self, place: usize) {
+        self.ids.remove(place);
+        let entry = self.entries.remove(place);
+        self.sending -= usize::from(entry.rate > 0);
+    }
+
+    /// Keeps the first `len` flows.
+    pub fn truncate(&mut self, len: usize) {
+        while self.len() > len {
+            self.remove(self.len() - 1);
+        }
+    }
+
+    /// Changes what is known of the flow at a place, but for its rank.
+    #[inline]
+    pub fn update(&mut self, place: usize, change: impl FnOnce(&mut Entry)) {
+        let entry = &mut self.entries[place];
+        let before = usize::from(entry.rate > 0);
+        change(entry);
+        self.sending += usize::from(entry.rate > 0);
+        self.sending -= before;
+    }
+
+    /// Gives the flow at a place another rank; returns its place then.
+    #[inline]
+    pub fn rerank(&mut self, mut place: usize, rank: Rank) -> usize {
+        self.entries[place].rank = rank;
+        while place > 0 && rank.precedes(&self.entries[place - 1].rank) {
+            self.swap(place, place - 1);
+            place -= 1;
+        }
+        while place + 1 < self.len() && self.entries[place + 1].rank.precedes(&rank) {
+            self.swap(place, place + 1);
+            place += 1;
+        }
+        place
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.ids.swap(a, b);
+        self.entries.swap(a, b);
+    }
+
+    /// Forgets every flow.
+    pub fn clear(&mut self) {
+        self.ids.clear();
+        self.entries.clear();
+        self.sending = 0;
+    }
+}

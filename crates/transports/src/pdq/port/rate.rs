@@ -1,0 +1,215 @@
+//! How much a port hands out: to the flows in its list, and to those beyond.
+
+use super::super::header::kbps;
+use super::Params;
+use super::list::Entry;
+use punctual_core::rng::mix;
+use punctual_core::{Duration, Instant, PortView, Rate};
+
+/// A link adds at most this to a packet, so that other transports' bytes are not taken for it.
+const FRAMING_MAX: u64 = 64;
+/// Weight of the last interval in the mean of other transports' traffic.
+const FOREIGN_WEIGHT: f64 = 0.25;
+/// Other transports below this share of the line are taken for none.
+const FOREIGN_NONE: f64 = 0.001;
+/// Bits of the sketch that counts flows beyond the list.
+const SKETCH_BITS: u32 = 4096;
+
+/// A port's capacity and what it is computed from.
+#[derive(Clone, Debug)]
+pub struct RateController {
+    /// C, in kb/s.
+    capacity: u32,
+    /// The mean round trip of the flows listed.
+    rtt: Duration,
+    /// Mean rate of other transports, in b/s.
+    foreign: f64,
+    /// RCP's rate for flows beyond the list, in b/s.
+    share: f64,
+    /// Bits of flows beyond the list that asked in this interval; empty until there is one.
+    sketch: Vec<u64>,
+    /// What flows beyond the list sent in this interval.
+    beyond_bytes: u64,
+    /// Packets and bytes of PDQ in this interval, those sent again left out.
+    own_packets: u64,
+    own_bytes: u64,
+    /// Any packet came in this interval.
+    busy: bool,
+    framing: Framing,
+    clock: Option<Clock>,
+}
+
+/// Runs while there are flows.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    start: Instant,
+    end: Instant,
+    /// Bytes that had come to the port then.
+    come_bytes: u64,
+}
+
+/// Guesses how much the link adds to each packet, which a port is not told: the least that a
+/// packet took beyond its size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Framing {
+    least: Option<u64>,
+    /// The last packet that found the queue empty: bytes come until then, and its own.
+    last: Option<(u64, u64)>,
+}
+
+impl Framing {
+    #[inline]
+    fn watch(&mut self, port: &PortView, wire_bytes: u16) {
+        if port.queue_bytes > 0 {
+            self.last = None;
+            return;
+        }
+        if let Some((come, own)) = self.last {
+            let added = port.sent_bytes.saturating_sub(come).saturating_sub(own);
+            self.least = Some(self.least.map_or(added, |least| least.min(added)));
+        }
+        self.last = Some((port.sent_bytes, u64::from(wire_bytes)));
+    }
+
+    fn bytes(&self) -> u64 {
+        self.least.unwrap_or(0).min(FRAMING_MAX)
+    }
+}
+
+impl RateController {
+    /// A port that no flow has passed.
+    pub(super) fn new(params: &Params) -> Self {
+        RateController {
+            capacity: 0,
+            rtt: params.rtt_initial,
+            foreign: 0.0,
+            share: 0.0,
+            sketch: Vec::new(),
+            beyond_bytes: 0,
+            own_packets: 0,
+            own_bytes: 0,
+            busy: false,
+            framing: Framing::default(),
+            clock: None,
+        }
+    }
+
+    /// C in kb/s.
+    #[inline]
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// The mean round trip.
+    #[inline]
+    pub fn rtt(&self) -> Duration {
+        self.rtt
+    }
+
+    /// What flows beyond the list may send, each, in kb/s.
+    pub fn share(&self) -> u32 {
+        kbps(Rate::from_bps(self.share as u64))
+    }
+
+    /// A packet of PDQ came.
+    #[inline]
+    pub(super) fn count(&mut self, params: &Params, port: &PortView, wire_bytes: u16, again: bool) {
+        self.framing.watch(port, wire_bytes);
+        if self.clock.is_none() {
+            self.capacity = kbps(port.rate);
+            (self.foreign, self.share) = (0.0, 0.0);
+            self.start(params, port);
+        }
+        self.busy = true;
+        // One that comes again was counted before, and has not passed since: had it been dropped
+        // here, what others sent in its place would be taken for ours.
+        if !again {
+            self.own_packets += 1;
+            self.own_bytes += u64::from(wire_bytes);
+        }
+    }
+
+    /// A packet of a flow beyond the list came.
+    pub(super) fn count_beyond(&mut self, flow: u32, wire_bytes: u16) {
+        if self.sketch.is_empty() {
+            self.sketch = vec![0; SKETCH_BITS as usize / 64];
+        }
+        let bit = (mix(u64::from(flow)) % u64::from(SKETCH_BITS)) as usize;
+        self.sketch[bit / 64] |= 1 << (bit % 64);
+        self.beyond_bytes += u64::from(wire_bytes);
+    }
+
+    /// Flows beyond the list that asked in this interval, by linear counting.
+    pub fn flows_beyond(&self) -> f64 {
+        let set: u32 = self.sketch.iter().map(|word| word.count_ones()).sum();
+        let size = f64::from(SKETCH_BITS);
+        size * libm::log(size / f64::from(SKETCH_BITS - set.min(SKETCH_BITS - 1)))
+    }
+
+    fn start(&mut self, params: &Params, port: &PortView) {
+        let come_bytes = port.sent_bytes + port.queue_bytes;
+        let end = port.now.saturating_add(self.rtt.mul_f64(params.update_rtts));
+        self.clock = Some(Clock { start: port.now, end, come_bytes });
+        (self.own_packets, self.own_bytes, self.beyond_bytes) = (0, 0, 0);
+        self.busy = false;
+        self.sketch.fill(0);
+    }
+
+    /// When the next interval ends.
+    #[inline]
+    pub fn next_update(&self) -> Option<Instant> {
+        self.clock.as_ref().map(|clock| clock.end)
+    }
+
+    /// The end of an interval (PDQ-R19 to PDQ-R21). Without flows, the clock stops.
+    pub(super) fn update(&mut self, params: &Params, port: &PortView, list: &[Entry]) {
+        let Some(clock) = self.clock else { return };
+        let interval = port.now.saturating_since(clock.start);
+        if interval.is_zero() {
+            return;
+        }
+        if list.is_empty() && !self.busy {
+            self.clock = None;
+            return;
+        }
+        let (sum, count) = list
+            .iter()
+            .filter(|e| e.rtt > 0)
+            .fold((0u64, 0u64), |(s, n), e| (s + u64::from(e.rtt), n + 1));
+        if let Some(mean) = sum.checked_div(count) {
+            self.rtt = Duration::from_nanos(mean.max(1));
+        }
+        let line = port.rate.as_bps() as f64;
+        let seconds = interval.as_secs_f64();
+        let rtt = self.rtt.as_secs_f64();
+        let queue = port.queue_bytes as f64 * 8.0;
+
+        // PDQ-R20: what others sent is what came and was not ours.
+        let come = (port.sent_bytes + port.queue_bytes).saturating_sub(clock.come_bytes);
+        let own = self.own_bytes + self.own_packets * self.framing.bytes();
+        let foreign = come.saturating_sub(own) as f64 * 8.0 / seconds;
+        self.foreign += FOREIGN_WEIGHT * (foreign - self.foreign);
+        let floor = params.share_min * line;
+        let alone = self.foreign < FOREIGN_NONE * line;
+        let budget = if alone { line } else { (line - self.foreign).max(floor) };
+
+        // PDQ-R19.
+        let lowest = if alone { 0.0 } else { floor };
+        let capacity = (budget - queue / (2.0 * rtt)).max(lowest);
+        self.capacity = kbps(Rate::from_bps(capacity as u64));
+
+        // PDQ-R21.
+        let held = list.iter().map(|e| f64::from(e.rate)).sum::<f64>() * 1000.0;
+        let left = (budget - held).max(0.0);
+        let used = self.beyond_bytes as f64 * 8.0 / seconds;
+        let flows = self.flows_beyond().max(1.0);
+        let change = params.rcp_alpha * (left - used) - params.rcp_beta * queue / rtt;
+        self.share = (self.share + seconds / rtt * change / flows).clamp(0.0, left);
+        self.start(params, port);
+    }
+
+    /// Forgets everything.
+    pub(super) fn reset(&mut self, params: &Params) {
+        *self = RateController::new(params);
+    }
+}

@@ -1,0 +1,51 @@
+//! Round-trip time as a sender estimates it, and the timeout that follows from it.
+
+use super::super::config::Pdq;
+use punctual_core::Duration;
+
+/// Smoothed round-trip time with its deviation: weights 1/8 and 1/4 as in TCP.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RttEstimate {
+    smoothed: Option<Duration>,
+    deviation: Duration,
+    timeouts: u32,
+}
+
+impl RttEstimate {
+    /// Takes a measurement, rounding down to picoseconds.
+    pub(super) fn sample(&mut self, rtt: Duration) {
+        self.timeouts = 0;
+        let Some(smoothed) = self.smoothed else {
+            self.smoothed = Some(rtt);
+            self.deviation = rtt / 2;
+            return;
+        };
+        let error = rtt.saturating_sub(smoothed) + smoothed.saturating_sub(rtt);
+        self.deviation = self.deviation - self.deviation / 4 + error / 4;
+        self.smoothed = Some(smoothed - smoothed / 8 + rtt / 8);
+    }
+
+    /// The estimate, or zero before the first measurement.
+    pub(super) fn smoothed(&self) -> Duration {
+        self.smoothed.unwrap_or_default()
+    }
+
+    /// A timeout passed: the next is twice as long.
+    pub(super) fn count_timeout(&mut self) {
+        self.timeouts += 1;
+    }
+
+    /// Something arrived: timeouts are as long as at first.
+    pub(super) fn forget_timeouts(&mut self) {
+        self.timeouts = 0;
+    }
+
+    /// How long to wait for an answer.
+    pub(super) fn rto(&self, config: &Pdq) -> Duration {
+        let first = match self.smoothed {
+            None => config.rto_initial,
+            Some(smoothed) => (smoothed + self.deviation * 4).max(config.rto_min),
+        };
+        first.saturating_mul(1 << self.timeouts.min(32)).min(config.rto_max)
+    }
+}

@@ -1,0 +1,178 @@
+//! Which segments of a flow are yet to be sent, on their way, lost or acknowledged.
+
+use super::super::header::{PdqHeader, earlier, time_field};
+use punctual_core::{BitRing, Instant};
+use std::collections::VecDeque;
+
+/// A flow's bytes as segments of one size, the last perhaps shorter.
+#[derive(Clone, Debug)]
+pub(super) struct Segments {
+    size_bytes: u64,
+    segment_bytes: u64,
+    count: u64,
+    next_new: u64,
+    lost: VecDeque<u64>,
+    /// Unacknowledged segments in the order sent; acknowledged ones may linger behind the first.
+    in_flight: VecDeque<InFlight>,
+    acked: BitRing,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    segment: u64,
+    sent_at: Instant,
+    /// Packets sent later and acknowledged.
+    passed_by: u8,
+}
+
+/// A segment to send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) number: u32,
+    pub(super) len: u16,
+    /// It ends where the flow ends.
+    pub(super) is_end: bool,
+    /// It was sent before.
+    pub(super) again: bool,
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Something arrived that was not known to have.
+    Progress,
+    /// Nothing new.
+    Nothing,
+    /// What cannot be true.
+    Nonsense,
+}
+
+impl Segments {
+    /// None sent. `segment_bytes` is below 2¹⁶, as packets are. Of a flow of more than 2³²
+    /// segments, an endless one, as many are sent.
+    pub(super) fn new(size_bytes: u64, segment_bytes: u64) -> Self {
+        Segments {
+            size_bytes,
+            segment_bytes,
+            count: size_bytes.div_ceil(segment_bytes).min(u64::from(u32::MAX)),
+            next_new: 0,
+            lost: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            acked: BitRing::default(),
+        }
+    }
+
+    /// Segments of the flow.
+    pub(super) fn count(&self) -> u32 {
+        self.count as u32
+    }
+
+    /// The number of the next new segment.
+    pub(super) fn next_new(&self) -> u32 {
+        self.next_new as u32
+    }
+
+    /// Segments to send: lost ones and new ones.
+    #[inline]
+    pub(super) fn left(&self) -> u64 {
+        self.lost.len() as u64 + (self.count - self.next_new)
+    }
+
+    /// Bytes to send, lost segments counted as whole ones.
+    pub(super) fn left_bytes(&self) -> u64 {
+        let lost_bytes = self.lost.len() as u64 * self.segment_bytes;
+        (self.size_bytes - self.sent_bytes()).saturating_add(lost_bytes)
+    }
+
+    /// Bytes sent at least once.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.next_new.saturating_mul(self.segment_bytes).min(self.size_bytes)
+    }
+
+    pub(super) fn all_acked(&self) -> bool {
+        self.acked.base() == self.count
+    }
+
+    /// When the oldest segment on its way left.
+    pub(super) fn oldest_sent_at(&self) -> Option<Instant> {
+        self.in_flight.front().map(|flight| flight.sent_at)
+    }
+
+    /// The next segment, which is on its way from now on. Lost ones go first.
+    pub(super) fn send_next(&mut self, now: Instant) -> Option<Segment> {
+        let (number, again) = match self.lost.pop_front() {
+            Some(number) => (number, true),
+            None if self.next_new < self.count => {
+                self.next_new += 1;
+                (self.next_new - 1, false)
+            }
+            None => return None,
+        };
+        self.in_flight.push_back(InFlight { segment: number, sent_at: now, passed_by: 0 });
+        let len = self.segment_bytes.min(self.size_bytes - number * self.segment_bytes);
+        let is_end = number + 1 == self.count;
+        Some(Segment { number: number as u32, len: len as u16, is_end, again })
+    }
+
+    /// Takes note of what has arrived, and of what must therefore be lost (PDQ-R05).
+    pub(super) fn handle_ack(&mut self, header: &PdqHeader, loss_threshold: u8) -> News {
+        let acked_below = u64::from(header.expected);
+        let named = header.has(PdqHeader::DATA).then_some(u64::from(header.seq));
+        if acked_below > self.next_new || named.is_some_and(|number| number >= self.next_new) {
+            return News::Nonsense;
+        }
+        let mut progress = false;
+        for number in (self.acked.base()..acked_below).chain(named) {
+            progress |= self.acked.insert(number);
+        }
+        // An answer that says nothing new may be a copy, and must not count twice.
+        if !progress {
+            return News::Nothing;
+        }
+        self.forget_acked();
+        self.detect_loss(header.time, loss_threshold);
+        News::Progress
+    }
+
+    fn forget_acked(&mut self) {
+        let acked = &self.acked;
+        self.lost.retain(|&number| !acked.contains(number));
+        while let Some(flight) = self.in_flight.front()
+            && self.acked.contains(flight.segment)
+        {
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// A packet that left at this time has arrived.
+    fn detect_loss(&mut self, time: u32, loss_threshold: u8) {
+        let mut any = false;
+        let flights = self.in_flight.iter_mut();
+        for flight in flights.take_while(|flight| earlier(time_field(flight.sent_at), time)) {
+            flight.passed_by = flight.passed_by.saturating_add(1);
+            any |= flight.passed_by >= loss_threshold;
+        }
+        if any {
+            self.give_up(|flight| flight.passed_by >= loss_threshold);
+        }
+    }
+
+    /// Takes everything on its way for lost.
+    pub(super) fn give_up_all(&mut self) {
+        self.give_up(|_| true);
+    }
+
+    fn give_up(&mut self, is_lost: impl Fn(&InFlight) -> bool) {
+        let (acked, lost) = (&self.acked, &mut self.lost);
+        self.in_flight.retain(|flight| {
+            if acked.contains(flight.segment) {
+                return false;
+            }
+            let gone = is_lost(flight);
+            if gone {
+                lost.push_back(flight.segment);
+            }
+            !gone
+        });
+    }
+}

@@ -1,0 +1,206 @@
+//! Whatever happens to packets, every flow ends and each byte is delivered once; the test driver
+//! checks the latter.
+
+use super::super::{Availability, Criticality, Port, Variant};
+use super::*;
+use proptest::prelude::*;
+use punctual_core::{
+    Call, Class, Controller, ExtArena, FlowEvent, FlowRoute, FlowSpec, Header, HostId, NicInfo,
+    Outbox, Packet, PacketFlags, PortId, PortView, Stack, TransportId,
+};
+use punctual_testkit::{Fault, FaultOdds};
+
+/// Loses one packet, or delivers it twice, or late, for each packet of a flow in turn.
+#[test]
+fn any_single_fault_is_survived() {
+    let faults = [Fault::Drop, Fault::Duplicate, Fault::Delay(Duration::from_millis(3))];
+    for segments in [1, 12, 60] {
+        for fault in faults {
+            for back in [false, true] {
+                let mut hit = 0;
+                loop {
+                    let mut pair = pair(1);
+                    let flow = start(&mut pair, segments * SEGMENT - 5);
+                    pair.set_faults(move |packet, index| {
+                        let hit = packet.is_to_sender() == back && index == hit;
+                        if hit { fault } else { Fault::Deliver }
+                    });
+                    assert!(pair.run_until_done(seconds(1)), "{fault:?} of {hit}, back: {back}");
+                    assert!(pair.result(flow).finished_at.is_some());
+                    assert!(pair.now() < at_us(12_000), "{} {fault:?} of {hit}", pair.now());
+                    let sent = if back { backward(&pair) } else { forward(&pair) };
+                    if sent.len() as u64 <= hit {
+                        break;
+                    }
+                    hit += 1;
+                }
+                assert!(hit > segments);
+            }
+        }
+    }
+}
+
+/// After flows have ended, however badly, every port forgets them and falls silent.
+fn assert_ports_forget(pair: &mut Pair<Pdq>) {
+    pair.run_until(pair.now() + Duration::from_secs(2));
+    for port in pair.forward_controllers() {
+        let port = port.unwrap();
+        assert!(port.list().is_empty(), "{:?}", port.list());
+        assert_eq!(port.next_timeout(), None);
+    }
+    assert_eq!(pair.extensions(), 0);
+}
+
+fn variants() -> impl Strategy<Value = Variant> {
+    prop::sample::select(vec![Variant::Basic, Variant::Es, Variant::EsEt, Variant::Full])
+}
+
+fn criticalities() -> impl Strategy<Value = Criticality> {
+    use Criticality::{Deadline, Estimated, Random};
+    prop::sample::select(vec![Deadline, Deadline, Random, Estimated])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn flows_end_whatever_happens_to_packets(
+        sizes in prop::collection::vec((0u64..120_000, 0u64..3_000, prop::option::of(0u64..20_000)), 1..6),
+        (drop, duplicate, delay) in (0.0..0.3, 0.0..0.2, 0.0..0.3),
+        delay_us in 1u64..5_000,
+        switches in 0usize..5,
+        (variant, criticality) in (variants(), criticalities()),
+        (printed, syn_grants) in any::<(bool, bool)>(),
+        list in 1u32..4,
+        aging in prop::sample::select(vec![0.0, 5.0]),
+        seed: u64,
+    ) {
+        let config = Pdq {
+            variant, criticality, syn_grants, aging,
+            availability: if printed { Availability::Printed } else { Availability::Corrected },
+            list_min: list, list_max: list,
+            ..Pdq::default()
+        };
+        let mut pair = Pair::new(config, testbed(switches));
+        let odds = FaultOdds {
+            drop, duplicate, delay,
+            delay_below: Duration::from_micros(delay_us),
+            ..FaultOdds::default()
+        };
+        pair.set_faults(odds.rule(seed));
+        let mut flows = Vec::new();
+        for (size, start_us, deadline_us) in sizes {
+            let mut spec = pair.spec(Bytes::new(size));
+            spec.start = at_us(start_us);
+            spec.deadline = deadline_us.map(at_us);
+            flows.push(pair.start(spec));
+        }
+        prop_assert!(pair.run_until_done(seconds(120)));
+        for flow in flows {
+            let result = pair.result(flow);
+            let may_give_up = result.spec.deadline.is_some()
+                && matches!(variant, Variant::EsEt | Variant::Full);
+            prop_assert!(may_give_up || result.completed_at.is_some(), "{result:?}");
+        }
+        assert_ports_forget(&mut pair);
+    }
+
+    /// Under the assumptions of §4 (nothing early, no dampening, no loss, a stable workload) the
+    /// most critical flow has the line, and all others wait, within Pmax + 1 round trips; Pmax,
+    /// the flows that go before the last, is all but one here. Sizes are 50 packets apart: flows
+    /// that are nearly equal can overtake each other with every packet (rules.md).
+    #[test]
+    fn converges_within_pmax_and_one_round_trips(
+        sizes in prop::collection::btree_set(60u64..180, 1..9),
+        switches in 0usize..4,
+        starts in prop::collection::vec(0u64..60, 9),
+    ) {
+        let config = Pdq { variant: Variant::Basic, dampening: 0.0, ..Pdq::default() };
+        let mut pair = Pair::new(config, testbed(switches));
+        let mut flows: Vec<(u64, FlowId)> = Vec::new();
+        for (size, start_us) in sizes.into_iter().zip(starts) {
+            let mut spec = pair.spec(Bytes::new(size * 50 * SEGMENT));
+            spec.start = at_us(start_us);
+            flows.push((size, pair.start(spec)));
+        }
+        flows.sort();
+        let line = *pair.line();
+        let hops = switches as u64 + 1;
+        let round_trip =
+            (line.transmission_time(1500) + line.transmission_time(60) + line.delay * 2) * hops;
+        let bound = at_us(60) + round_trip * flows.len() as u64;
+        let rates = |pair: &Pair<Pdq>| -> Vec<Rate> {
+            flows.iter().map(|(_, flow)| pair.sender(*flow).unwrap().rate()).collect()
+        };
+        pair.run_until(bound);
+        for _ in 0..20 {
+            let rates = rates(&pair);
+            // The capacity gives way to a few probes that queue, and what it leaves when it
+            // returns goes to the next flow: the proof's capacity does not move.
+            let others = rates[1..].iter().map(|r| r.as_bps()).sum::<u64>();
+            prop_assert!(rates[0] >= Rate::from_mbps(950), "{rates:?}");
+            prop_assert!(others <= 50_000_000, "{rates:?} at {}", pair.now());
+            pair.run_until(pair.now() + round_trip);
+        }
+    }
+
+    /// Whatever arrives, nothing panics; what makes no sense is counted.
+    #[test]
+    fn nonsense_is_survived(
+        ops in prop::collection::vec((any::<[u64; 4]>(), any::<(u8, u16)>(), 0u64..300), 1..80),
+    ) {
+        let nic = |host| NicInfo {
+            host: HostId(host),
+            rate: GBPS,
+            mtu: Bytes::new(1500),
+            framing: Bytes::ZERO,
+        };
+        let mut stack = Stack::new(Pdq::default(), &[nic(0), nic(1)]);
+        let (mut ext, mut out, mut now) = (ExtArena::default(), Outbox::default(), Instant::ZERO);
+        let mut port = Port::new(&Pdq::default());
+        let flow = FlowSpec {
+            id: FlowId(0),
+            src: HostId(0),
+            dst: HostId(1),
+            size: Bytes::new(20_000),
+            start: now,
+            deadline: None,
+            transport: TransportId(0),
+            class: Class::DATA,
+            background: false,
+            pattern: 0,
+        };
+        let route = |local, peer| FlowRoute { local, peer, paths: 1, ecmp_path: 0, seed: 0 };
+        let (there, back) = (route(flow.src, flow.dst), route(flow.dst, flow.src));
+        macro_rules! call {
+            ($host:expr) => {
+                Call { now, host: $host, ext: &mut ext, out: &mut out }
+            };
+        }
+        let sender = stack.open_sender(&flow, &there, call!(flow.src));
+        let first = out.packets[0];
+        let receiver = stack.open_receiver(&first, &back, call!(flow.dst));
+        for (words, (flags, payload), wait_us) in ops {
+            now += Duration::from_micros(wait_us);
+            // Small numbers make sense more often.
+            let mut header: PdqHeader = zerocopy::transmute!(words);
+            header.seq %= 1 << (header.seq % 32);
+            header.expected %= 1 << (header.expected % 32);
+            let mut packet = Packet::new(flow.id, flow.dst, Header::new(header));
+            packet.flags = PacketFlags::from_bits(flags);
+            packet.payload_bytes = if payload % 2 == 0 { payload % 1500 } else { 1440 };
+            let view = PortView { port: PortId(0), now, rate: GBPS, queue_bytes: 0, sent_bytes: 0 };
+            port.handle_forward(&mut packet, &view, &mut ext);
+            port.handle_reverse(&mut packet, &view, &mut ext);
+            port.handle_timeout(&view);
+            stack.receiver_packet(receiver, &packet, call!(flow.dst));
+            stack.sender_packet(sender, &packet, call!(flow.src));
+            let over = |e: &FlowEvent| matches!(e, FlowEvent::Finished | FlowEvent::Abandoned);
+            if out.events.iter().any(over) {
+                break;
+            }
+            stack.poll_transmit(sender, call!(flow.src));
+            stack.sender_timeout(sender, call!(flow.src));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What goes over the wire, and what comes from a file.
+
+use super::super::header::{
+    deadline_field, earlier, expected_field, kbps, rate, rtt_field, time_field,
+};
+use super::super::{Criticality, HEADER_BYTES, NO_DEADLINE, Pdq, Variant};
+use super::*;
+use punctual_core::{Limit, QueueSpec, Transport};
+use serde::Deserialize;
+use serde::de::value::{Error as ValueError, MapDeserializer};
+
+#[test]
+fn fields_saturate_and_round() {
+    assert_eq!(HEADER_BYTES, 60);
+    assert_eq!(size_of::<PdqHeader>(), 32);
+    assert_eq!(rate(kbps(GBPS)), GBPS);
+    assert_eq!(kbps(Rate::from_bps(1_999)), 1);
+    assert_eq!(kbps(Rate::from_bps(u64::MAX)), u32::MAX);
+    assert_eq!(deadline_field(None), NO_DEADLINE);
+    assert_eq!(deadline_field(Some(Instant::NEVER)), NO_DEADLINE - 1);
+    assert_eq!(deadline_field(Some(at_us(11))), 2);
+    assert_eq!(expected_field(Duration::MAX), u32::MAX);
+    assert_eq!(expected_field(Duration::from_picos(1)), 1);
+    assert_eq!(rtt_field(Duration::from_picos(1)), 1);
+    assert_eq!(rtt_field(Duration::ZERO), 0);
+    let (a, b) = (time_field(seconds(4)), time_field(seconds(5)));
+    assert!(b < a && earlier(a, b) && !earlier(b, a) && !earlier(a, a));
+}
+
+#[test]
+fn params_bad_values_are_named() {
+    let d = Pdq::default;
+    assert_eq!(d().validate(), Ok(()));
+    let zero = Duration::ZERO;
+    for (pdq, name) in [
+        (Pdq { estimate_step: Bytes::ZERO, ..d() }, "estimate_step"),
+        (Pdq { aging: -1.0, ..d() }, "aging"),
+        (Pdq { early_start: f64::NAN, ..d() }, "early_start"),
+        (Pdq { probe_spread: -0.1, ..d() }, "probe_spread"),
+        (Pdq { dampening: 11.0, ..d() }, "dampening"),
+        (Pdq { list_min: 0, ..d() }, "list_min"),
+        (Pdq { list_max: 63, ..d() }, "list_max"),
+        (Pdq { update_rtts: 0.0, ..d() }, "update_rtts"),
+        (Pdq { rtt_initial: zero, ..d() }, "rtt_initial"),
+        (Pdq { purge_intervals: 1, ..d() }, "purge_intervals"),
+        (Pdq { share_min: 0.0, ..d() }, "share_min"),
+        (Pdq { rcp_alpha: 2.0, ..d() }, "rcp_alpha"),
+        (Pdq { rcp_beta: -1.0, ..d() }, "rcp_beta"),
+        (Pdq { receiver_rate: Some(Rate::ZERO), ..d() }, "receiver_rate"),
+        (Pdq { buffer: Bytes::ZERO, ..d() }, "buffer"),
+        (Pdq { rto_min: zero, ..d() }, "rto_min"),
+        (Pdq { rto_initial: zero, ..d() }, "rto_initial"),
+        (Pdq { rto_max: zero, ..d() }, "rto_max"),
+        (Pdq { rto_max: Duration::from_secs(2), ..d() }, "rto_max"),
+        (Pdq { loss_threshold: 0, ..d() }, "loss_threshold"),
+    ] {
+        let error = pdq.validate().unwrap_err();
+        assert_eq!(error.name, name);
+        assert!(error.to_string().contains("must be"), "{error}");
+    }
+}
+
+#[test]
+fn params_are_checked_when_read() {
+    let read = |pairs: &[(&'static str, &'static str)]| {
+        let map = MapDeserializer::<_, ValueError>::new(pairs.iter().copied());
+        <Pdq as Deserialize>::deserialize(map).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(&[]), Ok(Pdq::default()));
+    let es_et = Pdq { variant: Variant::EsEt, ..Pdq::default() };
+    assert_eq!(read(&[("variant", "es-et")]), Ok(es_et));
+    let random = Pdq { criticality: Criticality::Random, ..Pdq::default() };
+    assert_eq!(read(&[("criticality", "random")]), Ok(random));
+    let error = read(&[("rto_min", "0s")]).unwrap_err();
+    assert!(error.starts_with("rto_min = "), "{error}");
+    assert!(read(&[("varient", "full")]).unwrap_err().contains("unknown field"));
+}
+
+#[test]
+fn default_queue_holds_4_mb() {
+    let queue = Pdq::default().default_queue(GBPS, Bytes::new(1500));
+    assert_eq!(queue, QueueSpec::DropTail { limit: Limit::Bytes(Bytes::new(4_000_000)) });
+}
