@@ -21,8 +21,8 @@ Exit codes:
     3  a checker found a broken invariant
   130  interrupted; runs finished before are kept, and the same command goes on from there";
 
-/// Datacenter transports that finish on time: compare TCP, DCTCP, RCPdc and NDP in a
-/// deterministic simulation.
+/// Datacenter transports that finish on time: compare NDP, D3, PDQ, D2TCP, DCTCP, TCP and others
+/// in a deterministic simulation, or move files with the same code.
 #[derive(Debug, Parser)]
 #[command(name = "punctual", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
