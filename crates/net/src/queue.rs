@@ -298,6 +298,7 @@ impl Trim {
         self.data.replace_back(packets, arrival).unwrap_or(arrival)
     }
 
+    #[inline(always)]
     fn enqueue_header(
         &mut self,
         id: PacketId,
