@@ -205,7 +205,7 @@ impl EventQueue {
         let rare = self.opened_events / 50;
         let width = if self.pushed_beyond > rare {
             (self.width_log2 + 1).min(40)
-        } else if self.opened_events > 8 * self.opened_buckets && self.pushed_far < rare {
+        } else if self.opened_events > 16 * self.opened_buckets && self.pushed_far < rare {
             self.width_log2.saturating_sub(1)
         } else {
             self.width_log2
