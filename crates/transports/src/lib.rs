@@ -5,6 +5,7 @@ pub mod ndp;
 pub mod pdq;
 pub mod rcp;
 mod registry;
+mod rtt;
 pub mod tcp;
 
 pub use registry::{AnyController, AnyStack, AnyTransport, TransportInfo, TransportSettings};

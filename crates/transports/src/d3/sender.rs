@@ -9,9 +9,8 @@ use punctual_core::{
     HostId, Instant, Packet, Rate,
 };
 
-mod rtt;
 mod segments;
-use rtt::RttEstimate;
+use crate::rtt::{RtoBounds, RttEstimate};
 use segments::{News, Segments};
 
 /// State of a flow's sending end.
@@ -436,7 +435,12 @@ impl Sender {
     }
 
     fn rto<T: Variant>(&self, cx: &HostCx<'_, T>) -> Duration {
-        self.rtt.rto(cx.config.params())
+        let params = cx.config.params();
+        self.rtt.rto(RtoBounds {
+            initial: params.rto_initial,
+            min: params.rto_min,
+            max: params.rto_max,
+        })
     }
 
     /// When the oldest unanswered thing is given up, by kind.

@@ -13,9 +13,8 @@ use punctual_core::{
     HostId, Instant, Packet, Rate,
 };
 
-mod rtt;
 mod segments;
-use rtt::RttEstimate;
+use crate::rtt::{RtoBounds, RttEstimate};
 use segments::{News, Segments};
 
 /// A round trip is taken to last at least this, so that probes cannot follow each other at once.
@@ -367,7 +366,12 @@ impl Sender {
     // Loss.
 
     fn rto(&self, cx: &HostCx<'_, Pdq>) -> Duration {
-        self.rtt.rto(cx.config)
+        let config = cx.config;
+        self.rtt.rto(RtoBounds {
+            initial: config.rto_initial,
+            min: config.rto_min,
+            max: config.rto_max,
+        })
     }
 
     fn syn_deadline(&self, rto: Duration) -> Option<Instant> {

@@ -1,11 +1,21 @@
 //! Round-trip time as a sender estimates it, and the timeout that follows from it.
 
-use super::super::config::SenderParams;
 use punctual_core::Duration;
+
+/// Bounds of a retransmission timeout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RtoBounds {
+    /// Before the first measurement.
+    pub(crate) initial: Duration,
+    /// Never shorter, once measured.
+    pub(crate) min: Duration,
+    /// Never longer, backing off included.
+    pub(crate) max: Duration,
+}
 
 /// Smoothed round-trip time with its deviation: weights 1/8 and 1/4 as in TCP.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RttEstimate {
+pub(crate) struct RttEstimate {
     smoothed: Option<Duration>,
     deviation: Duration,
     timeouts: u32,
@@ -13,7 +23,7 @@ pub(super) struct RttEstimate {
 
 impl RttEstimate {
     /// Takes a measurement, rounding down to picoseconds.
-    pub(super) fn sample(&mut self, rtt: Duration) {
+    pub(crate) fn sample(&mut self, rtt: Duration) {
         self.timeouts = 0;
         let Some(smoothed) = self.smoothed else {
             self.smoothed = Some(rtt);
@@ -26,26 +36,26 @@ impl RttEstimate {
     }
 
     /// The estimate, or zero before the first measurement.
-    pub(super) fn smoothed(&self) -> Duration {
+    pub(crate) fn smoothed(&self) -> Duration {
         self.smoothed.unwrap_or_default()
     }
 
     /// A timeout passed: the next is twice as long.
-    pub(super) fn count_timeout(&mut self) {
+    pub(crate) fn count_timeout(&mut self) {
         self.timeouts += 1;
     }
 
     /// Something arrived: timeouts are as long as at first.
-    pub(super) fn forget_timeouts(&mut self) {
+    pub(crate) fn forget_timeouts(&mut self) {
         self.timeouts = 0;
     }
 
     /// How long to wait for an answer.
-    pub(super) fn rto(&self, params: SenderParams) -> Duration {
+    pub(crate) fn rto(&self, bounds: RtoBounds) -> Duration {
         let first = match self.smoothed {
-            None => params.rto_initial,
-            Some(smoothed) => (smoothed + self.deviation * 4).max(params.rto_min),
+            None => bounds.initial,
+            Some(smoothed) => (smoothed + self.deviation * 4).max(bounds.min),
         };
-        first.saturating_mul(1 << self.timeouts.min(32)).min(params.rto_max)
+        first.saturating_mul(1 << self.timeouts.min(32)).min(bounds.max)
     }
 }
