@@ -1,51 +1,40 @@
 //! A queue of packets linked through the packets themselves: no allocation, 16 bytes a queue.
 
-use crate::packet::NIL;
 use crate::{PacketArena, PacketId};
 
 /// First in, first out. A packet is in at most one queue at a time.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Fifo {
-    head: u32,
-    tail: u32,
+    /// The first and last packet, while there are any.
+    head: PacketId,
+    tail: PacketId,
     packets: u32,
     bytes: u32,
-}
-
-impl Default for Fifo {
-    fn default() -> Self {
-        Fifo { head: NIL, tail: NIL, packets: 0, bytes: 0 }
-    }
 }
 
 impl Fifo {
     /// Appends a packet.
     #[inline]
     pub fn push_back(&mut self, arena: &mut PacketArena, id: PacketId) {
-        let packet = &mut arena[id];
-        packet.next = NIL;
-        self.bytes += u32::from(packet.wire_bytes);
-        self.packets += 1;
-        if self.tail == NIL {
-            self.head = id.0;
+        self.bytes += u32::from(arena[id].wire_bytes);
+        if self.packets == 0 {
+            self.head = id;
         } else {
-            arena[PacketId(self.tail)].next = id.0;
+            arena[self.tail].next = id.0;
         }
-        self.tail = id.0;
+        self.packets += 1;
+        self.tail = id;
     }
 
     /// Takes the first packet out.
     #[inline]
     pub fn pop_front(&mut self, arena: &PacketArena) -> Option<PacketId> {
-        if self.head == NIL {
+        if self.packets == 0 {
             return None;
         }
-        let id = PacketId(self.head);
+        let id = self.head;
         let packet = &arena[id];
-        self.head = packet.next;
-        if self.head == NIL {
-            self.tail = NIL;
-        }
+        self.head = PacketId(packet.next);
         self.packets -= 1;
         self.bytes -= u32::from(packet.wire_bytes);
         Some(id)
@@ -54,7 +43,7 @@ impl Fifo {
     /// The first packet.
     #[inline]
     pub fn front(&self) -> Option<PacketId> {
-        (self.head != NIL).then_some(PacketId(self.head))
+        (self.packets > 0).then_some(self.head)
     }
 
     /// Puts `arrival` in the place of the last packet and returns the id under which the packet
@@ -62,10 +51,7 @@ impl Fifo {
     ///
     /// The two exchange slots, so that a singly linked queue can give up its tail.
     pub fn replace_back(&mut self, arena: &mut PacketArena, arrival: PacketId) -> Option<PacketId> {
-        if self.tail == NIL {
-            return None;
-        }
-        let tail = PacketId(self.tail);
+        let tail = self.back()?;
         self.bytes -= u32::from(arena[tail].wire_bytes);
         self.bytes += u32::from(arena[arrival].wire_bytes);
         arena.swap_contents(tail, arrival);
@@ -75,7 +61,7 @@ impl Fifo {
     /// The last packet.
     #[inline]
     pub fn back(&self) -> Option<PacketId> {
-        (self.tail != NIL).then_some(PacketId(self.tail))
+        (self.packets > 0).then_some(self.tail)
     }
 
     /// Packets queued.
@@ -93,7 +79,7 @@ impl Fifo {
     /// Whether nothing is queued.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.head == NIL
+        self.packets == 0
     }
 }
 

@@ -234,10 +234,7 @@ impl Queue {
     }
 }
 
-fn is_control(packet: &Packet) -> bool {
-    packet.class == Class::CONTROL || packet.is_trimmed()
-}
-
+/// From here on it is a control packet like any other.
 fn cut_payload(packet: &mut Packet) {
     packet.wire_bytes = packet.wire_bytes.min(TRIMMED_BYTES);
     packet.flags.set(PacketFlags::TRIMMED);
@@ -245,6 +242,8 @@ fn cut_payload(packet: &mut Packet) {
 }
 
 impl Trim {
+    /// Most arrivals find room and stay as they are.
+    #[inline(always)]
     fn enqueue(
         &mut self,
         id: PacketId,
@@ -252,11 +251,37 @@ impl Trim {
         packets: &mut PacketArena,
         fates: &mut Fates,
     ) {
-        let packet = &mut packets[id];
-        if is_control(packet) {
-            self.enqueue_header(id, in_service, packets, fates);
+        let (class, bytes) = (packets[id].class, packets[id].wire_bytes);
+        if class == Class::CONTROL {
+            let busy = if in_service.is_control { in_service.bytes } else { 0 };
+            if self.header_cap.holds(&self.headers, busy, bytes) {
+                self.headers.push_back(packets, id);
+            } else {
+                self.refuse_header(id, packets, fates);
+            }
             return;
         }
+        let busy = if in_service.is_control { 0 } else { in_service.bytes };
+        let is_calm = self.data_cap.holds(&self.data, busy, bytes)
+            && self.mark.holds(&self.data, busy, bytes);
+        if is_calm {
+            self.data.push_back(packets, id);
+        } else {
+            self.enqueue_crowding(id, in_service, packets, fates);
+        }
+    }
+
+    /// Data that may have to be marked or trimmed.
+    #[cold]
+    #[inline(never)]
+    fn enqueue_crowding(
+        &mut self,
+        id: PacketId,
+        in_service: InService,
+        packets: &mut PacketArena,
+        fates: &mut Fates,
+    ) {
+        let packet = &mut packets[id];
         let busy = if in_service.is_control { 0 } else { in_service.bytes };
         if self.data_cap.holds(&self.data, busy, packet.wire_bytes) {
             let over = !self.mark.holds(&self.data, busy, packet.wire_bytes);
@@ -274,7 +299,12 @@ impl Trim {
         let trimmed = self.choose_victim(id, busy, packets);
         cut_payload(&mut packets[trimmed]);
         fates.push((trimmed, Fate::Trimmed));
-        self.enqueue_header(trimmed, in_service, packets, fates);
+        let busy = if in_service.is_control { in_service.bytes } else { 0 };
+        if self.header_cap.holds(&self.headers, busy, packets[trimmed].wire_bytes) {
+            self.headers.push_back(packets, trimmed);
+        } else {
+            self.refuse_header(trimmed, packets, fates);
+        }
     }
 
     /// Heads: the arrival loses its payload. Tails: the last data packet does, and the arrival
@@ -298,25 +328,17 @@ impl Trim {
         self.data.replace_back(packets, arrival).unwrap_or(arrival)
     }
 
-    #[inline(always)]
-    fn enqueue_header(
-        &mut self,
-        id: PacketId,
-        in_service: InService,
-        packets: &mut PacketArena,
-        fates: &mut Fates,
-    ) {
-        let busy = if in_service.is_control { in_service.bytes } else { 0 };
+    /// A header without room goes back to its sender; what was no data, or came back before, is
+    /// lost.
+    #[cold]
+    #[inline(never)]
+    fn refuse_header(&mut self, id: PacketId, packets: &PacketArena, fates: &mut Fates) {
         let packet = &packets[id];
-        if self.header_cap.holds(&self.headers, busy, packet.wire_bytes) {
-            self.headers.push_back(packets, id);
-        } else if packet.is_trimmed() && !packet.is_bounced() {
-            fates.push((id, Fate::Bounced));
-        } else {
-            fates.push((id, Fate::Dropped));
-        }
+        let may_return = packet.is_trimmed() && !packet.is_bounced();
+        fates.push((id, if may_return { Fate::Bounced } else { Fate::Dropped }));
     }
 
+    #[inline(always)]
     fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
         if self.data.is_empty() {
             return self.headers.pop_front(packets);

@@ -122,13 +122,14 @@ fn trim__header_that_does_not_fit_bounces_once() {
     let mut fates = Fates::new();
     let mut queue = trim_queue(1500, 64);
     let busy = InService { bytes: 1500, is_control: false };
-    let flags = [
-        PacketFlags::TRIMMABLE,
-        PacketFlags::TRIMMABLE,
-        PacketFlags::TRIMMABLE.with(PacketFlags::TRIMMED).with(PacketFlags::BOUNCED),
+    let bounced = PacketFlags::TRIMMABLE.with(PacketFlags::TRIMMED).with(PacketFlags::BOUNCED);
+    let arrivals = [
+        (1500, Class::DATA, PacketFlags::TRIMMABLE),
+        (1500, Class::DATA, PacketFlags::TRIMMABLE),
+        (64, Class::CONTROL, bounced),
     ];
-    for flags in flags {
-        let id = packet(&mut arena, 1500, Class::DATA, flags);
+    for (bytes, class, flags) in arrivals {
+        let id = packet(&mut arena, bytes, class, flags);
         queue.enqueue(id, busy, &mut arena, &mut fates);
     }
     let what: Vec<Fate> = fates.iter().map(|f| f.1).collect();

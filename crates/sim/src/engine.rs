@@ -107,7 +107,7 @@ impl<T: Tap> Engine<T> {
                     let stream = punctual_core::rng::derive(seed, "port", port as u64);
                     Queue::new(&switch_queue, stream)
                 };
-                PortState::new(link, network.framing, queue, is_nic)
+                PortState::new(link, network.framing, queue)
             })
             .collect();
         let port_count = ports.len();
@@ -194,6 +194,9 @@ impl<T: Tap> Engine<T> {
         self.schedule_world();
         let stop_at = self.setup.stop.at;
         let is_large = self.ports.len() > LOOK_AHEAD_FROM;
+        if is_large {
+            self.line.events.keep_in_sight();
+        }
         let mut interrupted = false;
         while !self.is_done()
             && let Some(event) = self.line.events.pop()
@@ -296,13 +299,17 @@ impl<T: Tap> Engine<T> {
     #[inline]
     fn arrive(&mut self, id: PacketId) {
         let port_id = self.line.packets[id].port;
-        let port = &self.ports[port_id.index()];
-        let (node, twin) = (port.to, port.twin);
-        if port.is_watched && !self.pass_watch(port_id, twin, id) {
-            return;
+        let mut port = &mut self.ports[port_id.index()];
+        if port.is_watched {
+            let twin = port.twin;
+            if !self.pass_watch(port_id, twin, id) {
+                return;
+            }
+            port = &mut self.ports[port_id.index()];
         }
         // Whatever waited behind this packet has been sent since.
-        self.catch_up(port_id);
+        port.catch_up(port_id, &mut self.line);
+        let node = port.to;
         if node.0 < self.network.hosts {
             self.deliver(HostId(node.0), id);
             return;
@@ -311,7 +318,7 @@ impl<T: Tap> Engine<T> {
         packet.hop += 1;
         let choice = &mut self.switch_choice;
         let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
-        self.offer(out, id);
+        self.offer_here(out, id);
     }
 
     /// The rarer things at the end of a link: losses, and controllers of the opposite direction.
@@ -330,12 +337,18 @@ impl<T: Tap> Engine<T> {
     }
 
     /// A packet wants to leave by a port: at once if it can, else after what waits.
-    #[inline]
     pub(crate) fn offer(&mut self, port_id: PortId, id: PacketId) {
-        if self.ports[port_id.index()].has_controllers && !self.line.packets[id].is_to_sender() {
+        self.offer_here(port_id, id);
+    }
+
+    /// The same, for the one place where most packets pass.
+    #[inline(always)]
+    fn offer_here(&mut self, port_id: PortId, id: PacketId) {
+        let mut port = &mut self.ports[port_id.index()];
+        if port.has_controllers {
             self.control_forward(port_id, id);
+            port = &mut self.ports[port_id.index()];
         }
-        let port = &mut self.ports[port_id.index()];
         port.offer(port_id, id, &mut self.line, &mut self.fates);
         if !self.fates.is_empty() {
             self.meet_fates(port_id);
@@ -344,39 +357,44 @@ impl<T: Tap> Engine<T> {
 
     /// Sends what a switch port would have sent by now. Comes before anything that looks at its
     /// queue.
-    #[inline]
     pub(crate) fn catch_up(&mut self, port_id: PortId) {
         self.ports[port_id.index()].catch_up(port_id, &mut self.line);
     }
 
-    /// A NIC has sent its packet and something waits.
+    /// A NIC may be free for the packets of its host's senders: they go after what waits.
     fn port_free(&mut self, port_id: PortId) {
         let host = HostId(self.network.link(port_id).from.0);
-        let next = match self.ports[port_id.index()].queue.dequeue(&self.line.packets) {
-            Some(id) => Some((id, true)),
-            None => self.poll_nic(host).map(|id| (id, false)),
-        };
         let port = &mut self.ports[port_id.index()];
-        if let Some((id, waited)) = next {
-            port.start(port_id, id, self.line.now, waited, &mut self.line);
+        port.catch_up(port_id, &mut self.line);
+        if port.busy_until <= self.line.now {
+            // What senders push while they are asked waits until they have answered.
+            port.busy_until = Instant::NEVER;
+            let polled = self.poll_nic(host);
+            let port = &mut self.ports[port_id.index()];
+            port.busy_until = self.line.now;
+            match polled {
+                Some(id) => port.send(port_id, id, self.line.now, false, &mut self.line),
+                None => port.catch_up(port_id, &mut self.line),
+            }
         }
-        let more = !port.queue.is_empty() || !self.ready[host.index()].is_empty();
-        port.has_waiting = more;
-        if more {
+        let port = &mut self.ports[port_id.index()];
+        port.will_poll = !self.ready[host.index()].is_empty();
+        if port.will_poll {
             let at = port.busy_until.max(self.line.now);
             self.line.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
         }
     }
 
-    /// Makes sure that an idle NIC with senders waiting is served.
+    /// Makes sure that a NIC asks its host's senders once it is free.
     #[inline]
     pub(crate) fn wake_nic(&mut self, host: HostId) {
         let port_id = self.network.nic(host);
         let port = &mut self.ports[port_id.index()];
-        if port.has_waiting {
+        if port.will_poll {
             return;
         }
-        port.has_waiting = true;
+        port.will_poll = true;
+        port.catch_up(port_id, &mut self.line);
         if port.busy_until <= self.line.now {
             self.port_free(port_id);
         } else {
@@ -445,7 +463,13 @@ impl<T: Tap> Engine<T> {
         self.line.packets.free(id);
     }
 
+    /// Shows a packet to the controllers of the port by which it will leave, if they are to see
+    /// it: those of its flow's data are, wherever it goes.
+    #[inline(never)]
     pub(crate) fn control_forward(&mut self, port_id: PortId, id: PacketId) {
+        if self.line.packets[id].is_to_sender() {
+            return;
+        }
         self.catch_up(port_id);
         let view = self.ports[port_id.index()].view(port_id, self.line.now);
         let packet = &mut self.line.packets[id];

@@ -179,7 +179,7 @@ impl<T: Tap> Engine<T> {
     fn admit_polled(&mut self, transport: TransportId, host: HostId, packet: Packet) -> PacketId {
         let id = self.admit(transport, host, packet);
         let port = self.network.nic(host);
-        if self.ports[port.index()].has_controllers && !packet.is_to_sender() {
+        if self.ports[port.index()].has_controllers {
             // Polled packets do not pass `offer`, where others meet the NIC's controllers.
             self.control_forward(port, id);
         }

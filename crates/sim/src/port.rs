@@ -3,7 +3,7 @@
 use crate::events::{EventClass, EventQueue};
 use crate::tap::Tap;
 use punctual_core::{
-    Bytes, Class, Duration, Instant, NodeId, PacketArena, PacketId, PortId, PortView, Rate,
+    Bytes, Class, Duration, Instant, NodeId, Packet, PacketArena, PacketId, PortId, PortView, Rate,
 };
 use punctual_net::{Fates, InService, Link, Queue};
 
@@ -16,6 +16,12 @@ pub(crate) struct Line<T> {
     pub(crate) tap: T,
     /// Packets sent so far, by all ports.
     pub(crate) hops: u64,
+}
+
+/// What sending a packet that is at hand needs of a [`Line`].
+struct Sender<'a, T> {
+    tap: &'a mut T,
+    events: &'a mut EventQueue,
 }
 
 /// What each packet needs of a port is in the first cache line, the queue in the second.
@@ -35,10 +41,10 @@ pub(crate) struct PortState {
     framing: u16,
     in_service_bytes: u16,
     in_service_is_control: bool,
-    /// Something waits: in the queue or, at a NIC, with its host's senders.
+    /// Something waits in the queue.
     pub(crate) has_waiting: bool,
-    /// A host's, not a switch's.
-    pub(crate) is_nic: bool,
+    /// A NIC's: there is an event for when its host's senders may be asked.
+    pub(crate) will_poll: bool,
     /// Something besides forwarding happens at the end of its link.
     pub(crate) is_watched: bool,
     /// Controllers watch this port.
@@ -52,7 +58,7 @@ pub(crate) struct PortState {
 const _: () = assert!(size_of::<PortState>() == 128);
 
 impl PortState {
-    pub(crate) fn new(link: &Link, framing: Bytes, queue: Queue, is_nic: bool) -> Self {
+    pub(crate) fn new(link: &Link, framing: Bytes, queue: Queue) -> Self {
         let mut port = PortState {
             busy_until: Instant::ZERO,
             delay: link.delay,
@@ -65,7 +71,7 @@ impl PortState {
             in_service_bytes: 0,
             in_service_is_control: false,
             has_waiting: false,
-            is_nic,
+            will_poll: false,
             is_watched: false,
             has_controllers: false,
             is_faulty: false,
@@ -86,7 +92,7 @@ impl PortState {
 
     /// Takes in a packet: sends it at once if it can, else queues it. What the discipline does
     /// besides is added to `fates`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn offer<T: Tap>(
         &mut self,
         port: PortId,
@@ -95,55 +101,61 @@ impl PortState {
         fates: &mut Fates,
     ) {
         self.catch_up(port, line);
-        let packet = &line.packets[id];
         let is_idle = !self.has_waiting && self.busy_until <= line.now;
-        if is_idle && u32::from(packet.wire_bytes) <= self.idle_pass_bytes {
-            self.start(port, id, line.now, false, line);
-            return;
+        if is_idle {
+            let now = line.now;
+            let packet = &mut line.packets[id];
+            if u32::from(packet.wire_bytes) <= self.idle_pass_bytes {
+                let sender = Sender { tap: &mut line.tap, events: &mut line.events };
+                line.hops += 1;
+                self.start(port, id, packet, now, false, sender);
+                return;
+            }
         }
-        line.tap.queued(port, packet);
+        line.tap.queued(port, &line.packets[id]);
         let in_service = self.in_service_at(line.now);
         self.queue.enqueue(id, in_service, &mut line.packets, fates);
         if self.has_waiting {
             return;
         }
         self.has_waiting = !self.queue.is_empty();
-        if self.is_nic {
-            let at = self.busy_until.max(line.now);
-            line.events.push(at, EventClass::PortFree, port.0, port.0);
-        } else if is_idle {
+        if is_idle {
             self.busy_until = line.now;
             self.catch_up(port, line);
         }
     }
 
-    /// Sends what a switch port would have sent by now.
+    /// Sends what waits and would have been sent by now.
     ///
-    /// A switch port has no event of its own when it falls idle: nobody can tell the difference
-    /// until its queue is touched or the packet it was sending arrives, and each of these calls
-    /// here first. So a hop costs one event. A NIC does have such events, since its next packet
-    /// may have to be asked for.
+    /// A port has no event of its own when it falls idle: nobody can tell the difference until
+    /// its queue is touched or the packet it was sending arrives, and each of these calls here
+    /// first. So a hop costs one event. Only a NIC whose host has senders waiting does have such
+    /// events, since its next packet has to be asked for.
     #[inline(always)]
     pub(crate) fn catch_up<T: Tap>(&mut self, port: PortId, line: &mut Line<T>) {
-        if self.has_waiting && self.busy_until <= line.now && !self.is_nic {
+        if self.has_waiting && self.busy_until <= line.now {
             self.send_waiting(port, line);
         }
     }
 
     #[inline(never)]
     fn send_waiting<T: Tap>(&mut self, port: PortId, line: &mut Line<T>) {
-        while self.has_waiting && self.busy_until <= line.now {
-            let at = self.busy_until;
-            if let Some(id) = self.queue.dequeue(&line.packets) {
-                self.start(port, id, at, true, line);
+        loop {
+            let Some(id) = self.queue.dequeue(&line.packets) else {
+                self.has_waiting = false;
+                return;
+            };
+            self.send(port, id, self.busy_until, true, line);
+            if self.busy_until > line.now {
+                self.has_waiting = !self.queue.is_empty();
+                return;
             }
-            self.has_waiting = !self.queue.is_empty();
         }
     }
 
-    /// Puts a packet on the link.
-    #[inline]
-    pub(crate) fn start<T: Tap>(
+    /// Puts a packet on the link at `from`.
+    #[inline(always)]
+    pub(crate) fn send<T: Tap>(
         &mut self,
         port: PortId,
         id: PacketId,
@@ -151,7 +163,21 @@ impl PortState {
         waited: bool,
         line: &mut Line<T>,
     ) {
-        let packet = &mut line.packets[id];
+        line.hops += 1;
+        let sender = Sender { tap: &mut line.tap, events: &mut line.events };
+        self.start(port, id, &mut line.packets[id], from, waited, sender);
+    }
+
+    #[inline(always)]
+    fn start<T: Tap>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        packet: &mut Packet,
+        from: Instant,
+        waited: bool,
+        sender: Sender<'_, T>,
+    ) {
         packet.port = port;
         let bytes = self.link_bytes(packet.wire_bytes);
         let until = from + self.transmission_time(bytes);
@@ -159,9 +185,8 @@ impl PortState {
         self.sent_bytes += bytes;
         self.in_service_bytes = packet.wire_bytes;
         self.in_service_is_control = packet.class == Class::CONTROL;
-        line.hops += 1;
-        line.tap.sends(port, packet, from, until, waited);
-        line.events.push(until + self.delay, EventClass::Arrival, port.0, id.0);
+        sender.tap.sends(port, packet, from, until, waited);
+        sender.events.push(until + self.delay, EventClass::Arrival, port.0, id.0);
     }
 
     /// Bytes a packet takes on this link.
