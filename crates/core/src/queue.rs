@@ -35,6 +35,19 @@ pub enum QueueSpec {
         /// What fits in each class.
         limit: Limit,
     },
+    /// No drops: all ports of a switch share a buffer, and a link that has put too much into it
+    /// is paused at its far end. Strict priority by class.
+    Lossless {
+        /// What a switch holds in all.
+        buffer: Bytes,
+        /// A link is paused for a class when it has more than this in the buffer.
+        pause_above: Bytes,
+        /// It goes on once it has no more than this.
+        resume_below: Bytes,
+        /// Marks ECN-capable arrivals while the queue of their class is above this.
+        #[serde(default)]
+        mark_above: Option<Limit>,
+    },
     /// NDP's two queues: data that does not fit is trimmed to its header, headers and control
     /// packets go first ten to one, headers that do not fit return to their sender.
     Trim {

@@ -1,12 +1,16 @@
 //! The network: hosts, switches, links, the ways between them, and the queues at output ports.
 
 mod clos;
+mod lossless;
 mod network;
 mod queue;
 mod table;
 mod topology;
 
 pub use clos::{ClosLinks, ClosShape};
+pub use lossless::{
+    Admission, IngressAccount, LosslessLimits, PAUSE_FRAME_BYTES, SharedBuffer, lossless_mistake,
+};
 pub use network::{Link, Network, Tier};
 pub use queue::{Fate, Fates, InService, Queue, TRIMMED_BYTES};
 pub use table::{MAX_PAIRS, MAX_PATHS, MAX_PORTS, RouteError, RouteTable};

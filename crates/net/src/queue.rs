@@ -83,6 +83,22 @@ enum Kind {
 struct Priority {
     fifos: [Fifo; Class::COUNT],
     cap: Cap,
+    mark: Cap,
+    /// A bit for each class that may not be sent now.
+    paused: u8,
+}
+
+impl Priority {
+    fn new(cap: Cap, mark: Cap) -> Box<Self> {
+        Box::new(Priority { fifos: [Fifo::default(); Class::COUNT], cap, mark, paused: 0 })
+    }
+
+    /// The first class that has something to send and may.
+    #[inline]
+    fn next(&self) -> Option<usize> {
+        let may_send = |class: &usize| self.paused & 1 << class == 0;
+        (0..Class::COUNT).find(|class| !self.fifos[*class].is_empty() && may_send(class))
+    }
 }
 
 #[derive(Debug)]
@@ -111,10 +127,13 @@ impl Queue {
             QueueSpec::Ecn { limit, mark_above } => {
                 Kind::Single { fifo, cap: Cap::new(limit), mark: Cap::new(mark_above) }
             }
-            QueueSpec::Priority { limit } => Kind::Priority(Box::new(Priority {
-                fifos: [fifo; Class::COUNT],
-                cap: Cap::new(limit),
-            })),
+            QueueSpec::Priority { limit } => {
+                Kind::Priority(Priority::new(Cap::new(limit), Cap::NONE))
+            }
+            QueueSpec::Lossless { mark_above, .. } => {
+                let mark = mark_above.map_or(Cap::NONE, Cap::new);
+                Kind::Priority(Priority::new(Cap::NONE, mark))
+            }
             QueueSpec::Trim { data, headers, mark_above } => Kind::Trim(Trim {
                 data: fifo,
                 headers: fifo,
@@ -130,10 +149,7 @@ impl Queue {
 
     /// The queue of a host's NIC: classes in strict order, as long as need be.
     pub fn nic() -> Self {
-        Queue(Kind::Priority(Box::new(Priority {
-            fifos: [Fifo::default(); Class::COUNT],
-            cap: Cap::NONE,
-        })))
+        Queue(Kind::Priority(Priority::new(Cap::NONE, Cap::NONE)))
     }
 
     /// Takes in an arrival. Whatever happens to it or to another packet besides being queued is
@@ -162,13 +178,19 @@ impl Queue {
                 fifo.push_back(packets, id);
             }
             Kind::Priority(queue) => {
-                let (class, bytes) = (packets[id].class, packets[id].wire_bytes);
-                let fifo = &mut queue.fifos[usize::from(class.0) % Class::COUNT];
-                if queue.cap.holds(fifo, in_service.bytes, bytes) {
-                    fifo.push_back(packets, id);
-                } else {
+                let packet = &mut packets[id];
+                let fifo = &mut queue.fifos[usize::from(packet.class.0) % Class::COUNT];
+                if !queue.cap.holds(fifo, in_service.bytes, packet.wire_bytes) {
                     fates.push((id, Fate::Dropped));
+                    return;
                 }
+                if !queue.mark.holds(fifo, in_service.bytes, packet.wire_bytes)
+                    && packet.ecn() == Ecn::Capable
+                {
+                    packet.flags.set(PacketFlags::ECN_MARKED);
+                    fates.push((id, Fate::Marked));
+                }
+                fifo.push_back(packets, id);
             }
             Kind::Trim(queue) => queue.enqueue(id, in_service, packets, fates),
         }
@@ -180,7 +202,8 @@ impl Queue {
         let least = |caps: &[Cap]| caps.iter().map(|c| c.lone_packet_bytes()).min().unwrap_or(0);
         match &self.0 {
             Kind::Single { cap, mark, .. } => least(&[*cap, *mark]),
-            Kind::Priority(queue) => least(&[queue.cap]),
+            Kind::Priority(queue) if queue.paused != 0 => 0,
+            Kind::Priority(queue) => least(&[queue.cap, queue.mark]),
             Kind::Trim(queue) => least(&[queue.data_cap, queue.header_cap, queue.mark]),
         }
     }
@@ -191,7 +214,7 @@ impl Queue {
         match &mut self.0 {
             Kind::Single { fifo, .. } => fifo.pop_front(packets),
             Kind::Priority(queue) => {
-                queue.fifos.iter_mut().find_map(|fifo| fifo.pop_front(packets))
+                queue.next().and_then(|class| queue.fifos[class].pop_front(packets))
             }
             Kind::Trim(queue) => queue.dequeue(packets),
         }
@@ -207,13 +230,22 @@ impl Queue {
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing waits that may be sent.
     #[inline]
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             Kind::Single { fifo, .. } => fifo.is_empty(),
-            Kind::Priority(queue) => queue.fifos.iter().all(Fifo::is_empty),
+            Kind::Priority(queue) => queue.next().is_none(),
             Kind::Trim(queue) => queue.data.is_empty() && queue.headers.is_empty(),
+        }
+    }
+
+    /// Holds back what waits of a class, or lets it go on. Lossless switches and NICs only:
+    /// nobody pauses other queues.
+    pub fn set_paused(&mut self, class: Class, is_paused: bool) {
+        if let Kind::Priority(queue) = &mut self.0 {
+            let bit = 1 << (usize::from(class.0) % Class::COUNT);
+            queue.paused = if is_paused { queue.paused | bit } else { queue.paused & !bit };
         }
     }
 

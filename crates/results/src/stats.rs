@@ -61,6 +61,7 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         trims: totals.trims as f64,
         bounces: totals.bounces as f64,
         marks: totals.marks as f64,
+        pauses: totals.pauses as f64,
         losses: totals.losses as f64,
         retransmits: flows.iter().map(|flow| u64::from(flow.retransmits)).sum::<u64>() as f64,
         timeouts: flows.iter().map(|flow| u64::from(flow.timeouts)).sum::<u64>() as f64,
@@ -116,7 +117,7 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
     with_interval!(
         optional: deadlines_met fct_mean_us fct_p50_us fct_p99_us fct_max_us
             slowdown_mean slowdown_p50 slowdown_p99 goodput_gbps utilisation fairness;
-        counts: drops trims bounces marks losses retransmits timeouts
+        counts: drops trims bounces marks pauses losses retransmits timeouts
     );
     Ok(combined)
 }

@@ -72,6 +72,9 @@ pub struct Summary {
     /// Packets ECN-marked.
     #[serde(serialize_with = "count")]
     pub marks: f64,
+    /// Times that a link was paused.
+    #[serde(serialize_with = "count")]
+    pub pauses: f64,
     /// Packets lost on a link.
     #[serde(serialize_with = "count")]
     pub losses: f64,
@@ -126,6 +129,8 @@ pub struct Ci95 {
     pub bounces: Option<f64>,
     /// Of the marks.
     pub marks: Option<f64>,
+    /// Of the pauses.
+    pub pauses: Option<f64>,
     /// Of the losses.
     pub losses: Option<f64>,
     /// Of the retransmits.
@@ -157,7 +162,7 @@ mod tests {
         names.sort();
         let expected = "background_flows bounces ci95 deadline_flows deadlines_met drops events \
             fairness fct_max_us fct_mean_us fct_p50_us fct_p99_us flows flows_abandoned \
-            flows_completed flows_unfinished goodput_gbps losses marks packet_hops repetitions \
+            flows_completed flows_unfinished goodput_gbps losses marks packet_hops pauses repetitions \
             retransmits seeds simulated_seconds slowdown_mean slowdown_p50 slowdown_p99 timeouts \
             transport trims utilisation";
         assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());

@@ -2,6 +2,7 @@
 
 use crate::events::{Event, EventClass, EventQueue};
 use crate::flows::{FlowState, ReadyLines};
+use crate::lossless::Lossless;
 use crate::port::{Line, PortState};
 use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
 use crate::setup::{LinkFault, PortSample, Progress, Setup};
@@ -9,10 +10,10 @@ use crate::tap::{Ending, Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Controller, ExtArena, FlowSpec, HostId, Instant, Outbox, PacketArena, PacketFlags, PacketId,
-    PortId, TransportId, prefetch,
+    Bytes, Controller, ExtArena, FlowSpec, HostId, Instant, Outbox, PacketArena, PacketFlags,
+    PacketId, PortId, TransportId, prefetch,
 };
-use punctual_net::{Fate, Fates, Network, Queue};
+use punctual_net::{Fate, Fates, LosslessLimits, Network, Queue};
 use punctual_transports::{AnyController, AnyStack};
 use punctual_workload::Workload;
 use std::cmp::Reverse;
@@ -26,6 +27,11 @@ pub(crate) enum World {
     Measure = 1,
     FlowStart = 2,
     Sample = 3,
+}
+
+impl World {
+    /// From here on, targets are frames that pause links.
+    const FIRST_FRAME: u32 = 16;
 }
 
 /// A controller at a port, and the transport whose packets it reads.
@@ -68,7 +74,8 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) awaited: u64,
     pub(crate) flows_ended: u64,
     controllers: Vec<Vec<PortController>>,
-    fates: Fates,
+    pub(crate) fates: Fates,
+    pub(crate) lossless: Option<Lossless>,
     pub(crate) switch_choice: Stream,
     health: Vec<Option<LinkHealth>>,
     samples: Vec<PortSample>,
@@ -111,6 +118,8 @@ impl<T: Tap> Engine<T> {
             })
             .collect();
         let port_count = ports.len();
+        let lossless =
+            LosslessLimits::of(&switch_queue).map(|limits| Lossless::new(limits, &network));
         let awaited = workload.flows.iter().filter(|f| must_end(f)).count() as u64;
         let mut engine = Engine {
             line: Line {
@@ -140,6 +149,7 @@ impl<T: Tap> Engine<T> {
             flows_ended: 0,
             controllers: Vec::new(),
             fates: Fates::new(),
+            lossless,
             switch_choice: Stream::named(seed, "switch paths", 0),
             health: Vec::new(),
             samples: Vec::new(),
@@ -178,11 +188,17 @@ impl<T: Tap> Engine<T> {
                 })
                 .collect();
             port.has_controllers = !list.is_empty();
+            let is_switch = self.network.link(id).from.0 >= self.network.hosts;
+            port.is_attended = port.has_controllers || is_switch && self.lossless.is_some();
             self.controllers.push(list);
         }
         for p in 0..self.ports.len() {
             self.update_watch(p);
         }
+    }
+
+    pub(crate) fn frame_event(&mut self, at: Instant, port: PortId, frame: u32) {
+        self.line.events.push(at, EventClass::World, port.0, World::FIRST_FRAME + frame);
     }
 
     pub(crate) fn world(&mut self, at: Instant, what: World) {
@@ -345,8 +361,10 @@ impl<T: Tap> Engine<T> {
     #[inline(always)]
     fn offer_here(&mut self, port_id: PortId, id: PacketId) {
         let mut port = &mut self.ports[port_id.index()];
-        if port.has_controllers {
-            self.control_forward(port_id, id);
+        if port.is_attended {
+            if self.attend(port_id, id) {
+                return;
+            }
             port = &mut self.ports[port_id.index()];
         }
         port.offer(port_id, id, &mut self.line, &mut self.fates);
@@ -355,14 +373,37 @@ impl<T: Tap> Engine<T> {
         }
     }
 
+    /// Whether all is done that has to be for a packet to leave by a port where more happens than
+    /// queueing.
+    #[inline(never)]
+    fn attend(&mut self, port_id: PortId, id: PacketId) -> bool {
+        if self.ports[port_id.index()].has_controllers {
+            self.control_forward(port_id, id);
+        }
+        let is_lossless = self.is_lossless(port_id);
+        if is_lossless {
+            self.offer_lossless(port_id, id);
+        }
+        is_lossless
+    }
+
+    /// Whether it is a port of a lossless switch.
+    fn is_lossless(&self, port: PortId) -> bool {
+        self.lossless.is_some() && self.network.link(port).from.0 >= self.network.hosts
+    }
+
     /// Sends what a switch port would have sent by now. Comes before anything that looks at its
     /// queue.
     pub(crate) fn catch_up(&mut self, port_id: PortId) {
         self.ports[port_id.index()].catch_up(port_id, &mut self.line);
     }
 
-    /// A NIC may be free for the packets of its host's senders: they go after what waits.
+    /// A lossless port is free; or a NIC may be, for the packets of its host's senders: they go after what waits.
     fn port_free(&mut self, port_id: PortId) {
+        if self.is_lossless(port_id) {
+            self.lossless_port_free(port_id);
+            return;
+        }
         let host = HostId(self.network.link(port_id).from.0);
         let port = &mut self.ports[port_id.index()];
         port.catch_up(port_id, &mut self.line);
@@ -405,7 +446,7 @@ impl<T: Tap> Engine<T> {
 
     /// What the discipline did besides queueing.
     #[cold]
-    fn meet_fates(&mut self, port_id: PortId) {
+    pub(crate) fn meet_fates(&mut self, port_id: PortId) {
         let mut fates = std::mem::take(&mut self.fates);
         for (id, fate) in fates.drain(..) {
             match fate {
@@ -522,7 +563,8 @@ impl<T: Tap> Engine<T> {
             w if w == World::FlowStart as u32 => self.start_flows(),
             w if w == World::LinkChange as u32 => self.change_links(),
             w if w == World::Sample as u32 => self.sample(),
-            _ => self.measure_anew(),
+            w if w == World::Measure as u32 => self.measure_anew(),
+            w => self.pause_arrives(w - World::FIRST_FRAME),
         }
     }
 
@@ -617,6 +659,7 @@ impl<T: Tap> Engine<T> {
         }
         self.totals.ended_at = self.line.now;
         self.totals.packet_hops = self.line.hops;
+        self.totals.most_buffered = self.lossless.as_ref().map_or(Bytes::ZERO, Lossless::most_used);
         let violations = self.line.tap.conclude(&Ending {
             waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
             alive: self.line.packets.len(),

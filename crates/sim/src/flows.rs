@@ -45,18 +45,32 @@ pub(crate) struct ReadyLines {
     tails: [u32; Class::COUNT],
     /// A bit for each line that is not empty.
     waiting: u8,
+    /// A bit for each line that the network has paused.
+    paused: u8,
 }
 
 impl Default for ReadyLines {
     fn default() -> Self {
-        ReadyLines { heads: [NONE; Class::COUNT], tails: [NONE; Class::COUNT], waiting: 0 }
+        ReadyLines {
+            heads: [NONE; Class::COUNT],
+            tails: [NONE; Class::COUNT],
+            waiting: 0,
+            paused: 0,
+        }
     }
 }
 
 impl ReadyLines {
+    /// Whether nobody waits who may send.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting == 0
+        self.waiting & !self.paused == 0
+    }
+
+    /// Holds back a class, or lets it go on.
+    pub(crate) fn set_paused(&mut self, class: Class, is_paused: bool) {
+        let bit = 1 << (usize::from(class.0) % Class::COUNT);
+        self.paused = if is_paused { self.paused | bit } else { self.paused & !bit };
     }
 
     /// Puts a flow at the end of its class's line, unless it waits already.
@@ -81,10 +95,10 @@ impl ReadyLines {
     /// Takes the flow whose turn it is: the first of the lowest class.
     #[inline]
     pub(crate) fn pop(&mut self, flows: &mut [FlowState]) -> Option<FlowId> {
-        if self.waiting == 0 {
+        let line = (self.waiting & !self.paused).trailing_zeros() as usize;
+        if line >= Class::COUNT {
             return None;
         }
-        let line = self.waiting.trailing_zeros() as usize;
         let flow = FlowId(self.heads[line]);
         let state = &mut flows[flow.index()];
         state.is_ready = false;

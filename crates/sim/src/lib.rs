@@ -10,6 +10,7 @@ mod engine;
 mod events;
 mod flows;
 mod hosts;
+mod lossless;
 mod port;
 mod record;
 mod setup;

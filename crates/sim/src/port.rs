@@ -49,6 +49,8 @@ pub(crate) struct PortState {
     pub(crate) is_watched: bool,
     /// Controllers watch this port.
     pub(crate) has_controllers: bool,
+    /// Something besides queueing happens to what is to leave by it.
+    pub(crate) is_attended: bool,
     /// The link may lose packets.
     pub(crate) is_faulty: bool,
     rate_bps: u64,
@@ -74,6 +76,7 @@ impl PortState {
             will_poll: false,
             is_watched: false,
             has_controllers: false,
+            is_attended: false,
             is_faulty: false,
             rate_bps: 0,
             queue,
@@ -187,6 +190,21 @@ impl PortState {
         self.in_service_is_control = packet.class == Class::CONTROL;
         sender.tap.sends(port, packet, from, until, waited);
         sender.events.push(until + self.delay, EventClass::Arrival, port.0, id.0);
+    }
+
+    /// Puts a frame of the link's own on the link, after what is being sent. Returns when it
+    /// arrives.
+    pub(crate) fn send_frame(&mut self, now: Instant, wire_bytes: u16) -> Instant {
+        let bytes = self.link_bytes(wire_bytes);
+        self.busy_until = self.busy_until.max(now) + self.transmission_time(bytes);
+        self.sent_bytes += bytes;
+        self.busy_until + self.delay
+    }
+
+    /// Holds back a class, or lets it go on.
+    pub(crate) fn set_paused(&mut self, class: Class, is_paused: bool) {
+        self.queue.set_paused(class, is_paused);
+        self.idle_pass_bytes = self.queue.idle_pass_bytes();
     }
 
     /// Bytes a packet takes on this link.

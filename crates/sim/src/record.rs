@@ -69,6 +69,10 @@ pub struct Totals {
     pub bounces: u64,
     /// Packets ECN-marked.
     pub marks: u64,
+    /// Times that a link was paused.
+    pub pauses: u64,
+    /// The most that the buffer of any lossless switch held.
+    pub most_buffered: Bytes,
 }
 
 /// Sums over one port.

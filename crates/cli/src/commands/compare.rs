@@ -141,6 +141,7 @@ fn by_transport(row: &Row<'_>) -> anyhow::Result<Vec<Summary>> {
                 trims: whole.trims,
                 bounces: whole.bounces,
                 marks: whole.marks,
+                pauses: whole.pauses,
                 losses: whole.losses,
                 ..of_flows
             });

@@ -109,6 +109,13 @@ impl Scenario {
     /// Refuses what only shows when the parts are put together.
     pub(super) fn check(&self) -> Result<(), Vec<Diagnostic>> {
         let mut errors = Vec::new();
+        if let Some(mistake) = self.queue.as_ref().and_then(punctual_net::lossless_mistake) {
+            errors.push(
+                Diagnostic::new(mistake)
+                    .at(self.span("queue"))
+                    .help("keep resume_below <= pause_above, and pause_above well below buffer"),
+            );
+        }
         let free = self.traffic.iter().any(|t| t.transport.is_none());
         if free && self.transports.is_empty() {
             let which = self.traffic.iter().position(|t| t.transport.is_none()).unwrap_or(0);

@@ -12,6 +12,7 @@
 //! ```
 
 mod endpoints;
+mod headers;
 mod queues;
 mod runs;
 
@@ -41,6 +42,8 @@ const BENCHMARKS: &[Benchmark] = &[
     Benchmark { name: "queue/ecn", length: 100_000, run: queues::ecn },
     Benchmark { name: "queue/priority", length: 100_000, run: queues::priority },
     Benchmark { name: "queue/trim", length: 100_000, run: queues::trim },
+    Benchmark { name: "header/emit-ndp", length: 20_000, run: headers::emit_ndp },
+    Benchmark { name: "header/parse-ndp", length: 20_000, run: headers::parse_ndp },
     Benchmark { name: "sender/tcp", length: 10_000, run: |n| endpoints::sender("tcp", n) },
     Benchmark { name: "sender/dctcp", length: 10_000, run: |n| endpoints::sender("dctcp", n) },
     Benchmark { name: "sender/rcpdc", length: 10_000, run: |n| endpoints::sender("rcpdc", n) },

@@ -1,0 +1,181 @@
+//! Lossless switches: one buffer for all ports of a switch, and frames that pause and resume
+//! links.
+//!
+//! Other ports catch up when touched. A lossless one has an event at the end of each packet,
+//! because that is when its bytes leave the buffer, and a link elsewhere may then be told to go
+//! on.
+
+use crate::engine::Engine;
+use crate::events::EventClass;
+use crate::tap::Tap;
+use punctual_core::{Bytes, Class, HostId, Packet, PacketId, PortId, Slab};
+use punctual_net::{
+    Admission, Fate, IngressAccount, LosslessLimits, Network, PAUSE_FRAME_BYTES, SharedBuffer,
+};
+
+/// The lossless side of all switches.
+#[derive(Debug)]
+pub(crate) struct Lossless {
+    limits: LosslessLimits,
+    /// By number of the switch.
+    buffers: Vec<SharedBuffer>,
+    /// By port, for the link that it sends on.
+    accounts: Vec<IngressAccount>,
+    /// By port.
+    ports: Vec<LosslessPort>,
+    frames: Slab<PauseFrame>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct LosslessPort {
+    sending: Option<Held>,
+    /// There is an event for when it is free.
+    has_event: bool,
+}
+
+/// What a packet holds of its switch's buffer.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    /// The port whose link it came by.
+    ingress: PortId,
+    class: Class,
+    bytes: u16,
+}
+
+impl Held {
+    fn by(packet: &Packet) -> Self {
+        Held { ingress: packet.port, class: packet.class, bytes: packet.wire_bytes }
+    }
+}
+
+/// A pause or resume on its way to the port that it is for.
+#[derive(Debug, Clone, Copy)]
+struct PauseFrame {
+    port: PortId,
+    class: Class,
+    is_pause: bool,
+}
+
+impl Lossless {
+    pub(crate) fn new(limits: LosslessLimits, network: &Network) -> Self {
+        let (links, hosts) = (network.links.len(), network.hosts);
+        let switches = network.names.len() - hosts as usize;
+        Lossless {
+            limits,
+            buffers: vec![SharedBuffer::default(); switches],
+            accounts: vec![IngressAccount::default(); links],
+            ports: vec![LosslessPort::default(); links],
+            frames: Slab::default(),
+        }
+    }
+
+    /// The most that any switch ever held.
+    pub(crate) fn most_used(&self) -> Bytes {
+        self.buffers.iter().map(SharedBuffer::most_used).max().unwrap_or(Bytes::ZERO)
+    }
+}
+
+impl<T: Tap> Engine<T> {
+    /// A packet wants to leave a lossless switch.
+    pub(crate) fn offer_lossless(&mut self, port_id: PortId, id: PacketId) {
+        let switch = self.switch_of(port_id);
+        let Some(lossless) = &mut self.lossless else { return };
+        let held = Held::by(&self.line.packets[id]);
+        let account = &mut lossless.accounts[held.ingress.index()];
+        let admission =
+            lossless.buffers[switch].admit(account, held.class, held.bytes, &lossless.limits);
+        self.line.tap.queued(port_id, &self.line.packets[id]);
+        if admission == Admission::Refused {
+            self.fates.push((id, Fate::Dropped));
+            self.meet_fates(port_id);
+            return;
+        }
+        let port = &mut self.ports[port_id.index()];
+        let in_service = port.in_service_at(self.line.now);
+        port.queue.enqueue(id, in_service, &mut self.line.packets, &mut self.fates);
+        if !self.fates.is_empty() {
+            self.meet_fates(port_id);
+        }
+        if admission == Admission::AdmittedAndPause {
+            self.send_pause(held.ingress, held.class, true);
+        }
+        self.serve_lossless(port_id);
+    }
+
+    /// A lossless port has sent a packet or a pause frame.
+    pub(crate) fn lossless_port_free(&mut self, port_id: PortId) {
+        let switch = self.switch_of(port_id);
+        let Some(lossless) = &mut self.lossless else { return };
+        let port = &mut lossless.ports[port_id.index()];
+        port.has_event = false;
+        if let Some(held) = port.sending.take() {
+            let account = &mut lossless.accounts[held.ingress.index()];
+            let buffer = &mut lossless.buffers[switch];
+            if buffer.release(account, held.class, held.bytes, &lossless.limits) {
+                self.send_pause(held.ingress, held.class, false);
+            }
+        }
+        self.serve_lossless(port_id);
+    }
+
+    /// Sends the next packet that may go, if the port is free.
+    fn serve_lossless(&mut self, port_id: PortId) {
+        let Some(lossless) = &mut self.lossless else { return };
+        let state = &mut lossless.ports[port_id.index()];
+        let port = &mut self.ports[port_id.index()];
+        if state.has_event {
+            return;
+        }
+        if port.busy_until <= self.line.now {
+            let Some(id) = port.queue.dequeue(&self.line.packets) else { return };
+            state.sending = Some(Held::by(&self.line.packets[id]));
+            port.send(port_id, id, self.line.now, true, &mut self.line);
+        }
+        state.has_event = true;
+        self.line.events.push(port.busy_until, EventClass::PortFree, port_id.0, port_id.0);
+    }
+
+    /// Tells the far end of a link to pause or to go on. The frame goes before all that waits,
+    /// but not before what is being sent.
+    fn send_pause(&mut self, port: PortId, class: Class, is_pause: bool) {
+        let Some(lossless) = &mut self.lossless else { return };
+        self.totals.pauses += u64::from(is_pause);
+        let back = self.ports[port.index()].twin;
+        let at = self.ports[back.index()].send_frame(self.line.now, PAUSE_FRAME_BYTES);
+        let frame = lossless.frames.insert(PauseFrame { port, class, is_pause });
+        self.frame_event(at, back, frame);
+    }
+
+    /// A pause or resume frame has arrived.
+    pub(crate) fn pause_arrives(&mut self, frame: u32) {
+        let Some(lossless) = &mut self.lossless else { return };
+        let PauseFrame { port: port_id, class, is_pause } = lossless.frames.remove(frame);
+        let from = self.network.link(port_id).from;
+        let port = &mut self.ports[port_id.index()];
+        if from.0 >= self.network.hosts {
+            port.set_paused(class, is_pause);
+            if !is_pause {
+                self.serve_lossless(port_id);
+            }
+            return;
+        }
+        // A NIC catches up like any port that is not lossless: as of before the frame, first.
+        port.catch_up(port_id, &mut self.line);
+        port.set_paused(class, is_pause);
+        port.has_waiting = !port.queue.is_empty();
+        let host = HostId(from.0);
+        self.ready[host.index()].set_paused(class, is_pause);
+        if is_pause {
+            return;
+        }
+        port.busy_until = port.busy_until.max(self.line.now);
+        port.catch_up(port_id, &mut self.line);
+        if !self.ready[host.index()].is_empty() {
+            self.wake_nic(host);
+        }
+    }
+
+    fn switch_of(&self, port: PortId) -> usize {
+        (self.network.link(port).from.0 - self.network.hosts) as usize
+    }
+}
