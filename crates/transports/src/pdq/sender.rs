@@ -2,7 +2,7 @@
 //! and sends again what was lost.
 
 use super::Pdq;
-use super::config::Criticality;
+use super::config::{Criticality, RoundTrip};
 use super::header::{
     HEADER_BYTES, NOBODY, PROBE_UNIT, PdqHeader, deadline_field, earlier, expected_field, kbps,
     rate, rtt_field, time_field,
@@ -135,8 +135,12 @@ impl Sender {
         self.syn_sent_at.is_none()
     }
 
-    fn round_trip(&self) -> Duration {
-        self.rtt.smoothed().max(RTT_MIN)
+    /// RTT_S, or zero before anything was answered (PDQ-R29).
+    fn round_trip(&self, cx: &HostCx<'_, Pdq>) -> Duration {
+        match cx.config.round_trip {
+            RoundTrip::Least => self.rtt.least(),
+            RoundTrip::Smoothed => self.rtt.smoothed(),
+        }
     }
 
     // Headers (PDQ-R02).
@@ -184,7 +188,7 @@ impl Sender {
             pauser: self.pauser,
             deadline: deadline_field(deadline),
             expected: self.expected_field(cx),
-            rtt: rtt_field(self.rtt.smoothed()),
+            rtt: rtt_field(self.round_trip(cx)),
             path: self.path,
             flags,
             age: self.age_field(cx),
@@ -261,7 +265,8 @@ impl Sender {
         if !self.established() || self.segments.left() == 0 {
             return None;
         }
-        let rtt = self.round_trip();
+        // As measured, queues and all: the next probe must know what the last one brought.
+        let rtt = self.rtt.smoothed().max(RTT_MIN);
         let interval = if self.rate == Rate::ZERO && self.probe_interval > PROBE_UNIT {
             rtt.mul_f64(f64::from(self.probe_interval) / f64::from(PROBE_UNIT))
         } else {
@@ -294,7 +299,7 @@ impl Sender {
     /// What must be left until the deadline: time to send the rest, and while paused a round trip.
     fn needed(&self, cx: &HostCx<'_, Pdq>) -> Duration {
         let rest = if cx.config.sizes_known() { self.expected(cx) } else { Duration::ZERO };
-        if self.rate == Rate::ZERO { rest.max(self.rtt.smoothed()) } else { rest }
+        if self.rate == Rate::ZERO { rest.max(self.round_trip(cx)) } else { rest }
     }
 
     /// The deadline, where missing it ends the flow.
