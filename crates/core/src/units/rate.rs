@@ -69,6 +69,10 @@ impl Rate {
         if self.0 == 0 {
             return Duration::MAX;
         }
+        // Up to 2.3 MB, 64 bits do, which divide several times as fast.
+        if let Some(scaled) = bytes.get().checked_mul(8 * PICOS_PER_SEC as u64) {
+            return Duration::from_picos(scaled.div_ceil(self.0));
+        }
         let picos = (u128::from(bytes.get()) * 8 * PICOS_PER_SEC).div_ceil(u128::from(self.0));
         Duration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
     }

@@ -302,21 +302,19 @@ impl Sender {
         if self.rate == Rate::ZERO { rest.max(self.round_trip(cx)) } else { rest }
     }
 
-    /// The deadline, where missing it ends the flow.
-    fn hard_deadline(&self, cx: &HostCx<'_, Pdq>) -> Option<Instant> {
-        self.deadline.filter(|_| cx.config.terminates_early() && self.segments.left() > 0)
+    /// When there will be no hope left to be on time, if nothing changes until then; none where
+    /// missing a deadline does not end the flow.
+    fn hopeless_at(&self, cx: &HostCx<'_, Pdq>) -> Option<Instant> {
+        let deadline = self.deadline?;
+        if !cx.config.terminates_early() || self.segments.left() == 0 {
+            return None;
+        }
+        let last = deadline.as_picos().checked_sub(self.needed(cx).as_picos());
+        Some(last.map_or(Instant::ZERO, |last| Instant::from_picos(last.saturating_add(1))))
     }
 
     fn is_hopeless(&self, cx: &HostCx<'_, Pdq>) -> bool {
-        let needed = self.needed(cx);
-        self.hard_deadline(cx).is_some_and(|deadline| cx.now.saturating_add(needed) > deadline)
-    }
-
-    /// When there will be no hope left, if nothing changes until then.
-    fn hopeless_at(&self, cx: &HostCx<'_, Pdq>) -> Option<Instant> {
-        let deadline = self.hard_deadline(cx)?;
-        let last = deadline.as_picos().saturating_sub(self.needed(cx).as_picos());
-        Some(Instant::from_picos(last.saturating_add(1)))
+        self.hopeless_at(cx).is_some_and(|at| at <= cx.now)
     }
 
     /// Gives the flow up if it cannot be on time; tells whether it did.
@@ -395,17 +393,21 @@ impl Sender {
     fn set_timer(&self, cx: &mut HostCx<'_, Pdq>) {
         let rto = self.rto(cx);
         let departure = self.next_departure().filter(|_| !self.waits_for_nic);
-        let times = [
-            departure,
-            self.next_probe(),
-            self.syn_deadline(rto),
-            self.data_deadline(rto),
-            self.hopeless_at(cx),
-        ];
-        match times.into_iter().flatten().min() {
+        let resend = sooner(self.syn_deadline(rto), self.data_deadline(rto));
+        let news = sooner(sooner(departure, self.next_probe()), self.hopeless_at(cx));
+        match sooner(resend, news) {
             Some(at) => cx.set_timer(at.max(cx.now)),
             None => cx.clear_timer(),
         }
+    }
+}
+
+/// The earlier of two instants, of which there may be none.
+#[inline]
+fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 
