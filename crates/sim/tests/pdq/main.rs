@@ -3,6 +3,7 @@
 mod aggregation;
 #[path = "../common/mod.rs"]
 mod common;
+mod criticality;
 mod robust;
 mod sharing;
 
