@@ -137,6 +137,18 @@ mod tests {
         assert_eq!(time, Duration::from_picos(80));
     }
 
+    #[test]
+    fn short_and_long_divisions_agree() {
+        let limit = u64::MAX / 8_000_000_000_000;
+        for bps in [1, 3, 1_000_000_007, u64::MAX] {
+            for bytes in [0, 1, 1500, limit - 1, limit, limit + 1, limit + 2, u64::MAX] {
+                let exact = (u128::from(bytes) * 8 * PICOS_PER_SEC).div_ceil(u128::from(bps));
+                let time = Rate::from_bps(bps).transmission_time(Bytes::new(bytes));
+                assert_eq!(u128::from(time.as_picos()), exact.min(u128::from(u64::MAX)));
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn transmission_rounds_up_and_inverts(bps in 1u64..1_000_000_000_000, bytes in 0u64..1 << 32) {
