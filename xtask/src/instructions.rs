@@ -1,6 +1,7 @@
 //! Instruction counts per operation, held against those written down in `benches/`.
 
 mod baseline;
+pub(crate) mod ratio;
 
 pub(crate) use baseline::{Baseline, Toolchain};
 
@@ -66,14 +67,15 @@ pub(crate) fn gate(options: &Options) -> anyhow::Result<Outcome> {
     }
     let program = build()?;
     let measured = measure(&program, options)?;
-    print!("{}", table(&measured, &baseline));
+    print!("{}{}", table(&measured, &baseline), ratio::table(&measured));
     if options.update {
         let updated = baseline.updated(toolchain, &measured, options.names.is_empty());
         updated.write(&path)?;
         println!("wrote {}", path.strip_prefix(root()).unwrap_or(&path).display());
         return Ok(Outcome::Passed);
     }
-    let complaints = complaints(&measured, &baseline, options.names.is_empty());
+    let mut complaints = complaints(&measured, &baseline, options.names.is_empty());
+    complaints.extend(ratio::complaints(&measured));
     Ok(if complaints.is_empty() {
         Outcome::Passed
     } else {
@@ -187,6 +189,7 @@ pub(crate) fn complaints(measured: &[Measured], baseline: &Baseline, all: bool) 
                 complaints.push(format!("{} takes {change:+.2} % instructions", one.name));
             }
             Some(_) => {}
+            None if ratio::is_relative(&one.name) => {}
             None => complaints.push(format!("{} has no baseline", one.name)),
         }
     }

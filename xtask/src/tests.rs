@@ -3,7 +3,7 @@
 
 use crate::callgrind::{Counted, instructions_in, operations_in};
 use crate::instructions::{
-    Baseline, Measured, Options, Toolchain, complaints, executable_in, table,
+    Baseline, Measured, Options, Toolchain, complaints, executable_in, ratio, table,
 };
 use crate::steps::{Outcome, Steps};
 
@@ -144,6 +144,23 @@ fn table__a_line_for_each() {
     let rows: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
     assert_eq!(rows[1], ["a", "101.00", "100.00", "+1.00", "%"]);
     assert_eq!(rows[2], ["b", "7.00", "-", "-"]);
+}
+
+#[test]
+fn ratio__twice_an_ordinary_port_at_most() {
+    let of = |pdq| [measured("ten-flows/dctcp", 500.0), measured("ten-flows/pdq", pdq)];
+    assert!(ratio::complaints(&of(1000.0)).is_empty());
+    let found = ratio::complaints(&of(1010.0));
+    assert_eq!(found, ["ten-flows/pdq takes 2.02 times DCTCP's, not 2.00"]);
+    assert!(ratio::complaints(&of(1010.0)[1..]).is_empty(), "nothing to compare with");
+    let text = ratio::table(&of(750.0));
+    let rows: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
+    assert_eq!(rows[3], ["ten-flows/pdq", "1.50", "2.00"]);
+    assert_eq!(ratio::table(&[measured("queue/trim", 1.0)]), "");
+    // They need no baseline; with one, both hold.
+    let old = baseline("\"ten-flows/pdq\" = 100.00\n");
+    let all = [measured("ten-flows/dctcp", 500.0), measured("ten-flows/pdq", 110.0)];
+    assert_eq!(complaints(&all, &old, true), ["ten-flows/pdq takes +10.00 % instructions"]);
 }
 
 #[test]

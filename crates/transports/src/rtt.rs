@@ -17,6 +17,7 @@ pub(crate) struct RtoBounds {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RttEstimate {
     smoothed: Option<Duration>,
+    least: Option<Duration>,
     deviation: Duration,
     timeouts: u32,
 }
@@ -25,6 +26,7 @@ impl RttEstimate {
     /// Takes a measurement, rounding down to picoseconds.
     pub(crate) fn sample(&mut self, rtt: Duration) {
         self.timeouts = 0;
+        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
         let Some(smoothed) = self.smoothed else {
             self.smoothed = Some(rtt);
             self.deviation = rtt / 2;
@@ -38,6 +40,11 @@ impl RttEstimate {
     /// The estimate, or zero before the first measurement.
     pub(crate) fn smoothed(&self) -> Duration {
         self.smoothed.unwrap_or_default()
+    }
+
+    /// The shortest measured, or zero before the first.
+    pub(crate) fn least(&self) -> Duration {
+        self.least.unwrap_or_default()
     }
 
     /// A timeout passed: the next is twice as long.

@@ -69,6 +69,10 @@ impl Rate {
         if self.0 == 0 {
             return Duration::MAX;
         }
+        // Up to 2.3 MB, 64 bits do, which divide several times as fast.
+        if let Some(scaled) = bytes.get().checked_mul(8 * PICOS_PER_SEC as u64) {
+            return Duration::from_picos(scaled.div_ceil(self.0));
+        }
         let picos = (u128::from(bytes.get()) * 8 * PICOS_PER_SEC).div_ceil(u128::from(self.0));
         Duration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
     }
@@ -131,6 +135,18 @@ mod tests {
     fn a_byte_at_100_gbps_takes_80_ps() {
         let time = Rate::from_gbps(100).transmission_time(Bytes::new(1));
         assert_eq!(time, Duration::from_picos(80));
+    }
+
+    #[test]
+    fn short_and_long_divisions_agree() {
+        let limit = u64::MAX / 8_000_000_000_000;
+        for bps in [1, 3, 1_000_000_007, u64::MAX] {
+            for bytes in [0, 1, 1500, limit - 1, limit, limit + 1, limit + 2, u64::MAX] {
+                let exact = (u128::from(bytes) * 8 * PICOS_PER_SEC).div_ceil(u128::from(bps));
+                let time = Rate::from_bps(bps).transmission_time(Bytes::new(bytes));
+                assert_eq!(u128::from(time.as_picos()), exact.min(u128::from(u64::MAX)));
+            }
+        }
     }
 
     proptest! {

@@ -57,6 +57,22 @@ const BENCHMARKS: &[Benchmark] = &[
     Benchmark { name: "hop/dctcp-16", length: 2_000, run: |us| runs::permutation("dctcp", 4, us) },
     Benchmark { name: "hop/rcpdc-16", length: 2_000, run: |us| runs::permutation("rcpdc", 4, us) },
     Benchmark { name: "hop/ndp-128", length: 1_000, run: |us| runs::permutation("ndp", 8, us) },
+    Benchmark { name: "ten-flows/dctcp", length: 300, run: |us| runs::ten_each("dctcp", us) },
+    Benchmark { name: "ten-flows/d2tcp", length: 300, run: |us| runs::ten_each("d2tcp", us) },
+    Benchmark { name: "ten-flows/d3", length: 300, run: |us| runs::ten_each("d3", us) },
+    Benchmark { name: "ten-flows/pdq", length: 300, run: |us| runs::ten_each("pdq", us) },
+    Benchmark {
+        name: "aggregation/dctcp",
+        length: 8_000,
+        run: |us| runs::aggregation("dctcp", us),
+    },
+    Benchmark {
+        name: "aggregation/d2tcp",
+        length: 8_000,
+        run: |us| runs::aggregation("d2tcp", us),
+    },
+    Benchmark { name: "aggregation/d3", length: 8_000, run: |us| runs::aggregation("d3", us) },
+    Benchmark { name: "aggregation/pdq", length: 8_000, run: |us| runs::aggregation("pdq", us) },
 ];
 
 /// An event in, an event out, with gaps like those of a network at 10 Gb/s: packets leave and

@@ -32,16 +32,28 @@ pub enum Criticality {
     Estimated,
 }
 
-/// How a port adds up what more critical flows take (PDQ-R12, PDQ-R13).
+/// How a port adds up what more critical flows take (PDQ-R09, PDQ-R12, PDQ-R13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Availability {
     /// A flow paused here, or accepted with its answer still out, counts with what it asks for;
-    /// only a flow that sends can be nearly completed.
+    /// only a flow that sends can be nearly completed, in round trips of the flow that waits; and
+    /// flows that other ports pause are told what there would be for them.
     #[default]
     Corrected,
-    /// Algorithm 2 as the paper prints it: rates held, nothing else.
+    /// Algorithms 1 and 2 as the paper prints them: rates held, nothing else.
     Printed,
+}
+
+/// Which of the round trips measured stands for RTT_S (PDQ-R29).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RoundTrip {
+    /// The shortest: what the control loop takes, without queues.
+    #[default]
+    Least,
+    /// Their exponentially decaying mean, queues included, as the paper has it.
+    Smoothed,
 }
 
 /// PDQ with its parameters.
@@ -67,6 +79,8 @@ pub struct Pdq {
     pub dampening: f64,
     /// How Algorithm 2 adds up. Our correction by default.
     pub availability: Availability,
+    /// Which round trip is RTT_S. The least; the paper's is smoothed (§3.2).
+    pub round_trip: RoundTrip,
     /// Whether ports rule on the SYN, so that data may follow it by one round trip. True.
     pub syn_grants: bool,
     /// Flows that a port's list holds at least, however few are sending. 64, ours.
@@ -110,6 +124,7 @@ impl Default for Pdq {
             probe_spread: 0.2,
             dampening: 0.5,
             availability: Availability::Corrected,
+            round_trip: RoundTrip::Least,
             syn_grants: true,
             list_min: 64,
             list_max: 1000,

@@ -4,12 +4,17 @@
 mod list;
 mod rate;
 
+#[cfg(test)]
+pub(crate) use list::VISITED;
 pub use list::{Entry, FlowList, Rank};
 pub use rate::RateController;
 
 use super::config::{Availability, Pdq};
 use super::header::{NOBODY, PROBE_UNIT, PdqHeader, round_trips, rtt_field};
-use punctual_core::{Controller, Duration, ExtArena, Header, Instant, Packet, PortView, Rate};
+use list::visited;
+use punctual_core::{
+    Bytes, Controller, Duration, ExtArena, Header, Instant, Packet, PortView, Rate,
+};
 
 /// What a port needs of the parameters.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +53,15 @@ impl Params {
             syn_grants: config.syn_grants,
         }
     }
+}
+
+/// A flow that asks what there is for it.
+#[derive(Clone, Copy, Debug)]
+struct Asker {
+    /// Its round trip in nanoseconds, or 0.
+    rtt: u32,
+    /// No port pauses it.
+    runs: bool,
 }
 
 /// A port: its list of flows, its capacity, and whom it let go last.
@@ -104,29 +118,47 @@ impl Port {
         }
     }
 
-    /// Algorithm 2: what the more critical flows leave of the capacity, in kb/s (PDQ-R12,
-    /// PDQ-R13).
-    pub fn available(&self, place: usize, me: u32) -> u32 {
+    /// Algorithm 2: what the flows before a place leave of the capacity for a flow with that round
+    /// trip, in kb/s (PDQ-R12, PDQ-R13).
+    fn available(&self, place: usize, asker: Asker, me: u32) -> u32 {
         let nearly_done = self.params.early_start;
         let corrected = self.params.corrected;
         let mean_rtt = rtt_field(self.rates.rtt());
         let capacity = u64::from(self.rates.capacity());
         let (mut overlooked, mut taken) = (0.0, 0u64);
         for entry in &self.list.entries()[..place] {
-            let rtt = if entry.rtt > 0 { entry.rtt } else { mean_rtt };
-            let left = round_trips(entry.expected, rtt);
+            visited(1);
+            // What must be bridged is the time until the flow that waits has probed, learnt of it
+            // and its data are here.
+            let rtt = if corrected { asker.rtt } else { entry.rtt };
+            let left = round_trips(entry.expected, if rtt > 0 { rtt } else { mean_rtt });
             let may_be_overlooked = entry.rate > 0 || !corrected;
             if may_be_overlooked && left < nearly_done && overlooked < nearly_done {
                 overlooked += left;
                 continue;
             }
-            let waits_here = corrected && entry.pauser == me;
+            // Dampening keeps the port with the flow accepted last: that one must not make way.
+            let gives_way = entry.dampened && asker.runs;
+            let waits_here = corrected && entry.pauser == me && !gives_way;
             taken += u64::from(if waits_here { entry.asked } else { entry.rate });
             if taken >= capacity {
                 return 0;
             }
         }
         (capacity - taken) as u32
+    }
+
+    /// Tells a flow that another port pauses what there would be for it here (PDQ-R09): that port
+    /// may be about to let it go, and this one would not be asked.
+    fn advise(&self, header: &mut PdqHeader, flow: u32, me: u32) {
+        let rank = Rank::of(header, flow);
+        let place = self.list.place_of(&rank);
+        let there_is = if place == self.list.len() && place >= self.room() {
+            self.rates.share()
+        } else {
+            self.available(place, Asker { rtt: header.rtt, runs: false }, me)
+        };
+        header.rate = header.rate.min(there_is);
     }
 
     /// The place of the flow in the list, where it is put if there is room for it (PDQ-R10).
@@ -144,6 +176,7 @@ impl Port {
                     rate: if runs { header.rate } else { 0 },
                     asked: header.rate,
                     pauser: if runs { NOBODY } else { me },
+                    dampened: false,
                     expected: header.expected,
                     rtt: header.rtt,
                     seen: now,
@@ -175,7 +208,11 @@ impl Port {
             return; // PDQ-R01
         }
         if header.pauser != NOBODY && header.pauser != me {
-            return self.forget(flow); // PDQ-R09
+            self.forget(flow); // PDQ-R09
+            if self.params.corrected {
+                self.advise(header, flow, me);
+            }
+            return;
         }
         let Some(place) = self.enlist(header, flow, me, port.now) else {
             // PDQ-R21: beyond the list.
@@ -184,9 +221,11 @@ impl Port {
             header.pauser = if header.rate == 0 { me } else { NOBODY };
             return;
         };
-        let granted = self.available(place, me).min(header.rate);
         let paused = self.list.entries()[place].pauser != NOBODY;
-        if granted > 0 && !(paused && self.is_dampened(flow, port.now)) {
+        let asker = Asker { rtt: header.rtt, runs: !paused };
+        let granted = self.available(place, asker, me).min(header.rate);
+        let dampened = granted > 0 && paused && self.is_dampened(flow, port.now);
+        if granted > 0 && !dampened {
             header.pauser = NOBODY;
             header.rate = granted;
             if paused {
@@ -194,7 +233,10 @@ impl Port {
             }
         } else {
             header.pauser = me;
-            self.list.update(place, |entry| entry.pauser = me);
+            self.list.update(place, |entry| {
+                entry.pauser = me;
+                entry.dampened = dampened;
+            });
         }
     }
 
@@ -228,15 +270,17 @@ impl Port {
     }
 
     /// Forgets flows of which nothing has come for several probing intervals (PDQ-R17).
-    fn purge(&mut self, now: Instant) {
+    fn purge(&mut self, port: &PortView) {
         let spread = self.params.probe_spread;
         let patience = f64::from(self.params.purge_intervals);
         let mean = self.rates.rtt();
+        // Headers tell of round trips without queues; probes wait for answers that stood in ours.
+        let queue = port.rate.transmission_time(Bytes::new(port.queue_bytes));
         for place in (0..self.list.len()).rev() {
             let entry = &self.list.entries()[place];
-            let rtt = Duration::from_nanos(u64::from(entry.rtt)).max(mean);
+            let rtt = Duration::from_nanos(u64::from(entry.rtt)).max(mean) + queue;
             let interval = rtt.mul_f64(patience * (spread * place as f64).max(1.0));
-            if now.saturating_since(entry.seen) > interval {
+            if port.now.saturating_since(entry.seen) > interval {
                 self.list.remove(place);
             }
         }
@@ -265,7 +309,7 @@ impl Controller for Port {
 
     fn handle_timeout(&mut self, port: &PortView) {
         if self.next_timeout().is_some_and(|at| at <= port.now) {
-            self.purge(port.now);
+            self.purge(port);
             self.rates.update(&self.params, port, self.list.entries());
         }
     }

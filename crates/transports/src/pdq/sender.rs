@@ -2,7 +2,7 @@
 //! and sends again what was lost.
 
 use super::Pdq;
-use super::config::Criticality;
+use super::config::{Criticality, RoundTrip};
 use super::header::{
     HEADER_BYTES, NOBODY, PROBE_UNIT, PdqHeader, deadline_field, earlier, expected_field, kbps,
     rate, rtt_field, time_field,
@@ -135,8 +135,12 @@ impl Sender {
         self.syn_sent_at.is_none()
     }
 
-    fn round_trip(&self) -> Duration {
-        self.rtt.smoothed().max(RTT_MIN)
+    /// RTT_S, or zero before anything was answered (PDQ-R29).
+    fn round_trip(&self, cx: &HostCx<'_, Pdq>) -> Duration {
+        match cx.config.round_trip {
+            RoundTrip::Least => self.rtt.least(),
+            RoundTrip::Smoothed => self.rtt.smoothed(),
+        }
     }
 
     // Headers (PDQ-R02).
@@ -184,7 +188,7 @@ impl Sender {
             pauser: self.pauser,
             deadline: deadline_field(deadline),
             expected: self.expected_field(cx),
-            rtt: rtt_field(self.rtt.smoothed()),
+            rtt: rtt_field(self.round_trip(cx)),
             path: self.path,
             flags,
             age: self.age_field(cx),
@@ -261,7 +265,8 @@ impl Sender {
         if !self.established() || self.segments.left() == 0 {
             return None;
         }
-        let rtt = self.round_trip();
+        // As measured, queues and all: the next probe must know what the last one brought.
+        let rtt = self.rtt.smoothed().max(RTT_MIN);
         let interval = if self.rate == Rate::ZERO && self.probe_interval > PROBE_UNIT {
             rtt.mul_f64(f64::from(self.probe_interval) / f64::from(PROBE_UNIT))
         } else {
@@ -294,24 +299,22 @@ impl Sender {
     /// What must be left until the deadline: time to send the rest, and while paused a round trip.
     fn needed(&self, cx: &HostCx<'_, Pdq>) -> Duration {
         let rest = if cx.config.sizes_known() { self.expected(cx) } else { Duration::ZERO };
-        if self.rate == Rate::ZERO { rest.max(self.rtt.smoothed()) } else { rest }
+        if self.rate == Rate::ZERO { rest.max(self.round_trip(cx)) } else { rest }
     }
 
-    /// The deadline, where missing it ends the flow.
-    fn hard_deadline(&self, cx: &HostCx<'_, Pdq>) -> Option<Instant> {
-        self.deadline.filter(|_| cx.config.terminates_early() && self.segments.left() > 0)
+    /// When there will be no hope left to be on time, if nothing changes until then; none where
+    /// missing a deadline does not end the flow.
+    fn hopeless_at(&self, cx: &HostCx<'_, Pdq>) -> Option<Instant> {
+        let deadline = self.deadline?;
+        if !cx.config.terminates_early() || self.segments.left() == 0 {
+            return None;
+        }
+        let last = deadline.as_picos().checked_sub(self.needed(cx).as_picos());
+        Some(last.map_or(Instant::ZERO, |last| Instant::from_picos(last.saturating_add(1))))
     }
 
     fn is_hopeless(&self, cx: &HostCx<'_, Pdq>) -> bool {
-        let needed = self.needed(cx);
-        self.hard_deadline(cx).is_some_and(|deadline| cx.now.saturating_add(needed) > deadline)
-    }
-
-    /// When there will be no hope left, if nothing changes until then.
-    fn hopeless_at(&self, cx: &HostCx<'_, Pdq>) -> Option<Instant> {
-        let deadline = self.hard_deadline(cx)?;
-        let last = deadline.as_picos().saturating_sub(self.needed(cx).as_picos());
-        Some(Instant::from_picos(last.saturating_add(1)))
+        self.hopeless_at(cx).is_some_and(|at| at <= cx.now)
     }
 
     /// Gives the flow up if it cannot be on time; tells whether it did.
@@ -390,17 +393,21 @@ impl Sender {
     fn set_timer(&self, cx: &mut HostCx<'_, Pdq>) {
         let rto = self.rto(cx);
         let departure = self.next_departure().filter(|_| !self.waits_for_nic);
-        let times = [
-            departure,
-            self.next_probe(),
-            self.syn_deadline(rto),
-            self.data_deadline(rto),
-            self.hopeless_at(cx),
-        ];
-        match times.into_iter().flatten().min() {
+        let resend = sooner(self.syn_deadline(rto), self.data_deadline(rto));
+        let news = sooner(sooner(departure, self.next_probe()), self.hopeless_at(cx));
+        match sooner(resend, news) {
             Some(at) => cx.set_timer(at.max(cx.now)),
             None => cx.clear_timer(),
         }
+    }
+}
+
+/// The earlier of two instants, of which there may be none.
+#[inline]
+fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 

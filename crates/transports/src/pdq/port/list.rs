@@ -4,6 +4,18 @@ use super::super::header::{NO_DEADLINE, PdqHeader};
 use core::cmp::Ordering;
 use punctual_core::Instant;
 
+#[cfg(test)]
+thread_local! {
+    /// Entries looked at, so that tests can tell what a packet costs.
+    pub(crate) static VISITED: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+}
+
+#[inline]
+pub(super) fn visited(_entries: usize) {
+    #[cfg(test)]
+    VISITED.set(VISITED.get() + _entries);
+}
+
 /// What decides between two flows: the earlier deadline, then the shorter time, then the id
 /// (PDQ-R08).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +65,8 @@ pub struct Entry {
     pub asked: u32,
     /// P_i: who pauses it.
     pub pauser: u32,
+    /// There was something for it, but another paused flow had just been accepted.
+    pub dampened: bool,
     /// T_i in units of 10 ns.
     pub expected: u32,
     /// RTT_i in nanoseconds, or 0.
@@ -92,7 +106,9 @@ impl FlowList {
     /// Where a flow stands, if it is in the list.
     #[inline]
     pub fn find(&self, flow: u32) -> Option<usize> {
-        self.ids.iter().position(|id| *id == flow)
+        let place = self.ids.iter().position(|id| *id == flow);
+        visited(place.map_or(self.len(), |place| place + 1));
+        place
     }
 
     /// The flows in order.
@@ -106,9 +122,18 @@ impl FlowList {
         self.entries.last().is_some_and(|last| rank.precedes(&last.rank))
     }
 
+    /// Where a flow of this rank would stand that is not there.
+    pub fn place_of(&self, rank: &Rank) -> usize {
+        self.entries.partition_point(|other| {
+            visited(1);
+            other.rank.precedes(rank)
+        })
+    }
+
     /// Adds a flow that is not there; returns its place.
     pub fn insert(&mut self, entry: Entry) -> usize {
-        let place = self.entries.partition_point(|other| other.rank.precedes(&entry.rank));
+        let place = self.place_of(&entry.rank);
+        visited(self.len() - place); // as they move
         self.sending += usize::from(entry.rate > 0);
         self.ids.insert(place, entry.rank.flow);
         self.entries.insert(place, entry);
@@ -117,6 +142,7 @@ impl FlowList {
 
     /// Takes out the flow at a place.
     pub fn remove(&mut self, place: usize) {
+        visited(self.len() - place);
         self.ids.remove(place);
         let entry = self.entries.remove(place);
         self.sending -= usize::from(entry.rate > 0);
@@ -155,6 +181,7 @@ impl FlowList {
     }
 
     fn swap(&mut self, a: usize, b: usize) {
+        visited(1);
         self.ids.swap(a, b);
         self.entries.swap(a, b);
     }

@@ -1,6 +1,7 @@
 //! A port driven by hand.
 
 use super::super::header::expected_field;
+use super::super::port::VISITED;
 use super::super::{
     Availability, Entry, FlowList, NO_DEADLINE, NOBODY, Pdq, PdqHeader, Port, Rank, Variant,
 };
@@ -138,6 +139,29 @@ fn pdq_r09_a_flow_paused_elsewhere_is_forgotten_and_left_alone() {
 }
 
 #[test]
+fn pdq_r09_a_flow_paused_elsewhere_hears_what_there_would_be() {
+    for availability in [Availability::Corrected, Availability::Printed] {
+        let mut bench = Bench::new(Pdq { availability, list_min: 2, list_max: 2, ..brisk() });
+        bench.exchange(1, PdqHeader { rate: LINE / 4 * 3, ..probe(10.0) });
+        let corrected = availability == Availability::Corrected;
+        let told = |rate| if corrected { rate } else { LINE };
+        let elsewhere = |round_trips| PdqHeader { pauser: OTHER, ..probe(round_trips) };
+        for (round_trips, rate) in [(5.0, LINE), (20.0, LINE / 4)] {
+            let header = bench.send(9, elsewhere(round_trips));
+            assert_eq!((header.pauser, header.rate), (OTHER, told(rate)), "{round_trips}");
+            assert_eq!(bench.ids(), [1], "it is not listed for that");
+        }
+        // What it asked for before it came here may be less, and is not raised.
+        let modest = PdqHeader { rate: 7, ..elsewhere(5.0) };
+        assert_eq!(bench.send(9, modest), modest);
+        // Beyond a full list it would get RCP's share, of which there is none yet.
+        bench.exchange(2, probe(11.0));
+        assert_eq!(bench.send(9, elsewhere(20.0)).rate, told(0));
+        assert_eq!(bench.port.share_beyond(), Rate::ZERO);
+    }
+}
+
+#[test]
 fn pdq_r10_the_list_holds_twice_the_sending_flows_within_its_bounds() {
     let config = Pdq { list_min: 4, list_max: 6, ..brisk() };
     let mut bench = Bench::new(config);
@@ -238,16 +262,44 @@ fn pdq_r13_only_sending_flows_can_be_nearly_done() {
     }
 }
 
+/// One flow ends within half a long round trip; another's is short.
+#[test]
+fn pdq_r13_round_trips_are_those_of_the_flow_that_waits() {
+    let accepted = |availability, ends, waits| {
+        let mut bench = Bench::new(Pdq { availability, ..brisk() });
+        bench.exchange(1, PdqHeader { rtt: ends, ..probe(10.0) });
+        bench.exchange(1, PdqHeader { rtt: ends, ..data(1.5) });
+        bench.exchange(2, PdqHeader { rtt: waits, ..probe(20.0) }).pauser == NOBODY
+    };
+    let (short, long) = (RTT / 2, RTT);
+    for (ends, waits) in [(short, short), (short, long), (long, short), (long, long)] {
+        assert_eq!(accepted(Availability::Corrected, ends, waits), waits == long);
+        assert_eq!(accepted(Availability::Printed, ends, waits), ends == long);
+    }
+}
+
 #[test]
 fn pdq_r14_after_a_paused_flow_no_other_for_half_a_round_trip() {
     let mut bench = Bench::new(Pdq::default());
     bench.exchange(1, probe(10.0));
     bench.wait_us(74);
     assert_eq!(bench.exchange(2, probe(5.0)).pauser, ME, "too soon");
-    assert_eq!(bench.exchange(1, data(9.0)).pauser, ME, "the more critical one waits here");
     bench.wait_us(1);
     assert_eq!(bench.exchange(2, probe(5.0)).rate, LINE);
     assert_eq!(bench.send(2, data(5.0)).rate, LINE, "never blocks itself");
+}
+
+#[test]
+fn pdq_r14_a_dampened_flow_leaves_the_link_to_the_one_it_waits_for() {
+    let mut bench = Bench::new(Pdq::default());
+    bench.exchange(1, probe(10.0));
+    bench.wait_us(10);
+    assert_eq!(bench.exchange(2, probe(5.0)).pauser, ME, "too soon");
+    assert_eq!(bench.exchange(1, data(9.9)).rate, LINE, "somebody must send meanwhile");
+    bench.wait_us(100);
+    assert_eq!(bench.exchange(3, probe(20.0)).pauser, ME, "others wait for both");
+    assert_eq!(bench.exchange(2, probe(5.0)).rate, LINE);
+    assert_eq!(bench.exchange(1, data(9.0)).pauser, ME, "its time is over");
 }
 
 #[test]
@@ -471,6 +523,30 @@ fn pdq_r28_a_restarted_switch_starts_over() {
     assert_eq!(expected_field(Duration::from_nanos(10)), 1);
 }
 
+/// Entries looked at by one packet and its answer, of whichever flow, listed or not.
+#[test]
+fn pdq_r10_a_packet_costs_a_walk_along_the_list_at_most() {
+    for (list_min, flows) in [(4u32, 1_000u32), (64, 1_000), (64, 20_000)] {
+        let mut bench = Bench::new(Pdq { list_min, ..Pdq::default() });
+        let mut most = 0;
+        for flow in 0..flows {
+            bench.wait_us(1);
+            // In an order without order, so that newcomers land everywhere.
+            let length = 10.0 + f64::from(flow.wrapping_mul(2_654_435_761) % 10_000);
+            let sending = bench.port.list().sending();
+            let bound = list_min.max(2 * sending as u32) as usize + 1;
+            VISITED.set(0);
+            let header = if flow % 3 == 0 { data(length) } else { probe(length) };
+            bench.exchange(flow, header);
+            assert!(bench.port.list().len() <= bound);
+            // Finding it, there and back; placing it; trimming; adding up what others take.
+            assert!(VISITED.get() <= 5 * bound, "{} of {bound}", VISITED.get());
+            most = most.max(VISITED.get());
+        }
+        println!("list of {list_min}, {flows} flows: {most} entries visited at most by a packet");
+    }
+}
+
 proptest! {
     /// The list is sorted, counts its senders and keeps ids and entries together.
     #[test]
@@ -489,7 +565,8 @@ proptest! {
                 (None, 0) => list.truncate(8),
                 (None, _) => {
                     let entry = Entry {
-                        rank, rate, asked: 1, pauser: NOBODY, expected, rtt: 1, seen: Instant::ZERO,
+                        rank, rate, asked: 1, pauser: NOBODY, dampened: false, expected, rtt: 1,
+                        seen: Instant::ZERO,
                     };
                     let place = list.insert(entry);
                     prop_assert_eq!(list.find(flow), Some(place));

@@ -1,7 +1,7 @@
 //! Whatever happens to packets, every flow ends and each byte is delivered once; the test driver
 //! checks the latter.
 
-use super::super::{Availability, Criticality, Port, Variant};
+use super::super::{Availability, Criticality, NOBODY, Port, Variant};
 use super::*;
 use proptest::prelude::*;
 use punctual_core::{
@@ -37,6 +37,45 @@ fn any_single_fault_is_survived() {
                 assert!(hit > segments);
             }
         }
+    }
+}
+
+/// Loses each packet in turn where one flow waits for another, so that probes, pauses and what
+/// lifts them are among those lost: every kind must have been, both ways.
+#[test]
+fn any_single_loss_is_survived_where_flows_wait() {
+    for back in [false, true] {
+        let (mut lost, mut kinds) = (0, std::collections::BTreeSet::new());
+        loop {
+            let mut pair = pair(2);
+            // Every end waits for the answer to a TERM; the second flow ends last.
+            let flows = [60, 80].map(|segments| start(&mut pair, segments * SEGMENT - 5));
+            pair.set_faults(move |packet, index| {
+                let hit = packet.is_to_sender() == back && index == lost;
+                if hit { Fault::Drop } else { Fault::Deliver }
+            });
+            assert!(pair.run_until_done(seconds(1)), "{lost}, back: {back}");
+            for flow in flows {
+                assert!(pair.result(flow).finished_at.is_some(), "{lost}, back: {back}");
+            }
+            // 2 ms without loss; a timeout of a millisecond, and for the TERM a second one.
+            assert!(pair.now() < at_us(5_000), "{} {lost}, back: {back}", pair.now());
+            let sent = if back { backward(&pair) } else { forward(&pair) };
+            let Some(gone) = sent.get(lost as usize) else { break };
+            let kind = header(gone).flags & (PdqHeader::SYN | PdqHeader::TERM | PdqHeader::DATA);
+            kinds.insert((kind, header(gone).pauser == NOBODY));
+            assert_ports_forget(&mut pair);
+            lost += 1;
+        }
+        for kind in [
+            (PdqHeader::SYN, true),
+            (PdqHeader::DATA, true),
+            (PdqHeader::TERM, true),
+            (0, false), // a probe of a paused flow, or the answer that it is to wait on
+        ] {
+            assert!(kinds.contains(&kind), "{kind:?} was not among those lost: {kinds:?}");
+        }
+        println!("back: {back}, {lost} losses of {kinds:?}");
     }
 }
 

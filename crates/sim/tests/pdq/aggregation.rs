@@ -1,0 +1,213 @@
+//! Query aggregation: many hosts answer one, each before its deadline (the paper's Figure 3a).
+
+use super::*;
+use punctual_core::rng::Stream;
+use punctual_core::{Limit, QueueSpec};
+use punctual_transports::d3::{D3, Pacing, Params, QueueMeasure, Rcpdc};
+use punctual_transports::pdq::RoundTrip;
+use std::collections::BinaryHeap;
+
+/// `count` flows of U[2, 198] KB to one aggregator in the tree, deadlines exponential with a mean
+/// of 20 ms and at least 3 ms; all start together.
+pub(super) fn aggregation(count: u32, seed: u64) -> Vec<FlowSpec> {
+    let mut stream = Stream::named(seed, "aggregation", u64::from(count));
+    let offset = stream.below(11) as u32;
+    (0..count)
+        .map(|n| {
+            let size = 2_000 + stream.below(196_001);
+            let deadline = stream.exponential(0.020).max(0.003);
+            let deadline = Some(Instant::ZERO + Duration::from_secs_f64(deadline));
+            FlowSpec { deadline, ..flow(1 + (n + offset) % 11, 0, size) }
+        })
+        .collect()
+}
+
+/// Most flows that one link could finish on time with 40 bytes of headers a packet: earliest
+/// deadline first, dropping the longest whenever one is late (Moore and Hodgson). `lost` is what
+/// a flow's deadline comes earlier for it.
+fn most_on_time(flows: &[FlowSpec], lost: impl Fn(&FlowSpec) -> Duration) -> usize {
+    let mut jobs: Vec<(Duration, Duration)> = flows
+        .iter()
+        .map(|f| {
+            let wire = f.size.get() + f.size.div_ceil(Bytes::new(1460)) * 40;
+            let until = f.deadline.expect("deadlines").saturating_since(Instant::ZERO);
+            (until.saturating_sub(lost(f)), GBPS1.transmission_time(Bytes::new(wire)))
+        })
+        .collect();
+    jobs.sort();
+    let mut kept = BinaryHeap::new();
+    let mut busy = Duration::ZERO;
+    for (deadline, time) in jobs {
+        busy += time;
+        kept.push(time);
+        if busy > deadline {
+            busy = busy.saturating_sub(kept.pop().expect("just pushed"));
+        }
+    }
+    kept.len()
+}
+
+/// What no transport that asks first can avoid in the tree: a round trip of headers, and the way
+/// of the last packet beyond its own time on one link.
+fn start_up(flow: &FlowSpec) -> Duration {
+    let hops = if flow.src.0 < 3 { 2 } else { 4 };
+    let time = |bytes| GBPS1.transmission_time(Bytes::new(bytes));
+    let delay = Duration::from_nanos(25_100);
+    (delay + time(60)) * (2 * hops) + delay * hops + time(1500) * (hops - 1)
+}
+
+const COUNTS: [u32; 6] = [3, 5, 10, 15, 20, 25];
+
+/// Shares on time for each number of flows.
+struct Row([f64; 6]);
+
+/// Mean over runs of what each gives for a number of flows, printed with half of its 95 %
+/// interval.
+fn row(name: &str, runs: u64, on_time: impl Fn(u32, u64) -> usize) -> Row {
+    let mut cells = String::new();
+    let means = COUNTS.map(|count| {
+        let shares: Vec<f64> =
+            (0..runs).map(|seed| on_time(count, seed) as f64 / f64::from(count)).collect();
+        let mean = shares.iter().sum::<f64>() / runs as f64;
+        let squares: f64 = shares.iter().map(|s| (s - mean).powi(2)).sum();
+        let half = 1.96 * (squares / (runs - 1) as f64 / runs as f64).sqrt();
+        cells += &format!(" {:6.1} ±{:3.1}", mean * 100.0, half * 100.0);
+        mean
+    });
+    println!("{name:<26}{cells}");
+    Row(means)
+}
+
+fn ends(network: &Network, transport: &AnyTransport, count: u32, seed: u64) -> Outcome {
+    let mut setup = setup(network.clone(), vec![transport.clone()], aggregation(count, seed));
+    (setup.seed, setup.check) = (seed, false);
+    if let QueueSpec::DropTail { .. } = setup.switch_queue {
+        // The same for all but those that want marks.
+        setup.switch_queue = QueueSpec::DropTail { limit: Limit::Bytes(Bytes::new(4_000_000)) };
+    }
+    let outcome = run(setup);
+    all_ended(&outcome);
+    outcome
+}
+
+fn row_of(name: &str, runs: u64, network: &Network, transport: &AnyTransport) -> Row {
+    row(name, runs, |count, seed| {
+        let outcome = ends(network, transport, count, seed);
+        outcome.flows.iter().filter(|f| f.met_deadline() == Some(true)).count()
+    })
+}
+
+fn optimal(runs: u64) -> Row {
+    row("optimal", runs, |n, seed| most_on_time(&aggregation(n, seed), |_| Duration::ZERO))
+}
+
+fn heading(runs: u64) {
+    let counts = COUNTS.map(|n| format!("{n:11}")).concat();
+    println!("on time, in % ({runs} runs){counts} flows");
+}
+
+/// What each optimisation changes, and what others reach.
+#[test]
+fn query_aggregation() {
+    const RUNS: u64 = 250;
+    heading(RUNS);
+    let best = optimal(RUNS);
+    row("optimal after start-up", RUNS, |n, seed| most_on_time(&aggregation(n, seed), start_up));
+    let pdq = |name, variant| {
+        row_of(name, RUNS, &tree(), &AnyTransport::Pdq(Pdq { variant, ..Pdq::default() }))
+    };
+    let full = pdq("PDQ Full", Variant::Full);
+    let es_et = pdq("PDQ ES+ET", Variant::EsEt);
+    let es = pdq("PDQ ES", Variant::Es);
+    let basic = pdq("PDQ Basic", Variant::Basic);
+    let params =
+        Params { queue_measure: QueueMeasure::Least, pacing: Pacing::Flow, ..Params::default() };
+    let d3 = D3 { params: params.clone(), quenching: true, ..D3::default() };
+    let d3 = row_of("D3, quenching", RUNS, &tree(), &AnyTransport::D3(d3));
+    let rcp = row_of("RCP (RCPdc)", RUNS, &tree(), &AnyTransport::Rcpdc(Rcpdc(params)));
+    let d2tcp = row_of("D2TCP", RUNS, &tree(), &transport("d2tcp"));
+    let tcp = row_of("TCP", RUNS, &tree(), &transport("tcp"));
+    for (n, count) in COUNTS.into_iter().enumerate() {
+        let below = best.0[n] - full.0[n];
+        let most = if count <= 10 { 0.04 } else { 0.08 };
+        assert!((0.0..=most).contains(&below), "{count} flows: {below} below optimal");
+        for other in [&d3, &rcp, &d2tcp, &tcp] {
+            assert!(other.0[n] <= full.0[n], "{count} flows");
+            assert!(count < 10 || other.0[n] < full.0[n] - 0.05, "{count} flows");
+        }
+        if count >= 10 {
+            assert!(es_et.0[n] > es.0[n] && es.0[n] > basic.0[n], "{count} flows");
+            assert!(full.0[n] > es_et.0[n] - 0.01, "{count} flows");
+            assert!(d3.0[n] > rcp.0[n], "{count} flows");
+        }
+    }
+}
+
+/// What our corrections and the network change. Printed as it comes out.
+#[test]
+fn query_aggregation_otherwise() {
+    const RUNS: u64 = 100;
+    heading(RUNS);
+    let best = optimal(RUNS);
+    let config = |name: &str, config| row_of(name, RUNS, &tree(), &AnyTransport::Pdq(config));
+    let full = config("PDQ Full", Pdq::default());
+    let (availability, round_trip) = (Availability::Printed, RoundTrip::Smoothed);
+    let printed = config("as printed", Pdq { availability, round_trip, ..Pdq::default() });
+    config("smoothed round trips", Pdq { round_trip, ..Pdq::default() });
+    config("no grant on the SYN", Pdq { syn_grants: false, ..Pdq::default() });
+    for early_start in [1.0, 1.5] {
+        config(&format!("K = {early_start}"), Pdq { early_start, ..Pdq::default() });
+    }
+    for dampening in [0.0, 1.0] {
+        let name = format!("dampening {dampening} RTT");
+        config(&name, Pdq { dampening, ..Pdq::default() });
+    }
+    let on = |name, network| row_of(name, RUNS, &network, &AnyTransport::Pdq(Pdq::default()));
+    let star = on("one switch", one_switch(12));
+    let far = ClosLinks::uniform(GBPS1, Duration::from_nanos(50_200));
+    on("one switch, twice the RTT", ClosShape::star(12).build(&far, Bytes::new(1500), Bytes::ZERO));
+    assert!(printed.0[5] < full.0[5] - 0.05);
+    for (n, count) in COUNTS.into_iter().enumerate() {
+        assert!(best.0[n] - star.0[n] <= if count <= 10 { 0.03 } else { 0.05 }, "{count} flows");
+    }
+}
+
+/// Where the aggregator's link spends its time, and how flows miss.
+#[test]
+fn query_aggregation_accounts_for_what_is_missed() {
+    const RUNS: u64 = 100;
+    for (name, network) in [("tree", tree()), ("one switch", one_switch(12))] {
+        for count in [10, 25] {
+            let pdq = AnyTransport::Pdq(Pdq::default());
+            let (mut span, mut useful, mut wasted, mut given_up, mut late) = (0.0, 0.0, 0.0, 0, 0);
+            for seed in 0..RUNS {
+                let outcome = ends(&network, &pdq, count, seed);
+                let completed = outcome.flows.iter().filter(|f| f.status == FlowStatus::Completed);
+                let last = completed.filter_map(|f| f.ended).max().expect("some completed");
+                span += last.as_secs_f64() * 1e3;
+                for f in &outcome.flows {
+                    let ms = f.delivered.get() as f64 * 1500.0 / 1440.0 * 8e-6;
+                    match (f.met_deadline(), f.status) {
+                        (Some(true), _) => useful += ms,
+                        (_, FlowStatus::Completed) => (late, wasted) = (late + 1, wasted + ms),
+                        _ => (given_up, wasted) = (given_up + 1, wasted + ms),
+                    }
+                }
+            }
+            let runs = RUNS as f64;
+            let share = |n: u32| 100.0 * f64::from(n) / (f64::from(count) * runs);
+            let idle = span - useful - wasted;
+            println!(
+                "{name}, {count} flows: {:.1} % given up, {:.1} % late; of {:.2} ms the link is \
+                 busy {:.2} ms for flows on time, {:.2} ms for others, {:.2} ms neither",
+                share(given_up),
+                share(late),
+                span / runs,
+                useful / runs,
+                wasted / runs,
+                idle / runs,
+            );
+            assert!(wasted / span < 0.06 && idle / span < 0.13);
+        }
+    }
+}

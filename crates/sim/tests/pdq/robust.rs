@@ -1,0 +1,157 @@
+//! What it must survive.
+
+use super::aggregation::aggregation;
+use super::*;
+use proptest::prelude::*;
+use punctual_sim::{LinkChange, LinkFault, Setup};
+
+fn lossy(setup: &mut Setup, share: f64) {
+    setup.link_changes = (0..setup.network.links.len())
+        .map(|port| LinkChange {
+            at: Instant::ZERO,
+            port: PortId::from(port),
+            what: LinkFault::Loss(share),
+        })
+        .collect();
+}
+
+#[test]
+fn three_percent_loss_both_ways() {
+    for variant in [Variant::Basic, Variant::Es, Variant::EsEt, Variant::Full] {
+        for seed in 0..5 {
+            let config = Pdq { variant, ..Pdq::default() };
+            let mut flows = aggregation(20, seed);
+            flows.extend((0..10).map(|n| flow(1 + n, 0, 100_000)));
+            let mut setup = setup(tree(), pdq(config), flows);
+            setup.seed = seed;
+            lossy(&mut setup, 0.03);
+            let outcome = run(setup);
+            all_ended(&outcome);
+            assert!(outcome.totals.losses > 0);
+            // Without deadline, nothing is given up.
+            let free = outcome.flows.iter().filter(|f| f.spec.deadline.is_none());
+            assert!(free.clone().count() == 10);
+            assert!(free.clone().all(|f| f.status == FlowStatus::Completed));
+        }
+    }
+}
+
+/// Loss against none: how much the mean completion time of ten 100 KB flows grows.
+#[test]
+fn loss_costs_little() {
+    let mean = |share: f64| {
+        let mut total = 0.0;
+        for seed in 0..20 {
+            let flows = (1..=10).map(|n| flow(n, 0, 99_000 + 200 * u64::from(n))).collect();
+            let mut setup = setup(one_switch(11), pdq(Pdq::default()), flows);
+            setup.seed = seed;
+            let bottleneck = port_to(&setup.network, 0);
+            let back = setup.network.nics[0];
+            setup.link_changes = [bottleneck, back]
+                .map(|port| LinkChange { at: Instant::ZERO, port, what: LinkFault::Loss(share) })
+                .to_vec();
+            let outcome = run(setup);
+            total +=
+                outcome.flows.iter().map(|f| f.ended.expect("ended").as_secs_f64()).sum::<f64>();
+        }
+        total / 200.0
+    };
+    let (without, with) = (mean(0.0), mean(0.03));
+    println!(
+        "mean FCT {:.3} ms, with 3 % loss both ways {:.3} ms: +{:.1} %",
+        without * 1e3,
+        with * 1e3,
+        (with / without - 1.0) * 100.0
+    );
+    assert!(with / without < 1.5);
+}
+
+#[test]
+fn odd_deadlines_and_sizes_end() {
+    for variant in [Variant::Basic, Variant::Es, Variant::EsEt, Variant::Full] {
+        let config = Pdq { variant, ..Pdq::default() };
+        let mut flows = Vec::new();
+        for (n, deadline) in [0.0, 0.9, 1.001, 1.013, 1.2, 5.0].into_iter().enumerate() {
+            for size in [1, 1440, 50_000] {
+                let start = ms(1.0);
+                let deadline = Some(ms(deadline));
+                flows.push(FlowSpec { start, deadline, ..flow(1 + n as u32, 0, size) });
+            }
+        }
+        flows.push(flow(7, 0, 1));
+        let outcome = run(setup(one_switch(8), pdq(config), flows));
+        all_ended(&outcome);
+        let terminates = matches!(variant, Variant::EsEt | Variant::Full);
+        for record in &outcome.flows {
+            let past = record.spec.deadline.is_some_and(|d| d < record.spec.start);
+            if past && terminates {
+                assert_eq!(record.status, FlowStatus::Abandoned);
+            }
+            if !terminates || record.spec.deadline.is_none() {
+                assert_eq!(record.status, FlowStatus::Completed, "{variant:?} {record:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn two_hundred_simultaneous_flows() {
+    let cases = [
+        (Variant::Full, 0.0),
+        (Variant::EsEt, 0.0),
+        (Variant::Es, 0.0),
+        (Variant::Basic, 0.0),
+        (Variant::Full, 0.03),
+    ];
+    for (variant, share) in cases {
+        let flows = (0..200u32).map(|n| flow(1 + n % 11, 0, 20_000 + 10 * u64::from(n))).collect();
+        let mut setup = setup(tree(), pdq(Pdq { variant, ..Pdq::default() }), flows);
+        lossy(&mut setup, share);
+        let outcome = run(setup);
+        let last = outcome.flows.iter().filter_map(|f| f.ended).max().expect("ended");
+        println!(
+            "200 flows, {variant:?}, loss {share}: last at {last}, drops {}",
+            outcome.totals.drops
+        );
+        assert!(outcome.flows.iter().all(|f| f.status == FlowStatus::Completed));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// No deadlock: whatever is asked of the tree, every flow ends, and without deadlines every
+    /// flow completes, within ten times what the busiest link needs.
+    #[test]
+    fn no_deadlock(
+        flows in prop::collection::vec((0u32..12, 0u32..11, 1u64..400_000, 0u64..5_000, prop::option::of(1u64..40_000)), 1..60),
+        variant in prop::sample::select(vec![Variant::Basic, Variant::Es, Variant::EsEt, Variant::Full]),
+        printed: bool,
+        list_min in prop::sample::select(vec![1u32, 4, 64]),
+        seed: u64,
+    ) {
+        let availability = if printed { Availability::Printed } else { Availability::Corrected };
+        let list_max = list_min.max(8);
+        let config = Pdq { variant, availability, list_min, list_max, ..Pdq::default() };
+        let flows: Vec<FlowSpec> = flows
+            .into_iter()
+            .map(|(src, dst, size, start_us, deadline_us)| {
+                let start = Instant::ZERO + Duration::from_micros(start_us);
+                let deadline = deadline_us.map(|us| start + Duration::from_micros(us));
+                FlowSpec { start, deadline, ..flow(src, (src + 1 + dst) % 12, size) }
+            })
+            .collect();
+        let bytes: u64 = flows.iter().map(|f| f.size.get()).sum();
+        let mut setup = setup(tree(), pdq(config), flows);
+        setup.seed = seed;
+        let outcome = run(setup);
+        for record in &outcome.flows {
+            prop_assert!(record.status != FlowStatus::Unfinished, "{record:?}");
+            if record.spec.deadline.is_none() {
+                prop_assert_eq!(record.status, FlowStatus::Completed);
+            }
+        }
+        let bound = GBPS1.transmission_time(Bytes::new(bytes)) * 2 + MS * 100;
+        prop_assert!(outcome.totals.ended_at <= Instant::ZERO + bound, "{}", outcome.totals.ended_at);
+    }
+}
