@@ -1,7 +1,7 @@
 //! The best that can be done, or a bound on it.
 
-use crate::engine::{self, capacity_units, work_units};
-use crate::{FluidFlow, FluidResult, Policy, result};
+use crate::engine::{self, Fate, capacity_units, work_units};
+use crate::{FluidFlow, FluidResult, Policy, reduce, result};
 use punctual_core::{Bytes, Instant, Rate};
 
 /// At most so many starting times of a link are tried for the bound.
@@ -16,9 +16,13 @@ fn one_start(flows: &[FluidFlow]) -> bool {
     flows.windows(2).all(|pair| pair[0].start == pair[1].start)
 }
 
-/// Whether [`Policy::Optimal`] is exact for these flows: all on one link, and either all starting
-/// together or none with a deadline.
-pub fn is_exact(flows: &[FluidFlow]) -> bool {
+/// Whether [`Policy::Optimal`] is exact for these flows: one link alone limits them all, and
+/// either all start together or none has a deadline.
+pub fn is_exact(flows: &[FluidFlow], capacities: &[Rate]) -> bool {
+    is_exact_reduced(&reduce::reduce(flows, capacities).0)
+}
+
+pub(crate) fn is_exact_reduced(flows: &[FluidFlow]) -> bool {
     one_link(flows) && (one_start(flows) || flows.iter().all(|flow| flow.deadline.is_none()))
 }
 
@@ -55,21 +59,38 @@ fn job(flow: &FluidFlow, start: Instant, deadline: Instant, capacity: u128) -> (
     (needed, capacity * time)
 }
 
-pub(crate) fn schedule(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult> {
+/// The best schedule until this time, where it is known ([`is_exact_reduced`]).
+pub(crate) fn exact(flows: &[FluidFlow], capacities: &[Rate], until: Instant) -> Vec<Fate> {
     let Some(first) = flows.first() else { return Vec::new() };
-    if !is_exact(flows) {
-        return bound(flows, capacities);
-    }
     if !one_start(flows) {
-        let finished = engine::run(Policy::Sjf, flows, capacities);
-        return flows.iter().zip(finished).map(|(flow, at)| result(flow, at)).collect();
+        return engine::run(Policy::Sjf, flows, capacities, until);
     }
     let capacity = capacity_units(capacities[first.path[0]]);
+    let mut fates = vec![Fate::default(); flows.len()];
+    let time = until.saturating_since(first.start).as_picos();
+    let mut room = capacity * u128::from(time);
+    let mut total = 0u128;
+    for i in best_order(flows, first.start, capacity) {
+        if flows[i].size == Bytes::ENDLESS {
+            fates[i].moved = room;
+            break; // and so are all that follow
+        }
+        let work = work_units(flows[i].size);
+        fates[i].moved = work.min(room);
+        room -= fates[i].moved;
+        total += work;
+        fates[i].finished = after(first.start, total.div_ceil(capacity)).filter(|at| *at <= until);
+    }
+    fates
+}
+
+/// Those that can be on time by their deadlines, then the others, shortest first.
+fn best_order(flows: &[FluidFlow], start: Instant, capacity: u128) -> Vec<usize> {
     let with_deadline: Vec<usize> =
         (0..flows.len()).filter(|&i| flows[i].deadline.is_some()).collect();
     let jobs: Vec<_> = with_deadline
         .iter()
-        .filter_map(|&i| Some(job(&flows[i], first.start, flows[i].deadline?, capacity)))
+        .filter_map(|&i| Some(job(&flows[i], start, flows[i].deadline?, capacity)))
         .collect();
     let mut kept = vec![false; flows.len()];
     for (&i, on_time) in with_deadline.iter().zip(most_on_time(&jobs)) {
@@ -81,16 +102,7 @@ pub(crate) fn schedule(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidRes
         let deadline = if kept[i] { flow.deadline } else { None };
         (deadline.unwrap_or(Instant::NEVER), !kept[i], flow.size, flow.id)
     });
-    let mut finished = vec![None; flows.len()];
-    let mut total = 0u128;
-    for i in order {
-        if flows[i].size == Bytes::ENDLESS {
-            break; // and so are all that follow
-        }
-        total += work_units(flows[i].size);
-        finished[i] = after(first.start, total.div_ceil(capacity));
-    }
-    flows.iter().zip(finished).map(|(flow, at)| result(flow, at)).collect()
+    order
 }
 
 fn after(start: Instant, picos: u128) -> Option<Instant> {
@@ -125,7 +137,7 @@ fn relax(
 
 /// Of any set of flows on a link, taken to begin when the first of them does, as many are late as
 /// Moore and Hodgson say, at least. Sets without common flows add up.
-fn bound(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult> {
+pub(crate) fn bound(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult> {
     let capacities: Vec<u128> = capacities.iter().map(|rate| capacity_units(*rate)).collect();
     let alone = |flow: &FluidFlow| {
         let narrowest = flow.path.iter().map(|link| capacities[*link]).min()?;
