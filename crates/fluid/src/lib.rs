@@ -20,7 +20,7 @@ mod error;
 mod optimal;
 mod reduce;
 
-pub use error::FluidError;
+pub use error::{FluidError, check};
 pub use optimal::{is_exact, most_on_time};
 
 use punctual_core::{Bytes, Instant, Rate};

@@ -50,7 +50,7 @@ pub use flows::{FlowRow, FlowStatus};
 pub use manifest::{FORMAT, Host, Manifest};
 pub use read::{RunFiles, read, read_manifest, read_summary};
 pub use stats::{RunFacts, combine, summarise};
-pub use summary::{Ci95, Summary};
+pub use summary::{Ci95, RunKind, Summary, title};
 pub use write::{Run, WriteOptions, write};
 
 /// Name of the file with one row a flow.
