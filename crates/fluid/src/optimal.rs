@@ -116,16 +116,11 @@ struct Relaxed {
     late: Vec<usize>,
 }
 
-/// The flows of `link` that begin at `start` or later, as if all began then.
-fn relax(
-    flows: &[FluidFlow],
-    open: &[bool],
-    link: usize,
-    start: Instant,
-    capacity: u128,
-) -> Relaxed {
-    let belongs = |&i: &usize| open[i] && flows[i].start >= start && flows[i].path.contains(&link);
-    let members: Vec<usize> = (0..flows.len()).filter(belongs).collect();
+/// Of the flows of a link, given in order of start, those that begin at `start` or later, as if
+/// all began then.
+fn relax(flows: &[FluidFlow], on_link: &[usize], start: Instant, capacity: u128) -> Relaxed {
+    let first = on_link.partition_point(|&i| flows[i].start < start);
+    let members = on_link[first..].to_vec();
     let jobs: Vec<_> = members
         .iter()
         .filter_map(|&i| Some(job(&flows[i], start, flows[i].deadline?, capacity)))
@@ -133,6 +128,22 @@ fn relax(
     let on_time = most_on_time(&jobs);
     let late = members.iter().zip(on_time).filter(|(_, on_time)| !on_time).map(|(&i, _)| i);
     Relaxed { late: late.collect(), members }
+}
+
+/// The set of a link's flows, given in order of start, of which the most are late; none if all
+/// may be on time.
+fn tightest(flows: &[FluidFlow], on_link: &[usize], capacity: u128) -> Option<Relaxed> {
+    let mut starts: Vec<Instant> = on_link.iter().map(|&i| flows[i].start).collect();
+    starts.dedup();
+    let step = starts.len().div_ceil(STARTS_MAX).max(1);
+    let mut best: Option<Relaxed> = None;
+    for start in starts.into_iter().step_by(step) {
+        let relaxed = relax(flows, on_link, start, capacity);
+        if relaxed.late.len() > best.as_ref().map_or(0, |best| best.late.len()) {
+            best = Some(relaxed);
+        }
+    }
+    best
 }
 
 /// Of any set of flows on a link, taken to begin when the first of them does, as many are late as
@@ -153,25 +164,34 @@ pub(crate) fn bound(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult
             result.finished = None;
         }
     }
+    let mut by_start: Vec<usize> = (0..flows.len()).collect();
+    by_start.sort_by_key(|&i| flows[i].start);
+    let mut on_link: Vec<Vec<usize>> = vec![Vec::new(); capacities.len()];
+    for i in by_start.into_iter().filter(|&i| open[i]) {
+        flows[i].path.iter().for_each(|link| on_link[*link].push(i));
+    }
+    // A link is looked at again only when flows of it were settled.
+    let look =
+        |on_link: &[Vec<usize>], link: usize| tightest(flows, &on_link[link], capacities[link]);
+    let mut best: Vec<Option<Relaxed>> =
+        (0..capacities.len()).map(|link| look(&on_link, link)).collect();
     loop {
-        let mut best: Option<Relaxed> = None;
-        for (link, &capacity) in capacities.iter().enumerate() {
-            let on_link = |i: &usize| open[*i] && flows[*i].path.contains(&link);
-            let mut starts: Vec<Instant> =
-                (0..flows.len()).filter(on_link).map(|i| flows[i].start).collect();
-            starts.sort_unstable();
-            starts.dedup();
-            let step = starts.len().div_ceil(STARTS_MAX).max(1);
-            for start in starts.into_iter().step_by(step) {
-                let relaxed = relax(flows, &open, link, start, capacity);
-                if relaxed.late.len() > best.as_ref().map_or(0, |best| best.late.len()) {
-                    best = Some(relaxed);
-                }
-            }
+        let late = |link: &usize| best[*link].as_ref().map_or(0, |relaxed| relaxed.late.len());
+        // Of equals the first.
+        let worst = (0..capacities.len()).rev().max_by_key(late);
+        let Some(relaxed) = worst.and_then(|link| best[link].take()) else { return results };
+        let mut touched: Vec<usize> = Vec::new();
+        for &i in &relaxed.members {
+            open[i] = false;
+            touched.extend(&flows[i].path);
         }
-        let Some(best) = best else { return results };
-        best.members.iter().for_each(|&i| open[i] = false);
-        for i in best.late {
+        touched.sort_unstable();
+        touched.dedup();
+        for link in touched {
+            on_link[link].retain(|&i| open[i]);
+            best[link] = look(&on_link, link);
+        }
+        for i in relaxed.late {
             results[i].met = Some(false);
             results[i].finished = None;
         }
