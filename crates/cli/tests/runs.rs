@@ -143,6 +143,14 @@ fn json_has_one_object_a_transport_and_point() {
     assert_eq!(kinds, ["packets", "packets", "packets", "packets", "ideal", "bound"]);
     assert!(lines[5]["goodput_gbps"].is_null() && lines[4]["goodput_gbps"].is_number());
     assert!(place.path().join("results/small/traffic.workers=5/fct.svg").exists());
+    // Sampled runs say what their transports were doing; ideal schedulers have nothing to say.
+    let gauges = |transport: &str| {
+        let dir = format!("results/small/traffic.workers=5/{transport}/seed-1");
+        punctual_results::read(&place.path().join(dir)).expect("a whole run").gauges
+    };
+    assert!(gauges("dctcp").iter().any(|row| &*row.gauge == "alpha"));
+    assert!(gauges("rcpdc").iter().any(|row| &*row.gauge == "capacity_bps"));
+    assert!(gauges("ideal-edf").is_empty());
 }
 
 #[test]

@@ -9,7 +9,8 @@ use crate::scheduler::IdealRun;
 use punctual_core::Instant;
 use punctual_net::Network;
 use punctual_results::{
-    FlowRow, Manifest, Run, RunFacts, RunKind, Summary, WriteError, WriteOptions, read_summary,
+    FlowRow, GaugeRow, Manifest, Run, RunFacts, RunKind, Summary, WriteError, WriteOptions,
+    read_summary,
 };
 use punctual_sim::{Outcome, Progress};
 use std::ops::ControlFlow;
@@ -204,6 +205,7 @@ fn one(
         .ok()
         .map(|t| t.as_secs().saturating_sub(begun.elapsed().as_secs()));
     let files = Run {
+        gauges: &GaugeRow::all(&outcome, &names),
         extra: &[(FINGERPRINT_FILE, print.as_bytes())],
         ..Run::new(&flows, &outcome.samples, &summary, &manifest)
     };

@@ -133,7 +133,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Its name in tables and figures. A bound says so.
+    /// Its name in tables and figures. What is ideal, or a bound, says so.
     pub fn title(&self) -> String {
         title(&self.transport, self.kind)
     }
@@ -147,8 +147,10 @@ impl Summary {
 /// A transport's name in tables and figures.
 pub fn title(transport: &str, kind: RunKind) -> String {
     match kind {
+        RunKind::Optimum => format!("{transport} (ideal)"),
         RunKind::Bound => format!("{transport} (bound)"),
-        _ => transport.to_owned(),
+        // Others have it in their names.
+        RunKind::Packets | RunKind::Ideal => transport.to_owned(),
     }
 }
 

@@ -4,13 +4,13 @@ use crate::events::{Event, EventClass, EventQueue};
 use crate::flows::{FlowState, ReadyLines};
 use crate::port::{Line, PortState};
 use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
-use crate::setup::{LinkFault, PortSample, Progress, Setup};
+use crate::setup::{GaugeSample, LinkFault, PortSample, Progress, Setup};
 use crate::tap::{Ending, Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Controller, ExtArena, FlowSpec, HostId, Instant, Outbox, PacketArena, PacketFlags, PacketId,
-    PortId, TransportId, prefetch,
+    Controller, ExtArena, FlowId, FlowSpec, HostId, Instant, Outbox, PacketArena, PacketFlags,
+    PacketId, PortId, TransportId, prefetch,
 };
 use punctual_net::{Fate, Fates, Network, Queue};
 use punctual_transports::{AnyController, AnyStack};
@@ -30,8 +30,8 @@ pub(crate) enum World {
 
 /// A controller at a port, and the transport whose packets it reads.
 pub(crate) struct PortController {
-    transport: TransportId,
-    controller: AnyController,
+    pub(crate) transport: TransportId,
+    pub(crate) controller: AnyController,
     timer: u32,
 }
 
@@ -67,11 +67,13 @@ pub(crate) struct Engine<T: Tap> {
     /// Flows that must end before the run may.
     pub(crate) awaited: u64,
     pub(crate) flows_ended: u64,
-    controllers: Vec<Vec<PortController>>,
+    pub(crate) controllers: Vec<Vec<PortController>>,
     fates: Fates,
     pub(crate) switch_choice: Stream,
     health: Vec<Option<LinkHealth>>,
     samples: Vec<PortSample>,
+    pub(crate) gauges: Vec<GaugeSample>,
+    pub(crate) sampled_flows: Vec<FlowId>,
     setup: Rest,
 }
 
@@ -143,6 +145,8 @@ impl<T: Tap> Engine<T> {
             switch_choice: Stream::named(seed, "switch paths", 0),
             health: Vec::new(),
             samples: Vec::new(),
+            gauges: Vec::new(),
+            sampled_flows: setup.sampled_flows,
             setup: Rest {
                 stop: setup.stop,
                 link_changes: setup.link_changes,
@@ -567,6 +571,7 @@ impl<T: Tap> Engine<T> {
                 sent_bytes: port.sent_bytes,
             });
         }
+        self.sample_gauges(&sampling);
         self.world(self.line.now + sampling.every, World::Sample);
         self.setup.sampling = Some(sampling);
     }
@@ -602,6 +607,7 @@ impl<T: Tap> Engine<T> {
             totals: self.totals,
             ports: self.port_totals,
             samples: self.samples,
+            gauges: self.gauges,
             violations,
             interrupted,
         }

@@ -101,6 +101,7 @@ impl Scenario {
             stop: self.run.stop(),
             link_changes: self.link_changes.clone(),
             sampling: self.run.sampling(&self.network),
+            sampled_flows: self.run.sampled_flows(),
             check: self.run.check,
             measure_from: Instant::ZERO + self.run.measure_from,
         })))

@@ -26,6 +26,7 @@ pub(crate) fn permutation(transport: &str, k: u32, micros: u64) -> Done {
         stop: Stop { at: Instant::ZERO + Duration::from_micros(micros), when_done: false },
         link_changes: Vec::new(),
         sampling: None,
+        sampled_flows: Vec::new(),
         check: false,
         measure_from: Instant::ZERO,
     };
