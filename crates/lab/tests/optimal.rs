@@ -44,7 +44,7 @@ fn case(number: u64) -> String {
          deadlines = {{ exponential = {{ mean = \"{mean}us\", floor = \"{floor}us\" }} }}\n\
          [run]\nduration = \"2s\"\nseed = {number}\n",
         transports(),
-        number % 2 == 0,
+        number.is_multiple_of(2),
     )
 }
 
