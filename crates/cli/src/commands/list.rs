@@ -22,7 +22,7 @@ pub(crate) fn list(global: &Global) -> anyhow::Result<()> {
     };
     let sections: Vec<Section> = vec![
         ("transports", owned(transports.collect())),
-        ("ideal schedulers, as transports", owned(ideal.collect())),
+        ("ideal schedulers", owned(ideal.collect())),
         ("topologies", owned(topologies.collect())),
         ("patterns", owned(patterns.collect())),
         ("sizes", owned(sizes.collect())),
