@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const SCENARIO: &str = r#"
 name = "small"
-transports = ["tcp", "dctcp", "rcpdc", "ndp"]
+transports = ["tcp", "dctcp", "rcpdc", "ndp", "ideal-edf", "optimal"]
 [network]
 topology = "leaf-spine"
 racks = 2
@@ -116,7 +116,7 @@ fn results_are_the_same_bytes_with_one_and_two_threads() {
     let is_manifest = |path: &PathBuf| path.ends_with("manifest.json");
     one.retain(|path, _| !is_manifest(path));
     two.retain(|path, _| !is_manifest(path));
-    assert!(one.len() > 2 * 4 * 2 * 3, "{:?}", one.keys());
+    assert!(one.len() > 2 * 6 * 2 * 3, "{:?}", one.keys());
     assert_eq!(one.keys().collect::<Vec<_>>(), two.keys().collect::<Vec<_>>());
     for (path, bytes) in &one {
         assert!(two[path] == *bytes, "{} differs", path.display());
@@ -131,14 +131,26 @@ fn json_has_one_object_a_transport_and_point() {
     let stdout = text(&output.stdout);
     let lines: Vec<serde_json::Value> =
         stdout.lines().map(|l| serde_json::from_str(l).expect("an object a line")).collect();
-    assert_eq!(lines.len(), 8);
+    assert_eq!(lines.len(), 12);
     assert_eq!(lines[0]["transport"], "tcp");
     assert_eq!(lines[0]["point"]["traffic.workers"], "5");
     assert_eq!(lines[0]["seeds"], serde_json::json!([1, 2]));
     assert!(lines.iter().all(|l| l["deadlines_met"].is_number() && l["ci95"].is_object()));
     // Every transport was given the same flows.
-    assert!(lines[..4].iter().all(|l| l["flows"] == lines[0]["flows"]));
+    assert!(lines[..6].iter().all(|l| l["flows"] == lines[0]["flows"]));
+    // Ideal runs say what they are; with two racks and random arrivals the best is a bound.
+    let kinds: Vec<_> = lines[..6].iter().map(|l| l["kind"].as_str().unwrap_or("")).collect();
+    assert_eq!(kinds, ["packets", "packets", "packets", "packets", "ideal", "bound"]);
+    assert!(lines[5]["goodput_gbps"].is_null() && lines[4]["goodput_gbps"].is_number());
     assert!(place.path().join("results/small/traffic.workers=5/fct.svg").exists());
+    // Sampled runs say what their transports were doing; ideal schedulers have nothing to say.
+    let gauges = |transport: &str| {
+        let dir = format!("results/small/traffic.workers=5/{transport}/seed-1");
+        punctual_results::read(&place.path().join(dir)).expect("a whole run").gauges
+    };
+    assert!(gauges("dctcp").iter().any(|row| &*row.gauge == "alpha"));
+    assert!(gauges("rcpdc").iter().any(|row| &*row.gauge == "capacity_bps"));
+    assert!(gauges("ideal-edf").is_empty());
 }
 
 #[test]

@@ -37,6 +37,10 @@ pub trait Controller {
         None
     }
 
+    /// Tells what it is doing, for time series: names and values by `tell`, a name ending in its
+    /// unit. Called at sampling instants only.
+    fn gauges(&self, _tell: &mut dyn FnMut(&'static str, f64)) {}
+
     /// The switch restarted: all state is gone.
     fn reset(&mut self) {}
 }

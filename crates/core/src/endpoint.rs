@@ -129,6 +129,10 @@ pub trait Endpoint<T: Transport> {
         None
     }
 
+    /// Tells what it is doing, for time series: names and values by `tell`, a name ending in its
+    /// unit. Called at sampling instants only.
+    fn gauges(&self, _shared: &T::Shared, _tell: &mut dyn FnMut(&'static str, f64)) {}
+
     /// The driver is about to forget this endpoint: give back what it holds of the shared state.
     fn close(&mut self, _shared: &mut T::Shared) {}
 }

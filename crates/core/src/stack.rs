@@ -118,6 +118,25 @@ impl<T: Transport> Stack<T> {
         self.receivers.remove(slot).close(&mut self.hosts[host.index()]);
     }
 
+    /// Asks a sender of `host` for its gauges.
+    pub fn sender_gauges(&self, slot: u32, host: HostId, tell: &mut dyn FnMut(&'static str, f64)) {
+        if let Some(sender) = self.senders.get(slot) {
+            sender.gauges(&self.hosts[host.index()], tell);
+        }
+    }
+
+    /// Asks a receiver of `host` for its gauges.
+    pub fn receiver_gauges(
+        &self,
+        slot: u32,
+        host: HostId,
+        tell: &mut dyn FnMut(&'static str, f64),
+    ) {
+        if let Some(receiver) = self.receivers.get(slot) {
+            receiver.gauges(&self.hosts[host.index()], tell);
+        }
+    }
+
     /// A sender's state, for tests and time series.
     pub fn sender(&self, slot: u32) -> Option<&T::Sender> {
         self.senders.get(slot)

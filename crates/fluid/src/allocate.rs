@@ -63,25 +63,27 @@ fn fair(active: &mut [Active<'_>], capacities: &[u128]) {
 
 /// Gives what is left of each link to the flows on it, max-min, on top of what they have.
 fn share_equally(active: &mut [Active<'_>], residual: &mut [u128]) {
-    let mut open: Vec<usize> = (0..active.len()).collect();
     let mut counts = vec![0u128; residual.len()];
-    while !open.is_empty() {
-        counts.fill(0);
-        for &i in &open {
-            active[i].flow.path.iter().for_each(|link| counts[*link] += 1);
+    let mut on_link: Vec<Vec<usize>> = vec![Vec::new(); residual.len()];
+    for (i, a) in active.iter().enumerate() {
+        for &link in &a.flow.path {
+            counts[link] += 1;
+            on_link[link].push(i);
         }
+    }
+    let mut is_open = vec![true; active.len()];
+    loop {
         let share_of = |link: usize| residual[link].checked_div(counts[link]);
         let links = (0..residual.len()).filter_map(|link| Some((share_of(link)?, link)));
         let Some((share, tightest)) = links.min() else { return };
-        open.retain(|&i| {
-            let flow = active[i].flow;
-            let here = flow.path.contains(&tightest);
-            if here {
-                active[i].rate += share;
-                take(flow, share, residual);
+        for &i in &on_link[tightest] {
+            if !std::mem::take(&mut is_open[i]) {
+                continue;
             }
-            !here
-        });
+            active[i].rate += share;
+            take(active[i].flow, share, residual);
+            active[i].flow.path.iter().for_each(|link| counts[*link] -= 1);
+        }
     }
 }
 

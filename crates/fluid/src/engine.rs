@@ -18,17 +18,32 @@ pub(crate) fn work_units(size: Bytes) -> u128 {
     u128::from(size.get()) * 8 * PICOS_PER_SEC * UNITS_PER_BPS
 }
 
-/// When each flow is done.
+/// The size of so much work, rounded down.
+pub(crate) fn size_of(work: u128) -> Bytes {
+    Bytes::new(u64::try_from(work / work_units(Bytes::new(1))).unwrap_or(u64::MAX))
+}
+
+/// How far a flow is.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Fate {
+    /// When it was done.
+    pub(crate) finished: Option<Instant>,
+    /// Work done.
+    pub(crate) moved: u128,
+}
+
+/// What becomes of each flow until this time.
 pub(crate) fn run(
     policy: Policy,
     flows: &[FluidFlow],
     capacities: &[Rate],
-) -> Vec<Option<Instant>> {
+    until: Instant,
+) -> Vec<Fate> {
     let capacities: Vec<u128> = capacities.iter().map(|rate| capacity_units(*rate)).collect();
     let mut arrivals: Vec<usize> = (0..flows.len()).collect();
     arrivals.sort_by_key(|&flow| flows[flow].start); // stable: equal starts stay in order
     let mut arrivals = arrivals.into_iter().peekable();
-    let mut finished = vec![None; flows.len()];
+    let mut fates = vec![Fate::default(); flows.len()];
     // In order of arrival.
     let mut active: Vec<Active> = Vec::new();
     let mut now = 0u64;
@@ -43,13 +58,14 @@ pub(crate) fn run(
         }
         active.retain(|a| {
             if a.left == Some(0) {
-                finished[a.index] = Some(Instant::from_picos(now));
+                fates[a.index].finished = Some(Instant::from_picos(now));
             }
             a.left != Some(0)
         });
         let next_arrival = arrivals.peek().map(|&next| flows[next].start.as_picos());
-        if next_arrival.is_none() && active.iter().all(|a| a.left.is_none()) {
-            return finished;
+        let endless = next_arrival.is_none() && active.iter().all(|a| a.left.is_none());
+        if now >= until.as_picos() || (endless && (until == Instant::NEVER || active.is_empty())) {
+            return fates;
         }
         allocate(policy, &mut active, &capacities, now);
         // Past the end of time nothing is finished.
@@ -63,12 +79,16 @@ pub(crate) fn run(
         let next_deadline = (policy == Policy::Reservation)
             .then(|| active.iter().filter_map(deadline).min())
             .flatten();
-        let Some(next) = [next_end, next_arrival, next_deadline].into_iter().flatten().min() else {
-            return finished;
+        let last = Some(until.as_picos()).filter(|_| until != Instant::NEVER);
+        let events = [next_end, next_arrival, next_deadline, last];
+        let Some(next) = events.into_iter().flatten().min() else {
+            return fates;
         };
         let passed = u128::from(next - now);
         for a in &mut active {
-            a.left = a.left.map(|left| left.saturating_sub(a.rate * passed));
+            let moved = (a.rate * passed).min(a.left.unwrap_or(u128::MAX));
+            a.left = a.left.map(|left| left - moved);
+            fates[a.index].moved += moved;
         }
         now = next;
     }

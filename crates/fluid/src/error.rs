@@ -39,7 +39,8 @@ pub enum FluidError {
     TooLarge(u64),
 }
 
-pub(crate) fn check(flows: &[FluidFlow], capacities: &[Rate]) -> Result<(), FluidError> {
+/// Refuses what cannot be scheduled.
+pub fn check(flows: &[FluidFlow], capacities: &[Rate]) -> Result<(), FluidError> {
     for (link, rate) in capacities.iter().enumerate() {
         if *rate == Rate::ZERO {
             return Err(FluidError::NoCapacity(link));

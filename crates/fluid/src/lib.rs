@@ -18,8 +18,9 @@ mod allocate;
 mod engine;
 mod error;
 mod optimal;
+mod reduce;
 
-pub use error::FluidError;
+pub use error::{FluidError, check};
 pub use optimal::{is_exact, most_on_time};
 
 use punctual_core::{Bytes, Instant, Rate};
@@ -47,6 +48,22 @@ impl Policy {
     /// All of them.
     pub const ALL: [Policy; 5] =
         [Policy::FairShare, Policy::Edf, Policy::Sjf, Policy::Reservation, Policy::Optimal];
+
+    /// The one of that name.
+    pub fn by_name(name: &str) -> Option<Policy> {
+        Policy::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// One line about it.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Policy::FairShare => "ideal: max-min fair shares, without packets or delays",
+            Policy::Edf => "ideal: the earliest deadline gets all it can take, then the next",
+            Policy::Sjf => "ideal: the least left gets all it can take, then the next",
+            Policy::Reservation => "ideal: what deadlines need, first come first served",
+            Policy::Optimal => "ideal: the most deadlines that any transport can meet",
+        }
+    }
 
     /// Its name in scenarios.
     pub fn name(self) -> &'static str {
@@ -90,7 +107,7 @@ pub struct FluidResult {
 ///
 /// With [`Policy::Optimal`]:
 ///
-/// * One link and one start: the most flows that can be on time are (Moore and Hodgson), in order
+/// * One link that limits all, and one start: the most flows that can be on time are (Moore and Hodgson), in order
 ///   of deadlines; all others follow, shortest first.
 /// * One link and no deadlines: shortest remaining first, which has the least mean.
 /// * Elsewhere a bound, flow by flow: `finished` is when the flow would be done alone in the
@@ -102,11 +119,41 @@ pub fn schedule(
     capacities: &[Rate],
 ) -> Result<Vec<FluidResult>, FluidError> {
     error::check(flows, capacities)?;
-    if policy == Policy::Optimal {
-        return Ok(optimal::schedule(flows, capacities));
+    let (flows, capacities) = reduce::reduce(flows, capacities);
+    if policy == Policy::Optimal && !optimal::is_exact_reduced(&flows) {
+        return Ok(optimal::bound(&flows, &capacities));
     }
-    let finished = engine::run(policy, flows, capacities);
-    Ok(flows.iter().zip(finished).map(|(flow, at)| result(flow, at)).collect())
+    let fates = fates(policy, &flows, &capacities, Instant::NEVER);
+    Ok(flows.iter().zip(fates).map(|(flow, fate)| result(flow, fate.finished)).collect())
+}
+
+/// How much of each flow has been carried by a time, in the order in which they are given; none
+/// where [`schedule`] gives a bound, because then there is no schedule.
+pub fn moved_by(
+    policy: Policy,
+    flows: &[FluidFlow],
+    capacities: &[Rate],
+    until: Instant,
+) -> Result<Option<Vec<Bytes>>, FluidError> {
+    error::check(flows, capacities)?;
+    let (flows, capacities) = reduce::reduce(flows, capacities);
+    if policy == Policy::Optimal && !optimal::is_exact_reduced(&flows) {
+        return Ok(None);
+    }
+    let fates = fates(policy, &flows, &capacities, until);
+    Ok(Some(fates.iter().map(|fate| engine::size_of(fate.moved)).collect()))
+}
+
+fn fates(
+    policy: Policy,
+    flows: &[FluidFlow],
+    capacities: &[Rate],
+    until: Instant,
+) -> Vec<engine::Fate> {
+    match policy {
+        Policy::Optimal => optimal::exact(flows, capacities, until),
+        _ => engine::run(policy, flows, capacities, until),
+    }
 }
 
 fn result(flow: &FluidFlow, finished: Option<Instant>) -> FluidResult {

@@ -1,7 +1,7 @@
 //! The best that can be done, or a bound on it.
 
-use crate::engine::{self, capacity_units, work_units};
-use crate::{FluidFlow, FluidResult, Policy, result};
+use crate::engine::{self, Fate, capacity_units, work_units};
+use crate::{FluidFlow, FluidResult, Policy, reduce, result};
 use punctual_core::{Bytes, Instant, Rate};
 
 /// At most so many starting times of a link are tried for the bound.
@@ -16,9 +16,13 @@ fn one_start(flows: &[FluidFlow]) -> bool {
     flows.windows(2).all(|pair| pair[0].start == pair[1].start)
 }
 
-/// Whether [`Policy::Optimal`] is exact for these flows: all on one link, and either all starting
-/// together or none with a deadline.
-pub fn is_exact(flows: &[FluidFlow]) -> bool {
+/// Whether [`Policy::Optimal`] is exact for these flows: one link alone limits them all, and
+/// either all start together or none has a deadline.
+pub fn is_exact(flows: &[FluidFlow], capacities: &[Rate]) -> bool {
+    is_exact_reduced(&reduce::reduce(flows, capacities).0)
+}
+
+pub(crate) fn is_exact_reduced(flows: &[FluidFlow]) -> bool {
     one_link(flows) && (one_start(flows) || flows.iter().all(|flow| flow.deadline.is_none()))
 }
 
@@ -55,21 +59,38 @@ fn job(flow: &FluidFlow, start: Instant, deadline: Instant, capacity: u128) -> (
     (needed, capacity * time)
 }
 
-pub(crate) fn schedule(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult> {
+/// The best schedule until this time, where it is known ([`is_exact_reduced`]).
+pub(crate) fn exact(flows: &[FluidFlow], capacities: &[Rate], until: Instant) -> Vec<Fate> {
     let Some(first) = flows.first() else { return Vec::new() };
-    if !is_exact(flows) {
-        return bound(flows, capacities);
-    }
     if !one_start(flows) {
-        let finished = engine::run(Policy::Sjf, flows, capacities);
-        return flows.iter().zip(finished).map(|(flow, at)| result(flow, at)).collect();
+        return engine::run(Policy::Sjf, flows, capacities, until);
     }
     let capacity = capacity_units(capacities[first.path[0]]);
+    let mut fates = vec![Fate::default(); flows.len()];
+    let time = until.saturating_since(first.start).as_picos();
+    let mut room = capacity * u128::from(time);
+    let mut total = 0u128;
+    for i in best_order(flows, first.start, capacity) {
+        if flows[i].size == Bytes::ENDLESS {
+            fates[i].moved = room;
+            break; // and so are all that follow
+        }
+        let work = work_units(flows[i].size);
+        fates[i].moved = work.min(room);
+        room -= fates[i].moved;
+        total += work;
+        fates[i].finished = after(first.start, total.div_ceil(capacity)).filter(|at| *at <= until);
+    }
+    fates
+}
+
+/// Those that can be on time by their deadlines, then the others, shortest first.
+fn best_order(flows: &[FluidFlow], start: Instant, capacity: u128) -> Vec<usize> {
     let with_deadline: Vec<usize> =
         (0..flows.len()).filter(|&i| flows[i].deadline.is_some()).collect();
     let jobs: Vec<_> = with_deadline
         .iter()
-        .filter_map(|&i| Some(job(&flows[i], first.start, flows[i].deadline?, capacity)))
+        .filter_map(|&i| Some(job(&flows[i], start, flows[i].deadline?, capacity)))
         .collect();
     let mut kept = vec![false; flows.len()];
     for (&i, on_time) in with_deadline.iter().zip(most_on_time(&jobs)) {
@@ -81,16 +102,7 @@ pub(crate) fn schedule(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidRes
         let deadline = if kept[i] { flow.deadline } else { None };
         (deadline.unwrap_or(Instant::NEVER), !kept[i], flow.size, flow.id)
     });
-    let mut finished = vec![None; flows.len()];
-    let mut total = 0u128;
-    for i in order {
-        if flows[i].size == Bytes::ENDLESS {
-            break; // and so are all that follow
-        }
-        total += work_units(flows[i].size);
-        finished[i] = after(first.start, total.div_ceil(capacity));
-    }
-    flows.iter().zip(finished).map(|(flow, at)| result(flow, at)).collect()
+    order
 }
 
 fn after(start: Instant, picos: u128) -> Option<Instant> {
@@ -104,16 +116,11 @@ struct Relaxed {
     late: Vec<usize>,
 }
 
-/// The flows of `link` that begin at `start` or later, as if all began then.
-fn relax(
-    flows: &[FluidFlow],
-    open: &[bool],
-    link: usize,
-    start: Instant,
-    capacity: u128,
-) -> Relaxed {
-    let belongs = |&i: &usize| open[i] && flows[i].start >= start && flows[i].path.contains(&link);
-    let members: Vec<usize> = (0..flows.len()).filter(belongs).collect();
+/// Of the flows of a link, given in order of start, those that begin at `start` or later, as if
+/// all began then.
+fn relax(flows: &[FluidFlow], on_link: &[usize], start: Instant, capacity: u128) -> Relaxed {
+    let first = on_link.partition_point(|&i| flows[i].start < start);
+    let members = on_link[first..].to_vec();
     let jobs: Vec<_> = members
         .iter()
         .filter_map(|&i| Some(job(&flows[i], start, flows[i].deadline?, capacity)))
@@ -123,9 +130,25 @@ fn relax(
     Relaxed { late: late.collect(), members }
 }
 
+/// The set of a link's flows, given in order of start, of which the most are late; none if all
+/// may be on time.
+fn tightest(flows: &[FluidFlow], on_link: &[usize], capacity: u128) -> Option<Relaxed> {
+    let mut starts: Vec<Instant> = on_link.iter().map(|&i| flows[i].start).collect();
+    starts.dedup();
+    let step = starts.len().div_ceil(STARTS_MAX).max(1);
+    let mut best: Option<Relaxed> = None;
+    for start in starts.into_iter().step_by(step) {
+        let relaxed = relax(flows, on_link, start, capacity);
+        if relaxed.late.len() > best.as_ref().map_or(0, |best| best.late.len()) {
+            best = Some(relaxed);
+        }
+    }
+    best
+}
+
 /// Of any set of flows on a link, taken to begin when the first of them does, as many are late as
 /// Moore and Hodgson say, at least. Sets without common flows add up.
-fn bound(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult> {
+pub(crate) fn bound(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult> {
     let capacities: Vec<u128> = capacities.iter().map(|rate| capacity_units(*rate)).collect();
     let alone = |flow: &FluidFlow| {
         let narrowest = flow.path.iter().map(|link| capacities[*link]).min()?;
@@ -141,25 +164,34 @@ fn bound(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult> {
             result.finished = None;
         }
     }
+    let mut by_start: Vec<usize> = (0..flows.len()).collect();
+    by_start.sort_by_key(|&i| flows[i].start);
+    let mut on_link: Vec<Vec<usize>> = vec![Vec::new(); capacities.len()];
+    for i in by_start.into_iter().filter(|&i| open[i]) {
+        flows[i].path.iter().for_each(|link| on_link[*link].push(i));
+    }
+    // A link is looked at again only when flows of it were settled.
+    let look =
+        |on_link: &[Vec<usize>], link: usize| tightest(flows, &on_link[link], capacities[link]);
+    let mut best: Vec<Option<Relaxed>> =
+        (0..capacities.len()).map(|link| look(&on_link, link)).collect();
     loop {
-        let mut best: Option<Relaxed> = None;
-        for (link, &capacity) in capacities.iter().enumerate() {
-            let on_link = |i: &usize| open[*i] && flows[*i].path.contains(&link);
-            let mut starts: Vec<Instant> =
-                (0..flows.len()).filter(on_link).map(|i| flows[i].start).collect();
-            starts.sort_unstable();
-            starts.dedup();
-            let step = starts.len().div_ceil(STARTS_MAX).max(1);
-            for start in starts.into_iter().step_by(step) {
-                let relaxed = relax(flows, &open, link, start, capacity);
-                if relaxed.late.len() > best.as_ref().map_or(0, |best| best.late.len()) {
-                    best = Some(relaxed);
-                }
-            }
+        let late = |link: &usize| best[*link].as_ref().map_or(0, |relaxed| relaxed.late.len());
+        // Of equals the first.
+        let worst = (0..capacities.len()).rev().max_by_key(late);
+        let Some(relaxed) = worst.and_then(|link| best[link].take()) else { return results };
+        let mut touched: Vec<usize> = Vec::new();
+        for &i in &relaxed.members {
+            open[i] = false;
+            touched.extend(&flows[i].path);
         }
-        let Some(best) = best else { return results };
-        best.members.iter().for_each(|&i| open[i] = false);
-        for i in best.late {
+        touched.sort_unstable();
+        touched.dedup();
+        for link in touched {
+            on_link[link].retain(|&i| open[i]);
+            best[link] = look(&on_link, link);
+        }
+        for i in relaxed.late {
             results[i].met = Some(false);
             results[i].finished = None;
         }

@@ -70,7 +70,7 @@ fn nothing_beats_the_optimum_in_ten_thousand_cases() {
         let rate =
             Rate::from_bps([1_000_000_000, 10_000_000_000, 999_999_937][draw.below(3) as usize]);
         let flows = simultaneous(&mut draw, rate);
-        assert!(is_exact(&flows));
+        assert!(is_exact(&flows, &[rate]));
         let best = schedule(Policy::Optimal, &flows, &[rate]).unwrap();
         for (n, policy) in Policy::ALL[..4].iter().enumerate() {
             let results = schedule(*policy, &flows, &[rate]).unwrap();
@@ -223,4 +223,32 @@ fn nonsense_is_refused() {
     assert_eq!(try_one(flow(7, 0, 1, &[0]), Rate::ZERO), FluidError::NoCapacity(0));
     assert_eq!(try_one(flow(7, 0, 1, &[0]), Rate::from_gbps(20_000)), FluidError::TooFast(0));
     assert_eq!(try_one(flow(7, 0, 1 << 51, &[0]), rate), FluidError::TooLarge(7));
+}
+
+/// What is carried by a time adds up to what the link can carry, and by the end to the sizes.
+#[test]
+fn what_moves_is_what_the_link_carries() {
+    use punctual_fluid::moved_by;
+    let rate = Rate::from_gbps(1);
+    let flows =
+        [flow(0, 0, 12_500, &[0, 1]), flow(1, 100, u64::MAX, &[0]), flow(2, 50, 12_500, &[0])];
+    let rates = [rate, Rate::from_gbps(4)];
+    for policy in Policy::ALL {
+        for micros in [0, 40, 150, 400] {
+            let until = Instant::ZERO + Duration::from_micros(micros);
+            let moved = moved_by(policy, &flows, &rates, until).unwrap().expect("one link");
+            let total: u64 = moved.iter().map(|bytes| bytes.get()).sum();
+            let room = 125 * micros;
+            assert!(room - total <= 3, "{policy:?} at {micros} µs: {moved:?}");
+        }
+    }
+    let late = Instant::ZERO + Duration::from_secs(1);
+    let two = [flow(0, 0, 12_500, &[0]), flow(1, 50, 7, &[0])];
+    for policy in Policy::ALL {
+        let moved = moved_by(policy, &two, &[rate], late).unwrap().unwrap();
+        assert_eq!(moved, [Bytes::new(12_500), Bytes::new(7)], "{policy:?}");
+    }
+    // A bound is no schedule.
+    let apart = [flow(0, 0, 1, &[0]), flow(1, 0, 1, &[1])];
+    assert_eq!(moved_by(Policy::Optimal, &apart, &rates, late), Ok(None));
 }

@@ -4,9 +4,13 @@ use crate::diagnostic::ScenarioError;
 use crate::fingerprint::fingerprint;
 use crate::ideal;
 use crate::plan::{PlannedRun, Study};
+use crate::scenario::RunSetup;
+use crate::scheduler::IdealRun;
+use punctual_core::Instant;
 use punctual_net::Network;
 use punctual_results::{
-    FlowRow, Manifest, Run, RunFacts, Summary, WriteError, WriteOptions, read_summary,
+    FlowRow, GaugeRow, Manifest, Run, RunFacts, RunKind, Summary, WriteError, WriteOptions,
+    read_summary,
 };
 use punctual_sim::{Outcome, Progress};
 use std::ops::ControlFlow;
@@ -149,11 +153,23 @@ fn one(
         let summary = read_summary(&dir)?;
         return Ok(Some(RunReport { summary, dir, reused: true, wall: begun.elapsed() }));
     }
-    let measure_from = setup.measure_from;
-    let outcome = punctual_sim::run(setup, &mut |progress| {
-        watch.progress(run, progress);
-        if halt() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+    let network = &run.scenario.network;
+    let measure_from = Instant::ZERO + run.scenario.run.measure_from;
+    let mut ideal_setup = None;
+    let (outcome, kind) = match setup {
+        RunSetup::Packets(setup) => {
+            let outcome = punctual_sim::run(*setup, &mut |progress| {
+                watch.progress(run, progress);
+                if halt() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            (outcome, RunKind::Packets)
+        }
+        RunSetup::Ideal(setup) => {
+            let IdealRun { outcome, kind } = setup.run();
+            ideal_setup = Some(setup);
+            (outcome, kind)
+        }
+    };
     if outcome.interrupted {
         return Ok(None);
     }
@@ -162,17 +178,21 @@ fn one(
         return Err(ExecuteError::Violated { run, violations: outcome.violations });
     }
     let names = run.scenario.names(run.subject.transport.as_deref());
-    let network = &run.scenario.network;
     let flows = FlowRow::all(&outcome, &names, |record| {
         let spec = &record.spec;
+        if let Some(setup) = &ideal_setup {
+            return setup.alone(spec);
+        }
         let ends = spec.size != punctual_core::Bytes::ENDLESS;
         ends.then(|| ideal::completion_time(network, spec.src, spec.dst, spec.size))
     });
+    let utilisation = utilisation(network, &outcome, measure_from);
     let facts = RunFacts {
         transport: &run.subject.label,
+        kind,
         seed: run.seed,
         measure_from,
-        utilisation: utilisation(network, &outcome, measure_from),
+        utilisation: utilisation.filter(|_| kind != RunKind::Bound),
     };
     let summary = punctual_results::summarise(&outcome, &flows, &facts);
     let mut manifest = Manifest::new(study.text(), &run.subject.label, run.seed);
@@ -185,6 +205,7 @@ fn one(
         .ok()
         .map(|t| t.as_secs().saturating_sub(begun.elapsed().as_secs()));
     let files = Run {
+        gauges: &GaugeRow::all(&outcome, &names),
         extra: &[(FINGERPRINT_FILE, print.as_bytes())],
         ..Run::new(&flows, &outcome.samples, &summary, &manifest)
     };

@@ -1,7 +1,6 @@
 //! A number that changes when anything a run depends on changes.
 
-use punctual_sim::Setup;
-use std::fmt::{self, Write};
+use std::fmt::{self, Debug, Write};
 
 /// 64-bit FNV-1a over whatever is written into it.
 struct Fnv(u64);
@@ -17,7 +16,7 @@ impl Write for Fnv {
 
 /// The set-up and this program's version in one number. The set-up holds everything a run depends
 /// on, the contents of files that a scenario names included.
-pub fn fingerprint(setup: &Setup) -> String {
+pub fn fingerprint(setup: &impl Debug) -> String {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     write!(hash, "{} {setup:?}", env!("CARGO_PKG_VERSION")).expect("hashing does not fail");
     format!("{:016x}", hash.0)

@@ -8,7 +8,13 @@ const HOPS_MAX: usize = 255;
 
 /// The ports a packet passes from one host to another on the first of the equal paths.
 pub fn route(network: &Network, src: HostId, dst: HostId) -> Vec<PortId> {
+    route_by(network, src, dst, 0)
+}
+
+/// The ports a packet passes on one of the equal paths, counted from 0.
+pub fn route_by(network: &Network, src: HostId, dst: HostId, path: u32) -> Vec<PortId> {
     let mut packet = Packet::new(FlowId(0), dst, Header::default());
+    packet.path = path;
     network.enter(src, &mut packet, |_| 0);
     let mut ports = vec![network.nic(src)];
     while ports.len() < HOPS_MAX {

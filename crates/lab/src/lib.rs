@@ -13,6 +13,7 @@ pub mod ideal;
 mod keys;
 mod plan;
 mod scenario;
+mod scheduler;
 mod source;
 mod suggest;
 mod sweep;
@@ -24,9 +25,10 @@ pub use fingerprint::fingerprint;
 pub use keys::keys;
 pub use plan::{LoadError, PlannedRun, Point, Study};
 pub use scenario::{
-    LinkSection, NetworkSection, RunSection, Scenario, StopWhen, Subject, TOP_KEYS, TierName,
-    TopologyInfo, TrafficSection,
+    LinkSection, NetworkSection, RunSection, RunSetup, Scenario, StopWhen, Subject, TOP_KEYS,
+    TierName, TopologyInfo, TrafficSection,
 };
+pub use scheduler::{IdealRun, IdealSetup};
 pub use source::{Place, Sources};
 pub use suggest::nearest;
 pub use sweep::Labels;

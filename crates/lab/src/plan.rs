@@ -2,10 +2,9 @@
 
 use crate::diagnostic::{Diagnostic, ScenarioError};
 use crate::document;
-use crate::scenario::{Scenario, Subject};
+use crate::scenario::{RunSetup, Scenario, Subject};
 use crate::source::Sources;
 use crate::sweep::{self, Labels};
-use punctual_sim::Setup;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -137,13 +136,13 @@ impl Study {
         &self.overrides
     }
 
-    /// Everything the simulator needs for one run.
+    /// Everything that one run needs.
     pub fn setup(
         &self,
         scenario: &Scenario,
         subject: &Subject,
         seed: u64,
-    ) -> Result<Setup, ScenarioError> {
+    ) -> Result<RunSetup, ScenarioError> {
         scenario.setup(subject, seed).map_err(|d| self.error(d))
     }
 

@@ -28,7 +28,7 @@ impl DeadlineBars {
     /// From one summary a transport, in the order of the bars.
     pub fn new(title: &str, subtitle: &str, summaries: &[Summary]) -> DeadlineBars {
         let bar = |summary: &Summary| Bar {
-            transport: summary.transport.clone(),
+            transport: summary.title(),
             met: summary.deadlines_met,
             half_width: summary.ci95.deadlines_met,
         };

@@ -56,6 +56,8 @@ const VERMILLION: Colour = Colour(0xd5, 0x5e, 0x00);
 const GREEN: Colour = Colour(0x00, 0x9e, 0x73);
 const PURPLE: Colour = Colour(0xcc, 0x79, 0xa7);
 const ORANGE: Colour = Colour(0xe6, 0x9f, 0x00);
+const GREY: Colour = Colour(0x7f, 0x7f, 0x7f);
+const LIGHT_GREY: Colour = Colour(0xb3, 0xb3, 0xb3);
 const SKY: Colour = Colour(0x56, 0xb4, 0xe9);
 
 /// The colours of Okabe and Ito, which people with any common kind of colour blindness can tell
@@ -63,7 +65,7 @@ const SKY: Colour = Colour(0x56, 0xb4, 0xe9);
 const COLOURS: [Colour; 7] = [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, Colour::BLACK];
 
 /// Transports with a look of their own.
-const KNOWN: [(&str, Colour, Dash); 16] = [
+const KNOWN: [(&str, Colour, Dash); 21] = [
     ("ndp", BLUE, Dash::Solid),
     ("pdq", VERMILLION, Dash::Solid),
     ("d3", GREEN, Dash::Solid),
@@ -80,12 +82,20 @@ const KNOWN: [(&str, Colour, Dash); 16] = [
     ("hpcc", SKY, Dash::Dotted),
     ("tcppr", Colour::BLACK, Dash::Dotted),
     ("mptcp", Colour::BLACK, Dash::Dashed),
+    // Ideal schedulers are grey: they are what others are held against.
+    ("optimal", GREY, Dash::Solid),
+    ("ideal-edf", GREY, Dash::Dashed),
+    ("ideal-sjf", GREY, Dash::Dotted),
+    ("ideal-fair", LIGHT_GREY, Dash::Dashed),
+    ("ideal-reservation", LIGHT_GREY, Dash::Dotted),
 ];
 
 /// The look of a transport, by its name alone: the same wherever it is shown. Names that are not
 /// known get one that two of them may share.
 pub fn line_style(transport: &str) -> LineStyle {
-    let known = KNOWN.iter().find(|known| known.0.eq_ignore_ascii_case(transport));
+    // A bound says so after its name.
+    let name = transport.split(" (").next().unwrap_or(transport);
+    let known = KNOWN.iter().find(|known| known.0.eq_ignore_ascii_case(name));
     let unknown = || {
         // FNV-1a: the same on every machine and in every version.
         let hash = transport.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {

@@ -18,16 +18,22 @@ pub enum Style {
 const RULED: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// A table with one row a transport. Columns that no transport has a value for are left out. What
-/// follows `±` is half the 95 % interval. Trims are nobody's fault or merit, so none is best.
-pub fn table(summaries: &[Summary], style: Style) -> String {
-    let columns = columns(summaries);
+/// An empty table.
+pub(crate) fn ruled(style: Style) -> Table {
     let mut table = Table::new();
     table.load_style(RULED).set_content_arrangement(ContentArrangement::Disabled);
     match style {
         Style::Plain => table.force_no_tty(),
         Style::Colour => table.enforce_styling(),
     };
+    table
+}
+
+/// A table with one row a transport. Columns that no transport has a value for are left out. What
+/// follows `±` is half the 95 % interval. Trims are nobody's fault or merit, so none is best.
+pub fn table(summaries: &[Summary], style: Style) -> String {
+    let columns = columns(summaries);
+    let mut table = ruled(style);
     let headers = columns.iter().map(|column| Cell::new(column.header.join("\n")));
     table.set_header(std::iter::once(Cell::new("Transport")).chain(headers));
     for (row, summary) in summaries.iter().enumerate() {
@@ -35,7 +41,7 @@ pub fn table(summaries: &[Summary], style: Style) -> String {
             let cell = Cell::new(&column.cells[row]);
             if column.best[row] { cell.add_attribute(Attribute::Bold) } else { cell }
         };
-        let name = std::iter::once(Cell::new(&summary.transport));
+        let name = std::iter::once(Cell::new(summary.title()));
         table.add_row(name.chain(columns.iter().map(cell)));
     }
     for column in table.column_iter_mut().skip(1) {
@@ -54,7 +60,7 @@ pub fn markdown(summaries: &[Summary]) -> String {
     text += &row(headers);
     text += &format!("| :-- |{}\n", " --: |".repeat(columns.len()));
     for (i, summary) in summaries.iter().enumerate() {
-        let mut cells = vec![summary.transport.replace('|', "\\|")];
+        let mut cells = vec![summary.title().replace('|', "\\|")];
         cells.extend(columns.iter().map(|column| {
             let cell = &column.cells[i];
             if column.best[i] { format!("**{cell}**") } else { cell.clone() }
@@ -99,17 +105,29 @@ enum Unit {
 }
 
 #[rustfmt::skip]
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 12] = [
     Kind { name: ["Deadlines", "met"], unit: Unit::Percent, best: Best::Most, get: |s| (s.deadlines_met, s.ci95.deadlines_met) },
+    Kind { name: ["On", "time"], unit: Unit::Count, best: Best::Neither, get: |s| (with_deadlines(s, s.deadline_flows_met), None) },
+    Kind { name: ["", "Late"], unit: Unit::Count, best: Best::Neither, get: |s| (with_deadlines(s, s.deadline_flows_late), None) },
+    Kind { name: ["Given", "up"], unit: Unit::Count, best: Best::Neither, get: |s| (with_deadlines(s, s.deadline_flows_abandoned), None) },
     Kind { name: ["FCT mean", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_mean_us, s.ci95.fct_mean_us) },
     Kind { name: ["FCT p50", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_p50_us, s.ci95.fct_p50_us) },
     Kind { name: ["FCT p99", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_p99_us, s.ci95.fct_p99_us) },
     Kind { name: ["Slowdown", "p99"], unit: Unit::Factor, best: Best::Least, get: |s| (s.slowdown_p99, s.ci95.slowdown_p99) },
     Kind { name: ["Utilisation", ""], unit: Unit::Percent, best: Best::Most, get: |s| (s.utilisation, s.ci95.utilisation) },
     Kind { name: ["Not", "completed"], unit: Unit::Count, best: Best::Neither, get: not_completed },
-    Kind { name: ["Drops", ""], unit: Unit::Count, best: Best::Least, get: |s| (Some(s.drops), s.ci95.drops) },
-    Kind { name: ["Trims", ""], unit: Unit::Count, best: Best::Neither, get: |s| (Some(s.trims), s.ci95.trims) },
+    Kind { name: ["Drops", ""], unit: Unit::Count, best: Best::Least, get: |s| (of_packets(s, s.drops), s.ci95.drops) },
+    Kind { name: ["Trims", ""], unit: Unit::Count, best: Best::Neither, get: |s| (of_packets(s, s.trims), s.ci95.trims) },
 ];
+
+fn with_deadlines(summary: &Summary, flows: f64) -> Option<f64> {
+    (summary.deadline_flows > 0.0).then_some(flows)
+}
+
+/// What ideal schedulers do not have.
+fn of_packets(summary: &Summary, count: f64) -> Option<f64> {
+    (!summary.is_ideal()).then_some(count)
+}
 
 /// Flows that the completion times say nothing about, so shown wherever there are any.
 fn not_completed(summary: &Summary) -> Value {
@@ -139,11 +157,16 @@ fn column(kind: &Kind, summaries: &[Summary]) -> Column {
         (Some(value), Some(half)) => format!("{} ± {}", number(value), number(half)),
     };
     let shown = |value: &Value| scaled(value.0).map(number);
-    let best = best(kind.best, &values).and_then(|i| shown(&values[i]));
+    // An ideal scheduler is what others are held against: it does not win.
+    let real = |(value, summary): (&Value, &Summary)| {
+        if summary.is_ideal() { (None, None) } else { *value }
+    };
+    let contenders: Vec<Value> = values.iter().zip(summaries).map(real).collect();
+    let best = best(kind.best, &contenders).and_then(|i| shown(&values[i]));
     let is_best = |value: &Value| best.is_some() && shown(value) == best;
-    let mut best: Vec<bool> = values.iter().map(is_best).collect();
+    let mut best: Vec<bool> = contenders.iter().map(is_best).collect();
     // Where all are the same, none is best.
-    if best.iter().all(|best| *best) {
+    if best.iter().zip(summaries).all(|(best, summary)| *best || summary.is_ideal()) {
         best.fill(false);
     }
     let header = [kind.name[0].to_owned(), format!("{}{unit}", kind.name[1]).trim().to_owned()];
@@ -196,7 +219,7 @@ fn decimals(unit: Unit, values: impl Iterator<Item = f64> + Clone) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_results::Ci95;
+    use punctual_results::{Ci95, RunKind};
 
     fn summary(transport: &str, met: Option<f64>, fct_us: f64, drops: f64) -> Summary {
         Summary {
@@ -279,6 +302,26 @@ mod tests {
     fn long_times_are_in_a_longer_unit() {
         assert!(markdown(&[summary("a", None, 2e3, 0.0)]).contains("FCT p99 (ms)"));
         assert!(markdown(&[summary("a", None, 2e6, 0.0)]).contains("FCT p99 (s)"));
+    }
+
+    #[test]
+    fn ideals_are_named_and_never_best() {
+        let ideal = |name: &str, kind| Summary {
+            kind,
+            deadline_flows: 4.0,
+            deadline_flows_met: 3.0,
+            deadline_flows_late: 1.0,
+            ..summary(name, Some(1.0), 1.0, 0.0)
+        };
+        let mut rows = three();
+        rows.push(ideal("ideal-edf", RunKind::Ideal));
+        rows.push(ideal("optimal", RunKind::Bound));
+        let text = markdown(&rows);
+        assert!(text.contains("| optimal (bound) | 100.0"), "{text}");
+        assert!(text.contains("| ideal-edf | 100.0 ± 0.4 | 3 | 1 | 0 |"), "{text}");
+        assert!(text.contains("| ndp | **99.3 ± 0.4** | – | – | – |"), "{text}");
+        // No packets, so no drops.
+        assert!(text.lines().last().is_some_and(|line| line.ends_with("| – | – |")), "{text}");
     }
 
     #[test]

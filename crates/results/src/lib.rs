@@ -4,11 +4,12 @@
 //!
 //! * `flows.parquet`: one row a flow ([`FlowRow`]);
 //! * `queues.parquet`: the time series of the sampled ports ([`punctual_sim::PortSample`]);
+//! * `gauges.parquet`: the time series of transports' own state ([`GaugeRow`]), where there is any;
 //! * `summary.json`: the run in one object ([`Summary`]);
 //! * `manifest.json`: what the run was made of ([`Manifest`]);
 //! * on request `flows.csv`, and whatever else its writer adds, such as figures.
 //!
-//! The first three are the same bytes for the same scenario and seed, on any machine and with any
+//! All of them but the manifest are the same bytes for the same scenario and seed, on any machine and with any
 //! number of threads. What differs between machines is in the manifest, under `host`.
 //!
 //! A directory is written beside its final place, under a name ending in `.partial-<pid>`, and
@@ -36,6 +37,7 @@ mod csv;
 mod dir;
 mod error;
 mod flows;
+mod gauges;
 mod manifest;
 mod parquet_io;
 mod read;
@@ -47,16 +49,19 @@ pub use csv::write_csv;
 pub use dir::{Leftover, is_complete, is_partial, leftovers};
 pub use error::{CombineError, ReadError, WriteError};
 pub use flows::{FlowRow, FlowStatus};
+pub use gauges::GaugeRow;
 pub use manifest::{FORMAT, Host, Manifest};
 pub use read::{RunFiles, read, read_manifest, read_summary};
 pub use stats::{RunFacts, combine, summarise};
-pub use summary::{Ci95, Summary};
+pub use summary::{Ci95, RunKind, Summary, title};
 pub use write::{Run, WriteOptions, write};
 
 /// Name of the file with one row a flow.
 pub const FLOWS_FILE: &str = "flows.parquet";
 /// Name of the file with the time series of the sampled ports.
 pub const QUEUES_FILE: &str = "queues.parquet";
+/// Name of the file with what transports told of themselves, written when they did.
+pub const GAUGES_FILE: &str = "gauges.parquet";
 /// Name of the file with the summary.
 pub const SUMMARY_FILE: &str = "summary.json";
 /// Name of the file that says what the run was made of.

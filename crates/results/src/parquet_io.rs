@@ -25,7 +25,7 @@ use std::sync::Arc;
 const BATCH_ROWS: usize = 1 << 16;
 
 /// A column: name, type, unit or "", whether it may be null, and what it is.
-type Column = (&'static str, DataType, &'static str, bool, &'static str);
+pub(crate) type Column = (&'static str, DataType, &'static str, bool, &'static str);
 
 #[rustfmt::skip]
 const FLOW_COLUMNS: [Column; 19] = [
@@ -86,7 +86,7 @@ fn properties() -> WriterProperties {
         .build()
 }
 
-fn write_batches<T>(
+pub(crate) fn write_batches<T>(
     out: impl Write + Send,
     columns: &[Column],
     rows: &[T],
@@ -102,7 +102,10 @@ fn write_batches<T>(
 }
 
 /// A column of whole numbers that are always there.
-fn ints<T, P: ArrowPrimitiveType>(rows: &[T], get: impl Fn(&T) -> P::Native) -> ArrayRef {
+pub(crate) fn ints<T, P: ArrowPrimitiveType>(
+    rows: &[T],
+    get: impl Fn(&T) -> P::Native,
+) -> ArrayRef {
     Arc::new(PrimitiveArray::<P>::from_iter_values(rows.iter().map(get)))
 }
 
@@ -111,7 +114,7 @@ fn maybe<T>(rows: &[T], get: impl Fn(&T) -> Option<u64>) -> ArrayRef {
     Arc::new(rows.iter().map(get).collect::<PrimitiveArray<UInt64Type>>())
 }
 
-fn texts<'a>(rows: &'a [FlowRow], get: impl Fn(&'a FlowRow) -> &'a str) -> ArrayRef {
+pub(crate) fn texts<'a, T>(rows: &'a [T], get: impl Fn(&'a T) -> &'a str) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(rows.iter().map(get)))
 }
 
@@ -121,7 +124,7 @@ fn bools(rows: &[FlowRow], get: impl Fn(&FlowRow) -> Option<bool>) -> ArrayRef {
     Arc::new(column.finish())
 }
 
-fn floats(rows: &[FlowRow], get: impl Fn(&FlowRow) -> Option<f64>) -> ArrayRef {
+pub(crate) fn floats<T>(rows: &[T], get: impl Fn(&T) -> Option<f64>) -> ArrayRef {
     let mut column = Float64Builder::with_capacity(rows.len());
     rows.iter().for_each(|row| column.append_option(get(row)));
     Arc::new(column.finish())
@@ -168,18 +171,22 @@ pub(crate) fn write_queues(out: impl Write + Send, rows: &[PortSample]) -> Resul
 }
 
 /// The columns of one batch, checked once.
-struct Columns<'a> {
+pub(crate) struct Columns<'a> {
     path: &'a Path,
     batch: RecordBatch,
 }
 
 impl Columns<'_> {
-    fn problem(&self, column: &'static str, problem: String) -> ReadError {
+    pub(crate) fn rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    pub(crate) fn problem(&self, column: &'static str, problem: String) -> ReadError {
         ReadError::Column { path: self.path.to_owned(), column, problem }
     }
 
     /// The column of that place in `known`, by name, wherever the file has it.
-    fn get<A: Array + 'static>(
+    pub(crate) fn get<A: Array + 'static>(
         &self,
         known: &[Column],
         place: usize,
@@ -199,7 +206,7 @@ impl Columns<'_> {
 }
 
 /// Reads all rows of a file, a batch at a time.
-fn read_batches<T>(
+pub(crate) fn read_batches<T>(
     path: &Path,
     mut rows: impl FnMut(&Columns<'_>, &mut Vec<T>) -> std::result::Result<(), ReadError>,
 ) -> std::result::Result<Vec<T>, ReadError> {
@@ -249,7 +256,7 @@ pub(crate) fn read_flows(path: &Path) -> std::result::Result<Vec<FlowRow>, ReadE
         let trims = columns.get::<U32>(c, 16)?;
         let bounces = columns.get::<U32>(c, 17)?;
         let slowdown = columns.get::<Float64Array>(c, 18)?;
-        for i in 0..columns.batch.num_rows() {
+        for i in 0..columns.rows() {
             let name = transport.value(i);
             if !names.contains(name) {
                 names.insert(name.into());
@@ -294,7 +301,7 @@ pub(crate) fn read_queues(path: &Path) -> std::result::Result<Vec<PortSample>, R
         let queue_bytes = columns.get::<U64>(c, 2)?;
         let queue_packets = columns.get::<U32>(c, 3)?;
         let sent_bytes = columns.get::<U64>(c, 4)?;
-        all.extend((0..columns.batch.num_rows()).map(|i| PortSample {
+        all.extend((0..columns.rows()).map(|i| PortSample {
             at: Instant::from_picos(at.value(i)),
             port: PortId(port.value(i)),
             queue_bytes: queue_bytes.value(i),

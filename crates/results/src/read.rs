@@ -1,9 +1,10 @@
 //! Reading a run back.
 
+use crate::gauges::read_gauges;
 use crate::parquet_io::{read_flows, read_queues};
 use crate::{
-    FLOWS_FILE, FORMAT, FlowRow, MANIFEST_FILE, Manifest, QUEUES_FILE, ReadError, SUMMARY_FILE,
-    Summary, is_partial,
+    FLOWS_FILE, FORMAT, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, QUEUES_FILE,
+    ReadError, SUMMARY_FILE, Summary, is_partial,
 };
 use punctual_sim::PortSample;
 use serde::de::DeserializeOwned;
@@ -18,6 +19,8 @@ pub struct RunFiles {
     pub flows: Vec<FlowRow>,
     /// Time series, by time then port.
     pub queues: Vec<PortSample>,
+    /// What transports told of themselves.
+    pub gauges: Vec<GaugeRow>,
     /// The run in one object.
     pub summary: Summary,
     /// What it was made of.
@@ -33,6 +36,11 @@ pub fn read(dir: &Path) -> Result<RunFiles, ReadError> {
     Ok(RunFiles {
         flows: read_flows(&dir.join(FLOWS_FILE))?,
         queues: read_queues(&dir.join(QUEUES_FILE))?,
+        gauges: if manifest.files.contains_key(GAUGES_FILE) {
+            read_gauges(&dir.join(GAUGES_FILE))?
+        } else {
+            Vec::new()
+        },
         summary: json(&dir.join(SUMMARY_FILE))?,
         manifest,
     })

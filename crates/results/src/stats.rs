@@ -1,6 +1,6 @@
 //! From flows to numbers.
 
-use crate::{Ci95, CombineError, FlowRow, FlowStatus, Summary};
+use crate::{Ci95, CombineError, FlowRow, FlowStatus, RunKind, Summary};
 use punctual_core::Instant;
 use punctual_sim::Outcome;
 
@@ -9,6 +9,8 @@ use punctual_sim::Outcome;
 pub struct RunFacts<'a> {
     /// Name of the transport, or of the mix of transports.
     pub transport: &'a str,
+    /// What stands behind the numbers.
+    pub kind: RunKind,
     /// The run's seed.
     pub seed: u64,
     /// When the run began to count deliveries.
@@ -26,6 +28,8 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
     let flows_measured = measured().count();
     let deadline_flows = measured().filter(|flow| flow.met.is_some()).count();
     let on_time = measured().filter(|flow| flow.met == Some(true)).count();
+    let given_up = |flow: &&FlowRow| flow.met.is_some() && flow.status == FlowStatus::Abandoned;
+    let abandoned = measured().filter(given_up).count();
     let fct_us = sorted(measured().filter_map(|flow| Some(flow.fct?.as_micros_f64())));
     let slowdown = sorted(measured().filter_map(|flow| flow.slowdown));
     let time = totals.ended_at.saturating_since(facts.measure_from);
@@ -38,6 +42,7 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
 
     Summary {
         transport: facts.transport.to_owned(),
+        kind: facts.kind,
         repetitions: 1,
         seeds: vec![facts.seed],
         simulated_seconds: totals.ended_at.as_secs_f64(),
@@ -47,6 +52,9 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         flows_unfinished: with_status(FlowStatus::Unfinished),
         background_flows: (flows.len() - flows_measured) as f64,
         deadline_flows: deadline_flows as f64,
+        deadline_flows_met: on_time as f64,
+        deadline_flows_late: (deadline_flows - on_time - abandoned) as f64,
+        deadline_flows_abandoned: abandoned as f64,
         deadlines_met: (deadline_flows > 0).then(|| on_time as f64 / deadline_flows as f64),
         fct_mean_us: mean(&fct_us),
         fct_p50_us: percentile(&fct_us, 500),
@@ -55,7 +63,9 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         slowdown_mean: mean(&slowdown),
         slowdown_p50: percentile(&slowdown, 500),
         slowdown_p99: percentile(&slowdown, 990),
-        goodput_gbps: (!time.is_zero()).then(|| bits / time.as_secs_f64() / 1e9),
+        // A bound is no schedule, so nothing flows.
+        goodput_gbps: (!time.is_zero() && facts.kind != RunKind::Bound)
+            .then(|| bits / time.as_secs_f64() / 1e9),
         utilisation: facts.utilisation.filter(|share| share.is_finite()),
         drops: totals.drops as f64,
         trims: totals.trims as f64,
@@ -87,6 +97,12 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
     let all = |get: fn(&Summary) -> f64| mean_of(repetitions, get);
     let mut combined = Summary {
         transport: first.transport.clone(),
+        // One bound among optima makes the mean a bound.
+        kind: repetitions
+            .iter()
+            .map(|s| s.kind)
+            .find(|k| *k == RunKind::Bound)
+            .unwrap_or(first.kind),
         repetitions: repetitions.len() as u32,
         seeds: repetitions.iter().flat_map(|one| one.seeds.iter().copied()).collect(),
         simulated_seconds: all(|s| s.simulated_seconds),
@@ -96,6 +112,9 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
         flows_unfinished: all(|s| s.flows_unfinished),
         background_flows: all(|s| s.background_flows),
         deadline_flows: all(|s| s.deadline_flows),
+        deadline_flows_met: all(|s| s.deadline_flows_met),
+        deadline_flows_late: all(|s| s.deadline_flows_late),
+        deadline_flows_abandoned: all(|s| s.deadline_flows_abandoned),
         events: all(|s| s.events),
         packet_hops: all(|s| s.packet_hops),
         ..Summary::default()

@@ -11,7 +11,7 @@ fn summary_of(flows: Vec<FlowRecord>, ended_at: Instant) -> Summary {
     let outcome = Outcome { flows, totals, ..Outcome::default() };
     let rows = FlowRow::all(&outcome, &["ndp"], |_| Some(Duration::from_micros(3)));
     let facts =
-        RunFacts { transport: "ndp", seed: 7, measure_from: micros(0), utilisation: Some(0.5) };
+        RunFacts { transport: "ndp", seed: 7, utilisation: Some(0.5), ..RunFacts::default() };
     summarise(&outcome, &rows, &facts)
 }
 

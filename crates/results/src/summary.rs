@@ -2,6 +2,33 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 
+/// What stands behind a run's numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunKind {
+    /// Packets, simulated.
+    #[default]
+    Packets,
+    /// An ideal scheduler of whole flows: no packets, no delays, all knowledge.
+    Ideal,
+    /// The ideal scheduler that meets the most deadlines possible.
+    Optimum,
+    /// No schedule at all: of the deadlines no scheduler can meet more, and no flow can be faster.
+    Bound,
+}
+
+impl RunKind {
+    /// In words.
+    pub fn about(self) -> &'static str {
+        match self {
+            RunKind::Packets => "packets, simulated",
+            RunKind::Ideal => "ideal",
+            RunKind::Optimum => "ideal, the exact optimum",
+            RunKind::Bound => "ideal, an upper bound that no schedule need reach",
+        }
+    }
+}
+
 /// A run, or several repetitions of one, in one object: `summary.json`, and what the command line
 /// prints under `--json`. Field names are stable.
 ///
@@ -14,6 +41,8 @@ use serde::{Deserialize, Serialize, Serializer};
 pub struct Summary {
     /// Name of the transport, or of the mix of transports.
     pub transport: String,
+    /// Whether packets were simulated, or what an ideal scheduler's numbers are.
+    pub kind: RunKind,
     /// Number of repetitions.
     pub repetitions: u32,
     /// Seed of every repetition.
@@ -39,6 +68,15 @@ pub struct Summary {
     /// before its deadline was up is not among them.
     #[serde(serialize_with = "count")]
     pub deadline_flows: f64,
+    /// Those that were on time.
+    #[serde(serialize_with = "count")]
+    pub deadline_flows_met: f64,
+    /// Those that were late, or not there when their deadline and the run were over.
+    #[serde(serialize_with = "count")]
+    pub deadline_flows_late: f64,
+    /// Those that their sender gave up: quenched or terminated.
+    #[serde(serialize_with = "count")]
+    pub deadline_flows_abandoned: f64,
     /// Share of `deadline_flows` that were on time, 0 to 1.
     pub deadlines_met: Option<f64>,
     /// Mean flow completion time, in microseconds.
@@ -95,6 +133,28 @@ pub struct Summary {
     pub fairness: Option<f64>,
     /// Half widths of 95 % intervals.
     pub ci95: Ci95,
+}
+
+impl Summary {
+    /// Its name in tables and figures. What is ideal, or a bound, says so.
+    pub fn title(&self) -> String {
+        title(&self.transport, self.kind)
+    }
+
+    /// Whether an ideal scheduler stands behind it.
+    pub fn is_ideal(&self) -> bool {
+        self.kind != RunKind::Packets
+    }
+}
+
+/// A transport's name in tables and figures.
+pub fn title(transport: &str, kind: RunKind) -> String {
+    match kind {
+        RunKind::Optimum => format!("{transport} (ideal)"),
+        RunKind::Bound => format!("{transport} (bound)"),
+        // Others have it in their names.
+        RunKind::Packets | RunKind::Ideal => transport.to_owned(),
+    }
 }
 
 /// Half widths of the 95 % intervals (Student's t over the repetitions) of the fields of the same
@@ -160,9 +220,11 @@ mod tests {
         let json = serde_json::to_value(Summary::default()).unwrap();
         let mut names: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
         names.sort();
-        let expected = "background_flows bounces ci95 deadline_flows deadlines_met drops events \
+        let expected = "background_flows bounces ci95 deadline_flows \
+            deadline_flows_abandoned deadline_flows_late deadline_flows_met deadlines_met drops events \
             fairness fct_max_us fct_mean_us fct_p50_us fct_p99_us flows flows_abandoned \
-            flows_completed flows_unfinished goodput_gbps losses marks packet_hops pauses repetitions \
+            flows_completed flows_unfinished goodput_gbps kind losses marks packet_hops pauses \
+            repetitions \
             retransmits seeds simulated_seconds slowdown_mean slowdown_p50 slowdown_p99 timeouts \
             transport trims utilisation";
         assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());

@@ -41,6 +41,7 @@ fn run_files(flows: u32) -> RunFiles {
         summary: stats::summarise(&outcome, &rows, &facts),
         flows: rows,
         queues: outcome.samples,
+        gauges: Vec::new(),
         manifest: Manifest::new("[network]\nhosts = 2\n", "ndp", 3),
     }
 }

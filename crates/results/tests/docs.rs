@@ -19,12 +19,7 @@ fn documented(section: &str) -> Vec<String> {
 
 #[test]
 fn every_field_of_the_summary_is_documented() {
-    let facts = RunFacts {
-        transport: "ndp",
-        seed: 1,
-        measure_from: punctual_core::Instant::ZERO,
-        utilisation: None,
-    };
+    let facts = RunFacts { transport: "ndp", seed: 1, ..RunFacts::default() };
     let summary: Summary = summarise(&Outcome::default(), &[], &facts);
     let json = serde_json::to_value(summary).expect("JSON");
     let mut fields: Vec<String> = json.as_object().expect("an object").keys().cloned().collect();

@@ -47,6 +47,7 @@ fn main() {
             stop: Stop { at: Instant::ZERO + Duration::from_millis(ms.into()), when_done: false },
             link_changes: Vec::new(),
             sampling: None,
+            sampled_flows: Vec::new(),
             check: false,
             measure_from: Instant::ZERO,
         },

@@ -5,13 +5,13 @@ use crate::flows::{FlowState, ReadyLines};
 use crate::lossless::Lossless;
 use crate::port::{Line, PortState};
 use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
-use crate::setup::{LinkFault, PortSample, Progress, Setup};
+use crate::setup::{GaugeSample, LinkFault, PortSample, Progress, Setup};
 use crate::tap::{Ending, Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Bytes, Controller, ExtArena, FlowSpec, HostId, Instant, Outbox, PacketArena, PacketFlags,
-    PacketId, PortId, TransportId, prefetch,
+    Bytes, Controller, ExtArena, FlowId, FlowSpec, HostId, Instant, Outbox, PacketArena,
+    PacketFlags, PacketId, PortId, TransportId, prefetch,
 };
 use punctual_net::{Fate, Fates, LosslessLimits, Network, Queue};
 use punctual_transports::{AnyController, AnyStack};
@@ -36,8 +36,8 @@ impl World {
 
 /// A controller at a port, and the transport whose packets it reads.
 pub(crate) struct PortController {
-    transport: TransportId,
-    controller: AnyController,
+    pub(crate) transport: TransportId,
+    pub(crate) controller: AnyController,
     timer: u32,
 }
 
@@ -73,12 +73,14 @@ pub(crate) struct Engine<T: Tap> {
     /// Flows that must end before the run may.
     pub(crate) awaited: u64,
     pub(crate) flows_ended: u64,
-    controllers: Vec<Vec<PortController>>,
+    pub(crate) controllers: Vec<Vec<PortController>>,
     pub(crate) fates: Fates,
     pub(crate) lossless: Option<Lossless>,
     pub(crate) switch_choice: Stream,
     health: Vec<Option<LinkHealth>>,
     samples: Vec<PortSample>,
+    pub(crate) gauges: Vec<GaugeSample>,
+    pub(crate) sampled_flows: Vec<FlowId>,
     setup: Rest,
 }
 
@@ -153,6 +155,8 @@ impl<T: Tap> Engine<T> {
             switch_choice: Stream::named(seed, "switch paths", 0),
             health: Vec::new(),
             samples: Vec::new(),
+            gauges: Vec::new(),
+            sampled_flows: setup.sampled_flows,
             setup: Rest {
                 stop: setup.stop,
                 link_changes: setup.link_changes,
@@ -633,6 +637,7 @@ impl<T: Tap> Engine<T> {
                 sent_bytes: port.sent_bytes,
             });
         }
+        self.sample_gauges(&sampling);
         self.world(self.line.now + sampling.every, World::Sample);
         self.setup.sampling = Some(sampling);
     }
@@ -669,6 +674,7 @@ impl<T: Tap> Engine<T> {
             totals: self.totals,
             ports: self.port_totals,
             samples: self.samples,
+            gauges: self.gauges,
             violations,
             interrupted,
         }

@@ -9,6 +9,7 @@ mod checks;
 mod engine;
 mod events;
 mod flows;
+mod gauges;
 mod hosts;
 mod lossless;
 mod port;
@@ -18,7 +19,9 @@ mod tap;
 mod timers;
 
 pub use record::{FlowRecord, FlowStatus, Outcome, PortTotals, Totals};
-pub use setup::{LinkChange, LinkFault, PortSample, Progress, Sampling, Setup, Stop};
+pub use setup::{
+    GaugeOf, GaugeSample, LinkChange, LinkFault, PortSample, Progress, Sampling, Setup, Stop,
+};
 
 use std::ops::ControlFlow;
 

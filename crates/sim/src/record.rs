@@ -1,6 +1,6 @@
 //! What a run leaves behind.
 
-use crate::PortSample;
+use crate::{GaugeSample, PortSample};
 use punctual_core::{Bytes, FlowSpec, Instant};
 
 /// How a flow stands at the end of a run.
@@ -97,6 +97,8 @@ pub struct Outcome {
     pub ports: Vec<PortTotals>,
     /// Time series, by time then port.
     pub samples: Vec<PortSample>,
+    /// What transports told of themselves: by time, then ports, then flows.
+    pub gauges: Vec<GaugeSample>,
     /// Invariants found broken, when they were checked.
     pub violations: Vec<String>,
     /// The run was stopped from outside before its end.

@@ -1,6 +1,6 @@
 //! What a run is made of.
 
-use punctual_core::{Duration, Instant, PortId, QueueSpec, Rate};
+use punctual_core::{Duration, FlowId, Instant, PortId, QueueSpec, Rate, TransportId};
 use punctual_net::Network;
 use punctual_transports::AnyTransport;
 use punctual_workload::Workload;
@@ -24,6 +24,8 @@ pub struct Setup {
     pub link_changes: Vec<LinkChange>,
     /// Time series to take, if any.
     pub sampling: Option<Sampling>,
+    /// Flows whose two ends are asked for their gauges at each sampling instant.
+    pub sampled_flows: Vec<FlowId>,
     /// Whether to check invariants all along, at some cost.
     pub check: bool,
     /// Deliveries and link use count from here on, so that a start-up can be left out.
@@ -85,6 +87,32 @@ pub struct PortSample {
     pub queue_packets: u32,
     /// Bytes sent since the start.
     pub sent_bytes: u64,
+}
+
+/// Whose a gauge is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GaugeOf {
+    /// A flow's sending end.
+    Sender(FlowId),
+    /// A flow's receiving end.
+    Receiver(FlowId),
+    /// A transport's controller at a port.
+    Port(PortId),
+}
+
+/// What a transport told of itself at a sampling instant.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GaugeSample {
+    /// When.
+    pub at: Instant,
+    /// The transport.
+    pub transport: TransportId,
+    /// Whose gauge it is.
+    pub of: GaugeOf,
+    /// What it is called; ends in its unit.
+    pub name: &'static str,
+    /// What it showed.
+    pub value: f64,
 }
 
 /// How far a run is.

@@ -126,6 +126,14 @@ macro_rules! register {
             pub fn poll_transmit(&mut self, slot: u32, call: Call<'_>) -> Option<Packet> {
                 match self { $(AnyStack::$Variant(s) => s.poll_transmit(slot, call),)* }
             }
+            /// See [`Stack::sender_gauges`].
+            pub fn sender_gauges(&self, slot: u32, host: HostId, tell: &mut dyn FnMut(&'static str, f64)) {
+                match self { $(AnyStack::$Variant(s) => s.sender_gauges(slot, host, tell),)* }
+            }
+            /// See [`Stack::receiver_gauges`].
+            pub fn receiver_gauges(&self, slot: u32, host: HostId, tell: &mut dyn FnMut(&'static str, f64)) {
+                match self { $(AnyStack::$Variant(s) => s.receiver_gauges(slot, host, tell),)* }
+            }
             /// See [`Stack::close_sender`].
             pub fn close_sender(&mut self, slot: u32, host: HostId) {
                 match self { $(AnyStack::$Variant(s) => s.close_sender(slot, host),)* }
@@ -148,6 +156,9 @@ macro_rules! register {
             }
             fn next_timeout(&self) -> Option<Instant> {
                 match self { $(AnyController::$Variant(c) => c.next_timeout(),)* }
+            }
+            fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+                match self { $(AnyController::$Variant(c) => c.gauges(tell),)* }
             }
             fn reset(&mut self) {
                 match self { $(AnyController::$Variant(c) => c.reset(),)* }

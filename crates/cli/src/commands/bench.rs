@@ -97,6 +97,7 @@ fn measure(case: &BenchCase) -> anyhow::Result<Measured> {
     let runs = study.runs();
     let run = &runs[0];
     let setup = study.setup(&run.scenario, &run.subject, run.seed)?;
+    let setup = setup.packets().context("a benchmark simulates packets")?;
     let measure_from = setup.measure_from;
     let outcome = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(()));
     let cpu_seconds = cpu_seconds()? - before;

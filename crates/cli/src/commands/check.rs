@@ -1,7 +1,7 @@
 //! `punctual check`.
 
 use crate::args::Global;
-use punctual_lab::Study;
+use punctual_lab::{RunSetup, Study};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -36,15 +36,18 @@ pub(crate) fn check(file: &Path, global: &Global) -> anyhow::Result<()> {
         network.nic_info(punctual_core::HostId(0)).rate,
     )?;
     let subjects = first.subjects();
+    let width = subjects.iter().map(|subject| subject.label.chars().count()).max().unwrap_or(0);
+    let width = width.max(11);
     for subject in &subjects {
-        let setup = study.setup(first, subject, first.run.seed)?;
-        let flows = setup.workload.flows.len();
-        let queue = serde_json::to_string(&setup.switch_queue)?;
-        writeln!(
-            out,
-            "  {:<11} {flows} flows at seed {}, queue {queue}",
-            subject.label, first.run.seed
-        )?;
+        let (flows, how) = match study.setup(first, subject, first.run.seed)? {
+            RunSetup::Packets(setup) => {
+                let queue = serde_json::to_string(&setup.switch_queue)?;
+                (setup.workload.flows.len(), format!("queue {queue}"))
+            }
+            RunSetup::Ideal(setup) => (setup.flow_count(), setup.kind().about().to_owned()),
+        };
+        let seed = first.run.seed;
+        writeln!(out, "  {:<width$} {flows} flows at seed {seed}, {how}", subject.label)?;
     }
     writeln!(
         out,

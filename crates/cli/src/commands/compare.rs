@@ -5,8 +5,8 @@ use super::{Done, execute_study};
 use crate::args::{Global, Study};
 use anyhow::Context as _;
 use punctual_lab::{Labels, PlannedRun, RunReport};
-use punctual_report::{Curve, DeadlineBars, FctCdf, Style, table};
-use punctual_results::{FlowRow, RunFacts, Summary, combine, summarise};
+use punctual_report::{Curve, DeadlineBars, FctCdf, Style, SweepPoint, sweep_tables, table};
+use punctual_results::{FlowRow, RunFacts, RunKind, Summary, combine, summarise, title};
 use punctual_sim::Outcome;
 use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -21,8 +21,11 @@ pub(crate) fn compare(args: &Study, global: &Global) -> anyhow::Result<()> {
     let done = execute_study(args, global)?;
     let mut out = std::io::stdout().lock();
     let mut figures = Vec::new();
+    let mut sweep: Vec<SweepPoint> = Vec::new();
     for rows in points(&done)? {
         let labels = &rows[0].runs[0].0.labels;
+        let values: Vec<&str> = labels.iter().map(|(_, value)| value.as_str()).collect();
+        sweep.push((values.join(", "), rows.iter().map(|row| row.summary.clone()).collect()));
         if global.json {
             print_json(&mut out, &done, &rows)?;
         } else {
@@ -31,6 +34,7 @@ pub(crate) fn compare(args: &Study, global: &Global) -> anyhow::Result<()> {
         figures.extend(draw(&done, labels, &rows)?);
     }
     if !global.json {
+        print_sweep(&mut out, &done, &sweep)?;
         let figures: Vec<String> = figures.iter().map(|f| f.display().to_string()).collect();
         writeln!(out, "results in {}", done.out.display())?;
         if !figures.is_empty() {
@@ -81,23 +85,64 @@ fn print_json(out: &mut impl Write, done: &Done, rows: &[Row<'_>]) -> anyhow::Re
     Ok(())
 }
 
+/// All points of a sweep side by side.
+fn print_sweep(out: &mut impl Write, done: &Done, sweep: &[SweepPoint]) -> anyhow::Result<()> {
+    if sweep.len() < 2 {
+        return Ok(());
+    }
+    let labels = &done.runs[0].labels;
+    let keys: Vec<&str> = labels.iter().map(|(key, _)| key.as_str()).collect();
+    for (heading, table) in sweep_tables(sweep, style()) {
+        writeln!(out, "{}: {heading} by {}", done.study.name(), keys.join(", "))?;
+        writeln!(out, "{table}\n")?;
+    }
+    Ok(())
+}
+
+fn style() -> Style {
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    if colour { Style::Colour } else { Style::Plain }
+}
+
 fn print_tables(
     out: &mut impl Write,
     done: &Done,
     labels: &Labels,
     rows: &[Row<'_>],
 ) -> anyhow::Result<()> {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let style = if colour { Style::Colour } else { Style::Plain };
+    let style = style();
     let summaries: Vec<Summary> = rows.iter().map(|row| row.summary.clone()).collect();
     writeln!(out, "{}", heading(done, labels, rows))?;
-    writeln!(out, "{}\n", table(&summaries, style))?;
+    writeln!(out, "{}", table(&summaries, style))?;
+    for note in notes(&summaries) {
+        writeln!(out, " {note}")?;
+    }
+    writeln!(out)?;
     for row in rows.iter().filter(|row| carriers(row).len() > 1) {
         let parts = by_transport(row)?;
         writeln!(out, "its flows by transport (drops, trims and utilisation are all of theirs)")?;
         writeln!(out, "{}\n", table(&parts, style))?;
     }
     Ok(())
+}
+
+/// What a reader must know of ideal rows.
+fn notes(summaries: &[Summary]) -> Vec<&'static str> {
+    let has = |kind| summaries.iter().any(|summary| summary.kind == kind);
+    let mut notes = Vec::new();
+    if summaries.iter().any(Summary::is_ideal) {
+        notes.push(
+            "ideal-* and optimal are ideal schedulers of whole flows: headers count, delays and \
+             start-up do not (docs/ideal.md)",
+        );
+    }
+    if has(RunKind::Bound) {
+        notes.push(
+            "optimal (bound): no transport can meet more deadlines or be faster; its times are \
+             those of flows alone, without the ones given up",
+        );
+    }
+    notes
 }
 
 fn heading(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> String {
@@ -168,7 +213,7 @@ fn draw(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> anyhow::Result<Vec<Pa
         let names = carriers(row);
         for name in &names {
             let own = flows.iter().filter(|f| names.len() == 1 || *f.transport == **name);
-            curves.push(Curve::of(name, own));
+            curves.push(Curve::of(&title(name, row.summary.kind), own));
         }
     }
     let mut files = Vec::new();

@@ -1,6 +1,7 @@
 //! `punctual list`.
 
 use crate::args::Global;
+use punctual_fluid::Policy;
 use punctual_lab::{BENCH_CASES, NetworkSection, Study};
 use punctual_transports::AnyTransport;
 use punctual_workload::BuiltIn;
@@ -12,6 +13,7 @@ type Section = (&'static str, Vec<(String, String)>);
 
 pub(crate) fn list(global: &Global) -> anyhow::Result<()> {
     let transports = AnyTransport::catalogue().iter().map(|t| (t.name, t.summary));
+    let ideal = Policy::ALL.iter().map(|p| (p.name(), p.summary()));
     let topologies = NetworkSection::catalogue().iter().map(|t| (t.name, t.summary));
     let patterns = PATTERNS.iter().copied();
     let sizes = BuiltIn::ALL.iter().map(|b| (b.name(), "")).chain(SIZES.iter().copied());
@@ -20,6 +22,7 @@ pub(crate) fn list(global: &Global) -> anyhow::Result<()> {
     };
     let sections: Vec<Section> = vec![
         ("transports", owned(transports.collect())),
+        ("ideal schedulers", owned(ideal.collect())),
         ("topologies", owned(topologies.collect())),
         ("patterns", owned(patterns.collect())),
         ("sizes", owned(sizes.collect())),

@@ -40,10 +40,19 @@ pub(crate) fn run(args: &Study, global: &Global) -> anyhow::Result<()> {
         let s = &report.summary;
         let mut facts = vec![format!("{:.0}/{:.0} flows", s.flows_completed, s.flows)];
         facts.extend(s.deadlines_met.map(|share| format!("{:.1} % on time", share * 100.0)));
+        if s.deadline_flows_late > 0.0 {
+            facts.push(format!("{:.0} late", s.deadline_flows_late));
+        }
+        if s.deadline_flows_abandoned > 0.0 {
+            facts.push(format!("{:.0} given up", s.deadline_flows_abandoned));
+        }
         facts.extend(s.fct_p50_us.map(|us| format!("fct p50 {us:.1} us")));
         facts.extend(s.fct_p99_us.map(|us| format!("p99 {us:.1} us")));
         facts.extend(s.utilisation.map(|share| format!("utilisation {:.1} %", share * 100.0)));
-        facts.push(format!("{:.0} drops", s.drops));
+        match s.is_ideal() {
+            true => facts.push(s.kind.about().to_owned()),
+            false => facts.push(format!("{:.0} drops", s.drops)),
+        }
         if s.trims > 0.0 {
             facts.push(format!("{:.0} trims", s.trims));
         }

@@ -4,8 +4,10 @@ use super::{Scenario, is_transport};
 use crate::diagnostic::Diagnostic;
 use crate::document::span_of;
 use crate::ideal;
+use crate::scheduler::IdealSetup;
 use crate::suggest;
 use punctual_core::{HostId, Instant, QueueSpec};
+use punctual_fluid::Policy;
 use punctual_sim::Setup;
 use punctual_transports::AnyTransport;
 use punctual_workload::HostsView;
@@ -18,6 +20,32 @@ pub struct Subject {
     pub label: String,
     /// The transport that carries all traffic that does not name its own.
     pub transport: Option<String>,
+}
+
+impl Subject {
+    /// The ideal scheduler that it is, if it is one.
+    pub fn policy(&self) -> Option<Policy> {
+        Policy::by_name(self.transport.as_deref()?)
+    }
+}
+
+/// Everything that a run depends on.
+#[derive(Debug, Clone)]
+pub enum RunSetup {
+    /// Packets, in the simulator.
+    Packets(Box<Setup>),
+    /// An ideal scheduler of whole flows.
+    Ideal(Box<IdealSetup>),
+}
+
+impl RunSetup {
+    /// What the simulator needs; none for an ideal scheduler.
+    pub fn packets(self) -> Option<Setup> {
+        match self {
+            RunSetup::Packets(setup) => Some(*setup),
+            RunSetup::Ideal(_) => None,
+        }
+    }
 }
 
 /// Transports whose header has room for so many ports only, the sender's own included.
@@ -51,9 +79,12 @@ impl Scenario {
         names
     }
 
-    /// Everything the simulator needs.
-    pub(crate) fn setup(&self, subject: &Subject, seed: u64) -> Result<Setup, Diagnostic> {
+    /// Everything that a run needs.
+    pub(crate) fn setup(&self, subject: &Subject, seed: u64) -> Result<RunSetup, Diagnostic> {
         let names = self.names(subject.transport.as_deref());
+        if let Some(policy) = subject.policy() {
+            return self.ideal_setup(policy, &names, seed).map(Box::new).map(RunSetup::Ideal);
+        }
         let transports: Vec<AnyTransport> = names
             .iter()
             .map(|name| {
@@ -61,7 +92,7 @@ impl Scenario {
                 transport.expect("names were checked when the scenario was read")
             })
             .collect();
-        Ok(Setup {
+        Ok(RunSetup::Packets(Box::new(Setup {
             network: self.network.clone(),
             switch_queue: self.switch_queue(&transports)?,
             workload: self.workload(&names, seed)?,
@@ -70,9 +101,46 @@ impl Scenario {
             stop: self.run.stop(),
             link_changes: self.link_changes.clone(),
             sampling: self.run.sampling(&self.network),
+            sampled_flows: self.run.sampled_flows(),
             check: self.run.check,
             measure_from: Instant::ZERO + self.run.measure_from,
-        })
+        })))
+    }
+
+    /// What an ideal scheduler needs, or what of this scenario it cannot express.
+    fn ideal_setup(
+        &self,
+        policy: Policy,
+        names: &[&str],
+        seed: u64,
+    ) -> Result<IdealSetup, Diagnostic> {
+        let name = policy.name();
+        let at = |path: &str| self.span(path).or_else(|| self.span("transports"));
+        if let Some(which) = self.traffic.iter().position(|t| t.transport.is_some()) {
+            let other = self.traffic[which].transport.as_deref().unwrap_or_default();
+            return Err(Diagnostic::new(format!(
+                "`{name}` is ideal and cannot share a network with the packets of `{other}`"
+            ))
+            .at(at(&format!("traffic.{which}.transport")))
+            .help(format!("remove this `transport`, or `{name}` from `transports`")));
+        }
+        if !self.link_changes.is_empty() {
+            return Err(Diagnostic::new(format!(
+                "`{name}` is ideal and knows no links that change, fail or lose packets"
+            ))
+            .at(at("link"))
+            .help(format!("remove the [[link]], or `{name}` from `transports`")));
+        }
+        let workload = self.workload(names, seed)?;
+        if let Some(which) = workload.closed_loops.iter().position(Option::is_some) {
+            return Err(Diagnostic::new(format!(
+                "`{name}` is ideal and needs flows whose start does not depend on others' end"
+            ))
+            .at(at(&format!("traffic.{which}.arrivals")))
+            .help(format!("use arrivals other than a closed loop, or remove `{name}`")));
+        }
+        IdealSetup::new(policy, &self.network, workload.flows, &self.run)
+            .map_err(|e| Diagnostic::new(format!("`{name}`: {e}")).at(at("transports")))
     }
 
     /// What traffic needs to know of the hosts.

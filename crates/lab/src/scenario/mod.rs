@@ -6,7 +6,7 @@ mod network;
 mod run;
 mod traffic;
 
-pub use build::Subject;
+pub use build::{RunSetup, Subject};
 pub use links::LinkSection;
 pub use network::{NetworkSection, TopologyInfo};
 pub use run::{RunSection, StopWhen, TierName};
@@ -15,6 +15,7 @@ pub use traffic::TrafficSection;
 use crate::diagnostic::Diagnostic;
 use crate::document::{Kind, Node, Table, decode, fields_of, unknown};
 use punctual_core::QueueSpec;
+use punctual_fluid::Policy;
 use punctual_net::Network;
 use punctual_sim::LinkChange;
 use punctual_transports::{AnyTransport, TransportSettings};
@@ -174,8 +175,10 @@ impl<'a> Part<'a> {
         let names: Vec<String> = self.optional(key).unwrap_or_default();
         let nodes = self.tree.get(key).and_then(Node::list).unwrap_or_default();
         for (i, (name, node)) in names.iter().zip(nodes).enumerate() {
-            if !is_transport(name) {
-                self.errors.push(unknown_transport(name).at(node.span.clone()));
+            if !is_transport(name) && Policy::by_name(name).is_none() {
+                let known = transports().chain(Policy::ALL.map(Policy::name));
+                let unknown = unknown("transport", name, known.collect::<Vec<_>>());
+                self.errors.push(unknown.at(node.span.clone()));
             } else if names[..i].contains(name) {
                 let message = format!("`{name}` is there twice");
                 self.errors.push(Diagnostic::new(message).at(node.span.clone()));
@@ -214,11 +217,19 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Names of all transports that send packets.
+fn transports() -> impl Iterator<Item = &'static str> {
+    AnyTransport::catalogue().iter().map(|t| t.name)
+}
+
 fn is_transport(name: &str) -> bool {
-    AnyTransport::catalogue().iter().any(|t| t.name == name)
+    transports().any(|known| known == name)
 }
 
 fn unknown_transport(name: &str) -> Diagnostic {
-    let names: Vec<&str> = AnyTransport::catalogue().iter().map(|t| t.name).collect();
-    unknown("transport", name, names)
+    if Policy::by_name(name).is_some() {
+        return Diagnostic::new(format!("`{name}` is an ideal scheduler and carries no packets"))
+            .help("name it in `transports` at the top, where it runs all traffic by itself");
+    }
+    unknown("transport", name, transports().collect::<Vec<_>>())
 }

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Node, decode};
-use punctual_core::{Duration, Instant, PortId};
+use punctual_core::{Duration, FlowId, Instant, PortId};
 use punctual_net::{Network, Tier};
 use punctual_sim::{Sampling, Stop};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,8 @@ pub struct RunSection {
     /// At which ports.
     #[serde(default = "host_down")]
     pub sample_at: Vec<TierName>,
+    /// And of which flows what their transports are doing; the first ones when absent.
+    pub sample_flows: Option<Vec<u32>>,
 }
 
 fn one_u64() -> u64 {
@@ -42,6 +44,9 @@ fn one_u64() -> u64 {
 fn one_u32() -> u32 {
     1
 }
+
+/// Flows whose gauges are taken unless the scenario chooses.
+const FLOWS_SAMPLED: u32 = 32;
 
 fn host_down() -> Vec<TierName> {
     vec![TierName::HostDown]
@@ -127,6 +132,15 @@ impl RunSection {
     /// When the simulator stops.
     pub fn stop(&self) -> Stop {
         Stop { at: Instant::ZERO + self.duration, when_done: self.stop == StopWhen::Done }
+    }
+
+    /// Of which flows the simulator takes gauges.
+    pub fn sampled_flows(&self) -> Vec<FlowId> {
+        let first = || (0..FLOWS_SAMPLED).collect();
+        let mut flows = self.sample_flows.clone().unwrap_or_else(first);
+        flows.sort_unstable();
+        flows.dedup();
+        flows.into_iter().map(FlowId).collect()
     }
 
     /// Which time series the simulator takes.

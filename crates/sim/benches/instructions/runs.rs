@@ -60,6 +60,7 @@ fn run(transport: &str, network: Network, flows: Vec<FlowSpec>, micros: u64) -> 
         stop: Stop { at: Instant::ZERO + Duration::from_micros(micros), when_done: false },
         link_changes: Vec::new(),
         sampling: None,
+        sampled_flows: Vec::new(),
         check: false,
         measure_from: Instant::ZERO,
     };

@@ -79,6 +79,7 @@ pub fn setup(network: Network, transports: Vec<AnyTransport>, mut flows: Vec<Flo
         stop: Stop { at: Instant::from_picos(10_000_000_000_000), when_done: true },
         link_changes: Vec::new(),
         sampling: None,
+        sampled_flows: Vec::new(),
         check: true,
         measure_from: Instant::ZERO,
     }

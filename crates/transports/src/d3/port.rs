@@ -237,6 +237,13 @@ impl Port {
 }
 
 impl Controller for Port {
+    fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("flows", self.allocator.flows as f64);
+        tell("demand_bps", self.allocator.demand.as_bps() as f64);
+        tell("allocated_bps", self.allocator.allocated.as_bps() as f64);
+        tell("capacity_bps", self.allocator.capacity.as_bps() as f64);
+    }
+
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
         if let Some(clock) = &mut self.clock {
             clock.queue_bytes_least = clock.queue_bytes_least.min(port.queue_bytes);

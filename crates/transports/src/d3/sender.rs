@@ -474,6 +474,12 @@ impl Sender {
 }
 
 impl<T: Variant> Endpoint<T> for Sender {
+    fn gauges(&self, _shared: &T::Shared, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("desired_bps", self.desired.as_bps() as f64);
+        tell("granted_bps", self.rate.as_bps() as f64);
+        tell("paused", f64::from(u8::from(self.rate == Rate::ZERO)));
+    }
+
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {
         let header: D3Header = packet.header.get();
         let news = if packet.is_to_sender() && header.has(D3Header::ACK) {

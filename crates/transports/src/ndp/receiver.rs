@@ -93,6 +93,10 @@ impl NdpReceiver {
 }
 
 impl Endpoint<Ndp> for NdpReceiver {
+    fn gauges(&self, shared: &PullQueue, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("host_pulls_waiting", f64::from(shared.pending()));
+    }
+
     // NDP-R10: every arrival is answered at once.
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Ndp>) {
         let header = NdpHeader::of(packet);

@@ -1,7 +1,7 @@
 //! NDP's sending end: pushes a window, then sends what it is pulled.
 
 use super::header::{HEADER_BYTES, flags, kind, stamp};
-use super::{Ndp, NdpHeader, PathPolicy};
+use super::{Ndp, NdpHeader, PathPolicy, PullQueue};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId, Instant,
@@ -270,6 +270,12 @@ impl NdpSender {
 }
 
 impl Endpoint<Ndp> for NdpSender {
+    fn gauges(&self, _shared: &PullQueue, tell: &mut dyn FnMut(&'static str, f64)) {
+        let in_flight = self.window.iter().filter(|sent| sent.state == State::InFlight).count();
+        tell("outstanding_packets", in_flight as f64);
+        tell("resend_packets", self.resend.len() as f64);
+    }
+
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Ndp>) {
         let header = NdpHeader::of(packet);
         if header.kind == kind::DATA {

@@ -288,6 +288,12 @@ impl Port {
 }
 
 impl Controller for Port {
+    fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("listed_flows", self.list.len() as f64);
+        tell("sending_flows", self.list.sending() as f64);
+        tell("capacity_bps", f64::from(self.rates.capacity()) * 1e3);
+    }
+
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, _ext: &mut ExtArena) {
         if packet.is_to_sender() {
             return;

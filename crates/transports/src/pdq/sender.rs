@@ -10,7 +10,7 @@ use super::header::{
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
-    HostId, Instant, Packet, Rate,
+    HostId, Instant, Packet, Rate, Transport,
 };
 
 mod segments;
@@ -412,6 +412,18 @@ fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 }
 
 impl Endpoint<Pdq> for Sender {
+    fn gauges(
+        &self,
+        _shared: &<Pdq as Transport>::Shared,
+        tell: &mut dyn FnMut(&'static str, f64),
+    ) {
+        tell("granted_bps", self.rate.as_bps() as f64);
+        tell("paused", f64::from(u8::from(self.rate == Rate::ZERO)));
+        if self.pauser != NOBODY {
+            tell("pausing_port", f64::from(self.pauser));
+        }
+    }
+
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Pdq>) {
         let header: PdqHeader = packet.header.get();
         let news = if packet.is_to_sender() && header.has(PdqHeader::ACK) {

@@ -90,6 +90,10 @@ impl Port {
 }
 
 impl Controller for Port {
+    fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("rate_bps", self.share.rate.as_bps() as f64);
+    }
+
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
         let header: D3Header = packet.header.get();
         if packet.is_to_sender() || !header.has(D3Header::REQUEST) {

@@ -110,6 +110,9 @@ pub trait Law: Sized {
     /// An acknowledgement came.
     fn handle_ack(&mut self, ack: &Feedback, config: &Self::Config) -> Reaction;
 
+    /// Tells what it is doing, for time series.
+    fn gauges(&self, _tell: &mut dyn FnMut(&'static str, f64)) {}
+
     /// The window was cut because of a loss; `next` is the first byte never sent.
     fn handle_loss(&mut self, _next: u64) {}
 }
@@ -252,6 +255,10 @@ impl Law for DctcpLaw {
     #[inline]
     fn handle_ack(&mut self, ack: &Feedback, params: &DctcpParams) -> Reaction {
         self.react(ack, params, |alpha| alpha)
+    }
+
+    fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("alpha", self.alpha().as_f64());
     }
 
     fn handle_loss(&mut self, next: u64) {

@@ -77,6 +77,12 @@ impl Law for D2tcpLaw {
         })
     }
 
+    fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("alpha", self.alpha().as_f64());
+        tell("d", self.imminence.as_f64());
+        tell("penalty", power(self.alpha(), self.imminence).as_f64());
+    }
+
     fn handle_loss(&mut self, next: u64) {
         self.dctcp.handle_loss(next);
     }

@@ -345,6 +345,12 @@ impl<L: Law> TcpSender<L> {
 }
 
 impl<L: Law, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpSender<L> {
+    fn gauges(&self, _shared: &TcpHost<L>, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("cwnd_bytes", self.window.cwnd_bytes() as f64);
+        tell("ssthresh_bytes", self.window.ssthresh_bytes() as f64);
+        self.law.gauges(tell);
+    }
+
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {
         let header: TcpHeader = packet.header.get();
         if packet.is_bounced() || !header.has(TcpFlags::ACK) {

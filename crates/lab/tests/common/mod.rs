@@ -1,0 +1,81 @@
+//! Scenarios run in memory.
+#![allow(dead_code, unreachable_pub)]
+
+use punctual_lab::{PlannedRun, RunSetup, Study};
+use punctual_results::RunKind;
+use punctual_sim::Outcome;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// What became of one run of a plan.
+pub struct Ran {
+    pub run: PlannedRun,
+    pub outcome: Outcome,
+    pub kind: RunKind,
+}
+
+impl Ran {
+    pub fn name(&self) -> &str {
+        &self.run.subject.label
+    }
+
+    /// The value of the sweep.
+    pub fn point(&self) -> &str {
+        self.run.labels.first().map_or("", |(_, value)| value)
+    }
+
+    pub fn met(&self) -> usize {
+        self.outcome.flows.iter().filter(|f| f.met_deadline() == Some(true)).count()
+    }
+
+    /// When each flow ended, in milliseconds, by sending host.
+    pub fn ends_ms(&self) -> Vec<f64> {
+        let mut ends: Vec<_> = self
+            .outcome
+            .flows
+            .iter()
+            .map(|f| (f.spec.src, f.ended.map_or(f64::INFINITY, |at| at.as_secs_f64() * 1e3)))
+            .collect();
+        ends.sort_by_key(|(src, _)| *src);
+        ends.into_iter().map(|(_, end)| end).collect()
+    }
+}
+
+/// Runs everything that a study plans.
+pub fn all(study: &Study) -> Vec<Ran> {
+    study
+        .runs()
+        .into_iter()
+        .map(|run| {
+            let setup = study.setup(&run.scenario, &run.subject, run.seed).unwrap();
+            let (outcome, kind) = match setup {
+                RunSetup::Packets(setup) => {
+                    let outcome = punctual_sim::run(*setup, &mut |_| ControlFlow::Continue(()));
+                    assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
+                    (outcome, RunKind::Packets)
+                }
+                RunSetup::Ideal(setup) => {
+                    let ideal = setup.run();
+                    (ideal.outcome, ideal.kind)
+                }
+            };
+            Ran { run, outcome, kind }
+        })
+        .collect()
+}
+
+pub fn folder() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"))
+}
+
+/// A scenario that comes with the program, with changes as on the command line.
+pub fn shipped(name: &str, changes: &[&str]) -> Vec<Ran> {
+    let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
+    let path = folder().join(format!("{name}.toml"));
+    all(&Study::load(&path, &changes).unwrap_or_else(|e| panic!("{e}")))
+}
+
+/// A scenario of text.
+pub fn text(text: &str) -> Vec<Ran> {
+    all(&Study::from_text("test", text, folder(), &[]).unwrap_or_else(|e| panic!("{e}\n{text}")))
+}

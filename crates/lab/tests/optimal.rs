@@ -1,0 +1,160 @@
+//! No transport does better than the optimum.
+
+mod common;
+
+use common::{Ran, shipped, text};
+use punctual_core::rng::Stream;
+use punctual_results::RunKind;
+use punctual_transports::AnyTransport;
+use std::collections::BTreeMap;
+
+/// Random cases of packets against the optimum.
+const CASES: u64 = 150;
+
+fn transports() -> String {
+    let names = AnyTransport::catalogue().iter().map(|t| format!("\"{}\"", t.name));
+    names.chain(["\"optimal\"".to_owned()]).collect::<Vec<_>>().join(", ")
+}
+
+/// Flows to one host of a random network, all at once, with deadlines so tight that some must be
+/// late, or just not.
+fn case(number: u64) -> String {
+    let mut draw = Stream::named(11, "optimal", number);
+    let mut pick = |of: &[&str]| of[draw.below(of.len() as u64) as usize].to_owned();
+    let network = pick(&[
+        "topology = \"star\"\nhosts = 6\nrate = \"1Gbps\"\ndelay = \"1us\"",
+        "topology = \"star\"\nhosts = 6\nrate = \"10Gbps\"\ndelay = \"0us\"",
+        "topology = \"tree\"\nrate = \"1Gbps\"\ndelay = \"0.1us\"\nprocessing = \"25us\"",
+        "topology = \"bottleneck\"\nsenders = 5\nrate = \"10Gbps\"\nbottleneck_rate = \"2Gbps\"\ndelay = \"1us\"",
+    ]);
+    let framing = pick(&["0B", "38B"]);
+    let mtu = pick(&["1500B", "9000B"]);
+    let (low, high) = [("1B", "3KB"), ("2KB", "50KB"), ("50KB", "198KB"), ("1KB", "500KB")]
+        [draw.below(4) as usize];
+    let workers = 1 + draw.below(12);
+    // From about what one flow needs to what all need.
+    let mean = 1 << draw.below(14);
+    let floor = 1 + draw.below(200);
+    let receiver = if network.contains("bottleneck") { 5 } else { 0 };
+    format!(
+        "transports = [{}]\n[network]\n{network}\nframing = \"{framing}\"\nmtu = \"{mtu}\"\n\
+         [transport.d3]\nquenching = {}\n\
+         [[traffic]]\npattern = \"incast\"\nreceiver = {receiver}\nworkers = {workers}\n\
+         sizes = {{ uniform = [\"{low}\", \"{high}\"] }}\n\
+         deadlines = {{ exponential = {{ mean = \"{mean}us\", floor = \"{floor}us\" }} }}\n\
+         [run]\nduration = \"2s\"\nseed = {number}\n",
+        transports(),
+        number.is_multiple_of(2),
+    )
+}
+
+#[test]
+fn no_transport_beats_the_optimum_in_random_cases() {
+    let (mut flows, mut met) = (0, BTreeMap::<String, usize>::new());
+    for number in 0..CASES {
+        let text_of_case = case(number);
+        let runs = text(&text_of_case);
+        let optimal = runs.last().unwrap();
+        assert_eq!(optimal.kind, RunKind::Optimum, "{text_of_case}");
+        flows += optimal.outcome.flows.len();
+        for ran in &runs {
+            assert!(ran.met() <= optimal.met(), "{} beats it: {text_of_case}", ran.name());
+            *met.entry(ran.name().to_owned()).or_default() += ran.met();
+        }
+        // Nor is any done with all of them sooner.
+        for ran in runs.iter().filter(|ran| all_done(ran)) {
+            assert!(last(ran) >= last(optimal), "{}: {text_of_case}", ran.name());
+        }
+    }
+    println!("{CASES} cases, {flows} deadlines; met: {met:?}");
+    // The cases are neither trivial nor hopeless.
+    let best = met["optimal"] as f64 / flows as f64;
+    assert!((0.2..0.9).contains(&best), "{best}");
+    assert!(met["pdq"] as f64 > 0.3 * met["optimal"] as f64, "{met:?}");
+}
+
+fn all_done(ran: &Ran) -> bool {
+    ran.outcome.flows.iter().all(|f| f.status == punctual_sim::FlowStatus::Completed)
+}
+
+fn last(ran: &Ran) -> punctual_core::Instant {
+    ran.outcome.flows.iter().filter_map(|f| f.ended).max().unwrap()
+}
+
+/// Query aggregation, run by run, and the order that the PDQ paper gives at 25 flows.
+#[test]
+fn aggregation_stays_below_optimal() {
+    let changes = ["run.repetitions=10", "sweep.traffic.workers=[5, 25]"];
+    let runs = shipped("aggregation", &changes);
+    let key = |ran: &Ran| (ran.point().to_owned(), ran.run.seed);
+    let best: BTreeMap<_, _> = runs
+        .iter()
+        .filter(|ran| ran.kind != RunKind::Packets)
+        .map(|ran| (key(ran), ran.met()))
+        .collect();
+    let mut met = BTreeMap::<String, usize>::new();
+    for ran in &runs {
+        assert!(ran.met() <= best[&key(ran)], "{}", ran.run.title());
+        if ran.point() == "25" {
+            *met.entry(ran.name().to_owned()).or_default() += ran.met();
+        }
+    }
+    println!("aggregation of 25, met of 250: {met:?}");
+    assert!(met["pdq"] > met["d3"] && met["d3"] > met["rcpdc"] && met["d3"] > met["tcp"]);
+}
+
+/// Random arrivals on networks with several paths: a bound, and nobody passes it.
+#[test]
+fn nobody_beats_the_bound_on_networks() {
+    for (n, network) in [
+        "topology = \"leaf-spine\"\nracks = 3\nhosts_per_rack = 4\nspines = 2\nrate = \"10Gbps\"\ndelay = \"1us\"",
+        "topology = \"fat-tree\"\nk = 4\noversubscription = 2\nrate = \"10Gbps\"\ndelay = \"1us\"",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let runs = text(&format!(
+            "transports = [\"tcp\", \"dctcp\", \"pdq\", \"rcpdc\", \"ndp\", \"ideal-edf\", \"ideal-fair\", \"optimal\"]\n\
+             [network]\n{network}\n\
+             [[traffic]]\npattern = \"random\"\narrivals = {{ poisson-load = 0.7 }}\nstop = \"2ms\"\n\
+             sizes = {{ uniform = [\"2KB\", \"200KB\"] }}\n\
+             deadlines = {{ exponential = {{ mean = \"400us\", floor = \"50us\" }} }}\n\
+             [run]\nduration = \"1s\"\nseed = {n}\n"
+        ));
+        let optimal = runs.last().unwrap();
+        assert_eq!(optimal.kind, RunKind::Bound);
+        for ran in &runs {
+            println!("{}: {} of {}", ran.name(), ran.met(), ran.outcome.flows.len());
+            assert_eq!(ran.outcome.flows.len(), optimal.outcome.flows.len());
+            assert!(ran.met() <= optimal.met(), "{}", ran.name());
+        }
+        // It is a bound, not a platitude.
+        assert!(optimal.met() < optimal.outcome.flows.len());
+    }
+}
+
+/// The same flows whatever runs them, and what they move adds up.
+#[test]
+fn ideal_runs_have_the_same_flows_and_conserve_bytes() {
+    let runs = text(
+        "transports = [\"ndp\", \"ideal-fair\", \"ideal-edf\", \"ideal-sjf\", \"ideal-reservation\"]\n\
+         [network]\ntopology = \"star\"\nhosts = 4\nrate = \"1Gbps\"\ndelay = \"1us\"\nframing = \"0B\"\n\
+         [[traffic]]\npattern = \"incast\"\nreceiver = 0\nworkers = 5\nsizes = \"14600B\"\ndeadlines = \"1ms\"\n\
+         [[traffic]]\npattern = \"pairs\"\npairs = [[1, 0]]\nsizes = \"endless\"\nbackground = true\n\
+         [run]\nduration = \"2ms\"\nstop = \"duration\"\nmeasure_from = \"1ms\"\n",
+    );
+    let specs = |ran: &Ran| {
+        let mut specs: Vec<_> = ran.outcome.flows.iter().map(|f| f.spec).collect();
+        specs.iter_mut().for_each(|spec| spec.transport = punctual_core::TransportId(0));
+        specs
+    };
+    for ran in &runs[1..] {
+        assert_eq!(specs(ran), specs(&runs[0]), "{}", ran.name());
+        // A gigabit a second for two milliseconds, 1460 bytes of 1500 being data.
+        let delivered: u64 = ran.outcome.flows.iter().map(|f| f.delivered.get()).sum();
+        let room = 250_000 * 1460 / 1500;
+        assert!(delivered.abs_diff(room) < 20, "{}: {delivered} of {room}", ran.name());
+        assert!(ran.outcome.totals.delivered_wire_bytes.abs_diff(125_000) < 20, "{}", ran.name());
+        assert!(ran.outcome.totals.delivered_bytes.abs_diff(room / 2) < 20, "{}", ran.name());
+    }
+}

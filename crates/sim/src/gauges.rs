@@ -1,0 +1,41 @@
+//! Time series of what transports are doing: their own gauges, asked at sampling instants.
+
+use crate::engine::Engine;
+use crate::flows::CLOSED;
+use crate::setup::{GaugeOf, GaugeSample, Sampling};
+use crate::tap::Tap;
+use punctual_core::{Controller, TransportId};
+
+impl<T: Tap> Engine<T> {
+    /// Asks the controllers of the sampled ports, then both ends of the sampled flows that are
+    /// under way.
+    pub(crate) fn sample_gauges(&mut self, sampling: &Sampling) {
+        let at = self.line.now;
+        let gauges = &mut self.gauges;
+        let mut ask = |transport: TransportId, of: GaugeOf, ask: &mut dyn FnMut(&mut Tell<'_>)| {
+            ask(&mut |name, value| gauges.push(GaugeSample { at, transport, of, name, value }));
+        };
+        for &port in &sampling.ports {
+            for c in &self.controllers[port.index()] {
+                ask(c.transport, GaugeOf::Port(port), &mut |tell| c.controller.gauges(tell));
+            }
+        }
+        for &flow in &self.sampled_flows {
+            let Some(state) = self.flows.get(flow.index()) else { continue };
+            let stack = &self.stacks[state.transport.index()];
+            if state.sender < CLOSED {
+                ask(state.transport, GaugeOf::Sender(flow), &mut |tell| {
+                    stack.sender_gauges(state.sender, state.src, tell);
+                });
+            }
+            if state.receiver < CLOSED {
+                ask(state.transport, GaugeOf::Receiver(flow), &mut |tell| {
+                    stack.receiver_gauges(state.receiver, state.dst, tell);
+                });
+            }
+        }
+    }
+}
+
+/// Takes a gauge's name and value.
+type Tell<'a> = dyn FnMut(&'static str, f64) + 'a;
