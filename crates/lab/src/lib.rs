@@ -24,8 +24,8 @@ pub use fingerprint::fingerprint;
 pub use keys::keys;
 pub use plan::{LoadError, PlannedRun, Point, Study};
 pub use scenario::{
-    LinkSection, NetworkSection, RunSection, Scenario, StopWhen, Subject, TOP_KEYS, TierName,
-    TopologyInfo, TrafficSection,
+    LinkSection, NetworkSection, RunSection, Scenario, StopWhen, Subject, SwitchSection, TOP_KEYS,
+    TierName, TopologyInfo, TrafficSection,
 };
 pub use source::{Place, Sources};
 pub use suggest::nearest;

@@ -16,8 +16,8 @@ mod setup;
 mod tap;
 mod timers;
 
-pub use record::{FlowRecord, FlowStatus, Outcome, PortTotals, Totals};
-pub use setup::{LinkChange, LinkFault, PortSample, Progress, Sampling, Setup, Stop};
+pub use record::{ControllerRecord, FlowRecord, FlowStatus, Outcome, PortTotals, Totals};
+pub use setup::{LinkChange, LinkFault, PortSample, Progress, Sampling, Setup, Stop, SwitchReset};
 
 use std::ops::ControlFlow;
 

@@ -1,6 +1,6 @@
 //! What a run is made of.
 
-use punctual_core::{Duration, Instant, PortId, QueueSpec, Rate};
+use punctual_core::{Duration, Instant, NodeId, PortId, QueueSpec, Rate};
 use punctual_net::Network;
 use punctual_transports::AnyTransport;
 use punctual_workload::Workload;
@@ -22,6 +22,10 @@ pub struct Setup {
     pub stop: Stop,
     /// Things that happen to links, in order of time.
     pub link_changes: Vec<LinkChange>,
+    /// Switches that restart, in order of time.
+    pub switch_resets: Vec<SwitchReset>,
+    /// Switches that run no controllers.
+    pub legacy_switches: Vec<NodeId>,
     /// Time series to take, if any.
     pub sampling: Option<Sampling>,
     /// Whether to check invariants all along, at some cost.
@@ -61,6 +65,15 @@ pub enum LinkFault {
     Down,
     /// It works again.
     Up,
+}
+
+/// A switch restarts: the controllers of its ports forget everything. What it has queued stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwitchReset {
+    /// When.
+    pub at: Instant,
+    /// Which switch.
+    pub switch: NodeId,
 }
 
 /// Which time series to take.

@@ -25,6 +25,8 @@ pub(crate) fn permutation(transport: &str, k: u32, micros: u64) -> Done {
         seed: 1,
         stop: Stop { at: Instant::ZERO + Duration::from_micros(micros), when_done: false },
         link_changes: Vec::new(),
+        switch_resets: Vec::new(),
+        legacy_switches: Vec::new(),
         sampling: None,
         check: false,
         measure_from: Instant::ZERO,

@@ -9,7 +9,9 @@ pub use rate::RateController;
 
 use super::config::{Availability, Pdq};
 use super::header::{NOBODY, PROBE_UNIT, PdqHeader, round_trips, rtt_field};
-use punctual_core::{Controller, Duration, ExtArena, Header, Instant, Packet, PortView, Rate};
+use punctual_core::{
+    Controller, ControllerState, Duration, ExtArena, Header, Instant, Packet, PortView, Rate,
+};
 
 /// What a port needs of the parameters.
 #[derive(Clone, Copy, Debug)]
@@ -278,5 +280,10 @@ impl Controller for Port {
         self.list.clear();
         self.rates.reset(&self.params);
         self.accepted = None;
+    }
+
+    fn state(&self) -> ControllerState {
+        let flows = self.list.entries().len() as u64;
+        ControllerState { flows, ..ControllerState::default() }
     }
 }
