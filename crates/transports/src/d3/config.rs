@@ -1,7 +1,7 @@
 //! Parameters of D3 and RCPdc, with their sources.
 
 use punctual_core::{Bytes, Duration, Rate};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// How a port adapts the capacity it hands out (D3-R19, D3-R20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -184,20 +184,6 @@ impl Params {
     }
 }
 
-impl Serialize for Params {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Params::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Params {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let params = Params::deserialize(deserializer)?;
-        params.validate().map_err(serde::de::Error::custom)?;
-        Ok(params)
-    }
-}
-
 /// RCPdc: D3 in which every flow asks for a fair share only, whatever its deadline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -284,16 +270,4 @@ impl D3 {
     }
 }
 
-impl Serialize for D3 {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        D3::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for D3 {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let config = D3::deserialize(deserializer)?;
-        config.validate().map_err(serde::de::Error::custom)?;
-        Ok(config)
-    }
-}
+crate::validated::validated_when_read!(Params, D3);
