@@ -624,7 +624,8 @@ impl<T: Tap> Engine<T> {
 
     /// What controllers know, counted into the totals.
     fn controller_records(&mut self) -> Vec<ControllerRecord> {
-        let mut records = Vec::new();
+        let count = self.controllers.iter().map(Vec::len).sum();
+        let mut records = Vec::with_capacity(count);
         for (p, list) in self.controllers.iter().enumerate() {
             for c in list {
                 let state = c.controller.state();

@@ -5,18 +5,20 @@ mod common;
 
 use common::*;
 use punctual_core::{
-    Bytes, Duration, FlowSpec, Instant, Limit, NodeId, PortId, QueueSpec, Rate, Transport,
+    Bytes, Duration, FlowSpec, HostId, Instant, Limit, NodeId, PortId, QueueSpec, Rate, Transport,
     TransportId,
 };
 use punctual_net::{ClosLinks, ClosShape, Network};
-use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Setup, SwitchReset};
+use punctual_sim::{FlowRecord, FlowStatus, LinkChange, LinkFault, Outcome, Setup, SwitchReset};
 use punctual_testkit::{FaultOdds, Line, Pair};
 use punctual_transports::AnyTransport;
 use punctual_transports::d3::{D3, Rcpdc};
 use punctual_transports::pdq::Pdq;
 use punctual_transports::rcp::Rcp;
 use punctual_transports::tcp::{D2tcp, Tcp, Tcppr};
-use punctual_workload::DeadlineChange;
+use punctual_workload::{
+    Arrivals, DeadlineChange, Deadlines, HostsView, LoopSpec, Pattern, Sizes, TrafficSpec, build,
+};
 
 const NAMES: [&str; 6] = ["d3", "rcp", "rcpdc", "pdq", "d2tcp", "tcppr"];
 
@@ -310,6 +312,31 @@ fn d3_r38_a_deadline_moved_into_the_past_quenches() {
         assert_eq!((record.status, record.met_deadline()), (status, Some(false)));
         assert_eq!(record.ended.unwrap() < us(12_000), quenching, "{record:?}");
         all_forgotten(&outcome, "d3");
+    }
+}
+
+/// A closed loop whose flows' deadlines change goes on all the same, and its flows are judged by
+/// the deadline they learned.
+#[test]
+fn closed_loops_outlive_changed_deadlines() {
+    let ms = Duration::from_millis;
+    let change = DeadlineChange { after: Duration::from_micros(100), deadline: Some(ms(3)) };
+    let pattern = Pattern::Pairs(vec![(HostId(1), HostId(0))]);
+    let spec = TrafficSpec {
+        arrivals: Arrivals::ClosedLoop(LoopSpec::default()),
+        deadlines: Deadlines::Fixed(ms(5)),
+        deadline_change: Some(change),
+        ..TrafficSpec::new(pattern, Sizes::Fixed(Bytes::new(20_000)))
+    };
+    let view = HostsView { count: 2, nic_rate: GBPS, rack_size: None };
+    let mut setup = setup(testbed(2), vec![d3()], Vec::new());
+    setup.workload = build(&[spec], &view, ms(50), 1).expect("a workload");
+    setup.stop = until_ms(50);
+    let outcome = run(setup);
+    assert!(outcome.flows.len() > 20, "{}", outcome.flows.len());
+    let known = |f: &&FlowRecord| f.spec.start < us(49_000);
+    for record in outcome.flows.iter().filter(known) {
+        assert_eq!(record.spec.deadline, Some(record.spec.start + ms(3)));
     }
 }
 
