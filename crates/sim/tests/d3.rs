@@ -87,6 +87,33 @@ fn figure_1_both_deadlines_are_met() {
     }
 }
 
+/// Why short flows alone on a line suffer: while they pause C rises, and the queue of the excess
+/// takes it down again, further with the least queue, which is a step behind.
+#[test]
+fn capacity_swings_when_flows_start() {
+    let mut lowest = Vec::new();
+    for queue_measure in [QueueMeasure::Least, QueueMeasure::Instant] {
+        let params = Params { queue_measure, ..Params::default() };
+        let rcpdc = AnyTransport::Rcpdc(Rcpdc(params));
+        let flows = vec![flow(1, 0, 1_000_000), flow(2, 0, 1_000_000)];
+        let mut setup = setup(testbed(3), vec![rcpdc], flows);
+        let port = port_to_host_0(&setup.network);
+        setup.stop.when_done = false;
+        // After every step of the law.
+        let capacity = |step: u64| {
+            setup.stop.at = Instant::ZERO + Duration::from_micros(100 + step * 800);
+            let outcome = run(setup.clone());
+            let record = outcome.controllers.iter().find(|c| c.port == port).unwrap();
+            record.state.capacity.as_bps() / 1_000_000
+        };
+        let steps: Vec<u64> = (1..=15).map(capacity).collect();
+        println!("two flows start, C by step in Mb/s, {queue_measure:?}: {steps:?}");
+        assert!(steps.iter().max() > Some(&1_050));
+        lowest.push(*steps.iter().min().unwrap());
+    }
+    assert!(lowest[0] < lowest[1] && lowest[1] < 800, "{lowest:?}");
+}
+
 /// Six flows with one deadline and room for five.
 #[test]
 fn figure_2_quenching_saves_some() {
@@ -311,6 +338,7 @@ fn variants() -> Vec<D3> {
         D3 { speculative_quenching: 3, ..quenching() },
         D3 { integer_rates: true, ..D3::default() },
         D3 { after_deadline: AfterDeadline::Extend, ..D3::default() },
+        D3 { two_stage: true, count_inversions: true, ..D3::default() },
         D3 { params: Params { pacing: Pacing::Host, ..Params::default() }, ..quenching() },
     ]
 }
