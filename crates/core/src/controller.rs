@@ -17,6 +17,23 @@ pub struct PortView {
     pub sent_bytes: u64,
 }
 
+/// What a controller knows and has counted, as far as it has such a thing: for checks and reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ControllerState {
+    /// Flows it counts or remembers.
+    pub flows: u64,
+    /// The rate it hands out in all.
+    pub capacity: Rate,
+    /// The sum of what flows desire.
+    pub demand: Rate,
+    /// The sum of what it has granted.
+    pub allocated: Rate,
+    /// Requests of flows with a deadline that desired a rate, if it counts inversions.
+    pub deadline_requests: u64,
+    /// Those of them that were cut while a flow with a later deadline held a grant.
+    pub inversions: u64,
+}
+
 /// Reads and rewrites headers of its own transport's packets at one output port.
 ///
 /// The driver calls it for packets of that transport only, before they are queued; for packets
@@ -43,6 +60,11 @@ pub trait Controller {
 
     /// The switch restarted: all state is gone.
     fn reset(&mut self) {}
+
+    /// What it knows now.
+    fn state(&self) -> ControllerState {
+        ControllerState::default()
+    }
 }
 
 /// For transports whose switches run no controller: it cannot exist.

@@ -133,6 +133,10 @@ pub trait Endpoint<T: Transport> {
     /// unit. Called at sampling instants only.
     fn gauges(&self, _shared: &T::Shared, _tell: &mut dyn FnMut(&'static str, f64)) {}
 
+    /// The application wants this flow's last byte by another time than it said, or no longer by
+    /// any. Senders only; those that look at no deadline ignore it.
+    fn handle_deadline(&mut self, _deadline: Option<Instant>, _cx: &mut HostCx<'_, T>) {}
+
     /// The driver is about to forget this endpoint: give back what it holds of the shared state.
     fn close(&mut self, _shared: &mut T::Shared) {}
 }

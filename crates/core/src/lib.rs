@@ -24,7 +24,7 @@ pub mod rng;
 pub mod units;
 
 pub use arena::Slab;
-pub use controller::{Controller, NoController, PortView};
+pub use controller::{Controller, ControllerState, NoController, PortView};
 pub use endpoint::{Endpoint, HostCx, NicInfo, Outbox, TimerChange, Transport};
 pub use fifo::Fifo;
 pub use flow::{ByteRange, FlowEvent, FlowRoute, FlowSpec};

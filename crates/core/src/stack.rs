@@ -97,6 +97,13 @@ impl<T: Transport> Stack<T> {
         }
     }
 
+    /// Tells a sender its flow's new deadline.
+    pub fn sender_deadline(&mut self, slot: u32, deadline: Option<Instant>, call: Call<'_>) {
+        if let Some(sender) = self.senders.get_mut(slot) {
+            sender.handle_deadline(deadline, &mut cx!(self, call));
+        }
+    }
+
     /// Fires the timer of a host's shared state.
     pub fn host_timeout(&mut self, call: Call<'_>) {
         T::handle_host_timeout(&mut cx!(self, call));

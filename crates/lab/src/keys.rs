@@ -1,7 +1,7 @@
 //! Every key a scenario may have, section by section.
 
 use crate::document::fields_of;
-use crate::scenario::{LinkSection, NetworkSection, RunSection, TOP_KEYS};
+use crate::scenario::{LinkSection, NetworkSection, RunSection, SwitchSection, TOP_KEYS};
 use punctual_transports::TransportSettings;
 use punctual_workload::TrafficSpec;
 
@@ -19,6 +19,7 @@ pub fn keys() -> Vec<(String, Vec<&'static str>)> {
     sections.push(("transport".to_owned(), fields_of::<TransportSettings>().to_vec()));
     sections.push(("traffic".to_owned(), fields_of::<TrafficSpec>().to_vec()));
     sections.push(("link".to_owned(), fields_of::<LinkSection>().to_vec()));
+    sections.push(("switch".to_owned(), fields_of::<SwitchSection>().to_vec()));
     sections.push(("run".to_owned(), fields_of::<RunSection>().to_vec()));
     sections
 }

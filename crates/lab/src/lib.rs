@@ -25,8 +25,8 @@ pub use fingerprint::fingerprint;
 pub use keys::keys;
 pub use plan::{LoadError, PlannedRun, Point, Study};
 pub use scenario::{
-    LinkSection, NetworkSection, RunSection, RunSetup, Scenario, StopWhen, Subject, TOP_KEYS,
-    TierName, TopologyInfo, TrafficSection,
+    LinkSection, NetworkSection, RunSection, RunSetup, Scenario, StopWhen, Subject, SwitchSection,
+    TOP_KEYS, TierName, TopologyInfo, TrafficSection,
 };
 pub use scheduler::{IdealRun, IdealSetup};
 pub use source::{Place, Sources};

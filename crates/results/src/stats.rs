@@ -77,6 +77,8 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         timeouts: flows.iter().map(|flow| u64::from(flow.timeouts)).sum::<u64>() as f64,
         events: totals.events as f64,
         packet_hops: totals.packet_hops as f64,
+        deadline_requests: totals.deadline_requests as f64,
+        priority_inversions: totals.priority_inversions as f64,
         fairness: if unmeasured.len() < 2 { None } else { jain(&unmeasured) },
         ci95: Ci95::default(),
     }
@@ -117,6 +119,8 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
         deadline_flows_abandoned: all(|s| s.deadline_flows_abandoned),
         events: all(|s| s.events),
         packet_hops: all(|s| s.packet_hops),
+        deadline_requests: all(|s| s.deadline_requests),
+        priority_inversions: all(|s| s.priority_inversions),
         ..Summary::default()
     };
     macro_rules! with_interval {

@@ -128,6 +128,13 @@ pub struct Summary {
     /// Packets that left an output port, host NICs included.
     #[serde(serialize_with = "count")]
     pub packet_hops: f64,
+    /// Requests for a rate by which to meet a deadline, at every port; 0 unless ports count
+    /// inversions.
+    #[serde(default, serialize_with = "count")]
+    pub deadline_requests: f64,
+    /// Those of them that were cut while a flow with a later deadline held a grant at that port.
+    #[serde(default, serialize_with = "count")]
+    pub priority_inversions: f64,
     /// Jain's index over the bytes delivered for background and endless flows, 1 when all got the
     /// same; null below two such flows.
     pub fairness: Option<f64>,
@@ -221,10 +228,11 @@ mod tests {
         let mut names: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
         names.sort();
         let expected = "background_flows bounces ci95 deadline_flows \
-            deadline_flows_abandoned deadline_flows_late deadline_flows_met deadlines_met drops events \
+            deadline_flows_abandoned deadline_flows_late deadline_flows_met deadline_requests \
+            deadlines_met drops events \
             fairness fct_max_us fct_mean_us fct_p50_us fct_p99_us flows flows_abandoned \
             flows_completed flows_unfinished goodput_gbps kind losses marks packet_hops pauses \
-            repetitions \
+            priority_inversions repetitions \
             retransmits seeds simulated_seconds slowdown_mean slowdown_p50 slowdown_p99 timeouts \
             transport trims utilisation";
         assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());

@@ -46,6 +46,8 @@ fn main() {
             seed: 1,
             stop: Stop { at: Instant::ZERO + Duration::from_millis(ms.into()), when_done: false },
             link_changes: Vec::new(),
+            switch_resets: Vec::new(),
+            legacy_switches: Vec::new(),
             sampling: None,
             sampled_flows: Vec::new(),
             check: false,

@@ -1,8 +1,10 @@
 //! Invariants that can be watched in any run: bytes and packets conserved, each byte delivered
-//! once, no link above its rate, time never backwards.
+//! once, no link above its rate, no port granting above its capacity, time never backwards.
 
 use crate::tap::{Ending, Loss, Tap};
-use punctual_core::{ByteRange, Bytes, FlowId, FlowSpec, Instant, Packet, PortId, RangeSet, Rate};
+use punctual_core::{
+    ByteRange, Bytes, ControllerState, FlowId, FlowSpec, Instant, Packet, PortId, RangeSet, Rate,
+};
 use punctual_net::Network;
 
 /// Violations beyond this many are counted but not kept.
@@ -89,6 +91,20 @@ impl Checks {
 }
 
 impl Tap for Checks {
+    const WATCHES_CONTROLLERS: bool = true;
+
+    /// A request may bring the sum of grants to one fair share above the capacity, as whether there
+    /// is room is asked before that share is added; beyond that it only falls (D3-R14).
+    fn controlled(&mut self, port: PortId, before: &ControllerState, after: &ControllerState) {
+        let spare = after.capacity.saturating_sub(after.demand);
+        let share = Rate::from_bps(spare.as_bps() / after.flows.max(1));
+        let most = after.capacity.saturating_add(share).max(before.allocated);
+        if after.allocated > most {
+            let name = self.ports[port.index()].name.clone();
+            self.report(format!("port {name} has granted {}, {most} at most", after.allocated));
+        }
+    }
+
     fn event(&mut self, at: Instant) {
         if at < self.now {
             self.report(format!("time went back to {at}"));

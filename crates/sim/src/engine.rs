@@ -1,16 +1,16 @@
 //! The engine: events, ports and links. Hosts and their transports are in `hosts.rs`.
 
 use crate::events::{Event, EventClass, EventQueue};
-use crate::flows::{FlowState, ReadyLines};
+use crate::flows::{DeadlineChanges, FlowState, ReadyLines};
 use crate::lossless::Lossless;
 use crate::port::{Line, PortState};
-use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
+use crate::record::{ControllerRecord, FlowRecord, Outcome, PortTotals, Totals};
 use crate::setup::{GaugeSample, LinkFault, PortSample, Progress, Setup};
 use crate::tap::{Ending, Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Bytes, Controller, ExtArena, FlowId, FlowSpec, HostId, Instant, Outbox, PacketArena,
+    Bytes, Controller, ExtArena, FlowId, FlowSpec, HostId, Instant, NodeId, Outbox, PacketArena,
     PacketFlags, PacketId, PortId, TransportId, prefetch,
 };
 use punctual_net::{Fate, Fates, LosslessLimits, Network, Queue};
@@ -27,6 +27,8 @@ pub(crate) enum World {
     Measure = 1,
     FlowStart = 2,
     Sample = 3,
+    SwitchReset = 4,
+    DeadlineChange = 5,
 }
 
 impl World {
@@ -69,6 +71,7 @@ pub(crate) struct Engine<T: Tap> {
     /// Flows of closed loops that start later.
     pub(crate) later: BinaryHeap<Reverse<(Instant, u64)>>,
     pub(crate) later_specs: Vec<FlowSpec>,
+    pub(crate) deadline_changes: DeadlineChanges,
     pub(crate) next_flow: usize,
     /// Flows that must end before the run may.
     pub(crate) awaited: u64,
@@ -89,6 +92,8 @@ struct Rest {
     stop: crate::setup::Stop,
     link_changes: Vec<crate::setup::LinkChange>,
     next_change: usize,
+    switch_resets: Vec<crate::setup::SwitchReset>,
+    next_reset: usize,
     sampling: Option<crate::setup::Sampling>,
     measure_from: Instant,
 }
@@ -146,6 +151,7 @@ impl<T: Tap> Engine<T> {
             workload,
             later: BinaryHeap::new(),
             later_specs: Vec::new(),
+            deadline_changes: DeadlineChanges::default(),
             next_flow: 0,
             awaited,
             flows_ended: 0,
@@ -161,16 +167,22 @@ impl<T: Tap> Engine<T> {
                 stop: setup.stop,
                 link_changes: setup.link_changes,
                 next_change: 0,
+                switch_resets: setup.switch_resets,
+                next_reset: 0,
                 sampling: setup.sampling,
                 measure_from: setup.measure_from,
             },
             network,
         };
-        engine.install_timers_and_controllers(&transports);
+        engine.install_timers_and_controllers(&transports, &setup.legacy_switches);
         engine
     }
 
-    fn install_timers_and_controllers(&mut self, transports: &[punctual_transports::AnyTransport]) {
+    fn install_timers_and_controllers(
+        &mut self,
+        transports: &[punctual_transports::AnyTransport],
+        legacy_switches: &[NodeId],
+    ) {
         for t in 0..transports.len() {
             let transport = TransportId(t as u8);
             let timers = (0..self.network.hosts)
@@ -184,6 +196,7 @@ impl<T: Tap> Engine<T> {
             let list: Vec<PortController> = transports
                 .iter()
                 .enumerate()
+                .filter(|_| !legacy_switches.contains(&self.network.link(id).from))
                 .filter_map(|(t, config)| {
                     let transport = TransportId(t as u8);
                     let controller = config.controller(&view)?;
@@ -257,6 +270,9 @@ impl<T: Tap> Engine<T> {
         }
         if let Some(first) = self.setup.link_changes.first() {
             self.world(first.at, World::LinkChange);
+        }
+        if let Some(first) = self.setup.switch_resets.first() {
+            self.world(first.at, World::SwitchReset);
         }
         if let Some(sampling) = &self.setup.sampling {
             self.world(Instant::ZERO + sampling.every, World::Sample);
@@ -520,7 +536,11 @@ impl<T: Tap> Engine<T> {
         let packet = &mut self.line.packets[id];
         for c in &mut self.controllers[port_id.index()] {
             if c.transport == packet.transport {
+                let before = T::WATCHES_CONTROLLERS.then(|| c.controller.state());
                 c.controller.handle_forward(packet, &view, &mut self.ext);
+                if let Some(before) = before {
+                    self.line.tap.controlled(port_id, &before, &c.controller.state());
+                }
                 arm(c, &mut self.timers, &mut self.line.events);
             }
         }
@@ -567,6 +587,8 @@ impl<T: Tap> Engine<T> {
             w if w == World::FlowStart as u32 => self.start_flows(),
             w if w == World::LinkChange as u32 => self.change_links(),
             w if w == World::Sample as u32 => self.sample(),
+            w if w == World::SwitchReset as u32 => self.reset_switches(),
+            w if w == World::DeadlineChange as u32 => self.change_deadlines(),
             w if w == World::Measure as u32 => self.measure_anew(),
             w => self.pause_arrives(w - World::FIRST_FRAME),
         }
@@ -580,6 +602,22 @@ impl<T: Tap> Engine<T> {
             }
             self.setup.next_change += 1;
             self.change_link(change.port, change.what);
+        }
+    }
+
+    fn reset_switches(&mut self) {
+        while let Some(reset) = self.setup.switch_resets.get(self.setup.next_reset).copied() {
+            if reset.at > self.line.now {
+                self.world(reset.at, World::SwitchReset);
+                return;
+            }
+            self.setup.next_reset += 1;
+            for (link, list) in self.network.links.iter().zip(&mut self.controllers) {
+                for c in list.iter_mut().filter(|_| link.from == reset.switch) {
+                    c.controller.reset();
+                    arm(c, &mut self.timers, &mut self.line.events);
+                }
+            }
         }
     }
 
@@ -655,6 +693,22 @@ impl<T: Tap> Engine<T> {
         }
     }
 
+    /// What controllers know, counted into the totals.
+    fn controller_records(&mut self) -> Vec<ControllerRecord> {
+        let count = self.controllers.iter().map(Vec::len).sum();
+        let mut records = Vec::with_capacity(count);
+        for (p, list) in self.controllers.iter().enumerate() {
+            for c in list {
+                let state = c.controller.state();
+                self.totals.deadline_requests += state.deadline_requests;
+                self.totals.priority_inversions += state.inversions;
+                let (port, transport) = (PortId::from(p), c.transport);
+                records.push(ControllerRecord { port, transport, state });
+            }
+        }
+        records
+    }
+
     fn finish(mut self, interrupted: bool) -> Outcome {
         for port in 0..self.ports.len() {
             self.catch_up(PortId::from(port));
@@ -665,6 +719,7 @@ impl<T: Tap> Engine<T> {
         self.totals.ended_at = self.line.now;
         self.totals.packet_hops = self.line.hops;
         self.totals.most_buffered = self.lossless.as_ref().map_or(Bytes::ZERO, Lossless::most_used);
+        let controllers = self.controller_records();
         let violations = self.line.tap.conclude(&Ending {
             waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
             alive: self.line.packets.len(),
@@ -673,6 +728,7 @@ impl<T: Tap> Engine<T> {
             flows: self.records,
             totals: self.totals,
             ports: self.port_totals,
+            controllers,
             samples: self.samples,
             gauges: self.gauges,
             violations,

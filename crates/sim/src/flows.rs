@@ -1,6 +1,8 @@
 //! Flows while a simulation runs: what every packet needs close together, the rest apart.
 
-use punctual_core::{Class, FlowId, FlowSpec, HostId, TransportId};
+use punctual_core::{Class, FlowId, FlowSpec, HostId, Instant, TransportId};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// No slot, timer or neighbour.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -107,5 +109,39 @@ impl ReadyLines {
             self.waiting &= !(1 << line);
         }
         Some(flow)
+    }
+}
+
+/// Deadlines that will change, and those that flows had before.
+#[derive(Debug, Default)]
+pub(crate) struct DeadlineChanges {
+    due: BinaryHeap<Reverse<(Instant, FlowId, Option<Instant>)>>,
+    before: BTreeMap<FlowId, Option<Instant>>,
+}
+
+impl DeadlineChanges {
+    pub(crate) fn push(&mut self, at: Instant, flow: FlowId, deadline: Option<Instant>) {
+        self.due.push(Reverse((at, flow, deadline)));
+    }
+
+    /// When the next is due.
+    pub(crate) fn next_at(&self) -> Option<Instant> {
+        self.due.peek().map(|&Reverse((at, ..))| at)
+    }
+
+    /// The next that is due by `now`.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<(FlowId, Option<Instant>)> {
+        self.next_at().filter(|at| *at <= now)?;
+        self.due.pop().map(|Reverse((_, flow, deadline))| (flow, deadline))
+    }
+
+    /// Keeps the deadline that a flow was started with.
+    pub(crate) fn remember(&mut self, flow: FlowId, before: Option<Instant>) {
+        self.before.entry(flow).or_insert(before);
+    }
+
+    /// The deadline that a flow was started with, where it was changed since.
+    pub(crate) fn take_first(&mut self, flow: FlowId) -> Option<Option<Instant>> {
+        self.before.remove(&flow)
     }
 }

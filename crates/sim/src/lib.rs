@@ -18,9 +18,10 @@ mod setup;
 mod tap;
 mod timers;
 
-pub use record::{FlowRecord, FlowStatus, Outcome, PortTotals, Totals};
+pub use record::{ControllerRecord, FlowRecord, FlowStatus, Outcome, PortTotals, Totals};
 pub use setup::{
     GaugeOf, GaugeSample, LinkChange, LinkFault, PortSample, Progress, Sampling, Setup, Stop,
+    SwitchReset,
 };
 
 use std::ops::ControlFlow;

@@ -1,7 +1,7 @@
 //! What a run leaves behind.
 
 use crate::{GaugeSample, PortSample};
-use punctual_core::{Bytes, FlowSpec, Instant};
+use punctual_core::{Bytes, ControllerState, FlowSpec, Instant, PortId, TransportId};
 
 /// How a flow stands at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum FlowStatus {
 /// One flow's fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
-    /// What was asked.
+    /// What was asked; with the deadline that held in the end, where it was changed on the way.
     pub spec: FlowSpec,
     /// How it ended.
     pub status: FlowStatus,
@@ -73,6 +73,10 @@ pub struct Totals {
     pub pauses: u64,
     /// The most that the buffer of any lossless switch held.
     pub most_buffered: Bytes,
+    /// Requests for a rate by which to meet a deadline, at every port that counts inversions.
+    pub deadline_requests: u64,
+    /// Those of them that were cut while a flow with a later deadline held a grant there.
+    pub priority_inversions: u64,
 }
 
 /// Sums over one port.
@@ -86,6 +90,17 @@ pub struct PortTotals {
     pub trims: u64,
 }
 
+/// What a controller knew at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControllerRecord {
+    /// Where it runs.
+    pub port: PortId,
+    /// Whose it is.
+    pub transport: TransportId,
+    /// What it knew.
+    pub state: ControllerState,
+}
+
 /// What came out of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -95,6 +110,8 @@ pub struct Outcome {
     pub totals: Totals,
     /// Sums by port.
     pub ports: Vec<PortTotals>,
+    /// Controllers at the end, by port then transport.
+    pub controllers: Vec<ControllerRecord>,
     /// Time series, by time then port.
     pub samples: Vec<PortSample>,
     /// What transports told of themselves: by time, then ports, then flows.

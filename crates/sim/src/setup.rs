@@ -1,6 +1,6 @@
 //! What a run is made of.
 
-use punctual_core::{Duration, FlowId, Instant, PortId, QueueSpec, Rate, TransportId};
+use punctual_core::{Duration, FlowId, Instant, NodeId, PortId, QueueSpec, Rate, TransportId};
 use punctual_net::Network;
 use punctual_transports::AnyTransport;
 use punctual_workload::Workload;
@@ -22,6 +22,10 @@ pub struct Setup {
     pub stop: Stop,
     /// Things that happen to links, in order of time.
     pub link_changes: Vec<LinkChange>,
+    /// Switches that restart, in order of time.
+    pub switch_resets: Vec<SwitchReset>,
+    /// Switches that run no controllers.
+    pub legacy_switches: Vec<NodeId>,
     /// Time series to take, if any.
     pub sampling: Option<Sampling>,
     /// Flows whose two ends are asked for their gauges at each sampling instant.
@@ -63,6 +67,15 @@ pub enum LinkFault {
     Down,
     /// It works again.
     Up,
+}
+
+/// A switch restarts: the controllers of its ports forget everything. What it has queued stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwitchReset {
+    /// When.
+    pub at: Instant,
+    /// Which switch.
+    pub switch: NodeId,
 }
 
 /// Which time series to take.

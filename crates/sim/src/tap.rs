@@ -1,6 +1,6 @@
 //! Where observers look in. A tap that does nothing costs nothing.
 
-use punctual_core::{ByteRange, FlowId, FlowSpec, Instant, Packet, PortId, Rate};
+use punctual_core::{ByteRange, ControllerState, FlowId, FlowSpec, Instant, Packet, PortId, Rate};
 
 /// Why a packet ended before it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,11 @@ pub(crate) enum Loss {
 
 /// Told of everything that happens to packets.
 pub(crate) trait Tap {
+    /// Whether it looks at controllers, which costs something.
+    const WATCHES_CONTROLLERS: bool = false;
+
+    /// A port's controller has handled a packet about to be queued there.
+    fn controlled(&mut self, _port: PortId, _before: &ControllerState, _after: &ControllerState) {}
     /// A flow starts.
     fn started(&mut self, _spec: &FlowSpec) {}
     /// A link runs at another rate from now on.

@@ -3,11 +3,12 @@
 mod common;
 
 use common::*;
-use punctual_core::{Bytes, Duration, FlowSpec, Instant, PortId, Rate};
+use punctual_core::{Bytes, Duration, FlowSpec, Instant, Limit, PortId, QueueSpec, Rate};
 use punctual_net::{ClosLinks, ClosShape, Network};
-use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Sampling, Setup};
+use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Sampling};
 use punctual_transports::AnyTransport;
 use punctual_transports::d3::{AfterDeadline, D3, Pacing, Params, QueueMeasure, Rcpdc};
+use punctual_transports::tcp::{Tcp, Tcppr};
 
 const GBPS: Rate = Rate::from_gbps(1);
 
@@ -84,6 +85,33 @@ fn figure_1_both_deadlines_are_met() {
         assert_eq!((d3_met, fair_met), (if scale < 4 { 1 } else { 2 }, 1));
         assert!(d3_ends[0] < 0.75 * fair_ends[0]);
     }
+}
+
+/// Why short flows alone on a line suffer: while they pause C rises, and the queue of the excess
+/// takes it down again, further with the least queue, which is a step behind.
+#[test]
+fn capacity_swings_when_flows_start() {
+    let mut lowest = Vec::new();
+    for queue_measure in [QueueMeasure::Least, QueueMeasure::Instant] {
+        let params = Params { queue_measure, ..Params::default() };
+        let rcpdc = AnyTransport::Rcpdc(Rcpdc(params));
+        let flows = vec![flow(1, 0, 1_000_000), flow(2, 0, 1_000_000)];
+        let mut setup = setup(testbed(3), vec![rcpdc], flows);
+        let port = port_to_host_0(&setup.network);
+        setup.stop.when_done = false;
+        // After every step of the law.
+        let capacity = |step: u64| {
+            setup.stop.at = Instant::ZERO + Duration::from_micros(100 + step * 800);
+            let outcome = run(setup.clone());
+            let record = outcome.controllers.iter().find(|c| c.port == port).unwrap();
+            record.state.capacity.as_bps() / 1_000_000
+        };
+        let steps: Vec<u64> = (1..=15).map(capacity).collect();
+        println!("two flows start, C by step in Mb/s, {queue_measure:?}: {steps:?}");
+        assert!(steps.iter().max() > Some(&1_050));
+        lowest.push(*steps.iter().min().unwrap());
+    }
+    assert!(lowest[0] < lowest[1] && lowest[1] < 800, "{lowest:?}");
 }
 
 /// Six flows with one deadline and room for five.
@@ -164,9 +192,9 @@ fn long_flows(transport: AnyTransport, senders: u32, apart_us: u64) -> (f64, f64
     (goodput, mean, queue[queue.len() * 99 / 100])
 }
 
-/// The paper has 0.95 Gb/s and mean queues of 4 to 6 KB. With the queue at the end of an interval
-/// as it says, packets of several hosts that meet by chance cost up to a quarter of the line; with
-/// the least queue of an interval the paper's figures come out.
+/// The paper has 0.95 Gb/s and mean queues of 4 to 6 KB. With the least queue of an interval both
+/// come out; with the queue at its end, as the paper words it, packets of several hosts that meet
+/// by chance cost up to a quarter of the line.
 #[test]
 fn figure_16_long_flows_fill_the_line_with_short_queues() {
     for senders in [2, 5, 10, 15, 20] {
@@ -189,38 +217,52 @@ fn figure_16_long_flows_fill_the_line_with_short_queues() {
     }
 }
 
-/// 1→3, 2→3, 4→3 and 4→5, on one switch: wire rates in Mb/s.
-fn multi_hop(config: D3) -> Vec<f64> {
+/// 1→3, 2→3, 4→3 and 4→5 on the testbed, four racks of three hosts under one root: payload in
+/// Mb/s. Hosts count from 0 here.
+fn multi_hop(config: D3) -> [f64; 4] {
+    let links = ClosLinks::uniform(GBPS, Duration::from_micros(120));
+    let network = ClosShape::leaf_spine(4, 3, 1).build(&links, Bytes::new(1500), Bytes::new(38));
     let flows =
-        [(1, 3), (2, 3), (4, 3), (4, 5)].map(|(src, dst)| flow(src, dst, u64::MAX)).to_vec();
-    let mut setup = setup(testbed(6), vec![d3(config)], flows);
-    let delivered = |at: u64, setup: &mut Setup| {
+        [(0, 2), (1, 2), (3, 2), (3, 4)].map(|(src, dst)| flow(src, dst, u64::MAX)).to_vec();
+    let mut setup = setup(network, vec![d3(config)], flows);
+    let mut delivered = |at: u64| {
         setup.stop = until_ms(at);
-        run(setup.clone()).flows.iter().map(|f| f.delivered.get() as f64).collect::<Vec<_>>()
+        let flows = run(setup.clone()).flows;
+        [0, 1, 2, 3].map(|f| flows[f].delivered.get() as f64)
     };
-    let (before, after) = (delivered(200, &mut setup), delivered(1_200, &mut setup));
-    before.iter().zip(&after).map(|(b, a)| (a - b) * 8.0 / 1e6).collect()
+    let (before, after) = (delivered(200), delivered(1_200));
+    [0, 1, 2, 3].map(|f| (after[f] - before[f]) * 8.0 / 1e6)
 }
 
-/// The report has 302, 302, 302 and 595. Where packets of one host wait in its NIC's queue, that
-/// comes out; where they wait with their flows, the NIC hands out more than it can carry, and the
-/// flow that the shared port limits less takes the rest.
+/// The report has 302, 302, 302 and 595: 897 Mb/s through host 4's port, where its figure 16 has
+/// 950. Here both lines are full, and the last flow gets what the others leave. Where packets wait
+/// with their flows, nothing tells a NIC that it granted too much, and the flow that the shared
+/// port limits less takes the rest.
 #[test]
 fn multi_hop_rates() {
     let paper = [302.0, 302.0, 302.0, 595.0];
-    for (pacing, integer_rates) in
-        [(Pacing::Flow, false), (Pacing::Flow, true), (Pacing::Host, false), (Pacing::Host, true)]
-    {
-        let params = Params { pacing, ..Params::default() };
+    for (pacing, queue_measure, integer_rates, within) in [
+        (Pacing::Flow, QueueMeasure::Least, false, [5.0, 6.5]),
+        (Pacing::Flow, QueueMeasure::Least, true, [5.0, 5.5]),
+        (Pacing::Flow, QueueMeasure::Instant, false, [5.0, 5.0]),
+        (Pacing::Host, QueueMeasure::Least, false, [15.0, 15.0]),
+        (Pacing::Host, QueueMeasure::Instant, false, [20.0, 20.0]),
+    ] {
+        let params = Params { pacing, queue_measure, ..Params::default() };
         let rates = multi_hop(D3 { params, integer_rates, ..D3::default() });
-        let off = |f: usize| (rates[f] / paper[f] - 1.0) * 100.0;
-        let off = [off(0), off(1), off(2), off(3)];
+        let off = [0, 1, 2, 3].map(|f| (rates[f] / paper[f] - 1.0) * 100.0);
         println!(
-            "multi-hop, pacing {pacing:?}, integer {integer_rates}: {rates:.0?} Mb/s, {off:+.1?} %"
+            "multi-hop, pacing {pacing:?}, queue {queue_measure:?}, integer {integer_rates}: \
+             {rates:.0?} Mb/s, {off:+.1?} %"
         );
-        let held = if pacing == Pacing::Flow { 4 } else { 2 };
-        assert!(off[..held].iter().all(|off| off.abs() <= 5.0), "{off:?}");
-        assert!(off.iter().all(|off| off.abs() <= 20.0), "{off:?}");
+        assert!(off[..3].iter().all(|off| off.abs() <= within[0]), "{off:?}");
+        assert!(off[3].abs() <= within[1], "{off:?}");
+        if pacing == Pacing::Flow && queue_measure == QueueMeasure::Least && !integer_rates {
+            // 1438 of 1516 bytes are data, less the blocks of rates.
+            let full = 1e3 * 1438.0 / 1516.0;
+            assert!(rates[..3].iter().sum::<f64>() > 0.99 * full, "{rates:?}");
+            assert!(rates[2] + rates[3] > 0.99 * full, "{rates:?}");
+        }
     }
 }
 
@@ -233,8 +275,7 @@ fn grants_stay_within_capacity_and_return() {
         Line { rate: GBPS, delay: Duration::from_micros(120), switches: 1, ..Line::default() };
     for (adaptive, lose_fins) in [(false, false), (true, false), (true, true)] {
         let gains = if adaptive { (0.1, 1.0) } else { (0.0, 0.0) };
-        let params =
-            Params { alpha: gains.0, beta: gains.1, pacing: Pacing::Flow, ..Params::default() };
+        let params = Params { alpha: gains.0, beta: gains.1, ..Params::default() };
         let mut pair = Pair::new(D3 { params, count_inversions: true, ..D3::default() }, line);
         let mut fins = 0;
         pair.set_faults(move |packet, _| {
@@ -297,7 +338,8 @@ fn variants() -> Vec<D3> {
         D3 { speculative_quenching: 3, ..quenching() },
         D3 { integer_rates: true, ..D3::default() },
         D3 { after_deadline: AfterDeadline::Extend, ..D3::default() },
-        D3 { params: Params { pacing: Pacing::Flow, ..Params::default() }, ..quenching() },
+        D3 { two_stage: true, count_inversions: true, ..D3::default() },
+        D3 { params: Params { pacing: Pacing::Host, ..Params::default() }, ..quenching() },
     ]
 }
 
@@ -359,21 +401,36 @@ fn two_hundred_flows_at_once_end() {
     }
 }
 
+/// What a burst is like: how far the hosts are from the switch, the least deadline, and the queue
+/// if not the one that suits the transport.
+#[derive(Clone, Copy)]
+struct Burst {
+    delay_us: u64,
+    floor_us: f64,
+    queue: Option<QueueSpec>,
+}
+
+/// The testbed's 500 µs, and the floor that the paper must have had.
+const BURST: Burst = Burst { delay_us: 120, floor_us: 5_000.0, queue: None };
+
 /// Share of deadlines met in bursts of `workers` flows of 2 to 50 KB into one host, deadlines
-/// exponential with mean 30 ms and not below 5 ms, three workers a host.
-fn burst(transport: &AnyTransport, workers: u32, runs: u64) -> f64 {
+/// exponential with mean 30 ms, three workers a host.
+fn burst(transport: &AnyTransport, like: Burst, workers: u32, runs: u64) -> f64 {
     let hosts = 11;
     let mut sum = 0;
+    let links = ClosLinks::uniform(GBPS, Duration::from_micros(like.delay_us));
+    let network = ClosShape::star(hosts + 1).build(&links, Bytes::new(1500), Bytes::new(38));
     for seed in 0..runs {
         let mut stream = punctual_core::rng::Stream::named(seed, "burst", u64::from(workers));
         let flows = (0..workers)
             .map(|w| {
                 let size = 2_000 + (stream.unit() * 48_000.0) as u64;
-                let deadline = stream.exponential(30_000.0).max(5_000.0) as u64;
+                let deadline = stream.exponential(30_000.0).max(like.floor_us) as u64;
                 timed(1 + w % hosts, size, 0, deadline)
             })
             .collect();
-        let mut setup = setup(testbed(hosts + 1), vec![transport.clone()], flows);
+        let mut setup = setup(network.clone(), vec![transport.clone()], flows);
+        setup.switch_queue = like.queue.unwrap_or(setup.switch_queue);
         setup.seed = seed;
         setup.check = false;
         sum += met(&run(setup));
@@ -381,37 +438,51 @@ fn burst(transport: &AnyTransport, workers: u32, runs: u64) -> f64 {
     sum as f64 / (f64::from(workers) * runs as f64)
 }
 
-/// The paper: 95 % of deadlines are met with up to 36 senders, with RCPdc 22.
+/// The paper: 95 % of deadlines are met with up to 36 senders, with RCPdc 22, TCPpr 10, TCP 8.
 #[test]
 fn figure_10_bursts_meet_deadlines() {
-    let most_senders = |transport: &AnyTransport| {
+    let most_senders = |transport: &AnyTransport, like: Burst| {
         let mut most = 0;
-        for workers in (8..=46).step_by(2) {
-            if burst(transport, workers, 100) < 0.95 {
+        for workers in (4..=52).step_by(2) {
+            if burst(transport, like, workers, 100) < 0.95 {
                 break;
             }
             most = workers;
         }
-        let shares = [22, 36, 40].map(|workers| burst(transport, workers, 100) * 100.0);
+        let shares = [22, 36, 40].map(|workers| burst(transport, like, workers, 100) * 100.0);
         (most, shares)
     };
-    let least = Params { queue_measure: QueueMeasure::Least, ..Params::default() };
+    let instant = Params { queue_measure: QueueMeasure::Instant, ..Params::default() };
+    // As TCP was: two segments first, no timeout below 300 ms.
+    let old = Duration::from_millis(300);
+    let tcp = Tcp { initial_window: 2, rto_min: old, rto_initial: old, ..Tcp::default() };
+    let tcppr = Tcppr { initial_window: 2, rto_min: old, rto_initial: old, ..Tcppr::default() };
+    let lax = Burst { delay_us: 70, floor_us: 6_000.0, ..BURST };
+    // And a switch of 100 KB a port.
+    let limit = |bytes| Limit::Bytes(Bytes::new(bytes));
+    let one = Burst { queue: Some(QueueSpec::DropTail { limit: limit(100_000) }), ..BURST };
+    let two = Burst { queue: Some(QueueSpec::Priority { limit: limit(50_000) }), ..BURST };
     let mut found = Vec::new();
-    for (name, transport) in [
-        ("D3", transport("d3")),
-        ("D3 quenching", d3(quenching())),
-        ("D3 least queue", d3(D3 { params: least.clone(), ..D3::default() })),
-        ("RCPdc", transport("rcpdc")),
-        ("RCPdc least queue", AnyTransport::Rcpdc(Rcpdc(least))),
-        ("RCP", transport("rcp")),
-        ("TCP", transport("tcp")),
+    for (name, transport, like) in [
+        ("D3", transport("d3"), BURST),
+        ("D3 quenching", d3(quenching()), BURST),
+        ("D3 instant queue", d3(D3 { params: instant.clone(), ..D3::default() }), BURST),
+        ("RCPdc", transport("rcpdc"), BURST),
+        ("RCPdc instant queue", AnyTransport::Rcpdc(Rcpdc(instant)), BURST),
+        ("RCP", transport("rcp"), BURST),
+        ("TCPpr", transport("tcppr"), BURST),
+        ("TCP", transport("tcp"), BURST),
+        ("TCPpr of 2011", AnyTransport::Tcppr(tcppr), two),
+        ("TCP of 2011", AnyTransport::Tcp(tcp), one),
+        ("D3, 300 us and 6 ms", transport("d3"), lax),
+        ("RCPdc, 300 us and 6 ms", transport("rcpdc"), lax),
     ] {
-        let (most, shares) = most_senders(&transport);
+        let (most, shares) = most_senders(&transport, like);
         println!(
             "figure 10, {name}: 95 % met up to {most} senders; with 22, 36, 40: {shares:.1?} %"
         );
         found.push(most);
     }
-    assert!((33..=39).contains(&found[0]), "{found:?}");
+    assert!((36..=44).contains(&found[0]), "{found:?}");
     assert!(found[0] >= 2 * found[3], "{found:?}");
 }

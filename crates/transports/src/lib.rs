@@ -7,5 +7,6 @@ pub mod rcp;
 mod registry;
 mod rtt;
 pub mod tcp;
+mod validated;
 
 pub use registry::{AnyController, AnyStack, AnyTransport, TransportInfo, TransportSettings};

@@ -2,8 +2,8 @@
 //! reach any of them, and the settings that scenarios may give.
 
 use punctual_core::{
-    Bytes, Call, Controller, ExtArena, FlowRoute, FlowSpec, HostId, Instant, NicInfo, Packet,
-    PortView, QueueSpec, Rate, Stack, Transport,
+    Bytes, Call, Controller, ControllerState, ExtArena, FlowRoute, FlowSpec, HostId, Instant,
+    NicInfo, Packet, PortView, QueueSpec, Rate, Stack, Transport,
 };
 use serde::{Deserialize, Serialize};
 
@@ -117,6 +117,10 @@ macro_rules! register {
             pub fn receiver_timeout(&mut self, slot: u32, call: Call<'_>) {
                 match self { $(AnyStack::$Variant(s) => s.receiver_timeout(slot, call),)* }
             }
+            /// See [`Stack::sender_deadline`].
+            pub fn sender_deadline(&mut self, slot: u32, deadline: Option<Instant>, call: Call<'_>) {
+                match self { $(AnyStack::$Variant(s) => s.sender_deadline(slot, deadline, call),)* }
+            }
             /// See [`Stack::host_timeout`].
             pub fn host_timeout(&mut self, call: Call<'_>) {
                 match self { $(AnyStack::$Variant(s) => s.host_timeout(call),)* }
@@ -162,6 +166,9 @@ macro_rules! register {
             }
             fn reset(&mut self) {
                 match self { $(AnyController::$Variant(c) => c.reset(),)* }
+            }
+            fn state(&self) -> ControllerState {
+                match self { $(AnyController::$Variant(c) => c.state(),)* }
             }
         }
     };

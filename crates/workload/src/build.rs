@@ -26,6 +26,7 @@ pub fn build(
             .and_then(|(flows, closed_loop)| {
                 workload.flows.extend(flows);
                 workload.closed_loops.push(closed_loop);
+                workload.deadline_changes.push(spec.deadline_change);
                 check_count(workload.flows.len() as f64)
             });
         built.map_err(|problem| WorkloadError { traffic, name: spec.name.clone(), problem })?;
@@ -123,7 +124,8 @@ impl<'a> Traffic<'a> {
     fn law(&self) -> Result<Law, Problem> {
         let spec = self.spec;
         let sizes = spec.sizes.law()?;
-        if sizes.is_endless() && spec.deadlines != Deadlines::None {
+        let changed = spec.deadline_change.is_some_and(|change| change.deadline.is_some());
+        if sizes.is_endless() && (spec.deadlines != Deadlines::None || changed) {
             return Err(Problem::EndlessDeadline);
         }
         match spec.deadlines {
@@ -173,6 +175,10 @@ impl<'a> Traffic<'a> {
         }
         if spec.deadlines_below.is_some() && spec.deadlines == Deadlines::None {
             return no_effect("deadlines_below", "without deadlines");
+        }
+        let dropped = spec.deadline_change.is_some_and(|change| change.deadline.is_none());
+        if dropped && spec.deadlines == Deadlines::None {
+            return no_effect("deadline_change", "without deadlines, unless it has a `deadline`");
         }
         match (&spec.pattern, spec.redraw) {
             (Pattern::Stride(_) | Pattern::AllToAll | Pattern::Pairs(_), Some(true)) => {

@@ -1,7 +1,7 @@
 //! What a simulation is given: flows known beforehand, and flows that follow others.
 
 use crate::law::{Law, Slot, exponential};
-use crate::spec::Gap;
+use crate::spec::{DeadlineChange, Gap};
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant};
 
@@ -12,9 +12,18 @@ pub struct Workload {
     pub flows: Vec<FlowSpec>,
     /// Patterns whose next flow starts when one ends, by `FlowSpec::pattern`.
     pub closed_loops: Vec<Option<ClosedLoop>>,
+    /// Patterns whose flows learn another deadline on the way, by `FlowSpec::pattern`.
+    pub deadline_changes: Vec<Option<DeadlineChange>>,
 }
 
 impl Workload {
+    /// When a flow's deadline changes and what it is then, if it does.
+    pub fn deadline_change(&self, flow: &FlowSpec) -> Option<(Instant, Option<Instant>)> {
+        let change = (*self.deadline_changes.get(usize::from(flow.pattern))?)?;
+        let after_start = |time: Duration| flow.start.saturating_add(time);
+        Some((after_start(change.after), change.deadline.map(after_start)))
+    }
+
     /// The flow that follows `ended` in its closed loop, if any. Its id is the caller's to set;
     /// its start is not before `now`.
     ///

@@ -3,7 +3,7 @@
 use crate::hosts::HostSet;
 use crate::list::{FlowList, ListedFlow};
 use crate::sizes::Sizes;
-use crate::spec::{Arrivals, Deadlines, Pattern, Senders, TrafficSpec};
+use crate::spec::{Arrivals, DeadlineChange, Deadlines, Pattern, Senders, TrafficSpec};
 use punctual_core::{Bytes, Class, Duration, HostId, Instant, TransportId};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,8 @@ pub(crate) struct Table {
     deadlines: Option<Deadlines>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deadlines_below: Option<Bytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline_change: Option<DeadlineChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -240,6 +242,7 @@ impl TryFrom<Table> for TrafficSpec {
             jitter: table.jitter.unwrap_or_default(),
             deadlines: table.deadlines.unwrap_or_default(),
             deadlines_below: table.deadlines_below,
+            deadline_change: table.deadline_change,
             start: table.start.unwrap_or_default(),
             stop: table.stop,
             limit: table.limit,
@@ -269,6 +272,7 @@ impl From<TrafficSpec> for Table {
             sizes: unless(spec.sizes, &Sizes::Listed),
             deadlines: unless(spec.deadlines, &Deadlines::None),
             deadlines_below: spec.deadlines_below,
+            deadline_change: spec.deadline_change,
             start: unless(spec.start, &Instant::ZERO),
             stop: spec.stop,
             limit: spec.limit,

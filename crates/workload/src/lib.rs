@@ -61,7 +61,8 @@
 //!
 //! `"none"`, the default; `"20ms"`; `{ uniform = ["18ms", "22ms"] }`; `{ exponential = { mean =
 //! "20ms", floor = "3ms" } }`, draws below the floor becoming the floor. With
-//! `deadlines_below = "40KB"` only smaller flows get one.
+//! `deadlines_below = "40KB"` only smaller flows get one. With
+//! `deadline_change = { after = "5ms", deadline = "10ms" }` each learns another one on the way.
 //!
 //! # Other keys
 //!
@@ -102,7 +103,9 @@ pub use grammar::SpecError;
 pub use hosts::{HostSet, HostSetError, HostsView};
 pub use list::{FlowList, FlowListError, ListedFlow};
 pub use sizes::{Pareto, Sizes, SizesError};
-pub use spec::{Arrivals, Deadlines, Gap, LoadError, LoopSpec, Pattern, Senders, TrafficSpec};
+pub use spec::{
+    Arrivals, DeadlineChange, Deadlines, Gap, LoadError, LoopSpec, Pattern, Senders, TrafficSpec,
+};
 
 /// Flows known beforehand that a workload may have: about a gigabyte of them.
 pub const MAX_FLOWS: u32 = 1 << 24;

@@ -38,6 +38,8 @@ pub struct TrafficSpec {
     pub deadlines: Deadlines,
     /// Only flows smaller than this get deadlines.
     pub deadlines_below: Option<Bytes>,
+    /// The change of mind about the deadline of each flow, if any.
+    pub deadline_change: Option<DeadlineChange>,
     /// When the traffic begins.
     pub start: Instant,
     /// No flow starts at this time or later.
@@ -167,6 +169,18 @@ pub enum Deadlines {
     },
 }
 
+/// A deadline that changes while its flow is under way: `{ after = "5ms", deadline = "10ms" }`,
+/// without `deadline` where it no longer matters. Both times count from the flow's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadlineChange {
+    /// When the sender learns it.
+    pub after: Duration,
+    /// The new deadline; none when it no longer matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Duration>,
+}
+
 impl TrafficSpec {
     /// Flows of these sizes by this pattern, all together at the start, without deadlines.
     pub fn new(pattern: Pattern, sizes: Sizes) -> Self {
@@ -182,6 +196,7 @@ impl TrafficSpec {
             sizes,
             deadlines: Deadlines::None,
             deadlines_below: None,
+            deadline_change: None,
             start: Instant::ZERO,
             stop: None,
             limit: None,

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant, Rate, TransportId};
 use punctual_workload::{
-    Arrivals, BuiltIn, Deadlines, Gap, HostsView, ListedFlow, LoopSpec, Pareto, Pattern, Problem,
-    Senders, Sizes, TrafficSpec, Workload, build,
+    Arrivals, BuiltIn, DeadlineChange, Deadlines, Gap, HostsView, ListedFlow, LoopSpec, Pareto,
+    Pattern, Problem, Senders, Sizes, TrafficSpec, Workload, build,
 };
 use std::collections::BTreeMap;
 
@@ -462,4 +462,25 @@ fn mistakes_are_explained() {
         error.to_string(),
         "traffic 2 (`shuffle`): stride = 8 is a multiple of the 8 hosts: each would send to itself"
     );
+}
+
+#[test]
+fn deadlines_change_by_traffic() {
+    let plain = kilobyte(Pattern::Pairs(vec![(HostId(0), HostId(1))]));
+    let change = DeadlineChange { after: MS * 2, deadline: Some(MS * 7) };
+    let late = TrafficSpec { start: Instant::ZERO + MS, ..plain.clone() };
+    let changed = TrafficSpec { deadline_change: Some(change), ..late.clone() };
+    let workload = build(&[plain.clone(), changed], &view(2), MS * 100, 1).unwrap();
+    let at = |ms: u64| Instant::ZERO + MS * ms;
+    assert_eq!(workload.deadline_change(&workload.flows[0]), None);
+    assert_eq!(workload.deadline_change(&workload.flows[1]), Some((at(3), Some(at(8)))));
+    // What cannot be, or changes nothing, is refused.
+    let endless = TrafficSpec {
+        deadline_change: Some(change),
+        ..TrafficSpec::new(plain.pattern, Sizes::Endless)
+    };
+    assert_eq!(problem(endless, 2), Problem::EndlessDeadline);
+    let dropped = DeadlineChange { deadline: None, ..change };
+    let nothing = TrafficSpec { deadline_change: Some(dropped), ..late };
+    assert!(matches!(problem(nothing, 2), Problem::NoEffect { key: "deadline_change", .. }));
 }

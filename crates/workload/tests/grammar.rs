@@ -2,8 +2,8 @@
 
 use punctual_core::{Bytes, Class, Duration, HostId, Instant, TransportId};
 use punctual_workload::{
-    Arrivals, BuiltIn, Deadlines, FlowList, Gap, LoadError, LoopSpec, Pareto, Pattern, Senders,
-    Sizes, TrafficSpec,
+    Arrivals, BuiltIn, DeadlineChange, Deadlines, FlowList, Gap, LoadError, LoopSpec, Pareto,
+    Pattern, Senders, Sizes, TrafficSpec,
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,7 @@ fn every_form_is_read_and_written_back() {
         sizes = { uniform = ["2KB", "50KB"] }
         deadlines = { exponential = { mean = "20ms", floor = "3ms" } }
         deadlines_below = "40KB"
+        deadline_change = { after = "5ms", deadline = "10ms" }
         arrivals = { periodic = "2ms" }
         flows_each = 2
         jitter = "10us"
@@ -117,6 +118,10 @@ fn every_form_is_read_and_written_back() {
                 floor: Duration::from_millis(3),
             },
             deadlines_below: Some(Bytes::new(40_000)),
+            deadline_change: Some(DeadlineChange {
+                after: Duration::from_millis(5),
+                deadline: Some(Duration::from_millis(10)),
+            }),
             start: Instant::ZERO + Duration::from_millis(5),
             stop: Some(Instant::ZERO + Duration::from_secs(1)),
             limit: Some(1000),

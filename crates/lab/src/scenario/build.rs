@@ -6,7 +6,7 @@ use crate::document::span_of;
 use crate::ideal;
 use crate::scheduler::IdealSetup;
 use crate::suggest;
-use punctual_core::{HostId, Instant, QueueSpec};
+use punctual_core::{HostId, Instant, PortId, QueueSpec};
 use punctual_fluid::Policy;
 use punctual_sim::Setup;
 use punctual_transports::AnyTransport;
@@ -100,6 +100,8 @@ impl Scenario {
             seed,
             stop: self.run.stop(),
             link_changes: self.link_changes.clone(),
+            switch_resets: self.switches.resets.clone(),
+            legacy_switches: self.switches.legacy.clone(),
             sampling: self.run.sampling(&self.network),
             sampled_flows: self.run.sampled_flows(),
             check: self.run.check,
@@ -224,10 +226,13 @@ impl Scenario {
     fn check_hops(&self, used: &[&str]) -> Option<Diagnostic> {
         let (name, room) = SHORT_VECTORS.iter().copied().find(|(name, _)| used.contains(name))?;
         // All pairs would take too long on a large network; the longest way from the first host
-        // is at least half of the longest of all, and equal to it on regular ones.
+        // is at least half of the longest of all, and equal to it on regular ones. Ports of
+        // legacy switches take no room.
         let last = (1..self.network.hosts).map(HostId);
-        let longest =
-            last.map(|dst| ideal::route(&self.network, HostId(0), dst).len()).max().unwrap_or(0);
+        let grants = |port: &PortId| !self.switches.legacy.contains(&self.network.link(*port).from);
+        let ports =
+            |dst| ideal::route(&self.network, HostId(0), dst).iter().filter(|p| grants(p)).count();
+        let longest = last.map(ports).max().unwrap_or(0);
         (longest > room).then(|| {
             Diagnostic::new(format!(
                 "{name} has room for {room} ports on a path and this network has paths of {longest}"

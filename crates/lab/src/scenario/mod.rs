@@ -4,12 +4,14 @@ mod build;
 mod links;
 mod network;
 mod run;
+mod switches;
 mod traffic;
 
 pub use build::{RunSetup, Subject};
 pub use links::LinkSection;
 pub use network::{NetworkSection, TopologyInfo};
 pub use run::{RunSection, StopWhen, TierName};
+pub use switches::SwitchSection;
 pub use traffic::TrafficSection;
 
 use crate::diagnostic::Diagnostic;
@@ -20,6 +22,7 @@ use punctual_net::Network;
 use punctual_sim::LinkChange;
 use punctual_transports::{AnyTransport, TransportSettings};
 use std::path::Path;
+use switches::Switches;
 
 /// The keys of a scenario's top level.
 pub const TOP_KEYS: &[&str] = &[
@@ -31,6 +34,7 @@ pub const TOP_KEYS: &[&str] = &[
     "queue",
     "traffic",
     "link",
+    "switch",
     "run",
     "sweep",
 ];
@@ -54,6 +58,8 @@ pub struct Scenario {
     pub traffic: Vec<TrafficSection>,
     /// What happens to links, by time.
     pub link_changes: Vec<LinkChange>,
+    /// Switches that are not like the others, or restart.
+    pub(crate) switches: Switches,
     /// How to run it.
     pub run: RunSection,
     /// Where things were written, for messages about what only shows later.
@@ -87,12 +93,16 @@ impl Scenario {
             section.build(node, folder).map_err(|e| part.errors.push(e)).ok()
         });
         let mut link_changes = Vec::new();
+        let mut switches = Switches::default();
         if let Some(network) = &network {
             for node in part.list("link") {
                 match LinkSection::decode(node, network) {
                     Ok((_, changes)) => link_changes.extend(changes),
                     Err(e) => part.errors.push(e),
                 }
+            }
+            for node in part.list("switch") {
+                switches.decode(node, network).unwrap_or_else(|e| part.errors.push(e));
             }
         }
         link_changes.sort_by_key(|c| c.at);
@@ -115,6 +125,7 @@ impl Scenario {
                     network,
                     traffic,
                     link_changes,
+                    switches,
                     run,
                     tree: tree.clone(),
                 };

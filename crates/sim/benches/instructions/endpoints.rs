@@ -204,6 +204,8 @@ fn replay(mut end: End, asks: &[(Instant, Ask)], packets: u64) -> Done {
             free(&mut end.ext, packet.ext);
         }
         for packet in end.out.packets.drain(..) {
+            // Senders push what they have paced themselves, and are polled for the rest.
+            operations += u64::from(end.host == SENDER && packet.payload_bytes > 0);
             digest = digest.rotate_left(5) ^ u64::from(packet.wire_bytes);
             free(&mut end.ext, packet.ext);
         }

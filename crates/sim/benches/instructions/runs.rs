@@ -59,6 +59,8 @@ fn run(transport: &str, network: Network, flows: Vec<FlowSpec>, micros: u64) -> 
         seed: 1,
         stop: Stop { at: Instant::ZERO + Duration::from_micros(micros), when_done: false },
         link_changes: Vec::new(),
+        switch_resets: Vec::new(),
+        legacy_switches: Vec::new(),
         sampling: None,
         sampled_flows: Vec::new(),
         check: false,

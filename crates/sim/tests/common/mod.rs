@@ -78,6 +78,8 @@ pub fn setup(network: Network, transports: Vec<AnyTransport>, mut flows: Vec<Flo
         seed: 1,
         stop: Stop { at: Instant::from_picos(10_000_000_000_000), when_done: true },
         link_changes: Vec::new(),
+        switch_resets: Vec::new(),
+        legacy_switches: Vec::new(),
         sampling: None,
         sampled_flows: Vec::new(),
         check: true,

@@ -1,7 +1,7 @@
 //! Parameters of D3 and RCPdc, with their sources.
 
 use punctual_core::{Bytes, Duration, Rate};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// How a port adapts the capacity it hands out (D3-R19, D3-R20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -21,13 +21,14 @@ pub enum CapacityRule {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum QueueMeasure {
-    /// What waits at the end of the interval, as the paper has it. Paced packets of several hosts
-    /// that happen to arrive together count as congestion.
-    #[default]
-    Instant,
     /// The least that any packet of the interval found waiting: the queue that does not go away
-    /// by itself, as XCP measures it.
+    /// by itself, as XCP measures it, from which the paper has its law.
+    #[default]
     Least,
+    /// What waits at the end of the interval, as the paper words it. Paced packets of several
+    /// hosts that happen to arrive together count as congestion, and cost up to a fifth of the
+    /// line.
+    Instant,
 }
 
 /// Where packets of one host that are due at the same time wait (D3-R03).
@@ -35,12 +36,12 @@ pub enum QueueMeasure {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Pacing {
-    /// With their flows, until the NIC is free: its queue stays empty, and flows that collided
-    /// once are apart from then on.
+    /// In the NIC's queue, which is how the NIC's controller learns that it granted too much.
     #[default]
-    Host,
-    /// In the NIC's queue, which then lowers the NIC's capacity.
     Flow,
+    /// With their flows, until the NIC is free: its queue stays empty, flows that collided once
+    /// are apart from then on, and nothing lowers the NIC's capacity.
+    Host,
 }
 
 /// Parameters that D3 and RCPdc share.
@@ -56,7 +57,8 @@ pub struct Params {
     pub beta: f64,
     /// Which form of the law that α and β weigh. Our correction by default.
     pub capacity_rule: CapacityRule,
-    /// Which queue that law takes off. The one at the end of the interval (§4.4).
+    /// Which queue that law takes off. The least of the interval; §4.4 says instantaneous, with
+    /// which its own figures do not go together (D3-R37).
     pub queue_measure: QueueMeasure,
     /// Lowest capacity, as a share of the line rate. 0.1, ours.
     pub capacity_min: f64,
@@ -69,7 +71,7 @@ pub struct Params {
     /// What a flow gets where nothing is left: one header per round-trip time (§4.2). 992 kb/s,
     /// that is 62 bytes in the testbed's 500 µs.
     pub base_rate: Rate,
-    /// Where packets of one host that are due at the same time wait. With their flows, ours.
+    /// Where packets of one host that are due at the same time wait. In the NIC's queue (D3-R03).
     pub pacing: Pacing,
     /// What a switch port's queue holds. 128 KB (§5).
     pub buffer: Bytes,
@@ -91,12 +93,12 @@ impl Default for Params {
             alpha: 0.1,
             beta: 1.0,
             capacity_rule: CapacityRule::LineRate,
-            queue_measure: QueueMeasure::Instant,
+            queue_measure: QueueMeasure::Least,
             capacity_min: 0.1,
             capacity_max: 2.0,
             reset_intervals: 4,
             base_rate: Rate::from_bps(992_000),
-            pacing: Pacing::Host,
+            pacing: Pacing::Flow,
             buffer: Bytes::new(128_000),
             rto_initial: Duration::from_millis(10),
             rto_min: Duration::from_millis(10),
@@ -179,20 +181,6 @@ impl Params {
         check(rto >= self.rto_initial, "rto_max", &rto, "rto_initial or longer")?;
         let n = self.loss_threshold;
         check(n > 0, "loss_threshold", &n, "1 or more")
-    }
-}
-
-impl Serialize for Params {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Params::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Params {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let params = Params::deserialize(deserializer)?;
-        params.validate().map_err(serde::de::Error::custom)?;
-        Ok(params)
     }
 }
 
@@ -282,16 +270,4 @@ impl D3 {
     }
 }
 
-impl Serialize for D3 {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        D3::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for D3 {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let config = D3::deserialize(deserializer)?;
-        config.validate().map_err(serde::de::Error::custom)?;
-        Ok(config)
-    }
-}
+crate::validated::validated_when_read!(Params, D3);

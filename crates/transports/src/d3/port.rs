@@ -4,7 +4,9 @@
 use super::config::{CapacityRule, Params, QueueMeasure};
 use super::header::{D3Header, Grant, HOPS_MAX, RATE_UNIT, RateBlock};
 use super::inversions::Inversions;
-use punctual_core::{Controller, Duration, ExtArena, Instant, Packet, PortView, Rate};
+use punctual_core::{
+    Controller, ControllerState, Duration, ExtArena, Instant, Packet, PortView, Rate,
+};
 
 /// What a rate request says about its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,6 +323,19 @@ impl Controller for Port {
         self.clock = None;
         if let Some(inversions) = &mut self.inversions {
             inversions.forget_flows();
+        }
+    }
+
+    fn state(&self) -> ControllerState {
+        let sums = &self.allocator;
+        let counted = |count: fn(&Inversions) -> u64| self.inversions.as_deref().map_or(0, count);
+        ControllerState {
+            flows: sums.flows,
+            capacity: sums.capacity,
+            demand: sums.demand,
+            allocated: sums.allocated,
+            deadline_requests: counted(Inversions::requests),
+            inversions: counted(Inversions::inverted),
         }
     }
 }

@@ -550,6 +550,20 @@ impl<T: Variant> Endpoint<T> for Sender {
         self.pump(cx);
     }
 
+    /// D3-R38: what the new deadline takes is asked for with the next request, which is at most a
+    /// round trip away.
+    fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, T>) {
+        self.deadline = deadline.filter(|_| self.segments.size_bytes() != Bytes::ENDLESS.get());
+        if let Some(deadline) = self.deadline
+            && self.allowance.is_zero()
+        {
+            self.allowance = deadline.saturating_since(cx.now);
+        }
+        // A rise that the application caused says nothing about the network (D3-R35).
+        (self.asked_before, self.increases) = (Rate::ZERO, 0);
+        self.pump(cx);
+    }
+
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
         self.waits_for_nic = false;
         // A lower grant, a pause or an acknowledgement may have come meanwhile.

@@ -1,7 +1,7 @@
 //! Parameters of PDQ, with their sources.
 
 use punctual_core::{Bytes, Duration, Rate};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// Which of the paper's optimisations are on (§5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -225,16 +225,4 @@ impl Pdq {
     }
 }
 
-impl Serialize for Pdq {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Pdq::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Pdq {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let pdq = Pdq::deserialize(deserializer)?;
-        pdq.validate().map_err(serde::de::Error::custom)?;
-        Ok(pdq)
-    }
-}
+crate::validated::validated_when_read!(Pdq);

@@ -13,7 +13,7 @@ use super::config::{Availability, Pdq};
 use super::header::{NOBODY, PROBE_UNIT, PdqHeader, round_trips, rtt_field};
 use list::visited;
 use punctual_core::{
-    Bytes, Controller, Duration, ExtArena, Header, Instant, Packet, PortView, Rate,
+    Bytes, Controller, ControllerState, Duration, ExtArena, Header, Instant, Packet, PortView, Rate,
 };
 
 /// What a port needs of the parameters.
@@ -328,5 +328,10 @@ impl Controller for Port {
         self.list.clear();
         self.rates.reset(&self.params);
         self.accepted = None;
+    }
+
+    fn state(&self) -> ControllerState {
+        let flows = self.list.entries().len() as u64;
+        ControllerState { flows, ..ControllerState::default() }
     }
 }

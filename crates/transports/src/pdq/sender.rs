@@ -482,6 +482,14 @@ impl Endpoint<Pdq> for Sender {
         self.pump(cx);
     }
 
+    /// Every packet tells ports the deadline, so that the next one tells them of the change.
+    fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, Pdq>) {
+        self.deadline = deadline;
+        if !self.gives_up(cx) {
+            self.pump(cx);
+        }
+    }
+
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, Pdq>) -> Option<Packet> {
         self.waits_for_nic = false;
         if self.gives_up(cx) {

@@ -2,7 +2,7 @@
 
 use crate::d3::{Pacing, ParamsError};
 use punctual_core::{Bytes, Duration, Rate};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// RCP with its published controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,16 +81,4 @@ impl Rcp {
     }
 }
 
-impl Serialize for Rcp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Rcp::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Rcp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let config = Rcp::deserialize(deserializer)?;
-        config.validate().map_err(serde::de::Error::custom)?;
-        Ok(config)
-    }
-}
+crate::validated::validated_when_read!(Rcp);

@@ -107,6 +107,9 @@ pub trait Law: Sized {
         flow.class
     }
 
+    /// The flow has another deadline from now on.
+    fn set_deadline(&mut self, _deadline: Option<Instant>) {}
+
     /// An acknowledgement came.
     fn handle_ack(&mut self, ack: &Feedback, config: &Self::Config) -> Reaction;
 

@@ -68,6 +68,10 @@ impl Law for D2tcpLaw {
         }
     }
 
+    fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+
     #[inline]
     fn handle_ack(&mut self, ack: &Feedback, params: &D2tcpParams) -> Reaction {
         let (deadline, d) = (self.deadline, &mut self.imminence);

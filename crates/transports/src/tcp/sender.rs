@@ -351,6 +351,10 @@ impl<L: Law, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpSender<L> {
         self.law.gauges(tell);
     }
 
+    fn handle_deadline(&mut self, deadline: Option<Instant>, _cx: &mut HostCx<'_, T>) {
+        self.law.set_deadline(deadline);
+    }
+
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {
         let header: TcpHeader = packet.header.get();
         if packet.is_bounced() || !header.has(TcpFlags::ACK) {

@@ -72,3 +72,36 @@ fn backward<T: Variant>(pair: &Pair<T>) -> Vec<Traced> {
 fn requests<T: Variant>(pair: &Pair<T>) -> Vec<Traced> {
     forward(pair).into_iter().filter(|t| header(t).has(D3Header::REQUEST)).collect()
 }
+
+/// Every test that `rules.md` names exists, and it names every test of a rule.
+#[test]
+fn rules_and_tests_match() {
+    let rules = include_str!("../rules.md");
+    let sources = [
+        include_str!("allocator.rs"),
+        include_str!("deadline.rs"),
+        include_str!("props.rs"),
+        include_str!("rules.rs"),
+        include_str!("wire.rs"),
+        include_str!("../../../../sim/tests/d3.rs"),
+        include_str!("../../../../sim/tests/deadlines.rs"),
+        include_str!("../../../../sim/tests/exact.rs"),
+    ];
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let tests: Vec<&str> = sources
+        .iter()
+        .flat_map(|source| source.split("fn ").skip(1))
+        .map(|text| text.split(|c| !is_name(c)).next().unwrap_or_default())
+        .collect();
+    for row in rules.lines().filter(|line| line.starts_with("| D3-R")) {
+        let named: Vec<&str> =
+            row.split('|').nth(4).unwrap().split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "no test in {row}");
+        for name in named {
+            assert!(tests.contains(&name), "{name} is no test");
+        }
+    }
+    for name in tests.iter().filter(|name| name.starts_with("d3_r")) {
+        assert!(rules.contains(&format!("`{name}`")), "{name} is in no row of rules.md");
+    }
+}
