@@ -2,9 +2,11 @@
 //!
 //! A [`Study`] is a scenario file, read and checked. It plans [runs](PlannedRun): one for each
 //! transport, each point of a sweep and each repetition. [`execute`] runs them on several threads
-//! and writes a directory for each.
+//! and writes a directory for each. A [`CapacitySearch`] plans runs as it goes, to find how far a
+//! value of the scenario can go while a condition holds.
 
 mod bench;
+mod capacity;
 mod diagnostic;
 mod document;
 mod execute;
@@ -19,6 +21,10 @@ mod suggest;
 mod sweep;
 
 pub use bench::{BENCH_CASES, BenchCase};
+pub use capacity::{
+    Answer, CapacitySearch, Condition, Estimate, Outcome, Probe, Question, REPETITIONS_FACTOR,
+    REPETITIONS_MIN, VALUE_FACTOR, Verdict,
+};
 pub use diagnostic::{Diagnostic, ScenarioError};
 pub use execute::{ExecuteError, Options, RunReport, Watch, execute, utilisation};
 pub use fingerprint::fingerprint;

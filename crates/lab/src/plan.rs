@@ -1,10 +1,11 @@
 //! A scenario with its sweep and repetitions, as a list of runs.
 
 use crate::diagnostic::{Diagnostic, ScenarioError};
-use crate::document;
+use crate::document::{self, Kind, Node, Table};
 use crate::scenario::{RunSetup, Scenario, Subject};
 use crate::source::Sources;
 use crate::sweep::{self, Labels};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,15 @@ pub struct Study {
     sources: Arc<Sources>,
     overrides: Vec<String>,
     points: Vec<Point>,
+    origin: Arc<Origin>,
+}
+
+/// What the points are made from.
+#[derive(Debug)]
+struct Origin {
+    tree: Table,
+    folder: PathBuf,
+    stem: String,
 }
 
 /// A point of a sweep.
@@ -99,21 +109,42 @@ impl Study {
             }
         }
         let sources = Arc::new(sources);
-        let fail = |errors| ScenarioError::new(&sources, errors);
         if !errors.is_empty() {
-            return Err(fail(errors));
+            return Err(ScenarioError::new(&sources, errors));
         }
-        let mut points = Vec::new();
-        for (labels, tree) in sweep::expand(&tree).map_err(fail)? {
-            match Scenario::decode(&tree, folder, stem) {
-                Ok(scenario) => points.push(Point { labels, scenario: Arc::new(scenario) }),
-                Err(e) => errors.extend(e.into_iter().map(|d| at_point(d, &labels))),
-            }
-        }
-        if !errors.is_empty() {
-            return Err(fail(errors));
-        }
-        Ok(Study { sources, overrides: overrides.to_vec(), points })
+        let origin = Arc::new(Origin { tree, folder: folder.to_owned(), stem: stem.to_owned() });
+        let points =
+            origin.points(&origin.tree).map_err(|errors| ScenarioError::new(&sources, errors))?;
+        Ok(Study { sources, overrides: overrides.to_vec(), points, origin })
+    }
+
+    /// The same study with one value for a key, as the only one of its axis of the sweep; `at` is
+    /// where the key was written.
+    pub(crate) fn with_value(
+        &self,
+        key: &str,
+        at: Range<usize>,
+        value: Kind,
+    ) -> Result<Study, ScenarioError> {
+        let fail = |errors| ScenarioError::new(&self.sources, errors);
+        let value = Node { span: at.clone(), kind: value };
+        let tree = sweep::with_axis(&self.origin.tree, key, at, value).map_err(fail)?;
+        let points = self.origin.points(&tree).map_err(fail)?;
+        Ok(Study { points, ..self.clone() })
+    }
+
+    /// The same study, whose messages may be about further texts too.
+    pub(crate) fn with_sources(&self, sources: Sources) -> Study {
+        Study { sources: Arc::new(sources), ..self.clone() }
+    }
+
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// The scenario as it was written and overridden, its sweep included.
+    pub(crate) fn tree(&self) -> &Table {
+        &self.origin.tree
     }
 
     /// The scenario's name.
@@ -147,7 +178,7 @@ impl Study {
     }
 
     /// An error about this study.
-    fn error(&self, diagnostic: Diagnostic) -> ScenarioError {
+    pub(crate) fn error(&self, diagnostic: Diagnostic) -> ScenarioError {
         ScenarioError::new(&self.sources, vec![diagnostic])
     }
 
@@ -156,27 +187,41 @@ impl Study {
         let mut runs = Vec::new();
         for (p, point) in self.points.iter().enumerate() {
             for subject in point.scenario.subjects() {
-                for repetition in 0..point.scenario.run.repetitions {
-                    let seed = point.scenario.run.seed.wrapping_add(u64::from(repetition));
-                    let mut dir = PathBuf::new();
-                    if !point.labels.is_empty() {
-                        dir.push(self.directory_of(p));
-                    }
-                    dir.push(&subject.label);
-                    dir.push(format!("seed-{seed}"));
-                    runs.push(PlannedRun {
-                        index: runs.len(),
-                        labels: point.labels.clone(),
-                        scenario: point.scenario.clone(),
-                        subject: subject.clone(),
-                        repetition,
-                        seed,
-                        dir,
-                    });
-                }
+                let first = runs.len();
+                let repetitions = 0..point.scenario.run.repetitions;
+                let more = self.runs_of(p, &subject, repetitions);
+                runs.extend(more.map(|run| PlannedRun { index: first + run.index, ..run }));
             }
         }
         runs
+    }
+
+    /// Some repetitions of one transport at one point, as a plan of their own. There may be more
+    /// than the scenario asks for.
+    pub(crate) fn runs_of<'a>(
+        &'a self,
+        point: usize,
+        subject: &'a Subject,
+        repetitions: Range<u32>,
+    ) -> impl Iterator<Item = PlannedRun> + 'a {
+        let Point { labels, scenario } = &self.points[point];
+        let mut parent = PathBuf::new();
+        if !labels.is_empty() {
+            parent.push(self.directory_of(point));
+        }
+        parent.push(&subject.label);
+        repetitions.enumerate().map(move |(index, repetition)| {
+            let seed = scenario.run.seed.wrapping_add(u64::from(repetition));
+            PlannedRun {
+                index,
+                labels: labels.clone(),
+                scenario: scenario.clone(),
+                subject: subject.clone(),
+                repetition,
+                seed,
+                dir: parent.join(format!("seed-{seed}")),
+            }
+        })
     }
 
     /// A point's directory, told from that of every other point.
@@ -185,6 +230,21 @@ impl Study {
         let own = name(&self.points[point]);
         let twins = self.points[..point].iter().filter(|p| name(p) == own).count();
         if twins == 0 { own } else { format!("{own}-{}", twins + 1) }
+    }
+}
+
+impl Origin {
+    /// The scenarios of a tree, one for each point of its sweep.
+    fn points(&self, tree: &Table) -> Result<Vec<Point>, Vec<Diagnostic>> {
+        let mut points = Vec::new();
+        let mut errors: Vec<Diagnostic> = Vec::new();
+        for (labels, tree) in sweep::expand(tree)? {
+            match Scenario::decode(&tree, &self.folder, &self.stem) {
+                Ok(scenario) => points.push(Point { labels, scenario: Arc::new(scenario) }),
+                Err(e) => errors.extend(e.into_iter().map(|d| at_point(d, &labels))),
+            }
+        }
+        if errors.is_empty() { Ok(points) } else { Err(errors) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `[sweep]`: every combination of the values given for some keys.
 
 use crate::diagnostic::Diagnostic;
-use crate::document::{Kind, Node, Table, set_path};
+use crate::document::{Entry, Kind, Node, Table, resolve, set_path};
 use std::ops::Range;
 
 /// One key that varies.
@@ -43,6 +43,34 @@ pub(crate) fn expand(root: &Table) -> Result<Vec<(Labels, Table)>, Vec<Diagnosti
     Ok(points)
 }
 
+/// The tree with a single value for one key in its sweep, in the place of the key's own values
+/// there, however it was spelt, or else after all others.
+pub(crate) fn with_axis(
+    root: &Table,
+    path: &str,
+    at: Range<usize>,
+    value: Node,
+) -> Result<Table, Vec<Diagnostic>> {
+    let mut axes = Vec::new();
+    if let Some(table) = root.get("sweep").and_then(Node::table) {
+        collect(table, "", &mut axes).map_err(|e| vec![e])?;
+    }
+    let place = |path: &str| resolve(root, path).map(|(place, _)| place);
+    let same = |axis: &Axis| axis.path == path || place(&axis.path) == place(path);
+    let own = Axis { path: path.to_owned(), at: at.clone(), values: vec![value] };
+    match axes.iter().position(same) {
+        Some(i) => axes[i] = own,
+        None => axes.push(own),
+    }
+    let list = |values| Node { span: at.clone(), kind: Kind::List(values) };
+    let entry = |a: Axis| Entry { key: a.path, key_span: a.at, value: list(a.values) };
+    let sweep = Table { entries: axes.into_iter().map(entry).collect() };
+    let mut tree = root.clone();
+    let value = Node { span: at.clone(), kind: Kind::Table(sweep) };
+    tree.put(Entry { key: "sweep".into(), key_span: at.clone(), value });
+    Ok(tree)
+}
+
 /// Keys may be written `"traffic.senders" = [...]` or `traffic.senders = [...]`.
 fn collect(table: &Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<(), Diagnostic> {
     for entry in &table.entries {
@@ -82,6 +110,21 @@ mod tests {
         assert_eq!(points(text).unwrap(), ["a=1 b.c=x", "a=1 b.c=y", "a=2 b.c=x", "a=2 b.c=y"]);
         assert_eq!(points("a = 1\n").unwrap(), [""]);
         assert_eq!(points("b.c = 1\n[sweep]\nb.c = [3]\n").unwrap(), ["b.c=3"]);
+    }
+
+    #[test]
+    fn one_axis_is_replaced_however_it_is_spelt() {
+        let text = "x = 1\n[[t]]\na = 1\n[sweep]\nt.0.a = [1, 2]\nx = [7, 8]\n";
+        let root = parse(text, 0).unwrap();
+        let value = Node { span: 0..1, kind: Kind::Integer(5) };
+        let labels = |path: &str| {
+            let tree = with_axis(&root, path, 0..1, value.clone()).unwrap();
+            let points = expand(&tree).unwrap();
+            points.iter().map(|(l, _)| format!("{l:?}")).collect::<Vec<_>>()
+        };
+        let expected = |x| format!(r#"[("t.a", "5"), ("x", "{x}")]"#);
+        assert_eq!(labels("t.a"), [expected(7), expected(8)]);
+        assert_eq!(labels("y").len(), 4);
     }
 
     #[test]

@@ -35,11 +35,78 @@ pub(crate) fn set_path(
     at: Range<usize>,
     value: Node,
 ) -> Result<(), Diagnostic> {
-    let segments: Vec<&str> = path.split('.').map(|s| s.trim().trim_matches('"')).collect();
+    let segments = segments_of(path);
     if segments.iter().any(|s| s.is_empty()) {
         return Err(Diagnostic::new(format!("`{path}` is not a dotted key")).at(at));
     }
     put(root, &segments, &at, value).map_err(|d| d.at(at.clone()))
+}
+
+fn segments_of(path: &str) -> Vec<&str> {
+    path.split('.').map(|s| s.trim().trim_matches('"')).collect()
+}
+
+/// How many segments name a key of the table. A quoted key may itself hold dots, as those of
+/// [sweep] do: the longest match wins.
+fn longest_key(table: &Table, segments: &[&str]) -> Option<usize> {
+    (1..=segments.len()).rev().find(|n| table.get(&segments[..*n].join(".")).is_some())
+}
+
+/// The value that a path means, found as [`set_path`] finds it, and its path with the numbers of
+/// entries of lists in it.
+pub(crate) fn resolve<'a>(root: &'a Table, path: &str) -> Option<(String, &'a Node)> {
+    let segments = segments_of(path);
+    let mut rest = &segments[..];
+    let mut table = root;
+    let mut full = Vec::new();
+    loop {
+        let (key, after) = rest.split_at(longest_key(table, rest)?);
+        let key = key.join(".");
+        let mut node = table.get(&key)?;
+        rest = after;
+        full.push(key.clone());
+        if let (Kind::List(items), false) = (&node.kind, rest.is_empty()) {
+            let (index, after) = choose(items, &key, rest).ok()?;
+            node = &items[index];
+            let used = rest.len() - after.len();
+            rest = &rest[used..];
+            full.push(index.to_string());
+        }
+        if rest.is_empty() {
+            return Some((full.join("."), node));
+        }
+        table = node.table()?;
+    }
+}
+
+/// Every single value of a tree that a path can name, with the shortest path that does.
+pub(crate) fn leaves(root: &Table) -> Vec<(String, &Node)> {
+    fn walk<'a>(root: &Table, prefix: &str, table: &'a Table, out: &mut Vec<(String, &'a Node)>) {
+        for entry in &table.entries {
+            let path = format!("{prefix}{}", entry.key);
+            match &entry.value.kind {
+                Kind::Table(inner) => walk(root, &format!("{path}."), inner, out),
+                Kind::List(items) => {
+                    for (i, item) in items.iter().enumerate() {
+                        let Kind::Table(inner) = &item.kind else { continue };
+                        let mut own = Vec::new();
+                        walk(root, &format!("{path}.{i}."), inner, &mut own);
+                        let short = |(long, node): (String, &'a Node)| {
+                            let tail = &long[format!("{path}.{i}.").len()..];
+                            let short = format!("{path}.{tail}");
+                            let same = resolve(root, &short).is_some_and(|(full, _)| full == long);
+                            (if same { short } else { long }, node)
+                        };
+                        out.extend(own.into_iter().map(short));
+                    }
+                }
+                _ => out.push((path, &entry.value)),
+            }
+        }
+    }
+    let mut out = Vec::new();
+    walk(root, "", root, &mut out);
+    out
 }
 
 fn put(
@@ -48,8 +115,7 @@ fn put(
     at: &Range<usize>,
     value: Node,
 ) -> Result<(), Diagnostic> {
-    // A quoted key may itself hold dots, as those of [sweep] do: the longest match wins.
-    let known = (1..=segments.len()).rev().find(|n| table.get(&segments[..*n].join(".")).is_some());
+    let known = longest_key(table, segments);
     let (key, rest) = segments.split_at(known.unwrap_or(1));
     let key = key.join(".");
     let entry = |value| Entry { key: key.clone(), key_span: at.clone(), value };
@@ -178,6 +244,21 @@ load = 0.5
         assert!(value(&["traffic.2.load=1"], "traffic").unwrap_err().contains("no `traffic.2`"));
         assert!(value(&["traffic.name=x"], "traffic").unwrap_err().contains("2 entries"));
         assert!(value(&["traffic.size=x"], "traffic").unwrap_err().contains("no entry"));
+    }
+
+    #[test]
+    fn values_are_found_as_they_are_set() {
+        let table = parse(TEXT, 0).unwrap();
+        let found = |path| resolve(&table, path).map(|(full, node)| format!("{full}={node}"));
+        assert_eq!(found("traffic.senders").unwrap(), "traffic.0.senders=4");
+        assert_eq!(found("traffic.background.load").unwrap(), "traffic.1.load=0.5");
+        assert_eq!(found("network.rate").unwrap(), "network.rate=10Gbps");
+        assert_eq!(found("traffic.name"), None);
+        assert_eq!(found("network.rate.x"), None);
+        assert_eq!(found("network.k"), None);
+        let paths: Vec<String> = leaves(&table).into_iter().map(|(path, _)| path).collect();
+        let expected = "network.rate traffic.0.name traffic.senders traffic.1.name traffic.load";
+        assert_eq!(paths.join(" "), expected);
     }
 
     #[test]
