@@ -9,6 +9,7 @@ Examples:
   punctual compare scenarios/search.toml
   punctual compare scenarios/incast.toml --set traffic.senders=60 --seed 7
   punctual run scenarios/permutation.toml --set 'transports=[\"ndp\"]' --json
+  punctual capacity scenarios/d3-burst.toml --vary traffic.workers --until 'deadlines_met >= 95%'
   punctual check my-scenario.toml
   punctual bench ndp-permutation-432 --json
   punctual receive --listen 0.0.0.0:7000 --out copy.bin
@@ -19,6 +20,7 @@ Exit codes:
     1  something failed: a file could not be read or written, the disk is full
     2  the command line or the scenario is wrong
     3  a checker found a broken invariant
+    4  a capacity lies beyond the bounds: the condition always holds within them, or never
   130  interrupted; runs finished before are kept, and the same command goes on from there";
 
 /// Datacenter transports that finish on time: compare NDP, D3, PDQ, D2TCP, DCTCP, TCP and others
@@ -67,6 +69,14 @@ pub(crate) enum Command {
     /// Run every transport of a scenario on the same workload and put them in one table
     #[command(after_help = COMPARE_HELP)]
     Compare(Study),
+    /// Find the largest value of a key for which a condition holds, for every transport
+    #[command(after_help = CAPACITY_HELP)]
+    Capacity {
+        #[command(flatten)]
+        study: Study,
+        #[command(flatten)]
+        question: Question,
+    },
     /// Check a scenario and say what it would run
     Check {
         /// The scenario, a TOML file
@@ -139,6 +149,35 @@ pub(crate) struct Study {
     pub(crate) csv: bool,
 }
 
+/// What a capacity is of.
+#[derive(Debug, Args)]
+pub(crate) struct Question {
+    /// The key that varies, as for --set; any number of the scenario, with or without a unit
+    #[arg(long, value_name = "KEY")]
+    pub(crate) vary: String,
+    /// What must hold: a column of the summary, >=, <=, > or <, and a number; shares may be in %
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) until: String,
+    /// The least value to try [default: one step]
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) from: Option<String>,
+    /// The greatest value to try [default: 64 times the scenario's, if the scenario allows it]
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) to: Option<String>,
+    /// The distance of values [default: 1; a tenth of the power of ten below a number with a unit
+    /// or decimals: 1ms for 30ms]
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) step: Option<String>,
+    /// Look for the smallest value for which the condition holds: of deadlines, rates and others
+    /// of which more makes it easier
+    #[arg(long)]
+    pub(crate) smallest: bool,
+    /// Repetitions of a value at most, while its interval includes the threshold [default: 4 times
+    /// what it begins with: the scenario's repetitions, 5 at least]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_repetitions: Option<u32>,
+}
+
 const RUN_HELP: &str = "\
 Each run has a directory DIR/[POINT/]TRANSPORT/seed-SEED with flows.parquet, queues.parquet,
 summary.json and manifest.json. Repetition r has the seed SEED + r, for every transport, so all of
@@ -153,6 +192,17 @@ for each run (see `punctual run --help`), DIR gets plots of the completion times
 
 Example:
   punctual compare scenarios/search.toml --set run.repetitions=10 --out /tmp/search";
+
+const CAPACITY_HELP: &str = "\
+A value holds or fails surely when the whole 95 % interval of the column's mean does; else there are
+more repetitions, up to the maximum, and then the mean decides. Runs are kept like those of a sweep,
+and the same command goes on where it was interrupted. Exit code 4: at least one transport's
+condition always holds within the bounds, or never.
+
+Examples:
+  punctual capacity scenarios/d3-burst.toml --vary traffic.workers --until 'deadlines_met >= 95%'
+  punctual capacity scenarios/d3-burst.toml --vary traffic.deadlines.exponential.mean --smallest \
+      --until 'deadlines_met >= 99%' --to 200ms";
 
 const SEND_HELP: &str = "\
 There is no encryption and no authentication: use it on networks you trust.

@@ -11,6 +11,8 @@ const FAILURE: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// A checker found a broken invariant.
 const VIOLATED: u8 = 3;
+/// A capacity lies beyond the bounds.
+const BEYOND: u8 = 4;
 /// Someone asked to stop.
 const INTERRUPTED: u8 = 130;
 
@@ -25,6 +27,17 @@ impl std::fmt::Display for UsageError {
 }
 impl std::error::Error for UsageError {}
 
+/// A condition that always holds within the bounds, or never, for at least one transport.
+#[derive(Debug)]
+pub(crate) struct BeyondBounds(pub(crate) String);
+
+impl std::fmt::Display for BeyondBounds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for BeyondBounds {}
+
 /// Says on stderr what went wrong and returns the code for it.
 pub(crate) fn report(error: &Error) -> ExitCode {
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -38,6 +51,7 @@ pub(crate) fn report(error: &Error) -> ExitCode {
             }
             (VIOLATED, text)
         }
+        Some(Cause::Beyond) => (BEYOND, format!("{error:#}")),
         Some(Cause::Interrupted) => (INTERRUPTED, format!("{error:#}")),
         // The reader of our output went away, as `head` does; there is nobody to tell.
         Some(Cause::ClosedPipe) => return ExitCode::SUCCESS,
@@ -52,6 +66,7 @@ enum Cause<'a> {
     Scenario(&'a ScenarioError),
     Usage,
     Violated(&'a [String]),
+    Beyond,
     Interrupted,
     ClosedPipe,
 }
@@ -63,6 +78,9 @@ fn cause(error: &Error) -> Option<Cause<'_>> {
         }
         if e.is::<UsageError>() {
             return Some(Cause::Usage);
+        }
+        if e.is::<BeyondBounds>() {
+            return Some(Cause::Beyond);
         }
         if let Some(LoadError::Scenario(e)) = e.downcast_ref() {
             return Some(Cause::Scenario(e));

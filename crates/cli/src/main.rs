@@ -16,6 +16,9 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Run(study) => commands::run::run(study, global),
         Command::Compare(study) => commands::compare::compare(study, global),
+        Command::Capacity { study, question } => {
+            commands::capacity::capacity(study, question, global)
+        }
         Command::Check { file } => commands::check::check(file, global),
         Command::List => commands::list::list(global),
         Command::Send { file, address, deadline, link } => {

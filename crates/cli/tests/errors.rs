@@ -85,3 +85,42 @@ fn other_mistakes_have_their_codes() {
     assert_eq!(bench.status.code(), Some(2));
     assert!(stderr.contains("did you mean `ndp-permutation-432`?"), "{stderr}");
 }
+
+/// Refusals of `punctual capacity`, word for word.
+#[test]
+fn questions_of_capacity_are_explained() {
+    let ask = |vary: &str, until: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios"))
+            .args(["capacity", "d3-burst.toml", "--vary", vary, "--until", until])
+            .output()
+            .expect("the program starts");
+        assert_eq!(output.status.code(), Some(2), "{vary} {until}");
+        assert!(output.stdout.is_empty());
+        String::from_utf8(output.stderr).expect("text")
+    };
+    let numbers = "numbers of this scenario: `network.hosts`, `network.rate`, `network.delay`, \
+        `transport.tcp.rto_min`, `transport.tcp.rto_initial`, `transport.tcppr.rto_min`, \
+        `transport.tcppr.rto_initial`, `transport.tcppr.mean_deadline`, `traffic.receiver`, \
+        `traffic.workers`, `traffic.deadlines.exponential.mean`, \
+        `traffic.deadlines.exponential.floor` or `run.duration`";
+    assert_eq!(
+        ask("traffic.worker", "deadlines_met >= 99%"),
+        format!(
+            "error: unknown key `traffic.worker`\n --> --vary:1:1\n  |\n1 | traffic.worker\n  | \
+             ^^^^^^^^^^^^^^ did you mean `traffic.workers`?\n  |\n  = help: {numbers}\n"
+        )
+    );
+    assert_eq!(
+        ask("traffic.pattern", "deadlines_met >= 99%"),
+        format!(
+            "error: `traffic.pattern` is `incast`, not a number that can vary\n --> --vary:1:1\n  \
+             |\n1 | traffic.pattern\n  | ^^^^^^^^^^^^^^^\n  |\n  = help: {numbers}\n"
+        )
+    );
+    assert_eq!(
+        ask("traffic.workers", "deadlines_met >= 99"),
+        "error: `deadlines_met` is a share, from 0 to 1\n --> --until:1:18\n  |\n1 | \
+         deadlines_met >= 99\n  |                  ^^\n  |\n  = help: write 99% for per cent\n"
+    );
+}

@@ -154,6 +154,42 @@ fn json_has_one_object_a_transport_and_point() {
 }
 
 #[test]
+fn a_capacity_is_the_same_with_one_and_two_threads_and_goes_on() {
+    let place = Place::new(SCENARIO);
+    let ask = |threads: &str, out: &str, more: &[&str]| {
+        let args = ["capacity", "s.toml", "--vary", "traffic.workers", "--threads", threads];
+        let rest = ["--out", out, "--json", "--until", "deadlines_met >= 90%"];
+        let fewer = ["--set", "transports=[\"tcp\", \"ndp\"]"];
+        place.punctual(&[&args[..], &rest, &fewer, more].concat())
+    };
+    let one = ask("1", "one", &["-q"]);
+    assert_eq!(one.status.code(), Some(0), "{}", text(&one.stderr));
+    assert!(one.stderr.is_empty(), "{}", text(&one.stderr));
+    assert_eq!(text(&one.stdout), text(&ask("2", "two", &["-q"]).stdout));
+    let lines: Vec<serde_json::Value> =
+        text(&one.stdout).lines().map(|l| serde_json::from_str(l).expect("an object")).collect();
+    assert_eq!((&lines[0]["transport"], &lines[1]["transport"]), (&"tcp".into(), &"ndp".into()));
+    assert!(lines.iter().all(|l| l["outcome"] == "found" && l["until"] == "deadlines_met >= 90%"));
+    assert!(lines.iter().all(|l| l["probes"].as_array().is_some_and(|p| p.len() > 2)));
+    // A second time nothing is run, and the scenario's own sweep finds the runs too.
+    let again = ask("2", "one", &[]);
+    let runs: u64 = lines.iter().filter_map(|l| l["runs"].as_u64()).sum();
+    let expected = format!("{runs} of {runs} runs were there already");
+    assert!(text(&again.stderr).contains(&expected), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("tcp, traffic.workers = 10: deadlines_met "));
+    assert_eq!(again.stdout, one.stdout);
+    assert!(place.path().join("one/traffic.workers=10/tcp/seed-1/summary.json").exists());
+    // What lies beyond the bounds has a code of its own.
+    let never = ask("2", "one", &["-q", "--from", "1000", "--to", "1000"]);
+    assert_eq!(never.status.code(), Some(4));
+    assert!(text(&never.stderr).contains("never holds for tcp; ndp"), "{}", text(&never.stderr));
+    let always = ask("2", "one", &["-q", "--to", "2"]);
+    assert_eq!(always.status.code(), Some(4));
+    assert!(text(&always.stderr).contains("always holds for"), "{}", text(&always.stderr));
+    assert!(text(&always.stdout).contains("\"outcome\":\"always\""));
+}
+
+#[test]
 fn ctrl_c_keeps_whole_runs_and_the_next_time_goes_on() {
     let place = Place::new(LONG);
     let args = ["run", "s.toml", "--threads", "1", "--out", "out"];

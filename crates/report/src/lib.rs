@@ -2,7 +2,7 @@
 //!
 //! * [`FctCdf`]: how completion times are distributed, a curve a transport.
 //! * [`DeadlineBars`]: how many deadlines each transport met, with intervals.
-//! * [`table`], [`markdown`]: the comparison in numbers; [`sweep_tables`]: over a sweep.
+//! * [`table`], [`markdown`]: the comparison in numbers; [`sweep_tables`]: over a sweep; [`plain_table`]: of any texts.
 //!
 //! A figure is drawn to SVG or PNG in memory. It carries its own font, needs nothing of the
 //! system, and comes out as the same bytes wherever it is drawn. A transport has the same colour
@@ -21,7 +21,7 @@ pub use bars::DeadlineBars;
 pub use cdf::{Curve, FctCdf};
 pub use palette::{Colour, Dash, LineStyle, line_style};
 pub use sweep::{SweepPoint, sweep_tables};
-pub use table::{Style, markdown, table};
+pub use table::{Style, markdown, plain_table, table};
 
 use canvas::Canvas;
 

@@ -29,6 +29,19 @@ pub(crate) fn ruled(style: Style) -> Table {
     table
 }
 
+/// A table of texts under a header, numbers to the right of the first column.
+pub fn plain_table(header: &[&str], rows: &[Vec<String>], style: Style) -> String {
+    let mut table = ruled(style);
+    table.set_header(header.iter().map(Cell::new));
+    for row in rows {
+        table.add_row(row.iter().map(Cell::new));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}
+
 /// A table with one row a transport. Columns that no transport has a value for are left out. What
 /// follows `±` is half the 95 % interval. Trims are nobody's fault or merit, so none is best.
 pub fn table(summaries: &[Summary], style: Style) -> String {

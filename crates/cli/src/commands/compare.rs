@@ -1,14 +1,14 @@
 //! `punctual compare`.
 
 use super::run::{Line, point};
-use super::{Done, execute_study};
+use super::{Done, execute_study, style};
 use crate::args::{Global, Study};
 use anyhow::Context as _;
 use punctual_lab::{Labels, PlannedRun, RunReport};
-use punctual_report::{Curve, DeadlineBars, FctCdf, Style, SweepPoint, sweep_tables, table};
+use punctual_report::{Curve, DeadlineBars, FctCdf, SweepPoint, sweep_tables, table};
 use punctual_results::{FlowRow, RunFacts, RunKind, Summary, combine, summarise, title};
 use punctual_sim::Outcome;
-use std::io::{IsTerminal as _, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// All repetitions of one transport at one point of a sweep.
@@ -97,11 +97,6 @@ fn print_sweep(out: &mut impl Write, done: &Done, sweep: &[SweepPoint]) -> anyho
         writeln!(out, "{table}\n")?;
     }
     Ok(())
-}
-
-fn style() -> Style {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    if colour { Style::Colour } else { Style::Plain }
 }
 
 fn print_tables(

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod bench;
+pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod list;
@@ -11,7 +12,8 @@ use crate::args::{Global, Study as StudyArgs};
 use crate::progress::Board;
 use anyhow::Context as _;
 use punctual_lab::{ExecuteError, Options, PlannedRun, RunReport, Study, execute};
-use std::io::Write as _;
+use punctual_report::Style;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,32 +32,53 @@ pub(crate) struct Done {
 /// Reads a scenario and executes its plan.
 pub(crate) fn execute_study(args: &StudyArgs, global: &Global) -> anyhow::Result<Done> {
     let study = Study::load(&args.file, &global.overrides())?;
-    let out = global.out.clone().unwrap_or_else(|| PathBuf::from("results").join(study.name()));
+    let options = options(&study, args, global);
     let runs = study.runs();
-    let options =
-        Options { out: out.clone(), threads: global.threads(), fresh: args.fresh, csv: args.csv };
+    let reports = execute_runs(&study, &runs, &options, global.quiet)?;
+    let reused = reports.iter().filter(|r| r.reused).count();
+    say_reused(reused, runs.len(), global.quiet);
+    Ok(Done { study, runs, reports, out: options.out })
+}
+
+/// How to execute what the command line asks for.
+fn options(study: &Study, args: &StudyArgs, global: &Global) -> Options {
+    let out = global.out.clone().unwrap_or_else(|| PathBuf::from("results").join(study.name()));
+    Options { out, threads: global.threads(), fresh: args.fresh, csv: args.csv }
+}
+
+/// Executes a plan, showing how it gets on, until its end or Ctrl-C.
+fn execute_runs(
+    study: &Study,
+    runs: &[PlannedRun],
+    options: &Options,
+    quiet: bool,
+) -> anyhow::Result<Vec<RunReport>> {
     stop_on_ctrl_c()?;
-    let board = Board::new(&runs, global.quiet);
-    let result = execute(&study, &runs, &options, &board, &STOP);
+    let board = Board::new(runs, quiet);
+    let result = execute(study, runs, options, &board, &STOP);
     board.close();
     match result {
-        Ok(reports) => {
-            let reused = reports.iter().filter(|r| r.reused).count();
-            if reused > 0 && !global.quiet {
-                let mut stderr = std::io::stderr();
-                let _ = writeln!(
-                    stderr,
-                    "{reused} of {} runs were there already (--fresh runs them again)",
-                    runs.len()
-                );
-            }
-            Ok(Done { study, runs, reports, out })
-        }
+        Ok(reports) => Ok(reports),
         Err(error @ ExecuteError::Interrupted { .. }) => Err(error).with_context(|| {
-            format!("finished runs are in {}; the same command goes on from there", out.display())
+            let out = options.out.display();
+            format!("finished runs are in {out}; the same command goes on from there")
         }),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Says how many runs were there already.
+fn say_reused(reused: usize, all: usize, quiet: bool) {
+    if reused > 0 && !quiet {
+        let text = format!("{reused} of {all} runs were there already (--fresh runs them again)");
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+}
+
+/// How tables look where standard output goes.
+fn style() -> Style {
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    if colour { Style::Colour } else { Style::Plain }
 }
 
 /// The first Ctrl-C asks the runs to stop, the second does not wait for them. What is being

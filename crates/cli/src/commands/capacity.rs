@@ -1,0 +1,189 @@
+//! `punctual capacity`.
+
+use super::run::point;
+use super::{execute_runs, options, say_reused, style};
+use crate::args::{Global, Question as QuestionArgs, Study as StudyArgs};
+use crate::exit::BeyondBounds;
+use punctual_lab::{
+    Answer, CapacitySearch, Condition, Estimate, Labels, Outcome, Probe, Question, Study, Verdict,
+};
+use punctual_report::plain_table;
+use serde::Serialize;
+use std::io::Write;
+
+/// One line of `--json`.
+#[derive(Serialize)]
+struct Line<'a> {
+    scenario: &'a str,
+    /// The values of the rest of the sweep.
+    point: serde_json::Map<String, serde_json::Value>,
+    vary: &'a str,
+    until: String,
+    #[serde(flatten)]
+    answer: &'a Answer,
+}
+
+pub(crate) fn capacity(
+    args: &StudyArgs,
+    question: &QuestionArgs,
+    global: &Global,
+) -> anyhow::Result<()> {
+    let study = Study::load(&args.file, &global.overrides())?;
+    let options = options(&study, args, global);
+    let question = Question {
+        vary: question.vary.clone(),
+        until: question.until.clone(),
+        from: question.from.clone(),
+        to: question.to.clone(),
+        step: question.step.clone(),
+        smallest: question.smallest,
+        repetitions_max: question.max_repetitions,
+    };
+    let mut search = CapacitySearch::new(&study, &question)?;
+    let (mut reused, mut all) = (0, 0);
+    loop {
+        let runs = search.next_runs()?;
+        if runs.is_empty() {
+            break;
+        }
+        let reports = execute_runs(search.study(), &runs, &options, global.quiet)?;
+        all += reports.len();
+        reused += reports.iter().filter(|r| r.reused).count();
+        for probe in search.learn(&reports)? {
+            if !global.quiet {
+                let line = progress(&probe, search.key(), search.condition());
+                let _ = writeln!(std::io::stderr(), "{line}");
+            }
+        }
+    }
+    say_reused(reused, all, global.quiet);
+    let answers = search.answers();
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        for answer in &answers {
+            let line = Line {
+                scenario: search.study().name(),
+                point: point(&answer.labels),
+                vary: search.key(),
+                until: search.condition().to_string(),
+                answer,
+            };
+            writeln!(out, "{}", serde_json::to_string(&line)?)?;
+        }
+    } else {
+        print_table(&mut out, &search, &answers, question.smallest)?;
+        writeln!(out, "results in {}", options.out.display())?;
+    }
+    match beyond(&search, &answers, question.smallest) {
+        Some(message) => Err(BeyondBounds(message).into()),
+        None => Ok(()),
+    }
+}
+
+/// `d3, traffic.workers = 40: deadlines_met 93.1 ± 1.2 %, fails (100 runs)`.
+fn progress(probe: &Probe, key: &str, condition: &Condition) -> String {
+    let Estimate { repetitions, verdict, .. } = probe.estimate;
+    let verdict = match verdict {
+        Verdict::Holds => "holds",
+        Verdict::LeansToHold => "holds in the mean, not surely",
+        Verdict::LeansToFail => "fails in the mean, not surely",
+        Verdict::Fails => "fails",
+    };
+    let title = title(&probe.transport, &probe.labels);
+    let (column, value) = (condition.column(), number(condition, &probe.estimate));
+    format!("{title}, {key} = {}: {column} {value}, {verdict} ({repetitions} runs)", probe.value)
+}
+
+fn title(transport: &str, labels: &Labels) -> String {
+    let labels = labels.iter().map(|(key, value)| format!(", {key} = {value}"));
+    format!("{transport}{}", labels.collect::<String>())
+}
+
+/// A mean and half its interval.
+fn number(condition: &Condition, estimate: &Estimate) -> String {
+    let Some(mean) = estimate.mean else { return "of no completed flow".into() };
+    if condition.is_share() {
+        return format!("{:.1} ± {:.1} %", mean * 100.0, estimate.half_width * 100.0);
+    }
+    let decimals = if mean.abs() < 100.0 { 2 } else { 1 };
+    format!("{mean:.decimals$} ± {:.decimals$}", estimate.half_width)
+}
+
+fn print_table(
+    out: &mut impl Write,
+    search: &CapacitySearch,
+    answers: &[Answer],
+    smallest: bool,
+) -> anyhow::Result<()> {
+    let (key, condition) = (search.key(), search.condition());
+    let which = if smallest { "smallest" } else { "largest" };
+    let name = search.study().name();
+    let (first, most) = search.repetitions();
+    writeln!(
+        out,
+        "{name}: the {which} {key} with {condition} (steps of {}, {first} to {most} repetitions)",
+        search.step()
+    )?;
+    let (least, greatest) = search.bounds();
+    let rows: Vec<Vec<String>> = answers
+        .iter()
+        .map(|answer| {
+            let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".into());
+            let capacity = match answer.outcome {
+                Outcome::Found => or_none(&answer.capacity),
+                Outcome::Never => "never".into(),
+                Outcome::Always if smallest => format!("≤ {least}"),
+                Outcome::Always => format!("≥ {greatest}"),
+            };
+            vec![
+                title(&answer.transport, &answer.labels),
+                capacity,
+                or_none(&answer.holds_to),
+                or_none(&answer.fails_from),
+                answer.estimate.map_or_else(|| "–".into(), |e| number(condition, &e)),
+                answer.probes.len().to_string(),
+                answer.runs.to_string(),
+            ]
+        })
+        .collect();
+    let column = format!("{} there", condition.column());
+    let header = [
+        "Transport",
+        "Capacity",
+        "Surely holds to",
+        "Surely fails from",
+        &column,
+        "Probes",
+        "Runs",
+    ];
+    writeln!(out, "{}", plain_table(&header, &rows, style()))?;
+    Ok(())
+}
+
+/// What to say of transports without a capacity within the bounds.
+fn beyond(search: &CapacitySearch, answers: &[Answer], smallest: bool) -> Option<String> {
+    let (least, greatest) = search.bounds();
+    let (key, condition) = (search.key(), search.condition());
+    let of = |outcome| {
+        let own = answers.iter().filter(|answer| answer.outcome == outcome);
+        own.map(|answer| title(&answer.transport, &answer.labels)).collect::<Vec<_>>().join("; ")
+    };
+    let (never, always) = (of(Outcome::Never), of(Outcome::Always));
+    let (easy, hard) = if smallest { (greatest, least) } else { (least, greatest) };
+    let mut lines = Vec::new();
+    if !never.is_empty() {
+        let (bound, other) =
+            if smallest { ("--to", "without --smallest") } else { ("--from", "--smallest") };
+        lines.push(format!(
+            "{condition} never holds for {never}, not even at {key} = {easy}: try another {bound}, \
+             or {other} if it is at the other end that it holds"
+        ));
+    }
+    if !always.is_empty() {
+        let (bound, way) = if smallest { ("--from", "down") } else { ("--to", "up") };
+        lines.push(format!(
+            "{condition} always holds for {always}, {way} to {key} = {hard}: try another {bound}"
+        ));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
