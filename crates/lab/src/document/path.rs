@@ -47,7 +47,7 @@ fn segments_of(path: &str) -> Vec<&str> {
 }
 
 /// How many segments name a key of the table. A quoted key may itself hold dots, as those of
-/// [sweep] do: the longest match wins.
+/// `[sweep]` do: the longest match wins.
 fn longest_key(table: &Table, segments: &[&str]) -> Option<usize> {
     (1..=segments.len()).rev().find(|n| table.get(&segments[..*n].join(".")).is_some())
 }
