@@ -397,9 +397,7 @@ impl<T: Tap> Engine<T> {
     /// queueing.
     #[inline(never)]
     fn attend(&mut self, port_id: PortId, id: PacketId) -> bool {
-        if self.ports[port_id.index()].has_controllers {
-            self.control_forward(port_id, id);
-        }
+        self.control_forward(port_id, id);
         let is_lossless = self.is_lossless(port_id);
         if is_lossless {
             self.offer_lossless(port_id, id);
@@ -526,7 +524,7 @@ impl<T: Tap> Engine<T> {
 
     /// Shows a packet to the controllers of the port by which it will leave, if they are to see
     /// it: those of its flow's data are, wherever it goes.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn control_forward(&mut self, port_id: PortId, id: PacketId) {
         if self.line.packets[id].is_to_sender() {
             return;
