@@ -1,6 +1,12 @@
 //! Queue disciplines of output ports. A discipline knows packets by what every switch may know:
 //! size, class, ECN and whether they may be trimmed; never a protocol's own header.
 
+mod classes;
+mod cut_payload;
+mod model;
+mod other;
+
+use other::Other;
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, Class, Ecn, Fifo, Limit, Packet, PacketArena, PacketFlags, PacketId, QueueSpec,
@@ -77,6 +83,7 @@ enum Kind {
     Single { fifo: Fifo, cap: Cap, mark: Cap },
     Priority(Box<Priority>),
     Trim(Trim),
+    Other(Box<Other>),
 }
 
 #[derive(Debug)]
@@ -115,17 +122,18 @@ impl Queue {
                 fifos: [fifo; Class::COUNT],
                 cap: Cap::new(limit),
             })),
-            QueueSpec::Trim { data, headers, mark_above } => Kind::Trim(Trim {
-                data: fifo,
-                headers: fifo,
-                data_cap: Cap::new(data),
-                header_cap: Cap::new(headers),
-                mark: mark_above.map_or(Cap::NONE, Cap::new),
-                turn: 0,
-                coin: Stream::from_seed(seed),
-            }),
-            ref other => unreachable!("no discipline for {other:?}"),
+            QueueSpec::Trim { data, headers, mark_above } => {
+                Kind::Trim(Trim::new(data, headers, mark_above, seed))
+            }
+            ref other => Kind::Other(Box::new(Other::new(other, seed))),
         })
+    }
+
+    /// Tells a discipline with classes which transports, a bit each, want their packets trimmed.
+    pub fn set_trimming(&mut self, transports: u64) {
+        if let Kind::Other(queue) = &mut self.0 {
+            queue.set_trimming(transports);
+        }
     }
 
     /// The queue of a host's NIC: classes in strict order, as long as need be.
@@ -171,6 +179,7 @@ impl Queue {
                 }
             }
             Kind::Trim(queue) => queue.enqueue(id, in_service, packets, fates),
+            Kind::Other(queue) => queue.enqueue(id, in_service, packets, fates),
         }
     }
 
@@ -182,6 +191,8 @@ impl Queue {
             Kind::Single { cap, mark, .. } => least(&[*cap, *mark]),
             Kind::Priority(queue) => least(&[queue.cap]),
             Kind::Trim(queue) => least(&[queue.data_cap, queue.header_cap, queue.mark]),
+            // Some keep books on every packet.
+            Kind::Other(_) => 0,
         }
     }
 
@@ -194,6 +205,7 @@ impl Queue {
                 queue.fifos.iter_mut().find_map(|fifo| fifo.pop_front(packets))
             }
             Kind::Trim(queue) => queue.dequeue(packets),
+            Kind::Other(queue) => queue.dequeue(packets),
         }
     }
 
@@ -204,6 +216,7 @@ impl Queue {
             Kind::Single { fifo, .. } => fifo.front(),
             Kind::Priority(queue) => queue.fifos.iter().find_map(Fifo::front),
             Kind::Trim(queue) => queue.headers.front().or(queue.data.front()),
+            Kind::Other(_) => None,
         }
     }
 
@@ -214,6 +227,7 @@ impl Queue {
             Kind::Single { fifo, .. } => fifo.is_empty(),
             Kind::Priority(queue) => queue.fifos.iter().all(Fifo::is_empty),
             Kind::Trim(queue) => queue.data.is_empty() && queue.headers.is_empty(),
+            Kind::Other(queue) => queue.waiting().1 == 0,
         }
     }
 
@@ -225,10 +239,8 @@ impl Queue {
                 .fifos
                 .iter()
                 .fold((0, 0), |(b, p), fifo| (b + fifo.bytes(), p + fifo.packets())),
-            Kind::Trim(queue) => (
-                queue.data.bytes() + queue.headers.bytes(),
-                queue.data.packets() + queue.headers.packets(),
-            ),
+            Kind::Trim(queue) => queue.waiting(),
+            Kind::Other(queue) => queue.waiting(),
         };
         (Bytes::new(u64::from(bytes)), packets)
     }
@@ -239,12 +251,33 @@ fn is_control(packet: &Packet) -> bool {
 }
 
 fn cut_payload(packet: &mut Packet) {
-    packet.wire_bytes = packet.wire_bytes.min(TRIMMED_BYTES);
+    cut_to(packet, TRIMMED_BYTES);
+}
+
+fn cut_to(packet: &mut Packet, bytes: u16) {
+    packet.wire_bytes = packet.wire_bytes.min(bytes);
     packet.flags.set(PacketFlags::TRIMMED);
     packet.class = Class::CONTROL;
 }
 
 impl Trim {
+    fn new(data: Limit, headers: Limit, mark_above: Option<Limit>, seed: u64) -> Self {
+        Trim {
+            data: Fifo::default(),
+            headers: Fifo::default(),
+            data_cap: Cap::new(data),
+            header_cap: Cap::new(headers),
+            mark: mark_above.map_or(Cap::NONE, Cap::new),
+            turn: 0,
+            coin: Stream::from_seed(seed),
+        }
+    }
+
+    /// Bytes and packets waiting.
+    fn waiting(&self) -> (u32, u32) {
+        (self.data.bytes() + self.headers.bytes(), self.data.packets() + self.headers.packets())
+    }
+
     fn enqueue(
         &mut self,
         id: PacketId,

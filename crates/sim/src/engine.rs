@@ -10,7 +10,7 @@ use crate::timers::{Expiry, Owner, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Controller, ExtArena, FlowSpec, HostId, Instant, Outbox, PacketArena, PacketFlags, PacketId,
-    PortId, TransportId, prefetch,
+    PortId, QueueSpec, TransportId, prefetch,
 };
 use punctual_net::{Fate, Fates, Network, Queue};
 use punctual_transports::{AnyController, AnyStack};
@@ -95,6 +95,7 @@ impl<T: Tap> Engine<T> {
         let Setup { network, switch_queue, transports, workload, seed, .. } = setup;
         let hosts = network.hosts;
         let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
+        let trimming = trimming_transports(&transports, &network);
         let ports: Vec<PortState> = network
             .links
             .iter()
@@ -105,7 +106,9 @@ impl<T: Tap> Engine<T> {
                     Queue::nic()
                 } else {
                     let stream = punctual_core::rng::derive(seed, "port", port as u64);
-                    Queue::new(&switch_queue, stream)
+                    let mut queue = Queue::new(&switch_queue, stream);
+                    queue.set_trimming(trimming);
+                    queue
                 };
                 PortState::new(link, network.framing, queue, is_nic)
             })
@@ -606,6 +609,16 @@ impl<T: Tap> Engine<T> {
             interrupted,
         }
     }
+}
+
+/// A bit for each transport that would have its packets trimmed.
+fn trimming_transports(transports: &[punctual_transports::AnyTransport], network: &Network) -> u64 {
+    let nic = network.nic_info(HostId(0));
+    let trims = |t: &punctual_transports::AnyTransport| {
+        matches!(t.default_queue(nic.rate, nic.mtu), QueueSpec::Trim { .. })
+    };
+    let bits = transports.iter().enumerate().filter(|(_, t)| trims(t));
+    bits.fold(0, |mask, (t, _)| mask | 1 << (t & 63))
 }
 
 /// Whether a run that stops when done waits for this flow.
