@@ -5,6 +5,10 @@
 const FEEDBACK_MIN: u32 = 100;
 /// A share of NACKs to ACKs that is nothing to worry about, in percent.
 const RATIO_MIN: u64 = 30;
+/// Rounds that each verdict leaves a path out for, or spares it. With one, as the simulator has it,
+/// a path that is tried again after each round left out would be used in every second round, and
+/// a link at a tenth of its rate would still slow every flow that can use it.
+const VERDICT_ROUNDS: u32 = 16;
 /// What a returned header counts as, in NACKs.
 const BOUNCE_NACKS: u32 = 3;
 /// Rounds that a path is left out for its first loss.
@@ -85,8 +89,8 @@ impl Scoreboard {
         self.judge(path);
     }
 
-    /// Leaves a path out a round longer if it has far more NACKs to its ACKs than the others,
-    /// a round less if it has not.
+    /// Leaves a path out longer if it has far more NACKs to its ACKs than the others, less long if
+    /// it has not.
     fn judge(&mut self, path: u16) {
         let paths = self.paths.len() as u64;
         let score = self.paths[usize::from(path)];
@@ -97,8 +101,13 @@ impl Scoreboard {
         let is_outlier = acks + nacks > u64::from(FEEDBACK_MIN)
             && ratio > RATIO_MIN
             && ratio * 100 > mean_ratio * 125;
-        let avoid = if is_outlier { score.avoid + 1 } else { score.avoid.saturating_sub(1) };
-        self.mark(path, |score| score.avoid = avoid);
+        self.mark(path, |score| {
+            score.avoid = if is_outlier {
+                score.avoid + VERDICT_ROUNDS
+            } else {
+                score.avoid.saturating_sub(VERDICT_ROUNDS)
+            };
+        });
     }
 
     /// A packet sent on `path` was never heard of. Should others have lost fewer, the path is
