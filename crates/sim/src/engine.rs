@@ -1,5 +1,6 @@
 //! The engine: events, ports and links. Hosts and their transports are in `hosts.rs`.
 
+use crate::detour::Detours;
 use crate::events::{Event, EventClass, EventQueue};
 use crate::flows::{FlowState, ReadyLines};
 use crate::port::{Line, PortState};
@@ -71,6 +72,7 @@ pub(crate) struct Engine<T: Tap> {
     fates: Fates,
     pub(crate) switch_choice: Stream,
     health: Vec<Option<LinkHealth>>,
+    pub(crate) detours: Detours,
     samples: Vec<PortSample>,
     setup: Rest,
 }
@@ -145,6 +147,7 @@ impl<T: Tap> Engine<T> {
             fates: Fates::new(),
             switch_choice: Stream::named(seed, "switch paths", 0),
             health: Vec::new(),
+            detours: Detours::default(),
             samples: Vec::new(),
             setup: Rest {
                 stop: setup.stop,
@@ -517,6 +520,10 @@ impl<T: Tap> Engine<T> {
     }
 
     fn change_link(&mut self, port_id: PortId, what: LinkFault) {
+        if let LinkFault::Withdrawn(is_withdrawn) = what {
+            self.detours.set(port_id, is_withdrawn, self.ports.len());
+            return;
+        }
         self.catch_up(port_id);
         if self.health.is_empty() {
             self.health.resize_with(self.ports.len(), || None);
@@ -535,6 +542,7 @@ impl<T: Tap> Engine<T> {
             LinkFault::Loss(p) => health.loss = p,
             LinkFault::Down => health.is_down = true,
             LinkFault::Up => health.is_down = false,
+            LinkFault::Withdrawn(_) => {}
         }
         port.is_faulty = health.is_down || health.loss > 0.0;
         self.update_watch(port_id.index());

@@ -170,7 +170,12 @@ impl<T: Tap> Engine<T> {
     fn admit(&mut self, transport: TransportId, host: HostId, mut packet: Packet) -> PacketId {
         packet.transport = transport;
         let choice = &mut self.switch_choice;
-        self.network.enter(host, &mut packet, |n| choice.below(u64::from(n)) as u32);
+        let random = |n| choice.below(u64::from(n)) as u32;
+        if self.detours.is_empty() {
+            self.network.enter(host, &mut packet, random);
+        } else {
+            self.detours.enter(&self.network, host, &mut packet, random);
+        }
         self.line.tap.made(&packet);
         self.line.packets.alloc(packet)
     }

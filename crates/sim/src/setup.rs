@@ -61,6 +61,8 @@ pub enum LinkFault {
     Down,
     /// It works again.
     Up,
+    /// Routing has learned that it is cut, and leads packets around it; or that it is not.
+    Withdrawn(bool),
 }
 
 /// Which time series to take.

@@ -2,10 +2,10 @@
 //! what is pulled just fills the host's link.
 
 use super::timewait::TimeWait;
-use super::{Ndp, NdpHeader, header::kind};
+use super::{Ndp, NdpHeader, PathPolicy, header::kind};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Class, Duration, FlowId, FlowRoute, HostCx, HostId, Instant, NicInfo, PacketFlags, Slab,
+    Class, Duration, FlowId, FlowRoute, HostCx, HostId, Instant, NicInfo, Packet, PacketFlags, Slab,
 };
 use std::collections::VecDeque;
 
@@ -22,6 +22,8 @@ pub struct PullQueue {
     /// The next pull may leave from here on.
     next_at: Instant,
     jitter: Option<Box<Jitter>>,
+    /// Whether answers go back on the path their data took, rather than on each in turn.
+    echoes_paths: bool,
     /// Connections of this host that have just ended, as sender or receiver.
     pub(super) time_wait: TimeWait,
 }
@@ -46,6 +48,8 @@ struct Line {
     pending: u32,
     /// How urgent: lower goes first.
     class: u8,
+    /// The path by which a packet came last.
+    path: u16,
     /// Every packet numbered below this has arrived.
     cumulative: u64,
 }
@@ -64,6 +68,7 @@ impl PullQueue {
                 let stream = Stream::named(u64::from(nic.host.0), "pull spacing", 0);
                 Box::new(Jitter { table: config.pull_jitter.clone(), stream })
             }),
+            echoes_paths: config.paths != PathPolicy::SwitchRandom,
             time_wait: TimeWait::new(config.time_wait),
         }
     }
@@ -91,18 +96,25 @@ impl PullQueue {
             sent: 0,
             pending: 0,
             class: class % Class::COUNT as u8,
+            path: 0,
             cumulative: 0,
         })
     }
 
-    /// Adds one pull for a flow, of which every packet below `cumulative` is in. Returns its
-    /// number when it may leave at once, on the back of the ACK or NACK being sent; otherwise it
+    /// Adds one pull for a flow, of which every packet below `cumulative` is in and one has just
+    /// come by `path`. Returns its number when it may leave at once, on the back of the ACK or NACK being sent; otherwise it
     /// waits and the host's timer is to fire at [`PullQueue::next_at`].
     // NDP-R11, NDP-R12
     #[inline]
-    pub(super) fn add(&mut self, line: u32, cumulative: u64, now: Instant) -> Option<u32> {
+    pub(super) fn add(
+        &mut self,
+        line: u32,
+        cumulative: u64,
+        path: u16,
+        now: Instant,
+    ) -> Option<u32> {
         let entry = self.lines.get_mut(line)?;
-        entry.cumulative = cumulative;
+        (entry.cumulative, entry.path) = (cumulative, path);
         if self.classes == 0 && now >= self.next_at {
             entry.sent = entry.sent.wrapping_add(1);
             let sent = entry.sent;
@@ -167,9 +179,13 @@ impl PullQueue {
         self.lines.get(line).filter(|l| l.pending == 0).map(|l| l.sent)
     }
 
-    /// The next path for a control packet of this flow: each in turn.
-    pub(super) fn next_path(&mut self, line: u32) -> u32 {
-        self.lines.get_mut(line).map_or(0, Line::take_path)
+    /// Sends an answer on its way: back on the path that its data took or, where switches choose
+    /// paths or there is no data to answer, on each in turn.
+    // NDP-R25
+    #[inline]
+    pub(super) fn lead_back(&mut self, line: u32, answered: Option<u16>, packet: &mut Packet) {
+        let Some(entry) = self.lines.get_mut(line) else { return };
+        entry.lead_back(answered.filter(|_| self.echoes_paths), packet);
     }
 
     /// Forgets the pulls waiting for a flow that needs none any more.
@@ -212,6 +228,18 @@ impl Jitter {
 }
 
 impl Line {
+    #[inline]
+    fn lead_back(&mut self, path: Option<u16>, packet: &mut Packet) {
+        packet.flags.set(PacketFlags::TO_SENDER);
+        match path.map(u32::from).filter(|path| *path < self.paths) {
+            Some(path) => {
+                packet.path = path;
+                packet.flags.set(PacketFlags::REVERSE_PATH);
+            }
+            None => packet.path = self.take_path(),
+        }
+    }
+
     fn take_path(&mut self) -> u32 {
         let path = self.next_path;
         self.next_path = if path + 1 >= self.paths { 0 } else { path + 1 };
@@ -244,8 +272,8 @@ pub(super) fn send_next_pull(cx: &mut HostCx<'_, Ndp>) {
         flags: 0,
     };
     let mut packet = header.control(entry.flow, entry.peer);
-    packet.flags.set(PacketFlags::TO_SENDER);
-    packet.path = entry.take_path();
+    let path = Some(entry.path).filter(|_| cx.shared.echoes_paths);
+    entry.lead_back(path, &mut packet);
     if entry.pending > 0 {
         let class = entry.class;
         cx.shared.wait(class, line);

@@ -5,7 +5,6 @@ use super::header::{flags, kind};
 use super::{Ndp, NdpHeader, PullQueue};
 use punctual_core::{
     BitRing, ByteRange, Endpoint, FlowEvent, FlowId, FlowRoute, HostCx, HostId, Instant, Packet,
-    PacketFlags,
 };
 
 /// The receiving end of a flow.
@@ -62,10 +61,11 @@ impl NdpReceiver {
         self.completed
     }
 
+    #[inline]
     fn control(&mut self, header: NdpHeader, cx: &mut HostCx<'_, Ndp>) {
         let mut packet = header.control(self.flow, self.peer);
-        packet.flags.set(PacketFlags::TO_SENDER);
-        packet.path = cx.shared.next_path(self.line);
+        let answered = (header.kind != kind::PULL).then_some(header.path);
+        cx.shared.lead_back(self.line, answered, &mut packet);
         cx.send(packet);
     }
 
@@ -188,7 +188,11 @@ impl Endpoint<Ndp> for NdpReceiver {
             self.release_pulls(cumulative - base, cx);
         }
         // NDP-R11: one more pull for what arrived, whole, trimmed or again.
-        let pull = if self.completed { None } else { cx.shared.add(self.line, cumulative, cx.now) };
+        let pull = if self.completed {
+            None
+        } else {
+            cx.shared.add(self.line, cumulative, header.path, cx.now)
+        };
         let answer = NdpHeader {
             seq: header.seq,
             cumulative,

@@ -365,3 +365,23 @@ fn ndp_r02_a_pull_s_cumulative_number_releases_too() {
     let sender = lone.stack.sender(lone.slot).expect("open");
     assert_eq!(sender.in_flight(), 1);
 }
+
+#[test]
+fn ndp_r25_answers_go_back_on_the_path_of_their_data() {
+    let run = |paths| {
+        let config = Ndp { paths, ..window(10) };
+        let mut pair = Pair::new(config, Line { paths: 8, ..Line::default() });
+        pair.set_faults(nth(kind::DATA, 3, Fault::Trim));
+        start(&mut pair, 60);
+        assert!(pair.run_until_done(LIMIT));
+        pair
+    };
+    let pair = run(PathPolicy::Permuted);
+    for (_, header, packet) in sent(&pair, Direction::Backward) {
+        assert!(packet.flags.has(PacketFlags::REVERSE_PATH));
+        assert!(header.kind == kind::PULL || packet.path == u32::from(header.path));
+    }
+    let pair = run(PathPolicy::SwitchRandom);
+    let paths: Vec<u32> = sent(&pair, Direction::Backward).iter().map(|(_, _, p)| p.path).collect();
+    assert!(paths.windows(2).all(|w| (w[0] + 1) % 8 == w[1]), "each in turn: {paths:?}");
+}
