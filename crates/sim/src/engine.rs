@@ -65,6 +65,8 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) later: BinaryHeap<Reverse<(Instant, u64)>>,
     pub(crate) later_specs: Vec<FlowSpec>,
     pub(crate) next_flow: usize,
+    /// When the next flows start, as far as an event has been set for it.
+    pub(crate) flow_start_at: Instant,
     /// Flows that must end before the run may.
     pub(crate) awaited: u64,
     pub(crate) flows_ended: u64,
@@ -141,6 +143,7 @@ impl<T: Tap> Engine<T> {
             later: BinaryHeap::new(),
             later_specs: Vec::new(),
             next_flow: 0,
+            flow_start_at: Instant::NEVER,
             awaited,
             flows_ended: 0,
             controllers: Vec::new(),
@@ -195,6 +198,15 @@ impl<T: Tap> Engine<T> {
         self.line.events.push(at, EventClass::World, what as u32, what as u32);
     }
 
+    /// Flows start at this time. One event stands for all: each sets the next, so that a second
+    /// would set one more for every start to come.
+    pub(crate) fn expect_flows(&mut self, at: Instant) {
+        if at < self.flow_start_at {
+            self.flow_start_at = at;
+            self.world(at, World::FlowStart);
+        }
+    }
+
     /// Runs to the end.
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
         self.schedule_world();
@@ -236,7 +248,7 @@ impl<T: Tap> Engine<T> {
 
     fn schedule_world(&mut self) {
         if let Some(first) = self.workload.flows.first() {
-            self.world(first.start, World::FlowStart);
+            self.expect_flows(first.start);
         }
         if let Some(first) = self.setup.link_changes.first() {
             self.world(first.at, World::LinkChange);

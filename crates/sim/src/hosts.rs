@@ -1,6 +1,6 @@
 //! Hosts: where the engine drives transports, by the duties written on the contract.
 
-use crate::engine::{Engine, World, must_end};
+use crate::engine::{Engine, must_end};
 use crate::events::EventClass;
 use crate::flows::{CLOSED, FlowState, NONE};
 use crate::record::{FlowRecord, FlowStatus};
@@ -8,8 +8,8 @@ use crate::tap::{Loss, Tap};
 use crate::timers::Owner;
 use punctual_core::rng::derive;
 use punctual_core::{
-    Bytes, Call, FlowEvent, FlowId, FlowRoute, FlowSpec, HostId, Packet, PacketId, TimerChange,
-    TransportId,
+    Bytes, Call, FlowEvent, FlowId, FlowRoute, FlowSpec, HostId, Instant, Packet, PacketId,
+    TimerChange, TransportId,
 };
 use std::cmp::Reverse;
 
@@ -29,9 +29,13 @@ macro_rules! call {
 impl<T: Tap> Engine<T> {
     /// Flows due by now start.
     pub(crate) fn start_flows(&mut self) {
+        if self.flow_start_at > self.line.now {
+            return; // An event that an earlier one has made needless.
+        }
+        self.flow_start_at = Instant::NEVER;
         while let Some(spec) = self.workload.flows.get(self.next_flow).copied() {
             if spec.start > self.line.now {
-                self.world(spec.start, World::FlowStart);
+                self.expect_flows(spec.start);
                 break;
             }
             self.next_flow += 1;
@@ -39,7 +43,7 @@ impl<T: Tap> Engine<T> {
         }
         while let Some(&Reverse((at, index))) = self.later.peek() {
             if at > self.line.now {
-                self.world(at, World::FlowStart);
+                self.expect_flows(at);
                 break;
             }
             self.later.pop();
@@ -316,7 +320,7 @@ impl<T: Tap> Engine<T> {
             let at = next.start.max(self.line.now);
             self.later_specs.push(FlowSpec { start: at, ..next });
             self.later.push(Reverse((at, self.later_specs.len() as u64 - 1)));
-            self.world(at, World::FlowStart);
+            self.expect_flows(at);
         }
     }
 
