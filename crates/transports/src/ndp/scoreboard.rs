@@ -2,29 +2,31 @@
 //! while.
 
 /// Feedback on a path before its share of NACKs means anything.
-const FEEDBACK_MIN: u32 = 100;
+const FEEDBACK_MIN: u64 = 100;
 /// A share of NACKs to ACKs that is nothing to worry about, in percent.
 const RATIO_MIN: u64 = 30;
 /// Rounds that each verdict leaves a path out for, or spares it. With one, as the simulator has it,
 /// a path that is tried again after each round left out would be used in every second round, and
 /// a link at a tenth of its rate would still slow every flow that can use it.
-const VERDICT_ROUNDS: u32 = 16;
+const VERDICT_ROUNDS: u16 = 16;
 /// What a returned header counts as, in NACKs.
-const BOUNCE_NACKS: u32 = 3;
+const BOUNCE_NACKS: u16 = 3;
 /// Rounds that a path is left out for its first loss.
-const LOSS_ROUNDS: u32 = 8;
+const LOSS_ROUNDS: u16 = 8;
 /// The longest a path is left out at once, in rounds: thousands of packets.
-const AVOID_MAX: u32 = 1 << 10;
+const AVOID_MAX: u16 = 1 << 10;
+/// When a path has had so many ACKs or NACKs, both counts are halved: what was long ago counts less.
+const COUNT_MAX: u16 = 1 << 15;
 
-/// One path's record.
+/// One path's record, small, since a flow may have hundreds of paths.
 #[derive(Debug, Clone, Copy, Default)]
 struct Score {
-    acks: u32,
-    nacks: u32,
-    /// Losses not made up for by ACKs since.
-    losses: u32,
+    acks: u16,
+    nacks: u16,
     /// Rounds to leave it out for.
-    avoid: u32,
+    avoid: u16,
+    /// Losses not made up for by ACKs since.
+    losses: u8,
 }
 
 /// The records of all paths; empty when no score is kept.
@@ -55,6 +57,10 @@ impl Scoreboard {
         let Some(score) = self.paths.get_mut(usize::from(path)) else { return };
         score.acks += 1;
         self.acks += 1;
+        if score.acks == COUNT_MAX {
+            self.age(path);
+            return;
+        }
         if score.losses > 0 {
             self.forgive(path);
         } else if score.avoid > 0
@@ -82,11 +88,22 @@ impl Scoreboard {
         self.blame(path, BOUNCE_NACKS);
     }
 
-    fn blame(&mut self, path: u16, nacks: u32) {
+    fn blame(&mut self, path: u16, nacks: u16) {
         let Some(score) = self.paths.get_mut(usize::from(path)) else { return };
         score.nacks += nacks;
         self.nacks += u64::from(nacks);
+        if score.nacks >= COUNT_MAX {
+            self.age(path);
+        }
         self.judge(path);
+    }
+
+    #[cold]
+    fn age(&mut self, path: u16) {
+        let score = &mut self.paths[usize::from(path)];
+        self.acks -= u64::from(score.acks.div_ceil(2));
+        self.nacks -= u64::from(score.nacks.div_ceil(2));
+        (score.acks, score.nacks) = (score.acks / 2, score.nacks / 2);
     }
 
     /// Leaves a path out longer if it has far more NACKs to its ACKs than the others, less long if
@@ -98,9 +115,8 @@ impl Scoreboard {
         let ratio = if acks > 10 { nacks * 100 / acks } else { 0 };
         let (mean_acks, mean_nacks) = (self.acks / paths, self.nacks / paths);
         let mean_ratio = (mean_nacks * 100).checked_div(mean_acks).unwrap_or(100);
-        let is_outlier = acks + nacks > u64::from(FEEDBACK_MIN)
-            && ratio > RATIO_MIN
-            && ratio * 100 > mean_ratio * 125;
+        let is_outlier =
+            acks + nacks > FEEDBACK_MIN && ratio > RATIO_MIN && ratio * 100 > mean_ratio * 125;
         self.mark(path, |score| {
             score.avoid = if is_outlier {
                 score.avoid + VERDICT_ROUNDS
@@ -114,8 +130,12 @@ impl Scoreboard {
     /// left out, longer each time, but for single packets, until an ACK speaks for it.
     pub(super) fn loss(&mut self, path: u16) {
         let paths = self.paths.len() as u64;
-        let Some(losses) = self.paths.get(usize::from(path)).map(|s| s.losses + 1) else { return };
-        self.losses += 1;
+        let Some(losses) = self.paths.get(usize::from(path)).map(|s| s.losses.saturating_add(1))
+        else {
+            return;
+        };
+        let known = self.paths[usize::from(path)].losses;
+        self.losses += u64::from(losses - known);
         let is_outlier = u64::from(losses) * paths * 4 > self.losses * 5;
         self.mark(path, |score| {
             score.losses = losses;
@@ -159,10 +179,10 @@ impl Score {
     }
 
     /// Rounds to leave the path out for its losses.
-    fn rounds(&self) -> u32 {
+    fn rounds(&self) -> u16 {
         match self.losses {
             0 => 0,
-            losses => LOSS_ROUNDS << (losses - 1).min(16),
+            losses => LOSS_ROUNDS << (losses - 1).min(10),
         }
     }
 }
@@ -236,6 +256,24 @@ mod tests {
         }
         assert_eq!((board.paths[2].losses, board.losses), (0, 0), "forgiven");
         assert!(board.is_clear());
+    }
+
+    #[test]
+    fn old_counts_fade() {
+        let mut board = Scoreboard::new(2);
+        for _ in 0..200_000 {
+            board.ack(0);
+            board.ack(1);
+        }
+        for _ in 0..40_000 {
+            board.nack(1);
+        }
+        let sums = board
+            .paths
+            .iter()
+            .fold((0, 0), |(a, n), s| (a + u64::from(s.acks), n + u64::from(s.nacks)));
+        assert_eq!(sums, (board.acks, board.nacks));
+        assert!(avoids(&board, 1), "{board:?}");
     }
 
     #[test]
