@@ -81,9 +81,15 @@ pub struct Queue(Kind);
 #[derive(Debug)]
 enum Kind {
     Single { fifo: Fifo, cap: Cap, mark: Cap },
-    Priority(Box<Priority>),
     Trim(Trim),
-    Other(Box<Other>),
+    Boxed(Box<Boxed>),
+}
+
+/// What is too large to be in a port, or too rare to make choosing among the rest slower.
+#[derive(Debug)]
+enum Boxed {
+    Priority(Priority),
+    Other(Other),
 }
 
 #[derive(Debug)]
@@ -118,30 +124,26 @@ impl Queue {
             QueueSpec::Ecn { limit, mark_above } => {
                 Kind::Single { fifo, cap: Cap::new(limit), mark: Cap::new(mark_above) }
             }
-            QueueSpec::Priority { limit } => Kind::Priority(Box::new(Priority {
-                fifos: [fifo; Class::COUNT],
-                cap: Cap::new(limit),
-            })),
+            QueueSpec::Priority { limit } => Kind::priority(Cap::new(limit)),
             QueueSpec::Trim { data, headers, mark_above } => {
                 Kind::Trim(Trim::new(data, headers, mark_above, seed))
             }
-            ref other => Kind::Other(Box::new(Other::new(other, seed))),
+            ref other => Kind::Boxed(Box::new(Boxed::Other(Other::new(other, seed)))),
         })
     }
 
     /// Tells a discipline with classes which transports, a bit each, want their packets trimmed.
     pub fn set_trimming(&mut self, transports: u64) {
-        if let Kind::Other(queue) = &mut self.0 {
+        if let Kind::Boxed(queue) = &mut self.0
+            && let Boxed::Other(queue) = &mut **queue
+        {
             queue.set_trimming(transports);
         }
     }
 
     /// The queue of a host's NIC: classes in strict order, as long as need be.
     pub fn nic() -> Self {
-        Queue(Kind::Priority(Box::new(Priority {
-            fifos: [Fifo::default(); Class::COUNT],
-            cap: Cap::NONE,
-        })))
+        Queue(Kind::priority(Cap::NONE))
     }
 
     /// Takes in an arrival. Whatever happens to it or to another packet besides being queued is
@@ -169,17 +171,19 @@ impl Queue {
                 }
                 fifo.push_back(packets, id);
             }
-            Kind::Priority(queue) => {
-                let (class, bytes) = (packets[id].class, packets[id].wire_bytes);
-                let fifo = &mut queue.fifos[usize::from(class.0) % Class::COUNT];
-                if queue.cap.holds(fifo, in_service.bytes, bytes) {
-                    fifo.push_back(packets, id);
-                } else {
-                    fates.push((id, Fate::Dropped));
-                }
-            }
             Kind::Trim(queue) => queue.enqueue(id, in_service, packets, fates),
-            Kind::Other(queue) => queue.enqueue(id, in_service, packets, fates),
+            Kind::Boxed(queue) => match &mut **queue {
+                Boxed::Priority(queue) => {
+                    let (class, bytes) = (packets[id].class, packets[id].wire_bytes);
+                    let fifo = &mut queue.fifos[usize::from(class.0) % Class::COUNT];
+                    if queue.cap.holds(fifo, in_service.bytes, bytes) {
+                        fifo.push_back(packets, id);
+                    } else {
+                        fates.push((id, Fate::Dropped));
+                    }
+                }
+                Boxed::Other(queue) => queue.enqueue(id, in_service, packets, fates),
+            },
         }
     }
 
@@ -189,10 +193,12 @@ impl Queue {
         let least = |caps: &[Cap]| caps.iter().map(|c| c.lone_packet_bytes()).min().unwrap_or(0);
         match &self.0 {
             Kind::Single { cap, mark, .. } => least(&[*cap, *mark]),
-            Kind::Priority(queue) => least(&[queue.cap]),
             Kind::Trim(queue) => least(&[queue.data_cap, queue.header_cap, queue.mark]),
-            // Some keep books on every packet.
-            Kind::Other(_) => 0,
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) => least(&[queue.cap]),
+                // Some keep books on every packet.
+                Boxed::Other(_) => 0,
+            },
         }
     }
 
@@ -201,11 +207,13 @@ impl Queue {
     pub fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
         match &mut self.0 {
             Kind::Single { fifo, .. } => fifo.pop_front(packets),
-            Kind::Priority(queue) => {
-                queue.fifos.iter_mut().find_map(|fifo| fifo.pop_front(packets))
-            }
             Kind::Trim(queue) => queue.dequeue(packets),
-            Kind::Other(queue) => queue.dequeue(packets),
+            Kind::Boxed(queue) => match &mut **queue {
+                Boxed::Priority(queue) => {
+                    queue.fifos.iter_mut().find_map(|fifo| fifo.pop_front(packets))
+                }
+                Boxed::Other(queue) => queue.dequeue(packets),
+            },
         }
     }
 
@@ -214,9 +222,11 @@ impl Queue {
     pub fn front(&self) -> Option<PacketId> {
         match &self.0 {
             Kind::Single { fifo, .. } => fifo.front(),
-            Kind::Priority(queue) => queue.fifos.iter().find_map(Fifo::front),
             Kind::Trim(queue) => queue.headers.front().or(queue.data.front()),
-            Kind::Other(_) => None,
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) => queue.fifos.iter().find_map(Fifo::front),
+                Boxed::Other(_) => None,
+            },
         }
     }
 
@@ -225,9 +235,11 @@ impl Queue {
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             Kind::Single { fifo, .. } => fifo.is_empty(),
-            Kind::Priority(queue) => queue.fifos.iter().all(Fifo::is_empty),
             Kind::Trim(queue) => queue.data.is_empty() && queue.headers.is_empty(),
-            Kind::Other(queue) => queue.waiting().1 == 0,
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) => queue.fifos.iter().all(Fifo::is_empty),
+                Boxed::Other(queue) => queue.waiting().1 == 0,
+            },
         }
     }
 
@@ -235,14 +247,23 @@ impl Queue {
     pub fn waiting(&self) -> (Bytes, u32) {
         let (bytes, packets) = match &self.0 {
             Kind::Single { fifo, .. } => (fifo.bytes(), fifo.packets()),
-            Kind::Priority(queue) => queue
-                .fifos
-                .iter()
-                .fold((0, 0), |(b, p), fifo| (b + fifo.bytes(), p + fifo.packets())),
             Kind::Trim(queue) => queue.waiting(),
-            Kind::Other(queue) => queue.waiting(),
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) => queue
+                    .fifos
+                    .iter()
+                    .fold((0, 0), |(b, p), fifo| (b + fifo.bytes(), p + fifo.packets())),
+                Boxed::Other(queue) => queue.waiting(),
+            },
         };
         (Bytes::new(u64::from(bytes)), packets)
+    }
+}
+
+impl Kind {
+    fn priority(cap: Cap) -> Self {
+        let fifos = [Fifo::default(); Class::COUNT];
+        Kind::Boxed(Box::new(Boxed::Priority(Priority { fifos, cap })))
     }
 }
 

@@ -58,6 +58,7 @@ impl Paths {
 
     /// The next path that is not excluded, or else the one excluded least.
     // NDP-R19
+    #[inline(never)]
     fn good_step(&mut self) -> u16 {
         for _ in 0..self.order.len() {
             let path = self.step();

@@ -108,6 +108,7 @@ impl Scoreboard {
 
     /// Leaves a path out longer if it has far more NACKs to its ACKs than the others, less long if
     /// it has not.
+    #[inline(never)]
     fn judge(&mut self, path: u16) {
         let paths = self.paths.len() as u64;
         let score = self.paths[usize::from(path)];
@@ -129,14 +130,10 @@ impl Scoreboard {
     /// A packet sent on `path` was never heard of. Should others have lost fewer, the path is
     /// left out, longer each time, but for single packets, until an ACK speaks for it.
     pub(super) fn loss(&mut self, path: u16) {
-        let paths = self.paths.len() as u64;
-        let Some(losses) = self.paths.get(usize::from(path)).map(|s| s.losses.saturating_add(1))
-        else {
-            return;
-        };
-        let known = self.paths[usize::from(path)].losses;
-        self.losses += u64::from(losses - known);
-        let is_outlier = u64::from(losses) * paths * 4 > self.losses * 5;
+        let Some(score) = self.paths.get(usize::from(path)) else { return };
+        let losses = score.losses.saturating_add(1);
+        self.losses += u64::from(losses - score.losses);
+        let is_outlier = self.loses_more(losses);
         self.mark(path, |score| {
             score.losses = losses;
             if is_outlier {
@@ -145,13 +142,20 @@ impl Scoreboard {
         });
     }
 
+    /// Whether so many losses are 1.25 times those of the mean path.
+    fn loses_more(&self, losses: u8) -> bool {
+        u64::from(losses) * self.paths.len() as u64 * 4 > self.losses * 5
+    }
+
     /// Whether to leave this path out now that its turn has come; it has then waited a round.
     // NDP-R19
     pub(super) fn skips(&mut self, path: u16) -> bool {
         let Some(score) = self.paths.get(usize::from(path)).copied() else { return false };
         match score.avoid {
             // One packet tries whether it still loses them; no other until that is known.
-            0 if score.losses > 0 => self.mark(path, |s| s.avoid = s.rounds()),
+            0 if score.losses > 0 && self.loses_more(score.losses) => {
+                self.mark(path, |s| s.avoid = s.rounds())
+            }
             0 => {}
             rounds => self.mark(path, |s| s.avoid = rounds - 1),
         }

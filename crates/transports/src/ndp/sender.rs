@@ -200,10 +200,15 @@ impl NdpSender {
             self.base += 1;
         }
         if self.base >= self.packets {
-            cx.clear_timer();
-            cx.shared.time_wait.add(self.peer, self.flow, cx.now);
-            cx.emit(FlowEvent::Finished);
+            self.finish(cx);
         }
+    }
+
+    #[cold]
+    fn finish(&mut self, cx: &mut HostCx<'_, Ndp>) {
+        cx.clear_timer();
+        cx.shared.time_wait.add(self.peer, self.flow, cx.now);
+        cx.emit(FlowEvent::Finished);
     }
 
     // NDP-R03: the difference of pull numbers is what may be sent; older ones say nothing.
@@ -238,14 +243,20 @@ impl NdpSender {
         }
     }
 
+    /// What the receiver can deliver makes room for the rest.
+    // NDP-R23
+    #[cold]
+    fn put_lowest_first(&mut self) {
+        let lowest = (0..self.resend.len()).min_by_key(|i| self.resend[*i]);
+        if let Some(lowest) = lowest {
+            self.resend.swap(0, lowest);
+        }
+    }
+
     /// Takes the next packet number to send: first what must be sent again.
     fn next_seq(&mut self) -> Option<(u64, bool)> {
         if self.lowest_first {
-            // NDP-R23: what the receiver can deliver makes room for the rest.
-            let lowest = (0..self.resend.len()).min_by_key(|i| self.resend[*i]);
-            if let Some(lowest) = lowest {
-                self.resend.swap(0, lowest);
-            }
+            self.put_lowest_first();
         }
         while let Some(seq) = self.resend.pop_front() {
             // An ACK may have come after all, from the original.
