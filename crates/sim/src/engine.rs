@@ -1,5 +1,6 @@
 //! The engine: events, ports and links. Hosts and their transports are in `hosts.rs`.
 
+use crate::detour::Detours;
 use crate::events::{Event, EventClass, EventQueue};
 use crate::flows::{DeadlineChanges, FlowState, ReadyLines};
 use crate::lossless::Lossless;
@@ -11,7 +12,7 @@ use crate::timers::{Expiry, Owner, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, Controller, ExtArena, FlowId, FlowSpec, HostId, Instant, NodeId, Outbox, PacketArena,
-    PacketFlags, PacketId, PortId, TransportId, prefetch,
+    PacketFlags, PacketId, PortId, QueueSpec, TransportId, prefetch,
 };
 use punctual_net::{Fate, Fates, LosslessLimits, Network, Queue};
 use punctual_transports::{AnyController, AnyStack};
@@ -73,6 +74,8 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) later_specs: Vec<FlowSpec>,
     pub(crate) deadline_changes: DeadlineChanges,
     pub(crate) next_flow: usize,
+    /// When the next flows start, as far as an event has been set for it.
+    pub(crate) flow_start_at: Instant,
     /// Flows that must end before the run may.
     pub(crate) awaited: u64,
     pub(crate) flows_ended: u64,
@@ -81,6 +84,7 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) lossless: Option<Lossless>,
     pub(crate) switch_choice: Stream,
     health: Vec<Option<LinkHealth>>,
+    pub(crate) detours: Detours,
     samples: Vec<PortSample>,
     pub(crate) gauges: Vec<GaugeSample>,
     pub(crate) sampled_flows: Vec<FlowId>,
@@ -109,6 +113,7 @@ impl<T: Tap> Engine<T> {
         let Setup { network, switch_queue, transports, workload, seed, .. } = setup;
         let hosts = network.hosts;
         let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
+        let trimming = trimming_transports(&transports, &network);
         let ports: Vec<PortState> = network
             .links
             .iter()
@@ -119,7 +124,9 @@ impl<T: Tap> Engine<T> {
                     Queue::nic()
                 } else {
                     let stream = punctual_core::rng::derive(seed, "port", port as u64);
-                    Queue::new(&switch_queue, stream)
+                    let mut queue = Queue::new(&switch_queue, stream);
+                    queue.set_trimming(trimming);
+                    queue
                 };
                 PortState::new(link, network.framing, queue)
             })
@@ -153,6 +160,7 @@ impl<T: Tap> Engine<T> {
             later_specs: Vec::new(),
             deadline_changes: DeadlineChanges::default(),
             next_flow: 0,
+            flow_start_at: Instant::NEVER,
             awaited,
             flows_ended: 0,
             controllers: Vec::new(),
@@ -160,6 +168,7 @@ impl<T: Tap> Engine<T> {
             lossless,
             switch_choice: Stream::named(seed, "switch paths", 0),
             health: Vec::new(),
+            detours: Detours::default(),
             samples: Vec::new(),
             gauges: Vec::new(),
             sampled_flows: setup.sampled_flows,
@@ -222,6 +231,15 @@ impl<T: Tap> Engine<T> {
         self.line.events.push(at, EventClass::World, what as u32, what as u32);
     }
 
+    /// Flows start at this time. One event stands for all: each sets the next, so that a second
+    /// would set one more for every start to come.
+    pub(crate) fn expect_flows(&mut self, at: Instant) {
+        if at < self.flow_start_at {
+            self.flow_start_at = at;
+            self.world(at, World::FlowStart);
+        }
+    }
+
     /// Runs to the end.
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
         self.schedule_world();
@@ -266,7 +284,7 @@ impl<T: Tap> Engine<T> {
 
     fn schedule_world(&mut self) {
         if let Some(first) = self.workload.flows.first() {
-            self.world(first.start, World::FlowStart);
+            self.expect_flows(first.start);
         }
         if let Some(first) = self.setup.link_changes.first() {
             self.world(first.at, World::LinkChange);
@@ -620,6 +638,10 @@ impl<T: Tap> Engine<T> {
     }
 
     fn change_link(&mut self, port_id: PortId, what: LinkFault) {
+        if let LinkFault::Withdrawn(is_withdrawn) = what {
+            self.detours.set(port_id, is_withdrawn, self.ports.len());
+            return;
+        }
         self.catch_up(port_id);
         if self.health.is_empty() {
             self.health.resize_with(self.ports.len(), || None);
@@ -638,6 +660,7 @@ impl<T: Tap> Engine<T> {
             LinkFault::Loss(p) => health.loss = p,
             LinkFault::Down => health.is_down = true,
             LinkFault::Up => health.is_down = false,
+            LinkFault::Withdrawn(_) => {}
         }
         port.is_faulty = health.is_down || health.loss > 0.0;
         self.update_watch(port_id.index());
@@ -733,6 +756,16 @@ impl<T: Tap> Engine<T> {
             interrupted,
         }
     }
+}
+
+/// A bit for each transport that would have its packets trimmed.
+fn trimming_transports(transports: &[punctual_transports::AnyTransport], network: &Network) -> u64 {
+    let nic = network.nic_info(HostId(0));
+    let trims = |t: &punctual_transports::AnyTransport| {
+        matches!(t.default_queue(nic.rate, nic.mtu), QueueSpec::Trim { .. })
+    };
+    let bits = transports.iter().enumerate().filter(|(_, t)| trims(t));
+    bits.fold(0, |mask, (t, _)| mask | 1 << (t & 63))
 }
 
 /// Whether a run that stops when done waits for this flow.

@@ -6,6 +6,7 @@
 #[doc(hidden)]
 pub mod bench;
 mod checks;
+mod detour;
 mod engine;
 mod events;
 mod flows;
