@@ -1,11 +1,12 @@
 //! Hosts: where the engine drives transports, by the duties written on the contract.
 
-use crate::engine::{Engine, World, must_end};
+use crate::engine::{Engine, must_end};
 use crate::events::EventClass;
 use crate::flows::{CLOSED, FlowState, NONE};
 use crate::record::{FlowRecord, FlowStatus};
 use crate::tap::{Loss, Tap};
 use crate::timers::Owner;
+use crate::world::World;
 use punctual_core::rng::derive;
 use punctual_core::{
     Bytes, Call, FlowEvent, FlowId, FlowRoute, FlowSpec, HostId, Instant, Packet, PacketId,
