@@ -7,6 +7,7 @@ pub mod rcp;
 mod registry;
 mod rtt;
 pub mod tcp;
+pub mod udp;
 mod validated;
 
 pub use registry::{AnyController, AnyStack, AnyTransport, TransportInfo, TransportSettings};

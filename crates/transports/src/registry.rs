@@ -185,4 +185,5 @@ register! {
     Rcp(crate::rcp::Rcp), rcp: "RCP: every port stamps one rate for all flows, found without counting them";
     Pdq(crate::pdq::Pdq), pdq: "PDQ: ports let the most critical flows send and pause the others";
     Ndp(crate::ndp::Ndp), ndp: "NDP: receivers pull, switches trim, packets sprayed over all paths";
+    Udp(crate::udp::Udp), udp: "UDP: datagrams at a constant rate; what is lost stays lost";
 }
