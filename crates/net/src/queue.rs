@@ -216,7 +216,7 @@ impl Queue {
             Kind::Single { fifo, .. } => fifo.is_empty(),
             Kind::Trim(queue) => queue.data.is_empty() && queue.headers.is_empty(),
             Kind::Boxed(queue) => match &**queue {
-                Boxed::Priority(queue) => queue.front().is_none(),
+                Boxed::Priority(queue) => queue.is_empty(),
                 Boxed::Other(queue) => queue.waiting().1 == 0,
             },
         }

@@ -8,13 +8,17 @@ pub(super) struct Priority {
     fifos: [Fifo; Class::COUNT],
     cap: Cap,
     mark: Cap,
+    /// A bit for each class that waits.
+    waiting: u8,
     /// A bit for each class that may not be sent now.
     paused: u8,
 }
 
+const _: () = assert!(Class::COUNT == u8::BITS as usize);
+
 impl Priority {
     pub(super) fn new(cap: Cap, mark: Cap) -> Self {
-        Priority { fifos: [Fifo::default(); Class::COUNT], cap, mark, paused: 0 }
+        Priority { fifos: [Fifo::default(); Class::COUNT], cap, mark, waiting: 0, paused: 0 }
     }
 
     pub(super) fn caps(&self) -> [Cap; 2] {
@@ -39,7 +43,8 @@ impl Priority {
         fates: &mut Fates,
     ) {
         let packet = &mut packets[id];
-        let fifo = &mut self.fifos[usize::from(packet.class.0) % Class::COUNT];
+        let class = usize::from(packet.class.0) % Class::COUNT;
+        let fifo = &mut self.fifos[class];
         if !self.cap.holds(fifo, in_service.bytes, packet.wire_bytes) {
             fates.push((id, Fate::Dropped));
             return;
@@ -51,24 +56,36 @@ impl Priority {
             fates.push((id, Fate::Marked));
         }
         fifo.push_back(packets, id);
+        self.waiting |= 1 << class;
     }
 
-    /// The first class that has something to send and may.
+    /// The first class that has something to send and may; none is beyond all classes.
     #[inline]
-    fn next(&self) -> Option<usize> {
-        let may_send = |class: &usize| self.paused & 1 << class == 0;
-        (0..Class::COUNT).find(|class| !self.fifos[*class].is_empty() && may_send(class))
+    fn next(&self) -> usize {
+        (self.waiting & !self.paused).trailing_zeros() as usize
     }
 
     #[inline(always)]
     pub(super) fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
-        self.next().and_then(|class| self.fifos[class].pop_front(packets))
+        let class = self.next();
+        let fifo = self.fifos.get_mut(class)?;
+        let id = fifo.pop_front(packets);
+        if fifo.is_empty() {
+            self.waiting &= !(1 << class);
+        }
+        id
     }
 
     /// The packet to send next.
     #[inline]
     pub(super) fn front(&self) -> Option<PacketId> {
-        self.next().and_then(|class| self.fifos[class].front())
+        self.fifos.get(self.next()).and_then(Fifo::front)
+    }
+
+    /// Whether nothing waits that may be sent.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting & !self.paused == 0
     }
 
     pub(super) fn waiting(&self) -> (u32, u32) {
