@@ -49,6 +49,9 @@ pub enum TcpConfigError {
     /// Another number of cuts than there are boundaries between deadline classes.
     #[error("cuts: {0} given, but levels = {1} needs {2}; remove the key to cut at mean_deadline")]
     Cuts(usize, u8, usize),
+    /// Nothing could ever be sent, or more than a header can tell apart.
+    #[error("subflows = {0}: must be from 1 to 64; NDP's comparison has 8")]
+    Subflows(u32),
     /// Cuts in the wrong order.
     #[error("cuts: must be above 0 and rise from one to the next")]
     CutOrder,
@@ -207,6 +210,8 @@ macro_rules! tcp_config {
         }
     };
 }
+
+pub(crate) use tcp_config;
 
 tcp_config! {
     /// TCP NewReno and its parameters.

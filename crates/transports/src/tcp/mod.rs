@@ -43,7 +43,10 @@ pub use rtt::RttEstimator;
 pub use sender::TcpSender;
 pub use tcppr::{TcpprLaw, TcpprParams};
 
-use config::Settings;
+pub(crate) use config::{Settings, tcp_config};
+pub(crate) use flight::{Advance, Flight};
+pub(crate) use sender::rtt_since;
+
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec, Rate,
     Transport,
