@@ -98,8 +98,8 @@ impl BenchCase {
         };
         let settings = match *transport {
             "ndp" => "[transport.ndp]\npayload = \"9000B\"\ninitial_window = 30\n",
-            // As NDP's comparison ran it.
-            "mptcp" => "[transport.mptcp]\ncoupling = \"none\"\n",
+            // As NDP's comparison ran it: slow start ends at 15 packets.
+            "mptcp" => "[transport.mptcp]\ncoupling = \"none\"\ninitial_ssthresh = \"135360B\"\n",
             _ => "",
         };
         format!(

@@ -19,12 +19,12 @@ pub struct Lia {
 impl Lia {
     /// From the window in bytes and the smoothed round trip of each subflow that is in use.
     pub fn new(subflows: impl Iterator<Item = (u64, Duration)>) -> Self {
-        let (mut best, mut sum) = (0, 0u128);
+        let (mut best, mut sum) = (0u128, 0u128);
         for (cwnd_bytes, rtt) in subflows {
             let nanos = u128::from(rtt.as_picos() / 1000).max(1);
             // 2³⁶ bytes at most, so that nothing overflows.
             let window = u128::from(cwnd_bytes.min(1 << 36));
-            best = (window << 64).div_euclid(nanos.saturating_mul(nanos)).max(best);
+            best = best.max((window << 64) / nanos.saturating_mul(nanos));
             sum = sum.saturating_add((window << 32) / nanos);
         }
         Lia { best, sum_squared: sum.saturating_mul(sum) }
