@@ -11,7 +11,8 @@ use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Setup};
 use punctual_transports::AnyTransport;
 
-const NAMES: [&str; 9] = ["tcp", "tcppr", "dctcp", "d2tcp", "d3", "pdq", "rcpdc", "rcp", "ndp"];
+const NAMES: [&str; 10] =
+    ["tcp", "tcppr", "dctcp", "d2tcp", "mptcp", "d3", "pdq", "rcpdc", "rcp", "ndp"];
 
 /// Carries flows too, but not to their end where something is lost.
 const UNRELIABLE: &str = "udp";
