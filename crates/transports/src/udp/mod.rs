@@ -51,8 +51,13 @@ pub struct UdpSender {
 #[derive(Clone, Debug, Default)]
 pub struct UdpReceiver {
     received: RangeSet,
+    /// What comes from below this comes too late to be told from a duplicate.
+    floor: u64,
     is_complete: bool,
 }
+
+/// So many gaps a receiver remembers: nobody fills them, and memory must not grow with losses.
+const GAPS_MAX: usize = 64;
 
 impl Transport for Udp {
     type Sender = UdpSender;
@@ -137,12 +142,16 @@ impl Endpoint<Udp> for UdpReceiver {
         let Some(end) = header.offset.checked_add(u64::from(packet.payload_bytes)) else {
             return;
         };
-        if packet.is_trimmed() || end > header.size {
+        if packet.is_trimmed() || end > header.size || header.offset < self.floor {
             return;
         }
         self.received.insert(header.offset, end, |start, end| {
             cx.emit(FlowEvent::Delivered(ByteRange { offset: start, len: end - start }));
         });
+        if self.received.iter().nth(GAPS_MAX).is_some() {
+            self.floor = self.received.iter().next().map_or(0, |(_, end)| end);
+            self.received.remove_below(self.floor);
+        }
         if !self.is_complete && self.received.prefix_end() == header.size {
             self.is_complete = true;
             cx.emit(FlowEvent::Completed); // UDP-R02

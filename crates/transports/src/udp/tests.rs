@@ -65,6 +65,19 @@ fn udp_r03_what_is_lost_stays_lost() {
     assert_eq!(result.abandoned_at.map(Instant::as_picos), Some((sent - 1) * last_at + linger));
 }
 
+/// Half of everything is lost, for long: what the receiver keeps stays small, and it counts right.
+#[test]
+fn losses_do_not_pile_up() {
+    let mut pair = pair();
+    pair.set_faults(|_, n| if n % 2 == 1 { Fault::Drop } else { Fault::Deliver });
+    let flow = pair.start(pair.spec(Bytes::new(3_400 * payload(&pair))));
+    pair.run_until(ms(390));
+    let gaps = pair.receiver(flow).expect("open").received.iter().count();
+    assert!(gaps <= super::GAPS_MAX, "{gaps}");
+    assert!(pair.run_until_done(ms(1_000)));
+    assert_eq!(pair.result(flow).delivered.total(), 1_700 * payload(&pair));
+}
+
 #[test]
 fn a_rate_of_nothing_is_refused() {
     assert_eq!(Udp { rate: Rate::ZERO, ..Udp::default() }.validate(), Err(UdpError));
