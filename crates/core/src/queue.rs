@@ -59,6 +59,86 @@ pub enum QueueSpec {
         #[serde(default)]
         mark_above: Option<Limit>,
     },
+    /// A trimming switch as built or sold: see [`TrimModel`].
+    TrimModel {
+        /// Whose.
+        model: TrimModel,
+        /// What fits in the data queue.
+        data: Limit,
+        /// What fits in the header queue.
+        headers: Limit,
+        /// Bytes left of a trimmed packet.
+        #[serde(default = "header_bytes")]
+        trim_to: Bytes,
+    },
+    /// Cut Payload, which NDP's switch was made to better: one queue for all, in which arrivals
+    /// above a threshold are trimmed and, when it is full, dropped.
+    CutPayload {
+        /// What fits.
+        limit: Limit,
+        /// Trims arrivals that would make the queue longer than this; half of `limit` if absent.
+        #[serde(default)]
+        trim_above: Option<Limit>,
+        /// Bytes left of a trimmed packet.
+        #[serde(default = "header_bytes")]
+        trim_to: Bytes,
+    },
+    /// Two classes that share the link fairly: [`QueueSpec::Trim`] for transports that ask for
+    /// it, and a longer drop-tail or marking queue for all others.
+    FairClasses {
+        /// What fits in the trimming class's data queue.
+        trim_data: Limit,
+        /// What fits in the trimming class's header queue.
+        trim_headers: Limit,
+        /// What fits in the other class.
+        rest: Limit,
+        /// Marks ECN-capable packets of the other class above this.
+        #[serde(default)]
+        rest_mark_above: Option<Limit>,
+        /// Per cent of the link that the trimming class has while both wait.
+        #[serde(default = "half")]
+        trim_percent: u8,
+    },
+}
+
+/// Trimming switches that differ from the paper's simulated one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum TrimModel {
+    /// As simulated in the paper, but trimming to any size.
+    Paper,
+    /// The NetFPGA prototype: the arrival is always what is trimmed, headers go strictly first
+    /// and are dropped when they do not fit.
+    Netfpga,
+    /// The P4 prototype: as the NetFPGA one, but the length of the data queue is kept by counters
+    /// at ingress and egress, so that the packet in service does not count.
+    P4,
+}
+
+fn header_bytes() -> Bytes {
+    Bytes::new(64)
+}
+
+fn half() -> u8 {
+    50
+}
+
+impl QueueSpec {
+    /// What is wrong with the parameters, if anything.
+    pub fn validate(&self) -> Result<(), String> {
+        match *self {
+            QueueSpec::TrimModel { trim_to, .. } | QueueSpec::CutPayload { trim_to, .. }
+                if !(64..=9000).contains(&trim_to.get()) =>
+            {
+                Err(format!("trim_to = {trim_to}: a header needs 64B, and 9000B is a whole packet"))
+            }
+            QueueSpec::FairClasses { trim_percent, .. } if !(1..=99).contains(&trim_percent) => {
+                Err(format!("trim_percent = {trim_percent}: each class needs 1 to 99 per cent"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl core::str::FromStr for Limit {

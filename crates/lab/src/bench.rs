@@ -57,6 +57,7 @@ pub const BENCH_CASES: &[BenchCase] = &[
     permutation("ndp-permutation-8192", "ndp", 32),
     permutation("dctcp-permutation-432", "dctcp", 12),
     permutation("tcp-permutation-432", "tcp", 12),
+    permutation("mptcp-permutation-432", "mptcp", 12),
     permutation("rcpdc-permutation-432", "rcpdc", 12),
     BenchCase {
         name: "ndp-incast-432",
@@ -97,6 +98,8 @@ impl BenchCase {
         };
         let settings = match *transport {
             "ndp" => "[transport.ndp]\npayload = \"9000B\"\ninitial_window = 30\n",
+            // As NDP's comparison ran it: slow start ends at 15 packets.
+            "mptcp" => "[transport.mptcp]\ncoupling = \"none\"\ninitial_ssthresh = \"135360B\"\n",
             _ => "",
         };
         format!(

@@ -1,10 +1,19 @@
 //! Queue disciplines of output ports. A discipline knows packets by what every switch may know:
 //! size, class, ECN and whether they may be trimmed; never a protocol's own header.
 
-use punctual_core::rng::Stream;
+mod classes;
+mod cut_payload;
+mod model;
+mod other;
+mod priority;
+mod trim;
+
+use other::Other;
+use priority::Priority;
 use punctual_core::{
     Bytes, Class, Ecn, Fifo, Limit, Packet, PacketArena, PacketFlags, PacketId, QueueSpec,
 };
+use trim::Trim;
 
 /// Bytes left of a trimmed packet.
 pub const TRIMMED_BYTES: u16 = 64;
@@ -75,42 +84,15 @@ pub struct Queue(Kind);
 #[derive(Debug)]
 enum Kind {
     Single { fifo: Fifo, cap: Cap, mark: Cap },
-    Priority(Box<Priority>),
     Trim(Trim),
+    Boxed(Box<Boxed>),
 }
 
+/// What is too large to be in a port, or too rare to make choosing among the rest slower.
 #[derive(Debug)]
-struct Priority {
-    fifos: [Fifo; Class::COUNT],
-    cap: Cap,
-    mark: Cap,
-    /// A bit for each class that may not be sent now.
-    paused: u8,
-}
-
-impl Priority {
-    fn new(cap: Cap, mark: Cap) -> Box<Self> {
-        Box::new(Priority { fifos: [Fifo::default(); Class::COUNT], cap, mark, paused: 0 })
-    }
-
-    /// The first class that has something to send and may.
-    #[inline]
-    fn next(&self) -> Option<usize> {
-        let may_send = |class: &usize| self.paused & 1 << class == 0;
-        (0..Class::COUNT).find(|class| !self.fifos[*class].is_empty() && may_send(class))
-    }
-}
-
-#[derive(Debug)]
-struct Trim {
-    data: Fifo,
-    headers: Fifo,
-    data_cap: Cap,
-    header_cap: Cap,
-    mark: Cap,
-    /// Whose turn it is when both queues wait: of every eleven, ten are headers.
-    turn: u8,
-    coin: Stream,
+enum Boxed {
+    Priority(Priority),
+    Other(Other),
 }
 
 /// A packet's fate, reported for whichever packet it befell.
@@ -127,29 +109,29 @@ impl Queue {
             QueueSpec::Ecn { limit, mark_above } => {
                 Kind::Single { fifo, cap: Cap::new(limit), mark: Cap::new(mark_above) }
             }
-            QueueSpec::Priority { limit } => {
-                Kind::Priority(Priority::new(Cap::new(limit), Cap::NONE))
-            }
+            QueueSpec::Priority { limit } => Kind::priority(Cap::new(limit), Cap::NONE),
             QueueSpec::Lossless { mark_above, .. } => {
-                let mark = mark_above.map_or(Cap::NONE, Cap::new);
-                Kind::Priority(Priority::new(Cap::NONE, mark))
+                Kind::priority(Cap::NONE, mark_above.map_or(Cap::NONE, Cap::new))
             }
-            QueueSpec::Trim { data, headers, mark_above } => Kind::Trim(Trim {
-                data: fifo,
-                headers: fifo,
-                data_cap: Cap::new(data),
-                header_cap: Cap::new(headers),
-                mark: mark_above.map_or(Cap::NONE, Cap::new),
-                turn: 0,
-                coin: Stream::from_seed(seed),
-            }),
-            ref other => unreachable!("no discipline for {other:?}"),
+            QueueSpec::Trim { data, headers, mark_above } => {
+                Kind::Trim(Trim::new(data, headers, mark_above, seed))
+            }
+            ref other => Kind::Boxed(Box::new(Boxed::Other(Other::new(other, seed)))),
         })
+    }
+
+    /// Tells a discipline with classes which transports, a bit each, want their packets trimmed.
+    pub fn set_trimming(&mut self, transports: u64) {
+        if let Kind::Boxed(queue) = &mut self.0
+            && let Boxed::Other(queue) = &mut **queue
+        {
+            queue.set_trimming(transports);
+        }
     }
 
     /// The queue of a host's NIC: classes in strict order, as long as need be.
     pub fn nic() -> Self {
-        Queue(Kind::Priority(Priority::new(Cap::NONE, Cap::NONE)))
+        Queue(Kind::priority(Cap::NONE, Cap::NONE))
     }
 
     /// Takes in an arrival. Whatever happens to it or to another packet besides being queued is
@@ -177,22 +159,11 @@ impl Queue {
                 }
                 fifo.push_back(packets, id);
             }
-            Kind::Priority(queue) => {
-                let packet = &mut packets[id];
-                let fifo = &mut queue.fifos[usize::from(packet.class.0) % Class::COUNT];
-                if !queue.cap.holds(fifo, in_service.bytes, packet.wire_bytes) {
-                    fates.push((id, Fate::Dropped));
-                    return;
-                }
-                if !queue.mark.holds(fifo, in_service.bytes, packet.wire_bytes)
-                    && packet.ecn() == Ecn::Capable
-                {
-                    packet.flags.set(PacketFlags::ECN_MARKED);
-                    fates.push((id, Fate::Marked));
-                }
-                fifo.push_back(packets, id);
-            }
             Kind::Trim(queue) => queue.enqueue(id, in_service, packets, fates),
+            Kind::Boxed(queue) => match &mut **queue {
+                Boxed::Priority(queue) => queue.enqueue(id, in_service, packets, fates),
+                Boxed::Other(queue) => queue.enqueue(id, in_service, packets, fates),
+            },
         }
     }
 
@@ -202,9 +173,13 @@ impl Queue {
         let least = |caps: &[Cap]| caps.iter().map(|c| c.lone_packet_bytes()).min().unwrap_or(0);
         match &self.0 {
             Kind::Single { cap, mark, .. } => least(&[*cap, *mark]),
-            Kind::Priority(queue) if queue.paused != 0 => 0,
-            Kind::Priority(queue) => least(&[queue.cap, queue.mark]),
             Kind::Trim(queue) => least(&[queue.data_cap, queue.header_cap, queue.mark]),
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) if queue.is_paused() => 0,
+                Boxed::Priority(queue) => least(&queue.caps()),
+                // Some keep books on every packet.
+                Boxed::Other(_) => 0,
+            },
         }
     }
 
@@ -213,10 +188,11 @@ impl Queue {
     pub fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
         match &mut self.0 {
             Kind::Single { fifo, .. } => fifo.pop_front(packets),
-            Kind::Priority(queue) => {
-                queue.next().and_then(|class| queue.fifos[class].pop_front(packets))
-            }
             Kind::Trim(queue) => queue.dequeue(packets),
+            Kind::Boxed(queue) => match &mut **queue {
+                Boxed::Priority(queue) => queue.dequeue(packets),
+                Boxed::Other(queue) => queue.dequeue(packets),
+            },
         }
     }
 
@@ -225,8 +201,11 @@ impl Queue {
     pub fn front(&self) -> Option<PacketId> {
         match &self.0 {
             Kind::Single { fifo, .. } => fifo.front(),
-            Kind::Priority(queue) => queue.fifos.iter().find_map(Fifo::front),
             Kind::Trim(queue) => queue.headers.front().or(queue.data.front()),
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) => queue.front(),
+                Boxed::Other(_) => None,
+            },
         }
     }
 
@@ -235,17 +214,21 @@ impl Queue {
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             Kind::Single { fifo, .. } => fifo.is_empty(),
-            Kind::Priority(queue) => queue.next().is_none(),
             Kind::Trim(queue) => queue.data.is_empty() && queue.headers.is_empty(),
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) => queue.is_empty(),
+                Boxed::Other(queue) => queue.waiting().1 == 0,
+            },
         }
     }
 
     /// Holds back what waits of a class, or lets it go on. Lossless switches and NICs only:
     /// nobody pauses other queues.
     pub fn set_paused(&mut self, class: Class, is_paused: bool) {
-        if let Kind::Priority(queue) = &mut self.0 {
-            let bit = 1 << (usize::from(class.0) % Class::COUNT);
-            queue.paused = if is_paused { queue.paused | bit } else { queue.paused & !bit };
+        if let Kind::Boxed(queue) = &mut self.0
+            && let Boxed::Priority(queue) = &mut **queue
+        {
+            queue.set_paused(class, is_paused);
         }
     }
 
@@ -253,136 +236,27 @@ impl Queue {
     pub fn waiting(&self) -> (Bytes, u32) {
         let (bytes, packets) = match &self.0 {
             Kind::Single { fifo, .. } => (fifo.bytes(), fifo.packets()),
-            Kind::Priority(queue) => queue
-                .fifos
-                .iter()
-                .fold((0, 0), |(b, p), fifo| (b + fifo.bytes(), p + fifo.packets())),
-            Kind::Trim(queue) => (
-                queue.data.bytes() + queue.headers.bytes(),
-                queue.data.packets() + queue.headers.packets(),
-            ),
+            Kind::Trim(queue) => queue.waiting(),
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) => queue.waiting(),
+                Boxed::Other(queue) => queue.waiting(),
+            },
         };
         (Bytes::new(u64::from(bytes)), packets)
     }
 }
 
-/// From here on it is a control packet like any other.
-fn cut_payload(packet: &mut Packet) {
-    packet.wire_bytes = packet.wire_bytes.min(TRIMMED_BYTES);
-    packet.flags.set(PacketFlags::TRIMMED);
-    packet.class = Class::CONTROL;
+impl Kind {
+    fn priority(cap: Cap, mark: Cap) -> Self {
+        Kind::Boxed(Box::new(Boxed::Priority(Priority::new(cap, mark))))
+    }
 }
 
-impl Trim {
-    /// Most arrivals find room and stay as they are.
-    #[inline(always)]
-    fn enqueue(
-        &mut self,
-        id: PacketId,
-        in_service: InService,
-        packets: &mut PacketArena,
-        fates: &mut Fates,
-    ) {
-        let (class, bytes) = (packets[id].class, packets[id].wire_bytes);
-        if class == Class::CONTROL {
-            let busy = if in_service.is_control { in_service.bytes } else { 0 };
-            if self.header_cap.holds(&self.headers, busy, bytes) {
-                self.headers.push_back(packets, id);
-            } else {
-                self.refuse_header(id, packets, fates);
-            }
-            return;
-        }
-        let busy = if in_service.is_control { 0 } else { in_service.bytes };
-        let is_calm = self.data_cap.holds(&self.data, busy, bytes)
-            && self.mark.holds(&self.data, busy, bytes);
-        if is_calm {
-            self.data.push_back(packets, id);
-        } else {
-            self.enqueue_crowding(id, in_service, packets, fates);
-        }
-    }
-
-    /// Data that may have to be marked or trimmed.
-    #[cold]
-    #[inline(never)]
-    fn enqueue_crowding(
-        &mut self,
-        id: PacketId,
-        in_service: InService,
-        packets: &mut PacketArena,
-        fates: &mut Fates,
-    ) {
-        let packet = &mut packets[id];
-        let busy = if in_service.is_control { 0 } else { in_service.bytes };
-        if self.data_cap.holds(&self.data, busy, packet.wire_bytes) {
-            let over = !self.mark.holds(&self.data, busy, packet.wire_bytes);
-            if over && packet.ecn() == Ecn::Capable {
-                packet.flags.set(PacketFlags::ECN_MARKED);
-                fates.push((id, Fate::Marked));
-            }
-            self.data.push_back(packets, id);
-            return;
-        }
-        if !packet.flags.has(PacketFlags::TRIMMABLE) {
-            fates.push((id, Fate::Dropped));
-            return;
-        }
-        let trimmed = self.choose_victim(id, busy, packets);
-        cut_payload(&mut packets[trimmed]);
-        fates.push((trimmed, Fate::Trimmed));
-        let busy = if in_service.is_control { in_service.bytes } else { 0 };
-        if self.header_cap.holds(&self.headers, busy, packets[trimmed].wire_bytes) {
-            self.headers.push_back(packets, trimmed);
-        } else {
-            self.refuse_header(trimmed, packets, fates);
-        }
-    }
-
-    /// Heads: the arrival loses its payload. Tails: the last data packet does, and the arrival
-    /// takes its place, if it fits there.
-    fn choose_victim(
-        &mut self,
-        arrival: PacketId,
-        busy: u32,
-        packets: &mut PacketArena,
-    ) -> PacketId {
-        let Some(tail) = self.data.back() else {
-            return arrival;
-        };
-        let (tail_bytes, bytes) = (packets[tail].wire_bytes, packets[arrival].wire_bytes);
-        let room = self.data.bytes() + busy - u32::from(tail_bytes) + u32::from(bytes);
-        let fits = self.data_cap.0 & Cap::IN_PACKETS != 0 || room <= self.data_cap.0;
-        let tail_may_go = packets[tail].flags.has(PacketFlags::TRIMMABLE) && fits;
-        if self.coin.coin() || !tail_may_go {
-            return arrival;
-        }
-        self.data.replace_back(packets, arrival).unwrap_or(arrival)
-    }
-
-    /// A header without room goes back to its sender; what was no data, or came back before, is
-    /// lost.
-    #[cold]
-    #[inline(never)]
-    fn refuse_header(&mut self, id: PacketId, packets: &PacketArena, fates: &mut Fates) {
-        let packet = &packets[id];
-        let may_return = packet.is_trimmed() && !packet.is_bounced();
-        fates.push((id, if may_return { Fate::Bounced } else { Fate::Dropped }));
-    }
-
-    #[inline(always)]
-    fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
-        if self.data.is_empty() {
-            return self.headers.pop_front(packets);
-        }
-        if !self.headers.is_empty() {
-            self.turn = if self.turn >= 10 { 0 } else { self.turn + 1 };
-            if self.turn < 10 {
-                return self.headers.pop_front(packets);
-            }
-        }
-        self.data.pop_front(packets)
-    }
+/// From here on it is a control packet like any other.
+fn cut_to(packet: &mut Packet, bytes: u16) {
+    packet.wire_bytes = packet.wire_bytes.min(bytes);
+    packet.flags.set(PacketFlags::TRIMMED);
+    packet.class = Class::CONTROL;
 }
 
 #[cfg(test)]

@@ -1,55 +1,28 @@
-//! The engine: events, ports and links. Hosts and their transports are in `hosts.rs`.
+//! The engine: events, ports and packets. Hosts and their transports are in `hosts.rs`, what ports
+//! run for transports in `control.rs`, what happens to the network itself in `world.rs`.
 
+use crate::control::PortController;
+use crate::detour::Detours;
 use crate::events::{Event, EventClass, EventQueue};
 use crate::flows::{DeadlineChanges, FlowState, ReadyLines};
 use crate::lossless::Lossless;
 use crate::port::{Line, PortState};
-use crate::record::{ControllerRecord, FlowRecord, Outcome, PortTotals, Totals};
-use crate::setup::{GaugeSample, LinkFault, PortSample, Progress, Setup};
+use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
+use crate::setup::{GaugeSample, PortSample, Progress, Setup};
 use crate::tap::{Ending, Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
+use crate::world::LinkHealth;
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Bytes, Controller, ExtArena, FlowId, FlowSpec, HostId, Instant, NodeId, Outbox, PacketArena,
-    PacketFlags, PacketId, PortId, TransportId, prefetch,
+    Bytes, ExtArena, FlowId, FlowSpec, HostId, Instant, NodeId, Outbox, PacketArena, PacketFlags,
+    PacketId, PortId, QueueSpec, TransportId, prefetch,
 };
 use punctual_net::{Fate, Fates, LosslessLimits, Network, Queue};
-use punctual_transports::{AnyController, AnyStack};
+use punctual_transports::AnyStack;
 use punctual_workload::Workload;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
-
-/// What a `World` event is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum World {
-    LinkChange = 0,
-    Measure = 1,
-    FlowStart = 2,
-    Sample = 3,
-    SwitchReset = 4,
-    DeadlineChange = 5,
-}
-
-impl World {
-    /// From here on, targets are frames that pause links.
-    const FIRST_FRAME: u32 = 16;
-}
-
-/// A controller at a port, and the transport whose packets it reads.
-pub(crate) struct PortController {
-    pub(crate) transport: TransportId,
-    pub(crate) controller: AnyController,
-    timer: u32,
-}
-
-/// What befalls packets on a link that is not sound.
-#[derive(Debug)]
-struct LinkHealth {
-    is_down: bool,
-    loss: f64,
-    stream: Stream,
-}
 
 pub(crate) struct Engine<T: Tap> {
     pub(crate) line: Line<T>,
@@ -73,6 +46,8 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) later_specs: Vec<FlowSpec>,
     pub(crate) deadline_changes: DeadlineChanges,
     pub(crate) next_flow: usize,
+    /// When the next flows start, as far as an event has been set for it.
+    pub(crate) flow_start_at: Instant,
     /// Flows that must end before the run may.
     pub(crate) awaited: u64,
     pub(crate) flows_ended: u64,
@@ -80,22 +55,23 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) fates: Fates,
     pub(crate) lossless: Option<Lossless>,
     pub(crate) switch_choice: Stream,
-    health: Vec<Option<LinkHealth>>,
-    samples: Vec<PortSample>,
+    pub(crate) health: Vec<Option<LinkHealth>>,
+    pub(crate) detours: Detours,
+    pub(crate) samples: Vec<PortSample>,
     pub(crate) gauges: Vec<GaugeSample>,
     pub(crate) sampled_flows: Vec<FlowId>,
-    setup: Rest,
+    pub(crate) setup: Rest,
 }
 
 /// The parts of a set-up that the engine keeps as they are.
-struct Rest {
-    stop: crate::setup::Stop,
-    link_changes: Vec<crate::setup::LinkChange>,
-    next_change: usize,
-    switch_resets: Vec<crate::setup::SwitchReset>,
-    next_reset: usize,
-    sampling: Option<crate::setup::Sampling>,
-    measure_from: Instant,
+pub(crate) struct Rest {
+    pub(crate) stop: crate::setup::Stop,
+    pub(crate) link_changes: Vec<crate::setup::LinkChange>,
+    pub(crate) next_change: usize,
+    pub(crate) switch_resets: Vec<crate::setup::SwitchReset>,
+    pub(crate) next_reset: usize,
+    pub(crate) sampling: Option<crate::setup::Sampling>,
+    pub(crate) measure_from: Instant,
 }
 
 /// Networks of more ports than this do not fit in a near cache, so that looking ahead pays.
@@ -109,6 +85,7 @@ impl<T: Tap> Engine<T> {
         let Setup { network, switch_queue, transports, workload, seed, .. } = setup;
         let hosts = network.hosts;
         let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
+        let trimming = trimming_transports(&transports, &network);
         let ports: Vec<PortState> = network
             .links
             .iter()
@@ -119,7 +96,9 @@ impl<T: Tap> Engine<T> {
                     Queue::nic()
                 } else {
                     let stream = punctual_core::rng::derive(seed, "port", port as u64);
-                    Queue::new(&switch_queue, stream)
+                    let mut queue = Queue::new(&switch_queue, stream);
+                    queue.set_trimming(trimming);
+                    queue
                 };
                 PortState::new(link, network.framing, queue)
             })
@@ -153,6 +132,7 @@ impl<T: Tap> Engine<T> {
             later_specs: Vec::new(),
             deadline_changes: DeadlineChanges::default(),
             next_flow: 0,
+            flow_start_at: Instant::NEVER,
             awaited,
             flows_ended: 0,
             controllers: Vec::new(),
@@ -160,6 +140,7 @@ impl<T: Tap> Engine<T> {
             lossless,
             switch_choice: Stream::named(seed, "switch paths", 0),
             health: Vec::new(),
+            detours: Detours::default(),
             samples: Vec::new(),
             gauges: Vec::new(),
             sampled_flows: setup.sampled_flows,
@@ -214,14 +195,6 @@ impl<T: Tap> Engine<T> {
         }
     }
 
-    pub(crate) fn frame_event(&mut self, at: Instant, port: PortId, frame: u32) {
-        self.line.events.push(at, EventClass::World, port.0, World::FIRST_FRAME + frame);
-    }
-
-    pub(crate) fn world(&mut self, at: Instant, what: World) {
-        self.line.events.push(at, EventClass::World, what as u32, what as u32);
-    }
-
     /// Runs to the end.
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
         self.schedule_world();
@@ -262,24 +235,6 @@ impl<T: Tap> Engine<T> {
 
     fn is_done(&self) -> bool {
         self.setup.stop.when_done && self.awaited == 0
-    }
-
-    fn schedule_world(&mut self) {
-        if let Some(first) = self.workload.flows.first() {
-            self.world(first.start, World::FlowStart);
-        }
-        if let Some(first) = self.setup.link_changes.first() {
-            self.world(first.at, World::LinkChange);
-        }
-        if let Some(first) = self.setup.switch_resets.first() {
-            self.world(first.at, World::SwitchReset);
-        }
-        if let Some(sampling) = &self.setup.sampling {
-            self.world(Instant::ZERO + sampling.every, World::Sample);
-        }
-        if self.setup.measure_from > Instant::ZERO {
-            self.world(self.setup.measure_from, World::Measure);
-        }
     }
 
     #[inline]
@@ -397,9 +352,7 @@ impl<T: Tap> Engine<T> {
     /// queueing.
     #[inline(never)]
     fn attend(&mut self, port_id: PortId, id: PacketId) -> bool {
-        if self.ports[port_id.index()].has_controllers {
-            self.control_forward(port_id, id);
-        }
+        self.control_forward(port_id, id);
         let is_lossless = self.is_lossless(port_id);
         if is_lossless {
             self.offer_lossless(port_id, id);
@@ -524,51 +477,6 @@ impl<T: Tap> Engine<T> {
         self.line.packets.free(id);
     }
 
-    /// Shows a packet to the controllers of the port by which it will leave, if they are to see
-    /// it: those of its flow's data are, wherever it goes.
-    #[inline(never)]
-    pub(crate) fn control_forward(&mut self, port_id: PortId, id: PacketId) {
-        if self.line.packets[id].is_to_sender() {
-            return;
-        }
-        self.catch_up(port_id);
-        let view = self.ports[port_id.index()].view(port_id, self.line.now);
-        let packet = &mut self.line.packets[id];
-        for c in &mut self.controllers[port_id.index()] {
-            if c.transport == packet.transport {
-                let before = T::WATCHES_CONTROLLERS.then(|| c.controller.state());
-                c.controller.handle_forward(packet, &view, &mut self.ext);
-                if let Some(before) = before {
-                    self.line.tap.controlled(port_id, &before, &c.controller.state());
-                }
-                arm(c, &mut self.timers, &mut self.line.events);
-            }
-        }
-    }
-
-    fn control_reverse(&mut self, port_id: PortId, id: PacketId) {
-        self.catch_up(port_id);
-        let view = self.ports[port_id.index()].view(port_id, self.line.now);
-        let packet = &mut self.line.packets[id];
-        for c in &mut self.controllers[port_id.index()] {
-            if c.transport == packet.transport {
-                c.controller.handle_reverse(packet, &view, &mut self.ext);
-                arm(c, &mut self.timers, &mut self.line.events);
-            }
-        }
-    }
-
-    fn control_timeout(&mut self, transport: TransportId, port_id: PortId) {
-        self.catch_up(port_id);
-        let view = self.ports[port_id.index()].view(port_id, self.line.now);
-        for c in &mut self.controllers[port_id.index()] {
-            if c.transport == transport {
-                c.controller.handle_timeout(&view);
-                arm(c, &mut self.timers, &mut self.line.events);
-            }
-        }
-    }
-
     fn timer(&mut self, id: u32) {
         match self.timers.expire(id, self.line.now) {
             Expiry::Stale => {}
@@ -580,133 +488,6 @@ impl<T: Tap> Engine<T> {
             Expiry::Fire(Owner::Receiver(flow)) => self.receiver_timeout(flow),
             Expiry::Fire(Owner::Host(transport, host)) => self.host_timeout(transport, host),
         }
-    }
-
-    fn world_event(&mut self, what: u32) {
-        match what {
-            w if w == World::FlowStart as u32 => self.start_flows(),
-            w if w == World::LinkChange as u32 => self.change_links(),
-            w if w == World::Sample as u32 => self.sample(),
-            w if w == World::SwitchReset as u32 => self.reset_switches(),
-            w if w == World::DeadlineChange as u32 => self.change_deadlines(),
-            w if w == World::Measure as u32 => self.measure_anew(),
-            w => self.pause_arrives(w - World::FIRST_FRAME),
-        }
-    }
-
-    fn change_links(&mut self) {
-        while let Some(change) = self.setup.link_changes.get(self.setup.next_change).copied() {
-            if change.at > self.line.now {
-                self.world(change.at, World::LinkChange);
-                return;
-            }
-            self.setup.next_change += 1;
-            self.change_link(change.port, change.what);
-        }
-    }
-
-    fn reset_switches(&mut self) {
-        while let Some(reset) = self.setup.switch_resets.get(self.setup.next_reset).copied() {
-            if reset.at > self.line.now {
-                self.world(reset.at, World::SwitchReset);
-                return;
-            }
-            self.setup.next_reset += 1;
-            for (link, list) in self.network.links.iter().zip(&mut self.controllers) {
-                for c in list.iter_mut().filter(|_| link.from == reset.switch) {
-                    c.controller.reset();
-                    arm(c, &mut self.timers, &mut self.line.events);
-                }
-            }
-        }
-    }
-
-    fn change_link(&mut self, port_id: PortId, what: LinkFault) {
-        self.catch_up(port_id);
-        if self.health.is_empty() {
-            self.health.resize_with(self.ports.len(), || None);
-        }
-        let health = self.health[port_id.index()].get_or_insert_with(|| LinkHealth {
-            is_down: false,
-            loss: 0.0,
-            stream: Stream::named(self.seed, "link loss", u64::from(port_id.0)),
-        });
-        let port = &mut self.ports[port_id.index()];
-        match what {
-            LinkFault::Rate(rate) => {
-                port.set_rate(rate);
-                self.line.tap.rate_changed(port_id, rate);
-            }
-            LinkFault::Loss(p) => health.loss = p,
-            LinkFault::Down => health.is_down = true,
-            LinkFault::Up => health.is_down = false,
-        }
-        port.is_faulty = health.is_down || health.loss > 0.0;
-        self.update_watch(port_id.index());
-    }
-
-    fn update_watch(&mut self, port: usize) {
-        let twin = self.ports[port].twin.index();
-        self.ports[port].is_watched =
-            self.ports[port].is_faulty || self.ports[twin].has_controllers;
-    }
-
-    fn is_lost(&mut self, port: PortId) -> bool {
-        match self.health.get_mut(port.index()) {
-            Some(Some(health)) => health.is_down || health.stream.chance(health.loss),
-            _ => false,
-        }
-    }
-
-    fn sample(&mut self) {
-        let Some(sampling) = self.setup.sampling.take() else {
-            return;
-        };
-        for &port_id in &sampling.ports {
-            self.catch_up(port_id);
-            let port = &self.ports[port_id.index()];
-            let (bytes, packets) = port.queue.waiting();
-            let in_service = port.in_service_at(self.line.now);
-            self.samples.push(PortSample {
-                at: self.line.now,
-                port: port_id,
-                queue_bytes: bytes.get() + u64::from(in_service.bytes),
-                queue_packets: packets + u32::from(in_service.bytes > 0),
-                sent_bytes: port.sent_bytes,
-            });
-        }
-        self.sample_gauges(&sampling);
-        self.world(self.line.now + sampling.every, World::Sample);
-        self.setup.sampling = Some(sampling);
-    }
-
-    /// The start-up is over: count deliveries and link use from here.
-    fn measure_anew(&mut self) {
-        self.totals.delivered_packets = 0;
-        self.totals.delivered_wire_bytes = 0;
-        self.totals.delivered_bytes = 0;
-        for port in 0..self.ports.len() {
-            self.catch_up(PortId::from(port));
-        }
-        for (port, totals) in self.ports.iter().zip(&mut self.port_totals) {
-            totals.sent_bytes = port.sent_bytes;
-        }
-    }
-
-    /// What controllers know, counted into the totals.
-    fn controller_records(&mut self) -> Vec<ControllerRecord> {
-        let count = self.controllers.iter().map(Vec::len).sum();
-        let mut records = Vec::with_capacity(count);
-        for (p, list) in self.controllers.iter().enumerate() {
-            for c in list {
-                let state = c.controller.state();
-                self.totals.deadline_requests += state.deadline_requests;
-                self.totals.priority_inversions += state.inversions;
-                let (port, transport) = (PortId::from(p), c.transport);
-                records.push(ControllerRecord { port, transport, state });
-            }
-        }
-        records
     }
 
     fn finish(mut self, interrupted: bool) -> Outcome {
@@ -737,18 +518,17 @@ impl<T: Tap> Engine<T> {
     }
 }
 
+/// A bit for each transport that would have its packets trimmed.
+fn trimming_transports(transports: &[punctual_transports::AnyTransport], network: &Network) -> u64 {
+    let nic = network.nic_info(HostId(0));
+    let trims = |t: &punctual_transports::AnyTransport| {
+        matches!(t.default_queue(nic.rate, nic.mtu), QueueSpec::Trim { .. })
+    };
+    let bits = transports.iter().enumerate().filter(|(_, t)| trims(t));
+    bits.fold(0, |mask, (t, _)| mask | 1 << (t & 63))
+}
+
 /// Whether a run that stops when done waits for this flow.
 pub(crate) fn must_end(flow: &FlowSpec) -> bool {
     !flow.background && flow.size != punctual_core::Bytes::ENDLESS
-}
-
-fn arm(c: &mut PortController, timers: &mut Timers, events: &mut EventQueue) {
-    match c.controller.next_timeout() {
-        Some(at) => {
-            if timers.set(c.timer, at) {
-                events.push(at, EventClass::Timer, c.timer, c.timer);
-            }
-        }
-        None => timers.clear(c.timer),
-    }
 }

@@ -68,7 +68,7 @@ impl Event {
 /// Buckets in the calendar: a power of two.
 const BUCKETS: usize = 1 << 12;
 /// The bucket width is looked at again after this many buckets opened.
-const RETUNE_AFTER: u32 = 1 << 13;
+const RETUNE_AFTER: u32 = 1 << 11;
 /// Buckets are narrowed when they hold more than this on average.
 const CROWDED: u32 = 4;
 /// Up to so many events are put in order one by one.
@@ -326,10 +326,12 @@ impl EventQueue {
         None
     }
 
-    /// Narrows buckets that hold many events, widens the calendar when much falls beyond it.
+    /// Narrows buckets that hold many events, widens them when they hold hardly any or when much
+    /// falls beyond the calendar.
     /// The order of events does not depend on it.
     fn retune(&mut self) {
-        let width = if self.pushed_beyond > self.opened_events / 50 {
+        let is_sparse = self.opened_events < self.opened_buckets + self.opened_buckets / 2;
+        let width = if self.pushed_beyond > self.opened_events / 50 || is_sparse {
             (self.width_log2 + 1).min(40)
         } else if self.opened_events > CROWDED * self.opened_buckets
             && self.begun_far < self.begun / 50

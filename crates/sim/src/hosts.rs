@@ -1,15 +1,16 @@
 //! Hosts: where the engine drives transports, by the duties written on the contract.
 
-use crate::engine::{Engine, World, must_end};
+use crate::engine::{Engine, must_end};
 use crate::events::EventClass;
 use crate::flows::{CLOSED, FlowState, NONE};
 use crate::record::{FlowRecord, FlowStatus};
 use crate::tap::{Loss, Tap};
 use crate::timers::Owner;
+use crate::world::World;
 use punctual_core::rng::derive;
 use punctual_core::{
-    Bytes, Call, FlowEvent, FlowId, FlowRoute, FlowSpec, HostId, Packet, PacketId, TimerChange,
-    TransportId,
+    Bytes, Call, FlowEvent, FlowId, FlowRoute, FlowSpec, HostId, Instant, Packet, PacketId,
+    TimerChange, TransportId,
 };
 use std::cmp::Reverse;
 
@@ -29,9 +30,13 @@ macro_rules! call {
 impl<T: Tap> Engine<T> {
     /// Flows due by now start.
     pub(crate) fn start_flows(&mut self) {
+        if self.flow_start_at > self.line.now {
+            return; // An event that an earlier one has made needless.
+        }
+        self.flow_start_at = Instant::NEVER;
         while let Some(spec) = self.workload.flows.get(self.next_flow).copied() {
             if spec.start > self.line.now {
-                self.world(spec.start, World::FlowStart);
+                self.expect_flows(spec.start);
                 break;
             }
             self.next_flow += 1;
@@ -39,7 +44,7 @@ impl<T: Tap> Engine<T> {
         }
         while let Some(&Reverse((at, index))) = self.later.peek() {
             if at > self.line.now {
-                self.world(at, World::FlowStart);
+                self.expect_flows(at);
                 break;
             }
             self.later.pop();
@@ -190,7 +195,12 @@ impl<T: Tap> Engine<T> {
     fn admit(&mut self, transport: TransportId, host: HostId, mut packet: Packet) -> PacketId {
         packet.transport = transport;
         let choice = &mut self.switch_choice;
-        self.network.enter(host, &mut packet, |n| choice.below(u64::from(n)) as u32);
+        let random = |n| choice.below(u64::from(n)) as u32;
+        if self.detours.is_empty() {
+            self.network.enter(host, &mut packet, random);
+        } else {
+            self.detours.enter(&self.network, host, &mut packet, random);
+        }
         self.line.tap.made(&packet);
         self.line.packets.alloc(packet)
     }
@@ -334,7 +344,7 @@ impl<T: Tap> Engine<T> {
             let at = next.start.max(self.line.now);
             self.later_specs.push(FlowSpec { start: at, ..next });
             self.later.push(Reverse((at, self.later_specs.len() as u64 - 1)));
-            self.world(at, World::FlowStart);
+            self.expect_flows(at);
         }
     }
 

@@ -6,6 +6,8 @@
 #[doc(hidden)]
 pub mod bench;
 mod checks;
+mod control;
+mod detour;
 mod engine;
 mod events;
 mod flows;
@@ -17,6 +19,7 @@ mod record;
 mod setup;
 mod tap;
 mod timers;
+mod world;
 
 pub use record::{ControllerRecord, FlowRecord, FlowStatus, Outcome, PortTotals, Totals};
 pub use setup::{

@@ -67,6 +67,8 @@ pub enum LinkFault {
     Down,
     /// It works again.
     Up,
+    /// Routing has learned that it is cut, and leads packets around it; or that it is not.
+    Withdrawn(bool),
 }
 
 /// A switch restarts: the controllers of its ports forget everything. What it has queued stays.

@@ -16,6 +16,7 @@ use punctual_transports::d3::{D3, Rcpdc};
 use punctual_transports::pdq::Pdq;
 use punctual_transports::rcp::Rcp;
 use punctual_transports::tcp::{D2tcp, Tcp, Tcppr};
+use punctual_transports::udp::Udp;
 use punctual_workload::{
     Arrivals, DeadlineChange, Deadlines, HostsView, LoopSpec, Pattern, Sizes, TrafficSpec, build,
 };
@@ -382,41 +383,47 @@ fn one_legacy_switch_on_the_path() {
     }
 }
 
-/// Long D3 flows beside TCP flows of low rate, two segments a round trip each: the capacity law
-/// sees what TCP sends as used line, and its packets as queue.
-#[test]
-fn tcp_of_low_rate_beside_d3() {
-    let tcp = AnyTransport::Tcp(Tcp { window_max: Some(Bytes::new(2 * 1460)), ..Tcp::default() });
-    let rates = |d3_flows: u32, tcp_flows: u32| {
-        let tcp_flow = |src| FlowSpec { transport: TransportId(1), ..flow(src, 0, u64::MAX) };
-        let flows = (1..=d3_flows).map(|src| flow(src, 0, u64::MAX));
-        let flows = flows.chain((1..=tcp_flows).map(|n| tcp_flow(d3_flows + n)));
-        let mut setup =
-            setup(testbed(1 + d3_flows + tcp_flows), vec![d3(), tcp.clone()], flows.collect());
-        setup.switch_queue = QueueSpec::DropTail { limit: Limit::Bytes(Bytes::new(128_000)) };
-        let mut delivered = |ms| {
-            setup.stop = until_ms(ms);
-            run(setup.clone())
-        };
-        let (before, after) = (delivered(100), delivered(600));
-        let mbps = |transport| {
-            let of = |outcome: &Outcome| {
-                let own = outcome.flows.iter().filter(|f| f.spec.transport == transport);
-                own.map(|f| f.delivered.get()).sum::<u64>() as f64
-            };
-            (of(&after) - of(&before)) * 8.0 / 5e5
-        };
-        (mbps(TransportId(0)), mbps(TransportId(1)), after.totals.drops)
+/// What long D3 flows and four flows of low rate to the same host get in Mb/s, and drops.
+fn beside_d3(low_rate: &AnyTransport, d3_flows: u32) -> (f64, f64, u64) {
+    let other = |n| FlowSpec { transport: TransportId(1), ..flow(d3_flows + n, 0, u64::MAX) };
+    let flows = (1..=d3_flows).map(|src| flow(src, 0, u64::MAX)).chain((1..=4).map(other));
+    let network = testbed(5 + d3_flows);
+    let mut setup = setup(network, vec![d3(), low_rate.clone()], flows.collect());
+    setup.switch_queue = QueueSpec::DropTail { limit: Limit::Bytes(Bytes::new(128_000)) };
+    let mut delivered = |ms| {
+        setup.stop = until_ms(ms);
+        run(setup.clone())
     };
-    let (_, alone, _) = rates(0, 4);
-    for d3_flows in [1, 4, 12] {
-        let (d3, tcp, drops) = rates(d3_flows, 4);
-        println!(
-            "{d3_flows} long D3 flows beside 4 TCP flows of low rate, Mb/s: D3 {d3:.0}, TCP \
-             {tcp:.0} ({alone:.0} alone), {drops} drops"
-        );
-        assert!(d3 + tcp > 900.0, "the line is full");
-        assert!(tcp > 0.75 * alone && drops == 0, "and TCP hardly disturbed");
+    let (before, after) = (delivered(100), delivered(600));
+    let mbps = |transport| {
+        let of = |outcome: &Outcome| {
+            let own = outcome.flows.iter().filter(|f| f.spec.transport == transport);
+            own.map(|f| f.delivered.get()).sum::<u64>() as f64
+        };
+        (of(&after) - of(&before)) * 8.0 / 5e5
+    };
+    (mbps(TransportId(0)), mbps(TransportId(1)), after.totals.drops)
+}
+
+/// Long D3 flows beside TCP flows of two segments a round trip each, and beside UDP at a twentieth
+/// of the line each: the capacity law sees what they send as used line, and their packets as
+/// queue.
+#[test]
+fn traffic_of_low_rate_beside_d3() {
+    let tcp = AnyTransport::Tcp(Tcp { window_max: Some(Bytes::new(2 * 1460)), ..Tcp::default() });
+    let udp = AnyTransport::Udp(Udp { rate: Rate::from_mbps(50), ..Udp::default() });
+    for low_rate in [tcp, udp] {
+        let name = low_rate.name();
+        let (_, alone, _) = beside_d3(&low_rate, 0);
+        for d3_flows in [1, 4, 12] {
+            let (d3, other, drops) = beside_d3(&low_rate, d3_flows);
+            println!(
+                "{d3_flows} long D3 flows beside 4 {name} flows of low rate, Mb/s: D3 {d3:.0}, \
+                 {name} {other:.0} ({alone:.0} alone), {drops} drops"
+            );
+            assert!(d3 + other > 900.0, "the line is full");
+            assert!(other > 0.75 * alone && drops < 20, "and {name} hardly disturbed");
+        }
     }
 }
 

@@ -67,6 +67,18 @@ fn tcp_window_grows_in_segments() {
     assert_eq!(series(&outcome, "ssthresh_bytes", sender(0)).len(), 100);
 }
 
+/// The star has one path, so the connection has one subflow, and its window is TCP's.
+#[test]
+fn mptcp_window_is_that_of_its_subflows() {
+    let gauges = |name| sampled(transport(name), vec![flow(1, 0, 10_000_000)], 10, 1_000);
+    let (multi, tcp) = (gauges("mptcp"), gauges("tcp"));
+    let windows = series(&multi, "cwnd_bytes", sender(0));
+    assert_eq!(windows, series(&tcp, "cwnd_bytes", sender(0)));
+    let flights = series(&multi, "flight_bytes", sender(0));
+    assert!(last(&flights) > 0.0 && flights.iter().zip(&windows).all(|(f, w)| f <= w));
+    assert!(series(&multi, "stuck_subflows", sender(0)).iter().all(|stuck| *stuck == 0.0));
+}
+
 /// Without marks alpha falls by g a window from 1; with D2TCP and no deadline d is 1 and the
 /// penalty is alpha.
 #[test]

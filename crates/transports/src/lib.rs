@@ -1,12 +1,14 @@
 //! Datacenter transports, one folder each. Adding one touches its folder and the registry here.
 
 pub mod d3;
+pub mod mptcp;
 pub mod ndp;
 pub mod pdq;
 pub mod rcp;
 mod registry;
 mod rtt;
 pub mod tcp;
+pub mod udp;
 mod validated;
 
 pub use registry::{AnyController, AnyStack, AnyTransport, TransportInfo, TransportSettings};

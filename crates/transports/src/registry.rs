@@ -180,9 +180,11 @@ register! {
     Tcppr(crate::tcp::Tcppr), tcppr: "TCPpr: TCP in classes of strict priority, short deadlines first";
     Dctcp(crate::tcp::Dctcp), dctcp: "DCTCP: TCP that cuts its window by the share of packets marked";
     D2tcp(crate::tcp::D2tcp), d2tcp: "D2TCP: DCTCP that cuts less the nearer the deadline, more the farther";
+    Mptcp(crate::mptcp::Mptcp), mptcp: "MPTCP: one stream over TCP subflows on several paths, coupled or not";
     D3(crate::d3::D3), d3: "D3: ports grant each flow the rate that its deadline needs, and a share";
     Rcpdc(crate::d3::Rcpdc), rcpdc: "RCPdc: every port grants every flow an explicit fair rate";
     Rcp(crate::rcp::Rcp), rcp: "RCP: every port stamps one rate for all flows, found without counting them";
     Pdq(crate::pdq::Pdq), pdq: "PDQ: ports let the most critical flows send and pause the others";
     Ndp(crate::ndp::Ndp), ndp: "NDP: receivers pull, switches trim, packets sprayed over all paths";
+    Udp(crate::udp::Udp), udp: "UDP: datagrams at a constant rate; what is lost stays lost";
 }

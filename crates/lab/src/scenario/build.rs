@@ -213,6 +213,9 @@ impl Scenario {
                 errors.push(Diagnostic::new(message).at(span));
             }
         }
+        if let Some(Err(message)) = self.queue.map(|queue| queue.validate()) {
+            errors.push(Diagnostic::new(message).at(self.span("queue")));
+        }
         errors.extend(self.check_hops(&used));
         if errors.is_empty() {
             // The first seed stands for all: what is wrong does not depend on the draw.

@@ -19,6 +19,8 @@ pub struct LinkSection {
     pub between: Option<[String; 2]>,
     /// Instead of `between`: the links of a tier.
     pub tier: Option<TierName>,
+    /// Instead of `between`: all links of a node, such as a switch that stops.
+    pub node: Option<String>,
     /// Which link of the tier, from 0; all of them when absent.
     pub index: Option<u32>,
     /// Only the direction named, not the one back.
@@ -34,6 +36,9 @@ pub struct LinkSection {
     /// It works again.
     #[serde(default)]
     pub up: bool,
+    /// How long after that routing knows, and leads packets around it or no longer does. Of a cut
+    /// it never knows when absent; of mending at once.
+    pub routing_after: Option<Duration>,
 }
 
 impl LinkSection {
@@ -68,15 +73,25 @@ impl LinkSection {
                 Diagnostic::new(format!("loss = {loss}: a probability is 0 to 1")).at(at("loss"))
             );
         }
+        if link.routing_after.is_some() && !link.down && !link.up {
+            return Err(Diagnostic::new("there is nothing for routing to learn here")
+                .at(at("routing_after"))
+                .help("it goes with `down = true` or `up = true`"));
+        }
         let mut ports = link.ports(network, &at)?;
         if !link.one_way {
             let back: Vec<PortId> = ports.iter().map(|p| network.links[p.index()].twin).collect();
             ports.extend(back);
         }
         let when = Instant::ZERO + link.at;
+        let mut events: Vec<(Instant, LinkFault)> = faults.iter().map(|&f| (when, f)).collect();
+        let known = when + link.routing_after.unwrap_or(Duration::ZERO);
+        if link.up || link.routing_after.is_some() {
+            events.push((known, LinkFault::Withdrawn(link.down)));
+        }
         let changes = ports
             .iter()
-            .flat_map(|&port| faults.iter().map(move |&what| LinkChange { at: when, port, what }));
+            .flat_map(|&port| events.iter().map(move |&(at, what)| LinkChange { at, port, what }));
         let changes = changes.collect();
         Ok((link, changes))
     }
@@ -86,6 +101,16 @@ impl LinkSection {
         network: &Network,
         at: &dyn Fn(&str) -> std::ops::Range<usize>,
     ) -> Result<Vec<PortId>, Diagnostic> {
+        let node = |name: &str, key: &str| find_node(network, name).map_err(|d| d.at(at(key)));
+        if let Some(name) = &self.node {
+            if self.between.is_some() || self.tier.is_some() {
+                let message = "`node` says which links already; leave `between` and `tier` out";
+                return Err(Diagnostic::new(message).at(at("node")));
+            }
+            let stopped = node(name, "node")?;
+            let links = network.links.iter().enumerate().filter(|(_, l)| l.from.index() == stopped);
+            return Ok(links.map(|(port, _)| PortId::from(port)).collect());
+        }
         match (&self.between, self.tier) {
             (Some(ends), None) => {
                 if self.index.is_some() {
@@ -95,22 +120,7 @@ impl LinkSection {
                     )
                     .at(at("index")));
                 }
-                let node = |name: &str| {
-                    let found = network.names.iter().position(|n| n == name);
-                    found.ok_or_else(|| {
-                        let mut d = unknown("node", name, network.names.iter().map(|n| &**n));
-                        d.help = Some(match network.names.len() {
-                            0..=12 => d.help.unwrap_or_default(),
-                            n => format!(
-                                "the network has {n} nodes, such as `{}` and `{}`",
-                                network.names[0],
-                                network.names[n - 1]
-                            ),
-                        });
-                        d.at(at("between"))
-                    })
-                };
-                let (a, b) = (node(&ends[0])?, node(&ends[1])?);
+                let (a, b) = (node(&ends[0], "between")?, node(&ends[1], "between")?);
                 let joins = |l: &punctual_net::Link| l.from.index() == a && l.to.index() == b;
                 let links = network.links.iter().enumerate();
                 let ports: Vec<PortId> =
@@ -144,4 +154,20 @@ impl LinkSection {
             )),
         }
     }
+}
+
+fn find_node(network: &Network, name: &str) -> Result<usize, Diagnostic> {
+    let found = network.names.iter().position(|n| n == name);
+    found.ok_or_else(|| {
+        let mut d = unknown("node", name, network.names.iter().map(|n| &**n));
+        d.help = Some(match network.names.len() {
+            0..=12 => d.help.unwrap_or_default(),
+            n => format!(
+                "the network has {n} nodes, such as `{}` and `{}`",
+                network.names[0],
+                network.names[n - 1]
+            ),
+        });
+        d
+    })
 }

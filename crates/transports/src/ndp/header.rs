@@ -37,6 +37,11 @@ pub mod flags {
     pub const SYN: u8 = 1 << 1;
     /// On data: the flow's last packet.
     pub const LAST: u8 = 1 << 2;
+    /// On a NACK: the packet came whole, but there was no room for it yet.
+    pub const NO_ROOM: u8 = 1 << 3;
+    /// On data: how urgent the flow is to its receiver, 0 to 7, lower first. Here rather than in
+    /// the packet's service class, since a trimmed packet takes another.
+    pub const CLASS_SHIFT: u32 = 5;
 }
 
 /// What NDP says in a packet.
@@ -72,6 +77,12 @@ impl NdpHeader {
     #[inline]
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// How urgent the flow is to its receiver.
+    #[inline]
+    pub(super) fn class(&self) -> u8 {
+        self.flags >> flags::CLASS_SHIFT
     }
 
     /// A control packet with this header.

@@ -8,17 +8,19 @@
 //! After Handley, Raiciu, Agache, Voinescu, Moore, Antichi and Wójcik, "Re-architecting
 //! datacenter networks and stacks for low latency and high performance", SIGCOMM 2017.
 //!
-//! The rules followed, each with its test, are in `rules.md`. Not here yet: the path scoreboard,
-//! priorities among pulls, and time-wait.
+//! The rules followed, each with its test, are in `rules.md`.
 //!
 //! Do not use it across switches that drop rather than trim and expect its latency: losses are
 //! recovered by a timer.
 
 mod config;
 mod header;
+mod paths;
 mod pulls;
 mod receiver;
+mod scoreboard;
 mod sender;
+mod timewait;
 
 #[cfg(test)]
 mod tests;

@@ -1,22 +1,38 @@
 //! The pull queue: one per interface, shared by all flows that the host receives, paced so that
 //! what is pulled just fills the host's link.
 
-use super::{Ndp, NdpHeader, header::kind};
+use super::timewait::TimeWait;
+use super::{Ndp, NdpHeader, PathPolicy, header::kind};
+use punctual_core::rng::Stream;
 use punctual_core::{
-    Duration, FlowId, FlowRoute, HostCx, HostId, Instant, NicInfo, PacketFlags, Slab,
+    Class, Duration, FlowId, FlowRoute, HostCx, HostId, Instant, NicInfo, Packet, PacketFlags, Slab,
 };
 use std::collections::VecDeque;
 
-/// Pulls waiting to be sent, served round robin over flows.
+/// Pulls waiting to be sent: the most urgent class first, within a class in turns.
 #[derive(Debug)]
 pub struct PullQueue {
     spacing: Duration,
     payload: u64,
     lines: Slab<Line>,
-    /// Lines with pulls waiting, in order of service.
-    waiting: VecDeque<u32>,
+    /// Lines with pulls waiting, by class, in order of service.
+    waiting: [VecDeque<u32>; Class::COUNT],
+    /// A bit for each class with pulls waiting.
+    classes: u8,
     /// The next pull may leave from here on.
     next_at: Instant,
+    jitter: Option<Box<Jitter>>,
+    /// Whether answers go back on the path their data took, rather than on each in turn.
+    echoes_paths: bool,
+    /// Connections of this host that have just ended, as sender or receiver.
+    pub(super) time_wait: TimeWait,
+}
+
+/// Distances between pulls that vary, as those of a host do.
+#[derive(Debug)]
+struct Jitter {
+    table: Vec<(f64, Duration)>,
+    stream: Stream,
 }
 
 /// One receiving flow's place in the queue.
@@ -30,6 +46,12 @@ struct Line {
     sent: u32,
     /// Pulls waiting.
     pending: u32,
+    /// How urgent: lower goes first.
+    class: u8,
+    /// The path by which a packet came last.
+    path: u16,
+    /// Every packet numbered below this has arrived.
+    cumulative: u64,
 }
 
 impl PullQueue {
@@ -38,8 +60,16 @@ impl PullQueue {
             spacing: config.spacing_for(nic),
             payload: config.payload_for(nic.mtu),
             lines: Slab::default(),
-            waiting: VecDeque::new(),
+            waiting: Default::default(),
+            classes: 0,
             next_at: Instant::ZERO,
+            jitter: (!config.pull_jitter.is_empty()).then(|| {
+                // A stream for each host; the first flow makes it one for each run too.
+                let stream = Stream::named(u64::from(nic.host.0), "pull spacing", 0);
+                Box::new(Jitter { table: config.pull_jitter.clone(), stream })
+            }),
+            echoes_paths: config.paths != PathPolicy::SwitchRandom,
+            time_wait: TimeWait::new(config.time_wait),
         }
     }
 
@@ -50,10 +80,14 @@ impl PullQueue {
 
     /// Pulls waiting, of all flows.
     pub fn pending(&self) -> u32 {
-        self.waiting.iter().filter_map(|line| self.lines.get(*line)).map(|l| l.pending).sum()
+        let lines = self.waiting.iter().flatten();
+        lines.filter_map(|line| self.lines.get(*line)).map(|l| l.pending).sum()
     }
 
-    pub(super) fn open(&mut self, flow: FlowId, route: &FlowRoute) -> u32 {
+    pub(super) fn open(&mut self, flow: FlowId, class: u8, route: &FlowRoute) -> u32 {
+        if let Some(jitter) = &mut self.jitter {
+            jitter.stream = Stream::from_seed(jitter.stream.bits() ^ route.seed);
+        }
         self.lines.insert(Line {
             flow,
             peer: route.peer,
@@ -61,26 +95,78 @@ impl PullQueue {
             next_path: route.ecmp_path,
             sent: 0,
             pending: 0,
+            class: class % Class::COUNT as u8,
+            path: 0,
+            cumulative: 0,
         })
     }
 
-    /// Adds one pull for a flow. Returns its number when it may leave at once, on the back of
-    /// the ACK or NACK being sent; otherwise it waits and the host's timer is to fire at
-    /// [`PullQueue::next_at`].
+    /// Adds one pull for a flow, of which every packet below `cumulative` is in and one has just
+    /// come by `path`. Returns its number when it may leave at once, on the back of the ACK or NACK being sent; otherwise it
+    /// waits and the host's timer is to fire at [`PullQueue::next_at`].
     // NDP-R11, NDP-R12
-    pub(super) fn add(&mut self, line: u32, now: Instant) -> Option<u32> {
-        let spacing = self.spacing;
+    #[inline]
+    pub(super) fn add(
+        &mut self,
+        line: u32,
+        cumulative: u64,
+        path: u16,
+        now: Instant,
+    ) -> Option<u32> {
         let entry = self.lines.get_mut(line)?;
-        if self.waiting.is_empty() && now >= self.next_at {
+        (entry.cumulative, entry.path) = (cumulative, path);
+        if self.classes == 0 && now >= self.next_at {
             entry.sent = entry.sent.wrapping_add(1);
-            self.next_at = now + spacing;
-            return Some(entry.sent);
+            let sent = entry.sent;
+            self.next_at = now + self.draw_spacing();
+            return Some(sent);
         }
         entry.pending += 1;
         if entry.pending == 1 {
-            self.waiting.push_back(line);
+            let class = entry.class;
+            self.wait(class, line);
         }
         None
+    }
+
+    /// Adds pulls for a flow that are in no hurry to ride on an answer.
+    pub(super) fn add_waiting(&mut self, line: u32, pulls: u32) {
+        let Some(entry) = self.lines.get_mut(line) else { return };
+        entry.pending += pulls;
+        if pulls > 0 && entry.pending == pulls {
+            let class = entry.class;
+            self.wait(class, line);
+        }
+    }
+
+    #[inline]
+    fn wait(&mut self, class: u8, line: u32) {
+        self.waiting[usize::from(class)].push_back(line);
+        self.classes |= 1 << class;
+    }
+
+    /// Takes the line whose turn it is: the first of the most urgent class.
+    // NDP-R13, NDP-R20
+    #[inline]
+    fn take_turn(&mut self) -> Option<u32> {
+        if self.classes == 0 {
+            return None;
+        }
+        let class = self.classes.trailing_zeros() as usize;
+        let line = self.waiting[class].pop_front();
+        if self.waiting[class].is_empty() {
+            self.classes &= !(1 << class);
+        }
+        line
+    }
+
+    /// Time from this pull to the next.
+    #[inline]
+    fn draw_spacing(&mut self) -> Duration {
+        match &mut self.jitter {
+            None => self.spacing,
+            Some(jitter) => jitter.draw(),
+        }
     }
 
     /// When the next waiting pull may leave.
@@ -93,9 +179,13 @@ impl PullQueue {
         self.lines.get(line).filter(|l| l.pending == 0).map(|l| l.sent)
     }
 
-    /// The next path for a control packet of this flow: each in turn.
-    pub(super) fn next_path(&mut self, line: u32) -> u32 {
-        self.lines.get_mut(line).map_or(0, Line::take_path)
+    /// Sends an answer on its way: back on the path that its data took or, where switches choose
+    /// paths or there is no data to answer, on each in turn.
+    // NDP-R25
+    #[inline]
+    pub(super) fn lead_back(&mut self, line: u32, answered: Option<u16>, packet: &mut Packet) {
+        let Some(entry) = self.lines.get_mut(line) else { return };
+        entry.lead_back(answered.filter(|_| self.echoes_paths), packet);
     }
 
     /// Forgets the pulls waiting for a flow that needs none any more.
@@ -105,7 +195,12 @@ impl PullQueue {
             && entry.pending > 0
         {
             entry.pending = 0;
-            self.waiting.retain(|l| *l != line);
+            let class = entry.class;
+            let waiting = &mut self.waiting[usize::from(class)];
+            waiting.retain(|l| *l != line);
+            if waiting.is_empty() {
+                self.classes &= !(1 << class);
+            }
         }
     }
 
@@ -116,7 +211,35 @@ impl PullQueue {
     }
 }
 
+impl Jitter {
+    // NDP-R21
+    #[cold]
+    fn draw(&mut self) -> Duration {
+        let share = self.stream.unit();
+        let above = self.table.partition_point(|(s, _)| *s < share);
+        match (above.checked_sub(1).map(|i| self.table[i]), self.table.get(above).copied()) {
+            (Some((low, from)), Some((high, to))) => {
+                from + (to - from).mul_f64((share - low) / (high - low))
+            }
+            (Some((_, only)), None) | (None, Some((_, only))) => only,
+            (None, None) => Duration::ZERO,
+        }
+    }
+}
+
 impl Line {
+    #[inline]
+    fn lead_back(&mut self, path: Option<u16>, packet: &mut Packet) {
+        packet.flags.set(PacketFlags::TO_SENDER);
+        match path.map(u32::from).filter(|path| *path < self.paths) {
+            Some(path) => {
+                packet.path = path;
+                packet.flags.set(PacketFlags::REVERSE_PATH);
+            }
+            None => packet.path = self.take_path(),
+        }
+    }
+
     fn take_path(&mut self) -> u32 {
         let path = self.next_path;
         self.next_path = if path + 1 >= self.paths { 0 } else { path + 1 };
@@ -131,7 +254,7 @@ pub(super) fn send_next_pull(cx: &mut HostCx<'_, Ndp>) {
         cx.set_host_timer(cx.shared.next_at);
         return;
     }
-    let Some(line) = cx.shared.waiting.pop_front() else {
+    let Some(line) = cx.shared.take_turn() else {
         return;
     };
     let Some(entry) = cx.shared.lines.get_mut(line) else {
@@ -141,7 +264,7 @@ pub(super) fn send_next_pull(cx: &mut HostCx<'_, Ndp>) {
     entry.pending -= 1;
     let header = NdpHeader {
         seq: 0,
-        cumulative: 0,
+        cumulative: entry.cumulative,
         sent_at: 0,
         pull: entry.sent,
         path: 0,
@@ -149,14 +272,15 @@ pub(super) fn send_next_pull(cx: &mut HostCx<'_, Ndp>) {
         flags: 0,
     };
     let mut packet = header.control(entry.flow, entry.peer);
-    packet.flags.set(PacketFlags::TO_SENDER);
-    packet.path = entry.take_path();
+    let path = Some(entry.path).filter(|_| cx.shared.echoes_paths);
+    entry.lead_back(path, &mut packet);
     if entry.pending > 0 {
-        cx.shared.waiting.push_back(line);
+        let class = entry.class;
+        cx.shared.wait(class, line);
     }
     cx.send(packet);
-    cx.shared.next_at = cx.now + cx.shared.spacing;
-    if !cx.shared.waiting.is_empty() {
+    cx.shared.next_at = cx.now + cx.shared.draw_spacing();
+    if cx.shared.classes != 0 {
         cx.set_host_timer(cx.shared.next_at);
     }
 }

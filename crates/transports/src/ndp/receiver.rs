@@ -1,15 +1,11 @@
 //! NDP's receiving end: answers every arrival, counts what is in, asks for the next.
 
+use super::config::AHEAD_MAX;
 use super::header::{flags, kind};
 use super::{Ndp, NdpHeader, PullQueue};
 use punctual_core::{
     BitRing, ByteRange, Endpoint, FlowEvent, FlowId, FlowRoute, HostCx, HostId, Instant, Packet,
-    PacketFlags,
 };
-
-/// A receiver refuses packet numbers this far beyond the first one missing: no sender that keeps
-/// to its pulls gets there, and memory stays bounded whatever arrives.
-const AHEAD_MAX: u64 = 1 << 16;
 
 /// The receiving end of a flow.
 #[derive(Debug)]
@@ -19,6 +15,15 @@ pub struct NdpReceiver {
     /// Its place in the host's pull queue.
     line: u32,
     received: BitRing,
+    /// Packets it has room for, from the first one missing on.
+    room: u64,
+    /// Pulls held back until there is room again.
+    held_back: u32,
+    /// No packet is one of this connection before then: it has been used and has just ended, so
+    /// they are late copies.
+    not_before: Instant,
+    /// A packet of the first window has come.
+    is_open: bool,
     /// Packets in the flow, once known.
     packets: Option<u64>,
     completed: bool,
@@ -32,11 +37,17 @@ pub struct NdpReceiver {
 impl NdpReceiver {
     // NDP-R15
     pub(super) fn open(first: &Packet, route: &FlowRoute, cx: &mut HostCx<'_, Ndp>) -> Self {
+        let header = NdpHeader::of(first);
+        let ended = cx.shared.time_wait.until(route.peer, first.flow, cx.now);
         NdpReceiver {
             flow: first.flow,
             peer: route.peer,
-            line: cx.shared.open(first.flow, route),
+            line: cx.shared.open(first.flow, header.class(), route),
             received: BitRing::default(),
+            room: cx.config.room_for(cx.shared.payload()),
+            held_back: 0,
+            not_before: ended.unwrap_or(Instant::ZERO),
+            is_open: false,
             packets: None,
             completed: false,
             heard_at: cx.now,
@@ -50,10 +61,11 @@ impl NdpReceiver {
         self.completed
     }
 
+    #[inline]
     fn control(&mut self, header: NdpHeader, cx: &mut HostCx<'_, Ndp>) {
         let mut packet = header.control(self.flow, self.peer);
-        packet.flags.set(PacketFlags::TO_SENDER);
-        packet.path = cx.shared.next_path(self.line);
+        let answered = (header.kind != kind::PULL).then_some(header.path);
+        cx.shared.lead_back(self.line, answered, &mut packet);
         cx.send(packet);
     }
 
@@ -92,6 +104,62 @@ impl NdpReceiver {
     }
 }
 
+impl NdpReceiver {
+    /// Takes in what is not simply the next packet of an open connection. False when there is
+    /// no more to do about it.
+    #[cold]
+    fn admit(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) -> bool {
+        if !self.is_open {
+            // NDP-R15, NDP-R22: only the first window opens a connection, and only a new one.
+            if cx.now < self.not_before || !header.has(flags::SYN) {
+                return false;
+            }
+            self.is_open = true;
+        }
+        let ahead = header.seq.saturating_sub(self.received.base());
+        if ahead < self.room {
+            return true;
+        }
+        // NDP-R17: nobody who keeps to the pulls is that far ahead.
+        if ahead < AHEAD_MAX {
+            self.refuse(header, cx);
+        }
+        false
+    }
+
+    /// Sends back word that there is no room for a packet yet. Its pull waits for room too.
+    // NDP-R23
+    fn refuse(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) {
+        self.heard_at = cx.now;
+        self.held_back += 1;
+        let answer = NdpHeader {
+            cumulative: self.received.base(),
+            pull: 0,
+            kind: kind::NACK,
+            flags: flags::NO_ROOM,
+            ..*header
+        };
+        self.control(answer, cx);
+        self.start_timer(cx);
+    }
+
+    /// There is room for so many packets more: the pulls held back for them may go.
+    #[cold]
+    fn release_pulls(&mut self, room: u64, cx: &mut HostCx<'_, Ndp>) {
+        let pulls = u64::from(self.held_back).min(room) as u32;
+        self.held_back -= pulls;
+        cx.shared.add_waiting(self.line, pulls);
+    }
+
+    #[inline]
+    fn start_timer(&mut self, cx: &mut HostCx<'_, Ndp>) {
+        if !self.timer_running {
+            self.timer_running = true;
+            cx.set_timer(cx.now + cx.config.rto);
+        }
+    }
+}
+
 impl Endpoint<Ndp> for NdpReceiver {
     fn gauges(&self, shared: &PullQueue, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("host_pulls_waiting", f64::from(shared.pending()));
@@ -101,7 +169,12 @@ impl Endpoint<Ndp> for NdpReceiver {
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Ndp>) {
         let header = NdpHeader::of(packet);
         let beyond = self.packets.is_some_and(|n| header.seq >= n);
-        if header.kind != kind::DATA || beyond || header.seq > self.received.base() + AHEAD_MAX {
+        if header.kind != kind::DATA || beyond {
+            return;
+        }
+        let base = self.received.base();
+        let is_plain = self.is_open && header.seq < base + self.room;
+        if !is_plain && !self.admit(&header, cx) {
             return;
         }
         self.heard_at = cx.now;
@@ -114,11 +187,19 @@ impl Endpoint<Ndp> for NdpReceiver {
         } else {
             self.deliver(&header, packet, cx);
         }
+        let cumulative = self.received.base();
+        if self.held_back > 0 && !self.completed {
+            self.release_pulls(cumulative - base, cx);
+        }
         // NDP-R11: one more pull for what arrived, whole, trimmed or again.
-        let pull = if self.completed { None } else { cx.shared.add(self.line, cx.now) };
+        let pull = if self.completed {
+            None
+        } else {
+            cx.shared.add(self.line, cumulative, header.path, cx.now)
+        };
         let answer = NdpHeader {
             seq: header.seq,
-            cumulative: self.received.base(),
+            cumulative,
             sent_at: header.sent_at,
             pull: pull.unwrap_or(0),
             path: header.path,
@@ -132,10 +213,7 @@ impl Endpoint<Ndp> for NdpReceiver {
         if pull.is_none() {
             cx.set_host_timer(cx.shared.next_at());
         }
-        if !self.timer_running {
-            self.timer_running = true;
-            cx.set_timer(cx.now + cx.config.rto);
-        }
+        self.start_timer(cx);
     }
 
     // NDP-R16: all pulls sent, then silence: the last one was lost, so it is sent again. Its
@@ -168,7 +246,11 @@ impl Endpoint<Ndp> for NdpReceiver {
         cx.set_timer(cx.now + cx.config.rto.saturating_mul(1 << self.backoff));
     }
 
+    // NDP-R22
     fn close(&mut self, shared: &mut PullQueue) {
         shared.close(self.line);
+        if self.is_open {
+            shared.time_wait.add(self.peer, self.flow, self.heard_at);
+        }
     }
 }

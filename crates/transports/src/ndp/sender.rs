@@ -1,8 +1,8 @@
 //! NDP's sending end: pushes a window, then sends what it is pulled.
 
 use super::header::{HEADER_BYTES, flags, kind, stamp};
+use super::paths::Paths;
 use super::{Ndp, NdpHeader, PathPolicy, PullQueue};
-use punctual_core::rng::Stream;
 use punctual_core::{
     Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId, Instant,
     Packet, PacketFlags,
@@ -45,6 +45,8 @@ pub struct NdpSender {
     window: VecDeque<Sent>,
     /// Packets to send again, before new ones.
     resend: VecDeque<u64>,
+    /// The receiver is short of room: of those to send again, the lowest goes first.
+    lowest_first: bool,
     /// Packets that may be sent now.
     credits: u32,
     /// Pulls to let pass, for packets that were sent once more without need.
@@ -63,6 +65,8 @@ pub struct NdpSender {
     /// Doublings of the timeout since anything was heard.
     backoff: u32,
     heard_at: Instant,
+    /// When the first window may go, should a connection of the same name have just ended.
+    not_before: Option<Instant>,
 }
 
 /// How many timeouts a sender waits for a pull when nothing of its own is under way: longer than
@@ -78,7 +82,12 @@ impl NdpSender {
         let packets = if size == u64::MAX { u64::MAX } else { size.div_ceil(payload).max(1) };
         // NDP-R01
         let first_window = packets.min(u64::from(cx.config.initial_window));
-        cx.ready(flow.class);
+        // NDP-R22: what is left of an ended connection could be taken for this one's.
+        let not_before = cx.shared.time_wait.until(route.peer, flow.id, cx.now);
+        match not_before {
+            None => cx.ready(flow.class),
+            Some(at) => cx.set_timer(at),
+        }
         NdpSender {
             flow: flow.id,
             peer: route.peer,
@@ -90,7 +99,8 @@ impl NdpSender {
             base: 0,
             window: VecDeque::with_capacity(first_window as usize + 2),
             resend: VecDeque::new(),
-            credits: first_window as u32,
+            lowest_first: false,
+            credits: if not_before.is_none() { first_window as u32 } else { 0 },
             debt: 0,
             last_pull: 0,
             first_window,
@@ -98,10 +108,11 @@ impl NdpSender {
             pull_window: 0,
             recent: 0,
             recent_len: 0,
-            paths: Paths::new(cx.config.paths, route),
+            paths: Paths::new(cx.config.paths, cx.config.scoreboard, route),
             timer_running: false,
             backoff: 0,
             heard_at: cx.now,
+            not_before,
         }
     }
 
@@ -164,7 +175,6 @@ impl NdpSender {
 
     // NDP-R02
     fn handle_ack(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) {
-        let cumulative = header.cumulative.min(self.next_new);
         let mut sent_needlessly = false;
         if let Some(sent) = self.sent_mut(header.seq) {
             // NDP-R18: an earlier sending arrived after all, so the latest was one too many.
@@ -172,7 +182,14 @@ impl NdpSender {
             sent.state = State::Acked;
         }
         self.debt += u32::from(sent_needlessly);
-        // Everything below `cumulative` is in too, should its own ACK have been lost.
+        self.release(header.cumulative, cx);
+    }
+
+    /// Forgets what is in: acknowledged by name, or below `cumulative`, should its own ACK have
+    /// been lost.
+    #[inline]
+    fn release(&mut self, cumulative: u64, cx: &mut HostCx<'_, Ndp>) {
+        let cumulative = cumulative.min(self.next_new);
         while let Some(front) = self.window.front()
             && (front.state == State::Acked || self.base < cumulative)
         {
@@ -183,9 +200,15 @@ impl NdpSender {
             self.base += 1;
         }
         if self.base >= self.packets {
-            cx.clear_timer();
-            cx.emit(FlowEvent::Finished);
+            self.finish(cx);
         }
+    }
+
+    #[cold]
+    fn finish(&mut self, cx: &mut HostCx<'_, Ndp>) {
+        cx.clear_timer();
+        cx.shared.time_wait.add(self.peer, self.flow, cx.now);
+        cx.emit(FlowEvent::Finished);
     }
 
     // NDP-R03: the difference of pull numbers is what may be sent; older ones say nothing.
@@ -210,6 +233,7 @@ impl NdpSender {
         cx.emit(FlowEvent::Bounced);
         self.account(header.seq);
         self.note_feedback(false, cx.now);
+        self.paths.board.bounce(header.path);
         if !self.queue_again(header, true) {
             return;
         }
@@ -219,8 +243,21 @@ impl NdpSender {
         }
     }
 
+    /// What the receiver can deliver makes room for the rest.
+    // NDP-R23
+    #[cold]
+    fn put_lowest_first(&mut self) {
+        let lowest = (0..self.resend.len()).min_by_key(|i| self.resend[*i]);
+        if let Some(lowest) = lowest {
+            self.resend.swap(0, lowest);
+        }
+    }
+
     /// Takes the next packet number to send: first what must be sent again.
     fn next_seq(&mut self) -> Option<(u64, bool)> {
+        if self.lowest_first {
+            self.put_lowest_first();
+        }
         while let Some(seq) = self.resend.pop_front() {
             // An ACK may have come after all, from the original.
             if self.sent_mut(seq).is_some_and(|s| s.state == State::ToResend) {
@@ -245,7 +282,8 @@ impl NdpSender {
             path: path as u16,
             kind: kind::DATA,
             flags: if seq < self.first_window { flags::SYN } else { 0 }
-                | if is_last { flags::LAST } else { 0 },
+                | if is_last { flags::LAST } else { 0 }
+                | self.class.0 << flags::CLASS_SHIFT,
         };
         let mut packet = Packet::new(self.flow, self.peer, Header::new(header));
         packet.payload_bytes = payload as u16;
@@ -293,10 +331,18 @@ impl Endpoint<Ndp> for NdpSender {
             self.note_feedback(header.kind == kind::ACK, cx.now);
             self.pull_window += 1;
             if header.kind == kind::ACK {
+                self.paths.board.ack(header.path);
                 self.handle_ack(&header, cx);
             } else if header.kind == kind::NACK {
+                if header.has(flags::NO_ROOM) {
+                    self.lowest_first = true;
+                } else {
+                    self.paths.board.nack(header.path);
+                }
                 self.queue_again(&header, false);
             }
+        } else if header.cumulative > self.base {
+            self.release(header.cumulative, cx);
         }
         if header.kind == kind::PULL || header.has(flags::PULL) {
             self.heard_at = cx.now;
@@ -338,6 +384,11 @@ impl Endpoint<Ndp> for NdpSender {
     // NDP-R07
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, Ndp>) {
         self.timer_running = false;
+        if self.not_before.take().is_some() {
+            self.credits = self.first_window as u32;
+            self.say_ready(cx);
+            return;
+        }
         let rto = cx.config.rto.saturating_mul(1 << self.backoff);
         let mut earliest: Option<Instant> = None;
         let mut lost = 0;
@@ -356,6 +407,7 @@ impl Endpoint<Ndp> for NdpSender {
                 sent.unaccounted = false;
                 self.unaccounted -= 1;
             }
+            self.paths.board.loss(sent.path);
             self.resend.push_front(self.base + index as u64);
             lost += 1;
             cx.emit(FlowEvent::TimedOut);
@@ -379,45 +431,5 @@ impl Endpoint<Ndp> for NdpSender {
             self.timer_running = true;
             cx.set_timer(at);
         }
-    }
-}
-
-/// Chooses paths.
-#[derive(Debug)]
-struct Paths {
-    policy: PathPolicy,
-    order: Vec<u16>,
-    next: usize,
-    stream: Stream,
-}
-
-impl Paths {
-    fn new(policy: PathPolicy, route: &FlowRoute) -> Self {
-        let mut stream = Stream::from_seed(route.seed);
-        let mut order: Vec<u16> = match policy {
-            PathPolicy::Permuted => (0..route.paths.min(1 << 16)).map(|p| p as u16).collect(),
-            PathPolicy::SwitchRandom => vec![0],
-            PathPolicy::Single => vec![route.ecmp_path as u16],
-        };
-        stream.shuffle(&mut order);
-        Paths { policy, order, next: 0, stream }
-    }
-
-    // NDP-R04, NDP-R05
-    fn next(&mut self, avoid: Option<u16>) -> u32 {
-        let mut path = self.take();
-        while avoid == Some(path) && self.order.len() > 1 {
-            path = self.take();
-        }
-        u32::from(path)
-    }
-
-    fn take(&mut self) -> u16 {
-        if self.next == self.order.len() {
-            self.next = 0;
-            self.stream.shuffle(&mut self.order);
-        }
-        self.next += 1;
-        self.order[self.next - 1]
     }
 }

@@ -1,6 +1,6 @@
 //! Every constant of TCP and its relatives, with its unit and where it comes from.
 
-use punctual_core::{Bytes, Duration};
+use punctual_core::{Bytes, Duration, NicInfo};
 use serde::{Deserialize, Serialize};
 
 /// Why parameters make no sense.
@@ -49,6 +49,9 @@ pub enum TcpConfigError {
     /// Another number of cuts than there are boundaries between deadline classes.
     #[error("cuts: {0} given, but levels = {1} needs {2}; remove the key to cut at mean_deadline")]
     Cuts(usize, u8, usize),
+    /// Nothing could ever be sent, or more than a header can tell apart.
+    #[error("subflows = {0}: must be from 1 to 64; NDP's comparison has 8")]
+    Subflows(u32),
     /// Cuts in the wrong order.
     #[error("cuts: must be above 0 and rise from one to the next")]
     CutOrder,
@@ -56,21 +59,29 @@ pub enum TcpConfigError {
 
 /// What all variants of TCP have in common, as their endpoints use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Settings {
-    pub(super) handshake: bool,
-    pub(super) mss: Option<Bytes>,
-    pub(super) initial_window: u32,
-    pub(super) initial_ssthresh: Option<Bytes>,
-    pub(super) window_max: Option<Bytes>,
-    pub(super) duplicate_acks: u32,
-    pub(super) rto_initial: Duration,
-    pub(super) rto_min: Duration,
-    pub(super) rto_max: Duration,
-    pub(super) delayed_ack: Option<Duration>,
+pub(crate) struct Settings {
+    pub(crate) handshake: bool,
+    pub(crate) mss: Option<Bytes>,
+    pub(crate) initial_window: u32,
+    pub(crate) initial_ssthresh: Option<Bytes>,
+    pub(crate) window_max: Option<Bytes>,
+    pub(crate) duplicate_acks: u32,
+    pub(crate) rto_initial: Duration,
+    pub(crate) rto_min: Duration,
+    pub(crate) rto_max: Duration,
+    pub(crate) delayed_ack: Option<Duration>,
 }
 
 impl Settings {
-    fn validate(&self) -> Result<(), TcpConfigError> {
+    /// Data bytes in a full packet of a host, beside so many of header.
+    pub(crate) fn mss_bytes(&self, nic: &NicInfo, header_bytes: u64) -> u64 {
+        // Packet sizes are 16-bit.
+        let mtu_bytes = nic.mtu.get().min(u64::from(u16::MAX));
+        let room_bytes = mtu_bytes.saturating_sub(header_bytes).max(1);
+        self.mss.map_or(room_bytes, |mss| mss.get().min(room_bytes))
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), TcpConfigError> {
         if self.initial_window == 0 {
             return Err(TcpConfigError::NoInitialWindow);
         }
@@ -199,6 +210,8 @@ macro_rules! tcp_config {
         }
     };
 }
+
+pub(crate) use tcp_config;
 
 tcp_config! {
     /// TCP NewReno and its parameters.

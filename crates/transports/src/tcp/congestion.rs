@@ -29,7 +29,7 @@ impl Fraction {
     }
 
     /// So many multiples of 2⁻²⁰, 1 at most.
-    pub(super) const fn from_bits(bits: u32) -> Self {
+    pub(crate) const fn from_bits(bits: u32) -> Self {
         Fraction(if bits < Self::ONE.0 { bits } else { Self::ONE.0 })
     }
 
@@ -76,7 +76,10 @@ pub struct Feedback {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Slow start or congestion avoidance as in TCP.
-    Grow,
+    Grow {
+        /// In congestion avoidance, grow as if only this part had been acknowledged.
+        share: Fraction,
+    },
     /// Nothing.
     Hold,
     /// Go on with congestion avoidance, from the window as it is.
@@ -88,6 +91,11 @@ pub enum Reaction {
         /// Packets that remain at least.
         floor_packets: u32,
     },
+}
+
+impl Reaction {
+    /// As in TCP.
+    pub const GROW: Reaction = Reaction::Grow { share: Fraction::ONE };
 }
 
 /// How a sender reacts to marks. Reaction to loss is the same for all, in the sender.
@@ -134,7 +142,7 @@ impl Law for NewReno {
 
     #[inline]
     fn handle_ack(&mut self, _: &Feedback, _: &()) -> Reaction {
-        Reaction::Grow
+        Reaction::GROW
     }
 }
 
@@ -232,7 +240,7 @@ impl DctcpLaw {
             } else if ack.marked && ack.slow_start {
                 Reaction::EndSlowStart
             } else {
-                Reaction::Grow
+                Reaction::GROW
             };
         }
         if ack.una <= self.cut_end {
@@ -243,7 +251,7 @@ impl DctcpLaw {
             self.cut_end = ack.next;
             return Reaction::Cut { penalty: penalty(alpha), floor_packets: params.window_min };
         }
-        Reaction::Grow
+        Reaction::GROW
     }
 }
 
@@ -313,9 +321,10 @@ impl Window {
         self.cwnd_bytes < self.ssthresh_bytes
     }
 
-    /// Grows for `acked_bytes` new ones, by at most `burst_packets` in slow start. TCP-R04, R05.
+    /// Grows for `acked_bytes` new ones, by at most `burst_packets` in slow start; after it only
+    /// this share of them counts. TCP-R04, R05.
     #[inline]
-    pub(super) fn grow(&mut self, acked_bytes: u64, burst_packets: u64) {
+    pub(super) fn grow(&mut self, acked_bytes: u64, burst_packets: u64, share: Fraction) {
         let mut acked_bytes = acked_bytes;
         if self.in_slow_start() {
             let step = acked_bytes.min(burst_packets * self.mss_bytes);
@@ -324,7 +333,7 @@ impl Window {
             acked_bytes = step.saturating_sub(room);
         }
         if acked_bytes > 0 {
-            self.credit_bytes += acked_bytes;
+            self.credit_bytes += share.times(acked_bytes);
             if self.credit_bytes >= self.cwnd_bytes {
                 self.credit_bytes -= self.cwnd_bytes;
                 self.cwnd_bytes += self.mss_bytes;

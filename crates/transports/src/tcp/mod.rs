@@ -20,6 +20,7 @@
 mod config;
 mod congestion;
 mod d2tcp;
+mod flight;
 mod header;
 mod penalty;
 mod receiver;
@@ -42,7 +43,10 @@ pub use rtt::RttEstimator;
 pub use sender::TcpSender;
 pub use tcppr::{TcpprLaw, TcpprParams};
 
-use config::Settings;
+pub(crate) use config::{Settings, tcp_config};
+pub(crate) use flight::{Advance, Flight};
+pub(crate) use sender::rtt_since;
+
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec, Rate,
     Transport,
@@ -58,11 +62,7 @@ pub struct TcpHost<L: Law> {
 
 impl<L: Law> TcpHost<L> {
     fn new(settings: Settings, law: L::Config, nic: &NicInfo) -> Self {
-        // Packet sizes are 16-bit.
-        let mtu_bytes = nic.mtu.get().min(u64::from(u16::MAX));
-        let room_bytes = mtu_bytes.saturating_sub(TCP_IP_HEADER_BYTES).max(1);
-        let mss_bytes = settings.mss.map_or(room_bytes, |mss| mss.get().min(room_bytes));
-        TcpHost { settings, mss_bytes, law }
+        TcpHost { settings, mss_bytes: settings.mss_bytes(nic, TCP_IP_HEADER_BYTES), law }
     }
 
     /// Data bytes in a full packet.
@@ -164,7 +164,7 @@ fn queue_packets(rate: Rate) -> u32 {
 }
 
 /// Drop-tail of 100 packets, 200 from 10 Gb/s on.
-fn tcp_queue(rate: Rate, _: Bytes) -> QueueSpec {
+pub(crate) fn tcp_queue(rate: Rate, _: Bytes) -> QueueSpec {
     QueueSpec::DropTail { limit: Limit::Packets(queue_packets(rate)) }
 }
 

@@ -62,6 +62,11 @@ impl RttEstimator {
         self.timeouts == 1
     }
 
+    /// Whether a timeout has passed since data was last acknowledged.
+    pub(crate) fn is_backed_off(&self) -> bool {
+        self.timeouts > 0
+    }
+
     /// New data was acknowledged.
     pub(super) fn end_backoff(&mut self) {
         self.timeouts = 0;

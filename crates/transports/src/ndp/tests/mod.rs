@@ -1,6 +1,9 @@
 //! NDP's rules, one test each, and its behaviour under random faults.
 
+mod lone;
+mod losses;
 mod props;
+mod robustness;
 mod rules;
 
 use super::*;

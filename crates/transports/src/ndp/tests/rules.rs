@@ -1,7 +1,6 @@
+use super::lone::*;
 use super::*;
-use punctual_core::{
-    Call, ExtArena, FlowSpec, Header, HostId, Outbox, PacketFlags, Rate, Stack, TransportId,
-};
+use punctual_core::{Call, ExtArena, HostId, Outbox, Stack};
 
 #[test]
 fn ndp_r01_pushes_a_window_at_line_rate_then_waits_for_pulls() {
@@ -366,6 +365,11 @@ fn parameters_are_checked() {
         Ndp { rto: Duration::ZERO, ..Ndp::default() },
         Ndp { payload: Some(Bytes::ZERO), ..Ndp::default() },
         Ndp { payload: Some(Bytes::new(70_000)), ..Ndp::default() },
+        Ndp { pull_jitter: vec![(1.5, Duration::from_micros(1))], ..Ndp::default() },
+        Ndp {
+            pull_jitter: vec![(0.5, Duration::from_micros(2)), (0.9, Duration::from_micros(1))],
+            ..Ndp::default()
+        },
     ];
     assert!(bad.iter().all(|config| config.validate().is_err()));
 }
@@ -373,7 +377,7 @@ fn parameters_are_checked() {
 #[test]
 fn every_rule_has_its_test() {
     let rules = include_str!("../rules.md");
-    let tests = include_str!("rules.rs");
+    let tests = concat!(include_str!("rules.rs"), include_str!("robustness.rs"));
     let rows: Vec<&str> = rules.lines().filter(|l| l.starts_with("| NDP-R")).collect();
     assert!(rows.len() >= 15);
     for row in rows {
@@ -383,116 +387,8 @@ fn every_rule_has_its_test() {
             assert!(tests.contains(&format!("fn {name}()")), "{name} is not a test");
         }
     }
-}
-
-// A sender alone, spoken to by hand.
-
-struct Lone {
-    stack: Stack<Ndp>,
-    slot: u32,
-    now: Instant,
-    ext: ExtArena,
-    out: Outbox,
-}
-
-fn nic(host: u32) -> NicInfo {
-    NicInfo {
-        host: HostId(host),
-        rate: Rate::from_gbps(10),
-        mtu: Bytes::new(1500),
-        framing: Bytes::ZERO,
+    let names = tests.split("\nfn ndp_r").skip(1).filter_map(|rest| rest.split('(').next());
+    for name in names {
+        assert!(rules.contains(&format!("`ndp_r{name}`")), "ndp_r{name} is in no row");
     }
-}
-
-fn route() -> FlowRoute {
-    FlowRoute { local: HostId(0), peer: HostId(1), paths: 4, ecmp_path: 0, seed: 1 }
-}
-
-fn data_header(seq: u64, size: u64) -> Packet {
-    let header = NdpHeader {
-        seq,
-        cumulative: size,
-        sent_at: 0,
-        pull: 0,
-        path: 0,
-        kind: kind::DATA,
-        flags: 0,
-    };
-    Packet::new(FlowId(0), HostId(0), Header::new(header))
-}
-
-fn lone_sender(config: Ndp, packets: u64) -> Lone {
-    let mut stack = Stack::new(config, &[nic(0), nic(1)]);
-    let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
-    let spec = FlowSpec {
-        id: FlowId(0),
-        src: HostId(0),
-        dst: HostId(1),
-        size: Bytes::new(packets * PAYLOAD),
-        start: Instant::ZERO,
-        deadline: None,
-        transport: TransportId(0),
-        class: punctual_core::Class::DATA,
-        background: false,
-        pattern: 0,
-    };
-    let call = Call { now: Instant::ZERO, host: HostId(0), ext: &mut ext, out: &mut out };
-    let slot = stack.open_sender(&spec, &route(), call);
-    Lone { stack, slot, now: Instant::ZERO, ext, out }
-}
-
-impl Lone {
-    fn hand(&mut self, packet: &Packet) {
-        let call = Call { now: self.now, host: HostId(0), ext: &mut self.ext, out: &mut self.out };
-        self.stack.sender_packet(self.slot, packet, call);
-    }
-
-    fn timeout(&mut self) {
-        let call = Call { now: self.now, host: HostId(0), ext: &mut self.ext, out: &mut self.out };
-        self.stack.sender_timeout(self.slot, call);
-    }
-}
-
-/// What the sender sends if the NIC has all the time in the world, at most ten packets.
-fn poll_all(lone: &mut Lone) -> Vec<u64> {
-    let mut numbers = Vec::new();
-    while lone.out.ready.take().is_some() && numbers.len() < 10 {
-        let call = Call { now: lone.now, host: HostId(0), ext: &mut lone.ext, out: &mut lone.out };
-        if let Some(packet) = lone.stack.poll_transmit(lone.slot, call) {
-            numbers.push(NdpHeader::of(&packet).seq);
-        }
-    }
-    numbers
-}
-
-fn answer(lone: &mut Lone, kind: u8, seq: u64, pull: Option<u32>) {
-    let header = NdpHeader {
-        seq,
-        cumulative: 0,
-        sent_at: 0,
-        pull: pull.unwrap_or(0),
-        path: 0,
-        kind,
-        flags: if pull.is_some() { flags::PULL } else { 0 },
-    };
-    lone.hand(&header.control(FlowId(0), HostId(0)));
-}
-
-fn pull(lone: &mut Lone, number: u32) {
-    let header = NdpHeader {
-        seq: 0,
-        cumulative: 0,
-        sent_at: 0,
-        pull: number,
-        path: 0,
-        kind: kind::PULL,
-        flags: 0,
-    };
-    lone.hand(&header.control(FlowId(0), HostId(0)));
-}
-
-fn bounce(lone: &mut Lone, seq: u64) {
-    let mut packet = data_header(seq, 0);
-    packet.flags = PacketFlags::TRIMMED.with(PacketFlags::BOUNCED).with(PacketFlags::TO_SENDER);
-    lone.hand(&packet);
 }

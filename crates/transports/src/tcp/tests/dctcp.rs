@@ -193,10 +193,10 @@ fn dctcp_r07_may_cut_in_every_window() {
     let config = Dctcp { cut_every_window: true, initial_alpha: 0.0, ..Dctcp::default() };
     let (mut law, params) = law(&config);
     let mut react = |una, next, marked| law.handle_ack(&feedback(una, next, marked), &params);
-    assert_eq!(react(10, 110, false), Reaction::Grow);
-    assert_eq!(react(110, 200, true), Reaction::Grow, "the window has not ended");
+    assert_eq!(react(10, 110, false), Reaction::GROW);
+    assert_eq!(react(110, 200, true), Reaction::GROW, "the window has not ended");
     assert!(matches!(react(120, 210, false), Reaction::Cut { .. }));
-    assert_eq!(react(130, 220, false), Reaction::Grow);
+    assert_eq!(react(130, 220, false), Reaction::GROW);
     // No mark in the next window either, but α is still above 0.
     assert!(matches!(react(220, 300, false), Reaction::Cut { .. }));
     let slow_start = Feedback { slow_start: true, ..feedback(230, 310, true) };

@@ -172,7 +172,7 @@ fn tcp_r05_avoidance_adds_a_packet_per_window() {
 fn tcp_r05_no_byte_counts_twice_or_never() {
     let mut window = Window::new(MSS, 9, Some(packets(10)), None);
     let mut grow = |acked: u64| {
-        window.grow(acked * MSS, 2);
+        window.grow(acked * MSS, 2, Fraction::ONE);
         window.cwnd_bytes() / MSS
     };
     // The first packet ends slow start, the second is one of the ten that the next step takes.

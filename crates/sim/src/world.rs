@@ -1,0 +1,169 @@
+//! What happens besides packets: flows start, links change, switches restart, samples are taken.
+
+use crate::engine::Engine;
+use crate::events::EventClass;
+use crate::setup::{LinkFault, PortSample};
+use crate::tap::Tap;
+use punctual_core::rng::Stream;
+use punctual_core::{Instant, PortId};
+
+/// What a `World` event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum World {
+    LinkChange = 0,
+    Measure = 1,
+    FlowStart = 2,
+    Sample = 3,
+    SwitchReset = 4,
+    DeadlineChange = 5,
+}
+
+impl World {
+    /// From here on, targets are frames that pause links.
+    const FIRST_FRAME: u32 = 16;
+}
+
+/// What befalls packets on a link that is not sound.
+#[derive(Debug)]
+pub(crate) struct LinkHealth {
+    is_down: bool,
+    loss: f64,
+    stream: Stream,
+}
+
+impl<T: Tap> Engine<T> {
+    pub(crate) fn frame_event(&mut self, at: Instant, port: PortId, frame: u32) {
+        self.line.events.push(at, EventClass::World, port.0, World::FIRST_FRAME + frame);
+    }
+
+    pub(crate) fn world(&mut self, at: Instant, what: World) {
+        self.line.events.push(at, EventClass::World, what as u32, what as u32);
+    }
+
+    /// Flows start at this time. One event stands for all: each sets the next, so that a second
+    /// would set one more for every start to come.
+    pub(crate) fn expect_flows(&mut self, at: Instant) {
+        if at < self.flow_start_at {
+            self.flow_start_at = at;
+            self.world(at, World::FlowStart);
+        }
+    }
+
+    pub(crate) fn schedule_world(&mut self) {
+        if let Some(first) = self.workload.flows.first() {
+            self.expect_flows(first.start);
+        }
+        if let Some(first) = self.setup.link_changes.first() {
+            self.world(first.at, World::LinkChange);
+        }
+        if let Some(first) = self.setup.switch_resets.first() {
+            self.world(first.at, World::SwitchReset);
+        }
+        if let Some(sampling) = &self.setup.sampling {
+            self.world(Instant::ZERO + sampling.every, World::Sample);
+        }
+        if self.setup.measure_from > Instant::ZERO {
+            self.world(self.setup.measure_from, World::Measure);
+        }
+    }
+
+    pub(crate) fn world_event(&mut self, what: u32) {
+        match what {
+            w if w == World::FlowStart as u32 => self.start_flows(),
+            w if w == World::LinkChange as u32 => self.change_links(),
+            w if w == World::Sample as u32 => self.sample(),
+            w if w == World::SwitchReset as u32 => self.reset_switches(),
+            w if w == World::DeadlineChange as u32 => self.change_deadlines(),
+            w if w == World::Measure as u32 => self.measure_anew(),
+            w => self.pause_arrives(w - World::FIRST_FRAME),
+        }
+    }
+
+    pub(crate) fn change_links(&mut self) {
+        while let Some(change) = self.setup.link_changes.get(self.setup.next_change).copied() {
+            if change.at > self.line.now {
+                self.world(change.at, World::LinkChange);
+                return;
+            }
+            self.setup.next_change += 1;
+            self.change_link(change.port, change.what);
+        }
+    }
+
+    pub(crate) fn change_link(&mut self, port_id: PortId, what: LinkFault) {
+        if let LinkFault::Withdrawn(is_withdrawn) = what {
+            self.detours.set(port_id, is_withdrawn, self.ports.len());
+            return;
+        }
+        self.catch_up(port_id);
+        if self.health.is_empty() {
+            self.health.resize_with(self.ports.len(), || None);
+        }
+        let health = self.health[port_id.index()].get_or_insert_with(|| LinkHealth {
+            is_down: false,
+            loss: 0.0,
+            stream: Stream::named(self.seed, "link loss", u64::from(port_id.0)),
+        });
+        let port = &mut self.ports[port_id.index()];
+        match what {
+            LinkFault::Rate(rate) => {
+                port.set_rate(rate);
+                self.line.tap.rate_changed(port_id, rate);
+            }
+            LinkFault::Loss(p) => health.loss = p,
+            LinkFault::Down => health.is_down = true,
+            LinkFault::Up => health.is_down = false,
+            LinkFault::Withdrawn(_) => {}
+        }
+        port.is_faulty = health.is_down || health.loss > 0.0;
+        self.update_watch(port_id.index());
+    }
+
+    pub(crate) fn update_watch(&mut self, port: usize) {
+        let twin = self.ports[port].twin.index();
+        self.ports[port].is_watched =
+            self.ports[port].is_faulty || self.ports[twin].has_controllers;
+    }
+
+    pub(crate) fn is_lost(&mut self, port: PortId) -> bool {
+        match self.health.get_mut(port.index()) {
+            Some(Some(health)) => health.is_down || health.stream.chance(health.loss),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn sample(&mut self) {
+        let Some(sampling) = self.setup.sampling.take() else {
+            return;
+        };
+        for &port_id in &sampling.ports {
+            self.catch_up(port_id);
+            let port = &self.ports[port_id.index()];
+            let (bytes, packets) = port.queue.waiting();
+            let in_service = port.in_service_at(self.line.now);
+            self.samples.push(PortSample {
+                at: self.line.now,
+                port: port_id,
+                queue_bytes: bytes.get() + u64::from(in_service.bytes),
+                queue_packets: packets + u32::from(in_service.bytes > 0),
+                sent_bytes: port.sent_bytes,
+            });
+        }
+        self.sample_gauges(&sampling);
+        self.world(self.line.now + sampling.every, World::Sample);
+        self.setup.sampling = Some(sampling);
+    }
+
+    /// The start-up is over: count deliveries and link use from here.
+    pub(crate) fn measure_anew(&mut self) {
+        self.totals.delivered_packets = 0;
+        self.totals.delivered_wire_bytes = 0;
+        self.totals.delivered_bytes = 0;
+        for port in 0..self.ports.len() {
+            self.catch_up(PortId::from(port));
+        }
+        for (port, totals) in self.ports.iter().zip(&mut self.port_totals) {
+            totals.sent_bytes = port.sent_bytes;
+        }
+    }
+}

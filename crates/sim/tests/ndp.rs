@@ -1,0 +1,324 @@
+//! NDP as its paper measured it: incasts, permutations, what they do to others, failures. Tables
+//! with `--nocapture`; those that take long are ignored, with their command in
+//! `docs/transports/ndp.md`.
+
+mod common;
+
+use common::*;
+use punctual_core::rng::Stream;
+use punctual_core::{Bytes, Class, Duration, FlowSpec, Instant, PortId};
+use punctual_net::{Network, Tier};
+use punctual_sim::{LinkChange, LinkFault, Outcome, Sampling, Setup};
+use punctual_transports::AnyTransport;
+use punctual_transports::ndp::Ndp;
+
+/// Data and header of a full packet.
+const PACKET: u64 = 9064;
+
+fn ndp(change: impl FnOnce(Ndp) -> Ndp) -> AnyTransport {
+    let base = Ndp { payload: Some(Bytes::new(9000)), initial_window: 23, ..Ndp::default() };
+    AnyTransport::Ndp(change(base))
+}
+
+fn unchecked(network: Network, transport: AnyTransport, flows: Vec<FlowSpec>) -> Setup {
+    Setup { check: false, ..setup(network, vec![transport], flows) }
+}
+
+fn ms(time: Instant) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn first_and_last(outcome: &Outcome) -> (f64, f64) {
+    let ends: Vec<Instant> = outcome.flows.iter().map(|f| f.ended.expect("done")).collect();
+    (ms(*ends.iter().min().expect("flows")), ms(*ends.iter().max().expect("flows")))
+}
+
+/// When the first flow from another rack than the receiver's ended. A sender in the same rack is
+/// 30 µs ahead of all others and gets a dozen packets through before they come.
+fn first_from_afar(outcome: &Outcome) -> f64 {
+    let afar = outcome.flows.iter().filter(|f| f.spec.src.0 >= 6);
+    ms(afar.map(|f| f.ended.expect("done")).min().expect("flows"))
+}
+
+fn timeouts(outcome: &Outcome) -> u64 {
+    outcome.flows.iter().map(|f| u64::from(f.timeouts)).sum()
+}
+
+/// What the receiver's link takes to carry `packets` full packets, in ms.
+fn link_ms(packets: u64) -> f64 {
+    GBPS10.transmission_time(Bytes::new(packets * PACKET)).as_secs_f64() * 1e3
+}
+
+/// Rates of flows over a run of so many ms, in Gb/s of data, from the slowest.
+fn rates(outcome: &Outcome, run_ms: u64) -> Vec<f64> {
+    let gbps = |bytes: Bytes| bytes.get() as f64 * 8.0 / (run_ms as f64 * 1e6);
+    let mut rates: Vec<f64> = outcome.flows.iter().map(|f| gbps(f.delivered)).collect();
+    rates.sort_by(f64::total_cmp);
+    rates
+}
+
+/// So many senders out of 432 hosts, drawn at random, none of them host 0.
+fn spread(senders: u32) -> Vec<u32> {
+    drawn(432, senders)
+}
+
+fn drawn(hosts: u32, senders: u32) -> Vec<u32> {
+    let mut hosts: Vec<u32> = (1..hosts).collect();
+    Stream::named(1, "senders", 0).shuffle(&mut hosts);
+    hosts.truncate(senders as usize);
+    hosts
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Figure 16: n senders of 450 KB to one host, 432 hosts.
+#[test]
+fn figure_16_incasts_of_450_kb() {
+    for senders in [101u32, 201, 431] {
+        let flows = spread(senders).into_iter().map(|s| flow(s, 0, 450_000)).collect();
+        let outcome = run(unchecked(fat_tree(12, PACKET), patient(), flows));
+        let (_, last) = first_and_last(&outcome);
+        let first = first_from_afar(&outcome);
+        let ideal = link_ms(u64::from(senders) * 50);
+        println!(
+            "450 KB from {senders}: last {last:.2} ms ({:+.2} % of ideal), first {:.2} ms, first \
+             from another rack {first:.2} ms, last to that {:.3}, timeouts {}",
+            (last / ideal - 1.0) * 100.0,
+            first_and_last(&outcome).0,
+            last / first,
+            timeouts(&outcome)
+        );
+        assert!(last / ideal <= 1.01, "{last} against {ideal}");
+        assert!(last / first <= 1.25, "{first} to {last}");
+        assert_eq!(timeouts(&outcome), 0);
+    }
+}
+
+/// A header queue of 72,000 bytes holds 1,125 headers, and ten of them go with each packet of
+/// data: the last one waits for 113 such rounds, 0.88 ms, at one port alone. So the paper's 1 ms is
+/// too short for a large incast, and timers fire for packets that are on their way.
+fn patient() -> AnyTransport {
+    ndp(|c| Ndp { rto: Duration::from_millis(2), ..c })
+}
+
+/// The same, one sender more urgent than the others.
+#[test]
+fn figure_16_a_prioritised_sender() {
+    for (senders, paper) in [(100u32, 1.0), (431, 3.5)] {
+        let hosts = spread(senders).into_iter().enumerate();
+        let class = |n| Class(if n == 0 { 1 } else { 2 });
+        let flows =
+            hosts.map(|(n, s)| FlowSpec { class: class(n), ..flow(s, 0, 450_000) }).collect();
+        let outcome = run(unchecked(fat_tree(12, PACKET), ndp(|c| c), flows));
+        let urgent = outcome.flows.iter().find(|f| f.spec.class == Class(1)).expect("one");
+        let ended = ms(urgent.ended.expect("done"));
+        println!("prioritised among {senders}: {ended:.2} ms (paper {paper} ms)");
+        assert!(ended < paper * 2.5, "{ended}");
+    }
+}
+
+/// Figure 4: 135 KB from each of 100, all of it in the first window.
+#[test]
+fn figure_4_incast_of_one_window() {
+    for (timer, transport) in [("1 ms", ndp(|c| c)), ("2 ms", patient())] {
+        let flows = spread(100).into_iter().map(|s| flow(s, 0, 135_000)).collect();
+        let outcome = run(unchecked(fat_tree(12, PACKET), transport, flows));
+        let (_, last) = first_and_last(&outcome);
+        let ideal = link_ms(100 * 15);
+        let bounced = outcome.totals.bounces as f64 / outcome.totals.trims as f64;
+        println!(
+            "135 KB from 100, timer {timer}: last {:.0} µs ({:+.2} % of ideal), {} trimmed, {:.1} \
+             % of headers returned, timeouts {}",
+            last * 1e3,
+            (last / ideal - 1.0) * 100.0,
+            outcome.totals.trims,
+            bounced * 100.0,
+            timeouts(&outcome)
+        );
+        assert!(last / ideal <= 1.02, "{last}");
+        assert!((0.04..0.35).contains(&bounced), "{bounced}");
+        assert!(timer == "1 ms" || timeouts(&outcome) == 0);
+    }
+}
+
+/// Figure 14: a permutation on 432 hosts.
+#[test]
+#[ignore = "takes half a minute"]
+fn figure_14_permutation() {
+    let run_ms = 60;
+    for window in [23, 30] {
+        let mut setup = unchecked(
+            fat_tree(12, PACKET),
+            ndp(|c| Ndp { initial_window: window, ..c }),
+            permutation(432, 1),
+        );
+        setup.stop = until_ms(run_ms);
+        let rates = rates(&run(setup), run_ms);
+        println!(
+            "permutation on 432 hosts, window {window}, {run_ms} ms: mean {:.2} Gb/s, rank 1 \
+             {:.2}, rank 5 {:.2}, rank 216 {:.2}",
+            mean(&rates),
+            rates[0],
+            rates[4],
+            rates[215]
+        );
+        assert!(mean(&rates) >= 9.0 && rates[0] >= 8.5, "{} {}", mean(&rates), rates[0]);
+    }
+}
+
+/// The paper's text in §6.1.1: a permutation beside an incast without end.
+#[test]
+#[ignore = "takes half a minute"]
+fn permutation_beside_a_long_incast() {
+    let run_ms = 30;
+    let utilisation = |incast: u32| {
+        let mut flows = permutation(432, 1);
+        let victim = 17;
+        flows.extend(
+            (0..432)
+                .filter(|h| h % 4 == 1 && *h != victim)
+                .take(incast as usize)
+                .map(|h| flow(h, victim, u64::MAX)),
+        );
+        let mut setup = unchecked(fat_tree(12, PACKET), ndp(|c| c), flows);
+        setup.stop = until_ms(run_ms);
+        setup.measure_from = Instant::ZERO + Duration::from_millis(5);
+        let outcome = run(setup);
+        outcome.totals.delivered_wire_bytes as f64 * 8.0
+            / (432.0 * (run_ms - 5) as f64 * 1e-3 * GBPS10.as_bps() as f64)
+    };
+    let (alone, beside) = (utilisation(0), utilisation(100));
+    println!(
+        "permutation on 432 hosts: {:.1} % alone, {:.1} % beside a 100:1 incast",
+        alone * 100.0,
+        beside * 100.0
+    );
+    assert!(beside > alone - 0.03, "{alone} {beside}");
+}
+
+/// Figure 19: a long flow to one host, then 64 flows of 450 KB to its neighbour.
+#[test]
+fn figure_19_an_incast_next_door() {
+    let network = fat_tree(8, PACKET);
+    let down = |host: u32| {
+        let at = network.links.iter().position(|l| l.to.0 == host && l.tier == Tier::HostDown);
+        PortId::from(at.expect("a link"))
+    };
+    let (to_long, to_incast) = (down(0), down(1));
+    let mut flows = vec![flow(127, 0, u64::MAX)];
+    let begins = Instant::ZERO + Duration::from_millis(10);
+    flows.extend((32..96).map(|s| FlowSpec { start: begins, ..flow(s, 1, 450_000) }));
+    let mut setup = unchecked(network, ndp(|c| Ndp { initial_window: 15, ..c }), flows);
+    setup.stop = until_ms(40);
+    let every = Duration::from_millis(1);
+    setup.sampling = Some(Sampling { every, ports: vec![to_long, to_incast] });
+    let outcome = run(setup);
+    let bins = |port: PortId| -> Vec<f64> {
+        let sent: Vec<u64> =
+            outcome.samples.iter().filter(|s| s.port == port).map(|s| s.sent_bytes).collect();
+        sent.windows(2).map(|w| (w[1] - w[0]) as f64 * 8.0 / 1e6).collect()
+    };
+    let (long, incast) = (bins(to_long), bins(to_incast));
+    let during = &long[9..];
+    let worst = during.iter().copied().fold(f64::INFINITY, f64::min);
+    let dipped = during.iter().filter(|gbps| **gbps < 9.5).count();
+    let busy = incast.iter().filter(|gbps| **gbps > 5.0).count();
+    println!(
+        "long flow beside a 64:1 incast: lowest {worst:.2} Gb/s, {dipped} bins of 1 ms below \
+         9.5 Gb/s, incast busy for {busy} ms"
+    );
+    assert!((1..=2).contains(&dipped) && worst > 7.0, "{long:?}");
+    assert!((23..=25).contains(&busy), "{incast:?}");
+}
+
+/// Figure 21: A sends to B, C, D and E, F to E: both A's uplink and E's downlink are full.
+#[test]
+fn figure_21_a_sender_with_more_to_do_than_it_can() {
+    let (a, e, f) = (0, 4, 5);
+    let mut flows: Vec<FlowSpec> = (1..=4).map(|to| flow(a, to, u64::MAX)).collect();
+    flows.push(flow(f, e, u64::MAX));
+    let mut setup = unchecked(star(6, PACKET), ndp(|c| c), flows);
+    let run_ms = 100;
+    setup.stop = until_ms(run_ms);
+    let outcome = run(setup);
+    let gbps: Vec<f64> = outcome
+        .flows
+        .iter()
+        .map(|f| f.delivered.get() as f64 / 9000.0 * PACKET as f64 * 8.0 / (run_ms as f64 * 1e6))
+        .collect();
+    println!(
+        "A→B {:.2}, A→C {:.2}, A→D {:.2}, A→E {:.2}, F→E {:.2} Gb/s on the wire",
+        gbps[0], gbps[1], gbps[2], gbps[3], gbps[4]
+    );
+    assert!(gbps[..4].iter().sum::<f64>() > 9.8, "A's uplink is full: {gbps:?}");
+    assert!(gbps[3] + gbps[4] > 9.8, "E's downlink is full: {gbps:?}");
+}
+
+/// Figure 22: one link from the core into a pod at a tenth of its rate.
+fn slow_core_link(scoreboard: bool, rto: Duration, run_ms: u64) -> Vec<f64> {
+    let network = fat_tree(8, PACKET);
+    let slow = network.links.iter().position(|l| l.tier == Tier::CoreDown).expect("a core");
+    let transport = ndp(|c| Ndp { initial_window: 15, scoreboard, rto, ..c });
+    let mut setup = unchecked(network, transport, permutation(128, 1));
+    setup.stop = until_ms(run_ms);
+    setup.link_changes = vec![LinkChange {
+        at: Instant::ZERO,
+        port: PortId::from(slow),
+        what: LinkFault::Rate(punctual_core::Rate::from_gbps(1)),
+    }];
+    rates(&run(setup), run_ms)
+}
+
+/// The paper's simulator has no timer while headers return to their senders; ours makes up for
+/// most of what the scoreboard is there for.
+#[test]
+fn figure_22_a_core_link_at_a_tenth_of_its_rate() {
+    let run_ms = 50;
+    for (timer, rto) in [("no timer", Duration::from_secs(10)), ("1 ms", Duration::from_millis(1))]
+    {
+        for scoreboard in [true, false] {
+            let rates = slow_core_link(scoreboard, rto, run_ms);
+            let collapsed = rates.iter().filter(|gbps| **gbps < 4.0).count();
+            println!(
+                "a core link at 1 Gb/s, {timer}, scoreboard {scoreboard}: rank 1 {:.2}, 10 {:.2}, \
+                 64 {:.2}, mean {:.2} Gb/s, {collapsed} flows below 4 Gb/s",
+                rates[0],
+                rates[9],
+                rates[63],
+                mean(&rates)
+            );
+            let expected = if scoreboard || timer == "1 ms" { 0..=0 } else { 10..=20 };
+            assert!(expected.contains(&collapsed), "{collapsed}");
+        }
+    }
+}
+
+/// Figure 20: 8,000 senders of 270 KB to one host, 8,192 hosts.
+#[test]
+#[ignore = "takes minutes and a gigabyte"]
+fn figure_20_large_incasts() {
+    for senders in [1u32, 8, 100, 1000, 8000] {
+        let flows = drawn(8192, senders).into_iter().map(|s| flow(s, 0, 270_000)).collect();
+        let outcome = run(unchecked(fat_tree(32, PACKET), ndp(|c| c), flows));
+        let (first, last) = first_and_last(&outcome);
+        let packets = u64::from(senders) * 30;
+        let ideal = link_ms(packets) + 0.042_256;
+        let per_packet = |count: u64| count as f64 / packets as f64;
+        let sum = |of: fn(&punctual_sim::FlowRecord) -> u32| -> u64 {
+            outcome.flows.iter().map(|f| u64::from(of(f))).sum()
+        };
+        println!(
+            "270 KB from {senders}: last {last:.3} ms ({:+.3} % of ideal), first {first:.2} ms; \
+             retransmissions per packet: {:.3} in all, {:.3} for NACKs, {:.3} for bounces, {:.5} \
+             for timeouts",
+            (last / ideal - 1.0) * 100.0,
+            per_packet(sum(|f| f.retransmits)),
+            per_packet(sum(|f| f.trims)),
+            per_packet(sum(|f| f.bounces)),
+            per_packet(timeouts(&outcome))
+        );
+        assert!(senders < 1000 || last / ideal <= 1.01, "{last} against {ideal}");
+    }
+}

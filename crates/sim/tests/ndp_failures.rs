@@ -1,0 +1,144 @@
+//! NDP while the network fails: links cut, lossy, switches that stop, routing that learns late.
+//! The same as scenarios are in `scenarios/`.
+
+mod common;
+
+use common::*;
+use punctual_core::{Duration, FlowSpec, Instant, NodeId, PortId};
+use punctual_net::{Network, Tier};
+use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome};
+use punctual_transports::AnyTransport;
+use punctual_transports::ndp::{Ndp, PathPolicy};
+
+fn at_ms(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+fn ndp(scoreboard: bool, paths: PathPolicy) -> AnyTransport {
+    let AnyTransport::Ndp(config) = ndp_9k(23) else { unreachable!("ndp") };
+    AnyTransport::Ndp(Ndp { scoreboard, paths, ..config })
+}
+
+/// Runs a permutation without end on 16 hosts for so many ms.
+fn permuted(transport: AnyTransport, changes: &[LinkChange], run_ms: u64) -> Outcome {
+    let mut setup = setup(fat_tree(4, 9064), vec![transport], permutation(16, 3));
+    setup.stop = until_ms(run_ms);
+    setup.link_changes = changes.to_vec();
+    setup.link_changes.sort_by_key(|c| c.at);
+    run(setup)
+}
+
+/// The same thing happening to a link both ways.
+fn both_ways(network: &Network, port: usize, at: Instant, what: LinkFault) -> [LinkChange; 2] {
+    let twin = network.links[port].twin;
+    [PortId::from(port), twin].map(|port| LinkChange { at, port, what })
+}
+
+fn core_link(network: &Network) -> usize {
+    network.links.iter().position(|l| l.tier == Tier::CoreDown).expect("a core")
+}
+
+/// Gb/s of data that the slowest flow got between two runs of the same beginning.
+fn slowest(early: &Outcome, late: &Outcome, ms: u64) -> f64 {
+    let pairs = early.flows.iter().zip(&late.flows);
+    let gained = pairs.map(|(a, b)| b.delivered.get() - a.delivered.get());
+    gained.min().expect("flows") as f64 * 8.0 / (ms as f64 * 1e6)
+}
+
+#[test]
+fn a_cut_link_is_kept_away_from_until_routing_knows() {
+    let network = fat_tree(4, 9064);
+    let cut = core_link(&network);
+    let mut changes = both_ways(&network, cut, at_ms(5), LinkFault::Down).to_vec();
+    changes.extend(both_ways(&network, cut, at_ms(15), LinkFault::Withdrawn(true)));
+    for (paths, scoreboard) in [
+        (PathPolicy::Permuted, true),
+        (PathPolicy::Permuted, false),
+        (PathPolicy::SwitchRandom, false),
+    ] {
+        let run = |ms| permuted(ndp(scoreboard, paths), &changes, ms);
+        let [at_5, at_15, at_16, at_25] = [5, 15, 16, 25].map(run);
+        println!(
+            "a core link cut at 5 ms, routing told at 15 ms, {paths:?}, scoreboard {scoreboard}: \
+             slowest flow {:.2} Gb/s until then, {:.2} after; {} packets lost until then, {} after",
+            slowest(&at_5, &at_15, 10),
+            slowest(&at_16, &at_25, 9),
+            at_15.totals.losses,
+            at_25.totals.losses - at_16.totals.losses
+        );
+        assert_eq!(at_25.totals.losses, at_16.totals.losses, "nothing is sent there any more");
+        assert!(slowest(&at_16, &at_25, 9) > 4.0);
+        if scoreboard {
+            assert!(slowest(&at_5, &at_15, 10) > 4.0, "a quarter of the paths is gone");
+            assert!(at_15.totals.losses < 1000, "{}", at_15.totals.losses);
+        }
+    }
+}
+
+/// Flows of 1 MB while something happens to the network: all must end. Returns the longest
+/// completion time in ms, and packets lost.
+fn all_end(scoreboard: bool, changes: Vec<LinkChange>) -> (f64, u64) {
+    let flows: Vec<FlowSpec> = (0..10u64)
+        .flat_map(|burst| {
+            permutation(16, burst).into_iter().map(move |f| FlowSpec {
+                size: punctual_core::Bytes::new(1_000_000),
+                start: at_ms(2 * burst),
+                ..f
+            })
+        })
+        .collect();
+    let transport = ndp(scoreboard, PathPolicy::Permuted);
+    let mut setup = setup(fat_tree(4, 9064), vec![transport], flows);
+    setup.link_changes = changes;
+    setup.link_changes.sort_by_key(|c| c.at);
+    let outcome = run(setup);
+    assert!(outcome.flows.iter().all(|f| f.status == FlowStatus::Completed));
+    let took = |f: &punctual_sim::FlowRecord| {
+        f.ended.expect("done").saturating_since(f.spec.start).as_secs_f64() * 1e3
+    };
+    (outcome.flows.iter().map(took).fold(0.0, f64::max), outcome.totals.losses)
+}
+
+#[test]
+fn a_lossy_path_delays_but_stops_nobody() {
+    let network = fat_tree(4, 9064);
+    let port = core_link(&network);
+    let (sound, _) = all_end(true, Vec::new());
+    for loss in [0.001, 0.02, 0.2] {
+        for scoreboard in [true, false] {
+            let changes = both_ways(&network, port, Instant::ZERO, LinkFault::Loss(loss)).to_vec();
+            let (longest, lost) = all_end(scoreboard, changes);
+            println!(
+                "a core link that loses {:.1} %, scoreboard {scoreboard}: slowest of 160 flows of \
+                 1 MB {longest:.2} ms ({sound:.2} without), {lost} packets lost",
+                loss * 100.0
+            );
+            assert!(longest < sound + 6.0, "{longest}");
+        }
+    }
+}
+
+#[test]
+fn a_switch_that_stops_delays_but_stops_nobody() {
+    let network = fat_tree(4, 9064);
+    let core = network.names.iter().position(|n| n == "core 0").expect("a core");
+    let (sound, _) = all_end(true, Vec::new());
+    let stops = |what: fn(bool) -> LinkFault, at: Instant, way: bool| -> Vec<LinkChange> {
+        let from = |l: &punctual_net::Link| l.from == NodeId::from(core);
+        let ports = (0..network.links.len()).filter(|p| from(&network.links[*p]));
+        ports.flat_map(|p| both_ways(&network, p, at, what(way))).collect()
+    };
+    let power = |on: bool| if on { LinkFault::Up } else { LinkFault::Down };
+    for told in [Some(10), None] {
+        let mut changes = stops(power, at_ms(5), false);
+        if let Some(ms) = told {
+            changes.extend(stops(LinkFault::Withdrawn, at_ms(ms), true));
+        }
+        let (longest, lost) = all_end(true, changes);
+        println!(
+            "a core switch stops at 5 ms, routing told at {told:?} ms: slowest of 160 flows of 1 MB \
+             {longest:.2} ms ({sound:.2} without), {lost} packets lost"
+        );
+        assert!(longest < sound + 10.0, "{longest}");
+    }
+}

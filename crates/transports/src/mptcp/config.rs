@@ -1,0 +1,38 @@
+//! MPTCP's own parameters, beside those of TCP that hold for each of its subflows.
+
+use crate::tcp::{Settings, TcpConfigError, tcp_config};
+use punctual_core::{Bytes, Duration};
+use serde::{Deserialize, Serialize};
+
+/// Subflows of one connection at most.
+pub const SUBFLOWS_MAX: usize = 64;
+
+/// How the windows of a connection's subflows grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Coupling {
+    /// RFC 6356: together no more aggressive than one TCP on the best path.
+    Lia,
+    /// Each by itself, as TCP NewReno: what NDP's comparison ran.
+    None,
+}
+
+tcp_config! {
+    /// MPTCP and its parameters; those of TCP hold for each subflow.
+    Mptcp {
+        /// Subflows, each on a path of its own; fewer where there are fewer paths. Default 8
+        /// (NDP's comparison), 64 at most.
+        subflows: u32 = 8,
+        /// How windows grow: `"lia"` (RFC 6356) or `"none"`. Default `"lia"`.
+        coupling: Coupling = Coupling::Lia,
+    }
+}
+
+impl Mptcp {
+    fn validate_own(&self) -> Result<(), TcpConfigError> {
+        if self.subflows == 0 || self.subflows as usize > SUBFLOWS_MAX {
+            return Err(TcpConfigError::Subflows(self.subflows));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! The receiving end: acknowledges each subflow, puts the connection's bytes together.
+
+use super::header::MptcpHeader;
+use super::{Mptcp, choose_paths};
+use crate::tcp::{TCP_IP_HEADER_BYTES, TcpFlags};
+use punctual_core::{
+    BitRing, ByteRange, Class, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId,
+    Packet, PacketFlags, RangeSet,
+};
+
+/// How far a segment may be ahead of the first missing one: no window is as large.
+const AHEAD_MAX: u64 = 1 << 20;
+
+#[derive(Clone, Debug, Default)]
+struct Incoming {
+    received: BitRing,
+    /// One past the highest segment that is here.
+    highest: u64,
+    /// Packets not acknowledged yet.
+    pending: u32,
+    /// Timestamp of the first of those.
+    pending_timestamp_picos: u64,
+}
+
+/// State of a flow's receiving end.
+#[derive(Clone, Debug)]
+pub struct MptcpReceiver {
+    flow: FlowId,
+    sender: HostId,
+    class: Class,
+    /// The path of each subflow's ACKs; a subflow more than there are paths shares one.
+    paths: Vec<u32>,
+    subflows: Vec<Incoming>,
+    received: RangeSet,
+    /// Every byte below this is here.
+    next: u64,
+    size: Option<u64>,
+    /// The timer runs.
+    waiting: bool,
+}
+
+impl MptcpReceiver {
+    pub(super) fn open(first: &Packet, route: &FlowRoute, cx: &mut HostCx<'_, Mptcp>) -> Self {
+        MptcpReceiver {
+            flow: first.flow,
+            sender: route.peer,
+            class: first.class,
+            paths: choose_paths(cx.config.subflows, route),
+            subflows: vec![Incoming::default(); cx.config.subflows as usize],
+            received: RangeSet::default(),
+            next: 0,
+            size: None,
+            waiting: false,
+        }
+    }
+
+    /// Bytes received without a gap.
+    pub fn next_bytes(&self) -> u64 {
+        self.next
+    }
+
+    fn is_complete(&self) -> bool {
+        self.size == Some(self.next)
+    }
+
+    fn answer(&self, subflow: usize, flags: u8, timestamp_picos: u64) -> Packet {
+        let header = MptcpHeader {
+            segment: self.subflows[subflow].received.base(),
+            data: self.next,
+            timestamp_picos,
+            flags,
+            subflow: subflow as u8,
+            reserved: [0; 6],
+        };
+        let mut packet = Packet::new(self.flow, self.sender, Header::new(header));
+        packet.wire_bytes = TCP_IP_HEADER_BYTES as u16;
+        packet.flags = PacketFlags::TO_SENDER;
+        packet.class = self.class;
+        packet.path = self.paths[subflow % self.paths.len()];
+        packet
+    }
+
+    /// Acknowledges everything that is here, on one subflow. MPTCP-R04.
+    fn acknowledge(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+        let complete = if self.is_complete() { TcpFlags::COMPLETE } else { 0 };
+        let incoming = &mut self.subflows[subflow];
+        incoming.pending = 0;
+        let timestamp_picos = incoming.pending_timestamp_picos;
+        cx.send(self.answer(subflow, TcpFlags::ACK | complete, timestamp_picos));
+    }
+
+    /// Takes the bytes of a segment in, if they are news. MPTCP-R03.
+    fn take(&mut self, start: u64, end: u64, last: bool, cx: &mut HostCx<'_, Mptcp>) {
+        let complete_before = self.is_complete();
+        self.received.insert(start, end, |start, end| {
+            cx.emit(FlowEvent::Delivered(ByteRange { offset: start, len: end - start }));
+        });
+        self.next = self.received.prefix_end();
+        if last {
+            self.size = Some(end);
+        }
+        if self.is_complete() && !complete_before {
+            cx.emit(FlowEvent::Completed);
+        }
+    }
+}
+
+impl Endpoint<Mptcp> for MptcpReceiver {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Mptcp>) {
+        let header: MptcpHeader = packet.header.get();
+        let subflow = usize::from(header.subflow);
+        let Some(incoming) = self.subflows.get_mut(subflow) else {
+            return;
+        };
+        if packet.is_trimmed() || header.has(TcpFlags::ACK) {
+            return;
+        }
+        if header.has(TcpFlags::SYN) {
+            let flags = TcpFlags::SYN | TcpFlags::ACK;
+            return cx.send(self.answer(subflow, flags, header.timestamp_picos));
+        }
+        let Some(end) = header.data.checked_add(u64::from(packet.payload_bytes)) else {
+            return;
+        };
+        let base = incoming.received.base();
+        if header.segment > base.saturating_add(AHEAD_MAX) {
+            return;
+        }
+        let in_order = header.segment == base && incoming.highest == base;
+        incoming.received.insert(header.segment);
+        incoming.highest = incoming.highest.max(header.segment + 1);
+        if incoming.pending == 0 {
+            incoming.pending_timestamp_picos = header.timestamp_picos;
+        }
+        incoming.pending += 1;
+        let pending = incoming.pending;
+        self.take(header.data, end, header.has(TcpFlags::LAST), cx);
+
+        // As TCP-R11, but that one timer serves all subflows.
+        match cx.shared.settings.delayed_ack {
+            Some(delay) if in_order && pending < 2 && !self.is_complete() => {
+                if !self.waiting {
+                    self.waiting = true;
+                    cx.set_timer(cx.now + delay);
+                }
+            }
+            _ => self.acknowledge(subflow, cx),
+        }
+    }
+
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+        self.waiting = false;
+        for subflow in 0..self.subflows.len() {
+            if self.subflows[subflow].pending > 0 {
+                self.acknowledge(subflow, cx);
+            }
+        }
+    }
+}

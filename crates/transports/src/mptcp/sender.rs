@@ -1,0 +1,334 @@
+//! The sending end: gives the connection's segments to subflows, and again to others if they are
+//! stuck.
+
+use super::header::MptcpHeader;
+use super::subflow::Subflow;
+use super::{Coupling, Lia, Mptcp, choose_paths};
+use crate::tcp::{Reaction, RttEstimator, TCP_IP_HEADER_BYTES, TcpFlags, Window, rtt_since};
+use punctual_core::{
+    Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId, Instant,
+    Packet,
+};
+
+/// ACKs after which the coupling is computed anew because round trips change, if no window has.
+const LIA_ACKS: u32 = 16;
+
+/// State of a flow's sending end.
+#[derive(Clone, Debug)]
+pub struct MptcpSender {
+    flow: FlowId,
+    receiver: HostId,
+    class: Class,
+    size_bytes: u64,
+    mss_bytes: u64,
+    subflows: Vec<Subflow>,
+    /// Segments of the connection: full ones and the rest; one if it is empty.
+    segments: u64,
+    /// First segment of the connection that no subflow has been given.
+    next_new: u64,
+    /// Every byte of the connection below this has arrived.
+    data_acked: u64,
+    /// The subflow that sent last.
+    last: usize,
+    /// Subflows that offer segments to others, a bit each.
+    offering: u64,
+    /// What couples the windows, and for how many more ACKs it holds.
+    lia: Lia,
+    lia_left: u32,
+    /// When the driver will call; not later than the earliest timeout of a subflow.
+    timer_at: Option<Instant>,
+    /// The driver has been asked for a turn at the NIC.
+    asked: bool,
+}
+
+impl MptcpSender {
+    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Mptcp>) -> Self {
+        let host = &*cx.shared;
+        let (settings, mss_bytes) = (host.settings, host.mss_bytes);
+        let paths = choose_paths(cx.config.subflows, route);
+        let size_bytes = flow.size.get();
+        let mut sender = MptcpSender {
+            flow: flow.id,
+            receiver: flow.dst,
+            class: flow.class,
+            size_bytes,
+            mss_bytes,
+            last: paths.len() - 1,
+            subflows: paths.iter().map(|p| Subflow::new(&settings, mss_bytes, *p)).collect(),
+            segments: size_bytes.div_ceil(mss_bytes).max(1),
+            next_new: 0,
+            data_acked: 0,
+            offering: 0,
+            lia: Lia::default(),
+            lia_left: 0,
+            timer_at: None,
+            asked: false,
+        };
+        if settings.handshake {
+            (0..sender.subflows.len()).for_each(|subflow| sender.send_syn(subflow, cx));
+        } else {
+            sender.ask(cx);
+        }
+        sender
+    }
+
+    /// The number of subflows.
+    pub fn subflows(&self) -> usize {
+        self.subflows.len()
+    }
+
+    /// The path of a subflow.
+    pub fn path(&self, subflow: usize) -> u32 {
+        self.subflows[subflow].path
+    }
+
+    /// The congestion window of a subflow.
+    pub fn window(&self, subflow: usize) -> &Window {
+        self.subflows[subflow].flight.window()
+    }
+
+    /// The round-trip time and timeout of a subflow.
+    pub fn rtt(&self, subflow: usize) -> &RttEstimator {
+        self.subflows[subflow].flight.rtt()
+    }
+
+    /// Bytes of the connection that have arrived without a gap.
+    pub fn acked_bytes(&self) -> u64 {
+        self.data_acked
+    }
+
+    fn packet(&self, subflow: usize, flags: u8, now: Instant) -> (Packet, MptcpHeader) {
+        let header = MptcpHeader {
+            timestamp_picos: now.as_picos(),
+            flags,
+            subflow: subflow as u8,
+            ..MptcpHeader::default()
+        };
+        let mut packet = Packet::new(self.flow, self.receiver, Header::new(header));
+        packet.wire_bytes = TCP_IP_HEADER_BYTES as u16;
+        packet.class = self.class;
+        packet.path = self.subflows[subflow].path;
+        (packet, header)
+    }
+
+    fn send_syn(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+        cx.send(self.packet(subflow, TcpFlags::SYN, cx.now).0); // MPTCP-R02
+        self.subflows[subflow].flight.start_timer(cx.now);
+        self.keep_timer(subflow, cx);
+    }
+
+    /// Makes sure that the driver calls no later than a subflow's timeout.
+    #[inline]
+    fn keep_timer(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+        if let Some(at) = self.subflows[subflow].flight.rto_at()
+            && self.timer_at.is_none_or(|timer_at| timer_at > at)
+        {
+            self.timer_at = Some(at);
+            cx.set_timer(at);
+        }
+    }
+
+    /// Whether there is a segment for a subflow beside those it has sent.
+    #[inline]
+    fn has_fresh(&self, subflow: usize) -> bool {
+        self.next_new < self.segments || self.offering & !(1 << subflow) != 0
+    }
+
+    #[inline]
+    fn may_send(&self, subflow: usize) -> bool {
+        self.subflows[subflow].may_send(self.has_fresh(subflow)).is_some()
+    }
+
+    /// The next subflow in turn that may send. MPTCP-R03.
+    #[inline]
+    fn next_subflow(&self) -> Option<usize> {
+        let after = self.last + 1;
+        (after..self.subflows.len()).chain(0..after).find(|subflow| self.may_send(*subflow))
+    }
+
+    /// Asks for a turn at the NIC if any subflow has something to send.
+    fn ask(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+        if !self.asked && self.next_subflow().is_some() {
+            self.asked = true;
+            cx.ready(self.class);
+        }
+    }
+
+    /// The same, when only this subflow can have got something to send.
+    #[inline]
+    fn ask_for(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+        if !self.asked && self.may_send(subflow) {
+            self.asked = true;
+            cx.ready(self.class);
+        }
+    }
+
+    /// Takes the segment of the connection that a subflow sends next: one that is stuck elsewhere,
+    /// or else a new one. Tells whether another subflow has sent it.
+    fn take_fresh(&mut self, subflow: usize) -> Option<(u64, bool)> {
+        let others = self.offering & !(1 << subflow);
+        if others != 0 {
+            let other = &mut self.subflows[others.trailing_zeros() as usize];
+            let data = other.offered()?;
+            other.take_offered();
+            self.settle_offers();
+            return Some((data, true));
+        }
+        (self.next_new < self.segments).then(|| {
+            self.next_new += 1;
+            (self.next_new - 1, false)
+        })
+    }
+
+    /// Withdraws offers of what has arrived, so that the bits of `offering` are true.
+    fn settle_offers(&mut self) {
+        let mut left = self.offering;
+        while left != 0 {
+            let index = left.trailing_zeros();
+            left &= left - 1;
+            let subflow = &mut self.subflows[index as usize];
+            loop {
+                match subflow.offered() {
+                    Some(data) if data.saturating_mul(self.mss_bytes) < self.data_acked => {
+                        subflow.take_offered();
+                    }
+                    Some(_) => break,
+                    None => {
+                        self.offering &= !(1 << index);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// How a subflow's window grows. MPTCP-R06, R07.
+    #[inline]
+    fn reaction(&mut self, subflow: usize, coupling: Coupling) -> Reaction {
+        let window = *self.subflows[subflow].flight.window();
+        if coupling == Coupling::None || window.in_slow_start() {
+            return Reaction::GROW;
+        }
+        if self.lia_left == 0 {
+            self.lia_left = LIA_ACKS;
+            let flights = self.subflows.iter().map(|subflow| &subflow.flight);
+            self.lia = Lia::new(
+                flights.filter_map(|f| Some((f.window().cwnd_bytes(), f.rtt().smoothed()?))),
+            );
+        }
+        self.lia_left -= 1;
+        Reaction::Grow { share: self.lia.share(window.cwnd_bytes()) }
+    }
+
+    fn handle_ack(&mut self, header: &MptcpHeader, cx: &mut HostCx<'_, Mptcp>) {
+        let subflow = usize::from(header.subflow);
+        let rtt = rtt_since(header.timestamp_picos, cx.now);
+        let first = self.subflows[subflow].flight.rtt().smoothed().is_none();
+        let Some(advance) = self.subflows[subflow].advance(header.segment, rtt) else {
+            return;
+        };
+        self.data_acked = self.data_acked.max(header.data.min(self.size_bytes));
+        if self.offering != 0 {
+            self.settle_offers();
+        }
+        if first {
+            self.lia_left = 0;
+        }
+        let reaction = self.reaction(subflow, cx.config.coupling);
+        let duplicate_acks = cx.shared.settings.duplicate_acks;
+        let flight = &mut self.subflows[subflow].flight;
+        let before = flight.window().cwnd_bytes();
+        flight.react(advance, reaction, duplicate_acks, cx.now);
+        if flight.window().cwnd_bytes() != before {
+            self.lia_left = 0;
+        }
+        self.keep_timer(subflow, cx);
+        self.ask_for(subflow, cx);
+    }
+
+    fn time_out(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+        cx.emit(FlowEvent::TimedOut);
+        self.lia_left = 0;
+        if self.subflows[subflow].flight.time_out(cx.now) {
+            return self.send_syn(subflow, cx);
+        }
+        self.subflows[subflow].offer_all(); // MPTCP-R05
+        self.offering |= 1 << subflow;
+        self.settle_offers();
+    }
+}
+
+impl Endpoint<Mptcp> for MptcpSender {
+    fn gauges(&self, _: &super::MptcpHost, tell: &mut dyn FnMut(&'static str, f64)) {
+        let flights = || self.subflows.iter().map(|subflow| &subflow.flight);
+        let cwnd_bytes: u64 = flights().map(|f| f.window().cwnd_bytes()).sum();
+        let backed_off = flights().filter(|f| f.rtt().is_backed_off()).count();
+        tell("cwnd_bytes", cwnd_bytes as f64);
+        tell("flight_bytes", flights().map(|f| f.flight_bytes()).sum::<u64>() as f64);
+        tell("stuck_subflows", backed_off as f64);
+    }
+
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Mptcp>) {
+        let header: MptcpHeader = packet.header.get();
+        let subflow = usize::from(header.subflow);
+        if packet.is_bounced() || !header.has(TcpFlags::ACK) || subflow >= self.subflows.len() {
+            return;
+        }
+        if header.has(TcpFlags::SYN) {
+            let rtt = rtt_since(header.timestamp_picos, cx.now);
+            if self.subflows[subflow].flight.connect(rtt) {
+                self.ask_for(subflow, cx);
+            }
+            return;
+        }
+        let sent_all = self.next_new == self.segments;
+        if header.has(TcpFlags::COMPLETE) && sent_all && header.data == self.size_bytes {
+            self.data_acked = self.size_bytes;
+            cx.clear_timer();
+            return cx.emit(FlowEvent::Finished); // MPTCP-R04
+        }
+        self.handle_ack(&header, cx);
+    }
+
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+        self.timer_at = None;
+        for subflow in 0..self.subflows.len() {
+            if self.subflows[subflow].flight.rto_at().is_some_and(|at| at <= cx.now) {
+                self.time_out(subflow, cx);
+            }
+            self.keep_timer(subflow, cx);
+        }
+        self.ask(cx);
+    }
+
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Mptcp>) -> Option<Packet> {
+        self.asked = false;
+        let subflow = self.next_subflow()?;
+        self.last = subflow;
+        let segment = self.subflows[subflow].may_send(true)?;
+        let (data_segment, elsewhere) = match self.subflows[subflow].mapped(segment) {
+            Some(data_segment) => (data_segment, false),
+            None => {
+                let fresh = self.take_fresh(subflow)?;
+                self.subflows[subflow].map(fresh.0);
+                fresh
+            }
+        };
+        let seq = segment * self.mss_bytes;
+        let again = self.subflows[subflow].flight.send(seq, self.mss_bytes, cx.now);
+        if again || elsewhere {
+            cx.emit(FlowEvent::Retransmitted);
+        }
+        self.keep_timer(subflow, cx);
+        self.ask(cx);
+
+        let start = data_segment * self.mss_bytes;
+        let payload_bytes = self.mss_bytes.min(self.size_bytes - start);
+        let last = if data_segment + 1 == self.segments { TcpFlags::LAST } else { 0 };
+        let (mut packet, header) = self.packet(subflow, last, cx.now);
+        packet.header = Header::new(MptcpHeader { segment, data: start, ..header });
+        packet.payload_bytes = payload_bytes as u16;
+        packet.wire_bytes = (TCP_IP_HEADER_BYTES + payload_bytes) as u16;
+        Some(packet)
+    }
+}

@@ -1,0 +1,78 @@
+//! Tests of MPTCP: each rule, closed forms, properties.
+
+mod props;
+mod rules;
+
+use super::*;
+use crate::tcp::TcpFlags;
+use punctual_core::{Duration, FlowId, Instant};
+use punctual_testkit::{Line, Pair};
+
+/// Full data packets take 1.2 µs.
+const DATA: Duration = Duration::from_nanos(1200);
+/// Packets without data take 32 ns.
+const BARE: Duration = Duration::from_nanos(32);
+const DELAY: Duration = Duration::from_micros(50);
+/// Data bytes in a full packet.
+const MSS: u64 = 1460;
+
+/// 10 Gb/s, 1500 B and 50 µs, with so many paths.
+fn line(paths: u32) -> Line {
+    Line { delay: DELAY, paths, ..Line::default() }
+}
+
+fn late() -> Instant {
+    Instant::ZERO + Duration::from_secs(1000)
+}
+
+/// MPTCP without handshake.
+fn plain() -> Mptcp {
+    Mptcp { handshake: false, ..Mptcp::default() }
+}
+
+fn packets(n: u64) -> Bytes {
+    Bytes::new(n * MSS)
+}
+
+/// A pair of so many paths with one flow of that size.
+fn pair(config: Mptcp, paths: u32, size: Bytes) -> (Pair<Mptcp>, FlowId) {
+    let mut pair = Pair::new(config, line(paths));
+    let flow = pair.start(pair.spec(size));
+    (pair, flow)
+}
+
+fn header(packet: &Packet) -> MptcpHeader {
+    packet.header.get()
+}
+
+fn is_data(packet: &Packet) -> bool {
+    !packet.is_to_sender() && !header(packet).has(TcpFlags::SYN)
+}
+
+/// Headers of the data packets, in order.
+fn sent(pair: &Pair<Mptcp>) -> Vec<MptcpHeader> {
+    let data = pair.trace().iter().filter(|t| is_data(&t.packet));
+    data.map(|t| header(&t.packet)).collect()
+}
+
+/// Headers of the ACKs, in order.
+fn acks(pair: &Pair<Mptcp>) -> Vec<MptcpHeader> {
+    let to_sender = pair.trace().iter().filter(|t| t.packet.is_to_sender());
+    to_sender.map(|t| header(&t.packet)).collect()
+}
+
+#[test]
+fn every_rule_has_its_test_and_every_test_its_rule() {
+    let rules = include_str!("../rules.md");
+    let tests = concat!(include_str!("rules.rs"), include_str!("props.rs"));
+    let named: Vec<&str> = rules.split('`').filter(|t| t.starts_with("mptcp_r")).collect();
+    assert!(!named.is_empty());
+    for test in &named {
+        assert!(tests.contains(&format!("fn {test}(")), "{test} is missing");
+    }
+    let functions = tests.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
+    for test in functions.filter(|f| f.starts_with("mptcp_r")) {
+        let name = test.split('(').next().unwrap();
+        assert!(named.contains(&name), "{name} is in no row of rules.md");
+    }
+}

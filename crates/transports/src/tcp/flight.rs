@@ -1,0 +1,319 @@
+//! What is in flight of one stream of segments on one path: window, loss, timeout. TCP has one of
+//! these a flow, MPTCP one a subflow.
+
+use super::RttEstimator;
+use super::config::Settings;
+use super::congestion::{Reaction, Window};
+use punctual_core::{Duration, Instant};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// A SYN is on its way.
+    Connecting,
+    /// Data may go.
+    Open,
+    /// One segment at a time is being repaired, until `recover` is acknowledged.
+    Recovering,
+}
+
+/// What an acknowledgement changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Advance {
+    /// Bytes it acknowledges for the first time; 0 for a duplicate.
+    pub(crate) newly_acked_bytes: u64,
+    flight_before: u64,
+}
+
+/// State of a stream's sending end, all but what is in its segments.
+#[derive(Clone, Debug)]
+pub(crate) struct Flight {
+    mss_bytes: u64,
+    phase: Phase,
+    /// First byte not acknowledged.
+    una: u64,
+    /// Next byte to send in order; falls back to `una` at a timeout.
+    next: u64,
+    /// First byte never sent.
+    highest: u64,
+    /// While recovering, the acknowledgement that ends it; otherwise duplicate ACKs below it are
+    /// echoes of a recovery and mean no new loss.
+    recover: u64,
+    duplicates: u32,
+    /// The segment at `una` goes before anything else.
+    resend: bool,
+    /// An acknowledgement of this recovery has restarted the timer.
+    partial_acked: bool,
+    window: Window,
+    rtt: RttEstimator,
+    /// When the oldest data in flight is given up for lost.
+    rto_at: Option<Instant>,
+}
+
+impl Flight {
+    pub(crate) fn new(settings: &Settings, mss_bytes: u64) -> Self {
+        Flight {
+            mss_bytes,
+            phase: if settings.handshake { Phase::Connecting } else { Phase::Open },
+            una: 0,
+            next: 0,
+            highest: 0,
+            recover: 0,
+            duplicates: 0,
+            resend: false,
+            partial_acked: false,
+            window: Window::new(
+                mss_bytes,
+                settings.initial_window,
+                settings.initial_ssthresh,
+                settings.window_max,
+            ),
+            rtt: RttEstimator::new(settings),
+            rto_at: None,
+        }
+    }
+
+    pub(crate) fn window(&self) -> &Window {
+        &self.window
+    }
+
+    pub(crate) fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// First byte not acknowledged.
+    pub(crate) fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// First byte never sent.
+    pub(crate) fn highest(&self) -> u64 {
+        self.highest
+    }
+
+    /// When the oldest data in flight is given up for lost.
+    #[inline]
+    pub(crate) fn rto_at(&self) -> Option<Instant> {
+        self.rto_at
+    }
+
+    /// Bytes sent and not acknowledged, those given up for lost apart.
+    pub(crate) fn flight_bytes(&self) -> u64 {
+        self.next - self.una
+    }
+
+    /// Whether losses of one window are being repaired.
+    pub(crate) fn in_recovery(&self) -> bool {
+        self.phase == Phase::Recovering
+    }
+
+    /// Whether the handshake is not over.
+    #[inline]
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.phase == Phase::Connecting
+    }
+
+    /// Counts the time until something must have come back.
+    pub(crate) fn start_timer(&mut self, now: Instant) {
+        self.rto_at = Some(now + self.rtt.timeout());
+    }
+
+    /// All of the stream's bytes are acknowledged.
+    pub(crate) fn complete(&mut self, size_bytes: u64) {
+        self.una = size_bytes;
+        self.next = size_bytes;
+        self.rto_at = None;
+    }
+
+    fn restart_timer(&mut self, now: Instant) {
+        self.rto_at = (self.next > self.una).then(|| now + self.rtt.timeout());
+    }
+
+    /// The SYN-ACK came: tells whether it was the first.
+    pub(crate) fn connect(&mut self, rtt: Duration) -> bool {
+        if self.phase != Phase::Connecting {
+            return false;
+        }
+        self.phase = Phase::Open;
+        self.rtt.sample(rtt);
+        self.rtt.end_backoff();
+        self.rto_at = None;
+        true
+    }
+
+    /// First byte and length of the segment that may go now, of a stream of so many bytes.
+    #[inline]
+    pub(crate) fn next_segment(&self, size_bytes: u64) -> Option<(u64, u64)> {
+        if self.phase == Phase::Connecting {
+            return None;
+        }
+        if self.resend {
+            return Some((self.una, self.mss_bytes.min(size_bytes - self.una)));
+        }
+        if self.next == size_bytes {
+            return None;
+        }
+        let len = self.mss_bytes.min(size_bytes - self.next);
+        let mut allowed = self.window.cwnd_bytes();
+        if self.phase == Phase::Open {
+            // TCP-R08
+            allowed =
+                self.window.bound(allowed + u64::from(self.duplicates.min(2)) * self.mss_bytes);
+        }
+        let flight = self.flight_bytes();
+        (flight == 0 || flight + len <= allowed).then_some((self.next, len))
+    }
+
+    /// The segment that [`Flight::next_segment`] gave goes; tells whether it went before.
+    #[inline]
+    pub(crate) fn send(&mut self, seq: u64, len: u64, now: Instant) -> bool {
+        let end = seq + len;
+        if self.resend {
+            self.resend = false;
+        } else {
+            self.next = end;
+        }
+        let again = seq < self.highest;
+        self.highest = self.highest.max(end);
+        if self.rto_at.is_none() {
+            self.start_timer(now);
+        }
+        again
+    }
+
+    /// An acknowledgement of everything below `ack` came, caused by a packet sent `rtt` ago.
+    /// Nothing if it is old, of bytes never sent, or no news. What it means for the window is for
+    /// [`Flight::react`].
+    #[inline]
+    pub(crate) fn advance(&mut self, ack: u64, rtt: Duration) -> Option<Advance> {
+        if ack < self.una || ack > self.highest || self.phase == Phase::Connecting {
+            return None;
+        }
+        let newly_acked_bytes = ack - self.una;
+        let flight_before = self.flight_bytes();
+        if newly_acked_bytes == 0 && flight_before == 0 {
+            return None;
+        }
+        self.una = ack;
+        self.next = self.next.max(self.una);
+        if newly_acked_bytes > 0 {
+            self.rtt.sample(rtt);
+            self.rtt.end_backoff();
+        }
+        Some(Advance { newly_acked_bytes, flight_before })
+    }
+
+    /// Moves window and timer after an acknowledgement, as a law says and as losses demand. Tells
+    /// whether a loss shows for the first time.
+    #[inline]
+    pub(crate) fn react(
+        &mut self,
+        advance: Advance,
+        reaction: Reaction,
+        duplicate_acks: u32,
+        now: Instant,
+    ) -> bool {
+        let newly_acked_bytes = advance.newly_acked_bytes;
+        let mut lost = false;
+        if newly_acked_bytes == 0 {
+            lost = self.handle_duplicate(duplicate_acks);
+        } else {
+            self.duplicates = 0;
+        }
+        match self.phase {
+            Phase::Recovering if newly_acked_bytes > 0 => self.repair(newly_acked_bytes, now),
+            Phase::Recovering => {}
+            _ => {
+                self.apply(reaction, newly_acked_bytes, advance.flight_before);
+                if newly_acked_bytes > 0 {
+                    self.restart_timer(now);
+                }
+            }
+        }
+        lost
+    }
+
+    /// Moves the window as the law says.
+    #[inline]
+    fn apply(&mut self, reaction: Reaction, newly_acked_bytes: u64, flight_before: u64) {
+        match reaction {
+            Reaction::Grow { share } => {
+                let cwnd_bytes = self.window.cwnd_bytes();
+                // TCP-R05: a window that is not used up is not evidence that more would fit.
+                let used = flight_before + self.mss_bytes > cwnd_bytes
+                    || (self.window.in_slow_start() && cwnd_bytes < 2 * flight_before);
+                if used && newly_acked_bytes > 0 {
+                    let burst_packets = if self.una < self.recover { 1 } else { 2 };
+                    self.window.grow(newly_acked_bytes, burst_packets, share);
+                }
+            }
+            Reaction::Hold => {}
+            Reaction::EndSlowStart => self.window.end_slow_start(),
+            Reaction::Cut { penalty, floor_packets } => self.window.cut(penalty, floor_packets),
+        }
+    }
+
+    /// Tells whether it was the one that shows a loss.
+    fn handle_duplicate(&mut self, threshold: u32) -> bool {
+        if self.phase == Phase::Recovering {
+            self.window.set(self.window.cwnd_bytes() + self.mss_bytes);
+            return false;
+        }
+        if self.una < self.recover {
+            return false; // TCP-R10: an echo of what was sent again
+        }
+        self.duplicates = self.duplicates.saturating_add(1);
+        if self.duplicates != threshold {
+            return false;
+        }
+        // TCP-R06
+        self.window.halve_threshold(self.flight_bytes());
+        self.window.set(self.window.ssthresh_bytes() + u64::from(threshold) * self.mss_bytes);
+        self.recover = self.highest;
+        self.phase = Phase::Recovering;
+        self.partial_acked = false;
+        self.resend = true;
+        true
+    }
+
+    /// New data was acknowledged while recovering.
+    fn repair(&mut self, newly_acked_bytes: u64, now: Instant) {
+        if self.una >= self.recover {
+            let flight = self.flight_bytes().max(self.mss_bytes) + self.mss_bytes;
+            self.window.set(self.window.ssthresh_bytes().min(flight));
+            self.phase = Phase::Open;
+            self.resend = false;
+            return self.restart_timer(now);
+        }
+        // TCP-R07: the next hole shows at once.
+        self.resend = true;
+        let mut cwnd_bytes = self.window.cwnd_bytes().saturating_sub(newly_acked_bytes);
+        if newly_acked_bytes >= self.mss_bytes {
+            cwnd_bytes += self.mss_bytes;
+        }
+        self.window.set(cwnd_bytes);
+        if !self.partial_acked {
+            self.partial_acked = true;
+            self.restart_timer(now);
+        }
+    }
+
+    /// The timeout passed in vain. Tells whether a SYN is what must go again.
+    pub(crate) fn time_out(&mut self, now: Instant) -> bool {
+        let first = self.rtt.back_off();
+        let connecting = self.phase == Phase::Connecting;
+        if !connecting {
+            // TCP-R10
+            if first {
+                self.window.halve_threshold(self.flight_bytes());
+            }
+            self.phase = Phase::Open;
+            self.next = self.una;
+            self.recover = self.highest + 1;
+            self.duplicates = 0;
+            self.resend = false;
+        }
+        self.window.set(self.mss_bytes);
+        self.start_timer(now);
+        connecting
+    }
+}

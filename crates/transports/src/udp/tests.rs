@@ -1,0 +1,98 @@
+//! The rules of `rules.md`.
+
+use super::{UDP_IP_HEADER_BYTES, Udp, UdpError};
+use punctual_core::{Bytes, Duration, Instant, Rate};
+use punctual_testkit::{Fault, FaultOdds, Line, Pair};
+
+const RATE: Rate = Rate::from_mbps(100);
+
+fn pair() -> Pair<Udp> {
+    let line =
+        Line { rate: Rate::from_gbps(1), delay: Duration::from_micros(5), ..Line::default() };
+    Pair::new(Udp { rate: RATE, ..Udp::default() }, line)
+}
+
+fn ms(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+/// What a full datagram carries.
+fn payload(pair: &Pair<Udp>) -> u64 {
+    pair.line().mtu.get() - u64::from(UDP_IP_HEADER_BYTES)
+}
+
+#[test]
+fn udp_r01_datagrams_leave_by_the_clock() {
+    let mut pair = pair();
+    let size = 10 * payload(&pair) + 300;
+    let flow = pair.start(pair.spec(Bytes::new(size)));
+    assert!(pair.run_until_done(ms(100)));
+    let line = *pair.line();
+    let full = line.mtu + line.framing;
+    // Ten gaps at the flow's rate, then the last and shorter one passes the line.
+    let gaps = RATE.transmission_time(full).as_picos() * 10;
+    let last = line.transmission_time(300 + u64::from(UDP_IP_HEADER_BYTES)).as_picos();
+    let hops = line.switches as u64 + 1;
+    let expected = gaps + hops * (last + line.delay.as_picos());
+    assert_eq!(pair.result(flow).completed_at.map(Instant::as_picos), Some(expected));
+    assert_eq!(pair.trace().len() as u64, 11 * hops);
+}
+
+#[test]
+fn udp_r02_complete_when_every_byte_is_there() {
+    let mut pair = pair();
+    let odds = FaultOdds { duplicate: 0.3, delay: 0.3, ..FaultOdds::default() };
+    pair.set_faults(odds.rule(7));
+    let flow = pair.start(pair.spec(Bytes::new(200_000)));
+    assert!(pair.run_until_done(ms(1_000)));
+    assert!(pair.result(flow).completed_at.is_some());
+    assert_eq!(pair.result(flow).delivered.total(), 200_000);
+}
+
+#[test]
+fn udp_r03_what_is_lost_stays_lost() {
+    let mut pair = pair();
+    let lost = payload(&pair);
+    pair.set_faults(|_, n| if n == 3 { Fault::Drop } else { Fault::Deliver });
+    let flow = pair.start(pair.spec(Bytes::new(100_000)));
+    assert!(pair.run_until_done(ms(1_000)), "the sender forgets it");
+    let result = pair.result(flow);
+    assert_eq!(result.completed_at, None);
+    assert_eq!(result.delivered.total(), 100_000 - lost);
+    let sent = 100_000u64.div_ceil(lost);
+    let last_at = RATE.transmission_time(pair.line().mtu + pair.line().framing).as_picos();
+    let linger = Udp::default().linger.as_picos();
+    assert_eq!(result.abandoned_at.map(Instant::as_picos), Some((sent - 1) * last_at + linger));
+}
+
+/// Half of everything is lost, for long: what the receiver keeps stays small, and it counts right.
+#[test]
+fn losses_do_not_pile_up() {
+    let mut pair = pair();
+    pair.set_faults(|_, n| if n % 2 == 1 { Fault::Drop } else { Fault::Deliver });
+    let flow = pair.start(pair.spec(Bytes::new(3_400 * payload(&pair))));
+    pair.run_until(ms(390));
+    let gaps = pair.receiver(flow).expect("open").received.iter().count();
+    assert!(gaps <= super::GAPS_MAX, "{gaps}");
+    assert!(pair.run_until_done(ms(1_000)));
+    assert_eq!(pair.result(flow).delivered.total(), 1_700 * payload(&pair));
+}
+
+#[test]
+fn a_rate_of_nothing_is_refused() {
+    assert_eq!(Udp { rate: Rate::ZERO, ..Udp::default() }.validate(), Err(UdpError));
+}
+
+/// Every test that `rules.md` names exists, and it names every test of a rule.
+#[test]
+fn rules_and_tests_match() {
+    let (rules, tests) = (include_str!("rules.md"), include_str!("tests.rs"));
+    let named: Vec<&str> = rules.split('`').filter(|word| word.starts_with("udp_r")).collect();
+    let there: Vec<&str> = tests
+        .lines()
+        .filter_map(|line| line.strip_prefix("fn udp_r").map(|_| &line[3..]))
+        .filter_map(|line| line.split('(').next())
+        .collect();
+    assert_eq!(named, there);
+    assert_eq!(named.len(), 3);
+}
