@@ -14,7 +14,7 @@ pub use config::{Udp, UdpError};
 
 use punctual_core::{
     ByteRange, Bytes, Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
-    HostId, Instant, Limit, NicInfo, NoController, Packet, QueueSpec, RangeSet, Rate, Transport,
+    HostId, Instant, NicInfo, NoController, Packet, QueueSpec, RangeSet, Rate, Transport,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -88,9 +88,8 @@ impl Transport for Udp {
     }
 
     /// As TCP's: it has no wish of its own.
-    fn default_queue(&self, rate: Rate, _: Bytes) -> QueueSpec {
-        let packets = if rate >= Rate::from_gbps(10) { 200 } else { 100 };
-        QueueSpec::DropTail { limit: Limit::Packets(packets) }
+    fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {
+        crate::tcp::tcp_queue(rate, mtu)
     }
 }
 
