@@ -3,6 +3,7 @@
 
 use crate::network::{Link, Network, Routing, Tier};
 use punctual_core::{Bytes, Duration, HostId, NodeId, Packet, PacketFlags, PortId, Rate};
+use std::hint::select_unpredictable;
 
 /// A regular tree's shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,29 +58,35 @@ impl ClosLinks {
 #[derive(Clone, Debug)]
 pub(crate) struct Clos {
     shape: ClosShape,
-    hosts: Vec<HostPlace>,
+    /// Nodes before the first switch: hosts.
+    hosts: u32,
     /// By node id less the number of hosts.
     switches: Vec<SwitchPlace>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct HostPlace {
-    rack: u32,
-    pod: u16,
-    rack_in_pod: u16,
-    slot: u16,
-    /// The port of a top switch that leads here: the pod's, or with two tiers the rack's.
-    top_port: u16,
-}
-
+/// Hosts are numbered from left to right, so those below a switch, and below each of its ports
+/// down, are a range.
 #[derive(Clone, Copy, Debug)]
 struct SwitchPlace {
+    /// 2^40 divided by the hosts below a port, rounded up: multiplying by it divides.
+    ports_per_host: u64,
     first_port: u32,
-    /// Rack number, or pod number of an aggregation switch.
-    place: u32,
+    first_host: u32,
+    hosts_below: u32,
     /// Ports down; ports up follow them.
     down: u16,
     level: Level,
+    /// Where a packet's path has the choice of this switch.
+    digit_shift: u8,
+}
+
+impl SwitchPlace {
+    /// The port down to the host that is this many after the first; anything for one that is not
+    /// below.
+    #[inline]
+    fn port_down(&self, offset: u32) -> u32 {
+        (u64::from(offset).wrapping_mul(self.ports_per_host) >> 40) as u32
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -181,39 +188,36 @@ impl Builder {
         });
     }
 
-    fn switch(&mut self, level: Level, place: u32, down: u32, name: String) {
+    /// A switch with `below` hosts from `first_host` on, evenly behind `down` ports.
+    fn switch(&mut self, level: Level, first_host: u32, below: u32, down: u32, name: String) {
+        let hosts_per_port = u64::from(below / down.max(1)).max(1);
+        // So that no rounding shows, and nothing overflows.
+        let is_exact = below < 1 << 24 && u64::from(below) * hosts_per_port < 1 << 40;
+        assert!(is_exact, "a network of too many hosts");
         self.names.push(name);
         self.switches.push(SwitchPlace {
+            ports_per_host: (1u64 << 40).div_ceil(hosts_per_port),
             first_port: self.links.len() as u32,
-            place,
+            first_host,
+            hosts_below: below,
             down: down as u16,
             level,
+            digit_shift: if level == Level::Aggregation { DIGIT_BITS as u8 } else { 0 },
         });
     }
 
     fn build(mut self, mtu: Bytes, framing: Bytes) -> Network {
         let s = self.shape;
         let r = self.rates;
-        let places: Vec<HostPlace> = (0..s.hosts())
-            .map(|h| {
-                let rack = h / s.hosts_per_rack;
-                let pod = rack / s.racks_per_pod;
-                HostPlace {
-                    rack,
-                    pod: pod as u16,
-                    rack_in_pod: (rack % s.racks_per_pod) as u16,
-                    slot: (h % s.hosts_per_rack) as u16,
-                    top_port: if s.has_pods() { pod as u16 } else { rack as u16 },
-                }
-            })
-            .collect();
-        for (h, place) in places.iter().enumerate() {
+        let hosts_per_pod = s.hosts_per_rack * s.racks_per_pod;
+        for h in 0..s.hosts() {
             self.names.push(format!("host {h}"));
-            let rack = self.rack_node(place.rack);
-            self.link(h as u32, rack, r.host_rate, r.host_delay, Tier::HostUp);
+            let rack = self.rack_node(h / s.hosts_per_rack);
+            self.link(h, rack, r.host_rate, r.host_delay, Tier::HostUp);
         }
         for rack in 0..s.racks() {
-            self.switch(Level::Rack, rack, s.hosts_per_rack, format!("rack {rack}"));
+            let (first, below) = (rack * s.hosts_per_rack, s.hosts_per_rack);
+            self.switch(Level::Rack, first, below, below, format!("rack {rack}"));
             let node = self.rack_node(rack);
             for slot in 0..s.hosts_per_rack {
                 let host = rack * s.hosts_per_rack + slot;
@@ -232,7 +236,7 @@ impl Builder {
                 } else {
                     (Level::Top, format!("spine {a}"), Tier::CoreDown)
                 };
-                self.switch(level, pod, s.racks_per_pod, name);
+                self.switch(level, pod * hosts_per_pod, hosts_per_pod, s.racks_per_pod, name);
                 for t in 0..s.racks_per_pod {
                     let rack = self.rack_node(pod * s.racks_per_pod + t);
                     self.link(node, rack, r.rack_rate, r.rack_delay, tier);
@@ -244,13 +248,13 @@ impl Builder {
             }
         }
         for core in 0..s.rack_uplinks * s.pod_uplinks {
-            self.switch(Level::Top, core, s.pods, format!("core {core}"));
+            self.switch(Level::Top, 0, s.hosts(), s.pods, format!("core {core}"));
             for pod in 0..s.pods {
                 let agg = self.above_rack_node(pod, core / s.pod_uplinks);
                 self.link(self.core_node(core), agg, r.pod_rate, r.pod_delay, Tier::CoreDown);
             }
         }
-        let routing = Clos { shape: s, hosts: places, switches: self.switches };
+        let routing = Clos { shape: s, hosts: s.hosts(), switches: self.switches };
         Network::new(s.hosts(), self.names, self.links, mtu, framing, Routing::Clos(routing))
     }
 }
@@ -265,10 +269,11 @@ impl Clos {
     }
 
     pub(crate) fn paths(&self, src: HostId, dst: HostId) -> u32 {
-        let (a, b) = (&self.hosts[src.index()], &self.hosts[dst.index()]);
-        if a.rack == b.rack {
+        let racks = [src, dst].map(|host| host.0 / self.shape.hosts_per_rack);
+        let pods = racks.map(|rack| rack / self.shape.racks_per_pod);
+        if racks[0] == racks[1] {
             1
-        } else if a.pod == b.pod {
+        } else if pods[0] == pods[1] {
             self.shape.rack_uplinks
         } else {
             self.shape.rack_uplinks * self.shape.pod_uplinks
@@ -300,22 +305,24 @@ impl Clos {
     /// The same, with the choices that the packet bears already.
     #[inline]
     pub(crate) fn expected_port(&self, node: NodeId, packet: &Packet) -> PortId {
-        let switch = &self.switches[node.index() - self.hosts.len()];
-        let dst = &self.hosts[packet.dst.index()];
-        let port = match switch.level {
-            Level::Rack if dst.rack == switch.place => u32::from(dst.slot),
-            Level::Rack => u32::from(switch.down) + (packet.path & DIGIT_MASK),
-            Level::Aggregation if u32::from(dst.pod) == switch.place => u32::from(dst.rack_in_pod),
-            Level::Aggregation => u32::from(switch.down) + (packet.path >> DIGIT_BITS),
-            Level::Top => u32::from(dst.top_port),
-        };
+        let switch = self.switch(node);
+        let offset = packet.dst.0.wrapping_sub(switch.first_host);
+        let up = u32::from(switch.down) + (packet.path >> switch.digit_shift & DIGIT_MASK);
+        // Which of the two it is nobody can predict: no branch then.
+        let is_below = offset < switch.hosts_below;
+        let port = select_unpredictable(is_below, switch.port_down(offset), up);
         PortId(switch.first_port + port)
+    }
+
+    #[inline]
+    fn switch(&self, node: NodeId) -> &SwitchPlace {
+        &self.switches[(node.0 - self.hosts) as usize]
     }
 
     /// Makes the choice that is this switch's to make, and writes it into the packet, so that
     /// whatever follows the packet's path back can.
     fn choose(&self, node: NodeId, packet: &mut Packet, random: impl FnOnce(u32) -> u32) {
-        let (choices, shift) = match self.switches[node.index() - self.hosts.len()].level {
+        let (choices, shift) = match self.switch(node).level {
             Level::Rack => (self.shape.rack_uplinks, 0),
             Level::Aggregation => (self.shape.pod_uplinks, DIGIT_BITS),
             Level::Top => return,
