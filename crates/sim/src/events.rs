@@ -32,8 +32,6 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    const NONE: Event = Event { time: 0, key: 0 };
-
     #[inline]
     pub(crate) fn at(&self) -> Instant {
         Instant::from_picos(self.time)
@@ -65,36 +63,32 @@ impl Event {
     }
 }
 
-/// Buckets in the calendar: a power of two.
-const BUCKETS: usize = 1 << 12;
-/// The bucket width is looked at again after this many buckets opened.
+/// Buckets in the calendar at first, and at most: powers of two.
+const FEWEST_BUCKETS: usize = 1 << 12;
+const MOST_BUCKETS: usize = 1 << 17;
+/// The width of the buckets is looked at again when this many have been opened, at first.
 const RETUNE_AFTER: u32 = 1 << 11;
-/// Buckets are narrowed when they hold more than this on average.
-const CROWDED: u32 = 4;
-/// Up to so many events are put in order one by one.
+/// Up to so many events are put in order without a branch.
 const FEW: usize = 8;
 /// So many events are in order ahead of time for those who look ahead.
 const IN_SIGHT: usize = 4;
 /// A bucket is opened ahead of time only if it is this near: what is pushed later and falls
 /// among the open events takes long to put in its place.
 const NEAR: u64 = 8;
-/// No chunk.
+/// No node.
 const NIL: u32 = u32::MAX;
 
-/// A piece of a bucket. Pieces are taken from and given back to one pool, last in first out: so
+/// An event in a bucket. Nodes are taken from and given back to one pool, last in first out: so
 /// however many buckets there are, the memory in use is that of the events pending, and warm.
 #[derive(Debug, Clone, Copy)]
-#[repr(C, align(128))]
-struct Chunk {
-    events: [Event; Chunk::EVENTS],
-    len: u32,
+struct Node {
+    event: Event,
     next: u32,
 }
 
-impl Chunk {
-    const EVENTS: usize = 7;
-}
-
+/// Buckets are so narrow that the events of most are of one instant, which equal links and
+/// packets of one size make frequent: then there is one event, or only keys need sorting. A bit
+/// for each bucket tells which is next.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     seed: u32,
@@ -102,28 +96,37 @@ pub(crate) struct EventQueue {
     in_sight: usize,
     /// Log2 of the bucket width in picoseconds.
     width_log2: u32,
-    /// Number of the bucket being emptied.
-    current: u64,
-    /// Its events, latest first.
+    /// Number of the first bucket that has not been opened.
+    next: u64,
+    /// The events of those that have been, latest first.
     open: Vec<Event>,
     /// Those left of an earlier bucket, while another is being opened.
     soonest: Vec<Event>,
-    chunks: Vec<Chunk>,
-    /// The first chunk that nobody uses.
+    /// Room to sort keys in.
+    keys: Vec<u64>,
+    nodes: Vec<Node>,
+    /// The first node that nobody uses.
     free: u32,
-    /// The chunk of each bucket that is being filled.
-    heads: Box<[u32; BUCKETS]>,
+    /// The node of the next bucket that was brought near last, for those who look ahead.
+    scout: u32,
+    /// The first node of each bucket. As many as are in the calendar, a power of two.
+    heads: Vec<u32>,
     /// A bit for each bucket that holds something.
-    occupied: [u64; BUCKETS / 64],
+    occupied: Vec<u64>,
     /// What lies beyond the calendar.
     beyond: BinaryHeap<Reverse<u128>>,
-    opened_buckets: u32,
-    opened_events: u32,
-    /// Chunks begun, and those of them in the far half of the calendar, which narrower buckets
-    /// would not reach.
-    begun: u32,
-    begun_far: u32,
+    /// The bucket of the first event there.
+    beyond_from: u64,
+    /// Since the width was looked at: buckets opened, those that held several instants, events
+    /// pushed beyond the calendar; and the first bucket then.
+    opened: u32,
+    opened_mixed: u32,
     pushed_beyond: u32,
+    tuned_at: u64,
+    /// Buckets to open before the width is looked at again: more each time that it was found
+    /// wrong the other way, so that nothing goes back and forth for ever.
+    retune_after: u32,
+    has_narrowed: bool,
 }
 
 impl EventQueue {
@@ -132,19 +135,23 @@ impl EventQueue {
             seed: (seed ^ seed >> 32) as u32 | 1,
             in_sight: 1,
             width_log2: 14,
-            current: 0,
+            next: 0,
             open: Vec::new(),
             soonest: Vec::new(),
-            chunks: Vec::new(),
+            keys: Vec::new(),
+            nodes: Vec::new(),
             free: NIL,
-            heads: Box::new([NIL; BUCKETS]),
-            occupied: [0; BUCKETS / 64],
+            scout: NIL,
+            heads: vec![NIL; FEWEST_BUCKETS],
+            occupied: vec![0; FEWEST_BUCKETS / 64],
             beyond: BinaryHeap::new(),
-            opened_buckets: 0,
-            opened_events: 0,
-            begun: 0,
-            begun_far: 0,
+            beyond_from: u64::MAX,
+            opened: 0,
+            opened_mixed: 0,
             pushed_beyond: 0,
+            tuned_at: 0,
+            retune_after: RETUNE_AFTER,
+            has_narrowed: false,
         }
     }
 
@@ -168,56 +175,41 @@ impl EventQueue {
     #[inline]
     fn insert(&mut self, event: Event) {
         let bucket = event.time >> self.width_log2;
-        if bucket <= self.current || bucket - self.current >= BUCKETS as u64 {
-            self.insert_elsewhere(event, bucket);
-            return;
-        }
-        let slot = bucket as usize % BUCKETS;
-        if let Some(chunk) = self.chunks.get_mut(self.heads[slot] as usize)
-            && let Some(place) = chunk.events.get_mut(chunk.len as usize)
+        let ahead = bucket.wrapping_sub(self.next);
+        if ahead < self.heads.len() as u64
+            && let Some(node) = self.nodes.get_mut(self.free as usize)
         {
-            *place = event;
-            chunk.len += 1;
-            return;
+            let slot = bucket as usize & (self.heads.len() - 1);
+            let id = std::mem::replace(&mut self.free, node.next);
+            let next = std::mem::replace(&mut self.heads[slot], id);
+            *node = Node { event, next };
+            self.occupied[slot / 64] |= 1 << (slot % 64);
+        } else {
+            self.insert_elsewhere(event, bucket);
         }
-        self.begin_chunk(event, bucket);
     }
 
-    /// Puts an event in a new chunk of its bucket.
-    #[inline(never)]
-    fn begin_chunk(&mut self, event: Event, bucket: u64) {
-        self.begun += 1;
-        self.begun_far += u32::from(bucket - self.current >= BUCKETS as u64 / 2);
-        let slot = bucket as usize % BUCKETS;
-        let next = self.heads[slot];
-        let id = match self.chunks.get_mut(self.free as usize) {
-            Some(chunk) => {
-                let id = std::mem::replace(&mut self.free, chunk.next);
-                chunk.events[0] = event;
-                (chunk.len, chunk.next) = (1, next);
-                id
-            }
-            None => {
-                let mut events = [Event::NONE; Chunk::EVENTS];
-                events[0] = event;
-                self.chunks.push(Chunk { events, len: 1, next });
-                self.chunks.len() as u32 - 1
-            }
-        };
-        self.heads[slot] = id;
-        self.occupied[slot / 64] |= 1 << (slot % 64);
+    /// Where a bucket is kept.
+    #[inline]
+    fn slot(&self, bucket: u64) -> usize {
+        bucket as usize & (self.heads.len() - 1)
     }
 
-    /// Puts an event among those of the current bucket, or beyond the calendar.
+    /// Puts an event among those that are open, or beyond the calendar, or makes a node for it.
     #[inline(never)]
     fn insert_elsewhere(&mut self, event: Event, bucket: u64) {
-        if bucket > self.current {
+        if bucket < self.next {
+            let later = self.open.iter().rev().take_while(|e| e.order() < event.order()).count();
+            self.open.insert(self.open.len() - later, event);
+        } else if bucket - self.next >= self.heads.len() as u64 {
             self.pushed_beyond += 1;
+            self.beyond_from = self.beyond_from.min(bucket);
             self.beyond.push(Reverse(event.order()));
-            return;
+        } else {
+            self.free = self.nodes.len() as u32;
+            self.nodes.push(Node { event, next: NIL });
+            self.insert(event);
         }
-        let later = self.open.iter().rev().take_while(|e| e.order() < event.order()).count();
-        self.open.insert(self.open.len() - later, event);
     }
 
     /// The event after the next, when it is already in order.
@@ -229,137 +221,276 @@ impl EventQueue {
     /// Takes the next event out.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Event> {
-        if self.open.len() < self.in_sight {
-            self.open_next();
+        if self.in_sight > 1 {
+            self.look_ahead();
         }
+        if self.open.len() >= self.in_sight {
+            return self.open.pop();
+        }
+        self.pop_closed()
+    }
+
+    /// Brings near one more of the events that will be opened next.
+    #[inline]
+    fn look_ahead(&mut self) {
+        if let Some(node) = self.nodes.get(self.scout as usize) {
+            self.scout = node.next;
+            if let Some(node) = self.nodes.get(self.scout as usize) {
+                prefetch(node);
+            }
+        }
+    }
+
+    /// The next event, when too few are open.
+    #[inline(always)]
+    fn pop_closed(&mut self) -> Option<Event> {
+        let first = self.slot(self.next);
+        let bits = self.occupied[first / 64] >> (first % 64);
+        let bucket = self.next + u64::from(bits.trailing_zeros());
+        if bits != 0 && self.in_sight == 1 && bucket < self.beyond_from {
+            let slot = self.slot(bucket);
+            let id = self.heads[slot];
+            if let Some(node) = self.nodes.get_mut(id as usize)
+                && node.next == NIL
+            {
+                // A single event: nothing to sort.
+                node.next = std::mem::replace(&mut self.free, id);
+                self.heads[slot] = NIL;
+                self.occupied[slot / 64] &= !(1 << (slot % 64));
+                self.next = bucket + 1;
+                self.opened += 1;
+                return Some(node.event);
+            }
+        }
+        self.open_next();
         self.open.pop()
     }
 
     /// Opens the next bucket that holds something, behind what is open still.
     #[inline(never)]
     fn open_next(&mut self) {
-        if self.opened_buckets >= RETUNE_AFTER {
+        if self.opened >= self.retune_after {
             self.retune();
+            if self.open.len() >= self.in_sight {
+                return;
+            }
         }
         let in_ring = self.next_occupied();
-        let in_heap = self.beyond.peek().map(|Reverse(o)| Event::of(*o).time >> self.width_log2);
-        let Some(next) = in_ring.into_iter().chain(in_heap).min() else {
+        let bucket = in_ring.unwrap_or(u64::MAX).min(self.beyond_from);
+        if bucket == u64::MAX {
             return;
-        };
+        }
         if !self.open.is_empty() {
-            if next - self.current > NEAR {
+            if bucket - self.next >= NEAR {
                 return;
             }
             std::mem::swap(&mut self.open, &mut self.soonest);
         }
-        self.current = next;
-        if in_ring == Some(next) {
-            self.take_bucket(next as usize % BUCKETS);
+        self.next = bucket + 1;
+        self.opened += 1;
+        if in_ring == Some(bucket) {
+            self.take_bucket(self.slot(bucket));
         }
-        while let Some(&Reverse(order)) = self.beyond.peek()
-            && Event::of(order).time >> self.width_log2 <= next
-        {
-            self.open.push(Event::of(order));
-            self.beyond.pop();
+        if self.beyond_from == bucket {
+            self.take_beyond(bucket);
         }
-        self.opened_buckets += 1;
-        self.opened_events += self.open.len() as u32;
-        self.sort_open();
         if self.in_sight > 1 {
             self.open.append(&mut self.soonest);
-            // The bucket after it will probably be next.
-            let after = self.heads[(next as usize + 1) % BUCKETS];
-            if let Some(chunk) = self.chunks.get(after as usize) {
-                prefetch(chunk);
+            let after = self
+                .next_occupied()
+                .map_or(NIL, |bucket| self.heads[bucket as usize & (self.heads.len() - 1)]);
+            self.scout = after;
+            if let Some(node) = self.nodes.get(after as usize) {
+                prefetch(node);
             }
         }
     }
 
-    /// Moves a bucket's events to those that are open.
+    /// Moves a bucket's events to those that are open, in order. None are open.
     #[inline]
     fn take_bucket(&mut self, slot: usize) {
         self.occupied[slot / 64] &= !(1 << (slot % 64));
-        let mut id = std::mem::replace(&mut self.heads[slot], NIL);
-        while let Some(chunk) = self.chunks.get_mut(id as usize) {
-            let events = chunk.events.get(..chunk.len as usize).unwrap_or_default();
-            self.open.extend_from_slice(events);
-            let next = std::mem::replace(&mut chunk.next, self.free);
+        let head = std::mem::replace(&mut self.heads[slot], NIL);
+        let time = self.nodes[head as usize].event.time;
+        let mut keys = [u64::MAX; FEW];
+        let (mut next, mut last, mut len, mut differ) = (head, head, 0, 0);
+        while let Some(node) = self.nodes.get(next as usize)
+            && let Some(key) = keys.get_mut(len)
+        {
+            *key = node.event.key;
+            differ |= node.event.time ^ time;
+            len += 1;
+            last = std::mem::replace(&mut next, node.next);
+        }
+        if differ != 0 || next != NIL {
+            self.take_many(head);
+            return;
+        }
+        self.nodes[last as usize].next = std::mem::replace(&mut self.free, head);
+        sort_few(&mut keys, len);
+        self.open.extend(keys.iter().take(len).rev().map(|&key| Event { time, key }));
+    }
+
+    /// The same for many events, or events of several instants.
+    #[inline(never)]
+    fn take_many(&mut self, head: u32) {
+        let time = self.nodes[head as usize].event.time;
+        let (mut next, mut last, mut differ) = (head, head, 0);
+        self.keys.clear();
+        while let Some(node) = self.nodes.get(next as usize) {
+            self.keys.push(node.event.key);
+            differ |= node.event.time ^ time;
+            last = std::mem::replace(&mut next, node.next);
+        }
+        if differ != 0 {
+            self.opened_mixed += 1;
+            self.empty(head);
+            self.open.sort_unstable_by_key(|e| Reverse(e.order()));
+            return;
+        }
+        self.nodes[last as usize].next = std::mem::replace(&mut self.free, head);
+        self.keys.sort_unstable();
+        self.open.extend(self.keys.iter().rev().map(|&key| Event { time, key }));
+    }
+
+    /// Adds a list's events to those that are open, in whatever order.
+    fn empty(&mut self, head: u32) {
+        let mut id = head;
+        while let Some(node) = self.nodes.get_mut(id as usize) {
+            self.open.push(node.event);
+            let next = std::mem::replace(&mut node.next, self.free);
             self.free = std::mem::replace(&mut id, next);
         }
     }
 
-    /// Latest first. What was pushed last came out first, so that few events need moving.
-    #[inline]
-    fn sort_open(&mut self) {
-        if self.open.len() > FEW {
-            self.open.sort_unstable_by_key(|e| Reverse(e.order()));
-            return;
+    /// Moves what has come within the calendar's reach, up to a bucket, to what is open.
+    fn take_beyond(&mut self, bucket: u64) {
+        let bucket_of = |order: u128| Event::of(order).time >> self.width_log2;
+        while let Some(&Reverse(order)) = self.beyond.peek()
+            && bucket_of(order) <= bucket
+        {
+            self.open.push(Event::of(order));
+            self.beyond.pop();
         }
-        let open = self.open.as_mut_slice();
-        for sorted in 1..open.len() {
-            let event = open[sorted];
-            let mut place = sorted;
-            while place > 0 && open[place - 1].order() < event.order() {
-                open[place] = open[place - 1];
-                place -= 1;
-            }
-            open[place] = event;
-        }
+        self.beyond_from = self.beyond.peek().map_or(u64::MAX, |Reverse(o)| bucket_of(*o));
+        self.open.sort_unstable_by_key(|e| Reverse(e.order()));
     }
 
-    /// The number of the first occupied bucket after the current one.
+    /// The number of the first occupied bucket that has not been opened.
     #[inline]
     fn next_occupied(&self) -> Option<u64> {
-        let start = (self.current as usize + 1) % BUCKETS;
+        let buckets = self.heads.len();
+        let start = self.slot(self.next);
         let words = self.occupied.len();
         let mut word = start / 64;
         let mut bits = self.occupied[word] & (u64::MAX << (start % 64));
         for _ in 0..=words {
             if bits != 0 {
                 let slot = word * 64 + bits.trailing_zeros() as usize;
-                let distance = (slot + BUCKETS - start) % BUCKETS;
-                return Some(self.current + 1 + distance as u64);
+                let distance = slot.wrapping_sub(start) & (buckets - 1);
+                return Some(self.next + distance as u64);
             }
-            word = (word + 1) % words;
+            word = (word + 1) & (words - 1);
             bits = self.occupied[word];
         }
         None
     }
 
-    /// Narrows buckets that hold many events, widens them when they hold hardly any or when much
-    /// falls beyond the calendar.
+    /// Narrows buckets that often hold several instants, widens them when most are empty or when
+    /// much falls beyond the calendar, which grows if narrowing would make it too short.
     /// The order of events does not depend on it.
+    #[cold]
     fn retune(&mut self) {
-        let is_sparse = self.opened_events < self.opened_buckets + self.opened_buckets / 2;
-        let width = if self.pushed_beyond > self.opened_events / 50 || is_sparse {
-            (self.width_log2 + 1).min(40)
-        } else if self.opened_events > CROWDED * self.opened_buckets
-            && self.begun_far < self.begun / 50
-        {
-            self.width_log2.saturating_sub(1)
-        } else {
-            self.width_log2
-        };
-        (self.opened_buckets, self.opened_events) = (0, 0);
-        (self.begun, self.begun_far, self.pushed_beyond) = (0, 0, 0);
-        if width == self.width_log2 {
-            return;
+        let passed = self.next - self.tuned_at;
+        let (mut width, mut buckets) = (self.width_log2, self.heads.len());
+        let is_sparse = u64::from(self.opened) < passed / 32;
+        if self.pushed_beyond > self.opened / 25 || is_sparse {
+            width = (width + 1).min(40);
+        } else if self.opened_mixed > self.opened / 8 && width > 0 {
+            if self.reaches_far() {
+                buckets *= 2;
+            }
+            if buckets <= MOST_BUCKETS {
+                width -= 1;
+            }
         }
-        let still_open = std::mem::take(&mut self.open);
-        for slot in 0..BUCKETS {
-            self.take_bucket(slot);
+        if width != self.width_log2 {
+            let narrows = width < self.width_log2;
+            if std::mem::replace(&mut self.has_narrowed, narrows) != narrows {
+                self.retune_after = self.retune_after.saturating_mul(2);
+            }
+            self.rebuild(width, buckets);
+        }
+        (self.opened, self.opened_mixed) = (0, 0);
+        (self.pushed_beyond, self.tuned_at) = (0, self.next);
+    }
+
+    /// Whether more than a few events are in the far half of the calendar.
+    fn reaches_far(&self) -> bool {
+        let buckets = self.heads.len() as u64;
+        let word_at = |bucket: u64| self.occupied[(bucket & (buckets - 1)) as usize / 64];
+        let held = |from: u64| -> u32 {
+            (0..buckets / 128).map(|n| word_at(self.next + from + n * 64).count_ones()).sum()
+        };
+        let (near, far) = (held(0), held(buckets / 2));
+        far > (near + far) / 50
+    }
+
+    /// Puts all events into other buckets.
+    fn rebuild(&mut self, width: u32, buckets: usize) {
+        std::mem::swap(&mut self.open, &mut self.soonest);
+        for slot in 0..self.heads.len() {
+            let head = std::mem::replace(&mut self.heads[slot], NIL);
+            self.empty(head);
         }
         let beyond = self.beyond.drain().map(|Reverse(order)| Event::of(order));
         self.open.extend(beyond);
-        let events = std::mem::replace(&mut self.open, still_open);
-        // What is open ends with the current bucket, and there the new ones begin.
-        self.current = ((self.current + 1) << self.width_log2 >> width).saturating_sub(1);
+        std::mem::swap(&mut self.open, &mut self.soonest);
+        // The first bucket that is not open begins no earlier than it did: what falls before it
+        // joins what is open.
+        self.next = (self.next << self.width_log2).div_ceil(1 << width);
         self.width_log2 = width;
-        for event in events {
+        self.heads.resize(buckets, NIL);
+        self.occupied.clear();
+        self.occupied.resize(buckets / 64, 0);
+        self.beyond_from = u64::MAX;
+        let mut events = std::mem::take(&mut self.soonest);
+        for event in events.drain(..) {
             self.insert(event);
         }
-        (self.begun, self.begun_far, self.pushed_beyond) = (0, 0, 0);
+        self.soonest = events;
     }
+}
+
+/// Sorts the first `len` keys, by comparisons that no order makes harder to predict. The others
+/// are the largest there are.
+#[inline]
+fn sort_few(keys: &mut [u64; FEW], len: usize) {
+    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *keys;
+    let order = |x: &mut u64, y: &mut u64| (*x, *y) = ((*x).min(*y), (*x).max(*y));
+    order(&mut a, &mut b);
+    order(&mut c, &mut d);
+    order(&mut a, &mut c);
+    order(&mut b, &mut d);
+    order(&mut b, &mut c);
+    if len > 4 {
+        order(&mut e, &mut f);
+        order(&mut g, &mut h);
+        order(&mut e, &mut g);
+        order(&mut f, &mut h);
+        order(&mut f, &mut g);
+        // Batcher's merge of four and four.
+        order(&mut a, &mut e);
+        order(&mut b, &mut f);
+        order(&mut c, &mut g);
+        order(&mut d, &mut h);
+        order(&mut c, &mut e);
+        order(&mut d, &mut f);
+        order(&mut b, &mut c);
+        order(&mut d, &mut e);
+        order(&mut f, &mut g);
+    }
+    *keys = [a, b, c, d, e, f, g, h];
 }
 
 #[cfg(test)]
@@ -377,6 +508,8 @@ mod tests {
             if ops.len() % 2 == 0 {
                 queue.keep_in_sight();
             }
+            // So that the width changes, both ways, many times.
+            queue.retune_after = 1 + ops.len() as u32 % 7;
             let mut model: Vec<Event> = Vec::new();
             let mut now = 0u64;
             for (op, source, scale) in ops {
@@ -398,6 +531,19 @@ mod tests {
                 prop_assert_eq!(event, model.remove(0));
             }
             prop_assert!(model.is_empty());
+        }
+    }
+
+    /// A network sorts everything when it sorts all zeros and ones.
+    #[test]
+    fn a_few_keys_come_in_order() {
+        for len in 0..=FEW {
+            for bits in 0..1u64 << len {
+                let key = |n| if n < len { bits >> n & 1 } else { u64::MAX };
+                let mut keys = std::array::from_fn(key);
+                sort_few(&mut keys, len);
+                assert!(keys.is_sorted(), "{len} {bits:b}");
+            }
         }
     }
 
