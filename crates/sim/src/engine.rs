@@ -51,6 +51,8 @@ pub(crate) struct Engine<T: Tap> {
     /// Flows that must end before the run may.
     pub(crate) awaited: u64,
     pub(crate) flows_ended: u64,
+    /// Events after which to see whether the run is over, and to report.
+    pub(crate) check_at: u64,
     pub(crate) controllers: Vec<Vec<PortController>>,
     pub(crate) fates: Fates,
     pub(crate) lossless: Option<Lossless>,
@@ -135,6 +137,7 @@ impl<T: Tap> Engine<T> {
             flow_start_at: Instant::NEVER,
             awaited,
             flows_ended: 0,
+            check_at: PROGRESS_EVERY,
             controllers: Vec::new(),
             fates: Fates::new(),
             lossless,
@@ -204,9 +207,8 @@ impl<T: Tap> Engine<T> {
             self.line.events.keep_in_sight();
         }
         let mut interrupted = false;
-        while !self.is_done()
-            && let Some(event) = self.line.events.pop()
-        {
+        let mut goes_on = !self.is_done();
+        while goes_on && let Some(event) = self.line.events.pop() {
             if event.at() > stop_at {
                 break;
             }
@@ -214,17 +216,9 @@ impl<T: Tap> Engine<T> {
                 self.look_ahead();
             }
             self.handle(event);
-            if self.totals.events.is_multiple_of(PROGRESS_EVERY) {
-                let report = Progress {
-                    now: self.line.now,
-                    stop_at,
-                    events: self.totals.events,
-                    flows_ended: self.flows_ended,
-                };
-                if progress(report).is_break() {
-                    interrupted = true;
-                    break;
-                }
+            if self.totals.events >= self.check_at {
+                interrupted = self.report(progress).is_break();
+                goes_on = !interrupted && !self.is_done();
             }
         }
         if !self.is_done() && !interrupted && stop_at != Instant::NEVER {
@@ -233,19 +227,39 @@ impl<T: Tap> Engine<T> {
         self.finish(interrupted)
     }
 
-    fn is_done(&self) -> bool {
+    /// Reports progress, unless it is only that the run may be over.
+    #[cold]
+    fn report(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> ControlFlow<()> {
+        let events = self.totals.events;
+        self.check_at = (events / PROGRESS_EVERY + 1) * PROGRESS_EVERY;
+        if !events.is_multiple_of(PROGRESS_EVERY) {
+            return ControlFlow::Continue(());
+        }
+        progress(Progress {
+            now: self.line.now,
+            stop_at: self.setup.stop.at,
+            events,
+            flows_ended: self.flows_ended,
+        })
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
         self.setup.stop.when_done && self.awaited == 0
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, event: Event) {
         debug_assert!(event.at() >= self.line.now, "time goes back");
         self.line.now = event.at();
         self.totals.events += 1;
         self.line.tap.event(self.line.now);
+        if event.class() == EventClass::Arrival {
+            self.arrive(PacketId(event.target()));
+            return;
+        }
         match event.class() {
+            EventClass::Arrival => {}
             EventClass::PortFree => self.port_free(PortId(event.target())),
-            EventClass::Arrival => self.arrive(PacketId(event.target())),
             EventClass::Timer => self.timer(event.target()),
             EventClass::World => self.world_event(event.target()),
         }
@@ -287,7 +301,7 @@ impl<T: Tap> Engine<T> {
     }
 
     /// A packet has reached the end of its link.
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, id: PacketId) {
         let port_id = self.line.packets[id].port;
         let mut port = &mut self.ports[port_id.index()];
@@ -299,7 +313,7 @@ impl<T: Tap> Engine<T> {
             port = &mut self.ports[port_id.index()];
         }
         // Whatever waited behind this packet has been sent since.
-        port.catch_up(port_id, &mut self.line);
+        port.catch_up_here(port_id, &mut self.line);
         let node = port.to;
         if node.0 < self.network.hosts {
             self.deliver(HostId(node.0), id);

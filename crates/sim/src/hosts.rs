@@ -106,51 +106,55 @@ impl<T: Tap> Engine<T> {
     /// A packet has reached its host.
     #[inline]
     pub(crate) fn deliver(&mut self, host: HostId, id: PacketId) {
-        let packet = self.line.packets[id];
+        let packet = &self.line.packets[id];
         debug_assert_eq!(packet.dst, host, "misrouted");
         let flow = packet.flow;
-        let state = self.flows[flow.index()];
+        let FlowState { sender, receiver, transport, .. } = self.flows[flow.index()];
+        let stack = &mut self.stacks[transport.index()];
         if packet.is_to_sender() {
-            if state.sender >= CLOSED {
+            if sender >= CLOSED {
                 self.lose(id, Loss::Stray);
                 return;
             }
-            self.line.tap.arrived(&packet, self.line.now);
-            self.stacks[state.transport.index()].sender_packet(
-                state.sender,
-                &packet,
-                call!(self, host),
-            );
+            self.line.tap.arrived(packet, self.line.now);
+            stack.sender_packet(sender, packet, call!(self, host));
             self.dispose(id);
             self.drain(host, flow, End::Sender);
             return;
         }
-        if state.receiver == CLOSED {
-            self.lose(id, Loss::Stray);
+        if receiver >= CLOSED {
+            self.deliver_first(host, id);
             return;
         }
-        self.line.tap.arrived(&packet, self.line.now);
-        let slot = match state.receiver {
-            NONE => self.open_receiver(host, &packet),
-            slot => slot,
-        };
+        self.line.tap.arrived(packet, self.line.now);
         if packet.payload_bytes > 0 && !packet.is_trimmed() {
             self.totals.delivered_packets += 1;
             self.totals.delivered_wire_bytes += u64::from(packet.wire_bytes);
         }
-        self.stacks[state.transport.index()].receiver_packet(slot, &packet, call!(self, host));
+        stack.receiver_packet(receiver, packet, call!(self, host));
         self.dispose(id);
         self.drain(host, flow, End::Receiver);
     }
 
-    fn open_receiver(&mut self, host: HostId, first: &Packet) -> u32 {
+    /// A packet has come for a receiver that is not there yet, or no more.
+    #[cold]
+    fn deliver_first(&mut self, host: HostId, id: PacketId) {
+        let first = self.line.packets[id];
+        if self.flows[first.flow.index()].receiver == CLOSED {
+            self.lose(id, Loss::Stray);
+            return;
+        }
+        self.open_receiver(host, &first);
+        self.deliver(host, id);
+    }
+
+    fn open_receiver(&mut self, host: HostId, first: &Packet) {
         let state = self.flows[first.flow.index()];
         let route = self.route(first.flow, state.dst, state.src);
         let stack = &mut self.stacks[state.transport.index()];
         let slot = stack.open_receiver(first, &route, call!(self, host));
         self.flows[first.flow.index()].receiver = slot;
         self.drain(host, first.flow, End::Receiver);
-        slot
     }
 
     pub(crate) fn sender_timeout(&mut self, flow: FlowId) {
@@ -184,7 +188,7 @@ impl<T: Tap> Engine<T> {
             let packet = stack.poll_transmit(state.sender, call!(self, host));
             self.drain(host, flow, End::Sender);
             if let Some(packet) = packet {
-                return Some(self.admit_polled(state.transport, host, packet));
+                return Some(self.admit_polled(state.transport, host, &packet));
             }
         }
         None
@@ -192,21 +196,23 @@ impl<T: Tap> Engine<T> {
 
     /// Takes a packet that a transport made into the network's care.
     #[inline]
-    fn admit(&mut self, transport: TransportId, host: HostId, mut packet: Packet) -> PacketId {
+    fn admit(&mut self, transport: TransportId, host: HostId, packet: &Packet) -> PacketId {
+        let id = self.line.packets.alloc(*packet);
+        let packet = &mut self.line.packets[id];
         packet.transport = transport;
         let choice = &mut self.switch_choice;
         let random = |n| choice.below(u64::from(n)) as u32;
         if self.detours.is_empty() {
-            self.network.enter(host, &mut packet, random);
+            self.network.enter(host, packet, random);
         } else {
-            self.detours.enter(&self.network, host, &mut packet, random);
+            self.detours.enter(&self.network, host, packet, random);
         }
-        self.line.tap.made(&packet);
-        self.line.packets.alloc(packet)
+        self.line.tap.made(packet);
+        id
     }
 
     #[inline]
-    fn admit_polled(&mut self, transport: TransportId, host: HostId, packet: Packet) -> PacketId {
+    fn admit_polled(&mut self, transport: TransportId, host: HostId, packet: &Packet) -> PacketId {
         let id = self.admit(transport, host, packet);
         let port = self.network.nic(host);
         if self.ports[port.index()].has_controllers {
@@ -244,10 +250,11 @@ impl<T: Tap> Engine<T> {
         let port = self.network.nic(host);
         // Taken out, as sending may call transports again.
         let mut packets = std::mem::take(&mut self.outbox.packets);
-        for packet in packets.drain(..) {
+        for packet in &packets {
             let id = self.admit(transport, host, packet);
             self.offer(port, id);
         }
+        packets.clear();
         if self.outbox.packets.capacity() < packets.capacity() {
             self.outbox.packets = packets;
         }
@@ -345,6 +352,9 @@ impl<T: Tap> Engine<T> {
             self.later_specs.push(FlowSpec { start: at, ..next });
             self.later.push(Reverse((at, self.later_specs.len() as u64 - 1)));
             self.expect_flows(at);
+        }
+        if self.is_done() {
+            self.check_at = 0;
         }
     }
 

@@ -141,8 +141,21 @@ impl PortState {
         }
     }
 
+    /// The same, for the one place where most of what waits is sent.
+    #[inline(always)]
+    pub(crate) fn catch_up_here<T: Tap>(&mut self, port: PortId, line: &mut Line<T>) {
+        if self.has_waiting && self.busy_until <= line.now {
+            self.send_waiting_here(port, line);
+        }
+    }
+
     #[inline(never)]
     fn send_waiting<T: Tap>(&mut self, port: PortId, line: &mut Line<T>) {
+        self.send_waiting_here(port, line);
+    }
+
+    #[inline(always)]
+    fn send_waiting_here<T: Tap>(&mut self, port: PortId, line: &mut Line<T>) {
         loop {
             let Some(id) = self.queue.dequeue(&line.packets) else {
                 self.has_waiting = false;
