@@ -68,6 +68,8 @@ const FEWEST_BUCKETS: usize = 1 << 12;
 const MOST_BUCKETS: usize = 1 << 17;
 /// The width of the buckets is looked at again when this many have been opened, at first.
 const RETUNE_AFTER: u32 = 1 << 11;
+/// Or when this many held many events of several instants.
+const CROWDED: u32 = 1 << 6;
 /// Up to so many events are put in order without a branch.
 const FEW: usize = 8;
 /// So many events are in order ahead of time for those who look ahead.
@@ -117,10 +119,14 @@ pub(crate) struct EventQueue {
     beyond: BinaryHeap<Reverse<u128>>,
     /// The bucket of the first event there.
     beyond_from: u64,
-    /// Since the width was looked at: buckets opened, those that held several instants, events
-    /// pushed beyond the calendar; and the first bucket then.
+    /// Since the width was looked at: buckets opened, events in them besides the first, buckets
+    /// that held several instants, those of them that held many events, and of how many instants;
+    /// events pushed beyond the calendar; and the first bucket then.
     opened: u32,
+    opened_besides: u32,
     opened_mixed: u32,
+    opened_crowded: u32,
+    crowded_instants: u32,
     pushed_beyond: u32,
     tuned_at: u64,
     /// Buckets to open before the width is looked at again: more each time that it was found
@@ -147,7 +153,10 @@ impl EventQueue {
             beyond: BinaryHeap::new(),
             beyond_from: u64::MAX,
             opened: 0,
+            opened_besides: 0,
             opened_mixed: 0,
+            opened_crowded: 0,
+            crowded_instants: 0,
             pushed_beyond: 0,
             tuned_at: 0,
             retune_after: RETUNE_AFTER,
@@ -269,7 +278,7 @@ impl EventQueue {
     /// Opens the next bucket that holds something, behind what is open still.
     #[inline(never)]
     fn open_next(&mut self) {
-        if self.opened >= self.retune_after {
+        if self.opened >= self.retune_after || self.opened_crowded >= CROWDED {
             self.retune();
             if self.open.len() >= self.in_sight {
                 return;
@@ -294,6 +303,7 @@ impl EventQueue {
         if self.beyond_from == bucket {
             self.take_beyond(bucket);
         }
+        self.opened_besides += self.open.len() as u32 - 1;
         if self.in_sight > 1 {
             self.open.append(&mut self.soonest);
             let after = self
@@ -322,8 +332,12 @@ impl EventQueue {
             len += 1;
             last = std::mem::replace(&mut next, node.next);
         }
-        if differ != 0 || next != NIL {
+        if next != NIL {
             self.take_many(head);
+            return;
+        }
+        if differ != 0 {
+            self.take_mixed(head);
             return;
         }
         self.nodes[last as usize].next = std::mem::replace(&mut self.free, head);
@@ -331,7 +345,23 @@ impl EventQueue {
         self.open.extend(keys.iter().take(len).rev().map(|&key| Event { time, key }));
     }
 
-    /// The same for many events, or events of several instants.
+    /// The same for a few events of several instants.
+    fn take_mixed(&mut self, head: u32) {
+        self.opened_mixed += 1;
+        self.empty(head);
+        let open = self.open.as_mut_slice();
+        for sorted in 1..open.len() {
+            let event = open[sorted];
+            let mut place = sorted;
+            while place > 0 && open[place - 1].order() < event.order() {
+                open[place] = open[place - 1];
+                place -= 1;
+            }
+            open[place] = event;
+        }
+    }
+
+    /// The same for many events.
     #[inline(never)]
     fn take_many(&mut self, head: u32) {
         let time = self.nodes[head as usize].event.time;
@@ -344,8 +374,11 @@ impl EventQueue {
         }
         if differ != 0 {
             self.opened_mixed += 1;
+            self.opened_crowded += 1;
             self.empty(head);
             self.open.sort_unstable_by_key(|e| Reverse(e.order()));
+            let changes = self.open.windows(2).filter(|pair| pair[0].time != pair[1].time);
+            self.crowded_instants += 1 + changes.count() as u32;
             return;
         }
         self.nodes[last as usize].next = std::mem::replace(&mut self.free, head);
@@ -402,38 +435,44 @@ impl EventQueue {
     #[cold]
     fn retune(&mut self) {
         let passed = self.next - self.tuned_at;
-        let (mut width, mut buckets) = (self.width_log2, self.heads.len());
         let is_sparse = u64::from(self.opened) < passed / 32;
-        if self.pushed_beyond > self.opened / 25 || is_sparse {
-            width = (width + 1).min(40);
-        } else if self.opened_mixed > self.opened / 8 && width > 0 {
-            if self.reaches_far() {
-                buckets *= 2;
-            }
-            if buckets <= MOST_BUCKETS {
-                width -= 1;
-            }
+        let events = self.opened + self.opened_besides;
+        if self.pushed_beyond > events / 25 || is_sparse {
+            self.change_width((self.width_log2 + 1).min(40), self.heads.len());
+        } else if self.opened_mixed > self.opened / 8 {
+            let crowd = self.crowded_instants.checked_div(self.opened_crowded).unwrap_or(0);
+            let bits = crowd.checked_ilog2().unwrap_or(0).max(1).min(self.width_log2);
+            let reach = self.reach();
+            let bits = (0..=bits).rev().find(|bits| reach << bits <= MOST_BUCKETS).unwrap_or(0);
+            let buckets = (reach << bits).next_power_of_two().max(self.heads.len());
+            self.change_width(self.width_log2 - bits, buckets);
         }
-        if width != self.width_log2 {
-            let narrows = width < self.width_log2;
-            if std::mem::replace(&mut self.has_narrowed, narrows) != narrows {
-                self.retune_after = self.retune_after.saturating_mul(2);
-            }
-            self.rebuild(width, buckets);
-        }
-        (self.opened, self.opened_mixed) = (0, 0);
+        (self.opened, self.opened_besides, self.opened_mixed) = (0, 0, 0);
+        (self.opened_crowded, self.crowded_instants) = (0, 0);
         (self.pushed_beyond, self.tuned_at) = (0, self.next);
     }
 
-    /// Whether more than a few events are in the far half of the calendar.
-    fn reaches_far(&self) -> bool {
-        let buckets = self.heads.len() as u64;
-        let word_at = |bucket: u64| self.occupied[(bucket & (buckets - 1)) as usize / 64];
-        let held = |from: u64| -> u32 {
-            (0..buckets / 128).map(|n| word_at(self.next + from + n * 64).count_ones()).sum()
-        };
-        let (near, far) = (held(0), held(buckets / 2));
-        far > (near + far) / 50
+    fn change_width(&mut self, width: u32, buckets: usize) {
+        if width == self.width_log2 {
+            return;
+        }
+        let narrows = width < self.width_log2;
+        if std::mem::replace(&mut self.has_narrowed, narrows) != narrows {
+            self.retune_after = self.retune_after.saturating_mul(2);
+        }
+        self.rebuild(width, buckets);
+    }
+
+    /// How many buckets all but a few of those that hold something are within.
+    fn reach(&self) -> usize {
+        let held: u32 = self.occupied.iter().map(|word| word.count_ones()).sum();
+        let mut beyond = 0;
+        let mut reach = self.heads.len();
+        while reach > 64 && beyond <= held / 50 {
+            reach -= 64;
+            beyond += self.occupied[self.slot(self.next + reach as u64) / 64].count_ones();
+        }
+        reach + 64
     }
 
     /// Puts all events into other buckets.
