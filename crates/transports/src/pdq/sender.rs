@@ -31,6 +31,8 @@ pub struct Sender {
     class: Class,
     deadline: Option<Instant>,
     segments: Segments,
+    /// No less than what the rest ever takes at the highest rate.
+    whole: Duration,
     /// The criticality drawn, where it is random.
     draw: u32,
 
@@ -81,6 +83,9 @@ impl Sender {
             Criticality::Random => (Stream::from_seed(route.seed).bits() >> 32) as u32,
             _ => 0,
         };
+        let segments = Segments::new(flow.size.get(), cx.shared.segment_bytes());
+        let around = u64::from(HEADER_BYTES) + cx.shared.nic.framing.get();
+        let whole = cx.shared.nic.rate.transmission_time(Bytes::new(segments.most_left(around)));
         let mut sender = Sender {
             flow: flow.id,
             peer: route.peer,
@@ -88,7 +93,8 @@ impl Sender {
             path: (route.ecmp_path & u32::from(u16::MAX)) as u16,
             class: flow.class,
             deadline: flow.deadline,
-            segments: Segments::new(flow.size.get(), cx.shared.segment_bytes()),
+            segments,
+            whole,
             draw,
             rate: Rate::ZERO,
             pauser: NOBODY,
@@ -314,7 +320,14 @@ impl Sender {
     }
 
     fn is_hopeless(&self, cx: &HostCx<'_, Pdq>) -> bool {
-        self.hopeless_at(cx).is_some_and(|at| at <= cx.now)
+        !self.has_time(cx.now) && self.hopeless_at(cx).is_some_and(|at| at <= cx.now)
+    }
+
+    /// Whether there is hope at `at` without a doubt: most of the time, and told without dividing.
+    #[inline]
+    fn has_time(&self, at: Instant) -> bool {
+        self.deadline.is_none_or(|deadline| at.saturating_add(self.whole) <= deadline)
+            && self.rate != Rate::ZERO
     }
 
     /// Gives the flow up if it cannot be on time; tells whether it did.
@@ -394,8 +407,12 @@ impl Sender {
         let rto = self.rto(cx);
         let departure = self.next_departure().filter(|_| !self.waits_for_nic);
         let resend = sooner(self.syn_deadline(rto), self.data_deadline(rto));
-        let news = sooner(sooner(departure, self.next_probe()), self.hopeless_at(cx));
-        match sooner(resend, news) {
+        let news = sooner(departure, self.next_probe());
+        let mut next = sooner(resend, news);
+        if next.is_none_or(|at| !self.has_time(at)) {
+            next = sooner(next, self.hopeless_at(cx));
+        }
+        match next {
             Some(at) => cx.set_timer(at.max(cx.now)),
             None => cx.clear_timer(),
         }

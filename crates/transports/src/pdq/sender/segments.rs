@@ -78,6 +78,12 @@ impl Segments {
         self.lost.len() as u64 + (self.count - self.next_new)
     }
 
+    /// No fewer bytes than are ever left, with so many around each segment.
+    pub(super) fn most_left(&self, around_bytes: u64) -> u64 {
+        let whole = self.segment_bytes.saturating_mul(self.count).max(self.size_bytes);
+        whole.saturating_add(self.count.saturating_mul(around_bytes))
+    }
+
     /// Bytes to send, lost segments counted as whole ones.
     pub(super) fn left_bytes(&self) -> u64 {
         let lost_bytes = self.lost.len() as u64 * self.segment_bytes;
