@@ -233,6 +233,7 @@ impl Queue {
     }
 
     /// Bytes and packets waiting.
+    #[inline]
     pub fn waiting(&self) -> (Bytes, u32) {
         let (bytes, packets) = match &self.0 {
             Kind::Single { fifo, .. } => (fifo.bytes(), fifo.packets()),

@@ -6,7 +6,7 @@ use crate::record::ControllerRecord;
 use crate::tap::Tap;
 use crate::timers::Timers;
 use crate::world::World;
-use punctual_core::{Controller, PacketId, PortId, TransportId};
+use punctual_core::{Controller, Instant, PacketId, PortId, TransportId};
 use punctual_transports::AnyController;
 
 /// A controller at a port, and the transport whose packets it reads.
@@ -14,16 +14,14 @@ pub(crate) struct PortController {
     pub(crate) transport: TransportId,
     pub(crate) controller: AnyController,
     pub(crate) timer: u32,
+    /// What the timer is set to.
+    pub(crate) timeout: Option<Instant>,
 }
 
 impl<T: Tap> Engine<T> {
-    /// Shows a packet to the controllers of the port by which it will leave, if they are to see
-    /// it: those of its flow's data are, wherever it goes.
-    #[inline]
+    /// Shows a packet of a flow's data to the controllers of the port by which it will leave.
+    #[inline(always)]
     pub(crate) fn control_forward(&mut self, port_id: PortId, id: PacketId) {
-        if self.line.packets[id].is_to_sender() {
-            return;
-        }
         self.catch_up(port_id);
         let view = self.ports[port_id.index()].view(port_id, self.line.now);
         let packet = &mut self.line.packets[id];
@@ -39,6 +37,8 @@ impl<T: Tap> Engine<T> {
         }
     }
 
+    /// Shows a packet to the controllers of the port whose link it comes back along.
+    #[inline(always)]
     pub(crate) fn control_reverse(&mut self, port_id: PortId, id: PacketId) {
         self.catch_up(port_id);
         let view = self.ports[port_id.index()].view(port_id, self.line.now);
@@ -56,6 +56,7 @@ impl<T: Tap> Engine<T> {
         let view = self.ports[port_id.index()].view(port_id, self.line.now);
         for c in &mut self.controllers[port_id.index()] {
             if c.transport == transport {
+                c.timeout = None; // it has fired
                 c.controller.handle_timeout(&view);
                 arm(c, &mut self.timers, &mut self.line.events);
             }
@@ -95,8 +96,19 @@ impl<T: Tap> Engine<T> {
     }
 }
 
+/// Sets a controller's timer to what it wants it to be.
+#[inline]
 pub(crate) fn arm(c: &mut PortController, timers: &mut Timers, events: &mut EventQueue) {
-    match c.controller.next_timeout() {
+    let timeout = c.controller.next_timeout();
+    if timeout != c.timeout {
+        c.timeout = timeout;
+        set_timer(c, timers, events);
+    }
+}
+
+#[inline(never)]
+fn set_timer(c: &PortController, timers: &mut Timers, events: &mut EventQueue) {
+    match c.timeout {
         Some(at) => {
             if timers.set(c.timer, at) {
                 events.push(at, EventClass::Timer, c.timer, c.timer);

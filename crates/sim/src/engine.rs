@@ -185,7 +185,7 @@ impl<T: Tap> Engine<T> {
                     let transport = TransportId(t as u8);
                     let controller = config.controller(&view)?;
                     let timer = self.timers.alloc(Owner::Controller(transport, id));
-                    Some(PortController { transport, controller, timer })
+                    Some(PortController { transport, controller, timer, timeout: None })
                 })
                 .collect();
             port.has_controllers = !list.is_empty();
@@ -305,7 +305,7 @@ impl<T: Tap> Engine<T> {
     fn arrive(&mut self, id: PacketId) {
         let port_id = self.line.packets[id].port;
         let mut port = &mut self.ports[port_id.index()];
-        if port.is_watched {
+        if port.is_watched && (port.is_faulty || self.line.packets[id].is_to_sender()) {
             let twin = port.twin;
             if !self.pass_watch(port_id, twin, id) {
                 return;
@@ -328,7 +328,7 @@ impl<T: Tap> Engine<T> {
 
     /// The rarer things at the end of a link: losses, and controllers of the opposite direction.
     /// False when the packet is gone.
-    #[cold]
+    #[inline(never)]
     fn pass_watch(&mut self, port_id: PortId, twin: PortId, id: PacketId) -> bool {
         if self.ports[port_id.index()].is_faulty && self.is_lost(port_id) {
             self.catch_up(port_id);
@@ -350,7 +350,7 @@ impl<T: Tap> Engine<T> {
     #[inline(always)]
     fn offer_here(&mut self, port_id: PortId, id: PacketId) {
         let mut port = &mut self.ports[port_id.index()];
-        if port.is_attended {
+        if port.is_attended && (self.lossless.is_some() || !self.line.packets[id].is_to_sender()) {
             if self.attend(port_id, id) {
                 return;
             }
@@ -366,7 +366,9 @@ impl<T: Tap> Engine<T> {
     /// queueing.
     #[inline(never)]
     fn attend(&mut self, port_id: PortId, id: PacketId) -> bool {
-        self.control_forward(port_id, id);
+        if !self.line.packets[id].is_to_sender() {
+            self.control_forward(port_id, id);
+        }
         let is_lossless = self.is_lossless(port_id);
         if is_lossless {
             self.offer_lossless(port_id, id);
