@@ -47,7 +47,7 @@ pub(crate) struct Global {
     /// Seed of the first repetition; short for --set run.seed=SEED
     #[arg(long, global = true)]
     pub(crate) seed: Option<u64>,
-    /// Directory for results [default: results/NAME-OF-SCENARIO]; the file of `receive`
+    /// Directory for results [default: results/NAME-OF-SCENARIO]; the file of `receive` and `report`
     #[arg(long, value_name = "PATH", global = true)]
     pub(crate) out: Option<PathBuf>,
     /// Print results as JSON, one object a line
@@ -76,6 +76,16 @@ pub(crate) enum Command {
         study: Study,
         #[command(flatten)]
         question: Question,
+    },
+    /// Show results in a browser: one page with tables and plots, which needs no network
+    #[command(after_help = REPORT_HELP)]
+    Report {
+        /// A directory that `run`, `compare` or `capacity` wrote, or one of a single run within it
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+        /// Open it in a browser
+        #[arg(long)]
+        open: bool,
     },
     /// Check a scenario and say what it would run
     Check {
@@ -203,6 +213,14 @@ Examples:
   punctual capacity scenarios/d3-burst.toml --vary traffic.workers --until 'deadlines_met >= 95%'
   punctual capacity scenarios/d3-burst.toml --vary traffic.deadlines.exponential.mean --smallest \
       --until 'deadlines_met >= 99%' --to 200ms";
+
+const REPORT_HELP: &str = "\
+The page is DIR/report.html, or --out FILE. `run`, `compare` and `capacity` write it too. Every plot
+can be stored as SVG, PNG or CSV from the page.
+
+Examples:
+  punctual report results/search --open
+  punctual report results/search/ndp/seed-1 --out /tmp/ndp.html";
 
 const SEND_HELP: &str = "\
 There is no encryption and no authentication: use it on networks you trust.

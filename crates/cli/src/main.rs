@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Capacity { study, question } => {
             commands::capacity::capacity(study, question, global)
         }
+        Command::Report { dir, open } => commands::report::report(dir, *open, global),
         Command::Check { file } => commands::check::check(file, global),
         Command::List => commands::list::list(global),
         Command::Send { file, address, deadline, link } => {

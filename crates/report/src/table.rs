@@ -65,22 +65,35 @@ pub fn table(summaries: &[Summary], style: Style) -> String {
 
 /// The same table in Markdown, the best value of a column in bold.
 pub fn markdown(summaries: &[Summary]) -> String {
-    let columns = columns(summaries);
-    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut text = String::new();
-    let mut headers = vec!["Transport".to_owned()];
-    headers.extend(columns.iter().map(|column| column.header.join(" ").trim_end().to_owned()));
-    text += &row(headers);
-    text += &format!("| :-- |{}\n", " --: |".repeat(columns.len()));
-    for (i, summary) in summaries.iter().enumerate() {
-        let mut cells = vec![summary.title().replace('|', "\\|")];
-        cells.extend(columns.iter().map(|column| {
-            let cell = &column.cells[i];
-            if column.best[i] { format!("**{cell}**") } else { cell.clone() }
-        }));
-        text += &row(cells);
+    let (header, rows) = cells(summaries);
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(&header);
+    text += &format!("| :-- |{}\n", " --: |".repeat(header.len() - 1));
+    for (mut cells, best) in rows {
+        cells[0] = cells[0].replace('|', "\\|");
+        for i in best {
+            cells[i] = format!("**{}**", cells[i]);
+        }
+        text += &line(&cells);
     }
     text
+}
+
+/// The cells of a row, and which of them are the best of their column.
+pub(crate) type Cells = (Vec<String>, Vec<usize>);
+
+/// The same table as texts: its header and its rows.
+pub(crate) fn cells(summaries: &[Summary]) -> (Vec<String>, Vec<Cells>) {
+    let columns = columns(summaries);
+    let mut header = vec!["Transport".to_owned()];
+    header.extend(columns.iter().map(|column| column.header.join(" ").trim().to_owned()));
+    let row = |(i, summary): (usize, &Summary)| {
+        let mut cells = vec![summary.title()];
+        cells.extend(columns.iter().map(|column| column.cells[i].clone()));
+        let best = columns.iter().enumerate().filter(|(_, column)| column.best[i]);
+        (cells, best.map(|(c, _)| c + 1).collect())
+    };
+    (header, summaries.iter().enumerate().map(row).collect())
 }
 
 struct Column {

@@ -3,10 +3,9 @@
 use super::run::{Line, point};
 use super::{Done, execute_study, style};
 use crate::args::{Global, Study};
-use anyhow::Context as _;
 use punctual_lab::{Labels, PlannedRun, RunReport};
 use punctual_report::{Curve, DeadlineBars, FctCdf, SweepPoint, sweep_tables, table};
-use punctual_results::{FlowRow, RunFacts, RunKind, Summary, combine, summarise, title};
+use punctual_results::{FlowRow, RunFacts, RunKind, Summary, combine, save, summarise, title};
 use punctual_sim::Outcome;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -33,6 +32,7 @@ pub(crate) fn compare(args: &Study, global: &Global) -> anyhow::Result<()> {
         }
         figures.extend(draw(&done, labels, &rows)?);
     }
+    let report = super::report::write(&done.out)?;
     if !global.json {
         print_sweep(&mut out, &done, &sweep)?;
         let figures: Vec<String> = figures.iter().map(|f| f.display().to_string()).collect();
@@ -40,6 +40,7 @@ pub(crate) fn compare(args: &Study, global: &Global) -> anyhow::Result<()> {
         if !figures.is_empty() {
             writeln!(out, "figures: {}", figures.join(", "))?;
         }
+        writeln!(out, "report: {}", report.display())?;
     }
     Ok(())
 }
@@ -227,16 +228,4 @@ fn draw(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> anyhow::Result<Vec<Pa
         files.push(save(&dir, "deadlines.png", &bars.png())?);
     }
     Ok(files)
-}
-
-/// Writes a file under another name first, so that a full disk leaves no half figure behind.
-fn save(dir: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
-    let path = dir.join(name);
-    let partial = dir.join(format!(".{name}.partial-{}", std::process::id()));
-    let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, &path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    written.with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(path)
 }

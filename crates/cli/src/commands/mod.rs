@@ -5,6 +5,7 @@ pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod list;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod transfer;
 
@@ -34,7 +35,13 @@ pub(crate) fn execute_study(args: &StudyArgs, global: &Global) -> anyhow::Result
     let study = Study::load(&args.file, &global.overrides())?;
     let options = options(&study, args, global);
     let runs = study.runs();
+    // What is to come, so that a directory of which only some is there can be told as such.
+    let mut plan = study.plan_file(&runs);
+    report::begin(&options.out)?;
+    plan.write(&options.out)?;
     let reports = execute_runs(&study, &runs, &options, global.quiet)?;
+    plan.complete = true;
+    plan.write(&options.out)?;
     let reused = reports.iter().filter(|r| r.reused).count();
     say_reused(reused, runs.len(), global.quiet);
     Ok(Done { study, runs, reports, out: options.out })
