@@ -10,7 +10,10 @@ Examples:
   punctual compare scenarios/incast.toml --set traffic.senders=60 --seed 7
   punctual run scenarios/permutation.toml --set 'transports=[\"ndp\"]' --json
   punctual capacity scenarios/d3-burst.toml --vary traffic.workers --until 'deadlines_met >= 95%'
+  punctual report results/search --open
+  punctual init my-scenario.toml
   punctual check my-scenario.toml
+  punctual replay results/search/ndp/seed-1/manifest.json
   punctual bench ndp-permutation-432 --json
   punctual receive --listen 0.0.0.0:7000 --out copy.bin
   punctual send file.bin 10.0.0.2:7000 --deadline 50ms
@@ -21,7 +24,11 @@ Exit codes:
     2  the command line or the scenario is wrong
     3  a checker found a broken invariant
     4  a capacity lies beyond the bounds: the condition always holds within them, or never
-  130  interrupted; runs finished before are kept, and the same command goes on from there";
+    5  a replay gave other bytes than the run it replays
+  130  interrupted; runs finished before are kept, and the same command goes on from there
+
+Environment:
+  NO_COLOR  set to anything: no colours and no bold letters";
 
 /// Datacenter transports that finish on time: compare NDP, D3, PDQ, D2TCP, DCTCP, TCP and others
 /// in a deterministic simulation, or move files with the same code.
@@ -87,12 +94,37 @@ pub(crate) enum Command {
         #[arg(long)]
         open: bool,
     },
+    /// Write a commented scenario to start from
+    #[command(after_help = INIT_HELP)]
+    Init {
+        /// Its name; a file that is there already is left alone
+        #[arg(value_name = "FILE", default_value = "scenario.toml")]
+        file: PathBuf,
+    },
+    /// Run again what a manifest is of, and compare the results byte by byte
+    #[command(after_help = REPLAY_HELP)]
+    Replay(Replay),
+    /// Print a script that completes commands and options in a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages
+    #[command(after_help = MAN_HELP)]
+    Man {
+        /// Where to
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
     /// Check a scenario and say what it would run
+    #[command(after_help = CHECK_HELP)]
     Check {
         /// The scenario, a TOML file
         file: PathBuf,
     },
     /// List transports, topologies, traffic patterns, size distributions and scenarios
+    #[command(after_help = LIST_HELP)]
     List,
     /// Send a file over NDP on UDP and wait until the receiver has checked it
     #[command(after_help = SEND_HELP)]
@@ -159,6 +191,17 @@ pub(crate) struct Study {
     pub(crate) csv: bool,
 }
 
+/// A run to run again.
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The manifest.json of a run, or the directory of a run
+    #[arg(value_name = "MANIFEST")]
+    pub(crate) manifest: PathBuf,
+    /// Where the files are that the scenario names (topologies, sizes, lists of flows)
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+}
+
 /// What a capacity is of.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
@@ -222,6 +265,39 @@ Examples:
   punctual report results/search --open
   punctual report results/search/ndp/seed-1 --out /tmp/ndp.html";
 
+const INIT_HELP: &str = "\
+Examples:
+  punctual init
+  punctual init incast.toml && punctual compare incast.toml";
+
+const REPLAY_HELP: &str = "\
+The new run goes to results/NAME-replay, or --out DIR. Exit code 5: some file is not the same bytes as
+that of the manifest's run. Files that are no longer there are not compared.
+
+Examples:
+  punctual replay results/search/ndp/seed-1/manifest.json
+  punctual replay results/splitting/ndp/seed-1 --folder scenarios --out /tmp/again";
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  punctual completions bash > ~/.local/share/bash-completion/completions/punctual
+  punctual completions zsh > ~/.zfunc/_punctual
+  punctual completions fish > ~/.config/fish/completions/punctual.fish";
+
+const MAN_HELP: &str = "\
+Example:
+  punctual man ~/.local/share/man/man1 && man punctual-compare";
+
+const CHECK_HELP: &str = "\
+Examples:
+  punctual check my-scenario.toml
+  punctual check scenarios/search.toml --set network.spines=2 --json";
+
+const LIST_HELP: &str = "\
+Examples:
+  punctual list
+  punctual list --json | grep '\"transports\"'";
+
 const SEND_HELP: &str = "\
 There is no encryption and no authentication: use it on networks you trust.
 
@@ -259,6 +335,15 @@ mod tests {
     #[test]
     fn arguments_do_not_contradict_each_other() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let example = format!("  punctual {}", command.get_name());
+            assert!(help.contains(&example), "{}", command.get_name());
+        }
     }
 
     #[test]

@@ -20,6 +20,10 @@ fn main() -> ExitCode {
             commands::capacity::capacity(study, question, global)
         }
         Command::Report { dir, open } => commands::report::report(dir, *open, global),
+        Command::Init { file } => commands::init::init(file, global),
+        Command::Replay(replay) => commands::replay::replay(replay, global),
+        Command::Completions { shell } => commands::shell::completions(*shell),
+        Command::Man { dir } => commands::shell::man(dir),
         Command::Check { file } => commands::check::check(file, global),
         Command::List => commands::list::list(global),
         Command::Send { file, address, deadline, link } => {

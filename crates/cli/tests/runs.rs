@@ -1,8 +1,11 @@
 //! Whole commands: the same bytes whatever the threads, interruptions, damage and full disks.
 
+mod common;
+
+use common::{Place, text};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const SCENARIO: &str = r#"
@@ -53,34 +56,6 @@ run.duration = ["1ms", "20s", "2ms"]
 duration = "1ms"
 stop = "duration"
 "#;
-
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new(scenario: &str) -> Place {
-        let place = Place(tempfile::tempdir().expect("a temporary directory"));
-        std::fs::write(place.0.path().join("s.toml"), scenario).expect("it can be written");
-        place
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-        command.current_dir(self.path()).args(args);
-        command
-    }
-
-    fn punctual(&self, args: &[&str]) -> Output {
-        self.command(args).output().expect("the program starts")
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// Every file below a directory, by its path.
 fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {

@@ -196,6 +196,18 @@ impl Study {
         runs
     }
 
+    /// The run of a transport with a seed, which may be beyond the scenario's repetitions; at the
+    /// point of the sweep whose values are all among `overrides`.
+    pub fn run_of(&self, transport: &str, seed: u64, overrides: &[String]) -> Option<PlannedRun> {
+        let chosen =
+            |(key, value): &(String, String)| overrides.contains(&format!("{key}={value}"));
+        let point = self.points.iter().position(|point| point.labels.iter().all(chosen))?;
+        let scenario = &self.points[point].scenario;
+        let subject = scenario.subjects().into_iter().find(|s| s.label == transport)?;
+        let repetition = u32::try_from(seed.wrapping_sub(scenario.run.seed)).ok()?;
+        self.runs_of(point, &subject, repetition..repetition.checked_add(1)?).next()
+    }
+
     /// Some repetitions of one transport at one point, as a plan of their own. There may be more
     /// than the scenario asks for.
     pub(crate) fn runs_of<'a>(

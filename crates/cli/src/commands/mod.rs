@@ -4,9 +4,12 @@ pub(crate) mod bench;
 pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod init;
 pub(crate) mod list;
+pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod shell;
 pub(crate) mod transfer;
 
 use crate::args::{Global, Study as StudyArgs};
@@ -14,7 +17,7 @@ use crate::progress::Board;
 use anyhow::Context as _;
 use punctual_lab::{ExecuteError, Options, PlannedRun, RunReport, Study, execute};
 use punctual_report::Style;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,8 +87,7 @@ fn say_reused(reused: usize, all: usize, quiet: bool) {
 
 /// How tables look where standard output goes.
 fn style() -> Style {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    if colour { Style::Colour } else { Style::Plain }
+    if crate::exit::colour(&std::io::stdout()) { Style::Colour } else { Style::Plain }
 }
 
 /// The first Ctrl-C asks the runs to stop, the second does not wait for them. What is being

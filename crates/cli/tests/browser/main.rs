@@ -1,12 +1,14 @@
 //! The report in a real browser. `cargo xtask test browser` runs these where Chromium is installed;
 //! `SCREENSHOTS=dir` stores pictures to look at.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod devtools;
 
+use common::{Place, text};
 use devtools::Browser;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Small, with everything that a report can show of runs. Its description would be trouble if it
@@ -60,23 +62,11 @@ sample = "20us"
 sample_at = ["host-up", "rack-up", "pod-up", "core-down", "pod-down", "host-down"]
 "#;
 
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new(scenario: &str) -> Place {
-        let place = Place(tempfile::tempdir().expect("a temporary directory"));
-        std::fs::write(place.0.path().join("s.toml"), scenario).expect("it can be written");
-        place
-    }
-
-    /// Runs the program, and returns where its report is.
-    fn report(&self, args: &[&str]) -> PathBuf {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-        let output = command.current_dir(self.0.path()).args(args).args(["--out", "out", "-q"]);
-        let output = output.output().expect("the program starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        self.0.path().join("out/report.html")
-    }
+/// Runs the program, and returns where its report is.
+fn report(place: &Place, args: &[&str]) -> PathBuf {
+    let output = place.punctual(&[args, &["--out", "out", "-q"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    place.path().join("out/report.html")
 }
 
 /// How many curves, bars or clouds of points each visible plot has, by its section.
@@ -110,7 +100,7 @@ fn decoded(text: &str) -> Vec<u8> {
 #[ignore = "needs Chromium: cargo xtask test browser"]
 fn a_report_is_drawn_without_errors_or_requests_and_can_be_used() {
     let place = Place::new(SCENARIO);
-    let page = place.report(&["compare", "s.toml"]);
+    let page = report(&place, &["compare", "s.toml"]);
     let mut browser = Browser::start();
     browser.resize(1240, 900, false);
     browser.open(&page);
@@ -138,7 +128,7 @@ fn a_report_is_drawn_without_errors_or_requests_and_can_be_used() {
 
     hides_and_shows(&mut browser);
     tells_and_zooms(&mut browser);
-    downloads(&mut browser, place.0.path());
+    downloads(&mut browser, place.path());
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
@@ -222,7 +212,7 @@ fn downloads(browser: &mut Browser, dir: &Path) {
 #[ignore = "needs Chromium: cargo xtask test browser"]
 fn a_report_fits_a_phone_and_follows_dark_mode() {
     let place = Place::new(SCENARIO);
-    let page = place.report(&["compare", "s.toml"]);
+    let page = report(&place, &["compare", "s.toml"]);
     let mut browser = Browser::start();
     browser.resize(390, 844, true);
     browser.open(&page);
@@ -260,7 +250,7 @@ fn a_report_fits_a_phone_and_follows_dark_mode() {
 fn sweeps_and_capacities_are_drawn() {
     let place = Place::new(SCENARIO);
     let sweep = ["compare", "s.toml", "--set", "sweep.traffic.workers=[3, 7]"];
-    let page = place.report(&sweep);
+    let page = report(&place, &sweep);
     let mut browser = Browser::start();
     browser.resize(1240, 900, false);
     browser.open(&page);
@@ -277,7 +267,7 @@ fn sweeps_and_capacities_are_drawn() {
     store(&mut browser, "sweep", true);
     let capacity = ["capacity", "s.toml", "--vary", "traffic.workers", "--to", "40"];
     let until = ["--until", "deadlines_met >= 60%", "--set", "transports=[\"tcp\", \"ndp\"]"];
-    let page = place.report(&[&capacity[..], &until].concat());
+    let page = report(&place, &[&capacity[..], &until].concat());
     browser.open(&page);
     assert_eq!(browser.eval(DRAWN)["probes"], 2);
     assert_eq!(browser.eval("document.querySelectorAll('#capacity tbody tr').length"), 2);
@@ -289,7 +279,7 @@ fn sweeps_and_capacities_are_drawn() {
 #[ignore = "needs Chromium: cargo xtask test browser"]
 fn a_report_of_128_hosts_is_small_and_opens_at_once() {
     let place = Place::new(LARGE);
-    let page = place.report(&["compare", "s.toml"]);
+    let page = report(&place, &["compare", "s.toml"]);
     let bytes = std::fs::metadata(&page).expect("it is there").len();
     assert!(bytes < 5_000_000, "{bytes} bytes");
     let mut browser = Browser::start();
