@@ -44,6 +44,7 @@ mod manifest;
 mod parquet_io;
 mod plan;
 mod read;
+pub mod significance;
 pub mod stats;
 mod summary;
 mod write;

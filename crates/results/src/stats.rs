@@ -195,7 +195,7 @@ pub fn jain(values: &[f64]) -> Option<f64> {
 
 /// The two-sided 95 % quantile of Student's t for `n` values, so n − 1 degrees of freedom; the
 /// normal distribution's beyond 30 values.
-fn t_95(n: usize) -> f64 {
+pub(crate) fn t_95(n: usize) -> f64 {
     const BY_DEGREES_OF_FREEDOM: [f64; 29] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
         2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,

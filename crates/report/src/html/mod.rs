@@ -3,16 +3,13 @@
 //! It needs no network and no other file. Data is reduced to what a screen can show, so that a page
 //! stays below 5 MB whatever the size of the runs; where it is, the page says so.
 
-mod collect;
 mod flows;
 mod model;
 mod numbers;
 mod samples;
 
-pub use collect::ReportError;
-
+use crate::collect::{PointRuns, ReportError, Results, Row};
 use crate::palette::line_styles;
-use collect::{PointRuns, Results, Row};
 use flows::Group;
 use model::{Body, Look, Page, Section};
 use punctual_results::{FlowRow, Manifest, title};

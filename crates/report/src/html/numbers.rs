@@ -1,9 +1,9 @@
 //! Tables and charts of summaries: one point, or a sweep over several.
 
-use super::collect::PointRuns;
 use super::model::{
     Axis, Body, Chart, Mark, Reference, Section, Series, TableBody, TableRow, Unit, View,
 };
+use crate::collect::PointRuns;
 use crate::table::cells;
 use punctual_results::{Capacities, Summary};
 
@@ -239,7 +239,7 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
 fn labelled_after(transport: &str, point: &[(String, String)]) -> String {
     match point {
         [] => transport.to_owned(),
-        point => format!("{transport}, {}", super::collect::labelled(point)),
+        point => format!("{transport}, {}", crate::collect::labelled(point)),
     }
 }
 

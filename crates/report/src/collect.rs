@@ -40,40 +40,49 @@ pub enum ReportError {
 
 /// All that a directory has to tell, but for the flows.
 #[derive(Debug, Default)]
-pub(crate) struct Results {
+pub struct Results {
     /// What was asked for, where that is known.
-    pub(crate) plan: Option<Plan>,
-    pub(crate) capacities: Option<Capacities>,
-    pub(crate) points: Vec<PointRuns>,
+    pub plan: Option<Plan>,
+    /// What `capacity` found.
+    pub capacities: Option<Capacities>,
+    /// The runs, by point of the sweep.
+    pub points: Vec<PointRuns>,
     /// What makes the results less than whole.
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
     /// The manifest of the first run.
-    pub(crate) manifest: Option<Manifest>,
+    pub manifest: Option<Manifest>,
 }
 
 /// A point of a sweep.
 #[derive(Debug, Default)]
-pub(crate) struct PointRuns {
+pub struct PointRuns {
     /// Its values, or its directory where they are not known; empty without a sweep.
-    pub(crate) label: String,
+    pub label: String,
     /// Its values alone.
-    pub(crate) values: Vec<String>,
-    pub(crate) ports: Vec<PlanPort>,
-    pub(crate) rows: Vec<Row>,
+    pub values: Vec<String>,
+    /// The ports of which there are time series, where that is known.
+    pub ports: Vec<PlanPort>,
+    /// The runs, by transport.
+    pub rows: Vec<Row>,
 }
 
 /// All repetitions of one transport.
 #[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) dirs: Vec<PathBuf>,
-    pub(crate) repetitions: Vec<Summary>,
-    /// Over all of them.
-    pub(crate) summary: Summary,
+pub struct Row {
+    /// Where each repetition is.
+    pub dirs: Vec<PathBuf>,
+    /// Each repetition by itself.
+    pub repetitions: Vec<Summary>,
+    /// All of them together.
+    pub summary: Summary,
 }
 
 impl Row {
     /// The files of a repetition.
-    pub(crate) fn read(&self, repetition: usize) -> Result<RunFiles, ReadError> {
+    ///
+    /// # Panics
+    /// When there is no such repetition.
+    pub fn read(&self, repetition: usize) -> Result<RunFiles, ReadError> {
         read(&self.dirs[repetition])
     }
 }
@@ -90,7 +99,7 @@ const DEPTH: usize = 3;
 
 impl Results {
     /// Looks into a directory: that of a run, or any above runs.
-    pub(crate) fn of(dir: &Path) -> Result<Results, ReportError> {
+    pub fn of(dir: &Path) -> Result<Results, ReportError> {
         if is_partial(dir) {
             return Err(ReadError::Partial(dir.to_owned()).into());
         }
