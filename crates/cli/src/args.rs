@@ -73,9 +73,10 @@ pub(crate) enum Command {
     /// Run every transport of a scenario and show one line for each run
     #[command(after_help = RUN_HELP)]
     Run(Study),
-    /// Run every transport of a scenario on the same workload and put them in one table
+    /// Run every transport of a scenario on the same workload and put them in one table; or say
+    /// whether two directories of results differ by more than chance
     #[command(after_help = COMPARE_HELP)]
-    Compare(Study),
+    Compare(Compare),
     /// Find the largest value of a key for which a condition holds, for every transport
     #[command(after_help = CAPACITY_HELP)]
     Capacity {
@@ -191,6 +192,23 @@ pub(crate) struct Study {
     pub(crate) csv: bool,
 }
 
+/// What is compared.
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// A scenario, a TOML file; or two directories of results, A and B
+    #[arg(value_name = "SCENARIO | A B", required = true, num_args = 1..=2)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Run again what is there already from an earlier run of the same plan
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Also write flows.csv
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Show every column, however wide the table
+    #[arg(long)]
+    pub(crate) wide: bool,
+}
+
 /// A run to run again.
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
@@ -243,8 +261,16 @@ const COMPARE_HELP: &str = "\
 Numbers are means over the repetitions, ± half the width of their 95 % interval. Besides a directory
 for each run (see `punctual run --help`), DIR gets plots of the completion times.
 
-Example:
-  punctual compare scenarios/search.toml --set run.repetitions=10 --out /tmp/search";
+On a terminal the table leaves out what does not fit; --wide and --json do not.
+
+Of two directories, each figure of each transport is compared: the difference of B from A, its 95 %
+interval over the runs, and whether that leaves out zero. Runs with the same seeds are compared in
+pairs, others by Welch's t (docs/commands.md).
+
+Examples:
+  punctual compare scenarios/search.toml --set run.repetitions=10 --out /tmp/search
+  punctual compare scenarios/search.toml --set network.spines=2 --out results/two-spines
+  punctual compare results/search results/two-spines";
 
 const CAPACITY_HELP: &str = "\
 A value holds or fails surely when the whole 95 % interval of the column's mean does; else there are

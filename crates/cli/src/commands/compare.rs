@@ -2,7 +2,8 @@
 
 use super::run::{Line, point};
 use super::{Done, execute_study, style};
-use crate::args::{Global, Study};
+use crate::args::{Compare, Global, Study};
+use crate::exit::UsageError;
 use punctual_lab::{Labels, PlannedRun, RunReport};
 use punctual_report::{Curve, DeadlineBars, FctCdf, SweepPoint, sweep_tables, table};
 use punctual_results::{FlowRow, RunFacts, RunKind, Summary, combine, save, summarise, title};
@@ -16,9 +17,30 @@ struct Row<'a> {
     summary: Summary,
 }
 
-pub(crate) fn compare(args: &Study, global: &Global) -> anyhow::Result<()> {
+pub(crate) fn compare(args: &Compare, global: &Global) -> anyhow::Result<()> {
+    match &args.paths[..] {
+        [a, b] if a.is_dir() && b.is_dir() => super::difference::difference(a, b, global),
+        [dir] if dir.is_dir() => {
+            let dir = dir.display();
+            let message = format!("{dir} is a directory: give a scenario, or a second directory");
+            Err(UsageError(message).into())
+        }
+        [file] => {
+            let study = Study { file: file.clone(), fresh: args.fresh, csv: args.csv };
+            of_scenario(&study, args.wide, global)
+        }
+        paths => {
+            let not = paths.iter().find(|path| !path.is_dir()).unwrap_or(&paths[0]).display();
+            let message = format!("{not} is no directory: give one scenario, or two directories");
+            Err(UsageError(message).into())
+        }
+    }
+}
+
+fn of_scenario(args: &Study, wide: bool, global: &Global) -> anyhow::Result<()> {
     let done = execute_study(args, global)?;
     let mut out = std::io::stdout().lock();
+    let width = if wide { None } else { super::terminal_width() };
     let mut figures = Vec::new();
     let mut sweep: Vec<SweepPoint> = Vec::new();
     for rows in points(&done)? {
@@ -28,7 +50,7 @@ pub(crate) fn compare(args: &Study, global: &Global) -> anyhow::Result<()> {
         if global.json {
             print_json(&mut out, &done, &rows)?;
         } else {
-            print_tables(&mut out, &done, labels, &rows)?;
+            print_tables(&mut out, &done, labels, &rows, width)?;
         }
         figures.extend(draw(&done, labels, &rows)?);
     }
@@ -105,11 +127,16 @@ fn print_tables(
     done: &Done,
     labels: &Labels,
     rows: &[Row<'_>],
+    width: Option<usize>,
 ) -> anyhow::Result<()> {
     let style = style();
     let summaries: Vec<Summary> = rows.iter().map(|row| row.summary.clone()).collect();
     writeln!(out, "{}", heading(done, labels, rows))?;
-    writeln!(out, "{}", table(&summaries, style))?;
+    let (table, left_out) = table(&summaries, style, width);
+    writeln!(out, "{table}")?;
+    if !left_out.is_empty() {
+        writeln!(out, " not shown: {} (--wide)", left_out.join(", "))?;
+    }
     for note in notes(&summaries) {
         writeln!(out, " {note}")?;
     }
@@ -117,7 +144,7 @@ fn print_tables(
     for row in rows.iter().filter(|row| carriers(row).len() > 1) {
         let parts = by_transport(row)?;
         writeln!(out, "its flows by transport (drops, trims and utilisation are all of theirs)")?;
-        writeln!(out, "{}\n", table(&parts, style))?;
+        writeln!(out, "{}\n", punctual_report::table(&parts, style, width).0)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod difference;
 pub(crate) mod init;
 pub(crate) mod list;
 pub(crate) mod replay;
@@ -88,6 +89,16 @@ fn say_reused(reused: usize, all: usize, quiet: bool) {
 /// How tables look where standard output goes.
 fn style() -> Style {
     if crate::exit::colour(&std::io::stdout()) { Style::Colour } else { Style::Plain }
+}
+
+/// How wide the terminal is that standard output goes to; files have no width. `COLUMNS` is
+/// believed first.
+fn terminal_width() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns.filter(|columns| *columns > 0).or_else(|| {
+        let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
+        Some(usize::from(width.0))
+    })
 }
 
 /// The first Ctrl-C asks the runs to stop, the second does not wait for them. What is being
