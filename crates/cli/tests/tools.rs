@@ -77,6 +77,18 @@ fn a_replay_gives_the_same_bytes() {
         assert!(read(original) == read("again/ndp-2"), "{file} differs");
         assert!(stdout.contains(file), "{stdout}");
     }
+    // Also one of a search, at a value that the sweep does not list, with a seed beyond its own.
+    std::fs::write(place.path().join("s.toml"), SCENARIO).unwrap();
+    let search =
+        ["capacity", "s.toml", "--vary", "traffic.workers", "--until", "fct_p99_us < 90us"];
+    let searched =
+        place.punctual(&[&search[..], &["-q", "--out", "found", "--from", "4"]].concat());
+    assert!(matches!(searched.status.code(), Some(0 | 4)), "{}", text(&searched.stderr));
+    let probe = "found/traffic.workers=4/ndp/seed-4";
+    let again = place.punctual(&["replay", probe, "--out", "again", "-q"]);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert!(text(&again.stdout).contains("the same bytes"), "{}", text(&again.stdout));
+
     // A run that is not what its manifest says is found out.
     let summary = place.path().join(original).join("summary.json");
     let changed = std::fs::read_to_string(&summary).unwrap().replacen('1', "2", 1);

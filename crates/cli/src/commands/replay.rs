@@ -58,16 +58,14 @@ pub(crate) fn replay(args: &Replay, global: &Global) -> anyhow::Result<()> {
 fn planned(manifest: &Manifest, folder: &Path) -> anyhow::Result<(Study, PlannedRun)> {
     let text = &manifest.scenario;
     let study = Study::from_text("the manifest's scenario", text, folder, &manifest.overrides)?;
-    let run = study.run_of(&manifest.transport, manifest.seed, &manifest.overrides);
-    let run = run.with_context(|| {
+    study.run_of(&manifest.transport, manifest.seed)?.with_context(|| {
         let Manifest { transport, seed, punctual, .. } = manifest;
         format!(
             "the manifest's scenario has no run of {transport} with seed {seed}; it was written by \
              punctual {punctual}, and this is {}",
             env!("CARGO_PKG_VERSION")
         )
-    })?;
-    Ok((study, run))
+    })
 }
 
 fn compare(old: &Path, bytes: u64, new: &Path) -> anyhow::Result<Same> {
