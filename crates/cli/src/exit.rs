@@ -48,7 +48,7 @@ message! {
 }
 
 /// Whether what goes to this stream may be coloured: it is a terminal, and nobody said NO_COLOR
-/// (https://no-color.org: set to anything but nothing).
+/// (<https://no-color.org>: set to anything but nothing).
 pub(crate) fn colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

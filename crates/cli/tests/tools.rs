@@ -151,3 +151,28 @@ fn every_command_and_exit_code_is_documented() {
         assert!(docs.contains(&format!("| {code} |")), "{code}");
     }
 }
+
+#[test]
+fn colours_are_for_terminals_and_not_with_no_color() {
+    let place = Place::new(&SCENARIO.replace("{ file = \"sizes.txt\" }", "\"20KB\""));
+    let command = format!("{} compare s.toml -q --out out", env!("CARGO_BIN_EXE_punctual"));
+    // A terminal of its own.
+    let on_terminal = |no_color: Option<&str>| {
+        let mut script = std::process::Command::new("script");
+        script.current_dir(place.path()).args(["-qec", &command, "/dev/null"]);
+        script.env_remove("NO_COLOR").envs(no_color.map(|value| ("NO_COLOR", value)));
+        script.stdin(std::process::Stdio::null()).output()
+    };
+    let Ok(output) = on_terminal(None) else {
+        eprintln!("SKIPPED: there is no `script` here to make a terminal with");
+        assert!(std::env::var_os("PUNCTUAL_NO_SKIPS").is_none(), "skips are failures here");
+        return;
+    };
+    let has_escapes = |text: &[u8]| text.contains(&0x1b);
+    assert!(output.status.success() && has_escapes(&output.stdout), "{}", text(&output.stdout));
+    assert!(has_escapes(&on_terminal(Some("")).unwrap().stdout), "nothing is not set");
+    let plain = on_terminal(Some("1")).unwrap().stdout;
+    assert!(text(&plain).contains("Deadlines") && !has_escapes(&plain), "{}", text(&plain));
+    let piped = place.punctual(&["compare", "s.toml", "-q", "--out", "out"]);
+    assert!(!has_escapes(&piped.stdout));
+}

@@ -157,6 +157,14 @@ fn tells_and_zooms(browser: &mut Browser) {
     let tip = tip.as_str().expect("a text");
     assert!(tip.contains("ndp") && tip.contains('%') && tip.contains("s\n"), "{tip}");
     assert_eq!(browser.eval("document.querySelector('#fct .tip').hidden"), false);
+    // Names are beside their values, not over them.
+    let overlaps = "[...document.querySelectorAll('#fct .tip div:not(.head)')].filter(row => {
+        const [name, value] = row.children;
+        const svg = name.querySelector('svg').getBoundingClientRect();
+        return name.getBoundingClientRect().right > value.getBoundingClientRect().left
+            || svg.width > 30 || name.scrollWidth > name.clientWidth + 1;
+    }).length";
+    assert_eq!(browser.eval(overlaps), 0);
     store(browser, "hover", false);
     let ticks = "[...document.querySelectorAll('#fct svg.canvas text')].map(t => t.textContent)";
     let before = browser.eval(ticks);
@@ -173,7 +181,19 @@ fn tells_and_zooms(browser: &mut Browser) {
     }
     assert_eq!(browser.eval(ticks), before);
     let (x, y) = browser.place_of("#deadlines svg.canvas");
-    browser.mouse("mouseMoved", (x, y + 40.0), 0);
+    // The nearest flow, wherever there is one: at the first dot of the first transport.
+    let dot = "(() => { const svg = document.querySelector('#deadlines svg.canvas');
+        const path = svg.querySelector('.series path').getAttribute('d');
+        const [, px, py] = path.match(/^M([0-9.]+) ([0-9.]+)/).map(Number);
+        const box = svg.getBoundingClientRect(); return [box.left + px, box.top + py]; })()";
+    let at = browser.eval(dot);
+    let at = (at[0].as_f64().unwrap_or(x), at[1].as_f64().unwrap_or(y));
+    browser.mouse("mouseMoved", at, 0);
+    let tip = browser.eval("document.querySelector('#deadlines .tip').innerText").to_string();
+    for part in ["allowed", "taken", "seed ", "flow "] {
+        assert!(tip.contains(part), "{tip}");
+    }
+    store(browser, "hover-flow", false);
     // Another view of the same plot.
     let choose = "(() => { const s = document.querySelector('#fct select'); s.value = 1; \
                   s.dispatchEvent(new Event('change')); })()";

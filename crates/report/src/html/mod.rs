@@ -20,7 +20,11 @@ use std::path::Path;
 const CDF_POINTS: usize = 60_000;
 /// About 50 bytes each.
 const SCATTER_POINTS: usize = 24_000;
-const TIME_POINTS: usize = 60_000;
+/// About 15 bytes each; half for ports, half for gauges.
+const TIME_POINTS: usize = 80_000;
+/// Points of a time series: with fewer there is nothing to see, with more nothing is gained.
+const TIME_POINTS_MIN: usize = 16;
+const TIME_POINTS_MAX: usize = 500;
 /// Points of a sweep of which everything is shown, not only their summaries.
 const POINTS_IN_DETAIL: usize = 60;
 
@@ -41,9 +45,15 @@ impl Budget {
         Budget { cdf, points, points_in_detail: points_in_detail.max(1) }
     }
 
-    /// Of each of so many time series at one point of a sweep.
+    /// Time series of one kind at one point of a sweep, at most: each has [`TIME_POINTS_MIN`].
+    fn time_series(&self) -> usize {
+        TIME_POINTS / self.points_in_detail / 2 / TIME_POINTS_MIN
+    }
+
+    /// Points of each of so many of them.
     fn time(&self, series: usize) -> usize {
-        (TIME_POINTS / self.points_in_detail / 2 / series.max(1)).clamp(16, 500)
+        let all = TIME_POINTS / self.points_in_detail / 2;
+        (all / series.max(1)).clamp(TIME_POINTS_MIN, TIME_POINTS_MAX)
     }
 }
 
@@ -146,9 +156,18 @@ fn details(
     sections.extend(numbers::bars(&summaries, number));
     sections.extend(flows::cdf(&groups, budget));
     sections.extend(flows::deadlines(&groups, budget));
-    sections.extend(samples::ports(&recorded, &point.ports, budget));
+    let mut ports = samples::ports(&recorded, &point.ports, budget);
+    let gauges = samples::gauges(&recorded, &point.ports, budget);
+    if let Some(first) = ports.first_mut()
+        && gauges.is_none()
+        && recorded.iter().any(|run| !run.gauges.is_empty())
+    {
+        first.lead += " What transports told of themselves is left out, for want of room: it is in \
+                       the report of this point's directory alone.";
+    }
+    sections.extend(ports);
     sections.extend(samples::tiers(&recorded, &point.ports, names));
-    sections.extend(samples::gauges(&recorded, &point.ports, budget));
+    sections.extend(gauges);
     Ok(sections)
 }
 

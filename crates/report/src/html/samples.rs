@@ -20,6 +20,10 @@ const VIEWS: usize = 12;
 /// Flows or ports of a gauge drawn for a transport at most.
 const LINES: usize = 4;
 
+/// Where links are, from a sender to a receiver.
+const TIERS: [&str; 7] =
+    ["host-up", "rack-up", "pod-up", "middle", "core-down", "pod-down", "host-down"];
+
 /// The queues and the rates of the ports with the longest queues.
 pub(crate) fn ports(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> Vec<Section> {
     let mut longest: BTreeMap<u32, u64> = BTreeMap::new();
@@ -33,7 +37,11 @@ pub(crate) fn ports(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> V
     let all = longest.len();
     let mut shown: Vec<(u32, u64)> = longest.into_iter().collect();
     shown.sort_by_key(|(port, queue)| (std::cmp::Reverse(*queue), *port));
-    shown.truncate(VIEWS);
+    // Two series each.
+    shown.truncate(VIEWS.min(budget.time_series() / (2 * runs.len())));
+    if shown.is_empty() {
+        return Vec::new();
+    }
     let points = budget.time(shown.len() * runs.len() * 2);
     let (mut queues, mut rates) = (Vec::new(), Vec::new());
     for (port, _) in &shown {
@@ -81,7 +89,10 @@ pub(crate) fn ports(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> V
         section(
             "rates",
             "Rates",
-            format!("{which}, {first}: bytes that left, over the time between two samples."),
+            format!(
+                "{which}, {first}: bytes that left, over the time between two samples. Packets \
+                 count whole, so that a short time can show more than the link's rate."
+            ),
             chart(Axis::new("Rate", Unit::BitsPerSecond), rates),
         ),
     ]
@@ -89,12 +100,11 @@ pub(crate) fn ports(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> V
 
 /// The share of the capacity of the recorded ports that was used, by where they are.
 pub(crate) fn tiers(runs: &[Recorded], ports: &[PlanPort], names: &[String]) -> Option<Section> {
-    let mut tiers: Vec<&str> = Vec::new();
-    for port in ports {
-        if !tiers.contains(&port.tier.as_str()) {
-            tiers.push(&port.tier);
-        }
-    }
+    // As a packet comes by them; others, of other versions, last.
+    let mut tiers: Vec<&str> = ports.iter().map(|port| port.tier.as_str()).collect();
+    let place = |tier: &str| TIERS.iter().position(|known| *known == tier);
+    tiers.sort_by_key(|tier| (place(tier).unwrap_or(TIERS.len()), *tier));
+    tiers.dedup();
     let mut rows = Vec::new();
     for run in runs.iter().filter(|run| !run.queues.is_empty()) {
         let until = run.queues.iter().map(|s| s.at).max().unwrap_or(Instant::ZERO);
@@ -149,10 +159,11 @@ pub(crate) fn gauges(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> 
             }
         }
     }
-    if by_gauge.is_empty() {
+    // Where there is no room for all, none is better than some that chance chose.
+    let count = by_gauge.values().map(BTreeMap::len).sum();
+    if by_gauge.is_empty() || count > budget.time_series() {
         return None;
     }
-    let count = by_gauge.values().map(BTreeMap::len).sum();
     let points = budget.time(count);
     let mut views = Vec::new();
     for ((gauge, kind), lines) in by_gauge {

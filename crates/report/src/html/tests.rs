@@ -1,7 +1,11 @@
 use super::*;
-use punctual_core::{Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, TransportId};
-use punctual_results::{Plan, PlanPoint, PlanRun, Run, RunFacts, WriteOptions, summarise, write};
-use punctual_sim::{FlowRecord, FlowStatus, Outcome, Totals};
+use punctual_core::{
+    Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, PortId, TransportId,
+};
+use punctual_results::{
+    GaugeRow, Plan, PlanPoint, PlanRun, Run, RunFacts, WriteOptions, summarise, write,
+};
+use punctual_sim::{FlowRecord, FlowStatus, GaugeOf, Outcome, PortSample, Totals};
 use std::path::PathBuf;
 
 fn micros(micros: u64) -> Instant {
@@ -36,12 +40,23 @@ fn outcome(flows: u32) -> Outcome {
 }
 
 fn write_run(dir: &Path, transport: &str, seed: u64, flows: u32) {
+    write_sampled(dir, transport, seed, flows, &[], &[]);
+}
+
+fn write_sampled(
+    dir: &Path,
+    transport: &str,
+    seed: u64,
+    flows: u32,
+    queues: &[PortSample],
+    gauges: &[GaugeRow],
+) {
     let outcome = outcome(flows);
     let rows = FlowRow::all(&outcome, &[transport], |_| Some(Duration::from_micros(1)));
     let facts = RunFacts { transport, seed, ..RunFacts::default() };
     let summary = summarise(&outcome, &rows, &facts);
     let manifest = Manifest::new("name = \"x\"", transport, seed);
-    let run = Run::new(&rows, &[], &summary, &manifest);
+    let run = Run { gauges, ..Run::new(&rows, queues, &summary, &manifest) };
     write(dir, &run, WriteOptions::default()).unwrap();
 }
 
@@ -181,6 +196,50 @@ fn a_page_of_many_flows_is_small() {
     let lead = section(&data(&page), "deadlines")["lead"].as_str().unwrap().to_owned();
     assert!(lead.contains("12000 of 480000 flows are drawn"), "{lead}");
     assert_eq!(page, html(place.path()).unwrap(), "the same page again");
+}
+
+#[test]
+fn a_page_of_a_large_sampled_sweep_is_small() {
+    let gauge = |at: u64, flow: u32, name: usize| GaugeRow {
+        at: micros(at),
+        transport: "tcp".into(),
+        of: GaugeOf::Sender(FlowId(flow)),
+        gauge: format!("gauge_{name}_bps").into(),
+        value: (at * 7919) as f64 * 1e3,
+    };
+    let sample = |at: u64, port: u32| PortSample {
+        at: micros(at),
+        port: PortId(port),
+        queue_bytes: at * 31 + u64::from(port),
+        queue_packets: 1,
+        sent_bytes: at * 1250,
+    };
+    let times = || (0..40u64).map(|i| i * 10);
+    let gauges: Vec<GaugeRow> = times()
+        .flat_map(|at| (0..6).flat_map(move |flow| (0..12).map(move |name| (at, flow, name))))
+        .map(|(at, flow, name)| gauge(at, flow, name))
+        .collect();
+    let queues: Vec<PortSample> = times()
+        .flat_map(|at| (0..20).map(move |port| (at, port)))
+        .map(|(at, p)| sample(at, p))
+        .collect();
+    let sized = |points: usize| {
+        let place = tempfile::tempdir().unwrap();
+        for point in 0..points {
+            for transport in ["tcp", "dctcp", "d2tcp", "d3", "pdq", "ndp"] {
+                let dir = place.path().join(format!("key={point}/{transport}/seed-1"));
+                write_sampled(&dir, transport, 1, 400, &queues, &gauges);
+            }
+        }
+        html(place.path()).unwrap()
+    };
+    let one = sized(1);
+    assert!(one.contains("Inside the transports") && one.contains("\"Queues\""));
+    assert!(one.len() < 2_500_000, "{} bytes", one.len());
+    let many = sized(20);
+    assert!(many.len() < 5_000_000, "{} bytes", many.len());
+    assert!(many.contains("\"Queues\"") && !many.contains("Inside the transports"));
+    assert!(many.contains("is left out, for want of room"));
 }
 
 #[test]
