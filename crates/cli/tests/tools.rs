@@ -176,3 +176,28 @@ fn colours_are_for_terminals_and_not_with_no_color() {
     let piped = place.punctual(&["compare", "s.toml", "-q", "--out", "out"]);
     assert!(!has_escapes(&piped.stdout));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_is_opened_by_the_desktop() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new(&SCENARIO.replace("{ file = \"sizes.txt\" }", "\"20KB\""));
+    let run = place.punctual(&["run", "s.toml", "-q", "--out", "out"]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    // A desktop that writes down what it is asked to show.
+    let opener = place.path().join("xdg-open");
+    let opens = |how: &str| {
+        std::fs::write(&opener, format!("#!/bin/sh\n{how}\n")).unwrap();
+        std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/bin:/bin", place.path().display());
+        let mut command = place.command(&["report", "out", "--open"]);
+        command.env("PATH", path).output().expect("the program starts")
+    };
+    let opened = opens("printf %s \"$1\" > asked");
+    assert!(opened.status.success(), "{}", text(&opened.stderr));
+    assert_eq!(std::fs::read_to_string(place.path().join("asked")).unwrap(), "out/report.html");
+    let failed = opens("exit 3");
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(text(&failed.stderr).contains("open it in a browser yourself"));
+    assert!(text(&failed.stdout).contains("report: out/report.html"), "it is written all the same");
+}
