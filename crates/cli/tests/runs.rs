@@ -257,6 +257,18 @@ fn foreign_files_are_not_overwritten() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("thesis.txt"), "{}", text(&output.stderr));
     assert_eq!(std::fs::read_to_string(dir.join("thesis.txt")).unwrap(), "years of work");
+    // Nor those that happen to be called like ours.
+    for name in ["report.html", "plan.json", "capacity.json"] {
+        let own = place.path().join("mine").join(name);
+        std::fs::create_dir_all(own.parent().unwrap()).unwrap();
+        std::fs::write(&own, "{\"years\": \"of work\"}").unwrap();
+        let output = place.punctual(&["run", "s.toml", "--out", "mine", "-q"]);
+        assert_eq!(output.status.code(), Some(1));
+        let says = format!("mine holds `{name}`, which no run wrote");
+        assert!(text(&output.stderr).contains(&says), "{}", text(&output.stderr));
+        assert_eq!(std::fs::read_to_string(&own).unwrap(), "{\"years\": \"of work\"}");
+        std::fs::remove_file(&own).unwrap();
+    }
 }
 
 #[test]
@@ -301,6 +313,8 @@ fn a_report_of_nothing_or_of_another_version_is_refused() {
     let one = ["run", "s.toml", "-q", "--set", "transports=[\"ndp\"]", "--out", "out"];
     assert!(place.punctual(&one).status.success());
     refused(&["report", "out", "--out", "empty"], 2, "--out is the file of the report");
+    refused(&["report", "out", "--out", "s.toml"], 2, "s.toml is there already and is no report");
+    assert!(place.punctual(&["report", "out"]).status.success(), "a report may be written anew");
     let manifest = place.path().join("out/traffic.workers=5/ndp/seed-1/manifest.json");
     let older =
         std::fs::read_to_string(&manifest).unwrap().replace("\"format\": 2", "\"format\": 1");

@@ -1,10 +1,10 @@
 //! Single files beside the runs, whole or not at all.
 
-use crate::{ReadError, WriteError};
+use crate::{CAPACITY_FILE, PLAN_FILE, REPORT_FILE, ReadError, WriteError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// Writes a file into a directory, which is made where it is missing. It is written under another
@@ -20,6 +20,35 @@ pub fn save(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, WriteError>
         WriteError::Io { action: "write", path: path.clone(), source }
     })?;
     Ok(path)
+}
+
+/// Refuses a directory of results in which something else stands where `plan.json`,
+/// `capacity.json` or the report would go.
+pub fn check_place(dir: &Path) -> Result<(), WriteError> {
+    for name in [PLAN_FILE, CAPACITY_FILE, REPORT_FILE] {
+        let path = dir.join(name);
+        let ours = if name == REPORT_FILE { is_report(&path) } else { is_versioned(&path) };
+        if path.exists() && !ours {
+            return Err(WriteError::NotOurs { dir: dir.to_owned(), found: format!("`{name}`") });
+        }
+    }
+    Ok(())
+}
+
+/// What every report has near its beginning.
+const GENERATOR: &[u8] = b"<meta name=\"generator\" content=\"punctual\">";
+
+/// Whether a file is a report of ours, which may be written anew.
+pub fn is_report(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(2048).read_to_end(&mut start));
+    read.is_ok() && start.windows(GENERATOR.len()).any(|part| part == GENERATOR)
+}
+
+/// Whether a file is JSON that says which version of this program wrote it.
+fn is_versioned(path: &Path) -> bool {
+    let value = fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    value.is_some_and(|value: serde_json::Value| value.get("punctual").is_some())
 }
 
 /// Writes an object as JSON for people to read too.

@@ -53,7 +53,7 @@ pub use capacity::{CAPACITY_FILE, Capacities, CapacityAnswer, CapacityEstimate, 
 pub use csv::write_csv;
 pub use dir::{Leftover, is_complete, is_partial, leftovers};
 pub use error::{CombineError, ReadError, WriteError};
-pub use files::save;
+pub use files::{check_place, is_report, save};
 pub use flows::{FlowRow, FlowStatus};
 pub use gauges::GaugeRow;
 pub use manifest::{FORMAT, Host, Manifest};

@@ -3,7 +3,7 @@
 use crate::args::Global;
 use crate::exit::UsageError;
 use anyhow::Context as _;
-use punctual_results::{REPORT_FILE, save};
+use punctual_results::{REPORT_FILE, check_place, is_report, save};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,6 +16,11 @@ pub(crate) fn report(dir: &Path, open: bool, global: &Global) -> anyhow::Result<
         let message = format!("{}: --out is the file of the report", path.display());
         return Err(UsageError(message).into());
     };
+    if path.exists() && !is_report(&path) {
+        let path = path.display();
+        let message = format!("{path} is there already and is no report; choose another name");
+        return Err(UsageError(message).into());
+    }
     let path = save(path.parent().unwrap_or(Path::new("")), name, page.as_bytes())?;
     let mut out = std::io::stdout().lock();
     match global.json {
@@ -28,8 +33,10 @@ pub(crate) fn report(dir: &Path, open: bool, global: &Global) -> anyhow::Result<
     Ok(())
 }
 
-/// Takes away the report of what was here before: it is not of what is about to be.
+/// Takes away the report of what was here before: it is not of what is about to be. What is not
+/// ours is an error.
 pub(super) fn begin(out: &Path) -> anyhow::Result<()> {
+    check_place(out)?;
     let path = out.join(REPORT_FILE);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
