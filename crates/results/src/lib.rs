@@ -59,7 +59,7 @@ pub use gauges::GaugeRow;
 pub use manifest::{FORMAT, Host, Manifest};
 pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun};
 pub use read::{RunFiles, read, read_manifest, read_summary};
-pub use stats::{RunFacts, combine, summarise};
+pub use stats::{RunFacts, combine, part_of, summarise};
 pub use summary::{Ci95, RunKind, Summary, title};
 pub use write::{Run, WriteOptions, write};
 

@@ -84,6 +84,26 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
     }
 }
 
+/// One transport's part of a mixed run: what concerns flows is of its own, what concerns the network
+/// is of all of them together. None of a transport that carried nothing.
+pub fn part_of(whole: &Summary, flows: &[FlowRow], transport: &str) -> Option<Summary> {
+    let own: Vec<FlowRow> = flows.iter().filter(|f| &*f.transport == transport).cloned().collect();
+    let seed = whole.seeds.first().copied().unwrap_or(0);
+    let facts = RunFacts { transport, seed, kind: whole.kind, ..RunFacts::default() };
+    let of_flows = summarise(&Outcome::default(), &own, &facts);
+    (!own.is_empty()).then_some(Summary {
+        simulated_seconds: whole.simulated_seconds,
+        utilisation: whole.utilisation,
+        drops: whole.drops,
+        trims: whole.trims,
+        bounces: whole.bounces,
+        marks: whole.marks,
+        pauses: whole.pauses,
+        losses: whole.losses,
+        ..of_flows
+    })
+}
+
 /// Repetitions in one object: means over them, with intervals. Percentiles are averaged, not
 /// taken anew over all flows, so that the interval says how far a repetition may be from the next.
 pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {

@@ -6,8 +6,7 @@ use crate::args::{Compare, Global, Study};
 use crate::exit::UsageError;
 use punctual_lab::{Labels, PlannedRun, RunReport};
 use punctual_report::{Curve, DeadlineBars, FctCdf, SweepPoint, sweep_tables, table};
-use punctual_results::{FlowRow, RunFacts, RunKind, Summary, combine, save, summarise, title};
-use punctual_sim::Outcome;
+use punctual_results::{FlowRow, RunKind, Summary, combine, part_of, save, title};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -190,29 +189,17 @@ fn flows(row: &Row<'_>) -> anyhow::Result<Vec<Vec<FlowRow>>> {
     row.runs.iter().map(|(_, report)| Ok(punctual_results::read(&report.dir)?.flows)).collect()
 }
 
-/// A mixed run in parts: what concerns flows is theirs, what concerns the network is all's.
+/// A mixed run in parts, one for each transport that carried flows.
 fn by_transport(row: &Row<'_>) -> anyhow::Result<Vec<Summary>> {
     let repetitions = flows(row)?;
     let mut parts = Vec::new();
     for name in carriers(row) {
         let mut summaries = Vec::new();
-        for ((run, report), flows) in row.runs.iter().zip(&repetitions) {
-            let own: Vec<FlowRow> =
-                flows.iter().filter(|f| &*f.transport == name).cloned().collect();
-            let facts = RunFacts { transport: name, seed: run.seed, ..RunFacts::default() };
-            let of_flows = summarise(&Outcome::default(), &own, &facts);
-            let whole = &report.summary;
-            summaries.push(Summary {
-                simulated_seconds: whole.simulated_seconds,
-                utilisation: whole.utilisation,
-                drops: whole.drops,
-                trims: whole.trims,
-                bounces: whole.bounces,
-                marks: whole.marks,
-                pauses: whole.pauses,
-                losses: whole.losses,
-                ..of_flows
-            });
+        for ((_, report), flows) in row.runs.iter().zip(&repetitions) {
+            summaries.extend(part_of(&report.summary, flows, name));
+        }
+        if summaries.is_empty() {
+            continue;
         }
         parts.push(combine(&summaries)?);
     }

@@ -12,7 +12,7 @@ use crate::collect::{PointRuns, ReportError, Results, Row};
 use crate::palette::line_styles;
 use flows::Group;
 use model::{Body, Look, Page, Section};
-use punctual_results::{FlowRow, Manifest, title};
+use punctual_results::{FlowRow, Manifest, Summary, combine, part_of, title};
 use samples::Recorded;
 use std::path::Path;
 
@@ -127,13 +127,24 @@ fn details(
     let summaries: Vec<_> = point.rows.iter().map(|row| row.summary.clone()).collect();
     let mut groups: Vec<Group> = Vec::new();
     let mut recorded = Vec::new();
+    let mut parts: Vec<(usize, Summary)> = Vec::new();
     for row in &point.rows {
         let mut own: Vec<(String, Group)> = Vec::new();
+        let carriers: Vec<&str> = row.summary.transport.split('+').collect();
+        let mut of_carriers: Vec<Vec<Summary>> = vec![Vec::new(); carriers.len()];
         for (i, repetition) in row.repetitions.iter().enumerate() {
             let files = row.read(i)?;
             let seed = repetition.seeds.first().copied().unwrap_or(0);
+            if is_mix(row) {
+                for (carrier, summaries) in carriers.iter().zip(&mut of_carriers) {
+                    summaries.extend(part_of(repetition, &files.flows, carrier));
+                }
+            }
             for flow in files.flows.into_iter().filter(FlowRow::measured) {
-                let name = curve_name(row, &flow, names);
+                let name = match is_mix(row) {
+                    true => part_name(row, &flow.transport, names),
+                    false => row.summary.title(),
+                };
                 let group = match own.iter_mut().find(|(known, _)| *known == name) {
                     Some((_, group)) => group,
                     None => {
@@ -151,8 +162,14 @@ fn details(
             }
         }
         groups.extend(own.into_iter().map(|(_, group)| group));
+        for (carrier, summaries) in carriers.iter().zip(of_carriers) {
+            if let Ok(part) = combine(&summaries) {
+                parts.push((number(&part_name(row, carrier, names)), part));
+            }
+        }
     }
     let mut sections = vec![numbers::table(&summaries, number)];
+    sections.extend(numbers::parts(&parts));
     sections.extend(numbers::bars(&summaries, number));
     sections.extend(flows::cdf(&groups, budget));
     sections.extend(flows::deadlines(&groups, budget));
@@ -176,15 +193,11 @@ fn is_mix(row: &Row) -> bool {
     row.summary.transport.contains('+')
 }
 
-/// What the curve of a flow is called: as its row, or in a mix as the transport that carried it.
-fn curve_name(row: &Row, flow: &FlowRow, names: &[String]) -> String {
-    let whole = row.summary.title();
-    if !is_mix(row) {
-        return whole;
-    }
-    let part = title(&flow.transport, row.summary.kind);
-    // Where the transport also has a row of its own, its part of a mix is told from that.
-    let in_mix = format!("{part} in {whole}");
+/// What a transport's part of a mix is called: as the transport, or where that also has a row of its
+/// own, by both.
+fn part_name(row: &Row, transport: &str, names: &[String]) -> String {
+    let part = title(transport, row.summary.kind);
+    let in_mix = format!("{part} in {}", row.summary.title());
     if names.contains(&in_mix) { in_mix } else { part }
 }
 

@@ -73,7 +73,6 @@ pub(crate) enum Body {
 pub(crate) struct TableBody {
     pub(crate) header: Vec<String>,
     pub(crate) rows: Vec<TableRow>,
-    pub(crate) notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]

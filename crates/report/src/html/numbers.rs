@@ -4,7 +4,7 @@ use super::model::{
     Axis, Body, Chart, Mark, Reference, Section, Series, TableBody, TableRow, Unit, View,
 };
 use crate::collect::PointRuns;
-use crate::table::cells;
+use crate::table::{Cells, cells};
 use punctual_results::{Capacities, Summary};
 
 /// Gives the number of a transport's name.
@@ -27,9 +27,28 @@ pub(crate) fn table(summaries: &[Summary], number: &Numbered<'_>) -> Section {
         cells,
         best,
     });
-    let body = Body::Table(TableBody { header, rows: rows.collect(), notes: Vec::new() });
+    let body = Body::Table(TableBody { header, rows: rows.collect() });
     let (id, title) = ("summary".to_owned(), "In numbers".to_owned());
     Section { id, title, lead, point: None, body }
+}
+
+/// The parts of mixed runs, each with the number of its transport.
+pub(crate) fn parts(parts: &[(usize, Summary)]) -> Option<Section> {
+    let summaries: Vec<Summary> = parts.iter().map(|(_, part)| part.clone()).collect();
+    let (header, rows) = cells(&summaries);
+    let row = |((cells, best), (number, _)): (Cells, &(usize, Summary))| TableRow {
+        transport: Some(*number),
+        cells,
+        best,
+    };
+    let rows: Vec<TableRow> = rows.into_iter().zip(parts).map(row).collect();
+    let lead =
+        "The flows of each transport that took part. Utilisation, drops and trims are of all \
+                of them together."
+            .to_owned();
+    let body = Body::Table(TableBody { header, rows });
+    let (id, title) = ("parts".to_owned(), "In parts".to_owned());
+    (!parts.is_empty()).then_some(Section { id, title, lead, point: None, body })
 }
 
 /// How many deadlines each transport met.
@@ -229,7 +248,7 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
     let tried = "Every value that was tried, with the 95 % interval of its mean; the capacity is \
                  ringed."
         .to_owned();
-    let table = Body::Table(TableBody { header, rows, notes: Vec::new() });
+    let table = Body::Table(TableBody { header, rows });
     vec![
         section("capacity", format!("Capacity: {which} {vary}"), lead, table),
         section("probes", format!("{column} by {vary}"), tried, Body::Chart(chart)),

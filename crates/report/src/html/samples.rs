@@ -131,7 +131,7 @@ pub(crate) fn tiers(runs: &[Recorded], ports: &[PlanPort], names: &[String]) -> 
     let lead = "The share of the recorded links' capacity that all bytes sent on them took, up to \
                 the last sample of the first run of each transport."
         .to_owned();
-    let body = Body::Table(TableBody { header, rows, notes: Vec::new() });
+    let body = Body::Table(TableBody { header, rows });
     let (id, title) = ("tiers".to_owned(), "Utilisation by tier".to_owned());
     Some(Section { id, title, lead, point: None, body })
 }

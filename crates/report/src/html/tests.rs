@@ -113,6 +113,29 @@ fn a_plan_is_shown_in_its_order_and_in_known_colours() {
 }
 
 #[test]
+fn a_mix_is_shown_in_parts() {
+    let place = tempfile::tempdir().unwrap();
+    let mut outcome = outcome(40);
+    outcome.flows.iter_mut().step_by(4).for_each(|flow| flow.spec.transport = TransportId(1));
+    let rows = FlowRow::all(&outcome, &["d3", "tcp"], |_| None);
+    let facts = RunFacts { transport: "d3+tcp", seed: 1, ..RunFacts::default() };
+    let (summary, manifest) = (summarise(&outcome, &rows, &facts), Manifest::new("", "d3+tcp", 1));
+    let run = Run::new(&rows, &[], &summary, &manifest);
+    write(&place.path().join("d3+tcp/seed-1"), &run, WriteOptions::default()).unwrap();
+    let data = data(&html(place.path()).unwrap());
+    let names: Vec<_> =
+        data["transports"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
+    assert_eq!(names, ["d3+tcp", "d3", "tcp"]);
+    let parts = &section(&data, "parts")["body"]["rows"];
+    assert_eq!((&parts[1]["cells"][0], &parts[1]["transport"]), (&"tcp".into(), &2.into()));
+    // A quarter of the flows.
+    let curves = &section(&data, "fct")["body"]["views"][0]["series"];
+    let flows = |t: u64| curves.as_array().unwrap().iter().find(|c| c["transport"] == t).unwrap();
+    assert_eq!(flows(2)["x"].as_array().unwrap().len(), 10);
+    assert_eq!(flows(1)["x"].as_array().unwrap().len(), 29);
+}
+
+#[test]
 fn what_is_missing_makes_it_incomplete() {
     let (_place, dir) = place(&plan("x", &["tcp", "ndp"], 2));
     std::fs::remove_dir_all(dir.join("ndp/seed-2")).unwrap();
