@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod exit;
+mod help;
 mod progress;
 
 use args::{Cli, Command};
