@@ -17,7 +17,7 @@ cargo xtask COMMAND
 
   setup                 install what the tests need and this machine lacks
   test [STEP…]          setup, then every check; or only the steps named:
-                        setup fmt clippy test doc instructions smoke
+                        setup fmt clippy test browser doc instructions smoke
   bench-instructions [--update] [NAME…]
                         count instructions per operation under callgrind and compare them with
                         benches/instructions.toml; more than 2 % above it fails. NAME selects

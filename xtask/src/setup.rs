@@ -5,7 +5,13 @@ use crate::tools::{cargo, is_installed, output, run};
 use std::process::{Command, Stdio};
 
 /// A program, the Debian package that has it, and what it is for.
-const PROGRAMS: &[(&str, &str, &str)] = &[("valgrind", "valgrind", "instruction counts")];
+const PROGRAMS: &[(&str, &str, &str)] = &[
+    ("valgrind", "valgrind", "instruction counts"),
+    (BROWSER, "chromium", "the report in a browser"),
+];
+
+/// The browser that tests use.
+pub(crate) const BROWSER: &str = "chromium";
 
 /// Cargo's own parts: subcommand, rustup component.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];

@@ -1,9 +1,9 @@
 //! All that `cargo xtask test` does, in order.
 
 use crate::instructions::{self, Options};
-use crate::setup::{has_subcommand, setup};
+use crate::setup::{BROWSER, has_subcommand, setup};
 use crate::steps::{Outcome, Steps};
-use crate::tools::{cargo, root, run as run_command};
+use crate::tools::{cargo, is_installed, root, run as run_command};
 use std::path::PathBuf;
 
 type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
@@ -13,6 +13,7 @@ const STEPS: &[Step] = &[
     ("fmt", fmt),
     ("clippy", clippy),
     ("test", test),
+    ("browser", browser),
     ("doc", doc),
     ("instructions", || instructions::gate(&Options::default())),
     ("smoke", smoke),
@@ -68,6 +69,15 @@ fn clippy() -> anyhow::Result<Outcome> {
 
 fn test() -> anyhow::Result<Outcome> {
     run_cargo(&["test", "--workspace", "--no-fail-fast"])
+}
+
+/// The report in a real browser: the tests that the step before leaves out. Of the same workspace,
+/// so that nothing is built again with other features.
+fn browser() -> anyhow::Result<Outcome> {
+    if !is_installed(BROWSER) {
+        return Ok(Outcome::Skipped(format!("there is no {BROWSER} on this machine")));
+    }
+    run_cargo(&["test", "--workspace", "--test", "browser", "--", "--ignored"])
 }
 
 fn doc() -> anyhow::Result<Outcome> {

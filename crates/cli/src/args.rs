@@ -1,27 +1,12 @@
 //! The command line.
 
+use crate::help::{
+    BENCH_HELP, CAPACITY_HELP, CHECK_HELP, COMPARE_HELP, COMPLETIONS_HELP, EXAMPLES, INIT_HELP,
+    LIST_HELP, MAN_HELP, REPLAY_HELP, REPORT_HELP, RUN_HELP, SEND_HELP,
+};
 use clap::{Args, Parser, Subcommand};
 use punctual_core::{Bytes, Duration, Rate};
 use std::path::PathBuf;
-
-const EXAMPLES: &str = "\
-Examples:
-  punctual compare scenarios/search.toml
-  punctual compare scenarios/incast.toml --set traffic.senders=60 --seed 7
-  punctual run scenarios/permutation.toml --set 'transports=[\"ndp\"]' --json
-  punctual capacity scenarios/d3-burst.toml --vary traffic.workers --until 'deadlines_met >= 95%'
-  punctual check my-scenario.toml
-  punctual bench ndp-permutation-432 --json
-  punctual receive --listen 0.0.0.0:7000 --out copy.bin
-  punctual send file.bin 10.0.0.2:7000 --deadline 50ms
-
-Exit codes:
-    0  all is well
-    1  something failed: a file could not be read or written, the disk is full
-    2  the command line or the scenario is wrong
-    3  a checker found a broken invariant
-    4  a capacity lies beyond the bounds: the condition always holds within them, or never
-  130  interrupted; runs finished before are kept, and the same command goes on from there";
 
 /// Datacenter transports that finish on time: compare NDP, D3, PDQ, D2TCP, DCTCP, TCP and others
 /// in a deterministic simulation, or move files with the same code.
@@ -47,7 +32,7 @@ pub(crate) struct Global {
     /// Seed of the first repetition; short for --set run.seed=SEED
     #[arg(long, global = true)]
     pub(crate) seed: Option<u64>,
-    /// Directory for results [default: results/NAME-OF-SCENARIO]; the file of `receive`
+    /// Directory for results [default: results/NAME-OF-SCENARIO]; the file of `receive` and `report`
     #[arg(long, value_name = "PATH", global = true)]
     pub(crate) out: Option<PathBuf>,
     /// Print results as JSON, one object a line
@@ -66,9 +51,10 @@ pub(crate) enum Command {
     /// Run every transport of a scenario and show one line for each run
     #[command(after_help = RUN_HELP)]
     Run(Study),
-    /// Run every transport of a scenario on the same workload and put them in one table
+    /// Run every transport of a scenario on the same workload and put them in one table; or say
+    /// whether two directories of results differ by more than chance
     #[command(after_help = COMPARE_HELP)]
-    Compare(Study),
+    Compare(Compare),
     /// Find the largest value of a key for which a condition holds, for every transport
     #[command(after_help = CAPACITY_HELP)]
     Capacity {
@@ -77,12 +63,47 @@ pub(crate) enum Command {
         #[command(flatten)]
         question: Question,
     },
+    /// Show results in a browser: one page with tables and plots, which needs no network
+    #[command(after_help = REPORT_HELP)]
+    Report {
+        /// A directory that `run`, `compare` or `capacity` wrote, or one of a single run within it
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+        /// Open it in a browser
+        #[arg(long)]
+        open: bool,
+    },
+    /// Write a commented scenario to start from
+    #[command(after_help = INIT_HELP)]
+    Init {
+        /// Its name; a file that is there already is left alone
+        #[arg(value_name = "FILE", default_value = "scenario.toml")]
+        file: PathBuf,
+    },
+    /// Run again what a manifest is of, and compare the results byte by byte
+    #[command(after_help = REPLAY_HELP)]
+    Replay(Replay),
+    /// Print a script that completes commands and options in a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages
+    #[command(after_help = MAN_HELP)]
+    Man {
+        /// Where to
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
     /// Check a scenario and say what it would run
+    #[command(after_help = CHECK_HELP)]
     Check {
         /// The scenario, a TOML file
         file: PathBuf,
     },
     /// List transports, topologies, traffic patterns, size distributions and scenarios
+    #[command(after_help = LIST_HELP)]
     List,
     /// Send a file over NDP on UDP and wait until the receiver has checked it
     #[command(after_help = SEND_HELP)]
@@ -149,6 +170,34 @@ pub(crate) struct Study {
     pub(crate) csv: bool,
 }
 
+/// What is compared.
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// A scenario, a TOML file; or two directories of results, A and B
+    #[arg(value_name = "SCENARIO | A B", required = true, num_args = 1..=2)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Run again what is there already from an earlier run of the same plan
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Also write flows.csv
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Show every column, however wide the table
+    #[arg(long)]
+    pub(crate) wide: bool,
+}
+
+/// A run to run again.
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The manifest.json of a run, or the directory of a run
+    #[arg(value_name = "MANIFEST")]
+    pub(crate) manifest: PathBuf,
+    /// Where the files are that the scenario names (topologies, sizes, lists of flows)
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+}
+
 /// What a capacity is of.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
@@ -178,47 +227,6 @@ pub(crate) struct Question {
     pub(crate) max_repetitions: Option<u32>,
 }
 
-const RUN_HELP: &str = "\
-Each run has a directory DIR/[POINT/]TRANSPORT/seed-SEED with flows.parquet, queues.parquet,
-summary.json and manifest.json. Repetition r has the seed SEED + r, for every transport, so all of
-them see the same flows.
-
-Example:
-  punctual run scenarios/incast.toml --set traffic.senders=100 --set run.sample=10us";
-
-const COMPARE_HELP: &str = "\
-Numbers are means over the repetitions, ± half the width of their 95 % interval. Besides a directory
-for each run (see `punctual run --help`), DIR gets plots of the completion times.
-
-Example:
-  punctual compare scenarios/search.toml --set run.repetitions=10 --out /tmp/search";
-
-const CAPACITY_HELP: &str = "\
-A value holds or fails surely when the whole 95 % interval of the column's mean does; else there are
-more repetitions, up to the maximum, and then the mean decides. Runs are kept like those of a sweep,
-and the same command goes on where it was interrupted. Exit code 4: at least one transport's
-condition always holds within the bounds, or never.
-
-Examples:
-  punctual capacity scenarios/d3-burst.toml --vary traffic.workers --until 'deadlines_met >= 95%'
-  punctual capacity scenarios/d3-burst.toml --vary traffic.deadlines.exponential.mean --smallest \
-      --until 'deadlines_met >= 99%' --to 200ms";
-
-const SEND_HELP: &str = "\
-There is no encryption and no authentication: use it on networks you trust.
-
-Example:
-  punctual receive --listen 0.0.0.0:7000 --out copy.bin
-  punctual send file.bin 10.0.0.2:7000 --deadline 50ms";
-
-const BENCH_HELP: &str = "\
-JSON fields: scenario, simulated_seconds, packet_hops (packets leaving an output port, hosts' and
-control packets included), delivered_packets, events, cpu_seconds, packet_hops_per_second,
-peak_rss_bytes, utilisation (of the links into receiving hosts).
-
-Example:
-  punctual bench ndp-permutation-128 ndp-permutation-432 --json";
-
 impl Global {
     /// What the command line changes in the scenario, in order.
     pub(crate) fn overrides(&self) -> Vec<String> {
@@ -241,6 +249,15 @@ mod tests {
     #[test]
     fn arguments_do_not_contradict_each_other() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let example = format!("  punctual {}", command.get_name());
+            assert!(help.contains(&example), "{}", command.get_name());
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use anyhow::Error;
 use punctual_lab::{ExecuteError, LoadError, ScenarioError};
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 
 /// Something failed: a file could not be read or written.
@@ -13,34 +13,49 @@ pub(crate) const USAGE: u8 = 2;
 const VIOLATED: u8 = 3;
 /// A capacity lies beyond the bounds.
 const BEYOND: u8 = 4;
+/// A replay gave other bytes.
+const DIFFERS: u8 = 5;
 /// Someone asked to stop.
 const INTERRUPTED: u8 = 130;
 
-/// A mistake on the command line that clap cannot see.
-#[derive(Debug)]
-pub(crate) struct UsageError(pub(crate) String);
+/// An error that is a text of ours and has an exit code of its own.
+macro_rules! message {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) struct $name(pub(crate) String);
 
-impl std::fmt::Display for UsageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl std::error::Error for $name {}
+    };
 }
-impl std::error::Error for UsageError {}
 
-/// A condition that always holds within the bounds, or never, for at least one transport.
-#[derive(Debug)]
-pub(crate) struct BeyondBounds(pub(crate) String);
-
-impl std::fmt::Display for BeyondBounds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+message! {
+    /// A mistake on the command line that clap cannot see.
+    UsageError
 }
-impl std::error::Error for BeyondBounds {}
+message! {
+    /// A condition that always holds within the bounds, or never, for at least one transport.
+    BeyondBounds
+}
+message! {
+    /// A replay that gave other bytes than the run it replays.
+    ReplayDiffers
+}
+
+/// Whether what goes to this stream may be coloured: it is a terminal, and nobody said NO_COLOR
+/// (<https://no-color.org>: set to anything but nothing).
+pub(crate) fn colour(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
 
 /// Says on stderr what went wrong and returns the code for it.
 pub(crate) fn report(error: &Error) -> ExitCode {
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = colour(&std::io::stderr());
     let (code, text) = match cause(error) {
         Some(Cause::Scenario(e)) => (USAGE, e.render(colour)),
         Some(Cause::Usage) => (USAGE, format!("error: {error:#}")),
@@ -52,6 +67,7 @@ pub(crate) fn report(error: &Error) -> ExitCode {
             (VIOLATED, text)
         }
         Some(Cause::Beyond) => (BEYOND, format!("{error:#}")),
+        Some(Cause::Differs) => (DIFFERS, format!("{error:#}")),
         Some(Cause::Interrupted) => (INTERRUPTED, format!("{error:#}")),
         // The reader of our output went away, as `head` does; there is nobody to tell.
         Some(Cause::ClosedPipe) => return ExitCode::SUCCESS,
@@ -67,6 +83,7 @@ enum Cause<'a> {
     Usage,
     Violated(&'a [String]),
     Beyond,
+    Differs,
     Interrupted,
     ClosedPipe,
 }
@@ -81,6 +98,9 @@ fn cause(error: &Error) -> Option<Cause<'_>> {
         }
         if e.is::<BeyondBounds>() {
             return Some(Cause::Beyond);
+        }
+        if e.is::<ReplayDiffers>() {
+            return Some(Cause::Differs);
         }
         if let Some(LoadError::Scenario(e)) = e.downcast_ref() {
             return Some(Cause::Scenario(e));

@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod exit;
+mod help;
 mod progress;
 
 use args::{Cli, Command};
@@ -19,6 +20,11 @@ fn main() -> ExitCode {
         Command::Capacity { study, question } => {
             commands::capacity::capacity(study, question, global)
         }
+        Command::Report { dir, open } => commands::report::report(dir, *open, global),
+        Command::Init { file } => commands::init::init(file, global),
+        Command::Replay(replay) => commands::replay::replay(replay, global),
+        Command::Completions { shell } => commands::shell::completions(*shell),
+        Command::Man { dir } => commands::shell::man(dir),
         Command::Check { file } => commands::check::check(file, global),
         Command::List => commands::list::list(global),
         Command::Send { file, address, deadline, link } => {

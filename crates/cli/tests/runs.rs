@@ -1,8 +1,11 @@
 //! Whole commands: the same bytes whatever the threads, interruptions, damage and full disks.
 
+mod common;
+
+use common::{Place, text};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const SCENARIO: &str = r#"
@@ -53,34 +56,6 @@ run.duration = ["1ms", "20s", "2ms"]
 duration = "1ms"
 stop = "duration"
 "#;
-
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new(scenario: &str) -> Place {
-        let place = Place(tempfile::tempdir().expect("a temporary directory"));
-        std::fs::write(place.0.path().join("s.toml"), scenario).expect("it can be written");
-        place
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-        command.current_dir(self.path()).args(args);
-        command
-    }
-
-    fn punctual(&self, args: &[&str]) -> Output {
-        self.command(args).output().expect("the program starts")
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// Every file below a directory, by its path.
 fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -143,6 +118,18 @@ fn json_has_one_object_a_transport_and_point() {
     assert_eq!(kinds, ["packets", "packets", "packets", "packets", "ideal", "bound"]);
     assert!(lines[5]["goodput_gbps"].is_null() && lines[4]["goodput_gbps"].is_number());
     assert!(place.path().join("results/small/traffic.workers=5/fct.svg").exists());
+    // The report is there, and made again it is the same.
+    let page = std::fs::read(place.path().join("results/small/report.html")).expect("a report");
+    let again = place.punctual(&["report", "results/small", "--out", "pages/again.html"]);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert_eq!(text(&again.stdout), "report: pages/again.html\n");
+    assert!(std::fs::read(place.path().join("pages/again.html")).expect("written") == page);
+    // That of a single run does not stand in the way of running it again.
+    let one = "results/small/traffic.workers=5/ndp/seed-1";
+    assert!(place.punctual(&["report", one]).status.success());
+    let fresh = ["run", "s.toml", "--fresh", "-q", "--set", "transports=[\"ndp\"]"];
+    assert!(place.punctual(&fresh).status.success());
+    assert!(!place.path().join(one).join("report.html").exists());
     // Sampled runs say what their transports were doing; ideal schedulers have nothing to say.
     let gauges = |transport: &str| {
         let dir = format!("results/small/traffic.workers=5/{transport}/seed-1");
@@ -179,6 +166,13 @@ fn a_capacity_is_the_same_with_one_and_two_threads_and_goes_on() {
     assert!(text(&again.stderr).contains("tcp, traffic.workers = 10: deadlines_met "));
     assert_eq!(again.stdout, one.stdout);
     assert!(place.path().join("one/traffic.workers=10/tcp/seed-1/summary.json").exists());
+    let found = std::fs::read_to_string(place.path().join("one/capacity.json")).expect("answers");
+    let found: serde_json::Value = serde_json::from_str(&found).expect("an object");
+    assert_eq!(found["answers"][1]["capacity"], lines[1]["capacity"]);
+    assert_eq!(found["answers"][1]["probes"], lines[1]["probes"]);
+    assert_eq!((&found["until"], &found["threshold"]), (&lines[0]["until"], &0.9.into()));
+    let page = std::fs::read_to_string(place.path().join("one/report.html")).expect("a report");
+    assert!(page.contains("Capacity: largest traffic.workers"));
     // What lies beyond the bounds has a code of its own.
     let never = ask("2", "one", &["-q", "--from", "1000", "--to", "1000"]);
     assert_eq!(never.status.code(), Some(4));
@@ -213,6 +207,12 @@ fn ctrl_c_keeps_whole_runs_and_the_next_time_goes_on() {
     assert!(stderr.contains("the same command goes on"), "{stderr}");
     assert!(punctual_results::is_complete(&first));
     assert!(!place.path().join("out/run.duration=20s").exists(), "a half run looks whole");
+
+    // Its report says that it is not all.
+    let report = place.punctual(&["report", "out"]);
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    let page = std::fs::read_to_string(place.path().join("out/report.html")).expect("a report");
+    assert!(page.contains("Incomplete: 2 of 3 runs are not there"));
 
     // Going on does not run the first again.
     let before = std::fs::metadata(first.join("manifest.json")).unwrap().modified().unwrap();
@@ -257,6 +257,18 @@ fn foreign_files_are_not_overwritten() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("thesis.txt"), "{}", text(&output.stderr));
     assert_eq!(std::fs::read_to_string(dir.join("thesis.txt")).unwrap(), "years of work");
+    // Nor those that happen to be called like ours.
+    for name in ["report.html", "plan.json", "capacity.json"] {
+        let own = place.path().join("mine").join(name);
+        std::fs::create_dir_all(own.parent().unwrap()).unwrap();
+        std::fs::write(&own, "{\"years\": \"of work\"}").unwrap();
+        let output = place.punctual(&["run", "s.toml", "--out", "mine", "-q"]);
+        assert_eq!(output.status.code(), Some(1));
+        let says = format!("mine holds `{name}`, which no run wrote");
+        assert!(text(&output.stderr).contains(&says), "{}", text(&output.stderr));
+        assert_eq!(std::fs::read_to_string(&own).unwrap(), "{\"years\": \"of work\"}");
+        std::fs::remove_file(&own).unwrap();
+    }
 }
 
 #[test]
@@ -268,7 +280,7 @@ fn a_full_disk_leaves_nothing_that_looks_whole() {
         Command::new("mount").args(["-t", "tmpfs", "-o", "size=12k", "none"]).arg(&disk).output();
     if !mounted.is_ok_and(|m| m.status.success()) {
         eprintln!("SKIPPED: a small tmpfs cannot be mounted here (root is needed)");
-        assert!(std::env::var_os("PUNCTUAL_NO_SKIP").is_none(), "skips are failures here");
+        assert!(std::env::var_os("PUNCTUAL_NO_SKIPS").is_none(), "skips are failures here");
         return;
     }
     let output = place.punctual(&["compare", "s.toml", "--out", "disk/out", "-q"]);
@@ -285,6 +297,29 @@ fn a_full_disk_leaves_nothing_that_looks_whole() {
             assert!(partial.contains_key(&dir.join(name)), "{} is not whole", dir.display());
         }
     }
+}
+
+#[test]
+fn a_report_of_nothing_or_of_another_version_is_refused() {
+    let place = Place::new(SCENARIO);
+    let refused = |args: &[&str], code, says: &str| {
+        let output = place.punctual(args);
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
+    };
+    refused(&["report", "nowhere"], 1, "nowhere does not exist; check the path");
+    std::fs::create_dir(place.path().join("empty")).unwrap();
+    refused(&["report", "empty"], 1, "empty holds no results; give a directory that");
+    let one = ["run", "s.toml", "-q", "--set", "transports=[\"ndp\"]", "--out", "out"];
+    assert!(place.punctual(&one).status.success());
+    refused(&["report", "out", "--out", "empty"], 2, "--out is the file of the report");
+    refused(&["report", "out", "--out", "s.toml"], 2, "s.toml is there already and is no report");
+    assert!(place.punctual(&["report", "out"]).status.success(), "a report may be written anew");
+    let manifest = place.path().join("out/traffic.workers=5/ndp/seed-1/manifest.json");
+    let older =
+        std::fs::read_to_string(&manifest).unwrap().replace("\"format\": 2", "\"format\": 1");
+    std::fs::write(&manifest, older).unwrap();
+    refused(&["report", "out"], 1, "has format 1 and this version reads format 2");
 }
 
 #[test]

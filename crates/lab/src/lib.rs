@@ -14,6 +14,7 @@ mod fingerprint;
 pub mod ideal;
 mod keys;
 mod plan;
+mod plan_file;
 mod scenario;
 mod scheduler;
 mod source;

@@ -196,6 +196,41 @@ impl Study {
         runs
     }
 
+    /// The run that a manifest is of, and the study with that run's point of the sweep alone. The
+    /// manifest's overrides are those of this study: the last of them are the point. Its value may
+    /// be one that the sweep does not list, and its seed beyond the scenario's repetitions: a search
+    /// for capacities has such runs.
+    pub fn run_of(
+        &self,
+        transport: &str,
+        seed: u64,
+    ) -> Result<Option<(Study, PlannedRun)>, ScenarioError> {
+        let fail = |errors| ScenarioError::new(&self.sources, errors);
+        let whole = &self.origin.tree;
+        let mut tree = whole.clone();
+        for (key, _) in &self.points[0].labels {
+            let Some((place, node)) = document::resolve(whole, key) else { continue };
+            // However it was spelt.
+            let is_set = |text: &String| {
+                let own = text.split_once('=').and_then(|(own, _)| document::resolve(whole, own));
+                own.is_some_and(|(own, _)| own == place)
+            };
+            if self.overrides.iter().any(is_set) {
+                let (at, value) = (node.span.clone(), node.clone());
+                tree = sweep::with_axis(&tree, key, at, value).map_err(fail)?;
+            }
+        }
+        let points = self.origin.points(&tree).map_err(fail)?;
+        let study = Study { points, ..self.clone() };
+        let [point] = &study.points[..] else { return Ok(None) };
+        let own = point.scenario.subjects().into_iter().find(|s| s.label == transport);
+        let repetition = u32::try_from(seed.wrapping_sub(point.scenario.run.seed)).ok();
+        let repetitions = repetition.and_then(|r| Some(r..r.checked_add(1)?));
+        let (Some(subject), Some(repetitions)) = (own, repetitions) else { return Ok(None) };
+        let run = study.runs_of(0, &subject, repetitions).next();
+        Ok(run.map(|run| (study, run)))
+    }
+
     /// Some repetitions of one transport at one point, as a plan of their own. There may be more
     /// than the scenario asks for.
     pub(crate) fn runs_of<'a>(

@@ -2,6 +2,7 @@
 //!
 //! * [`FctCdf`]: how completion times are distributed, a curve a transport.
 //! * [`DeadlineBars`]: how many deadlines each transport met, with intervals.
+//! * [`Results`]: the runs of a directory, in order; [`html()`]: a directory of results as one page, to look at in a browser.
 //! * [`table`], [`markdown`]: the comparison in numbers; [`sweep_tables`]: over a sweep; [`plain_table`]: of any texts.
 //!
 //! A figure is drawn to SVG or PNG in memory. It carries its own font, needs nothing of the
@@ -11,7 +12,9 @@
 mod bars;
 mod canvas;
 mod cdf;
+mod collect;
 mod font;
+mod html;
 mod palette;
 mod scale;
 mod sweep;
@@ -19,6 +22,8 @@ mod table;
 
 pub use bars::DeadlineBars;
 pub use cdf::{Curve, FctCdf};
+pub use collect::{PointRuns, ReportError, Results, Row};
+pub use html::html;
 pub use palette::{Colour, Dash, LineStyle, line_style};
 pub use sweep::{SweepPoint, sweep_tables};
 pub use table::{Style, markdown, plain_table, table};

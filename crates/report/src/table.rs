@@ -44,8 +44,29 @@ pub fn plain_table(header: &[&str], rows: &[Vec<String>], style: Style) -> Strin
 
 /// A table with one row a transport. Columns that no transport has a value for are left out. What
 /// follows `±` is half the 95 % interval. Trims are nobody's fault or merit, so none is best.
-pub fn table(summaries: &[Summary], style: Style) -> String {
-    let columns = columns(summaries);
+///
+/// Where it would be wider than `width`, columns are left out until it fits, the least telling
+/// first; their names are returned.
+pub fn table(
+    summaries: &[Summary],
+    style: Style,
+    width: Option<usize>,
+) -> (String, Vec<&'static str>) {
+    let mut columns = columns(summaries);
+    let mut left_out = Vec::new();
+    let widest = |columns: &[Column]| {
+        let table = drawn(summaries, columns, Style::Plain);
+        table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+    };
+    while width.is_some_and(|width| widest(&columns) > width) {
+        let least = columns.iter().enumerate().max_by_key(|(_, column)| column.dispensable);
+        let Some((i, _)) = least.filter(|(_, column)| column.dispensable > 0) else { break };
+        left_out.push(columns.remove(i).title);
+    }
+    (drawn(summaries, &columns, style), left_out)
+}
+
+fn drawn(summaries: &[Summary], columns: &[Column], style: Style) -> String {
     let mut table = ruled(style);
     let headers = columns.iter().map(|column| Cell::new(column.header.join("\n")));
     table.set_header(std::iter::once(Cell::new("Transport")).chain(headers));
@@ -65,22 +86,35 @@ pub fn table(summaries: &[Summary], style: Style) -> String {
 
 /// The same table in Markdown, the best value of a column in bold.
 pub fn markdown(summaries: &[Summary]) -> String {
-    let columns = columns(summaries);
-    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut text = String::new();
-    let mut headers = vec!["Transport".to_owned()];
-    headers.extend(columns.iter().map(|column| column.header.join(" ").trim_end().to_owned()));
-    text += &row(headers);
-    text += &format!("| :-- |{}\n", " --: |".repeat(columns.len()));
-    for (i, summary) in summaries.iter().enumerate() {
-        let mut cells = vec![summary.title().replace('|', "\\|")];
-        cells.extend(columns.iter().map(|column| {
-            let cell = &column.cells[i];
-            if column.best[i] { format!("**{cell}**") } else { cell.clone() }
-        }));
-        text += &row(cells);
+    let (header, rows) = cells(summaries);
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(&header);
+    text += &format!("| :-- |{}\n", " --: |".repeat(header.len() - 1));
+    for (mut cells, best) in rows {
+        cells[0] = cells[0].replace('|', "\\|");
+        for i in best {
+            cells[i] = format!("**{}**", cells[i]);
+        }
+        text += &line(&cells);
     }
     text
+}
+
+/// The cells of a row, and which of them are the best of their column.
+pub(crate) type Cells = (Vec<String>, Vec<usize>);
+
+/// The same table as texts: its header and its rows.
+pub(crate) fn cells(summaries: &[Summary]) -> (Vec<String>, Vec<Cells>) {
+    let columns = columns(summaries);
+    let mut header = vec!["Transport".to_owned()];
+    header.extend(columns.iter().map(|column| column.header.join(" ").trim().to_owned()));
+    let row = |(i, summary): (usize, &Summary)| {
+        let mut cells = vec![summary.title()];
+        cells.extend(columns.iter().map(|column| column.cells[i].clone()));
+        let best = columns.iter().enumerate().filter(|(_, column)| column.best[i]);
+        (cells, best.map(|(c, _)| c + 1).collect())
+    };
+    (header, summaries.iter().enumerate().map(row).collect())
 }
 
 struct Column {
@@ -88,6 +122,10 @@ struct Column {
     header: [String; 2],
     cells: Vec<String>,
     best: Vec<bool>,
+    /// Its name in one word or two.
+    title: &'static str,
+    /// The greater, the sooner it is left out of a table that is too wide; 0 never is.
+    dispensable: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,6 +145,8 @@ struct Kind {
     unit: Unit,
     best: Best,
     get: fn(&Summary) -> Value,
+    title: &'static str,
+    dispensable: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -119,18 +159,18 @@ enum Unit {
 
 #[rustfmt::skip]
 const KINDS: [Kind; 12] = [
-    Kind { name: ["Deadlines", "met"], unit: Unit::Percent, best: Best::Most, get: |s| (s.deadlines_met, s.ci95.deadlines_met) },
-    Kind { name: ["On", "time"], unit: Unit::Count, best: Best::Neither, get: |s| (with_deadlines(s, s.deadline_flows_met), None) },
-    Kind { name: ["", "Late"], unit: Unit::Count, best: Best::Neither, get: |s| (with_deadlines(s, s.deadline_flows_late), None) },
-    Kind { name: ["Given", "up"], unit: Unit::Count, best: Best::Neither, get: |s| (with_deadlines(s, s.deadline_flows_abandoned), None) },
-    Kind { name: ["FCT mean", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_mean_us, s.ci95.fct_mean_us) },
-    Kind { name: ["FCT p50", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_p50_us, s.ci95.fct_p50_us) },
-    Kind { name: ["FCT p99", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_p99_us, s.ci95.fct_p99_us) },
-    Kind { name: ["Slowdown", "p99"], unit: Unit::Factor, best: Best::Least, get: |s| (s.slowdown_p99, s.ci95.slowdown_p99) },
-    Kind { name: ["Utilisation", ""], unit: Unit::Percent, best: Best::Most, get: |s| (s.utilisation, s.ci95.utilisation) },
-    Kind { name: ["Not", "completed"], unit: Unit::Count, best: Best::Neither, get: not_completed },
-    Kind { name: ["Drops", ""], unit: Unit::Count, best: Best::Least, get: |s| (of_packets(s, s.drops), s.ci95.drops) },
-    Kind { name: ["Trims", ""], unit: Unit::Count, best: Best::Neither, get: |s| (of_packets(s, s.trims), s.ci95.trims) },
+    Kind { name: ["Deadlines", "met"], unit: Unit::Percent, best: Best::Most, get: |s| (s.deadlines_met, s.ci95.deadlines_met), title: "deadlines met", dispensable: 0 },
+    Kind { name: ["On", "time"], unit: Unit::Count, best: Best::Neither, get: |s| (with_deadlines(s, s.deadline_flows_met), None), title: "on time", dispensable: 9 },
+    Kind { name: ["", "Late"], unit: Unit::Count, best: Best::Neither, get: |s| (with_deadlines(s, s.deadline_flows_late), None), title: "late", dispensable: 8 },
+    Kind { name: ["Given", "up"], unit: Unit::Count, best: Best::Neither, get: |s| (with_deadlines(s, s.deadline_flows_abandoned), None), title: "given up", dispensable: 6 },
+    Kind { name: ["FCT mean", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_mean_us, s.ci95.fct_mean_us), title: "FCT mean", dispensable: 1 },
+    Kind { name: ["FCT p50", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_p50_us, s.ci95.fct_p50_us), title: "FCT p50", dispensable: 5 },
+    Kind { name: ["FCT p99", ""], unit: Unit::Time, best: Best::Least, get: |s| (s.fct_p99_us, s.ci95.fct_p99_us), title: "FCT p99", dispensable: 0 },
+    Kind { name: ["Slowdown", "p99"], unit: Unit::Factor, best: Best::Least, get: |s| (s.slowdown_p99, s.ci95.slowdown_p99), title: "slowdown p99", dispensable: 3 },
+    Kind { name: ["Utilisation", ""], unit: Unit::Percent, best: Best::Most, get: |s| (s.utilisation, s.ci95.utilisation), title: "utilisation", dispensable: 4 },
+    Kind { name: ["Not", "completed"], unit: Unit::Count, best: Best::Neither, get: not_completed, title: "not completed", dispensable: 0 },
+    Kind { name: ["Drops", ""], unit: Unit::Count, best: Best::Least, get: |s| (of_packets(s, s.drops), s.ci95.drops), title: "drops", dispensable: 2 },
+    Kind { name: ["Trims", ""], unit: Unit::Count, best: Best::Neither, get: |s| (of_packets(s, s.trims), s.ci95.trims), title: "trims", dispensable: 7 },
 ];
 
 fn with_deadlines(summary: &Summary, flows: f64) -> Option<f64> {
@@ -183,7 +223,8 @@ fn column(kind: &Kind, summaries: &[Summary]) -> Column {
         best.fill(false);
     }
     let header = [kind.name[0].to_owned(), format!("{}{unit}", kind.name[1]).trim().to_owned()];
-    Column { header, cells: values.iter().map(text).collect(), best }
+    let Kind { title, dispensable, .. } = *kind;
+    Column { header, cells: values.iter().map(text).collect(), best, title, dispensable }
 }
 
 /// The unit of all times, so that they can be compared across columns: the largest in which none
@@ -215,6 +256,8 @@ fn decimals(unit: Unit, values: impl Iterator<Item = f64> + Clone) -> usize {
     match unit {
         Unit::Percent => 1,
         Unit::Count if values.clone().all(|value| value.fract() == 0.0) => 0,
+        // Of thousands nobody reads tenths.
+        Unit::Count if values.clone().any(|value| value >= 1000.0) => 0,
         Unit::Count => 1,
         Unit::Time | Unit::Factor => {
             let smallest = values.filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
@@ -271,12 +314,25 @@ mod tests {
             " d2tcp       91.2 ± 0.4     240.0 ± 4.8     192.0      2160       34.3      12       0",
             " tcp         51.8 ± 0.4   1630.0 ± 32.6    1304.0     14670      232.9    4711       0",
         ];
-        assert_eq!(table(&three(), Style::Plain).lines().collect::<Vec<_>>(), expected);
+        assert_eq!(table(&three(), Style::Plain, None).0.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_narrow_table_leaves_out_what_tells_least() {
+        let (all, left_out) = table(&three(), Style::Plain, Some(90));
+        assert!(left_out.is_empty() && all == table(&three(), Style::Plain, None).0);
+        let (narrow, left_out) = table(&three(), Style::Plain, Some(72));
+        assert_eq!(left_out, ["trims", "FCT p50"]);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 72), "{narrow}");
+        // What matters most stays, however narrow.
+        let (least, _) = table(&three(), Style::Plain, Some(3));
+        assert!(least.contains("Deadlines") && least.contains("FCT p99"), "{least}");
+        assert!(!least.contains("Drops"), "{least}");
     }
 
     #[test]
     fn best_is_bold_on_a_terminal() {
-        let table = table(&three(), Style::Colour);
+        let (table, _) = table(&three(), Style::Colour, None);
         let bold: Vec<_> = table.split("\u{1b}[1m").skip(1).collect();
         // Of every column but the trims.
         assert_eq!(bold.len(), 6, "{table}");
@@ -339,6 +395,6 @@ mod tests {
 
     #[test]
     fn nothing_to_compare_is_an_empty_table() {
-        assert!(table(&[], Style::Plain).contains("Transport"));
+        assert!(table(&[], Style::Plain, None).0.contains("Transport"));
     }
 }

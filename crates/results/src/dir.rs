@@ -1,6 +1,6 @@
 //! Names of run directories, whole and partial.
 
-use crate::{MANIFEST_FILE, WriteError, read_manifest};
+use crate::{MANIFEST_FILE, REPORT_FILE, WriteError, read_manifest};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -97,7 +97,9 @@ pub(crate) fn place(dir: &Path) -> Result<Place, WriteError> {
         return Err(not_ours(format!("`{first}` and no manifest.json")));
     }
     let files = listed(dir).ok_or_else(|| not_ours("a manifest.json".into()))?;
-    let foreign = names.iter().find(|name| *name != MANIFEST_FILE && !files.contains(name));
+    // A report of the old run goes with it.
+    let ours = |name: &str| name == MANIFEST_FILE || name == REPORT_FILE;
+    let foreign = names.iter().find(|name| !ours(name) && !files.contains(name));
     foreign.map_or(Ok(Place::Run), |name| Err(not_ours(format!("`{name}`"))))
 }
 

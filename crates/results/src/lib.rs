@@ -33,26 +33,33 @@
 //! # }
 //! ```
 
+mod capacity;
 mod csv;
 mod dir;
 mod error;
+mod files;
 mod flows;
 mod gauges;
 mod manifest;
 mod parquet_io;
+mod plan;
 mod read;
+pub mod significance;
 pub mod stats;
 mod summary;
 mod write;
 
+pub use capacity::{CAPACITY_FILE, Capacities, CapacityAnswer, CapacityEstimate, CapacityProbe};
 pub use csv::write_csv;
 pub use dir::{Leftover, is_complete, is_partial, leftovers};
 pub use error::{CombineError, ReadError, WriteError};
+pub use files::{check_place, is_report, save};
 pub use flows::{FlowRow, FlowStatus};
 pub use gauges::GaugeRow;
 pub use manifest::{FORMAT, Host, Manifest};
+pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun};
 pub use read::{RunFiles, read, read_manifest, read_summary};
-pub use stats::{RunFacts, combine, summarise};
+pub use stats::{RunFacts, combine, part_of, summarise};
 pub use summary::{Ci95, RunKind, Summary, title};
 pub use write::{Run, WriteOptions, write};
 
@@ -66,5 +73,7 @@ pub const GAUGES_FILE: &str = "gauges.parquet";
 pub const SUMMARY_FILE: &str = "summary.json";
 /// Name of the file that says what the run was made of.
 pub const MANIFEST_FILE: &str = "manifest.json";
+/// Name of the page that shows a directory of results, or a single run.
+pub const REPORT_FILE: &str = "report.html";
 /// Name of the file with one row a flow as text, written on request.
 pub const CSV_FILE: &str = "flows.csv";

@@ -1,5 +1,6 @@
 //! Reading a run back.
 
+use crate::files::check_format;
 use crate::gauges::read_gauges;
 use crate::parquet_io::{read_flows, read_queues};
 use crate::{
@@ -64,13 +65,7 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
         other => other,
     })?;
     // The format first: the rest of another format's manifest may well look different.
-    if let Some(found) = manifest.get("format").and_then(|format| format.as_u64())
-        && found != u64::from(FORMAT)
-    {
-        let version = manifest.get("punctual").and_then(|version| version.as_str());
-        let version = version.unwrap_or("of that time").to_owned();
-        return Err(ReadError::Format { path, found, expected: FORMAT, version });
-    }
+    check_format(&path, &manifest, FORMAT)?;
     serde_json::from_value(manifest).map_err(|source| ReadError::Json { path, source })
 }
 

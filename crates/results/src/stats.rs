@@ -84,6 +84,26 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
     }
 }
 
+/// One transport's part of a mixed run: what concerns flows is of its own, what concerns the network
+/// is of all of them together. None of a transport that carried nothing.
+pub fn part_of(whole: &Summary, flows: &[FlowRow], transport: &str) -> Option<Summary> {
+    let own: Vec<FlowRow> = flows.iter().filter(|f| &*f.transport == transport).cloned().collect();
+    let seed = whole.seeds.first().copied().unwrap_or(0);
+    let facts = RunFacts { transport, seed, kind: whole.kind, ..RunFacts::default() };
+    let of_flows = summarise(&Outcome::default(), &own, &facts);
+    (!own.is_empty()).then_some(Summary {
+        simulated_seconds: whole.simulated_seconds,
+        utilisation: whole.utilisation,
+        drops: whole.drops,
+        trims: whole.trims,
+        bounces: whole.bounces,
+        marks: whole.marks,
+        pauses: whole.pauses,
+        losses: whole.losses,
+        ..of_flows
+    })
+}
+
 /// Repetitions in one object: means over them, with intervals. Percentiles are averaged, not
 /// taken anew over all flows, so that the interval says how far a repetition may be from the next.
 pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
@@ -195,7 +215,7 @@ pub fn jain(values: &[f64]) -> Option<f64> {
 
 /// The two-sided 95 % quantile of Student's t for `n` values, so n − 1 degrees of freedom; the
 /// normal distribution's beyond 30 values.
-fn t_95(n: usize) -> f64 {
+pub(crate) fn t_95(n: usize) -> f64 {
     const BY_DEGREES_OF_FREEDOM: [f64; 29] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
         2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,

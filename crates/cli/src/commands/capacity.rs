@@ -1,13 +1,14 @@
 //! `punctual capacity`.
 
 use super::run::point;
-use super::{execute_runs, options, say_reused, style};
+use super::{execute_runs, options, report, say_reused, style};
 use crate::args::{Global, Question as QuestionArgs, Study as StudyArgs};
 use crate::exit::BeyondBounds;
 use punctual_lab::{
     Answer, CapacitySearch, Condition, Estimate, Labels, Outcome, Probe, Question, Study, Verdict,
 };
 use punctual_report::plain_table;
+use punctual_results::{Capacities, CapacityAnswer};
 use serde::Serialize;
 use std::io::Write;
 
@@ -40,6 +41,7 @@ pub(crate) fn capacity(
         repetitions_max: question.max_repetitions,
     };
     let mut search = CapacitySearch::new(&study, &question)?;
+    report::begin(&options.out)?;
     let (mut reused, mut all) = (0, 0);
     loop {
         let runs = search.next_runs()?;
@@ -58,6 +60,8 @@ pub(crate) fn capacity(
     }
     say_reused(reused, all, global.quiet);
     let answers = search.answers();
+    capacities(&search, &answers, question.smallest)?.write(&options.out)?;
+    let report = report::write(&options.out)?;
     let mut out = std::io::stdout().lock();
     if global.json {
         for answer in &answers {
@@ -73,11 +77,43 @@ pub(crate) fn capacity(
     } else {
         print_table(&mut out, &search, &answers, question.smallest)?;
         writeln!(out, "results in {}", options.out.display())?;
+        writeln!(out, "report: {}", report.display())?;
     }
     match beyond(&search, &answers, question.smallest) {
         Some(message) => Err(BeyondBounds(message).into()),
         None => Ok(()),
     }
+}
+
+/// The question and its answers as they are written beside the runs.
+fn capacities(
+    search: &CapacitySearch,
+    answers: &[Answer],
+    smallest: bool,
+) -> anyhow::Result<Capacities> {
+    let (study, condition) = (search.study(), search.condition());
+    let (from, to) = search.bounds();
+    // The file and `--json` say the same in the same words.
+    let written = |answer: &Answer| {
+        let fields: CapacityAnswer = serde_json::from_value(serde_json::to_value(answer)?)?;
+        Ok(CapacityAnswer { point: answer.labels.iter().cloned().collect(), ..fields })
+    };
+    Ok(Capacities {
+        name: study.name().to_owned(),
+        description: study.points()[0].scenario.description.clone(),
+        scenario: study.text().to_owned(),
+        overrides: study.overrides().to_vec(),
+        vary: search.key().to_owned(),
+        until: condition.to_string(),
+        column: condition.column().to_owned(),
+        threshold: condition.threshold(),
+        smallest,
+        from,
+        to,
+        step: search.step(),
+        answers: answers.iter().map(written).collect::<anyhow::Result<_>>()?,
+        ..Capacities::new()
+    })
 }
 
 /// `d3, traffic.workers = 40: deadlines_met 93.1 ± 1.2 %, fails (100 runs)`.

@@ -2,12 +2,11 @@
 
 use super::run::{Line, point};
 use super::{Done, execute_study, style};
-use crate::args::{Global, Study};
-use anyhow::Context as _;
+use crate::args::{Compare, Global, Study};
+use crate::exit::UsageError;
 use punctual_lab::{Labels, PlannedRun, RunReport};
 use punctual_report::{Curve, DeadlineBars, FctCdf, SweepPoint, sweep_tables, table};
-use punctual_results::{FlowRow, RunFacts, RunKind, Summary, combine, summarise, title};
-use punctual_sim::Outcome;
+use punctual_results::{FlowRow, RunKind, Summary, combine, part_of, save, title};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -17,9 +16,30 @@ struct Row<'a> {
     summary: Summary,
 }
 
-pub(crate) fn compare(args: &Study, global: &Global) -> anyhow::Result<()> {
+pub(crate) fn compare(args: &Compare, global: &Global) -> anyhow::Result<()> {
+    match &args.paths[..] {
+        [a, b] if a.is_dir() && b.is_dir() => super::difference::difference(a, b, global),
+        [dir] if dir.is_dir() => {
+            let dir = dir.display();
+            let message = format!("{dir} is a directory: give a scenario, or a second directory");
+            Err(UsageError(message).into())
+        }
+        [file] => {
+            let study = Study { file: file.clone(), fresh: args.fresh, csv: args.csv };
+            of_scenario(&study, args.wide, global)
+        }
+        paths => {
+            let not = paths.iter().find(|path| !path.is_dir()).unwrap_or(&paths[0]).display();
+            let message = format!("{not} is no directory: give one scenario, or two directories");
+            Err(UsageError(message).into())
+        }
+    }
+}
+
+fn of_scenario(args: &Study, wide: bool, global: &Global) -> anyhow::Result<()> {
     let done = execute_study(args, global)?;
     let mut out = std::io::stdout().lock();
+    let width = if wide { None } else { super::terminal_width() };
     let mut figures = Vec::new();
     let mut sweep: Vec<SweepPoint> = Vec::new();
     for rows in points(&done)? {
@@ -29,10 +49,11 @@ pub(crate) fn compare(args: &Study, global: &Global) -> anyhow::Result<()> {
         if global.json {
             print_json(&mut out, &done, &rows)?;
         } else {
-            print_tables(&mut out, &done, labels, &rows)?;
+            print_tables(&mut out, &done, labels, &rows, width)?;
         }
         figures.extend(draw(&done, labels, &rows)?);
     }
+    let report = super::report::write(&done.out)?;
     if !global.json {
         print_sweep(&mut out, &done, &sweep)?;
         let figures: Vec<String> = figures.iter().map(|f| f.display().to_string()).collect();
@@ -40,6 +61,7 @@ pub(crate) fn compare(args: &Study, global: &Global) -> anyhow::Result<()> {
         if !figures.is_empty() {
             writeln!(out, "figures: {}", figures.join(", "))?;
         }
+        writeln!(out, "report: {}", report.display())?;
     }
     Ok(())
 }
@@ -104,11 +126,16 @@ fn print_tables(
     done: &Done,
     labels: &Labels,
     rows: &[Row<'_>],
+    width: Option<usize>,
 ) -> anyhow::Result<()> {
     let style = style();
     let summaries: Vec<Summary> = rows.iter().map(|row| row.summary.clone()).collect();
     writeln!(out, "{}", heading(done, labels, rows))?;
-    writeln!(out, "{}", table(&summaries, style))?;
+    let (table, left_out) = table(&summaries, style, width);
+    writeln!(out, "{table}")?;
+    if !left_out.is_empty() {
+        writeln!(out, " not shown: {} (--wide)", left_out.join(", "))?;
+    }
     for note in notes(&summaries) {
         writeln!(out, " {note}")?;
     }
@@ -116,7 +143,7 @@ fn print_tables(
     for row in rows.iter().filter(|row| carriers(row).len() > 1) {
         let parts = by_transport(row)?;
         writeln!(out, "its flows by transport (drops, trims and utilisation are all of theirs)")?;
-        writeln!(out, "{}\n", table(&parts, style))?;
+        writeln!(out, "{}\n", punctual_report::table(&parts, style, width).0)?;
     }
     Ok(())
 }
@@ -162,29 +189,17 @@ fn flows(row: &Row<'_>) -> anyhow::Result<Vec<Vec<FlowRow>>> {
     row.runs.iter().map(|(_, report)| Ok(punctual_results::read(&report.dir)?.flows)).collect()
 }
 
-/// A mixed run in parts: what concerns flows is theirs, what concerns the network is all's.
+/// A mixed run in parts, one for each transport that carried flows.
 fn by_transport(row: &Row<'_>) -> anyhow::Result<Vec<Summary>> {
     let repetitions = flows(row)?;
     let mut parts = Vec::new();
     for name in carriers(row) {
         let mut summaries = Vec::new();
-        for ((run, report), flows) in row.runs.iter().zip(&repetitions) {
-            let own: Vec<FlowRow> =
-                flows.iter().filter(|f| &*f.transport == name).cloned().collect();
-            let facts = RunFacts { transport: name, seed: run.seed, ..RunFacts::default() };
-            let of_flows = summarise(&Outcome::default(), &own, &facts);
-            let whole = &report.summary;
-            summaries.push(Summary {
-                simulated_seconds: whole.simulated_seconds,
-                utilisation: whole.utilisation,
-                drops: whole.drops,
-                trims: whole.trims,
-                bounces: whole.bounces,
-                marks: whole.marks,
-                pauses: whole.pauses,
-                losses: whole.losses,
-                ..of_flows
-            });
+        for ((_, report), flows) in row.runs.iter().zip(&repetitions) {
+            summaries.extend(part_of(&report.summary, flows, name));
+        }
+        if summaries.is_empty() {
+            continue;
         }
         parts.push(combine(&summaries)?);
     }
@@ -227,16 +242,4 @@ fn draw(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> anyhow::Result<Vec<Pa
         files.push(save(&dir, "deadlines.png", &bars.png())?);
     }
     Ok(files)
-}
-
-/// Writes a file under another name first, so that a full disk leaves no half figure behind.
-fn save(dir: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
-    let path = dir.join(name);
-    let partial = dir.join(format!(".{name}.partial-{}", std::process::id()));
-    let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, &path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    written.with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(path)
 }

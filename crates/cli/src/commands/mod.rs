@@ -4,8 +4,13 @@ pub(crate) mod bench;
 pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod difference;
+pub(crate) mod init;
 pub(crate) mod list;
+pub(crate) mod replay;
+pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod shell;
 pub(crate) mod transfer;
 
 use crate::args::{Global, Study as StudyArgs};
@@ -13,7 +18,7 @@ use crate::progress::Board;
 use anyhow::Context as _;
 use punctual_lab::{ExecuteError, Options, PlannedRun, RunReport, Study, execute};
 use punctual_report::Style;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +39,13 @@ pub(crate) fn execute_study(args: &StudyArgs, global: &Global) -> anyhow::Result
     let study = Study::load(&args.file, &global.overrides())?;
     let options = options(&study, args, global);
     let runs = study.runs();
+    // What is to come, so that a directory of which only some is there can be told as such.
+    let mut plan = study.plan_file(&runs);
+    report::begin(&options.out)?;
+    plan.write(&options.out)?;
     let reports = execute_runs(&study, &runs, &options, global.quiet)?;
+    plan.complete = true;
+    plan.write(&options.out)?;
     let reused = reports.iter().filter(|r| r.reused).count();
     say_reused(reused, runs.len(), global.quiet);
     Ok(Done { study, runs, reports, out: options.out })
@@ -77,8 +88,17 @@ fn say_reused(reused: usize, all: usize, quiet: bool) {
 
 /// How tables look where standard output goes.
 fn style() -> Style {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    if colour { Style::Colour } else { Style::Plain }
+    if crate::exit::colour(&std::io::stdout()) { Style::Colour } else { Style::Plain }
+}
+
+/// How wide the terminal is that standard output goes to; files have no width. `COLUMNS` is
+/// believed first.
+fn terminal_width() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns.filter(|columns| *columns > 0).or_else(|| {
+        let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
+        Some(usize::from(width.0))
+    })
 }
 
 /// The first Ctrl-C asks the runs to stop, the second does not wait for them. What is being

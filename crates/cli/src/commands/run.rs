@@ -58,8 +58,10 @@ pub(crate) fn run(args: &Study, global: &Global) -> anyhow::Result<()> {
         }
         writeln!(out, "{}: {}", run.title(), facts.join(", "))?;
     }
+    let report = super::report::write(&done.out)?;
     if !global.json {
         writeln!(out, "results in {}", done.out.display())?;
+        writeln!(out, "report: {}", report.display())?;
     }
     Ok(())
 }

@@ -116,6 +116,11 @@ impl Condition {
         &self.column
     }
 
+    /// What the column is compared with.
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
     /// Whether the column is a share, shown in per cent.
     pub fn is_share(&self) -> bool {
         SHARES.contains(&&*self.column)

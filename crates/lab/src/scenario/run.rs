@@ -84,6 +84,16 @@ pub enum TierName {
 }
 
 impl TierName {
+    const ALL: [TierName; 7] = [
+        TierName::HostUp,
+        TierName::RackUp,
+        TierName::PodUp,
+        TierName::CoreDown,
+        TierName::PodDown,
+        TierName::HostDown,
+        TierName::Middle,
+    ];
+
     /// The tier of that name.
     pub fn tier(self) -> Tier {
         match self {
@@ -94,6 +104,28 @@ impl TierName {
             TierName::PodDown => Tier::PodDown,
             TierName::HostDown => Tier::HostDown,
             TierName::Middle => Tier::Middle,
+        }
+    }
+
+    /// The name of a tier.
+    ///
+    /// # Panics
+    /// Never: every tier has a name.
+    pub fn of(tier: Tier) -> TierName {
+        let name = Self::ALL.into_iter().find(|name| name.tier() == tier);
+        name.expect("every tier has a name")
+    }
+
+    /// As it is written in scenarios.
+    pub fn name(self) -> &'static str {
+        match self {
+            TierName::HostUp => "host-up",
+            TierName::RackUp => "rack-up",
+            TierName::PodUp => "pod-up",
+            TierName::CoreDown => "core-down",
+            TierName::PodDown => "pod-down",
+            TierName::HostDown => "host-down",
+            TierName::Middle => "middle",
         }
     }
 
@@ -150,5 +182,18 @@ impl RunSection {
         ports.sort();
         ports.dedup();
         self.sample.map(|every| Sampling { every, ports })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_have_the_names_that_scenarios_use() {
+        for name in TierName::ALL {
+            assert_eq!(TierName::of(name.tier()), name);
+            assert_eq!(serde_json::to_value(name).unwrap(), name.name());
+        }
     }
 }

@@ -1,0 +1,31 @@
+//! `punctual init`.
+
+use crate::args::Global;
+use crate::exit::UsageError;
+use anyhow::Context as _;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+
+/// The scenario to start from.
+const TEMPLATE: &str = include_str!("init.toml");
+
+pub(crate) fn init(file: &Path, global: &Global) -> anyhow::Result<()> {
+    let created = OpenOptions::new().write(true).create_new(true).open(file);
+    let mut out = match created {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let message = format!("{} is there already; give another name", file.display());
+            return Err(UsageError(message).into());
+        }
+        created => created.with_context(|| format!("cannot create {}", file.display()))?,
+    };
+    let name = file.display().to_string();
+    let text = TEMPLATE.replace("THIS-FILE", &name);
+    out.write_all(text.as_bytes()).with_context(|| format!("cannot write {name}"))?;
+    let mut out = std::io::stdout().lock();
+    match global.json {
+        true => writeln!(out, "{}", serde_json::json!({ "scenario": name }))?,
+        false => writeln!(out, "{name} is written; next: punctual compare {name}")?,
+    }
+    Ok(())
+}

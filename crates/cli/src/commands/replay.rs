@@ -1,0 +1,117 @@
+//! `punctual replay`.
+
+use super::execute_runs;
+use crate::args::{Global, Replay};
+use crate::exit::{ReplayDiffers, UsageError};
+use anyhow::Context as _;
+use punctual_lab::{Options, PlannedRun, Study};
+use punctual_results::{CSV_FILE, MANIFEST_FILE, Manifest, read_manifest};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// How a file of the new run compares with the one of the old.
+enum Same {
+    Yes,
+    No,
+    /// The old one is not there, or is no longer as it was written.
+    Unknown,
+}
+
+pub(crate) fn replay(args: &Replay, global: &Global) -> anyhow::Result<()> {
+    if !global.set.is_empty() || global.seed.is_some() {
+        let message = "a replay is of what the manifest says: without --set and --seed";
+        return Err(UsageError(message.into()).into());
+    }
+    let is_dir = args.manifest.is_dir();
+    let named = args.manifest.file_name().is_some_and(|name| name == MANIFEST_FILE);
+    if !is_dir && args.manifest.exists() && !named {
+        let message =
+            format!("{}: give a manifest.json, or its directory", args.manifest.display());
+        return Err(UsageError(message).into());
+    }
+    let dir = match args.manifest.parent() {
+        _ if is_dir => args.manifest.clone(),
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let manifest = read_manifest(&dir)?;
+    let (study, run) = planned(&manifest, &args.folder)?;
+    let out = global.out.clone();
+    let out = out.unwrap_or_else(|| Path::new("results").join(format!("{}-replay", study.name())));
+    let options = Options {
+        out,
+        threads: global.threads(),
+        fresh: true,
+        csv: manifest.files.contains_key(CSV_FILE),
+    };
+    let runs = [PlannedRun { dir: format!("{}-{}", run.subject.label, run.seed).into(), ..run }];
+    let reports = execute_runs(&study, &runs, &options, global.quiet)?;
+    let again = &reports[0].dir;
+    let mut compared = Vec::new();
+    for (name, bytes) in &manifest.files {
+        compared.push((name.as_str(), compare(&dir.join(name), *bytes, &again.join(name))?));
+    }
+    tell(&manifest, again, &compared, global)
+}
+
+/// The run that a manifest is of.
+fn planned(manifest: &Manifest, folder: &Path) -> anyhow::Result<(Study, PlannedRun)> {
+    let text = &manifest.scenario;
+    let study = Study::from_text("the manifest's scenario", text, folder, &manifest.overrides)?;
+    study.run_of(&manifest.transport, manifest.seed)?.with_context(|| {
+        let Manifest { transport, seed, punctual, .. } = manifest;
+        format!(
+            "the manifest's scenario has no run of {transport} with seed {seed}; it was written by \
+             punctual {punctual}, and this is {}",
+            env!("CARGO_PKG_VERSION")
+        )
+    })
+}
+
+fn compare(old: &Path, bytes: u64, new: &Path) -> anyhow::Result<Same> {
+    let old = std::fs::read(old).ok().filter(|old| old.len() as u64 == bytes);
+    let Some(old) = old else { return Ok(Same::Unknown) };
+    let new = match std::fs::read(new) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Same::No),
+        read => read.with_context(|| format!("cannot read {}", new.display()))?,
+    };
+    Ok(if old == new { Same::Yes } else { Same::No })
+}
+
+fn tell(
+    manifest: &Manifest,
+    again: &Path,
+    compared: &[(&str, Same)],
+    global: &Global,
+) -> anyhow::Result<()> {
+    let names = |which: fn(&Same) -> bool| -> Vec<&str> {
+        compared.iter().filter(|(_, same)| which(same)).map(|(name, _)| *name).collect()
+    };
+    let same = names(|same| matches!(same, Same::Yes));
+    let different = names(|same| matches!(same, Same::No));
+    let unknown = names(|same| matches!(same, Same::Unknown));
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        let object = serde_json::json!({
+            "directory": again, "same": same, "different": different, "not_compared": unknown,
+        });
+        writeln!(out, "{object}")?;
+    } else {
+        writeln!(out, "replayed in {}", again.display())?;
+        for (what, names) in [("the same bytes", &same), ("not there to compare", &unknown)] {
+            if !names.is_empty() {
+                writeln!(out, "{what}: {}", names.join(", "))?;
+            }
+        }
+    }
+    if different.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "{} differ from the manifest's run, which punctual {} wrote; this is {}",
+        different.join(", "),
+        manifest.punctual,
+        env!("CARGO_PKG_VERSION"),
+    );
+    Err(ReplayDiffers(message).into())
+}

@@ -1,0 +1,74 @@
+//! `punctual report`.
+
+use crate::args::Global;
+use crate::exit::UsageError;
+use anyhow::Context as _;
+use punctual_results::{REPORT_FILE, check_place, is_report, save};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub(crate) fn report(dir: &Path, open: bool, global: &Global) -> anyhow::Result<()> {
+    let page = punctual_report::html(dir)?;
+    let path = global.out.clone().unwrap_or_else(|| dir.join(REPORT_FILE));
+    let name = path.file_name().and_then(|name| name.to_str());
+    let Some(name) = name.filter(|_| !path.is_dir()) else {
+        let message = format!("{}: --out is the file of the report", path.display());
+        return Err(UsageError(message).into());
+    };
+    if path.exists() && !is_report(&path) {
+        let path = path.display();
+        let message = format!("{path} is there already and is no report; choose another name");
+        return Err(UsageError(message).into());
+    }
+    let path = save(path.parent().unwrap_or(Path::new("")), name, page.as_bytes())?;
+    let mut out = std::io::stdout().lock();
+    match global.json {
+        true => writeln!(out, "{}", serde_json::json!({ "report": path, "bytes": page.len() }))?,
+        false => writeln!(out, "report: {}", path.display())?,
+    }
+    if open {
+        open_in_browser(&path)?;
+    }
+    Ok(())
+}
+
+/// Takes away the report of what was here before: it is not of what is about to be. What is not
+/// ours is an error.
+pub(super) fn begin(out: &Path) -> anyhow::Result<()> {
+    check_place(out)?;
+    let path = out.join(REPORT_FILE);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes the report of results that are just there.
+pub(super) fn write(out: &Path) -> anyhow::Result<PathBuf> {
+    Ok(save(out, REPORT_FILE, punctual_report::html(out)?.as_bytes())?)
+}
+
+/// Asks the desktop to show a page.
+fn open_in_browser(path: &Path) -> anyhow::Result<()> {
+    let opener = if cfg!(target_os = "macos") {
+        "open"
+    } else if cfg!(windows) {
+        "explorer"
+    } else {
+        "xdg-open"
+    };
+    let mut command = Command::new(opener);
+    command.arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let status = command.status().with_context(|| {
+        format!("cannot run {opener} to open {}; open it in a browser yourself", path.display())
+    })?;
+    // Windows' explorer ends with 1 even when all is well.
+    if !status.success() && !cfg!(windows) {
+        let path = path.display();
+        anyhow::bail!("{opener} could not open {path} ({status}); open it in a browser yourself");
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! What `--help` says below the options: examples, files, exit codes.
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  punctual compare scenarios/search.toml
+  punctual compare scenarios/incast.toml --set traffic.senders=60 --seed 7
+  punctual run scenarios/permutation.toml --set 'transports=[\"ndp\"]' --json
+  punctual capacity scenarios/d3-burst.toml --vary traffic.workers --until 'deadlines_met >= 95%'
+  punctual report results/search --open
+  punctual init my-scenario.toml
+  punctual check my-scenario.toml
+  punctual replay results/search/ndp/seed-1/manifest.json
+  punctual bench ndp-permutation-432 --json
+  punctual receive --listen 0.0.0.0:7000 --out copy.bin
+  punctual send file.bin 10.0.0.2:7000 --deadline 50ms
+
+Exit codes:
+    0  all is well
+    1  something failed: a file could not be read or written, the disk is full
+    2  the command line or the scenario is wrong
+    3  a checker found a broken invariant
+    4  a capacity lies beyond the bounds: the condition always holds within them, or never
+    5  a replay gave other bytes than the run it replays
+  130  interrupted; runs finished before are kept, and the same command goes on from there
+
+Environment:
+  NO_COLOR  set to anything: no colours and no bold letters";
+
+pub(crate) const RUN_HELP: &str = "\
+Each run has a directory DIR/[POINT/]TRANSPORT/seed-SEED with flows.parquet, queues.parquet,
+summary.json and manifest.json. Repetition r has the seed SEED + r, for every transport, so all of
+them see the same flows.
+
+Example:
+  punctual run scenarios/incast.toml --set traffic.senders=100 --set run.sample=10us";
+
+pub(crate) const COMPARE_HELP: &str = "\
+Numbers are means over the repetitions, ± half the width of their 95 % interval. Besides a directory
+for each run (see `punctual run --help`), DIR gets plots of the completion times.
+
+On a terminal the table leaves out what does not fit; --wide and --json do not.
+
+Of two directories, each figure of each transport is compared: the difference of B from A, its 95 %
+interval over the runs, and whether that leaves out zero. Runs with the same seeds are compared in
+pairs, others by Welch's t (docs/commands.md).
+
+Examples:
+  punctual compare scenarios/search.toml --set run.repetitions=10 --out /tmp/search
+  punctual compare scenarios/search.toml --set network.spines=2 --out results/two-spines
+  punctual compare results/search results/two-spines";
+
+pub(crate) const CAPACITY_HELP: &str = "\
+A value holds or fails surely when the whole 95 % interval of the column's mean does; else there are
+more repetitions, up to the maximum, and then the mean decides. Runs are kept like those of a sweep,
+and the same command goes on where it was interrupted. Exit code 4: at least one transport's
+condition always holds within the bounds, or never.
+
+Examples:
+  punctual capacity scenarios/d3-burst.toml --vary traffic.workers --until 'deadlines_met >= 95%'
+  punctual capacity scenarios/d3-burst.toml --vary traffic.deadlines.exponential.mean --smallest \
+      --until 'deadlines_met >= 99%' --to 200ms";
+
+pub(crate) const REPORT_HELP: &str = "\
+The page is DIR/report.html, or --out FILE. `run`, `compare` and `capacity` write it too. Every plot
+can be stored as SVG, PNG or CSV from the page.
+
+Examples:
+  punctual report results/search --open
+  punctual report results/search/ndp/seed-1 --out /tmp/ndp.html";
+
+pub(crate) const INIT_HELP: &str = "\
+Examples:
+  punctual init
+  punctual init incast.toml && punctual compare incast.toml";
+
+pub(crate) const REPLAY_HELP: &str = "\
+The new run goes to results/NAME-replay, or --out DIR. Exit code 5: some file is not the same bytes as
+that of the manifest's run. Files that are no longer there are not compared.
+
+Examples:
+  punctual replay results/search/ndp/seed-1/manifest.json
+  punctual replay results/splitting/ndp/seed-1 --folder scenarios --out /tmp/again";
+
+pub(crate) const COMPLETIONS_HELP: &str = "\
+Examples:
+  punctual completions bash > ~/.local/share/bash-completion/completions/punctual
+  punctual completions zsh > ~/.zfunc/_punctual
+  punctual completions fish > ~/.config/fish/completions/punctual.fish";
+
+pub(crate) const MAN_HELP: &str = "\
+Example:
+  punctual man ~/.local/share/man/man1 && man punctual-compare";
+
+pub(crate) const CHECK_HELP: &str = "\
+Examples:
+  punctual check my-scenario.toml
+  punctual check scenarios/search.toml --set network.spines=2 --json";
+
+pub(crate) const LIST_HELP: &str = "\
+Examples:
+  punctual list
+  punctual list --json | grep '\"transports\"'";
+
+pub(crate) const SEND_HELP: &str = "\
+There is no encryption and no authentication: use it on networks you trust.
+
+Example:
+  punctual receive --listen 0.0.0.0:7000 --out copy.bin
+  punctual send file.bin 10.0.0.2:7000 --deadline 50ms";
+
+pub(crate) const BENCH_HELP: &str = "\
+JSON fields: scenario, simulated_seconds, packet_hops (packets leaving an output port, hosts' and
+control packets included), delivered_packets, events, cpu_seconds, packet_hops_per_second,
+peak_rss_bytes, utilisation (of the links into receiving hosts).
+
+Example:
+  punctual bench ndp-permutation-128 ndp-permutation-432 --json";

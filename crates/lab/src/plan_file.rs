@@ -1,0 +1,45 @@
+//! A plan as it is written beside its results.
+
+use crate::plan::{PlannedRun, Study};
+use crate::scenario::TierName;
+use punctual_results::{Plan, PlanPoint, PlanPort, PlanRun};
+
+impl Study {
+    /// What `plan.json` says of some runs of this study, which are in the order of their points.
+    pub fn plan_file(&self, runs: &[PlannedRun]) -> Plan {
+        let about = &self.points()[0].scenario.description;
+        let mut plan = Plan::new(self.name(), about, self.text(), self.overrides());
+        let mut last = None;
+        for run in runs {
+            // Labels may repeat (a sweep may list a value twice), directories do not.
+            let point = run.dir.ancestors().nth(2);
+            if last != Some(point) {
+                last = Some(point);
+                let (values, ports) = (run.labels.clone(), sampled_ports(run));
+                plan.points.push(PlanPoint { values, ports, runs: Vec::new() });
+            }
+            let Some(point) = plan.points.last_mut() else { continue };
+            point.runs.push(PlanRun {
+                directory: run.dir.display().to_string(),
+                transport: run.subject.label.clone(),
+                seed: run.seed,
+            });
+        }
+        plan
+    }
+}
+
+fn sampled_ports(run: &PlannedRun) -> Vec<PlanPort> {
+    let network = &run.scenario.network;
+    let Some(sampling) = run.scenario.run.sampling(network) else { return Vec::new() };
+    let port = |port: punctual_core::PortId| {
+        let link = network.link(port);
+        PlanPort {
+            port: port.0,
+            name: network.port_name(port),
+            tier: TierName::of(link.tier).name().to_owned(),
+            rate_bps: link.rate.as_bps(),
+        }
+    };
+    sampling.ports.into_iter().map(port).collect()
+}

@@ -1,0 +1,321 @@
+//! Results as they are found on disk, put in order.
+
+use punctual_results::{
+    Capacities, CombineError, Manifest, Plan, PlanPort, ReadError, RunFiles, Summary, combine,
+    is_partial, leftovers, read, read_manifest, read_summary,
+};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// A run or a list of runs cannot be read, or is of another version.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// There is nothing to report.
+    #[error(
+        "{} holds no results; give a directory that `punctual run`, `compare` or `capacity` wrote",
+        .0.display()
+    )]
+    Nothing(PathBuf),
+    /// Runs that do not belong together.
+    #[error("{}: {source}", dir.display())]
+    Combine {
+        /// Where they are.
+        dir: PathBuf,
+        /// Why.
+        source: CombineError,
+    },
+    /// A directory cannot be looked into.
+    #[error("cannot look into {}: {source}", dir.display())]
+    Look {
+        /// The directory.
+        dir: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// All that a directory has to tell, but for the flows.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// What was asked for, where that is known.
+    pub plan: Option<Plan>,
+    /// What `capacity` found.
+    pub capacities: Option<Capacities>,
+    /// The runs, by point of the sweep.
+    pub points: Vec<PointRuns>,
+    /// What makes the results less than whole.
+    pub warnings: Vec<String>,
+    /// The manifest of the first run.
+    pub manifest: Option<Manifest>,
+}
+
+/// A point of a sweep.
+#[derive(Debug, Default)]
+pub struct PointRuns {
+    /// Its values, or its directory where they are not known; empty without a sweep.
+    pub label: String,
+    /// Its values alone.
+    pub values: Vec<String>,
+    /// The ports of which there are time series, where that is known.
+    pub ports: Vec<PlanPort>,
+    /// The runs, by transport.
+    pub rows: Vec<Row>,
+}
+
+/// All repetitions of one transport.
+#[derive(Debug)]
+pub struct Row {
+    /// Where each repetition is.
+    pub dirs: Vec<PathBuf>,
+    /// Each repetition by itself.
+    pub repetitions: Vec<Summary>,
+    /// All of them together.
+    pub summary: Summary,
+}
+
+impl Row {
+    /// The files of a repetition.
+    ///
+    /// # Panics
+    /// When there is no such repetition.
+    pub fn read(&self, repetition: usize) -> Result<RunFiles, ReadError> {
+        read(&self.dirs[repetition])
+    }
+}
+
+/// A directory of a run, and the row and point that it belongs to.
+struct Found {
+    dir: PathBuf,
+    row: PathBuf,
+    point: PathBuf,
+}
+
+/// How deep runs lie below a directory of results: point, transport, seed.
+const DEPTH: usize = 3;
+
+impl Results {
+    /// Looks into a directory: that of a run, or any above runs.
+    pub fn of(dir: &Path) -> Result<Results, ReportError> {
+        if is_partial(dir) {
+            return Err(ReadError::Partial(dir.to_owned()).into());
+        }
+        if !dir.exists() {
+            return Err(ReadError::NotFound(dir.to_owned()).into());
+        }
+        let mut results = Results {
+            plan: Plan::read(dir)?,
+            capacities: Capacities::read(dir)?,
+            ..Results::default()
+        };
+        if results.plan.is_some() {
+            results.take_plan(dir)?;
+        } else if results.capacities.is_none() {
+            results.take_all(dir)?;
+        }
+        results.points.retain(|point| !point.rows.is_empty());
+        if results.points.is_empty() && results.capacities.is_none() {
+            return Err(ReportError::Nothing(dir.to_owned()));
+        }
+        Ok(results)
+    }
+
+    /// The runs of the plan that are there.
+    fn take_plan(&mut self, dir: &Path) -> Result<(), ReportError> {
+        let plan = self.plan.clone().unwrap_or_default();
+        let planned: usize = plan.points.iter().map(|point| point.runs.len()).sum();
+        let (mut missing, mut damaged) = (0, Vec::new());
+        for point in &plan.points {
+            let mut runs = PointRuns {
+                label: labelled(&point.values),
+                values: point.values.iter().map(|(_, value)| value.clone()).collect(),
+                ports: point.ports.clone(),
+                rows: Vec::new(),
+            };
+            let mut rows: Vec<(&str, Vec<PathBuf>)> = Vec::new();
+            for run in &point.runs {
+                let own = dir.join(&run.directory);
+                // A finished plan vouches for its runs. Of one that was interrupted some may be of
+                // an earlier plan, with other settings.
+                let made_of_this = |manifest: &Manifest| {
+                    let values = point.values.iter().map(|(key, value)| format!("{key}={value}"));
+                    let overrides: Vec<String> =
+                        plan.overrides.iter().cloned().chain(values).collect();
+                    plan.complete
+                        || (manifest.scenario == plan.scenario && manifest.overrides == overrides)
+                };
+                match read_manifest(&own) {
+                    Ok(manifest) if made_of_this(&manifest) => {
+                        match rows.last_mut().filter(|(transport, _)| *transport == run.transport) {
+                            Some((_, dirs)) => dirs.push(own),
+                            None => rows.push((&run.transport, vec![own])),
+                        }
+                    }
+                    Ok(_) | Err(ReadError::NotFound(_)) => missing += 1,
+                    Err(error @ ReadError::Format { .. }) => return Err(error.into()),
+                    Err(error) => damaged.push(error.to_string()),
+                }
+            }
+            for (_, dirs) in rows {
+                runs.rows.extend(self.row(dirs, &mut damaged)?);
+            }
+            self.points.push(runs);
+        }
+        if missing > 0 {
+            self.warnings.push(format!(
+                "Incomplete: {missing} of {planned} runs are not there. They were interrupted, or \
+                 are still running; the same command goes on with them."
+            ));
+        }
+        self.warn_of(damaged);
+        Ok(())
+    }
+
+    /// Every run below a directory.
+    fn take_all(&mut self, dir: &Path) -> Result<(), ReportError> {
+        let mut found = Vec::new();
+        let mut left_behind = 0;
+        search(dir, dir, DEPTH, &mut found, &mut left_behind)?;
+        // By number where names have numbers: seed-2 before seed-10.
+        found.sort_by_key(|run| natural(&run.dir));
+        let mut damaged = Vec::new();
+        type Rows = Vec<(PathBuf, Vec<PathBuf>)>;
+        let mut points: Vec<(PathBuf, Rows)> = Vec::new();
+        for Found { dir, row, point } in found {
+            if points.last().is_none_or(|(last, _)| *last != point) {
+                points.push((point, Vec::new()));
+            }
+            let Some((_, rows)) = points.last_mut() else { continue };
+            match rows.last_mut().filter(|(last, _)| *last == row) {
+                Some((_, dirs)) => dirs.push(dir),
+                None => rows.push((row, vec![dir])),
+            }
+        }
+        let several = points.len() > 1;
+        for (point, rows) in points {
+            let name = point.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
+            let label = if several { name } else { String::new() };
+            let mut runs = PointRuns { values: vec![label.clone()], label, ..PointRuns::default() };
+            for (_, dirs) in rows {
+                runs.rows.extend(self.row(dirs, &mut damaged)?);
+            }
+            self.points.push(runs);
+        }
+        if left_behind > 0 {
+            self.warnings.push(format!(
+                "Incomplete: {left_behind} runs were interrupted while they were written."
+            ));
+        }
+        self.warn_of(damaged);
+        Ok(())
+    }
+
+    /// The repetitions of a transport; none when none of them can be read.
+    fn row(
+        &mut self,
+        dirs: Vec<PathBuf>,
+        damaged: &mut Vec<String>,
+    ) -> Result<Option<Row>, ReportError> {
+        let (mut whole, mut repetitions) = (Vec::new(), Vec::new());
+        for dir in dirs {
+            // Every length is checked here, so that what is shown is what was written.
+            let read = read_manifest(&dir).and_then(|m| Ok((m, read_summary(&dir)?)));
+            match read {
+                Ok((manifest, summary)) => {
+                    if !punctual_results::is_complete(&dir) {
+                        damaged.push(format!("{} is damaged; run it again", dir.display()));
+                        continue;
+                    }
+                    if manifest.interrupted {
+                        let text = format!("Incomplete: {} was stopped early.", dir.display());
+                        self.warnings.push(text);
+                    }
+                    self.manifest.get_or_insert(manifest);
+                    whole.push(dir);
+                    repetitions.push(summary);
+                }
+                Err(error @ ReadError::Format { .. }) => return Err(error.into()),
+                Err(error) => damaged.push(error.to_string()),
+            }
+        }
+        let Some(first) = whole.first() else { return Ok(None) };
+        let summary = combine(&repetitions)
+            .map_err(|source| ReportError::Combine { dir: first.clone(), source })?;
+        Ok(Some(Row { dirs: whole, repetitions, summary }))
+    }
+
+    fn warn_of(&mut self, damaged: Vec<String>) {
+        if let Some(first) = damaged.first() {
+            let count = damaged.len();
+            self.warnings.push(format!("Incomplete: {count} runs cannot be read. {first}."));
+        }
+    }
+}
+
+/// `traffic.workers = 5, network.spines = 2`.
+pub(crate) fn labelled(values: &[(String, String)]) -> String {
+    values.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")
+}
+
+fn search(
+    top: &Path,
+    dir: &Path,
+    depth: usize,
+    found: &mut Vec<Found>,
+    left_behind: &mut usize,
+) -> Result<(), ReportError> {
+    let look = |source| ReportError::Look { dir: dir.to_owned(), source };
+    if dir.join(punctual_results::MANIFEST_FILE).exists() {
+        // Above `top` nothing is known.
+        let up = |path: &Path| match path.parent() {
+            Some(parent) if path != top => parent.to_owned(),
+            _ => path.to_owned(),
+        };
+        let row = up(dir);
+        let point = up(&row);
+        found.push(Found { dir: dir.to_owned(), row, point });
+        return Ok(());
+    }
+    *left_behind += leftovers(dir).map_err(look)?.len();
+    if depth == 0 {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(dir).map_err(look)? {
+        let path = entry.map_err(look)?.path();
+        if path.is_dir() && !is_partial(&path) {
+            search(top, &path, depth - 1, found, left_behind)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sorts names by the numbers in them.
+fn natural(path: &Path) -> Vec<(String, u64)> {
+    let text = path.to_string_lossy();
+    let mut parts = Vec::new();
+    let mut rest = &*text;
+    while !rest.is_empty() {
+        let words = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(words);
+        let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        let (number, after) = after.split_at(digits);
+        parts.push((word.to_owned(), number.parse().unwrap_or(u64::MAX)));
+        rest = after;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_by_their_numbers() {
+        let mut names = ["x/seed-10", "x/seed-2", "a/seed-30", "x/seed-2b"].map(Path::new);
+        names.sort_by_key(|name| natural(name));
+        assert_eq!(names, ["a/seed-30", "x/seed-2", "x/seed-2b", "x/seed-10"].map(Path::new));
+    }
+}

@@ -1,0 +1,313 @@
+//! The report: one page of HTML with everything in it, from a directory of results.
+//!
+//! It needs no network and no other file. Data is reduced to what a screen can show, so that a page
+//! stays below 5 MB whatever the size of the runs; where it is, the page says so.
+
+mod flows;
+mod model;
+mod numbers;
+mod samples;
+
+use crate::collect::{PointRuns, ReportError, Results, Row};
+use crate::palette::line_styles;
+use flows::Group;
+use model::{Body, Look, Page, Section};
+use punctual_results::{FlowRow, Manifest, Summary, combine, part_of, title};
+use samples::Recorded;
+use std::path::Path;
+
+/// What is drawn at most, in points of all curves together; about 15 bytes each.
+const CDF_POINTS: usize = 60_000;
+/// About 50 bytes each.
+const SCATTER_POINTS: usize = 24_000;
+/// About 15 bytes each; half for ports, half for gauges.
+const TIME_POINTS: usize = 80_000;
+/// Points of a time series: with fewer there is nothing to see, with more nothing is gained.
+const TIME_POINTS_MIN: usize = 16;
+const TIME_POINTS_MAX: usize = 500;
+/// Points of a sweep of which everything is shown, not only their summaries.
+const POINTS_IN_DETAIL: usize = 60;
+
+/// How many points a single curve may have.
+pub(crate) struct Budget {
+    cdf: usize,
+    points: usize,
+    points_in_detail: usize,
+}
+
+impl Budget {
+    /// Of so many curves, at so many points of a sweep.
+    fn new(curves: usize, points_in_detail: usize) -> Budget {
+        let curves = curves.max(1);
+        // Completion times and slowdowns are two distributions.
+        let cdf = (CDF_POINTS / curves / 2).clamp(24, 600);
+        let points = (SCATTER_POINTS / curves).clamp(24, 1500);
+        Budget { cdf, points, points_in_detail: points_in_detail.max(1) }
+    }
+
+    /// Time series of one kind at one point of a sweep, at most: each has [`TIME_POINTS_MIN`].
+    fn time_series(&self) -> usize {
+        TIME_POINTS / self.points_in_detail / 2 / TIME_POINTS_MIN
+    }
+
+    /// Points of each of so many of them.
+    fn time(&self, series: usize) -> usize {
+        let all = TIME_POINTS / self.points_in_detail / 2;
+        (all / series.max(1)).clamp(TIME_POINTS_MIN, TIME_POINTS_MAX)
+    }
+}
+
+/// The page of a directory of results: of a run, or of any directory above runs.
+pub fn html(dir: &Path) -> Result<String, ReportError> {
+    let results = Results::of(dir)?;
+    let name = dir.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy());
+    Ok(rendered(&page(&results, &name)?))
+}
+
+fn page(results: &Results, directory: &str) -> Result<Page, ReportError> {
+    let mut page = Page {
+        title: directory.to_owned(),
+        warnings: results.warnings.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        ..Page::default()
+    };
+    if let Some(found) = &results.capacities {
+        (page.title, page.about) = (found.name.clone(), found.description.clone());
+    }
+    if let Some(plan) = &results.plan {
+        (page.title, page.about) = (plan.name.clone(), plan.description.clone());
+    }
+    let names = names(results);
+    let styles = line_styles(names.iter().map(String::as_str));
+    page.transports =
+        names.iter().zip(styles).map(|(name, style)| Look::new(name, style)).collect();
+    let number = |name: &str| names.iter().position(|known| known == name).unwrap_or(0);
+
+    if let Some(found) = &results.capacities {
+        page.sections.extend(numbers::capacity(found, &number));
+    }
+    let several = results.points.len() > 1;
+    if several {
+        let key = results.plan.as_ref().and_then(|plan| plan.points.first()).map(|point| {
+            point.values.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", ")
+        });
+        let key = key.filter(|key| !key.is_empty()).unwrap_or_else(|| "point".into());
+        page.sections.extend(numbers::sweep(&results.points, &key, &number));
+    }
+    let detailed = results.points.len().min(POINTS_IN_DETAIL);
+    if detailed < results.points.len() {
+        page.warnings.push(format!(
+            "Only the first {detailed} of {} points of the sweep are shown in detail; their \
+             summaries are all here.",
+            results.points.len()
+        ));
+    }
+    let curves = results.points.iter().take(detailed).map(|point| point.rows.len()).sum();
+    let budget = Budget::new(curves, detailed);
+    for (i, point) in results.points.iter().take(detailed).enumerate() {
+        let sections = details(point, &names, &number, &budget)?;
+        let of_point =
+            sections.into_iter().map(|section| Section { point: several.then_some(i), ..section });
+        page.sections.extend(of_point);
+        if several {
+            page.points.push(point.label.clone());
+        }
+    }
+    page.sections.extend(sources(results));
+    Ok(page)
+}
+
+/// Everything about one point.
+fn details(
+    point: &PointRuns,
+    names: &[String],
+    number: &numbers::Numbered<'_>,
+    budget: &Budget,
+) -> Result<Vec<Section>, ReportError> {
+    let summaries: Vec<_> = point.rows.iter().map(|row| row.summary.clone()).collect();
+    let mut groups: Vec<Group> = Vec::new();
+    let mut recorded = Vec::new();
+    let mut parts: Vec<(usize, Summary)> = Vec::new();
+    for row in &point.rows {
+        let mut own: Vec<(String, Group)> = Vec::new();
+        let carriers: Vec<&str> = row.summary.transport.split('+').collect();
+        let mut of_carriers: Vec<Vec<Summary>> = vec![Vec::new(); carriers.len()];
+        for (i, repetition) in row.repetitions.iter().enumerate() {
+            let files = row.read(i)?;
+            let seed = repetition.seeds.first().copied().unwrap_or(0);
+            if is_mix(row) {
+                for (carrier, summaries) in carriers.iter().zip(&mut of_carriers) {
+                    summaries.extend(part_of(repetition, &files.flows, carrier));
+                }
+            }
+            for flow in files.flows.into_iter().filter(FlowRow::measured) {
+                let name = match is_mix(row) {
+                    true => part_name(row, &flow.transport, names),
+                    false => row.summary.title(),
+                };
+                let group = match own.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, group)) => group,
+                    None => {
+                        let transport = number(&name);
+                        own.push((name, Group { transport, flows: Vec::new() }));
+                        let Some((_, group)) = own.last_mut() else { continue };
+                        group
+                    }
+                };
+                group.flows.push((seed, flow));
+            }
+            if i == 0 {
+                let transport = number(&row.summary.title());
+                recorded.push(Recorded { transport, queues: files.queues, gauges: files.gauges });
+            }
+        }
+        groups.extend(own.into_iter().map(|(_, group)| group));
+        for (carrier, summaries) in carriers.iter().zip(of_carriers) {
+            if let Ok(part) = combine(&summaries) {
+                parts.push((number(&part_name(row, carrier, names)), part));
+            }
+        }
+    }
+    let mut sections = vec![numbers::table(&summaries, number)];
+    sections.extend(numbers::parts(&parts));
+    sections.extend(numbers::bars(&summaries, number));
+    sections.extend(flows::cdf(&groups, budget));
+    sections.extend(flows::deadlines(&groups, budget));
+    let mut ports = samples::ports(&recorded, &point.ports, budget);
+    let gauges = samples::gauges(&recorded, &point.ports, budget);
+    if let Some(first) = ports.first_mut()
+        && gauges.is_none()
+        && recorded.iter().any(|run| !run.gauges.is_empty())
+    {
+        first.lead += " What transports told of themselves is left out, for want of room: it is in \
+                       the report of this point's directory alone.";
+    }
+    sections.extend(ports);
+    sections.extend(samples::tiers(&recorded, &point.ports, names));
+    sections.extend(gauges);
+    Ok(sections)
+}
+
+/// Whether several transports share the network.
+fn is_mix(row: &Row) -> bool {
+    row.summary.transport.contains('+')
+}
+
+/// What a transport's part of a mix is called: as the transport, or where that also has a row of its
+/// own, by both.
+fn part_name(row: &Row, transport: &str, names: &[String]) -> String {
+    let part = title(transport, row.summary.kind);
+    let in_mix = format!("{part} in {}", row.summary.title());
+    if names.contains(&in_mix) { in_mix } else { part }
+}
+
+/// Every name that has a colour, in the order of the rows.
+fn names(results: &Results) -> Vec<String> {
+    let rows = || results.points.iter().flat_map(|point| &point.rows);
+    let mut names: Vec<String> = Vec::new();
+    let mut add = |name: String| {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    if let Some(found) = &results.capacities {
+        found.answers.iter().for_each(|answer| add(answer.transport.clone()));
+    }
+    rows().for_each(|row| add(row.summary.title()));
+    let mixes = || rows().filter(|row| is_mix(row));
+    for row in mixes() {
+        let whole = row.summary.title();
+        for part in row.summary.transport.split('+') {
+            let part = title(part, row.summary.kind);
+            let alone = rows().any(|other| other.summary.title() == part);
+            let several = mixes().any(|other| other.summary.transport != row.summary.transport);
+            add(if alone || several { format!("{part} in {whole}") } else { part });
+        }
+    }
+    names
+}
+
+/// The scenario and what the runs were made of.
+fn sources(results: &Results) -> Vec<Section> {
+    let plan = results.plan.as_ref().map(|plan| (&plan.scenario, &plan.overrides));
+    let found = results.capacities.as_ref().map(|found| (&found.scenario, &found.overrides));
+    let run = results.manifest.as_ref().map(|manifest| (&manifest.scenario, &manifest.overrides));
+    let Some((scenario, overrides)) = plan.or(found).or(run) else { return Vec::new() };
+    let mut lead = "The file that all runs were made of.".to_owned();
+    if !overrides.is_empty() {
+        let set: Vec<String> = overrides.iter().map(|change| format!("--set {change}")).collect();
+        lead += &format!(" Changed on the command line: {}", set.join(" "));
+    }
+    let text = |id: &str, title: &str, lead: String, file: &str, text: String| Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        lead,
+        point: None,
+        body: Body::Text { file: file.to_owned(), text },
+    };
+    let mut sections = vec![text("scenario", "Scenario", lead, "scenario.toml", scenario.clone())];
+    if let Some(manifest) = &results.manifest {
+        // Without the scenario, which is above, and the machine: a page is the same wherever it is
+        // made.
+        let shown = Manifest { scenario: "(above)".into(), ..manifest.clone() };
+        let mut json = serde_json::to_value(shown).unwrap_or_default();
+        if let Some(fields) = json.as_object_mut() {
+            fields.remove("host");
+        }
+        let lead =
+            "What the first run was made of; the others differ in transport, seed and point \
+                    of the sweep. The machine and the time it took are in the file itself."
+                .to_owned();
+        let json = serde_json::to_string_pretty(&json).unwrap_or_default();
+        sections.push(text("manifest", "Manifest", lead, "manifest.json", json));
+    }
+    sections
+}
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("report.css");
+const FORMAT: &str = include_str!("format.js");
+const CHART: &str = include_str!("chart.js");
+const SCRIPT: &str = include_str!("report.js");
+
+/// The page as text.
+fn rendered(page: &Page) -> String {
+    let data = serde_json::to_string(page).unwrap_or_default();
+    // Within a script only `<` can begin something else, and in JSON it is only within texts.
+    let data = data.replace('<', "\\u003c");
+    let mut text = String::with_capacity(data.len() + 64 * 1024);
+    // In one pass, so that what a scenario is called cannot be taken for a place to fill.
+    let mut rest = PAGE;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let Some((name, after)) = after.split_once("}}") else { break };
+        text += before;
+        match name {
+            "title" => text += &escaped(&page.title),
+            "style" => text += STYLE,
+            "data" => text += &data,
+            "script" => [FORMAT, CHART, SCRIPT].into_iter().for_each(|part| text += part),
+            _ => {}
+        }
+        rest = after;
+    }
+    text + rest
+}
+
+/// A text within HTML.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '&' => safe += "&amp;",
+            '"' => safe += "&quot;",
+            '\'' => safe += "&#39;",
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests;

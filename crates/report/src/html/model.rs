@@ -1,0 +1,253 @@
+//! What a report consists of: sections with a table, a chart or a text each. The page's script
+//! draws whatever it is given; a new kind of section is a variant of [`Body`] here and a function
+//! in `report.js`.
+
+use crate::palette::{Dash, LineStyle};
+use serde::{Serialize, Serializer};
+
+/// Everything that the page shows.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Page {
+    /// Name of the scenario.
+    pub(crate) title: String,
+    /// What it is about.
+    pub(crate) about: String,
+    /// What makes the results less than whole, in words. Shown above all else.
+    pub(crate) warnings: Vec<String>,
+    /// Version of punctual that wrote the page.
+    pub(crate) version: &'static str,
+    /// All that have a colour, in the order of the legend.
+    pub(crate) transports: Vec<Look>,
+    /// Points of the sweep; none without one.
+    pub(crate) points: Vec<String>,
+    /// What is shown, in order.
+    pub(crate) sections: Vec<Section>,
+}
+
+/// A transport and its look.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Look {
+    pub(crate) name: String,
+    pub(crate) colour: String,
+    pub(crate) dash: &'static str,
+}
+
+impl Look {
+    pub(crate) fn new(name: &str, style: LineStyle) -> Look {
+        let dash = match style.dash {
+            Dash::Solid => "solid",
+            Dash::Dashed => "dashed",
+            Dash::Dotted => "dotted",
+        };
+        Look { name: name.to_owned(), colour: style.colour.to_string(), dash }
+    }
+}
+
+/// A part of the page.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Section {
+    /// Unique among those shown together; also the name of downloads.
+    pub(crate) id: String,
+    pub(crate) title: String,
+    /// How to read it, and what was left out.
+    pub(crate) lead: String,
+    /// The point of the sweep that it is about; all of them when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) point: Option<usize>,
+    pub(crate) body: Body,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum Body {
+    Table(TableBody),
+    Chart(Chart),
+    /// A file as it is.
+    Text {
+        file: String,
+        text: String,
+    },
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct TableBody {
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<TableRow>,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct TableRow {
+    /// The transport it is about, by number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) transport: Option<usize>,
+    pub(crate) cells: Vec<String>,
+    /// The cells that are the best of their column.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) best: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Chart {
+    pub(crate) mark: Mark,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    /// One is shown at a time.
+    pub(crate) views: Vec<View>,
+}
+
+/// How values are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mark {
+    /// A line that stays until the next value.
+    Step,
+    /// A line from value to value, with intervals where there are any.
+    Line,
+    /// Points alone.
+    Points,
+    /// Horizontal bars, one a series, with intervals.
+    Bars,
+}
+
+/// An axis.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Axis {
+    pub(crate) label: String,
+    pub(crate) unit: Unit,
+    pub(crate) log: bool,
+    /// Least and greatest value, where they are not for the data to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) range: Option<[f64; 2]>,
+    /// Names of the places 0, 1, 2 …
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) places: Vec<String>,
+}
+
+impl Axis {
+    pub(crate) fn new(label: &str, unit: Unit) -> Axis {
+        Axis { label: label.into(), unit, log: false, range: None, places: Vec::new() }
+    }
+
+    pub(crate) fn log(label: &str, unit: Unit) -> Axis {
+        Axis { log: true, ..Axis::new(label, unit) }
+    }
+}
+
+/// What numbers are of, so that the page can write them for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Unit {
+    /// Microseconds.
+    Time,
+    /// 0 to 1.
+    Share,
+    Bytes,
+    BitsPerSecond,
+    /// Of a number of times.
+    Factor,
+    /// A plain number.
+    Number,
+    /// A number with a unit of its own.
+    #[serde(untagged)]
+    Other(String),
+}
+
+/// What a chart shows at a time.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct View {
+    pub(crate) label: String,
+    pub(crate) series: Vec<Series>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) lines: Vec<Reference>,
+    /// Axes of this view, where they differ from the chart's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) x: Option<Axis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) y: Option<Axis>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) note: String,
+}
+
+/// One transport's values.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Series {
+    /// By number, for its colour and whether it is shown.
+    pub(crate) transport: usize,
+    /// What it is called where a transport has several.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) label: String,
+    #[serde(serialize_with = "numbers")]
+    pub(crate) x: Vec<f64>,
+    #[serde(serialize_with = "numbers")]
+    pub(crate) y: Vec<f64>,
+    /// Half widths of intervals of `y`, NaN where there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "numbers")]
+    pub(crate) half: Vec<f64>,
+    /// A line of text for each value.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) about: Vec<String>,
+    /// Values drawn as a cross, by position: what did not come to be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) crosses: Vec<usize>,
+    /// The value that is marked, by position.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) marked: Option<usize>,
+}
+
+/// A line to hold values against.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum Reference {
+    /// At a value of x.
+    Vertical { at: f64, label: String },
+    /// At a value of y.
+    Horizontal { at: f64, label: String },
+    /// Where x = y.
+    Diagonal { label: String },
+}
+
+/// Numbers with five significant digits, which no figure can show more of.
+fn numbers<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(|value| Number(*value)))
+}
+
+struct Number(f64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value = rounded(self.0);
+        if value.fract() == 0.0 && value.abs() < 1e15 {
+            serializer.serialize_i64(value as i64)
+        } else {
+            // NaN becomes null.
+            serializer.serialize_f64(value)
+        }
+    }
+}
+
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    // By way of decimal text, so that the result is the nearest number of five digits.
+    format!("{value:.4e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let series = Series { x: vec![0.1 + 0.2, 123456.7, 2.0, f64::NAN], ..Series::default() };
+        let json = serde_json::to_string(&series).unwrap();
+        assert!(json.contains("[0.3,123460,2,null]"), "{json}");
+    }
+
+    #[test]
+    fn own_units_are_texts() {
+        let json = |unit: Unit| serde_json::to_string(&unit).unwrap();
+        assert_eq!(json(Unit::BitsPerSecond), "\"bits-per-second\"");
+        assert_eq!(json(Unit::Other("ms".into())), "\"ms\"");
+    }
+}

@@ -1,0 +1,113 @@
+//! What a search for capacities found.
+
+use crate::files::{read_json, save_json};
+use crate::{ReadError, WriteError};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Name of the file, in the directory of all runs.
+pub const CAPACITY_FILE: &str = "capacity.json";
+
+/// The format of `capacity.json` that this version writes and reads.
+const FORMAT: u32 = 1;
+
+/// The question and its answers: `capacity.json`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Capacities {
+    /// Format of this file.
+    pub format: u32,
+    /// Version of punctual.
+    pub punctual: String,
+    /// Name of the scenario.
+    pub name: String,
+    /// What it is about.
+    pub description: String,
+    /// Text of the scenario file.
+    pub scenario: String,
+    /// What the command line changed in it, each as `key=value`, in order.
+    pub overrides: Vec<String>,
+    /// The key that varies.
+    pub vary: String,
+    /// The condition in words, such as `deadlines_met >= 99%`.
+    pub until: String,
+    /// The column of the summary that it is about.
+    pub column: String,
+    /// What the column is compared with.
+    pub threshold: f64,
+    /// Whether the smallest value was looked for, not the largest.
+    pub smallest: bool,
+    /// The values looked between, and their distance.
+    pub from: String,
+    /// The greatest value.
+    pub to: String,
+    /// The distance of values.
+    pub step: String,
+    /// One answer a transport and point of the rest of the sweep.
+    pub answers: Vec<CapacityAnswer>,
+}
+
+/// The capacity of one transport.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CapacityAnswer {
+    /// The values of the rest of the sweep.
+    #[serde(default)]
+    pub point: BTreeMap<String, String>,
+    /// The transport.
+    pub transport: String,
+    /// `found`, `never` or `always`.
+    pub outcome: String,
+    /// The last value whose mean passes.
+    pub capacity: Option<String>,
+    /// The last value whose whole interval passes.
+    pub holds_to: Option<String>,
+    /// The first value of whose interval nothing passes.
+    pub fails_from: Option<String>,
+    /// The column at the capacity.
+    pub estimate: Option<CapacityEstimate>,
+    /// Runs made or found for it.
+    pub runs: u64,
+    /// Every value tried, in order.
+    pub probes: Vec<CapacityProbe>,
+}
+
+/// A column's mean over the repetitions.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CapacityEstimate {
+    /// Repetitions it is over.
+    pub repetitions: u32,
+    /// The mean; none when no flow completed to take it of.
+    pub mean: Option<f64>,
+    /// Half the width of its 95 % interval; none when it has no bounds.
+    pub half_width: Option<f64>,
+    /// `holds`, `leans-to-hold`, `leans-to-fail` or `fails`.
+    pub verdict: String,
+}
+
+/// A value that was tried.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CapacityProbe {
+    /// As one would write it.
+    pub value: String,
+    /// What came of it.
+    #[serde(flatten)]
+    pub estimate: CapacityEstimate,
+}
+
+impl Capacities {
+    /// A question by this version, all else empty.
+    pub fn new() -> Capacities {
+        let punctual = env!("CARGO_PKG_VERSION").to_owned();
+        Capacities { format: FORMAT, punctual, ..Capacities::default() }
+    }
+
+    /// Writes it into a directory of results.
+    pub fn write(&self, dir: &Path) -> Result<(), WriteError> {
+        save_json(dir, CAPACITY_FILE, self)
+    }
+
+    /// Reads that of a directory; none when there is none.
+    pub fn read(dir: &Path) -> Result<Option<Capacities>, ReadError> {
+        read_json(&dir.join(CAPACITY_FILE), FORMAT)
+    }
+}
