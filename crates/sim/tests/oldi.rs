@@ -9,7 +9,6 @@ use punctual_core::{Bytes, Duration, FlowSpec, Instant, Limit, QueueSpec, Rate};
 use punctual_net::{ClosLinks, ClosShape};
 use punctual_sim::Setup;
 use punctual_transports::AnyTransport;
-use punctual_transports::d3::{D3, Pacing, Params, QueueMeasure};
 use punctual_transports::tcp::{D2tcp, Dctcp, Tcp};
 
 const FAN_INS: [u32; 8] = [5, 10, 15, 20, 25, 30, 35, 40];
@@ -74,12 +73,10 @@ fn missed(transport: &AnyTransport, fan_in: u32, spread: Spread, seeds: u64) -> 
 
 fn transports() -> [(&'static str, AnyTransport); 4] {
     let rto_min = Duration::from_millis(20);
-    let params =
-        Params { queue_measure: QueueMeasure::Least, pacing: Pacing::Flow, ..Params::default() };
     [
         ("TCP", AnyTransport::Tcp(Tcp { rto_min, rto_initial: rto_min, ..Tcp::default() })),
         ("DCTCP", AnyTransport::Dctcp(Dctcp { rto_min, rto_initial: rto_min, ..Dctcp::default() })),
-        ("D3", AnyTransport::D3(D3 { params, ..D3::default() })),
+        ("D3", transport("d3")),
         ("D2TCP", AnyTransport::D2tcp(D2tcp { rto_min, rto_initial: rto_min, ..D2tcp::default() })),
     ]
 }

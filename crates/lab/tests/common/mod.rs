@@ -1,6 +1,7 @@
 //! Scenarios run in memory.
 #![allow(dead_code, unreachable_pub)]
 
+use punctual_core::Instant;
 use punctual_lab::{PlannedRun, RunSetup, Study};
 use punctual_results::RunKind;
 use punctual_sim::Outcome;
@@ -43,25 +44,25 @@ impl Ran {
 
 /// Runs everything that a study plans.
 pub fn all(study: &Study) -> Vec<Ran> {
-    study
-        .runs()
-        .into_iter()
-        .map(|run| {
-            let setup = study.setup(&run.scenario, &run.subject, run.seed).unwrap();
-            let (outcome, kind) = match setup {
-                RunSetup::Packets(setup) => {
-                    let outcome = punctual_sim::run(*setup, &mut |_| ControlFlow::Continue(()));
-                    assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
-                    (outcome, RunKind::Packets)
-                }
-                RunSetup::Ideal(setup) => {
-                    let ideal = setup.run();
-                    (ideal.outcome, ideal.kind)
-                }
-            };
-            Ran { run, outcome, kind }
-        })
-        .collect()
+    study.runs().into_iter().map(|run| one(study, run, None)).collect()
+}
+
+/// Runs one of them, packets no longer than `until`.
+pub fn one(study: &Study, run: PlannedRun, until: Option<Instant>) -> Ran {
+    let setup = study.setup(&run.scenario, &run.subject, run.seed).unwrap();
+    let (outcome, kind) = match setup {
+        RunSetup::Packets(mut setup) => {
+            setup.stop.at = until.map_or(setup.stop.at, |until| until.min(setup.stop.at));
+            let outcome = punctual_sim::run(*setup, &mut |_| ControlFlow::Continue(()));
+            assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
+            (outcome, RunKind::Packets)
+        }
+        RunSetup::Ideal(setup) => {
+            let ideal = setup.run();
+            (ideal.outcome, ideal.kind)
+        }
+    };
+    Ran { run, outcome, kind }
 }
 
 pub fn folder() -> &'static Path {
@@ -77,5 +78,10 @@ pub fn shipped(name: &str, changes: &[&str]) -> Vec<Ran> {
 
 /// A scenario of text.
 pub fn text(text: &str) -> Vec<Ran> {
-    all(&Study::from_text("test", text, folder(), &[]).unwrap_or_else(|e| panic!("{e}\n{text}")))
+    all(&study(text))
+}
+
+/// What a scenario of text plans.
+pub fn study(text: &str) -> Study {
+    Study::from_text("test", text, folder(), &[]).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }

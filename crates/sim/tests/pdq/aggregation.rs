@@ -3,7 +3,7 @@
 use super::*;
 use punctual_core::rng::Stream;
 use punctual_core::{Limit, QueueSpec};
-use punctual_transports::d3::{D3, Pacing, Params, QueueMeasure, Rcpdc};
+use punctual_transports::d3::D3;
 use punctual_transports::pdq::RoundTrip;
 use std::collections::BinaryHeap;
 
@@ -120,11 +120,9 @@ fn query_aggregation() {
     let es_et = pdq("PDQ ES+ET", Variant::EsEt);
     let es = pdq("PDQ ES", Variant::Es);
     let basic = pdq("PDQ Basic", Variant::Basic);
-    let params =
-        Params { queue_measure: QueueMeasure::Least, pacing: Pacing::Flow, ..Params::default() };
-    let d3 = D3 { params: params.clone(), quenching: true, ..D3::default() };
+    let d3 = D3 { quenching: true, ..D3::default() };
     let d3 = row_of("D3, quenching", RUNS, &tree(), &AnyTransport::D3(d3));
-    let rcp = row_of("RCP (RCPdc)", RUNS, &tree(), &AnyTransport::Rcpdc(Rcpdc(params)));
+    let rcp = row_of("RCP (RCPdc)", RUNS, &tree(), &transport("rcpdc"));
     let d2tcp = row_of("D2TCP", RUNS, &tree(), &transport("d2tcp"));
     let tcp = row_of("TCP", RUNS, &tree(), &transport("tcp"));
     for (n, count) in COUNTS.into_iter().enumerate() {

@@ -24,6 +24,7 @@
 //! * Segments are the MTU less 62 bytes, on all packets, so that any of them can carry a request.
 //! * A driver that fires timers late lowers the rate: a pacing slot missed is not made up for.
 
+mod backlog;
 mod config;
 mod deadline;
 mod header;

@@ -1,7 +1,8 @@
 //! What runs at every output port, the hosts' included: it divides a capacity among flows of
 //! which it keeps three sums and nothing else, and adapts that capacity to what it sees.
 
-use super::config::{CapacityRule, Params, QueueMeasure};
+use super::backlog::Backlog;
+use super::config::{CapacityRule, Params};
 use super::header::{D3Header, Grant, HOPS_MAX, RATE_UNIT, RateBlock};
 use super::inversions::Inversions;
 use punctual_core::{
@@ -153,19 +154,23 @@ impl Allocator {
         if rate <= base_rate { Grant::Base } else { Grant::Rate(rate) }
     }
 
-    /// One step of the capacity law, after `interval` in which `sent_bytes` left and at whose
-    /// end `queue_bytes` wait (D3-R19, D3-R20, D3-R21).
+    /// One step of the capacity law (D3-R19, D3-R20, D3-R21).
     pub fn adapt(&mut self, params: &Params, load: &Load) {
         let seconds = load.interval.as_secs_f64();
         let capacity = self.capacity.as_bps() as f64;
         let line = load.line_rate.as_bps() as f64;
         let used = load.sent_bytes as f64 * 8.0 / seconds;
         let queued = load.queue_bytes as f64 * 8.0 / seconds;
-        let target = match params.capacity_rule {
-            CapacityRule::LineRate => line,
-            CapacityRule::Printed => capacity,
+        let unused = match params.capacity_rule {
+            CapacityRule::LineRate => {
+                // D3-R42: packets are sent whole. Where no other would have gone, the line was
+                // full.
+                let packet = load.packet_bytes as f64 * 8.0 / seconds;
+                (line - used - packet).max(0.0)
+            }
+            CapacityRule::Printed => capacity - used,
         };
-        let next = capacity + params.alpha * (target - used) - params.beta * queued;
+        let next = capacity + params.alpha * unused - params.beta * queued;
         let (low, high) = (params.capacity_min * line, params.capacity_max * line);
         self.capacity = Rate::from_bps(next.clamp(low, high) as u64);
     }
@@ -180,8 +185,10 @@ pub struct Load {
     pub interval: Duration,
     /// u, bytes sent.
     pub sent_bytes: u64,
-    /// q, bytes waiting at its end, without the packet in service; or the least in it.
+    /// q, bytes waiting, without the packet in service, as the measure has it.
     pub queue_bytes: u64,
+    /// The largest packet that came.
+    pub packet_bytes: u64,
 }
 
 /// A port's allocator with its clock.
@@ -200,7 +207,7 @@ struct Clock {
     interval_start: Instant,
     sent_bytes_at_start: u64,
     last_request: Instant,
-    queue_bytes_least: u64,
+    backlog: Backlog,
 }
 
 impl Port {
@@ -248,7 +255,7 @@ impl Controller for Port {
 
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
         if let Some(clock) = &mut self.clock {
-            clock.queue_bytes_least = clock.queue_bytes_least.min(port.queue_bytes);
+            clock.backlog.note(packet, port);
         }
         // D3-R10: whatever carries no request passes untouched.
         let header: D3Header = packet.header.get();
@@ -263,11 +270,14 @@ impl Controller for Port {
             Some(clock) => clock.last_request = port.now,
             None => {
                 self.allocator = Allocator::new(port.rate);
+                let mut backlog =
+                    Backlog::new(port.now.saturating_add(self.params.update_interval / 2));
+                backlog.note(packet, port);
                 self.clock = Some(Clock {
                     interval_start: port.now,
                     sent_bytes_at_start: port.sent_bytes,
                     last_request: port.now,
-                    queue_bytes_least: port.queue_bytes,
+                    backlog,
                 });
             }
         }
@@ -301,16 +311,14 @@ impl Controller for Port {
                 line_rate: port.rate,
                 interval,
                 sent_bytes: port.sent_bytes.saturating_sub(clock.sent_bytes_at_start),
-                queue_bytes: match self.params.queue_measure {
-                    QueueMeasure::Instant => port.queue_bytes,
-                    QueueMeasure::Least => clock.queue_bytes_least.min(port.queue_bytes),
-                },
+                queue_bytes: clock.backlog.measured(self.params.queue_measure, port.queue_bytes),
+                packet_bytes: clock.backlog.largest_packet_bytes(),
             };
             self.allocator.adapt(&self.params, &load);
         }
         clock.interval_start = port.now;
         clock.sent_bytes_at_start = port.sent_bytes;
-        clock.queue_bytes_least = port.queue_bytes;
+        clock.backlog = Backlog::new(port.now.saturating_add(self.params.update_interval / 2));
     }
 
     fn next_timeout(&self) -> Option<Instant> {

@@ -205,7 +205,8 @@ fn d3_r09_a_seventh_port_counts_nothing_and_says_so() {
 }
 
 fn load(sent_bytes: u64, queue_bytes: u64) -> Load {
-    Load { line_rate: LINE, interval: Duration::from_micros(800), sent_bytes, queue_bytes }
+    let interval = Duration::from_micros(800);
+    Load { line_rate: LINE, interval, sent_bytes, queue_bytes, packet_bytes: 0 }
 }
 
 #[test]
@@ -222,6 +223,21 @@ fn d3_r19_capacity_follows_unused_line_and_queue() {
     assert_eq!(step(800, 80_000, 0), 820_000_000, "all grants used, yet it recovers");
     assert_eq!(step(1000, 100_000, 10_000), 900_000_000, "the queue is taken off whole");
     assert_eq!(step(900, 100_000, 1_000), 890_000_000);
+}
+
+#[test]
+fn d3_r42_a_line_without_room_for_one_more_packet_is_full() {
+    let step = |capacity_rule, sent_bytes| {
+        let params = Params { capacity_rule, ..Params::default() };
+        let mut port = Allocator { capacity: LINE, ..Allocator::default() };
+        port.adapt(&params, &Load { packet_bytes: 1_500, ..load(sent_bytes, 0) });
+        port.capacity.as_bps()
+    };
+    let line_rate = |sent_bytes| step(CapacityRule::LineRate, sent_bytes);
+    assert_eq!(line_rate(98_500), 1_000_000_000, "room for one packet, not for more");
+    assert_eq!(line_rate(98_400), 1_000_100_000, "a tenth of the 100 B beyond a packet");
+    assert_eq!(line_rate(100_700), 1_000_000_000, "counted whole, but sent half");
+    assert_eq!(step(CapacityRule::Printed, 99_000), 1_001_000_000, "as printed it counts");
 }
 
 #[test]
@@ -314,19 +330,36 @@ fn d3_r21_capacity_rests_while_no_flow_is_counted() {
 }
 
 #[test]
-fn d3_r37_the_least_queue_is_what_stays() {
+fn d3_r37_the_standing_queue_is_what_counts() {
     use super::super::QueueMeasure;
-    for (queue_measure, expected) in [(QueueMeasure::Instant, 900), (QueueMeasure::Least, 990)] {
-        let params = Params { queue_measure, ..Params::default() };
-        let mut ext = ExtArena::default();
-        let mut port = Port::new(&params, LINE);
-        // Waiting: 20, 1, 15 and, at the end of the interval, 10 KB; the line was full.
-        for (at, queue_bytes) in [(0, 20_000), (300, 1_000), (600, 15_000)] {
-            let view = PortView { queue_bytes, ..view(at, 0) };
-            port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view, &mut ext);
+    // What packets find at 0, 300, 500 and 700 µs, and what waits at the end of an interval of
+    // 800 µs on a full line; the capacity after it by each measure.
+    let cases = [
+        // Packets that met by chance.
+        ([20_000, 0, 15_000, 0], 10_000, [1000, 1000, 900]),
+        // 2 KB stand all the time.
+        ([20_000, 2_000, 15_000, 2_000], 10_000, [980, 980, 900]),
+        // A queue that grows by 4 KB in half an interval, and one that shrinks as fast.
+        ([0, 3_000, 4_000, 7_000], 8_000, [920, 1000, 920]),
+        ([8_000, 5_000, 3_000, 1_000], 0, [1000, 1000, 1000]),
+        ([12_000, 9_000, 7_000, 5_000], 4_000, [960, 960, 960]),
+        // It is never more than what waits.
+        ([0, 3_000, 9_000, 9_000], 10_000, [900, 1000, 900]),
+    ];
+    for (found, waiting, expected) in cases {
+        let measures = [QueueMeasure::Standing, QueueMeasure::Least, QueueMeasure::Instant];
+        for (queue_measure, expected) in measures.into_iter().zip(expected) {
+            let params = Params { queue_measure, ..Params::default() };
+            let mut ext = ExtArena::default();
+            let mut port = Port::new(&params, LINE);
+            for (at, queue_bytes) in [0, 300, 500, 700].into_iter().zip(found) {
+                let view = PortView { queue_bytes, ..view(at, 0) };
+                port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view, &mut ext);
+            }
+            port.handle_timeout(&PortView { queue_bytes: waiting, ..view(800, 100_000) });
+            let capacity = port.allocator().capacity;
+            assert_eq!(capacity, Rate::from_mbps(expected), "{queue_measure:?} of {found:?}");
         }
-        port.handle_timeout(&PortView { queue_bytes: 10_000, ..view(800, 100_000) });
-        assert_eq!(port.allocator().capacity, Rate::from_mbps(expected));
     }
 }
 

@@ -279,10 +279,11 @@ fn long_flows(flows: u64, pacing: Pacing, queue_measure: QueueMeasure) -> (f64, 
 fn d3_r19_long_flows_fill_the_line() {
     for flows in [1, 2, 5, 20, 40] {
         for pacing in [Pacing::Flow, Pacing::Host] {
-            let (share, evenness, _) = long_flows(flows, pacing, QueueMeasure::Least);
+            let (share, evenness, _) = long_flows(flows, pacing, QueueMeasure::Standing);
             println!("{flows} flows, {pacing:?}: {share:.3} of the line, evenness {evenness:.3}");
-            // 1438 of 1478 bytes are data, less the blocks of rates.
-            assert!(share > 0.955 && share <= 1438.0 / 1478.0, "{flows} flows: {share}");
+            // 1438 of 1478 bytes are data, less the blocks of rates, and up to a packet in 66 has
+            // no place on a full line.
+            assert!(share > 0.945 && share <= 1438.0 / 1478.0, "{flows} flows: {share}");
             assert!(evenness > 0.95, "{flows} flows: {evenness}");
         }
     }
@@ -290,18 +291,20 @@ fn d3_r19_long_flows_fill_the_line() {
 
 #[test]
 fn d3_r03_a_nic_learns_from_its_queue_what_it_granted() {
-    let (_, _, queued) = long_flows(20, Pacing::Flow, QueueMeasure::Least);
-    let (_, _, held_back) = long_flows(20, Pacing::Host, QueueMeasure::Least);
+    let (_, _, queued) = long_flows(20, Pacing::Flow, QueueMeasure::Standing);
+    let (_, _, held_back) = long_flows(20, Pacing::Host, QueueMeasure::Standing);
     println!("capacity of a NIC over its line: {queued:.3} by flow, {held_back:.3} by host");
     assert!(queued < 1.02 && held_back > 1.05, "{queued} and {held_back}");
 }
 
 #[test]
 fn d3_r37_packets_that_meet_by_chance_cost_the_line_only_with_the_instantaneous_queue() {
-    let (least, ..) = long_flows(20, Pacing::Flow, QueueMeasure::Least);
+    let (standing, ..) = long_flows(20, Pacing::Flow, QueueMeasure::Standing);
     let (instant, ..) = long_flows(20, Pacing::Flow, QueueMeasure::Instant);
-    println!("20 flows of one host: {least:.3} of the line, {instant:.3} with the instant queue");
-    assert!(instant < 0.85 * least, "{instant} against {least}");
+    println!(
+        "20 flows of one host: {standing:.3} of the line, {instant:.3} with the instant queue"
+    );
+    assert!(instant < 0.85 * standing, "{instant} against {standing}");
 }
 
 #[test]
