@@ -1,11 +1,13 @@
 //! The pull queue: one per interface, shared by all flows that the host receives, paced so that
 //! what is pulled just fills the host's link.
 
+use super::header::{HEADER_BYTES, kind};
 use super::timewait::TimeWait;
-use super::{Ndp, NdpHeader, PathPolicy, header::kind};
+use super::{Ndp, NdpHeader, PathPolicy};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Class, Duration, FlowId, FlowRoute, HostCx, HostId, Instant, NicInfo, Packet, PacketFlags, Slab,
+    Bytes, Class, Duration, FlowId, FlowRoute, HostCx, HostId, Instant, NicInfo, Packet,
+    PacketFlags, Slab,
 };
 use std::collections::VecDeque;
 
@@ -13,6 +15,8 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct PullQueue {
     spacing: Duration,
+    /// What a header takes on the link.
+    header_time: Duration,
     payload: u64,
     lines: Slab<Line>,
     /// Lines with pulls waiting, by class, in order of service.
@@ -58,6 +62,7 @@ impl PullQueue {
     pub(super) fn new(config: &Ndp, nic: &NicInfo) -> Self {
         PullQueue {
             spacing: config.spacing_for(nic),
+            header_time: nic.rate.transmission_time(Bytes::new(u64::from(HEADER_BYTES))),
             payload: config.payload_for(nic.mtu),
             lines: Slab::default(),
             waiting: Default::default(),
@@ -167,6 +172,13 @@ impl PullQueue {
             None => self.spacing,
             Some(jitter) => jitter.draw(),
         }
+    }
+
+    /// A header has come, and took its time on the link: a packet the less can follow it.
+    // NDP-R27
+    #[cold]
+    pub(super) fn make_way_for_header(&mut self) {
+        self.next_at += self.header_time;
     }
 
     /// When the next waiting pull may leave.

@@ -184,6 +184,7 @@ impl Endpoint<Ndp> for NdpReceiver {
         let trimmed = packet.is_trimmed() && !self.received.contains(header.seq);
         if packet.is_trimmed() {
             cx.emit(FlowEvent::Trimmed);
+            cx.shared.make_way_for_header();
         } else {
             self.deliver(&header, packet, cx);
         }

@@ -4,8 +4,8 @@ use super::header::{HEADER_BYTES, flags, kind, stamp};
 use super::paths::Paths;
 use super::{Ndp, NdpHeader, PathPolicy, PullQueue};
 use punctual_core::{
-    Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId, Instant,
-    Packet, PacketFlags,
+    Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
+    Instant, Packet, PacketFlags,
 };
 use std::collections::VecDeque;
 
@@ -64,6 +64,8 @@ pub struct NdpSender {
     timer_running: bool,
     /// Doublings of the timeout since anything was heard.
     backoff: u32,
+    /// The longest that word took of a packet trimmed, returned or given up too soon, fading.
+    slowest_word: Duration,
     heard_at: Instant,
     /// When the first window may go, should a connection of the same name have just ended.
     not_before: Option<Instant>,
@@ -72,6 +74,8 @@ pub struct NdpSender {
 /// How many timeouts a sender waits for a pull when nothing of its own is under way: longer than
 /// an incast of thousands takes to come round.
 const PATIENCE: u64 = 64;
+/// The longest wait that an echoed time makes a sender believe in, in timeouts.
+const SLOWEST: u64 = 16;
 /// How many kinds of feedback [`NdpSender::is_bad_path`] looks back on.
 const RECENT: u8 = 12;
 
@@ -111,6 +115,7 @@ impl NdpSender {
             paths: Paths::new(cx.config.paths, cx.config.scoreboard, route),
             timer_running: false,
             backoff: 0,
+            slowest_word: Duration::ZERO,
             heard_at: cx.now,
             not_before,
         }
@@ -157,14 +162,16 @@ impl NdpSender {
     ///
     /// Feedback tells which sending of the packet it means; on an older one it says nothing of
     /// the newest.
-    fn queue_again(&mut self, header: &NdpHeader, first: bool) -> bool {
+    fn queue_again(&mut self, header: &NdpHeader, first: bool, now: Instant) -> bool {
         let seq = header.seq;
-        match self.sent_mut(seq) {
+        let sent_at = match self.sent_mut(seq) {
             Some(sent) if sent.state == State::InFlight && stamp(sent.at) == header.sent_at => {
                 sent.state = State::ToResend;
+                sent.at
             }
             _ => return false,
-        }
+        };
+        self.slowest_word = self.slowest_word.max(now.saturating_since(sent_at));
         if first {
             self.resend.push_front(seq);
         } else {
@@ -181,7 +188,12 @@ impl NdpSender {
             sent_needlessly = sent.state == State::InFlight && stamp(sent.at) != header.sent_at;
             sent.state = State::Acked;
         }
-        self.debt += u32::from(sent_needlessly);
+        if sent_needlessly {
+            self.debt += 1;
+            let took = cx.now.saturating_since(Instant::from_picos(header.sent_at));
+            let believed = took.min(cx.config.rto.saturating_mul(SLOWEST));
+            self.slowest_word = self.slowest_word.max(believed);
+        }
         self.release(header.cumulative, cx);
     }
 
@@ -234,7 +246,9 @@ impl NdpSender {
         self.account(header.seq);
         self.note_feedback(false, cx.now);
         self.paths.board.bounce(header.path);
-        if !self.queue_again(header, true) {
+        // NDP-R26: a queue of headers is full, and others of this flow may stand in it.
+        self.slowest_word = self.slowest_word.max(cx.config.rto);
+        if !self.queue_again(header, true, cx.now) {
             return;
         }
         let nothing_coming = self.pull_window <= 0 && self.unaccounted <= 1;
@@ -339,7 +353,7 @@ impl Endpoint<Ndp> for NdpSender {
                 } else {
                     self.paths.board.nack(header.path);
                 }
-                self.queue_again(&header, false);
+                self.queue_again(&header, false, cx.now);
             }
         } else if header.cumulative > self.base {
             self.release(header.cumulative, cx);
@@ -381,7 +395,7 @@ impl Endpoint<Ndp> for NdpSender {
         Some(self.data_packet(seq, path, cx.now))
     }
 
-    // NDP-R07
+    // NDP-R07, NDP-R26
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, Ndp>) {
         self.timer_running = false;
         if self.not_before.take().is_some() {
@@ -389,7 +403,9 @@ impl Endpoint<Ndp> for NdpSender {
             self.say_ready(cx);
             return;
         }
-        let rto = cx.config.rto.saturating_mul(1 << self.backoff);
+        let wait = cx.config.rto.max(self.slowest_word.saturating_mul(2));
+        let rto = wait.saturating_mul(1 << self.backoff);
+        self.slowest_word = self.slowest_word.mul_f64(0.875);
         let mut earliest: Option<Instant> = None;
         let mut lost = 0;
         for index in 0..self.window.len() {

@@ -385,3 +385,83 @@ fn ndp_r25_answers_go_back_on_the_path_of_their_data() {
     let paths: Vec<u32> = sent(&pair, Direction::Backward).iter().map(|(_, _, p)| p.path).collect();
     assert!(paths.windows(2).all(|w| (w[0] + 1) % 8 == w[1]), "each in turn: {paths:?}");
 }
+
+#[test]
+fn ndp_r26_the_timer_learns_how_long_headers_wait() {
+    let micros = |us| Instant::ZERO + Duration::from_micros(us);
+    let nothing = Vec::<u64>::new();
+    // One header came out of its queue after 0.9 ms: the next may take a little longer.
+    let mut stack = lone_sender(window(2), 2);
+    assert_eq!(poll_all(&mut stack), [0, 1]);
+    stack.now = micros(900);
+    answer(&mut stack, kind::NACK, 0, None);
+    stack.now = micros(1000);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), nothing);
+    stack.now = micros(1800);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [1]);
+    // A header that returns tells of a queue that is full.
+    let mut stack = lone_sender(window(3), 3);
+    assert_eq!(poll_all(&mut stack), [0, 1, 2]);
+    stack.now = micros(100);
+    bounce(&mut stack, 0);
+    stack.now = micros(1000);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), nothing);
+    stack.now = micros(2000);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [2, 1]);
+    // A packet given up too soon: the timer was too short.
+    let mut stack = lone_sender(window(1), 9);
+    assert_eq!(poll_all(&mut stack), [0]);
+    stack.now = micros(1000);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [0]);
+    stack.now = micros(1500);
+    answer(&mut stack, kind::ACK, 0, Some(2));
+    assert_eq!(poll_all(&mut stack), [1]);
+    stack.now = micros(2600);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), nothing);
+    stack.now = micros(4500);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [1]);
+}
+
+#[test]
+fn ndp_r26_an_echoed_time_is_not_believed_without_bounds() {
+    let mut stack = lone_sender(window(1), 9);
+    poll_all(&mut stack);
+    stack.now = Instant::ZERO + Duration::from_secs(1);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [0]);
+    // Of the sending at time 0, a second ago.
+    answer(&mut stack, kind::ACK, 0, Some(2));
+    assert_eq!(poll_all(&mut stack), [1]);
+    stack.now += Duration::from_millis(32);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [1], "twice sixteen timeouts, not two seconds");
+}
+
+#[test]
+fn ndp_r27_a_header_takes_its_time_on_the_link_too() {
+    let spacing = Duration::from_micros(3);
+    let mut pair = pair(Ndp { pull_spacing: Some(spacing), ..window(20) });
+    let mut to_trim = 20u32;
+    pair.set_faults(move |packet, _| {
+        let is_data = NdpHeader::of(packet).kind == kind::DATA && to_trim > 0;
+        to_trim -= u32::from(is_data);
+        if is_data { Fault::Trim } else { Fault::Deliver }
+    });
+    start(&mut pair, 40);
+    assert!(pair.run_until_done(LIMIT));
+    let pulled = |number| {
+        let packets = sent(&pair, Direction::Backward);
+        let of = |h: &NdpHeader| h.kind == kind::PULL || h.has(flags::PULL);
+        packets.iter().find(|(_, h, _)| of(h) && h.pull == number).map(|(at, ..)| *at)
+    };
+    // Nineteen headers came between the first pull and the twentieth.
+    let header = Line::default().rate.transmission_time(Bytes::new(64));
+    assert_eq!(pulled(20).unwrap() - pulled(1).unwrap(), (spacing + header) * 19);
+}
