@@ -5,11 +5,12 @@ mod common;
 
 use common::*;
 use punctual_core::rng::Stream;
-use punctual_core::{Bytes, Duration, FlowSpec, Instant, Limit, QueueSpec, Rate};
+use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant, Limit, QueueSpec, Rate};
 use punctual_net::{ClosLinks, ClosShape};
-use punctual_sim::Setup;
+use punctual_sim::{Sampling, Setup};
 use punctual_transports::AnyTransport;
 use punctual_transports::tcp::{D2tcp, Dctcp, Tcp};
+use std::collections::BTreeMap;
 
 const FAN_INS: [u32; 8] = [5, 10, 15, 20, 25, 30, 35, 40];
 /// Base deadlines of the services, in ms.
@@ -95,6 +96,59 @@ fn d2tcp_harms_neither_answers_nor_the_long_flow() {
         assert!(d2tcp.0 <= dctcp.0 + 1.0, "no worse than DCTCP");
         assert!(d2tcp.1 >= 0.9 * tcp.1, "the long flow keeps what it has under TCP");
         assert!(d3.0 <= dctcp.0, "who reserves rates meets more");
+    }
+}
+
+/// What keeps d from mattering, seen at answers under way every 100 µs: the share that has a window
+/// on the floor of two packets, which no cut lowers; that of the others whose cut with alpha^d is
+/// within a twentieth of the window of that with alpha; and by how many packets the rest is cut
+/// more or less.
+fn what_d_changes(fan_in: u32) -> [f64; 3] {
+    let links = ClosLinks::uniform(Rate::from_gbps(1), Duration::from_micros(20));
+    let network = ClosShape::star(42).build(&links, Bytes::new(1500), Bytes::ZERO);
+    let d2tcp = transports()[3].1.clone();
+    let (mut on_floor, mut alike, mut free, mut packets, mut all) = (0, 0, 0, 0.0, 0);
+    for service in 0..DEADLINES_MS.len() {
+        let flows = query(service, fan_in, Spread::Uniform(0.5), 0);
+        let mut setup = setup(network.clone(), vec![d2tcp.clone()], flows);
+        let (limit, mark_above) = (Limit::Packets(250), Limit::Packets(20));
+        setup.switch_queue = QueueSpec::Ecn { limit, mark_above };
+        setup.sampling = Some(Sampling { every: Duration::from_micros(100), ports: Vec::new() });
+        setup.sampled_flows = (1..=fan_in).map(FlowId).collect();
+        let outcome = run(setup);
+        let told = |name: &'static str| {
+            let gauges = outcome.gauges.iter().filter(move |g| g.name == name);
+            gauges.map(|g| ((g.at, format!("{:?}", g.of)), g.value)).collect::<BTreeMap<_, _>>()
+        };
+        let (windows, alphas, penalties) = (told("cwnd_bytes"), told("alpha"), told("penalty"));
+        for (key, window) in windows {
+            let window = window / 1460.0;
+            let change = (penalties[&key] - alphas[&key]).abs() / 2.0;
+            all += 1;
+            if window < 2.01 {
+                on_floor += 1;
+            } else if change < 0.1 / 2.0 {
+                alike += 1;
+            } else {
+                free += 1;
+                packets += change * window;
+            }
+        }
+    }
+    let share = |n: u32| f64::from(n) / f64::from(all) * 100.0;
+    [share(on_floor), share(alike), packets / f64::from(free.max(1))]
+}
+
+#[test]
+fn windows_on_the_floor_leave_d_nothing_to_change() {
+    for fan_in in [5, 10, 25, 40] {
+        let [on_floor, alike, packets] = what_d_changes(fan_in);
+        println!(
+            "fan-in {fan_in}: {on_floor:.0} % of windows on the floor, {alike:.0} % cut as by \
+             DCTCP, the rest by {packets:.2} packets more or less"
+        );
+        let nothing = if fan_in < 25 { 70.0 } else { 98.0 };
+        assert!(on_floor + alike > nothing && packets < 0.5);
     }
 }
 

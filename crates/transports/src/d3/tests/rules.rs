@@ -282,8 +282,10 @@ fn d3_r19_long_flows_fill_the_line() {
             let (share, evenness, _) = long_flows(flows, pacing, QueueMeasure::Standing);
             println!("{flows} flows, {pacing:?}: {share:.3} of the line, evenness {evenness:.3}");
             // 1438 of 1478 bytes are data, less the blocks of rates, and up to a packet in 66 has
-            // no place on a full line.
-            assert!(share > 0.945 && share <= 1438.0 / 1478.0, "{flows} flows: {share}");
+            // no place on a full line. Half an interval holds 33 packets, less than one of each
+            // of 40 flows, so that some that meet by chance count with those.
+            let least = if flows > 33 { 0.92 } else { 0.945 };
+            assert!(share > least && share <= 1438.0 / 1478.0, "{flows} flows: {share}");
             assert!(evenness > 0.95, "{flows} flows: {evenness}");
         }
     }
