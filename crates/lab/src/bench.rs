@@ -57,6 +57,7 @@ pub const BENCH_CASES: &[BenchCase] = &[
     permutation("ndp-permutation-8192", "ndp", 32),
     permutation("dctcp-permutation-432", "dctcp", 12),
     permutation("dctcp-lossless-permutation-432", "dctcp-lossless", 12),
+    permutation("dcqcn-permutation-432", "dcqcn", 12),
     permutation("tcp-permutation-432", "tcp", 12),
     permutation("mptcp-permutation-432", "mptcp", 12),
     permutation("rcpdc-permutation-432", "rcpdc", 12),

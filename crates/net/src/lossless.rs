@@ -118,7 +118,7 @@ impl SharedBuffer {
 
 /// What is wrong with a lossless queue's limits, if anything.
 pub fn lossless_mistake(queue: &QueueSpec) -> Option<String> {
-    let QueueSpec::Lossless { buffer, pause_above, resume_below, mark_above } = *queue else {
+    let QueueSpec::Lossless { buffer, pause_above, resume_below, mark_above, .. } = *queue else {
         return None;
     };
     if resume_below > pause_above {

@@ -103,6 +103,16 @@ fn dctcp_alpha_and_d2tcp_penalty() {
     );
 }
 
+/// A lone flow of DCQCN is never marked: it stays at the line's rate and α as it was.
+#[test]
+fn dcqcn_rate_is_the_lines_until_a_mark() {
+    let outcome = sampled(transport("dcqcn"), vec![flow(1, 0, 5_000_000)], 100, 3_000);
+    for (name, value) in [("rate_bps", 1e9), ("target_bps", 1e9), ("alpha", 1.0)] {
+        let values = series(&outcome, name, sender(0));
+        assert!(values.len() > 10 && values.iter().all(|v| *v == value), "{name}: {values:?}");
+    }
+}
+
 /// A lone deadline flow: N = 1, D is what it desires, and what the port has handed out is what it
 /// holds, up to the line's rate.
 #[test]

@@ -16,6 +16,7 @@ fn lossless(buffer: u64, pause_above: u64) -> QueueSpec {
         pause_above: Bytes::new(pause_above),
         resume_below: Bytes::new(pause_above / 2),
         mark_above: None,
+        red: None,
     }
 }
 

@@ -11,7 +11,7 @@ use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Setup};
 use punctual_transports::AnyTransport;
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "tcp",
     "tcppr",
     "dctcp",
@@ -23,6 +23,7 @@ const NAMES: [&str; 11] = [
     "rcpdc",
     "rcp",
     "ndp",
+    "dcqcn",
 ];
 
 /// Carries flows too, but not to their end where something is lost.

@@ -1,6 +1,7 @@
 //! Datacenter transports, one folder each. Adding one touches its folder and the registry here.
 
 pub mod d3;
+pub mod dcqcn;
 pub mod mptcp;
 pub mod ndp;
 pub mod pdq;

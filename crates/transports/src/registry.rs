@@ -186,5 +186,6 @@ register! {
     Rcp(crate::rcp::Rcp), rcp "rcp": "RCP: every port stamps one rate for all flows, found without counting them";
     Pdq(crate::pdq::Pdq), pdq "pdq": "PDQ: ports let the most critical flows send and pause the others";
     Ndp(crate::ndp::Ndp), ndp "ndp": "NDP: receivers pull, switches trim, packets sprayed over all paths";
+    Dcqcn(crate::dcqcn::Dcqcn), dcqcn "dcqcn": "DCQCN: rates cut by marks that receivers report, on networks that lose nothing";
     Udp(crate::udp::Udp), udp "udp": "UDP: datagrams at a constant rate; what is lost stays lost";
 }

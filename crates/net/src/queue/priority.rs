@@ -59,6 +59,11 @@ impl Priority {
         self.waiting |= 1 << class;
     }
 
+    /// Bytes that wait in a class.
+    pub(super) fn class_bytes(&self, class: Class) -> u32 {
+        self.fifos[usize::from(class.0) % Class::COUNT].bytes()
+    }
+
     /// The first class that has something to send and may; none is beyond all classes.
     #[inline]
     fn next(&self) -> usize {

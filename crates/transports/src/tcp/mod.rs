@@ -217,6 +217,7 @@ pub(crate) fn lossless(mtu: Bytes, mark_above: Option<Limit>) -> QueueSpec {
         pause_above: packets(PAUSE_ABOVE_PACKETS),
         resume_below: packets(RESUME_BELOW_PACKETS),
         mark_above,
+        red: None,
     }
 }
 

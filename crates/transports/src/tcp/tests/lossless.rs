@@ -25,6 +25,7 @@ fn dctcpl_r02_default_queue_is_lossless_and_marks() {
             pause_above: Bytes::new(15 * mtu),
             resume_below: Bytes::new(12 * mtu),
             mark_above: Some(Limit::Packets(20)),
+            red: None,
         };
         assert_eq!(queue, expected);
     }
