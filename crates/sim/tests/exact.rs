@@ -169,6 +169,29 @@ fn dcqcn_lone_flow_on_a_pair_and_across_a_fat_tree() {
     }
 }
 
+/// pHost: short flows go at once, behind their request; longer ones wait for the first token.
+#[test]
+fn phost_lone_flow_on_a_pair_and_across_a_fat_tree() {
+    for (network, dst, hops) in
+        [(back_to_back(1500), 1, 1), (fat_tree(4, 1500), 1, 2), (fat_tree(4, 1500), 15, 6)]
+    {
+        for packets in [1, 8, 9, 40] {
+            let mut settings = punctual_transports::TransportSettings::default();
+            // Across six hops more than eight packets are under way.
+            settings.phost.window = 32;
+            let phost =
+                punctual_transports::AnyTransport::by_name("phost", &settings).expect("phost");
+            let flows = vec![flow(0, dst, packets * 1460)];
+            let outcome = run(setup(network.clone(), vec![phost], flows));
+            let line = |bytes: u64| GBPS10.transmission_time(Bytes::new(bytes));
+            let path = |bytes: u64| (line(bytes) + US) * hops;
+            let begin = if packets <= 8 { line(40) } else { path(40) * 2 };
+            let expected = Instant::ZERO + begin + line(1500) * (packets - 1) + path(1500);
+            assert_eq!(outcome.flows[0].ended, Some(expected), "{packets} packets, {hops} hops");
+        }
+    }
+}
+
 #[test]
 fn tcp_dctcp_and_ndp_lone_flow_on_a_pair() {
     for packets in [1, 10] {

@@ -11,7 +11,7 @@ use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Setup};
 use punctual_transports::AnyTransport;
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "tcp",
     "tcppr",
     "dctcp",
@@ -24,6 +24,7 @@ const NAMES: [&str; 12] = [
     "rcp",
     "ndp",
     "dcqcn",
+    "phost",
 ];
 
 /// Carries flows too, but not to their end where something is lost.

@@ -5,6 +5,7 @@ pub mod dcqcn;
 pub mod mptcp;
 pub mod ndp;
 pub mod pdq;
+pub mod phost;
 pub mod rcp;
 mod registry;
 mod rtt;

@@ -187,5 +187,6 @@ register! {
     Pdq(crate::pdq::Pdq), pdq "pdq": "PDQ: ports let the most critical flows send and pause the others";
     Ndp(crate::ndp::Ndp), ndp "ndp": "NDP: receivers pull, switches trim, packets sprayed over all paths";
     Dcqcn(crate::dcqcn::Dcqcn), dcqcn "dcqcn": "DCQCN: rates cut by marks that receivers report, on networks that lose nothing";
+    Phost(crate::phost::Phost), phost "phost": "pHost: receivers hand out tokens, one each packet time; packets sprayed, no trimming";
     Udp(crate::udp::Udp), udp "udp": "UDP: datagrams at a constant rate; what is lost stays lost";
 }
