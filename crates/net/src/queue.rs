@@ -244,6 +244,18 @@ impl Queue {
         }
     }
 
+    /// What waits of a class, where classes can be paused.
+    pub fn waiting_in(&self, class: Class) -> Option<&Fifo> {
+        match &self.0 {
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) => Some(queue.class(class)),
+                Boxed::Red(queue) => Some(queue.lines.class(class)),
+                Boxed::Other(_) => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Bytes and packets waiting.
     pub fn waiting(&self) -> (Bytes, u32) {
         let (bytes, packets) = match &self.0 {

@@ -30,6 +30,11 @@ pub(crate) fn compare(args: &Study, global: &Global) -> anyhow::Result<()> {
             print_json(&mut out, &done, &rows)?;
         } else {
             print_tables(&mut out, &done, labels, &rows)?;
+            for row in &rows {
+                for cycle in &row.summary.pause_cycles {
+                    writeln!(out, "{}: deadlock: {cycle}", row.summary.transport)?;
+                }
+            }
         }
         figures.extend(draw(&done, labels, &rows)?);
     }
@@ -182,6 +187,10 @@ fn by_transport(row: &Row<'_>) -> anyhow::Result<Vec<Summary>> {
                 bounces: whole.bounces,
                 marks: whole.marks,
                 pauses: whole.pauses,
+                paused_us: whole.paused_us,
+                longest_pause_us: whole.longest_pause_us,
+                most_buffered_bytes: whole.most_buffered_bytes,
+                pause_cycles: whole.pause_cycles.clone(),
                 losses: whole.losses,
                 ..of_flows
             });
