@@ -34,7 +34,7 @@ fn long_flow(
     (rates, last, outcome)
 }
 
-/// Beside a small incast the lossless long flow nearly stops and NDP's hardly notices.
+/// Beside a small incast the lossless long flow nearly stops, and NDP's dips for a millisecond.
 #[test]
 fn lossless_switches_make_the_innocent_wait() {
     let least = |transport: AnyTransport| {
@@ -45,8 +45,8 @@ fn lossless_switches_make_the_innocent_wait() {
     };
     let (lossless, ndp) = (least(transport("dctcp-lossless")), least(ndp_9k(30)));
     println!("least Gb/s in a millisecond: lossless {lossless:.2}, NDP {ndp:.2}");
-    assert!(lossless < 5.0, "{lossless}");
-    assert!(ndp > 8.0, "{ndp}");
+    assert!(lossless < 3.0, "{lossless}");
+    assert!(ndp > 6.5, "{ndp}");
 }
 
 /// NDP's Figure 19: 64 senders of 450 KB.
