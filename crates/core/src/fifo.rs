@@ -58,6 +58,13 @@ impl Fifo {
         Some(arrival)
     }
 
+    /// All packets, in order.
+    pub fn iter<'a>(&self, arena: &'a PacketArena) -> impl Iterator<Item = PacketId> + 'a {
+        let first = self.front();
+        let step = |id: &PacketId| Some(PacketId(arena[*id].next));
+        std::iter::successors(first, step).take(self.packets as usize)
+    }
+
     /// The last packet.
     #[inline]
     pub fn back(&self) -> Option<PacketId> {

@@ -32,7 +32,7 @@ pub use ids::{FlowId, HostId, NodeId, PacketId, PortId, TransportId};
 pub use packet::{
     Class, Ecn, ExtArena, ExtBlock, ExtId, HEADER_BYTES, Header, Packet, PacketArena, PacketFlags,
 };
-pub use queue::{Limit, QueueSpec, TrimModel};
+pub use queue::{Limit, QueueSpec, RedMarking, TrimModel};
 pub use seqs::{BitRing, RangeSet};
 pub use stack::{Call, Stack};
 pub use units::{Bytes, Duration, Instant, Rate};

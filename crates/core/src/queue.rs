@@ -47,6 +47,9 @@ pub enum QueueSpec {
         /// Marks ECN-capable arrivals while the queue of their class is above this.
         #[serde(default)]
         mark_above: Option<Limit>,
+        /// Marks them at random instead, the more likely the longer the queue of their class.
+        #[serde(default)]
+        red: Option<RedMarking>,
     },
     /// NDP's two queues: data that does not fit is trimmed to its header, headers and control
     /// packets go first ten to one, headers that do not fit return to their sender.
@@ -101,6 +104,20 @@ pub enum QueueSpec {
     },
 }
 
+/// Marking at random by the length of the queue that a packet finds, the one in service
+/// included: never up to `from`, always above `to`, and in between with a probability that rises
+/// in proportion, to `most_percent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedMarking {
+    /// No marks up to this length.
+    pub from: Bytes,
+    /// All are marked above this.
+    pub to: Bytes,
+    /// How many in a hundred are marked at that length.
+    pub most_percent: u8,
+}
+
 /// Trimming switches that differ from the paper's simulated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -135,6 +152,17 @@ impl QueueSpec {
             }
             QueueSpec::FairClasses { trim_percent, .. } if !(1..=99).contains(&trim_percent) => {
                 Err(format!("trim_percent = {trim_percent}: each class needs 1 to 99 per cent"))
+            }
+            QueueSpec::Lossless { mark_above: Some(_), red: Some(_), .. } => {
+                Err("`mark_above` and `red` both say what is marked: remove one".to_owned())
+            }
+            QueueSpec::Lossless { red: Some(red), .. } if red.from >= red.to => {
+                Err(format!("red: `from` ({}) must be less than `to` ({})", red.from, red.to))
+            }
+            QueueSpec::Lossless { red: Some(red), .. }
+                if !(1..=100).contains(&red.most_percent) =>
+            {
+                Err(format!("red: most_percent = {}: must be 1 to 100", red.most_percent))
             }
             _ => Ok(()),
         }

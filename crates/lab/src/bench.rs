@@ -56,6 +56,9 @@ pub const BENCH_CASES: &[BenchCase] = &[
     permutation("ndp-permutation-1024", "ndp", 16),
     permutation("ndp-permutation-8192", "ndp", 32),
     permutation("dctcp-permutation-432", "dctcp", 12),
+    permutation("dctcp-lossless-permutation-432", "dctcp-lossless", 12),
+    permutation("dcqcn-permutation-432", "dcqcn", 12),
+    permutation("phost-permutation-432", "phost", 12),
     permutation("tcp-permutation-432", "tcp", 12),
     permutation("mptcp-permutation-432", "mptcp", 12),
     permutation("rcpdc-permutation-432", "rcpdc", 12),
@@ -100,6 +103,11 @@ impl BenchCase {
             "ndp" => "[transport.ndp]\npayload = \"9000B\"\ninitial_window = 30\n",
             // As NDP's comparison ran it: slow start ends at 15 packets.
             "mptcp" => "[transport.mptcp]\ncoupling = \"none\"\ninitial_ssthresh = \"135360B\"\n",
+            // As NDP's comparison ran it: a burst at the start, drop-tail queues of eight packets.
+            "phost" => {
+                "[transport.phost]\nfree_for = \"all\"\nwindow = 32\n\
+                 [queue]\nkind = \"drop-tail\"\nlimit = \"8packets\"\n"
+            }
             _ => "",
         };
         format!(

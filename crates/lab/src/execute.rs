@@ -187,12 +187,15 @@ fn one(
         ends.then(|| ideal::completion_time(network, spec.src, spec.dst, spec.size))
     });
     let utilisation = utilisation(network, &outcome, measure_from);
+    let pause_cycles: Vec<String> =
+        outcome.pause_cycles.iter().map(|cycle| cycle.describe(network)).collect();
     let facts = RunFacts {
         transport: &run.subject.label,
         kind,
         seed: run.seed,
         measure_from,
         utilisation: utilisation.filter(|_| kind != RunKind::Bound),
+        pause_cycles: &pause_cycles,
     };
     let summary = punctual_results::summarise(&outcome, &flows, &facts);
     let mut manifest = Manifest::new(study.text(), &run.subject.label, run.seed);

@@ -66,6 +66,20 @@ impl LosslessLimits {
     }
 }
 
+impl LosslessLimits {
+    /// A link goes on once it has no more than this in the buffer.
+    pub fn resume_below(&self) -> Bytes {
+        Bytes::new(u64::from(self.resume_below))
+    }
+}
+
+impl IngressAccount {
+    /// Whether the far end was told to pause this class, and not yet to go on.
+    pub fn is_pausing(&self, class: Class) -> bool {
+        self.pausing & 1 << (usize::from(class.0) % Class::COUNT) != 0
+    }
+}
+
 impl SharedBuffer {
     /// Takes in a packet that came by the link of `account`, if there is room.
     pub fn admit(
@@ -118,7 +132,7 @@ impl SharedBuffer {
 
 /// What is wrong with a lossless queue's limits, if anything.
 pub fn lossless_mistake(queue: &QueueSpec) -> Option<String> {
-    let QueueSpec::Lossless { buffer, pause_above, resume_below, mark_above } = *queue else {
+    let QueueSpec::Lossless { buffer, pause_above, resume_below, mark_above, .. } = *queue else {
         return None;
     };
     if resume_below > pause_above {

@@ -6,6 +6,7 @@ mod cut_payload;
 mod model;
 mod other;
 mod priority;
+mod red;
 mod trim;
 
 use other::Other;
@@ -13,6 +14,7 @@ use priority::Priority;
 use punctual_core::{
     Bytes, Class, Ecn, Fifo, Limit, Packet, PacketArena, PacketFlags, PacketId, QueueSpec,
 };
+use red::Red;
 use trim::Trim;
 
 /// Bytes left of a trimmed packet.
@@ -92,6 +94,7 @@ enum Kind {
 #[derive(Debug)]
 enum Boxed {
     Priority(Priority),
+    Red(Red),
     Other(Other),
 }
 
@@ -110,6 +113,9 @@ impl Queue {
                 Kind::Single { fifo, cap: Cap::new(limit), mark: Cap::new(mark_above) }
             }
             QueueSpec::Priority { limit } => Kind::priority(Cap::new(limit), Cap::NONE),
+            QueueSpec::Lossless { red: Some(red), .. } => {
+                Kind::Boxed(Box::new(Boxed::Red(Red::new(red, seed))))
+            }
             QueueSpec::Lossless { mark_above, .. } => {
                 Kind::priority(Cap::NONE, mark_above.map_or(Cap::NONE, Cap::new))
             }
@@ -162,6 +168,7 @@ impl Queue {
             Kind::Trim(queue) => queue.enqueue(id, in_service, packets, fates),
             Kind::Boxed(queue) => match &mut **queue {
                 Boxed::Priority(queue) => queue.enqueue(id, in_service, packets, fates),
+                Boxed::Red(queue) => queue.enqueue(id, in_service, packets, fates),
                 Boxed::Other(queue) => queue.enqueue(id, in_service, packets, fates),
             },
         }
@@ -178,7 +185,7 @@ impl Queue {
                 Boxed::Priority(queue) if queue.is_paused() => 0,
                 Boxed::Priority(queue) => least(&queue.caps()),
                 // Some keep books on every packet.
-                Boxed::Other(_) => 0,
+                Boxed::Other(_) | Boxed::Red(_) => 0,
             },
         }
     }
@@ -191,6 +198,7 @@ impl Queue {
             Kind::Trim(queue) => queue.dequeue(packets),
             Kind::Boxed(queue) => match &mut **queue {
                 Boxed::Priority(queue) => queue.dequeue(packets),
+                Boxed::Red(queue) => queue.lines.dequeue(packets),
                 Boxed::Other(queue) => queue.dequeue(packets),
             },
         }
@@ -204,6 +212,7 @@ impl Queue {
             Kind::Trim(queue) => queue.headers.front().or(queue.data.front()),
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) => queue.front(),
+                Boxed::Red(queue) => queue.lines.front(),
                 Boxed::Other(_) => None,
             },
         }
@@ -217,6 +226,7 @@ impl Queue {
             Kind::Trim(queue) => queue.data.is_empty() && queue.headers.is_empty(),
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) => queue.is_empty(),
+                Boxed::Red(queue) => queue.lines.is_empty(),
                 Boxed::Other(queue) => queue.waiting().1 == 0,
             },
         }
@@ -225,10 +235,24 @@ impl Queue {
     /// Holds back what waits of a class, or lets it go on. Lossless switches and NICs only:
     /// nobody pauses other queues.
     pub fn set_paused(&mut self, class: Class, is_paused: bool) {
-        if let Kind::Boxed(queue) = &mut self.0
-            && let Boxed::Priority(queue) = &mut **queue
-        {
-            queue.set_paused(class, is_paused);
+        if let Kind::Boxed(queue) = &mut self.0 {
+            match &mut **queue {
+                Boxed::Priority(queue) => queue.set_paused(class, is_paused),
+                Boxed::Red(queue) => queue.lines.set_paused(class, is_paused),
+                Boxed::Other(_) => {}
+            }
+        }
+    }
+
+    /// What waits of a class, where classes can be paused.
+    pub fn waiting_in(&self, class: Class) -> Option<&Fifo> {
+        match &self.0 {
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) => Some(queue.class(class)),
+                Boxed::Red(queue) => Some(queue.lines.class(class)),
+                Boxed::Other(_) => None,
+            },
+            _ => None,
         }
     }
 
@@ -240,6 +264,7 @@ impl Queue {
             Kind::Trim(queue) => queue.waiting(),
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) => queue.waiting(),
+                Boxed::Red(queue) => queue.lines.waiting(),
                 Boxed::Other(queue) => queue.waiting(),
             },
         };

@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use punctual_core::{FlowId, Header, HostId, TransportId, TrimModel};
+use punctual_core::{FlowId, Header, HostId, RedMarking, TransportId, TrimModel};
 
 fn packet(arena: &mut PacketArena, bytes: u16, class: Class, flags: PacketFlags) -> PacketId {
     let mut p = Packet::new(FlowId(0), HostId(0), Header::default());
@@ -255,12 +255,68 @@ fn fair_classes__share_by_bytes_and_lend_what_is_not_used() {
     }
 }
 
+fn red(from: u64, to: u64, most_percent: u8) -> QueueSpec {
+    QueueSpec::Lossless {
+        buffer: Bytes::new(10_000_000),
+        pause_above: Bytes::new(1_000_000),
+        resume_below: Bytes::new(1_000_000),
+        mark_above: None,
+        red: Some(RedMarking { from: Bytes::new(from), to: Bytes::new(to), most_percent }),
+    }
+}
+
+/// The share marked of those that find so many bytes in the queue.
+fn marked(spec: &QueueSpec, found: u64) -> f64 {
+    const TRIALS: u32 = 4_000;
+    let marks = (0..TRIALS).filter(|&seed| {
+        let (mut arena, mut fates) = (PacketArena::default(), Fates::new());
+        let mut queue = Queue::new(spec, u64::from(seed));
+        for _ in 0..found / 1000 {
+            let id = packet(&mut arena, 1000, Class::DATA, PacketFlags::empty());
+            queue.enqueue(id, InService::default(), &mut arena, &mut fates);
+        }
+        let id = packet(&mut arena, 1000, Class::DATA, PacketFlags::ECN_CAPABLE);
+        queue.enqueue(id, InService::default(), &mut arena, &mut fates);
+        fates == [(id, Fate::Marked)]
+    });
+    marks.count() as f64 / f64::from(TRIALS)
+}
+
+#[test]
+fn red__marks_never_then_at_random_then_always() {
+    let spec = red(5_000, 25_000, 40);
+    assert_eq!(marked(&spec, 5_000), 0.0);
+    for (found, expected) in [(10_000, 0.1), (15_000, 0.2), (25_000, 0.4)] {
+        let share = marked(&spec, found);
+        assert!((share - expected).abs() < 0.025, "{share} at {found}");
+    }
+    assert_eq!(marked(&spec, 26_000), 1.0);
+}
+
+#[test]
+fn red__looks_at_the_packets_own_class_and_marks_the_capable() {
+    let (mut arena, mut fates) = (PacketArena::default(), Fates::new());
+    let mut queue = Queue::new(&red(1, 2, 100), 1);
+    for (class, flags) in [
+        (Class::CONTROL, PacketFlags::ECN_CAPABLE),
+        (Class::DATA, PacketFlags::ECN_CAPABLE),
+        (Class::DATA, PacketFlags::empty()),
+    ] {
+        let id = packet(&mut arena, 1000, class, flags);
+        queue.enqueue(id, InService::default(), &mut arena, &mut fates);
+    }
+    assert_eq!(fates, vec![]);
+    let id = packet(&mut arena, 1000, Class::DATA, PacketFlags::ECN_CAPABLE);
+    queue.enqueue(id, InService::default(), &mut arena, &mut fates);
+    assert_eq!(fates, vec![(id, Fate::Marked)]);
+}
+
 proptest! {
     /// Whatever arrives is queued or has a fate that says where it went; nothing is lost, and
     /// no queue passes its limit.
     #[test]
     fn every_packet_is_accounted_for(
-        kind in 0usize..9,
+        kind in 0usize..10,
         arrivals in prop::collection::vec((64u16..9000, 0u8..3, 0u8..64, any::<bool>()), 1..200),
     ) {
         let limit = Limit::Bytes(Bytes::new(20_000));
@@ -280,6 +336,7 @@ proptest! {
                 rest_mark_above: Some(Limit::Packets(2)),
                 trim_percent: 30,
             },
+            red(1_000, 9_000, 50),
         ][kind];
         let mut queue = Queue::new(&spec, 3);
         queue.set_trimming(0b10);
@@ -305,7 +362,8 @@ proptest! {
             }
             prop_assert_eq!(queue.waiting().1 as usize, queued);
             prop_assert_eq!(arena.len(), queued);
-            prop_assert!(queue.waiting().0.get() <= 5 * 20_000);
+            // Lossless queues have no limit of their own.
+            prop_assert!(kind == 9 || queue.waiting().0.get() <= 5 * 20_000);
             prop_assert_eq!(queue.is_empty(), queued == 0);
         }
         let _ = gone;

@@ -65,7 +65,7 @@ const SKY: Colour = Colour(0x56, 0xb4, 0xe9);
 const COLOURS: [Colour; 7] = [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, Colour::BLACK];
 
 /// Transports with a look of their own.
-const KNOWN: [(&str, Colour, Dash); 21] = [
+const KNOWN: [(&str, Colour, Dash); 22] = [
     ("ndp", BLUE, Dash::Solid),
     ("pdq", VERMILLION, Dash::Solid),
     ("d3", GREEN, Dash::Solid),
@@ -79,6 +79,7 @@ const KNOWN: [(&str, Colour, Dash); 21] = [
     ("homa", GREEN, Dash::Dashed),
     ("swift", PURPLE, Dash::Dashed),
     ("dcqcn", ORANGE, Dash::Dashed),
+    ("dctcp-lossless", ORANGE, Dash::Dotted),
     ("hpcc", SKY, Dash::Dotted),
     ("tcppr", Colour::BLACK, Dash::Dotted),
     ("mptcp", Colour::BLACK, Dash::Dashed),

@@ -51,12 +51,13 @@ const FLOW_COLUMNS: [Column; 19] = [
 ];
 
 #[rustfmt::skip]
-const QUEUE_COLUMNS: [Column; 5] = [
+const QUEUE_COLUMNS: [Column; 6] = [
     ("at_ps", DataType::UInt64, "ps", false, "when, since the start of the run"),
     ("port", DataType::UInt32, "", false, "output port"),
     ("queue_bytes", DataType::UInt64, "bytes", false, "waiting or in service"),
     ("queue_packets", DataType::UInt32, "packets", false, "waiting or in service"),
     ("sent_bytes", DataType::UInt64, "bytes", false, "sent since the start of the run"),
+    ("paused_ps", DataType::UInt64, "ps", false, "time paused since the start of the run"),
 ];
 
 /// Names of the columns of `flows.parquet` and `flows.csv`, in order.
@@ -166,6 +167,7 @@ pub(crate) fn write_queues(out: impl Write + Send, rows: &[PortSample]) -> Resul
             ints::<_, UInt64Type>(rows, |row| row.queue_bytes),
             ints::<_, UInt32Type>(rows, |row| row.queue_packets),
             ints::<_, UInt64Type>(rows, |row| row.sent_bytes),
+            ints::<_, UInt64Type>(rows, |row| row.paused.as_picos()),
         ]
     })
 }
@@ -301,12 +303,14 @@ pub(crate) fn read_queues(path: &Path) -> std::result::Result<Vec<PortSample>, R
         let queue_bytes = columns.get::<U64>(c, 2)?;
         let queue_packets = columns.get::<U32>(c, 3)?;
         let sent_bytes = columns.get::<U64>(c, 4)?;
+        let paused = columns.get::<U64>(c, 5)?;
         all.extend((0..columns.rows()).map(|i| PortSample {
             at: Instant::from_picos(at.value(i)),
             port: PortId(port.value(i)),
             queue_bytes: queue_bytes.value(i),
             queue_packets: queue_packets.value(i),
             sent_bytes: sent_bytes.value(i),
+            paused: Duration::from_picos(paused.value(i)),
         }));
         Ok(())
     })

@@ -17,6 +17,8 @@ pub struct RunFacts<'a> {
     pub measure_from: Instant,
     /// Share of capacity used, 0 to 1; which capacity is for the caller to say.
     pub utilisation: Option<f64>,
+    /// Deadlocks found at the end, in words.
+    pub pause_cycles: &'a [String],
 }
 
 /// One repetition in one object.
@@ -72,6 +74,10 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         bounces: totals.bounces as f64,
         marks: totals.marks as f64,
         pauses: totals.pauses as f64,
+        paused_us: totals.paused.as_secs_f64() * 1e6,
+        longest_pause_us: totals.longest_pause.as_secs_f64() * 1e6,
+        most_buffered_bytes: totals.most_buffered.get() as f64,
+        pause_cycles: facts.pause_cycles.to_vec(),
         losses: totals.losses as f64,
         retransmits: flows.iter().map(|flow| u64::from(flow.retransmits)).sum::<u64>() as f64,
         timeouts: flows.iter().map(|flow| u64::from(flow.timeouts)).sum::<u64>() as f64,
@@ -99,6 +105,10 @@ pub fn part_of(whole: &Summary, flows: &[FlowRow], transport: &str) -> Option<Su
         bounces: whole.bounces,
         marks: whole.marks,
         pauses: whole.pauses,
+        paused_us: whole.paused_us,
+        longest_pause_us: whole.longest_pause_us,
+        most_buffered_bytes: whole.most_buffered_bytes,
+        pause_cycles: whole.pause_cycles.clone(),
         losses: whole.losses,
         ..of_flows
     })
@@ -141,6 +151,10 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
         packet_hops: all(|s| s.packet_hops),
         deadline_requests: all(|s| s.deadline_requests),
         priority_inversions: all(|s| s.priority_inversions),
+        paused_us: all(|s| s.paused_us),
+        longest_pause_us: all(|s| s.longest_pause_us),
+        most_buffered_bytes: all(|s| s.most_buffered_bytes),
+        pause_cycles: repetitions.iter().flat_map(|s| s.pause_cycles.clone()).collect(),
         ..Summary::default()
     };
     macro_rules! with_interval {

@@ -113,6 +113,19 @@ pub struct Summary {
     /// Times that a link was paused.
     #[serde(serialize_with = "count")]
     pub pauses: f64,
+    /// Time that ports were paused, summed over ports, in microseconds.
+    #[serde(default)]
+    pub paused_us: f64,
+    /// The longest that a port was paused at a stretch, in microseconds.
+    #[serde(default)]
+    pub longest_pause_us: f64,
+    /// The most that the buffer of any lossless switch held.
+    #[serde(default, serialize_with = "count")]
+    pub most_buffered_bytes: f64,
+    /// Deadlocks: circles of ports that are paused for ever because each waits for the next, in
+    /// words, of all repetitions.
+    #[serde(default)]
+    pub pause_cycles: Vec<String>,
     /// Packets lost on a link.
     #[serde(serialize_with = "count")]
     pub losses: f64,
@@ -231,7 +244,8 @@ mod tests {
             deadline_flows_abandoned deadline_flows_late deadline_flows_met deadline_requests \
             deadlines_met drops events \
             fairness fct_max_us fct_mean_us fct_p50_us fct_p99_us flows flows_abandoned \
-            flows_completed flows_unfinished goodput_gbps kind losses marks packet_hops pauses \
+            flows_completed flows_unfinished goodput_gbps kind longest_pause_us losses marks \
+            most_buffered_bytes packet_hops pause_cycles paused_us pauses \
             priority_inversions repetitions \
             retransmits seeds simulated_seconds slowdown_mean slowdown_p50 slowdown_p99 timeouts \
             transport trims utilisation";

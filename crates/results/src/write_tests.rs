@@ -28,6 +28,7 @@ fn run_files(flows: u32) -> RunFiles {
         queue_bytes: u64::from(i) * 1500,
         queue_packets: i,
         sent_bytes: u64::MAX - u64::from(i),
+        paused: punctual_core::Duration::from_picos(u64::from(i) * 7),
     };
     let outcome = Outcome {
         flows: (0..flows).map(kind).collect(),

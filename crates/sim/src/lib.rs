@@ -14,6 +14,7 @@ mod flows;
 mod gauges;
 mod hosts;
 mod lossless;
+mod pauses;
 mod port;
 mod record;
 mod setup;
@@ -21,7 +22,9 @@ mod tap;
 mod timers;
 mod world;
 
-pub use record::{ControllerRecord, FlowRecord, FlowStatus, Outcome, PortTotals, Totals};
+pub use record::{
+    ControllerRecord, FlowRecord, FlowStatus, Outcome, PauseCycle, PauseTotals, PortTotals, Totals,
+};
 pub use setup::{
     GaugeOf, GaugeSample, LinkChange, LinkFault, PortSample, Progress, Sampling, Setup, Stop,
     SwitchReset,

@@ -7,6 +7,7 @@
 
 use crate::engine::Engine;
 use crate::events::EventClass;
+use crate::pauses::PauseClock;
 use crate::tap::Tap;
 use punctual_core::{Bytes, Class, HostId, Packet, PacketId, PortId, Slab};
 use punctual_net::{
@@ -23,6 +24,8 @@ pub(crate) struct Lossless {
     accounts: Vec<IngressAccount>,
     /// By port.
     ports: Vec<LosslessPort>,
+    /// By port.
+    clocks: Vec<PauseClock>,
     frames: Slab<PauseFrame>,
 }
 
@@ -65,8 +68,23 @@ impl Lossless {
             buffers: vec![SharedBuffer::default(); switches],
             accounts: vec![IngressAccount::default(); links],
             ports: vec![LosslessPort::default(); links],
+            clocks: vec![PauseClock::default(); links],
             frames: Slab::default(),
         }
+    }
+
+    pub(crate) fn limits(&self) -> &LosslessLimits {
+        &self.limits
+    }
+
+    /// How long a port was paused.
+    pub(crate) fn clock(&self, port: PortId) -> &PauseClock {
+        &self.clocks[port.index()]
+    }
+
+    /// Whether a port was told to pause a class, and not yet to go on.
+    pub(crate) fn is_pausing(&self, port: PortId, class: Class) -> bool {
+        self.accounts[port.index()].is_pausing(class)
     }
 
     /// The most that any switch ever held.
@@ -141,6 +159,9 @@ impl<T: Tap> Engine<T> {
         let Some(lossless) = &mut self.lossless else { return };
         self.totals.pauses += u64::from(is_pause);
         let back = self.ports[port.index()].twin;
+        if is_pause {
+            lossless.clocks[back.index()].count_sent();
+        }
         let at = self.ports[back.index()].send_frame(self.line.now, PAUSE_FRAME_BYTES);
         let frame = lossless.frames.insert(PauseFrame { port, class, is_pause });
         self.frame_event(at, back, frame);
@@ -150,6 +171,7 @@ impl<T: Tap> Engine<T> {
     pub(crate) fn pause_arrives(&mut self, frame: u32) {
         let Some(lossless) = &mut self.lossless else { return };
         let PauseFrame { port: port_id, class, is_pause } = lossless.frames.remove(frame);
+        lossless.clocks[port_id.index()].set(class, is_pause, self.line.now);
         let from = self.network.link(port_id).from;
         let port = &mut self.ports[port_id.index()];
         if from.0 >= self.network.hosts {

@@ -1,7 +1,9 @@
 //! What a run leaves behind.
 
 use crate::{GaugeSample, PortSample};
-use punctual_core::{Bytes, ControllerState, FlowSpec, Instant, PortId, TransportId};
+use punctual_core::{
+    Bytes, Class, ControllerState, Duration, FlowSpec, Instant, PortId, TransportId,
+};
 
 /// How a flow stands at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,10 @@ pub struct Totals {
     pub marks: u64,
     /// Times that a link was paused.
     pub pauses: u64,
+    /// Time that ports were paused, summed over ports.
+    pub paused: Duration,
+    /// The longest that any port was paused at a stretch.
+    pub longest_pause: Duration,
     /// The most that the buffer of any lossless switch held.
     pub most_buffered: Bytes,
     /// Requests for a rate by which to meet a deadline, at every port that counts inversions.
@@ -88,6 +94,46 @@ pub struct PortTotals {
     pub drops: u64,
     /// Packets trimmed here.
     pub trims: u64,
+    /// Pauses.
+    pub pauses: PauseTotals,
+}
+
+/// Sums over the pauses of one port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PauseTotals {
+    /// Frames sent by this port that pause the port at the other end.
+    pub sent: u64,
+    /// Frames received that paused this port.
+    pub received: u64,
+    /// Time that some class of it was paused.
+    pub time: Duration,
+    /// The longest at a stretch.
+    pub longest: Duration,
+}
+
+/// Ports that wait for each other for ever: a deadlock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PauseCycle {
+    /// The class that is paused.
+    pub class: Class,
+    /// Since when all of them have been.
+    pub since: Instant,
+    /// Each is paused for what waits at the next, and the last for what waits at the first.
+    pub ports: Vec<PortId>,
+}
+
+impl PauseCycle {
+    /// In words, with the names of a network's nodes.
+    pub fn describe(&self, network: &punctual_net::Network) -> String {
+        let name = |port: &PortId| &*network.names[network.link(*port).from.index()];
+        let nodes: Vec<&str> = self.ports.iter().chain(self.ports.first()).map(name).collect();
+        format!(
+            "since {} class {} is paused in a circle: {}",
+            self.since,
+            self.class.0,
+            nodes.join(" -> ")
+        )
+    }
 }
 
 /// What a controller knew at the end.
@@ -112,6 +158,8 @@ pub struct Outcome {
     pub ports: Vec<PortTotals>,
     /// Controllers at the end, by port then transport.
     pub controllers: Vec<ControllerRecord>,
+    /// Ports found at the end to wait for each other for ever, by class.
+    pub pause_cycles: Vec<PauseCycle>,
     /// Time series, by time then port.
     pub samples: Vec<PortSample>,
     /// What transports told of themselves: by time, then ports, then flows.

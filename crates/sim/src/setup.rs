@@ -102,6 +102,8 @@ pub struct PortSample {
     pub queue_packets: u32,
     /// Bytes sent since the start.
     pub sent_bytes: u64,
+    /// Time that it was paused since the start.
+    pub paused: Duration,
 }
 
 /// Whose a gauge is.

@@ -147,6 +147,7 @@ impl<T: Tap> Engine<T> {
                 queue_bytes: bytes.get() + u64::from(in_service.bytes),
                 queue_packets: packets + u32::from(in_service.bytes > 0),
                 sent_bytes: port.sent_bytes,
+                paused: self.paused_time(port_id),
             });
         }
         self.sample_gauges(&sampling);

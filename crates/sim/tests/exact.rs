@@ -95,7 +95,7 @@ fn ndp_incast_takes_what_the_link_takes() {
 /// Two flows through one bottleneck cannot finish before their sum.
 #[test]
 fn nothing_beats_the_bottleneck() {
-    for name in ["tcp", "tcppr", "dctcp", "d2tcp", "ndp"] {
+    for name in ["tcp", "tcppr", "dctcp", "dctcp-lossless", "d2tcp", "ndp", "dcqcn"] {
         let flows = vec![flow(0, 2, 3_000_000), flow(1, 2, 3_000_000)];
         let outcome = run(setup(star(3, 1500), vec![transport(name)], flows));
         let last = outcome.flows.iter().filter_map(|f| f.ended).max().expect("done");
@@ -153,6 +153,45 @@ fn pdq_lone_flow_on_a_pair_and_across_a_fat_tree() {
     }
 }
 
+/// DCQCN: back to back from the start.
+#[test]
+fn dcqcn_lone_flow_on_a_pair_and_across_a_fat_tree() {
+    for (network, dst, hops) in
+        [(back_to_back(1500), 1, 1), (fat_tree(4, 1500), 1, 2), (fat_tree(4, 1500), 15, 6)]
+    {
+        for packets in [1, 2, 1000] {
+            let flows = vec![flow(0, dst, packets * 1456)];
+            let outcome = run(setup(network.clone(), vec![transport("dcqcn")], flows));
+            let tx = GBPS10.transmission_time(Bytes::new(1500));
+            let expected = Instant::ZERO + tx * (packets + hops - 1) + US * hops;
+            assert_eq!(outcome.flows[0].ended, Some(expected), "{packets} packets, {hops} hops");
+        }
+    }
+}
+
+/// pHost: short flows go at once, behind their request; longer ones wait for the first token.
+#[test]
+fn phost_lone_flow_on_a_pair_and_across_a_fat_tree() {
+    for (network, dst, hops) in
+        [(back_to_back(1500), 1, 1), (fat_tree(4, 1500), 1, 2), (fat_tree(4, 1500), 15, 6)]
+    {
+        for packets in [1, 8, 9, 40] {
+            let mut settings = punctual_transports::TransportSettings::default();
+            // Across six hops more than eight packets are under way.
+            settings.phost.window = 32;
+            let phost =
+                punctual_transports::AnyTransport::by_name("phost", &settings).expect("phost");
+            let flows = vec![flow(0, dst, packets * 1460)];
+            let outcome = run(setup(network.clone(), vec![phost], flows));
+            let line = |bytes: u64| GBPS10.transmission_time(Bytes::new(bytes));
+            let path = |bytes: u64| (line(bytes) + US) * hops;
+            let begin = if packets <= 8 { line(40) } else { path(40) * 2 };
+            let expected = Instant::ZERO + begin + line(1500) * (packets - 1) + path(1500);
+            assert_eq!(outcome.flows[0].ended, Some(expected), "{packets} packets, {hops} hops");
+        }
+    }
+}
+
 #[test]
 fn tcp_dctcp_and_ndp_lone_flow_on_a_pair() {
     for packets in [1, 10] {
@@ -174,6 +213,7 @@ fn simulator_and_test_driver_agree() {
     use punctual_testkit::{Line, Pair};
     use punctual_transports::AnyTransport;
     use punctual_transports::d3::Rcpdc;
+    use punctual_transports::dcqcn::Dcqcn;
     use punctual_transports::ndp::{Ndp, PathPolicy};
     use punctual_transports::pdq::Pdq;
     use punctual_transports::tcp::{D2tcp, Dctcp, Tcp, Tcppr};
@@ -197,6 +237,7 @@ fn simulator_and_test_driver_agree() {
                 ("tcppr", by_pair(Tcppr::default(), switches, size)),
                 ("dctcp", by_pair(Dctcp::default(), switches, size)),
                 ("d2tcp", by_pair(D2tcp::default(), switches, size)),
+                ("dcqcn", by_pair(Dcqcn::default(), switches, size)),
                 ("rcpdc", by_pair(Rcpdc::default(), switches, size)),
                 ("pdq", by_pair(Pdq::default(), switches, size)),
                 ("ndp", by_pair(one_path.clone(), switches, size)),

@@ -103,6 +103,31 @@ fn dctcp_alpha_and_d2tcp_penalty() {
     );
 }
 
+/// A lone flow of DCQCN is never marked: it stays at the line's rate and α as it was.
+#[test]
+fn dcqcn_rate_is_the_lines_until_a_mark() {
+    let outcome = sampled(transport("dcqcn"), vec![flow(1, 0, 5_000_000)], 100, 3_000);
+    for (name, value) in [("rate_bps", 1e9), ("target_bps", 1e9), ("alpha", 1.0)] {
+        let values = series(&outcome, name, sender(0));
+        assert!(values.len() > 10 && values.iter().all(|v| *v == value), "{name}: {values:?}");
+    }
+}
+
+/// A lone flow of pHost uses its tokens as they come; what is missing falls, by packets.
+#[test]
+fn phost_tokens_are_used_as_they_come() {
+    let outcome = sampled(transport("phost"), vec![flow(1, 0, 5_000_000)], 100, 3_000);
+    let used = series(&outcome, "tokens_used", sender(0));
+    assert!(used.len() > 10 && used.windows(2).all(|w| w[1] >= w[0]) && last(&used) > 100.0);
+    assert!(series(&outcome, "tokens_expired", sender(0)).iter().all(|n| *n == 0.0));
+    assert!(series(&outcome, "tokens_held", sender(0)).iter().all(|n| *n <= 1.0));
+    let receiver = |of| of == GaugeOf::Receiver(FlowId(0));
+    let missing = series(&outcome, "missing_packets", receiver);
+    assert!(missing.windows(2).all(|w| w[1] < w[0]), "{missing:?}");
+    let outstanding = series(&outcome, "tokens_outstanding", receiver);
+    assert!(outstanding.iter().all(|n| *n <= 8.0), "{outstanding:?}");
+}
+
 /// A lone deadline flow: N = 1, D is what it desires, and what the port has handed out is what it
 /// holds, up to the line's rate.
 #[test]

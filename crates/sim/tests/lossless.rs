@@ -4,9 +4,11 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use punctual_core::{Bytes, Duration, FlowSpec, Instant, Limit, PortId, QueueSpec, Rate};
-use punctual_net::{ClosLinks, ClosShape, LosslessLimits, Network};
-use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Setup};
+use punctual_core::{
+    Bytes, Class, Duration, FlowSpec, HostId, Instant, Limit, PortId, QueueSpec, Rate,
+};
+use punctual_net::{ClosLinks, ClosShape, Dumbbell, LosslessLimits, Network, Topology};
+use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Sampling, Setup};
 
 const MTU: u64 = 1500;
 
@@ -16,6 +18,7 @@ fn lossless(buffer: u64, pause_above: u64) -> QueueSpec {
         pause_above: Bytes::new(pause_above),
         resume_below: Bytes::new(pause_above / 2),
         mark_above: None,
+        red: None,
     }
 }
 
@@ -149,6 +152,103 @@ fn pauses_are_by_class() {
     assert!(together > Duration::from_millis(1), "{together}");
 }
 
+/// One sender, one slow link: the sender's NIC is what is paused, and what is told of it adds up.
+#[test]
+fn ports_tell_how_long_they_were_paused() {
+    let network = star(2, MTU);
+    let (nic, back) = (network.nic(HostId(0)), network.link(network.nic(HostId(0))).twin);
+    let change = slow(&network, 1, Rate::from_gbps(1));
+    let mut setup = tcp(network, lossless(200_000, 30_000), vec![flow(0, 1, 400_000)]);
+    setup.link_changes = vec![change];
+    setup.sampling = Some(Sampling { every: Duration::from_micros(100), ports: vec![nic] });
+    let outcome = run(setup);
+    let pauses = outcome.ports[nic.index()].pauses;
+    assert!(pauses.received > 1);
+    assert_eq!(pauses.received, outcome.totals.pauses);
+    assert_eq!((pauses.sent, outcome.ports[back.index()].pauses.sent), (0, pauses.received));
+    assert_eq!(
+        (pauses.time, pauses.longest),
+        (outcome.totals.paused, outcome.totals.longest_pause)
+    );
+    // The line behind runs at a tenth, so that the NIC is paused nine tenths of its time, but for
+    // the first 200 packets, which go as they come.
+    let took = outcome.flows[0].ended.expect("it ended").saturating_since(Instant::ZERO);
+    let share = pauses.time.as_secs_f64() / took.as_secs_f64();
+    assert!((0.7..0.95).contains(&share), "{share}");
+    assert!(pauses.longest < pauses.time && pauses.longest > pauses.time / pauses.received);
+    let series: Vec<Duration> = outcome.samples.iter().map(|s| s.paused).collect();
+    assert!(series.len() > 10 && series.is_sorted() && *series.last().unwrap() <= pauses.time);
+    assert!(outcome.pause_cycles.is_empty());
+}
+
+/// Five switches in a circle with a host each; every host sends to the next but one, so that
+/// every link of the circle carries what comes from the one before.
+fn ring() -> Network {
+    let (hosts, mut text) = (5, String::new());
+    for n in 0..hosts {
+        text += &format!("[[host]]\nname = \"h{n}\"\n[[switch]]\nname = \"s{n}\"\n");
+    }
+    for n in 0..hosts {
+        let next = (n + 1) % hosts;
+        for (a, b) in [(format!("h{n}"), format!("s{n}")), (format!("s{n}"), format!("s{next}"))] {
+            text += &format!(
+                "[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\n"
+            );
+        }
+    }
+    let topology = Topology::parse(&text).expect("a topology");
+    Network::from_topology(topology, Bytes::new(MTU), Bytes::ZERO).expect("routes")
+}
+
+fn around(queue: QueueSpec, hosts: u32) -> (Network, Outcome) {
+    let network = ring();
+    let flows = (0..hosts).map(|h| flow(h, (h + 2) % 5, u64::MAX)).collect();
+    let mut setup = tcp(network.clone(), queue, flows);
+    setup.stop = until_ms(20);
+    (network, run(setup))
+}
+
+#[test]
+fn a_circle_of_pauses_is_found_and_named() {
+    let queue = QueueSpec::Lossless {
+        buffer: Bytes::new(1_000_000),
+        pause_above: Bytes::new(30_000),
+        resume_below: Bytes::new(3_000),
+        mark_above: None,
+        red: None,
+    };
+    let (network, outcome) = around(queue, 5);
+    assert_eq!(outcome.totals.drops, 0);
+    assert_eq!(outcome.pause_cycles.len(), 1, "{:?}", outcome.pause_cycles);
+    let cycle = &outcome.pause_cycles[0];
+    assert_eq!((cycle.class, cycle.ports.len()), (Class::DATA, 5));
+    // Each leads to the switch of the next.
+    let ends = cycle.ports.iter().map(|p| network.link(*p).to);
+    let starts = cycle.ports.iter().cycle().skip(1).map(|p| network.link(*p).from);
+    assert!(ends.zip(starts).all(|(end, start)| end == start), "{cycle:?}");
+    let said = cycle.describe(&network);
+    println!("{said}");
+    assert!(said.contains("class 1 is paused in a circle: s"), "{said}");
+    assert_eq!(said.matches(" -> ").count(), 5, "{said}");
+    // Nothing moves any more since then: all are paused for the rest of the run.
+    let rest = outcome.totals.ended_at - cycle.since;
+    for port in &cycle.ports {
+        assert!(outcome.ports[port.index()].pauses.longest >= rest);
+    }
+    assert!(rest > Duration::from_millis(10), "{rest}");
+}
+
+/// Without one of the five there is no circle, however often links are paused; nor where switches
+/// drop.
+#[test]
+fn a_circle_that_does_not_close_is_none() {
+    let (_, outcome) = around(lossless(1_000_000, 30_000), 4);
+    assert!(outcome.totals.pauses > 0);
+    assert_eq!(outcome.pause_cycles, vec![]);
+    let (_, outcome) = around(drop_tail(100), 5);
+    assert_eq!((outcome.totals.pauses, outcome.pause_cycles), (0, vec![]));
+}
+
 #[derive(Debug, Clone)]
 struct Case {
     shape: u8,
@@ -160,10 +260,10 @@ struct Case {
 
 fn case() -> impl Strategy<Value = Case> {
     (
-        0u8..3,
+        0u8..4,
         prop::collection::vec((any::<u32>(), any::<u32>(), 1u64..150_000, 0u64..200), 1..14),
         prop::collection::vec((any::<u32>(), 1u64..10), 0..3),
-        0usize..5,
+        0usize..8,
         any::<u64>(),
     )
         .prop_map(|(shape, flows, slow, transport, seed)| Case {
@@ -182,15 +282,27 @@ proptest! {
     /// room for; all flows end, and all checkers are content. Trees have no cycle of waiting.
     #[test]
     fn never_drops_and_never_overruns(case in case()) {
-        const NAMES: [&str; 5] = ["tcp", "dctcp", "d2tcp", "tcppr", "rcpdc"];
+        const NAMES: [&str; 8] =
+            ["tcp", "dctcp", "d2tcp", "tcppr", "rcpdc", "dctcp-lossless", "dcqcn", "phost"];
         let delay = Duration::from_nanos(700);
         let links = ClosLinks::uniform(GBPS10, delay);
-        let shape = match case.shape {
-            0 => ClosShape::star(5),
-            1 => ClosShape::leaf_spine(3, 2, 2),
-            _ => ClosShape::fat_tree(4, 1),
+        let clos = |shape: ClosShape| shape.build(&links, Bytes::new(MTU), Bytes::ZERO);
+        let network = match case.shape {
+            0 => clos(ClosShape::star(5)),
+            1 => clos(ClosShape::leaf_spine(3, 2, 2)),
+            2 => clos(ClosShape::fat_tree(4, 1)),
+            _ => {
+                let dumbbell = Dumbbell {
+                    senders: 3,
+                    receivers: 3,
+                    edge_rate: GBPS10,
+                    bottleneck_rate: GBPS10,
+                    delay,
+                };
+                let topology = Topology::dumbbell(dumbbell);
+                Network::from_topology(topology, Bytes::new(MTU), Bytes::ZERO).expect("routes")
+            }
         };
-        let network = shape.build(&links, Bytes::new(MTU), Bytes::ZERO);
         let hosts = network.hosts;
         let flows = case.flows.iter().map(|&(src, dst, size, start)| {
             let (src, dst) = (src % hosts, dst % hosts);
@@ -215,6 +327,11 @@ proptest! {
         let outcome = run(setup);
         prop_assert_eq!(outcome.totals.drops, 0);
         prop_assert!(outcome.totals.most_buffered.get() <= buffer);
+        prop_assert_eq!(&outcome.pause_cycles, &vec![]);
+        let sent: u64 = outcome.ports.iter().map(|p| p.pauses.sent).sum();
+        prop_assert_eq!(sent, outcome.totals.pauses);
+        let most = outcome.totals.ended_at.saturating_since(Instant::ZERO);
+        prop_assert!(outcome.ports.iter().all(|p| p.pauses.time <= most && p.pauses.longest <= p.pauses.time));
         for flow in &outcome.flows {
             prop_assert_eq!(flow.status, FlowStatus::Completed);
             prop_assert_eq!(flow.delivered, flow.spec.size);

@@ -154,6 +154,7 @@ fn incast_of_450_kb() {
     for (name, rto_ms, config) in [
         ("10 ms", 10, uncoupled()),
         ("10 ms, slow start to 15 packets", 10, as_in_ndp()),
+        ("10 ms, 20 ms at most", 10, Mptcp { rto_max: Duration::from_millis(20), ..uncoupled() }),
         ("200 ms", 200, uncoupled()),
     ] {
         for senders in [101u32, 201, 431] {
@@ -171,13 +172,18 @@ fn incast_of_450_kb() {
                 .collect();
             ends.sort_by(f64::total_cmp);
             let ideal = f64::from(senders) * 50.0 * 9064.0 * 8.0 / 1e7;
+            // Connections that never got to send again what they sent: all their timeouts were
+            // those of SYNs.
+            let unheard = outcome.flows.iter().filter(|f| f.timeouts > 8 && f.retransmits == 0);
             println!(
                 "{senders} senders, rto {name}: last {:.1} ({:+.0} %), first {:.1}, \
-                 median {:.1} ms; ideal {ideal:.1}",
+                 median {:.1} ms; ideal {ideal:.1}; {} lost more than one round of SYNs and \
+                 nothing else",
                 ends[ends.len() - 1],
                 (ends[ends.len() - 1] / ideal - 1.0) * 100.0,
                 ends[0],
-                ends[ends.len() / 2]
+                ends[ends.len() / 2],
+                unheard.count(),
             );
         }
     }

@@ -11,8 +11,21 @@ use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Setup};
 use punctual_transports::AnyTransport;
 
-const NAMES: [&str; 10] =
-    ["tcp", "tcppr", "dctcp", "d2tcp", "mptcp", "d3", "pdq", "rcpdc", "rcp", "ndp"];
+const NAMES: [&str; 13] = [
+    "tcp",
+    "tcppr",
+    "dctcp",
+    "dctcp-lossless",
+    "d2tcp",
+    "mptcp",
+    "d3",
+    "pdq",
+    "rcpdc",
+    "rcp",
+    "ndp",
+    "dcqcn",
+    "phost",
+];
 
 /// Carries flows too, but not to their end where something is lost.
 const UNRELIABLE: &str = "udp";
@@ -122,6 +135,8 @@ fn setup_of(case: &Case) -> Setup {
         })
         .collect();
     setup.seed = case.seed;
+    // Transports for lossless networks wait a second for what these lose, then two, four …
+    setup.stop.at = Instant::from_picos(1_000_000_000_000_000);
     setup
 }
 

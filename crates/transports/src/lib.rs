@@ -1,9 +1,11 @@
 //! Datacenter transports, one folder each. Adding one touches its folder and the registry here.
 
 pub mod d3;
+pub mod dcqcn;
 pub mod mptcp;
 pub mod ndp;
 pub mod pdq;
+pub mod phost;
 pub mod rcp;
 mod registry;
 mod rtt;

@@ -17,19 +17,18 @@ pub struct TransportInfo {
 }
 
 macro_rules! register {
-    ($($Variant:ident($Type:ty), $name:ident: $summary:literal;)*) => {
+    ($($Variant:ident($Type:ty), $field:ident $name:literal: $summary:literal;)*) => {
         /// Any transport with its parameters.
         #[derive(Debug, Clone, PartialEq, Serialize)]
-        #[serde(rename_all = "lowercase")]
         pub enum AnyTransport {
-            $(#[doc = $summary] $Variant($Type),)*
+            $(#[doc = $summary] #[serde(rename = $name)] $Variant($Type),)*
         }
 
         /// Parameters of every transport, as a scenario may set them: `[transport.ndp]` and so on.
         #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct TransportSettings {
-            $(#[doc = $summary] pub $name: $Type,)*
+            $(#[doc = $summary] #[serde(rename = $name)] pub $field: $Type,)*
         }
 
         /// A stack of any transport. Dispatch is one `match`, the states behind it are typed.
@@ -45,20 +44,20 @@ macro_rules! register {
         impl AnyTransport {
             /// All transports.
             pub fn catalogue() -> &'static [TransportInfo] {
-                &[$(TransportInfo { name: stringify!($name), summary: $summary },)*]
+                &[$(TransportInfo { name: $name, summary: $summary },)*]
             }
 
             /// The transport of that name with the given settings.
             pub fn by_name(name: &str, settings: &TransportSettings) -> Option<AnyTransport> {
-                $(if name == stringify!($name) {
-                    return Some(AnyTransport::$Variant(settings.$name.clone()));
+                $(if name == $name {
+                    return Some(AnyTransport::$Variant(settings.$field.clone()));
                 })*
                 None
             }
 
             /// Its name.
             pub fn name(&self) -> &'static str {
-                match self { $(AnyTransport::$Variant(_) => stringify!($name),)* }
+                match self { $(AnyTransport::$Variant(_) => $name,)* }
             }
 
             /// The switch queue that suits it.
@@ -174,17 +173,20 @@ macro_rules! register {
     };
 }
 
-// Adding a transport is a line here: variant, configuration type, name, summary.
+// Adding a transport is a line here: variant, configuration type, field, name, summary.
 register! {
-    Tcp(crate::tcp::Tcp), tcp: "TCP NewReno: windows, acknowledgements, loss as the signal";
-    Tcppr(crate::tcp::Tcppr), tcppr: "TCPpr: TCP in classes of strict priority, short deadlines first";
-    Dctcp(crate::tcp::Dctcp), dctcp: "DCTCP: TCP that cuts its window by the share of packets marked";
-    D2tcp(crate::tcp::D2tcp), d2tcp: "D2TCP: DCTCP that cuts less the nearer the deadline, more the farther";
-    Mptcp(crate::mptcp::Mptcp), mptcp: "MPTCP: one stream over TCP subflows on several paths, coupled or not";
-    D3(crate::d3::D3), d3: "D3: ports grant each flow the rate that its deadline needs, and a share";
-    Rcpdc(crate::d3::Rcpdc), rcpdc: "RCPdc: every port grants every flow an explicit fair rate";
-    Rcp(crate::rcp::Rcp), rcp: "RCP: every port stamps one rate for all flows, found without counting them";
-    Pdq(crate::pdq::Pdq), pdq: "PDQ: ports let the most critical flows send and pause the others";
-    Ndp(crate::ndp::Ndp), ndp: "NDP: receivers pull, switches trim, packets sprayed over all paths";
-    Udp(crate::udp::Udp), udp: "UDP: datagrams at a constant rate; what is lost stays lost";
+    Tcp(crate::tcp::Tcp), tcp "tcp": "TCP NewReno: windows, acknowledgements, loss as the signal";
+    Tcppr(crate::tcp::Tcppr), tcppr "tcppr": "TCPpr: TCP in classes of strict priority, short deadlines first";
+    Dctcp(crate::tcp::Dctcp), dctcp "dctcp": "DCTCP: TCP that cuts its window by the share of packets marked";
+    DctcpLossless(crate::tcp::DctcpLossless), dctcp_lossless "dctcp-lossless": "DCTCP over PFC: windows that never lose, what NDP's paper ran as DCQCN";
+    D2tcp(crate::tcp::D2tcp), d2tcp "d2tcp": "D2TCP: DCTCP that cuts less the nearer the deadline, more the farther";
+    Mptcp(crate::mptcp::Mptcp), mptcp "mptcp": "MPTCP: one stream over TCP subflows on several paths, coupled or not";
+    D3(crate::d3::D3), d3 "d3": "D3: ports grant each flow the rate that its deadline needs, and a share";
+    Rcpdc(crate::d3::Rcpdc), rcpdc "rcpdc": "RCPdc: every port grants every flow an explicit fair rate";
+    Rcp(crate::rcp::Rcp), rcp "rcp": "RCP: every port stamps one rate for all flows, found without counting them";
+    Pdq(crate::pdq::Pdq), pdq "pdq": "PDQ: ports let the most critical flows send and pause the others";
+    Ndp(crate::ndp::Ndp), ndp "ndp": "NDP: receivers pull, switches trim, packets sprayed over all paths";
+    Dcqcn(crate::dcqcn::Dcqcn), dcqcn "dcqcn": "DCQCN: rates cut by marks that receivers report, on networks that lose nothing";
+    Phost(crate::phost::Phost), phost "phost": "pHost: receivers hand out tokens, one each packet time; packets sprayed, no trimming";
+    Udp(crate::udp::Udp), udp "udp": "UDP: datagrams at a constant rate; what is lost stays lost";
 }

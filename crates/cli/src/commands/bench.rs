@@ -47,7 +47,7 @@ pub(crate) fn bench(names: &[String], here: bool, global: &Global) -> anyhow::Re
     if !global.json {
         writeln!(
             out,
-            "{:<24}{:>9}{:>13}{:>13}{:>10}{:>13}{:>10}{:>8}",
+            "{:<32}{:>9}{:>13}{:>13}{:>10}{:>13}{:>10}{:>8}",
             "scenario", "simulated", "packet hops", "events", "CPU", "hops/CPU s", "memory", "used"
         )?;
     }
@@ -58,7 +58,7 @@ pub(crate) fn bench(names: &[String], here: bool, global: &Global) -> anyhow::Re
         } else {
             writeln!(
                 out,
-                "{:<24}{:>6.1} ms{:>13}{:>13}{:>8.2} s{:>11.2} M{:>7.0} MB{:>6.1} %",
+                "{:<32}{:>6.1} ms{:>13}{:>13}{:>8.2} s{:>11.2} M{:>7.0} MB{:>6.1} %",
                 measured.scenario,
                 measured.simulated_seconds * 1e3,
                 measured.packet_hops,

@@ -50,6 +50,11 @@ fn of_scenario(args: &Study, wide: bool, global: &Global) -> anyhow::Result<()> 
             print_json(&mut out, &done, &rows)?;
         } else {
             print_tables(&mut out, &done, labels, &rows, width)?;
+            for row in &rows {
+                for cycle in &row.summary.pause_cycles {
+                    writeln!(out, "{}: deadlock: {cycle}", row.summary.transport)?;
+                }
+            }
         }
         figures.extend(draw(&done, labels, &rows)?);
     }

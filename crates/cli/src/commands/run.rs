@@ -56,7 +56,13 @@ pub(crate) fn run(args: &Study, global: &Global) -> anyhow::Result<()> {
         if s.trims > 0.0 {
             facts.push(format!("{:.0} trims", s.trims));
         }
+        if s.pauses > 0.0 {
+            facts.push(format!("{:.0} pauses", s.pauses));
+        }
         writeln!(out, "{}: {}", run.title(), facts.join(", "))?;
+        for cycle in &s.pause_cycles {
+            writeln!(out, "  deadlock: {cycle}")?;
+        }
     }
     let report = super::report::write(&done.out)?;
     if !global.json {

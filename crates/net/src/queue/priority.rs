@@ -59,6 +59,16 @@ impl Priority {
         self.waiting |= 1 << class;
     }
 
+    /// What waits in a class.
+    pub(super) fn class(&self, class: Class) -> &Fifo {
+        &self.fifos[usize::from(class.0) % Class::COUNT]
+    }
+
+    /// Bytes that wait in a class.
+    pub(super) fn class_bytes(&self, class: Class) -> u32 {
+        self.class(class).bytes()
+    }
+
     /// The first class that has something to send and may; none is beyond all classes.
     #[inline]
     fn next(&self) -> usize {

@@ -251,6 +251,7 @@ mod tests {
             queue_bytes: 0,
             queue_packets: 0,
             sent_bytes,
+            paused: Duration::ZERO,
         };
         let samples = [sample(0, 0), sample(1, 1250), sample(2, 1250), sample(3, 1875)];
         let samples: Vec<_> = samples.iter().collect();

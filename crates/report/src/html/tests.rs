@@ -236,6 +236,7 @@ fn a_page_of_a_large_sampled_sweep_is_small() {
         queue_bytes: at * 31 + u64::from(port),
         queue_packets: 1,
         sent_bytes: at * 1250,
+        paused: Duration::ZERO,
     };
     let times = || (0..40u64).map(|i| i * 10);
     let gauges: Vec<GaugeRow> = times()

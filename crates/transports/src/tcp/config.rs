@@ -117,7 +117,7 @@ impl Settings {
 macro_rules! tcp_config {
     (
         $(#[$doc:meta])*
-        $name:ident {
+        $name:ident $([rto = $rto:expr])? {
             $($(#[$field_doc:meta])* $field:ident: $type:ty = $default:expr,)*
         }
     ) => {
@@ -141,11 +141,12 @@ macro_rules! tcp_config {
             pub window_max: Option<Bytes>,
             /// Duplicate ACKs that mean a loss. Default 3 (RFC 5681 §3.2).
             pub duplicate_acks: u32,
-            /// Retransmission timeout before the first measurement. Default 10 ms: RFC 6298 has
-            /// 1 s, for the Internet; NDP's simulator 3 s, and 10 ms for DCTCP.
+            /// Retransmission timeout before the first measurement. Default 10 ms, 1 s on lossless
+            /// networks: RFC 6298 has 1 s, for the Internet; NDP's simulator 3 s, and 10 ms for
+            /// DCTCP.
             pub rto_initial: Duration,
-            /// Smallest retransmission timeout. Default 10 ms (D3 §6.1.2); D2TCP has 20 ms, Linux
-            /// 200 ms, RFC 6298 1 s.
+            /// Smallest retransmission timeout. Default 10 ms (D3 §6.1.2), 1 s on lossless
+            /// networks; D2TCP has 20 ms, Linux 200 ms, RFC 6298 1 s.
             pub rto_min: Duration,
             /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
             pub rto_max: Duration,
@@ -156,6 +157,8 @@ macro_rules! tcp_config {
 
         impl Default for $name {
             fn default() -> Self {
+                let given: Option<Duration> = None $(.or(Some($rto)))?;
+                let rto = given.unwrap_or(Duration::from_millis(10));
                 $name {
                     handshake: true,
                     mss: None,
@@ -163,8 +166,8 @@ macro_rules! tcp_config {
                     initial_ssthresh: None,
                     window_max: None,
                     duplicate_acks: 3,
-                    rto_initial: Duration::from_millis(10),
-                    rto_min: Duration::from_millis(10),
+                    rto_initial: rto,
+                    rto_min: rto,
                     rto_max: Duration::from_secs(60),
                     delayed_ack: None,
                     $($field: $default,)*
@@ -238,6 +241,31 @@ tcp_config! {
         /// Cut at the end of every window while α is above 0, marks or none, as NDP's simulator
         /// does; harsher than RFC 8257. Default false.
         cut_every_window: bool = false,
+    }
+}
+
+tcp_config! {
+    /// DCTCP over lossless Ethernet and its parameters: what NDP's comparison ran under the name
+    /// of DCQCN. A packet can wait behind pauses for as long as an incast lasts, and a timeout
+    /// could only repeat what is not lost.
+    DctcpLossless [rto = Duration::from_secs(1)] {
+        /// Weight of the newest window in α, the running fraction of marked bytes. Default 1/16
+        /// (RFC 8257 §4.2); held as a multiple of 2⁻²⁰.
+        gain: f64 = 1.0 / 16.0,
+        /// α of a flow that knows nothing yet. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
+        /// and ns-2 scripts have 0.
+        initial_alpha: f64 = 1.0,
+        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 has 1.
+        window_min: u32 = 2,
+        /// Cut at the end of every window while α is above 0, marks or none, as NDP's simulator
+        /// does; harsher than RFC 8257. Default false.
+        cut_every_window: bool = false,
+    }
+}
+
+impl DctcpLossless {
+    fn validate_own(&self) -> Result<(), TcpConfigError> {
+        validate_marks(self.gain, self.initial_alpha, self.window_min)
     }
 }
 

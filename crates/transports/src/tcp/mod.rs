@@ -1,4 +1,4 @@
-//! TCP NewReno, TCPpr, DCTCP and D2TCP: a window of bytes in flight, opened by acknowledgements
+//! TCP NewReno, TCPpr, DCTCP (also over lossless Ethernet) and D2TCP: a window of bytes in flight, opened by acknowledgements
 //! and shrunk by losses or, in DCTCP and D2TCP, in proportion to how many bytes switches marked.
 //!
 //! * TCP: RFC 5681 (congestion control), RFC 6582 (NewReno), RFC 6298 (timeout), RFC 3042 and 3465.
@@ -30,7 +30,7 @@ mod tcppr;
 #[cfg(test)]
 mod tests;
 
-pub use config::{D2tcp, Dctcp, Tcp, TcpConfigError, Tcppr};
+pub use config::{D2tcp, Dctcp, DctcpLossless, Tcp, TcpConfigError, Tcppr};
 pub use congestion::{
     DctcpLaw, DctcpParams, Feedback, Fraction, Law, MarkEstimator, NewReno, Reaction, Window,
     next_alpha,
@@ -111,17 +111,32 @@ macro_rules! tcp_transport {
 tcp_transport!(Tcp, NewReno, tcp_queue, |_config| ());
 tcp_transport!(Tcppr, TcpprLaw, tcppr_queue, |config| config.params());
 tcp_transport!(Dctcp, DctcpLaw, dctcp_queue, |config| config.params());
+tcp_transport!(DctcpLossless, DctcpLaw, lossless_queue, |config| config.params());
 tcp_transport!(D2tcp, D2tcpLaw, dctcp_queue, |config| config.params());
+
+/// The parameters of DCTCP's law, of whichever configuration has them.
+macro_rules! dctcp_params {
+    ($config:expr) => {
+        DctcpParams {
+            gain: Fraction::from_f64($config.gain),
+            initial_alpha: Fraction::from_f64($config.initial_alpha),
+            window_min: $config.window_min,
+            cut_every_window: $config.cut_every_window,
+        }
+    };
+}
 
 impl Dctcp {
     /// The parameters of its law.
     pub fn params(&self) -> DctcpParams {
-        DctcpParams {
-            gain: Fraction::from_f64(self.gain),
-            initial_alpha: Fraction::from_f64(self.initial_alpha),
-            window_min: self.window_min,
-            cut_every_window: self.cut_every_window,
-        }
+        dctcp_params!(self)
+    }
+}
+
+impl DctcpLossless {
+    /// The parameters of its law, which is DCTCP's.
+    pub fn params(&self) -> DctcpParams {
+        dctcp_params!(self)
     }
 }
 
@@ -129,12 +144,7 @@ impl D2tcp {
     /// The parameters of its law.
     pub fn params(&self) -> D2tcpParams {
         D2tcpParams {
-            dctcp: DctcpParams {
-                gain: Fraction::from_f64(self.gain),
-                initial_alpha: Fraction::from_f64(self.initial_alpha),
-                window_min: self.window_min,
-                cut_every_window: self.cut_every_window,
-            },
+            dctcp: dctcp_params!(self),
             least: Imminence::from_f64(self.d_min),
             most: Imminence::from_f64(self.d_max),
             after_miss: Imminence::from_f64(self.d_after_miss),
@@ -190,4 +200,28 @@ fn dctcp_queue(rate: Rate, mtu: Bytes) -> QueueSpec {
         (65 * (bps / GBPS) / 10).min(u64::from(limit / 2))
     };
     QueueSpec::Ecn { limit: Limit::Packets(limit), mark_above: Limit::Packets(packets as u32) }
+}
+
+/// Packets that one link may have in a switch's buffer before it is paused, and at which it goes
+/// on (NDP §6, "DCQCN"; its simulator).
+const PAUSE_ABOVE_PACKETS: u64 = 15;
+const RESUME_BELOW_PACKETS: u64 = 12;
+/// A switch's buffer, in packets: as in NDP's simulator, so many that none is ever dropped.
+const LOSSLESS_BUFFER_PACKETS: u64 = 10_000;
+
+/// Lossless, as NDP's comparison had it for all that it called DCQCN, and marking above so much.
+pub(crate) fn lossless(mtu: Bytes, mark_above: Option<Limit>) -> QueueSpec {
+    let packets = |n: u64| Bytes::new(mtu.get() * n);
+    QueueSpec::Lossless {
+        buffer: packets(LOSSLESS_BUFFER_PACKETS),
+        pause_above: packets(PAUSE_ABOVE_PACKETS),
+        resume_below: packets(RESUME_BELOW_PACKETS),
+        mark_above,
+        red: None,
+    }
+}
+
+/// Lossless, marking above 20 packets.
+fn lossless_queue(_: Rate, mtu: Bytes) -> QueueSpec {
+    lossless(mtu, Some(Limit::Packets(20)))
 }

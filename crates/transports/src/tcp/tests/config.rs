@@ -15,6 +15,7 @@ where
 fn defaults_are_valid() {
     assert_eq!(Tcp::default().validate(), Ok(()));
     assert_eq!(Dctcp::default().validate(), Ok(()));
+    assert_eq!(DctcpLossless::default().validate(), Ok(()));
     assert_eq!(D2tcp::default().validate(), Ok(()));
     assert_eq!(Tcppr::default().validate(), Ok(()));
 }
@@ -41,6 +42,8 @@ fn nonsense_is_refused_with_a_reason() {
 
 #[test]
 fn relatives_check_their_own() {
+    let lossless = read::<DctcpLossless, _>("window_min", 0u32).unwrap_err().to_string();
+    assert!(lossless.contains("1 packet or more"));
     let error = |e: Result<D2tcp, Error>| e.unwrap_err().to_string();
     assert!(error(read("d_max", 5.0)).contains("0.25 to 4"));
     assert!(error(read("d_min", f64::NAN)).contains("0.25 to 4"));

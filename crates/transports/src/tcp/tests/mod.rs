@@ -1,8 +1,9 @@
-//! Tests of TCP, DCTCP, D2TCP and TCPpr: each rule, closed forms, properties.
+//! Tests of TCP, DCTCP (also over lossless Ethernet), D2TCP and TCPpr: each rule, closed forms, properties.
 
 mod config;
 mod d2tcp;
 mod dctcp;
+mod lossless;
 mod props;
 mod rules;
 mod tcppr;
@@ -86,10 +87,12 @@ fn every_rule_has_its_test_and_every_test_its_rule() {
         include_str!("rules.rs"),
         include_str!("dctcp.rs"),
         include_str!("d2tcp.rs"),
+        include_str!("lossless.rs"),
         include_str!("tcppr.rs")
     );
     let is_rule = |name: &str| {
-        ["tcp_r", "dctcp_r", "d2tcp_r", "tcppr_r"].iter().any(|start| name.starts_with(start))
+        let starts = ["tcp_r", "dctcp_r", "dctcpl_r", "d2tcp_r", "tcppr_r"];
+        starts.iter().any(|start| name.starts_with(start))
     };
     let named: Vec<&str> = rules.split('`').filter(|t| is_rule(t)).collect();
     for test in &named {

@@ -1,0 +1,128 @@
+//! DCTCP over lossless Ethernet, and what NDP's comparison measured of it under the name of DCQCN.
+
+mod common;
+
+use common::*;
+use punctual_core::{Bytes, Duration, FlowSpec, Instant, QueueSpec};
+use punctual_sim::{FlowRecord, FlowStatus, Outcome};
+use punctual_transports::{AnyTransport, tcp::DctcpLossless};
+
+fn plain() -> DctcpLossless {
+    DctcpLossless::default()
+}
+
+/// As NDP's simulator has it: no cut at first, slow start up to 15 packets, cuts in every window.
+fn as_in_ndp() -> DctcpLossless {
+    DctcpLossless {
+        initial_alpha: 0.0,
+        initial_ssthresh: Some(Bytes::new(15 * 9024)),
+        cut_every_window: true,
+        window_min: 1,
+        ..plain()
+    }
+}
+
+fn on(k: u32, config: DctcpLossless, flows: Vec<FlowSpec>) -> punctual_sim::Setup {
+    let mut setup = setup(fat_tree(k, 9064), vec![AnyTransport::DctcpLossless(config)], flows);
+    setup.check = false;
+    setup
+}
+
+/// Gb/s of data of each host of a permutation, sorted.
+fn permutation_rates(config: DctcpLossless, k: u32, ms: u64) -> (Vec<f64>, Outcome) {
+    let hosts = k * k * k / 4;
+    let mut setup = on(k, config, permutation(hosts, 1));
+    setup.stop = until_ms(ms);
+    let outcome = run(setup);
+    let gbps = |bytes: Bytes| bytes.get() as f64 * 8.0 / (ms as f64 * 1e6);
+    let mut rates: Vec<f64> = outcome.flows.iter().map(|f| gbps(f.delivered)).collect();
+    rates.sort_by(f64::total_cmp);
+    (rates, outcome)
+}
+
+fn print_permutation(name: &str, config: DctcpLossless, k: u32, ms: u64) -> f64 {
+    let (rates, outcome) = permutation_rates(config, k, ms);
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    println!(
+        "{name}: mean {mean:.2}, least {:.2}, rank 5 {:.2}, median {:.2} Gb/s; {} pauses, {} \
+         marks, at most {} in a switch",
+        rates[0],
+        rates[4],
+        rates[rates.len() / 2],
+        outcome.totals.pauses,
+        outcome.totals.marks,
+        outcome.totals.most_buffered,
+    );
+    assert_eq!(outcome.totals.drops, 0);
+    mean
+}
+
+/// NDP's Figure 14 has a mean of 4.64 Gb/s, 0.78 at rank 5 and a median of 4.36.
+#[test]
+#[ignore = "a table for the docs"]
+fn permutation_of_432() {
+    let mean = print_permutation("RFC 8257's law", plain(), 12, 200);
+    print_permutation("as in NDP's simulator", as_in_ndp(), 12, 200);
+    assert!((4.2..=5.1).contains(&mean), "{mean}");
+}
+
+/// 450 KB from each of so many hosts to one: who was done when, in ms, in that order.
+fn incast(config: DctcpLossless, pause_above: u64, senders: u32) -> (Vec<(f64, u32)>, Outcome) {
+    let flows: Vec<FlowSpec> = (1..=senders).map(|s| flow(s, 0, 450_000)).collect();
+    let mut setup = on(12, config, flows);
+    if let QueueSpec::Lossless { pause_above: above, resume_below, .. } = &mut setup.switch_queue {
+        (*above, *resume_below) =
+            (Bytes::new(pause_above * 9064), Bytes::new(pause_above * 4 / 5 * 9064));
+    }
+    let outcome = run(setup);
+    assert_eq!(outcome.totals.drops, 0);
+    let ms = |at: Instant| at.saturating_since(Instant::ZERO).as_secs_f64() * 1e3;
+    let end = |f: &FlowRecord| (ms(f.ended.expect("it ended")), f.spec.src.0);
+    let mut ends: Vec<(f64, u32)> = outcome.flows.iter().map(end).collect();
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    (ends, outcome)
+}
+
+/// NDP's Figure 16 has last (first) at 36.7 (33.9), 72.9 (67.6) and 156.3 (4.8) ms.
+#[test]
+#[ignore = "a table for the docs"]
+fn incast_of_450_kb() {
+    for (name, config, pause_above) in [
+        ("RFC 8257", plain(), 15),
+        ("RFC 8257, 1 packet at least", DctcpLossless { window_min: 1, ..plain() }, 15),
+        ("as in NDP's simulator", as_in_ndp(), 15),
+        ("RFC 8257, pausing above 200 packets", plain(), 200),
+    ] {
+        for senders in [101, 201, 431] {
+            let (ends, outcome) = incast(config.clone(), pause_above, senders);
+            let ideal = f64::from(senders) * 50.0 * 9064.0 * 8.0 / 1e7;
+            let (first, last) = (ends[0].0, ends[ends.len() - 1].0);
+            // Hosts 1 to 5 are in the receiver's rack.
+            let remote = ends.iter().find(|(_, src)| *src > 5).expect("one from afar").0;
+            println!(
+                "{name}, {senders} senders: last {last:.1} ({:+.1} %), first {first:.1}, first of \
+                 another rack {remote:.1}, median {:.1}, {} pauses; ideal {ideal:.1}",
+                (last / ideal - 1.0) * 100.0,
+                ends[ends.len() / 2].0,
+                outcome.totals.pauses,
+            );
+            assert!(last / ideal < 1.02, "{last} against {ideal}");
+        }
+    }
+}
+
+/// Nothing is lost or waited for, so the last is done when the line has carried everything.
+#[test]
+fn a_small_incast_is_near_the_ideal() {
+    let flows: Vec<FlowSpec> = (1..=15).map(|s| flow(s, 0, 450_000)).collect();
+    let mut setup = on(4, plain(), flows);
+    setup.check = true;
+    let outcome = run(setup);
+    let last = outcome.flows.iter().map(|f| f.ended.expect("it ended")).max().expect("some");
+    let ideal = Duration::from_nanos(15 * 50 * 9064 * 8 / 10);
+    let took = last.saturating_since(Instant::ZERO);
+    assert!(outcome.flows.iter().all(|f| f.status == FlowStatus::Completed && f.timeouts == 0));
+    assert_eq!((outcome.totals.drops, outcome.totals.losses), (0, 0));
+    assert!(outcome.totals.pauses > 0 && outcome.totals.marks > 0);
+    assert!(took.as_secs_f64() < 1.02 * ideal.as_secs_f64(), "{took}, {ideal}");
+}

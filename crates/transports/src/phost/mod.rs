@@ -1,0 +1,115 @@
+//! pHost: receivers hand out tokens, one each packet time, and senders send a packet for each.
+//!
+//! After P. Gao, A. Narayan, G. Kumar, R. Agarwal, S. Ratnasamy and S. Shenker, "pHost:
+//! distributed near-optimal datacenter transport over commodity network fabric", CoNEXT 2015, and
+//! the simulator that its authors published. A flow asks for tokens with a request; its receiver
+//! gives them to the flow that misses least, so that what arrives just fills its line; tokens are
+//! worthless if not used soon, so that a sender with several can use one of another receiver's.
+//! Packets are sprayed over all paths. `rules.md` lists the rules with their sources and tests.
+//!
+//! # Limits
+//!
+//! A receiver asks again for what was lost once every packet of the flow has had its token: in an
+//! endless flow, never. Losses inside the network are not expected; where they are common, much
+//! time goes into waiting. One policy, shortest first or each in turn, serves all flows.
+
+mod config;
+mod header;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+pub use config::{FreeFor, Phost, PhostConfigError, Policy};
+pub use header::{HEADER_BYTES, PhostHeader, kind};
+pub use receiver::PhostReceiver;
+pub use sender::{PhostSender, TokenCounts};
+pub use tokens::TokenQueue;
+
+use punctual_core::{
+    Bytes, Class, FlowId, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet,
+    QueueSpec, Rate, Transport,
+};
+
+/// What the flows of one host share.
+#[derive(Debug)]
+pub struct PhostHost {
+    /// The flows it receives.
+    tokens: TokenQueue,
+    payload_bytes: u64,
+    /// The flows it sends that hold tokens and have asked for the NIC.
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    class: Class,
+    missing: u64,
+    flow: FlowId,
+}
+
+impl PhostHost {
+    /// The flows that it receives.
+    pub fn tokens(&self) -> &TokenQueue {
+        &self.tokens
+    }
+
+    /// Packets that so many bytes take.
+    fn packets_of(&self, size_bytes: u64) -> u64 {
+        size_bytes.div_ceil(self.payload_bytes)
+    }
+
+    /// Data bytes in one of the packets of a flow of that size.
+    fn bytes_in(&self, packet: u64, size_bytes: u64) -> Option<u64> {
+        let left = size_bytes.checked_sub(packet.checked_mul(self.payload_bytes)?)?;
+        (left > 0).then_some(left.min(self.payload_bytes))
+    }
+}
+
+impl Transport for Phost {
+    type Sender = PhostSender;
+    type Receiver = PhostReceiver;
+    type Shared = PhostHost;
+    type Controller = NoController;
+
+    fn open_host(&self, nic: &NicInfo) -> PhostHost {
+        debug_assert_eq!(self.validate(), Ok(()));
+        PhostHost {
+            tokens: TokenQueue::new(self, nic),
+            payload_bytes: self.payload_bytes(nic),
+            waiting: Vec::new(),
+        }
+    }
+
+    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> PhostSender {
+        PhostSender::open(flow, route, cx)
+    }
+
+    fn open_receiver(first: &Packet, route: &FlowRoute, _: &mut HostCx<'_, Self>) -> PhostReceiver {
+        PhostReceiver::open(first, route)
+    }
+
+    fn handle_host_timeout(cx: &mut HostCx<'_, Self>) {
+        let (grant, next) = cx.shared.tokens.serve(cx.now);
+        if let Some(grant) = grant {
+            let header = PhostHeader {
+                packet: grant.packet,
+                missing: grant.missing,
+                token: grant.token,
+                kind: kind::TOKEN,
+                ..PhostHeader::default()
+            };
+            cx.send(receiver::answer(grant.flow, grant.peer, header));
+        }
+        if let Some(at) = next {
+            cx.set_host_timer(at);
+        }
+    }
+
+    /// Strict priorities, short. PHOST-R09.
+    fn default_queue(&self, _: Rate, mtu: Bytes) -> QueueSpec {
+        let limit = self.queue.max(Bytes::new(8 * mtu.get()));
+        QueueSpec::Priority { limit: Limit::Bytes(limit) }
+    }
+}

@@ -1,0 +1,61 @@
+//! Tests of pHost: each rule, properties.
+
+mod rules;
+
+use super::*;
+use punctual_core::{Duration, FlowId, Instant};
+use punctual_testkit::{Line, Pair, Traced};
+
+/// Full data packets take 1.2 µs.
+const DATA: Duration = Duration::from_nanos(1200);
+/// Packets without data take 32 ns.
+const BARE: Duration = Duration::from_nanos(32);
+const DELAY: Duration = Duration::from_nanos(1500);
+/// Data bytes in a full packet.
+const PAYLOAD: u64 = 1460;
+
+/// 10 Gb/s, 1500 B and 1.5 µs: a round trip is less than eight packets.
+fn line() -> Line {
+    Line { delay: DELAY, ..Line::default() }
+}
+
+fn late() -> Instant {
+    Instant::ZERO + Duration::from_secs(1000)
+}
+
+fn packets(n: u64) -> Bytes {
+    Bytes::new(n * PAYLOAD)
+}
+
+/// A pair with one flow of that size.
+fn pair(config: Phost, size: Bytes) -> (Pair<Phost>, FlowId) {
+    let mut pair = Pair::new(config, line());
+    let flow = pair.start(pair.spec(size));
+    (pair, flow)
+}
+
+fn header(packet: &Packet) -> PhostHeader {
+    packet.header.get()
+}
+
+/// What was sent of one kind, in order, as it left its host.
+fn sent(pair: &Pair<Phost>, kind: u8) -> Vec<Traced> {
+    let of_kind = |t: &&Traced| header(&t.packet).kind == kind;
+    pair.trace().iter().filter(of_kind).copied().collect()
+}
+
+#[test]
+fn every_rule_has_its_test_and_every_test_its_rule() {
+    let rules = include_str!("../rules.md");
+    let tests = include_str!("rules.rs");
+    let named: Vec<&str> = rules.split('`').filter(|t| t.starts_with("phost_r")).collect();
+    assert!(!named.is_empty());
+    for test in &named {
+        assert!(tests.contains(&format!("fn {test}(")), "{test} is missing");
+    }
+    let functions = tests.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
+    for test in functions.filter(|f| f.starts_with("phost_r")) {
+        let name = test.split('(').next().unwrap();
+        assert!(named.contains(&name), "{name} is in no row of rules.md");
+    }
+}

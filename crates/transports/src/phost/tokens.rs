@@ -1,0 +1,250 @@
+//! The receiving side of a host: which flow the next token goes to, one each packet time.
+
+use super::{Phost, Policy};
+use punctual_core::{BitRing, Duration, FlowId, HostId, Instant, NicInfo, Slab};
+
+/// Lengths of time, ready for use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// A full packet on the host's line.
+    pub(super) packet: Duration,
+    pub(super) token_life: Duration,
+    downgrade: Duration,
+    reissue: Duration,
+}
+
+impl Times {
+    pub(super) fn new(config: &Phost, nic: &NicInfo) -> Self {
+        let packet = nic.rate.transmission_time(nic.mtu + nic.framing);
+        let times = |n: f64| Duration::from_picos((packet.as_picos() as f64 * n) as u64);
+        Times {
+            packet,
+            token_life: times(config.token_life),
+            downgrade: times(config.downgrade),
+            reissue: times(config.reissue),
+        }
+    }
+}
+
+/// All flows that a host receives and that miss something.
+#[derive(Debug)]
+pub struct TokenQueue {
+    times: Times,
+    window: u32,
+    policy: Policy,
+    lines: Slab<Line>,
+    /// Those in use, in order of arrival.
+    active: Vec<u32>,
+    /// The next token may leave from here on.
+    next_at: Instant,
+    /// When the driver will call.
+    armed_at: Instant,
+}
+
+/// One receiving flow.
+#[derive(Debug)]
+struct Line {
+    flow: FlowId,
+    peer: HostId,
+    packets: u64,
+    received: BitRing,
+    missing: u64,
+    /// Tokens that exist: free ones, then those sent.
+    issued: u32,
+    /// The first that has not been answered, as far as is known: numbers of answered ones are
+    /// below.
+    answered: u32,
+    /// Tokens that may exist before it is time to wait for what is missing.
+    goal: u64,
+    /// Waiting for it until then.
+    reissue_at: Option<Instant>,
+    granted_at: Instant,
+    /// The packet that the last token was for; none before the first.
+    cursor: Option<u64>,
+}
+
+/// A token to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grant {
+    pub(super) flow: FlowId,
+    pub(super) peer: HostId,
+    pub(super) packet: u64,
+    pub(super) token: u32,
+    pub(super) missing: u64,
+}
+
+/// What an arrival of data meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    Duplicate,
+    Fresh,
+    Last,
+}
+
+impl Line {
+    /// Whether it may have a token now, or when at the earliest. PHOST-R06 to R08.
+    fn may_have(&mut self, now: Instant, window: u32, times: &Times) -> Result<(), Instant> {
+        if let Some(at) = self.reissue_at {
+            if at > now {
+                return Err(at);
+            }
+            self.reissue_at = None;
+            self.goal = u64::from(self.issued) + self.missing;
+        }
+        if self.outstanding() >= window {
+            let at = self.granted_at + times.downgrade;
+            if at > now {
+                return Err(at);
+            }
+            // The unanswered ones are given up, one at a time.
+            self.answered = self.issued - (window - 1);
+        }
+        Ok(())
+    }
+
+    fn outstanding(&self) -> u32 {
+        self.issued - self.answered
+    }
+
+    /// The next packet that is missing, after the one asked for last.
+    fn next_missing(&self) -> u64 {
+        let base = self.received.base();
+        let after = self.cursor.map_or(base, |cursor| (cursor + 1).max(base));
+        let missing = |n: &u64| !self.received.contains(*n);
+        (after..self.packets).find(missing).or_else(|| (base..after).find(missing)).unwrap_or(base)
+    }
+
+    fn grant(&mut self, now: Instant, times: &Times) -> Grant {
+        let packet = self.next_missing();
+        let (token, missing) = (self.issued, self.missing);
+        self.cursor = Some(packet);
+        self.issued += 1;
+        self.granted_at = now;
+        if u64::from(self.issued) >= self.goal {
+            self.reissue_at = Some(now + times.reissue);
+        }
+        Grant { flow: self.flow, peer: self.peer, packet, token, missing }
+    }
+}
+
+impl TokenQueue {
+    pub(super) fn new(config: &Phost, nic: &NicInfo) -> Self {
+        TokenQueue {
+            times: Times::new(config, nic),
+            window: config.window,
+            policy: config.policy,
+            lines: Slab::default(),
+            active: Vec::new(),
+            next_at: Instant::ZERO,
+            armed_at: Instant::NEVER,
+        }
+    }
+
+    pub(super) fn times(&self) -> &Times {
+        &self.times
+    }
+
+    /// A flow of so many packets, of which the first `free` come without tokens: their time on
+    /// the line is spoken for. PHOST-R05.
+    pub(super) fn open(
+        &mut self,
+        flow: FlowId,
+        peer: HostId,
+        packets: u64,
+        free: u64,
+        now: Instant,
+    ) -> u32 {
+        let packet = self.times.packet;
+        self.next_at = self.next_at.max(now) + packet * free;
+        let slot = self.lines.insert(Line {
+            flow,
+            peer,
+            packets,
+            received: BitRing::default(),
+            missing: packets,
+            issued: free as u32,
+            answered: 0,
+            goal: packets,
+            reissue_at: (free == packets).then_some(now + packet * free * 2),
+            granted_at: now,
+            cursor: free.checked_sub(1),
+        });
+        self.active.push(slot);
+        slot
+    }
+
+    /// Data of a flow came, by this token.
+    pub(super) fn arrive(&mut self, slot: u32, packet: u64, token: u32) -> Arrival {
+        let Some(line) = self.lines.get_mut(slot) else { return Arrival::Duplicate };
+        if token < line.issued {
+            line.answered = line.answered.max(token + 1);
+        }
+        if packet >= line.packets || !line.received.insert(packet) {
+            return Arrival::Duplicate;
+        }
+        line.missing -= 1;
+        if line.missing > 0 { Arrival::Fresh } else { Arrival::Last }
+    }
+
+    /// A flow needs no tokens any more.
+    pub(super) fn close(&mut self, slot: u32) {
+        self.active.retain(|s| *s != slot);
+        self.lines.remove(slot);
+    }
+
+    /// When the driver should call, if it is to call earlier than it will. PHOST-R05.
+    pub(super) fn arm(&mut self, now: Instant) -> Option<Instant> {
+        let at = self.next_at.max(now);
+        if self.active.is_empty() || at >= self.armed_at {
+            return None;
+        }
+        self.armed_at = at;
+        Some(at)
+    }
+
+    /// The time that was asked for has come: the token to send, if any flow may have one, and
+    /// when to call again.
+    pub(super) fn serve(&mut self, now: Instant) -> (Option<Grant>, Option<Instant>) {
+        self.armed_at = Instant::NEVER;
+        if now < self.next_at {
+            return (None, self.arm(now));
+        }
+        let mut best: Option<(u64, u32)> = None;
+        let mut earliest = Instant::NEVER;
+        for &slot in &self.active {
+            let line = self.lines.get_mut(slot).expect("active lines exist");
+            match line.may_have(now, self.window, &self.times) {
+                Err(at) => earliest = earliest.min(at),
+                Ok(()) => {
+                    // PHOST-R04: the first of equals came first.
+                    let key = match self.policy {
+                        Policy::Shortest => line.missing,
+                        Policy::Fair => line.granted_at.as_picos(),
+                    };
+                    if best.is_none_or(|(least, _)| key < least) {
+                        best = Some((key, slot));
+                    }
+                }
+            }
+        }
+        let Some((_, slot)) = best else {
+            self.armed_at = earliest;
+            return (None, (earliest != Instant::NEVER).then_some(earliest));
+        };
+        let line = self.lines.get_mut(slot).expect("active lines exist");
+        let grant = line.grant(now, &self.times);
+        self.next_at = now + self.times.packet;
+        self.armed_at = self.next_at;
+        (Some(grant), Some(self.next_at))
+    }
+
+    /// Tokens of a flow that have not been answered, and packets it misses.
+    pub fn state_of(&self, slot: u32) -> Option<(u32, u64)> {
+        self.lines.get(slot).map(|line| (line.outstanding(), line.missing))
+    }
+
+    /// Tokens of a flow that exist: free ones and those sent.
+    pub fn issued_of(&self, slot: u32) -> Option<u32> {
+        self.lines.get(slot).map(|line| line.issued)
+    }
+}
