@@ -9,8 +9,8 @@
 //!
 //! # Limits
 //!
-//! A receiver asks again for what was lost once every packet of the flow has had its token: in an
-//! endless flow, never. Losses inside the network are not expected; where they are common, much
+//! A receiver asks again for what was lost once every packet of the flow has had its token, or
+//! 1,024 packets later in longer flows. Losses inside the network are not expected; where they are common, much
 //! time goes into waiting. One policy, shortest first or each in turn, serves all flows.
 
 mod config;

@@ -41,6 +41,12 @@ pub struct TokenQueue {
     armed_at: Instant,
 }
 
+/// How many packets after the first that is missing a flow may get before that one is asked for
+/// again: what is remembered of a flow stays small, however long it is.
+const SPAN_PACKETS: u64 = 1024;
+/// The last so many may still be on their way then.
+const RECENT_PACKETS: u64 = 64;
+
 /// One receiving flow.
 #[derive(Debug)]
 struct Line {
@@ -61,6 +67,10 @@ struct Line {
     granted_at: Instant,
     /// The packet that the last token was for; none before the first.
     cursor: Option<u64>,
+    /// When it last went back because of [`SPAN_PACKETS`], and from where, until it is there
+    /// again.
+    back_at: Instant,
+    back_from: Option<u64>,
 }
 
 /// A token to be sent.
@@ -114,8 +124,26 @@ impl Line {
         (after..self.packets).find(missing).or_else(|| (base..after).find(missing)).unwrap_or(base)
     }
 
+    /// After going back: the next that must have been lost.
+    fn next_old(&mut self) -> Option<u64> {
+        let from = self.back_from?;
+        let base = self.received.base();
+        let after = self.cursor.map_or(base, |cursor| (cursor + 1).max(base));
+        let mut old = after..from.saturating_sub(RECENT_PACKETS);
+        let lost = old.find(|n| !self.received.contains(*n));
+        if lost.is_none() {
+            self.cursor = self.back_from.take();
+        }
+        lost
+    }
+
     fn grant(&mut self, now: Instant, times: &Times) -> Grant {
-        let packet = self.next_missing();
+        let ahead = self.cursor.map_or(0, |cursor| cursor.saturating_sub(self.received.base()));
+        if ahead >= SPAN_PACKETS && now >= self.back_at + times.reissue {
+            self.back_from = self.cursor.take();
+            self.back_at = now;
+        }
+        let packet = self.next_old().unwrap_or_else(|| self.next_missing());
         let (token, missing) = (self.issued, self.missing);
         self.cursor = Some(packet);
         self.issued += 1;
@@ -168,6 +196,8 @@ impl TokenQueue {
             reissue_at: (free == packets).then_some(now + packet * free * 2),
             granted_at: now,
             cursor: free.checked_sub(1),
+            back_at: now,
+            back_from: None,
         });
         self.active.push(slot);
         slot

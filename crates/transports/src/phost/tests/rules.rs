@@ -227,6 +227,24 @@ fn phost_r08_what_is_lost_is_asked_for_again() {
     assert_eq!(pair.result(flow).retransmitted, 2);
 }
 
+/// A packet lost early in a long flow is asked for again when 1,024 have come after it.
+#[test]
+fn phost_r08_long_flows_do_not_wait_for_their_end() {
+    let (mut pair, flow) = pair(Phost::default(), packets(3_000));
+    let mut is_lost = false;
+    pair.set_faults(move |packet, _| {
+        let is_it = header(packet).kind == kind::DATA && header(packet).packet == 5 && !is_lost;
+        is_lost |= is_it;
+        if is_it { Fault::Drop } else { Fault::Deliver }
+    });
+    assert!(pair.run_until_done(late()));
+    let tokens = sent(&pair, kind::TOKEN);
+    let asked: Vec<usize> =
+        (0..tokens.len()).filter(|n| header(&tokens[*n].packet).packet == 5).collect();
+    assert_eq!(asked, [5, 5 + 1024 + 1]);
+    assert_eq!((tokens.len(), pair.result(flow).retransmitted), (3_001, 1));
+}
+
 #[test]
 fn phost_r09_three_classes() {
     let mut pair = Pair::new(Phost::default(), line());
