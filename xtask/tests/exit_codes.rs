@@ -90,13 +90,14 @@ fn setup__updates_the_lists_only_when_it_must() {
              case \"$1\" in\n\
              update) : > {dir}/lists ;;\n\
              install) [ -e {dir}/lists ] || exit 100\n\
-             printf '#!/bin/sh\\n' > {dir}/valgrind; /bin/chmod +x {dir}/valgrind ;;\n\
+             shift 3\n\
+             for program do printf '#!/bin/sh\\n' > {dir}/$program; /bin/chmod +x {dir}/$program; done ;;\n\
              esac"
         ),
     );
     let output = programs.setup();
     assert_eq!(last_line(&output), "1 passed, 0 failed, 0 skipped", "{output:?}");
-    let install = "install --yes --no-install-recommends valgrind\n";
+    let install = "install --yes --no-install-recommends valgrind chromium\n";
     let log = || fs::read_to_string(programs.0.join("log")).expect("a log");
     assert_eq!(log(), format!("{install}update\n{install}"));
     // Nothing is left to do.
