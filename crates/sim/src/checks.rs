@@ -1,7 +1,7 @@
 //! Invariants that can be watched in any run: bytes and packets conserved, each byte delivered
 //! once, no link above its rate, no port granting above its capacity, time never backwards.
 
-use crate::tap::{Ending, Loss, Tap};
+use crate::tap::{Ending, Findings, Loss, Tap};
 use punctual_core::{
     ByteRange, Bytes, ControllerState, FlowId, FlowSpec, Instant, Packet, PortId, RangeSet, Rate,
 };
@@ -200,7 +200,7 @@ impl Tap for Checks {
         }
     }
 
-    fn conclude(&mut self, end: &Ending) -> Vec<String> {
+    fn conclude(&mut self, end: &Ending, findings: &mut Findings) {
         for (port, &in_queue) in end.waiting.iter().enumerate() {
             let counted = self.ports[port].waiting;
             if counted != i64::from(in_queue) {
@@ -221,6 +221,6 @@ impl Tap for Checks {
             let more = self.violation_count - KEPT as u64;
             self.violations.push(format!("and {more} more"));
         }
-        std::mem::take(&mut self.violations)
+        findings.violations.append(&mut self.violations);
     }
 }

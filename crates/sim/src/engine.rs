@@ -9,7 +9,7 @@ use crate::lossless::Lossless;
 use crate::port::{Line, PortState};
 use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
 use crate::setup::{GaugeSample, PortSample, Progress, Setup};
-use crate::tap::{Ending, Loss, Tap};
+use crate::tap::{Ending, Findings, Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
 use crate::world::LinkHealth;
 use punctual_core::rng::Stream;
@@ -519,10 +519,12 @@ impl<T: Tap> Engine<T> {
         self.count_pauses();
         let pause_cycles = self.pause_cycles();
         let controllers = self.controller_records();
-        let violations = self.line.tap.conclude(&Ending {
+        let end = Ending {
             waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
             alive: self.line.packets.len(),
-        });
+        };
+        let mut findings = Findings::default();
+        self.line.tap.conclude(&end, &mut findings);
         Outcome {
             flows: self.records,
             totals: self.totals,
@@ -531,7 +533,7 @@ impl<T: Tap> Engine<T> {
             pause_cycles,
             samples: self.samples,
             gauges: self.gauges,
-            violations,
+            violations: findings.violations,
             interrupted,
         }
     }

@@ -52,10 +52,8 @@ pub(crate) trait Tap {
     fn completed(&mut self, _flow: FlowId) {}
     /// An event is handled.
     fn event(&mut self, _at: Instant) {}
-    /// The run is over. Returns what was found wrong.
-    fn conclude(&mut self, _end: &Ending) -> Vec<String> {
-        Vec::new()
-    }
+    /// The run is over: adds what was found.
+    fn conclude(&mut self, _end: &Ending, _findings: &mut Findings) {}
 }
 
 /// How things stand at the end of a run.
@@ -66,8 +64,55 @@ pub(crate) struct Ending {
     pub(crate) alive: usize,
 }
 
+/// What the observers of a run bring back.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// Invariants that did not hold.
+    pub(crate) violations: Vec<String>,
+}
+
 /// Looks away.
 #[derive(Debug, Default)]
 pub(crate) struct NoTap;
 
 impl Tap for NoTap {}
+
+/// Tells an observer that may be absent, or two, so that any choice of them is one type and the
+/// engine is compiled twice only: unwatched, and watched by whoever is wanted.
+macro_rules! tell {
+    ($($method:ident($($arg:ident: $type:ty),*);)*) => {
+        impl<A: Tap> Tap for Option<A> {
+            const WATCHES_CONTROLLERS: bool = A::WATCHES_CONTROLLERS;
+            $(fn $method(&mut self, $($arg: $type),*) {
+                if let Some(tap) = self {
+                    tap.$method($($arg),*);
+                }
+            })*
+        }
+
+        impl<A: Tap, B: Tap> Tap for (A, B) {
+            const WATCHES_CONTROLLERS: bool = A::WATCHES_CONTROLLERS || B::WATCHES_CONTROLLERS;
+            $(fn $method(&mut self, $($arg: $type),*) {
+                self.0.$method($($arg),*);
+                self.1.$method($($arg),*);
+            })*
+        }
+    };
+}
+
+tell! {
+    controlled(port: PortId, before: &ControllerState, after: &ControllerState);
+    started(spec: &FlowSpec);
+    rate_changed(port: PortId, rate: Rate);
+    made(packet: &Packet);
+    queued(port: PortId, packet: &Packet);
+    sends(port: PortId, packet: &Packet, from: Instant, until: Instant, waited: bool);
+    trimmed(port: PortId, packet: &Packet);
+    bounced(port: PortId, packet: &Packet);
+    lost(port: PortId, packet: &Packet, why: Loss);
+    arrived(packet: &Packet, now: Instant);
+    delivered(flow: FlowId, range: ByteRange);
+    completed(flow: FlowId);
+    event(at: Instant);
+    conclude(end: &Ending, findings: &mut Findings);
+}
