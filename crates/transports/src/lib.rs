@@ -4,6 +4,7 @@ pub mod d3;
 pub mod dcqcn;
 pub mod mptcp;
 pub mod ndp;
+mod pacing;
 pub mod pdq;
 pub mod phost;
 pub mod rcp;

@@ -10,6 +10,7 @@ use punctual_core::{
 };
 
 mod segments;
+use crate::pacing::Pacer;
 use crate::rtt::{RtoBounds, RttEstimate};
 use segments::{News, Segments};
 
@@ -26,8 +27,8 @@ pub struct Sender {
     important: bool,
     segments: Segments,
 
-    /// Rate granted, at most the line's; zero while paused.
-    rate: Rate,
+    /// The rate granted, zero while paused, and when it lets the next packet go.
+    pacer: Pacer,
     /// Grants held, to be returned with the next request.
     held: Grants,
     /// The rate asked for when they were granted, also to be returned.
@@ -47,9 +48,6 @@ pub struct Sender {
     asked_before: Rate,
     increases: u32,
 
-    /// Pacing: `unpaid_bytes` have left since `paid_from`; the next packet waits for their time.
-    paid_from: Instant,
-    unpaid_bytes: u64,
     /// Its packet is due and waits for the NIC.
     waits_for_nic: bool,
 
@@ -94,7 +92,6 @@ impl Sender {
             allowance: deadline.map_or(Duration::ZERO, |at| at.saturating_since(flow.start)),
             important: cx.config.is_important(flow),
             segments: Segments::new(flow.size.get(), cx.shared.segment_bytes()),
-            rate: Rate::ZERO,
             held: Grants::default(),
             desired: Rate::ZERO,
             asked: None,
@@ -106,8 +103,7 @@ impl Sender {
             fin: Fin::Due,
             asked_before: Rate::ZERO,
             increases: 0,
-            paid_from: cx.now,
-            unpaid_bytes: 0,
+            pacer: Pacer::new(cx.now),
             waits_for_nic: false,
             last_progress: cx.now,
             rtt: RttEstimate::default(),
@@ -124,7 +120,7 @@ impl Sender {
 
     /// The rate it may send at; zero while it is paused.
     pub fn rate(&self) -> Rate {
-        self.rate
+        self.pacer.rate()
     }
 
     /// The grants it holds, from its own host's port on.
@@ -143,7 +139,7 @@ impl Sender {
             deadline: self.deadline,
             allowance: self.allowance,
             remaining: Bytes::new(self.segments.left_bytes().saturating_add(around)),
-            rate: self.rate,
+            rate: self.pacer.rate(),
             rtt: self.rtt.smoothed(),
         };
         let mut plan = cx.config.plan(&need, &cx.shared.nic);
@@ -270,7 +266,7 @@ impl Sender {
         let full = self.segments.segment_bytes() + u64::from(PLAIN_HEADER_BYTES);
         let full = full + cx.shared.nic.framing.get();
         let before_last = self.segments.left().saturating_sub(1).saturating_mul(full);
-        self.rate.transmission_time(Bytes::new(before_last)) > self.rtt.smoothed()
+        self.pacer.rate().transmission_time(Bytes::new(before_last)) > self.rtt.smoothed()
     }
 
     fn handle_feedback<T: Variant>(
@@ -299,10 +295,10 @@ impl Sender {
         self.held = block.feedback;
         self.desired = asked.desired;
         // D3-R03, D3-R05.
-        self.rate = match block.feedback.lowest() {
+        self.pacer.set_rate(match block.feedback.lowest() {
             Grant::Rate(rate) => rate.min(cx.shared.nic.rate),
             Grant::Base => Rate::ZERO,
-        };
+        });
         self.last_progress = cx.now;
         true
     }
@@ -359,8 +355,8 @@ impl Sender {
             self.attach_request(&mut packet, &mut header, desired, cx);
         }
         packet.header = Header::new(header);
-        self.paid_from = cx.now;
-        self.unpaid_bytes = u64::from(packet.wire_bytes) + cx.shared.nic.framing.get();
+        let link_bytes = u64::from(packet.wire_bytes) + cx.shared.nic.framing.get();
+        self.pacer.sent(cx.now, Bytes::new(link_bytes));
         if segment.again {
             cx.emit(FlowEvent::Retransmitted);
         }
@@ -369,11 +365,10 @@ impl Sender {
 
     /// When the next data packet may go, if there is one and it may.
     fn next_departure(&self) -> Option<Instant> {
-        if self.rate == Rate::ZERO || self.segments.left() == 0 || self.quenched {
+        if self.segments.left() == 0 || self.quenched {
             return None;
         }
-        let wait = self.rate.transmission_time(Bytes::new(self.unpaid_bytes));
-        Some(self.paid_from.saturating_add(wait))
+        self.pacer.next_departure()
     }
 
     /// Sends whatever the state allows now.
@@ -417,9 +412,9 @@ impl Sender {
                 self.send_request_alone(cx);
             }
         }
-        if self.closing && self.rate == Rate::ZERO {
+        if self.closing && self.pacer.is_paused() {
             // Should anything sent have been lost, it goes at the rate that needs no grant.
-            self.rate = cx.config.params().base_rate;
+            self.pacer.set_rate(cx.config.params().base_rate);
         }
     }
 
@@ -476,8 +471,8 @@ impl Sender {
 impl<T: Variant> Endpoint<T> for Sender {
     fn gauges(&self, _shared: &T::Shared, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("desired_bps", self.desired.as_bps() as f64);
-        tell("granted_bps", self.rate.as_bps() as f64);
-        tell("paused", f64::from(u8::from(self.rate == Rate::ZERO)));
+        tell("granted_bps", self.pacer.rate().as_bps() as f64);
+        tell("paused", f64::from(u8::from(self.pacer.is_paused())));
     }
 
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {

@@ -14,6 +14,7 @@ use punctual_core::{
 };
 
 mod segments;
+use crate::pacing::Pacer;
 use crate::rtt::{RtoBounds, RttEstimate};
 use segments::{News, Segments};
 
@@ -36,8 +37,8 @@ pub struct Sender {
     /// The criticality drawn, where it is random.
     draw: u32,
 
-    /// R_S: the rate granted, at most the line's; zero while paused.
-    rate: Rate,
+    /// R_S, at most the line's rate, and when it lets the next packet go.
+    pacer: Pacer,
     /// P_S: who pauses the flow.
     pauser: u32,
     /// I_S: the time between probes, in thousandths of a round trip.
@@ -55,10 +56,6 @@ pub struct Sender {
     /// When a packet that asks ports left last; with `ask_now` the next goes at once.
     asked_at: Instant,
     ask_now: bool,
-
-    /// Pacing: `unpaid_bytes` have left since `paid_from`; the next packet waits for their time.
-    paid_from: Instant,
-    unpaid_bytes: u64,
     /// Its packet is due and waits for the NIC.
     waits_for_nic: bool,
 
@@ -96,7 +93,6 @@ impl Sender {
             segments,
             whole,
             draw,
-            rate: Rate::ZERO,
             pauser: NOBODY,
             probe_interval: 0,
             heeded: None,
@@ -107,8 +103,7 @@ impl Sender {
             term: Term::Due,
             asked_at: cx.now,
             ask_now: false,
-            paid_from: cx.now,
-            unpaid_bytes: 0,
+            pacer: Pacer::new(cx.now),
             waits_for_nic: false,
             last_progress: cx.now,
         };
@@ -123,7 +118,7 @@ impl Sender {
 
     /// The rate it may send at; zero while it is paused.
     pub fn rate(&self) -> Rate {
-        self.rate
+        self.pacer.rate()
     }
 
     /// The port that pauses it, if one does.
@@ -245,8 +240,8 @@ impl Sender {
         packet.wire_bytes += segment.len;
         self.term = Term::Due;
         self.asked_at = cx.now;
-        self.paid_from = cx.now;
-        self.unpaid_bytes = u64::from(packet.wire_bytes) + cx.shared.nic.framing.get();
+        let link_bytes = u64::from(packet.wire_bytes) + cx.shared.nic.framing.get();
+        self.pacer.sent(cx.now, Bytes::new(link_bytes));
         if segment.again {
             cx.emit(FlowEvent::Retransmitted);
         }
@@ -255,11 +250,10 @@ impl Sender {
 
     /// When the next data packet may go, if there is one and it may (PDQ-R03).
     fn next_departure(&self) -> Option<Instant> {
-        if self.rate == Rate::ZERO || self.segments.left() == 0 {
+        if self.segments.left() == 0 {
             return None;
         }
-        let wait = self.rate.transmission_time(Bytes::new(self.unpaid_bytes));
-        Some(self.paid_from.saturating_add(wait))
+        self.pacer.next_departure()
     }
 
     fn term_due(&self) -> bool {
@@ -273,7 +267,7 @@ impl Sender {
         }
         // As measured, queues and all: the next probe must know what the last one brought.
         let rtt = self.rtt.smoothed().max(RTT_MIN);
-        let interval = if self.rate == Rate::ZERO && self.probe_interval > PROBE_UNIT {
+        let interval = if self.pacer.is_paused() && self.probe_interval > PROBE_UNIT {
             rtt.mul_f64(f64::from(self.probe_interval) / f64::from(PROBE_UNIT))
         } else {
             rtt
@@ -285,7 +279,8 @@ impl Sender {
     fn pump(&mut self, cx: &mut HostCx<'_, Pdq>) {
         let now = cx.now;
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if self.term_due() || due(self.next_departure()) {
+        let departure = self.next_departure();
+        if self.term_due() || due(departure) {
             if !self.waits_for_nic {
                 // It asks ports as soon as the NIC lets it: no probe until then, or for long.
                 self.asked_at = now;
@@ -294,10 +289,12 @@ impl Sender {
             self.waits_for_nic = true;
             cx.ready(self.class);
         }
-        if due(self.next_probe()) {
+        let mut probe = self.next_probe();
+        if due(probe) {
             self.send_probe(cx);
+            probe = self.next_probe();
         }
-        self.set_timer(cx);
+        self.set_timer_for(departure, probe, cx);
     }
 
     // Early Termination (PDQ-R06).
@@ -305,7 +302,7 @@ impl Sender {
     /// What must be left until the deadline: time to send the rest, and while paused a round trip.
     fn needed(&self, cx: &HostCx<'_, Pdq>) -> Duration {
         let rest = if cx.config.sizes_known() { self.expected(cx) } else { Duration::ZERO };
-        if self.rate == Rate::ZERO { rest.max(self.round_trip(cx)) } else { rest }
+        if self.pacer.is_paused() { rest.max(self.round_trip(cx)) } else { rest }
     }
 
     /// When there will be no hope left to be on time, if nothing changes until then; none where
@@ -327,7 +324,7 @@ impl Sender {
     #[inline]
     fn has_time(&self, at: Instant) -> bool {
         self.deadline.is_none_or(|deadline| at.saturating_add(self.whole) <= deadline)
-            && self.rate != Rate::ZERO
+            && !self.pacer.is_paused()
     }
 
     /// Gives the flow up if it cannot be on time; tells whether it did.
@@ -364,12 +361,12 @@ impl Sender {
         }
         self.pauser = header.pauser;
         self.probe_interval = header.deadline;
-        self.rate = if header.pauser == NOBODY {
+        self.pacer.set_rate(if header.pauser == NOBODY {
             rate(header.rate).min(cx.shared.nic.rate)
         } else {
             Rate::ZERO
-        };
-        match (self.rate == Rate::ZERO, self.paused_since) {
+        });
+        match (self.pacer.is_paused(), self.paused_since) {
             (true, None) => self.paused_since = Some(cx.now),
             (false, Some(_)) => {
                 self.waited = self.waited(cx.now);
@@ -404,11 +401,20 @@ impl Sender {
     }
 
     fn set_timer(&self, cx: &mut HostCx<'_, Pdq>) {
+        self.set_timer_for(self.next_departure(), self.next_probe(), cx);
+    }
+
+    /// Sets the timer by when data and probe may go.
+    fn set_timer_for(
+        &self,
+        departure: Option<Instant>,
+        probe: Option<Instant>,
+        cx: &mut HostCx<'_, Pdq>,
+    ) {
         let rto = self.rto(cx);
-        let departure = self.next_departure().filter(|_| !self.waits_for_nic);
+        let departure = departure.filter(|_| !self.waits_for_nic);
         let resend = sooner(self.syn_deadline(rto), self.data_deadline(rto));
-        let news = sooner(departure, self.next_probe());
-        let mut next = sooner(resend, news);
+        let mut next = sooner(resend, sooner(departure, probe));
         if next.is_none_or(|at| !self.has_time(at)) {
             next = sooner(next, self.hopeless_at(cx));
         }
@@ -434,8 +440,8 @@ impl Endpoint<Pdq> for Sender {
         _shared: &<Pdq as Transport>::Shared,
         tell: &mut dyn FnMut(&'static str, f64),
     ) {
-        tell("granted_bps", self.rate.as_bps() as f64);
-        tell("paused", f64::from(u8::from(self.rate == Rate::ZERO)));
+        tell("granted_bps", self.pacer.rate().as_bps() as f64);
+        tell("paused", f64::from(u8::from(self.pacer.is_paused())));
         if self.pauser != NOBODY {
             tell("pausing_port", f64::from(self.pauser));
         }
