@@ -195,51 +195,61 @@ impl RateBlock {
     /// the scale with two bits above it (important, has a deadline), then the deadline,
     /// then the round-trip time.
     pub fn to_block(&self) -> ExtBlock {
-        let mut words = [0; 24];
+        let mut block = ExtBlock([0; 24]);
+        let words = &mut block.0;
         words[0] = self.desired.as_bps();
         words[1] = self.desired_before.as_bps();
-        let vectors = [&self.granted, &self.granted_before, &self.feedback];
-        let (g, b, f) = (vectors[0], vectors[1], vectors[2]);
-        let overflow = u8::from(self.overflow);
-        words[2] = u64::from_le_bytes([
+        words[2] = self.counts();
+        write_rates(words, GRANTED, &self.granted);
+        write_rates(words, BEFORE, &self.granted_before);
+        write_rates(words, FEEDBACK, &self.feedback);
+        let (important, timed) = (u64::from(self.important), u64::from(self.deadline.is_some()));
+        words[OPTIONS] = u64::from(self.scale) | important << 8 | timed << 9;
+        words[RTT] = self.rtt.as_picos();
+        words[DEADLINE] = self.deadline.map_or(0, Instant::as_picos);
+        block
+    }
+
+    fn counts(&self) -> u64 {
+        let [g, b, f] = [&self.granted, &self.granted_before, &self.feedback];
+        u64::from_le_bytes([
             self.index,
-            overflow,
+            u8::from(self.overflow),
             g.len,
             g.base_marks,
             b.len,
             b.base_marks,
             f.len,
             f.base_marks,
-        ]);
-        for (vector, start) in vectors.iter().zip([GRANTED, BEFORE, FEEDBACK]) {
-            for (word, rate) in words[start..].iter_mut().zip(vector.rates) {
-                *word = rate.as_bps();
-            }
-        }
-        let (important, timed) = (u64::from(self.important), u64::from(self.deadline.is_some()));
-        words[OPTIONS] = u64::from(self.scale) | important << 8 | timed << 9;
-        words[RTT] = self.rtt.as_picos();
-        words[DEADLINE] = self.deadline.map_or(0, Instant::as_picos);
-        ExtBlock(words)
+        ])
     }
 
     /// From what arrived; nothing if it cannot be a block of rates.
     pub fn from_block(block: &ExtBlock) -> Option<RateBlock> {
+        let mut rates = RateBlock::for_port(block)?;
+        read_rates(&block.0, FEEDBACK, &mut rates.feedback);
+        Some(rates)
+    }
+
+    /// The same without the rates of the feedback, which no port reads: a port does this for every
+    /// request that passes.
+    #[inline]
+    pub fn for_port(block: &ExtBlock) -> Option<RateBlock> {
         let words = &block.0;
-        let counts = words[2].to_le_bytes();
-        let vector = |start: usize, len: u8, base_marks: u8| {
-            let mut rates = [Rate::ZERO; HOPS_MAX];
-            for (rate, &bps) in rates.iter_mut().zip(&words[start..]) {
-                *rate = Rate::from_bps(bps);
-            }
-            let valid = usize::from(len) <= HOPS_MAX && u32::from(base_marks) >> len == 0;
-            valid.then_some(Grants { rates, base_marks, len })
-        };
-        let [index, overflow, ..] = counts;
+        let [index, overflow, counts @ ..] = words[2].to_le_bytes();
         let options = words[OPTIONS];
-        if usize::from(index) > HOPS_MAX || overflow > 1 || options >> 10 != 0 {
+        let mut is_sound = usize::from(index) <= HOPS_MAX && overflow <= 1 && options >> 10 == 0;
+        let mut vector = |at: usize| {
+            let (len, base_marks) = (counts[at], counts[at + 1]);
+            is_sound &= usize::from(len) <= HOPS_MAX && u32::from(base_marks) >> (len & 15) == 0;
+            Grants { rates: [Rate::ZERO; HOPS_MAX], base_marks, len }
+        };
+        let (mut granted, mut granted_before, feedback) = (vector(0), vector(2), vector(4));
+        if !is_sound {
             return None;
         }
+        read_rates(words, GRANTED, &mut granted);
+        read_rates(words, BEFORE, &mut granted_before);
         let timed = options >> 9 & 1 == 1;
         Some(RateBlock {
             desired: Rate::from_bps(words[0]),
@@ -250,9 +260,30 @@ impl RateBlock {
             important: options >> 8 & 1 == 1,
             rtt: Duration::from_picos(words[RTT]),
             deadline: timed.then_some(Instant::from_picos(words[DEADLINE])),
-            granted: vector(GRANTED, counts[2], counts[3])?,
-            granted_before: vector(BEFORE, counts[4], counts[5])?,
-            feedback: vector(FEEDBACK, counts[6], counts[7])?,
+            granted,
+            granted_before,
+            feedback,
         })
+    }
+
+    /// Writes what ports change into the block it came from: their grants, and how many there are.
+    #[inline]
+    pub fn write_grants(&self, block: &mut ExtBlock) {
+        block.0[2] = self.counts();
+        write_rates(&mut block.0, GRANTED, &self.granted);
+    }
+}
+
+#[inline]
+fn write_rates(words: &mut [u64; 24], start: usize, grants: &Grants) {
+    for (word, rate) in words[start..start + HOPS_MAX].iter_mut().zip(grants.rates) {
+        *word = rate.as_bps();
+    }
+}
+
+#[inline]
+fn read_rates(words: &[u64; 24], start: usize, grants: &mut Grants) {
+    for (rate, &bps) in grants.rates.iter_mut().zip(&words[start..start + HOPS_MAX]) {
+        *rate = Rate::from_bps(bps);
     }
 }

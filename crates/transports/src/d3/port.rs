@@ -263,7 +263,7 @@ impl Controller for Port {
             return;
         }
         let Some(id) = packet.ext else { return };
-        let Some(mut block) = RateBlock::from_block(ext.get(id)) else {
+        let Some(mut block) = RateBlock::for_port(ext.get(id)) else {
             return;
         };
         match &mut self.clock {
@@ -287,7 +287,7 @@ impl Controller for Port {
         } else if let Some(inversions) = &mut self.inversions {
             inversions.handle_request(packet.flow, kind, &block);
         }
-        *ext.get_mut(id) = block.to_block();
+        block.write_grants(ext.get_mut(id));
     }
 
     fn handle_timeout(&mut self, port: &PortView) {

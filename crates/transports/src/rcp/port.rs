@@ -100,7 +100,7 @@ impl Controller for Port {
             return;
         }
         let Some(id) = packet.ext else { return };
-        let Some(mut block) = RateBlock::from_block(ext.get(id)) else {
+        let Some(mut block) = RateBlock::for_port(ext.get(id)) else {
             return;
         };
         match &mut self.clock {
@@ -114,7 +114,7 @@ impl Controller for Port {
         self.share.take_rtt(block.rtt);
         // RCP-R01
         block.granted.lower_to(self.share.rate);
-        *ext.get_mut(id) = block.to_block();
+        block.write_grants(ext.get_mut(id));
     }
 
     fn handle_timeout(&mut self, port: &PortView) {
