@@ -38,13 +38,19 @@ pub struct ControllerState {
 ///
 /// The driver calls it for packets of that transport only, before they are queued; for packets
 /// going the other way, at the port by which that flow's data leaves, so their path must be the
-/// exact reverse. After each call it reads [`Controller::next_timeout`] again.
+/// exact reverse. After each other call it reads [`Controller::next_timeout`] again.
 pub trait Controller {
     /// A packet is about to be queued here.
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena);
 
-    /// A packet of the opposite direction passes the node of this port.
-    fn handle_reverse(&mut self, _packet: &mut Packet, _port: &PortView, _ext: &mut ExtArena) {}
+    /// Whether it looks at packets of the opposite direction at all.
+    fn reads_answers(&self) -> bool {
+        false
+    }
+
+    /// A packet of the opposite direction passes the node of this port. Called only where
+    /// [`Controller::reads_answers`], and moves no timeout: answers are to cost little.
+    fn handle_reverse(&mut self, _packet: &mut Packet, _port: PortId) {}
 
     /// The instant returned by [`Controller::next_timeout`] has come.
     fn handle_timeout(&mut self, _port: &PortView) {}

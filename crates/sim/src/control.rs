@@ -9,57 +9,105 @@ use crate::world::World;
 use punctual_core::{Controller, Instant, PacketId, PortId, TransportId};
 use punctual_transports::AnyController;
 
-/// A controller at a port, and the transport whose packets it reads.
+/// A transport's controller at a port.
 pub(crate) struct PortController {
-    pub(crate) transport: TransportId,
     pub(crate) controller: AnyController,
-    pub(crate) timer: u32,
+    timer: u32,
     /// What the timer is set to.
-    pub(crate) timeout: Option<Instant>,
+    timeout: Option<Instant>,
 }
 
-impl<T: Tap> Engine<T> {
-    /// Shows a packet of a flow's data to the controllers of the port by which it will leave.
-    #[inline(always)]
-    pub(crate) fn control_forward(&mut self, port_id: PortId, id: PacketId) {
-        self.catch_up(port_id);
-        let view = self.ports[port_id.index()].view(port_id, self.line.now);
-        let packet = &mut self.line.packets[id];
-        for c in &mut self.controllers[port_id.index()] {
-            if c.transport == packet.transport {
-                let before = T::WATCHES_CONTROLLERS.then(|| c.controller.state());
-                c.controller.handle_forward(packet, &view, &mut self.ext);
-                if let Some(before) = before {
-                    self.line.tap.controlled(port_id, &before, &c.controller.state());
-                }
-                arm(c, &mut self.timers, &mut self.line.events);
-            }
+impl PortController {
+    pub(crate) fn new(controller: AnyController, timer: u32) -> Self {
+        PortController { controller, timer, timeout: None }
+    }
+
+    /// Sets its timer to what it wants it to be.
+    #[inline]
+    fn arm(&mut self, timeout: Option<Instant>, timers: &mut Timers, events: &mut EventQueue) {
+        if timeout != self.timeout {
+            self.timeout = timeout;
+            self.set_timer(timers, events);
         }
     }
 
-    /// Shows a packet to the controllers of the port whose link it comes back along.
+    #[inline(never)]
+    fn set_timer(&self, timers: &mut Timers, events: &mut EventQueue) {
+        match self.timeout {
+            Some(at) => {
+                if timers.set(self.timer, at) {
+                    events.push(at, EventClass::Timer, self.timer, self.timer);
+                }
+            }
+            None => timers.clear(self.timer),
+        }
+    }
+}
+
+/// The controllers of a network: by transport, then by port, so that a packet finds its own at
+/// once. Transports without any have an empty list.
+#[derive(Default)]
+pub(crate) struct Controllers(Vec<Vec<Option<PortController>>>);
+
+impl Controllers {
+    /// Adds those of the next transport.
+    pub(crate) fn push(&mut self, mut of_ports: Vec<Option<PortController>>) {
+        if of_ports.iter().all(Option::is_none) {
+            of_ports = Vec::new();
+        }
+        self.0.push(of_ports);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, transport: TransportId, port: PortId) -> Option<&PortController> {
+        self.0.get(transport.index())?.get(port.index())?.as_ref()
+    }
+
+    #[inline]
+    fn get_mut(&mut self, transport: TransportId, port: PortId) -> Option<&mut PortController> {
+        self.0.get_mut(transport.index())?.get_mut(port.index())?.as_mut()
+    }
+
+    /// Those of a port, and the transports whose they are.
+    pub(crate) fn at(&self, port: PortId) -> impl Iterator<Item = (TransportId, &PortController)> {
+        let transports = (0..self.0.len()).map(|t| TransportId(t as u8));
+        transports.filter_map(move |t| self.get(t, port).map(|c| (t, c)))
+    }
+}
+
+impl<T: Tap> Engine<T> {
+    /// Shows a packet of a flow's data to the controller of the port by which it will leave.
+    #[inline(always)]
+    pub(crate) fn control_forward(&mut self, port_id: PortId, id: PacketId) {
+        let packet = &self.line.packets[id];
+        let Some(c) = self.controllers.get_mut(packet.transport, port_id) else { return };
+        let port = &mut self.ports[port_id.index()];
+        port.catch_up(port_id, &mut self.line);
+        let view = port.view(port_id, self.line.now);
+        let before = T::WATCHES_CONTROLLERS.then(|| c.controller.state());
+        let timeout = c.controller.forward(&mut self.line.packets[id], &view, &mut self.ext);
+        if let Some(before) = before {
+            self.line.tap.controlled(port_id, &before, &c.controller.state());
+        }
+        c.arm(timeout, &mut self.timers, &mut self.line.events);
+    }
+
+    /// Shows a packet to the controller of the port whose link it comes back along.
     #[inline(always)]
     pub(crate) fn control_reverse(&mut self, port_id: PortId, id: PacketId) {
-        self.catch_up(port_id);
-        let view = self.ports[port_id.index()].view(port_id, self.line.now);
         let packet = &mut self.line.packets[id];
-        for c in &mut self.controllers[port_id.index()] {
-            if c.transport == packet.transport {
-                c.controller.handle_reverse(packet, &view, &mut self.ext);
-                arm(c, &mut self.timers, &mut self.line.events);
-            }
+        if let Some(c) = self.controllers.get_mut(packet.transport, port_id) {
+            c.controller.handle_reverse(packet, port_id);
         }
     }
 
     pub(crate) fn control_timeout(&mut self, transport: TransportId, port_id: PortId) {
         self.catch_up(port_id);
         let view = self.ports[port_id.index()].view(port_id, self.line.now);
-        for c in &mut self.controllers[port_id.index()] {
-            if c.transport == transport {
-                c.timeout = None; // it has fired
-                c.controller.handle_timeout(&view);
-                arm(c, &mut self.timers, &mut self.line.events);
-            }
+        if let Some(c) = self.controllers.get_mut(transport, port_id) {
+            c.timeout = None; // it has fired
+            c.controller.handle_timeout(&view);
+            c.arm(c.controller.next_timeout(), &mut self.timers, &mut self.line.events);
         }
     }
 
@@ -70,10 +118,14 @@ impl<T: Tap> Engine<T> {
                 return;
             }
             self.setup.next_reset += 1;
-            for (link, list) in self.network.links.iter().zip(&mut self.controllers) {
-                for c in list.iter_mut().filter(|_| link.from == reset.switch) {
-                    c.controller.reset();
-                    arm(c, &mut self.timers, &mut self.line.events);
+            let links = self.network.links.iter();
+            for list in &mut self.controllers.0 {
+                for (_, c) in links.clone().zip(list).filter(|(link, _)| link.from == reset.switch)
+                {
+                    if let Some(c) = c {
+                        c.controller.reset();
+                        c.arm(c.controller.next_timeout(), &mut self.timers, &mut self.line.events);
+                    }
                 }
             }
         }
@@ -81,39 +133,15 @@ impl<T: Tap> Engine<T> {
 
     /// What controllers know, counted into the totals.
     pub(crate) fn controller_records(&mut self) -> Vec<ControllerRecord> {
-        let count = self.controllers.iter().map(Vec::len).sum();
-        let mut records = Vec::with_capacity(count);
-        for (p, list) in self.controllers.iter().enumerate() {
-            for c in list {
+        let mut records = Vec::new();
+        for port in (0..self.ports.len()).map(PortId::from) {
+            for (transport, c) in self.controllers.at(port) {
                 let state = c.controller.state();
                 self.totals.deadline_requests += state.deadline_requests;
                 self.totals.priority_inversions += state.inversions;
-                let (port, transport) = (PortId::from(p), c.transport);
                 records.push(ControllerRecord { port, transport, state });
             }
         }
         records
-    }
-}
-
-/// Sets a controller's timer to what it wants it to be.
-#[inline]
-pub(crate) fn arm(c: &mut PortController, timers: &mut Timers, events: &mut EventQueue) {
-    let timeout = c.controller.next_timeout();
-    if timeout != c.timeout {
-        c.timeout = timeout;
-        set_timer(c, timers, events);
-    }
-}
-
-#[inline(never)]
-fn set_timer(c: &PortController, timers: &mut Timers, events: &mut EventQueue) {
-    match c.timeout {
-        Some(at) => {
-            if timers.set(c.timer, at) {
-                events.push(at, EventClass::Timer, c.timer, c.timer);
-            }
-        }
-        None => timers.clear(c.timer),
     }
 }

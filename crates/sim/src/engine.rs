@@ -1,7 +1,7 @@
 //! The engine: events, ports and packets. Hosts and their transports are in `hosts.rs`, what ports
 //! run for transports in `control.rs`, what happens to the network itself in `world.rs`.
 
-use crate::control::PortController;
+use crate::control::{Controllers, PortController};
 use crate::detour::Detours;
 use crate::events::{Event, EventClass, EventQueue};
 use crate::flows::{DeadlineChanges, FlowState, ReadyLines};
@@ -14,8 +14,8 @@ use crate::timers::{Expiry, Owner, Timers};
 use crate::world::LinkHealth;
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Bytes, ExtArena, FlowId, FlowSpec, HostId, Instant, NodeId, Outbox, PacketArena, PacketFlags,
-    PacketId, PortId, QueueSpec, TransportId, prefetch,
+    Bytes, Controller, ExtArena, FlowId, FlowSpec, HostId, Instant, NodeId, Outbox, PacketArena,
+    PacketFlags, PacketId, PortId, QueueSpec, TransportId, prefetch,
 };
 use punctual_net::{Fate, Fates, LosslessLimits, Network, Queue};
 use punctual_transports::AnyStack;
@@ -53,7 +53,7 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) flows_ended: u64,
     /// Events after which to see whether the run is over, and to report.
     pub(crate) check_at: u64,
-    pub(crate) controllers: Vec<Vec<PortController>>,
+    pub(crate) controllers: Controllers,
     pub(crate) fates: Fates,
     pub(crate) lossless: Option<Lossless>,
     pub(crate) switch_choice: Stream,
@@ -138,7 +138,7 @@ impl<T: Tap> Engine<T> {
             awaited,
             flows_ended: 0,
             check_at: PROGRESS_EVERY,
-            controllers: Vec::new(),
+            controllers: Controllers::default(),
             fates: Fates::new(),
             lossless,
             switch_choice: Stream::named(seed, "switch paths", 0),
@@ -174,24 +174,24 @@ impl<T: Tap> Engine<T> {
                 .collect();
             self.host_timers.push(timers);
         }
-        for (p, port) in self.ports.iter_mut().enumerate() {
-            let id = PortId::from(p);
-            let view = port.view(id, Instant::ZERO);
-            let list: Vec<PortController> = transports
-                .iter()
-                .enumerate()
-                .filter(|_| !legacy_switches.contains(&self.network.link(id).from))
-                .filter_map(|(t, config)| {
-                    let transport = TransportId(t as u8);
-                    let controller = config.controller(&view)?;
-                    let timer = self.timers.alloc(Owner::Controller(transport, id));
-                    Some(PortController { transport, controller, timer, timeout: None })
-                })
-                .collect();
-            port.has_controllers = !list.is_empty();
-            let is_switch = self.network.link(id).from.0 >= self.network.hosts;
+        for (t, config) in transports.iter().enumerate() {
+            let transport = TransportId(t as u8);
+            let of_ports = self.ports.iter_mut().enumerate().map(|(p, port)| {
+                let id = PortId::from(p);
+                if legacy_switches.contains(&self.network.link(id).from) {
+                    return None;
+                }
+                let controller = config.controller(&port.view(id, Instant::ZERO))?;
+                port.has_controllers = true;
+                port.reads_answers |= controller.reads_answers();
+                let timer = self.timers.alloc(Owner::Controller(transport, id));
+                Some(PortController::new(controller, timer))
+            });
+            self.controllers.push(of_ports.collect());
+        }
+        for (link, port) in self.network.links.iter().zip(&mut self.ports) {
+            let is_switch = link.from.0 >= self.network.hosts;
             port.is_attended = port.has_controllers || is_switch && self.lossless.is_some();
-            self.controllers.push(list);
         }
         for p in 0..self.ports.len() {
             self.update_watch(p);
@@ -335,7 +335,7 @@ impl<T: Tap> Engine<T> {
             self.lose(id, Loss::OnLink);
             return false;
         }
-        if self.line.packets[id].is_to_sender() && self.ports[twin.index()].has_controllers {
+        if self.line.packets[id].is_to_sender() && self.ports[twin.index()].reads_answers {
             self.control_reverse(twin, id);
         }
         true

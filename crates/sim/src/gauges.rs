@@ -16,8 +16,8 @@ impl<T: Tap> Engine<T> {
             ask(&mut |name, value| gauges.push(GaugeSample { at, transport, of, name, value }));
         };
         for &port in &sampling.ports {
-            for c in &self.controllers[port.index()] {
-                ask(c.transport, GaugeOf::Port(port), &mut |tell| c.controller.gauges(tell));
+            for (transport, c) in self.controllers.at(port) {
+                ask(transport, GaugeOf::Port(port), &mut |tell| c.controller.gauges(tell));
             }
         }
         for &flow in &self.sampled_flows {

@@ -49,6 +49,8 @@ pub(crate) struct PortState {
     pub(crate) is_watched: bool,
     /// Controllers watch this port.
     pub(crate) has_controllers: bool,
+    /// One of them looks at packets of the opposite direction.
+    pub(crate) reads_answers: bool,
     /// Something besides queueing happens to what is to leave by it.
     pub(crate) is_attended: bool,
     /// The link may lose packets.
@@ -76,6 +78,7 @@ impl PortState {
             will_poll: false,
             is_watched: false,
             has_controllers: false,
+            reads_answers: false,
             is_attended: false,
             is_faulty: false,
             rate_bps: 0,

@@ -121,8 +121,7 @@ impl<T: Tap> Engine<T> {
 
     pub(crate) fn update_watch(&mut self, port: usize) {
         let twin = self.ports[port].twin.index();
-        self.ports[port].is_watched =
-            self.ports[port].is_faulty || self.ports[twin].has_controllers;
+        self.ports[port].is_watched = self.ports[port].is_faulty || self.ports[twin].reads_answers;
     }
 
     pub(crate) fn is_lost(&mut self, port: PortId) -> bool {

@@ -548,7 +548,10 @@ impl<T: Transport> Pair<T> {
         if let Some(controller) = &mut self.ports[port].controller {
             match way {
                 Way::Forward => controller.handle_forward(packet, &view, &mut self.ext),
-                Way::Reverse => controller.handle_reverse(packet, &view, &mut self.ext),
+                Way::Reverse if controller.reads_answers() => {
+                    controller.handle_reverse(packet, view.port);
+                }
+                Way::Reverse => {}
             }
             self.arm_controller(port);
         }

@@ -4,7 +4,7 @@
 use punctual_core::{
     ByteRange, Bytes, Class, Controller, Duration, Endpoint, ExtArena, ExtBlock, FlowEvent,
     FlowRoute, FlowSpec, Header, HostCx, HostId, Instant, Limit, NicInfo, Packet, PacketFlags,
-    PortView, QueueSpec, RangeSet, Rate, Transport,
+    PortId, PortView, QueueSpec, RangeSet, Rate, Transport,
 };
 use punctual_testkit::{Direction, Fault, FaultOdds, Line, Pair};
 
@@ -45,7 +45,10 @@ impl Controller for Counter {
             ext.get_mut(id).0[0] += 1;
         }
     }
-    fn handle_reverse(&mut self, _: &mut Packet, _: &PortView, _: &mut ExtArena) {
+    fn reads_answers(&self) -> bool {
+        true
+    }
+    fn handle_reverse(&mut self, _: &mut Packet, _: PortId) {
         self.reverse += 1;
     }
     fn handle_timeout(&mut self, _: &PortView) {

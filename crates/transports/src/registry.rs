@@ -3,7 +3,7 @@
 
 use punctual_core::{
     Bytes, Call, Controller, ControllerState, ExtArena, FlowRoute, FlowSpec, HostId, Instant,
-    NicInfo, Packet, PortView, QueueSpec, Rate, Stack, Transport,
+    NicInfo, Packet, PortId, PortView, QueueSpec, Rate, Stack, Transport,
 };
 use serde::{Deserialize, Serialize};
 
@@ -147,12 +147,29 @@ macro_rules! register {
             }
         }
 
+        impl AnyController {
+            /// [`Controller::handle_forward`] and what [`Controller::next_timeout`] is then, told
+            /// apart by transport once.
+            #[inline]
+            pub fn forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) -> Option<Instant> {
+                match self {
+                    $(AnyController::$Variant(c) => {
+                        c.handle_forward(packet, port, ext);
+                        c.next_timeout()
+                    })*
+                }
+            }
+        }
+
         impl Controller for AnyController {
             fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
                 match self { $(AnyController::$Variant(c) => c.handle_forward(packet, port, ext),)* }
             }
-            fn handle_reverse(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
-                match self { $(AnyController::$Variant(c) => c.handle_reverse(packet, port, ext),)* }
+            fn handle_reverse(&mut self, packet: &mut Packet, port: PortId) {
+                match self { $(AnyController::$Variant(c) => c.handle_reverse(packet, port),)* }
+            }
+            fn reads_answers(&self) -> bool {
+                match self { $(AnyController::$Variant(c) => c.reads_answers(),)* }
             }
             fn handle_timeout(&mut self, port: &PortView) {
                 match self { $(AnyController::$Variant(c) => c.handle_timeout(port),)* }

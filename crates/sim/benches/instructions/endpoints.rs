@@ -365,7 +365,7 @@ fn control(
     let mut ext = ExtArena::default();
     packet.ext = block.as_ref().map(|block| ext.alloc(**block));
     if packet.is_to_sender() {
-        controller.handle_reverse(packet, view, &mut ext);
+        controller.handle_reverse(packet, view.port);
     } else {
         controller.handle_forward(packet, view, &mut ext);
     }

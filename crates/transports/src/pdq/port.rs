@@ -13,7 +13,8 @@ use super::config::{Availability, Pdq};
 use super::header::{NOBODY, PROBE_UNIT, PdqHeader, round_trips, rtt_field};
 use list::visited;
 use punctual_core::{
-    Bytes, Controller, ControllerState, Duration, ExtArena, Header, Instant, Packet, PortView, Rate,
+    Bytes, Controller, ControllerState, Duration, ExtArena, Header, Instant, Packet, PortId,
+    PortView, Rate,
 };
 
 /// What a port needs of the parameters.
@@ -304,12 +305,16 @@ impl Controller for Port {
         packet.header = Header::new(header);
     }
 
-    fn handle_reverse(&mut self, packet: &mut Packet, port: &PortView, _ext: &mut ExtArena) {
+    fn reads_answers(&self) -> bool {
+        true
+    }
+
+    fn handle_reverse(&mut self, packet: &mut Packet, port: PortId) {
         let mut header: PdqHeader = packet.header.get();
         if !header.has(PdqHeader::ACK) {
             return;
         }
-        self.note(&mut header, packet.flow.0, port.port.0);
+        self.note(&mut header, packet.flow.0, port.0);
         packet.header = Header::new(header);
     }
 

@@ -54,8 +54,7 @@ impl Bench {
         let header = PdqHeader { flags: header.flags | PdqHeader::ACK, deadline: 0, ..header };
         let mut packet = Packet::new(FlowId(flow), HostId(0), Header::new(header));
         packet.flags = PacketFlags::TO_SENDER;
-        let view = self.view();
-        self.port.handle_reverse(&mut packet, &view, &mut ExtArena::default());
+        self.port.handle_reverse(&mut packet, self.view().port);
         packet.header.get()
     }
 

@@ -230,7 +230,7 @@ proptest! {
             packet.payload_bytes = if payload % 2 == 0 { payload % 1500 } else { 1440 };
             let view = PortView { port: PortId(0), now, rate: GBPS, queue_bytes: 0, sent_bytes: 0 };
             port.handle_forward(&mut packet, &view, &mut ext);
-            port.handle_reverse(&mut packet, &view, &mut ext);
+            port.handle_reverse(&mut packet, view.port);
             port.handle_timeout(&view);
             stack.receiver_packet(receiver, &packet, call!(flow.dst));
             stack.sender_packet(sender, &packet, call!(flow.src));
