@@ -2,7 +2,7 @@
 
 use crate::{FlowId, HostId, PacketId, PortId, TransportId};
 use core::num::NonZeroU32;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Room for a protocol's header inside a [`Packet`].
 pub const HEADER_BYTES: usize = 32;
@@ -27,6 +27,14 @@ impl Header {
     pub fn get<T: FromBytes>(&self) -> T {
         const { assert!(size_of::<T>() == HEADER_BYTES, "a header must fill its room exactly") };
         T::read_from_bytes(self.0.as_bytes()).expect("sizes are equal")
+    }
+
+    /// The value held, to be changed in its place: ports do so for every packet.
+    #[inline]
+    pub fn get_mut<T: FromBytes + IntoBytes + KnownLayout>(&mut self) -> &mut T {
+        const { assert!(size_of::<T>() == HEADER_BYTES, "a header must fill its room exactly") };
+        const { assert!(align_of::<T>() <= align_of::<u64>(), "headers are aligned to 8 bytes") };
+        T::mut_from_bytes(self.0.as_mut_bytes()).expect("size and alignment fit")
     }
 }
 

@@ -13,8 +13,7 @@ use super::config::{Availability, Pdq};
 use super::header::{NOBODY, PROBE_UNIT, PdqHeader, round_trips, rtt_field};
 use list::visited;
 use punctual_core::{
-    Bytes, Controller, ControllerState, Duration, ExtArena, Header, Instant, Packet, PortId,
-    PortView, Rate,
+    Bytes, Controller, ControllerState, Duration, ExtArena, Instant, Packet, PortId, PortView, Rate,
 };
 
 /// What a port needs of the parameters.
@@ -299,10 +298,9 @@ impl Controller for Port {
         if packet.is_to_sender() {
             return;
         }
-        let mut header: PdqHeader = packet.header.get();
+        let header: &mut PdqHeader = packet.header.get_mut();
         self.rates.count(&self.params, port, packet.wire_bytes, header.has(PdqHeader::AGAIN));
-        self.rule(&mut header, packet.flow.0, packet.wire_bytes, port);
-        packet.header = Header::new(header);
+        self.rule(header, packet.flow.0, packet.wire_bytes, port);
     }
 
     fn reads_answers(&self) -> bool {
@@ -310,12 +308,10 @@ impl Controller for Port {
     }
 
     fn handle_reverse(&mut self, packet: &mut Packet, port: PortId) {
-        let mut header: PdqHeader = packet.header.get();
-        if !header.has(PdqHeader::ACK) {
-            return;
+        let header: &mut PdqHeader = packet.header.get_mut();
+        if header.has(PdqHeader::ACK) {
+            self.note(header, packet.flow.0, port.0);
         }
-        self.note(&mut header, packet.flow.0, port.0);
-        packet.header = Header::new(header);
     }
 
     fn handle_timeout(&mut self, port: &PortView) {

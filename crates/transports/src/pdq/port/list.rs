@@ -1,7 +1,6 @@
 //! The flows that a port knows, in order of criticality.
 
 use super::super::header::{NO_DEADLINE, PdqHeader};
-use core::cmp::Ordering;
 use punctual_core::Instant;
 
 #[cfg(test)]
@@ -17,40 +16,39 @@ pub(super) fn visited(_entries: usize) {
 }
 
 /// What decides between two flows: the earlier deadline, then the shorter time, then the id
-/// (PDQ-R08).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rank {
-    /// D, as in the header; none is later than any.
-    pub deadline: u32,
-    /// T, as in the header, less what waiting takes off.
-    pub time: f64,
-    /// The flow's id.
-    pub flow: u32,
-}
+/// (PDQ-R08). One number, so that comparing takes no guess of which of the three decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rank(u128);
 
 impl Rank {
-    /// The rank of a flow by the header of one of its packets.
+    /// The rank of a flow by the header of one of its packets: D, where none is later than any,
+    /// and T less what waiting takes off.
     #[inline]
     pub fn of(header: &PdqHeader, flow: u32) -> Self {
         let mut time = f64::from(header.expected);
         if header.age > 0 {
             time /= libm::exp2(f64::from(header.age) / 8.0);
         }
-        Rank { deadline: header.deadline, time, flow }
+        // Bits of numbers that are not negative are in the numbers' order.
+        let time = u128::from(time.to_bits());
+        Rank(u128::from(header.deadline) << 96 | time << 32 | u128::from(flow))
+    }
+
+    /// The flow's id.
+    #[inline]
+    pub fn flow(&self) -> u32 {
+        self.0 as u32
     }
 
     /// Whether it goes before another.
     #[inline]
     pub fn precedes(&self, other: &Rank) -> bool {
-        let order = (self.deadline.cmp(&other.deadline))
-            .then(self.time.partial_cmp(&other.time).unwrap_or(Ordering::Equal))
-            .then(self.flow.cmp(&other.flow));
-        order == Ordering::Less
+        self.0 < other.0
     }
 
     /// Whether there is a deadline at all.
     pub fn has_deadline(&self) -> bool {
-        self.deadline != NO_DEADLINE
+        (self.0 >> 96) as u32 != NO_DEADLINE
     }
 }
 
@@ -135,7 +133,7 @@ impl FlowList {
         let place = self.place_of(&entry.rank);
         visited(self.len() - place); // as they move
         self.sending += usize::from(entry.rate > 0);
-        self.ids.insert(place, entry.rank.flow);
+        self.ids.insert(place, entry.rank.flow());
         self.entries.insert(place, entry);
         place
     }

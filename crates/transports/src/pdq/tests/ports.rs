@@ -65,7 +65,7 @@ impl Bench {
     }
 
     fn ids(&self) -> Vec<u32> {
-        self.port.list().entries().iter().map(|e| e.rank.flow).collect()
+        self.port.list().entries().iter().map(|e| e.rank.flow()).collect()
     }
 
     /// Fires the timer when it is due.
@@ -559,7 +559,7 @@ proptest! {
                 (Some(place), 1) => list.update(place, |e| e.rate = rate),
                 (Some(place), _) => {
                     let place = list.rerank(place, rank);
-                    prop_assert_eq!(list.entries()[place].rank.flow, flow);
+                    prop_assert_eq!(list.entries()[place].rank.flow(), flow);
                 }
                 (None, 0) => list.truncate(8),
                 (None, _) => {
@@ -575,7 +575,7 @@ proptest! {
             prop_assert!(entries.windows(2).all(|w| w[0].rank.precedes(&w[1].rank)));
             prop_assert_eq!(entries.iter().filter(|e| e.rate > 0).count(), list.sending());
             for (place, entry) in entries.iter().enumerate() {
-                prop_assert_eq!(list.find(entry.rank.flow), Some(place));
+                prop_assert_eq!(list.find(entry.rank.flow()), Some(place));
             }
         }
     }
