@@ -86,6 +86,17 @@ impl BenchCase {
         BENCH_CASES.iter().find(|case| case.name == name)
     }
 
+    /// The transport whose speed it measures.
+    pub fn transport(&self) -> &'static str {
+        self.transport
+    }
+
+    /// What it has the transport do: its name without the transport's.
+    pub fn work(&self) -> &'static str {
+        let work = self.name.strip_prefix(self.transport);
+        work.map_or(self.name, |work| work.trim_start_matches('-'))
+    }
+
     /// The scenario. Those of NDP have 9 KB of payload in packets of 9064 bytes and an initial
     /// window of 30; queues are those that transports suggest, 8 packets for NDP.
     pub fn scenario(&self) -> String {
