@@ -82,38 +82,35 @@ fn figure_1_both_deadlines_are_met() {
             12 * scale,
             40 * scale
         );
-        assert_eq!((d3_met, fair_met), (if scale < 4 { 1 } else { 2 }, 1));
+        assert_eq!((d3_met, fair_met), (if scale < 2 { 1 } else { 2 }, 1));
         assert!(d3_ends[0] < 0.75 * fair_ends[0]);
     }
 }
 
 /// Why short flows alone on a line suffer: while they pause C rises, and the queue of the excess
-/// takes it down again. Furthest with the least queue of an interval, which is a step behind.
+/// takes it down again, though no further than it takes to be gone (D3-R43).
 #[test]
 fn capacity_swings_when_flows_start() {
-    let lowest =
-        [QueueMeasure::Standing, QueueMeasure::Least, QueueMeasure::Instant].map(|measure| {
-            let params = Params { queue_measure: measure, ..Params::default() };
-            let rcpdc = AnyTransport::Rcpdc(Rcpdc(params));
-            let flows = vec![flow(1, 0, 1_000_000), flow(2, 0, 1_000_000)];
-            let mut setup = setup(testbed(3), vec![rcpdc], flows);
-            let port = port_to_host_0(&setup.network);
-            setup.stop.when_done = false;
-            // After every step of the law.
-            let capacity = |step: u64| {
-                setup.stop.at = Instant::ZERO + Duration::from_micros(100 + step * 800);
-                let outcome = run(setup.clone());
-                let record = outcome.controllers.iter().find(|c| c.port == port).unwrap();
-                record.state.capacity.as_bps() / 1_000_000
-            };
-            let steps: Vec<u64> = (1..=15).map(capacity).collect();
-            println!("two flows start, C by step in Mb/s, {measure:?}: {steps:?}");
-            assert!(steps.iter().max() > Some(&1_050));
-            *steps.iter().min().unwrap()
-        });
-    let [standing, least, instant] = lowest;
-    assert!(least < 300 && (500..800).contains(&instant), "{lowest:?}");
-    assert!(standing > 500, "{lowest:?}");
+    let lowest = [QueueMeasure::Least, QueueMeasure::Instant].map(|measure| {
+        let params = Params { queue_measure: measure, ..Params::default() };
+        let rcpdc = AnyTransport::Rcpdc(Rcpdc(params));
+        let flows = vec![flow(1, 0, 1_000_000), flow(2, 0, 1_000_000)];
+        let mut setup = setup(testbed(3), vec![rcpdc], flows);
+        let port = port_to_host_0(&setup.network);
+        setup.stop.when_done = false;
+        // After every step of the law.
+        let capacity = |step: u64| {
+            setup.stop.at = Instant::ZERO + Duration::from_micros(100 + step * 800);
+            let outcome = run(setup.clone());
+            let record = outcome.controllers.iter().find(|c| c.port == port).unwrap();
+            record.state.capacity.as_bps() / 1_000_000
+        };
+        let steps: Vec<u64> = (1..=15).map(capacity).collect();
+        println!("two flows start, C by step in Mb/s, {measure:?}: {steps:?}");
+        assert!(steps.iter().max() > Some(&1_050));
+        *steps.iter().min().unwrap()
+    });
+    assert!(lowest.iter().all(|lowest| *lowest > 750), "{lowest:?}");
 }
 
 /// Six flows with one deadline and room for five.
@@ -143,8 +140,7 @@ fn figure_2_quenching_saves_some() {
         );
         let sum = |counts: [usize; 10]| counts.iter().sum::<usize>();
         assert!(sum(quenched) >= sum(plain) && sum(plain) >= sum(fair));
-        // Quenching comes too late for short flows.
-        assert!(size < 4_000_000 || sum(quenched) > sum(plain));
+        assert!(size != 800_000 || sum(quenched) > sum(plain) && sum(plain) > sum(fair));
         assert!(sum(guessed) >= sum(quenched));
         assert!(guessed.iter().all(|met| *met <= 5), "there is room for five");
     }
@@ -209,18 +205,16 @@ fn figure_16_long_flows_fill_the_line_with_short_queues() {
                 let params = Params { queue_measure, ..Params::default() };
                 long_flows(d3(D3 { params, integer_rates, ..D3::default() }), senders, apart_us)
             };
-            let standing = measured(QueueMeasure::Standing, false);
             let least = measured(QueueMeasure::Least, false);
             let instant = measured(QueueMeasure::Instant, false);
-            let integer = measured(QueueMeasure::Standing, true);
+            let integer = measured(QueueMeasure::Least, true);
             println!(
                 "figure 16, {senders} long flows {apart_us} us apart, Gb/s, mean and p99 queue in \
-                 B: standing {standing:.3?}, least {least:.3?}, instant {instant:.3?}, integer rates \
-                 {integer:.3?}"
+                 B: least {least:.3?}, instant {instant:.3?}, integer rates {integer:.3?}"
             );
-            assert!(standing.0 >= 0.93, "{senders}: {standing:?}");
+            assert!(least.0 >= 0.93, "{senders}: {least:?}");
             assert!(instant.0 >= 0.72, "{senders}: {instant:?}");
-            assert!(standing.1 < 12_000.0 && instant.1 < 12_000.0);
+            assert!(least.1 < 12_000.0 && instant.1 < 12_000.0);
         }
     }
 }
@@ -242,18 +236,17 @@ fn multi_hop(config: D3) -> [f64; 4] {
     [0, 1, 2, 3].map(|f| (after[f] - before[f]) * 8.0 / 1e6)
 }
 
-/// The report has 302, 302, 302 and 595. Where packets wait with their flows, nothing tells a NIC
-/// that it granted too much, and the flow that the shared port limits less takes the rest. Grants
-/// in steps of 8 Mb/s stop a step of the last flow's higher.
+/// The report has 302, 302, 302 and 595: 897 Mb/s through host 4's port, where its figure 16 has
+/// 950. Here both lines are full to 1 %, and the last flow gets what the others leave. Where packets
+/// wait with their flows, that the line is full is all that tells a NIC that it granted too much.
 #[test]
 fn multi_hop_rates() {
     let paper = [302.0, 302.0, 302.0, 595.0];
     for (pacing, queue_measure, integer_rates, within) in [
-        (Pacing::Flow, QueueMeasure::Standing, false, 5.0),
-        (Pacing::Flow, QueueMeasure::Standing, true, 6.0),
         (Pacing::Flow, QueueMeasure::Least, false, 5.0),
+        (Pacing::Flow, QueueMeasure::Least, true, 5.5),
         (Pacing::Flow, QueueMeasure::Instant, false, 5.0),
-        (Pacing::Host, QueueMeasure::Standing, false, 5.0),
+        (Pacing::Host, QueueMeasure::Least, false, 5.5),
     ] {
         let params = Params { pacing, queue_measure, ..Params::default() };
         let rates = multi_hop(D3 { params, integer_rates, ..D3::default() });
@@ -263,11 +256,11 @@ fn multi_hop_rates() {
              {rates:.0?} Mb/s, {off:+.1?} %"
         );
         assert!(off.iter().all(|off| off.abs() <= within), "{off:?}");
-        if pacing == Pacing::Flow && queue_measure == QueueMeasure::Standing && !integer_rates {
-            // 1438 of 1516 bytes are data; up to a packet in 65 has no place on a full line.
+        if pacing == Pacing::Flow && queue_measure == QueueMeasure::Least && !integer_rates {
+            // 1438 of 1516 bytes are data, less the blocks of rates.
             let full = 1e3 * 1438.0 / 1516.0;
-            assert!(rates[..3].iter().sum::<f64>() > 0.98 * full, "{rates:?}");
-            assert!(rates[2] + rates[3] > 0.98 * full, "{rates:?}");
+            assert!(rates[..3].iter().sum::<f64>() > 0.99 * full, "{rates:?}");
+            assert!(rates[2] + rates[3] > 0.99 * full, "{rates:?}");
         }
     }
 }

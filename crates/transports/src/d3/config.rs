@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum CapacityRule {
-    /// `C + α·max(0, L − (u + p)/T) − β·q/T` with L the line rate and p a packet: line on which
-    /// one more packet would have gone raises C. RCP's form, but for p (D3-R42).
+    /// `C + α(L − u/T) − β·q/T` with L the line rate: unused line raises C. RCP's form, but
+    /// that changes still to show are not made twice (D3-R42, D3-R43).
     #[default]
     LineRate,
     /// `C + α(C − u/T) − β·q/T` as the paper prints it: nothing raises C again once a queue
@@ -22,12 +22,9 @@ pub enum CapacityRule {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum QueueMeasure {
-    /// The least that packets of the second half of the interval found, and once more what it
-    /// has grown by since the first half: the queue that stands, as it is at the end.
+    /// The least that any packet of the interval found waiting: the queue that does not go away
+    /// by itself, as XCP measures it, from which the paper has its law.
     #[default]
-    Standing,
-    /// The least that any packet of the interval found, as XCP measures it, from which the paper
-    /// has its law. It sees a queue that grows an interval late.
     Least,
     /// What waits at the end of the interval, as the paper words it. Paced packets of several
     /// hosts that happen to arrive together count as congestion, and cost up to a fifth of the
@@ -61,7 +58,7 @@ pub struct Params {
     pub beta: f64,
     /// Which form of the law that α and β weigh. Our correction by default.
     pub capacity_rule: CapacityRule,
-    /// Which queue that law takes off. The one that stands; §4.4 says instantaneous, with
+    /// Which queue that law takes off. The least of an interval; §4.4 says instantaneous, with
     /// which the paper's own figures do not go together (D3-R37).
     pub queue_measure: QueueMeasure,
     /// Lowest capacity, as a share of the line rate. 0.1, ours.
@@ -97,7 +94,7 @@ impl Default for Params {
             alpha: 0.1,
             beta: 1.0,
             capacity_rule: CapacityRule::LineRate,
-            queue_measure: QueueMeasure::Standing,
+            queue_measure: QueueMeasure::Least,
             capacity_min: 0.1,
             capacity_max: 2.0,
             reset_intervals: 4,

@@ -24,7 +24,7 @@
 //! * Segments are the MTU less 62 bytes, on all packets, so that any of them can carry a request.
 //! * A driver that fires timers late lowers the rate: a pacing slot missed is not made up for.
 
-mod backlog;
+mod capacity;
 mod config;
 mod deadline;
 mod header;
@@ -36,6 +36,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
+pub use capacity::Load;
 pub use config::{
     AfterDeadline, CapacityRule, D3, Pacing, Params, ParamsError, QueueMeasure, Rcpdc, SenderParams,
 };
@@ -43,7 +44,7 @@ pub use header::{
     D3Header, Grant, Grants, HOPS_MAX, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RATE_UNIT, RateBlock,
 };
 pub use inversions::Inversions;
-pub use port::{Allocator, Load, Port, RequestKind};
+pub use port::{Allocator, Port, RequestKind};
 pub use receiver::Receiver;
 pub use sender::Sender;
 

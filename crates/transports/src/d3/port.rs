@@ -1,13 +1,11 @@
 //! What runs at every output port, the hosts' included: it divides a capacity among flows of
 //! which it keeps three sums and nothing else, and adapts that capacity to what it sees.
 
-use super::backlog::Backlog;
-use super::config::{CapacityRule, Params};
+use super::capacity::Load;
+use super::config::{Params, QueueMeasure};
 use super::header::{D3Header, Grant, HOPS_MAX, RATE_UNIT, RateBlock};
 use super::inversions::Inversions;
-use punctual_core::{
-    Controller, ControllerState, Duration, ExtArena, Instant, Packet, PortView, Rate,
-};
+use punctual_core::{Controller, ControllerState, ExtArena, Instant, Packet, PortView, Rate};
 
 /// What a rate request says about its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,41 +152,10 @@ impl Allocator {
         if rate <= base_rate { Grant::Base } else { Grant::Rate(rate) }
     }
 
-    /// One step of the capacity law (D3-R19, D3-R20, D3-R21).
+    /// One step of the capacity law.
     pub fn adapt(&mut self, params: &Params, load: &Load) {
-        let seconds = load.interval.as_secs_f64();
-        let capacity = self.capacity.as_bps() as f64;
-        let line = load.line_rate.as_bps() as f64;
-        let used = load.sent_bytes as f64 * 8.0 / seconds;
-        let queued = load.queue_bytes as f64 * 8.0 / seconds;
-        let unused = match params.capacity_rule {
-            CapacityRule::LineRate => {
-                // D3-R42: packets are sent whole. Where no other would have gone, the line was
-                // full.
-                let packet = load.packet_bytes as f64 * 8.0 / seconds;
-                (line - used - packet).max(0.0)
-            }
-            CapacityRule::Printed => capacity - used,
-        };
-        let next = capacity + params.alpha * unused - params.beta * queued;
-        let (low, high) = (params.capacity_min * line, params.capacity_max * line);
-        self.capacity = Rate::from_bps(next.clamp(low, high) as u64);
+        self.capacity = load.next_capacity(params, self.capacity);
     }
-}
-
-/// What a port saw in one interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
-    /// L, the line rate.
-    pub line_rate: Rate,
-    /// T, how long.
-    pub interval: Duration,
-    /// u, bytes sent.
-    pub sent_bytes: u64,
-    /// q, bytes waiting, without the packet in service, as the measure has it.
-    pub queue_bytes: u64,
-    /// The largest packet that came.
-    pub packet_bytes: u64,
 }
 
 /// A port's allocator with its clock.
@@ -207,7 +174,10 @@ struct Clock {
     interval_start: Instant,
     sent_bytes_at_start: u64,
     last_request: Instant,
-    backlog: Backlog,
+    /// What a packet of this interval found at least (D3-R37); the highest value before any came.
+    queue_bytes_least: u64,
+    /// Of the interval before the last and of the last.
+    capacities_before: [Rate; 2],
 }
 
 impl Port {
@@ -255,7 +225,7 @@ impl Controller for Port {
 
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
         if let Some(clock) = &mut self.clock {
-            clock.backlog.note(packet, port);
+            clock.queue_bytes_least = clock.queue_bytes_least.min(port.queue_bytes);
         }
         // D3-R10: whatever carries no request passes untouched.
         let header: D3Header = packet.header.get();
@@ -270,14 +240,12 @@ impl Controller for Port {
             Some(clock) => clock.last_request = port.now,
             None => {
                 self.allocator = Allocator::new(port.rate);
-                let mut backlog =
-                    Backlog::new(port.now.saturating_add(self.params.update_interval / 2));
-                backlog.note(packet, port);
                 self.clock = Some(Clock {
                     interval_start: port.now,
                     sent_bytes_at_start: port.sent_bytes,
                     last_request: port.now,
-                    backlog,
+                    queue_bytes_least: port.queue_bytes,
+                    capacities_before: [port.rate; 2],
                 });
             }
         }
@@ -306,19 +274,24 @@ impl Controller for Port {
             }
             return;
         }
+        let [capacity_before, last] = clock.capacities_before;
+        clock.capacities_before = [last, self.allocator.capacity];
         if self.allocator.flows > 0 || self.allocator.allocated > Rate::ZERO {
             let load = Load {
                 line_rate: port.rate,
                 interval,
                 sent_bytes: port.sent_bytes.saturating_sub(clock.sent_bytes_at_start),
-                queue_bytes: clock.backlog.measured(self.params.queue_measure, port.queue_bytes),
-                packet_bytes: clock.backlog.largest_packet_bytes(),
+                queue_bytes: match self.params.queue_measure {
+                    QueueMeasure::Least => port.queue_bytes.min(clock.queue_bytes_least),
+                    QueueMeasure::Instant => port.queue_bytes,
+                },
+                capacity_before,
             };
             self.allocator.adapt(&self.params, &load);
         }
         clock.interval_start = port.now;
         clock.sent_bytes_at_start = port.sent_bytes;
-        clock.backlog = Backlog::new(port.now.saturating_add(self.params.update_interval / 2));
+        clock.queue_bytes_least = u64::MAX;
     }
 
     fn next_timeout(&self) -> Option<Instant> {

@@ -204,9 +204,10 @@ fn d3_r09_a_seventh_port_counts_nothing_and_says_so() {
     assert_eq!(ports[HOPS_MAX], Allocator::new(LINE));
 }
 
-fn load(sent_bytes: u64, queue_bytes: u64) -> Load {
+/// After two intervals of one capacity.
+fn load(capacity_before: Rate, sent_bytes: u64, queue_bytes: u64) -> Load {
     let interval = Duration::from_micros(800);
-    Load { line_rate: LINE, interval, sent_bytes, queue_bytes, packet_bytes: 0 }
+    Load { line_rate: LINE, interval, sent_bytes, queue_bytes, capacity_before }
 }
 
 #[test]
@@ -215,7 +216,7 @@ fn d3_r19_capacity_follows_unused_line_and_queue() {
     let params = Params::default();
     let step = |capacity, sent, queue| {
         let mut port = Allocator { capacity: Rate::from_mbps(capacity), ..Allocator::default() };
-        port.adapt(&params, &load(sent, queue));
+        port.adapt(&params, &load(port.capacity, sent, queue));
         port.capacity.as_bps()
     };
     assert_eq!(step(1000, 100_000, 0), 1_000_000_000, "full line, no queue: stay");
@@ -225,19 +226,36 @@ fn d3_r19_capacity_follows_unused_line_and_queue() {
     assert_eq!(step(900, 100_000, 1_000), 890_000_000);
 }
 
+/// The capacity in Mb/s after an interval, given it and what it was two intervals before.
+fn after(capacity: u64, before: u64, sent_bytes: u64, queue_bytes: u64) -> u64 {
+    let mut port = Allocator { capacity: Rate::from_mbps(capacity), ..Allocator::default() };
+    port.adapt(&Params::default(), &load(Rate::from_mbps(before), sent_bytes, queue_bytes));
+    port.capacity.as_bps() / 1_000_000
+}
+
 #[test]
-fn d3_r42_a_line_without_room_for_one_more_packet_is_full() {
-    let step = |capacity_rule, sent_bytes| {
-        let params = Params { capacity_rule, ..Params::default() };
-        let mut port = Allocator { capacity: LINE, ..Allocator::default() };
-        port.adapt(&params, &Load { packet_bytes: 1_500, ..load(sent_bytes, 0) });
-        port.capacity.as_bps()
-    };
-    let line_rate = |sent_bytes| step(CapacityRule::LineRate, sent_bytes);
-    assert_eq!(line_rate(98_500), 1_000_000_000, "room for one packet, not for more");
-    assert_eq!(line_rate(98_400), 1_000_100_000, "a tenth of the 100 B beyond a packet");
-    assert_eq!(line_rate(100_700), 1_000_000_000, "counted whole, but sent half");
-    assert_eq!(step(CapacityRule::Printed, 99_000), 1_001_000_000, "as printed it counts");
+fn d3_r42_rises_still_to_show_count() {
+    // 1.2 Gb/s on offer left 4 % idle: no more than 1.24 would have filled the line.
+    assert_eq!(after(1_210, 1_200, 96_000, 0), 1_214, "a tenth of what was idle");
+    assert_eq!(after(1_239, 1_200, 96_000, 0), 1_240, "as much as fills the line");
+    assert_eq!(after(1_260, 1_200, 96_000, 0), 1_240, "two rises were more than that");
+    assert_eq!(after(1_210, 1_200, 100_000, 0), 1_200, "a full line takes rises back");
+    assert_eq!(after(1_210, 1_200, 100_000, 5_000), 1_150, "before its queue is taken off");
+    // Below the line's rate others may have taken what is missing, and stop.
+    assert_eq!(after(910, 800, 100_000, 0), 910);
+    assert_eq!(after(990, 500, 50_000, 0), 1_000);
+}
+
+#[test]
+fn d3_r43_falls_still_to_show_count() {
+    // 10 KB are gone in T if 900 Mb/s come.
+    assert_eq!(after(1_000, 1_000, 100_000, 10_000), 900);
+    assert_eq!(after(1_100, 1_100, 100_000, 10_000), 1_000, "a step of the law from above");
+    assert_eq!(after(920, 1_000, 100_000, 10_000), 900, "no lower");
+    assert_eq!(after(850, 1_000, 100_000, 10_000), 850, "not raised either");
+    // 800 Mb/s filled the line, as others sent too: their part is taken off as well.
+    assert_eq!(after(800, 800, 100_000, 10_000), 700);
+    assert_eq!(after(750, 800, 100_000, 10_000), 700);
 }
 
 #[test]
@@ -245,7 +263,7 @@ fn d3_r20_printed_form_never_recovers() {
     let params = Params { capacity_rule: CapacityRule::Printed, ..Params::default() };
     let step = |capacity, sent, queue| {
         let mut port = Allocator { capacity: Rate::from_mbps(capacity), ..Allocator::default() };
-        port.adapt(&params, &load(sent, queue));
+        port.adapt(&params, &load(port.capacity, sent, queue));
         port.capacity.as_bps()
     };
     assert_eq!(step(800, 80_000, 0), 800_000_000, "all grants used: nothing raises it");
@@ -258,10 +276,10 @@ fn d3_r21_capacity_stays_within_bounds() {
     let params = Params::default();
     let mut port = Allocator::new(LINE);
     for _ in 0..100 {
-        port.adapt(&params, &load(0, 0));
+        port.adapt(&params, &load(port.capacity, 0, 0));
     }
     assert_eq!(port.capacity, Rate::from_gbps(2));
-    port.adapt(&params, &load(100_000, 10_000_000));
+    port.adapt(&params, &load(port.capacity, 100_000, 10_000_000));
     assert_eq!(port.capacity, Rate::from_mbps(100));
 }
 
@@ -330,29 +348,23 @@ fn d3_r21_capacity_rests_while_no_flow_is_counted() {
 }
 
 #[test]
-fn d3_r37_the_standing_queue_is_what_counts() {
+fn d3_r37_the_least_queue_is_what_stays() {
     use super::super::QueueMeasure;
-    // What packets find at 0, 300, 500 and 700 µs, and what waits at the end of an interval of
-    // 800 µs on a full line; the capacity after it by each measure.
+    // What packets find at 0, 300 and 600 µs, and what waits at the end of an interval of 800 µs on
+    // a full line; the capacity after it by each measure.
     let cases = [
-        // Packets that met by chance.
-        ([20_000, 0, 15_000, 0], 10_000, [1000, 1000, 900]),
-        // 2 KB stand all the time.
-        ([20_000, 2_000, 15_000, 2_000], 10_000, [980, 980, 900]),
-        // A queue that grows by 4 KB in half an interval, and one that shrinks as fast.
-        ([0, 3_000, 4_000, 7_000], 8_000, [920, 1000, 920]),
-        ([8_000, 5_000, 3_000, 1_000], 0, [1000, 1000, 1000]),
-        ([12_000, 9_000, 7_000, 5_000], 4_000, [960, 960, 960]),
-        // It is never more than what waits.
-        ([0, 3_000, 9_000, 9_000], 10_000, [900, 1000, 900]),
+        ([20_000, 0, 15_000], 10_000, [1_000, 900]), // met by chance
+        ([20_000, 2_000, 15_000], 10_000, [980, 900]), // 2 KB stand
+        ([9_000, 8_000, 7_000], 6_000, [940, 940]),  // most go by themselves
     ];
     for (found, waiting, expected) in cases {
-        let measures = [QueueMeasure::Standing, QueueMeasure::Least, QueueMeasure::Instant];
-        for (queue_measure, expected) in measures.into_iter().zip(expected) {
+        for (queue_measure, expected) in
+            [QueueMeasure::Least, QueueMeasure::Instant].into_iter().zip(expected)
+        {
             let params = Params { queue_measure, ..Params::default() };
             let mut ext = ExtArena::default();
             let mut port = Port::new(&params, LINE);
-            for (at, queue_bytes) in [0, 300, 500, 700].into_iter().zip(found) {
+            for (at, queue_bytes) in [0, 300, 600].into_iter().zip(found) {
                 let view = PortView { queue_bytes, ..view(at, 0) };
                 port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view, &mut ext);
             }
@@ -361,6 +373,25 @@ fn d3_r37_the_standing_queue_is_what_counts() {
             assert_eq!(capacity, Rate::from_mbps(expected), "{queue_measure:?} of {found:?}");
         }
     }
+}
+
+/// Two intervals with one flow that sends nothing, then a full one: the port remembers from which
+/// capacity the line was filled.
+#[test]
+fn d3_r42_a_port_remembers_its_capacity_for_two_intervals() {
+    let mut ext = ExtArena::default();
+    let mut port = Port::new(&Params::default(), LINE);
+    let mut sent_bytes = 0;
+    let mut capacities = Vec::new();
+    for (n, sent) in [0, 0, 0, 100_000, 100_000, 100_000, 100_000].into_iter().enumerate() {
+        let at = 800 * n as u64;
+        let flags = if n == 0 { D3Header::SYN } else { 0 };
+        port.handle_forward(&mut request(flags, &mut ext), &view(at, sent_bytes), &mut ext);
+        sent_bytes += sent;
+        port.handle_timeout(&view(at + 800, sent_bytes));
+        capacities.push(port.allocator().capacity.as_bps() / 1_000_000);
+    }
+    assert_eq!(capacities, [1_100, 1_200, 1_300, 1_100, 1_100, 1_100, 1_100]);
 }
 
 #[test]

@@ -279,34 +279,31 @@ fn long_flows(flows: u64, pacing: Pacing, queue_measure: QueueMeasure) -> (f64, 
 fn d3_r19_long_flows_fill_the_line() {
     for flows in [1, 2, 5, 20, 40] {
         for pacing in [Pacing::Flow, Pacing::Host] {
-            let (share, evenness, _) = long_flows(flows, pacing, QueueMeasure::Standing);
+            let (share, evenness, _) = long_flows(flows, pacing, QueueMeasure::Least);
             println!("{flows} flows, {pacing:?}: {share:.3} of the line, evenness {evenness:.3}");
-            // 1438 of 1478 bytes are data, less the blocks of rates, and up to a packet in 66 has
-            // no place on a full line. Half an interval holds 33 packets, less than one of each
-            // of 40 flows, so that some that meet by chance count with those.
-            let least = if flows > 33 { 0.925 } else { 0.95 };
-            assert!(share > least && share <= 1438.0 / 1478.0, "{flows} flows: {share}");
+            // 1438 of 1478 bytes are data, less the blocks of rates.
+            assert!(share > 0.955 && share <= 1438.0 / 1478.0, "{flows} flows: {share}");
             assert!(evenness > 0.95, "{flows} flows: {evenness}");
         }
     }
 }
 
+/// The pause of new flows raises C. A queue takes that back, and where packets wait with their
+/// flows, so that there is none, the line that is full (D3-R42).
 #[test]
-fn d3_r03_a_nic_learns_from_its_queue_what_it_granted() {
-    let (_, _, queued) = long_flows(20, Pacing::Flow, QueueMeasure::Standing);
-    let (_, _, held_back) = long_flows(20, Pacing::Host, QueueMeasure::Standing);
+fn d3_r03_a_nic_learns_what_it_granted() {
+    let (_, _, queued) = long_flows(20, Pacing::Flow, QueueMeasure::Least);
+    let (_, _, held_back) = long_flows(20, Pacing::Host, QueueMeasure::Least);
     println!("capacity of a NIC over its line: {queued:.3} by flow, {held_back:.3} by host");
-    assert!(queued < 1.02 && held_back > 1.05, "{queued} and {held_back}");
+    assert!(queued < 1.02 && held_back < 1.02, "{queued} and {held_back}");
 }
 
 #[test]
 fn d3_r37_packets_that_meet_by_chance_cost_the_line_only_with_the_instantaneous_queue() {
-    let (standing, ..) = long_flows(20, Pacing::Flow, QueueMeasure::Standing);
+    let (least, ..) = long_flows(20, Pacing::Flow, QueueMeasure::Least);
     let (instant, ..) = long_flows(20, Pacing::Flow, QueueMeasure::Instant);
-    println!(
-        "20 flows of one host: {standing:.3} of the line, {instant:.3} with the instant queue"
-    );
-    assert!(instant < 0.85 * standing, "{instant} against {standing}");
+    println!("20 flows of one host: {least:.3} of the line, {instant:.3} with the instant queue");
+    assert!(instant < 0.9 * least, "{instant} against {least}");
 }
 
 #[test]
