@@ -4,13 +4,13 @@ use crate::diagnostic::ScenarioError;
 use crate::fingerprint::fingerprint;
 use crate::ideal;
 use crate::plan::{PlannedRun, Study};
-use crate::scenario::RunSetup;
+use crate::scenario::{RunSetup, TierName};
 use crate::scheduler::IdealRun;
 use punctual_core::Instant;
 use punctual_net::Network;
 use punctual_results::{
-    FlowRow, GaugeRow, Manifest, Run, RunFacts, RunKind, Summary, WriteError, WriteOptions,
-    read_summary,
+    FlowRow, GaugeRow, Manifest, PauseRow, Run, RunFacts, RunKind, Summary, WriteError,
+    WriteOptions, read_summary,
 };
 use punctual_sim::{Outcome, Progress};
 use std::ops::ControlFlow;
@@ -208,6 +208,10 @@ fn one(
         .map(|t| t.as_secs().saturating_sub(begun.elapsed().as_secs()));
     let files = Run {
         gauges: &GaugeRow::all(&outcome, &names),
+        pauses: &PauseRow::all(&outcome, |port| {
+            let tier = TierName::of(network.link(port).tier).name().to_owned();
+            (network.port_name(port), tier)
+        }),
         extra: &[(FINGERPRINT_FILE, print.as_bytes())],
         ..Run::new(&flows, &outcome.samples, &summary, &manifest)
     };
