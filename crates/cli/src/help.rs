@@ -28,8 +28,9 @@ Environment:
 
 pub(crate) const RUN_HELP: &str = "\
 Each run has a directory DIR/[POINT/]TRANSPORT/seed-SEED with flows.parquet, queues.parquet,
-summary.json and manifest.json. Repetition r has the seed SEED + r, for every transport, so all of
-them see the same flows.
+summary.json and manifest.json, where there is something to tell also gauges.parquet and
+pauses.parquet. Repetition r has the seed SEED + r, for every transport, so all of them see the
+same flows.
 
 Example:
   punctual run scenarios/incast.toml --set traffic.senders=100 --set run.sample=10us";

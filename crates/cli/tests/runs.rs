@@ -335,6 +335,27 @@ fn shipped_scenarios_are_valid() {
     }
 }
 
+/// The circle is told with when it closed and which ports are in it; what each port waited is in a
+/// file beside.
+#[test]
+fn a_deadlock_is_told_and_pauses_are_written() {
+    let place = Place::new("");
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/pause-deadlock.toml");
+    let run = place.punctual(&["run", scenario, "-q", "--out", "out"]);
+    let said = text(&run.stdout);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let ring = "switch 0 -> switch 1 -> switch 2 -> switch 3 -> switch 4 -> switch 0";
+    let told = format!("deadlock: since 116.1648us class 1 is paused in a circle: {ring}");
+    assert!(said.contains(&told), "{said}");
+    let dir = place.path().join("out/dctcp-lossless/seed-1");
+    let files = punctual_results::read(&dir).unwrap();
+    let stuck = files.pauses.iter().filter(|p| p.tier == "middle" && p.pauses.lasts);
+    assert_eq!(stuck.count(), 5, "{:?}", files.pauses);
+    let pauses: u64 = files.pauses.iter().map(|p| p.pauses.pauses).sum();
+    assert_eq!(pauses as f64, files.summary.pauses);
+    assert_eq!(files.summary.pause_cycles, [told]);
+}
+
 #[test]
 fn a_file_gets_across_sockets() {
     use std::io::{BufRead as _, BufReader};

@@ -116,7 +116,7 @@ impl BenchCase {
             "mptcp" => "[transport.mptcp]\ncoupling = \"none\"\ninitial_ssthresh = \"135360B\"\n",
             // As NDP's comparison ran it: a burst at the start, drop-tail queues of eight packets.
             "phost" => {
-                "[transport.phost]\nfree_for = \"all\"\nwindow = 32\n\
+                "[transport.phost]\nvariant = \"ndp-paper\"\nwindow = 32\n\
                  [queue]\nkind = \"drop-tail\"\nlimit = \"8packets\"\n"
             }
             _ => "",

@@ -4,13 +4,13 @@ use crate::diagnostic::ScenarioError;
 use crate::fingerprint::fingerprint;
 use crate::ideal;
 use crate::plan::{PlannedRun, Study};
-use crate::scenario::RunSetup;
+use crate::scenario::{RunSetup, TierName};
 use crate::scheduler::IdealRun;
 use punctual_core::Instant;
 use punctual_net::Network;
 use punctual_results::{
-    FlowRow, GaugeRow, Manifest, Run, RunFacts, RunKind, Summary, WriteError, WriteOptions,
-    read_summary,
+    FlowRow, GaugeRow, Manifest, PauseRow, Run, RunFacts, RunKind, Summary, WriteError,
+    WriteOptions, read_summary,
 };
 use punctual_sim::{Outcome, Progress};
 use std::ops::ControlFlow;
@@ -187,8 +187,7 @@ fn one(
         ends.then(|| ideal::completion_time(network, spec.src, spec.dst, spec.size))
     });
     let utilisation = utilisation(network, &outcome, measure_from);
-    let pause_cycles: Vec<String> =
-        outcome.pause_cycles.iter().map(|cycle| cycle.describe(network)).collect();
+    let pause_cycles = circles_in_words(network, &outcome);
     let facts = RunFacts {
         transport: &run.subject.label,
         kind,
@@ -209,12 +208,32 @@ fn one(
         .map(|t| t.as_secs().saturating_sub(begun.elapsed().as_secs()));
     let files = Run {
         gauges: &GaugeRow::all(&outcome, &names),
+        pauses: &PauseRow::all(&outcome, |port| {
+            let tier = TierName::of(network.link(port).tier).name().to_owned();
+            (network.port_name(port), tier)
+        }),
         extra: &[(FINGERPRINT_FILE, print.as_bytes())],
         ..Run::new(&flows, &outcome.samples, &summary, &manifest)
     };
     let write_options = WriteOptions { overwrite: true, csv: options.csv };
     punctual_results::write(&dir, &files, write_options)?;
     Ok(Some(RunReport { summary, dir, reused: false, wall: begun.elapsed() }))
+}
+
+/// Circles of pauses that one is told of.
+const CIRCLES_TOLD: usize = 20;
+
+/// The circles of pauses of a run: deadlocks first, then those that stand, then those that ended.
+fn circles_in_words(network: &Network, outcome: &Outcome) -> Vec<String> {
+    let mut circles: Vec<_> = outcome.pause_cycles.iter().collect();
+    circles.sort_by_key(|circle| (!circle.is_deadlock, circle.ended.is_some()));
+    let told = circles.iter().take(CIRCLES_TOLD).map(|circle| circle.describe(network));
+    let mut told: Vec<String> = told.collect();
+    let rest = circles.len().saturating_sub(CIRCLES_TOLD) as u64 + outcome.pause_cycles_untold;
+    if rest > 0 {
+        told.push(format!("and {rest} more circles of pauses"));
+    }
+    told
 }
 
 /// Whether a whole run of the same set-up is there.

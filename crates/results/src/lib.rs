@@ -5,6 +5,7 @@
 //! * `flows.parquet`: one row a flow ([`FlowRow`]);
 //! * `queues.parquet`: the time series of the sampled ports ([`punctual_sim::PortSample`]);
 //! * `gauges.parquet`: the time series of transports' own state ([`GaugeRow`]), where there is any;
+//! * `pauses.parquet`: pauses by port and class ([`PauseRow`]), where there were any;
 //! * `summary.json`: the run in one object ([`Summary`]);
 //! * `manifest.json`: what the run was made of ([`Manifest`]);
 //! * on request `flows.csv`, and whatever else its writer adds, such as figures.
@@ -42,6 +43,7 @@ mod flows;
 mod gauges;
 mod manifest;
 mod parquet_io;
+mod pauses;
 mod plan;
 mod read;
 pub mod significance;
@@ -57,6 +59,7 @@ pub use files::{check_place, is_report, save};
 pub use flows::{FlowRow, FlowStatus};
 pub use gauges::GaugeRow;
 pub use manifest::{FORMAT, Host, Manifest};
+pub use pauses::PauseRow;
 pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun};
 pub use read::{RunFiles, read, read_manifest, read_summary};
 pub use stats::{RunFacts, combine, part_of, summarise};
@@ -69,6 +72,8 @@ pub const FLOWS_FILE: &str = "flows.parquet";
 pub const QUEUES_FILE: &str = "queues.parquet";
 /// Name of the file with what transports told of themselves, written when they did.
 pub const GAUGES_FILE: &str = "gauges.parquet";
+/// How often and how long ports were paused, in a run directory.
+pub const PAUSES_FILE: &str = "pauses.parquet";
 /// Name of the file with the summary.
 pub const SUMMARY_FILE: &str = "summary.json";
 /// Name of the file that says what the run was made of.

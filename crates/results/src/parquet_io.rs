@@ -110,6 +110,11 @@ pub(crate) fn ints<T, P: ArrowPrimitiveType>(
     Arc::new(PrimitiveArray::<P>::from_iter_values(rows.iter().map(get)))
 }
 
+/// A column of truths that are always there.
+pub(crate) fn flags<T>(rows: &[T], get: impl Fn(&T) -> bool) -> ArrayRef {
+    Arc::new(rows.iter().map(|row| Some(get(row))).collect::<BooleanArray>())
+}
+
 /// A column of picoseconds or bytes that may be missing.
 fn maybe<T>(rows: &[T], get: impl Fn(&T) -> Option<u64>) -> ArrayRef {
     Arc::new(rows.iter().map(get).collect::<PrimitiveArray<UInt64Type>>())

@@ -3,9 +3,10 @@
 use crate::files::check_format;
 use crate::gauges::read_gauges;
 use crate::parquet_io::{read_flows, read_queues};
+use crate::pauses::read_pauses;
 use crate::{
-    FLOWS_FILE, FORMAT, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, QUEUES_FILE,
-    ReadError, SUMMARY_FILE, Summary, is_partial,
+    FLOWS_FILE, FORMAT, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, PAUSES_FILE,
+    PauseRow, QUEUES_FILE, ReadError, SUMMARY_FILE, Summary, is_partial,
 };
 use punctual_sim::PortSample;
 use serde::de::DeserializeOwned;
@@ -22,6 +23,8 @@ pub struct RunFiles {
     pub queues: Vec<PortSample>,
     /// What transports told of themselves.
     pub gauges: Vec<GaugeRow>,
+    /// Pauses by port and class.
+    pub pauses: Vec<PauseRow>,
     /// The run in one object.
     pub summary: Summary,
     /// What it was made of.
@@ -39,6 +42,11 @@ pub fn read(dir: &Path) -> Result<RunFiles, ReadError> {
         queues: read_queues(&dir.join(QUEUES_FILE))?,
         gauges: if manifest.files.contains_key(GAUGES_FILE) {
             read_gauges(&dir.join(GAUGES_FILE))?
+        } else {
+            Vec::new()
+        },
+        pauses: if manifest.files.contains_key(PAUSES_FILE) {
+            read_pauses(&dir.join(PAUSES_FILE))?
         } else {
             Vec::new()
         },

@@ -17,7 +17,7 @@ pub struct RunFacts<'a> {
     pub measure_from: Instant,
     /// Share of capacity used, 0 to 1; which capacity is for the caller to say.
     pub utilisation: Option<f64>,
-    /// Deadlocks found at the end, in words.
+    /// Circles of pauses, in words: deadlocks first.
     pub pause_cycles: &'a [String],
 }
 

@@ -122,8 +122,8 @@ pub struct Summary {
     /// The most that the buffer of any lossless switch held.
     #[serde(default, serialize_with = "count")]
     pub most_buffered_bytes: f64,
-    /// Deadlocks: circles of ports that are paused for ever because each waits for the next, in
-    /// words, of all repetitions.
+    /// Circles of ports each of which was paused for what the next held, in words, of all
+    /// repetitions: deadlocks, which never end, and others.
     #[serde(default)]
     pub pause_cycles: Vec<String>,
     /// Packets lost on a link.

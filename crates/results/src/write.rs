@@ -3,9 +3,10 @@
 use crate::dir::{Place, partial_path, place};
 use crate::gauges::write_gauges;
 use crate::parquet_io::{write_flows, write_queues};
+use crate::pauses::write_pauses;
 use crate::{
-    CSV_FILE, FLOWS_FILE, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, QUEUES_FILE,
-    SUMMARY_FILE, Summary, WriteError, write_csv,
+    CSV_FILE, FLOWS_FILE, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, PAUSES_FILE,
+    PauseRow, QUEUES_FILE, SUMMARY_FILE, Summary, WriteError, write_csv,
 };
 use parquet::errors::ParquetError;
 use punctual_sim::PortSample;
@@ -24,6 +25,8 @@ pub struct Run<'a> {
     pub queues: &'a [PortSample],
     /// What transports told of themselves.
     pub gauges: &'a [GaugeRow],
+    /// Pauses by port and class.
+    pub pauses: &'a [PauseRow],
     /// The run in one object.
     pub summary: &'a Summary,
     /// What it was made of; its list of files is made anew.
@@ -33,14 +36,14 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// A run without gauges and further files.
+    /// A run without gauges, pauses and further files.
     pub fn new(
         flows: &'a [FlowRow],
         queues: &'a [PortSample],
         summary: &'a Summary,
         manifest: &'a Manifest,
     ) -> Run<'a> {
-        Run { flows, queues, gauges: &[], summary, manifest, extra: &[] }
+        Run { flows, queues, gauges: &[], pauses: &[], summary, manifest, extra: &[] }
     }
 }
 
@@ -165,8 +168,9 @@ fn resolved(dir: &Path) -> Result<PathBuf, WriteError> {
 }
 
 fn check_name(name: &str) -> Result<(), WriteError> {
-    let own = [FLOWS_FILE, QUEUES_FILE, GAUGES_FILE, SUMMARY_FILE, MANIFEST_FILE, CSV_FILE]
-        .contains(&name);
+    let own =
+        [FLOWS_FILE, QUEUES_FILE, GAUGES_FILE, PAUSES_FILE, SUMMARY_FILE, MANIFEST_FILE, CSV_FILE]
+            .contains(&name);
     let plain = Path::new(name).file_name().is_some_and(|last| last == name);
     if own || !plain { Err(WriteError::FileName(name.to_owned())) } else { Ok(()) }
 }
@@ -188,6 +192,9 @@ fn fill(
     file(QUEUES_FILE, &mut |out| Ok(write_queues(out, run.queues)?))?;
     if !run.gauges.is_empty() {
         file(GAUGES_FILE, &mut |out| Ok(write_gauges(out, run.gauges)?))?;
+    }
+    if !run.pauses.is_empty() {
+        file(PAUSES_FILE, &mut |out| Ok(write_pauses(out, run.pauses)?))?;
     }
     file(SUMMARY_FILE, &mut |out| write_json(out, run.summary))?;
     if options.csv {

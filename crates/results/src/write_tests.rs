@@ -43,6 +43,7 @@ fn run_files(flows: u32) -> RunFiles {
         flows: rows,
         queues: outcome.samples,
         gauges: Vec::new(),
+        pauses: Vec::new(),
         manifest: Manifest::new("[network]\nhosts = 2\n", "ndp", 3),
     }
 }

@@ -516,8 +516,8 @@ impl<T: Tap> Engine<T> {
         self.totals.ended_at = self.line.now;
         self.totals.packet_hops = self.line.hops;
         self.totals.most_buffered = self.lossless.as_ref().map_or(Bytes::ZERO, Lossless::most_used);
-        self.count_pauses();
-        let pause_cycles = self.pause_cycles();
+        let pauses = self.count_pauses();
+        let (pause_cycles, pause_cycles_untold) = self.conclude_circles();
         let controllers = self.controller_records();
         let end = Ending {
             waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
@@ -530,7 +530,9 @@ impl<T: Tap> Engine<T> {
             totals: self.totals,
             ports: self.port_totals,
             controllers,
+            pauses,
             pause_cycles,
+            pause_cycles_untold,
             samples: self.samples,
             gauges: self.gauges,
             violations: findings.violations,

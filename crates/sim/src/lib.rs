@@ -6,6 +6,7 @@
 #[doc(hidden)]
 pub mod bench;
 mod checks;
+mod circles;
 mod control;
 mod detour;
 mod engine;
@@ -23,7 +24,8 @@ mod timers;
 mod world;
 
 pub use record::{
-    ControllerRecord, FlowRecord, FlowStatus, Outcome, PauseCycle, PauseTotals, PortTotals, Totals,
+    ControllerRecord, FlowRecord, FlowStatus, Outcome, PauseCycle, PauseTotals, PortPauses,
+    PortTotals, Totals,
 };
 pub use setup::{
     GaugeOf, GaugeSample, LinkChange, LinkFault, PortSample, Progress, Sampling, Setup, Stop,

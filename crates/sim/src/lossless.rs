@@ -5,6 +5,7 @@
 //! because that is when its bytes leave the buffer, and a link elsewhere may then be told to go
 //! on.
 
+use crate::circles::Circles;
 use crate::engine::Engine;
 use crate::events::EventClass;
 use crate::pauses::PauseClock;
@@ -26,6 +27,8 @@ pub(crate) struct Lossless {
     ports: Vec<LosslessPort>,
     /// By port.
     clocks: Vec<PauseClock>,
+    /// Where circles of pauses can close.
+    circles: Option<Circles>,
     frames: Slab<PauseFrame>,
 }
 
@@ -69,6 +72,7 @@ impl Lossless {
             accounts: vec![IngressAccount::default(); links],
             ports: vec![LosslessPort::default(); links],
             clocks: vec![PauseClock::default(); links],
+            circles: Circles::new(network),
             frames: Slab::default(),
         }
     }
@@ -85,6 +89,15 @@ impl Lossless {
     /// Whether a port was told to pause a class, and not yet to go on.
     pub(crate) fn is_pausing(&self, port: PortId, class: Class) -> bool {
         self.accounts[port.index()].is_pausing(class)
+    }
+
+    /// Takes the circles out, to be put back.
+    pub(crate) fn take_circles(&mut self) -> Option<Circles> {
+        self.circles.take()
+    }
+
+    pub(crate) fn put_circles(&mut self, circles: Circles) {
+        self.circles = Some(circles);
     }
 
     /// The most that any switch ever held.
@@ -118,6 +131,13 @@ impl<T: Tap> Engine<T> {
             self.send_pause(held.ingress, held.class, true);
         }
         self.serve_lossless(port_id);
+        if let Some(lossless) = &self.lossless
+            && lossless.circles.is_some()
+            && lossless.clock(port_id).is_paused(held.class)
+            && lossless.clock(held.ingress).is_paused(held.class)
+        {
+            self.look_for_circles(port_id, held.class);
+        }
     }
 
     /// A lossless port has sent a packet or a pause frame.
@@ -172,12 +192,16 @@ impl<T: Tap> Engine<T> {
         let Some(lossless) = &mut self.lossless else { return };
         let PauseFrame { port: port_id, class, is_pause } = lossless.frames.remove(frame);
         lossless.clocks[port_id.index()].set(class, is_pause, self.line.now);
+        if !is_pause && let Some(circles) = &mut lossless.circles {
+            circles.go_on(port_id, class, self.line.now);
+        }
         let from = self.network.link(port_id).from;
         let port = &mut self.ports[port_id.index()];
         if from.0 >= self.network.hosts {
             port.set_paused(class, is_pause);
-            if !is_pause {
-                self.serve_lossless(port_id);
+            match is_pause {
+                true => self.look_for_circles(port_id, class),
+                false => self.serve_lossless(port_id),
             }
             return;
         }

@@ -111,15 +111,43 @@ pub struct PauseTotals {
     pub longest: Duration,
 }
 
-/// Ports that wait for each other for ever: a deadlock.
+/// Pauses of one class at one port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortPauses {
+    /// The port that was paused.
+    pub port: PortId,
+    /// The class that was.
+    pub class: Class,
+    /// How often.
+    pub pauses: u64,
+    /// How long in all.
+    pub time: Duration,
+    /// The longest at a stretch.
+    pub longest: Duration,
+    /// It was paused when the run ended.
+    pub lasts: bool,
+}
+
+/// A circle of paused ports: each holds something for which the one before is paused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PauseCycle {
     /// The class that is paused.
     pub class: Class,
-    /// Since when all of them have been.
-    pub since: Instant,
-    /// Each is paused for what waits at the next, and the last for what waits at the first.
+    /// Each is paused for what waits at the next, and the last for what waits at the first; the
+    /// lowest number comes first.
     pub ports: Vec<PortId>,
+    /// When it closed for the first time.
+    pub first: Instant,
+    /// When it closed the last time.
+    pub since: Instant,
+    /// When a port of it went on again, the last time; none when the circle stood at the end.
+    pub ended: Option<Instant>,
+    /// How often it closed.
+    pub times: u64,
+    /// The longest that it stood.
+    pub longest: Duration,
+    /// It stood at the end and can never end: no port of it will ever go on.
+    pub is_deadlock: bool,
 }
 
 impl PauseCycle {
@@ -127,12 +155,25 @@ impl PauseCycle {
     pub fn describe(&self, network: &punctual_net::Network) -> String {
         let name = |port: &PortId| &*network.names[network.link(*port).from.index()];
         let nodes: Vec<&str> = self.ports.iter().chain(self.ports.first()).map(name).collect();
-        format!(
-            "since {} class {} is paused in a circle: {}",
-            self.since,
-            self.class.0,
-            nodes.join(" -> ")
-        )
+        let (class, ring) = (self.class.0, nodes.join(" -> "));
+        let before = match self.times {
+            0 | 1 => String::new(),
+            times => format!(" ({} times before, from {} on)", times - 1, self.first),
+        };
+        match self.ended {
+            None if self.is_deadlock => format!(
+                "deadlock: since {} class {class} is paused in a circle{before}: {ring}",
+                self.since
+            ),
+            None => format!(
+                "circle of pauses that may still end: since {}, class {class}{before}: {ring}",
+                self.since
+            ),
+            Some(ended) => format!(
+                "circle of pauses that ended: from {} to {ended}, class {class}{before}: {ring}",
+                self.since
+            ),
+        }
     }
 }
 
@@ -158,8 +199,12 @@ pub struct Outcome {
     pub ports: Vec<PortTotals>,
     /// Controllers at the end, by port then transport.
     pub controllers: Vec<ControllerRecord>,
-    /// Ports found at the end to wait for each other for ever, by class.
+    /// Pauses by port and class, of those that were paused.
+    pub pauses: Vec<PortPauses>,
+    /// Circles of paused ports, by when they first closed: those that ended and those that stand.
     pub pause_cycles: Vec<PauseCycle>,
+    /// Different circles beyond those, when there were very many.
+    pub pause_cycles_untold: u64,
     /// Time series, by time then port.
     pub samples: Vec<PortSample>,
     /// What transports told of themselves: by time, then ports, then flows.

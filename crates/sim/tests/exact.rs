@@ -178,7 +178,7 @@ fn phost_lone_flow_on_a_pair_and_across_a_fat_tree() {
         for packets in [1, 8, 9, 40] {
             let mut settings = punctual_transports::TransportSettings::default();
             // Across six hops more than eight packets are under way.
-            settings.phost.window = 32;
+            settings.phost.window = Some(32);
             let phost =
                 punctual_transports::AnyTransport::by_name("phost", &settings).expect("phost");
             let flows = vec![flow(0, dst, packets * 1460)];

@@ -7,6 +7,7 @@ use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant, Rate};
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{GaugeOf, Outcome, Sampling};
 use punctual_transports::AnyTransport;
+use punctual_transports::phost::{Phost, Variant};
 
 const GBPS: Rate = Rate::from_gbps(1);
 
@@ -113,6 +114,42 @@ fn dcqcn_rate_is_the_lines_until_a_mark() {
     }
 }
 
+/// Two flows into one port are marked: who is told of it first, when alpha is 1, halves its rate.
+/// The target is what it was before, and nobody is ever above the line.
+#[test]
+fn dcqcn_rates_fall_when_marked() {
+    let flows = vec![flow(1, 0, 5_000_000), flow(2, 0, 5_000_000)];
+    let outcome = sampled(transport("dcqcn"), flows, 20, 10_000);
+    let mut least = 1e9f64;
+    for n in 0..2 {
+        let (rate, target) =
+            (series(&outcome, "rate_bps", sender(n)), series(&outcome, "target_bps", sender(n)));
+        assert_eq!((rate[0], target[0]), (1e9, 1e9));
+        assert!(rate.iter().zip(&target).all(|(r, t)| r <= t && *t <= 1e9));
+        let alpha = series(&outcome, "alpha", sender(n));
+        assert!(alpha.iter().all(|a| (0.0..=1.0).contains(a)));
+        let cut = rate.iter().position(|r| *r < 1e9);
+        assert!(cut.is_none_or(|cut| rate[cut] == 0.5e9 && target[cut] == 1e9), "{rate:?}");
+        assert!(cut.is_none() || last(&alpha) < 1.0, "{alpha:?}");
+        least = rate.iter().copied().fold(least, f64::min);
+    }
+    assert!(least <= 0.5e9, "{least}");
+}
+
+/// DCTCP over PFC tells what DCTCP does, and goes on doing so while its link is paused.
+#[test]
+fn dctcp_lossless_tells_windows_and_alpha_under_pauses() {
+    let flows = (1..4).map(|n| flow(n, 0, 1_000_000)).collect();
+    let outcome = sampled(transport("dctcp-lossless"), flows, 100, 10_000);
+    assert!(outcome.totals.pauses > 0 && outcome.totals.marks > 0);
+    for n in 0..3 {
+        let (alpha, cwnd) =
+            (series(&outcome, "alpha", sender(n)), series(&outcome, "cwnd_bytes", sender(n)));
+        assert!(alpha.len() > 10 && alpha.iter().all(|a| (0.0..=1.0).contains(a)));
+        assert!(cwnd.len() == alpha.len() && cwnd.iter().all(|w| *w >= 1460.0), "{cwnd:?}");
+    }
+}
+
 /// A lone flow of pHost uses its tokens as they come; what is missing falls, by packets.
 #[test]
 fn phost_tokens_are_used_as_they_come() {
@@ -126,6 +163,15 @@ fn phost_tokens_are_used_as_they_come() {
     assert!(missing.windows(2).all(|w| w[1] < w[0]), "{missing:?}");
     let outstanding = series(&outcome, "tokens_outstanding", receiver);
     assert!(outstanding.iter().all(|n| *n <= 8.0), "{outstanding:?}");
+    assert!(series(&outcome, "round_trip_us", receiver).is_empty());
+
+    // As NDP's paper ran it receivers also tell the round trip they go by: 40 B there, 1,500 B
+    // back, over two links each.
+    let phost = Phost { variant: Variant::NdpPaper, ..Phost::default() };
+    let flows = vec![flow(1, 0, 5_000_000)];
+    let outcome = sampled(AnyTransport::Phost(phost), flows, 100, 3_000);
+    let trips = series(&outcome, "round_trip_us", receiver);
+    assert!((last(&trips) - 2.0 * (0.32 + 10.0 + 12.0 + 10.0)).abs() < 1e-6, "{trips:?}");
 }
 
 /// A lone deadline flow: N = 1, D is what it desires, and what the port has handed out is what it

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use punctual_core::{
-    Bytes, Class, Duration, FlowSpec, HostId, Instant, Limit, PortId, QueueSpec, Rate,
+    Bytes, Class, Duration, FlowSpec, HostId, Instant, Limit, PortId, QueueSpec, Rate, TransportId,
 };
 use punctual_net::{ClosLinks, ClosShape, Dumbbell, LosslessLimits, Network, Topology};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Sampling, Setup};
@@ -176,32 +176,54 @@ fn ports_tell_how_long_they_were_paused() {
     let share = pauses.time.as_secs_f64() / took.as_secs_f64();
     assert!((0.7..0.95).contains(&share), "{share}");
     assert!(pauses.longest < pauses.time && pauses.longest > pauses.time / pauses.received);
+    // By class: all of it was of one.
+    let one = outcome.pauses[0];
+    assert_eq!((outcome.pauses.len(), one.port, one.class), (1, nic, Class::DATA));
+    assert_eq!((one.pauses, one.time, one.longest), (pauses.received, pauses.time, pauses.longest));
+    assert!(!one.lasts);
     let series: Vec<Duration> = outcome.samples.iter().map(|s| s.paused).collect();
     assert!(series.len() > 10 && series.is_sorted() && *series.last().unwrap() <= pauses.time);
     assert!(outcome.pause_cycles.is_empty());
 }
 
-/// Five switches in a circle with a host each; every host sends to the next but one, so that
-/// every link of the circle carries what comes from the one before.
-fn ring() -> Network {
-    let (hosts, mut text) = (5, String::new());
-    for n in 0..hosts {
+/// Switches in a circle with a host each.
+fn ring(switches: u32) -> Network {
+    let mut text = String::new();
+    for n in 0..switches {
         text += &format!("[[host]]\nname = \"h{n}\"\n[[switch]]\nname = \"s{n}\"\n");
     }
-    for n in 0..hosts {
-        let next = (n + 1) % hosts;
+    for n in 0..switches {
+        let next = (n + 1) % switches;
         for (a, b) in [(format!("h{n}"), format!("s{n}")), (format!("s{n}"), format!("s{next}"))] {
-            text += &format!(
-                "[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\n"
-            );
+            text += &link(&a, &b, "10Gbps", 1000);
         }
     }
-    let topology = Topology::parse(&text).expect("a topology");
+    network(&text)
+}
+
+fn link(a: &str, b: &str, rate: &str, delay_ns: u64) -> String {
+    format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"{rate}\"\ndelay = \"{delay_ns}ns\"\n")
+}
+
+fn network(text: &str) -> Network {
+    let topology = Topology::parse(text).expect("a topology");
     Network::from_topology(topology, Bytes::new(MTU), Bytes::ZERO).expect("routes")
 }
 
+fn pausing(pause_above: u64, resume_below: u64) -> QueueSpec {
+    QueueSpec::Lossless {
+        buffer: Bytes::new(1_000_000),
+        pause_above: Bytes::new(pause_above),
+        resume_below: Bytes::new(resume_below),
+        mark_above: None,
+        red: None,
+    }
+}
+
+/// Every host sends to the next but one, so that every link of the circle carries what comes from
+/// the one before.
 fn around(queue: QueueSpec, hosts: u32) -> (Network, Outcome) {
-    let network = ring();
+    let network = ring(5);
     let flows = (0..hosts).map(|h| flow(h, (h + 2) % 5, u64::MAX)).collect();
     let mut setup = tcp(network.clone(), queue, flows);
     setup.stop = until_ms(20);
@@ -210,32 +232,98 @@ fn around(queue: QueueSpec, hosts: u32) -> (Network, Outcome) {
 
 #[test]
 fn a_circle_of_pauses_is_found_and_named() {
-    let queue = QueueSpec::Lossless {
-        buffer: Bytes::new(1_000_000),
-        pause_above: Bytes::new(30_000),
-        resume_below: Bytes::new(3_000),
-        mark_above: None,
-        red: None,
-    };
-    let (network, outcome) = around(queue, 5);
+    let (network, outcome) = around(pausing(30_000, 3_000), 5);
     assert_eq!(outcome.totals.drops, 0);
-    assert_eq!(outcome.pause_cycles.len(), 1, "{:?}", outcome.pause_cycles);
-    let cycle = &outcome.pause_cycles[0];
-    assert_eq!((cycle.class, cycle.ports.len()), (Class::DATA, 5));
+    let deadlocks: Vec<_> = outcome.pause_cycles.iter().filter(|c| c.is_deadlock).collect();
+    assert_eq!(deadlocks.len(), 1, "{:?}", outcome.pause_cycles);
+    let cycle = deadlocks[0];
+    assert_eq!((cycle.class, cycle.ports.len(), cycle.ended), (Class::DATA, 5, None));
     // Each leads to the switch of the next.
     let ends = cycle.ports.iter().map(|p| network.link(*p).to);
     let starts = cycle.ports.iter().cycle().skip(1).map(|p| network.link(*p).from);
     assert!(ends.zip(starts).all(|(end, start)| end == start), "{cycle:?}");
     let said = cycle.describe(&network);
     println!("{said}");
-    assert!(said.contains("class 1 is paused in a circle: s"), "{said}");
+    assert!(said.starts_with(&format!("deadlock: since {} class 1", cycle.since)), "{said}");
     assert_eq!(said.matches(" -> ").count(), 5, "{said}");
-    // Nothing moves any more since then: all are paused for the rest of the run.
+    // Nothing moves any more since then: all are paused for the rest of the run, the one that
+    // closed it since just then.
     let rest = outcome.totals.ended_at - cycle.since;
-    for port in &cycle.ports {
-        assert!(outcome.ports[port.index()].pauses.longest >= rest);
-    }
+    let longest = |p: &PortId| outcome.ports[p.index()].pauses.longest;
+    assert!(cycle.ports.iter().all(|p| longest(p) >= rest));
+    assert!(cycle.ports.iter().any(|p| longest(p) == rest));
+    assert_eq!(cycle.longest, rest);
     assert!(rest > Duration::from_millis(10), "{rest}");
+}
+
+/// Where most of what a link has in the switch behind waits for a slow host there, and the link
+/// goes on when a little of it is gone, circles close and end again. With little to send that is
+/// all; with more, one of them is the last.
+#[test]
+fn circles_that_end_are_told_from_those_that_stand() {
+    let around = |size| {
+        let network = ring(5);
+        let flows = (0..5).map(|h| flow(h, (h + 2) % 5, size)).collect();
+        let mut setup = tcp(network.clone(), pausing(30_000, 27_000), flows);
+        setup.stop = until_ms(20);
+        setup.link_changes = (0..5).map(|h| slow(&network, h, Rate::from_gbps(2))).collect();
+        let outcome = run(setup);
+        assert_eq!(outcome.pause_cycles.len(), 1);
+        (network, outcome)
+    };
+    let (network, outcome) = around(60_000);
+    all_completed(&outcome);
+    let circle = &outcome.pause_cycles[0];
+    assert_eq!((circle.ports.len(), circle.times, circle.is_deadlock), (5, 3, false));
+    let ended = circle.ended.expect("it ended");
+    assert!(circle.first < circle.since && circle.since < ended, "{circle:?}");
+    assert!(circle.longest >= ended - circle.since);
+    assert!(circle.longest < Duration::from_micros(50), "{circle:?}");
+    let (since, said) = (circle.since, circle.describe(&network));
+    assert!(said.starts_with(&format!("circle of pauses that ended: from {since} to {ended}")));
+    assert!(said.contains("(2 times before, from "), "{said}");
+
+    let (_, outcome) = around(100_000);
+    let again = &outcome.pause_cycles[0];
+    assert_eq!((again.first, again.ended, again.times), (circle.first, None, 5));
+    assert!(again.is_deadlock && again.since > ended);
+    assert!(outcome.flows.iter().any(|f| f.status == FlowStatus::Unfinished));
+}
+
+/// Two circles that share a switch, each of its own flows: both are told.
+#[test]
+fn all_circles_are_told() {
+    let mut text = String::from("[[switch]]\nname = \"m\"\n");
+    for side in ["a", "b"] {
+        for n in 0..4 {
+            text += &format!("[[host]]\nname = \"h{side}{n}\"\n");
+            text += &format!("[[switch]]\nname = \"s{side}{n}\"\n");
+            text += &link(&format!("h{side}{n}"), &format!("s{side}{n}"), "10Gbps", 1000);
+        }
+        for n in 0..3 {
+            text += &link(&format!("s{side}{n}"), &format!("s{side}{}", n + 1), "10Gbps", 1000);
+        }
+        text += &link(&format!("s{side}3"), "m", "10Gbps", 1000);
+        text += &link("m", &format!("s{side}0"), "10Gbps", 1000);
+    }
+    text += "[[host]]\nname = \"hm\"\n";
+    text += &link("hm", "m", "10Gbps", 1000);
+    let network = network(&text);
+    let host = |name: &str| network.names.iter().position(|n| n == name).expect("a host") as u32;
+    let mut flows = Vec::new();
+    for side in ["a", "b"] {
+        let round = [&format!("h{side}0"), &format!("h{side}1"), &format!("h{side}2")];
+        let round = round.map(|n| host(n)).into_iter();
+        let round: Vec<u32> = round.chain([host(&format!("h{side}3")), host("hm")]).collect();
+        flows.extend((0..5).map(|n| flow(round[n], round[(n + 2) % 5], u64::MAX)));
+    }
+    let mut setup = tcp(network, pausing(30_000, 3_000), flows);
+    setup.stop = until_ms(20);
+    let outcome = run(setup);
+    let deadlocks: Vec<_> = outcome.pause_cycles.iter().filter(|c| c.is_deadlock).collect();
+    assert_eq!(deadlocks.len(), 2, "{:?}", outcome.pause_cycles);
+    assert!(deadlocks.iter().all(|c| c.ports.len() == 5));
+    assert!(deadlocks[0].ports.iter().all(|p| !deadlocks[1].ports.contains(p)));
 }
 
 /// Without one of the five there is no circle, however often links are paused; nor where switches
@@ -247,6 +335,7 @@ fn a_circle_that_does_not_close_is_none() {
     assert_eq!(outcome.pause_cycles, vec![]);
     let (_, outcome) = around(drop_tail(100), 5);
     assert_eq!((outcome.totals.pauses, outcome.pause_cycles), (0, vec![]));
+    assert_eq!(outcome.pauses, vec![]);
 }
 
 #[derive(Debug, Clone)]
@@ -335,6 +424,186 @@ proptest! {
         for flow in &outcome.flows {
             prop_assert_eq!(flow.status, FlowStatus::Completed);
             prop_assert_eq!(flow.delivered, flow.spec.size);
+        }
+    }
+}
+
+/// A network of switches in a tree with further links across, some slow, some long.
+#[derive(Debug, Clone)]
+struct Graph {
+    parents: Vec<u32>,
+    across: Vec<(u32, u32)>,
+    rates: Vec<u8>,
+    delays: Vec<u64>,
+    flows: Vec<(u32, u32, u64, u64, u8, u8)>,
+    limits: (u64, u64),
+    seed: u64,
+}
+
+fn graph() -> impl Strategy<Value = Graph> {
+    let flow = (any::<u32>(), any::<u32>(), 1u64..200_000, 0u64..200, 1u8..4, 0u8..4);
+    (
+        prop::collection::vec(any::<u32>(), 1..5),
+        prop::collection::vec((any::<u32>(), any::<u32>()), 0..4),
+        prop::collection::vec(0u8..3, 12),
+        prop::collection::vec(50u64..4_000, 12),
+        prop::collection::vec(flow, 1..24),
+        (3_000u64..20_000, 1_500u64..3_000),
+        any::<u64>(),
+    )
+        .prop_map(|(parents, across, rates, delays, flows, limits, seed)| Graph {
+            parents,
+            across,
+            rates,
+            delays,
+            flows,
+            limits,
+            seed,
+        })
+}
+
+impl Graph {
+    fn network(&self) -> Network {
+        let switches = self.parents.len() as u32 + 1;
+        let mut text = String::new();
+        let mut rates = self.rates.iter().cycle();
+        let mut delays = self.delays.iter().cycle();
+        let mut add = |text: &mut String, a: String, b: String| {
+            let rate = ["2Gbps", "10Gbps", "25Gbps"][usize::from(*rates.next().expect("endless"))];
+            *text += &link(&a, &b, rate, *delays.next().expect("endless"));
+        };
+        for n in 0..switches {
+            text += &format!("[[switch]]\nname = \"s{n}\"\n");
+            for side in ["a", "b"] {
+                text += &format!("[[host]]\nname = \"h{side}{n}\"\n");
+                add(&mut text, format!("h{side}{n}"), format!("s{n}"));
+            }
+        }
+        let mut pairs = Vec::new();
+        let tree = self.parents.iter().enumerate().map(|(n, p)| (n as u32 + 1, p % (n as u32 + 1)));
+        for (a, b) in tree.chain(self.across.iter().map(|(a, b)| (a % switches, b % switches))) {
+            let pair = (a.min(b), a.max(b));
+            if a != b && !pairs.contains(&pair) {
+                pairs.push(pair);
+                add(&mut text, format!("s{a}"), format!("s{b}"));
+            }
+        }
+        network(&text)
+    }
+
+    /// What the largest switch needs: the threshold and what may be on its way then, for every
+    /// link that leads to it and every class in use.
+    fn buffer(&self, network: &Network) -> u64 {
+        // Control and those of the flows, which pHost may put one lower.
+        const CLASSES: u64 = 5;
+        let need = |node: usize| -> u64 {
+            let into = network.links.iter().filter(|l| l.to.index() == node);
+            let need = |l: &punctual_net::Link| self.limits.0 + headroom(l.rate, l.delay);
+            CLASSES * into.map(need).sum::<u64>()
+        };
+        (network.hosts as usize..network.names.len()).map(need).max().unwrap_or(0)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The same on networks of any shape, with links of several rates and lengths, several
+    /// transports and classes in one run. Ways may go in circles here, and where they end in a
+    /// deadlock some flows do not; where there is none all flows end.
+    #[test]
+    fn graphs_never_drop_and_flows_end_unless_a_deadlock_is_told(graph in graph()) {
+        let network = graph.network();
+        let (hosts, buffer) = (network.hosts, graph.buffer(&network));
+        let flows = graph.flows.iter().map(|&(src, dst, size, start, class, transport)| {
+            let (src, dst) = (src % hosts, dst % hosts);
+            let dst = if src == dst { (dst + 1) % hosts } else { dst };
+            let mut flow = flow(src, dst, size);
+            flow.start = Instant::ZERO + Duration::from_micros(start);
+            flow.class = Class(class);
+            flow.transport = TransportId(transport);
+            flow
+        });
+        let names = ["tcp", "dctcp-lossless", "dcqcn", "phost"];
+        let mut setup = setup(network, names.map(transport).to_vec(), flows.collect());
+        setup.switch_queue = QueueSpec::Lossless {
+            buffer: Bytes::new(buffer),
+            pause_above: Bytes::new(graph.limits.0),
+            resume_below: Bytes::new(graph.limits.1),
+            mark_above: None,
+            red: None,
+        };
+        setup.seed = graph.seed;
+        let outcome = run(setup);
+        prop_assert_eq!(outcome.totals.drops, 0);
+        prop_assert!(outcome.totals.most_buffered.get() <= buffer);
+        if !outcome.pause_cycles.iter().any(|c| c.is_deadlock) {
+            for flow in &outcome.flows {
+                prop_assert_eq!(flow.status, FlowStatus::Completed);
+            }
+            prop_assert!(outcome.pause_cycles.iter().all(|c| c.ended.is_some()));
+        }
+        for (port, totals) in outcome.ports.iter().enumerate() {
+            let classes = || outcome.pauses.iter().filter(|p| p.port.index() == port);
+            prop_assert_eq!(classes().map(|p| p.pauses).sum::<u64>(), totals.pauses.received);
+            let times = || classes().map(|p| p.time);
+            prop_assert!(times().max().unwrap_or(Duration::ZERO) <= totals.pauses.time);
+            let sum = times().fold(Duration::ZERO, |sum, time| sum + time);
+            prop_assert!(totals.pauses.time <= sum);
+        }
+    }
+
+    /// A deadlock stands whenever one looks again, and nothing leaves its ports; a circle that
+    /// ended is told with the same times later.
+    #[test]
+    fn deadlocks_stand_and_other_circles_end(
+        switches in 5u32..8,
+        sizes in prop::collection::vec(30_000u64..400_000, 7),
+        others in prop::collection::vec((any::<u32>(), 1u32..5, 10_000u64..200_000), 0..6),
+        host_gbps in 1u64..11,
+        limits in (9_000u64..40_000, 2u64..10),
+        seed in any::<u64>(),
+    ) {
+        let until = |ms| {
+            let network = ring(switches);
+            let round = (0..switches).map(|h| flow(h, (h + 2) % switches, sizes[h as usize]));
+            let others = others.iter().map(|(src, stride, size)| {
+                let src = src % switches;
+                flow(src, (src + 1 + stride % (switches - 1)) % switches, *size)
+            });
+            let queue = pausing(limits.0, limits.0 * limits.1 / 10);
+            let mut setup = tcp(network.clone(), queue, round.chain(others).collect());
+            let rate = Rate::from_gbps(host_gbps);
+            setup.link_changes = (0..switches).map(|h| slow(&network, h, rate)).collect();
+            setup.stop = until_ms(ms);
+            setup.seed = seed;
+            run(setup)
+        };
+        let (early, late) = (until(3), until(6));
+        for circle in &early.pause_cycles {
+            let again = late.pause_cycles.iter().find(|c| c.ports == circle.ports && c.class == circle.class);
+            let again = again.expect("what was told is told later too");
+            prop_assert_eq!(again.first, circle.first);
+            prop_assert!(again.times >= circle.times && again.longest >= circle.longest);
+            if circle.is_deadlock {
+                prop_assert!(again.is_deadlock && again.since == circle.since);
+                for port in &circle.ports {
+                    let sent = |o: &Outcome| o.ports[port.index()].sent_bytes;
+                    prop_assert_eq!(sent(&early), sent(&late));
+                }
+            } else if circle.ended.is_some() && again.times == circle.times {
+                prop_assert_eq!(again.ended, circle.ended);
+            }
+        }
+        // Whoever says that a circle will never end must be right about all others as well.
+        let stands = |c: &&punctual_sim::PauseCycle| c.ended.is_none() && !c.is_deadlock;
+        for circle in early.pause_cycles.iter().filter(stands) {
+            let again = late.pause_cycles.iter().find(|c| c.ports == circle.ports && c.class == circle.class);
+            let again = again.expect("what was told is told later too");
+            prop_assert!(
+                again.times > circle.times || again.ended.is_some() || again.is_deadlock,
+                "it neither ended nor became one that cannot: {circle:?} {again:?}"
+            );
         }
     }
 }

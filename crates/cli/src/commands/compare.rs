@@ -52,7 +52,7 @@ fn of_scenario(args: &Study, wide: bool, global: &Global) -> anyhow::Result<()> 
             print_tables(&mut out, &done, labels, &rows, width)?;
             for row in &rows {
                 for cycle in &row.summary.pause_cycles {
-                    writeln!(out, "{}: deadlock: {cycle}", row.summary.transport)?;
+                    writeln!(out, "{}: {cycle}", row.summary.transport)?;
                 }
             }
         }

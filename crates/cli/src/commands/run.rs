@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Study, global: &Global) -> anyhow::Result<()> {
         }
         writeln!(out, "{}: {}", run.title(), facts.join(", "))?;
         for cycle in &s.pause_cycles {
-            writeln!(out, "  deadlock: {cycle}")?;
+            writeln!(out, "  {cycle}")?;
         }
     }
     let report = super::report::write(&done.out)?;

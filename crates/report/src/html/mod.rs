@@ -6,12 +6,14 @@
 mod flows;
 mod model;
 mod numbers;
+mod pauses;
 mod samples;
 
 use crate::collect::{PointRuns, ReportError, Results, Row};
 use crate::palette::line_styles;
 use flows::Group;
 use model::{Body, Look, Page, Section};
+use pauses::Paused;
 use punctual_results::{FlowRow, Manifest, Summary, combine, part_of, title};
 use samples::Recorded;
 use std::path::Path;
@@ -127,6 +129,7 @@ fn details(
     let summaries: Vec<_> = point.rows.iter().map(|row| row.summary.clone()).collect();
     let mut groups: Vec<Group> = Vec::new();
     let mut recorded = Vec::new();
+    let mut paused = Vec::new();
     let mut parts: Vec<(usize, Summary)> = Vec::new();
     for row in &point.rows {
         let mut own: Vec<(String, Group)> = Vec::new();
@@ -158,6 +161,7 @@ fn details(
             }
             if i == 0 {
                 let transport = number(&row.summary.title());
+                paused.push(Paused { transport, rows: files.pauses });
                 recorded.push(Recorded { transport, queues: files.queues, gauges: files.gauges });
             }
         }
@@ -184,6 +188,7 @@ fn details(
     }
     sections.extend(ports);
     sections.extend(samples::tiers(&recorded, &point.ports, names));
+    sections.extend(pauses::tiers(&paused, names));
     sections.extend(gauges);
     Ok(sections)
 }

@@ -21,7 +21,7 @@ const VIEWS: usize = 12;
 const LINES: usize = 4;
 
 /// Where links are, from a sender to a receiver.
-const TIERS: [&str; 7] =
+pub(super) const TIERS: [&str; 7] =
     ["host-up", "rack-up", "pod-up", "middle", "core-down", "pod-down", "host-down"];
 
 /// The queues and the rates of the ports with the longest queues.

@@ -3,6 +3,18 @@
 use punctual_core::{Bytes, Duration, NicInfo};
 use serde::{Deserialize, Serialize};
 
+/// Whose pHost it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// Its authors': windows and waits are numbers of packets, as their network has them.
+    #[default]
+    Authors,
+    /// As NDP's paper ran it: every flow starts with a round trip at line rate. Windows and waits
+    /// follow from the round trips that receivers measure.
+    NdpPaper,
+}
+
 /// Which flow goes first, where one must.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -29,21 +41,31 @@ pub enum FreeFor {
 pub struct Phost {
     /// Data bytes in a full packet; at most the MTU less 40 B, which is the default.
     pub payload: Option<Bytes>,
-    /// Tokens that a flow starts with. Default 8 packets (the authors' program).
-    pub free_tokens: u32,
-    /// Which flows have them: `"short"`, those that fit, as in the authors' program, or `"all"`,
-    /// as NDP's comparison ran it. Default `"short"`.
-    pub free_for: FreeFor,
+    /// Whose pHost it is: `"authors"` or `"ndp-paper"`. Default `"authors"`.
+    pub variant: Variant,
+    /// The round trip of the empty network, from which `free_tokens` follows where it is not given.
+    /// Default none.
+    pub rtt: Option<Duration>,
+    /// Tokens that a flow starts with. Default as many packets as `rtt` has room for, or 8 (the
+    /// authors' program).
+    pub free_tokens: Option<u32>,
+    /// Which flows have them: `"short"`, those that fit, or `"all"`. Default `"short"` for the
+    /// authors' (their program), `"all"` for NDP's paper (its text).
+    pub free_for: Option<FreeFor>,
     /// How long a token is good for once the sender has it, in packet times. Default 1.5 (the
     /// authors' program).
     pub token_life: f64,
-    /// Tokens that a flow may have without answer. Default 8 (the authors' program).
-    pub window: u32,
+    /// Tokens that a flow may have without answer. Default 8 (the authors' program), a round trip
+    /// of their network; with `variant = "ndp-paper"` also as many as the longest round trip that
+    /// the flow's receiver has measured.
+    pub window: Option<u32>,
     /// How long a flow that has so many is passed over, in packet times. Default 25 (the authors'
-    /// program).
+    /// program), three round trips of their network; where round trips are measured, three of
+    /// those at least.
     pub downgrade: f64,
     /// How long to wait for what is missing once all of a flow has had tokens, in packet times.
-    /// Default 9 (the authors' program): a round trip.
+    /// Default 9 (the authors' program), a round trip; where round trips are measured, one of those
+    /// at least.
     pub reissue: f64,
     /// Which flow a receiver gives its next token, and a sender uses one of: `"shortest"` or
     /// `"fair"`. Default `"shortest"`.
@@ -55,6 +77,12 @@ pub struct Phost {
     /// eight packets at least.
     pub queue: Bytes,
 }
+
+/// A round trip of the authors' network, in packets.
+const PACKETS: u32 = 8;
+/// More than one number for each packet of a flight.
+pub(super) const FREE_MAX: u32 = 1_000_000;
+const RTT_MAX: Duration = Duration::from_secs(1);
 
 /// Why parameters make no sense.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -72,6 +100,9 @@ pub enum PhostConfigError {
     /// Requests without end.
     #[error("request_timeout = 0: must be longer")]
     NoRequestTimeout,
+    /// Not a round trip of a datacenter.
+    #[error("rtt = {0}: must be more than 0 and at most 1s")]
+    Rtt(Duration),
     /// More than one number for each packet of a flight.
     #[error("free_tokens = {0}: must be at most 1000000")]
     FreeTokens(u32),
@@ -81,10 +112,12 @@ impl Default for Phost {
     fn default() -> Self {
         Phost {
             payload: None,
-            free_tokens: 8,
-            free_for: FreeFor::Short,
+            variant: Variant::Authors,
+            rtt: None,
+            free_tokens: None,
+            free_for: None,
             token_life: 1.5,
-            window: 8,
+            window: None,
             downgrade: 25.0,
             reissue: 9.0,
             policy: Policy::Shortest,
@@ -100,11 +133,14 @@ impl Phost {
         if self.payload == Some(Bytes::ZERO) {
             return Err(PhostConfigError::NoPayload);
         }
-        if self.window == 0 {
+        if self.window == Some(0) {
             return Err(PhostConfigError::NoWindow);
         }
-        if self.free_tokens > 1_000_000 {
-            return Err(PhostConfigError::FreeTokens(self.free_tokens));
+        if let Some(free) = self.free_tokens.filter(|free| *free > FREE_MAX) {
+            return Err(PhostConfigError::FreeTokens(free));
+        }
+        if self.rtt.is_some_and(|rtt| rtt.is_zero() || rtt > RTT_MAX) {
+            return Err(PhostConfigError::Rtt(self.rtt.unwrap_or(Duration::ZERO)));
         }
         for (name, times) in [
             ("token_life", self.token_life),
@@ -121,13 +157,35 @@ impl Phost {
         Ok(())
     }
 
-    /// Packets of a flow of so many that go without asking.
-    pub fn free_of(&self, packets: u64) -> u64 {
-        let free = u64::from(self.free_tokens);
-        match self.free_for {
+    /// Tokens that a flow starts with on a line where a full packet takes so long. PHOST-R02.
+    pub fn free_tokens_at(&self, packet: Duration) -> u32 {
+        let of_rtt = |rtt: Duration| rtt.as_picos().div_ceil(packet.as_picos().max(1));
+        let derived = || self.rtt.map_or(u64::from(PACKETS), of_rtt).min(u64::from(FREE_MAX));
+        self.free_tokens.unwrap_or_else(|| derived() as u32)
+    }
+
+    /// Packets of a flow of so many that go without asking, of a host whose flows have so many
+    /// free tokens.
+    pub fn free_of(&self, packets: u64, free_tokens: u32) -> u64 {
+        let free = u64::from(free_tokens);
+        let free_for = self.free_for.unwrap_or(match self.variant {
+            Variant::Authors => FreeFor::Short,
+            Variant::NdpPaper => FreeFor::All,
+        });
+        match free_for {
             FreeFor::Short if packets > free => 0,
             FreeFor::Short | FreeFor::All => packets.min(free),
         }
+    }
+
+    /// Tokens that a flow may have without answer, whatever round trips are.
+    pub(super) fn window_at_least(&self) -> u32 {
+        self.window.unwrap_or(PACKETS)
+    }
+
+    /// Whether receivers measure round trips.
+    pub(super) fn measures(&self) -> bool {
+        self.variant == Variant::NdpPaper && self.window.is_none()
     }
 
     pub(super) fn payload_bytes(&self, nic: &NicInfo) -> u64 {

@@ -25,7 +25,8 @@ pub struct PhostHeader {
     pub size: u64,
     /// In data and tokens, which packet of the flow.
     pub packet: u64,
-    /// In tokens, packets that the receiver misses.
+    /// In tokens, packets that the receiver misses; in requests and data, those that come without
+    /// tokens.
     pub missing: u64,
     /// In tokens, which of the flow's it is; in data, that of the token used.
     pub token: u32,

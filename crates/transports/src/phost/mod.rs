@@ -5,7 +5,9 @@
 //! the simulator that its authors published. A flow asks for tokens with a request; its receiver
 //! gives them to the flow that misses least, so that what arrives just fills its line; tokens are
 //! worthless if not used soon, so that a sender with several can use one of another receiver's.
-//! Packets are sprayed over all paths. `rules.md` lists the rules with their sources and tests.
+//! Packets are sprayed over all paths. Two variants: the authors', whose windows and waits are
+//! numbers that a round trip of their network gave, and that of NDP's comparison, in which every
+//! flow bursts and they follow from the round trips measured. `rules.md` lists the rules with their sources and tests.
 //!
 //! # Limits
 //!
@@ -21,7 +23,7 @@ mod sender;
 mod tests;
 mod tokens;
 
-pub use config::{FreeFor, Phost, PhostConfigError, Policy};
+pub use config::{FreeFor, Phost, PhostConfigError, Policy, Variant};
 pub use header::{HEADER_BYTES, PhostHeader, kind};
 pub use receiver::PhostReceiver;
 pub use sender::{PhostSender, TokenCounts};
@@ -38,6 +40,8 @@ pub struct PhostHost {
     /// The flows it receives.
     tokens: TokenQueue,
     payload_bytes: u64,
+    /// Tokens that its flows start with.
+    free_tokens: u32,
     /// The flows it sends that hold tokens and have asked for the NIC.
     waiting: Vec<Waiting>,
 }
@@ -75,8 +79,10 @@ impl Transport for Phost {
 
     fn open_host(&self, nic: &NicInfo) -> PhostHost {
         debug_assert_eq!(self.validate(), Ok(()));
+        let tokens = TokenQueue::new(self, nic);
         PhostHost {
-            tokens: TokenQueue::new(self, nic),
+            free_tokens: self.free_tokens_at(tokens.times().packet),
+            tokens,
             payload_bytes: self.payload_bytes(nic),
             waiting: Vec::new(),
         }

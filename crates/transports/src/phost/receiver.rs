@@ -1,5 +1,6 @@
 //! The receiving end: counts what arrives, and says when all is there.
 
+use super::config::FREE_MAX;
 use super::header::{HEADER_BYTES, PhostHeader, kind};
 use super::tokens::Arrival;
 use super::{Phost, PhostHost};
@@ -61,7 +62,7 @@ impl PhostReceiver {
 
     fn take(&mut self, packet: &Packet, header: &PhostHeader, cx: &mut HostCx<'_, Phost>) {
         let Some(line) = self.line else { return };
-        let arrival = cx.shared.tokens.arrive(line, header.packet, header.token);
+        let arrival = cx.shared.tokens.arrive(line, header.packet, header.token, cx.now);
         if arrival == Arrival::Duplicate {
             return;
         }
@@ -82,6 +83,9 @@ impl Endpoint<Phost> for PhostReceiver {
         {
             tell("tokens_outstanding", f64::from(outstanding));
             tell("missing_packets", missing as f64);
+        }
+        if let Some(trip) = self.line.and_then(|line| host.tokens.round_trip_of(line)) {
+            tell("round_trip_us", trip.as_secs_f64() * 1e6);
         }
     }
 
@@ -108,8 +112,9 @@ impl Endpoint<Phost> for PhostReceiver {
             if packets == 0 {
                 return self.complete(cx);
             }
-            // PHOST-R01: whichever packet comes first opens it.
-            let free = cx.config.free_of(packets);
+            // PHOST-R01: whichever packet comes first opens it. Which go without tokens is the
+            // sender's to say: its line may have another rate.
+            let free = header.missing.min(packets).min(u64::from(FREE_MAX));
             let (flow, sender, now) = (self.flow, self.sender, cx.now);
             self.line = Some(cx.shared.tokens.open(flow, sender, packets, free, now));
         }

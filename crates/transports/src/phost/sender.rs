@@ -15,6 +15,8 @@ pub struct PhostSender {
     receiver: HostId,
     class: Class,
     size_bytes: u64,
+    /// Packets that go without tokens.
+    free: u64,
     /// Packets that the receiver misses, as far as it has said.
     missing: u64,
     tokens: VecDeque<Token>,
@@ -54,15 +56,16 @@ const DOUBLINGS_MAX: u32 = 6;
 impl PhostSender {
     pub(super) fn open(flow: &FlowSpec, _: &FlowRoute, cx: &mut HostCx<'_, Phost>) -> Self {
         let packets = cx.shared.packets_of(flow.size.get());
-        let free = cx.config.free_of(packets);
+        let free = cx.config.free_of(packets, cx.shared.free_tokens);
         // PHOST-R09: flows that the free tokens are enough for go before others.
-        let is_short = packets <= u64::from(cx.config.free_tokens);
+        let is_short = packets <= u64::from(cx.shared.free_tokens);
         let class = if is_short { flow.class.0 } else { flow.class.0 + 1 };
         let mut sender = PhostSender {
             flow: flow.id,
             receiver: flow.dst,
             class: Class(class.min(Class::COUNT as u8 - 1)),
             size_bytes: flow.size.get(),
+            free,
             missing: packets,
             tokens: VecDeque::with_capacity(16),
             sent: BitRing::default(),
@@ -103,8 +106,12 @@ impl PhostSender {
     }
 
     fn request(&mut self, cx: &mut HostCx<'_, Phost>) {
-        let header =
-            PhostHeader { size: self.size_bytes, kind: kind::REQUEST, ..PhostHeader::default() };
+        let header = PhostHeader {
+            size: self.size_bytes,
+            missing: self.free,
+            kind: kind::REQUEST,
+            ..PhostHeader::default()
+        };
         cx.send(self.packet(header, 0, Class::CONTROL));
         let wait = cx.config.request_timeout.saturating_mul(1 << self.requests.min(DOUBLINGS_MAX));
         self.request_at = cx.now + wait;
@@ -196,6 +203,7 @@ impl Endpoint<Phost> for PhostSender {
         let header = PhostHeader {
             size: self.size_bytes,
             packet: token.packet,
+            missing: self.free,
             token: token.number,
             kind: kind::DATA,
             ..PhostHeader::default()

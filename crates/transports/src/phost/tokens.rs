@@ -2,6 +2,7 @@
 
 use super::{Phost, Policy};
 use punctual_core::{BitRing, Duration, FlowId, HostId, Instant, NicInfo, Slab};
+use std::collections::VecDeque;
 
 /// Lengths of time, ready for use.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,8 @@ impl Times {
 pub struct TokenQueue {
     times: Times,
     window: u32,
+    /// Whether windows and waits follow from round trips.
+    measures: bool,
     policy: Policy,
     lines: Slab<Line>,
     /// Those in use, in order of arrival.
@@ -44,6 +47,8 @@ pub struct TokenQueue {
 /// How many packets after the first that is missing a flow may get before that one is asked for
 /// again: what is remembered of a flow stays small, however long it is.
 const SPAN_PACKETS: u64 = 1024;
+/// Tokens of a flow whose times of issue are known at most.
+const TIMED_MAX: usize = 1024;
 /// The last so many may still be on their way then.
 const RECENT_PACKETS: u64 = 64;
 
@@ -71,6 +76,45 @@ struct Line {
     /// again.
     back_at: Instant,
     back_from: Option<u64>,
+    trips: Trips,
+}
+
+/// Round trips of a flow's tokens: from when one was issued to when its data is there.
+#[derive(Debug, Default)]
+struct Trips {
+    /// When those from `first` on were issued.
+    issued_at: VecDeque<Instant>,
+    first: u32,
+    /// The longest of all.
+    longest: Duration,
+    /// As many packets as that has room for.
+    packets: u32,
+}
+
+impl Trips {
+    fn issue(&mut self, token: u32, now: Instant) {
+        if self.issued_at.is_empty() {
+            self.first = token;
+        }
+        if self.issued_at.len() >= TIMED_MAX {
+            self.issued_at.pop_front();
+            self.first += 1;
+        }
+        self.issued_at.push_back(now);
+    }
+
+    fn answer(&mut self, token: u32, now: Instant, packet: Duration) {
+        let Some(place) = token.checked_sub(self.first) else { return };
+        let Some(at) = self.issued_at.get(place as usize) else { return };
+        let trip = now.saturating_since(*at);
+        if trip > self.longest {
+            self.longest = trip;
+            let packets = trip.as_picos().div_ceil(packet.as_picos().max(1));
+            self.packets = u32::try_from(packets).unwrap_or(u32::MAX);
+        }
+        self.issued_at.drain(..=place as usize);
+        self.first = token + 1;
+    }
 }
 
 /// A token to be sent.
@@ -101,8 +145,9 @@ impl Line {
             self.reissue_at = None;
             self.goal = u64::from(self.issued) + self.missing;
         }
+        let window = window.max(self.trips.packets); // PHOST-R14
         if self.outstanding() >= window {
-            let at = self.granted_at + times.downgrade;
+            let at = self.granted_at + times.downgrade.max(self.trips.longest * 3);
             if at > now {
                 return Err(at);
             }
@@ -137,9 +182,10 @@ impl Line {
         lost
     }
 
-    fn grant(&mut self, now: Instant, times: &Times) -> Grant {
+    fn grant(&mut self, now: Instant, times: &Times, measures: bool) -> Grant {
         let ahead = self.cursor.map_or(0, |cursor| cursor.saturating_sub(self.received.base()));
-        if ahead >= SPAN_PACKETS && now >= self.back_at + times.reissue {
+        let reissue = times.reissue.max(self.trips.longest); // PHOST-R14
+        if ahead >= SPAN_PACKETS && now >= self.back_at + reissue {
             self.back_from = self.cursor.take();
             self.back_at = now;
         }
@@ -149,7 +195,10 @@ impl Line {
         self.issued += 1;
         self.granted_at = now;
         if u64::from(self.issued) >= self.goal {
-            self.reissue_at = Some(now + times.reissue);
+            self.reissue_at = Some(now + reissue);
+        }
+        if measures {
+            self.trips.issue(token, now);
         }
         Grant { flow: self.flow, peer: self.peer, packet, token, missing }
     }
@@ -159,7 +208,8 @@ impl TokenQueue {
     pub(super) fn new(config: &Phost, nic: &NicInfo) -> Self {
         TokenQueue {
             times: Times::new(config, nic),
-            window: config.window,
+            window: config.window_at_least(),
+            measures: config.measures(),
             policy: config.policy,
             lines: Slab::default(),
             active: Vec::new(),
@@ -198,16 +248,18 @@ impl TokenQueue {
             cursor: free.checked_sub(1),
             back_at: now,
             back_from: None,
+            trips: Trips::default(),
         });
         self.active.push(slot);
         slot
     }
 
     /// Data of a flow came, by this token.
-    pub(super) fn arrive(&mut self, slot: u32, packet: u64, token: u32) -> Arrival {
+    pub(super) fn arrive(&mut self, slot: u32, packet: u64, token: u32, now: Instant) -> Arrival {
         let Some(line) = self.lines.get_mut(slot) else { return Arrival::Duplicate };
         if token < line.issued {
             line.answered = line.answered.max(token + 1);
+            line.trips.answer(token, now, self.times.packet);
         }
         if packet >= line.packets || !line.received.insert(packet) {
             return Arrival::Duplicate;
@@ -262,7 +314,7 @@ impl TokenQueue {
             return (None, (earliest != Instant::NEVER).then_some(earliest));
         };
         let line = self.lines.get_mut(slot).expect("active lines exist");
-        let grant = line.grant(now, &self.times);
+        let grant = line.grant(now, &self.times, self.measures);
         self.next_at = now + self.times.packet;
         self.armed_at = self.next_at;
         (Some(grant), Some(self.next_at))
@@ -271,6 +323,11 @@ impl TokenQueue {
     /// Tokens of a flow that have not been answered, and packets it misses.
     pub fn state_of(&self, slot: u32) -> Option<(u32, u64)> {
         self.lines.get(slot).map(|line| (line.outstanding(), line.missing))
+    }
+
+    /// The longest round trip of a flow's tokens, where they are measured.
+    pub fn round_trip_of(&self, slot: u32) -> Option<Duration> {
+        self.lines.get(slot).map(|line| line.trips.longest).filter(|_| self.measures)
     }
 
     /// Tokens of a flow that exist: free ones and those sent.

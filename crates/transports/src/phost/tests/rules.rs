@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use punctual_core::{Call, ExtArena, Header, HostId, Outbox, PacketFlags, Stack};
 use punctual_testkit::{Fault, FaultOdds};
+use std::collections::BTreeSet;
 
 /// From a request's or token's first bit to its last at the other end.
 const TRIP: Duration = Duration::from_picos(BARE.as_picos() + DELAY.as_picos());
@@ -46,7 +47,7 @@ fn phost_r02_short_flows_need_no_tokens() {
 
 #[test]
 fn phost_r02_all_flows_may_burst() {
-    let config = Phost { free_for: FreeFor::All, ..Phost::default() };
+    let config = Phost { free_for: Some(FreeFor::All), ..Phost::default() };
     let (mut pair, flow) = pair(config, packets(30));
     assert!(pair.run_until_done(late()));
     assert_eq!(sent(&pair, kind::TOKEN).len(), 22);
@@ -54,6 +55,27 @@ fn phost_r02_all_flows_may_burst() {
     let completed = Instant::ZERO + BARE + DATA * 30 + DELAY;
     let took = pair.result(flow).completed_at.expect("completed");
     assert!(took >= completed && took < completed + DATA * 3, "{took} {completed}");
+}
+
+/// As many packets as a round trip of the empty network has room for, whatever their size; for
+/// flows that have no more, or for all.
+#[test]
+fn phost_r02_the_first_burst_is_a_round_trip() {
+    let rtt = Some(Duration::from_nanos(19_400));
+    let authors = Phost { rtt, ..Phost::default() };
+    assert_eq!([1_200, 7_251].map(|ns| authors.free_tokens_at(Duration::from_nanos(ns))), [17, 3]);
+    assert_eq!(Phost::default().free_tokens_at(DATA), 8);
+    assert_eq!(Phost { free_tokens: Some(5), ..authors.clone() }.free_tokens_at(DATA), 5);
+    for (variant, size, tokens) in [
+        (Variant::Authors, 17, 0),
+        (Variant::Authors, 18, 18),
+        (Variant::NdpPaper, 17, 0),
+        (Variant::NdpPaper, 30, 13),
+    ] {
+        let (mut pair, _) = pair(Phost { variant, ..authors.clone() }, packets(size));
+        assert!(pair.run_until_done(late()));
+        assert_eq!(sent(&pair, kind::TOKEN).len(), tokens, "{variant:?}, {size} packets");
+    }
 }
 
 /// Three tokens come at once, and the NIC has time for the last too late.
@@ -181,7 +203,7 @@ fn phost_r05_one_token_each_packet_time() {
 #[test]
 fn phost_r06_at_most_a_window_without_answer() {
     for window in [1, 8, 20] {
-        let config = Phost { window, ..Phost::default() };
+        let config = Phost { window: Some(window), ..Phost::default() };
         let (mut pair, flow) = pair(config, packets(100));
         pair.set_faults(|packet, _| {
             if header(packet).kind == kind::DATA { Fault::Drop } else { Fault::Deliver }
@@ -214,7 +236,7 @@ fn phost_r07_a_silent_flow_is_passed_over() {
 #[test]
 fn phost_r08_what_is_lost_is_asked_for_again() {
     let (mut pair, flow) = pair(Phost::default(), packets(30));
-    let mut lost = std::collections::BTreeSet::from([5, 17]);
+    let mut lost = BTreeSet::from([5, 17]);
     pair.set_faults(move |packet, _| {
         let is_it = header(packet).kind == kind::DATA && lost.remove(&header(packet).packet);
         if is_it { Fault::Drop } else { Fault::Deliver }
@@ -352,13 +374,67 @@ fn phost_r12_malformed_packets_change_nothing() {
     assert_eq!(stack.sender(slot).expect("open").counts(), TokenCounts::default());
 }
 
+/// A line of 25 packets there and back: eight tokens fill a third of it, those of a round trip all
+/// of it. What is missing at the end is asked for again when it cannot be on its way any more, and
+/// a flow that is silent is passed over for three round trips.
+#[test]
+fn phost_r14_windows_and_waits_follow_the_round_trip() {
+    let long = || Line { delay: Duration::from_micros(15), ..Line::default() };
+    // From a token's first bit to its data's last.
+    let trip = Duration::from_micros(30) + BARE + DATA;
+    let window = 27;
+    assert_eq!(trip.as_picos().div_ceil(DATA.as_picos()), window);
+    let took = |variant| {
+        let mut pair = Pair::new(Phost { variant, ..Phost::default() }, long());
+        let flow = pair.start(pair.spec(packets(400)));
+        let mut is_lost = false;
+        pair.set_faults(move |packet, _| {
+            let is_it = header(packet).kind == kind::DATA && header(packet).packet == 399;
+            let is_first = is_it && !std::mem::replace(&mut is_lost, true);
+            if is_first { Fault::Drop } else { Fault::Deliver }
+        });
+        pair.run_until(Instant::ZERO + DATA * 300);
+        let line = pair.receiver(flow).and_then(PhostReceiver::line).expect("open");
+        let tokens = pair.stack().shared(HostId(1)).tokens();
+        let (outstanding, trip) =
+            (tokens.state_of(line).expect("open").0, tokens.round_trip_of(line));
+        assert!(pair.run_until_done(late()));
+        let asked: Vec<Instant> = sent(&pair, kind::TOKEN).iter().map(|t| t.at).collect();
+        let waited = asked[asked.len() - 1] - asked[asked.len() - 2];
+        (outstanding, trip, waited, pair.result(flow).completed_at.expect("completed"))
+    };
+    let (outstanding, measured, _, authors) = took(Variant::Authors);
+    assert_eq!((outstanding, measured), (8, None));
+    let (outstanding, measured, waited, ndp) = took(Variant::NdpPaper);
+    assert_eq!((measured, waited), (Some(trip), trip));
+    // 26.03 packet times: one of the 27 has just been answered, most of the time.
+    assert!((window - 1..=window).contains(&u64::from(outstanding)), "{outstanding}");
+    // 400 packets and three round trips, the first of which half idle, and that of the loss.
+    assert!(ndp < Instant::ZERO + DATA * 400 + trip * 4, "{ndp}");
+    assert!(authors > Instant::ZERO + DATA * 400 * 3, "{authors}");
+    let downgraded = |variant| {
+        let mut pair = Pair::new(Phost { variant, ..Phost::default() }, long());
+        pair.start(pair.spec(packets(400)));
+        pair.set_faults(|packet, _| {
+            let is_late = header(packet).kind == kind::DATA && header(packet).packet >= 100;
+            if is_late { Fault::Drop } else { Fault::Deliver }
+        });
+        pair.run_until(Instant::ZERO + DATA * 1000);
+        let asked: Vec<Instant> = sent(&pair, kind::TOKEN).iter().map(|t| t.at).collect();
+        asked[asked.len() - 1] - asked[asked.len() - 2]
+    };
+    assert_eq!(downgraded(Variant::Authors), DATA * 25);
+    assert_eq!(downgraded(Variant::NdpPaper), trip * 3);
+}
+
 #[test]
 fn nonsense_is_refused_with_a_reason() {
     assert_eq!(Phost::default().validate(), Ok(()));
     for (bad, word) in [
         (Phost { payload: Some(Bytes::ZERO), ..Phost::default() }, "payload"),
-        (Phost { window: 0, ..Phost::default() }, "window"),
-        (Phost { free_tokens: 2_000_000, ..Phost::default() }, "free_tokens"),
+        (Phost { window: Some(0), ..Phost::default() }, "window"),
+        (Phost { free_tokens: Some(2_000_000), ..Phost::default() }, "free_tokens"),
+        (Phost { rtt: Some(Duration::ZERO), ..Phost::default() }, "rtt"),
         (Phost { token_life: f64::NAN, ..Phost::default() }, "token_life"),
         (Phost { downgrade: 0.0, ..Phost::default() }, "downgrade"),
         (Phost { reissue: -1.0, ..Phost::default() }, "reissue"),
@@ -379,12 +455,12 @@ proptest! {
         sizes in prop::collection::vec(0u64..100_000, 1..6),
         odds in (0.0f64..0.2, 0.0f64..0.2),
         is_fair in any::<bool>(),
-        all_free in any::<bool>(),
+        as_in_ndp in any::<bool>(),
         seed in any::<u64>(),
     ) {
         let config = Phost {
             policy: if is_fair { Policy::Fair } else { Policy::Shortest },
-            free_for: if all_free { FreeFor::All } else { FreeFor::Short },
+            variant: if as_in_ndp { Variant::NdpPaper } else { Variant::Authors },
             ..Phost::default()
         };
         let mut pair = Pair::new(config.clone(), line());
@@ -395,7 +471,7 @@ proptest! {
             sizes.iter().map(|s| pair.start(pair.spec(Bytes::new(*s)))).collect();
         let mut free = vec![0; sizes.len()];
         for (n, size) in sizes.iter().enumerate() {
-            free[n] = config.free_of(size.div_ceil(PAYLOAD));
+            free[n] = config.free_of(size.div_ceil(PAYLOAD), config.free_tokens_at(DATA));
         }
         for step in 1..200u64 {
             pair.run_until(Instant::ZERO + Duration::from_micros(step * 7));
@@ -417,8 +493,18 @@ proptest! {
             }
         }
         prop_assert!(pair.run_until_done(late()));
-        for (flow, size) in flows.iter().zip(&sizes) {
+        for ((flow, size), free) in flows.iter().zip(&sizes).zip(&free) {
             prop_assert_eq!(pair.result(*flow).delivered.total(), *size);
+            // No packet without a token of its own, and no token that nobody issued.
+            let numbers = |of: u8| {
+                let sent = sent(&pair, of).into_iter().filter(|t| t.packet.flow == *flow);
+                sent.map(|t| header(&t.packet).token).collect::<Vec<u32>>()
+            };
+            let issued: BTreeSet<u32> = (0..*free as u32).chain(numbers(kind::TOKEN)).collect();
+            let used = numbers(kind::DATA);
+            let once: BTreeSet<u32> = used.iter().copied().collect();
+            prop_assert_eq!(once.len(), used.len());
+            prop_assert!(once.is_subset(&issued), "{once:?} {issued:?}");
         }
     }
 }
