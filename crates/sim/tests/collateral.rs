@@ -16,6 +16,7 @@ fn long_flow(
     senders: u32,
     at_ms: u64,
     ms: u64,
+    seed: u64,
 ) -> (Vec<f64>, f64, Outcome) {
     let network = fat_tree(k, 9064);
     let hosts = network.hosts;
@@ -26,6 +27,7 @@ fn long_flow(
     let mut setup = setup(network, vec![transport], flows);
     setup.stop = until_ms(ms);
     setup.check = false;
+    setup.seed = seed;
     setup.sampled_flows = vec![FlowId(0)];
     setup.sampling = Some(Sampling { every: Duration::from_millis(1), ports: vec![to_long] });
     let outcome = run(setup);
@@ -40,7 +42,7 @@ fn long_flow(
 #[test]
 fn lossless_switches_make_the_innocent_wait() {
     let least = |transport: AnyTransport| {
-        let (rates, last, outcome) = long_flow(4, transport, 12, 5, 15);
+        let (rates, last, outcome) = long_flow(4, transport, 12, 5, 15, 1);
         assert!(last < 15.0, "the incast is over: {last}");
         assert_eq!(outcome.totals.losses, 0);
         rates[3..10].iter().fold(f64::MAX, |a, b| a.min(*b))
@@ -80,26 +82,31 @@ fn in_order(outcome: &Outcome) -> Vec<f64> {
 /// heard in time, and the long flow loses nothing.
 #[test]
 fn dctcp_takes_tens_of_ms_to_recover_from_behind_a_deep_nic() {
-    let recovery = |config: Dctcp| {
-        let (_, _, outcome) = long_flow(12, AnyTransport::Dctcp(config), 64, AT_MS as u64, 200);
+    let recovery = |config: Dctcp, seed| {
+        let transport = AnyTransport::Dctcp(config);
+        let (_, _, outcome) = long_flow(12, transport, 64, AT_MS as u64, 200, seed);
         let rates = in_order(&outcome);
         let slow = rates[AT_MS - 1..].iter().filter(|r| **r < 5.0).count();
         let back = rates.iter().rposition(|r| *r < 9.0).map_or(0, |n| n + 2);
         let most = rates.iter().fold(0.0f64, |a, b| a.max(*b));
-        (slow, back, most, outcome.flows[0].retransmits)
+        (slow, back.saturating_sub(AT_MS), most, outcome.flows[0].retransmits)
     };
-    let (slow, back, most, again) = recovery(Dctcp::default());
-    println!("default: {slow} ms below 5 Gb/s in order, back at {back} ms, {most:.1} at most");
-    assert!(back < AT_MS + 15 && most < 10.1 && again == 0, "{back}, {most}, {again}");
-    let (slow, back, most, again) = recovery(deep_nic());
-    println!(
-        "deep NIC: {slow} ms below 5 Gb/s in order, back at {back} ms, {most:.1} at most, {again} \
-         sent again"
-    );
-    assert!(
-        slow >= 20 && back >= AT_MS + 30 && most > 20.0 && again > 50,
-        "{slow}, {back}, {most}"
-    );
+    for (name, config, deep) in
+        [("default", Dctcp::default(), false), ("deep NIC", deep_nic(), true)]
+    {
+        for seed in 1..=5 {
+            let (slow, back, most, again) = recovery(config.clone(), seed);
+            println!(
+                "{name}, seed {seed}: {slow} ms below 5 Gb/s in order, back after {back} ms, \
+                 {most:.1} Gb/s at most, {again} sent again"
+            );
+            if deep {
+                assert!((18..60).contains(&back) && most > 20.0 && again > 30, "{back}, {most}");
+            } else {
+                assert!(back < 15 && most < 10.1 && again == 0, "{back}, {most}, {again}");
+            }
+        }
+    }
 }
 
 /// NDP's Figure 19: 64 senders of 450 KB.
@@ -114,7 +121,7 @@ fn beside_64_to_1() {
         ("dctcp, deep NICs", AnyTransport::Dctcp(deep_nic())),
         ("dctcp-lossless, deep NICs", AnyTransport::DctcpLossless(deep_nic_lossless())),
     ] {
-        let (rates, last, _) = long_flow(12, transport, 64, AT_MS as u64, 300);
+        let (rates, last, _) = long_flow(12, transport, 64, AT_MS as u64, 300, 1);
         let during = &rates[AT_MS - 1..AT_MS + 23];
         let mean = during.iter().sum::<f64>() / during.len() as f64;
         let least = rates[AT_MS - 1..].iter().fold(f64::MAX, |a, b| a.min(*b));

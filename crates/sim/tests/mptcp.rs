@@ -158,48 +158,55 @@ fn permutation_of_432() {
 #[ignore = "a table for the docs"]
 fn incast_of_450_kb() {
     let rto_max = Duration::from_millis(20);
+    let bound = Some(Bytes::new(15 * 9024));
     for (name, rto_ms, config) in [
         ("10 ms", 10, uncoupled()),
+        ("10 ms, slow start to 15 packets", 10, Mptcp { initial_ssthresh: bound, ..uncoupled() }),
         ("10 ms, connected at once", 10, at_once()),
         ("10 ms, connected at once, slow start to 15 packets", 10, as_in_ndp()),
         ("10 ms, connected at once, 20 ms at most", 10, Mptcp { rto_max, ..at_once() }),
         ("200 ms, connected at once", 200, at_once()),
     ] {
-        for senders in [101u32, 201, 431] {
-            let network = fat_tree(12, 9064);
-            let rto = Duration::from_millis(rto_ms);
-            let config = Mptcp { rto_min: rto, rto_initial: rto, ..config.clone() };
-            let flows: Vec<FlowSpec> = (1..=senders).map(|s| flow(s, 0, 450_000)).collect();
-            let mut setup = setup(network, vec![AnyTransport::Mptcp(config.clone())], flows);
-            setup.check = false;
-            let outcome = run(setup);
-            let mut ends: Vec<f64> = outcome
-                .flows
-                .iter()
-                .map(|f| f.ended.unwrap().saturating_since(Instant::ZERO).as_secs_f64() * 1e3)
-                .collect();
-            ends.sort_by(f64::total_cmp);
+        let rto = Duration::from_millis(rto_ms);
+        let config = Mptcp { rto_min: rto, rto_initial: rto, ..config };
+        for senders in [101, 201, 431] {
             let ideal = f64::from(senders) * 50.0 * 9064.0 * 8.0 / 1e7;
-            let last = ends[ends.len() - 1];
-            if (rto_ms, config.join) == (10, Join::AfterFirst) {
-                // The paper has 4 to 90 % over, and 279 ms at most.
-                assert!((1.04..1.9).contains(&(last / ideal)) && last < 279.0, "{last}");
-            }
-            // Connections that never got to send again what they sent: all their timeouts were
-            // those of SYNs.
-            let unheard = outcome.flows.iter().filter(|f| f.timeouts > 8 && f.retransmits == 0);
-            println!(
-                "{senders} senders, rto {name}: last {:.1} ({:+.0} %), first {:.1}, \
-                 median {:.1} ms; ideal {ideal:.1}; {} lost more than one round of SYNs and \
-                 nothing else",
-                last,
-                (last / ideal - 1.0) * 100.0,
-                ends[0],
-                ends[ends.len() / 2],
-                unheard.count(),
-            );
+            // One seed says little: it is luck who loses how often.
+            let over: Vec<f64> = (1..=5)
+                .map(|seed| {
+                    let (ends, unheard) = incast(config.clone(), senders, seed);
+                    let last = ends[ends.len() - 1];
+                    if seed == 1 {
+                        println!(
+                            "{senders} senders, rto {name}: last {last:.1}, first {:.1}, median \
+                             {:.1} ms; ideal {ideal:.1}; {unheard} lost more than one round of \
+                             SYNs and nothing else",
+                            ends[0],
+                            ends[ends.len() / 2],
+                        );
+                    }
+                    (last / ideal - 1.0) * 100.0
+                })
+                .collect();
+            println!("  over the ideal with seeds 1 to 5, in %: {over:.0?}");
+            assert!(over.iter().all(|over| *over > 4.0), "losses cost something: {over:?}");
         }
     }
+}
+
+/// When each of so many senders was done, in ms, sorted; and how many never got to send again what
+/// they sent, as all their timeouts were those of SYNs.
+fn incast(config: Mptcp, senders: u32, seed: u64) -> (Vec<f64>, usize) {
+    let flows: Vec<FlowSpec> = (1..=senders).map(|s| flow(s, 0, 450_000)).collect();
+    let mut setup = setup(fat_tree(12, 9064), vec![AnyTransport::Mptcp(config)], flows);
+    setup.check = false;
+    setup.seed = seed;
+    let outcome = run(setup);
+    let ms = |at: Instant| at.saturating_since(Instant::ZERO).as_secs_f64() * 1e3;
+    let mut ends: Vec<f64> = outcome.flows.iter().map(|f| ms(f.ended.unwrap())).collect();
+    ends.sort_by(f64::total_cmp);
+    let unheard = outcome.flows.iter().filter(|f| f.timeouts > 8 && f.retransmits == 0).count();
+    (ends, unheard)
 }
 
 /// Subflows that are repairing a loss or waiting after a timeout, of all, at each of so many ms;
