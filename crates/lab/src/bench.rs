@@ -113,7 +113,9 @@ impl BenchCase {
         let settings = match *transport {
             "ndp" => "[transport.ndp]\npayload = \"9000B\"\ninitial_window = 30\n",
             // As NDP's comparison ran it: slow start ends at 15 packets.
-            "mptcp" => "[transport.mptcp]\ncoupling = \"none\"\ninitial_ssthresh = \"135360B\"\n",
+            "mptcp" => {
+                "[transport.mptcp]\ncoupling = \"none\"\njoin = \"at-once\"\ninitial_ssthresh = \"135360B\"\n"
+            }
             // As NDP's comparison ran it: a burst at the start, drop-tail queues of eight packets.
             "phost" => {
                 "[transport.phost]\nvariant = \"ndp-paper\"\nwindow = 32\n\

@@ -17,6 +17,17 @@ pub enum Coupling {
     None,
 }
 
+/// When a connection's subflows connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Join {
+    /// All at once: what NDP's simulator does.
+    AtOnce,
+    /// RFC 8684: the others once the first is open. What fits into its first window then takes
+    /// its path alone.
+    AfterFirst,
+}
+
 tcp_config! {
     /// MPTCP and its parameters; those of TCP hold for each subflow.
     Mptcp {
@@ -25,6 +36,9 @@ tcp_config! {
         subflows: u32 = 8,
         /// How windows grow: `"lia"` (RFC 6356) or `"none"`. Default `"lia"`.
         coupling: Coupling = Coupling::Lia,
+        /// When subflows connect: `"after-first"` (RFC 8684 §3.2), or `"at-once"` as in NDP's
+        /// comparison. Default `"after-first"`.
+        join: Join = Join::AfterFirst,
     }
 }
 

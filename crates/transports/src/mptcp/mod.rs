@@ -10,8 +10,7 @@
 //!
 //! # Limits
 //!
-//! Those of TCP here (no SACK), and: all subflows connect at once, where RFC 8684 joins the others
-//! to the first; no receive window, hence no opportunistic retransmission; the options take no
+//! Those of TCP here (no SACK), and: no receive window, hence no opportunistic retransmission; the options take no
 //! room on the wire; subflow sequence numbers count segments.
 
 mod config;
@@ -23,7 +22,7 @@ mod subflow;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Coupling, Mptcp, SUBFLOWS_MAX};
+pub use config::{Coupling, Join, Mptcp, SUBFLOWS_MAX};
 pub use header::MptcpHeader;
 pub use lia::Lia;
 pub use receiver::MptcpReceiver;

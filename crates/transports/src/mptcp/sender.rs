@@ -3,7 +3,7 @@
 
 use super::header::MptcpHeader;
 use super::subflow::Subflow;
-use super::{Coupling, Lia, Mptcp, choose_paths};
+use super::{Coupling, Join, Lia, Mptcp, choose_paths};
 use crate::tcp::{Reaction, RttEstimator, TCP_IP_HEADER_BYTES, TcpFlags, Window, rtt_since};
 use punctual_core::{
     Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId, Instant,
@@ -64,10 +64,10 @@ impl MptcpSender {
             timer_at: None,
             asked: false,
         };
-        if settings.handshake {
-            (0..sender.subflows.len()).for_each(|subflow| sender.send_syn(subflow, cx));
-        } else {
-            sender.ask(cx);
+        match (settings.handshake, cx.config.join) {
+            (true, Join::AtOnce) => sender.join_others(cx),
+            (true, Join::AfterFirst) => sender.send_syn(0, cx),
+            (false, _) => sender.ask(cx),
         }
         sender
     }
@@ -117,6 +117,16 @@ impl MptcpSender {
         self.keep_timer(subflow, cx);
     }
 
+    /// Connects the subflows that have not tried yet. MPTCP-R02.
+    fn join_others(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+        for subflow in 0..self.subflows.len() {
+            let flight = &self.subflows[subflow].flight;
+            if flight.is_connecting() && flight.rto_at().is_none() {
+                self.send_syn(subflow, cx);
+            }
+        }
+    }
+
     /// Makes sure that the driver calls no later than a subflow's timeout.
     #[inline]
     fn keep_timer(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
@@ -149,8 +159,7 @@ impl MptcpSender {
     /// Asks for a turn at the NIC if any subflow has something to send.
     fn ask(&mut self, cx: &mut HostCx<'_, Mptcp>) {
         if !self.asked && self.next_subflow().is_some() {
-            self.asked = true;
-            cx.ready(self.class);
+            self.take_turn(cx);
         }
     }
 
@@ -158,8 +167,20 @@ impl MptcpSender {
     #[inline]
     fn ask_for(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
         if !self.asked && self.may_send(subflow) {
+            self.take_turn(cx);
+        }
+    }
+
+    /// There is something to send: waits for a turn at the NIC, or gives it all to the NIC's queue.
+    #[inline]
+    fn take_turn(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+        if cx.shared.settings.small_queues {
             self.asked = true;
             cx.ready(self.class);
+        } else {
+            while let Some(packet) = self.next_packet(cx) {
+                cx.send(packet);
+            }
         }
     }
 
@@ -246,11 +267,43 @@ impl MptcpSender {
         self.ask_for(subflow, cx);
     }
 
+    /// Sends a segment by the next subflow in turn that may.
+    #[inline]
+    fn next_packet(&mut self, cx: &mut HostCx<'_, Mptcp>) -> Option<Packet> {
+        let subflow = self.next_subflow()?;
+        self.last = subflow;
+        let segment = self.subflows[subflow].may_send(true)?;
+        let (data_segment, elsewhere) = match self.subflows[subflow].mapped(segment) {
+            Some(data_segment) => (data_segment, false),
+            None => {
+                let fresh = self.take_fresh(subflow)?;
+                self.subflows[subflow].map(fresh.0);
+                fresh
+            }
+        };
+        let seq = segment * self.mss_bytes;
+        let again = self.subflows[subflow].flight.send(seq, self.mss_bytes, cx.now);
+        if again || elsewhere {
+            cx.emit(FlowEvent::Retransmitted);
+        }
+        self.keep_timer(subflow, cx);
+
+        let start = data_segment * self.mss_bytes;
+        let payload_bytes = self.mss_bytes.min(self.size_bytes - start);
+        let last = if data_segment + 1 == self.segments { TcpFlags::LAST } else { 0 };
+        let (mut packet, header) = self.packet(subflow, last, cx.now);
+        packet.header = Header::new(MptcpHeader { segment, data: start, ..header });
+        packet.payload_bytes = payload_bytes as u16;
+        packet.wire_bytes = (TCP_IP_HEADER_BYTES + payload_bytes) as u16;
+        Some(packet)
+    }
+
     fn time_out(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
         cx.emit(FlowEvent::TimedOut);
         self.lia_left = 0;
         if self.subflows[subflow].flight.time_out(cx.now) {
-            return self.send_syn(subflow, cx);
+            self.send_syn(subflow, cx);
+            return self.join_others(cx); // the first may never open
         }
         self.subflows[subflow].offer_all(); // MPTCP-R05
         self.offering |= 1 << subflow;
@@ -266,6 +319,7 @@ impl Endpoint<Mptcp> for MptcpSender {
         tell("cwnd_bytes", cwnd_bytes as f64);
         tell("flight_bytes", flights().map(|f| f.flight_bytes()).sum::<u64>() as f64);
         tell("stuck_subflows", backed_off as f64);
+        tell("recovering_subflows", flights().filter(|f| f.in_recovery()).count() as f64);
     }
 
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Mptcp>) {
@@ -277,6 +331,7 @@ impl Endpoint<Mptcp> for MptcpSender {
         if header.has(TcpFlags::SYN) {
             let rtt = rtt_since(header.timestamp_picos, cx.now);
             if self.subflows[subflow].flight.connect(rtt) {
+                self.join_others(cx);
                 self.ask_for(subflow, cx);
             }
             return;
@@ -303,32 +358,8 @@ impl Endpoint<Mptcp> for MptcpSender {
 
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, Mptcp>) -> Option<Packet> {
         self.asked = false;
-        let subflow = self.next_subflow()?;
-        self.last = subflow;
-        let segment = self.subflows[subflow].may_send(true)?;
-        let (data_segment, elsewhere) = match self.subflows[subflow].mapped(segment) {
-            Some(data_segment) => (data_segment, false),
-            None => {
-                let fresh = self.take_fresh(subflow)?;
-                self.subflows[subflow].map(fresh.0);
-                fresh
-            }
-        };
-        let seq = segment * self.mss_bytes;
-        let again = self.subflows[subflow].flight.send(seq, self.mss_bytes, cx.now);
-        if again || elsewhere {
-            cx.emit(FlowEvent::Retransmitted);
-        }
-        self.keep_timer(subflow, cx);
+        let packet = self.next_packet(cx)?;
         self.ask(cx);
-
-        let start = data_segment * self.mss_bytes;
-        let payload_bytes = self.mss_bytes.min(self.size_bytes - start);
-        let last = if data_segment + 1 == self.segments { TcpFlags::LAST } else { 0 };
-        let (mut packet, header) = self.packet(subflow, last, cx.now);
-        packet.header = Header::new(MptcpHeader { segment, data: start, ..header });
-        packet.payload_bytes = payload_bytes as u16;
-        packet.wire_bytes = (TCP_IP_HEADER_BYTES + payload_bytes) as u16;
         Some(packet)
     }
 }

@@ -70,6 +70,7 @@ pub(crate) struct Settings {
     pub(crate) rto_min: Duration,
     pub(crate) rto_max: Duration,
     pub(crate) delayed_ack: Option<Duration>,
+    pub(crate) small_queues: bool,
 }
 
 impl Settings {
@@ -152,6 +153,11 @@ macro_rules! tcp_config {
             pub rto_max: Duration,
             /// Acknowledge every second packet, or after this time. Default off: every packet.
             pub delayed_ack: Option<Duration>,
+            /// Whether data waits with its flow until the NIC has time for it, as Linux has it.
+            /// Default true. If not, all that the window allows goes to the NIC's queue at once
+            /// and is in flight there, as in ns-2 and NDP's simulator; bound it by `window_max`,
+            /// as that queue is not bounded and does not mark.
+            pub small_queues: bool,
             $($(#[$field_doc])* pub $field: $type,)*
         }
 
@@ -170,6 +176,7 @@ macro_rules! tcp_config {
                     rto_min: rto,
                     rto_max: Duration::from_secs(60),
                     delayed_ack: None,
+                    small_queues: true,
                     $($field: $default,)*
                 }
             }
@@ -188,6 +195,7 @@ macro_rules! tcp_config {
                     rto_min: self.rto_min,
                     rto_max: self.rto_max,
                     delayed_ack: self.delayed_ack,
+                    small_queues: self.small_queues,
                 }
             }
 

@@ -126,13 +126,33 @@ impl<L: Law> TcpSender<L> {
         self.flight.next_segment(self.size_bytes)
     }
 
-    /// Asks for a turn at the NIC if there is something to send.
+    /// Asks for a turn at the NIC if there is something to send. TCP-R14.
     #[inline]
-    fn ask<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) {
-        if !self.asked && self.next_segment().is_some() {
+    fn ask<T: Transport<Shared = TcpHost<L>>>(&mut self, cx: &mut HostCx<'_, T>) {
+        if self.asked || self.next_segment().is_none() {
+            return;
+        }
+        if cx.shared.settings.small_queues {
             self.asked = true;
             cx.ready(self.class);
+        } else {
+            while let Some(packet) = self.next_packet(cx) {
+                cx.send(packet);
+            }
         }
+    }
+
+    /// Sends the segment that may go now.
+    #[inline]
+    fn next_packet<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
+        let (seq, len) = self.next_segment()?;
+        if self.flight.send(seq, len, cx.now) {
+            cx.emit(FlowEvent::Retransmitted);
+        }
+        self.empty_sent = self.size_bytes == 0;
+        self.keep_timer(cx);
+        let flags = if seq + len == self.size_bytes { TcpFlags::LAST } else { 0 };
+        Some(self.packet(seq, len, flags, cx.now))
     }
 
     fn finish<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) {
@@ -184,6 +204,7 @@ impl<L: Law, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpSender<L> {
     fn gauges(&self, _shared: &TcpHost<L>, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("cwnd_bytes", self.flight.window().cwnd_bytes() as f64);
         tell("ssthresh_bytes", self.flight.window().ssthresh_bytes() as f64);
+        tell("acked_bytes", self.flight.una() as f64);
         self.law.gauges(tell);
     }
 
@@ -232,14 +253,8 @@ impl<L: Law, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpSender<L> {
 
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
         self.asked = false;
-        let (seq, len) = self.next_segment()?;
-        if self.flight.send(seq, len, cx.now) {
-            cx.emit(FlowEvent::Retransmitted);
-        }
-        self.empty_sent = self.size_bytes == 0;
-        self.keep_timer(cx);
-        let flags = if seq + len == self.size_bytes { TcpFlags::LAST } else { 0 };
+        let packet = self.next_packet(cx)?;
         self.ask(cx);
-        Some(self.packet(seq, len, flags, cx.now))
+        Some(packet)
     }
 }

@@ -47,8 +47,9 @@ fn mptcp_r01_paths_are_random() {
 }
 
 #[test]
-fn mptcp_r02_all_subflows_connect_at_once() {
-    let (mut pair, _) = pair(Mptcp::default(), 4, packets(1));
+fn mptcp_r02_all_subflows_may_connect_at_once() {
+    let config = Mptcp { join: Join::AtOnce, ..Mptcp::default() };
+    let (mut pair, _) = pair(config, 4, packets(1));
     assert!(pair.run_until_done(late()));
     let syns: Vec<_> = pair
         .trace()
@@ -65,7 +66,8 @@ fn mptcp_r02_all_subflows_connect_at_once() {
 
 #[test]
 fn mptcp_r02_a_subflow_that_cannot_connect_holds_nothing_up() {
-    let (mut pair, flow) = pair(Mptcp::default(), 4, packets(200));
+    let config = Mptcp { join: Join::AtOnce, ..Mptcp::default() };
+    let (mut pair, flow) = pair(config, 4, packets(200));
     pair.set_faults(|packet, _| match header(packet).subflow {
         0 => Fault::Drop,
         _ => Fault::Deliver,
@@ -75,6 +77,41 @@ fn mptcp_r02_a_subflow_that_cannot_connect_holds_nothing_up() {
     assert!(result.completed_at.unwrap() < Instant::ZERO + Duration::from_millis(1));
     assert_eq!((result.timed_out, result.retransmitted), (0, 0));
     assert!(sent(&pair).iter().all(|data| data.subflow != 0));
+}
+
+/// Times and subflows of the SYNs, and of the data.
+fn syns_and_data(pair: &Pair<Mptcp>) -> [Vec<(Instant, u8)>; 2] {
+    let of = |wanted: fn(&Packet) -> bool| {
+        let sent = pair.trace().iter().filter(|t| wanted(&t.packet));
+        sent.map(|t| (t.at, header(&t.packet).subflow)).collect()
+    };
+    [of(|packet| header(packet).flags == TcpFlags::SYN), of(is_data)]
+}
+
+#[test]
+fn mptcp_r02_others_join_after_the_first() {
+    let (mut pair, _) = pair(Mptcp::default(), 3, packets(12));
+    assert!(pair.run_until_done(late()));
+    let [syns, data] = syns_and_data(&pair);
+    let open = Instant::ZERO + BARE * 2 + DELAY * 2;
+    assert_eq!(syns, [(Instant::ZERO, 0), (open, 1), (open + BARE, 2)]);
+    // The first window goes by the first alone, what is left by those that have joined by then.
+    assert!(data[..10].iter().all(|(at, subflow)| *at < open + DELAY && *subflow == 0));
+    assert!(data[10..].iter().all(|(at, subflow)| *at > open + DELAY * 2 && *subflow > 0));
+}
+
+#[test]
+fn mptcp_r02_a_first_that_cannot_connect_costs_a_timeout() {
+    let (mut pair, flow) = pair(Mptcp::default(), 4, packets(200));
+    pair.set_faults(|packet, _| match header(packet).subflow {
+        0 => Fault::Drop,
+        _ => Fault::Deliver,
+    });
+    assert!(pair.run_until_done(late()));
+    let result = pair.result(flow);
+    assert_eq!((result.timed_out, result.retransmitted), (1, 0));
+    let took = result.completed_at.unwrap().saturating_since(Instant::ZERO);
+    assert!(took > Duration::from_millis(10) && took < Duration::from_millis(11), "{took}");
 }
 
 #[test]

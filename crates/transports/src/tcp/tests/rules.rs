@@ -417,6 +417,36 @@ fn tcp_r14_flows_share_their_nic() {
 }
 
 #[test]
+fn tcp_r14_may_fill_the_queue_of_the_nic() {
+    // Which of two flows sends, in order, until the first acknowledgement is back.
+    let order = |small_queues| {
+        let mut pair = Pair::new(Tcp { small_queues, ..plain() }, line());
+        let flows = [0, 1].map(|_| pair.start(pair.spec(packets(10))));
+        assert!(pair.run_until_done(late()));
+        assert!(flows.iter().all(|flow| pair.result(*flow).timed_out == 0));
+        let sent = pair.trace().iter().filter(|t| !t.packet.is_to_sender());
+        sent.map(|t| usize::from(t.packet.flow == flows[1])).collect::<Vec<_>>()
+    };
+    // The first flow has the line to itself until the second starts, which is at once.
+    assert_eq!(order(true)[..10], [0, 0, 1, 0, 1, 0, 1, 0, 1, 0], "in turn");
+    assert_eq!(order(false), [[0; 10], [1; 10]].concat(), "as they came");
+}
+
+#[test]
+fn tcp_r14_what_waits_at_the_nic_is_in_flight() {
+    // 84 packets fill the round trip; a window of 200 leaves 116 in the queue of the NIC.
+    let window = Tcp { window_max: Some(packets(200)), ..plain() };
+    let rtt = |small_queues| {
+        let (mut pair, flow) = pair(Tcp { small_queues, ..window.clone() }, packets(5000));
+        pair.run_until(Instant::ZERO + DATA * 4000);
+        let smoothed = pair.sender(flow).unwrap().rtt().smoothed().unwrap();
+        smoothed.as_secs_f64() / DATA.as_secs_f64()
+    };
+    assert!((rtt(true) - 84.4).abs() < 1.0, "{}", rtt(true));
+    assert!((rtt(false) - 200.0).abs() < 2.0, "{}", rtt(false));
+}
+
+#[test]
 fn tcp_r15_duplicates_and_strangers_are_harmless() {
     let (mut pair, flow) = pair(Tcp::default(), packets(200));
     pair.set_faults(|_, _| Fault::Duplicate);
