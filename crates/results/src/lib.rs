@@ -5,6 +5,9 @@
 //! * `flows.parquet`: one row a flow ([`FlowRow`]);
 //! * `queues.parquet`: the time series of the sampled ports ([`punctual_sim::PortSample`]);
 //! * `gauges.parquet`: the time series of transports' own state ([`GaugeRow`]), where there is any;
+//! * `ports.parquet`: every port and what it did in all ([`PortRow`]);
+//! * `network.parquet`: what every port did in time ([`punctual_sim::NetworkTrace`]), where that was
+//!   recorded;
 //! * `summary.json`: the run in one object ([`Summary`]);
 //! * `manifest.json`: what the run was made of ([`Manifest`]);
 //! * on request `flows.csv`, and whatever else its writer adds, such as figures.
@@ -41,8 +44,10 @@ mod files;
 mod flows;
 mod gauges;
 mod manifest;
+mod network;
 mod parquet_io;
 mod plan;
+mod ports;
 mod read;
 pub mod significance;
 pub mod stats;
@@ -58,6 +63,7 @@ pub use flows::{FlowRow, FlowStatus};
 pub use gauges::GaugeRow;
 pub use manifest::{FORMAT, Host, Manifest};
 pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun};
+pub use ports::PortRow;
 pub use read::{RunFiles, read, read_manifest, read_summary};
 pub use stats::{RunFacts, combine, part_of, summarise};
 pub use summary::{Ci95, RunKind, Summary, title};
@@ -69,6 +75,10 @@ pub const FLOWS_FILE: &str = "flows.parquet";
 pub const QUEUES_FILE: &str = "queues.parquet";
 /// Name of the file with what transports told of themselves, written when they did.
 pub const GAUGES_FILE: &str = "gauges.parquet";
+/// Name of the file with every port and what it did in all.
+pub const PORTS_FILE: &str = "ports.parquet";
+/// Name of the file with what every port did in time, written when that was recorded.
+pub const NETWORK_FILE: &str = "network.parquet";
 /// Name of the file with the summary.
 pub const SUMMARY_FILE: &str = "summary.json";
 /// Name of the file that says what the run was made of.

@@ -2,12 +2,14 @@
 
 use crate::files::check_format;
 use crate::gauges::read_gauges;
+use crate::network::read_network;
 use crate::parquet_io::{read_flows, read_queues};
+use crate::ports::read_ports;
 use crate::{
-    FLOWS_FILE, FORMAT, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, QUEUES_FILE,
-    ReadError, SUMMARY_FILE, Summary, is_partial,
+    FLOWS_FILE, FORMAT, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, NETWORK_FILE,
+    PORTS_FILE, PortRow, QUEUES_FILE, ReadError, SUMMARY_FILE, Summary, is_partial,
 };
-use punctual_sim::PortSample;
+use punctual_sim::{NetworkTrace, PortSample};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
@@ -22,6 +24,10 @@ pub struct RunFiles {
     pub queues: Vec<PortSample>,
     /// What transports told of themselves.
     pub gauges: Vec<GaugeRow>,
+    /// Every port and what it did in all.
+    pub ports: Vec<PortRow>,
+    /// What every port did in time, where that was recorded.
+    pub network: Option<NetworkTrace>,
     /// The run in one object.
     pub summary: Summary,
     /// What it was made of.
@@ -34,13 +40,21 @@ pub fn read(dir: &Path) -> Result<RunFiles, ReadError> {
     for (name, bytes) in &manifest.files {
         check_length(&dir.join(name), *bytes)?;
     }
+    let has = |name: &str| manifest.files.contains_key(name);
     Ok(RunFiles {
         flows: read_flows(&dir.join(FLOWS_FILE))?,
         queues: read_queues(&dir.join(QUEUES_FILE))?,
-        gauges: if manifest.files.contains_key(GAUGES_FILE) {
-            read_gauges(&dir.join(GAUGES_FILE))?
-        } else {
-            Vec::new()
+        gauges: match has(GAUGES_FILE) {
+            true => read_gauges(&dir.join(GAUGES_FILE))?,
+            false => Vec::new(),
+        },
+        ports: match has(PORTS_FILE) {
+            true => read_ports(&dir.join(PORTS_FILE))?,
+            false => Vec::new(),
+        },
+        network: match has(NETWORK_FILE) {
+            true => Some(read_network(&dir.join(NETWORK_FILE))?),
+            false => None,
         },
         summary: json(&dir.join(SUMMARY_FILE))?,
         manifest,
