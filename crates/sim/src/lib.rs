@@ -17,6 +17,7 @@ mod lossless;
 mod pauses;
 mod port;
 mod record;
+mod recorder;
 mod setup;
 mod tap;
 mod timers;
@@ -37,7 +38,7 @@ use std::ops::ControlFlow;
 /// Runs a simulation to its end. `progress` is called now and then and may stop the run.
 pub fn run(setup: Setup, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
     let checks = setup.check.then(|| checks::Checks::new(&setup.network));
-    let recorder = setup.network_trace.then(|| trace::Recorder::new(&setup.network));
+    let recorder = setup.network_trace.then(|| recorder::Recorder::new(&setup.network));
     if checks.is_none() && recorder.is_none() {
         return engine::Engine::new(setup, tap::NoTap).run(progress);
     }

@@ -92,7 +92,7 @@ function networkPlaces(body, room) {
     const peers = body.nodes.filter((other) => other.y === node.y).map((other) => Math.abs(x(other) - x(node))).filter((far) => far > 0.5);
     const spacing = Math.min(spread, ...peers);
     const slots = Math.max(ends[i].up.length, ends[i].down.length, 1);
-    const pitch = Math.min(node.host ? 14 : 46, (0.86 * spacing) / slots);
+    const pitch = Math.min(node.host ? 14 : 80, (0.86 * spacing) / slots);
     const least = node.host ? 8 : Math.min(96, 0.8 * spacing);
     return { ...node, x: x(node), y: y(node.y), wide: Math.max(slots * pitch, least), tall: tall(node) };
   });
@@ -296,8 +296,10 @@ function showNetwork(card, tools, section) {
           if (!(count > 0)) return;
           const { x1, y1, ux, uy, nx, ny, far } = beside[port];
           const size = share ? 2.5 + 2.5 * count : Math.min(2.9 + 0.5 * Math.log2(count), 5.5);
-          const along = middle ? far / 2 : 8 + taken[port];
           const aside = middle ? apart : apart * 2 + 6.5;
+          // Outside of the node, however steep the link is.
+          const clear = body.circle ? 8 : (10 - Math.sign(uy) * ny * aside) / Math.max(Math.abs(uy), 0.2);
+          const along = middle ? far / 2 : Math.min(Math.max(clear, 8), far * 0.45) + taken[port];
           if (!middle) taken[port] += 13;
           d += shape(Number((x1 + ux * along + nx * aside).toFixed(1)), Number((y1 + uy * along + ny * aside).toFixed(1)), Number(size.toFixed(1)));
         });
