@@ -299,6 +299,35 @@ fn a_full_disk_leaves_nothing_that_looks_whole() {
     }
 }
 
+/// Recording the network in time adds its file to the first repetitions, and changes no other.
+#[test]
+fn recording_the_network_changes_no_result() {
+    let place = Place::new(SCENARIO);
+    for (out, asked) in [("on", "run.seed=1"), ("off", "run.network_trace=false")] {
+        let args = ["compare", "s.toml", "-q", "--out", out, "--set", "run.sample=50us"];
+        let output = place.punctual(&[&args[..], &["--set", asked]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let (on, mut off) = (files(&place.path().join("on")), files(&place.path().join("off")));
+    let mut traces = 0;
+    for (path, bytes) in on {
+        match path.file_name().and_then(|name| name.to_str()).expect("a name") {
+            "network.parquet" => {
+                assert!(bytes.len() < 1_000_000, "{} bytes", bytes.len());
+                assert!(path.to_string_lossy().contains("seed-1"), "{}", path.display());
+                traces += 1;
+            }
+            // They say what was asked for, or show it.
+            "fingerprint" | "manifest.json" | "plan.json" | "report.html" => {}
+            _ => assert!(off.get(&path) == Some(&bytes), "{} differs", path.display()),
+        }
+        off.remove(&path);
+    }
+    assert_eq!(off.keys().collect::<Vec<_>>(), Vec::<&PathBuf>::new());
+    // Of four transports at two points; ideal schedulers have no ports to record.
+    assert_eq!(traces, 8);
+}
+
 #[test]
 fn a_report_of_nothing_or_of_another_version_is_refused() {
     let place = Place::new(SCENARIO);

@@ -28,6 +28,8 @@ pub struct ControllerState {
     pub demand: Rate,
     /// The sum of what it has granted.
     pub allocated: Rate,
+    /// Flows that it lets send, where it keeps a list of them.
+    pub sending: Option<u64>,
     /// Requests of flows with a deadline that desired a rate, if it counts inversions.
     pub deadline_requests: u64,
     /// Those of them that were cut while a flow with a later deadline held a grant.

@@ -126,7 +126,8 @@ impl BenchCase {
         format!(
             "name = \"{name}\"\ntransports = [\"{transport}\"]\n\
              [network]\n{network}framing = \"0B\"\n{settings}\
-             [[traffic]]\n{traffic}\n[run]\nduration = \"{duration}\"\nstop = \"{stop}\"\n"
+             [[traffic]]\n{traffic}\n[run]\nduration = \"{duration}\"\nstop = \"{stop}\"\n\
+             network_trace = false\n"
         )
     }
 }

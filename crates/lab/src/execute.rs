@@ -6,10 +6,10 @@ use crate::ideal;
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::{RunSetup, TierName};
 use crate::scheduler::IdealRun;
-use punctual_core::Instant;
+use punctual_core::{Instant, PortId};
 use punctual_net::Network;
 use punctual_results::{
-    FlowRow, GaugeRow, Manifest, PauseRow, Run, RunFacts, RunKind, Summary, WriteError,
+    FlowRow, GaugeRow, Manifest, PauseRow, PortRow, Run, RunFacts, RunKind, Summary, WriteError,
     WriteOptions, read_summary,
 };
 use punctual_sim::{Outcome, Progress};
@@ -207,6 +207,8 @@ fn one(
         .ok()
         .map(|t| t.as_secs().saturating_sub(begun.elapsed().as_secs()));
     let files = Run {
+        ports: &port_rows(network, &outcome, measure_from),
+        network: outcome.network.as_ref(),
         gauges: &GaugeRow::all(&outcome, &names),
         pauses: &PauseRow::all(&outcome, |port| {
             let tier = TierName::of(network.link(port).tier).name().to_owned();
@@ -242,6 +244,29 @@ fn is_same(dir: &Path, print: &str, csv: bool) -> bool {
     written.is_ok_and(|written| written == print)
         && punctual_results::is_complete(dir)
         && (!csv || dir.join(punctual_results::CSV_FILE).exists())
+}
+
+/// Every port and what it did in all; none of an ideal scheduler, which has none.
+fn port_rows(network: &Network, outcome: &Outcome, measure_from: Instant) -> Vec<PortRow> {
+    let time = outcome.totals.ended_at.saturating_since(measure_from).as_secs_f64();
+    let row = |(port, did): (usize, &punctual_sim::PortTotals)| {
+        let link = network.link(PortId::from(port));
+        let share = did.sent_bytes as f64 * 8.0 / (link.rate.as_bps() as f64 * time);
+        PortRow {
+            port: PortId::from(port),
+            from: network.names[link.from.index()].clone(),
+            to: network.names[link.to.index()].clone(),
+            tier: TierName::of(link.tier).name().to_owned(),
+            rate: link.rate,
+            delay: link.delay,
+            sent_bytes: did.sent_bytes,
+            utilisation: share.is_finite().then_some(share),
+            drops: did.drops,
+            trims: did.trims,
+            paused: did.pauses.time,
+        }
+    };
+    outcome.ports.iter().enumerate().map(row).collect()
 }
 
 /// The share of the capacity into receiving hosts that delivered data packets took, headers

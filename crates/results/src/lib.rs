@@ -6,6 +6,9 @@
 //! * `queues.parquet`: the time series of the sampled ports ([`punctual_sim::PortSample`]);
 //! * `gauges.parquet`: the time series of transports' own state ([`GaugeRow`]), where there is any;
 //! * `pauses.parquet`: pauses by port and class ([`PauseRow`]), where there were any;
+//! * `ports.parquet`: every port and what it did in all ([`PortRow`]);
+//! * `network.parquet`: what every port did in time ([`punctual_sim::NetworkTrace`]), where that was
+//!   recorded;
 //! * `summary.json`: the run in one object ([`Summary`]);
 //! * `manifest.json`: what the run was made of ([`Manifest`]);
 //! * on request `flows.csv`, and whatever else its writer adds, such as figures.
@@ -42,9 +45,11 @@ mod files;
 mod flows;
 mod gauges;
 mod manifest;
+mod network;
 mod parquet_io;
 mod pauses;
 mod plan;
+mod ports;
 mod read;
 pub mod significance;
 pub mod stats;
@@ -61,6 +66,7 @@ pub use gauges::GaugeRow;
 pub use manifest::{FORMAT, Host, Manifest};
 pub use pauses::PauseRow;
 pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun};
+pub use ports::PortRow;
 pub use read::{RunFiles, read, read_manifest, read_summary};
 pub use stats::{RunFacts, combine, part_of, summarise};
 pub use summary::{Ci95, RunKind, Summary, title};
@@ -74,6 +80,10 @@ pub const QUEUES_FILE: &str = "queues.parquet";
 pub const GAUGES_FILE: &str = "gauges.parquet";
 /// How often and how long ports were paused, in a run directory.
 pub const PAUSES_FILE: &str = "pauses.parquet";
+/// Name of the file with every port and what it did in all.
+pub const PORTS_FILE: &str = "ports.parquet";
+/// Name of the file with what every port did in time, written when that was recorded.
+pub const NETWORK_FILE: &str = "network.parquet";
 /// Name of the file with the summary.
 pub const SUMMARY_FILE: &str = "summary.json";
 /// Name of the file that says what the run was made of.

@@ -2,13 +2,16 @@
 
 use crate::files::check_format;
 use crate::gauges::read_gauges;
+use crate::network::read_network;
 use crate::parquet_io::{read_flows, read_queues};
 use crate::pauses::read_pauses;
+use crate::ports::read_ports;
 use crate::{
-    FLOWS_FILE, FORMAT, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, PAUSES_FILE,
-    PauseRow, QUEUES_FILE, ReadError, SUMMARY_FILE, Summary, is_partial,
+    FLOWS_FILE, FORMAT, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, NETWORK_FILE,
+    PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, ReadError, SUMMARY_FILE, Summary,
+    is_partial,
 };
-use punctual_sim::PortSample;
+use punctual_sim::{NetworkTrace, PortSample};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
@@ -25,6 +28,10 @@ pub struct RunFiles {
     pub gauges: Vec<GaugeRow>,
     /// Pauses by port and class.
     pub pauses: Vec<PauseRow>,
+    /// Every port and what it did in all.
+    pub ports: Vec<PortRow>,
+    /// What every port did in time, where that was recorded.
+    pub network: Option<NetworkTrace>,
     /// The run in one object.
     pub summary: Summary,
     /// What it was made of.
@@ -37,13 +44,21 @@ pub fn read(dir: &Path) -> Result<RunFiles, ReadError> {
     for (name, bytes) in &manifest.files {
         check_length(&dir.join(name), *bytes)?;
     }
+    let has = |name: &str| manifest.files.contains_key(name);
     Ok(RunFiles {
         flows: read_flows(&dir.join(FLOWS_FILE))?,
         queues: read_queues(&dir.join(QUEUES_FILE))?,
-        gauges: if manifest.files.contains_key(GAUGES_FILE) {
-            read_gauges(&dir.join(GAUGES_FILE))?
-        } else {
-            Vec::new()
+        gauges: match has(GAUGES_FILE) {
+            true => read_gauges(&dir.join(GAUGES_FILE))?,
+            false => Vec::new(),
+        },
+        ports: match has(PORTS_FILE) {
+            true => read_ports(&dir.join(PORTS_FILE))?,
+            false => Vec::new(),
+        },
+        network: match has(NETWORK_FILE) {
+            true => Some(read_network(&dir.join(NETWORK_FILE))?),
+            false => None,
         },
         pauses: if manifest.files.contains_key(PAUSES_FILE) {
             read_pauses(&dir.join(PAUSES_FILE))?

@@ -2,14 +2,17 @@
 
 use crate::dir::{Place, partial_path, place};
 use crate::gauges::write_gauges;
+use crate::network::write_network;
 use crate::parquet_io::{write_flows, write_queues};
 use crate::pauses::write_pauses;
+use crate::ports::write_ports;
 use crate::{
-    CSV_FILE, FLOWS_FILE, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, PAUSES_FILE,
-    PauseRow, QUEUES_FILE, SUMMARY_FILE, Summary, WriteError, write_csv,
+    CSV_FILE, FLOWS_FILE, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, NETWORK_FILE,
+    PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, SUMMARY_FILE, Summary, WriteError,
+    write_csv,
 };
 use parquet::errors::ParquetError;
-use punctual_sim::PortSample;
+use punctual_sim::{NetworkTrace, PortSample};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,6 +30,10 @@ pub struct Run<'a> {
     pub gauges: &'a [GaugeRow],
     /// Pauses by port and class.
     pub pauses: &'a [PauseRow],
+    /// Every port and what it did in all; none of a run without ports.
+    pub ports: &'a [PortRow],
+    /// What every port did in time, where that was recorded.
+    pub network: Option<&'a NetworkTrace>,
     /// The run in one object.
     pub summary: &'a Summary,
     /// What it was made of; its list of files is made anew.
@@ -36,14 +43,24 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// A run without gauges, pauses and further files.
+    /// A run without gauges, pauses, ports and further files.
     pub fn new(
         flows: &'a [FlowRow],
         queues: &'a [PortSample],
         summary: &'a Summary,
         manifest: &'a Manifest,
     ) -> Run<'a> {
-        Run { flows, queues, gauges: &[], pauses: &[], summary, manifest, extra: &[] }
+        Run {
+            flows,
+            queues,
+            gauges: &[],
+            pauses: &[],
+            ports: &[],
+            network: None,
+            summary,
+            manifest,
+            extra: &[],
+        }
     }
 }
 
@@ -168,9 +185,18 @@ fn resolved(dir: &Path) -> Result<PathBuf, WriteError> {
 }
 
 fn check_name(name: &str) -> Result<(), WriteError> {
-    let own =
-        [FLOWS_FILE, QUEUES_FILE, GAUGES_FILE, PAUSES_FILE, SUMMARY_FILE, MANIFEST_FILE, CSV_FILE]
-            .contains(&name);
+    let own = [
+        FLOWS_FILE,
+        QUEUES_FILE,
+        GAUGES_FILE,
+        PAUSES_FILE,
+        PORTS_FILE,
+        NETWORK_FILE,
+        SUMMARY_FILE,
+        MANIFEST_FILE,
+        CSV_FILE,
+    ]
+    .contains(&name);
     let plain = Path::new(name).file_name().is_some_and(|last| last == name);
     if own || !plain { Err(WriteError::FileName(name.to_owned())) } else { Ok(()) }
 }
@@ -195,6 +221,12 @@ fn fill(
     }
     if !run.pauses.is_empty() {
         file(PAUSES_FILE, &mut |out| Ok(write_pauses(out, run.pauses)?))?;
+    }
+    if !run.ports.is_empty() {
+        file(PORTS_FILE, &mut |out| Ok(write_ports(out, run.ports)?))?;
+    }
+    if let Some(trace) = run.network {
+        file(NETWORK_FILE, &mut |out| Ok(write_network(out, trace)?))?;
     }
     file(SUMMARY_FILE, &mut |out| write_json(out, run.summary))?;
     if options.csv {

@@ -3,7 +3,7 @@ use super::*;
 use crate::flows::tests::{micros, record};
 use crate::{ReadError, RunFacts, RunFiles, is_complete, leftovers, read, stats};
 use punctual_core::{Bytes, Duration, PortId};
-use punctual_sim::{FlowRecord, FlowStatus, Outcome, Totals};
+use punctual_sim::{FlowRecord, FlowStatus, Outcome, PortFrame, Totals};
 use std::sync::Mutex;
 use tempfile::TempDir;
 
@@ -44,13 +44,23 @@ fn run_files(flows: u32) -> RunFiles {
         queues: outcome.samples,
         gauges: Vec::new(),
         pauses: Vec::new(),
+        ports: vec![PortRow { from: "a".into(), utilisation: Some(0.5), ..PortRow::default() }],
+        network: Some(NetworkTrace {
+            frame: Duration::from_micros(1),
+            ended_at: micros(50),
+            cells: vec![PortFrame { frame: 49, ..PortFrame::default() }],
+        }),
         manifest: Manifest::new("[network]\nhosts = 2\n", "ndp", 3),
     }
 }
 
 impl RunFiles {
     fn as_run(&self) -> Run<'_> {
-        Run::new(&self.flows, &self.queues, &self.summary, &self.manifest)
+        Run {
+            ports: &self.ports,
+            network: self.network.as_ref(),
+            ..Run::new(&self.flows, &self.queues, &self.summary, &self.manifest)
+        }
     }
 }
 
@@ -76,7 +86,7 @@ fn write__reads_back_the_same() {
         let (_place, dir) = written(flows);
         let files = run_files(flows);
         let mut back = read(&dir).unwrap();
-        assert_eq!(back.manifest.files.len(), 3);
+        assert_eq!(back.manifest.files.len(), 5);
         back.manifest.files.clear();
         assert!(back == files, "{flows} flows");
         assert!(is_complete(&dir));
@@ -128,14 +138,16 @@ fn write__adds_files_on_request() {
         "flows.csv",
         "flows.parquet",
         "manifest.json",
+        "network.parquet",
+        "ports.parquet",
         "queues.parquet",
         "summary.json",
     ];
     assert_eq!(names(&dir), expected);
     assert_eq!(fs::read(dir.join("fct.svg")).unwrap(), b"<svg/>");
-    assert_eq!(read(&dir).unwrap().manifest.files.len(), 5);
+    assert_eq!(read(&dir).unwrap().manifest.files.len(), 7);
 
-    for bad in ["flows.parquet", "manifest.json", "../x", "a/b", "", ".."] {
+    for bad in ["flows.parquet", "network.parquet", "manifest.json", "../x", "a/b", "", ".."] {
         let run = Run { extra: &[(bad, b"")], ..files.as_run() };
         let error = write(&place.path().join("x"), &run, WriteOptions::default()).unwrap_err();
         assert!(matches!(error, WriteError::FileName(_)), "{bad}: {error}");

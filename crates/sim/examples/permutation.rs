@@ -51,6 +51,7 @@ fn main() {
             sampling: None,
             sampled_flows: Vec::new(),
             check: false,
+            network_trace: false,
             measure_from: Instant::ZERO,
         },
         &mut |_| ControlFlow::Continue(()),

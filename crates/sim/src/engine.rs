@@ -439,7 +439,10 @@ impl<T: Tap> Engine<T> {
         let mut fates = std::mem::take(&mut self.fates);
         for (id, fate) in fates.drain(..) {
             match fate {
-                Fate::Marked => self.totals.marks += 1,
+                Fate::Marked => {
+                    self.totals.marks += 1;
+                    self.line.tap.marked(port_id, &self.line.packets[id]);
+                }
                 Fate::Trimmed => {
                     self.totals.trims += 1;
                     self.port_totals[port_id.index()].trims += 1;
@@ -520,6 +523,7 @@ impl<T: Tap> Engine<T> {
         let (pause_cycles, pause_cycles_untold) = self.conclude_circles();
         let controllers = self.controller_records();
         let end = Ending {
+            at: self.line.now,
             waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
             alive: self.line.packets.len(),
         };
@@ -536,6 +540,7 @@ impl<T: Tap> Engine<T> {
             samples: self.samples,
             gauges: self.gauges,
             violations: findings.violations,
+            network: findings.network,
             interrupted,
         }
     }

@@ -18,9 +18,11 @@ mod lossless;
 mod pauses;
 mod port;
 mod record;
+mod recorder;
 mod setup;
 mod tap;
 mod timers;
+mod trace;
 mod world;
 
 pub use record::{
@@ -31,15 +33,16 @@ pub use setup::{
     GaugeOf, GaugeSample, LinkChange, LinkFault, PortSample, Progress, Sampling, Setup, Stop,
     SwitchReset,
 };
+pub use trace::{Activity, NetworkTrace, PortFrame};
 
 use std::ops::ControlFlow;
 
 /// Runs a simulation to its end. `progress` is called now and then and may stop the run.
 pub fn run(setup: Setup, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
-    if setup.check {
-        let checks = checks::Checks::new(&setup.network);
-        engine::Engine::new(setup, checks).run(progress)
-    } else {
-        engine::Engine::new(setup, tap::NoTap).run(progress)
+    let checks = setup.check.then(|| checks::Checks::new(&setup.network));
+    let recorder = setup.network_trace.then(|| recorder::Recorder::new(&setup.network));
+    if checks.is_none() && recorder.is_none() {
+        return engine::Engine::new(setup, tap::NoTap).run(progress);
     }
+    engine::Engine::new(setup, (checks, recorder)).run(progress)
 }

@@ -124,6 +124,7 @@ impl<T: Tap> Engine<T> {
         let port = &mut self.ports[port_id.index()];
         let in_service = port.in_service_at(self.line.now);
         port.queue.enqueue(id, in_service, &mut self.line.packets, &mut self.fates);
+        port.tell_waiting(port_id, &mut self.line);
         if !self.fates.is_empty() {
             self.meet_fates(port_id);
         }
@@ -182,7 +183,13 @@ impl<T: Tap> Engine<T> {
         if is_pause {
             lossless.clocks[back.index()].count_sent();
         }
+        let (from, sent) = {
+            let port = &self.ports[back.index()];
+            (port.busy_until.max(self.line.now), port.sent_bytes)
+        };
         let at = self.ports[back.index()].send_frame(self.line.now, PAUSE_FRAME_BYTES);
+        let free = &self.ports[back.index()];
+        self.line.tap.sends_pause(back, from, free.busy_until, free.sent_bytes - sent);
         let frame = lossless.frames.insert(PauseFrame { port, class, is_pause });
         self.frame_event(at, back, frame);
     }
@@ -195,6 +202,7 @@ impl<T: Tap> Engine<T> {
         if !is_pause && let Some(circles) = &mut lossless.circles {
             circles.go_on(port_id, class, self.line.now);
         }
+        self.line.tap.paused(port_id, class, is_pause);
         let from = self.network.link(port_id).from;
         let port = &mut self.ports[port_id.index()];
         if from.0 >= self.network.hosts {

@@ -121,6 +121,7 @@ impl PortState {
         line.tap.queued(port, &line.packets[id]);
         let in_service = self.in_service_at(line.now);
         self.queue.enqueue(id, in_service, &mut line.packets, fates);
+        self.tell_waiting(port, line);
         if self.has_waiting {
             return;
         }
@@ -128,6 +129,15 @@ impl PortState {
         if is_idle {
             self.busy_until = line.now;
             self.catch_up(port, line);
+        }
+    }
+
+    /// Tells how much waits, if anybody wants to know.
+    #[inline(always)]
+    pub(crate) fn tell_waiting<T: Tap>(&self, port: PortId, line: &mut Line<T>) {
+        if T::WATCHES_QUEUES {
+            let (bytes, packets) = self.queue.waiting();
+            line.tap.waits(port, bytes.get(), packets);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a run leaves behind.
 
-use crate::{GaugeSample, PortSample};
+use crate::{GaugeSample, NetworkTrace, PortSample};
 use punctual_core::{
     Bytes, Class, ControllerState, Duration, FlowSpec, Instant, PortId, TransportId,
 };
@@ -211,6 +211,8 @@ pub struct Outcome {
     pub gauges: Vec<GaugeSample>,
     /// Invariants found broken, when they were checked.
     pub violations: Vec<String>,
+    /// What every port did in time, when that was recorded.
+    pub network: Option<NetworkTrace>,
     /// The run was stopped from outside before its end.
     pub interrupted: bool,
 }

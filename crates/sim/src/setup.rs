@@ -32,6 +32,8 @@ pub struct Setup {
     pub sampled_flows: Vec<FlowId>,
     /// Whether to check invariants all along, at some cost.
     pub check: bool,
+    /// Whether to record what every port does in time, at some cost.
+    pub network_trace: bool,
     /// Deliveries and link use count from here on, so that a start-up can be left out.
     pub measure_from: Instant,
 }

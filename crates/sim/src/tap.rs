@@ -1,6 +1,9 @@
 //! Where observers look in. A tap that does nothing costs nothing.
 
-use punctual_core::{ByteRange, ControllerState, FlowId, FlowSpec, Instant, Packet, PortId, Rate};
+use crate::trace::NetworkTrace;
+use punctual_core::{
+    ByteRange, Class, ControllerState, FlowId, FlowSpec, Instant, Packet, PortId, Rate,
+};
 
 /// Why a packet ended before it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +21,9 @@ pub(crate) trait Tap {
     /// Whether it looks at controllers, which costs something.
     const WATCHES_CONTROLLERS: bool = false;
 
+    /// Whether it wants to know how long queues are, which costs something.
+    const WATCHES_QUEUES: bool = false;
+
     /// A port's controller has handled a packet about to be queued there.
     fn controlled(&mut self, _port: PortId, _before: &ControllerState, _after: &ControllerState) {}
     /// A flow starts.
@@ -28,6 +34,9 @@ pub(crate) trait Tap {
     fn made(&mut self, _packet: &Packet) {}
     /// A packet joined the queue of a port.
     fn queued(&mut self, _port: PortId, _packet: &Packet) {}
+    /// So much waits at a port, now that a packet joined its queue and the discipline has done
+    /// what it does.
+    fn waits(&mut self, _port: PortId, _bytes: u64, _packets: u32) {}
     /// A port sends a packet until `until`. `waited` tells whether it came from the queue.
     fn sends(
         &mut self,
@@ -38,6 +47,12 @@ pub(crate) trait Tap {
         _waited: bool,
     ) {
     }
+    /// A port sends a pause frame, of so many bytes on the link.
+    fn sends_pause(&mut self, _port: PortId, _from: Instant, _until: Instant, _bytes: u64) {}
+    /// A port is told to hold a class back, or to go on.
+    fn paused(&mut self, _port: PortId, _class: Class, _is_pause: bool) {}
+    /// A packet was ECN-marked at a port.
+    fn marked(&mut self, _port: PortId, _packet: &Packet) {}
     /// A packet lost its payload at a port.
     fn trimmed(&mut self, _port: PortId, _packet: &Packet) {}
     /// A packet leaves a port's queue to go back to its sender.
@@ -58,6 +73,8 @@ pub(crate) trait Tap {
 
 /// How things stand at the end of a run.
 pub(crate) struct Ending {
+    /// When it is.
+    pub(crate) at: Instant,
     /// Packets in each port's queue.
     pub(crate) waiting: Vec<u32>,
     /// Packets anywhere.
@@ -69,6 +86,8 @@ pub(crate) struct Ending {
 pub(crate) struct Findings {
     /// Invariants that did not hold.
     pub(crate) violations: Vec<String>,
+    /// What every port did in time.
+    pub(crate) network: Option<NetworkTrace>,
 }
 
 /// Looks away.
@@ -83,6 +102,7 @@ macro_rules! tell {
     ($($method:ident($($arg:ident: $type:ty),*);)*) => {
         impl<A: Tap> Tap for Option<A> {
             const WATCHES_CONTROLLERS: bool = A::WATCHES_CONTROLLERS;
+            const WATCHES_QUEUES: bool = A::WATCHES_QUEUES;
             $(fn $method(&mut self, $($arg: $type),*) {
                 if let Some(tap) = self {
                     tap.$method($($arg),*);
@@ -92,6 +112,7 @@ macro_rules! tell {
 
         impl<A: Tap, B: Tap> Tap for (A, B) {
             const WATCHES_CONTROLLERS: bool = A::WATCHES_CONTROLLERS || B::WATCHES_CONTROLLERS;
+            const WATCHES_QUEUES: bool = A::WATCHES_QUEUES || B::WATCHES_QUEUES;
             $(fn $method(&mut self, $($arg: $type),*) {
                 self.0.$method($($arg),*);
                 self.1.$method($($arg),*);
@@ -107,6 +128,10 @@ tell! {
     made(packet: &Packet);
     queued(port: PortId, packet: &Packet);
     sends(port: PortId, packet: &Packet, from: Instant, until: Instant, waited: bool);
+    waits(port: PortId, bytes: u64, packets: u32);
+    sends_pause(port: PortId, from: Instant, until: Instant, bytes: u64);
+    paused(port: PortId, class: Class, is_pause: bool);
+    marked(port: PortId, packet: &Packet);
     trimmed(port: PortId, packet: &Packet);
     bounced(port: PortId, packet: &Packet);
     lost(port: PortId, packet: &Packet, why: Loss);

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod devtools;
+mod network;
 
 use common::{Place, text};
 use devtools::Browser;

@@ -1,5 +1,6 @@
 //! From a scenario to what the simulator runs.
 
+use super::run::HOSTS_RECORDED_MOST;
 use super::{Scenario, is_transport};
 use crate::diagnostic::Diagnostic;
 use crate::document::span_of;
@@ -105,6 +106,7 @@ impl Scenario {
             sampling: self.run.sampling(&self.network),
             sampled_flows: self.run.sampled_flows(),
             check: self.run.check,
+            network_trace: seed == self.run.seed && self.run.records(&self.network),
             measure_from: Instant::ZERO + self.run.measure_from,
         })))
     }
@@ -217,6 +219,14 @@ impl Scenario {
             errors.push(Diagnostic::new(message).at(self.span("queue")));
         }
         errors.extend(self.check_hops(&used));
+        let hosts = self.network.hosts;
+        if self.run.network_trace == Some(true) && hosts > HOSTS_RECORDED_MOST {
+            errors.push(
+                Diagnostic::new(format!("a network of {hosts} hosts is too large to be drawn"))
+                    .at(self.span("run.network_trace"))
+                    .help(format!("leave this out, or have {HOSTS_RECORDED_MOST} hosts at most")),
+            );
+        }
         if errors.is_empty() {
             // The first seed stands for all: what is wrong does not depend on the draw.
             for subject in self.subjects() {

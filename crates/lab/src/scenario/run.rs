@@ -35,6 +35,9 @@ pub struct RunSection {
     pub sample_at: Vec<TierName>,
     /// And of which flows what their transports are doing; the first ones when absent.
     pub sample_flows: Option<Vec<u32>>,
+    /// Whether to record what every port does in time, in the first repetition; small networks
+    /// unless the scenario chooses.
+    pub network_trace: Option<bool>,
 }
 
 fn one_u64() -> u64 {
@@ -51,6 +54,11 @@ const FLOWS_SAMPLED: u32 = 32;
 fn host_down() -> Vec<TierName> {
     vec![TierName::HostDown]
 }
+
+/// Networks of so many hosts are recorded unless the scenario says otherwise.
+const HOSTS_RECORDED: u32 = 64;
+/// And of no more at all, as they could not be drawn.
+pub(super) const HOSTS_RECORDED_MOST: u32 = 256;
 
 /// When a run ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,6 +181,11 @@ impl RunSection {
         flows.sort_unstable();
         flows.dedup();
         flows.into_iter().map(FlowId).collect()
+    }
+
+    /// Whether what every port of a network does in time is recorded.
+    pub fn records(&self, network: &Network) -> bool {
+        self.network_trace.unwrap_or(network.hosts <= HOSTS_RECORDED)
     }
 
     /// Which time series the simulator takes.

@@ -4,19 +4,25 @@
 //! stays below 5 MB whatever the size of the runs; where it is, the page says so.
 
 mod flows;
+mod layout;
 mod model;
+mod network;
 mod numbers;
 mod pauses;
+mod plain;
 mod samples;
+mod tiers;
 
 use crate::collect::{PointRuns, ReportError, Results, Row};
 use crate::palette::line_styles;
 use flows::Group;
 use model::{Body, Look, Page, Section};
+use network::Traced;
 use pauses::Paused;
-use punctual_results::{FlowRow, Manifest, Summary, combine, part_of, title};
+use punctual_results::{FlowRow, Manifest, PortRow, Summary, combine, part_of, title};
 use samples::Recorded;
 use std::path::Path;
+use tiers::Used;
 
 /// What is drawn at most, in points of all curves together; about 15 bytes each.
 const CDF_POINTS: usize = 60_000;
@@ -35,6 +41,7 @@ pub(crate) struct Budget {
     cdf: usize,
     points: usize,
     points_in_detail: usize,
+    runs: usize,
 }
 
 impl Budget {
@@ -44,7 +51,7 @@ impl Budget {
         // Completion times and slowdowns are two distributions.
         let cdf = (CDF_POINTS / curves / 2).clamp(24, 600);
         let points = (SCATTER_POINTS / curves).clamp(24, 1500);
-        Budget { cdf, points, points_in_detail: points_in_detail.max(1) }
+        Budget { cdf, points, points_in_detail: points_in_detail.max(1), runs: curves }
     }
 
     /// Time series of one kind at one point of a sweep, at most: each has [`TIME_POINTS_MIN`].
@@ -130,6 +137,8 @@ fn details(
     let mut groups: Vec<Group> = Vec::new();
     let mut recorded = Vec::new();
     let mut paused = Vec::new();
+    let mut traced: Vec<Traced> = Vec::new();
+    let mut used: Vec<(usize, Vec<PortRow>)> = Vec::new();
     let mut parts: Vec<(usize, Summary)> = Vec::new();
     for row in &point.rows {
         let mut own: Vec<(String, Group)> = Vec::new();
@@ -138,6 +147,7 @@ fn details(
         for (i, repetition) in row.repetitions.iter().enumerate() {
             let files = row.read(i)?;
             let seed = repetition.seeds.first().copied().unwrap_or(0);
+            let transport = number(&row.summary.title());
             if is_mix(row) {
                 for (carrier, summaries) in carriers.iter().zip(&mut of_carriers) {
                     summaries.extend(part_of(repetition, &files.flows, carrier));
@@ -160,10 +170,12 @@ fn details(
                 group.flows.push((seed, flow));
             }
             if i == 0 {
-                let transport = number(&row.summary.title());
+                let (ports, trace) = (files.ports.clone(), files.network);
+                traced.push(Traced { transport, ports, trace });
                 paused.push(Paused { transport, rows: files.pauses });
                 recorded.push(Recorded { transport, queues: files.queues, gauges: files.gauges });
             }
+            used.push((transport, files.ports));
         }
         groups.extend(own.into_iter().map(|(_, group)| group));
         for (carrier, summaries) in carriers.iter().zip(of_carriers) {
@@ -177,6 +189,7 @@ fn details(
     sections.extend(numbers::bars(&summaries, number));
     sections.extend(flows::cdf(&groups, budget));
     sections.extend(flows::deadlines(&groups, budget));
+    sections.extend(network::section(&traced, budget.runs));
     let mut ports = samples::ports(&recorded, &point.ports, budget);
     let gauges = samples::gauges(&recorded, &point.ports, budget);
     if let Some(first) = ports.first_mut()
@@ -187,7 +200,9 @@ fn details(
                        the report of this point's directory alone.";
     }
     sections.extend(ports);
-    sections.extend(samples::tiers(&recorded, &point.ports, names));
+    let used: Vec<Used<'_>> =
+        used.iter().map(|(transport, ports)| Used { transport: *transport, ports }).collect();
+    sections.extend(tiers::section(&used, names));
     sections.extend(pauses::tiers(&paused, names));
     sections.extend(gauges);
     Ok(sections)
@@ -274,6 +289,8 @@ const STYLE: &str = include_str!("report.css");
 const FORMAT: &str = include_str!("format.js");
 const CHART: &str = include_str!("chart.js");
 const SCRIPT: &str = include_str!("report.js");
+const NETWORK_STYLE: &str = include_str!("network.css");
+const NETWORK: &str = include_str!("network.js");
 
 /// The page as text.
 fn rendered(page: &Page) -> String {
@@ -288,9 +305,10 @@ fn rendered(page: &Page) -> String {
         text += before;
         match name {
             "title" => text += &escaped(&page.title),
-            "style" => text += STYLE,
+            "style" => [STYLE, NETWORK_STYLE].into_iter().for_each(|part| text += part),
+            "plain" => text += &plain::text(page),
             "data" => text += &data,
-            "script" => [FORMAT, CHART, SCRIPT].into_iter().for_each(|part| text += part),
+            "script" => [FORMAT, CHART, NETWORK, SCRIPT].into_iter().for_each(|part| text += part),
             _ => {}
         }
         rest = after;

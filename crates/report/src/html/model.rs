@@ -2,6 +2,7 @@
 //! draws whatever it is given; a new kind of section is a variant of [`Body`] here and a function
 //! in `report.js`.
 
+use super::network::NetworkBody;
 use crate::palette::{Dash, LineStyle};
 use serde::{Serialize, Serializer};
 
@@ -62,6 +63,7 @@ pub(crate) struct Section {
 pub(crate) enum Body {
     Table(TableBody),
     Chart(Chart),
+    Network(Box<NetworkBody>),
     /// A file as it is.
     Text {
         file: String,

@@ -1,7 +1,7 @@
 //! What lossless switches paused, by where it is.
 
 use super::model::{Body, Section, TableBody, TableRow};
-use super::samples::TIERS;
+use super::tiers::TIERS;
 use punctual_results::PauseRow;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Charts of time series: queues, rates, and what transports tell of themselves.
 
 use super::Budget;
-use super::model::{Axis, Body, Chart, Mark, Section, Series, TableBody, TableRow, Unit, View};
+use super::model::{Axis, Body, Chart, Mark, Section, Series, Unit, View};
 use punctual_core::Instant;
 use punctual_results::{GaugeRow, PlanPort};
 use punctual_sim::{GaugeOf, PortSample};
@@ -19,10 +19,6 @@ pub(crate) struct Recorded {
 const VIEWS: usize = 12;
 /// Flows or ports of a gauge drawn for a transport at most.
 const LINES: usize = 4;
-
-/// Where links are, from a sender to a receiver.
-pub(super) const TIERS: [&str; 7] =
-    ["host-up", "rack-up", "pod-up", "middle", "core-down", "pod-down", "host-down"];
 
 /// The queues and the rates of the ports with the longest queues.
 pub(crate) fn ports(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> Vec<Section> {
@@ -96,44 +92,6 @@ pub(crate) fn ports(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> V
             chart(Axis::new("Rate", Unit::BitsPerSecond), rates),
         ),
     ]
-}
-
-/// The share of the capacity of the recorded ports that was used, by where they are.
-pub(crate) fn tiers(runs: &[Recorded], ports: &[PlanPort], names: &[String]) -> Option<Section> {
-    // As a packet comes by them; others, of other versions, last.
-    let mut tiers: Vec<&str> = ports.iter().map(|port| port.tier.as_str()).collect();
-    let place = |tier: &str| TIERS.iter().position(|known| *known == tier);
-    tiers.sort_by_key(|tier| (place(tier).unwrap_or(TIERS.len()), *tier));
-    tiers.dedup();
-    let mut rows = Vec::new();
-    for run in runs.iter().filter(|run| !run.queues.is_empty()) {
-        let until = run.queues.iter().map(|s| s.at).max().unwrap_or(Instant::ZERO);
-        let mut cells = vec![names[run.transport].clone()];
-        for tier in &tiers {
-            let (mut sent, mut capacity) = (0.0, 0.0);
-            for port in ports.iter().filter(|port| port.tier == *tier) {
-                let own = run.queues.iter().filter(|s| s.port.0 == port.port);
-                sent += own.map(|s| s.sent_bytes).max().unwrap_or(0) as f64 * 8.0;
-                capacity += port.rate_bps as f64 * until.as_secs_f64();
-            }
-            let share = sent / capacity;
-            let text =
-                if share.is_finite() { format!("{:.1}", share * 100.0) } else { "–".into() };
-            cells.push(text);
-        }
-        rows.push(TableRow { transport: Some(run.transport), cells, best: Vec::new() });
-    }
-    if rows.is_empty() || tiers.is_empty() {
-        return None;
-    }
-    let mut header = vec!["Transport".to_owned()];
-    header.extend(tiers.iter().map(|tier| format!("{tier} (%)")));
-    let lead = "The share of the recorded links' capacity that all bytes sent on them took, up to \
-                the last sample of the first run of each transport."
-        .to_owned();
-    let body = Body::Table(TableBody { header, rows });
-    let (id, title) = ("tiers".to_owned(), "Utilisation by tier".to_owned());
-    Some(Section { id, title, lead, point: None, body })
 }
 
 /// Of whom a gauge is, by kind and number.

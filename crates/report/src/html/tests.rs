@@ -267,6 +267,23 @@ fn a_page_of_a_large_sampled_sweep_is_small() {
 }
 
 #[test]
+fn tables_and_texts_need_no_script() {
+    let (_place, dir) = place(&plan("x <y>", &["tcp", "ndp"], 1));
+    let page = html(&dir).unwrap();
+    let (_, rest) = page.split_once("<noscript>").unwrap();
+    let plain = rest.split_once("</noscript>").unwrap().0;
+    let data = data(&page);
+    for row in section(&data, "summary")["body"]["rows"].as_array().unwrap() {
+        for cell in row["cells"].as_array().unwrap() {
+            assert!(plain.contains(&format!(">{}</td>", escaped(cell.as_str().unwrap()))));
+        }
+    }
+    assert!(plain.contains("<th scope=\"col\">Deadlines met (%)</th>"), "{plain}");
+    assert!(plain.contains("<pre>name = &quot;x&quot;</pre>"), "{plain}");
+    assert!(plain.contains("<p class=\"lead\">about it</p>"), "{plain}");
+}
+
+#[test]
 fn the_page_asks_nothing_of_the_network() {
     let (_place, dir) = place(&plan("x", &["tcp"], 1));
     let page = html(&dir).unwrap();

@@ -64,6 +64,7 @@ fn run(transport: &str, network: Network, flows: Vec<FlowSpec>, micros: u64) -> 
         sampling: None,
         sampled_flows: Vec::new(),
         check: false,
+        network_trace: false,
         measure_from: Instant::ZERO,
     };
     let totals = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(())).totals;

@@ -83,6 +83,7 @@ pub fn setup(network: Network, transports: Vec<AnyTransport>, mut flows: Vec<Flo
         sampling: None,
         sampled_flows: Vec::new(),
         check: true,
+        network_trace: false,
         measure_from: Instant::ZERO,
     }
 }

@@ -315,6 +315,7 @@ impl Controller for Port {
             capacity: sums.capacity,
             demand: sums.demand,
             allocated: sums.allocated,
+            sending: None,
             deadline_requests: counted(Inversions::requests),
             inversions: counted(Inversions::inverted),
         }

@@ -333,6 +333,7 @@ impl Controller for Port {
 
     fn state(&self) -> ControllerState {
         let flows = self.list.entries().len() as u64;
-        ControllerState { flows, ..ControllerState::default() }
+        let sending = Some(self.list.sending() as u64);
+        ControllerState { flows, sending, ..ControllerState::default() }
     }
 }
