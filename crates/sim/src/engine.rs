@@ -443,7 +443,12 @@ impl<T: Tap> Engine<T> {
                 Fate::Trimmed => {
                     self.totals.trims += 1;
                     self.port_totals[port_id.index()].trims += 1;
-                    self.line.tap.trimmed(port_id, &self.line.packets[id]);
+                    if T::FOLLOWS
+                        && let Some((a, b)) = self.line.packets.take_swap()
+                    {
+                        self.line.tap.swapped(a, b);
+                    }
+                    self.line.tap.trimmed(port_id, id, &self.line.packets[id]);
                 }
                 Fate::Dropped => {
                     self.totals.drops += 1;
@@ -463,7 +468,7 @@ impl<T: Tap> Engine<T> {
     /// Sends a header back to where it came from.
     fn bounce(&mut self, port_id: PortId, id: PacketId) {
         self.totals.bounces += 1;
-        self.line.tap.bounced(port_id, &self.line.packets[id]);
+        self.line.tap.bounced(port_id, id, &self.line.packets[id]);
         let node = self.network.link(port_id).from;
         let packet = &mut self.line.packets[id];
         packet.dst = self.flows[packet.flow.index()].src;
@@ -480,7 +485,7 @@ impl<T: Tap> Engine<T> {
             self.totals.losses += 1;
         }
         let packet = &self.line.packets[id];
-        self.line.tap.lost(packet.port, packet, why);
+        self.line.tap.lost(packet.port, id, packet, why);
         self.dispose(id);
     }
 
@@ -520,6 +525,7 @@ impl<T: Tap> Engine<T> {
         let pause_cycles = self.pause_cycles();
         let controllers = self.controller_records();
         let end = Ending {
+            at: self.line.now,
             waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
             alive: self.line.packets.len(),
         };
@@ -534,6 +540,7 @@ impl<T: Tap> Engine<T> {
             samples: self.samples,
             gauges: self.gauges,
             violations: findings.violations,
+            explained: findings.explained,
             interrupted,
         }
     }

@@ -10,6 +10,7 @@ mod control;
 mod detour;
 mod engine;
 mod events;
+mod explain;
 mod flows;
 mod gauges;
 mod hosts;
@@ -22,6 +23,7 @@ mod tap;
 mod timers;
 mod world;
 
+pub use explain::{Behind, Explanation, Part, What};
 pub use record::{
     ControllerRecord, FlowRecord, FlowStatus, Outcome, PauseCycle, PauseTotals, PortTotals, Totals,
 };
@@ -30,14 +32,24 @@ pub use setup::{
     SwitchReset,
 };
 
+use punctual_core::FlowId;
 use std::ops::ControlFlow;
 
 /// Runs a simulation to its end. `progress` is called now and then and may stop the run.
 pub fn run(setup: Setup, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
-    if setup.check {
-        let checks = checks::Checks::new(&setup.network);
-        engine::Engine::new(setup, checks).run(progress)
-    } else {
-        engine::Engine::new(setup, tap::NoTap).run(progress)
+    explain(setup, &[], progress)
+}
+
+/// Runs a simulation and explains where the time of some flows went. All else comes out as without.
+pub fn explain(
+    setup: Setup,
+    flows: &[FlowId],
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Outcome {
+    let checks = setup.check.then(|| checks::Checks::new(&setup.network));
+    let explainer = (!flows.is_empty()).then(|| explain::Explainer::new(&setup.network, flows));
+    if checks.is_none() && explainer.is_none() {
+        return engine::Engine::new(setup, tap::NoTap).run(progress);
     }
+    engine::Engine::new(setup, (checks, explainer)).run(progress)
 }

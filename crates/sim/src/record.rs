@@ -1,6 +1,6 @@
 //! What a run leaves behind.
 
-use crate::{GaugeSample, PortSample};
+use crate::{Explanation, GaugeSample, PortSample};
 use punctual_core::{
     Bytes, Class, ControllerState, Duration, FlowSpec, Instant, PortId, TransportId,
 };
@@ -166,6 +166,8 @@ pub struct Outcome {
     pub gauges: Vec<GaugeSample>,
     /// Invariants found broken, when they were checked.
     pub violations: Vec<String>,
+    /// Where the time of the flows went that were to be explained, by flow.
+    pub explained: Vec<Explanation>,
     /// The run was stopped from outside before its end.
     pub interrupted: bool,
 }

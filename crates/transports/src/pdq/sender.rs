@@ -10,7 +10,7 @@ use super::header::{
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
-    HostId, Instant, Packet, Rate, Transport,
+    HostId, Instant, Packet, PortId, Rate, Transport, Wait,
 };
 
 mod segments;
@@ -438,6 +438,15 @@ impl Endpoint<Pdq> for Sender {
         tell("paused", f64::from(u8::from(self.rate == Rate::ZERO)));
         if self.pauser != NOBODY {
             tell("pausing_port", f64::from(self.pauser));
+        }
+    }
+
+    fn waits_for(&self) -> Wait {
+        match self.pauser() {
+            _ if self.segments.left() == 0 => Wait::Timer,
+            Some(port) if self.rate == Rate::ZERO => Wait::Paused(PortId(port)),
+            _ if self.rate == Rate::ZERO => Wait::Grant,
+            _ => Wait::Pacing,
         }
     }
 

@@ -5,7 +5,7 @@ use super::tokens::Arrival;
 use super::{Phost, PhostHost};
 use punctual_core::{
     ByteRange, Class, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Packet,
-    PacketFlags,
+    PacketFlags, Wait,
 };
 
 /// State of a flow's receiving end. What it misses is in the host's [`TokenQueue`](super::TokenQueue).
@@ -83,6 +83,10 @@ impl Endpoint<Phost> for PhostReceiver {
             tell("tokens_outstanding", f64::from(outstanding));
             tell("missing_packets", missing as f64);
         }
+    }
+
+    fn waits_for(&self) -> Wait {
+        Wait::Token
     }
 
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Phost>) {
