@@ -74,6 +74,58 @@ impl What {
         What::Timer,
         What::Silence,
     ];
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            What::Serialisation => "serialisation",
+            What::Propagation => "propagation",
+            What::Own => "own-packets",
+            What::Queue => "queue",
+            What::Nic => "nic",
+            What::LinkPaused => "link-paused",
+            What::Pacing => "pacing",
+            What::Grant => "grant",
+            What::Paused => "paused",
+            What::Pull => "pull",
+            What::Token => "token",
+            What::Timeout => "timeout",
+            What::Retransmission => "retransmission",
+            What::Timer => "timer",
+            What::Silence => "silence",
+        }
+    }
+
+    /// That of this name.
+    pub fn by_name(name: &str) -> Option<What> {
+        What::ALL.into_iter().find(|what| what.name() == name)
+    }
+
+    /// What it is in a few words.
+    pub fn title(self) -> &'static str {
+        match self {
+            What::Serialisation => "being put on links",
+            What::Propagation => "on links and in switches",
+            What::Own => "after its own earlier packets",
+            What::Queue => "in a queue behind others",
+            What::Nic => "at its host's NIC behind others",
+            What::LinkPaused => "link paused",
+            What::Pacing => "held to its rate",
+            What::Grant => "asking for a rate",
+            What::Paused => "paused by a port",
+            What::Pull => "waiting to be pulled",
+            What::Token => "waiting for a token",
+            What::Timeout => "lost to a timeout",
+            What::Retransmission => "lost until sent again",
+            What::Timer => "waiting for a host's timer",
+            What::Silence => "under way at the end",
+        }
+    }
+
+    /// Whether a flow alone in the network would spend some time so too.
+    pub fn is_needed(self) -> bool {
+        matches!(self, What::Serialisation | What::Propagation | What::Own)
+    }
 }
 
 /// Other flows that a stretch of time was spent behind, the largest share first.
