@@ -8,10 +8,12 @@ pub enum Wait {
     /// Nothing that has a name: a timer of its own.
     #[default]
     Timer,
-    /// The time that its last packet takes at the rate it may send at.
-    Pacing,
-    /// A rate: it has asked and may not send yet.
-    Grant,
+    /// The time that its last packet takes at the rate it may send at. Which port of its path
+    /// allows the least, counted from the host's own, if it knows.
+    Pacing(Option<u8>),
+    /// A rate: it has asked and may not send yet. Which port of its path allows nothing, if it
+    /// knows.
+    Grant(Option<u8>),
     /// A rate, while this port pauses it.
     Paused(PortId),
     /// Its turn among the pulls that its receiver's host sends.

@@ -47,7 +47,7 @@ pub fn explain(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Outcome {
     let checks = setup.check.then(|| checks::Checks::new(&setup.network));
-    let explainer = (!flows.is_empty()).then(|| explain::Explainer::new(&setup.network, flows));
+    let explainer = (!flows.is_empty()).then(|| explain::Explainer::new(&setup, flows));
     if checks.is_none() && explainer.is_none() {
         return engine::Engine::new(setup, tap::NoTap).run(progress);
     }

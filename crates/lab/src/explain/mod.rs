@@ -128,12 +128,17 @@ fn tell(explanation: &Explanation, row: &FlowRow, network: &Network) -> Explaine
     flow
 }
 
+/// Whether a packet spends such time at every port that it passes, so that which is no matter.
+fn is_everywhere(what: What) -> bool {
+    matches!(what, What::Propagation | What::Serialisation)
+}
+
 /// Parts of one kind at one port as one.
 fn together(explanation: &Explanation, network: &Network) -> Vec<ExplainedPart> {
     let mut order = Vec::new();
     let mut sums: BTreeMap<_, (Duration, u32, Behind)> = BTreeMap::new();
     for part in &explanation.parts {
-        let key = (part.what, part.port.filter(|_| part.what != What::Propagation));
+        let key = (part.what, part.port.filter(|_| !is_everywhere(part.what)));
         if !sums.contains_key(&key) {
             order.push(key);
         }

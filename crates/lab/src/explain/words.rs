@@ -57,8 +57,14 @@ fn phrase(part: &ExplainedPart) -> String {
         What::Queue => format!("{time} in the queue{at}{behind}"),
         What::Nic => format!("{time} waiting for its host's NIC{behind}"),
         What::LinkPaused => format!("{time} held up by pauses{at}"),
-        What::Pacing => format!("held to its rate for {time}"),
-        What::Grant => format!("{time} without a rate, asking for one"),
+        What::Pacing => match &part.port {
+            Some(port) => format!("held for {time} to the rate that {port} granted"),
+            None => format!("held to its rate for {time}"),
+        },
+        What::Grant => match &part.port {
+            Some(port) => format!("{time} without a rate from {port}"),
+            None => format!("{time} asking for a rate"),
+        },
         What::Paused => format!("paused {time}{}{at}", self::behind(part, "more critical flow")),
         What::Pull => format!("{time} until its receiver pulled it{behind}"),
         What::Token => format!("{time} until its receiver had a token for it{behind}"),
@@ -68,6 +74,7 @@ fn phrase(part: &ExplainedPart) -> String {
             format!("{time} waiting for {}{lost}", times(part.times, "timeout"))
         }
         What::Retransmission => format!("{time} until what was lost{at} was sent again"),
+        What::Trimmed => format!("{time} until what was trimmed{at} was sent again"),
         What::Timer => format!("{time} waiting for a host's timer"),
         What::Silence => format!("the last {time} of it under way"),
         What::Serialisation | What::Propagation | What::Own => format!("{time} sending"),

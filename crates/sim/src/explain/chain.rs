@@ -46,6 +46,7 @@ pub(super) struct Stretch {
 #[derive(Debug, Default)]
 pub(super) struct Trip {
     pub(super) hops: Vec<Hop>,
+    pub(super) has_data: bool,
     /// It was not the first with its data.
     pub(super) again: Option<Again>,
 }
@@ -69,6 +70,7 @@ pub(super) struct Again {
     pub(super) first_made: Instant,
     /// Where that one was lost or trimmed.
     pub(super) port: Option<PortId>,
+    pub(super) trimmed: bool,
 }
 
 impl Node {

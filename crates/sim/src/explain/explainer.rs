@@ -6,12 +6,12 @@ use super::logs::{Entry, Log, Names};
 use super::walk;
 use super::{Behind, Explanation, What};
 use crate::record::FlowStatus;
+use crate::setup::Setup;
 use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
 use punctual_core::{
     ByteRange, Duration, FlowEvent, FlowId, FlowSpec, HostId, Instant, Packet, PacketId, PortId,
     TimerChange, TransportId, Wait,
 };
-use punctual_net::Network;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -25,6 +25,8 @@ pub(crate) struct Explainer {
     /// Packets of theirs that are under way, by slot.
     live: Vec<Option<Box<Live>>>,
     ports: Vec<Log>,
+    /// Ports of switches that run no controllers.
+    legacy: Vec<bool>,
     /// Whom hosts have asked for more, by host and transport.
     turns: BTreeMap<(HostId, TransportId), Log>,
     call: Call,
@@ -34,6 +36,8 @@ pub(crate) struct Explainer {
 #[derive(Debug, Clone, Copy)]
 struct HostFacts {
     nic: PortId,
+    /// The port that sends to it.
+    to_host: PortId,
     /// A full packet on its link.
     packet_time: Duration,
 }
@@ -66,7 +70,6 @@ struct FlowCall {
 struct Live {
     flow: FlowId,
     made: Rc<Node>,
-    is_data: bool,
     trip: Trip,
     /// The port it waits at, since when, and what that port has sent since.
     waiting: Option<(PortId, Instant, u64)>,
@@ -77,11 +80,13 @@ const NIC_NAMES: Names = Names { behind_others: What::Nic, idle: What::LinkPause
 
 impl Explainer {
     /// Follows these flows.
-    pub(crate) fn new(network: &Network, flows: &[FlowId]) -> Self {
+    pub(crate) fn new(setup: &Setup, flows: &[FlowId]) -> Self {
+        let network = &setup.network;
         let facts = |host| {
             let nic = network.nic_info(HostId(host));
             let packet_time = nic.rate.transmission_time(nic.mtu + nic.framing);
-            HostFacts { nic: network.nic(HostId(host)), packet_time }
+            let nic = network.nic(HostId(host));
+            HostFacts { nic, to_host: network.link(nic).twin, packet_time }
         };
         let mut wanted = flows.to_vec();
         wanted.sort();
@@ -92,6 +97,11 @@ impl Explainer {
             followed: BTreeMap::new(),
             live: Vec::new(),
             ports: std::iter::repeat_with(Log::default).take(network.links.len()).collect(),
+            legacy: network
+                .links
+                .iter()
+                .map(|link| setup.legacy_switches.contains(&link.from))
+                .collect(),
             turns: BTreeMap::new(),
             call: Call::Other,
             explained: Vec::new(),
@@ -145,8 +155,8 @@ impl Explainer {
                 let log = self.turns.entry(key).or_default();
                 log.end();
                 let time = (since.at, self.now);
-                let nic = self.hosts[followed.spec.dst.index()].nic;
-                let stretches = log.split(start, packet.flow, time, Some(nic), names);
+                let port = self.hosts[followed.spec.dst.index()].to_host;
+                let stretches = log.split(start, packet.flow, time, Some(port), names);
                 Node::new(self.now, Some(since), Cause::Wait(stretches))
             }
             None => {
@@ -256,8 +266,8 @@ impl Tap for Explainer {
         }
         let Some(made) = made else { return };
         let is_data = packet.payload_bytes > 0 && !packet.is_to_sender();
-        let (trip, waiting) = (Trip::default(), None);
-        let live = Live { flow, made: made.clone(), is_data, trip, waiting };
+        let trip = Trip { has_data: is_data, ..Trip::default() };
+        let live = Live { flow, made: made.clone(), trip, waiting: None };
         self.live[id.index()] = Some(Box::new(live));
         if !is_data {
             return;
@@ -379,7 +389,7 @@ impl Tap for Explainer {
                 None => (from, Vec::new()),
             };
             live.trip.hops.push(Hop { port, came, waits, from, until });
-            if live.is_data
+            if live.trip.has_data
                 && let Some(followed) = self.followed.get_mut(&live.flow)
                 && followed.nic == port
             {
@@ -402,7 +412,7 @@ impl Tap for Explainer {
         let Some(live) = self.live(id) else { return };
         let (made, first) = (live.made.clone(), live.trip.again);
         let first_made = first.map_or(made.at, |again| again.first_made);
-        let again = Again { first_made, port: Some(port) };
+        let again = Again { first_made, port: Some(port), trimmed: true };
         if let Some(followed) = self.followed.get_mut(&packet.flow) {
             followed.losses.push_back(Lost { made, again });
         }
@@ -427,11 +437,11 @@ impl Tap for Explainer {
         if why == Loss::Stray {
             return;
         }
-        if !live.is_data {
-            followed.lost_control = Some(live.made);
+        if !live.trip.has_data {
+            followed.lost_control = Some((live.made, port));
         } else if !packet.is_trimmed() {
             let first_made = live.trip.again.map_or(live.made.at, |again| again.first_made);
-            let again = Again { first_made, port: Some(port) };
+            let again = Again { first_made, port: Some(port), trimmed: false };
             followed.losses.push_back(Lost { made: live.made, again });
         }
     }
@@ -439,8 +449,13 @@ impl Tap for Explainer {
     fn arrived(&mut self, id: PacketId, packet: &Packet, now: Instant) {
         self.call = Call::Other;
         let Some(live) = self.take_live(id) else { return };
-        if self.follows(packet.flow) {
+        if let Some(followed) = self.followed.get_mut(&packet.flow) {
             let end = if packet.is_to_sender() { End::Sender } else { End::Receiver };
+            if end == End::Receiver {
+                let ports = live.trip.hops.iter().map(|hop| hop.port);
+                followed.route.clear();
+                followed.route.extend(ports.filter(|port| !self.legacy[port.index()]));
+            }
             let node = Node::new(now, Some(live.made), Cause::Trip(Box::new(live.trip)));
             self.begin(packet.flow, end, node);
         }

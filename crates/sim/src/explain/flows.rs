@@ -1,7 +1,7 @@
 //! What is kept of a flow while it is followed.
 
 use super::chain::{Again, Cause, Node, Stretch};
-use super::{Behind, What};
+use super::{Behind, Part, What};
 use crate::tap::End;
 use punctual_core::{FlowSpec, Instant, PortId, TimerChange, Wait};
 use std::collections::VecDeque;
@@ -26,10 +26,14 @@ pub(super) struct Followed {
     pacing_since: Option<Rc<Node>>,
     /// Why the sender may not send at all, and since which call.
     pub(super) hold: Option<Hold>,
+    /// When it might not, before.
+    pub(super) holds: Vec<Part>,
     /// Data lost or trimmed and not sent again yet, the oldest first.
     pub(super) losses: VecDeque<Lost>,
-    /// The call that made the answer or request that was lost last.
-    pub(super) lost_control: Option<Rc<Node>>,
+    /// The call that made the answer or request that was lost last, and where.
+    pub(super) lost_control: Option<(Rc<Node>, PortId)>,
+    /// The ports that asked about its data on their last way to the receiver.
+    pub(super) route: Vec<PortId>,
     /// Calls that wait for the receiver's host to ask for more, and who was asked since.
     pub(super) turns: VecDeque<(Rc<Node>, u64)>,
     delivered: u64,
@@ -72,8 +76,10 @@ impl Followed {
             nic_until: spec.start,
             pacing_since: None,
             hold: None,
+            holds: Vec::new(),
             losses: VecDeque::new(),
             lost_control: None,
+            route: Vec::new(),
             turns: VecDeque::new(),
             delivered: 0,
             progress: Vec::new(),
@@ -100,19 +106,24 @@ impl Followed {
         let setter = state.timer.take().map(|(_, node)| node).or_else(|| state.last.clone())?;
         let told = state.told;
         let what = match (end, told) {
-            (End::Sender, Wait::Pacing) => return Some(self.paced(setter, now)),
-            (_, Wait::Grant) => What::Grant,
+            (End::Sender, Wait::Pacing(hop)) => return Some(self.paced(setter, now, hop)),
+            (_, Wait::Grant(_)) => What::Grant,
             (_, Wait::Paused(_)) => What::Paused,
             // Whoever waits for its turn is not called by a timer of its own: this is silence.
             (_, Wait::Pull | Wait::Token) => What::Timeout,
-            (_, Wait::Timer | Wait::Pacing) => What::Timer,
+            (_, Wait::Timer | Wait::Pacing(_)) => What::Timer,
         };
         Some(Node::after(now, setter, what))
     }
 
+    /// A port of its path, counted from its host's own.
+    fn port_at(&self, hop: Option<u8>) -> Option<PortId> {
+        self.route.get(usize::from(hop?)).copied()
+    }
+
     /// The time of the last packet at the sender's rate is over. That time counts from when the
     /// packet was made, or since it may send at all, even if the rate was changed on the way.
-    fn paced(&self, setter: Rc<Node>, now: Instant) -> Rc<Node> {
+    fn paced(&self, setter: Rc<Node>, now: Instant, hop: Option<u8>) -> Rc<Node> {
         let since = [&self.last_data, &self.pacing_since];
         let since = since.into_iter().flatten().max_by_key(|node| node.at);
         let since = since.cloned().unwrap_or(setter);
@@ -124,8 +135,8 @@ impl Followed {
             stretches.push(Stretch { what, until: own_until, port, behind: behind() });
         }
         if now > own_until.max(since.at) {
-            let what = What::Pacing;
-            stretches.push(Stretch { what, until: now, port: None, behind: behind() });
+            let (what, port) = (What::Pacing, self.port_at(hop));
+            stretches.push(Stretch { what, until: now, port, behind: behind() });
         }
         Node::new(now, Some(since), Cause::Wait(stretches))
     }
@@ -148,7 +159,7 @@ impl Followed {
     pub(super) fn timed_out(&mut self, call: &Rc<Node>) {
         let (lost, port) = match (self.losses.front(), &self.lost_control) {
             (Some(lost), _) => (Some(lost.made.clone()), lost.again.port),
-            (None, Some(made)) => (Some(made.clone()), None),
+            (None, Some((made, port))) => (Some(made.clone()), Some(*port)),
             (None, None) => (None, None),
         };
         let timer = call.link.borrow().parent.clone();
@@ -164,7 +175,7 @@ impl Followed {
     /// What the sender says at the end of a call that it waits for.
     pub(super) fn sender_waits(&mut self, wait: Wait, ahead: Behind, call: &Rc<Node>) {
         let held = match wait {
-            Wait::Grant => Some((What::Grant, None)),
+            Wait::Grant(hop) => Some((What::Grant, self.port_at(hop))),
             Wait::Paused(port) => Some((What::Paused, Some(port))),
             _ => None,
         };
@@ -174,16 +185,24 @@ impl Followed {
             }
             (hold, held) => {
                 if let Some(over) = hold.take()
-                    && !Rc::ptr_eq(&over.since, call)
+                    && over.since.at < call.at
                 {
-                    let cause = Cause::wait(over.what, call.at, over.port, over.behind);
-                    call.relink(over.since, cause);
+                    let Hold { since, what, port, behind } = over;
+                    self.holds.push(Part {
+                        what,
+                        from: since.at,
+                        to: call.at,
+                        port,
+                        behind: behind.clone(),
+                    });
+                    call.relink(since, Cause::wait(what, call.at, port, behind));
                 }
                 let since = call.clone();
                 *hold = held.map(|(what, port)| Hold { since, what, port, behind: ahead });
             }
         }
-        if wait == Wait::Pacing && self.sender.told != Wait::Pacing {
+        let is_paced = |wait| matches!(wait, Wait::Pacing(_));
+        if is_paced(wait) && !is_paced(self.sender.told) {
             self.pacing_since = Some(call.clone());
         }
         self.sender.told = wait;

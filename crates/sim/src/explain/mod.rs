@@ -47,8 +47,10 @@ pub enum What {
     Token,
     /// Something was lost, and nobody noticed until a timer fired.
     Timeout,
-    /// Something was lost or trimmed: from when it was first sent until it was sent again.
+    /// A packet was lost: from when it was first sent until it was sent again.
     Retransmission,
+    /// A packet was trimmed: from when it was first sent until it was sent again.
+    Trimmed,
     /// A timer of a host, for reasons of its own.
     Timer,
     /// Nothing came any more until the run ended.
@@ -57,7 +59,7 @@ pub enum What {
 
 impl What {
     /// All of them, the busy ones first.
-    pub const ALL: [What; 15] = [
+    pub const ALL: [What; 16] = [
         What::Serialisation,
         What::Propagation,
         What::Own,
@@ -71,6 +73,7 @@ impl What {
         What::Token,
         What::Timeout,
         What::Retransmission,
+        What::Trimmed,
         What::Timer,
         What::Silence,
     ];
@@ -91,6 +94,7 @@ impl What {
             What::Token => "token",
             What::Timeout => "timeout",
             What::Retransmission => "retransmission",
+            What::Trimmed => "trimmed",
             What::Timer => "timer",
             What::Silence => "silence",
         }
@@ -116,7 +120,8 @@ impl What {
             What::Pull => "waiting to be pulled",
             What::Token => "waiting for a token",
             What::Timeout => "lost to a timeout",
-            What::Retransmission => "lost until sent again",
+            What::Retransmission => "lost, until sent again",
+            What::Trimmed => "trimmed, until sent again",
             What::Timer => "waiting for a host's timer",
             What::Silence => "under way at the end",
         }

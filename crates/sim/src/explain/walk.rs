@@ -1,6 +1,6 @@
 //! From a flow's end back to its start.
 
-use super::chain::{Cause, Node, Stretch, Trip};
+use super::chain::{Again, Cause, Node, Stretch, Trip};
 use super::flows::Followed;
 use super::{Behind, Explanation, Part, What};
 use crate::record::FlowStatus;
@@ -8,13 +8,15 @@ use punctual_core::{Instant, PortId};
 use std::rc::Rc;
 
 /// Parts found so far, the last first.
-struct Walk {
+struct Walk<'a> {
     parts: Vec<Part>,
+    /// When the sender might not send, in order.
+    holds: &'a [Part],
     /// Where the walk has come to.
     at: Instant,
     trips: u32,
-    /// Times from a packet's first copy to its last, and where the first was lost.
-    again: Vec<(Instant, Instant, Option<PortId>)>,
+    /// When packets were made that were not the first with their data, and what of the first.
+    again: Vec<(Instant, Again)>,
 }
 
 /// Explains a flow whose time ends at `to`, in `call` if it is given, else on the way.
@@ -24,7 +26,8 @@ pub(super) fn explain(
     to: Instant,
     call: Option<&Rc<Node>>,
 ) -> Explanation {
-    let mut walk = Walk { parts: Vec::new(), at: to, trips: 0, again: Vec::new() };
+    let holds = std::mem::take(&mut flow.holds);
+    let mut walk = Walk { parts: Vec::new(), holds: &holds, at: to, trips: 0, again: Vec::new() };
     let is_complete = status == FlowStatus::Completed;
     let from = match flow.hold.take().filter(|_| !is_complete) {
         Some(hold) => {
@@ -64,7 +67,7 @@ pub(super) fn explain(
     }
 }
 
-impl Walk {
+impl Walk<'_> {
     fn back_to(&mut self, from: Instant, what: What, port: Option<PortId>, behind: Behind) {
         if from < self.at {
             self.parts.push(Part { what, from, to: self.at, port, behind });
@@ -72,11 +75,27 @@ impl Walk {
         }
     }
 
+    /// Like [`Walk::back_to`], for what is no data: while the sender might not send, that is what
+    /// the time went into, whatever was asked meanwhile.
+    fn back_asking(&mut self, from: Instant, what: What, port: Option<PortId>, behind: Behind) {
+        let first = self.holds.partition_point(|hold| hold.to <= from);
+        let last = self.holds.partition_point(|hold| hold.from < self.at);
+        for hold in self.holds[first.min(last)..last].iter().rev() {
+            self.back_to(hold.to.max(from), what, port, behind.clone());
+            self.back_to(hold.from.max(from), hold.what, hold.port, hold.behind.clone());
+        }
+        self.back_to(from, what, port, behind);
+    }
+
     /// Back through a wait that began at `since`.
     fn through(&mut self, stretches: &[Stretch], since: Instant) {
         for (n, stretch) in stretches.iter().enumerate().rev() {
             let from = n.checked_sub(1).map_or(since, |before| stretches[before].until);
-            self.back_to(from, stretch.what, stretch.port, stretch.behind.clone());
+            let Stretch { what, port, behind, .. } = stretch.clone();
+            match what {
+                What::Timeout => self.back_to(from, what, port, behind),
+                _ => self.back_asking(from, what, port, behind),
+            }
         }
     }
 
@@ -85,14 +104,18 @@ impl Walk {
         self.trips += 1;
         for hop in trip.hops.iter().rev() {
             let port = Some(hop.port);
-            self.back_to(hop.until, What::Propagation, port, Behind::default());
-            self.back_to(hop.from, What::Serialisation, port, Behind::default());
+            for (from, what) in [(hop.until, What::Propagation), (hop.from, What::Serialisation)] {
+                match trip.has_data {
+                    true => self.back_to(from, what, port, Behind::default()),
+                    false => self.back_asking(from, what, port, Behind::default()),
+                }
+            }
             self.through(&hop.waits, hop.came);
         }
         if let Some(again) = trip.again
             && again.first_made < made_at
         {
-            self.again.push((again.first_made, made_at, again.port));
+            self.again.push((made_at, again));
         }
     }
 }
@@ -105,9 +128,10 @@ fn is_lost_meanwhile(what: What) -> bool {
 }
 
 /// Calls time lost that passed while a packet was to be sent again.
-fn relabelled(parts: Vec<Part>, again: &[(Instant, Instant, Option<PortId>)]) -> Vec<Part> {
+fn relabelled(parts: Vec<Part>, again: &[(Instant, Again)]) -> Vec<Part> {
     let mut parts = parts;
-    for &(from, to, port) in again {
+    for &(to, Again { first_made: from, port, trimmed }) in again {
+        let what = if trimmed { What::Trimmed } else { What::Retransmission };
         let mut cut = Vec::with_capacity(parts.len() + 2);
         for part in parts {
             let (start, end) = (part.from.max(from), part.to.min(to));
@@ -118,7 +142,6 @@ fn relabelled(parts: Vec<Part>, again: &[(Instant, Instant, Option<PortId>)]) ->
             if part.from < start {
                 cut.push(Part { to: start, ..part.clone() });
             }
-            let what = What::Retransmission;
             cut.push(Part { what, from: start, to: end, port, behind: Behind::default() });
             if end < part.to {
                 cut.push(Part { from: end, ..part });

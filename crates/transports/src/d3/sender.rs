@@ -483,8 +483,8 @@ impl<T: Variant> Endpoint<T> for Sender {
     fn waits_for(&self) -> Wait {
         match self.segments.left() {
             0 => Wait::Timer,
-            _ if self.rate == Rate::ZERO => Wait::Grant,
-            _ => Wait::Pacing,
+            _ if self.rate == Rate::ZERO => Wait::Grant(self.held.tightest()),
+            _ => Wait::Pacing(self.held.tightest()),
         }
     }
 

@@ -139,7 +139,7 @@ impl Endpoint<Dcqcn> for DcqcnSender {
     }
 
     fn waits_for(&self) -> Wait {
-        if self.is_all_sent { Wait::Timer } else { Wait::Pacing }
+        if self.is_all_sent { Wait::Timer } else { Wait::Pacing(None) }
     }
 
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Dcqcn>) {

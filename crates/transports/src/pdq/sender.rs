@@ -445,8 +445,8 @@ impl Endpoint<Pdq> for Sender {
         match self.pauser() {
             _ if self.segments.left() == 0 => Wait::Timer,
             Some(port) if self.rate == Rate::ZERO => Wait::Paused(PortId(port)),
-            _ if self.rate == Rate::ZERO => Wait::Grant,
-            _ => Wait::Pacing,
+            _ if self.rate == Rate::ZERO => Wait::Grant(None),
+            _ => Wait::Pacing(None),
         }
     }
 

@@ -131,7 +131,7 @@ impl Endpoint<Udp> for UdpSender {
     }
 
     fn waits_for(&self) -> Wait {
-        if self.sent < self.size { Wait::Pacing } else { Wait::Timer }
+        if self.sent < self.size { Wait::Pacing(None) } else { Wait::Timer }
     }
 
     fn gauges(&self, _: &NicInfo, tell: &mut dyn FnMut(&'static str, f64)) {
