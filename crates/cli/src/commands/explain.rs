@@ -29,35 +29,47 @@ pub(crate) fn explain(args: &Explain, global: &Global) -> anyhow::Result<()> {
         return Err(UsageError(message.into()).into());
     }
     let which = asked(args);
-    let dirs = runs(args, which)?;
+    let points = runs(args, which)?;
+    let count: usize = points.iter().map(|point| point.dirs.len()).sum();
     stop_on_ctrl_c()?;
-    let mut all = Vec::new();
-    for dir in &dirs {
-        if let Some(explained) = one(dir, which, args, global, dirs.len() > 1)? {
-            all.push(explained);
+    let mut told: Vec<(&str, Vec<Explained>)> = Vec::new();
+    for point in &points {
+        let mut explained = Vec::new();
+        for dir in &point.dirs {
+            explained.extend(one(dir, which, args, global, count > 1)?);
         }
+        told.push((&point.label, explained));
     }
     let mut out = std::io::stdout().lock();
     if global.json {
-        for flow in all.iter().flat_map(|run| &run.flows) {
+        for flow in told.iter().flat_map(|(_, runs)| runs).flat_map(|run| &run.flows) {
             writeln!(out, "{}", serde_json::to_string(flow)?)?;
         }
         return Ok(());
     }
-    if let Pick::Sample(_) = which {
-        for run in &all {
-            writeln!(out, "{}, seed {}: {}", run.transport, run.seed, run.chosen)?;
+    for (label, runs) in told.iter().filter(|(_, runs)| !runs.is_empty()) {
+        if !label.is_empty() {
+            writeln!(out, "{label}")?;
         }
-        write!(out, "{}", explained_totals(&all, style()))?;
-    } else {
-        for run in &all {
-            show(run, &mut out)?;
+        match which {
+            Pick::Sample(_) => writeln!(out, "{}", explained_totals(runs, style()))?,
+            _ => runs.iter().try_for_each(|run| show(run, &mut out))?,
         }
     }
-    for dir in &dirs {
-        writeln!(out, "stored: {}", dir.join(punctual_results::EXPLAIN_FILE).display())?;
+    match &points[..] {
+        [point] if count == 1 => {
+            let path = point.dirs[0].join(punctual_results::EXPLAIN_FILE);
+            writeln!(out, "stored: {}", path.display())?;
+        }
+        _ => writeln!(out, "stored: explain.json in the directory of each run")?,
     }
     Ok(())
+}
+
+/// Runs at one point of a sweep.
+struct PointDirs {
+    label: String,
+    dirs: Vec<PathBuf>,
 }
 
 /// Which flows the command line asks for.
@@ -71,7 +83,7 @@ fn asked(args: &Explain) -> Pick {
 }
 
 /// The runs to explain: that of the directory, or those below it that the command line asks for.
-fn runs(args: &Explain, which: Pick) -> anyhow::Result<Vec<PathBuf>> {
+fn runs(args: &Explain, which: Pick) -> anyhow::Result<Vec<PointDirs>> {
     let dir = match args.run.file_name() {
         Some(name) if name == MANIFEST_FILE => match args.run.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -85,42 +97,43 @@ fn runs(args: &Explain, which: Pick) -> anyhow::Result<Vec<PathBuf>> {
             let message = format!("{} is a run of {transport}", dir.display());
             return Err(UsageError(message).into());
         }
-        return Ok(vec![dir]);
+        return Ok(vec![PointDirs { label: String::new(), dirs: vec![dir] }]);
     }
-    let results = Results::of(&dir)?;
-    let rows = results.points.iter().flat_map(|point| &point.rows);
     let mut known: Vec<String> = Vec::new();
-    let mut found: Vec<(String, PathBuf)> = Vec::new();
-    for row in rows {
-        for dir in &row.dirs {
-            let transport = read_manifest(dir)?.transport;
-            if !known.contains(&transport) {
-                known.push(transport.clone());
+    let mut points = Vec::new();
+    for point in Results::of(&dir)?.points {
+        let mut dirs = Vec::new();
+        for dir in point.rows.into_iter().flat_map(|row| row.dirs) {
+            let transport = read_manifest(&dir)?.transport;
+            if args.transport.as_ref().is_none_or(|wanted| *wanted == transport) {
+                dirs.push(dir);
             }
-            found.push((transport, dir.clone()));
+            if !known.contains(&transport) {
+                known.push(transport);
+            }
         }
+        points.push(PointDirs { label: point.label, dirs });
     }
-    if let Some(wanted) = &args.transport {
-        if !known.contains(wanted) {
-            let message =
-                format!("{} has no run of {wanted}; it has {}", dir.display(), known.join(", "));
-            return Err(UsageError(message).into());
-        }
-        found.retain(|(transport, _)| transport == wanted);
+    let found: Vec<&PathBuf> = points.iter().flat_map(|point| &point.dirs).collect();
+    if found.is_empty() {
+        let wanted = args.transport.as_deref().unwrap_or("anything");
+        let (dir, known) = (dir.display(), known.join(", "));
+        let message = format!("{dir} has no run of {wanted}; it has runs of {known}");
+        return Err(UsageError(message).into());
     }
     if found.len() > 1 && !matches!(which, Pick::Sample(_)) {
-        let some: Vec<String> =
-            found.iter().take(NAMED).map(|(_, dir)| dir.display().to_string()).collect();
+        let named: Vec<String> =
+            found.iter().take(NAMED).map(|dir| dir.display().to_string()).collect();
         let more = if found.len() > NAMED { ", …" } else { "" };
         let message = format!(
             "{} has {} runs; name the one to explain flows of: {}{more}",
             dir.display(),
             found.len(),
-            some.join(", ")
+            named.join(", ")
         );
         return Err(UsageError(message).into());
     }
-    Ok(found.into_iter().map(|(_, dir)| dir).collect())
+    Ok(points)
 }
 
 /// Runs one run again and stores where its flows' time went. None for what has no packets, where

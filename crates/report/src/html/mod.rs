@@ -3,6 +3,7 @@
 //! It needs no network and no other file. Data is reduced to what a screen can show, so that a page
 //! stays below 5 MB whatever the size of the runs; where it is, the page says so.
 
+mod explain;
 mod flows;
 mod model;
 mod numbers;
@@ -173,6 +174,7 @@ fn details(
     sections.extend(numbers::bars(&summaries, number));
     sections.extend(flows::cdf(&groups, budget));
     sections.extend(flows::deadlines(&groups, budget));
+    sections.extend(explain::section(&point.rows, number)?);
     let mut ports = samples::ports(&recorded, &point.ports, budget);
     let gauges = samples::gauges(&recorded, &point.ports, budget);
     if let Some(first) = ports.first_mut()
@@ -269,6 +271,7 @@ const STYLE: &str = include_str!("report.css");
 const FORMAT: &str = include_str!("format.js");
 const CHART: &str = include_str!("chart.js");
 const SCRIPT: &str = include_str!("report.js");
+const EXPLAIN: &str = include_str!("explain.js");
 
 /// The page as text.
 fn rendered(page: &Page) -> String {
@@ -285,7 +288,7 @@ fn rendered(page: &Page) -> String {
             "title" => text += &escaped(&page.title),
             "style" => text += STYLE,
             "data" => text += &data,
-            "script" => [FORMAT, CHART, SCRIPT].into_iter().for_each(|part| text += part),
+            "script" => [FORMAT, CHART, EXPLAIN, SCRIPT].into_iter().for_each(|part| text += part),
             _ => {}
         }
         rest = after;

@@ -88,7 +88,7 @@ function chartRows(chart, view) {
 
 // --- Kinds of sections: one function each ----------------------------------------------------
 
-const KINDS = { table: showTable, chart: showChart, text: showText };
+const KINDS = { table: showTable, chart: showChart, stack: showStack, text: showText };
 
 function showTable(card, tools, section) {
   const { header, rows } = section.body;

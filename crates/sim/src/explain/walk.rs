@@ -123,8 +123,8 @@ impl Walk<'_> {
 /// Whether time of this kind counts as lost while a packet is to be sent again. What has a name
 /// of its own keeps it.
 fn is_lost_meanwhile(what: What) -> bool {
-    use What::{LinkPaused, Nic, Own, Pacing, Propagation, Queue, Serialisation};
-    matches!(what, Serialisation | Propagation | Own | Queue | Nic | LinkPaused | Pacing)
+    use What::{LinkPaused, Nic, Own, Propagation, Queue, Serialisation};
+    matches!(what, Serialisation | Propagation | Own | Queue | Nic | LinkPaused)
 }
 
 /// Calls time lost that passed while a packet was to be sent again.
