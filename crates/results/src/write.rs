@@ -4,8 +4,8 @@ use crate::dir::{Place, partial_path, place};
 use crate::gauges::write_gauges;
 use crate::parquet_io::{write_flows, write_queues};
 use crate::{
-    CSV_FILE, FLOWS_FILE, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, QUEUES_FILE,
-    SUMMARY_FILE, Summary, WriteError, write_csv,
+    CSV_FILE, EXPLAIN_FILE, FLOWS_FILE, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest,
+    QUEUES_FILE, SUMMARY_FILE, Summary, WriteError, write_csv,
 };
 use parquet::errors::ParquetError;
 use punctual_sim::PortSample;
@@ -165,8 +165,9 @@ fn resolved(dir: &Path) -> Result<PathBuf, WriteError> {
 }
 
 fn check_name(name: &str) -> Result<(), WriteError> {
-    let own = [FLOWS_FILE, QUEUES_FILE, GAUGES_FILE, SUMMARY_FILE, MANIFEST_FILE, CSV_FILE]
-        .contains(&name);
+    let own =
+        [FLOWS_FILE, QUEUES_FILE, GAUGES_FILE, SUMMARY_FILE, MANIFEST_FILE, CSV_FILE, EXPLAIN_FILE]
+            .contains(&name);
     let plain = Path::new(name).file_name().is_some_and(|last| last == name);
     if own || !plain { Err(WriteError::FileName(name.to_owned())) } else { Ok(()) }
 }

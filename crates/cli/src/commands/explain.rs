@@ -3,10 +3,9 @@
 use super::replay::planned;
 use super::{STOP, stop_on_ctrl_c, style, terminal_width};
 use crate::args::{Explain, Global};
-use crate::exit::UsageError;
-use anyhow::Context as _;
+use crate::exit::{ReplayDiffers, UsageError};
 use punctual_core::FlowId;
-use punctual_lab::{MISSED_MAX, Pick, pick};
+use punctual_lab::{ExplainError, MISSED_MAX, Pick, pick};
 use punctual_report::{Results, explained_flow, explained_flows, explained_totals, time_line};
 use punctual_results::{
     Explained, ExplainedFlow, MANIFEST_FILE, RunKind, read, read_manifest, read_summary,
@@ -175,7 +174,12 @@ fn one(
             false => ControlFlow::Continue(()),
         },
     );
-    let mut told = told.with_context(|| dir.display().to_string())?;
+    let at = |error: &dyn std::fmt::Display| format!("{}: {error}", dir.display());
+    let mut told = told.map_err(|error| match error {
+        ExplainError::Run(error) => anyhow::Error::from(error),
+        ExplainError::Differs { .. } => ReplayDiffers(at(&error)).into(),
+        _ => UsageError(at(&error)).into(),
+    })?;
     let place = |flow: &ExplainedFlow| chosen.flows.iter().position(|f| f.0 == flow.flow);
     told.sort_by_key(place);
     let mut explained = Explained::new(&manifest.transport, manifest.seed, &chosen.how);

@@ -5,7 +5,7 @@ mod words;
 
 pub use pick::{Chosen, MISSED_MAX, Pick, pick};
 
-use crate::diagnostic::ScenarioError;
+use crate::execute::ExecuteError;
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::RunSetup;
 use punctual_core::{Duration, FlowId, Instant};
@@ -24,18 +24,15 @@ const NAMED: usize = 3;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExplainError {
-    /// The scenario cannot be run.
+    /// The run could not be run again.
     #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    Run(#[from] ExecuteError),
     /// It is a scheduler of whole flows.
     #[error(
         "{0} is ideal: it has no packets, so that there is nothing to explain; explain a run of a \
          transport"
     )]
     Ideal(String),
-    /// A checker found a broken invariant.
-    #[error("{} invariants broken; the first: {}", .0.len(), .0[0])]
-    Violated(Vec<String>),
     /// Running it again gave something else.
     #[error(
         "flow {flow} came out differently when its run was run again; the results were written by \
@@ -47,9 +44,6 @@ pub enum ExplainError {
         /// The version that wrote the results.
         version: String,
     },
-    /// Someone asked to stop.
-    #[error("interrupted")]
-    Interrupted,
 }
 
 /// Runs a run again and tells where the time of some of its flows went. `rows` are its flows as
@@ -61,16 +55,18 @@ pub fn explain(
     flows: &[FlowId],
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Vec<ExplainedFlow>, ExplainError> {
-    let setup = match study.setup(&run.scenario, &run.subject, run.seed)? {
+    let setup = study.setup(&run.scenario, &run.subject, run.seed).map_err(ExecuteError::from)?;
+    let setup = match setup {
         RunSetup::Packets(setup) => setup,
         RunSetup::Ideal(_) => return Err(ExplainError::Ideal(run.subject.label.clone())),
     };
     let outcome = punctual_sim::explain(*setup, flows, progress);
     if outcome.interrupted {
-        return Err(ExplainError::Interrupted);
+        return Err(ExecuteError::Interrupted { done: 0, total: 1 }.into());
     }
     if !outcome.violations.is_empty() {
-        return Err(ExplainError::Violated(outcome.violations));
+        let (run, violations) = (run.title(), outcome.violations);
+        return Err(ExecuteError::Violated { run, violations }.into());
     }
     if let Some(flow) = first_difference(rows, &outcome) {
         return Err(ExplainError::Differs { flow, version: version.to_owned() });
