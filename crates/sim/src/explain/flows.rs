@@ -157,15 +157,14 @@ impl Followed {
     /// A retransmission timer has fired in this call: what it waited for was lost, and the time
     /// went since that was made.
     pub(super) fn timed_out(&mut self, call: &Rc<Node>) {
-        let (lost, port) = match (self.losses.front(), &self.lost_control) {
-            (Some(lost), _) => (Some(lost.made.clone()), lost.again.port),
-            (None, Some((made, port))) => (Some(made.clone()), Some(*port)),
-            (None, None) => (None, None),
-        };
         let timer = call.link.borrow().parent.clone();
-        let Some(since) = lost.or(timer) else { return };
+        // An answer lost long before the timer was set has done no harm: others followed it.
+        let control = self.lost_control.take();
+        let control = control.filter(|(made, _)| timer.as_ref().is_none_or(|t| made.at >= t.at));
+        let lost = self.losses.front().map(|lost| (lost.made.clone(), lost.again.port));
+        let lost = lost.or(control.map(|(made, port)| (made, Some(port))));
+        let Some((since, port)) = lost.or(timer.map(|timer| (timer, None))) else { return };
         call.relink(since, Cause::wait(What::Timeout, call.at, port, Behind::default()));
-        self.lost_control = None;
         if let Some(hold) = &mut self.hold {
             // What was waited for until here is told by the timeout.
             hold.since = call.clone();
