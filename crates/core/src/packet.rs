@@ -262,15 +262,13 @@ pub struct PacketArena {
     packets: Vec<Packet>,
     free_head: u32,
     live: u32,
-    /// The slots that last exchanged what they hold, until someone asks.
-    swapped: Option<(PacketId, PacketId)>,
 }
 
 pub(crate) const NIL: u32 = u32::MAX;
 
 impl Default for PacketArena {
     fn default() -> Self {
-        PacketArena { packets: Vec::new(), free_head: NIL, live: 0, swapped: None }
+        PacketArena { packets: Vec::new(), free_head: NIL, live: 0 }
     }
 }
 
@@ -316,13 +314,6 @@ impl PacketArena {
         let next = self.packets[a.index()].next;
         self.packets[a.index()].next = self.packets[b.index()].next;
         self.packets[b.index()].next = next;
-        self.swapped = Some((a, b));
-    }
-
-    /// The slots that exchanged what they hold since this was last asked, for whoever follows
-    /// packets by their slots.
-    pub fn take_swap(&mut self) -> Option<(PacketId, PacketId)> {
-        self.swapped.take()
     }
 }
 

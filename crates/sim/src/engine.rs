@@ -444,9 +444,9 @@ impl<T: Tap> Engine<T> {
                     self.totals.trims += 1;
                     self.port_totals[port_id.index()].trims += 1;
                     if T::FOLLOWS
-                        && let Some((a, b)) = self.line.packets.take_swap()
+                        && let Some(tail) = self.ports[port_id.index()].queue.trimming_tail()
                     {
-                        self.line.tap.swapped(a, b);
+                        self.line.tap.may_have_swapped(id, &self.line.packets[id], tail);
                     }
                     self.line.tap.trimmed(port_id, id, &self.line.packets[id]);
                 }

@@ -38,7 +38,7 @@ pub(crate) enum Why {
 }
 
 /// Told of everything that happens to packets. A packet's slot may be known by another number
-/// after [`Tap::swapped`], and is free after [`Tap::lost`] and [`Tap::arrived`].
+/// after [`Tap::may_have_swapped`], and is free after [`Tap::lost`] and [`Tap::arrived`].
 pub(crate) trait Tap {
     /// Whether it looks at controllers, which costs something.
     const WATCHES_CONTROLLERS: bool = false;
@@ -61,8 +61,9 @@ pub(crate) trait Tap {
     fn told(&mut self, _flow: FlowId, _event: &FlowEvent) {}
     /// What an end waits for after a call, and which flows the port that pauses it puts first.
     fn waits(&mut self, _flow: FlowId, _end: End, _wait: Wait, _ahead: &mut Vec<FlowId>) {}
-    /// Two packets have exchanged their slots.
-    fn swapped(&mut self, _a: PacketId, _b: PacketId) {}
+    /// A packet is about to be told trimmed. If it is not the one that was queued under this number
+    /// just now, that one has its slot, `tail`: the two exchanged theirs.
+    fn may_have_swapped(&mut self, _id: PacketId, _packet: &Packet, _tail: PacketId) {}
     /// A port's controller has handled a packet about to be queued there.
     fn controlled(&mut self, _port: PortId, _before: &ControllerState, _after: &ControllerState) {}
     /// A flow starts.
@@ -165,7 +166,7 @@ tell! {
     ready(flow: FlowId);
     told(flow: FlowId, event: &FlowEvent);
     waits(flow: FlowId, end: End, wait: Wait, ahead: &mut Vec<FlowId>);
-    swapped(a: PacketId, b: PacketId);
+    may_have_swapped(id: PacketId, packet: &Packet, tail: PacketId);
     controlled(port: PortId, before: &ControllerState, after: &ControllerState);
     started(spec: &FlowSpec);
     rate_changed(port: PortId, rate: Rate);

@@ -9,8 +9,8 @@ use crate::record::FlowStatus;
 use crate::setup::Setup;
 use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
 use punctual_core::{
-    ByteRange, Duration, FlowEvent, FlowId, FlowSpec, HostId, Instant, Packet, PacketId, PortId,
-    TimerChange, TransportId, Wait,
+    ByteRange, Duration, FlowEvent, FlowId, FlowSpec, Header, HostId, Instant, Packet, PacketId,
+    PortId, TimerChange, TransportId, Wait,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -25,6 +25,8 @@ pub(crate) struct Explainer {
     /// Packets of theirs that are under way, by slot.
     live: Vec<Option<Box<Live>>>,
     ports: Vec<Log>,
+    /// The packet that a queue was offered last.
+    queued_last: Option<(PacketId, FlowId, Header)>,
     /// Ports of switches that run no controllers.
     legacy: Vec<bool>,
     /// Whom hosts have asked for more, by host and transport.
@@ -102,6 +104,7 @@ impl Explainer {
                 .iter()
                 .map(|link| setup.legacy_switches.contains(&link.from))
                 .collect(),
+            queued_last: None,
             turns: BTreeMap::new(),
             call: Call::Other,
             explained: Vec::new(),
@@ -358,7 +361,8 @@ impl Tap for Explainer {
         }
     }
 
-    fn queued(&mut self, port: PortId, id: PacketId, _packet: &Packet) {
+    fn queued(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+        self.queued_last = Some((id, packet.flow, packet.header));
         let now = self.now;
         if self.live(id).is_none() {
             return;
@@ -400,12 +404,18 @@ impl Tap for Explainer {
         self.ports[port.index()].push(Entry { flow: packet.flow, from, until, bytes });
     }
 
-    fn swapped(&mut self, a: PacketId, b: PacketId) {
-        let last = a.index().max(b.index());
+    fn may_have_swapped(&mut self, id: PacketId, packet: &Packet, tail: PacketId) {
+        let is_here = |(queued, flow, header): (PacketId, FlowId, Header)| {
+            queued == id && (flow, header) == (packet.flow, packet.header)
+        };
+        if self.queued_last.is_none_or(is_here) {
+            return;
+        }
+        let last = tail.index().max(id.index());
         if self.live.len() <= last {
             self.live.resize_with(last + 1, || None);
         }
-        self.live.swap(a.index(), b.index());
+        self.live.swap(tail.index(), id.index());
     }
 
     fn trimmed(&mut self, port: PortId, id: PacketId, packet: &Packet) {
