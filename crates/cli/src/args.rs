@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::help::{
-    BENCH_HELP, CAPACITY_HELP, CHECK_HELP, COMPARE_HELP, COMPLETIONS_HELP, EXAMPLES, INIT_HELP,
-    LIST_HELP, MAN_HELP, REPLAY_HELP, REPORT_HELP, RUN_HELP, SEND_HELP,
+    BENCH_HELP, CAPACITY_HELP, CHECK_HELP, COMPARE_HELP, COMPLETIONS_HELP, EXAMPLES, EXPLAIN_HELP,
+    INIT_HELP, LIST_HELP, MAN_HELP, REPLAY_HELP, REPORT_HELP, RUN_HELP, SEND_HELP,
 };
 use clap::{Args, Parser, Subcommand};
 use punctual_core::{Bytes, Duration, Rate};
@@ -73,6 +73,9 @@ pub(crate) enum Command {
         #[arg(long)]
         open: bool,
     },
+    /// Say where a flow's time went, and why it missed its deadline: its run is run again, followed
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(Explain),
     /// Write a commented scenario to start from
     #[command(after_help = INIT_HELP)]
     Init {
@@ -195,6 +198,34 @@ pub(crate) struct Replay {
     pub(crate) manifest: PathBuf,
     /// Where the files are that the scenario names (topologies, sizes, lists of flows)
     #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+}
+
+/// Flows to explain.
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The directory of a run, or one above runs
+    #[arg(value_name = "DIR")]
+    pub(crate) run: PathBuf,
+    /// The flow, by its number in flows.parquet
+    #[arg(value_name = "FLOW", conflicts_with_all = ["worst", "missed", "sample"])]
+    pub(crate) flow: Option<u32>,
+    /// The N worst flows: missed by the most, then slowed down the most [N: 10]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["missed", "sample"])]
+    pub(crate) worst: Option<u32>,
+    /// The flows that missed their deadline; the worst 100 if there are more
+    #[arg(long, conflicts_with = "sample")]
+    pub(crate) missed: bool,
+    /// So many completed flows of each run, and where their time went by transport; what is done
+    /// when nothing else is asked for [default: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) sample: Option<u32>,
+    /// Only runs of this transport, where DIR has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) transport: Option<String>,
+    /// Where the files are that the scenario names (topologies, sizes, lists of flows)
+    #[arg(long, value_name = "PATH", default_value = ".")]
     pub(crate) folder: PathBuf,
 }
 

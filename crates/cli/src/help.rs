@@ -7,6 +7,7 @@ Examples:
   punctual run scenarios/permutation.toml --set 'transports=[\"ndp\"]' --json
   punctual capacity scenarios/d3-burst.toml --vary traffic.workers --until 'deadlines_met >= 95%'
   punctual report results/search --open
+  punctual explain results/search/tcp/seed-1 --worst 5
   punctual init my-scenario.toml
   punctual check my-scenario.toml
   punctual replay results/search/ndp/seed-1/manifest.json
@@ -34,6 +35,19 @@ same flows.
 
 Example:
   punctual run scenarios/incast.toml --set traffic.senders=100 --set run.sample=10us";
+
+pub(crate) const EXPLAIN_HELP: &str = "\
+A flow's end is walked back along what caused it: packets through their queues, the calls that made
+them, timers, grants and pulls, to its start. The parts add up to its completion time exactly. They
+are also stored as explain.json in the run's directory, from where the report takes them
+(docs/explain.md).
+
+Examples:
+  punctual explain results/search/tcp/seed-1 --worst 5
+  punctual explain results/search/tcp/seed-1 --missed
+  punctual explain results/search/tcp/seed-1 17 --json
+  punctual explain results/search                # where the time went, by transport
+  punctual explain results/search --transport ndp --sample 500";
 
 pub(crate) const COMPARE_HELP: &str = "\
 Numbers are means over the repetitions, ± half the width of their 95 % interval. Besides a directory

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
             commands::capacity::capacity(study, question, global)
         }
         Command::Report { dir, open } => commands::report::report(dir, *open, global),
+        Command::Explain(args) => commands::explain::explain(args, global),
         Command::Init { file } => commands::init::init(file, global),
         Command::Replay(replay) => commands::replay::replay(replay, global),
         Command::Completions { shell } => commands::shell::completions(*shell),

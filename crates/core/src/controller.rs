@@ -1,6 +1,6 @@
 //! What an explicit-rate protocol runs at output ports, beside the queue discipline.
 
-use crate::{ExtArena, Instant, Packet, PortId, Rate};
+use crate::{ExtArena, FlowId, Instant, Packet, PortId, Rate};
 
 /// An output port as a controller sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,9 @@ pub trait Controller {
     /// Tells what it is doing, for time series: names and values by `tell`, a name ending in its
     /// unit. Called at sampling instants only.
     fn gauges(&self, _tell: &mut dyn FnMut(&'static str, f64)) {}
+
+    /// Tells which flows hold what a flow paused here waits for. Asked by observers only.
+    fn flows_ahead(&self, _of: FlowId, _tell: &mut dyn FnMut(FlowId)) {}
 
     /// The switch restarted: all state is gone.
     fn reset(&mut self) {}

@@ -19,7 +19,7 @@
 
 use crate::{
     Bytes, Class, Controller, ExtArena, FlowEvent, FlowRoute, FlowSpec, HostId, Instant, Packet,
-    PortView, QueueSpec, Rate,
+    PortView, QueueSpec, Rate, Wait,
 };
 
 /// A host's interface as transports see it.
@@ -132,6 +132,12 @@ pub trait Endpoint<T: Transport> {
     /// Tells what it is doing, for time series: names and values by `tell`, a name ending in its
     /// unit. Called at sampling instants only.
     fn gauges(&self, _shared: &T::Shared, _tell: &mut dyn FnMut(&'static str, f64)) {}
+
+    /// What it waits for, should nothing happen until its timer or the host's fires. Asked by
+    /// observers only, after a call.
+    fn waits_for(&self) -> Wait {
+        Wait::Timer
+    }
 
     /// The application wants this flow's last byte by another time than it said, or no longer by
     /// any. Senders only; those that look at no deadline ignore it.

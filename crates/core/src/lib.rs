@@ -19,6 +19,7 @@ mod packet;
 mod queue;
 mod seqs;
 mod stack;
+mod wait;
 
 pub mod rng;
 pub mod units;
@@ -36,6 +37,7 @@ pub use queue::{Limit, QueueSpec, RedMarking, TrimModel};
 pub use seqs::{BitRing, RangeSet};
 pub use stack::{Call, Stack};
 pub use units::{Bytes, Duration, Instant, Rate};
+pub use wait::Wait;
 
 /// Asks the processor to bring a value near. Changes nothing but speed.
 #[inline]

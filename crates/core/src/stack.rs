@@ -2,7 +2,7 @@
 
 use crate::{
     Endpoint, ExtArena, FlowRoute, FlowSpec, HostCx, HostId, Instant, NicInfo, Outbox, Packet,
-    Slab, Transport,
+    Slab, Transport, Wait,
 };
 
 /// Senders, receivers and shared state of one transport, each in an arena of its own kind.
@@ -142,6 +142,16 @@ impl<T: Transport> Stack<T> {
         if let Some(receiver) = self.receivers.get(slot) {
             receiver.gauges(&self.hosts[host.index()], tell);
         }
+    }
+
+    /// Asks a sender what it waits for.
+    pub fn sender_waits_for(&self, slot: u32) -> Wait {
+        self.senders.get(slot).map_or(Wait::Timer, Endpoint::waits_for)
+    }
+
+    /// Asks a receiver what it waits for.
+    pub fn receiver_waits_for(&self, slot: u32) -> Wait {
+        self.receivers.get(slot).map_or(Wait::Timer, Endpoint::waits_for)
     }
 
     /// A sender's state, for tests and time series.

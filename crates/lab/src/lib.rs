@@ -10,6 +10,7 @@ mod capacity;
 mod diagnostic;
 mod document;
 mod execute;
+mod explain;
 mod fingerprint;
 pub mod ideal;
 mod keys;
@@ -28,6 +29,7 @@ pub use capacity::{
 };
 pub use diagnostic::{Diagnostic, ScenarioError};
 pub use execute::{ExecuteError, Options, RunReport, Watch, execute, utilisation};
+pub use explain::{Chosen, ExplainError, MISSED_MAX, Pick, explain, pick};
 pub use fingerprint::fingerprint;
 pub use keys::keys;
 pub use plan::{LoadError, PlannedRun, Point, Study};

@@ -218,6 +218,19 @@ impl Queue {
         }
     }
 
+    /// The last packet that waits with its payload, where arrivals may take its place and its slot
+    /// (see [`Fifo::replace_back`]). For observers.
+    pub fn trimming_tail(&self) -> Option<PacketId> {
+        match &self.0 {
+            Kind::Trim(queue) => queue.data.back(),
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Other(queue) => queue.trimming_tail(),
+                Boxed::Priority(_) | Boxed::Red(_) => None,
+            },
+            Kind::Single { .. } => None,
+        }
+    }
+
     /// Whether nothing waits that may be sent.
     #[inline]
     pub fn is_empty(&self) -> bool {

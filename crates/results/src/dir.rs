@@ -1,6 +1,6 @@
 //! Names of run directories, whole and partial.
 
-use crate::{MANIFEST_FILE, REPORT_FILE, WriteError, read_manifest};
+use crate::{EXPLAIN_FILE, MANIFEST_FILE, REPORT_FILE, WriteError, read_manifest};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -97,8 +97,8 @@ pub(crate) fn place(dir: &Path) -> Result<Place, WriteError> {
         return Err(not_ours(format!("`{first}` and no manifest.json")));
     }
     let files = listed(dir).ok_or_else(|| not_ours("a manifest.json".into()))?;
-    // A report of the old run goes with it.
-    let ours = |name: &str| name == MANIFEST_FILE || name == REPORT_FILE;
+    // A report of the old run goes with it, and what was explained of it.
+    let ours = |name: &str| [MANIFEST_FILE, REPORT_FILE, EXPLAIN_FILE].contains(&name);
     let foreign = names.iter().find(|name| !ours(name) && !files.contains(name));
     foreign.map_or(Ok(Place::Run), |name| Err(not_ours(format!("`{name}`"))))
 }

@@ -11,6 +11,7 @@
 //!   recorded;
 //! * `summary.json`: the run in one object ([`Summary`]);
 //! * `manifest.json`: what the run was made of ([`Manifest`]);
+//! * `explain.json`: where the time of some flows went ([`Explained`]), once someone asked;
 //! * on request `flows.csv`, and whatever else its writer adds, such as figures.
 //!
 //! All of them but the manifest are the same bytes for the same scenario and seed, on any machine and with any
@@ -41,6 +42,7 @@ mod capacity;
 mod csv;
 mod dir;
 mod error;
+mod explain;
 mod files;
 mod flows;
 mod gauges;
@@ -60,6 +62,7 @@ pub use capacity::{CAPACITY_FILE, Capacities, CapacityAnswer, CapacityEstimate, 
 pub use csv::write_csv;
 pub use dir::{Leftover, is_complete, is_partial, leftovers};
 pub use error::{CombineError, ReadError, WriteError};
+pub use explain::{EXPLAIN_FILE, Explained, ExplainedFlow, ExplainedPart, TimeLine, short_time};
 pub use files::{check_place, is_report, save};
 pub use flows::{FlowRow, FlowStatus};
 pub use gauges::GaugeRow;

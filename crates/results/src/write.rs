@@ -7,9 +7,9 @@ use crate::parquet_io::{write_flows, write_queues};
 use crate::pauses::write_pauses;
 use crate::ports::write_ports;
 use crate::{
-    CSV_FILE, FLOWS_FILE, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, NETWORK_FILE,
-    PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, SUMMARY_FILE, Summary, WriteError,
-    write_csv,
+    CSV_FILE, EXPLAIN_FILE, FLOWS_FILE, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest,
+    NETWORK_FILE, PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, SUMMARY_FILE, Summary,
+    WriteError, write_csv,
 };
 use parquet::errors::ParquetError;
 use punctual_sim::{NetworkTrace, PortSample};
@@ -195,6 +195,7 @@ fn check_name(name: &str) -> Result<(), WriteError> {
         SUMMARY_FILE,
         MANIFEST_FILE,
         CSV_FILE,
+        EXPLAIN_FILE,
     ]
     .contains(&name);
     let plain = Path::new(name).file_name().is_some_and(|last| last == name);

@@ -1,6 +1,8 @@
 //! The documentation names every field of the files, and no other.
 
-use punctual_results::{FlowRow, RunFacts, Summary, summarise, write_csv};
+use punctual_results::{
+    Explained, ExplainedFlow, ExplainedPart, FlowRow, RunFacts, Summary, summarise, write_csv,
+};
 use punctual_sim::Outcome;
 
 const DOCS: &str = include_str!("../../../docs/results.md");
@@ -27,6 +29,25 @@ fn every_field_of_the_summary_is_documented() {
     fields.sort();
     named.sort();
     assert_eq!(fields, named);
+}
+
+#[test]
+fn every_field_of_an_explained_flow_is_documented() {
+    let json = serde_json::to_value(ExplainedFlow::default()).expect("JSON");
+    let mut fields: Vec<String> = json.as_object().expect("an object").keys().cloned().collect();
+    let mut named = documented("## explain.json");
+    fields.sort();
+    named.sort();
+    assert_eq!(fields, named);
+    let section = DOCS.split_once("## explain.json").expect("the section").1;
+    let nested = [
+        serde_json::to_value(ExplainedPart::default()).expect("JSON"),
+        serde_json::to_value(&json["time_line"]).expect("JSON"),
+        serde_json::to_value(Explained::default()).expect("JSON"),
+    ];
+    for field in nested.iter().flat_map(|object| object.as_object().expect("an object").keys()) {
+        assert!(section.contains(&format!("`{field}`")), "{field}");
+    }
 }
 
 #[test]

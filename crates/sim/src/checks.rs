@@ -3,7 +3,8 @@
 
 use crate::tap::{Ending, Findings, Loss, Tap};
 use punctual_core::{
-    ByteRange, Bytes, ControllerState, FlowId, FlowSpec, Instant, Packet, PortId, RangeSet, Rate,
+    ByteRange, Bytes, ControllerState, FlowId, FlowSpec, Instant, Packet, PacketId, PortId,
+    RangeSet, Rate,
 };
 use punctual_net::Network;
 
@@ -117,18 +118,19 @@ impl Tap for Checks {
         self.flow(spec.id).size = size;
     }
 
-    fn made(&mut self, packet: &Packet) {
+    fn made(&mut self, _id: PacketId, packet: &Packet) {
         self.made += 1;
         self.flow(packet.flow).made += 1;
     }
 
-    fn queued(&mut self, port: PortId, _packet: &Packet) {
+    fn queued(&mut self, port: PortId, _id: PacketId, _packet: &Packet) {
         self.ports[port.index()].waiting += 1;
     }
 
     fn sends(
         &mut self,
         port: PortId,
+        _id: PacketId,
         packet: &Packet,
         from: Instant,
         until: Instant,
@@ -152,11 +154,11 @@ impl Tap for Checks {
         self.ports[port.index()].rate = rate;
     }
 
-    fn bounced(&mut self, port: PortId, _packet: &Packet) {
+    fn bounced(&mut self, port: PortId, _id: PacketId, _packet: &Packet) {
         self.left_queue(port);
     }
 
-    fn lost(&mut self, port: PortId, packet: &Packet, why: Loss) {
+    fn lost(&mut self, port: PortId, _id: PacketId, packet: &Packet, why: Loss) {
         self.lost += 1;
         let flow = self.flow(packet.flow);
         flow.gone += 1;
@@ -165,7 +167,7 @@ impl Tap for Checks {
         }
     }
 
-    fn arrived(&mut self, packet: &Packet, _now: Instant) {
+    fn arrived(&mut self, _id: PacketId, packet: &Packet, _now: Instant) {
         self.arrived += 1;
         let flow = self.flow(packet.flow);
         flow.gone += 1;

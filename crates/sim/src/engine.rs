@@ -446,7 +446,12 @@ impl<T: Tap> Engine<T> {
                 Fate::Trimmed => {
                     self.totals.trims += 1;
                     self.port_totals[port_id.index()].trims += 1;
-                    self.line.tap.trimmed(port_id, &self.line.packets[id]);
+                    if T::FOLLOWS
+                        && let Some(tail) = self.ports[port_id.index()].queue.trimming_tail()
+                    {
+                        self.line.tap.may_have_swapped(id, &self.line.packets[id], tail);
+                    }
+                    self.line.tap.trimmed(port_id, id, &self.line.packets[id]);
                 }
                 Fate::Dropped => {
                     self.totals.drops += 1;
@@ -466,7 +471,7 @@ impl<T: Tap> Engine<T> {
     /// Sends a header back to where it came from.
     fn bounce(&mut self, port_id: PortId, id: PacketId) {
         self.totals.bounces += 1;
-        self.line.tap.bounced(port_id, &self.line.packets[id]);
+        self.line.tap.bounced(port_id, id, &self.line.packets[id]);
         let node = self.network.link(port_id).from;
         let packet = &mut self.line.packets[id];
         packet.dst = self.flows[packet.flow.index()].src;
@@ -483,7 +488,7 @@ impl<T: Tap> Engine<T> {
             self.totals.losses += 1;
         }
         let packet = &self.line.packets[id];
-        self.line.tap.lost(packet.port, packet, why);
+        self.line.tap.lost(packet.port, id, packet, why);
         self.dispose(id);
     }
 
@@ -541,6 +546,7 @@ impl<T: Tap> Engine<T> {
             gauges: self.gauges,
             violations: findings.violations,
             network: findings.network,
+            explained: findings.explained,
             interrupted,
         }
     }

@@ -4,22 +4,15 @@ use crate::engine::{Engine, must_end};
 use crate::events::EventClass;
 use crate::flows::{CLOSED, FlowState, NONE};
 use crate::record::{FlowRecord, FlowStatus};
-use crate::tap::{Loss, Tap};
+use crate::tap::{End, Loss, Tap, Why};
 use crate::timers::Owner;
 use crate::world::World;
 use punctual_core::rng::derive;
 use punctual_core::{
-    Bytes, Call, FlowEvent, FlowId, FlowRoute, FlowSpec, HostId, Instant, Packet, PacketId,
-    TimerChange, TransportId,
+    Bytes, Call, Controller as _, FlowEvent, FlowId, FlowRoute, FlowSpec, HostId, Instant, Packet,
+    PacketId, TimerChange, TransportId, Wait,
 };
 use std::cmp::Reverse;
-
-/// Which end of a flow a call was for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Sender,
-    Receiver,
-}
 
 macro_rules! call {
     ($engine:ident, $host:expr) => {
@@ -88,6 +81,7 @@ impl<T: Tap> Engine<T> {
             }
             self.deadline_changes.remember(flow, record.spec.deadline);
             record.spec.deadline = deadline;
+            self.line.tap.called(Why::Deadline(flow));
             let stack = &mut self.stacks[state.transport.index()];
             stack.sender_deadline(state.sender, deadline, call!(self, state.src));
             self.drain(state.src, flow, End::Sender);
@@ -116,7 +110,7 @@ impl<T: Tap> Engine<T> {
                 self.lose(id, Loss::Stray);
                 return;
             }
-            self.line.tap.arrived(packet, self.line.now);
+            self.line.tap.arrived(id, packet, self.line.now);
             stack.sender_packet(sender, packet, call!(self, host));
             self.dispose(id);
             self.drain(host, flow, End::Sender);
@@ -126,7 +120,7 @@ impl<T: Tap> Engine<T> {
             self.deliver_first(host, id);
             return;
         }
-        self.line.tap.arrived(packet, self.line.now);
+        self.line.tap.arrived(id, packet, self.line.now);
         if packet.payload_bytes > 0 && !packet.is_trimmed() {
             self.totals.delivered_packets += 1;
             self.totals.delivered_wire_bytes += u64::from(packet.wire_bytes);
@@ -159,18 +153,21 @@ impl<T: Tap> Engine<T> {
 
     pub(crate) fn sender_timeout(&mut self, flow: FlowId) {
         let state = self.flows[flow.index()];
+        self.line.tap.called(Why::Timer(flow, End::Sender));
         self.stacks[state.transport.index()].sender_timeout(state.sender, call!(self, state.src));
         self.drain(state.src, flow, End::Sender);
     }
 
     pub(crate) fn receiver_timeout(&mut self, flow: FlowId) {
         let state = self.flows[flow.index()];
+        self.line.tap.called(Why::Timer(flow, End::Receiver));
         self.stacks[state.transport.index()]
             .receiver_timeout(state.receiver, call!(self, state.dst));
         self.drain(state.dst, flow, End::Receiver);
     }
 
     pub(crate) fn host_timeout(&mut self, transport: TransportId, host: HostId) {
+        self.line.tap.called(Why::HostTimer(host));
         self.stacks[transport.index()].host_timeout(call!(self, host));
         self.apply_host_timer(transport, host);
         self.send_all(transport, host);
@@ -184,6 +181,7 @@ impl<T: Tap> Engine<T> {
             if state.sender >= CLOSED {
                 continue;
             }
+            self.line.tap.called(Why::Polled(flow));
             let stack = &mut self.stacks[state.transport.index()];
             let packet = stack.poll_transmit(state.sender, call!(self, host));
             self.drain(host, flow, End::Sender);
@@ -207,7 +205,7 @@ impl<T: Tap> Engine<T> {
         } else {
             self.detours.enter(&self.network, host, packet, random);
         }
-        self.line.tap.made(packet);
+        self.line.tap.made(id, packet);
         id
     }
 
@@ -230,9 +228,11 @@ impl<T: Tap> Engine<T> {
             self.apply_timer(flow, end);
         }
         if self.outbox.host_timer != TimerChange::Keep {
+            self.line.tap.host_timer_set(flow);
             self.apply_host_timer(transport, host);
         }
         if let Some(class) = self.outbox.ready.take() {
+            self.line.tap.ready(flow);
             self.ready[host.index()].push(&mut self.flows, flow, class);
         }
         if !self.outbox.packets.is_empty() {
@@ -241,9 +241,31 @@ impl<T: Tap> Engine<T> {
         if !self.outbox.events.is_empty() {
             self.handle_events(flow);
         }
+        if T::FOLLOWS && self.line.tap.follows(flow) {
+            self.ask_what_for(flow, end);
+        }
         if !self.ready[host.index()].is_empty() {
             self.wake_nic(host);
         }
+    }
+
+    /// Asks an end what it waits for now, and the port that pauses it whom it puts first.
+    #[cold]
+    fn ask_what_for(&mut self, flow: FlowId, end: End) {
+        let state = self.flows[flow.index()];
+        let stack = &self.stacks[state.transport.index()];
+        let wait = match end {
+            End::Sender if state.sender < CLOSED => stack.sender_waits_for(state.sender),
+            End::Receiver if state.receiver < CLOSED => stack.receiver_waits_for(state.receiver),
+            _ => return,
+        };
+        let mut ahead = Vec::new();
+        if let Wait::Paused(port) = wait
+            && let Some(c) = self.controllers.get(state.transport, port)
+        {
+            c.controller.flows_ahead(flow, &mut |other| ahead.push(other));
+        }
+        self.line.tap.waits(flow, end, wait, &mut ahead);
     }
 
     fn send_all(&mut self, transport: TransportId, host: HostId) {
@@ -263,6 +285,7 @@ impl<T: Tap> Engine<T> {
     #[inline]
     fn apply_timer(&mut self, flow: FlowId, end: End) {
         let change = std::mem::take(&mut self.outbox.timer);
+        self.line.tap.timer_set(flow, end, change);
         let state = &mut self.flows[flow.index()];
         let (timer, owner) = match end {
             End::Sender => (&mut state.sender_timer, Owner::Sender(flow)),
@@ -303,6 +326,7 @@ impl<T: Tap> Engine<T> {
     fn handle_events(&mut self, flow: FlowId) {
         let mut events = std::mem::take(&mut self.outbox.events);
         for event in events.drain(..) {
+            self.line.tap.told(flow, &event);
             let record = &mut self.records[flow.index()];
             match event {
                 FlowEvent::Delivered(range) => {

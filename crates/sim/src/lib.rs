@@ -11,6 +11,7 @@ mod control;
 mod detour;
 mod engine;
 mod events;
+mod explain;
 mod flows;
 mod gauges;
 mod hosts;
@@ -25,6 +26,7 @@ mod timers;
 mod trace;
 mod world;
 
+pub use explain::{Behind, Explanation, Part, What};
 pub use record::{
     ControllerRecord, FlowRecord, FlowStatus, Outcome, PauseCycle, PauseTotals, PortPauses,
     PortTotals, Totals,
@@ -35,14 +37,25 @@ pub use setup::{
 };
 pub use trace::{Activity, NetworkTrace, PortFrame};
 
+use punctual_core::FlowId;
 use std::ops::ControlFlow;
 
 /// Runs a simulation to its end. `progress` is called now and then and may stop the run.
 pub fn run(setup: Setup, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
+    explain(setup, &[], progress)
+}
+
+/// Runs a simulation and explains where the time of some flows went. All else comes out as without.
+pub fn explain(
+    setup: Setup,
+    flows: &[FlowId],
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Outcome {
     let checks = setup.check.then(|| checks::Checks::new(&setup.network));
     let recorder = setup.network_trace.then(|| recorder::Recorder::new(&setup.network));
-    if checks.is_none() && recorder.is_none() {
+    let explainer = (!flows.is_empty()).then(|| explain::Explainer::new(&setup, flows));
+    if checks.is_none() && recorder.is_none() && explainer.is_none() {
         return engine::Engine::new(setup, tap::NoTap).run(progress);
     }
-    engine::Engine::new(setup, (checks, recorder)).run(progress)
+    engine::Engine::new(setup, (checks, (recorder, explainer))).run(progress)
 }

@@ -115,7 +115,7 @@ impl<T: Tap> Engine<T> {
         let account = &mut lossless.accounts[held.ingress.index()];
         let admission =
             lossless.buffers[switch].admit(account, held.class, held.bytes, &lossless.limits);
-        self.line.tap.queued(port_id, &self.line.packets[id]);
+        self.line.tap.queued(port_id, id, &self.line.packets[id]);
         if admission == Admission::Refused {
             self.fates.push((id, Fate::Dropped));
             self.meet_fates(port_id);

@@ -118,7 +118,7 @@ impl PortState {
                 return;
             }
         }
-        line.tap.queued(port, &line.packets[id]);
+        line.tap.queued(port, id, &line.packets[id]);
         let in_service = self.in_service_at(line.now);
         self.queue.enqueue(id, in_service, &mut line.packets, fates);
         self.tell_waiting(port, line);
@@ -137,7 +137,7 @@ impl PortState {
     pub(crate) fn tell_waiting<T: Tap>(&self, port: PortId, line: &mut Line<T>) {
         if T::WATCHES_QUEUES {
             let (bytes, packets) = self.queue.waiting();
-            line.tap.waits(port, bytes.get(), packets);
+            line.tap.holds(port, bytes.get(), packets);
         }
     }
 
@@ -214,7 +214,7 @@ impl PortState {
         self.sent_bytes += bytes;
         self.in_service_bytes = packet.wire_bytes;
         self.in_service_is_control = packet.class == Class::CONTROL;
-        sender.tap.sends(port, packet, from, until, waited);
+        sender.tap.sends(port, id, packet, from, until, waited);
         sender.events.push(until + self.delay, EventClass::Arrival, port.0, id.0);
     }
 

@@ -1,6 +1,6 @@
 //! What a run leaves behind.
 
-use crate::{GaugeSample, NetworkTrace, PortSample};
+use crate::{Explanation, GaugeSample, NetworkTrace, PortSample};
 use punctual_core::{
     Bytes, Class, ControllerState, Duration, FlowSpec, Instant, PortId, TransportId,
 };
@@ -213,6 +213,8 @@ pub struct Outcome {
     pub violations: Vec<String>,
     /// What every port did in time, when that was recorded.
     pub network: Option<NetworkTrace>,
+    /// Where the time of the flows went that were to be explained, by flow.
+    pub explained: Vec<Explanation>,
     /// The run was stopped from outside before its end.
     pub interrupted: bool,
 }

@@ -6,7 +6,7 @@
 
 use crate::tap::{Ending, Findings, Loss, Tap};
 use crate::trace::{Activity, NetworkTrace, PortFrame};
-use punctual_core::{Class, ControllerState, Duration, Instant, Packet, PortId, Rate};
+use punctual_core::{Class, ControllerState, Duration, Instant, Packet, PacketId, PortId, Rate};
 use punctual_net::Network;
 
 /// The length of a frame at first.
@@ -248,7 +248,7 @@ impl Tap for Recorder {
     }
 
     #[inline]
-    fn waits(&mut self, port: PortId, bytes: u64, packets: u32) {
+    fn holds(&mut self, port: PortId, bytes: u64, packets: u32) {
         self.stood(port, self.now);
         let state = &mut self.ports[port.index()];
         (state.queue_bytes, state.queue_packets) = (bytes, packets);
@@ -261,6 +261,7 @@ impl Tap for Recorder {
     fn sends(
         &mut self,
         port: PortId,
+        _id: PacketId,
         packet: &Packet,
         from: Instant,
         until: Instant,
@@ -307,7 +308,7 @@ impl Tap for Recorder {
         }
     }
 
-    fn trimmed(&mut self, port: PortId, _packet: &Packet) {
+    fn trimmed(&mut self, port: PortId, _id: PacketId, _packet: &Packet) {
         self.cell(self.now, port).trims += 1;
     }
 
@@ -315,11 +316,11 @@ impl Tap for Recorder {
         self.cell(self.now, port).marks += 1;
     }
 
-    fn bounced(&mut self, port: PortId, _packet: &Packet) {
+    fn bounced(&mut self, port: PortId, _id: PacketId, _packet: &Packet) {
         self.cell(self.now, port).bounces += 1;
     }
 
-    fn lost(&mut self, port: PortId, _packet: &Packet, why: Loss) {
+    fn lost(&mut self, port: PortId, _id: PacketId, _packet: &Packet, why: Loss) {
         match why {
             Loss::Dropped => self.cell(self.now, port).drops += 1,
             Loss::OnLink => self.cell(self.now, port).losses += 1,

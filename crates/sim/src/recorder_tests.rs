@@ -57,8 +57,8 @@ fn frames_merge_when_there_would_be_too_many() {
     let mut recorder = recorder(8);
     for n in 0..100 {
         recorder.event(nanos(100 * n));
-        recorder.waits(PORT, 10 + n, 1);
-        recorder.waits(PORT, 0, 0);
+        recorder.holds(PORT, 10 + n, 1);
+        recorder.holds(PORT, 0, 0);
         recorder.cell(nanos(100 * n), PORT).drops += 1;
         sends(&mut recorder, 100 * n, 100 * n + 80, 100);
     }
@@ -77,10 +77,10 @@ fn frames_merge_when_there_would_be_too_many() {
 fn a_queue_that_stands_still_is_in_every_frame() {
     let mut recorder = recorder(100);
     recorder.event(nanos(100));
-    recorder.waits(PORT, 3000, 2);
+    recorder.holds(PORT, 3000, 2);
     // Exactly at the end of a frame: that frame has it, the next does not.
     recorder.event(nanos(750));
-    recorder.waits(PORT, 0, 0);
+    recorder.holds(PORT, 0, 0);
     let trace = concluded(recorder, nanos(1000));
     let expected = [(0, 3000), (1, 3000), (2, 3000), (3, 0)];
     assert_eq!(of_port(&trace, |did| did.queue_bytes), expected);
@@ -114,7 +114,7 @@ fn a_trace_is_bounded_however_large_the_network() {
         let mut recorder = Recorder::new(&network);
         for second in 0..100 {
             recorder.event(Instant::ZERO + Duration::from_secs(second));
-            recorder.waits(PORT, 1, 1);
+            recorder.holds(PORT, 1, 1);
         }
         assert!(recorder.cells.len() <= frames * network.links.len(), "k = {k}");
         let trace = concluded(recorder, Instant::ZERO + Duration::from_secs(99));

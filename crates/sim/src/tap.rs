@@ -1,8 +1,10 @@
 //! Where observers look in. A tap that does nothing costs nothing.
 
+use crate::explain::Explanation;
 use crate::trace::NetworkTrace;
 use punctual_core::{
-    ByteRange, Class, ControllerState, FlowId, FlowSpec, Instant, Packet, PortId, Rate,
+    ByteRange, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, Packet,
+    PacketId, PortId, Rate, TimerChange, Wait,
 };
 
 /// Why a packet ended before it arrived.
@@ -16,14 +18,56 @@ pub(crate) enum Loss {
     Stray,
 }
 
-/// Told of everything that happens to packets.
+/// Which end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Sender,
+    Receiver,
+}
+
+/// Why a transport is called, other than for a flow's start or for a packet that arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Why {
+    /// The timer of one end fired.
+    Timer(FlowId, End),
+    /// The NIC has time for a sender.
+    Polled(FlowId),
+    /// A flow's deadline was changed.
+    Deadline(FlowId),
+    /// The timer of what a host's flows share fired.
+    HostTimer(HostId),
+}
+
+/// Told of everything that happens to packets. A packet's slot may be known by another number
+/// after [`Tap::may_have_swapped`], and is free after [`Tap::lost`] and [`Tap::arrived`].
 pub(crate) trait Tap {
     /// Whether it looks at controllers, which costs something.
     const WATCHES_CONTROLLERS: bool = false;
+    /// Whether it follows what hosts do, which costs something.
+    const FOLLOWS: bool = false;
 
     /// Whether it wants to know how long queues are, which costs something.
     const WATCHES_QUEUES: bool = false;
 
+    /// Whether it follows this flow, so that its ends are to be asked what they wait for.
+    fn follows(&self, _flow: FlowId) -> bool {
+        false
+    }
+    /// A transport is about to be called. What hosts do until the next call, they do in this one.
+    fn called(&mut self, _why: Why) {}
+    /// A call changed the timer of an end.
+    fn timer_set(&mut self, _flow: FlowId, _end: End, _change: TimerChange) {}
+    /// A call for this flow set the timer of what the host's flows share.
+    fn host_timer_set(&mut self, _flow: FlowId) {}
+    /// A call made a sender wait for its NIC.
+    fn ready(&mut self, _flow: FlowId) {}
+    /// A call told this of its flow.
+    fn told(&mut self, _flow: FlowId, _event: &FlowEvent) {}
+    /// What an end waits for after a call, and which flows the port that pauses it puts first.
+    fn waits(&mut self, _flow: FlowId, _end: End, _wait: Wait, _ahead: &mut Vec<FlowId>) {}
+    /// A packet is about to be told trimmed. If it is not the one that was queued under this number
+    /// just now, that one has its slot, `tail`: the two exchanged theirs.
+    fn may_have_swapped(&mut self, _id: PacketId, _packet: &Packet, _tail: PacketId) {}
     /// A port's controller has handled a packet about to be queued there.
     fn controlled(&mut self, _port: PortId, _before: &ControllerState, _after: &ControllerState) {}
     /// A flow starts.
@@ -31,16 +75,17 @@ pub(crate) trait Tap {
     /// A link runs at another rate from now on.
     fn rate_changed(&mut self, _port: PortId, _rate: Rate) {}
     /// A host made a packet.
-    fn made(&mut self, _packet: &Packet) {}
+    fn made(&mut self, _id: PacketId, _packet: &Packet) {}
     /// A packet joined the queue of a port.
-    fn queued(&mut self, _port: PortId, _packet: &Packet) {}
+    fn queued(&mut self, _port: PortId, _id: PacketId, _packet: &Packet) {}
     /// So much waits at a port, now that a packet joined its queue and the discipline has done
     /// what it does.
-    fn waits(&mut self, _port: PortId, _bytes: u64, _packets: u32) {}
+    fn holds(&mut self, _port: PortId, _bytes: u64, _packets: u32) {}
     /// A port sends a packet until `until`. `waited` tells whether it came from the queue.
     fn sends(
         &mut self,
         _port: PortId,
+        _id: PacketId,
         _packet: &Packet,
         _from: Instant,
         _until: Instant,
@@ -54,13 +99,13 @@ pub(crate) trait Tap {
     /// A packet was ECN-marked at a port.
     fn marked(&mut self, _port: PortId, _packet: &Packet) {}
     /// A packet lost its payload at a port.
-    fn trimmed(&mut self, _port: PortId, _packet: &Packet) {}
+    fn trimmed(&mut self, _port: PortId, _id: PacketId, _packet: &Packet) {}
     /// A packet leaves a port's queue to go back to its sender.
-    fn bounced(&mut self, _port: PortId, _packet: &Packet) {}
+    fn bounced(&mut self, _port: PortId, _id: PacketId, _packet: &Packet) {}
     /// A packet ended: at `port` when it was dropped, else anywhere.
-    fn lost(&mut self, _port: PortId, _packet: &Packet, _why: Loss) {}
+    fn lost(&mut self, _port: PortId, _id: PacketId, _packet: &Packet, _why: Loss) {}
     /// A packet reached its host.
-    fn arrived(&mut self, _packet: &Packet, _now: Instant) {}
+    fn arrived(&mut self, _id: PacketId, _packet: &Packet, _now: Instant) {}
     /// A receiver has new bytes.
     fn delivered(&mut self, _flow: FlowId, _range: ByteRange) {}
     /// A receiver says it has everything.
@@ -73,7 +118,7 @@ pub(crate) trait Tap {
 
 /// How things stand at the end of a run.
 pub(crate) struct Ending {
-    /// When it is.
+    /// When it is over.
     pub(crate) at: Instant,
     /// Packets in each port's queue.
     pub(crate) waiting: Vec<u32>,
@@ -88,6 +133,8 @@ pub(crate) struct Findings {
     pub(crate) violations: Vec<String>,
     /// What every port did in time.
     pub(crate) network: Option<NetworkTrace>,
+    /// Where the time of followed flows went.
+    pub(crate) explained: Vec<Explanation>,
 }
 
 /// Looks away.
@@ -103,6 +150,10 @@ macro_rules! tell {
         impl<A: Tap> Tap for Option<A> {
             const WATCHES_CONTROLLERS: bool = A::WATCHES_CONTROLLERS;
             const WATCHES_QUEUES: bool = A::WATCHES_QUEUES;
+            const FOLLOWS: bool = A::FOLLOWS;
+            fn follows(&self, flow: FlowId) -> bool {
+                self.as_ref().is_some_and(|tap| tap.follows(flow))
+            }
             $(fn $method(&mut self, $($arg: $type),*) {
                 if let Some(tap) = self {
                     tap.$method($($arg),*);
@@ -113,6 +164,10 @@ macro_rules! tell {
         impl<A: Tap, B: Tap> Tap for (A, B) {
             const WATCHES_CONTROLLERS: bool = A::WATCHES_CONTROLLERS || B::WATCHES_CONTROLLERS;
             const WATCHES_QUEUES: bool = A::WATCHES_QUEUES || B::WATCHES_QUEUES;
+            const FOLLOWS: bool = A::FOLLOWS || B::FOLLOWS;
+            fn follows(&self, flow: FlowId) -> bool {
+                self.0.follows(flow) || self.1.follows(flow)
+            }
             $(fn $method(&mut self, $($arg: $type),*) {
                 self.0.$method($($arg),*);
                 self.1.$method($($arg),*);
@@ -122,20 +177,34 @@ macro_rules! tell {
 }
 
 tell! {
+    called(why: Why);
+    timer_set(flow: FlowId, end: End, change: TimerChange);
+    host_timer_set(flow: FlowId);
+    ready(flow: FlowId);
+    told(flow: FlowId, event: &FlowEvent);
+    waits(flow: FlowId, end: End, wait: Wait, ahead: &mut Vec<FlowId>);
+    may_have_swapped(id: PacketId, packet: &Packet, tail: PacketId);
     controlled(port: PortId, before: &ControllerState, after: &ControllerState);
     started(spec: &FlowSpec);
     rate_changed(port: PortId, rate: Rate);
-    made(packet: &Packet);
-    queued(port: PortId, packet: &Packet);
-    sends(port: PortId, packet: &Packet, from: Instant, until: Instant, waited: bool);
-    waits(port: PortId, bytes: u64, packets: u32);
+    made(id: PacketId, packet: &Packet);
+    queued(port: PortId, id: PacketId, packet: &Packet);
+    holds(port: PortId, bytes: u64, packets: u32);
+    sends(
+        port: PortId,
+        id: PacketId,
+        packet: &Packet,
+        from: Instant,
+        until: Instant,
+        waited: bool
+    );
     sends_pause(port: PortId, from: Instant, until: Instant, bytes: u64);
     paused(port: PortId, class: Class, is_pause: bool);
     marked(port: PortId, packet: &Packet);
-    trimmed(port: PortId, packet: &Packet);
-    bounced(port: PortId, packet: &Packet);
-    lost(port: PortId, packet: &Packet, why: Loss);
-    arrived(packet: &Packet, now: Instant);
+    trimmed(port: PortId, id: PacketId, packet: &Packet);
+    bounced(port: PortId, id: PacketId, packet: &Packet);
+    lost(port: PortId, id: PacketId, packet: &Packet, why: Loss);
+    arrived(id: PacketId, packet: &Packet, now: Instant);
     delivered(flow: FlowId, range: ByteRange);
     completed(flow: FlowId);
     event(at: Instant);

@@ -2,8 +2,8 @@
 //! reach any of them, and the settings that scenarios may give.
 
 use punctual_core::{
-    Bytes, Call, Controller, ControllerState, ExtArena, FlowRoute, FlowSpec, HostId, Instant,
-    NicInfo, Packet, PortId, PortView, QueueSpec, Rate, Stack, Transport,
+    Bytes, Call, Controller, ControllerState, ExtArena, FlowId, FlowRoute, FlowSpec, HostId,
+    Instant, NicInfo, Packet, PortId, PortView, QueueSpec, Rate, Stack, Transport, Wait,
 };
 use serde::{Deserialize, Serialize};
 
@@ -137,6 +137,14 @@ macro_rules! register {
             pub fn receiver_gauges(&self, slot: u32, host: HostId, tell: &mut dyn FnMut(&'static str, f64)) {
                 match self { $(AnyStack::$Variant(s) => s.receiver_gauges(slot, host, tell),)* }
             }
+            /// See [`Stack::sender_waits_for`].
+            pub fn sender_waits_for(&self, slot: u32) -> Wait {
+                match self { $(AnyStack::$Variant(s) => s.sender_waits_for(slot),)* }
+            }
+            /// See [`Stack::receiver_waits_for`].
+            pub fn receiver_waits_for(&self, slot: u32) -> Wait {
+                match self { $(AnyStack::$Variant(s) => s.receiver_waits_for(slot),)* }
+            }
             /// See [`Stack::close_sender`].
             pub fn close_sender(&mut self, slot: u32, host: HostId) {
                 match self { $(AnyStack::$Variant(s) => s.close_sender(slot, host),)* }
@@ -179,6 +187,9 @@ macro_rules! register {
             }
             fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
                 match self { $(AnyController::$Variant(c) => c.gauges(tell),)* }
+            }
+            fn flows_ahead(&self, of: FlowId, tell: &mut dyn FnMut(FlowId)) {
+                match self { $(AnyController::$Variant(c) => c.flows_ahead(of, tell),)* }
             }
             fn reset(&mut self) {
                 match self { $(AnyController::$Variant(c) => c.reset(),)* }

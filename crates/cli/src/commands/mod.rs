@@ -5,6 +5,7 @@ pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod difference;
+pub(crate) mod explain;
 pub(crate) mod init;
 pub(crate) mod list;
 pub(crate) mod replay;

@@ -55,7 +55,7 @@ pub(crate) fn replay(args: &Replay, global: &Global) -> anyhow::Result<()> {
 }
 
 /// The run that a manifest is of.
-fn planned(manifest: &Manifest, folder: &Path) -> anyhow::Result<(Study, PlannedRun)> {
+pub(super) fn planned(manifest: &Manifest, folder: &Path) -> anyhow::Result<(Study, PlannedRun)> {
     let text = &manifest.scenario;
     let study = Study::from_text("the manifest's scenario", text, folder, &manifest.overrides)?;
     study.run_of(&manifest.transport, manifest.seed)?.with_context(|| {

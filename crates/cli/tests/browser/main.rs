@@ -133,6 +133,41 @@ fn a_report_is_drawn_without_errors_or_requests_and_can_be_used() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
+#[test]
+#[ignore = "needs Chromium: cargo xtask test browser"]
+fn explained_flows_are_drawn_part_by_part() {
+    let place = Place::new(SCENARIO);
+    report(&place, &["compare", "s.toml"]);
+    for args in [&["explain", "out", "--sample", "4", "-q"][..], &["report", "out"]] {
+        let output = place.punctual(args);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let mut browser = Browser::start();
+    browser.resize(1240, 900, false);
+    browser.open(&place.path().join("out/report.html"));
+    assert_eq!(browser.complaints(), [""; 0]);
+    let parts = "document.querySelectorAll('#time svg.canvas .series').length";
+    let all = browser.eval(parts).as_u64().unwrap_or(0);
+    assert!(all > 9, "three transports, of more than three parts each: {all}");
+    let texts = "[...document.querySelectorAll('#time svg.canvas text')].map(t => t.textContent)";
+    let texts = browser.eval(texts).to_string();
+    assert!(texts.contains("in a queue behind others") && texts.contains("Time ("), "{texts}");
+    browser.click("#legend .chip:nth-child(2)");
+    let fewer = browser.eval(parts).as_u64().unwrap_or(0);
+    assert!(fewer > 0 && fewer < all, "{fewer} of {all}");
+    browser.click("#legend .chip:nth-child(2)");
+    // The flows of the first run, one bar each.
+    browser.eval(
+        "(s => { s.value = 1; s.dispatchEvent(new Event('change')); })(document.querySelector('#time select'))",
+    );
+    let names = "[...document.querySelectorAll('#time svg.canvas > text')]
+        .filter(t => t.textContent.startsWith('flow ')).length";
+    assert_eq!(browser.eval(names), 4);
+    browser.eval("document.getElementById('time').scrollIntoView()");
+    store(&mut browser, "explained", false);
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
 /// A click hides a transport in every plot and table, another shows it again.
 fn hides_and_shows(browser: &mut Browser) {
     browser.eval("scrollTo(0, 0)");

@@ -26,6 +26,10 @@ pub(super) struct FairClasses {
 }
 
 impl FairClasses {
+    pub(super) fn trimming_tail(&self) -> Option<PacketId> {
+        self.trim.data.back()
+    }
+
     pub(super) fn new(
         trim: Trim,
         rest: Limit,

@@ -11,6 +11,10 @@ pub(super) struct ModelQueue {
 }
 
 impl ModelQueue {
+    pub(super) fn trimming_tail(&self) -> Option<PacketId> {
+        self.trim.data.back()
+    }
+
     pub(super) fn new(
         model: TrimModel,
         data: Limit,

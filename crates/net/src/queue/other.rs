@@ -13,6 +13,15 @@ pub(super) enum Other {
 }
 
 impl Other {
+    /// See [`Queue::trimming_tail`](super::Queue::trimming_tail).
+    pub(super) fn trimming_tail(&self) -> Option<PacketId> {
+        match self {
+            Other::Model(queue) => queue.trimming_tail(),
+            Other::FairClasses(queue) => queue.trimming_tail(),
+            Other::CutPayload(_) => None,
+        }
+    }
+
     pub(super) fn new(spec: &QueueSpec, seed: u64) -> Self {
         match *spec {
             QueueSpec::TrimModel { model, data, headers, trim_to } => {

@@ -3,6 +3,7 @@
 //! It needs no network and no other file. Data is reduced to what a screen can show, so that a page
 //! stays below 5 MB whatever the size of the runs; where it is, the page says so.
 
+mod explain;
 mod flows;
 mod layout;
 mod model;
@@ -189,6 +190,7 @@ fn details(
     sections.extend(numbers::bars(&summaries, number));
     sections.extend(flows::cdf(&groups, budget));
     sections.extend(flows::deadlines(&groups, budget));
+    sections.extend(explain::section(&point.rows, number)?);
     sections.extend(network::section(&traced, budget.runs));
     let mut ports = samples::ports(&recorded, &point.ports, budget);
     let gauges = samples::gauges(&recorded, &point.ports, budget);
@@ -291,6 +293,7 @@ const CHART: &str = include_str!("chart.js");
 const SCRIPT: &str = include_str!("report.js");
 const NETWORK_STYLE: &str = include_str!("network.css");
 const NETWORK: &str = include_str!("network.js");
+const EXPLAIN: &str = include_str!("explain.js");
 
 /// The page as text.
 fn rendered(page: &Page) -> String {
@@ -308,7 +311,9 @@ fn rendered(page: &Page) -> String {
             "style" => [STYLE, NETWORK_STYLE].into_iter().for_each(|part| text += part),
             "plain" => text += &plain::text(page),
             "data" => text += &data,
-            "script" => [FORMAT, CHART, NETWORK, SCRIPT].into_iter().for_each(|part| text += part),
+            "script" => {
+                [FORMAT, CHART, NETWORK, EXPLAIN, SCRIPT].into_iter().for_each(|part| text += part)
+            }
             _ => {}
         }
         rest = after;

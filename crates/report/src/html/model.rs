@@ -64,6 +64,7 @@ pub(crate) enum Body {
     Table(TableBody),
     Chart(Chart),
     Network(Box<NetworkBody>),
+    Stack(Stack),
     /// A file as it is.
     Text {
         file: String,
@@ -206,6 +207,42 @@ pub(crate) enum Reference {
     Horizontal { at: f64, label: String },
     /// Where x = y.
     Diagonal { label: String },
+}
+
+/// Bars that are made of parts.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Stack {
+    pub(crate) kinds: Vec<StackKind>,
+    /// One is shown at a time.
+    pub(crate) views: Vec<StackView>,
+}
+
+/// A kind of part.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct StackKind {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) colour: &'static str,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct StackView {
+    pub(crate) label: String,
+    pub(crate) rows: Vec<StackRow>,
+}
+
+/// A bar.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct StackRow {
+    /// By number, for whether it is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) transport: Option<usize>,
+    pub(crate) label: String,
+    /// A line of text about it.
+    pub(crate) about: String,
+    /// Its parts, by kind.
+    #[serde(serialize_with = "numbers")]
+    pub(crate) micros: Vec<f64>,
 }
 
 /// Numbers with five significant digits, which no figure can show more of.

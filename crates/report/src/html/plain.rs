@@ -1,7 +1,7 @@
 //! What a page shows where scripts are switched off: its tables and texts.
 
 use super::escaped;
-use super::model::{Body, Page, Section, TableBody};
+use super::model::{Body, Page, Section, Stack, TableBody};
 use std::fmt::Write as _;
 
 /// The page's warnings, tables and files as HTML.
@@ -17,6 +17,7 @@ pub(crate) fn text(page: &Page) -> String {
         let body = match &section.body {
             Body::Table(rows) => table(rows),
             Body::Text { text, .. } => format!("<pre>{}</pre>\n", escaped(text)),
+            Body::Stack(stack) => list(stack),
             Body::Chart(_) | Body::Network(_) => continue,
         };
         let Section { title, lead, .. } = section;
@@ -30,6 +31,14 @@ pub(crate) fn text(page: &Page) -> String {
         );
     }
     html
+}
+
+/// What each bar says in words.
+fn list(stack: &Stack) -> String {
+    let rows = stack.views.iter().flat_map(|view| &view.rows);
+    let items =
+        rows.map(|row| format!("<li>{}: {}</li>\n", escaped(&row.label), escaped(&row.about)));
+    format!("<ul>\n{}</ul>\n", items.collect::<String>())
 }
 
 fn table(table: &TableBody) -> String {

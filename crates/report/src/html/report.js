@@ -88,7 +88,13 @@ function chartRows(chart, view) {
 
 // --- Kinds of sections: one function each ----------------------------------------------------
 
-const KINDS = { table: showTable, chart: showChart, network: showNetwork, text: showText };
+const KINDS = {
+  table: showTable,
+  chart: showChart,
+  stack: showStack,
+  network: showNetwork,
+  text: showText,
+};
 
 function showTable(card, tools, section) {
   const { header, rows } = section.body;

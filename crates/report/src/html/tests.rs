@@ -3,7 +3,8 @@ use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, PortId, TransportId,
 };
 use punctual_results::{
-    GaugeRow, Plan, PlanPoint, PlanRun, Run, RunFacts, WriteOptions, summarise, write,
+    Explained, ExplainedFlow, ExplainedPart, GaugeRow, Plan, PlanPoint, PlanRun, Run, RunFacts,
+    WriteOptions, summarise, write,
 };
 use punctual_sim::{FlowRecord, FlowStatus, GaugeOf, Outcome, PortSample, Totals};
 use std::path::PathBuf;
@@ -293,4 +294,44 @@ fn the_page_asks_nothing_of_the_network() {
         let rest = &page[at..];
         assert!(rest.starts_with("http://www.w3.org/2000/svg") || rest.starts_with("http-equiv"));
     }
+}
+
+#[test]
+fn explained_flows_are_bars_of_their_parts() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("results");
+    write_run(&dir.join("tcp/seed-1"), "tcp", 1, 3);
+    write_run(&dir.join("ndp/seed-1"), "ndp", 1, 3);
+    let is_time = |section: &&Section| section.id == "time";
+    let unexplained = page(&Results::of(&dir).unwrap(), "x").unwrap();
+    assert!(unexplained.sections.iter().find(is_time).is_none());
+    let part = |what: &str, time_ps| ExplainedPart {
+        what: what.into(),
+        time_ps,
+        ..ExplainedPart::default()
+    };
+    let mut explained = Explained::new("ndp", 1, "all 1");
+    explained.flows.push(ExplainedFlow {
+        flow: 2,
+        time_ps: 5_000_000,
+        parts: vec![part("queue", 1_000_000), part("pull", 3_000_000), part("queue", 1_000_000)],
+        sentence: "took a while".into(),
+        ..ExplainedFlow::default()
+    });
+    explained.write(&dir.join("ndp/seed-1")).unwrap();
+    let page = page(&Results::of(&dir).unwrap(), "x").unwrap();
+    let Some(Section { body: Body::Stack(stack), .. }) = page.sections.iter().find(is_time) else {
+        panic!("no such section");
+    };
+    let kinds: Vec<&str> = stack.kinds.iter().map(|kind| kind.name.as_str()).collect();
+    assert_eq!(kinds, ["queue", "pull"]);
+    let [means, flows] = &stack.views[..] else { panic!("two views") };
+    assert_eq!((means.rows[0].label.as_str(), &means.rows[0].micros[..]), ("ndp", &[2.0, 3.0][..]));
+    assert_eq!(flows.rows[0].about, "took a while");
+    assert_eq!(page.transports[flows.rows[0].transport.unwrap()].name, "ndp");
+    // What another version explained is refused, as its runs are.
+    explained.format += 1;
+    explained.write(&dir.join("ndp/seed-1")).unwrap();
+    let error = html(&dir).unwrap_err().to_string();
+    assert!(error.contains("explain.json"), "{error}");
 }

@@ -124,6 +124,13 @@ impl Grants {
         self.push(Grant::Rate(rate));
     }
 
+    /// The port that granted the least; none where it cannot be told, as of ports that grant one
+    /// rate between them.
+    pub fn tightest(&self) -> Option<u8> {
+        let rate = |hop: &u8| self.get(usize::from(*hop)).map_or(Rate::ZERO, Grant::counted);
+        (0..self.len).min_by_key(rate).filter(|_| self.len > 1)
+    }
+
     /// How many ports granted.
     pub fn len(&self) -> usize {
         usize::from(self.len)

@@ -6,7 +6,7 @@ use super::header::{D3Header, Grant, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTE
 use super::{Need, Plan, Variant};
 use punctual_core::{
     Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
-    HostId, Instant, Packet, Rate,
+    HostId, Instant, Packet, Rate, Wait,
 };
 
 mod segments;
@@ -473,6 +473,14 @@ impl<T: Variant> Endpoint<T> for Sender {
         tell("desired_bps", self.desired.as_bps() as f64);
         tell("granted_bps", self.pacer.rate().as_bps() as f64);
         tell("paused", f64::from(u8::from(self.pacer.is_paused())));
+    }
+
+    fn waits_for(&self) -> Wait {
+        match self.segments.left() {
+            0 => Wait::Timer,
+            _ if self.pacer.is_paused() => Wait::Grant(self.held.tightest()),
+            _ => Wait::Pacing(self.held.tightest()),
+        }
     }
 
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {

@@ -5,7 +5,7 @@ use super::header::{DATA_HEADER_BYTES, DcqcnFlags, DcqcnHeader};
 use super::{Dcqcn, DcqcnHost, RateMachine};
 use punctual_core::{
     Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
-    HostId, Instant, Packet, PacketFlags,
+    HostId, Instant, Packet, PacketFlags, Wait,
 };
 
 /// State of a flow's sending end.
@@ -136,6 +136,10 @@ impl Endpoint<Dcqcn> for DcqcnSender {
         tell("rate_bps", self.machine.current().as_bps() as f64);
         tell("target_bps", self.machine.target().as_bps() as f64);
         tell("alpha", self.machine.alpha().as_f64());
+    }
+
+    fn waits_for(&self) -> Wait {
+        if self.is_all_sent { Wait::Timer } else { Wait::Pacing(None) }
     }
 
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Dcqcn>) {

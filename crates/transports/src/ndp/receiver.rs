@@ -5,6 +5,7 @@ use super::header::{flags, kind};
 use super::{Ndp, NdpHeader, PullQueue};
 use punctual_core::{
     BitRing, ByteRange, Endpoint, FlowEvent, FlowId, FlowRoute, HostCx, HostId, Instant, Packet,
+    Wait,
 };
 
 /// The receiving end of a flow.
@@ -163,6 +164,10 @@ impl NdpReceiver {
 impl Endpoint<Ndp> for NdpReceiver {
     fn gauges(&self, shared: &PullQueue, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("host_pulls_waiting", f64::from(shared.pending()));
+    }
+
+    fn waits_for(&self) -> Wait {
+        Wait::Pull
     }
 
     // NDP-R10: every arrival is answered at once.

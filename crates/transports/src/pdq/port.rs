@@ -13,7 +13,8 @@ use super::config::{Availability, Pdq};
 use super::header::{NOBODY, PROBE_UNIT, PdqHeader, round_trips, rtt_field};
 use list::visited;
 use punctual_core::{
-    Bytes, Controller, ControllerState, Duration, ExtArena, Instant, Packet, PortId, PortView, Rate,
+    Bytes, Controller, ControllerState, Duration, ExtArena, FlowId, Instant, Packet, PortId,
+    PortView, Rate,
 };
 
 /// What a port needs of the parameters.
@@ -292,6 +293,12 @@ impl Controller for Port {
         tell("listed_flows", self.list.len() as f64);
         tell("sending_flows", self.list.sending() as f64);
         tell("capacity_bps", f64::from(self.rates.capacity()) * 1e3);
+    }
+
+    /// Those of higher rank that send. A flow that there is no room to know comes after all.
+    fn flows_ahead(&self, of: FlowId, tell: &mut dyn FnMut(FlowId)) {
+        let before = self.list.entries().iter().take_while(|entry| entry.rank.flow() != of.0);
+        before.filter(|entry| entry.rate > 0).for_each(|entry| tell(FlowId(entry.rank.flow())));
     }
 
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, _ext: &mut ExtArena) {

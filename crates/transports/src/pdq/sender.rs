@@ -10,7 +10,7 @@ use super::header::{
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
-    HostId, Instant, Packet, Rate, Transport,
+    HostId, Instant, Packet, PortId, Rate, Transport, Wait,
 };
 
 mod segments;
@@ -444,6 +444,15 @@ impl Endpoint<Pdq> for Sender {
         tell("paused", f64::from(u8::from(self.pacer.is_paused())));
         if self.pauser != NOBODY {
             tell("pausing_port", f64::from(self.pauser));
+        }
+    }
+
+    fn waits_for(&self) -> Wait {
+        match self.pauser() {
+            _ if self.segments.left() == 0 => Wait::Timer,
+            Some(port) if self.pacer.is_paused() => Wait::Paused(PortId(port)),
+            _ if self.pacer.is_paused() => Wait::Grant(None),
+            _ => Wait::Pacing(None),
         }
     }
 

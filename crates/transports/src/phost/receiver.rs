@@ -6,7 +6,7 @@ use super::tokens::Arrival;
 use super::{Phost, PhostHost};
 use punctual_core::{
     ByteRange, Class, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Packet,
-    PacketFlags,
+    PacketFlags, Wait,
 };
 
 /// State of a flow's receiving end. What it misses is in the host's [`TokenQueue`](super::TokenQueue).
@@ -87,6 +87,10 @@ impl Endpoint<Phost> for PhostReceiver {
         if let Some(trip) = self.line.and_then(|line| host.tokens.round_trip_of(line)) {
             tell("round_trip_us", trip.as_secs_f64() * 1e6);
         }
+    }
+
+    fn waits_for(&self) -> Wait {
+        Wait::Token
     }
 
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Phost>) {

@@ -14,7 +14,7 @@ pub use config::{Udp, UdpError};
 
 use punctual_core::{
     ByteRange, Bytes, Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
-    HostId, Instant, NicInfo, NoController, Packet, QueueSpec, RangeSet, Rate, Transport,
+    HostId, Instant, NicInfo, NoController, Packet, QueueSpec, RangeSet, Rate, Transport, Wait,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -128,6 +128,10 @@ impl Endpoint<Udp> for UdpSender {
         } else {
             cx.emit(FlowEvent::Abandoned);
         }
+    }
+
+    fn waits_for(&self) -> Wait {
+        if self.sent < self.size { Wait::Pacing(None) } else { Wait::Timer }
     }
 
     fn gauges(&self, _: &NicInfo, tell: &mut dyn FnMut(&'static str, f64)) {
