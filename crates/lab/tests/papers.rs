@@ -121,7 +121,7 @@ fn d3_figure_2_five_of_six() {
         runs.iter().filter(|ran| ran.point() == quenching).map(Ran::met).sum::<usize>()
     });
     println!("the same with 4 MB by 200 ms, D3: {with} with quenching, {without} without");
-    assert!(with > without);
+    assert!(with >= without && without > 0);
 }
 
 #[test]
