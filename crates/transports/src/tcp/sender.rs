@@ -136,15 +136,22 @@ impl<L: Law> TcpSender<L> {
             self.asked = true;
             cx.ready(self.class);
         } else {
-            while let Some(packet) = self.next_packet(cx) {
-                cx.send(packet);
-            }
+            self.send_all(cx);
         }
     }
 
-    /// Sends the segment that may go now.
-    #[inline]
-    fn next_packet<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
+    /// Sends all that may go, to wait in the NIC's queue.
+    #[cold]
+    #[inline(never)]
+    fn send_all<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) {
+        while let Some((seq, len, flags)) = self.send_segment(cx) {
+            cx.send(self.packet(seq, len, flags, cx.now));
+        }
+    }
+
+    /// Counts the segment as sent that may go now; returns what its packet says.
+    #[inline(always)]
+    fn send_segment<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) -> Option<(u64, u64, u8)> {
         let (seq, len) = self.next_segment()?;
         if self.flight.send(seq, len, cx.now) {
             cx.emit(FlowEvent::Retransmitted);
@@ -152,7 +159,7 @@ impl<L: Law> TcpSender<L> {
         self.empty_sent = self.size_bytes == 0;
         self.keep_timer(cx);
         let flags = if seq + len == self.size_bytes { TcpFlags::LAST } else { 0 };
-        Some(self.packet(seq, len, flags, cx.now))
+        Some((seq, len, flags))
     }
 
     fn finish<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) {
@@ -253,8 +260,8 @@ impl<L: Law, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpSender<L> {
 
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
         self.asked = false;
-        let packet = self.next_packet(cx)?;
+        let (seq, len, flags) = self.send_segment(cx)?;
         self.ask(cx);
-        Some(packet)
+        Some(self.packet(seq, len, flags, cx.now))
     }
 }
