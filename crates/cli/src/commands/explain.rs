@@ -8,7 +8,8 @@ use punctual_core::FlowId;
 use punctual_lab::{ExplainError, MISSED_MAX, Pick, pick};
 use punctual_report::{Results, explained_flow, explained_flows, explained_totals, time_line};
 use punctual_results::{
-    Explained, ExplainedFlow, MANIFEST_FILE, RunKind, read, read_manifest, read_summary,
+    Explained, ExplainedFlow, MANIFEST_FILE, REPORT_FILE, RunKind, is_report, read, read_manifest,
+    read_summary,
 };
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -62,7 +63,22 @@ pub(crate) fn explain(args: &Explain, global: &Global) -> anyhow::Result<()> {
         }
         _ => writeln!(out, "stored: explain.json in the directory of each run")?,
     }
+    if let Some(run) = points.iter().flat_map(|point| &point.dirs).next() {
+        let path = super::report::write(&reported(run, &args.run))?;
+        writeln!(out, "report: {}", path.display())?;
+    }
     Ok(())
+}
+
+/// Levels of directories between a run and the report of its study: a point, a transport, a run.
+const LEVELS: usize = 4;
+
+/// The directory whose report shows a run: the nearest one around it that has one, or else the one
+/// that was named.
+fn reported(run: &Path, named: &Path) -> PathBuf {
+    let around = run.ancestors().take(LEVELS).find(|dir| is_report(&dir.join(REPORT_FILE)));
+    let named = if named.is_dir() { named } else { run };
+    around.unwrap_or(named).to_owned()
 }
 
 /// Runs at one point of a sweep.
