@@ -47,6 +47,10 @@ fn the_worst_flows_of_a_run_are_explained_and_kept() {
     assert!(told.contains("missed by ") && told.contains("Behind flows"), "{told}");
     assert!(told.contains("the others in full"), "{told}");
     assert!(text(&output.stderr).contains("running tcp, seed 1 again, to follow the worst 4 of 8"));
+    // The report of the study around it shows it at once.
+    assert!(told.ends_with("report: out/report.html\n"), "{told}");
+    let page = std::fs::read_to_string(place.path().join("out/report.html")).unwrap();
+    assert!(page.contains("Where the time went"));
     // The last line of a table is the sum, which is the completion time.
     let json = place.punctual(&["explain", "out/tcp/seed-1", "--worst", "4", "--json", "-q"]);
     let lines: Vec<String> = text(&json.stdout).lines().map(str::to_owned).collect();

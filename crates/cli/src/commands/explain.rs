@@ -40,6 +40,8 @@ pub(crate) fn explain(args: &Explain, global: &Global) -> anyhow::Result<()> {
         }
         told.push((&point.label, explained));
     }
+    let run = points.iter().flat_map(|point| &point.dirs).next();
+    let page = run.map(|run| super::report::write(&reported(run, &args.run))).transpose()?;
     let mut out = std::io::stdout().lock();
     if global.json {
         for flow in told.iter().flat_map(|(_, runs)| runs).flat_map(|run| &run.flows) {
@@ -63,9 +65,8 @@ pub(crate) fn explain(args: &Explain, global: &Global) -> anyhow::Result<()> {
         }
         _ => writeln!(out, "stored: explain.json in the directory of each run")?,
     }
-    if let Some(run) = points.iter().flat_map(|point| &point.dirs).next() {
-        let path = super::report::write(&reported(run, &args.run))?;
-        writeln!(out, "report: {}", path.display())?;
+    if let Some(page) = page {
+        writeln!(out, "report: {}", page.display())?;
     }
     Ok(())
 }
