@@ -26,7 +26,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    pub(crate) fn start() -> Browser {
+    fn start() -> Browser {
         let profile = tempfile::tempdir().expect("a directory for its profile");
         let program = BROWSERS.iter().find(|name| installed(name));
         let program = program.expect("no browser is installed: apt-get install chromium");
@@ -182,6 +182,20 @@ impl Browser {
         self.mouse("mouseMoved", at, 0);
         self.mouse("mousePressed", at, 1);
         self.mouse("mouseReleased", at, 1);
+    }
+
+    /// One with the window of a desktop.
+    pub(crate) fn desktop() -> Browser {
+        let mut browser = Browser::start();
+        browser.resize(1240, 900, false);
+        browser
+    }
+
+    /// One with the screen of a phone.
+    pub(crate) fn phone() -> Browser {
+        let mut browser = Browser::start();
+        browser.resize(390, 844, true);
+        browser
     }
 
     /// The width and height of the screen.

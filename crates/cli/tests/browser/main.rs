@@ -102,8 +102,7 @@ fn decoded(text: &str) -> Vec<u8> {
 fn a_report_is_drawn_without_errors_or_requests_and_can_be_used() {
     let place = Place::new(SCENARIO);
     let page = report(&place, &["compare", "s.toml"]);
-    let mut browser = Browser::start();
-    browser.resize(1240, 900, false);
+    let mut browser = Browser::desktop();
     browser.open(&page);
     assert_eq!(browser.complaints(), [""; 0]);
     let drawn = browser.eval(DRAWN);
@@ -142,8 +141,7 @@ fn explained_flows_are_drawn_part_by_part() {
         let output = place.punctual(args);
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
-    let mut browser = Browser::start();
-    browser.resize(1240, 900, false);
+    let mut browser = Browser::desktop();
     browser.open(&place.path().join("out/report.html"));
     assert_eq!(browser.complaints(), [""; 0]);
     let parts = "document.querySelectorAll('#time svg.canvas .series').length";
@@ -269,8 +267,7 @@ fn downloads(browser: &mut Browser, dir: &Path) {
 fn a_report_fits_a_phone_and_follows_dark_mode() {
     let place = Place::new(SCENARIO);
     let page = report(&place, &["compare", "s.toml"]);
-    let mut browser = Browser::start();
-    browser.resize(390, 844, true);
+    let mut browser = Browser::phone();
     browser.open(&page);
     assert_eq!(browser.eval("document.documentElement.scrollWidth"), 390);
     assert_eq!(browser.eval(DRAWN)["fct"], 3);
@@ -307,8 +304,7 @@ fn sweeps_and_capacities_are_drawn() {
     let place = Place::new(SCENARIO);
     let sweep = ["compare", "s.toml", "--set", "sweep.traffic.workers=[3, 7]"];
     let page = report(&place, &sweep);
-    let mut browser = Browser::start();
-    browser.resize(1240, 900, false);
+    let mut browser = Browser::desktop();
     browser.open(&page);
     assert_eq!(browser.eval(DRAWN)["sweep"], 3);
     let shown = "[...document.querySelectorAll('section')].filter(s => !s.hidden).map(s => s.id)";
@@ -338,8 +334,7 @@ fn a_report_of_128_hosts_is_small_and_opens_at_once() {
     let page = report(&place, &["compare", "s.toml"]);
     let bytes = std::fs::metadata(&page).expect("it is there").len();
     assert!(bytes < 5_000_000, "{bytes} bytes");
-    let mut browser = Browser::start();
-    browser.resize(1240, 900, false);
+    let mut browser = Browser::desktop();
     // Once to have the browser itself in memory.
     browser.open(&page);
     browser.open(&page);

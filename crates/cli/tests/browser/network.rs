@@ -34,8 +34,7 @@ fn choose(browser: &mut Browser, run: u32) {
 fn the_network_is_drawn_and_plays() {
     let place = Place::new(SCENARIO);
     let page = report(&place, &["compare", "s.toml"]);
-    let mut browser = Browser::start();
-    browser.resize(1240, 900, false);
+    let mut browser = Browser::desktop();
     browser.open(&page);
     assert_eq!(browser.complaints(), [""; 0]);
     // Eight hosts, two racks and two spines: twelve links in both directions.
@@ -135,8 +134,7 @@ fn tells(browser: &mut Browser) {
 fn the_network_fits_a_phone() {
     let place = Place::new(SCENARIO);
     let page = report(&place, &["compare", "s.toml"]);
-    let mut browser = Browser::start();
-    browser.resize(390, 844, true);
+    let mut browser = Browser::phone();
     browser.open(&page);
     assert_eq!(browser.eval("document.documentElement.scrollWidth"), 390);
     let drawn = "document.querySelectorAll('#network svg.network .link').length";
@@ -152,8 +150,7 @@ fn the_network_fits_a_phone() {
 fn a_large_network_is_drawn_when_asked_for() {
     let place = Place::new(LARGE);
     let page = report(&place, &["compare", "s.toml", "--set", "transports=[\"ndp\"]"]);
-    let mut browser = Browser::start();
-    browser.resize(1240, 900, false);
+    let mut browser = Browser::desktop();
     browser.open(&page);
     let said = "document.querySelector('#network .lead').textContent";
     assert!(
