@@ -5,11 +5,13 @@
 //! is refused rather than rounded.
 
 mod bytes;
+mod line_rate;
 mod parse;
 mod rate;
 mod time;
 
 pub use bytes::Bytes;
+pub use line_rate::LineRate;
 pub use parse::UnitError;
 pub use rate::Rate;
 pub use time::{Duration, Instant};

@@ -77,6 +77,13 @@ impl Rate {
         Duration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
     }
 
+    /// Whether `bytes` occupy a link of this rate for longer than `time`, told without dividing.
+    #[inline]
+    pub fn takes_longer(self, bytes: Bytes, time: Duration) -> bool {
+        let bit_picos = u128::from(bytes.get()) * 8 * PICOS_PER_SEC;
+        self.0 == 0 || bit_picos > u128::from(self.0) * u128::from(time.as_picos())
+    }
+
     /// Whole bytes that pass in `time`, rounded down.
     #[inline]
     pub fn bytes_in(self, time: Duration) -> Bytes {
@@ -155,8 +162,10 @@ mod tests {
             let (rate, bytes) = (Rate::from_bps(bps), Bytes::new(bytes));
             let time = rate.transmission_time(bytes);
             prop_assert!(rate.bytes_in(time) >= bytes);
+            prop_assert!(!rate.takes_longer(bytes, time));
             if !time.is_zero() {
                 prop_assert!(rate.bytes_in(time - Duration::from_picos(1)) <= bytes);
+                prop_assert!(rate.takes_longer(bytes, time - Duration::from_picos(1)));
             }
         }
 
