@@ -43,6 +43,8 @@ pub enum TimerChange {
     Keep,
     /// Fire at this instant instead.
     Set(Instant),
+    /// The same; all there is to do then is to send a data packet.
+    Depart(Instant),
     /// Do not fire.
     Clear,
 }
@@ -94,6 +96,13 @@ impl<T: Transport> HostCx<'_, T> {
     #[inline]
     pub fn set_timer(&mut self, at: Instant) {
         self.out.timer = TimerChange::Set(at);
+    }
+
+    /// Sets it to when a data packet is due and nothing else. A driver whose NIC is idle by then
+    /// may poll this sender at once, as if it had been called and had said [`HostCx::ready`].
+    #[inline]
+    pub fn set_departure(&mut self, at: Instant) {
+        self.out.timer = TimerChange::Depart(at);
     }
 
     /// Stops this endpoint's timer.

@@ -25,7 +25,7 @@ impl Timers {
     pub(crate) fn apply(&mut self, alarm: Alarm, change: TimerChange) {
         let at = match change {
             TimerChange::Keep => return,
-            TimerChange::Set(at) => Some(at),
+            TimerChange::Set(at) | TimerChange::Depart(at) => Some(at),
             TimerChange::Clear => None,
         };
         let old = match at {

@@ -13,18 +13,18 @@ use punctual_transports::AnyController;
 pub(crate) struct PortController {
     pub(crate) controller: AnyController,
     timer: u32,
-    /// What the timer is set to.
-    timeout: Option<Instant>,
+    /// What the timer is set to, or never.
+    timeout: Instant,
 }
 
 impl PortController {
     pub(crate) fn new(controller: AnyController, timer: u32) -> Self {
-        PortController { controller, timer, timeout: None }
+        PortController { controller, timer, timeout: Instant::NEVER }
     }
 
     /// Sets its timer to what it wants it to be.
     #[inline]
-    fn arm(&mut self, timeout: Option<Instant>, timers: &mut Timers, events: &mut EventQueue) {
+    fn arm(&mut self, timeout: Instant, timers: &mut Timers, events: &mut EventQueue) {
         if timeout != self.timeout {
             self.timeout = timeout;
             self.set_timer(timers, events);
@@ -33,14 +33,17 @@ impl PortController {
 
     #[inline(never)]
     fn set_timer(&self, timers: &mut Timers, events: &mut EventQueue) {
-        match self.timeout {
-            Some(at) => {
-                if timers.set(self.timer, at) {
-                    events.push(at, EventClass::Timer, self.timer, self.timer);
-                }
-            }
-            None => timers.clear(self.timer),
+        if self.timeout == Instant::NEVER {
+            timers.clear(self.timer);
+        } else if timers.set(self.timer, self.timeout) {
+            events.push(self.timeout, EventClass::Timer, self.timer, self.timer);
         }
+    }
+
+    /// The same, by asking it.
+    fn arm_again(&mut self, timers: &mut Timers, events: &mut EventQueue) {
+        let timeout = self.controller.next_timeout();
+        self.arm(timeout.unwrap_or(Instant::NEVER), timers, events);
     }
 }
 
@@ -77,8 +80,14 @@ impl Controllers {
 
 impl<T: Tap> Engine<T> {
     /// Shows a packet of a flow's data to the controller of the port by which it will leave.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn control_forward(&mut self, port_id: PortId, id: PacketId) {
+        self.control_forward_here(port_id, id);
+    }
+
+    /// The same, for the one place where most packets pass.
+    #[inline(always)]
+    pub(crate) fn control_forward_here(&mut self, port_id: PortId, id: PacketId) {
         let packet = &self.line.packets[id];
         let Some(c) = self.controllers.get_mut(packet.transport, port_id) else { return };
         let port = &mut self.ports[port_id.index()];
@@ -93,7 +102,7 @@ impl<T: Tap> Engine<T> {
     }
 
     /// Shows a packet to the controller of the port whose link it comes back along.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn control_reverse(&mut self, port_id: PortId, id: PacketId) {
         let packet = &mut self.line.packets[id];
         if let Some(c) = self.controllers.get_mut(packet.transport, port_id) {
@@ -105,9 +114,9 @@ impl<T: Tap> Engine<T> {
         self.catch_up(port_id);
         let view = self.ports[port_id.index()].view(port_id, self.line.now);
         if let Some(c) = self.controllers.get_mut(transport, port_id) {
-            c.timeout = None; // it has fired
+            c.timeout = Instant::NEVER; // it has fired
             c.controller.handle_timeout(&view);
-            c.arm(c.controller.next_timeout(), &mut self.timers, &mut self.line.events);
+            c.arm_again(&mut self.timers, &mut self.line.events);
         }
     }
 
@@ -124,7 +133,7 @@ impl<T: Tap> Engine<T> {
                 {
                     if let Some(c) = c {
                         c.controller.reset();
-                        c.arm(c.controller.next_timeout(), &mut self.timers, &mut self.line.events);
+                        c.arm_again(&mut self.timers, &mut self.line.events);
                     }
                 }
             }

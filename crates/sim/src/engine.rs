@@ -194,7 +194,9 @@ impl<T: Tap> Engine<T> {
             port.is_attended = port.has_controllers || is_switch && self.lossless.is_some();
         }
         for p in 0..self.ports.len() {
-            self.update_watch(p);
+            let is_answered = self.ports[self.ports[p].twin.index()].reads_answers;
+            self.ports[p].is_answered = is_answered;
+            self.ports[p].is_watched |= is_answered;
         }
     }
 
@@ -305,10 +307,15 @@ impl<T: Tap> Engine<T> {
     fn arrive(&mut self, id: PacketId) {
         let port_id = self.line.packets[id].port;
         let mut port = &mut self.ports[port_id.index()];
-        if port.is_watched && (port.is_faulty || self.line.packets[id].is_to_sender()) {
-            let twin = port.twin;
-            if !self.pass_watch(port_id, twin, id) {
+        if port.is_watched {
+            let (twin, is_answered) = (port.twin, port.is_answered);
+            if !self.health.is_empty() && self.is_lost(port_id) {
+                self.catch_up(port_id);
+                self.lose(id, Loss::OnLink);
                 return;
+            }
+            if is_answered && self.line.packets[id].is_to_sender() {
+                self.control_reverse(twin, id);
             }
             port = &mut self.ports[port_id.index()];
         }
@@ -326,54 +333,43 @@ impl<T: Tap> Engine<T> {
         self.offer_here(out, id);
     }
 
-    /// The rarer things at the end of a link: losses, and controllers of the opposite direction.
-    /// False when the packet is gone.
-    #[inline(never)]
-    fn pass_watch(&mut self, port_id: PortId, twin: PortId, id: PacketId) -> bool {
-        if self.ports[port_id.index()].is_faulty && self.is_lost(port_id) {
-            self.catch_up(port_id);
-            self.lose(id, Loss::OnLink);
-            return false;
-        }
-        if self.line.packets[id].is_to_sender() && self.ports[twin.index()].reads_answers {
-            self.control_reverse(twin, id);
-        }
-        true
-    }
-
     /// A packet wants to leave by a port: at once if it can, else after what waits.
     pub(crate) fn offer(&mut self, port_id: PortId, id: PacketId) {
-        self.offer_here(port_id, id);
+        if self.ports[port_id.index()].is_attended {
+            if !self.line.packets[id].is_to_sender() {
+                self.control_forward(port_id, id);
+            }
+            if self.is_lossless(port_id) {
+                self.offer_lossless(port_id, id);
+                return;
+            }
+        }
+        self.enqueue(port_id, id);
     }
 
     /// The same, for the one place where most packets pass.
     #[inline(always)]
     fn offer_here(&mut self, port_id: PortId, id: PacketId) {
-        let mut port = &mut self.ports[port_id.index()];
-        if port.is_attended && (self.lossless.is_some() || !self.line.packets[id].is_to_sender()) {
-            if self.attend(port_id, id) {
+        if self.ports[port_id.index()].is_attended {
+            if !self.line.packets[id].is_to_sender() {
+                self.control_forward_here(port_id, id);
+            }
+            if self.is_lossless(port_id) {
+                self.offer_lossless(port_id, id);
                 return;
             }
-            port = &mut self.ports[port_id.index()];
         }
+        self.enqueue(port_id, id);
+    }
+
+    /// A packet leaves by a port once it can.
+    #[inline(always)]
+    fn enqueue(&mut self, port_id: PortId, id: PacketId) {
+        let port = &mut self.ports[port_id.index()];
         port.offer(port_id, id, &mut self.line, &mut self.fates);
         if !self.fates.is_empty() {
             self.meet_fates(port_id);
         }
-    }
-
-    /// Whether all is done that has to be for a packet to leave by a port where more happens than
-    /// queueing.
-    #[inline(never)]
-    fn attend(&mut self, port_id: PortId, id: PacketId) -> bool {
-        if !self.line.packets[id].is_to_sender() {
-            self.control_forward(port_id, id);
-        }
-        let is_lossless = self.is_lossless(port_id);
-        if is_lossless {
-            self.offer_lossless(port_id, id);
-        }
-        is_lossless
     }
 
     /// Whether it is a port of a lossless switch.
@@ -400,13 +396,27 @@ impl<T: Tap> Engine<T> {
             // What senders push while they are asked waits until they have answered.
             port.busy_until = Instant::NEVER;
             let polled = self.poll_nic(host);
-            let port = &mut self.ports[port_id.index()];
-            port.busy_until = self.line.now;
-            match polled {
-                Some(id) => port.send(port_id, id, self.line.now, false, &mut self.line),
-                None => port.catch_up(port_id, &mut self.line),
-            }
+            self.end_poll(port_id, host, polled);
+        } else {
+            self.poll_again(port_id, host);
         }
+    }
+
+    /// Senders have answered whether they have a packet.
+    #[inline(always)]
+    pub(crate) fn end_poll(&mut self, port_id: PortId, host: HostId, polled: Option<PacketId>) {
+        let port = &mut self.ports[port_id.index()];
+        port.busy_until = self.line.now;
+        match polled {
+            Some(id) => port.send(port_id, id, self.line.now, false, &mut self.line),
+            None => port.catch_up(port_id, &mut self.line),
+        }
+        self.poll_again(port_id, host);
+    }
+
+    /// Has a NIC ask senders once it is free, if there are any to ask.
+    #[inline(always)]
+    fn poll_again(&mut self, port_id: PortId, host: HostId) {
         let port = &mut self.ports[port_id.index()];
         port.will_poll = !self.ready[host.index()].is_empty();
         if port.will_poll {
@@ -508,6 +518,7 @@ impl<T: Tap> Engine<T> {
             Expiry::Fire(Owner::Controller(transport, port)) => {
                 self.control_timeout(transport, port);
             }
+            Expiry::Depart(flow) => self.depart(flow),
             Expiry::Fire(Owner::Sender(flow)) => self.sender_timeout(flow),
             Expiry::Fire(Owner::Receiver(flow)) => self.receiver_timeout(flow),
             Expiry::Fire(Owner::Host(transport, host)) => self.host_timeout(transport, host),

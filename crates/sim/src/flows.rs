@@ -69,6 +69,12 @@ impl ReadyLines {
         self.waiting & !self.paused == 0
     }
 
+    /// Whether nobody waits and no class is held back.
+    #[inline]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.waiting | self.paused == 0
+    }
+
     /// Holds back a class, or lets it go on.
     pub(crate) fn set_paused(&mut self, class: Class, is_paused: bool) {
         let bit = 1 << (usize::from(class.0) % Class::COUNT);

@@ -178,18 +178,43 @@ impl<T: Tap> Engine<T> {
     pub(crate) fn poll_nic(&mut self, host: HostId) -> Option<PacketId> {
         while let Some(flow) = self.ready[host.index()].pop(&mut self.flows) {
             let state = self.flows[flow.index()];
-            if state.sender >= CLOSED {
-                continue;
-            }
-            self.line.tap.called(Why::Polled(flow));
-            let stack = &mut self.stacks[state.transport.index()];
-            let packet = stack.poll_transmit(state.sender, call!(self, host));
-            self.drain(host, flow, End::Sender);
-            if let Some(packet) = packet {
-                return Some(self.admit_polled(state.transport, host, &packet));
+            if state.sender < CLOSED
+                && let Some(id) = self.poll_sender(host, flow, state)
+            {
+                return Some(id);
             }
         }
         None
+    }
+
+    #[inline]
+    fn poll_sender(&mut self, host: HostId, flow: FlowId, state: FlowState) -> Option<PacketId> {
+        self.line.tap.called(Why::Polled(flow));
+        let stack = &mut self.stacks[state.transport.index()];
+        let packet = stack.poll_transmit(state.sender, call!(self, host));
+        self.drain(host, flow, End::Sender);
+        Some(self.admit_polled(state.transport, host, &packet?))
+    }
+
+    /// A packet of a flow is due: its sender is asked for it, without being told first if its NIC
+    /// has nothing else to do.
+    pub(crate) fn depart(&mut self, flow: FlowId) {
+        let state = self.flows[flow.index()];
+        let port_id = self.network.nic(state.src);
+        let port = &mut self.ports[port_id.index()];
+        port.catch_up(port_id, &mut self.line);
+        let is_free = !port.will_poll && port.busy_until <= self.line.now;
+        if !is_free || !self.ready[state.src.index()].is_at_rest() {
+            self.sender_timeout(flow);
+            return;
+        }
+        self.line.tap.called(Why::Timer(flow, End::Sender));
+        self.line.tap.ready(flow);
+        port.will_poll = true;
+        // What it pushes while it is asked waits until it has answered.
+        port.busy_until = Instant::NEVER;
+        let polled = self.poll_sender(state.src, flow, state);
+        self.end_poll(port_id, state.src, polled);
     }
 
     /// Takes a packet that a transport made into the network's care.
@@ -224,9 +249,10 @@ impl<T: Tap> Engine<T> {
     #[inline]
     fn drain(&mut self, host: HostId, flow: FlowId, end: End) {
         let transport = self.flows[flow.index()].transport;
-        if self.outbox.timer != TimerChange::Keep {
-            self.apply_timer(flow, end);
-        }
+        let timer = match self.outbox.timer {
+            TimerChange::Keep => None,
+            _ => self.apply_timer(flow, end),
+        };
         if self.outbox.host_timer != TimerChange::Keep {
             self.line.tap.host_timer_set(flow);
             self.apply_host_timer(transport, host);
@@ -246,6 +272,12 @@ impl<T: Tap> Engine<T> {
         }
         if !self.ready[host.index()].is_empty() {
             self.wake_nic(host);
+        }
+        // Last, since a sender that the NIC has just asked has mostly set it to another time.
+        if let Some((timer, at)) = timer
+            && self.timers.is_armed(timer, at)
+        {
+            self.line.events.push(at, EventClass::Timer, timer, timer);
         }
     }
 
@@ -282,8 +314,9 @@ impl<T: Tap> Engine<T> {
         }
     }
 
+    /// Sets a flow's timer. Tells which and for when, if an event must be pushed.
     #[inline]
-    fn apply_timer(&mut self, flow: FlowId, end: End) {
+    fn apply_timer(&mut self, flow: FlowId, end: End) -> Option<(u32, Instant)> {
         let change = std::mem::take(&mut self.outbox.timer);
         self.line.tap.timer_set(flow, end, change);
         let state = &mut self.flows[flow.index()];
@@ -295,16 +328,16 @@ impl<T: Tap> Engine<T> {
             TimerChange::Keep => {}
             TimerChange::Clear if *timer == NONE => {}
             TimerChange::Clear => self.timers.clear(*timer),
-            TimerChange::Set(at) => {
+            TimerChange::Set(at) | TimerChange::Depart(at) => {
                 if *timer == NONE {
                     *timer = self.timers.alloc(owner);
                 }
                 let at = at.max(self.line.now);
-                if self.timers.set(*timer, at) {
-                    self.line.events.push(at, EventClass::Timer, *timer, *timer);
-                }
+                let departs = matches!(change, TimerChange::Depart(_));
+                return self.timers.set_for(*timer, at, departs).then_some((*timer, at));
             }
         }
+        None
     }
 
     #[inline]
@@ -314,7 +347,7 @@ impl<T: Tap> Engine<T> {
         match change {
             TimerChange::Keep => {}
             TimerChange::Clear => self.timers.clear(timer),
-            TimerChange::Set(at) => {
+            TimerChange::Set(at) | TimerChange::Depart(at) => {
                 let at = at.max(self.line.now);
                 if self.timers.set(timer, at) {
                     self.line.events.push(at, EventClass::Timer, timer, timer);

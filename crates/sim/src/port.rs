@@ -3,7 +3,8 @@
 use crate::events::{EventClass, EventQueue};
 use crate::tap::Tap;
 use punctual_core::{
-    Bytes, Class, Duration, Instant, NodeId, Packet, PacketArena, PacketId, PortId, PortView, Rate,
+    Bytes, Class, Duration, Instant, LineRate, NodeId, Packet, PacketArena, PacketId, PortId,
+    PortView, Rate,
 };
 use punctual_net::{Fates, InService, Link, Queue};
 
@@ -32,8 +33,7 @@ pub(crate) struct PortState {
     pub(crate) delay: Duration,
     /// Bytes sent since the start, framing included.
     pub(crate) sent_bytes: u64,
-    /// Time of one byte, when that is a whole number of picoseconds; else 0.
-    picos_per_byte: u32,
+    rate: LineRate,
     /// Packets up to this size pass an idle port at once.
     pub(crate) idle_pass_bytes: u32,
     pub(crate) to: NodeId,
@@ -45,17 +45,16 @@ pub(crate) struct PortState {
     pub(crate) has_waiting: bool,
     /// A NIC's: there is an event for when its host's senders may be asked.
     pub(crate) will_poll: bool,
-    /// Something besides forwarding happens at the end of its link.
+    /// Its link loses packets, or a controller of the opposite direction reads answers.
     pub(crate) is_watched: bool,
+    /// The latter.
+    pub(crate) is_answered: bool,
     /// Controllers watch this port.
     pub(crate) has_controllers: bool,
     /// One of them looks at packets of the opposite direction.
     pub(crate) reads_answers: bool,
     /// Something besides queueing happens to what is to leave by it.
     pub(crate) is_attended: bool,
-    /// The link may lose packets.
-    pub(crate) is_faulty: bool,
-    rate_bps: u64,
     pub(crate) queue: Queue,
 }
 
@@ -63,11 +62,11 @@ const _: () = assert!(size_of::<PortState>() == 128);
 
 impl PortState {
     pub(crate) fn new(link: &Link, framing: Bytes, queue: Queue) -> Self {
-        let mut port = PortState {
+        PortState {
             busy_until: Instant::ZERO,
             delay: link.delay,
             sent_bytes: 0,
-            picos_per_byte: 0,
+            rate: LineRate::new(link.rate),
             idle_pass_bytes: queue.idle_pass_bytes(),
             to: link.to,
             twin: link.twin,
@@ -77,23 +76,16 @@ impl PortState {
             has_waiting: false,
             will_poll: false,
             is_watched: false,
+            is_answered: false,
             has_controllers: false,
             reads_answers: false,
             is_attended: false,
-            is_faulty: false,
-            rate_bps: 0,
             queue,
-        };
-        port.set_rate(link.rate);
-        port
+        }
     }
 
     pub(crate) fn set_rate(&mut self, rate: Rate) {
-        const PICO_BITS: u64 = 8_000_000_000_000;
-        self.rate_bps = rate.as_bps();
-        let bps = rate.as_bps().max(1);
-        let exact = PICO_BITS.is_multiple_of(bps).then_some(PICO_BITS / bps);
-        self.picos_per_byte = exact.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
+        self.rate = LineRate::new(rate);
     }
 
     /// Takes in a packet: sends it at once if it can, else queues it. What the discipline does
@@ -241,11 +233,7 @@ impl PortState {
 
     #[inline]
     fn transmission_time(&self, link_bytes: u64) -> Duration {
-        if self.picos_per_byte != 0 {
-            Duration::from_picos(link_bytes * u64::from(self.picos_per_byte))
-        } else {
-            Rate::from_bps(self.rate_bps).transmission_time(Bytes::new(link_bytes))
-        }
+        self.rate.transmission_time(Bytes::new(link_bytes))
     }
 
     /// The packet in service at `now`.
@@ -263,7 +251,7 @@ impl PortState {
         PortView {
             port,
             now,
-            rate: Rate::from_bps(self.rate_bps),
+            rate: self.rate.rate(),
             queue_bytes: self.queue.waiting().0.get(),
             sent_bytes: self.sent_bytes,
         }

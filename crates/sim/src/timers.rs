@@ -19,6 +19,8 @@ struct Slot {
     /// When the one event that counts is due, if there is one.
     armed: Instant,
     owner: Owner,
+    /// A sender's, whose packet is then due.
+    departs: bool,
 }
 
 /// All timers of a run.
@@ -37,11 +39,14 @@ pub(crate) enum Expiry {
     Later(Instant),
     /// It fires.
     Fire(Owner),
+    /// It fires, and all there is to do is to send this flow's next packet.
+    Depart(FlowId),
 }
 
 impl Timers {
     pub(crate) fn alloc(&mut self, owner: Owner) -> u32 {
-        let slot = Slot { wanted: Instant::NEVER, armed: Instant::NEVER, owner };
+        let never = Instant::NEVER;
+        let slot = Slot { wanted: never, armed: never, owner, departs: false };
         match self.free.pop() {
             Some(id) => {
                 // An event of the previous owner may still be due: it keeps its instant, so that
@@ -65,13 +70,26 @@ impl Timers {
     /// Sets a timer. True when an event must be pushed for `at`.
     #[inline]
     pub(crate) fn set(&mut self, id: u32, at: Instant) -> bool {
+        self.set_for(id, at, false)
+    }
+
+    /// The same; a sender's packet may be due then.
+    #[inline]
+    pub(crate) fn set_for(&mut self, id: u32, at: Instant, departs: bool) -> bool {
         let slot = &mut self.slots[id as usize];
         slot.wanted = at;
+        slot.departs = departs;
         let earlier = at < slot.armed;
         if earlier {
             slot.armed = at;
         }
         earlier
+    }
+
+    /// Whether the event that counts is the one for `at`.
+    #[inline]
+    pub(crate) fn is_armed(&self, id: u32, at: Instant) -> bool {
+        self.slots[id as usize].armed == at
     }
 
     #[inline]
@@ -94,7 +112,10 @@ impl Timers {
             Expiry::Later(slot.wanted)
         } else {
             slot.wanted = Instant::NEVER;
-            Expiry::Fire(slot.owner)
+            match slot.owner {
+                Owner::Sender(flow) if slot.departs => Expiry::Depart(flow),
+                owner => Expiry::Fire(owner),
+            }
         }
     }
 }

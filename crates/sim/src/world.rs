@@ -115,18 +115,15 @@ impl<T: Tap> Engine<T> {
             LinkFault::Up => health.is_down = false,
             LinkFault::Withdrawn(_) => {}
         }
-        port.is_faulty = health.is_down || health.loss > 0.0;
-        self.update_watch(port_id.index());
+        port.is_watched = health.is_down || health.loss > 0.0 || port.is_answered;
     }
 
-    pub(crate) fn update_watch(&mut self, port: usize) {
-        let twin = self.ports[port].twin.index();
-        self.ports[port].is_watched = self.ports[port].is_faulty || self.ports[twin].reads_answers;
-    }
-
+    #[cold]
     pub(crate) fn is_lost(&mut self, port: PortId) -> bool {
         match self.health.get_mut(port.index()) {
-            Some(Some(health)) => health.is_down || health.stream.chance(health.loss),
+            Some(Some(health)) => {
+                health.is_down || health.loss > 0.0 && health.stream.chance(health.loss)
+            }
             _ => false,
         }
     }

@@ -372,7 +372,7 @@ impl<T: Transport> Pair<T> {
         match std::mem::take(&mut self.out.host_timer) {
             TimerChange::Keep => {}
             TimerChange::Clear => self.host_timers[host.index()] = None,
-            TimerChange::Set(at) => {
+            TimerChange::Set(at) | TimerChange::Depart(at) => {
                 let at = at.max(self.now);
                 self.host_timers[host.index()] = Some(at);
                 self.schedule.add(at, Event::HostTimer { host: host.index() });
@@ -398,7 +398,7 @@ impl<T: Transport> Pair<T> {
         match timer {
             TimerChange::Keep => {}
             TimerChange::Clear => *slot = None,
-            TimerChange::Set(at) => {
+            TimerChange::Set(at) | TimerChange::Depart(at) => {
                 let at = at.max(self.now);
                 // Setting the same instant again needs no second event.
                 if slot.replace(at) != Some(at) {

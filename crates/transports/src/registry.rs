@@ -156,14 +156,14 @@ macro_rules! register {
         }
 
         impl AnyController {
-            /// [`Controller::handle_forward`] and what [`Controller::next_timeout`] is then, told
-            /// apart by transport once.
+            /// [`Controller::handle_forward`] and what [`Controller::next_timeout`] is then, or
+            /// never; told apart by transport once.
             #[inline]
-            pub fn forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) -> Option<Instant> {
+            pub fn forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) -> Instant {
                 match self {
                     $(AnyController::$Variant(c) => {
                         c.handle_forward(packet, port, ext);
-                        c.next_timeout()
+                        c.next_timeout().unwrap_or(Instant::NEVER)
                     })*
                 }
             }

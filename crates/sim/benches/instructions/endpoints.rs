@@ -313,7 +313,7 @@ impl Line {
             match change {
                 TimerChange::Keep => {}
                 TimerChange::Clear => *timer = None,
-                TimerChange::Set(at) => {
+                TimerChange::Set(at) | TimerChange::Depart(at) => {
                     let at = at.max(self.now);
                     if timer.replace(at) != Some(at) {
                         let ask = if which == 0 { Ask::Timeout } else { Ask::HostTimeout };

@@ -146,7 +146,7 @@ impl Followed {
         match change {
             TimerChange::Keep => {}
             TimerChange::Clear => *timer = None,
-            TimerChange::Set(at) => {
+            TimerChange::Set(at) | TimerChange::Depart(at) => {
                 if timer.as_ref().is_none_or(|(before, _)| *before != at) {
                     *timer = Some((at, by.clone()));
                 }
