@@ -238,23 +238,26 @@ impl RateBlock {
         Some(rates)
     }
 
+    /// The answer to the request in a block that arrived: a block with what its ports granted.
+    #[inline]
+    pub fn answer(request: &ExtBlock) -> Option<ExtBlock> {
+        let counts = Counts::of(request)?;
+        let mut block = ExtBlock([0; 24]);
+        let overflow = u8::from(counts.overflow);
+        let Grants { len, base_marks, .. } = counts.granted;
+        block.0[2] = u64::from_le_bytes([0, overflow, 0, 0, 0, 0, len, base_marks]);
+        let granted = &request.0[GRANTED..GRANTED + HOPS_MAX];
+        block.0[FEEDBACK..FEEDBACK + HOPS_MAX].copy_from_slice(granted);
+        Some(block)
+    }
+
     /// The same without the rates of the feedback, which no port reads: a port does this for every
     /// request that passes.
     #[inline]
     pub fn for_port(block: &ExtBlock) -> Option<RateBlock> {
         let words = &block.0;
-        let [index, overflow, counts @ ..] = words[2].to_le_bytes();
-        let options = words[OPTIONS];
-        let mut is_sound = usize::from(index) <= HOPS_MAX && overflow <= 1 && options >> 10 == 0;
-        let mut vector = |at: usize| {
-            let (len, base_marks) = (counts[at], counts[at + 1]);
-            is_sound &= usize::from(len) <= HOPS_MAX && u32::from(base_marks) >> (len & 15) == 0;
-            Grants { rates: [Rate::ZERO; HOPS_MAX], base_marks, len }
-        };
-        let (mut granted, mut granted_before, feedback) = (vector(0), vector(2), vector(4));
-        if !is_sound {
-            return None;
-        }
+        let Counts { index, overflow, options, mut granted, mut granted_before, feedback } =
+            Counts::of(block)?;
         read_rates(words, GRANTED, &mut granted);
         read_rates(words, BEFORE, &mut granted_before);
         let timed = options >> 9 & 1 == 1;
@@ -262,7 +265,7 @@ impl RateBlock {
             desired: Rate::from_bps(words[0]),
             desired_before: Rate::from_bps(words[1]),
             index,
-            overflow: overflow == 1,
+            overflow,
             scale: options as u8,
             important: options >> 8 & 1 == 1,
             rtt: Duration::from_picos(words[RTT]),
@@ -278,6 +281,53 @@ impl RateBlock {
     pub fn write_grants(&self, block: &mut ExtBlock) {
         block.0[2] = self.counts();
         write_rates(&mut block.0, GRANTED, &self.granted);
+    }
+}
+
+/// What a block says beside rates, whose places are left 0.
+struct Counts {
+    index: u8,
+    overflow: bool,
+    options: u64,
+    granted: Grants,
+    granted_before: Grants,
+    feedback: Grants,
+}
+
+impl Counts {
+    /// Nothing if it cannot be a block of rates.
+    #[inline]
+    fn of(block: &ExtBlock) -> Option<Counts> {
+        let [index, overflow, counts @ ..] = block.0[2].to_le_bytes();
+        let options = block.0[OPTIONS];
+        let mut is_sound = usize::from(index) <= HOPS_MAX && overflow <= 1 && options >> 10 == 0;
+        let mut vector = |at: usize| {
+            let (len, base_marks) = (counts[at], counts[at + 1]);
+            is_sound &= usize::from(len) <= HOPS_MAX && u32::from(base_marks) >> (len & 15) == 0;
+            Grants { rates: [Rate::ZERO; HOPS_MAX], base_marks, len }
+        };
+        let (granted, granted_before, feedback) = (vector(0), vector(2), vector(4));
+        let overflow = overflow == 1;
+        is_sound.then_some(Counts { index, overflow, options, granted, granted_before, feedback })
+    }
+}
+
+/// What a sender reads of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Feedback {
+    /// What the ports granted.
+    pub(super) granted: Grants,
+    /// The path has more ports than fit.
+    pub(super) overflow: bool,
+}
+
+impl Feedback {
+    /// From a block that arrived; nothing if it cannot be one.
+    #[inline]
+    pub(super) fn from_block(block: &ExtBlock) -> Option<Feedback> {
+        let Counts { overflow, feedback: mut granted, .. } = Counts::of(block)?;
+        read_rates(&block.0, FEEDBACK, &mut granted);
+        Some(Feedback { granted, overflow })
     }
 }
 

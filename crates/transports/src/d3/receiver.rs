@@ -1,6 +1,6 @@
 //! The receiving end: answers every packet at once, and returns what the ports granted.
 
-use super::header::{D3Header, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
+use super::header::{D3Header, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
 use super::{Host, Variant};
 use punctual_core::{
     ByteRange, Class, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Packet,
@@ -60,11 +60,11 @@ impl Receiver {
         let mut request = 0;
         let mut ext = None;
         if header.has(D3Header::REQUEST) {
-            match packet.ext.and_then(|id| RateBlock::from_block(cx.ext.get(id))) {
-                Some(asked) => {
+            match packet.ext.and_then(|id| RateBlock::answer(cx.ext.get(id))) {
+                Some(answer) => {
                     flags |= D3Header::FEEDBACK;
                     request = header.request;
-                    ext = Some(cx.ext.alloc(feedback(&asked).to_block()));
+                    ext = Some(cx.ext.alloc(answer));
                 }
                 None => cx.shared.counters.malformed += 1,
             }
@@ -86,15 +86,6 @@ impl Receiver {
         ack.wire_bytes = PLAIN_HEADER_BYTES + if ext.is_some() { RATE_BLOCK_BYTES } else { 0 };
         ack.ext = ext;
         cx.send(ack);
-    }
-}
-
-fn feedback(asked: &RateBlock) -> RateBlock {
-    RateBlock {
-        overflow: asked.overflow,
-        feedback: asked.granted,
-        granted: Grants::default(),
-        ..RateBlock::default()
     }
 }
 

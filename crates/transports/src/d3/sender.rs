@@ -2,7 +2,9 @@
 //! again what was lost.
 
 use super::config::Pacing;
-use super::header::{D3Header, Grant, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
+use super::header::{
+    D3Header, Feedback, Grant, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock,
+};
 use super::{Need, Plan, Variant};
 use punctual_core::{
     Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
@@ -266,13 +268,13 @@ impl Sender {
         let full = self.segments.segment_bytes() + u64::from(PLAIN_HEADER_BYTES);
         let full = full + cx.shared.nic.framing.get();
         let before_last = self.segments.left().saturating_sub(1).saturating_mul(full);
-        self.pacer.rate().transmission_time(Bytes::new(before_last)) > self.rtt.smoothed()
+        self.pacer.rate().takes_longer(Bytes::new(before_last), self.rtt.smoothed())
     }
 
     fn handle_feedback<T: Variant>(
         &mut self,
         header: &D3Header,
-        block: &RateBlock,
+        feedback: &Feedback,
         cx: &mut HostCx<'_, T>,
     ) -> bool {
         // Only the latest request counts: what an earlier one was granted, the latest returned
@@ -292,10 +294,10 @@ impl Sender {
         self.established = true;
         self.rtt.sample(cx.now.saturating_since(asked.sent_at));
         self.ask_by = cx.now.saturating_add(self.rtt.smoothed());
-        self.held = block.feedback;
+        self.held = feedback.granted;
         self.desired = asked.desired;
         // D3-R03, D3-R05.
-        self.pacer.set_rate(match block.feedback.lowest() {
+        self.pacer.set_rate(match feedback.granted.lowest() {
             Grant::Rate(rate) => rate.min(cx.shared.nic.rate),
             Grant::Base => Rate::ZERO,
         });
@@ -363,10 +365,11 @@ impl Sender {
         Some(packet)
     }
 
-    /// When the next data packet may go, if there is one and it may.
-    fn next_departure(&self) -> Option<Instant> {
+    /// When the next data packet may go; never if there is none or it may not.
+    #[inline]
+    fn next_departure(&self) -> Instant {
         if self.segments.left() == 0 || self.quenched {
-            return None;
+            return Instant::NEVER;
         }
         self.pacer.next_departure()
     }
@@ -376,7 +379,7 @@ impl Sender {
         if self.is_too_late(cx.config.gives_up_late(), cx.now) {
             self.quench(cx);
         }
-        if self.next_departure().is_some_and(|at| at <= cx.now) {
+        if self.next_departure() <= cx.now {
             match cx.config.params().pacing {
                 Pacing::Host => {
                     self.waits_for_nic = true;
@@ -407,7 +410,7 @@ impl Sender {
         } else if !self.closing {
             // D3-R04, D3-R05: paused, too slow to have a packet within a round-trip time, or kept
             // waiting by the NIC for as long.
-            let carried = self.next_departure().is_some_and(|at| at <= self.ask_by);
+            let carried = self.next_departure() <= self.ask_by;
             if !carried || self.ask_by <= cx.now {
                 self.send_request_alone(cx);
             }
@@ -438,32 +441,42 @@ impl Sender {
         })
     }
 
-    /// When the oldest unanswered thing is given up, by kind.
-    fn request_deadline(&self, rto: Duration) -> Option<Instant> {
-        self.asked.map(|asked| asked.sent_at.saturating_add(rto))
+    /// When a request is given up for lost, if one is on its way.
+    #[inline]
+    fn request_deadline(&self, rto: Duration) -> Instant {
+        self.asked.map_or(Instant::NEVER, |asked| asked.sent_at.saturating_add(rto))
     }
 
-    fn data_deadline(&self, rto: Duration) -> Option<Instant> {
+    /// The same of data, or of the last request behind them.
+    #[inline]
+    fn data_deadline(&self, rto: Duration) -> Instant {
         let oldest = match (self.segments.oldest_sent_at(), self.fin) {
             (Some(sent_at), _) if !self.quenched => sent_at,
             (_, Fin::Sent { at, .. }) => at,
-            _ => return None,
+            _ => return Instant::NEVER,
         };
-        Some(oldest.max(self.last_progress).saturating_add(rto))
+        oldest.max(self.last_progress).saturating_add(rto)
     }
 
     fn set_timer<T: Variant>(&self, cx: &mut HostCx<'_, T>) {
         let rto = self.rto(cx);
-        let departure = self.next_departure().filter(|_| !self.waits_for_nic);
-        let asks = self.asked.is_none() && !self.closing && self.segments.left() > 0;
-        let ask_by = asks.then_some(self.ask_by);
-        let late = cx.config.gives_up_late() && asks && !self.quenched;
-        let too_late = self.deadline.filter(|_| late);
-        let times =
-            [departure, ask_by, too_late, self.request_deadline(rto), self.data_deadline(rto)];
-        match times.into_iter().flatten().min() {
-            Some(at) => cx.set_timer(at.max(cx.now)),
-            None => cx.clear_timer(),
+        let mut next = self.request_deadline(rto).min(self.data_deadline(rto));
+        if !self.waits_for_nic {
+            next = next.min(self.next_departure());
+        }
+        if self.asked.is_none() && !self.closing && self.segments.left() > 0 {
+            next = next.min(self.ask_by);
+            if let Some(deadline) = self.deadline
+                && cx.config.gives_up_late()
+                && !self.quenched
+            {
+                next = next.min(deadline);
+            }
+        }
+        if next == Instant::NEVER {
+            cx.clear_timer();
+        } else {
+            cx.set_timer(next.max(cx.now));
         }
     }
 }
@@ -504,10 +517,10 @@ impl<T: Variant> Endpoint<T> for Sender {
             }
         }
         if header.has(D3Header::FEEDBACK) {
-            match packet.ext.and_then(|id| RateBlock::from_block(cx.ext.get(id))) {
-                Some(block) => {
-                    let heeded = self.handle_feedback(&header, &block, cx);
-                    if heeded && block.overflow {
+            match packet.ext.and_then(|id| Feedback::from_block(cx.ext.get(id))) {
+                Some(feedback) => {
+                    let heeded = self.handle_feedback(&header, &feedback, cx);
+                    if heeded && feedback.overflow {
                         return self.abandon(cx);
                     }
                 }
@@ -529,9 +542,8 @@ impl<T: Variant> Endpoint<T> for Sender {
 
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, T>) {
         let rto = self.rto(cx);
-        let expired = |at: Option<Instant>| at.is_some_and(|at| at <= cx.now);
-        let (request_lost, data_lost) =
-            (expired(self.request_deadline(rto)), expired(self.data_deadline(rto)));
+        let request_lost = self.request_deadline(rto) <= cx.now;
+        let data_lost = self.data_deadline(rto) <= cx.now;
         if data_lost {
             self.segments.give_up_all();
             if matches!(self.fin, Fin::Sent { .. }) {
@@ -570,7 +582,7 @@ impl<T: Variant> Endpoint<T> for Sender {
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
         self.waits_for_nic = false;
         // A lower grant, a pause or an acknowledgement may have come meanwhile.
-        let due = self.next_departure().is_some_and(|at| at <= cx.now);
+        let due = self.next_departure() <= cx.now;
         let packet = if due { self.next_packet(cx) } else { None };
         self.pump(cx);
         packet

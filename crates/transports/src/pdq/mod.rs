@@ -44,14 +44,16 @@ pub use receiver::Receiver;
 pub use sender::Sender;
 
 use punctual_core::{
-    Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView, QueueSpec, Rate,
-    Transport,
+    Bytes, FlowRoute, FlowSpec, HostCx, Limit, LineRate, NicInfo, Packet, PortView, QueueSpec,
+    Rate, Transport,
 };
 
 /// What the flows of one host share.
 #[derive(Clone, Debug)]
 pub struct Host {
     nic: NicInfo,
+    line: LineRate,
+    line_kbps: u32,
     counters: Counters,
 }
 
@@ -72,7 +74,8 @@ impl Host {
         let room = u64::from(HEADER_BYTES) + 1..=u64::from(u16::MAX);
         let mtu = nic.mtu.get();
         assert!(room.contains(&mtu), "mtu = {mtu}: PDQ needs one within {room:?} bytes");
-        Host { nic: *nic, counters: Counters::default() }
+        let (line, line_kbps) = (LineRate::new(nic.rate), header::kbps(nic.rate));
+        Host { nic: *nic, line, line_kbps, counters: Counters::default() }
     }
 
     /// What went wrong here.

@@ -113,6 +113,7 @@ impl Port {
         room.min(self.params.list_max as usize)
     }
 
+    #[inline(never)]
     fn forget(&mut self, flow: u32) {
         if let Some(place) = self.list.find(flow) {
             self.list.remove(place);
@@ -121,6 +122,7 @@ impl Port {
 
     /// Algorithm 2: what the flows before a place leave of the capacity for a flow with that round
     /// trip, in kb/s (PDQ-R12, PDQ-R13).
+    #[inline(always)]
     fn available(&self, place: usize, asker: Asker, me: u32) -> u32 {
         let nearly_done = self.params.early_start;
         let corrected = self.params.corrected;
@@ -132,11 +134,13 @@ impl Port {
             // What must be bridged is the time until the flow that waits has probed, learnt of it
             // and its data are here.
             let rtt = if corrected { asker.rtt } else { entry.rtt };
-            let left = round_trips(entry.expected, if rtt > 0 { rtt } else { mean_rtt });
             let may_be_overlooked = entry.rate > 0 || !corrected;
-            if may_be_overlooked && left < nearly_done && overlooked < nearly_done {
-                overlooked += left;
-                continue;
+            if may_be_overlooked && overlooked < nearly_done {
+                let left = round_trips(entry.expected, if rtt > 0 { rtt } else { mean_rtt });
+                if left < nearly_done {
+                    overlooked += left;
+                    continue;
+                }
             }
             // Dampening keeps the port with the flow accepted last: that one must not make way.
             let gives_way = entry.dampened && asker.runs;
@@ -151,6 +155,7 @@ impl Port {
 
     /// Tells a flow that another port pauses what there would be for it here (PDQ-R09): that port
     /// may be about to let it go, and this one would not be asked.
+    #[inline(never)]
     fn advise(&self, header: &mut PdqHeader, flow: u32, me: u32) {
         let rank = Rank::of(header, flow);
         let place = self.list.place_of(&rank);
@@ -249,13 +254,13 @@ impl Port {
 
     /// Algorithm 3: an answer.
     fn note(&mut self, header: &mut PdqHeader, flow: u32, me: u32) {
-        let place = self.list.find(flow);
         if header.pauser != NOBODY {
             header.rate = 0;
             if header.pauser != me {
-                return place.into_iter().for_each(|place| self.list.remove(place));
+                return self.forget(flow);
             }
         }
+        let place = self.list.find(flow);
         let spread = self.params.probe_spread * f64::from(PROBE_UNIT);
         let interval = |index: usize| (spread * index as f64) as u32;
         // PDQ-R15. The field is I on the way back.
@@ -279,9 +284,13 @@ impl Port {
         let queue = port.rate.transmission_time(Bytes::new(port.queue_bytes));
         for place in (0..self.list.len()).rev() {
             let entry = &self.list.entries()[place];
+            let silence = port.now.saturating_since(entry.seen);
+            if silence <= mean {
+                continue; // None is forgotten so soon, as `patience` is one interval at least.
+            }
             let rtt = Duration::from_nanos(u64::from(entry.rtt)).max(mean) + queue;
             let interval = rtt.mul_f64(patience * (spread * place as f64).max(1.0));
-            if port.now.saturating_since(entry.seen) > interval {
+            if silence > interval {
                 self.list.remove(place);
             }
         }

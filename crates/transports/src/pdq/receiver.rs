@@ -42,18 +42,24 @@ impl Receiver {
         sound.then_some((start, end))
     }
 
-    fn answer(&mut self, header: &PdqHeader, cx: &mut HostCx<'_, Pdq>) {
-        let segment = cx.shared.segment_bytes();
+    /// Answers a packet whose data, if any, end at `end`.
+    fn answer(&mut self, header: &PdqHeader, end: u64, cx: &mut HostCx<'_, Pdq>) {
         let complete = self.arrived.prefix_end();
-        let limit = cx.config.receiver_rate.unwrap_or(cx.shared.nic.rate);
+        let arrived = if complete == end && header.has(PdqHeader::DATA) {
+            header.seq.saturating_add(1) // In order, as most are: nothing to divide.
+        } else {
+            // The last segment may be shorter.
+            let segments = complete.div_ceil(cx.shared.segment_bytes());
+            u32::try_from(segments).unwrap_or(u32::MAX)
+        };
+        let limit = cx.config.receiver_rate.map_or(cx.shared.line_kbps, kbps);
         let answer = PdqHeader {
             flags: header.flags | PdqHeader::ACK,
             // PDQ-R07
-            rate: header.rate.min(kbps(limit)),
+            rate: header.rate.min(limit),
             // I on the way back: ports raise it.
             deadline: 0,
-            // The last segment may be shorter.
-            expected: u32::try_from(complete.div_ceil(segment)).unwrap_or(u32::MAX),
+            expected: arrived,
             age: 0,
             ..*header
         };
@@ -93,7 +99,7 @@ impl Endpoint<Pdq> for Receiver {
             self.completed = true;
             cx.emit(FlowEvent::Completed);
         }
-        self.answer(&header, cx);
+        self.answer(&header, end, cx);
     }
 
     fn handle_timeout(&mut self, _cx: &mut HostCx<'_, Pdq>) {}

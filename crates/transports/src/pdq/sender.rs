@@ -4,8 +4,8 @@
 use super::Pdq;
 use super::config::{Criticality, RoundTrip};
 use super::header::{
-    HEADER_BYTES, NOBODY, PROBE_UNIT, PdqHeader, deadline_field, earlier, expected_field, kbps,
-    rate, rtt_field, time_field,
+    HEADER_BYTES, NO_DEADLINE, NOBODY, PROBE_UNIT, PdqHeader, deadline_field, earlier,
+    expected_field, rate, rtt_field, time_field,
 };
 use punctual_core::rng::Stream;
 use punctual_core::{
@@ -31,9 +31,13 @@ pub struct Sender {
     path: u16,
     class: Class,
     deadline: Option<Instant>,
+    /// D_S, as headers say it.
+    deadline_field: u32,
     segments: Segments,
-    /// No less than what the rest ever takes at the highest rate.
+    /// What no rest of it ever takes more than at the highest rate.
     whole: Duration,
+    /// No less than what the rest takes now.
+    rest_at_most: Duration,
     /// The criticality drawn, where it is random.
     draw: u32,
 
@@ -82,16 +86,18 @@ impl Sender {
         };
         let segments = Segments::new(flow.size.get(), cx.shared.segment_bytes());
         let around = u64::from(HEADER_BYTES) + cx.shared.nic.framing.get();
-        let whole = cx.shared.nic.rate.transmission_time(Bytes::new(segments.most_left(around)));
+        let whole = cx.shared.line.transmission_time(Bytes::new(segments.most_left(around)));
         let mut sender = Sender {
             flow: flow.id,
             peer: route.peer,
             // Below the number of paths, as the ECMP path is.
             path: (route.ecmp_path & u32::from(u16::MAX)) as u16,
             class: flow.class,
-            deadline: flow.deadline,
+            deadline: None,
+            deadline_field: NO_DEADLINE,
             segments,
             whole,
+            rest_at_most: whole,
             draw,
             pauser: NOBODY,
             probe_interval: 0,
@@ -107,6 +113,7 @@ impl Sender {
             waits_for_nic: false,
             last_progress: cx.now,
         };
+        sender.set_deadline(flow.deadline, cx);
         if sender.is_hopeless(cx) {
             cx.emit(FlowEvent::Abandoned); // No port knows it, so none need be told.
             return sender;
@@ -152,7 +159,7 @@ impl Sender {
         let around = u64::from(HEADER_BYTES) + nic.framing.get();
         let headers = self.segments.left().saturating_mul(around);
         let bytes = self.segments.left_bytes().saturating_add(headers);
-        nic.rate.transmission_time(Bytes::new(bytes))
+        cx.shared.line.transmission_time(Bytes::new(bytes))
     }
 
     /// T_H, or what stands for it where sizes count as unknown (PDQ-R23).
@@ -163,7 +170,7 @@ impl Sender {
             Criticality::Estimated => {
                 let step = cx.config.estimate_step.get();
                 let sent = self.segments.sent_bytes() / step * step;
-                expected_field(cx.shared.nic.rate.transmission_time(Bytes::new(sent)))
+                expected_field(cx.shared.line.transmission_time(Bytes::new(sent)))
             }
         }
     }
@@ -177,17 +184,21 @@ impl Sender {
         (8.0 * cx.config.aging * units).min(255.0) as u8
     }
 
-    fn header(&self, seq: u32, flags: u8, cx: &HostCx<'_, Pdq>) -> PdqHeader {
-        let deadline = match cx.config.criticality {
-            Criticality::Random => None,
-            _ => self.deadline,
+    fn set_deadline(&mut self, deadline: Option<Instant>, cx: &HostCx<'_, Pdq>) {
+        self.deadline = deadline;
+        self.deadline_field = match cx.config.criticality {
+            Criticality::Random => NO_DEADLINE,
+            _ => deadline_field(deadline),
         };
+    }
+
+    fn header(&self, seq: u32, flags: u8, cx: &HostCx<'_, Pdq>) -> PdqHeader {
         PdqHeader {
             seq,
             time: time_field(cx.now),
-            rate: kbps(cx.shared.nic.rate),
+            rate: cx.shared.line_kbps,
             pauser: self.pauser,
-            deadline: deadline_field(deadline),
+            deadline: self.deadline_field,
             expected: self.expected_field(cx),
             rtt: rtt_field(self.round_trip(cx)),
             path: self.path,
@@ -232,6 +243,9 @@ impl Sender {
     /// The next data packet, which leaves now.
     fn next_packet(&mut self, cx: &mut HostCx<'_, Pdq>) -> Option<Packet> {
         let segment = self.segments.send_next(cx.now)?;
+        if !self.segments.has_lost() {
+            self.rest_at_most = self.expected(cx);
+        }
         let end = if segment.is_end { PdqHeader::END } else { 0 };
         let again = if segment.again { PdqHeader::AGAIN } else { 0 };
         let header = self.header(segment.number, PdqHeader::DATA | end | again, cx);
@@ -248,12 +262,10 @@ impl Sender {
         Some(packet)
     }
 
-    /// When the next data packet may go, if there is one and it may (PDQ-R03).
-    fn next_departure(&self) -> Option<Instant> {
-        if self.segments.left() == 0 {
-            return None;
-        }
-        self.pacer.next_departure()
+    /// When the next data packet may go; never if there is none or it may not (PDQ-R03).
+    #[inline]
+    fn next_departure(&self) -> Instant {
+        if self.segments.left() == 0 { Instant::NEVER } else { self.pacer.next_departure() }
     }
 
     fn term_due(&self) -> bool {
@@ -261,9 +273,10 @@ impl Sender {
     }
 
     /// When a probe goes, unless something else has gone by then (PDQ-R04).
-    fn next_probe(&self) -> Option<Instant> {
+    #[inline]
+    fn next_probe(&self) -> Instant {
         if !self.established() || self.segments.left() == 0 {
-            return None;
+            return Instant::NEVER;
         }
         // As measured, queues and all: the next probe must know what the last one brought.
         let rtt = self.rtt.smoothed().max(RTT_MIN);
@@ -272,15 +285,14 @@ impl Sender {
         } else {
             rtt
         };
-        Some(if self.ask_now { self.asked_at } else { self.asked_at.saturating_add(interval) })
+        if self.ask_now { self.asked_at } else { self.asked_at.saturating_add(interval) }
     }
 
     /// Sends whatever the state allows now.
     fn pump(&mut self, cx: &mut HostCx<'_, Pdq>) {
         let now = cx.now;
-        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let departure = self.next_departure();
-        if self.term_due() || due(departure) {
+        if self.term_due() || departure <= now {
             if !self.waits_for_nic {
                 // It asks ports as soon as the NIC lets it: no probe until then, or for long.
                 self.asked_at = now;
@@ -290,7 +302,7 @@ impl Sender {
             cx.ready(self.class);
         }
         let mut probe = self.next_probe();
-        if due(probe) {
+        if probe <= now {
             self.send_probe(cx);
             probe = self.next_probe();
         }
@@ -305,30 +317,39 @@ impl Sender {
         if self.pacer.is_paused() { rest.max(self.round_trip(cx)) } else { rest }
     }
 
-    /// When there will be no hope left to be on time, if nothing changes until then; none where
+    /// When there will be no hope left to be on time, if nothing changes until then; never where
     /// missing a deadline does not end the flow.
-    fn hopeless_at(&self, cx: &HostCx<'_, Pdq>) -> Option<Instant> {
-        let deadline = self.deadline?;
+    fn hopeless_at(&self, cx: &HostCx<'_, Pdq>) -> Instant {
+        let Some(deadline) = self.deadline else { return Instant::NEVER };
         if !cx.config.terminates_early() || self.segments.left() == 0 {
-            return None;
+            return Instant::NEVER;
         }
         let last = deadline.as_picos().checked_sub(self.needed(cx).as_picos());
-        Some(last.map_or(Instant::ZERO, |last| Instant::from_picos(last.saturating_add(1))))
+        last.map_or(Instant::ZERO, |last| Instant::from_picos(last.saturating_add(1)))
     }
 
     fn is_hopeless(&self, cx: &HostCx<'_, Pdq>) -> bool {
-        !self.has_time(cx.now) && self.hopeless_at(cx).is_some_and(|at| at <= cx.now)
+        self.hopeless_at(cx) <= cx.now
     }
 
-    /// Whether there is hope at `at` without a doubt: most of the time, and told without dividing.
+    /// Whether there is hope at `at` without a doubt: most of the time, and soon told.
     #[inline]
-    fn has_time(&self, at: Instant) -> bool {
-        self.deadline.is_none_or(|deadline| at.saturating_add(self.whole) <= deadline)
-            && !self.pacer.is_paused()
+    fn has_time(&self, at: Instant, cx: &HostCx<'_, Pdq>) -> bool {
+        let Some(deadline) = self.deadline else { return true };
+        let mut needed = self.rest_at_most;
+        if self.pacer.is_paused() {
+            needed = needed.max(self.round_trip(cx));
+        }
+        at.saturating_add(needed) <= deadline
     }
 
     /// Gives the flow up if it cannot be on time; tells whether it did.
+    #[inline]
     fn gives_up(&mut self, cx: &mut HostCx<'_, Pdq>) -> bool {
+        !self.has_time(cx.now, cx) && self.gives_up_in_doubt(cx)
+    }
+
+    fn gives_up_in_doubt(&mut self, cx: &mut HostCx<'_, Pdq>) -> bool {
         if !self.is_hopeless(cx) {
             return false;
         }
@@ -387,17 +408,21 @@ impl Sender {
         })
     }
 
-    fn syn_deadline(&self, rto: Duration) -> Option<Instant> {
-        self.syn_sent_at.map(|at| at.saturating_add(rto))
+    /// When the SYN is given up for lost, if it is on its way.
+    #[inline]
+    fn syn_deadline(&self, rto: Duration) -> Instant {
+        self.syn_sent_at.map_or(Instant::NEVER, |at| at.saturating_add(rto))
     }
 
-    fn data_deadline(&self, rto: Duration) -> Option<Instant> {
+    /// The same of data, or of the TERM behind them.
+    #[inline]
+    fn data_deadline(&self, rto: Duration) -> Instant {
         let oldest = match (self.segments.oldest_sent_at(), self.term) {
             (Some(sent_at), _) => sent_at,
             (None, Term::Sent { at }) => at,
-            _ => return None,
+            _ => return Instant::NEVER,
         };
-        Some(oldest.max(self.last_progress).saturating_add(rto))
+        oldest.max(self.last_progress).saturating_add(rto)
     }
 
     fn set_timer(&self, cx: &mut HostCx<'_, Pdq>) {
@@ -405,32 +430,21 @@ impl Sender {
     }
 
     /// Sets the timer by when data and probe may go.
-    fn set_timer_for(
-        &self,
-        departure: Option<Instant>,
-        probe: Option<Instant>,
-        cx: &mut HostCx<'_, Pdq>,
-    ) {
+    #[inline(always)]
+    fn set_timer_for(&self, departure: Instant, probe: Instant, cx: &mut HostCx<'_, Pdq>) {
         let rto = self.rto(cx);
-        let departure = departure.filter(|_| !self.waits_for_nic);
-        let resend = sooner(self.syn_deadline(rto), self.data_deadline(rto));
-        let mut next = sooner(resend, sooner(departure, probe));
-        if next.is_none_or(|at| !self.has_time(at)) {
-            next = sooner(next, self.hopeless_at(cx));
+        let departure = if self.waits_for_nic { Instant::NEVER } else { departure };
+        let mut other = self.syn_deadline(rto).min(self.data_deadline(rto)).min(probe);
+        if !self.has_time(other.min(departure), cx) {
+            other = other.min(self.hopeless_at(cx));
         }
-        match next {
-            Some(at) => cx.set_timer(at.max(cx.now)),
-            None => cx.clear_timer(),
+        if departure < other {
+            cx.set_departure(departure.max(cx.now));
+        } else if other < Instant::NEVER {
+            cx.set_timer(other.max(cx.now));
+        } else {
+            cx.clear_timer();
         }
-    }
-}
-
-/// The earlier of two instants, of which there may be none.
-#[inline]
-fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
     }
 }
 
@@ -474,6 +488,9 @@ impl Endpoint<Pdq> for Sender {
                 return;
             }
         }
+        if self.segments.has_lost() {
+            self.rest_at_most = self.whole;
+        }
         self.syn_sent_at = None;
         self.heed(&header, cx);
         if header.has(PdqHeader::TERM) && matches!(self.term, Term::Sent { .. }) {
@@ -492,11 +509,11 @@ impl Endpoint<Pdq> for Sender {
 
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, Pdq>) {
         let rto = self.rto(cx);
-        let expired = |at: Option<Instant>| at.is_some_and(|at| at <= cx.now);
-        let (syn_lost, data_lost) =
-            (expired(self.syn_deadline(rto)), expired(self.data_deadline(rto)));
+        let syn_lost = self.syn_deadline(rto) <= cx.now;
+        let data_lost = self.data_deadline(rto) <= cx.now;
         if data_lost {
             self.segments.give_up_all();
+            self.rest_at_most = self.whole;
             if matches!(self.term, Term::Sent { .. }) {
                 self.term = Term::Due;
             }
@@ -516,7 +533,7 @@ impl Endpoint<Pdq> for Sender {
 
     /// Every packet tells ports the deadline, so that the next one tells them of the change.
     fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, Pdq>) {
-        self.deadline = deadline;
+        self.set_deadline(deadline, cx);
         if !self.gives_up(cx) {
             self.pump(cx);
         }
@@ -528,7 +545,7 @@ impl Endpoint<Pdq> for Sender {
             return None;
         }
         // A pause, a lower rate or an acknowledgement may have come meanwhile.
-        let due = self.next_departure().is_some_and(|at| at <= cx.now);
+        let due = self.next_departure() <= cx.now;
         let packet = if self.term_due() {
             Some(self.term_packet(cx))
         } else if due {

@@ -115,19 +115,36 @@ impl Segments {
         Some(Segment { offset, len: len as u16, is_end: number + 1 == self.count, again })
     }
 
+    /// The number of the segment that has this byte. Mostly it is the first that is not
+    /// acknowledged or the one behind, for which there is nothing to divide.
+    #[inline]
+    fn segment_at(&self, offset: u64) -> u64 {
+        let first = self.acked.base();
+        let ahead = offset.wrapping_sub(first.wrapping_mul(self.segment_bytes));
+        if ahead < self.segment_bytes {
+            first
+        } else if ahead < 2 * self.segment_bytes {
+            first + 1
+        } else {
+            offset / self.segment_bytes
+        }
+    }
+
     /// Takes note of what has arrived, and of what must therefore be lost (D3-R24).
     pub(super) fn handle_ack(&mut self, header: &D3Header, loss_threshold: u8) -> News {
-        let acked_below = if header.ack == self.size_bytes {
-            self.count
-        } else {
-            header.ack / self.segment_bytes
-        };
-        let named = header.has(D3Header::DATA).then_some(header.seq / self.segment_bytes);
+        let acked_below =
+            if header.ack == self.size_bytes { self.count } else { self.segment_at(header.ack) };
+        let named = header.has(D3Header::DATA).then(|| self.segment_at(header.seq));
         if acked_below > self.next_new || named.is_some_and(|number| number >= self.next_new) {
             return News::Nonsense;
         }
         let mut progress = false;
-        for number in (self.acked.base()..acked_below).chain(named) {
+        for number in self.acked.base()..acked_below {
+            progress |= self.acked.insert(number);
+        }
+        if let Some(number) = named
+            && number >= acked_below
+        {
             progress |= self.acked.insert(number);
         }
         // An answer that says nothing new may be a copy, and must not count twice.
@@ -140,8 +157,10 @@ impl Segments {
     }
 
     fn forget_acked(&mut self) {
-        let acked = &self.acked;
-        self.lost.retain(|&number| !acked.contains(number));
+        if !self.lost.is_empty() {
+            let acked = &self.acked;
+            self.lost.retain(|&number| !acked.contains(number));
+        }
         while let Some(flight) = self.in_flight.front()
             && self.acked.contains(flight.segment)
         {

@@ -1,5 +1,6 @@
 //! What goes over the wire, and what comes from a file.
 
+use super::super::header::Feedback;
 use super::super::{CapacityRule, Grant, Grants, HOPS_MAX, Params, RateBlock, Rcpdc};
 use proptest::prelude::*;
 use punctual_core::{Bytes, Duration, ExtBlock, Instant, Limit, QueueSpec, Rate, Transport};
@@ -55,13 +56,25 @@ proptest! {
     }
 
     #[test]
+    fn an_answer_says_what_was_granted(request in rate_block()) {
+        let answer = RateBlock::answer(&request.to_block()).unwrap();
+        let (granted, overflow) = (request.granted, request.overflow);
+        let whole = RateBlock { overflow, feedback: granted, ..RateBlock::default() };
+        prop_assert_eq!(RateBlock::from_block(&answer), Some(whole));
+        prop_assert_eq!(Feedback::from_block(&answer), Some(Feedback { granted, overflow }));
+    }
+
+    #[test]
     fn any_words_are_a_block_or_refused(words: [u64; 24], counts in 0u64..1 << 20) {
         for counts in [words[2], counts] {
             let mut words = words;
             words[2] = counts;
             words[21] &= 0x3ff;
             words[22] *= words[21] >> 9;
-            if let Some(block) = RateBlock::from_block(&ExtBlock(words)) {
+            let block = RateBlock::from_block(&ExtBlock(words));
+            prop_assert_eq!(RateBlock::answer(&ExtBlock(words)).is_some(), block.is_some());
+            prop_assert_eq!(Feedback::from_block(&ExtBlock(words)).is_some(), block.is_some());
+            if let Some(block) = block {
                 prop_assert_eq!(RateBlock::from_block(&block.to_block()), Some(block));
             }
         }

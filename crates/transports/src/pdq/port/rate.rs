@@ -50,29 +50,31 @@ struct Clock {
 
 /// Guesses how much the link adds to each packet, which a port is not told: the least that a
 /// packet took beyond its size.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Framing {
-    least: Option<u64>,
-    /// The last packet that found the queue empty: bytes come until then, and its own.
-    last: Option<(u64, u64)>,
+    /// Above [`FRAMING_MAX`] until a packet has told.
+    least: u64,
+    /// What would be sent now had the last packet taken no more than its size, if that one found
+    /// the queue empty; else [`Framing::UNKNOWN`].
+    sent_without: u64,
 }
 
 impl Framing {
+    /// Half of all numbers from anything that a port sends.
+    const UNKNOWN: u64 = 1 << 63;
+    const NOTHING_SEEN: Framing = Framing { least: u64::MAX, sent_without: Framing::UNKNOWN };
+
     #[inline]
     fn watch(&mut self, port: &PortView, wire_bytes: u16) {
-        if port.queue_bytes > 0 {
-            self.last = None;
-            return;
-        }
-        if let Some((come, own)) = self.last {
-            let added = port.sent_bytes.saturating_sub(come).saturating_sub(own);
-            self.least = Some(self.least.map_or(added, |least| least.min(added)));
-        }
-        self.last = Some((port.sent_bytes, u64::from(wire_bytes)));
+        let added = port.sent_bytes.wrapping_sub(self.sent_without);
+        let finds_none = port.queue_bytes == 0;
+        self.least = if finds_none { self.least.min(added) } else { self.least };
+        let sent_without = port.sent_bytes.wrapping_add(u64::from(wire_bytes));
+        self.sent_without = if finds_none { sent_without } else { Framing::UNKNOWN };
     }
 
     fn bytes(&self) -> u64 {
-        self.least.unwrap_or(0).min(FRAMING_MAX)
+        if self.least > Framing::UNKNOWN / 2 { 0 } else { self.least.min(FRAMING_MAX) }
     }
 }
 
@@ -89,7 +91,7 @@ impl RateController {
             own_packets: 0,
             own_bytes: 0,
             busy: false,
-            framing: Framing::default(),
+            framing: Framing::NOTHING_SEEN,
             clock: None,
         }
     }
@@ -141,6 +143,9 @@ impl RateController {
 
     /// Flows beyond the list that asked in this interval, by linear counting.
     pub fn flows_beyond(&self) -> f64 {
+        if self.sketch.is_empty() {
+            return 0.0;
+        }
         let set: u32 = self.sketch.iter().map(|word| word.count_ones()).sum();
         let size = f64::from(SKETCH_BITS);
         size * libm::log(size / f64::from(SKETCH_BITS - set.min(SKETCH_BITS - 1)))

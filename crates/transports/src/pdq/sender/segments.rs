@@ -78,6 +78,12 @@ impl Segments {
         self.lost.len() as u64 + (self.count - self.next_new)
     }
 
+    /// Whether some are lost and not sent again yet.
+    #[inline]
+    pub(super) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
     /// No fewer bytes than are ever left, with so many around each segment.
     pub(super) fn most_left(&self, around_bytes: u64) -> u64 {
         let whole = self.segment_bytes.saturating_mul(self.count).max(self.size_bytes);
@@ -128,7 +134,12 @@ impl Segments {
             return News::Nonsense;
         }
         let mut progress = false;
-        for number in (self.acked.base()..acked_below).chain(named) {
+        for number in self.acked.base()..acked_below {
+            progress |= self.acked.insert(number);
+        }
+        if let Some(number) = named
+            && number >= acked_below
+        {
             progress |= self.acked.insert(number);
         }
         // An answer that says nothing new may be a copy, and must not count twice.
@@ -141,8 +152,10 @@ impl Segments {
     }
 
     fn forget_acked(&mut self) {
-        let acked = &self.acked;
-        self.lost.retain(|&number| !acked.contains(number));
+        if !self.lost.is_empty() {
+            let acked = &self.acked;
+            self.lost.retain(|&number| !acked.contains(number));
+        }
         while let Some(flight) = self.in_flight.front()
             && self.acked.contains(flight.segment)
         {
