@@ -114,7 +114,7 @@ impl Flight {
 
     /// Counts the time until something must have come back.
     pub(crate) fn start_timer(&mut self, now: Instant) {
-        self.rto_at = Some(now + self.rtt.timeout());
+        self.rto_at = Some(self.rtt.expires(now));
     }
 
     /// All of the stream's bytes are acknowledged.
@@ -125,7 +125,7 @@ impl Flight {
     }
 
     fn restart_timer(&mut self, now: Instant) {
-        self.rto_at = (self.next > self.una).then(|| now + self.rtt.timeout());
+        self.rto_at = (self.next > self.una).then(|| self.rtt.expires(now));
     }
 
     /// The SYN-ACK came: tells whether it was the first.
