@@ -69,6 +69,7 @@ pub(crate) struct Settings {
     pub(crate) rto_initial: Duration,
     pub(crate) rto_min: Duration,
     pub(crate) rto_max: Duration,
+    pub(crate) rto_tick: Option<Duration>,
     pub(crate) delayed_ack: Option<Duration>,
     pub(crate) small_queues: bool,
 }
@@ -98,6 +99,7 @@ impl Settings {
         for (name, timeout) in [
             ("rto_min", Some(self.rto_min)),
             ("rto_initial", Some(self.rto_initial)),
+            ("rto_tick", self.rto_tick),
             ("delayed_ack", self.delayed_ack),
         ] {
             if timeout == Some(Duration::ZERO) {
@@ -135,7 +137,7 @@ macro_rules! tcp_config {
             /// simulator); D3's time had 2.
             pub initial_window: u32,
             /// Where slow start ends at first. Default unbounded (RFC 5681 §3.1); NDP's simulator
-            /// has 15 packets for DCTCP.
+            /// has 10 packets for DCTCP's incasts and 15 for its permutations.
             pub initial_ssthresh: Option<Bytes>,
             /// The largest window, as the receiver's buffer would bound it; never less than a
             /// packet. Default unbounded.
@@ -151,6 +153,10 @@ macro_rules! tcp_config {
             pub rto_min: Duration,
             /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
             pub rto_max: Duration,
+            /// Timeouts are noticed at the next multiple of this time only, as by a host that
+            /// looks at its timers that often. Default off: at once. NDP's simulator has 1 ms for
+            /// incasts and 10 ms elsewhere, BSD had 500 ms.
+            pub rto_tick: Option<Duration>,
             /// Acknowledge every second packet, or after this time. Default off: every packet.
             pub delayed_ack: Option<Duration>,
             /// Whether data waits with its flow until the NIC has time for it, as Linux has it.
@@ -175,6 +181,7 @@ macro_rules! tcp_config {
                     rto_initial: rto,
                     rto_min: rto,
                     rto_max: Duration::from_secs(60),
+                    rto_tick: None,
                     delayed_ack: None,
                     small_queues: true,
                     $($field: $default,)*
@@ -194,6 +201,7 @@ macro_rules! tcp_config {
                     rto_initial: self.rto_initial,
                     rto_min: self.rto_min,
                     rto_max: self.rto_max,
+                    rto_tick: self.rto_tick,
                     delayed_ack: self.delayed_ack,
                     small_queues: self.small_queues,
                 }
@@ -244,7 +252,8 @@ tcp_config! {
         /// α of a flow that knows nothing yet. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
         /// and ns-2 scripts have 0.
         initial_alpha: f64 = 1.0,
-        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 has 1.
+        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 and NDP's
+        /// simulator have 1.
         window_min: u32 = 2,
         /// Cut at the end of every window while α is above 0, marks or none, as NDP's simulator
         /// does; harsher than RFC 8257. Default false.
@@ -263,7 +272,8 @@ tcp_config! {
         /// α of a flow that knows nothing yet. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
         /// and ns-2 scripts have 0.
         initial_alpha: f64 = 1.0,
-        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 has 1.
+        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 and NDP's
+        /// simulator have 1.
         window_min: u32 = 2,
         /// Cut at the end of every window while α is above 0, marks or none, as NDP's simulator
         /// does; harsher than RFC 8257. Default false.
@@ -305,7 +315,8 @@ tcp_config! {
         /// α of a flow that knows nothing yet. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
         /// and ns-2 scripts have 0.
         initial_alpha: f64 = 1.0,
-        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 has 1.
+        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 and NDP's
+        /// simulator have 1.
         window_min: u32 = 2,
         /// Cut at the end of every window while α is above 0, marks or none, as NDP's simulator
         /// does; harsher than RFC 8257. Default false.

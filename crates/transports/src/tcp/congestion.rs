@@ -91,6 +91,13 @@ pub enum Reaction {
         /// Packets that remain at least.
         floor_packets: u32,
     },
+    /// Grow as in TCP, and then shrink as a cut does.
+    GrowAndCut {
+        /// 1 halves the window, 0 leaves it.
+        penalty: Fraction,
+        /// Packets that remain at least.
+        floor_packets: u32,
+    },
 }
 
 impl Reaction {
@@ -236,7 +243,7 @@ impl DctcpLaw {
         if params.cut_every_window {
             // DCTCP-R07
             return if window_ended && alpha > Fraction::ZERO && !ack.slow_start {
-                Reaction::Cut { penalty: penalty(alpha), floor_packets: params.window_min }
+                Reaction::GrowAndCut { penalty: penalty(alpha), floor_packets: params.window_min }
             } else if ack.marked && ack.slow_start {
                 Reaction::EndSlowStart
             } else {
@@ -342,13 +349,19 @@ impl Window {
         self.cwnd_bytes = self.cwnd_bytes.min(self.max_bytes);
     }
 
-    /// Shrinks because of marks. DCTCP-R04.
+    /// Shrinks because of marks, and forgets what was acknowledged towards the next packet.
+    /// DCTCP-R04.
     pub(super) fn cut(&mut self, penalty: Fraction, floor_packets: u32) {
+        self.shrink(penalty, floor_packets);
+        self.credit_bytes = 0;
+    }
+
+    /// Shrinks because of marks, in a window that has grown as well. DCTCP-R07.
+    pub(super) fn shrink(&mut self, penalty: Fraction, floor_packets: u32) {
         let floor = self.mss_bytes * u64::from(floor_packets);
         let left = self.cwnd_bytes - penalty.times(self.cwnd_bytes) / 2;
         self.ssthresh_bytes = left.max(floor);
         self.cwnd_bytes = self.cwnd_bytes.min(self.ssthresh_bytes);
-        self.credit_bytes = 0;
     }
 
     pub(super) fn end_slow_start(&mut self) {

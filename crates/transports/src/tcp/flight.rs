@@ -3,7 +3,7 @@
 
 use super::RttEstimator;
 use super::config::Settings;
-use super::congestion::{Reaction, Window};
+use super::congestion::{Fraction, Reaction, Window};
 use punctual_core::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Flight {
 
     /// Counts the time until something must have come back.
     pub(crate) fn start_timer(&mut self, now: Instant) {
-        self.rto_at = Some(now + self.rtt.timeout());
+        self.rto_at = Some(self.rtt.expires(now));
     }
 
     /// All of the stream's bytes are acknowledged.
@@ -125,7 +125,7 @@ impl Flight {
     }
 
     fn restart_timer(&mut self, now: Instant) {
-        self.rto_at = (self.next > self.una).then(|| now + self.rtt.timeout());
+        self.rto_at = (self.next > self.una).then(|| self.rtt.expires(now));
     }
 
     /// The SYN-ACK came: tells whether it was the first.
@@ -236,19 +236,27 @@ impl Flight {
     #[inline]
     fn apply(&mut self, reaction: Reaction, newly_acked_bytes: u64, flight_before: u64) {
         match reaction {
-            Reaction::Grow { share } => {
-                let cwnd_bytes = self.window.cwnd_bytes();
-                // TCP-R05: a window that is not used up is not evidence that more would fit.
-                let used = flight_before + self.mss_bytes > cwnd_bytes
-                    || (self.window.in_slow_start() && cwnd_bytes < 2 * flight_before);
-                if used && newly_acked_bytes > 0 {
-                    let burst_packets = if self.una < self.recover { 1 } else { 2 };
-                    self.window.grow(newly_acked_bytes, burst_packets, share);
-                }
-            }
+            Reaction::Grow { share } => self.grow(share, newly_acked_bytes, flight_before),
             Reaction::Hold => {}
             Reaction::EndSlowStart => self.window.end_slow_start(),
             Reaction::Cut { penalty, floor_packets } => self.window.cut(penalty, floor_packets),
+            Reaction::GrowAndCut { penalty, floor_packets } => {
+                self.grow(Fraction::ONE, newly_acked_bytes, flight_before);
+                self.window.shrink(penalty, floor_packets);
+            }
+        }
+    }
+
+    /// Grows the window if it was in use.
+    #[inline]
+    fn grow(&mut self, share: Fraction, newly_acked_bytes: u64, flight_before: u64) {
+        let cwnd_bytes = self.window.cwnd_bytes();
+        // TCP-R05: a window that is not used up is not evidence that more would fit.
+        let used = flight_before + self.mss_bytes > cwnd_bytes
+            || (self.window.in_slow_start() && cwnd_bytes < 2 * flight_before);
+        if used && newly_acked_bytes > 0 {
+            let burst_packets = if self.una < self.recover { 1 } else { 2 };
+            self.window.grow(newly_acked_bytes, burst_packets, share);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Round-trip time and retransmission timeout, RFC 6298 in integers.
 
 use super::config::Settings;
-use punctual_core::Duration;
+use punctual_core::{Duration, Instant};
 
 /// Smoothed round-trip time, its variation, and the timeout that follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct RttEstimator {
     timeout: Duration,
     timeout_max: Duration,
     timeout_min: Duration,
+    /// How often timers are looked at; zero for always.
+    tick: Duration,
     /// Timeouts since data was last acknowledged.
     timeouts: u32,
 }
@@ -23,6 +25,7 @@ impl RttEstimator {
             timeout: settings.rto_initial,
             timeout_min: settings.rto_min,
             timeout_max: settings.rto_max,
+            tick: settings.rto_tick.unwrap_or(Duration::ZERO),
             timeouts: 0,
         }
     }
@@ -36,6 +39,13 @@ impl RttEstimator {
     pub fn timeout(&self) -> Duration {
         let factor = 1u64.checked_shl(self.timeouts).unwrap_or(u64::MAX);
         self.timeout.saturating_mul(factor).min(self.timeout_max)
+    }
+
+    /// When a timeout that starts now is noticed, should nothing come. TCP-R17.
+    #[inline]
+    pub(super) fn expires(&self, now: Instant) -> Instant {
+        let at = now + self.timeout();
+        if self.tick.is_zero() { at } else { next_tick(at, self.tick) }
     }
 
     /// Takes one measurement. TCP-R09.
@@ -71,4 +81,10 @@ impl RttEstimator {
     pub(super) fn end_backoff(&mut self) {
         self.timeouts = 0;
     }
+}
+
+/// The first multiple of `tick` after `at`.
+fn next_tick(at: Instant, tick: Duration) -> Instant {
+    let since = Duration::from_picos(at.as_picos() % tick.as_picos());
+    at.saturating_add(tick - since)
 }

@@ -36,6 +36,8 @@ fn nonsense_is_refused_with_a_reason() {
     assert!(error(read("initial_window", 0u32)).contains("1 packet or more"));
     assert!(error(read("rto_min", "100s")).contains("rto_max"));
     assert!(error(read("rto_initial", "0s")).contains("must be longer"));
+    let no_tick = Tcp { rto_tick: Some(Duration::ZERO), ..Tcp::default() };
+    assert_eq!(no_tick.validate(), Err(TcpConfigError::NoTimeout("rto_tick")));
     assert!(error(read("rtomin", "1ms")).contains("unknown field"));
     assert!(read::<Tcp, _>("gain", 0.5).unwrap_err().to_string().contains("unknown field"));
 }

@@ -195,12 +195,35 @@ fn dctcp_r07_may_cut_in_every_window() {
     let mut react = |una, next, marked| law.handle_ack(&feedback(una, next, marked), &params);
     assert_eq!(react(10, 110, false), Reaction::GROW);
     assert_eq!(react(110, 200, true), Reaction::GROW, "the window has not ended");
-    assert!(matches!(react(120, 210, false), Reaction::Cut { .. }));
+    assert!(matches!(react(120, 210, false), Reaction::GrowAndCut { .. }));
     assert_eq!(react(130, 220, false), Reaction::GROW);
     // No mark in the next window either, but α is still above 0.
-    assert!(matches!(react(220, 300, false), Reaction::Cut { .. }));
+    assert!(matches!(react(220, 300, false), Reaction::GrowAndCut { .. }));
     let slow_start = Feedback { slow_start: true, ..feedback(230, 310, true) };
     assert_eq!(law.handle_ack(&slow_start, &params), Reaction::EndSlowStart);
+}
+
+/// A packet more in each window and α/2 less balance at 2/α − 1 packets: 19 with one in ten marked.
+#[test]
+fn dctcp_r07_windows_grow_that_are_cut() {
+    let config = Dctcp {
+        cut_every_window: true,
+        initial_alpha: 0.0,
+        initial_ssthresh: Some(packets(10)),
+        ..plain_dctcp()
+    };
+    let (mut pair, flow) = pair(config, packets(5000));
+    pair.set_faults(|packet, index| match index % 10 {
+        0 if is_data(packet) => Fault::Mark,
+        _ => Fault::Deliver,
+    });
+    let mut windows = Vec::new();
+    for acked in (2000..4000).step_by(10) {
+        pair.run_until(ack_back(acked));
+        windows.push(pair.sender(flow).unwrap().window().cwnd_bytes() as f64 / MSS as f64);
+    }
+    let mean = windows.iter().sum::<f64>() / windows.len() as f64;
+    assert!((18.0..20.0).contains(&mean), "{mean}");
 }
 
 #[test]

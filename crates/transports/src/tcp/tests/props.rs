@@ -61,10 +61,12 @@ proptest! {
         handshake: bool,
         delayed: bool,
         initial_window in 1u32..20,
+        tick_us in prop::option::of(1u64..20_000),
     ) {
         let config = Tcp {
             handshake,
             initial_window,
+            rto_tick: tick_us.map(Duration::from_micros),
             delayed_ack: delayed.then_some(Duration::from_micros(200)),
             rto_max: Duration::from_millis(100),
             ..Tcp::default()

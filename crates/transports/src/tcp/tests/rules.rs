@@ -501,3 +501,25 @@ fn endless_flow_keeps_the_line_busy() {
     let delivered = pair.result(flow).delivered.total();
     assert!(delivered > line().rate.bytes_in(Duration::from_millis(9)).get() * 1460 / 1500);
 }
+
+#[test]
+fn tcp_r17_timeouts_are_noticed_at_ticks() {
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let rto = Duration::from_millis(10);
+    let again = |rto_tick| {
+        let config = Tcp { initial_window: 1, rto_initial: rto, rto_min: rto, rto_tick, ..plain() };
+        let (mut pair, _) = pair(config, packets(2));
+        pair.set_faults(lose(&[0, 0, 0]));
+        assert!(pair.run_until_done(late()));
+        let sent = sent(&pair);
+        assert_eq!(sent[4].0, sent[3].0 + round_trip(), "the next one goes without a timeout");
+        [1, 2, 3].map(|n| sent[n])
+    };
+    assert_eq!(again(None), [(at(10), 0), (at(30), 0), (at(70), 0)]);
+    // 10, then 20 and 40 ms after that.
+    let ticks = again(Some(Duration::from_millis(8)));
+    assert_eq!(ticks, [(at(16), 0), (at(40), 0), (at(88), 0)]);
+    // What passes at a tick is noticed at the next.
+    let ticks = again(Some(Duration::from_millis(1)));
+    assert_eq!(ticks, [(at(11), 0), (at(32), 0), (at(73), 0)]);
+}
