@@ -40,10 +40,16 @@ impl Queues {
         let mut errors = Vec::new();
         let mut queues = Queues::default();
         if own.is_empty() || !rest.is_empty() {
+            // With a table of a transport before it, the place of `queue` may be that table's.
+            let first = rest.first().filter(|_| !own.is_empty());
+            let span = first.map_or(&node.span, |e| &e.key_span).clone();
             let entries = rest.into_iter().cloned().collect();
-            let kind = Kind::Table(Table { entries });
-            match decode(&Node { span: node.span.clone(), kind }) {
+            match decode(&Node { span, kind: Kind::Table(Table { entries }) }) {
                 Ok(queue) => queues.all = Some(queue),
+                Err(e) if e.message.starts_with("`kind` is missing") => errors.push(e.help(
+                    "[queue] is the queue of all transports, with its `kind`; what only one has \
+                     otherwise goes below [queue.NAME]",
+                )),
                 Err(e) => errors.push(e),
             }
         }
