@@ -56,6 +56,9 @@ fn messages_point_at_line_and_column() {
         ("wrong-type.toml", "wrong-type.toml:4:9", "a whole number"),
         ("queue-without-unit.toml", "queue-without-unit.toml:13:9", "100packets"),
         ("too-many-hops.toml", "too-many-hops.toml:3:12", "paths of 8"),
+        ("queue-carries-nothing.toml", "queue-carries-nothing.toml:12:1", "carries nothing"),
+        ("queue-wrong-kind.toml", "queue-wrong-kind.toml:13:1", "of kind `drop-tail` here"),
+        ("queues-disagree.toml", "queues-disagree.toml:18:1", "share a network"),
     ] {
         let stderr = String::from_utf8(check(&[file]).stderr).expect("text");
         assert!(stderr.contains(place) && stderr.contains(words), "{file}: {stderr}");

@@ -99,6 +99,38 @@ fn a_replay_gives_the_same_bytes() {
     assert!(text(&again.stderr).starts_with("summary.json differ"), "{}", text(&again.stderr));
 }
 
+/// Also with queues by transport, from the file and from the command line.
+#[test]
+fn a_replay_has_the_same_queues() {
+    let scenario = SCENARIO
+        .replace("[\"tcp\", \"ndp\"]", "[\"tcp\", \"dctcp\"]")
+        .replace("[run]", "[queue.dctcp]\nmark_above = \"2packets\"\n[run]");
+    let place = Place::new(&scenario);
+    std::fs::write(place.path().join("sizes.txt"), "1000 0\n20000 0.5\n90000 1\n").unwrap();
+    let check = place.punctual(&["check", "s.toml", "--set", "queue.tcp.limit=4packets"]);
+    let told = text(&check.stdout);
+    assert!(told.contains(r#"queue {"kind":"drop-tail","limit":"4packets"}"#), "{told}");
+    assert!(told.contains(r#""mark_above":"2packets""#), "{told}");
+    let run = ["run", "s.toml", "-q", "--out", "out", "--set", "queue.tcp.limit=4packets"];
+    let run = place.punctual(&run);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    for name in ["tcp", "dctcp"] {
+        let original = format!("out/traffic.workers=5/{name}/seed-1");
+        let again = place.punctual(&["replay", &original, "--out", "again", "-q"]);
+        assert!(again.status.success(), "{}", text(&again.stderr));
+        assert!(text(&again.stdout).contains("the same bytes"), "{}", text(&again.stdout));
+    }
+    let told = place.punctual(&["explain", "out/traffic.workers=5/dctcp/seed-1", "-q"]);
+    assert!(told.status.success(), "{}", text(&told.stderr));
+    // Another queue is another run, and a run that is there is not taken for it.
+    let again = ["run", "s.toml", "--json", "--out", "out", "--set", "queue.tcp.limit=5packets"];
+    let again = place.punctual(&again);
+    let lines = text(&again.stdout);
+    assert!(again.status.success() && !lines.is_empty(), "{}", text(&again.stderr));
+    let manifest = place.path().join("out/traffic.workers=5/tcp/seed-1/manifest.json");
+    assert!(std::fs::read_to_string(manifest).unwrap().contains("queue.tcp.limit=5packets"));
+}
+
 #[test]
 fn what_cannot_be_replayed_says_why() {
     let place = Place::new(SCENARIO);

@@ -34,8 +34,8 @@ pub use fingerprint::fingerprint;
 pub use keys::keys;
 pub use plan::{LoadError, PlannedRun, Point, Study};
 pub use scenario::{
-    LinkSection, NetworkSection, RunSection, RunSetup, Scenario, StopWhen, Subject, SwitchSection,
-    TOP_KEYS, TierName, TopologyInfo, TrafficSection,
+    LinkSection, NetworkSection, Queues, RunSection, RunSetup, Scenario, StopWhen, Subject,
+    SwitchSection, TOP_KEYS, TierName, TopologyInfo, TrafficSection,
 };
 pub use scheduler::{IdealRun, IdealSetup};
 pub use source::{Place, Sources};

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::{Diagnostic, ScenarioError};
 use crate::document::{self, Kind, Node, Table};
-use crate::scenario::{RunSetup, Scenario, Subject};
+use crate::scenario::{self, RunSetup, Scenario, Subject};
 use crate::source::Sources;
 use crate::sweep::{self, Labels};
 use std::ops::Range;
@@ -103,6 +103,7 @@ impl Study {
         let mut sources = Sources::new(file, text);
         let mut errors: Vec<Diagnostic> = Vec::new();
         let mut tree = document::parse(text, 0).map_err(|e| errors.push(e)).unwrap_or_default();
+        let written = tree.clone();
         if errors.is_empty() {
             for text in overrides {
                 errors.extend(document::set(&mut tree, &mut sources, text).err());
@@ -113,8 +114,16 @@ impl Study {
             return Err(ScenarioError::new(&sources, errors));
         }
         let origin = Arc::new(Origin { tree, folder: folder.to_owned(), stem: stem.to_owned() });
-        let points =
-            origin.points(&origin.tree).map_err(|errors| ScenarioError::new(&sources, errors))?;
+        let fail = |errors| ScenarioError::new(&sources, errors);
+        let points = origin.points(&origin.tree).map_err(fail)?;
+        // A queue may be for a transport of another point, or for one that the command line has
+        // left out.
+        let mut carriers = scenario::carriers(&written);
+        carriers.extend(points.iter().flat_map(|p| p.scenario.used()));
+        let idle: Vec<_> = points.iter().flat_map(|p| p.scenario.idle_queues(&carriers)).collect();
+        if !idle.is_empty() {
+            return Err(fail(idle));
+        }
         Ok(Study { sources, overrides: overrides.to_vec(), points, origin })
     }
 

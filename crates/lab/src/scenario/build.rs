@@ -6,8 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::document::span_of;
 use crate::ideal;
 use crate::scheduler::IdealSetup;
-use crate::suggest;
-use punctual_core::{HostId, Instant, PortId, QueueSpec};
+use punctual_core::{HostId, Instant, PortId};
 use punctual_fluid::Policy;
 use punctual_sim::Setup;
 use punctual_transports::AnyTransport;
@@ -78,6 +77,12 @@ impl Scenario {
             }
         }
         names
+    }
+
+    /// All that carry something in some run.
+    pub(crate) fn used(&self) -> Vec<&str> {
+        let fixed = self.traffic.iter().filter_map(|t| t.transport.as_deref());
+        self.transports.iter().map(String::as_str).chain(fixed).collect()
     }
 
     /// Everything that a run needs.
@@ -156,38 +161,13 @@ impl Scenario {
         }
     }
 
-    fn switch_queue(&self, transports: &[AnyTransport]) -> Result<QueueSpec, Diagnostic> {
-        if let Some(queue) = self.queue {
-            return Ok(queue);
-        }
-        let nic = self.network.nic_info(HostId(0));
-        let suits: Vec<QueueSpec> =
-            transports.iter().map(|t| t.default_queue(nic.rate, nic.mtu)).collect();
-        if suits.iter().all(|q| *q == suits[0]) {
-            return Ok(suits[0]);
-        }
-        let names = suggest::list(transports.iter().map(AnyTransport::name));
-        Err(Diagnostic::new(format!("{names} share a network but each would have another queue"))
-            .help(
-                "add [queue] with the queue they share; `kind = \"trim\"` with `mark_above` has \
-                 something for every transport",
-            ))
-    }
-
     pub(crate) fn span(&self, path: &str) -> Option<Range<usize>> {
         span_of(&self.tree, path)
     }
 
     /// Refuses what only shows when the parts are put together.
     pub(super) fn check(&self) -> Result<(), Vec<Diagnostic>> {
-        let mut errors = Vec::new();
-        if let Some(mistake) = self.queue.as_ref().and_then(punctual_net::lossless_mistake) {
-            errors.push(
-                Diagnostic::new(mistake)
-                    .at(self.span("queue"))
-                    .help("keep resume_below <= pause_above, and pause_above well below buffer"),
-            );
-        }
+        let mut errors = self.check_queues();
         let free = self.traffic.iter().any(|t| t.transport.is_none());
         if free && self.transports.is_empty() {
             let which = self.traffic.iter().position(|t| t.transport.is_none()).unwrap_or(0);
@@ -204,19 +184,13 @@ impl Scenario {
                     .help("every [[traffic]] names its own; remove `transports` or one of those"),
             );
         }
-        let used: Vec<&str> = {
-            let fixed = self.traffic.iter().filter_map(|t| t.transport.as_deref());
-            self.transports.iter().map(String::as_str).chain(fixed).collect()
-        };
+        let used = self.used();
         for name in used.iter().copied().filter(|name| is_transport(name)) {
             let transport = AnyTransport::by_name(name, &self.settings).expect("it is one");
             if let Err(message) = transport.validate() {
                 let span = self.span(&format!("transport.{name}"));
                 errors.push(Diagnostic::new(message).at(span));
             }
-        }
-        if let Some(Err(message)) = self.queue.map(|queue| queue.validate()) {
-            errors.push(Diagnostic::new(message).at(self.span("queue")));
         }
         errors.extend(self.check_hops(&used));
         let hosts = self.network.hosts;

@@ -3,6 +3,7 @@
 mod build;
 mod links;
 mod network;
+mod queues;
 mod run;
 mod switches;
 mod traffic;
@@ -10,13 +11,15 @@ mod traffic;
 pub use build::{RunSetup, Subject};
 pub use links::LinkSection;
 pub use network::{NetworkSection, TopologyInfo};
+pub use queues::Queues;
 pub use run::{RunSection, StopWhen, TierName};
 pub use switches::SwitchSection;
 pub use traffic::TrafficSection;
 
+pub(crate) use queues::carriers;
+
 use crate::diagnostic::Diagnostic;
 use crate::document::{Kind, Node, Table, decode, fields_of, unknown};
-use punctual_core::QueueSpec;
 use punctual_fluid::Policy;
 use punctual_net::Network;
 use punctual_sim::LinkChange;
@@ -50,8 +53,8 @@ pub struct Scenario {
     pub transports: Vec<String>,
     /// Their parameters.
     pub settings: TransportSettings,
-    /// The queue of every switch port; what suits the transport when absent.
-    pub queue: Option<QueueSpec>,
+    /// The queues of switch ports, where they are not what transports suggest.
+    pub queues: Queues,
     /// The network.
     pub network: Network,
     /// What is sent.
@@ -84,7 +87,6 @@ impl Scenario {
         let description = part.optional::<String>("description").unwrap_or_default();
         let transports = part.names("transports");
         let settings = part.settings();
-        let queue = part.optional::<QueueSpec>("queue");
         let network_section = part.required("network", NetworkSection::decode);
         let run = part.required("run", RunSection::decode);
         let traffic = part.traffic(folder);
@@ -92,6 +94,7 @@ impl Scenario {
             let node = tree.get("network").expect("a section was read from it");
             section.build(node, folder).map_err(|e| part.errors.push(e)).ok()
         });
+        let queues = part.queues(network.as_ref(), &settings);
         let mut link_changes = Vec::new();
         let mut switches = Switches::default();
         if let Some(network) = &network {
@@ -121,7 +124,7 @@ impl Scenario {
                     description,
                     transports,
                     settings,
-                    queue,
+                    queues,
                     network,
                     traffic,
                     link_changes,
@@ -209,6 +212,16 @@ impl<'a> Part<'a> {
             }
         }
         self.optional("transport").unwrap_or_default()
+    }
+
+    fn queues(&mut self, network: Option<&Network>, settings: &TransportSettings) -> Queues {
+        let Some(node) = self.tree.get("queue") else { return Queues::default() };
+        let suggested = |name: &str| {
+            let transport = AnyTransport::by_name(name, settings)?;
+            Some(queues::suggested_by(&transport, network?))
+        };
+        let queues = Queues::decode(node, suggested);
+        queues.map_err(|e| self.errors.extend(e)).unwrap_or_default()
     }
 
     fn traffic(&mut self, folder: &Path) -> Vec<TrafficSection> {

@@ -1,0 +1,237 @@
+//! `[queue]`, the queue of all transports, and `[queue.NAME]`, that of one.
+
+use super::{Scenario, is_transport, unknown_transport};
+use crate::diagnostic::Diagnostic;
+use crate::document::{Entry, Kind, Node, Table, decode};
+use crate::suggest;
+use punctual_core::{HostId, QueueSpec};
+use punctual_fluid::Policy;
+use punctual_net::Network;
+use punctual_transports::AnyTransport;
+use serde_json::{Map, Value};
+use std::ops::Range;
+
+/// The queues that a scenario gives.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// That of all transports without one of their own.
+    pub all: Option<QueueSpec>,
+    /// Those of single transports, by name. Each is whole, whatever little of it was written.
+    pub own: Vec<(String, QueueSpec)>,
+}
+
+/// The key of a queue that is a table itself: any other table is for a transport.
+const TABLE_OF_A_QUEUE: &str = "red";
+/// Keys of which a queue has one at most: who writes one means it instead of the other.
+const EITHER: [&str; 2] = ["mark_above", "red"];
+
+impl Queues {
+    /// Reads `[queue]` and what is below it. `suggested` is what a transport has when nobody says
+    /// otherwise; none where that is not known because something else is wrong.
+    pub(super) fn decode(
+        node: &Node,
+        suggested: impl Fn(&str) -> Option<QueueSpec>,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let table = table_at(node, "queue").map_err(|e| vec![e])?;
+        let is_own = |e: &&Entry| {
+            is_transport(&e.key) || e.key != TABLE_OF_A_QUEUE && e.value.table().is_some()
+        };
+        let (own, rest): (Vec<&Entry>, Vec<&Entry>) = table.entries.iter().partition(is_own);
+        let mut errors = Vec::new();
+        let mut queues = Queues::default();
+        if own.is_empty() || !rest.is_empty() {
+            // With a table of a transport before it, the place of `queue` may be that table's.
+            let first = rest.first().filter(|_| !own.is_empty());
+            let span = first.map_or(&node.span, |e| &e.key_span).clone();
+            let entries = rest.into_iter().cloned().collect();
+            match decode(&Node { span, kind: Kind::Table(Table { entries }) }) {
+                Ok(queue) => queues.all = Some(queue),
+                Err(e) if e.message.starts_with("`kind` is missing") => errors.push(e.help(
+                    "[queue] is the queue of all transports, with its `kind`; what only one has \
+                     otherwise goes below [queue.NAME]",
+                )),
+                Err(e) => errors.push(e),
+            }
+        }
+        for entry in own {
+            let base = || queues.all.or_else(|| suggested(&entry.key));
+            match own_queue(entry, base) {
+                Ok(Some(queue)) => queues.own.push((entry.key.clone(), queue)),
+                Ok(None) => {}
+                Err(e) => errors.push(e),
+            }
+        }
+        if errors.is_empty() { Ok(queues) } else { Err(errors) }
+    }
+
+    /// The queue that a transport has of its own.
+    fn of(&self, transport: &str) -> Option<QueueSpec> {
+        self.own.iter().find(|(name, _)| name == transport).map(|(_, queue)| *queue)
+    }
+
+    /// Every queue and where it is written.
+    fn places(&self) -> impl Iterator<Item = (String, &QueueSpec)> {
+        let all = self.all.iter().map(|queue| ("queue".to_owned(), queue));
+        all.chain(self.own.iter().map(|(name, queue)| (format!("queue.{name}"), queue)))
+    }
+}
+
+fn table_at<'a>(node: &'a Node, path: &str) -> Result<&'a Table, Diagnostic> {
+    node.table().ok_or_else(|| {
+        let message = format!("`{path}` is a table: write [{path}] and its keys below");
+        Diagnostic::new(message).at(node.span.clone())
+    })
+}
+
+/// Reads `[queue.NAME]`: with `kind` a queue as it stands, without it `base` but for what is
+/// written. None without a base to lay it over.
+fn own_queue(
+    entry: &Entry,
+    base: impl Fn() -> Option<QueueSpec>,
+) -> Result<Option<QueueSpec>, Diagnostic> {
+    let name = &entry.key;
+    if Policy::by_name(name).is_some() {
+        return Err(Diagnostic::new(format!("`{name}` is an ideal scheduler and has no queues"))
+            .at(entry.key_span.clone())
+            .help(format!("remove [queue.{name}]")));
+    }
+    if !is_transport(name) {
+        return Err(unknown_transport(name).at(entry.key_span.clone()));
+    }
+    let own = table_at(&entry.value, &format!("queue.{name}"))?;
+    if own.get("kind").is_some() {
+        return decode(&entry.value).map(Some);
+    }
+    let Some(base) = base() else { return Ok(None) };
+    let Ok(Value::Object(mut under)) = serde_json::to_value(base) else { return Ok(None) };
+    if let Some(written) = EITHER.iter().find(|key| own.get(key).is_some()) {
+        under.retain(|key, _| key == written || !EITHER.contains(&key.as_str()));
+    }
+    let kind = under.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let whole = laid_over(under, own, &entry.value.span);
+    let whole = Node { span: entry.value.span.clone(), kind: Kind::Table(whole) };
+    decode(&whole).map(Some).map_err(|e| match &e.help {
+        Some(known) if e.message.starts_with("unknown key") => {
+            let help = format!(
+                "{known}; `{name}` has a queue of kind `{kind}` here: for another, write its \
+                 `kind` and all that belongs to it"
+            );
+            e.help(help)
+        }
+        _ => e,
+    })
+}
+
+/// A queue as a table, with what is written in the place of what it had.
+fn laid_over(under: Map<String, Value>, written: &Table, span: &Range<usize>) -> Table {
+    let mut whole = Table::default();
+    for (key, value) in under {
+        let kind = match (written.get(&key).map(|n| &n.kind), value) {
+            (Some(Kind::Table(inner)), Value::Object(under)) => {
+                Kind::Table(laid_over(under, inner, span))
+            }
+            (Some(kind), _) => kind.clone(),
+            (None, value) => match kind_of(value, span) {
+                Some(kind) => kind,
+                None => continue,
+            },
+        };
+        let at = written.entry(&key);
+        let span = at.map_or(span, |e| &e.value.span).clone();
+        let key_span = at.map_or(&span, |e| &e.key_span).clone();
+        whole.put(Entry { key, key_span, value: Node { span, kind } });
+    }
+    for entry in &written.entries {
+        if whole.get(&entry.key).is_none() {
+            whole.put(entry.clone());
+        }
+    }
+    whole
+}
+
+/// A value as it would be written; none where a key would be left out.
+fn kind_of(value: Value, span: &Range<usize>) -> Option<Kind> {
+    Some(match value {
+        Value::String(text) => Kind::Text(text),
+        Value::Bool(b) => Kind::Boolean(b),
+        Value::Number(n) => n.as_i64().map_or(Kind::Float(n.as_f64()?), Kind::Integer),
+        Value::Object(under) => Kind::Table(laid_over(under, &Table::default(), span)),
+        Value::Null | Value::Array(_) => return None,
+    })
+}
+
+/// What a transport suggests on a network.
+pub(super) fn suggested_by(transport: &AnyTransport, network: &Network) -> QueueSpec {
+    let nic = network.nic_info(HostId(0));
+    transport.default_queue(nic.rate, nic.mtu)
+}
+
+/// The transports that a file names as carrying something.
+pub(crate) fn carriers(tree: &Table) -> Vec<&str> {
+    let list = |key: &str| tree.get(key).and_then(Node::list).unwrap_or_default();
+    let fixed = list("traffic").iter().filter_map(|t| t.table()?.get("transport"));
+    list("transports").iter().chain(fixed).filter_map(Node::text).collect()
+}
+
+impl Scenario {
+    /// The queue of every switch port in a run of these transports.
+    pub(super) fn switch_queue(&self, run: &[AnyTransport]) -> Result<QueueSpec, Diagnostic> {
+        let own = |t: &AnyTransport| Some((t.name(), self.queues.of(t.name())?));
+        let mut with_own = run.iter().filter_map(own);
+        if let Some((first, queue)) = with_own.next() {
+            return match with_own.find(|(_, other)| *other != queue) {
+                None => Ok(queue),
+                Some((other, _)) => Err(Diagnostic::new(format!(
+                    "`{first}` and `{other}` share a network but each has another queue"
+                ))
+                .at(self.span(&format!("queue.{other}")))
+                .help(format!(
+                    "a network has one: write the same below [queue.{first}] and here, or remove \
+                     one of them, and both will have the other"
+                ))),
+            };
+        }
+        if let Some(queue) = self.queues.all {
+            return Ok(queue);
+        }
+        let suits: Vec<QueueSpec> = run.iter().map(|t| suggested_by(t, &self.network)).collect();
+        if suits.iter().all(|q| *q == suits[0]) {
+            return Ok(suits[0]);
+        }
+        let names = suggest::list(run.iter().map(AnyTransport::name));
+        Err(Diagnostic::new(format!("{names} share a network but each would have another queue"))
+            .help(
+                "add [queue] with the queue they share; `kind = \"trim\"` with `mark_above` has \
+                 something for every transport",
+            ))
+    }
+
+    /// What is wrong with the queues' limits.
+    pub(super) fn check_queues(&self) -> Vec<Diagnostic> {
+        let mut errors = Vec::new();
+        for (place, queue) in self.queues.places() {
+            if let Some(mistake) = punctual_net::lossless_mistake(queue) {
+                errors.push(
+                    Diagnostic::new(mistake).at(self.span(&place)).help(
+                        "keep resume_below <= pause_above, and pause_above well below buffer",
+                    ),
+                );
+            }
+            if let Err(message) = queue.validate() {
+                errors.push(Diagnostic::new(message).at(self.span(&place)));
+            }
+        }
+        errors
+    }
+
+    /// Queues of transports that are not among these.
+    pub(crate) fn idle_queues(&self, carriers: &[&str]) -> Vec<Diagnostic> {
+        let idle = self.queues.own.iter().filter(|(name, _)| !carriers.contains(&&**name));
+        idle.map(|(name, _)| {
+            Diagnostic::new(format!("`{name}` has a queue but carries nothing in this scenario"))
+                .at(self.span(&format!("queue.{name}")))
+                .help(format!("add \"{name}\" to `transports`, or remove [queue.{name}]"))
+        })
+        .collect()
+    }
+}
