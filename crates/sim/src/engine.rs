@@ -334,38 +334,36 @@ impl<T: Tap> Engine<T> {
     }
 
     /// A packet wants to leave by a port: at once if it can, else after what waits.
+    #[inline]
     pub(crate) fn offer(&mut self, port_id: PortId, id: PacketId) {
-        if self.ports[port_id.index()].is_attended {
-            if !self.line.packets[id].is_to_sender() {
-                self.control_forward(port_id, id);
-            }
-            if self.is_lossless(port_id) {
-                self.offer_lossless(port_id, id);
-                return;
-            }
-        }
-        self.enqueue(port_id, id);
+        self.offer_after(port_id, id, Self::control_forward);
     }
 
     /// The same, for the one place where most packets pass.
     #[inline(always)]
     fn offer_here(&mut self, port_id: PortId, id: PacketId) {
-        if self.ports[port_id.index()].is_attended {
+        self.offer_after(port_id, id, Self::control_forward_here);
+    }
+
+    /// The same, after controllers have had their say.
+    #[inline(always)]
+    fn offer_after(
+        &mut self,
+        port_id: PortId,
+        id: PacketId,
+        control: impl FnOnce(&mut Self, PortId, PacketId),
+    ) {
+        let mut port = &mut self.ports[port_id.index()];
+        if port.is_attended {
             if !self.line.packets[id].is_to_sender() {
-                self.control_forward_here(port_id, id);
+                control(self, port_id, id);
             }
             if self.is_lossless(port_id) {
                 self.offer_lossless(port_id, id);
                 return;
             }
+            port = &mut self.ports[port_id.index()];
         }
-        self.enqueue(port_id, id);
-    }
-
-    /// A packet leaves by a port once it can.
-    #[inline(always)]
-    fn enqueue(&mut self, port_id: PortId, id: PacketId) {
-        let port = &mut self.ports[port_id.index()];
         port.offer(port_id, id, &mut self.line, &mut self.fates);
         if !self.fates.is_empty() {
             self.meet_fates(port_id);

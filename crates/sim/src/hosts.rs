@@ -249,10 +249,9 @@ impl<T: Tap> Engine<T> {
     #[inline]
     fn drain(&mut self, host: HostId, flow: FlowId, end: End) {
         let transport = self.flows[flow.index()].transport;
-        let timer = match self.outbox.timer {
-            TimerChange::Keep => None,
-            _ => self.apply_timer(flow, end),
-        };
+        if self.outbox.timer != TimerChange::Keep {
+            self.apply_timer(flow, end);
+        }
         if self.outbox.host_timer != TimerChange::Keep {
             self.line.tap.host_timer_set(flow);
             self.apply_host_timer(transport, host);
@@ -272,12 +271,6 @@ impl<T: Tap> Engine<T> {
         }
         if !self.ready[host.index()].is_empty() {
             self.wake_nic(host);
-        }
-        // Last, since a sender that the NIC has just asked has mostly set it to another time.
-        if let Some((timer, at)) = timer
-            && self.timers.is_armed(timer, at)
-        {
-            self.line.events.push(at, EventClass::Timer, timer, timer);
         }
     }
 
@@ -314,9 +307,8 @@ impl<T: Tap> Engine<T> {
         }
     }
 
-    /// Sets a flow's timer. Tells which and for when, if an event must be pushed.
     #[inline]
-    fn apply_timer(&mut self, flow: FlowId, end: End) -> Option<(u32, Instant)> {
+    fn apply_timer(&mut self, flow: FlowId, end: End) {
         let change = std::mem::take(&mut self.outbox.timer);
         self.line.tap.timer_set(flow, end, change);
         let state = &mut self.flows[flow.index()];
@@ -334,10 +326,11 @@ impl<T: Tap> Engine<T> {
                 }
                 let at = at.max(self.line.now);
                 let departs = matches!(change, TimerChange::Depart(_));
-                return self.timers.set_for(*timer, at, departs).then_some((*timer, at));
+                if self.timers.set_for(*timer, at, departs) {
+                    self.line.events.push(at, EventClass::Timer, *timer, *timer);
+                }
             }
         }
-        None
     }
 
     #[inline]

@@ -201,9 +201,9 @@ impl PortState {
     ) {
         packet.port = port;
         let bytes = self.link_bytes(packet.wire_bytes);
-        let until = from + self.transmission_time(bytes);
+        let until = from + self.rate.packet_time(bytes);
         self.busy_until = until;
-        self.sent_bytes += bytes;
+        self.sent_bytes += u64::from(bytes);
         self.in_service_bytes = packet.wire_bytes;
         self.in_service_is_control = packet.class == Class::CONTROL;
         sender.tap.sends(port, id, packet, from, until, waited);
@@ -214,8 +214,8 @@ impl PortState {
     /// arrives.
     pub(crate) fn send_frame(&mut self, now: Instant, wire_bytes: u16) -> Instant {
         let bytes = self.link_bytes(wire_bytes);
-        self.busy_until = self.busy_until.max(now) + self.transmission_time(bytes);
-        self.sent_bytes += bytes;
+        self.busy_until = self.busy_until.max(now) + self.rate.packet_time(bytes);
+        self.sent_bytes += u64::from(bytes);
         self.busy_until + self.delay
     }
 
@@ -227,13 +227,8 @@ impl PortState {
 
     /// Bytes a packet takes on this link.
     #[inline]
-    fn link_bytes(&self, wire_bytes: u16) -> u64 {
-        u64::from(wire_bytes) + u64::from(self.framing)
-    }
-
-    #[inline]
-    fn transmission_time(&self, link_bytes: u64) -> Duration {
-        self.rate.transmission_time(Bytes::new(link_bytes))
+    fn link_bytes(&self, wire_bytes: u16) -> u32 {
+        u32::from(wire_bytes) + u32::from(self.framing)
     }
 
     /// The packet in service at `now`.

@@ -86,12 +86,6 @@ impl Timers {
         earlier
     }
 
-    /// Whether the event that counts is the one for `at`.
-    #[inline]
-    pub(crate) fn is_armed(&self, id: u32, at: Instant) -> bool {
-        self.slots[id as usize].armed == at
-    }
-
     #[inline]
     pub(crate) fn clear(&mut self, id: u32) {
         self.slots[id as usize].wanted = Instant::NEVER;

@@ -38,6 +38,16 @@ impl LineRate {
         }
         self.rate.transmission_time(bytes)
     }
+
+    /// The same for what a packet takes of a link, which needs no look at how large numbers get.
+    #[inline]
+    pub fn packet_time(self, bytes: u32) -> Duration {
+        if self.picos_per_byte != 0 {
+            Duration::from_picos(u64::from(bytes) * u64::from(self.picos_per_byte))
+        } else {
+            self.rate.transmission_time(Bytes::new(u64::from(bytes)))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -51,6 +61,9 @@ mod tests {
             for bytes in [0, 1, 1538, 123_456_789, 1 << 40, u64::MAX].map(Bytes::new) {
                 let time = LineRate::new(rate).transmission_time(bytes);
                 assert_eq!(time, rate.transmission_time(bytes), "{bytes} at {rate}");
+                if let Ok(bytes) = u32::try_from(bytes.get()) {
+                    assert_eq!(LineRate::new(rate).packet_time(bytes), time);
+                }
             }
         }
     }

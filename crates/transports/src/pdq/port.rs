@@ -195,12 +195,7 @@ impl Port {
                 place
             }
         };
-        self.list.update(place, |entry| {
-            entry.asked = header.rate;
-            entry.expected = header.expected;
-            entry.rtt = header.rtt;
-            entry.seen = now;
-        });
+        self.list.note(place, header, now);
         Some(place)
     }
 

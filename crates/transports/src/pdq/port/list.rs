@@ -153,6 +153,16 @@ impl FlowList {
         }
     }
 
+    /// Takes from a packet of the flow at a place what does not change who sends.
+    #[inline]
+    pub fn note(&mut self, place: usize, header: &PdqHeader, now: Instant) {
+        let entry = &mut self.entries[place];
+        entry.asked = header.rate;
+        entry.expected = header.expected;
+        entry.rtt = header.rtt;
+        entry.seen = now;
+    }
+
     /// Changes what is known of the flow at a place, but for its rank.
     #[inline]
     pub fn update(&mut self, place: usize, change: impl FnOnce(&mut Entry)) {
