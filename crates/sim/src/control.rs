@@ -110,6 +110,7 @@ impl<T: Tap> Engine<T> {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn control_timeout(&mut self, transport: TransportId, port_id: PortId) {
         self.catch_up(port_id);
         let view = self.ports[port_id.index()].view(port_id, self.line.now);

@@ -477,6 +477,7 @@ impl<T: Tap> Engine<T> {
     }
 
     /// Sends a header back to where it came from.
+    #[inline(never)]
     fn bounce(&mut self, port_id: PortId, id: PacketId) {
         self.totals.bounces += 1;
         self.line.tap.bounced(port_id, id, &self.line.packets[id]);
@@ -491,6 +492,7 @@ impl<T: Tap> Engine<T> {
     }
 
     /// Forgets a packet that will not arrive.
+    #[cold]
     pub(crate) fn lose(&mut self, id: PacketId, why: Loss) {
         if why == Loss::OnLink {
             self.totals.losses += 1;

@@ -151,6 +151,7 @@ impl<T: Tap> Engine<T> {
         self.drain(host, first.flow, End::Receiver);
     }
 
+    #[inline(never)]
     pub(crate) fn sender_timeout(&mut self, flow: FlowId) {
         let state = self.flows[flow.index()];
         self.line.tap.called(Why::Timer(flow, End::Sender));
@@ -158,6 +159,7 @@ impl<T: Tap> Engine<T> {
         self.drain(state.src, flow, End::Sender);
     }
 
+    #[inline(never)]
     pub(crate) fn receiver_timeout(&mut self, flow: FlowId) {
         let state = self.flows[flow.index()];
         self.line.tap.called(Why::Timer(flow, End::Receiver));
@@ -166,6 +168,7 @@ impl<T: Tap> Engine<T> {
         self.drain(state.dst, flow, End::Receiver);
     }
 
+    #[inline(never)]
     pub(crate) fn host_timeout(&mut self, transport: TransportId, host: HostId) {
         self.line.tap.called(Why::HostTimer(host));
         self.stacks[transport.index()].host_timeout(call!(self, host));
@@ -198,6 +201,7 @@ impl<T: Tap> Engine<T> {
 
     /// A packet of a flow is due: its sender is asked for it, without being told first if its NIC
     /// has nothing else to do.
+    #[inline(never)]
     pub(crate) fn depart(&mut self, flow: FlowId) {
         let state = self.flows[flow.index()];
         let port_id = self.network.nic(state.src);

@@ -108,6 +108,7 @@ impl Lossless {
 
 impl<T: Tap> Engine<T> {
     /// A packet wants to leave a lossless switch.
+    #[inline(never)]
     pub(crate) fn offer_lossless(&mut self, port_id: PortId, id: PacketId) {
         let switch = self.switch_of(port_id);
         let Some(lossless) = &mut self.lossless else { return };
@@ -142,6 +143,7 @@ impl<T: Tap> Engine<T> {
     }
 
     /// A lossless port has sent a packet or a pause frame.
+    #[inline(never)]
     pub(crate) fn lossless_port_free(&mut self, port_id: PortId) {
         let switch = self.switch_of(port_id);
         let Some(lossless) = &mut self.lossless else { return };

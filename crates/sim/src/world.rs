@@ -67,6 +67,7 @@ impl<T: Tap> Engine<T> {
         }
     }
 
+    #[cold]
     pub(crate) fn world_event(&mut self, what: u32) {
         match what {
             w if w == World::FlowStart as u32 => self.start_flows(),
