@@ -89,8 +89,9 @@ fn write_row(out: &mut impl std::io::Write, measured: &Measured) -> std::io::Res
     )
 }
 
-/// Times that short cases are measured, those that are compared by turns.
+/// Times that cases below [`SHORT_SECONDS`] are measured, those that are compared by turns.
 const TURNS: usize = 3;
+const SHORT_SECONDS: f64 = 2.0;
 
 /// Measures transports that do the same work. The shortest of each counts, as whatever else the
 /// machine does only adds, and what it does for a second must not fall on one of them alone.
@@ -104,7 +105,7 @@ fn measure_in_turn(
         all.push((case, measure_now(case)?));
     }
     for _ in 1..TURNS {
-        for (case, best) in all.iter_mut().filter(|(_, m)| m.cpu_seconds < LONG_ENOUGH_SECONDS) {
+        for (case, best) in all.iter_mut().filter(|(_, m)| m.cpu_seconds < SHORT_SECONDS) {
             let next = measure_now(case)?;
             if next.cpu_seconds < best.cpu_seconds {
                 *best = next;
