@@ -90,7 +90,7 @@ fn write_row(out: &mut impl std::io::Write, measured: &Measured) -> std::io::Res
 }
 
 /// Times that cases below [`SHORT_SECONDS`] are measured, those that are compared by turns.
-const TURNS: usize = 3;
+const TURNS: usize = 5;
 const SHORT_SECONDS: f64 = 2.0;
 
 /// Measures transports that do the same work. The shortest of each counts, as whatever else the
@@ -150,7 +150,7 @@ fn measure_in_child(case: &BenchCase) -> anyhow::Result<Measured> {
 }
 
 /// In each turn, short cases are measured again until they have taken this much CPU time.
-const LONG_ENOUGH_SECONDS: f64 = 0.4;
+const LONG_ENOUGH_SECONDS: f64 = 0.3;
 
 fn measure(case: &BenchCase) -> anyhow::Result<Measured> {
     let mut best = measure_once(case)?;
