@@ -147,6 +147,16 @@ impl Watch for Board {
     }
 }
 
+/// What is being done now, on a terminal; for work whose end is not known beforehand.
+pub(crate) fn spinner(quiet: bool) -> ProgressBar {
+    if quiet {
+        return ProgressBar::hidden();
+    }
+    let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    spinner.enable_steady_tick(WallTime::from_millis(200));
+    spinner
+}
+
 /// Simulated time to a microsecond.
 fn rounded(now: Instant) -> Duration {
     let micros = now.since_start().as_picos() / 1_000_000;

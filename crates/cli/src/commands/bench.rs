@@ -2,7 +2,9 @@
 
 use crate::args::Global;
 use crate::exit::UsageError;
+use crate::progress::spinner;
 use anyhow::{Context as _, bail};
+use indicatif::ProgressBar;
 use nix::sys::resource::{UsageWho, getrusage};
 use punctual_lab::{BENCH_CASES, BenchCase, Study, nearest, utilisation};
 use serde::{Deserialize, Serialize};
@@ -51,21 +53,25 @@ pub(crate) fn bench(names: &[String], here: bool, global: &Global) -> anyhow::Re
             "scenario", "simulated", "packet hops", "events", "CPU", "hops/CPU s", "memory", "used"
         )?;
     }
+    let spinner = spinner(global.quiet || here);
     let mut all = Vec::new();
     while let Some(first) = cases.first() {
         let work = first.work();
         let (alike, others) = cases.into_iter().partition(|case| case.work() == work);
         cases = others;
-        for (case, measured) in measure_in_turn(alike, here)? {
-            if global.json {
-                writeln!(out, "{}", serde_json::to_string(&measured)?)?;
-            } else {
-                write_row(&mut out, &measured)?;
-            }
-            out.flush()?;
+        for (case, measured) in measure_in_turn(alike, here, &spinner)? {
+            spinner.suspend(|| {
+                if global.json {
+                    writeln!(out, "{}", serde_json::to_string(&measured)?)?;
+                } else {
+                    write_row(&mut out, &measured)?;
+                }
+                out.flush()
+            })?;
             all.push((case, measured));
         }
     }
+    spinner.finish_and_clear();
     if !global.json {
         for line in beside_dctcp(&all) {
             writeln!(out, "{line}")?;
@@ -94,17 +100,23 @@ const TURNS: usize = 5;
 const SHORT_SECONDS: f64 = 2.0;
 
 /// Measures transports that do the same work. The shortest of each counts, as whatever else the
-/// machine does only adds, and what it does for a second must not fall on one of them alone.
+/// machine does only adds, and what it does for a second must not fall on one of them alone. A
+/// process that measures for another takes one turn.
 fn measure_in_turn(
     cases: Vec<&'static BenchCase>,
     here: bool,
+    spinner: &ProgressBar,
 ) -> anyhow::Result<Vec<(&'static BenchCase, Measured)>> {
-    let measure_now = |case| if here { measure(case) } else { measure_in_child(case) };
+    let turns = if here { 1 } else { TURNS };
+    let measure_now = |case: &BenchCase| {
+        spinner.set_message(case.name);
+        if here { measure(case) } else { measure_in_child(case) }
+    };
     let mut all = Vec::new();
     for case in cases {
         all.push((case, measure_now(case)?));
     }
-    for _ in 1..TURNS {
+    for _ in 1..turns {
         for (case, best) in all.iter_mut().filter(|(_, m)| m.cpu_seconds < SHORT_SECONDS) {
             let next = measure_now(case)?;
             if next.cpu_seconds < best.cpu_seconds {
