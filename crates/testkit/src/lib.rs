@@ -11,7 +11,10 @@
 //! assert_eq!(pair.result(flow).retransmitted, 1);
 //! ```
 
+#![cfg_attr(test, allow(non_snake_case))]
+
 mod fault;
+mod figures;
 mod line;
 mod pair;
 mod port;
@@ -19,6 +22,7 @@ mod report;
 mod schedule;
 
 pub use fault::{Fault, FaultOdds};
+pub use figures::{assert_figure, print_figure};
 pub use line::Line;
 pub use pair::Pair;
 pub use report::{Direction, FlowResult, Traced};
