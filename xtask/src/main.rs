@@ -1,6 +1,7 @@
 //! Chores of the workspace: `cargo xtask help` lists them.
 
 mod callgrind;
+mod figures;
 mod instructions;
 mod setup;
 mod steps;
@@ -17,11 +18,17 @@ cargo xtask COMMAND
 
   setup                 install what the tests need and this machine lacks
   test [STEP…]          setup, then every check; or only the steps named:
-                        setup fmt clippy test browser doc instructions smoke
+                        setup fmt clippy test figures browser doc instructions smoke
   bench-instructions [--update] [NAME…]
                         count instructions per operation under callgrind and compare them with
                         benches/instructions.toml; more than 2 % above it fails. NAME selects
                         benchmarks by a part of their name; --update writes the new counts down
+  figures [--quick] [--check] [--dev] [NAME…]
+                        run the studies and write the tables that the docs show between
+                        `<!-- figure: NAME -->` and `<!-- /figure -->`. NAME selects figures by a
+                        part of their name; --quick leaves out what takes long; --check writes
+                        nothing and fails where a page differs; --dev uses the tests' profile
+                        instead of a release build
   help                  print this
 
 A step that cannot run on this machine is SKIPPED; PUNCTUAL_NO_SKIPS=1 makes that a failure.
@@ -38,7 +45,11 @@ fn main() -> ExitCode {
             None => suite::run(steps),
         },
         Some((&"bench-instructions", rest)) => match instructions::Options::parse(rest) {
-            Ok(options) => suite::run_instructions(&options),
+            Ok(options) => suite::run_step("instructions", || instructions::gate(&options)),
+            Err(option) => return usage(&format!("no option `{option}`")),
+        },
+        Some((&"figures", rest)) => match figures::Options::parse(rest) {
+            Ok(options) => suite::run_step("figures", || figures::figures(&options)),
             Err(option) => return usage(&format!("no option `{option}`")),
         },
         Some((&("help" | "--help" | "-h"), _)) => {

@@ -1,5 +1,6 @@
 //! All that `cargo xtask test` does, in order.
 
+use crate::figures;
 use crate::instructions::{self, Options};
 use crate::setup::{BROWSER, has_subcommand, setup};
 use crate::steps::{Outcome, Steps};
@@ -13,6 +14,7 @@ const STEPS: &[Step] = &[
     ("fmt", fmt),
     ("clippy", clippy),
     ("test", test),
+    ("figures", quick_figures),
     ("browser", browser),
     ("doc", doc),
     ("instructions", || instructions::gate(&Options::default())),
@@ -36,10 +38,10 @@ pub(crate) fn run(names: &[&str]) -> bool {
     steps.failed()
 }
 
-/// Runs the instruction counts alone, with options. Returns whether they failed.
-pub(crate) fn run_instructions(options: &Options) -> bool {
+/// Runs one step, which has options of its own. Returns whether it failed.
+pub(crate) fn run_step(name: &'static str, step: impl FnOnce() -> anyhow::Result<Outcome>) -> bool {
     let mut steps = Steps::from_env();
-    steps.run("instructions", || instructions::gate(options));
+    steps.run(name, step);
     print!("{}", steps.summary());
     steps.failed()
 }
@@ -69,6 +71,11 @@ fn clippy() -> anyhow::Result<Outcome> {
 
 fn test() -> anyhow::Result<Outcome> {
     run_cargo(&["test", "--workspace", "--no-fail-fast"])
+}
+
+/// Tables of the docs that are made quickly are still what their commands print.
+fn quick_figures() -> anyhow::Result<Outcome> {
+    figures::figures(&figures::Options { quick: true, check: true, ..Default::default() })
 }
 
 /// The report in a real browser: the tests that the step before leaves out. Of the same workspace,

@@ -46,7 +46,13 @@ fn a_missing_tool_is_skipped_unless_that_is_forbidden() {
 
 #[test]
 fn what_there_is_not_is_refused() {
-    for args in [&["tset"][..], &["test", "fnt"], &["bench-instructions", "--upadte"], &[]] {
+    for args in [
+        &["tset"][..],
+        &["test", "fnt"],
+        &["bench-instructions", "--upadte"],
+        &["figures", "--chekc"],
+        &[],
+    ] {
         let output = xtask(args).output().expect("xtask");
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("cargo xtask COMMAND"));
