@@ -6,6 +6,7 @@
 //! same order whatever the width of the buckets; and the hash depends on the time, so that of
 //! symmetric sources none wins every tie.
 
+use punctual_core::rng::mix;
 use punctual_core::{Instant, prefetch};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -93,7 +94,7 @@ struct Node {
 /// for each bucket tells which is next.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    seed: u32,
+    tie_seed: u64,
     /// The next bucket is opened when fewer events than this are in order.
     in_sight: usize,
     /// Log2 of the bucket width in picoseconds.
@@ -138,7 +139,7 @@ pub(crate) struct EventQueue {
 impl EventQueue {
     pub(crate) fn new(seed: u64) -> Self {
         EventQueue {
-            seed: (seed ^ seed >> 32) as u32 | 1,
+            tie_seed: mix(seed),
             in_sight: 1,
             width_log2: 14,
             next: 0,
@@ -173,11 +174,8 @@ impl EventQueue {
     #[inline]
     pub(crate) fn push(&mut self, at: Instant, class: EventClass, source: u32, target: u32) {
         let time = at.as_picos();
-        let mixed = (source.wrapping_mul(0x9e37_79b1) ^ time as u32)
-            .wrapping_mul(self.seed)
-            .rotate_left(15)
-            .wrapping_mul(0x85eb_ca6b);
-        let key = (class as u64) << 62 | u64::from(mixed >> 2) << 32 | u64::from(target);
+        let hash = tie_hash(self.tie_seed, time, source) >> 34;
+        let key = (class as u64) << 62 | hash << 32 | u64::from(target);
         self.insert(Event { time, key });
     }
 
@@ -499,6 +497,24 @@ impl EventQueue {
         }
         self.soonest = events;
     }
+}
+
+/// A number that says which of several sources goes first at one instant: the smallest.
+///
+/// Both steps mix all 64 bits of the time. Packets of one size on links of one rate collide at
+/// multiples of one time, and a weaker hash of such times favours some sources over others.
+#[inline]
+fn tie_hash(seed: u64, time: u64, source: u32) -> u64 {
+    /// Odd, with about as many ones as zeros: wyhash's second constant.
+    const SPREAD: u64 = 0xe703_7ed1_a0b4_28db;
+    folded_product(folded_product(time ^ seed, u64::from(source) ^ SPREAD), SPREAD)
+}
+
+/// The exclusive or of the two halves of a 128-bit product.
+#[inline]
+fn folded_product(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
 }
 
 /// Sorts the first `len` keys, by comparisons that no order makes harder to predict. The others

@@ -72,3 +72,53 @@ fn retuning_keeps_the_order() {
     }
     assert_eq!(count, 2_000_000 + 199);
 }
+
+/// Sources whose packets collide again and again, at multiples of one transmission time, each win
+/// their share of ties. The bound is five standard deviations of a fair draw's binomial count.
+#[test]
+fn symmetric_sources_win_ties_equally_often() {
+    const ROUNDS: u64 = 10_000;
+    // 1538 B, 1500 B, 102 B and 64 B at 1, 10, 40 and 100 Gb/s, and powers of two.
+    let bytes_times =
+        [1_538u64, 1_500, 102, 64].map(|bytes| [8_000, 800, 200, 80].map(|p| bytes * p));
+    let spacings = bytes_times.as_flattened().iter().copied().chain([1 << 20, 1 << 23, 3_000_001]);
+    for spacing in spacings {
+        for (sources, stride, first) in [(2, 1, 0), (2, 2, 5), (3, 1, 1), (8, 4, 0), (16, 1, 3)] {
+            for seed in [1, 2, 1000] {
+                let wins = tie_wins(seed, spacing, ROUNDS, sources, |n| first + stride * n);
+                let share = 1.0 / f64::from(sources);
+                let fair = ROUNDS as f64 * share;
+                let deviation = (fair * (1.0 - share)).sqrt();
+                for (source, won) in wins.iter().enumerate() {
+                    assert!(
+                        (*won as f64 - fair).abs() <= 5.0 * deviation,
+                        "source {source} of {sources} wins {won} of {ROUNDS} ties every \
+                         {spacing} ps with seed {seed}: {fair:.0} are fair",
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// How often each of `sources` comes out first, when all have an event at every multiple of
+/// `spacing`.
+fn tie_wins(
+    seed: u64,
+    spacing: u64,
+    rounds: u64,
+    sources: u32,
+    source: impl Fn(u32) -> u32,
+) -> Vec<u64> {
+    let mut wins = vec![0; sources as usize];
+    let mut queue = EventQueue::new(seed);
+    for round in 1..=rounds {
+        let at = Instant::from_picos(round * spacing);
+        for n in 0..sources {
+            queue.push(at, EventClass::Arrival, source(n), n);
+        }
+        wins[queue.pop().expect("events were pushed").target() as usize] += 1;
+        while queue.pop().is_some() {}
+    }
+    wins
+}

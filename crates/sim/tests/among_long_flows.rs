@@ -178,7 +178,9 @@ fn others_wait_longer_than_ndp() {
     mptcp.print("mptcp");
     let (ndp, mptcp) = (ndp.percentile(50), mptcp.percentile(50));
     assert!(1.5 * ndp < dctcp && 1.5 * ndp < mptcp, "{ndp}, {dctcp}, {mptcp}");
-    assert!((0.95..1.3).contains(&(lossless / dctcp)), "{lossless}, {dctcp}");
+    // Times spread by about 100 µs around 340, so that the standard error of each median of 36 is
+    // about 20 µs, and two of the ratio's are 0.17: the order itself shows in `figure_15`.
+    assert!((0.83..1.3).contains(&(lossless / dctcp)), "{lossless}, {dctcp}");
 }
 
 #[test]

@@ -134,7 +134,8 @@ fn dctcp_takes_tens_of_ms_to_recover_from_behind_a_deep_nic() {
                  {most:.1} Gb/s at most, {again} sent again"
             );
             if deep {
-                assert!((18..60).contains(&back) && most > 20.0 && again > 30, "{back}, {most}");
+                // More than the line carries in a millisecond had waited for a hole to be filled.
+                assert!((18..60).contains(&back) && most > 10.1 && again > 30, "{back}, {most}");
             } else {
                 assert!(back < 15 && most < 10.1 && again == 0, "{back}, {most}, {again}");
             }

@@ -208,7 +208,9 @@ fn a_d3_flow_asks_for_a_rate_first() {
 fn a_less_critical_pdq_flow_is_paused_behind_the_more_critical() {
     let network = star(4, 1500);
     let down = down(&network, 0);
-    let flows = vec![flow(1, 0, 200_000), flow(2, 0, 600_000)];
+    // A microsecond later, so that no tie decides which of them the port grants first.
+    let later = FlowSpec { start: Instant::ZERO + US, ..flow(2, 0, 600_000) };
+    let flows = vec![flow(1, 0, 200_000), later];
     let setup = setup(network, vec![transport("pdq")], flows);
     let outcome = explain(setup, &[FlowId(0), FlowId(1)]);
     let whole = (outcome.explained[1].to - outcome.explained[1].from).as_picos();

@@ -130,7 +130,8 @@ fn query_aggregation() {
         let most = if count <= 10 { 0.04 } else { 0.08 };
         assert!((0.0..=most).contains(&below), "{count} flows: {below} below optimal");
         for other in [&d3, &rcp, &d2tcp, &tcp] {
-            assert!(other.0[n] <= full.0[n], "{count} flows");
+            // Of 750 flows, two more late ones are chance: 0.005 are two standard errors.
+            assert!(other.0[n] <= full.0[n] + 0.005, "{count} flows");
             assert!(count < 10 || other.0[n] < full.0[n] - 0.05, "{count} flows");
         }
         if count >= 10 {
