@@ -28,6 +28,8 @@ pub struct ControllerState {
     pub demand: Rate,
     /// The sum of what it has granted.
     pub allocated: Rate,
+    /// What it grants a new flow beside its desired rate, even where a fair share is less.
+    pub share_min: Rate,
     /// Flows that it lets send, where it keeps a list of them.
     pub sending: Option<u64>,
     /// Requests of flows with a deadline that desired a rate, if it counts inversions.

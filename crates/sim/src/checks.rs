@@ -94,11 +94,13 @@ impl Checks {
 impl Tap for Checks {
     const WATCHES_CONTROLLERS: bool = true;
 
-    /// A request may bring the sum of grants to one fair share above the capacity, as whether there
-    /// is room is asked before that share is added; beyond that it only falls (D3-R14).
+    /// A request may bring the sum of grants to one share above the capacity, because the port
+    /// asks for room before it adds the share; above that the sum only falls (D3-R41). The share
+    /// is the fair share, or for a new flow the base rate, which may be more (D3-R15).
     fn controlled(&mut self, port: PortId, before: &ControllerState, after: &ControllerState) {
         let spare = after.capacity.saturating_sub(after.demand);
-        let share = Rate::from_bps(spare.as_bps() / after.flows.max(1));
+        let fair_share = Rate::from_bps(spare.as_bps() / after.flows.max(1));
+        let share = fair_share.max(after.share_min);
         let most = after.capacity.saturating_add(share).max(before.allocated);
         if after.allocated > most {
             let name = self.ports[port.index()].name.clone();

@@ -192,6 +192,27 @@ proptest! {
     }
 }
 
+/// Desired rates leave a fair share smaller than the base rate, which a new flow gets all the
+/// same: the NIC of host 2 grants 1.000770345 Gb/s of 1.
+#[test]
+fn a_new_d3_flow_s_base_rate_may_exceed_the_capacity() {
+    let case = Case {
+        shape: 0,
+        gbps: 1,
+        transports: vec![0, 6],
+        flows: vec![
+            (3_246_357_922, 242_383_589, 2_832, 32, 2),
+            (1_130_470_667, 404_618_165, 1_356, 81, 2),
+            (2_049_008_342, 1_885_579_153, 2_814, 154, 1),
+            (1_441_483_187, 509_895_727, 24_781, 87, 1),
+            (3_273_092_942, 1_424_545_580, 42_212, 38, 1),
+        ],
+        losses: Vec::new(),
+        seed: 0,
+    };
+    all_complete(&run(setup_of(&case)), &case).unwrap();
+}
+
 /// Every transport beside every other, on one bottleneck.
 #[test]
 fn all_transports_at_once() {

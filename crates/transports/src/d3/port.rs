@@ -316,6 +316,7 @@ impl Controller for Port {
             demand: sums.demand,
             allocated: sums.allocated,
             sending: None,
+            share_min: self.params.base_rate,
             deadline_requests: counted(Inversions::requests),
             inversions: counted(Inversions::inverted),
         }

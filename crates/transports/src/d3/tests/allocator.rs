@@ -146,6 +146,21 @@ fn d3_r14_the_fair_share_is_never_negative() {
     assert_eq!(Allocator::new(LINE).fair_share(), LINE);
 }
 
+/// A new flow's share is the base rate even where the fair share is less, so that the sum of
+/// grants may exceed the capacity by the base rate.
+#[test]
+fn d3_r41_a_new_flow_may_bring_grants_to_a_base_rate_above_the_capacity() {
+    let mut port = Allocator::new(LINE);
+    let (mut a, mut b) = (Flow::default(), Flow::default());
+    a.ask(&mut port, RequestKind::New, Rate::from_mbps(600));
+    assert_eq!(port.allocated, Rate::from_mbps(600) + BASE);
+    // 399.008 Mb/s are left.
+    b.ask(&mut port, RequestKind::New, Rate::from_mbps(399));
+    assert_eq!(port.fair_share(), Rate::from_bps(500_000));
+    assert_eq!(port.allocated, Rate::from_mbps(999) + BASE + BASE);
+    assert!(port.allocated > LINE && port.allocated <= LINE + BASE);
+}
+
 #[test]
 fn d3_r16_base_rate_grants_are_marked_and_not_counted() {
     let mut port = Allocator { allocated: LINE, flows: 1, ..Allocator::new(LINE) };
@@ -416,6 +431,7 @@ proptest! {
         let mut flows = [const { None::<Flow> }; 12];
         for (slot, what, desired) in turns {
             let desired = Rate::from_mbps(desired);
+            let before = port.allocated;
             match (&mut flows[slot], what) {
                 (None, _) => {
                     let mut flow = Flow::default();
@@ -433,6 +449,9 @@ proptest! {
             let desired = flows.iter().flatten().map(|f| f.desired.as_bps());
             prop_assert_eq!(port.demand.as_bps(), desired.sum::<u64>());
             prop_assert_eq!(port.flows, flows.iter().flatten().count() as u64);
+            // D3-R41
+            let share = port.fair_share().max(BASE);
+            prop_assert!(port.allocated <= before.max(port.capacity + share), "{:?}", port);
         }
         // The transient: one round in which all ask for a fair share.
         for _ in 0..2 {
