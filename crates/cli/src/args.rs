@@ -232,7 +232,10 @@ pub(crate) struct Explain {
 /// What a capacity is of.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
-    /// The key that varies, as for --set; any number of the scenario, with or without a unit
+    /// The key that varies, as for --set: any number of the scenario, with or without a unit
+    ///
+    /// Several keys with commas between them (KEY,KEY) and the name of a linked axis of the sweep
+    /// scale all their keys by one factor.
     #[arg(long, value_name = "KEY")]
     pub(crate) vary: String,
     /// What must hold: a column of the summary, >=, <=, > or <, and a number; shares may be in %

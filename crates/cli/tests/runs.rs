@@ -346,9 +346,9 @@ fn a_report_of_nothing_or_of_another_version_is_refused() {
     assert!(place.punctual(&["report", "out"]).status.success(), "a report may be written anew");
     let manifest = place.path().join("out/traffic.workers=5/ndp/seed-1/manifest.json");
     let older =
-        std::fs::read_to_string(&manifest).unwrap().replace("\"format\": 2", "\"format\": 1");
+        std::fs::read_to_string(&manifest).unwrap().replace("\"format\": 3", "\"format\": 1");
     std::fs::write(&manifest, older).unwrap();
-    refused(&["report", "out"], 1, "has format 1 and this version reads format 2");
+    refused(&["report", "out"], 1, "has format 1 and this version reads format 3");
 }
 
 #[test]

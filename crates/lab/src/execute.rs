@@ -198,8 +198,8 @@ fn one(
     };
     let summary = punctual_results::summarise(&outcome, &flows, &facts);
     let mut manifest = Manifest::new(study.text(), &run.subject.label, run.seed);
-    let point = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
-    manifest.overrides = study.overrides().iter().cloned().chain(point).collect();
+    manifest.overrides = study.overrides().to_vec();
+    manifest.point = run.values.clone();
     manifest.host.threads = Some(options.threads as u32);
     manifest.host.wall_seconds = Some(begun.elapsed().as_secs_f64());
     manifest.host.started_unix_seconds = SystemTime::now()

@@ -1,10 +1,11 @@
 //! A scenario with its sweep and repetitions, as a list of runs.
 
 use crate::diagnostic::{Diagnostic, ScenarioError};
-use crate::document::{self, Kind, Node, Table};
+use crate::document::{self, Table};
 use crate::scenario::{self, RunSetup, Scenario, Subject};
 use crate::source::Sources;
-use crate::sweep::{self, Labels};
+use crate::sweep::{self, Axis, Labels};
+use punctual_results::AxisValue;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub struct Study {
 #[derive(Debug)]
 struct Origin {
     tree: Table,
+    axes: Vec<Axis>,
     folder: PathBuf,
     stem: String,
 }
@@ -29,8 +31,10 @@ struct Origin {
 /// A point of a sweep.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// The values that make it; none without a sweep.
+    /// The axes and values that make it; none without a sweep.
     pub labels: Labels,
+    /// What those values set in the scenario.
+    pub values: Vec<AxisValue>,
     /// The scenario with those values.
     pub scenario: Arc<Scenario>,
 }
@@ -40,8 +44,10 @@ pub struct Point {
 pub struct PlannedRun {
     /// Its position in the plan.
     pub index: usize,
-    /// The values of the sweep; none without one.
+    /// The axes and values of the sweep; none without one.
     pub labels: Labels,
+    /// What those values set in the scenario.
+    pub values: Vec<AxisValue>,
     /// What is run.
     pub scenario: Arc<Scenario>,
     /// With which transport.
@@ -104,18 +110,27 @@ impl Study {
         let mut errors: Vec<Diagnostic> = Vec::new();
         let mut tree = document::parse(text, 0).map_err(|e| errors.push(e)).unwrap_or_default();
         let written = tree.clone();
+        let mut set = Vec::new();
         if errors.is_empty() {
             for text in overrides {
-                errors.extend(document::set(&mut tree, &mut sources, text).err());
+                match document::set(&mut tree, &mut sources, text) {
+                    Ok(at) => set.push((text.split('=').next().unwrap_or_default().trim(), at)),
+                    Err(error) => errors.push(error),
+                }
             }
         }
-        let sources = Arc::new(sources);
-        if !errors.is_empty() {
-            return Err(ScenarioError::new(&sources, errors));
+        let axes = sweep::axes(&tree).map_err(|e| errors.push(e)).unwrap_or_default();
+        for (key, at) in set {
+            errors.extend(sweep::check_override(&tree, &axes, key, at).err());
         }
-        let origin = Arc::new(Origin { tree, folder: folder.to_owned(), stem: stem.to_owned() });
+        let sources = Arc::new(sources);
         let fail = |errors| ScenarioError::new(&sources, errors);
-        let points = origin.points(&origin.tree).map_err(fail)?;
+        if !errors.is_empty() {
+            return Err(fail(errors));
+        }
+        let (folder, stem) = (folder.to_owned(), stem.to_owned());
+        let origin = Arc::new(Origin { tree, axes, folder, stem });
+        let points = origin.points(&origin.axes).map_err(fail)?;
         // A queue may be for a transport of another point, or for one that the command line has
         // left out.
         let mut carriers = scenario::carriers(&written);
@@ -127,18 +142,17 @@ impl Study {
         Ok(Study { sources, overrides: overrides.to_vec(), points, origin })
     }
 
-    /// The same study with one value for a key, as the only one of its axis of the sweep; `at` is
-    /// where the key was written.
-    pub(crate) fn with_value(
-        &self,
-        key: &str,
-        at: Range<usize>,
-        value: Kind,
-    ) -> Result<Study, ScenarioError> {
+    /// This study with another axis, in the place of the one of the sweep that sets its keys.
+    pub(crate) fn with_axis(&self, axis: Axis) -> Result<Study, ScenarioError> {
+        let Origin { tree, axes, .. } = &*self.origin;
+        let axes = sweep::with_axis(tree, axes.clone(), axis).map_err(|d| self.error(d))?;
+        self.with_axes(&axes)
+    }
+
+    /// This study with other axes than those of its sweep.
+    fn with_axes(&self, axes: &[Axis]) -> Result<Study, ScenarioError> {
         let fail = |errors| ScenarioError::new(&self.sources, errors);
-        let value = Node { span: at.clone(), kind: value };
-        let tree = sweep::with_axis(&self.origin.tree, key, at, value).map_err(fail)?;
-        let points = self.origin.points(&tree).map_err(fail)?;
+        let points = self.origin.points(axes).map_err(fail)?;
         Ok(Study { points, ..self.clone() })
     }
 
@@ -154,6 +168,11 @@ impl Study {
     /// The scenario as it was written and overridden, its sweep included.
     pub(crate) fn tree(&self) -> &Table {
         &self.origin.tree
+    }
+
+    /// The axes of its sweep.
+    pub(crate) fn axes(&self) -> &[Axis] {
+        &self.origin.axes
     }
 
     /// The scenario's name.
@@ -205,32 +224,22 @@ impl Study {
         runs
     }
 
-    /// The run that a manifest is of, and the study with that run's point of the sweep alone. The
-    /// manifest's overrides are those of this study: the last of them are the point. Its value may
-    /// be one that the sweep does not list, and its seed beyond the scenario's repetitions: a search
-    /// for capacities has such runs.
+    /// The run of a point, transport and seed that a manifest names, and the study with that point
+    /// alone. The point may be one that the sweep does not list, and the seed beyond the
+    /// scenario's repetitions: a search for capacities has such runs.
     pub fn run_of(
         &self,
+        point: &[AxisValue],
         transport: &str,
         seed: u64,
     ) -> Result<Option<(Study, PlannedRun)>, ScenarioError> {
-        let fail = |errors| ScenarioError::new(&self.sources, errors);
-        let whole = &self.origin.tree;
-        let mut tree = whole.clone();
-        for (key, _) in &self.points[0].labels {
-            let Some((place, node)) = document::resolve(whole, key) else { continue };
-            // However it was spelt.
-            let is_set = |text: &String| {
-                let own = text.split_once('=').and_then(|(own, _)| document::resolve(whole, own));
-                own.is_some_and(|(own, _)| own == place)
-            };
-            if self.overrides.iter().any(is_set) {
-                let (at, value) = (node.span.clone(), node.clone());
-                tree = sweep::with_axis(&tree, key, at, value).map_err(fail)?;
-            }
+        let mut sources = (*self.sources).clone();
+        let mut axes = Vec::new();
+        for value in point {
+            let start = sources.add("the run's point", value.set.join("\n"));
+            axes.push(Axis::of_run(value, start).map_err(|d| self.error(d))?);
         }
-        let points = self.origin.points(&tree).map_err(fail)?;
-        let study = Study { points, ..self.clone() };
+        let study = self.with_sources(sources).with_axes(&axes)?;
         let [point] = &study.points[..] else { return Ok(None) };
         let own = point.scenario.subjects().into_iter().find(|s| s.label == transport);
         let repetition = u32::try_from(seed.wrapping_sub(point.scenario.run.seed)).ok();
@@ -248,7 +257,7 @@ impl Study {
         subject: &'a Subject,
         repetitions: Range<u32>,
     ) -> impl Iterator<Item = PlannedRun> + 'a {
-        let Point { labels, scenario } = &self.points[point];
+        let Point { labels, values, scenario } = &self.points[point];
         let mut parent = PathBuf::new();
         if !labels.is_empty() {
             parent.push(self.directory_of(point));
@@ -259,6 +268,7 @@ impl Study {
             PlannedRun {
                 index,
                 labels: labels.clone(),
+                values: values.clone(),
                 scenario: scenario.clone(),
                 subject: subject.clone(),
                 repetition,
@@ -278,13 +288,17 @@ impl Study {
 }
 
 impl Origin {
-    /// The scenarios of a tree, one for each point of its sweep.
-    fn points(&self, tree: &Table) -> Result<Vec<Point>, Vec<Diagnostic>> {
+    /// The scenarios of a sweep with these axes, one for each point.
+    fn points(&self, axes: &[Axis]) -> Result<Vec<Point>, Vec<Diagnostic>> {
         let mut points = Vec::new();
         let mut errors: Vec<Diagnostic> = Vec::new();
-        for (labels, tree) in sweep::expand(tree)? {
-            match Scenario::decode(&tree, &self.folder, &self.stem) {
-                Ok(scenario) => points.push(Point { labels, scenario: Arc::new(scenario) }),
+        for point in sweep::expand(&self.tree, axes).map_err(|e| vec![e])? {
+            let values = point.values;
+            let labels: Labels = values.iter().map(|v| (v.axis.clone(), v.label.clone())).collect();
+            match Scenario::decode(&point.tree, &self.folder, &self.stem) {
+                Ok(scenario) => {
+                    points.push(Point { labels, values, scenario: Arc::new(scenario) });
+                }
                 Err(e) => errors.extend(e.into_iter().map(|d| at_point(d, &labels))),
             }
         }

@@ -1,41 +1,320 @@
 //! `[sweep]`: every combination of the values given for some keys.
 
 use crate::diagnostic::Diagnostic;
-use crate::document::{Entry, Kind, Node, Table, resolve, set_path};
+use crate::document::{Kind, Node, Table, resolve, set_path};
+use punctual_results::AxisValue;
 use std::ops::Range;
 
-/// One key that varies.
-struct Axis {
-    path: String,
+/// Points of a sweep at most. Every point is a network and its traffic in memory.
+pub(crate) const MAX_POINTS: usize = 10_000;
+
+/// The table of `[sweep]` that holds axes of several keys.
+const LINKED: &str = "linked";
+/// The key of a linked axis that names its values.
+const LABEL: &str = "label";
+
+/// One dimension of a sweep: a key that varies, or several keys that vary together.
+#[derive(Debug, Clone)]
+pub(crate) struct Axis {
+    /// What tables and directories call it: the dotted key, or the name of a linked axis.
+    pub(crate) name: String,
+    /// The keys, with as many values each as the axis has.
+    pub(crate) keys: Vec<AxisKey>,
+    /// What each value is called where the scenario says so (`label = [...]`).
+    pub(crate) named: Option<Vec<Node>>,
     at: Range<usize>,
-    values: Vec<Node>,
 }
 
-/// What distinguishes one point of a sweep: key and value, in the order of the file.
+/// A key of an axis and its values.
+#[derive(Debug, Clone)]
+pub(crate) struct AxisKey {
+    pub(crate) path: String,
+    pub(crate) values: Vec<Node>,
+    at: Range<usize>,
+}
+
+/// What distinguishes one point of a sweep: axis and value, in the order of the file.
 pub type Labels = Vec<(String, String)>;
 
-/// The scenario's trees, one for each point of its sweep; the first key varies slowest. One tree
-/// without labels when there is no sweep.
-pub(crate) fn expand(root: &Table) -> Result<Vec<(Labels, Table)>, Vec<Diagnostic>> {
-    let mut base = root.clone();
-    let Some(sweep) = base.remove("sweep") else { return Ok(vec![(Vec::new(), base)]) };
-    let Some(table) = sweep.value.table() else {
+/// A point of a sweep, before its tree means anything.
+pub(crate) struct SweepPoint {
+    pub(crate) values: Vec<AxisValue>,
+    pub(crate) tree: Table,
+}
+
+impl Axis {
+    /// An axis with a single value: what each key is set to, and what to call it.
+    pub(crate) fn single(
+        name: &str,
+        at: Range<usize>,
+        keys: Vec<(String, Kind)>,
+        label: Option<String>,
+    ) -> Axis {
+        let node = |kind| Node { span: at.clone(), kind };
+        let key = |(path, kind)| AxisKey { path, at: at.clone(), values: vec![node(kind)] };
+        Axis {
+            name: name.to_owned(),
+            keys: keys.into_iter().map(key).collect(),
+            named: label.map(|label| vec![node(Kind::Text(label))]),
+            at: at.clone(),
+        }
+    }
+
+    /// An axis with the single value that a run was made at; spans count from `start`.
+    pub(crate) fn of_run(value: &AxisValue, start: usize) -> Result<Axis, Diagnostic> {
+        let at = start..start;
+        let mut keys = Vec::new();
+        for text in &value.set {
+            let (path, toml) = text.split_once('=').ok_or_else(|| {
+                Diagnostic::new(format!("`{text}` of the run's point has no value"))
+            })?;
+            keys.push((path.to_owned(), crate::document::parse_value(toml, start)?.kind));
+        }
+        Ok(Axis::single(&value.axis, at, keys, Some(value.label.clone())))
+    }
+
+    /// Whether it is one of `[sweep.linked]`.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.named.is_some() || self.keys.len() > 1 || self.keys[0].path != self.name
+    }
+
+    fn len(&self) -> usize {
+        self.keys[0].values.len()
+    }
+
+    /// What its value `i` is called: its label, or the values of its keys, equal ones once.
+    fn label(&self, i: usize) -> String {
+        if let Some(named) = &self.named {
+            return named[i].to_string();
+        }
+        let mut texts: Vec<String> = Vec::new();
+        for key in &self.keys {
+            let text = key.values[i].to_string();
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        texts.join("/")
+    }
+
+    fn value(&self, i: usize) -> AxisValue {
+        let set = self.keys.iter().map(|key| format!("{}={}", key.path, key.values[i].toml()));
+        AxisValue { axis: self.name.clone(), label: self.label(i), set: set.collect() }
+    }
+
+    /// Whether it sets the value at a place, see [`place`].
+    fn sets(&self, root: &Table, at: &str) -> bool {
+        self.keys.iter().any(|key| place(root, &key.path) == at)
+    }
+}
+
+/// Where a path leads, however it is spelt.
+fn place(root: &Table, path: &str) -> String {
+    resolve(root, path).map_or_else(|| path.to_owned(), |(place, _)| place)
+}
+
+/// The axes of a scenario's sweep; none without one.
+pub(crate) fn axes(root: &Table) -> Result<Vec<Axis>, Diagnostic> {
+    let Some(sweep) = root.get("sweep") else { return Ok(Vec::new()) };
+    let Some(table) = sweep.table() else {
         let message = "`sweep` is a table: write [sweep] and its keys below";
-        return Err(vec![Diagnostic::new(message).at(sweep.value.span)]);
+        return Err(Diagnostic::new(message).at(sweep.span.clone()));
     };
     let mut axes = Vec::new();
-    collect(table, "", &mut axes).map_err(|e| vec![e])?;
-    let mut points = vec![(Vec::new(), base)];
-    for axis in &axes {
-        let mut next = Vec::with_capacity(points.len() * axis.values.len());
-        for (labels, tree) in &points {
-            for value in &axis.values {
-                let mut tree = tree.clone();
-                set_path(&mut tree, &axis.path, axis.at.clone(), value.clone())
-                    .map_err(|e| vec![e])?;
-                let mut labels: Labels = labels.clone();
-                labels.push((axis.path.clone(), value.to_string()));
-                next.push((labels, tree));
+    for entry in &table.entries {
+        if entry.key == LINKED {
+            linked(&entry.value, &mut axes)?;
+            continue;
+        }
+        let mut keys = Vec::new();
+        collect(&entry.key, entry.key_span.clone(), &entry.value, &mut keys)?;
+        axes.extend(keys.into_iter().map(|key| Axis {
+            name: key.path.clone(),
+            at: key.at.clone(),
+            named: None,
+            keys: vec![key],
+        }));
+    }
+    check_keys(root, &axes)?;
+    check_size(&axes, sweep.span.clone())?;
+    Ok(axes)
+}
+
+/// `[sweep.linked.NAME]`: keys that change together.
+fn linked(node: &Node, axes: &mut Vec<Axis>) -> Result<(), Diagnostic> {
+    let help = "write [sweep.linked.NAME] and below it the keys that change together, \
+                each with a list of as many values";
+    let fail = |message: String, at: Range<usize>| Diagnostic::new(message).at(at).help(help);
+    let Some(table) = node.table() else {
+        return Err(fail("`sweep.linked` holds tables".into(), node.span.clone()));
+    };
+    for entry in &table.entries {
+        let (name, at) = (&entry.key, entry.key_span.clone());
+        let Some(inner) = entry.value.table() else {
+            return Err(fail(format!("`sweep.linked.{name}` is not a table"), at));
+        };
+        if !crate::scenario::name_is_plain(name) {
+            let message = format!("`{name}` cannot name a directory of results");
+            return Err(Diagnostic::new(message)
+                .at(at)
+                .help("use letters, digits, `-`, `_` and `.`"));
+        }
+        let mut keys = Vec::new();
+        let mut named = None;
+        for entry in &inner.entries {
+            collect(&entry.key, entry.key_span.clone(), &entry.value, &mut keys)?;
+            if entry.key == LABEL {
+                named = keys.pop();
+            }
+        }
+        let Some(first) = keys.first() else {
+            return Err(fail(format!("`sweep.linked.{name}` sets no key"), at));
+        };
+        let count = first.values.len();
+        if let Some(odd) = keys.iter().chain(&named).find(|key| key.values.len() != count) {
+            let (found, path) = (odd.values.len(), &odd.path);
+            let message = format!("`{path}` has {found} values and `{}` has {count}", first.path);
+            return Err(Diagnostic::new(message)
+                .at(odd.at.clone())
+                .label(format!("{found} here, {count} in `{}`", first.path))
+                .help(format!("the keys of `{name}` change together: give each as many values")));
+        }
+        axes.push(Axis { name: name.clone(), keys, named: named.map(|key| key.values), at });
+    }
+    Ok(())
+}
+
+/// Keys may be written `"traffic.senders" = [...]` or `traffic.senders = [...]`.
+fn collect(
+    path: &str,
+    at: Range<usize>,
+    node: &Node,
+    keys: &mut Vec<AxisKey>,
+) -> Result<(), Diagnostic> {
+    match &node.kind {
+        Kind::Table(inner) => {
+            for entry in &inner.entries {
+                let path = format!("{path}.{}", entry.key);
+                collect(&path, entry.key_span.clone(), &entry.value, keys)?;
+            }
+            Ok(())
+        }
+        Kind::List(values) if !values.is_empty() => {
+            keys.push(AxisKey { path: path.to_owned(), at, values: values.clone() });
+            Ok(())
+        }
+        _ => Err(Diagnostic::new(format!("`{path}` needs a list of values to try"))
+            .at(node.span.clone())
+            .help(format!("write for example {path} = [1, 2, 4]"))),
+    }
+}
+
+/// Refuses a key that two axes set, and two axes of one name.
+fn check_keys(root: &Table, axes: &[Axis]) -> Result<(), Diagnostic> {
+    let mut places: Vec<String> = Vec::new();
+    for (i, axis) in axes.iter().enumerate() {
+        if axes[..i].iter().any(|other| other.name == axis.name) {
+            let message = format!("the sweep has two axes called `{}`", axis.name);
+            return Err(Diagnostic::new(message).at(axis.at.clone()));
+        }
+        for key in &axis.keys {
+            let place = place(root, &key.path);
+            if places.contains(&place) {
+                let message = format!("`{}` is in the sweep twice", key.path);
+                return Err(Diagnostic::new(message)
+                    .at(key.at.clone())
+                    .help("one axis of the sweep sets a key; put its values in one list"));
+            }
+            places.push(place);
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a sweep of too many points before any of them is made.
+fn check_size(axes: &[Axis], at: Range<usize>) -> Result<(), Diagnostic> {
+    let points = axes.iter().try_fold(1usize, |points, axis| points.checked_mul(axis.len()));
+    if points.is_some_and(|points| points <= MAX_POINTS) {
+        return Ok(());
+    }
+    let lengths: Vec<String> = axes.iter().map(|axis| axis.len().to_string()).collect();
+    let message =
+        format!("this sweep has {} points; the limit is {MAX_POINTS}", lengths.join(" × "));
+    Err(Diagnostic::new(message)
+        .at(at)
+        .help("try fewer values, or split the sweep into several scenarios"))
+}
+
+/// Refuses an override that the sweep would undo. `at` is where the key of the override was
+/// written.
+pub(crate) fn check_override(
+    root: &Table,
+    axes: &[Axis],
+    key: &str,
+    at: Range<usize>,
+) -> Result<(), Diagnostic> {
+    let own = place(root, key);
+    for axis in axes {
+        let swept = axis.keys.iter().find(|swept| {
+            let swept = place(root, &swept.path);
+            own == swept || own.starts_with(&format!("{swept}."))
+        });
+        let Some(swept) = swept else { continue };
+        let path = match axis.name == swept.path {
+            true => format!("sweep.{}", swept.path),
+            false => format!("sweep.{LINKED}.{}.{}", axis.name, swept.path),
+        };
+        return Err(Diagnostic::new(format!("`{key}` is swept, so --set cannot set it"))
+            .at(at)
+            .help(format!("give the sweep other values: --set '{path}=[VALUE, ...]'")));
+    }
+    Ok(())
+}
+
+/// The axes with one more, in the place of an axis of the same name or of the same keys, or else
+/// after all others.
+pub(crate) fn with_axis(
+    root: &Table,
+    mut axes: Vec<Axis>,
+    own: Axis,
+) -> Result<Vec<Axis>, Diagnostic> {
+    let mut at = None;
+    let places: Vec<String> = own.keys.iter().map(|key| place(root, &key.path)).collect();
+    for i in (0..axes.len()).rev() {
+        let axis = &axes[i];
+        if axis.name != own.name && !places.iter().any(|place| axis.sets(root, place)) {
+            continue;
+        }
+        if !axis.keys.iter().all(|key| places.contains(&place(root, &key.path))) {
+            let message = format!("`{}` changes with the linked axis `{}`", own.name, axis.name);
+            return Err(Diagnostic::new(message)
+                .at(own.at.clone())
+                .help(format!("vary that axis: --vary {}", axis.name)));
+        }
+        axes.remove(i);
+        at = Some(i);
+    }
+    axes.insert(at.unwrap_or(axes.len()), own);
+    Ok(axes)
+}
+
+/// The scenario's trees, one for each combination of values; the first axis varies slowest. One
+/// tree without values when there is no axis.
+pub(crate) fn expand(root: &Table, axes: &[Axis]) -> Result<Vec<SweepPoint>, Diagnostic> {
+    let mut base = root.clone();
+    base.remove("sweep");
+    let mut points = vec![SweepPoint { values: Vec::new(), tree: base }];
+    for axis in axes {
+        let mut next = Vec::with_capacity(points.len() * axis.len());
+        for point in &points {
+            for i in 0..axis.len() {
+                let mut tree = point.tree.clone();
+                for key in &axis.keys {
+                    set_path(&mut tree, &key.path, key.at.clone(), key.values[i].clone())?;
+                }
+                let mut values = point.values.clone();
+                values.push(axis.value(i));
+                next.push(SweepPoint { values, tree });
             }
         }
         points = next;
@@ -43,94 +322,6 @@ pub(crate) fn expand(root: &Table) -> Result<Vec<(Labels, Table)>, Vec<Diagnosti
     Ok(points)
 }
 
-/// The tree with a single value for one key in its sweep, in the place of the key's own values
-/// there, however it was spelt, or else after all others.
-pub(crate) fn with_axis(
-    root: &Table,
-    path: &str,
-    at: Range<usize>,
-    value: Node,
-) -> Result<Table, Vec<Diagnostic>> {
-    let mut axes = Vec::new();
-    if let Some(table) = root.get("sweep").and_then(Node::table) {
-        collect(table, "", &mut axes).map_err(|e| vec![e])?;
-    }
-    let place = |path: &str| resolve(root, path).map(|(place, _)| place);
-    let same = |axis: &Axis| axis.path == path || place(&axis.path) == place(path);
-    let own = Axis { path: path.to_owned(), at: at.clone(), values: vec![value] };
-    match axes.iter().position(same) {
-        Some(i) => axes[i] = own,
-        None => axes.push(own),
-    }
-    let list = |values| Node { span: at.clone(), kind: Kind::List(values) };
-    let entry = |a: Axis| Entry { key: a.path, key_span: a.at, value: list(a.values) };
-    let sweep = Table { entries: axes.into_iter().map(entry).collect() };
-    let mut tree = root.clone();
-    let value = Node { span: at.clone(), kind: Kind::Table(sweep) };
-    tree.put(Entry { key: "sweep".into(), key_span: at.clone(), value });
-    Ok(tree)
-}
-
-/// Keys may be written `"traffic.senders" = [...]` or `traffic.senders = [...]`.
-fn collect(table: &Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<(), Diagnostic> {
-    for entry in &table.entries {
-        let path = format!("{prefix}{}", entry.key);
-        match &entry.value.kind {
-            Kind::Table(inner) => collect(inner, &format!("{path}."), axes)?,
-            Kind::List(values) if !values.is_empty() => {
-                axes.push(Axis { path, at: entry.key_span.clone(), values: values.clone() });
-            }
-            _ => {
-                return Err(Diagnostic::new(format!("`{path}` needs a list of values to try"))
-                    .at(entry.value.span.clone())
-                    .help(format!("write for example {path} = [1, 2, 4]")));
-            }
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::document::parse;
-
-    fn points(text: &str) -> Result<Vec<String>, String> {
-        let root = parse(text, 0).unwrap();
-        let points = expand(&root).map_err(|e| e[0].message.clone())?;
-        let show = |labels: &Labels| {
-            labels.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
-        };
-        Ok(points.iter().map(|(labels, _)| show(labels)).collect())
-    }
-
-    #[test]
-    fn every_combination_once_first_key_slowest() {
-        let text = "a = 1\nb.c = 2\n[sweep]\na = [1, 2]\n'b.c' = ['x', 'y']\n";
-        assert_eq!(points(text).unwrap(), ["a=1 b.c=x", "a=1 b.c=y", "a=2 b.c=x", "a=2 b.c=y"]);
-        assert_eq!(points("a = 1\n").unwrap(), [""]);
-        assert_eq!(points("b.c = 1\n[sweep]\nb.c = [3]\n").unwrap(), ["b.c=3"]);
-    }
-
-    #[test]
-    fn one_axis_is_replaced_however_it_is_spelt() {
-        let text = "x = 1\n[[t]]\na = 1\n[sweep]\nt.0.a = [1, 2]\nx = [7, 8]\n";
-        let root = parse(text, 0).unwrap();
-        let value = Node { span: 0..1, kind: Kind::Integer(5) };
-        let labels = |path: &str| {
-            let tree = with_axis(&root, path, 0..1, value.clone()).unwrap();
-            let points = expand(&tree).unwrap();
-            points.iter().map(|(l, _)| format!("{l:?}")).collect::<Vec<_>>()
-        };
-        let expected = |x| format!(r#"[("t.a", "5"), ("x", "{x}")]"#);
-        assert_eq!(labels("t.a"), [expected(7), expected(8)]);
-        assert_eq!(labels("y").len(), 4);
-    }
-
-    #[test]
-    fn values_must_be_lists() {
-        assert!(points("a = 1\n[sweep]\na = 2\n").unwrap_err().contains("list of values"));
-        assert!(points("a = 1\n[sweep]\na = []\n").is_err());
-        assert!(points("sweep = 1\n").unwrap_err().contains("[sweep]"));
-    }
-}
+#[path = "sweep_tests.rs"]
+mod tests;

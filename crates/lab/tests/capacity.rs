@@ -134,6 +134,89 @@ fn what_else_a_sweep_varies_has_answers_of_its_own() {
     assert_eq!((found.len(), found[0].capacity.as_deref()), (2, Some("19")));
 }
 
+/// Two services that send to one receiver: of 19 workers that share 1 Gb/s all are on time.
+const SERVICES: &str = r#"
+name = "services"
+transports = ["ideal-fair"]
+[network]
+topology = "star"
+hosts = 4
+rate = "1Gbps"
+delay = "0us"
+[[traffic]]
+name = "a"
+pattern = "incast"
+receiver = 0
+workers = 4
+sizes = "125KB"
+deadlines = "20.5ms"
+[[traffic]]
+name = "b"
+pattern = "incast"
+receiver = 0
+workers = 2
+sizes = "125KB"
+deadlines = "20.5ms"
+[run]
+duration = "1s"
+"#;
+
+#[test]
+fn several_keys_vary_in_proportion() {
+    let found = answers(
+        SERVICES,
+        &question("traffic.a.workers, traffic.b.workers", "deadlines_met >= 100%"),
+    );
+    // 12 and 6 workers are 18, 14 and 7 are 21; 13 and 6.5 cannot be.
+    assert_eq!(found[0].capacity.as_deref(), Some("12"), "{found:?}");
+    assert_eq!(found[0].fails_from.as_deref(), Some("14"), "{found:?}");
+    // Sizes and deadlines together: twice the time for twice the bytes changes nothing.
+    let asked = Question {
+        to: Some("600KB".into()),
+        ..question(
+            "traffic.0.sizes,traffic.0.deadlines,traffic.1.sizes,traffic.1.deadlines",
+            "deadlines_met >= 100%",
+        )
+    };
+    assert_eq!(answers(SERVICES, &asked)[0].outcome, Outcome::Always);
+}
+
+#[test]
+fn a_linked_axis_varies_by_its_label() {
+    let axis = "[sweep.linked.fan-in]\nlabel = [6, 12]\ntraffic.0.workers = [4, 8]\n\
+                traffic.1.workers = [2, 4]\n";
+    let text = format!("{SERVICES}{axis}");
+    let asked = question("fan-in", "deadlines_met >= 100%");
+    let out = tempfile::tempdir().unwrap();
+    let (found, _) = search(&text, &asked, out.path(), 2);
+    let (capacity, first_not) = (found[0].capacity.as_deref(), found[0].fails_from.as_deref());
+    assert_eq!((capacity, first_not), (Some("18"), Some("21")), "{found:?}");
+    assert!(out.path().join("fan-in=18/ideal-fair/seed-1").exists());
+    let odd = Question { step: Some("4".into()), ..asked.clone() };
+    assert!(refusal(&text, &odd).contains("use a multiple of 3"), "{}", refusal(&text, &odd));
+    let alone = question("traffic.0.workers", "deadlines_met >= 100%");
+    assert!(refusal(&text, &alone).contains("changes with the linked axis `fan-in`"));
+    let text = text.replace("[2, 4]", "[2, 5]");
+    assert!(refusal(&text, &asked).contains("is not proportional to its label: 5 at 12"));
+    let text = text.replace("[6, 12]", "['few', 'many']");
+    assert!(refusal(&text, &asked).contains("are not numbers"));
+}
+
+#[test]
+fn a_key_that_is_swept_and_set_is_refused() {
+    let text = format!("{SERVICES}[sweep]\ntraffic.0.workers = [4, 8]\n");
+    let load = |set: &str| {
+        let set = [set.to_owned()];
+        Study::from_text("test", &text, Path::new("."), &set).map(|s| s.points().len())
+    };
+    let error = load("traffic.a.workers=5").unwrap_err().to_string();
+    assert!(error.contains("`traffic.a.workers` is swept, so --set cannot set it"), "{error}");
+    assert!(error.contains("--set 'sweep.traffic.0.workers=[VALUE, ...]'"), "{error}");
+    assert_eq!(load("traffic.b.workers=5").unwrap(), 2);
+    assert_eq!(load("sweep.traffic.0.workers=[1,2,3]").unwrap(), 3);
+    assert_eq!(load("sweep={}").unwrap(), 1);
+}
+
 /// Random sizes and deadlines: verdicts need repetitions.
 const RANDOM: &str = r#"
 name = "random"
@@ -192,7 +275,7 @@ fn wrong_questions_are_refused_at_the_place() {
         (question("traffic.pattern", until), "is `incast`, not a number"),
         (question("traffic", until), "is a list, not a number"),
         (question("network", until), "vary `network.hosts`, `network.rate` or `network.delay`"),
-        (question("run.seed", until), "`run.seed` is what a search repeats itself with"),
+        (question("run.seed", until), "`run.seed` controls repetitions"),
         (question("transports", until), "is a list"),
         (question("", until), "unknown key ``"),
         (question("traffic.workers", "deadlines_met >= lots"), "--until:1:18"),

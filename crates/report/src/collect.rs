@@ -141,11 +141,11 @@ impl Results {
                 // A finished plan vouches for its runs. Of one that was interrupted some may be of
                 // an earlier plan, with other settings.
                 let made_of_this = |manifest: &Manifest| {
-                    let values = point.values.iter().map(|(key, value)| format!("{key}={value}"));
-                    let overrides: Vec<String> =
-                        plan.overrides.iter().cloned().chain(values).collect();
+                    let made_at = manifest.point.iter().map(|v| (&v.axis, &v.label));
                     plan.complete
-                        || (manifest.scenario == plan.scenario && manifest.overrides == overrides)
+                        || (manifest.scenario == plan.scenario
+                            && manifest.overrides == plan.overrides
+                            && made_at.eq(point.values.iter().map(|(axis, label)| (axis, label))))
                 };
                 match read_manifest(&own) {
                     Ok(manifest) if made_of_this(&manifest) => {

@@ -66,7 +66,7 @@ pub use explain::{EXPLAIN_FILE, Explained, ExplainedFlow, ExplainedPart, TimeLin
 pub use files::{check_place, is_report, save};
 pub use flows::{FlowRow, FlowStatus};
 pub use gauges::GaugeRow;
-pub use manifest::{FORMAT, Host, Manifest};
+pub use manifest::{AxisValue, FORMAT, Host, Manifest};
 pub use pauses::PauseRow;
 pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun};
 pub use ports::PortRow;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The format of run directories that this version writes and reads. A change that a reader of
 /// the old format would misunderstand makes a new one.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// What a run was made of: enough to run it again.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct Manifest {
     /// What the command line changed in it, each as `key=value`, in order.
     #[serde(default)]
     pub overrides: Vec<String>,
+    /// The point of the sweep, an entry for each axis; empty without a sweep.
+    #[serde(default)]
+    pub point: Vec<AxisValue>,
     /// The transport, or the mix of transports.
     pub transport: String,
     /// The seed.
@@ -47,6 +50,17 @@ impl Manifest {
             ..Manifest::default()
         }
     }
+}
+
+/// The value of one axis of a sweep.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AxisValue {
+    /// The axis: the dotted key that it sets, or the name of a linked axis.
+    pub axis: String,
+    /// The value as tables and directories show it.
+    pub label: String,
+    /// What it sets in the scenario, each as `key=value`, the value in TOML.
+    pub set: Vec<String>,
 }
 
 /// A machine, and the time a run took on it.

@@ -58,7 +58,7 @@ pub(crate) fn replay(args: &Replay, global: &Global) -> anyhow::Result<()> {
 pub(super) fn planned(manifest: &Manifest, folder: &Path) -> anyhow::Result<(Study, PlannedRun)> {
     let text = &manifest.scenario;
     let study = Study::from_text("the manifest's scenario", text, folder, &manifest.overrides)?;
-    study.run_of(&manifest.transport, manifest.seed)?.with_context(|| {
+    study.run_of(&manifest.point, &manifest.transport, manifest.seed)?.with_context(|| {
         let Manifest { transport, seed, punctual, .. } = manifest;
         format!(
             "the manifest's scenario has no run of {transport} with seed {seed}; it was written by \

@@ -31,6 +31,34 @@ impl Decimal {
     }
 }
 
+/// A positive fraction in lowest terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ratio {
+    over: u128,
+    under: u128,
+}
+
+impl Ratio {
+    /// None when a part is zero or the fraction too large to compute with.
+    fn new(over: Option<u128>, under: Option<u128>) -> Option<Ratio> {
+        let (over, under) = (over.filter(|n| *n > 0)?, under.filter(|n| *n > 0)?);
+        let (mut a, mut b) = (over, under);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        Some(Ratio { over: over / a, under: under / a })
+    }
+
+    /// A decimal number times this.
+    fn times(self, number: Decimal) -> Option<Ratio> {
+        let under = 10u128.pow(number.scale).checked_mul(self.under);
+        Ratio::new(number.digits.checked_mul(self.over), under)
+    }
+}
+
+/// Decimals of a value that is computed from another.
+const SCALED_DECIMALS: u32 = 6;
+
 /// The values of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grid {
@@ -85,6 +113,46 @@ impl Grid {
         })
     }
 
+    /// The unit; empty for plain numbers.
+    pub(super) fn unit(&self) -> &str {
+        &self.unit
+    }
+
+    /// This key's value over that of another; none when either is zero.
+    pub(super) fn ratio_to(&self, other: &Grid) -> Option<Ratio> {
+        let (own, other) = self.base.aligned(other.base);
+        Ratio::new(Some(own), Some(other))
+    }
+
+    /// Widens the step to the least multiple with which a key of that ratio stays whole.
+    pub(super) fn widen_step(&mut self, ratio: Ratio) {
+        if let Some(own) = ratio.times(self.step) {
+            self.step.digits = self.step.digits.saturating_mul(own.under);
+        }
+    }
+
+    /// Whether a key of that ratio is a whole number at each step.
+    pub(super) fn is_whole_step(&self, ratio: Ratio) -> bool {
+        ratio.times(self.step).is_some_and(|own| own.under == 1)
+    }
+
+    /// This key's value where a quantity of that grid is at a point, its ratio to the quantity
+    /// being given; rounded where it has no end in decimals.
+    pub(super) fn scaled(&self, quantity: &Grid, point: u64, ratio: Ratio) -> Kind {
+        let step = quantity.step;
+        let at = Decimal { digits: step.digits.saturating_mul(point.into()), scale: step.scale };
+        let whole = WHOLE_UNITS.contains(&&*self.unit);
+        let scale = if whole { 0 } else { SCALED_DECIMALS };
+        let digits = ratio.times(at).and_then(|value| {
+            let over = value.over.checked_mul(10u128.pow(scale))?;
+            Some(over.checked_add(value.under / 2)? / value.under)
+        });
+        // Beyond what can be computed is beyond what any scenario allows.
+        let one =
+            Grid { step: Decimal { digits: digits.unwrap_or(u128::MAX), scale }, ..self.clone() };
+        one.value(1)
+    }
+
     /// Sets the distance of values.
     pub(super) fn set_step(&mut self, text: &str) -> Result<(), String> {
         let step = self.read(text)?;
@@ -114,7 +182,7 @@ impl Grid {
     }
 
     fn value_text(&self, point: u64) -> String {
-        let digits = self.step.digits * u128::from(point);
+        let digits = self.step.digits.saturating_mul(point.into());
         let scale = 10u128.pow(self.step.scale);
         let (whole, rest) = (digits / scale, digits % scale);
         if rest == 0 {

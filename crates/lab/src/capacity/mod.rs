@@ -10,6 +10,7 @@ mod bracket;
 mod condition;
 mod grid;
 mod question;
+mod varied;
 
 pub use answer::{Answer, Outcome, Probe};
 pub use condition::{Condition, Estimate, Verdict};
@@ -21,10 +22,9 @@ use crate::plan::{PlannedRun, Study};
 use crate::scenario::Subject;
 use crate::sweep::Labels;
 use bracket::{Edge, Line};
-use grid::Grid;
 use punctual_results::{RunKind, Summary};
 use std::collections::BTreeMap;
-use std::ops::Range;
+use varied::Varied;
 
 /// Repetitions of a probe at least: fewer have no interval worth the name.
 pub const REPETITIONS_MIN: u32 = 5;
@@ -38,10 +38,8 @@ pub const VALUE_FACTOR: u64 = 64;
 #[derive(Debug)]
 pub struct CapacitySearch {
     study: Study,
-    key: String,
-    key_span: Range<usize>,
+    varied: Varied,
     condition: Condition,
-    grid: Grid,
     line: Line,
     start: u64,
     /// Whether the bounds were given, so that values within must be right.
@@ -93,20 +91,20 @@ impl CapacitySearch {
         &self.condition
     }
 
-    /// The key that varies.
+    /// The key that varies, several with commas between them, or the name of a linked axis.
     pub fn key(&self) -> &str {
-        &self.key
+        &self.varied.name
     }
 
     /// The distance of values, as one would write it.
     pub fn step(&self) -> String {
-        self.grid.step_text()
+        self.varied.grid.step_text()
     }
 
     /// The least and the greatest value, as one would write them.
     pub fn bounds(&self) -> (String, String) {
         let Line { easy, hard } = self.line;
-        (self.grid.text(easy.min(hard)), self.grid.text(easy.max(hard)))
+        (self.varied.grid.text(easy.min(hard)), self.varied.grid.text(easy.max(hard)))
     }
 
     /// Repetitions of a probe at first, and at most.
@@ -209,8 +207,7 @@ impl CapacitySearch {
 
     fn load(&mut self, value: u64) -> Result<(), ScenarioError> {
         if !self.studies.contains_key(&value) {
-            let kind = self.grid.value(value);
-            let study = self.study.with_value(&self.key, self.key_span.clone(), kind)?;
+            let study = self.study.with_axis(self.varied.axis(value))?;
             self.studies.insert(value, study);
         }
         Ok(())
@@ -245,7 +242,7 @@ impl CapacitySearch {
             }
             series.known.insert(value, estimate);
             series.order.push(value);
-            probes.push(answer::probe(series, &self.grid, value));
+            probes.push(answer::probe(series, &self.varied.grid, value));
         }
         assert!(rest.is_empty(), "more reports than runs");
         Ok(probes)
@@ -256,8 +253,8 @@ impl CapacitySearch {
         let message = format!(
             "`{column}` has no value for {} at {} = {}",
             self.series[s].subject.label,
-            self.key,
-            self.grid.text(value),
+            self.varied.name,
+            self.varied.grid.text(value),
         );
         let help = "no run has what it is taken of: for deadlines_met, measured flows with a \
                     deadline whose outcome is known (docs/results.md)";
@@ -267,6 +264,6 @@ impl CapacitySearch {
     /// What was found, in the order of the sweep and the scenario's transports; searches that are
     /// not over are left out.
     pub fn answers(&self) -> Vec<Answer> {
-        self.series.iter().filter_map(|series| answer::answer(series, &self.grid)).collect()
+        self.series.iter().filter_map(|series| answer::answer(series, &self.varied.grid)).collect()
     }
 }

@@ -5,5 +5,5 @@ mod node;
 mod path;
 
 pub(crate) use decode::{decode, fields_of, unknown};
-pub(crate) use node::{Entry, Kind, Node, Table, parse};
+pub(crate) use node::{Entry, Kind, Node, Table, parse, parse_value};
 pub(crate) use path::{leaves, resolve, set, set_path, span_of};

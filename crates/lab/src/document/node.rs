@@ -85,6 +85,27 @@ impl Node {
             _ => None,
         }
     }
+
+    /// The value as TOML on one line, which [`parse_value`] reads back.
+    pub(crate) fn toml(&self) -> String {
+        // A JSON string is a TOML string too.
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        match &self.kind {
+            Kind::Text(text) => quoted(text),
+            Kind::Integer(i) => i.to_string(),
+            Kind::Float(x) => format!("{x:?}"),
+            Kind::Boolean(b) => b.to_string(),
+            Kind::List(items) => {
+                let items: Vec<String> = items.iter().map(Node::toml).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Kind::Table(table) => {
+                let entry = |e: &Entry| format!("{} = {}", quoted(&e.key), e.value.toml());
+                let entries: Vec<String> = table.entries.iter().map(entry).collect();
+                format!("{{{}}}", entries.join(", "))
+            }
+        }
+    }
 }
 
 /// The value as one would write it, for labels of sweep points.
@@ -120,7 +141,7 @@ pub(crate) fn parse(text: &str, start: usize) -> Result<Table, Diagnostic> {
 }
 
 /// Reads a single value. Spans count from `start`.
-pub(super) fn parse_value(text: &str, start: usize) -> Result<Node, Diagnostic> {
+pub(crate) fn parse_value(text: &str, start: usize) -> Result<Node, Diagnostic> {
     let value = DeValue::parse(text).map_err(|e| syntax_error(&e, start))?;
     node_from(&value, start)
 }

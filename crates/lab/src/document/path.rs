@@ -6,8 +6,13 @@ use crate::source::Sources;
 use crate::suggest;
 use std::ops::Range;
 
-/// Applies `a.b=c`. The value is TOML, or else a text that needs no quotes there (`10Gbps`).
-pub(crate) fn set(root: &mut Table, sources: &mut Sources, text: &str) -> Result<(), Diagnostic> {
+/// Applies `a.b=c` and returns where its key was written. The value is TOML, or else a text that
+/// needs no quotes there (`10Gbps`).
+pub(crate) fn set(
+    root: &mut Table,
+    sources: &mut Sources,
+    text: &str,
+) -> Result<Range<usize>, Diagnostic> {
     let start = sources.add("--set", text);
     let Some(equals) = text.find('=') else {
         return Err(Diagnostic::new(format!("--set {text}: no value"))
@@ -25,7 +30,9 @@ pub(crate) fn set(root: &mut Table, sources: &mut Sources, text: &str) -> Result
             kind: Kind::Text(value.to_owned()),
         },
     };
-    set_path(root, text[..equals].trim(), start..start + equals, value)
+    let at = start..start + equals;
+    set_path(root, text[..equals].trim(), at.clone(), value)?;
+    Ok(at)
 }
 
 /// Puts a value at a dotted path; `at` is where the path was written.

@@ -139,7 +139,8 @@ impl Scenario {
     }
 }
 
-fn name_is_plain(name: &str) -> bool {
+/// Whether a name can be that of a directory.
+pub(crate) fn name_is_plain(name: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     !name.is_empty() && !name.starts_with('.') && name.chars().all(plain)
 }

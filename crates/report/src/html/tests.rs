@@ -179,11 +179,11 @@ fn what_is_no_result_or_of_another_version_is_refused() {
     let manifest = place.path().join("tcp/seed-1/manifest.json");
     let text = std::fs::read_to_string(&manifest).unwrap();
     let older =
-        text.replace("\"format\": 2", "\"format\": 1").replace("\"format\":2", "\"format\":1");
+        text.replace("\"format\": 3", "\"format\": 1").replace("\"format\":3", "\"format\":1");
     assert_ne!(text, older);
     std::fs::write(&manifest, older).unwrap();
     let error = html(place.path()).unwrap_err().to_string();
-    assert!(error.contains("has format 1 and this version reads format 2"), "{error}");
+    assert!(error.contains("has format 1 and this version reads format 3"), "{error}");
 }
 
 #[test]
