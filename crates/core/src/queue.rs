@@ -56,7 +56,7 @@ pub enum QueueSpec {
     Trim {
         /// What fits in the data queue.
         data: Limit,
-        /// What fits in the header queue.
+        /// What fits in the header queue: bytes, or those of so many full packets.
         headers: Limit,
         /// Marks ECN-capable data above this, for other transports' sake.
         #[serde(default)]
@@ -68,7 +68,7 @@ pub enum QueueSpec {
         model: TrimModel,
         /// What fits in the data queue.
         data: Limit,
-        /// What fits in the header queue.
+        /// What fits in the header queue: bytes, or those of so many full packets.
         headers: Limit,
         /// Bytes left of a trimmed packet.
         #[serde(default = "header_bytes")]
@@ -91,7 +91,7 @@ pub enum QueueSpec {
     FairClasses {
         /// What fits in the trimming class's data queue.
         trim_data: Limit,
-        /// What fits in the trimming class's header queue.
+        /// What fits in the trimming class's header queue: bytes, or those of so many full packets.
         trim_headers: Limit,
         /// What fits in the other class.
         rest: Limit,
@@ -142,6 +142,19 @@ fn half() -> u8 {
 }
 
 impl QueueSpec {
+    /// This queue in a network with this MTU. A queue for headers that holds so many packets has
+    /// as many bytes as a queue for so many full ones: NDP's two queues are of equal size in bytes.
+    pub fn sized_for(mut self, mtu: Bytes) -> Self {
+        if let QueueSpec::Trim { headers, .. }
+        | QueueSpec::TrimModel { headers, .. }
+        | QueueSpec::FairClasses { trim_headers: headers, .. } = &mut self
+            && let Limit::Packets(packets) = *headers
+        {
+            *headers = Limit::Bytes(Bytes::new(u64::from(packets) * mtu.get()));
+        }
+        self
+    }
+
     /// What is wrong with the parameters, if anything.
     pub fn validate(&self) -> Result<(), String> {
         match *self {
@@ -212,5 +225,38 @@ impl<'de> Deserialize<'de> for Limit {
             }
         }
         d.deserialize_any(Visitor)
+    }
+}
+
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sized_for__headers_have_the_bytes_of_full_packets() {
+        let (packets, bytes) = (Limit::Packets(8), |n| Limit::Bytes(Bytes::new(n)));
+        let mtu = Bytes::new(9000);
+        let trim = |headers| QueueSpec::Trim { data: packets, headers, mark_above: None };
+        // 72,000 bytes are 1,125 headers.
+        assert_eq!(trim(packets).sized_for(mtu), trim(bytes(72_000)));
+        assert_eq!(trim(bytes(5_000)).sized_for(mtu), trim(bytes(5_000)));
+        let model = |headers| QueueSpec::TrimModel {
+            model: TrimModel::P4,
+            data: packets,
+            headers,
+            trim_to: Bytes::new(64),
+        };
+        assert_eq!(model(packets).sized_for(mtu), model(bytes(72_000)));
+        let classes = |trim_headers| QueueSpec::FairClasses {
+            trim_data: packets,
+            trim_headers,
+            rest: packets,
+            rest_mark_above: None,
+            trim_percent: 50,
+        };
+        assert_eq!(classes(packets).sized_for(mtu), classes(bytes(72_000)));
+        let drop_tail = QueueSpec::DropTail { limit: packets };
+        assert_eq!(drop_tail.sized_for(mtu), drop_tail);
     }
 }

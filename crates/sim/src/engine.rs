@@ -88,6 +88,7 @@ impl<T: Tap> Engine<T> {
         let hosts = network.hosts;
         let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
         let trimming = trimming_transports(&transports, &network);
+        let switch_queue = switch_queue.sized_for(network.mtu);
         let ports: Vec<PortState> = network
             .links
             .iter()
