@@ -189,6 +189,12 @@ pub trait Transport: Sized {
         None
     }
 
+    /// Whether a flow's packets take all paths in turn. Any other path then serves as well as the
+    /// one that a packet names; packets of other transports must keep to one for their order.
+    fn sprays(&self) -> bool {
+        false
+    }
+
     /// The switch queue that suits it on a link of `rate`, where the user names none.
     fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec;
 }

@@ -1,5 +1,6 @@
 //! What routing knows of links that are gone: packets are led around them, once it has been told.
 
+use punctual_core::rng::derive;
 use punctual_core::{HostId, Packet, PacketFlags, PortId};
 use punctual_net::Network;
 
@@ -12,9 +13,19 @@ pub(crate) struct Detours {
     /// By port; empty until the first.
     withdrawn: Vec<bool>,
     count: u32,
+    /// Transports whose packets may take any path, a bit each.
+    spraying: u64,
+    /// By source, of data and of answers: how many sprayed packets have been moved.
+    turns: Vec<[u32; 2]>,
+    seed: u64,
 }
 
 impl Detours {
+    /// No link withdrawn yet. `spraying` has a bit for each transport that sprays its packets.
+    pub(crate) fn new(hosts: u32, spraying: u64, seed: u64) -> Self {
+        Detours { spraying, seed, turns: vec![[0; 2]; hosts as usize], ..Detours::default() }
+    }
+
     /// Whether every link is in use, as far as routing knows.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -30,45 +41,74 @@ impl Detours {
         self.count += u32::from(is_withdrawn);
     }
 
-    /// Starts a packet on its way, on the path it names or the next one that has no withdrawn
-    /// link: so an answer that names its data's path still follows it. Without any it goes where it is lost. `random` gives a number below its argument.
+    /// Starts a packet on the path it names or, if routing has withdrawn that, on one of the paths
+    /// left, all of which get the same share. Where switches choose they draw among what is left.
+    /// Packets that their transport sprays take each path in turn. Others are hashed: those of one
+    /// flow that name one path stay together, and so do the answers that name it. Without any path
+    /// left a packet goes where it is lost. `random` gives a number below its argument.
     pub(crate) fn enter(
-        &self,
+        &mut self,
         network: &Network,
         src: HostId,
         packet: &mut Packet,
         mut random: impl FnMut(u32) -> u32,
     ) {
         let paths = network.paths(src, packet.dst).max(1);
-        if packet.flags.has(PacketFlags::SWITCH_PATH) {
+        let is_switch_path = packet.flags.has(PacketFlags::SWITCH_PATH);
+        if is_switch_path {
             // Switches would each choose at random among what is left: so does this, at once.
             packet.flags = packet.flags.toggled(PacketFlags::SWITCH_PATH);
             packet.path = random(paths);
         }
-        let wanted = packet.path;
-        for step in 0..paths {
-            let mut tried = *packet;
-            tried.path = (wanted + step) % paths;
-            network.enter(src, &mut tried, &mut random);
-            if self.is_clear(network, src, tried) {
-                *packet = tried;
-                return;
-            }
+        let named = *packet;
+        let withdrawn = &self.withdrawn;
+        let entered_on = |path: u32| {
+            let mut tried = named;
+            tried.path = path;
+            network.enter(src, &mut tried, |_| 0);
+            is_clear(withdrawn, network, src, tried).then_some(tried)
+        };
+        if let Some(entered) = entered_on(named.path) {
+            *packet = entered;
+            return;
         }
-        network.enter(src, packet, random);
+        let left = (0..paths).filter(|path| entered_on(*path).is_some()).count() as u32;
+        if left == 0 {
+            network.enter(src, packet, random);
+            return;
+        }
+        let nth = if is_switch_path {
+            random(left)
+        } else if self.spraying >> (packet.transport.0 & 63) & 1 == 1 {
+            let is_answer = packet.flags.has(PacketFlags::TO_SENDER);
+            let turn = &mut self.turns[src.index()][usize::from(is_answer)];
+            *turn = turn.wrapping_add(1);
+            *turn % left
+        } else {
+            self.hash(packet, left)
+        };
+        let chosen = (0..paths).filter_map(entered_on).nth(nth as usize);
+        *packet = chosen.expect("fewer than are left");
     }
 
-    /// Whether the way of a packet that has entered the network has no withdrawn link.
-    fn is_clear(&self, network: &Network, src: HostId, mut packet: Packet) -> bool {
-        let mut port = network.nic(src);
-        while !self.withdrawn[port.index()] && packet.hop < HOPS_MAX {
-            let node = network.link(port).to;
-            if node.0 < network.hosts {
-                return true;
-            }
-            packet.hop += 1;
-            port = network.next_port(node, &mut packet, |_| 0);
-        }
-        false
+    /// A number below `left`, the same for all packets of a flow that name one path.
+    fn hash(&self, packet: &Packet, left: u32) -> u32 {
+        let name = u64::from(packet.flow.0) << 32 | u64::from(packet.path);
+        let hash = derive(self.seed, "detour", name);
+        ((u128::from(hash) * u128::from(left)) >> 64) as u32
     }
+}
+
+/// Whether the way of a packet that has entered the network has no withdrawn link.
+fn is_clear(withdrawn: &[bool], network: &Network, src: HostId, mut packet: Packet) -> bool {
+    let mut port = network.nic(src);
+    while !withdrawn[port.index()] && packet.hop < HOPS_MAX {
+        let node = network.link(port).to;
+        if node.0 < network.hosts {
+            return true;
+        }
+        packet.hop += 1;
+        port = network.next_port(node, &mut packet, |_| 0);
+    }
+    false
 }

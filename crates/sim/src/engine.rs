@@ -18,7 +18,7 @@ use punctual_core::{
     PacketFlags, PacketId, PortId, QueueSpec, TransportId, prefetch,
 };
 use punctual_net::{Fate, Fates, LosslessLimits, Network, Queue};
-use punctual_transports::AnyStack;
+use punctual_transports::{AnyStack, AnyTransport};
 use punctual_workload::Workload;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -144,7 +144,7 @@ impl<T: Tap> Engine<T> {
             lossless,
             switch_choice: Stream::named(seed, "switch paths", 0),
             health: Vec::new(),
-            detours: Detours::default(),
+            detours: Detours::new(hosts, transports_that(&transports, AnyTransport::sprays), seed),
             samples: Vec::new(),
             gauges: Vec::new(),
             sampled_flows: setup.sampled_flows,
@@ -565,12 +565,16 @@ impl<T: Tap> Engine<T> {
 }
 
 /// A bit for each transport that would have its packets trimmed.
-fn trimming_transports(transports: &[punctual_transports::AnyTransport], network: &Network) -> u64 {
+fn trimming_transports(transports: &[AnyTransport], network: &Network) -> u64 {
     let nic = network.nic_info(HostId(0));
-    let trims = |t: &punctual_transports::AnyTransport| {
+    transports_that(transports, |t| {
         matches!(t.default_queue(nic.rate, nic.mtu), QueueSpec::Trim { .. })
-    };
-    let bits = transports.iter().enumerate().filter(|(_, t)| trims(t));
+    })
+}
+
+/// A bit for each transport for which `is` holds.
+fn transports_that(transports: &[AnyTransport], is: impl Fn(&AnyTransport) -> bool) -> u64 {
+    let bits = transports.iter().enumerate().filter(|(_, t)| is(t));
     bits.fold(0, |mask, (t, _)| mask | 1 << (t & 63))
 }
 

@@ -4,11 +4,12 @@
 mod common;
 
 use common::*;
-use punctual_core::{Duration, FlowSpec, Instant, NodeId, PortId};
-use punctual_net::{Network, Tier};
+use punctual_core::{Bytes, Duration, FlowSpec, Instant, NodeId, PortId};
+use punctual_net::{ClosLinks, ClosShape, Network, Tier};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome};
 use punctual_transports::AnyTransport;
 use punctual_transports::ndp::{Ndp, PathPolicy};
+use punctual_transports::udp::Udp;
 
 fn at_ms(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
@@ -81,7 +82,7 @@ fn all_end(scoreboard: bool, changes: Vec<LinkChange>) -> (f64, u64) {
     let flows: Vec<FlowSpec> = (0..10u64)
         .flat_map(|burst| {
             permutation(16, burst).into_iter().map(move |f| FlowSpec {
-                size: punctual_core::Bytes::new(1_000_000),
+                size: Bytes::new(1_000_000),
                 start: at_ms(2 * burst),
                 ..f
             })
@@ -141,4 +142,74 @@ fn a_switch_that_stops_delays_but_stops_nobody() {
         );
         assert!(longest < sound + 10.0, "{longest}");
     }
+}
+
+/// Share of hosts' links that NDP's permutation fills on four racks of three hosts between 2 and
+/// 10 ms, with so many spines, of which so many are withdrawn before anything is sent.
+fn share_of_racks(paths: PathPolicy, spines: u32, withdrawn: u32) -> f64 {
+    let links = ClosLinks::uniform(GBPS10, US);
+    let shape = ClosShape::leaf_spine(4, 3, spines);
+    let network = shape.build(&links, Bytes::new(9064), Bytes::ZERO);
+    let spine = |link: &punctual_net::Link| &network.names[link.from.index()];
+    let gone =
+        |link: &punctual_net::Link| (0..withdrawn).any(|n| *spine(link) == format!("spine {n}"));
+    let ports = (0..network.links.len()).filter(|port| gone(&network.links[*port]));
+    let what = LinkFault::Withdrawn(true);
+    let changes: Vec<LinkChange> =
+        ports.flat_map(|port| both_ways(&network, port, Instant::ZERO, what)).collect();
+    assert_eq!(changes.len() as u32, withdrawn * 8, "a spine has a link each way to each rack");
+    // Host h of a rack sends to host h of the next rack: three flows leave each rack.
+    let flows = (0..12).map(|h| flow(h, (h + 3) % 12, u64::MAX)).collect();
+    let mut setup = setup(network, vec![ndp(true, paths)], flows);
+    setup.link_changes = changes;
+    setup.stop = until_ms(10);
+    setup.measure_from = at_ms(2);
+    let outcome = run(setup);
+    outcome.totals.delivered_wire_bytes as f64 * 8.0 / (12.0 * 0.008 * GBPS10.as_bps() as f64)
+}
+
+/// Three spines are just enough for racks of three hosts, whether there were ever four or not:
+/// packets of the withdrawn one are spread over all three.
+#[test]
+fn packets_of_a_withdrawn_path_are_spread_over_all_others() {
+    for paths in [PathPolicy::Permuted, PathPolicy::SwitchRandom] {
+        let (three, one_gone) = (share_of_racks(paths, 3, 0), share_of_racks(paths, 4, 1));
+        println!(
+            "{paths:?}: {:.1} % with three spines, {:.1} % with four of which one is withdrawn",
+            three * 100.0,
+            one_gone * 100.0
+        );
+        assert!(one_gone > three - 0.01, "{one_gone} against {three}");
+    }
+}
+
+/// A flow of a transport that keeps to one path keeps to one other path, so that nothing overtakes.
+#[test]
+fn a_flow_on_one_path_is_moved_to_one_other() {
+    let links = ClosLinks::uniform(GBPS10, US);
+    let network = ClosShape::leaf_spine(2, 16, 4).build(&links, Bytes::new(1500), Bytes::ZERO);
+    let spine = network.names.iter().position(|n| n == "spine 0").expect("a spine");
+    let ports = (0..network.links.len()).filter(|p| network.links[*p].from.index() == spine);
+    let what = LinkFault::Withdrawn(true);
+    let changes: Vec<LinkChange> =
+        ports.flat_map(|port| both_ways(&network, port, Instant::ZERO, what)).collect();
+    let up = |n: &usize| network.links[*n].tier == Tier::RackUp && network.links[*n].from.0 == 32;
+    let uplinks: Vec<usize> = (0..network.links.len()).filter(up).collect();
+    let mut used = [0u64; 4];
+    for seed in 0..240 {
+        let udp = Udp { rate: punctual_core::Rate::from_gbps(1), ..Udp::default() };
+        let mut setup =
+            setup(network.clone(), vec![AnyTransport::Udp(udp)], vec![flow(0, 16, 30_000)]);
+        setup.link_changes = changes.clone();
+        setup.seed = seed;
+        let outcome = run(setup);
+        let sent = uplinks.iter().map(|port| outcome.ports[*port].sent_bytes);
+        let taken: Vec<bool> = sent.map(|bytes| bytes > 0).collect();
+        assert_eq!(taken.iter().filter(|t| **t).count(), 1, "one path: {taken:?}");
+        used.iter_mut().zip(&taken).for_each(|(sum, taken)| *sum += u64::from(*taken));
+    }
+    // A quarter of 240 flows moves, a third of these to each of three spines: each has 80 in all,
+    // give or take three and a half standard deviations.
+    assert_eq!(used[0], 0, "{used:?}");
+    assert!(used[1..].iter().all(|n| (54..=106).contains(n)), "{used:?}");
 }

@@ -70,6 +70,11 @@ macro_rules! register {
                 match self { $(AnyTransport::$Variant(t) => t.validate().map_err(|e| e.to_string()),)* }
             }
 
+            /// Whether its flows' packets take all paths in turn.
+            pub fn sprays(&self) -> bool {
+                match self { $(AnyTransport::$Variant(t) => t.sprays(),)* }
+            }
+
             /// Its stack on these hosts.
             pub fn stack(&self, nics: &[NicInfo]) -> AnyStack {
                 match self {

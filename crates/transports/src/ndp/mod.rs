@@ -58,6 +58,10 @@ impl Transport for Ndp {
         pulls::send_next_pull(cx);
     }
 
+    fn sprays(&self) -> bool {
+        self.paths != PathPolicy::Single
+    }
+
     /// Eight packets of data, as many bytes of headers.
     fn default_queue(&self, _rate: Rate, mtu: Bytes) -> QueueSpec {
         let bytes = Limit::Bytes(Bytes::new(8 * self.payload_for(mtu)));
