@@ -58,6 +58,7 @@ fn messages_point_at_line_and_column() {
         ("too-many-hops.toml", "too-many-hops.toml:3:12", "paths of 8"),
         ("queue-carries-nothing.toml", "queue-carries-nothing.toml:12:1", "carries nothing"),
         ("queue-wrong-kind.toml", "queue-wrong-kind.toml:13:1", "of kind `drop-tail` here"),
+        ("payload-beyond-mtu.toml", "payload-beyond-mtu.toml:12:11", "leaves 1436B"),
         ("queues-disagree.toml", "queues-disagree.toml:18:1", "share a network"),
     ] {
         let stderr = String::from_utf8(check(&[file]).stderr).expect("text");

@@ -189,6 +189,11 @@ pub trait Transport: Sized {
         None
     }
 
+    /// What is wrong with its parameters on this interface, if anything: which parameter, and why.
+    fn check_nic(&self, _nic: &NicInfo) -> Result<(), (&'static str, String)> {
+        Ok(())
+    }
+
     /// Whether a flow's packets take all paths in turn. Any other path then serves as well as the
     /// one that a packet names; packets of other transports must keep to one for their order.
     fn sprays(&self) -> bool {

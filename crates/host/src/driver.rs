@@ -51,10 +51,12 @@ pub struct Offer {
 /// Parameters of a [`Driver`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverOptions {
-    /// Rate at which packets leave, headers included.
+    /// Rate at which packets leave, headers and framing included.
     pub rate: Rate,
     /// Largest IP packet.
     pub mtu: Bytes,
+    /// Bytes that the link adds to each packet: 38 on Ethernet.
+    pub framing: Bytes,
     /// How long a completed flow answers late packets after the last of them.
     pub time_wait: Duration,
     /// Flows open at once, beyond which new ones are refused.
@@ -151,8 +153,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         options: DriverOptions,
     ) -> Result<Self, DriverError> {
         socket.set_nonblocking(true).map_err(DriverError::Socket)?;
-        let nic =
-            NicInfo { host: HERE, rate: options.rate, mtu: options.mtu, framing: Bytes::ZERO };
+        let DriverOptions { rate, mtu, framing, .. } = options;
+        let nic = NicInfo { host: HERE, rate, mtu, framing };
         Ok(Driver {
             stack: Stack::new(transport, &[nic]),
             codec,
@@ -167,7 +169,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             last_peer: 0,
             next_flow: 0,
             timers: Timers::default(),
-            nic: Nic::new(options.rate),
+            nic: Nic::new(rate, framing),
             ext: ExtArena::default(),
             out: Outbox::default(),
             traffic: Traffic::default(),

@@ -1,6 +1,6 @@
 //! The interface's turn-taking: what waits to be sent, in which order, how fast.
 
-use punctual_core::{Class, Duration, FlowId, Instant, Packet, Rate};
+use punctual_core::{Bytes, Class, Duration, FlowId, Instant, Packet, Rate};
 use std::collections::VecDeque;
 
 /// What may go next.
@@ -16,14 +16,22 @@ pub(crate) enum Turn {
 #[derive(Debug)]
 pub(crate) struct Nic {
     rate: Rate,
+    /// Bytes that the link adds to each packet.
+    framing: Bytes,
     packets: [VecDeque<Packet>; Class::COUNT],
     ready: [VecDeque<FlowId>; Class::COUNT],
     free_at: Instant,
 }
 
 impl Nic {
-    pub(crate) fn new(rate: Rate) -> Self {
-        Nic { rate, packets: Default::default(), ready: Default::default(), free_at: Instant::ZERO }
+    pub(crate) fn new(rate: Rate, framing: Bytes) -> Self {
+        Nic {
+            rate,
+            framing,
+            packets: Default::default(),
+            ready: Default::default(),
+            free_at: Instant::ZERO,
+        }
     }
 
     /// Queues a packet. False when it is dropped because too many wait already.
@@ -67,7 +75,7 @@ impl Nic {
     /// A packet leaves now. Time in which nothing was sent is lost: a pacer that caught up would
     /// send bursts that no link of this rate can carry.
     pub(crate) fn sent(&mut self, now: Instant, wire_bytes: u16) {
-        let time = self.rate.transmission_time(punctual_core::Bytes::new(wire_bytes.into()));
+        let time = self.rate.transmission_time(Bytes::new(wire_bytes.into()) + self.framing);
         self.free_at = self.free_at.max(now).saturating_add(time.min(LONGEST));
     }
 }
@@ -95,7 +103,7 @@ mod tests {
 
     #[test]
     fn control_goes_first_then_flows_in_turn() {
-        let mut nic = Nic::new(Rate::from_gbps(1));
+        let mut nic = Nic::new(Rate::from_gbps(1), Bytes::ZERO);
         nic.push_ready(FlowId(5), Class::DATA);
         nic.push_ready(FlowId(6), Class::DATA);
         nic.push(packet(Class::CONTROL));
@@ -112,13 +120,13 @@ mod tests {
 
     #[test]
     fn missed_slots_are_lost() {
-        let mut nic = Nic::new(Rate::from_gbps(1));
+        let mut nic = Nic::new(Rate::from_gbps(1), Bytes::new(38));
         nic.push(packet(Class::CONTROL));
         nic.push(packet(Class::CONTROL));
         let late = Instant::from_picos(1_000_000_000);
         assert!(nic.pop(late).is_some());
-        nic.sent(late, 1_500);
-        // 1500 bytes at 1 Gb/s take 12 µs, whatever time was left unused before.
+        nic.sent(late, 1_462);
+        // 1462 bytes and 38 of framing at 1 Gb/s take 12 µs, whatever time was left unused before.
         assert_eq!(nic.next_at(), Some(late + Duration::from_micros(12)));
         assert!(nic.pop(late).is_none());
         assert!(nic.pop(late + Duration::from_micros(12)).is_some());

@@ -2,7 +2,7 @@
 
 use crate::driver::{DriverOptions, Traffic};
 use crate::{Hash, HostError};
-use punctual_core::{Bytes, Duration, Rate};
+use punctual_core::{Bytes, Duration, HostId, NicInfo, Rate};
 use punctual_transports::ndp::Ndp;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
@@ -15,6 +15,8 @@ pub struct LinkOptions {
     pub rate: Rate,
     /// Largest IP packet: 1500 B on most networks, up to 65000 B on loopback.
     pub mtu: Bytes,
+    /// Bytes that the link adds to each packet: 38 on Ethernet, which is the default.
+    pub framing: Bytes,
     /// For how long the other end may be silent.
     pub silence: Duration,
     /// Where flow names come from; drawn by the system when absent.
@@ -28,6 +30,7 @@ impl Default for LinkOptions {
         LinkOptions {
             rate: Rate::from_gbps(1),
             mtu: Bytes::new(1_500),
+            framing: Bytes::new(38),
             silence: Duration::from_secs(5),
             seed: None,
             // A process that shares its processor may be away for tens of milliseconds. Taking
@@ -143,10 +146,15 @@ impl LinkOptions {
         }
         self.ndp.validate().map_err(HostError::Transport)?;
         // Packet sizes are counted with IPv4's header; IPv6's is 20 bytes longer.
-        let longer = if is_ipv6 { 20 } else { 0 };
+        let longer = Bytes::new(if is_ipv6 { 20 } else { 0 });
+        let (mtu, framing) = (self.mtu.saturating_sub(longer), self.framing + longer);
+        self.ndp
+            .check_nic(&NicInfo { host: HostId(0), rate: self.rate, mtu, framing })
+            .map_err(|(_, message)| HostError::Transport(message))?;
         Ok(DriverOptions {
             rate: self.rate,
-            mtu: self.mtu.saturating_sub(Bytes::new(longer)),
+            mtu,
+            framing,
             time_wait: TIME_WAIT,
             flows_max: 64,
             // RandomState's keys are the system's randomness, hashed.

@@ -236,6 +236,7 @@ fn driver(seed: u64, rate: Rate) -> (Driver<Toy, ToyCodec>, SocketAddr) {
     let options = DriverOptions {
         rate,
         mtu: Bytes::new(1_500),
+        framing: Bytes::new(38),
         time_wait: Duration::from_millis(200),
         flows_max: 3,
         seed,

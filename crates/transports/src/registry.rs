@@ -70,6 +70,12 @@ macro_rules! register {
                 match self { $(AnyTransport::$Variant(t) => t.validate().map_err(|e| e.to_string()),)* }
             }
 
+            /// What is wrong with its parameters on this interface, if anything: which parameter,
+            /// and why.
+            pub fn check_nic(&self, nic: &NicInfo) -> Result<(), (&'static str, String)> {
+                match self { $(AnyTransport::$Variant(t) => t.check_nic(nic),)* }
+            }
+
             /// Whether its flows' packets take all paths in turn.
             pub fn sprays(&self) -> bool {
                 match self { $(AnyTransport::$Variant(t) => t.sprays(),)* }

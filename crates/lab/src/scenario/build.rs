@@ -191,6 +191,12 @@ impl Scenario {
                 let span = self.span(&format!("transport.{name}"));
                 errors.push(Diagnostic::new(message).at(span));
             }
+            // Hosts differ in rate at most: the first stands for all.
+            if let Err((key, message)) = transport.check_nic(&self.network.nic_info(HostId(0))) {
+                let span = self.span(&format!("transport.{name}.{key}"));
+                let help = "lower it or raise the network's `mtu`; without it packets fill the MTU";
+                errors.push(Diagnostic::new(message).at(span).help(help));
+            }
         }
         errors.extend(self.check_hops(&used));
         let hosts = self.network.hosts;

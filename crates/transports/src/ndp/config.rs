@@ -13,10 +13,11 @@ pub struct Ndp {
     /// Data bytes in a full packet; without it, what the MTU leaves beside the header. The
     /// paper's simulations carry 9000 in packets of 9064.
     pub payload: Option<Bytes>,
-    /// How a packet sent but not heard of is given up for lost. The paper argues that with small
-    /// queues no round trip exceeds 400 µs, so that 1 ms is safe.
+    /// How long a packet may be in flight without feedback before it is sent again, at least. The
+    /// paper argues that with small queues no round trip exceeds 400 µs, so that 1 ms is safe.
     pub rto: Duration,
-    /// Time between two pulls of one host; without it, a full packet's data at line rate.
+    /// Time between two pulls of one host; without it, the time that a full packet takes on the
+    /// host's link, header and framing included.
     pub pull_spacing: Option<Duration>,
     /// How a pull's distance to the one before is distributed, as pairs of a share and a time:
     /// one pull in a hundred comes sooner than the time given for 0.01. Linear in between, level
@@ -32,6 +33,56 @@ pub struct Ndp {
     /// Memory a receiver has for a flow's packets that came before others: more is refused and
     /// sent again later. Without it, room for 65,536 packets.
     pub receive_memory: Option<Bytes>,
+    /// Whether rules that the paper does not have apply where no key below decides:
+    /// `"punctual"`, the default, or `"paper"`.
+    pub variant: Variant,
+    /// Whether a sender pays for a needless retransmission with its next pull (NDP-R18). Default:
+    /// yes, but not in the paper's variant.
+    pub repay_duplicates: Option<bool>,
+    /// Which way ACKs, NACKs and pulls go (NDP-R25). Default `"data-path"`, in the paper's variant
+    /// `"spray"`.
+    pub answer_paths: Option<AnswerPaths>,
+    /// What the retransmission timer follows beyond `rto` (NDP-R26). Default `"slowest"`, in the
+    /// paper's variant `"fixed"`.
+    pub timer: Option<Timer>,
+    /// Whether a trimmed header delays the next pull by the time it took on the link (NDP-R27).
+    /// Default: yes, but not in the paper's variant.
+    pub charge_headers: Option<bool>,
+}
+
+/// Whose NDP it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// With the rules of ours: NDP-R18, R25, R26 and R27.
+    #[default]
+    Punctual,
+    /// Without them.
+    Paper,
+}
+
+/// Which way a receiver's answers go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnswerPaths {
+    /// Back on the path of the data they answer.
+    DataPath,
+    /// On each path in turn.
+    Spray,
+}
+
+/// What the retransmission timer follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timer {
+    /// Nothing: it is `rto`.
+    Fixed,
+    /// Twice the slowest feedback of late on packets that were trimmed, returned or given up too
+    /// soon; `rto` at least.
+    Slowest,
+    /// The smoothed round-trip time and four times its deviation, over all feedback; `rto` at
+    /// least, and 20 times that before the first feedback.
+    Rtt,
 }
 
 /// A receiver refuses packet numbers this far beyond the first one missing: no sender that keeps
@@ -62,6 +113,11 @@ impl Default for Ndp {
             scoreboard: true,
             time_wait: Duration::from_millis(1),
             receive_memory: None,
+            variant: Variant::Punctual,
+            repay_duplicates: None,
+            answer_paths: None,
+            timer: None,
+            charge_headers: None,
         }
     }
 }
@@ -69,24 +125,50 @@ impl Default for Ndp {
 impl Ndp {
     /// Data bytes in a full packet on a network with this MTU.
     pub fn payload_for(&self, mtu: Bytes) -> u64 {
-        match self.payload {
-            Some(payload) => payload.get(),
-            None => mtu.get().saturating_sub(u64::from(HEADER_BYTES)).max(1),
-        }
+        let room = room_in(mtu);
+        self.payload.map_or(room, |payload| payload.get().min(room))
     }
 
-    /// Time between two pulls on this interface: `MTU·8/rate`.
+    /// Time between two pulls on this interface: that of a full packet on its link.
+    // NDP-R12
     pub(super) fn spacing_for(&self, nic: &NicInfo) -> Duration {
-        self.pull_spacing
-            .unwrap_or_else(|| nic.rate.transmission_time(Bytes::new(self.payload_for(nic.mtu))))
+        let on_link = self.payload_for(nic.mtu) + u64::from(HEADER_BYTES) + nic.framing.get();
+        self.pull_spacing.unwrap_or_else(|| nic.rate.transmission_time(Bytes::new(on_link)))
     }
 
-    /// Packets a receiver takes from the first one missing on.
+    /// Packets that a receiver can hold which came before others.
     pub(super) fn room_for(&self, payload: u64) -> u64 {
         match self.receive_memory {
-            Some(memory) => (memory.get() / payload.max(1)).clamp(1, AHEAD_MAX),
+            Some(memory) => (memory.get() / payload.max(1)).min(AHEAD_MAX),
             None => AHEAD_MAX,
         }
+    }
+
+    fn has_our_rules(&self) -> bool {
+        self.variant == Variant::Punctual
+    }
+
+    /// Whether a sender pays for needless retransmissions.
+    pub(super) fn repays_duplicates(&self) -> bool {
+        self.repay_duplicates.unwrap_or(self.has_our_rules())
+    }
+
+    /// Whether answers follow their data's path. Where switches choose it, nobody knows it.
+    pub(super) fn echoes_paths(&self) -> bool {
+        let ours = if self.has_our_rules() { AnswerPaths::DataPath } else { AnswerPaths::Spray };
+        self.paths != PathPolicy::SwitchRandom
+            && self.answer_paths.unwrap_or(ours) == AnswerPaths::DataPath
+    }
+
+    /// What the retransmission timer follows.
+    pub(super) fn timer(&self) -> Timer {
+        let ours = if self.has_our_rules() { Timer::Slowest } else { Timer::Fixed };
+        self.timer.unwrap_or(ours)
+    }
+
+    /// Whether trimmed headers delay pulls.
+    pub(super) fn charges_headers(&self) -> bool {
+        self.charge_headers.unwrap_or(self.has_our_rules())
     }
 
     /// What is wrong with the parameters, if anything.
@@ -107,6 +189,22 @@ impl Ndp {
         }
     }
 
+    /// What is wrong with the parameters on an interface, if anything: which parameter, and why.
+    pub fn check_nic(&self, nic: &NicInfo) -> Result<(), (&'static str, String)> {
+        let room = room_in(nic.mtu);
+        match self.payload.map(Bytes::get) {
+            Some(payload) if payload > room => Err((
+                "payload",
+                format!(
+                    "payload = {payload}B: an MTU of {} leaves {room}B beside a header of \
+                     {HEADER_BYTES}B",
+                    nic.mtu
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn check_jitter(&self) -> Result<(), String> {
         let table = &self.pull_jitter;
         let example = "for example [[0.05, \"7.26us\"], [0.5, \"7.3us\"], [0.95, \"7.34us\"]]";
@@ -119,4 +217,9 @@ impl Ndp {
         }
         Ok(())
     }
+}
+
+/// Data bytes that fit in a packet beside the header.
+fn room_in(mtu: Bytes) -> u64 {
+    mtu.get().min(u64::from(u16::MAX)).saturating_sub(u64::from(HEADER_BYTES)).max(1)
 }

@@ -25,7 +25,7 @@ mod timewait;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Ndp, PathPolicy};
+pub use config::{AnswerPaths, Ndp, PathPolicy, Timer, Variant};
 pub use header::{HEADER_BYTES, NdpHeader, STAMP_SHIFT, flags, kind, stamp};
 pub use pulls::PullQueue;
 pub use receiver::NdpReceiver;
@@ -56,6 +56,10 @@ impl Transport for Ndp {
 
     fn handle_host_timeout(cx: &mut HostCx<'_, Self>) {
         pulls::send_next_pull(cx);
+    }
+
+    fn check_nic(&self, nic: &NicInfo) -> Result<(), (&'static str, String)> {
+        Ndp::check_nic(self, nic)
     }
 
     fn sprays(&self) -> bool {

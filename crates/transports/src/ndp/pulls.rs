@@ -1,12 +1,12 @@
 //! The pull queue: one per interface, shared by all flows that the host receives, paced so that
 //! what is pulled just fills the host's link.
 
-use super::header::{HEADER_BYTES, kind};
+use super::header::kind;
 use super::timewait::TimeWait;
-use super::{Ndp, NdpHeader, PathPolicy};
+use super::{Ndp, NdpHeader};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Bytes, Class, Duration, FlowId, FlowRoute, HostCx, HostId, Instant, NicInfo, Packet,
+    Bytes, Class, Duration, FlowId, FlowRoute, HostCx, HostId, Instant, LineRate, NicInfo, Packet,
     PacketFlags, Slab,
 };
 use std::collections::VecDeque;
@@ -15,8 +15,10 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct PullQueue {
     spacing: Duration,
-    /// What a header takes on the link.
-    header_time: Duration,
+    rate: LineRate,
+    framing: Bytes,
+    /// Whether trimmed headers delay pulls.
+    charges_headers: bool,
     payload: u64,
     lines: Slab<Line>,
     /// Lines with pulls waiting, by class, in order of service.
@@ -62,7 +64,9 @@ impl PullQueue {
     pub(super) fn new(config: &Ndp, nic: &NicInfo) -> Self {
         PullQueue {
             spacing: config.spacing_for(nic),
-            header_time: nic.rate.transmission_time(Bytes::new(u64::from(HEADER_BYTES))),
+            rate: LineRate::new(nic.rate),
+            framing: nic.framing,
+            charges_headers: config.charges_headers(),
             payload: config.payload_for(nic.mtu),
             lines: Slab::default(),
             waiting: Default::default(),
@@ -73,7 +77,7 @@ impl PullQueue {
                 let stream = Stream::named(u64::from(nic.host.0), "pull spacing", 0);
                 Box::new(Jitter { table: config.pull_jitter.clone(), stream })
             }),
-            echoes_paths: config.paths != PathPolicy::SwitchRandom,
+            echoes_paths: config.echoes_paths(),
             time_wait: TimeWait::new(config.time_wait),
         }
     }
@@ -174,11 +178,14 @@ impl PullQueue {
         }
     }
 
-    /// A header has come, and took its time on the link: a packet the less can follow it.
+    /// A header of so many bytes has come: the next pull waits for the time it took on the link.
     // NDP-R27
     #[cold]
-    pub(super) fn make_way_for_header(&mut self) {
-        self.next_at += self.header_time;
+    pub(super) fn charge_header(&mut self, wire_bytes: u16) {
+        if self.charges_headers {
+            let on_link = Bytes::new(u64::from(wire_bytes)) + self.framing;
+            self.next_at += self.rate.transmission_time(on_link);
+        }
     }
 
     /// When the next waiting pull may leave.

@@ -16,8 +16,10 @@ pub struct NdpReceiver {
     /// Its place in the host's pull queue.
     line: u32,
     received: BitRing,
-    /// Packets it has room for, from the first one missing on.
+    /// Packets it can hold that came before others.
     room: u64,
+    /// Packets it holds: those in that are numbered above the first one missing.
+    held: u64,
     /// Pulls held back until there is room again.
     held_back: u32,
     /// No packet is one of this connection before then: it has been used and has just ended, so
@@ -46,6 +48,7 @@ impl NdpReceiver {
             line: cx.shared.open(first.flow, header.class(), route),
             received: BitRing::default(),
             room: cx.config.room_for(cx.shared.payload()),
+            held: 0,
             held_back: 0,
             not_before: ended.unwrap_or(Instant::ZERO),
             is_open: false,
@@ -86,6 +89,7 @@ impl NdpReceiver {
         if !self.received.insert(header.seq) {
             return;
         }
+        self.held += 1;
         let len = u64::from(packet.payload_bytes);
         let offset = if header.has(flags::LAST) {
             header.cumulative.saturating_sub(len)
@@ -118,7 +122,9 @@ impl NdpReceiver {
             self.is_open = true;
         }
         let ahead = header.seq.saturating_sub(self.received.base());
-        if ahead < self.room {
+        // The first one missing is never held: it is handed on at once.
+        let fits = self.held < self.room || ahead == 0 || self.received.contains(header.seq);
+        if ahead < AHEAD_MAX && fits {
             return true;
         }
         // NDP-R17: nobody who keeps to the pulls is that far ahead.
@@ -178,7 +184,7 @@ impl Endpoint<Ndp> for NdpReceiver {
             return;
         }
         let base = self.received.base();
-        let is_plain = self.is_open && header.seq < base + self.room;
+        let is_plain = self.is_open && header.seq < base + AHEAD_MAX && self.held < self.room;
         if !is_plain && !self.admit(&header, cx) {
             return;
         }
@@ -189,11 +195,12 @@ impl Endpoint<Ndp> for NdpReceiver {
         let trimmed = packet.is_trimmed() && !self.received.contains(header.seq);
         if packet.is_trimmed() {
             cx.emit(FlowEvent::Trimmed);
-            cx.shared.make_way_for_header();
+            cx.shared.charge_header(packet.wire_bytes);
         } else {
             self.deliver(&header, packet, cx);
         }
         let cumulative = self.received.base();
+        self.held -= cumulative - base;
         if self.held_back > 0 && !self.completed {
             self.release_pulls(cumulative - base, cx);
         }

@@ -2,7 +2,8 @@
 
 use super::header::{HEADER_BYTES, flags, kind, stamp};
 use super::paths::Paths;
-use super::{Ndp, NdpHeader, PathPolicy, PullQueue};
+use super::{Ndp, NdpHeader, PathPolicy, PullQueue, Timer};
+use crate::rtt::{RtoBounds, RttEstimate};
 use punctual_core::{
     Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
     Instant, Packet, PacketFlags,
@@ -66,6 +67,8 @@ pub struct NdpSender {
     backoff: u32,
     /// The longest that word took of a packet trimmed, returned or given up too soon, fading.
     slowest_word: Duration,
+    /// Over all feedback, where the timer follows it.
+    rtt: RttEstimate,
     heard_at: Instant,
     /// When the first window may go, should a connection of the same name have just ended.
     not_before: Option<Instant>,
@@ -76,6 +79,9 @@ pub struct NdpSender {
 const PATIENCE: u64 = 64;
 /// The longest wait that an echoed time makes a sender believe in, in timeouts.
 const SLOWEST: u64 = 16;
+/// The timeout before the first feedback where the timer follows the round-trip time, in timeouts:
+/// 20 ms in the authors' program.
+const UNMEASURED: u64 = 20;
 /// How many kinds of feedback [`NdpSender::is_bad_path`] looks back on.
 const RECENT: u8 = 12;
 
@@ -116,6 +122,7 @@ impl NdpSender {
             timer_running: false,
             backoff: 0,
             slowest_word: Duration::ZERO,
+            rtt: RttEstimate::default(),
             heard_at: cx.now,
             not_before,
         }
@@ -145,11 +152,30 @@ impl NdpSender {
         }
     }
 
-    fn note_feedback(&mut self, is_ack: bool, now: Instant) {
+    fn note_feedback(&mut self, is_ack: bool, header: &NdpHeader, cx: &HostCx<'_, Ndp>) {
+        if cx.config.timer() == Timer::Rtt {
+            let took = cx.now.saturating_since(Instant::from_picos(header.sent_at));
+            self.rtt.sample(took.min(cx.config.rto.saturating_mul(SLOWEST)));
+        }
         self.recent = (self.recent << 1 | u16::from(is_ack)) & ((1 << RECENT) - 1);
         self.recent_len = (self.recent_len + 1).min(RECENT);
         self.backoff = 0;
-        self.heard_at = now;
+        self.heard_at = cx.now;
+    }
+
+    /// How long a packet may be in flight without feedback.
+    // NDP-R07, NDP-R26
+    fn rto(&self, config: &Ndp) -> Duration {
+        let wait = match config.timer() {
+            Timer::Fixed => config.rto,
+            Timer::Slowest => config.rto.max(self.slowest_word.saturating_mul(2)),
+            Timer::Rtt => self.rtt.rto(RtoBounds {
+                initial: config.rto.saturating_mul(UNMEASURED),
+                min: config.rto,
+                max: config.rto.saturating_mul(SLOWEST * 2),
+            }),
+        };
+        wait.saturating_mul(1 << self.backoff)
     }
 
     /// More than a quarter of recent feedback were ACKs: a bounce then speaks of a bad path
@@ -189,7 +215,7 @@ impl NdpSender {
             sent.state = State::Acked;
         }
         if sent_needlessly {
-            self.debt += 1;
+            self.debt += u32::from(cx.config.repays_duplicates());
             let took = cx.now.saturating_since(Instant::from_picos(header.sent_at));
             let believed = took.min(cx.config.rto.saturating_mul(SLOWEST));
             self.slowest_word = self.slowest_word.max(believed);
@@ -244,7 +270,7 @@ impl NdpSender {
     fn handle_bounce(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) {
         cx.emit(FlowEvent::Bounced);
         self.account(header.seq);
-        self.note_feedback(false, cx.now);
+        self.note_feedback(false, header, cx);
         self.paths.board.bounce(header.path);
         // NDP-R26: a queue of headers is full, and others of this flow may stand in it.
         self.slowest_word = self.slowest_word.max(cx.config.rto);
@@ -342,7 +368,7 @@ impl Endpoint<Ndp> for NdpSender {
                 return; // never sent: not from our receiver
             }
             self.account(header.seq);
-            self.note_feedback(header.kind == kind::ACK, cx.now);
+            self.note_feedback(header.kind == kind::ACK, &header, cx);
             self.pull_window += 1;
             if header.kind == kind::ACK {
                 self.paths.board.ack(header.path);
@@ -403,8 +429,7 @@ impl Endpoint<Ndp> for NdpSender {
             self.say_ready(cx);
             return;
         }
-        let wait = cx.config.rto.max(self.slowest_word.saturating_mul(2));
-        let rto = wait.saturating_mul(1 << self.backoff);
+        let rto = self.rto(cx.config);
         self.slowest_word = self.slowest_word.mul_f64(0.875);
         let mut earliest: Option<Instant> = None;
         let mut lost = 0;

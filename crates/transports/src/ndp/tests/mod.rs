@@ -61,7 +61,3 @@ fn nth(kind: u8, n: u64, fault: Fault) -> impl FnMut(&Packet, u64) -> Fault + 's
         if seen == n + 1 { fault } else { Fault::Deliver }
     }
 }
-
-fn spacing() -> Duration {
-    Line::default().rate.transmission_time(Bytes::new(PAYLOAD))
-}

@@ -298,11 +298,37 @@ fn ndp_r23_a_receiver_takes_no_more_than_it_has_room_for() {
     assert_eq!(
         refused.len(),
         9,
-        "the window less the one lost and three that fit, and three that those pulled"
+        "the window less the one lost and four that fit, and four that those pulled"
     );
-    assert!(refused.iter().all(|seq| *seq >= 4));
+    assert!(refused.iter().all(|seq| *seq >= 5));
     let result = pair.result(flow);
     assert_eq!((result.timed_out, result.retransmitted), (1, 10), "no more once it is known");
+}
+
+#[test]
+fn ndp_r23_memory_counts_what_is_held_and_not_what_is_missing() {
+    // Six of ten are lost, and there is memory for the other four, however far ahead they are.
+    let config = Ndp { receive_memory: Some(Bytes::new(4 * PAYLOAD)), ..window(10) };
+    let mut pair = pair(config);
+    pair.set_faults(|packet, index| match NdpHeader::of(packet).kind {
+        kind::DATA if index < 6 => Fault::Drop,
+        _ => Fault::Deliver,
+    });
+    start(&mut pair, 10);
+    assert!(pair.run_until_done(LIMIT));
+    let refused: Vec<u64> = control(&pair, kind::NACK).iter().map(|(_, h, _)| h.seq).collect();
+    assert!(refused.iter().all(|seq| *seq < 6), "6 to 9 are held: {refused:?}");
+}
+
+#[test]
+fn ndp_r23_without_memory_packets_are_taken_in_order_only() {
+    let config = Ndp { receive_memory: Some(Bytes::ZERO), ..window(10) };
+    let mut pair = pair(config);
+    pair.set_faults(nth(kind::DATA, 3, Fault::Drop));
+    start(&mut pair, 40);
+    assert!(pair.run_until_done(LIMIT));
+    assert!(control(&pair, kind::NACK).iter().all(|(_, h, _)| h.has(flags::NO_ROOM)));
+    assert!(control(&pair, kind::NACK).len() >= 6, "those after the one lost");
 }
 
 #[test]
@@ -445,23 +471,68 @@ fn ndp_r26_an_echoed_time_is_not_believed_without_bounds() {
 }
 
 #[test]
-fn ndp_r27_a_header_takes_its_time_on_the_link_too() {
-    let spacing = Duration::from_micros(3);
-    let mut pair = pair(Ndp { pull_spacing: Some(spacing), ..window(20) });
-    let mut to_trim = 20u32;
-    pair.set_faults(move |packet, _| {
-        let is_data = NdpHeader::of(packet).kind == kind::DATA && to_trim > 0;
-        to_trim -= u32::from(is_data);
-        if is_data { Fault::Trim } else { Fault::Deliver }
-    });
-    start(&mut pair, 40);
+fn ndp_r26_the_timer_can_follow_round_trips() {
+    let nothing = Vec::<u64>::new();
+    let micros = |us| Instant::ZERO + Duration::from_micros(us);
+    let config = Ndp { timer: Some(Timer::Rtt), ..window(2) };
+    // Nothing measured yet: 20 times `rto`.
+    let mut stack = lone_sender(config.clone(), 2);
+    assert_eq!(poll_all(&mut stack), [0, 1]);
+    stack.now = micros(19_900);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), nothing);
+    stack.now = micros(20_000);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [1, 0]);
+    // One round trip of 900 µs, with a deviation of half of it: 2.7 ms.
+    let mut stack = lone_sender(config, 2);
+    assert_eq!(poll_all(&mut stack), [0, 1]);
+    stack.now = micros(900);
+    answer(&mut stack, kind::NACK, 0, None);
+    stack.now = micros(2_600);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), nothing);
+    stack.now = micros(2_700);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [1]);
+}
+
+#[test]
+fn the_paper_s_variant_has_none_of_our_rules() {
+    let paper = |initial_window| Ndp { variant: Variant::Paper, ..window(initial_window) };
+    // R18: a needless retransmission costs nothing. R26: the timer is `rto`, whatever came late.
+    let mut stack = lone_sender(paper(2), 9);
+    assert_eq!(poll_all(&mut stack), [0, 1]);
+    stack.now = Instant::ZERO + Duration::from_micros(900);
+    answer(&mut stack, kind::NACK, 0, None);
+    stack.now = Instant::ZERO + Duration::from_millis(1);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [1]);
+    answer(&mut stack, kind::ACK, 1, Some(1));
+    assert_eq!(poll_all(&mut stack), [0]);
+    // R25: answers take each path in turn.
+    let mut pair = Pair::new(paper(10), Line { paths: 8, ..Line::default() });
+    start(&mut pair, 60);
     assert!(pair.run_until_done(LIMIT));
-    let pulled = |number| {
-        let packets = sent(&pair, Direction::Backward);
-        let of = |h: &NdpHeader| h.kind == kind::PULL || h.has(flags::PULL);
-        packets.iter().find(|(_, h, _)| of(h) && h.pull == number).map(|(at, ..)| *at)
+    let paths: Vec<u32> = sent(&pair, Direction::Backward).iter().map(|(_, _, p)| p.path).collect();
+    assert!(paths.windows(2).all(|w| (w[0] + 1) % 8 == w[1]), "each in turn: {paths:?}");
+}
+
+#[test]
+fn each_rule_of_ours_has_a_switch() {
+    let ours = Ndp::default();
+    let paper = Ndp { variant: Variant::Paper, ..Ndp::default() };
+    let rules = |c: &Ndp| (c.repays_duplicates(), c.echoes_paths(), c.timer(), c.charges_headers());
+    assert_eq!(rules(&ours), (true, true, Timer::Slowest, true));
+    assert_eq!(rules(&paper), (false, false, Timer::Fixed, false));
+    let all = |base: &Ndp, ours: bool, paths, timer| Ndp {
+        repay_duplicates: Some(ours),
+        answer_paths: Some(paths),
+        timer: Some(timer),
+        charge_headers: Some(ours),
+        ..base.clone()
     };
-    // Nineteen headers came between the first pull and the twentieth.
-    let header = Line::default().rate.transmission_time(Bytes::new(64));
-    assert_eq!(pulled(20).unwrap() - pulled(1).unwrap(), (spacing + header) * 19);
+    let off = all(&ours, false, AnswerPaths::Spray, Timer::Fixed);
+    let on = all(&paper, true, AnswerPaths::DataPath, Timer::Slowest);
+    assert_eq!((rules(&off), rules(&on)), (rules(&paper), rules(&ours)));
 }

@@ -229,18 +229,68 @@ fn ndp_r11_one_pull_for_each_arrival_whole_trimmed_or_again() {
     assert_eq!(last, Some(pulled as u32), "numbers count pulls");
 }
 
-#[test]
-fn ndp_r12_pulls_are_spaced_by_a_packet_s_data_at_line_rate() {
-    let mut pair = pair(window(20));
-    start(&mut pair, 400);
+/// When the pull of this number left.
+fn pulled(pair: &Pair<Ndp>, number: u32) -> Instant {
+    let has_pull = |h: &NdpHeader| h.kind == kind::PULL || h.has(flags::PULL);
+    let packets = sent(pair, Direction::Backward);
+    let found = packets.iter().find(|(_, h, _)| has_pull(h) && h.pull == number);
+    found.expect("it left").0
+}
+
+/// A first window of 20, all trimmed, on Ethernet: headers come faster than pulls may leave.
+fn twenty_trimmed(config: Ndp) -> Pair<Ndp> {
+    let line = Line { framing: Bytes::new(38), ..Line::default() };
+    let mut pair = Pair::new(Ndp { initial_window: 20, ..config }, line);
+    let mut to_trim = 20u32;
+    pair.set_faults(move |packet, _| {
+        let is_data = NdpHeader::of(packet).kind == kind::DATA && to_trim > 0;
+        to_trim -= u32::from(is_data);
+        if is_data { Fault::Trim } else { Fault::Deliver }
+    });
+    start(&mut pair, 40);
     assert!(pair.run_until_done(LIMIT));
-    let pulls: Vec<Instant> = sent(&pair, Direction::Backward)
-        .iter()
-        .filter(|(_, h, _)| h.kind == kind::PULL || h.has(flags::PULL))
-        .map(|(at, _, _)| *at)
-        .collect();
-    assert!(pulls.len() > 300);
-    assert!(pulls.windows(2).all(|w| w[1] - w[0] >= spacing()), "never faster");
+    pair
+}
+
+#[test]
+fn ndp_r12_pulls_are_spaced_by_a_packet_on_the_wire() {
+    let nic = NicInfo { framing: Bytes::new(38), ..super::lone::nic(0) };
+    let spacing = |config: &Ndp| {
+        let mut queue = PullQueue::new(config, &nic);
+        let line = queue.open(FlowId(0), 0, &super::lone::route());
+        assert_eq!(queue.add(line, 0, 0, Instant::ZERO), Some(1), "at once");
+        queue.next_at() - Instant::ZERO
+    };
+    let on_link = |bytes| nic.rate.transmission_time(Bytes::new(bytes));
+    // 1,436 bytes of data, 64 of headers and 38 of framing.
+    assert_eq!(spacing(&Ndp::default()), on_link(1538));
+    let smaller = Ndp { payload: Some(Bytes::new(1000)), ..Ndp::default() };
+    assert_eq!(spacing(&smaller), on_link(1102));
+}
+
+#[test]
+fn ndp_r27_a_header_takes_its_time_on_the_link_too() {
+    let spacing = Duration::from_micros(3);
+    let pair = twenty_trimmed(Ndp { pull_spacing: Some(spacing), ..Ndp::default() });
+    // Nineteen headers came between the first pull and the twentieth, each with framing.
+    let header = pair.line().rate.transmission_time(Bytes::new(64 + 38));
+    assert_eq!(pulled(&pair, 20) - pulled(&pair, 1), (spacing + header) * 19);
+}
+
+#[test]
+fn ndp_r27_a_header_is_charged_its_own_size() {
+    let nic = NicInfo { framing: Bytes::new(38), ..super::lone::nic(0) };
+    let charged = |config: &Ndp, wire_bytes| {
+        let mut queue = PullQueue::new(config, &nic);
+        queue.charge_header(wire_bytes);
+        queue.next_at() - Instant::ZERO
+    };
+    for wire_bytes in [64, 128, 256] {
+        let time = nic.rate.transmission_time(Bytes::new(u64::from(wire_bytes) + 38));
+        assert_eq!(charged(&Ndp::default(), wire_bytes), time);
+        let paper = Ndp { variant: Variant::Paper, ..Ndp::default() };
+        assert_eq!(charged(&paper, wire_bytes), Duration::ZERO);
+    }
 }
 
 #[test]
@@ -372,6 +422,13 @@ fn parameters_are_checked() {
         },
     ];
     assert!(bad.iter().all(|config| config.validate().is_err()));
+    let fits = |payload: u64, mtu| {
+        let config = Ndp { payload: Some(Bytes::new(payload)), ..Ndp::default() };
+        let nic = NicInfo { mtu: Bytes::new(mtu), ..super::lone::nic(0) };
+        config.check_nic(&nic).is_ok()
+    };
+    assert!(fits(1436, 1500) && fits(9000, 9064), "64 bytes of headers");
+    assert!(!fits(1437, 1500) && !fits(9000, 9000), "more than the MTU");
 }
 
 #[test]
