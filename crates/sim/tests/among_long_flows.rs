@@ -6,6 +6,7 @@ mod common;
 use common::*;
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Duration, FlowSpec, Instant, Limit, QueueSpec, TransportId};
+use punctual_testkit::{markdown_table, print_figure};
 use punctual_transports::AnyTransport;
 use punctual_transports::mptcp::{Coupling, Join, Mptcp};
 
@@ -33,6 +34,13 @@ impl Transfers {
             self.utilisation,
             self.pauses
         );
+    }
+
+    /// Median, 99th percentile and use of the hosts' links, for a table.
+    fn row(&self, name: &str) -> Vec<String> {
+        let (p50, p99) = (self.percentile(50), self.percentile(99));
+        let used = format!("{:.1} %", 100.0 * self.utilisation);
+        vec![name.to_owned(), format!("{p50:.0}"), format!("{p99:.0}"), used]
     }
 }
 
@@ -184,7 +192,7 @@ fn others_wait_longer_than_ndp() {
 }
 
 #[test]
-#[ignore = "a table for the docs"]
+#[ignore = "study: cargo xtask figures"]
 fn figure_15() {
     let (k, ms) = (12, 40);
     let ndp = transfers(k, ms, vec![ndp_9k(30)], None);
@@ -192,12 +200,25 @@ fn figure_15() {
     let of_text = [("dctcp", 30), ("dctcp-lossless", 20)];
     let [dctcp, lossless] = of_text.map(|(name, packets)| marked(k, ms, name, packets));
     let of_program = [("dctcp", 15), ("dctcp-lossless", 16)];
-    let medians = of_program.map(|(name, packets)| marked(k, ms, name, packets).percentile(50));
+    let of_program = of_program.map(|(name, packets)| marked(k, ms, name, packets));
+    let medians = [0, 1].map(|n| of_program[n].percentile(50));
     let multi = transfers(k, ms, vec![mptcp(Join::AfterFirst)], None);
-    multi.print("mptcp");
-    transfers(k, ms, vec![mptcp(Join::AtOnce)], None).print("mptcp, connected at once");
-    transfers(k, ms, vec![transport("tcp"), mptcp(Join::AtOnce)], None).print("tcp among mptcp");
-    transfers(k, ms, vec![deep_nics()], None).print("mptcp, deep NICs");
+    let at_once = transfers(k, ms, vec![mptcp(Join::AtOnce)], None);
+    let by_tcp = transfers(k, ms, vec![transport("tcp"), mptcp(Join::AtOnce)], None);
+    let deep = transfers(k, ms, vec![deep_nics()], None);
+    let rows = [
+        ndp.row("NDP"),
+        dctcp.row("DCTCP, marks above 30 packets (text)"),
+        lossless.row("DCTCP over PFC, marks above 20 (text)"),
+        of_program[0].row("DCTCP, marks above 15 (program)"),
+        of_program[1].row("DCTCP over PFC, marks above 16 (program)"),
+        multi.row("MPTCP"),
+        at_once.row("MPTCP, connected at once"),
+        by_tcp.row("transfers by TCP among MPTCP's long flows"),
+        deep.row("MPTCP, deep NICs"),
+    ];
+    let head = ["", "p50 (µs)", "p99 (µs)", "links to hosts in use"];
+    print_figure("ndp-figure-15", &markdown_table(&head, &rows));
 
     // The text: DCTCP at three times NDP's median and four times its 99th percentile, DCTCP over
     // PFC slightly worse, MPTCP the worst. About 80 % and 75 % of the network in use.
@@ -215,9 +236,11 @@ fn figure_15() {
 /// is at ten times NDP's median, as in the paper's text: its SYN-ACKs wait in a full queue that is
 /// not in the text, where NDP's headers go first.
 #[test]
-#[ignore = "a table for the docs"]
+#[ignore = "study: cargo xtask figures"]
 fn figure_15_with_ends_as_in_the_program() {
-    let run = |name: &str, transports: Vec<AnyTransport>, queue: Option<QueueSpec>| {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut of_ndp = None;
+    let mut run = |name: &str, transports: Vec<AnyTransport>, queue: Option<QueueSpec>| {
         let of_seed = |seed| {
             let (transports, ends) = (transports.clone(), Ends::BusyTheOtherWay);
             let transfers = transfers_with(seed, ends, 12, 70, transports, queue);
@@ -227,24 +250,28 @@ fn figure_15_with_ends_as_in_the_program() {
         let seeds = [1, 2, 3].map(of_seed);
         let mean = |of: fn(&(f64, f64)) -> f64| seeds.iter().map(of).sum::<f64>() / 3.0;
         let (p50, p99) = (mean(|s| s.0), mean(|s| s.1));
-        println!("{name}: p50 {p50:.0}, p99 {p99:.0} µs, means of three seeds");
+        let ratio = format!("{:.1}", p50 / *of_ndp.get_or_insert(p50));
+        rows.push(vec![name.to_owned(), format!("{p50:.0}"), format!("{p99:.0}"), ratio]);
         p50
     };
-    let marking = |name: &str, packets| {
-        let transport = transport(name);
-        let queue = marking_above(&transport, packets);
-        run(&format!("{name}, marking above {packets}"), vec![transport], Some(queue))
-    };
-    let ndp = run("ndp", vec![ndp_9k(30)], None);
-    let dctcp = marking("dctcp", 15);
-    let lossless = marking("dctcp-lossless", 16);
-    let multi = run("mptcp", vec![mptcp(Join::AfterFirst)], None);
+    let ndp = run("NDP", vec![ndp_9k(30)], None);
+    let [dctcp, lossless] = [("dctcp", "DCTCP", 15), ("dctcp-lossless", "DCTCP over PFC", 16)].map(
+        |(key, name, packets)| {
+            let transport = transport(key);
+            let queue = marking_above(&transport, packets);
+            run(&format!("{name}, marks above {packets} packets"), vec![transport], Some(queue))
+        },
+    );
+    let multi = run("MPTCP", vec![mptcp(Join::AfterFirst)], None);
     let AnyTransport::Mptcp(config) = mptcp(Join::AfterFirst) else { unreachable!() };
     let at_once = AnyTransport::Mptcp(Mptcp { handshake: false, ..config });
-    let without = run("mptcp, no handshake", vec![at_once], None);
+    let without = run("MPTCP without handshake", vec![at_once], None);
     let short = QueueSpec::DropTail { limit: Limit::Packets(100) };
     let transports = vec![transport("tcp"), mptcp(Join::AtOnce)];
-    run("tcp among mptcp, 100 packets", transports, Some(short));
+    let name = "TCP's transfers among MPTCP's long flows, queues of 100 packets";
+    run(name, transports, Some(short));
+    let head = ["", "p50 (µs)", "p99 (µs)", "p50 / NDP's"];
+    print_figure("ndp-figure-15-busy-ends", &markdown_table(&head, &rows));
     assert!((2.0..3.6).contains(&(dctcp / ndp)), "{dctcp}, {ndp}");
     assert!((0.95..1.3).contains(&(lossless / dctcp)), "{lossless}, {dctcp}");
     assert!((7.0..14.0).contains(&(multi / ndp)), "{multi}, {ndp}");
@@ -254,13 +281,17 @@ fn figure_15_with_ends_as_in_the_program() {
 /// Which links of the two racks are full is luck, and MPTCP's transfers depend on it more than
 /// others' do.
 #[test]
-#[ignore = "a table for the docs"]
+#[ignore = "study: cargo xtask figures"]
 fn figure_15_with_other_seeds() {
-    for seed in 2..=4 {
-        for (name, transport) in [("dctcp", transport("dctcp")), ("mptcp", mptcp(Join::AfterFirst))]
-        {
-            let transfers = transfers_with(seed, Ends::Idle, 12, 40, vec![transport], None);
-            transfers.print(&format!("seed {seed}, {name}"));
-        }
-    }
+    let row = |(name, transport): (&str, AnyTransport)| {
+        let median = |seed| {
+            let transports = vec![transport.clone()];
+            transfers_with(seed, Ends::Idle, 12, 40, transports, None).percentile(50)
+        };
+        let medians = (1..=4).map(|seed| format!("{:.0}", median(seed)));
+        std::iter::once(name.to_owned()).chain(medians).collect()
+    };
+    let rows = [("DCTCP", transport("dctcp")), ("MPTCP", mptcp(Join::AfterFirst))].map(row);
+    let head = ["p50 (µs)", "seed 1", "seed 2", "seed 3", "seed 4"];
+    print_figure("ndp-figure-15-seeds", &markdown_table(&head, &rows));
 }

@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use punctual_core::{Bytes, Duration, FlowId, FlowSpec, HostId, Instant, Limit, QueueSpec};
 use punctual_sim::{Outcome, Sampling};
+use punctual_testkit::{markdown_table, print_figure};
 use punctual_transports::AnyTransport;
 use punctual_transports::tcp::{Dctcp, DctcpLossless};
 use std::ops::Range;
@@ -199,8 +200,8 @@ fn a_nic_without_bound_takes_as_long_to_repair_as_the_flow_had_been_alone() {
 
 /// NDP's Figure 19: 64 senders of 450 KB.
 #[test]
-#[ignore = "a table for the docs"]
 fn beside_64_to_1() {
+    let mut rows = Vec::new();
     for (name, transport) in [
         ("ndp", ndp_9k(30)),
         ("dctcp-lossless", transport("dctcp-lossless")),
@@ -222,10 +223,18 @@ fn beside_64_to_1() {
         let mean = during.iter().sum::<f64>() / during.len() as f64;
         let least = rates[AT_MS - 1..].iter().fold(f64::MAX, |a, b| a.min(*b));
         let back = rates.iter().rposition(|r| *r < 9.0).map_or(0, |n| n + 2);
-        println!(
-            "{name}: long flow {:.2} Gb/s before, {mean:.2} in the 24 ms from {AT_MS} ms, least \
-             {least:.2}, below 9 for the last time at {back} ms; incast done at {last:.1} ms",
-            rates[AT_MS - 3]
-        );
+        let mut row = vec![name.to_owned()];
+        row.extend([rates[AT_MS - 3], mean, least].map(|rate| format!("{rate:.2}")));
+        row.extend([back.to_string(), format!("{last:.1}")]);
+        rows.push(row);
     }
+    let head = [
+        "",
+        "long flow before (Gb/s)",
+        "in the 24 ms of the incast",
+        "least in 1 ms",
+        "last below 9 Gb/s at (ms)",
+        "incast done at (ms)",
+    ];
+    print_figure("ndp-figure-19", &markdown_table(&head, &rows));
 }

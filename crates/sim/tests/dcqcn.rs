@@ -6,6 +6,7 @@ use common::*;
 use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant, Rate};
 use punctual_net::{ClosLinks, ClosShape};
 use punctual_sim::{FlowStatus, GaugeOf, Sampling};
+use punctual_testkit::{markdown_table, print_figure};
 use punctual_transports::{AnyTransport, dcqcn::Dcqcn};
 
 fn dcqcn() -> AnyTransport {
@@ -62,7 +63,7 @@ fn two_flows_share_a_port() {
 
 /// Everybody sends to somebody else: Gb/s of data each, sorted.
 #[test]
-#[ignore = "a table for the docs"]
+#[ignore = "study: cargo xtask figures"]
 fn permutation_of_432() {
     let mut setup = setup(fat_tree(12, 9064), vec![dcqcn()], permutation(432, 1));
     setup.stop = until_ms(200);
@@ -71,24 +72,20 @@ fn permutation_of_432() {
     let gbps = |bytes: Bytes| bytes.get() as f64 * 8.0 / 200e6;
     let mut rates: Vec<f64> = outcome.flows.iter().map(|f| gbps(f.delivered)).collect();
     rates.sort_by(f64::total_cmp);
-    println!(
-        "mean {:.2}, least {:.2}, rank 5 {:.2}, median {:.2} Gb/s; {} pauses, {} marks, at most \
-         {} in a switch",
-        rates.iter().sum::<f64>() / 432.0,
-        rates[0],
-        rates[4],
-        rates[216],
-        outcome.totals.pauses,
-        outcome.totals.marks,
-        outcome.totals.most_buffered,
-    );
+    let mean = rates.iter().sum::<f64>() / 432.0;
+    let mut row: Vec<String> =
+        [mean, rates[0], rates[4], rates[216]].map(|rate| format!("{rate:.2}")).to_vec();
+    row.extend([outcome.totals.pauses, outcome.totals.marks].map(|count| count.to_string()));
+    let head = ["mean (Gb/s)", "least", "rank 5", "median", "pauses", "marks"];
+    print_figure("dcqcn-figure-14", &markdown_table(&head, &[row]));
     assert_eq!(outcome.totals.drops, 0);
 }
 
 /// 450 KB from each of n hosts to one.
 #[test]
-#[ignore = "a table for the docs"]
+#[ignore = "study: cargo xtask figures"]
 fn incast_of_450_kb() {
+    let mut rows = Vec::new();
     for senders in [101u32, 201, 431] {
         let flows: Vec<FlowSpec> = (1..=senders).map(|s| flow(s, 0, 450_000)).collect();
         let mut setup = setup(fat_tree(12, 9064), vec![dcqcn()], flows);
@@ -101,15 +98,13 @@ fn incast_of_450_kb() {
         ends.sort_by(f64::total_cmp);
         let ideal = f64::from(senders) * 50.0 * 9064.0 * 8.0 / 1e7;
         let last = ends[ends.len() - 1];
-        println!(
-            "{senders} senders: last {last:.1} ({:+.1} %), first {:.1}, median {:.1}, {} pauses; \
-             ideal {ideal:.1}",
-            (last / ideal - 1.0) * 100.0,
-            ends[0],
-            ends[ends.len() / 2],
-            outcome.totals.pauses,
-        );
+        let mut row = vec![senders.to_string()];
+        row.extend([ideal, last, ends[0], ends[ends.len() / 2]].map(|ms| format!("{ms:.1}")));
+        row.push(outcome.totals.pauses.to_string());
+        rows.push(row);
     }
+    let head = ["senders", "the line needs (ms)", "last (ms)", "first", "median", "pauses"];
+    print_figure("dcqcn-figure-16", &markdown_table(&head, &rows));
 }
 
 /// A small incast is through when the line has carried it, and nothing is sent twice.

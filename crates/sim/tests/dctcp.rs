@@ -6,6 +6,7 @@ use common::*;
 use punctual_core::{Bytes, Duration, FlowSpec, Instant, Limit, QueueSpec};
 use punctual_net::{ClosLinks, ClosShape};
 use punctual_sim::{FlowRecord, FlowStatus, Outcome};
+use punctual_testkit::{markdown_table, print_figure};
 use punctual_transports::AnyTransport;
 use punctual_transports::mptcp::Mptcp;
 use punctual_transports::tcp::{Dctcp, Tcp};
@@ -80,14 +81,20 @@ fn as_ndps_program(name: &'static str) -> Incast {
 #[test]
 fn incast_of_450_kb() {
     let bounded = Dctcp { rto_max: Duration::from_millis(40), ..Dctcp::default() };
+    let known = [
+        ["what the line needs", "36.6", "72.9", "156.3"],
+        ["the paper", "38.4 (26.9)", "76.4 (20.7)", "164.5 (23.9)"],
+    ];
+    let mut rows: Vec<Vec<String>> = known.map(|row| row.map(String::from).to_vec()).to_vec();
     for (incast, seeds) in [
-        (Incast::new("default", Dctcp::default()), 1),
-        (Incast::new("default, timeouts to 40 ms", bounded), 1),
+        (Incast::new("default, 200 packets", Dctcp::default()), 1),
+        (Incast::new("default, `rto_max` 40 ms", bounded), 1),
         (Incast::new("default, 1,000 packets", Dctcp::default()).queue(1000, 30), 1),
         (as_ndps_program("NDP's program"), 1),
         (as_ndps_program("NDP's program, 1,000 packets").queue(1000, 30), 5),
     ] {
         let mut overs = Vec::new();
+        let mut row = vec![incast.name.to_owned()];
         for (senders, seed) in
             [101, 201, 431].into_iter().flat_map(|n| (1..=seeds).map(move |s| (n, s)))
         {
@@ -105,13 +112,16 @@ fn incast_of_450_kb() {
                 ends[ends.len() / 2],
                 outcome.totals.drops,
             );
+            if seed == 1 {
+                row.push(format!("{last:.1} ({first:.1})"));
+            }
             let over = last / ideal;
             match (name, senders) {
                 ("NDP's program, 1,000 packets", _) => {
                     assert!(over > 1.03 && first > 20.0, "{over}, {first}");
                     overs.push(over);
                 }
-                ("default" | "NDP's program", 431) => {
+                ("default, 200 packets" | "NDP's program", 431) => {
                     assert!(over > 1.03 && most >= 4, "{over}, {most}");
                 }
                 ("NDP's program", _) => assert!(over > 1.02, "{over}"),
@@ -123,13 +133,15 @@ fn incast_of_450_kb() {
             overs.sort_by(f64::total_cmp);
             assert!((1.03..1.08).contains(&overs[overs.len() / 2]), "{overs:?}");
         }
+        rows.push(row);
     }
+    print_figure("dctcp-figure-16", &markdown_table(&["", "101", "201", "431"], &rows));
 }
 
 /// What each setting does to it: how far over what the line needs the last ends, and when the
 /// first, of 101, 201 and 431 senders, with five seeds.
 #[test]
-#[ignore = "a table for the docs"]
+#[ignore = "study: cargo xtask figures"]
 fn settings_of_an_incast() {
     let base = as_ndps_program("NDP's program, 1,000 packets").queue(1000, 30);
     let with = |name, change: &dyn Fn(&mut Dctcp)| {
@@ -138,6 +150,8 @@ fn settings_of_an_incast() {
         incast
     };
     let delay = |name, ns| Incast { name, link_delay: Duration::from_nanos(ns), ..base.clone() };
+    let paper = ["the paper", "4.9 (26.9)", "4.8 (20.7)", "5.2 (23.9)"];
+    let mut rows = vec![paper.map(String::from).to_vec()];
     for incast in [
         Incast::new("default", Dctcp::default()),
         Incast::new("default, 1,000 packets", Dctcp::default()).queue(1000, 30),
@@ -161,19 +175,22 @@ fn settings_of_an_incast() {
         delay("links of 1.3 us", 1300),
         delay("links of 2 us", 2000),
     ] {
-        let mut line = format!("{}:", incast.name);
+        let mut row = vec![incast.name.to_owned()];
         for senders in [101, 201, 431] {
             let runs: Vec<Vec<f64>> = (1..=5).map(|seed| incast.run(senders, seed).0).collect();
             let range = |value: &dyn Fn(&Vec<f64>) -> f64| {
                 let mut values: Vec<f64> = runs.iter().map(value).collect();
                 values.sort_by(f64::total_cmp);
-                format!("{:.1} to {:.1}", values[0], values[values.len() - 1])
+                format!("{:.1}–{:.1}", values[0], values[values.len() - 1])
             };
             let over = range(&|e| (e[e.len() - 1] / ideal_ms(senders) - 1.0) * 100.0);
-            line += &format!(" {over} % ({});", range(&|e| e[0]));
+            row.push(format!("{over} ({})", range(&|e| e[0])));
         }
-        println!("{line}");
+        println!("{row:?}");
+        rows.push(row);
     }
+    let head = ["last over what the line needs, % (first, ms)", "101", "201", "431"];
+    print_figure("dctcp-incast-settings", &markdown_table(&head, &rows));
 }
 
 /// With data in the queues of NICs every byte arrives once all the same, losses included: the

@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use punctual_core::{Bytes, Duration, FlowSpec, Instant, QueueSpec};
 use punctual_sim::{FlowRecord, FlowStatus, Outcome};
+use punctual_testkit::{markdown_table, print_figure};
 use punctual_transports::{AnyTransport, tcp::DctcpLossless};
 
 fn plain() -> DctcpLossless {
@@ -40,9 +41,11 @@ fn permutation_rates(config: DctcpLossless, k: u32, ms: u64) -> (Vec<f64>, Outco
     (rates, outcome)
 }
 
-fn print_permutation(name: &str, config: DctcpLossless, k: u32, ms: u64) -> f64 {
+/// The mean rate, and its row of the table.
+fn permutation_row(name: &str, config: DctcpLossless, k: u32, ms: u64) -> (f64, Vec<String>) {
     let (rates, outcome) = permutation_rates(config, k, ms);
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    let cells = [mean, rates[4], rates[rates.len() / 2]].map(|rate| format!("{rate:.2}"));
     println!(
         "{name}: mean {mean:.2}, least {:.2}, rank 5 {:.2}, median {:.2} Gb/s; {} pauses, {} \
          marks, at most {} in a switch",
@@ -54,15 +57,18 @@ fn print_permutation(name: &str, config: DctcpLossless, k: u32, ms: u64) -> f64 
         outcome.totals.most_buffered,
     );
     assert_eq!(outcome.totals.drops, 0);
-    mean
+    (mean, [vec![name.to_owned()], cells.to_vec()].concat())
 }
 
 /// NDP's Figure 14 has a mean of 4.64 Gb/s, 0.78 at rank 5 and a median of 4.36.
 #[test]
-#[ignore = "a table for the docs"]
+#[ignore = "study: cargo xtask figures"]
 fn permutation_of_432() {
-    let mean = print_permutation("RFC 8257's law", plain(), 12, 200);
-    print_permutation("as in NDP's simulator", as_in_ndp(), 12, 200);
+    let paper = ["the paper's \"DCQCN\"", "4.64", "0.78", "4.36"].map(String::from).to_vec();
+    let (mean, rfc) = permutation_row("with RFC 8257's law, the default", plain(), 12, 200);
+    let (_, ndp) = permutation_row("with the law of the paper's simulator", as_in_ndp(), 12, 200);
+    let head = ["", "mean", "rank 5", "median"];
+    print_figure("dctcp-lossless-figure-14", &markdown_table(&head, &[paper, rfc, ndp]));
     assert!((4.2..=5.1).contains(&mean), "{mean}");
 }
 
@@ -95,15 +101,21 @@ fn far(senders: u32) -> std::ops::Range<u32> {
 
 /// NDP's Figure 16 has last (first) at 36.7 (33.9), 72.9 (67.6) and 156.3 (4.8) ms.
 #[test]
-#[ignore = "a table for the docs"]
+#[ignore = "study: cargo xtask figures"]
 fn incast_of_450_kb() {
+    let known = [
+        ["what the line needs for packets of 9,000 B of data", "36.6", "72.9", "143.2", "156.3"],
+        ["the paper", "36.7 (33.9)", "72.9 (67.6)", "", "156.3 (4.8)"],
+    ];
+    let mut rows: Vec<Vec<String>> = known.map(|row| row.map(String::from).to_vec()).to_vec();
     for (name, config, pause_above) in [
-        ("RFC 8257", plain(), 15),
-        ("RFC 8257, 1 packet at least", DctcpLossless { window_min: 1, ..plain() }, 15),
-        ("as in NDP's simulator", as_in_ndp(), 15),
-        ("as in NDP's simulator, first window of 1", first_window_of_1(), 15),
-        ("as in NDP's simulator, pausing above 200 packets", as_in_ndp(), 200),
+        ("default", plain(), 15),
+        ("default, windows of 1 packet at least", DctcpLossless { window_min: 1, ..plain() }, 15),
+        ("with the law of the paper's simulator", as_in_ndp(), 15),
+        ("with that law, first windows of 1 packet", first_window_of_1(), 15),
+        ("with that law, pausing above 200 packets", as_in_ndp(), 200),
     ] {
+        let mut row = vec![name.to_owned()];
         for senders in [101, 201, 395, 431] {
             let (ends, outcome) = incast(config.clone(), pause_above, far(senders));
             let ideal = f64::from(senders) * 50.0 * 9064.0 * 8.0 / 1e7;
@@ -118,8 +130,12 @@ fn incast_of_450_kb() {
                 outcome.totals.pauses,
             );
             assert!(last / ideal < 1.02, "{last} against {ideal}");
+            row.push(format!("{last:.1} ({first:.1})"));
         }
+        rows.push(row);
     }
+    let table = markdown_table(&["", "101", "201", "395", "431"], &rows);
+    print_figure("dctcp-lossless-figure-16", &table);
 }
 
 fn first_window_of_1() -> DctcpLossless {

@@ -6,6 +6,7 @@ use common::*;
 use punctual_core::{Bytes, Duration, FlowId, FlowSpec, HostId, Instant, Rate};
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Sampling};
+use punctual_testkit::{markdown_table, print_figure};
 use punctual_transports::mptcp::{Coupling, Join, Mptcp};
 use punctual_transports::{AnyTransport, tcp::Tcp};
 
@@ -110,7 +111,8 @@ fn permutation_rates(config: Mptcp, queue: u32, k: u32, ms: u64) -> (Vec<f64>, O
     (rates, outcome)
 }
 
-fn print_permutation(name: &str, config: Mptcp, queue: u32, k: u32, ms: u64) -> f64 {
+/// The mean rate, and its row of the table.
+fn permutation_row(name: &str, config: Mptcp, queue: u32, k: u32, ms: u64) -> (f64, Vec<String>) {
     let (rates, outcome) = permutation_rates(config, queue, k, ms);
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     let timeouts: u32 = outcome.flows.iter().map(|f| f.timeouts).sum();
@@ -122,13 +124,14 @@ fn print_permutation(name: &str, config: Mptcp, queue: u32, k: u32, ms: u64) -> 
         rates[4],
         rates[rates.len() / 2]
     );
-    mean
+    let cells = [mean, rates[0], rates[4], rates[rates.len() / 2]].map(|r| format!("{r:.2}"));
+    (mean, [vec![name.to_owned()], cells.to_vec(), vec![timeouts.to_string()]].concat())
 }
 
 /// The queue is shared by many paths' worth of subflows, and most of the capacity is used.
 #[test]
 fn a_small_permutation_uses_most_of_the_network() {
-    let mean = print_permutation("16 hosts, 20 ms", uncoupled(), 200, 4, 20);
+    let (mean, _) = permutation_row("16 hosts, 20 ms", uncoupled(), 200, 4, 20);
     assert!(mean > 7.5, "{mean}");
 }
 
@@ -139,38 +142,51 @@ fn as_in_ndp() -> Mptcp {
 
 /// NDP's Figure 14 has a mean of 8.95 Gb/s, 6.59 at rank 5 and a median of 9.16.
 #[test]
-#[ignore = "a table for the docs"]
+#[ignore = "study: cargo xtask figures"]
 fn permutation_of_432() {
     let rto = Duration::from_millis(200);
-    let mean = print_permutation("as in NDP, 200 packets", as_in_ndp(), 200, 12, 200);
-    print_permutation("as in NDP, 100 packets", as_in_ndp(), 100, 12, 200);
     let slow = Mptcp { rto_min: rto, rto_initial: rto, ..as_in_ndp() };
-    print_permutation("rto_min 200 ms", slow, 200, 12, 200);
     let lia = Mptcp { coupling: Coupling::Lia, ..as_in_ndp() };
-    print_permutation("LIA", lia, 200, 12, 200);
-    print_permutation("unbounded slow start", at_once(), 200, 12, 200);
-    print_permutation("uncoupled, otherwise default", uncoupled(), 200, 12, 200);
+    let measured = [
+        ("as there, queues of 200 packets", as_in_ndp(), 200),
+        ("as there, queues of 100 packets", as_in_ndp(), 100),
+        ("as there, `rto_min` 200 ms", slow, 200),
+        ("as there, LIA", lia, 200),
+        ("as there, slow start without bound", at_once(), 200),
+        ("uncoupled, otherwise default", uncoupled(), 200),
+    ]
+    .map(|(name, config, queue)| permutation_row(name, config, queue, 12, 200));
+    let mean = measured[0].0;
+    let mut rows = vec![["the paper", "8.95", "", "6.59", "9.16", ""].map(String::from).to_vec()];
+    rows.extend(measured.map(|(_, row)| row));
+    let head = ["", "mean", "least", "rank 5", "median", "timeouts"];
+    print_figure("mptcp-figure-14", &markdown_table(&head, &rows));
     assert!((8.5..9.3).contains(&mean), "{mean}");
 }
 
 /// 450 KB from each of n hosts to one: first and last arrival, over what the line needs.
 #[test]
-#[ignore = "a table for the docs"]
+#[ignore = "study: cargo xtask figures"]
 fn incast_of_450_kb() {
     let rto_max = Duration::from_millis(20);
     let bound = Some(Bytes::new(15 * 9024));
+    let ideal = |senders: u32| f64::from(senders) * 50.0 * 9064.0 * 8.0 / 1e7;
+    let needed = [101, 201, 431].map(|senders| format!("{:.1}", ideal(senders)));
+    let mut rows = vec![[vec!["what the line needs".to_owned()], needed.to_vec()].concat()];
     for (name, rto_ms, config) in [
-        ("10 ms", 10, uncoupled()),
-        ("10 ms, slow start to 15 packets", 10, Mptcp { initial_ssthresh: bound, ..uncoupled() }),
-        ("10 ms, connected at once", 10, at_once()),
-        ("10 ms, connected at once, slow start to 15 packets", 10, as_in_ndp()),
-        ("10 ms, connected at once, 20 ms at most", 10, Mptcp { rto_max, ..at_once() }),
-        ("200 ms, connected at once", 200, at_once()),
+        ("uncoupled, otherwise default (`rto_min` 10 ms)", 10, uncoupled()),
+        ("slow start up to 15 packets", 10, Mptcp { initial_ssthresh: bound, ..uncoupled() }),
+        ("connected at once", 10, at_once()),
+        ("connected at once, slow start up to 15 packets", 10, as_in_ndp()),
+        ("connected at once, `rto_max` 20 ms", 10, Mptcp { rto_max, ..at_once() }),
+        ("connected at once, `rto_min` 200 ms", 200, at_once()),
     ] {
+        let mut row = vec![name.to_owned()];
+        let mut row_over = vec!["over what the line needs, seeds 1 to 5".to_owned()];
         let rto = Duration::from_millis(rto_ms);
         let config = Mptcp { rto_min: rto, rto_initial: rto, ..config };
         for senders in [101, 201, 431] {
-            let ideal = f64::from(senders) * 50.0 * 9064.0 * 8.0 / 1e7;
+            let ideal = ideal(senders);
             // One seed says little: it is luck who loses how often.
             let over: Vec<f64> = (1..=5)
                 .map(|seed| {
@@ -178,20 +194,26 @@ fn incast_of_450_kb() {
                     let last = ends[ends.len() - 1];
                     if seed == 1 {
                         println!(
-                            "{senders} senders, rto {name}: last {last:.1}, first {:.1}, median \
+                            "{senders} senders, {name}: last {last:.1}, first {:.1}, median \
                              {:.1} ms; ideal {ideal:.1}; {unheard} lost more than one round of \
                              SYNs and nothing else",
                             ends[0],
                             ends[ends.len() / 2],
                         );
+                        row.push(format!("{last:.1} ({:.1})", ends[0]));
                     }
                     (last / ideal - 1.0) * 100.0
                 })
                 .collect();
             println!("  over the ideal with seeds 1 to 5, in %: {over:.0?}");
             assert!(over.iter().all(|over| *over > 4.0), "losses cost something: {over:?}");
+            let least = over.iter().fold(f64::MAX, |a, b| a.min(*b));
+            let most = over.iter().fold(0.0f64, |a, b| a.max(*b));
+            row_over.push(format!("{least:.0} to {most:.0} %"));
         }
+        rows.extend([row, row_over]);
     }
+    print_figure("mptcp-figure-16", &markdown_table(&["", "101", "201", "431"], &rows));
 }
 
 /// When each of so many senders was done, in ms, sorted; and how many never got to send again what
@@ -257,14 +279,32 @@ fn slow_start_without_bound_costs_a_long_repair() {
 }
 
 #[test]
-#[ignore = "a table for the docs"]
+#[ignore = "study: cargo xtask figures"]
 fn repairs_of_a_permutation() {
-    for (name, config) in [("unbounded", at_once()), ("to 15 packets", as_in_ndp())] {
-        for (ms, recovering, stuck, gbps) in repairs(config, 8, 5, 100) {
-            println!(
-                "slow start {name}, {ms} ms: {recovering:.3} of the subflows recovering, \
-                 {stuck:.3} stuck; {gbps:.2} Gb/s"
-            );
-        }
-    }
+    let cells = |config| {
+        let cell = |(_, recovering, stuck, gbps): (u64, f64, f64, f64)| {
+            [100.0 * recovering, 100.0 * stuck, gbps].map(|value| format!("{value:.1}")).to_vec()
+        };
+        repairs(config, 8, 5, 100).into_iter().map(cell)
+    };
+    let rows = cells(at_once()).zip(cells(as_in_ndp())).enumerate();
+    let rows = rows.map(|(n, (unbounded, bounded))| {
+        [vec![format!("{}", 5 * (n + 1))], unbounded, bounded].concat()
+    });
+    // Every 5 ms up to 20 ms, then every 10 ms.
+    let rows: Vec<Vec<String>> = rows.filter(|row| row[0].parse().is_ok_and(is_shown)).collect();
+    let head = [
+        "ms",
+        "unbounded: recovering (%)",
+        "waiting (%)",
+        "Gb/s",
+        "to 15 packets: recovering (%)",
+        "waiting (%)",
+        "Gb/s",
+    ];
+    print_figure("mptcp-repairs", &markdown_table(&head, &rows));
+}
+
+fn is_shown(ms: u32) -> bool {
+    ms <= 20 || ms.is_multiple_of(10)
 }

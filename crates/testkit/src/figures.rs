@@ -38,6 +38,18 @@ pub fn print_figure(name: &str, markdown: &str) {
     println!("\n<!-- figure: {name} -->\n{}\n<!-- /figure -->", markdown.trim_end());
 }
 
+/// A Markdown table: the first column to the left, numbers to the right.
+pub fn markdown_table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
+    let mut table = line(head.to_vec());
+    table += &format!("|---|{}\n", "--:|".repeat(head.len().saturating_sub(1)));
+    for row in rows {
+        assert_eq!(row.len(), head.len(), "cells of {row:?}");
+        table += &line(row.iter().map(String::as_str).collect());
+    }
+    table.replace("|  |", "| |").replace("|  |", "| |")
+}
+
 fn known_differences() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/known-differences.md");
     std::fs::read_to_string(&path).expect("docs/known-differences.md")
@@ -57,6 +69,14 @@ mod tests {
         assert!(is_listed(text, "d3-fig-9"));
         assert!(!is_listed(text, "d3-fig-10"));
         assert!(!is_listed(text, "d3-fig"));
+    }
+
+    #[test]
+    fn markdown_table__empty_cells_and_alignment() {
+        let row = |cells: [&str; 3]| cells.map(String::from).to_vec();
+        let rows = [row(["paper", "", "1"]), row(["here", "2", ""]), row(["", "", ""])];
+        let table = "| | a | b |\n|---|--:|--:|\n| paper | | 1 |\n| here | 2 | |\n| | | |\n";
+        assert_eq!(markdown_table(&["", "a", "b"], &rows), table);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 
 #![cfg_attr(test, allow(non_snake_case))]
 
+mod cases;
 mod fault;
 mod figures;
 mod line;
@@ -21,8 +22,9 @@ mod port;
 mod report;
 mod schedule;
 
+pub use cases::cases;
 pub use fault::{Fault, FaultOdds};
-pub use figures::{assert_figure, print_figure};
+pub use figures::{assert_figure, markdown_table, print_figure};
 pub use line::Line;
 pub use pair::Pair;
 pub use report::{Direction, FlowResult, Traced};
