@@ -4,8 +4,10 @@ mod callgrind;
 mod figures;
 mod instructions;
 mod setup;
+mod sources;
 mod steps;
 mod suite;
+mod swarm;
 mod tools;
 
 #[cfg(test)]
@@ -18,7 +20,8 @@ cargo xtask COMMAND
 
   setup                 install what the tests need and this machine lacks
   test [STEP…]          setup, then every check; or only the steps named:
-                        setup fmt clippy test figures browser doc instructions smoke
+                        setup fmt clippy test figures swarm browser doc instructions
+                        smoke
   bench-instructions [--update] [NAME…]
                         count instructions per operation under callgrind and compare them with
                         benches/instructions.toml; more than 2 % above it fails. NAME selects
@@ -29,6 +32,10 @@ cargo xtask COMMAND
                         part of their name; --quick leaves out what takes long; --check writes
                         nothing and fails where a page differs; --dev uses the tests' profile
                         instead of a release build
+  swarm [--minutes N] [NAME…]
+                        run the property tests with fresh seeds and as many cases as fit into N
+                        minutes (10), and print the command that repeats a failure. NAME selects
+                        tests by a part of their name
   help                  print this
 
 A step that cannot run on this machine is SKIPPED; PUNCTUAL_NO_SKIPS=1 makes that a failure.
@@ -50,6 +57,10 @@ fn main() -> ExitCode {
         },
         Some((&"figures", rest)) => match figures::Options::parse(rest) {
             Ok(options) => suite::run_step("figures", || figures::figures(&options)),
+            Err(option) => return usage(&format!("no option `{option}`")),
+        },
+        Some((&"swarm", rest)) => match swarm::Options::parse(rest) {
+            Ok(options) => suite::run_step("swarm", || swarm::swarm(&options)),
             Err(option) => return usage(&format!("no option `{option}`")),
         },
         Some((&("help" | "--help" | "-h"), _)) => {

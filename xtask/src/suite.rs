@@ -4,6 +4,7 @@ use crate::figures;
 use crate::instructions::{self, Options};
 use crate::setup::{BROWSER, has_subcommand, setup};
 use crate::steps::{Outcome, Steps};
+use crate::swarm;
 use crate::tools::{cargo, is_installed, root, run as run_command};
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ const STEPS: &[Step] = &[
     ("clippy", clippy),
     ("test", test),
     ("figures", quick_figures),
+    ("swarm", || swarm::swarm(&swarm::Options { minutes: 2.0, names: Vec::new() })),
     ("browser", browser),
     ("doc", doc),
     ("instructions", || instructions::gate(&Options::default())),

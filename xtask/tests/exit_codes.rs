@@ -51,6 +51,7 @@ fn what_there_is_not_is_refused() {
         &["test", "fnt"],
         &["bench-instructions", "--upadte"],
         &["figures", "--chekc"],
+        &["swarm", "--minutes", "many"],
         &[],
     ] {
         let output = xtask(args).output().expect("xtask");

@@ -27,7 +27,7 @@ fn brute_force(jobs: &[(u128, u128)]) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(400)))]
 
     #[test]
     fn moore_hodgson_is_brute_force(

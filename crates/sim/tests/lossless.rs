@@ -365,7 +365,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(96)))]
 
     /// With headroom for every link and class, no switch ever drops or holds more than it has
     /// room for; all flows end, and all checkers are content. Trees have no cycle of waiting.
@@ -506,7 +506,7 @@ impl Graph {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(64)))]
 
     /// The same on networks of any shape, with links of several rates and lengths, several
     /// transports and classes in one run. Ways may go in circles here, and where they end in a

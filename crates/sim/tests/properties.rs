@@ -157,7 +157,7 @@ fn all_complete(outcome: &Outcome, case: &Case) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(200)))]
 
     #[test]
     fn every_flow_completes_and_every_byte_arrives_once(case in case()) {

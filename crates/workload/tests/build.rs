@@ -95,7 +95,7 @@ fn any_spec() -> impl Strategy<Value = TrafficSpec> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(128)))]
 
     #[test]
     fn flows_are_sound_and_the_same_again(

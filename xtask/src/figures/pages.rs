@@ -1,5 +1,6 @@
 //! Pages of the docs and the figure blocks on them.
 
+use crate::sources::find;
 use crate::tools::root;
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
@@ -34,26 +35,6 @@ pub(crate) fn read_pages() -> anyhow::Result<Vec<Page>> {
         Ok(Page { path, text })
     };
     paths.into_iter().map(read).collect()
-}
-
-/// Adds all files with this extension under a directory.
-pub(crate) fn find(
-    root: &Path,
-    dir: &Path,
-    extension: &str,
-    found: &mut Vec<PathBuf>,
-) -> anyhow::Result<()> {
-    let entries = root.join(dir).read_dir();
-    for entry in entries.with_context(|| format!("cannot read {}", dir.display()))? {
-        let entry = entry?;
-        let path = dir.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            find(root, &path, extension, found)?;
-        } else if path.extension().is_some_and(|e| e == extension) {
-            found.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// The name on an opening marker.

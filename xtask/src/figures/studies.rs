@@ -4,7 +4,7 @@
 //! a figure leads to the test that prints it. A study that takes long is ignored and runs only for
 //! `cargo xtask figures`.
 
-use super::pages::find;
+use crate::sources::{find, target_of};
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
 
@@ -40,24 +40,6 @@ pub(crate) fn find_studies(root: &Path) -> anyhow::Result<Vec<Study>> {
         }
     }
     Ok(studies)
-}
-
-/// The test binary that a source file belongs to, as cargo's arguments.
-fn target_of(root: &Path, path: &Path) -> anyhow::Result<Vec<String>> {
-    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    let [_, name, kind, rest @ ..] = &parts[..] else {
-        bail!("{} belongs to no crate", path.display());
-    };
-    let directory = root.join("crates").join(name).join(kind);
-    Ok(match (kind.as_str(), rest) {
-        ("tests", [file]) => vec!["--test".to_owned(), file.trim_end_matches(".rs").to_owned()],
-        ("tests", [module, ..]) if directory.join(module).join("main.rs").exists() => {
-            vec!["--test".to_owned(), module.clone()]
-        }
-        ("src", _) if directory.join("lib.rs").exists() => vec!["--lib".to_owned()],
-        ("src", _) => vec!["--bins".to_owned()],
-        _ => bail!("{}: call `print_figure` in the file of the test", path.display()),
-    })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,17 +150,5 @@ fn long() {
     #[test]
     fn calls_in__the_definition_is_no_call() {
         assert_eq!(calls_in("pub fn print_figure(name: &str) {}\n").expect("none"), []);
-    }
-
-    #[test]
-    fn target_of__by_place() {
-        let root = crate::tools::root();
-        let of = |path: &str| target_of(&root, Path::new(path)).expect("a target");
-        let test = |name: &str| vec!["--test".to_owned(), name.to_owned()];
-        assert_eq!(of("crates/sim/tests/mptcp.rs"), test("mptcp"));
-        assert_eq!(of("crates/sim/tests/pdq/robust.rs"), test("pdq"));
-        assert_eq!(of("crates/net/src/lib.rs"), ["--lib"]);
-        assert_eq!(of("crates/cli/src/main.rs"), ["--bins"]);
-        assert!(target_of(&root, Path::new("crates/sim/tests/common/mod.rs")).is_err());
     }
 }

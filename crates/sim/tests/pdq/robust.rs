@@ -118,7 +118,7 @@ fn two_hundred_simultaneous_flows() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(60)))]
 
     /// No deadlock: whatever is asked of the tree, every flow ends, and without deadlines every
     /// flow completes, within ten times what the busiest link needs.

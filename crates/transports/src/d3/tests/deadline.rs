@@ -389,7 +389,7 @@ fn parameters_stand_beside_those_of_rcpdc() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(128)))]
 
     /// Whatever happens to packets and whatever the deadlines, every flow ends, once, and ports
     /// forget it.

@@ -63,7 +63,7 @@ fn d3_r22_ports_fall_silent_after_flows() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(128)))]
 
     #[test]
     fn flows_complete_whatever_happens_to_packets(

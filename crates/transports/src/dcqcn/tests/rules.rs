@@ -218,7 +218,7 @@ fn nonsense_is_refused_with_a_reason() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(64)))]
 
     /// Whatever the line does, each byte arrives once and in order, and the flow ends.
     #[test]

@@ -29,7 +29,7 @@ fn path_faults() -> impl Strategy<Value = PathFaults> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(128)))]
 
     /// The last path loses packets, but lives.
     #[test]

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use punctual_testkit::FaultOdds;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(300)))]
 
     /// Whatever is lost, doubled, delayed, trimmed or bounced, every byte arrives once and both
     /// ends know. (That no byte arrives twice is checked as it happens.)

@@ -100,7 +100,7 @@ fn criticalities() -> impl Strategy<Value = Criticality> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(128)))]
 
     #[test]
     fn flows_end_whatever_happens_to_packets(

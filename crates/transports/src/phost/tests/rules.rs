@@ -446,7 +446,7 @@ fn nonsense_is_refused_with_a_reason() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(64)))]
 
     /// Whatever the line does and whoever shares it, flows end, and all the while each token got
     /// was used, has expired or is held, and nobody got more than were issued.

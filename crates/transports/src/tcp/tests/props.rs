@@ -51,7 +51,7 @@ fn with_deadlines(flows: Vec<(u64, Option<u64>)>) -> Vec<(u64, Option<Instant>)>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(96)))]
 
     #[test]
     fn tcp_delivers_each_byte_once(

@@ -1,0 +1,330 @@
+//! Property tests with fresh seeds, and as many cases as fit into a time.
+
+mod run;
+
+use crate::sources::{find, target_of};
+use crate::steps::Outcome;
+use crate::tools::{cargo, output, root};
+use anyhow::Context as _;
+use run::{Round, run_round};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Tests of whole networks find most, so that each gets as much time as so many others.
+const WEIGHT_OF_SIM: u32 = 4;
+/// Cases of a test's first round; later rounds take as many as fit.
+const FIRST_CASES: u32 = 16;
+
+/// How long to try.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Options {
+    pub(crate) minutes: f64,
+    /// Parts of names; none stands for all property tests.
+    pub(crate) names: Vec<String>,
+}
+
+impl Options {
+    /// From the command line; the error is the option that there is not, or its value.
+    pub(crate) fn parse(args: &[&str]) -> Result<Options, String> {
+        let mut options = Options { minutes: 10.0, names: Vec::new() };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            match *arg {
+                "--minutes" => {
+                    let value = args.next().copied().unwrap_or_default();
+                    options.minutes = value
+                        .parse()
+                        .ok()
+                        .filter(|minutes: &f64| minutes.is_finite() && *minutes > 0.0)
+                        .ok_or_else(|| format!("--minutes {value}"))?;
+                }
+                option if option.starts_with('-') => return Err(option.into()),
+                name => options.names.push(name.into()),
+            }
+        }
+        Ok(options)
+    }
+
+    fn selects(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|part| name.contains(part))
+    }
+}
+
+/// A property test in a built test binary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Property {
+    /// Its whole name in the binary.
+    name: String,
+    binary: PathBuf,
+    package: String,
+    /// What cargo is told to choose the binary.
+    target: Vec<String>,
+}
+
+impl Property {
+    /// The command that repeats a round.
+    fn replay(&self, round: &Round) -> String {
+        format!(
+            "PROPTEST_RNG_SEED={} PROPTEST_CASES={} cargo test -p {} {} -- --exact {}",
+            round.seed,
+            round.cases,
+            self.package,
+            self.target.join(" "),
+            self.name
+        )
+    }
+
+    fn weight(&self) -> u32 {
+        if self.package == "punctual-sim" { WEIGHT_OF_SIM } else { 1 }
+    }
+
+    fn directory(&self) -> PathBuf {
+        root().join("crates").join(self.package.trim_start_matches("punctual-"))
+    }
+}
+
+/// What became of one property.
+#[derive(Clone, Debug, Default)]
+struct Tried {
+    name: String,
+    cases: u64,
+    rounds: u32,
+    /// What went wrong, with the command that repeats it.
+    failure: Option<String>,
+}
+
+/// Runs every property test for its share of the time.
+pub(crate) fn swarm(options: &Options) -> anyhow::Result<Outcome> {
+    let properties: Vec<Property> =
+        built()?.into_iter().filter(|p| options.selects(&p.name)).collect();
+    if properties.is_empty() {
+        return Ok(Outcome::Failed("there is no such property test".into()));
+    }
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let seconds = options.minutes * 60.0 * workers as f64;
+    let weights: u32 = properties.iter().map(Property::weight).sum();
+    println!("{} property tests, {} min on {workers} cores", properties.len(), options.minutes);
+    let (next, tried) = (Mutex::new(properties.iter()), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let Some(property) = next.lock().expect("no panic").next() else { return };
+                    let share = seconds * f64::from(property.weight()) / f64::from(weights);
+                    let outcome = try_property(property, Duration::from_secs_f64(share));
+                    println!("{}", line(&outcome));
+                    tried.lock().expect("no panic").push(outcome);
+                }
+            });
+        }
+    });
+    let tried = tried.into_inner().expect("no panic");
+    let cases: u64 = tried.iter().map(|t| t.cases).sum();
+    println!("{cases} cases of {} property tests", tried.len());
+    let failures: Vec<&str> = tried.iter().filter_map(|t| t.failure.as_deref()).collect();
+    for failure in &failures {
+        println!("\n{failure}");
+    }
+    Ok(match failures.len() {
+        0 => Outcome::Passed,
+        count => Outcome::Failed(format!("{count} property tests failed; see above")),
+    })
+}
+
+/// Rounds of one property, each with another seed and as many cases as may fit.
+fn try_property(property: &Property, share: Duration) -> Tried {
+    let started = Instant::now();
+    let mut tried = Tried { name: property.name.clone(), ..Tried::default() };
+    let mut cases = FIRST_CASES;
+    loop {
+        let round = Round { cases, seed: fresh_seed() };
+        let before = Instant::now();
+        if let Err(what) = run_round(property, &round, share) {
+            let replay = property.replay(&round);
+            tried.failure = Some(format!("{}: {what}\nto repeat it: {replay}", property.name));
+            return tried;
+        }
+        tried.cases += u64::from(cases);
+        tried.rounds += 1;
+        match next_cases(cases, before.elapsed(), share.saturating_sub(started.elapsed())) {
+            Some(next) => cases = next,
+            None => return tried,
+        }
+    }
+}
+
+/// Cases that fit into the time left, with some to spare, if at least the first round's do.
+fn next_cases(cases: u32, took: Duration, left: Duration) -> Option<u32> {
+    let fit = 0.8 * f64::from(cases) * left.as_secs_f64() / took.as_secs_f64().max(1e-6);
+    // A short round is mostly the start of the process: it says little about a long one.
+    let next = fit.min(16.0 * f64::from(cases)) as u32;
+    (next >= FIRST_CASES).then_some(next)
+}
+
+/// A seed that was not used before.
+fn fresh_seed() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+fn line(tried: &Tried) -> String {
+    let verdict = if tried.failure.is_some() { "FAILED" } else { "held" };
+    format!("{verdict:<6} {:>9} cases in {} rounds  {}", tried.cases, tried.rounds, tried.name)
+}
+
+/// Builds the tests that have properties and finds those in them.
+fn built() -> anyhow::Result<Vec<Property>> {
+    let mut files = Vec::new();
+    find(&root(), Path::new("crates"), "rs", &mut files)?;
+    let mut names: BTreeSet<(Vec<String>, String)> = BTreeSet::new();
+    let mut targets: BTreeSet<Vec<String>> = BTreeSet::new();
+    for path in files {
+        let text = std::fs::read_to_string(root().join(&path))?;
+        for name in properties_in(&text) {
+            let target = target_of(&root(), &path)?;
+            let krate = path.iter().nth(1).map(|c| c.to_string_lossy().into_owned());
+            let place = [vec![krate.unwrap_or_default()], target.clone()].concat();
+            names.insert((place, name));
+            targets.insert(target);
+        }
+    }
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--no-run", "--message-format=json"]);
+    targets.iter().for_each(|target| _ = command.args(target));
+    let messages = output(&mut command)?;
+    let mut properties = Vec::new();
+    for (source, binary) in messages.lines().filter_map(binary_in) {
+        let source = source.strip_prefix(root()).unwrap_or(&source).to_path_buf();
+        // The main file of a test is at `tests/NAME.rs` or `tests/NAME/main.rs`.
+        let Ok(target) = target_of(&root(), &source) else { continue };
+        let krate = source.iter().nth(1).map(|c| c.to_string_lossy().into_owned());
+        let krate = krate.context("a crate's name")?;
+        let place = [vec![krate.clone()], target.clone()].concat();
+        let is_here = |name: &str| {
+            let last = name.rsplit("::").next().unwrap_or(name);
+            names.contains(&(place.clone(), last.to_owned()))
+        };
+        let list = output(std::process::Command::new(&binary).arg("--list"))?;
+        for name in list.lines().filter_map(|line| line.strip_suffix(": test")) {
+            if is_here(name) {
+                let (binary, target) = (binary.clone(), target.clone());
+                let package = format!("punctual-{krate}");
+                properties.push(Property { name: name.into(), binary, package, target });
+            }
+        }
+    }
+    Ok(properties)
+}
+
+/// The names of the tests inside `proptest!` in a source file.
+fn properties_in(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut end: Option<String> = None;
+    for line in text.lines() {
+        if end.as_deref() == Some(line) {
+            end = None;
+        } else if let (Some((indent, "")), None) = (line.split_once("proptest! {"), &end) {
+            end = Some(format!("{indent}}}"));
+        } else if let (Some(rest), Some(_)) = (line.trim().strip_prefix("fn "), &end) {
+            names.extend(rest.split('(').next().map(str::to_owned));
+        }
+    }
+    names
+}
+
+/// The main source file and the test binary in a message of cargo's.
+fn binary_in(message: &str) -> Option<(PathBuf, PathBuf)> {
+    let field = |name: &str| {
+        let (_, rest) = message.split_once(&format!("\"{name}\":\""))?;
+        Some(PathBuf::from(rest.split_once('"')?.0))
+    };
+    let (_, profile) = message.split_once("\"profile\":{")?;
+    profile.split('}').next()?.contains("\"test\":true").then_some(())?;
+    Some((field("src_path")?, field("executable")?))
+}
+
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options__minutes_and_names() {
+        let options = Options::parse(&["--minutes", "0.5", "d3"]).expect("options");
+        assert_eq!(options, Options { minutes: 0.5, names: vec!["d3".into()] });
+        assert!(options.selects("d3::tests::x") && !options.selects("pdq"));
+        for wrong in [&["--minutes", "-1"][..], &["--minutes"], &["--minutes", "inf"], &["--hours"]]
+        {
+            assert!(Options::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn properties_in__inside_the_macro_only() {
+        let text = "\
+#[test]
+fn ordinary() {}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    /// Doc.
+    #[test]
+    fn first(x in 0..3u8) {
+        assert!(x < 3);
+    }
+
+    #[test]
+    fn second((a, b) in pair()) {}
+}
+
+fn helper() {}
+mod tests {
+    proptest! {
+        #[test]
+        fn third(x in 0..3u8) {}
+    }
+    #[test]
+    fn other() {}
+}
+";
+        assert_eq!(properties_in(text), ["first", "second", "third"]);
+    }
+
+    #[test]
+    fn binary_in__tests_only() {
+        let message = r#"{"reason":"compiler-artifact","target":{"src_path":"/w/crates/net/src/lib.rs","test":true},"profile":{"opt_level":"2","test":true},"executable":"/w/target/debug/deps/net-01","fresh":true}"#;
+        let (source, binary) = binary_in(message).expect("a test");
+        assert_eq!(source, Path::new("/w/crates/net/src/lib.rs"));
+        assert_eq!(binary, Path::new("/w/target/debug/deps/net-01"));
+        let program = message.replace("\"2\",\"test\":true", "\"2\",\"test\":false");
+        assert_eq!(binary_in(&program), None);
+        assert_eq!(binary_in(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+
+    #[test]
+    fn next_cases__what_fits() {
+        let ms = Duration::from_millis;
+        assert_eq!(next_cases(100, ms(100), ms(200)), Some(160));
+        assert_eq!(next_cases(100, ms(1), ms(60_000)), Some(1600), "no more than 16 times");
+        assert_eq!(next_cases(100, ms(1000), ms(100)), None, "less than a first round");
+    }
+
+    #[test]
+    fn replay__the_whole_command() {
+        let property = Property {
+            name: "tests::holds".into(),
+            binary: "x".into(),
+            package: "punctual-sim".into(),
+            target: vec!["--test".into(), "properties".into()],
+        };
+        let replay = property.replay(&Round { cases: 400, seed: 7 });
+        assert_eq!(
+            replay,
+            "PROPTEST_RNG_SEED=7 PROPTEST_CASES=400 cargo test -p punctual-sim --test properties \
+             -- --exact tests::holds"
+        );
+    }
+}
