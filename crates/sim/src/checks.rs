@@ -1,12 +1,28 @@
 //! Invariants that can be watched in any run: bytes and packets conserved, each byte delivered
-//! once, no link above its rate, no port granting above its capacity, time never backwards.
+//! once and only if it arrived, no link above its rate, no queue above its limit or out of order,
+//! every packet on its way from node to node, pauses kept, no port granting above its capacity, no
+//! flow stuck, time never backwards.
+//!
+//! The checker keeps books of its own from what it is told, and shares no code with what it checks.
 
-use crate::tap::{Ending, Findings, Loss, Tap};
+mod flows;
+mod pauses;
+mod ports;
+#[cfg(test)]
+mod tests;
+
+use crate::engine::trimming_transports;
+use crate::setup::Setup;
+use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
+use flows::FlowCheck;
+use pauses::{BufferCheck, Ingress, IngressCheck, PauseCheck, Promise};
+use ports::{Discipline, Left, PortCheck};
 use punctual_core::{
-    ByteRange, Bytes, ControllerState, FlowId, FlowSpec, Instant, Packet, PacketId, PortId,
-    RangeSet, Rate,
+    ByteRange, Bytes, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, NodeId,
+    Packet, PacketId, PortId, QueueSpec, Rate, TimerChange, TransportId,
 };
-use punctual_net::Network;
+use punctual_net::{Link, Network, PAUSE_FRAME_BYTES};
+use std::collections::HashSet;
 
 /// Violations beyond this many are counted but not kept.
 const KEPT: usize = 20;
@@ -16,8 +32,25 @@ const KEPT: usize = 20;
 pub(crate) struct Checks {
     now: Instant,
     framing: u64,
+    links: Vec<Link>,
+    names: Vec<String>,
+    nodes: u32,
+    hosts: u32,
     ports: Vec<PortCheck>,
+    pauses: Vec<PauseCheck>,
+    /// By port, for the link that it sends on.
+    ingresses: Vec<IngressCheck>,
+    /// By number of the node.
+    buffers: Vec<BufferCheck>,
+    promise: Option<Promise>,
+    /// By slot.
+    packets: Vec<Option<PacketCheck>>,
     flows: Vec<FlowCheck>,
+    /// Timers that flows of a host share.
+    host_timers: HashSet<(TransportId, HostId)>,
+    /// Ports whose queue grew in this event, by what came by which link, to be looked at when it
+    /// is over.
+    grown: Vec<(PortId, Option<Ingress>)>,
     made: u64,
     arrived: u64,
     lost: u64,
@@ -25,47 +58,82 @@ pub(crate) struct Checks {
     violation_count: u64,
 }
 
-#[derive(Debug, Clone)]
-struct PortCheck {
-    name: String,
-    rate: Rate,
-    busy_until: Instant,
-    waiting: i64,
+/// A packet in the network.
+#[derive(Debug, Clone, Copy)]
+struct PacketCheck {
+    flow: FlowId,
+    payload_bytes: u16,
+    wire_bytes: u16,
+    class: Class,
+    hops: u32,
+    place: Place,
+    /// The port whose link it came by.
+    came_by: Option<PortId>,
 }
 
-#[derive(Debug, Clone, Default)]
-struct FlowCheck {
-    received: RangeSet,
-    size: Option<u64>,
-    completed: bool,
-    made: u64,
-    gone: u64,
+/// Where a packet is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// At a node, on its way to one of its ports.
+    At(NodeId),
+    /// In a lane of a port's queue.
+    Waits(PortId, usize),
+    /// On a port's link, to arrive at this time.
+    OnLink(PortId, Instant),
 }
 
 impl Checks {
-    pub(crate) fn new(network: &Network) -> Self {
-        let ports = network
-            .links
-            .iter()
-            .enumerate()
-            .map(|(port, link)| PortCheck {
-                name: network.port_name(PortId::from(port)),
-                rate: link.rate,
-                busy_until: Instant::ZERO,
-                waiting: 0,
-            })
-            .collect();
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let trimming = trimming_transports(&setup.transports, &setup.network);
+        Checks::of(&setup.network, setup.switch_queue.sized_for(setup.network.mtu), trimming)
+    }
+
+    fn of(network: &Network, switch_queue: QueueSpec, trimming: u64) -> Self {
+        let ports = network.links.iter().map(|link| {
+            let is_nic = link.from.0 < network.hosts;
+            let discipline = match is_nic {
+                true => Discipline::NIC,
+                false => Discipline::switch(switch_queue, trimming),
+            };
+            PortCheck::new(link.rate, discipline)
+        });
+        let promise = match switch_queue {
+            QueueSpec::Lossless { buffer, pause_above, .. } => {
+                Some(Promise { buffer: buffer.get(), pause_above: pause_above.get() })
+            }
+            _ => None,
+        };
+        let count = network.links.len();
         Checks {
             now: Instant::ZERO,
             framing: network.framing.get(),
-            ports,
+            names: (0..count).map(|port| network.port_name(PortId::from(port))).collect(),
+            nodes: network.names.len() as u32,
+            hosts: network.hosts,
+            ports: ports.collect(),
+            links: network.links.clone(),
+            pauses: vec![PauseCheck::default(); count],
+            ingresses: vec![IngressCheck::default(); count],
+            buffers: vec![BufferCheck::default(); network.names.len()],
+            promise,
+            packets: Vec::new(),
             flows: Vec::new(),
+            host_timers: HashSet::new(),
+            grown: Vec::new(),
             made: 0,
             arrived: 0,
             lost: 0,
             violations: Vec::new(),
             violation_count: 0,
         }
+    }
+
+    fn name(&self, port: PortId) -> String {
+        self.names[port.index()].clone()
+    }
+
+    fn link(&self, port: PortId) -> &Link {
+        &self.links[port.index()]
     }
 
     fn flow(&mut self, flow: FlowId) -> &mut FlowCheck {
@@ -82,11 +150,184 @@ impl Checks {
         }
     }
 
-    fn left_queue(&mut self, port: PortId) {
-        self.ports[port.index()].waiting -= 1;
-        if self.ports[port.index()].waiting < 0 {
-            let name = self.ports[port.index()].name.clone();
-            self.report(format!("port {name} let go of more packets than it took in"));
+    fn known(&mut self, id: PacketId) -> Option<PacketCheck> {
+        let packet = self.packets.get(id.index()).copied().flatten();
+        if packet.is_none() {
+            self.report(format!("packet {} does what one does that was made", id.0));
+        }
+        packet
+    }
+
+    /// A packet comes to a port: it must be at the port's node, and just now.
+    fn comes_to(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+        let Some(mut known) = self.known(id) else { return };
+        let here = self.link(port).from;
+        match known.place {
+            Place::At(node) if node == here => {}
+            Place::At(_) | Place::Waits(..) => {
+                let name = self.name(port);
+                self.report(format!("a packet came to port {name} from another node's"));
+            }
+            Place::OnLink(by, arrives) => {
+                self.ends_link(by, arrives, here);
+                known.hops += 1;
+                known.came_by = Some(by);
+                if known.hops > self.nodes {
+                    let flow = known.flow;
+                    self.report(format!("a packet of flow {flow} goes in circles"));
+                }
+            }
+        }
+        let is_same = known.flow == packet.flow
+            && known.payload_bytes == packet.payload_bytes
+            && known.wire_bytes == packet.wire_bytes;
+        if !is_same {
+            self.report(format!("a packet of flow {} changed on its way", known.flow));
+        }
+        (known.place, known.class) = (Place::At(here), packet.class);
+        self.packets[id.index()] = Some(known);
+    }
+
+    /// A packet has come to the end of a link.
+    fn ends_link(&mut self, by: PortId, arrives: Instant, at: NodeId) {
+        let name = self.name(by);
+        if self.link(by).to != at {
+            self.report(format!("a packet on link {name} arrived at another node"));
+        }
+        if arrives != self.now {
+            self.report(format!("link {name} delivered a packet that was due at {arrives}"));
+        }
+    }
+
+    /// A packet joins the queue of the port that it has come to.
+    fn joins(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+        let lane = self.ports[port.index()].join(id, packet);
+        let node = self.link(port).from;
+        self.buffers[node.index()].bytes += u64::from(packet.wire_bytes);
+        let mut came_by = None;
+        if let Some(Some(known)) = self.packets.get_mut(id.index()) {
+            known.place = Place::Waits(port, lane);
+            (known.wire_bytes, known.class) = (packet.wire_bytes, packet.class);
+            came_by = known.came_by.map(|by| (by, packet.class));
+        }
+        if let Some((by, class)) = came_by {
+            *self.ingresses[by.index()].waiting_of(class) += u64::from(packet.wire_bytes);
+        }
+        self.grown.push((port, came_by));
+    }
+
+    /// A packet leaves the queue of a port, in its turn unless the port does away with it.
+    fn leaves(&mut self, port: PortId, id: PacketId, in_turn: bool) {
+        let Some(known) = self.known(id) else { return };
+        let Place::Waits(at, lane) = known.place else {
+            let name = self.name(port);
+            self.report(format!("port {name} let go of a packet that did not wait there"));
+            return;
+        };
+        let left = self.ports[at.index()].leave(id, lane, known.wire_bytes);
+        let name = self.name(port);
+        match left {
+            _ if at != port => self.report(format!("port {name} sent what waited at another")),
+            Left::WasNotThere => self.report(format!("port {name} let go of what it had not")),
+            Left::BeforeOthers if in_turn => {
+                self.report(format!("port {name} sent a packet before those that came earlier"));
+            }
+            Left::First | Left::BeforeOthers => {}
+        }
+        let node = self.link(at).from;
+        let bytes = u64::from(known.wire_bytes);
+        self.buffers[node.index()].bytes -= bytes;
+        if let Some(by) = known.came_by {
+            *self.ingresses[by.index()].waiting_of(known.class) -= bytes;
+        }
+        self.packets[id.index()] = Some(PacketCheck { place: Place::At(node), ..known });
+    }
+
+    /// A packet has lost its payload while it waited, and is a header from now on.
+    fn loses_payload(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+        if let Some(Some(PacketCheck { place: Place::Waits(..), .. })) =
+            self.packets.get(id.index())
+        {
+            self.leaves(port, id, false);
+            self.joins(port, id, packet);
+        }
+        if !packet.is_trimmed() {
+            self.report(format!("a packet of flow {} was trimmed and is whole", packet.flow));
+        }
+    }
+
+    /// A link is in use from one instant to another, for so many bytes.
+    fn occupies(&mut self, port: PortId, bytes: u64, from: Instant, until: Instant) {
+        let check = &mut self.ports[port.index()];
+        let needed = check.rate.transmission_time(Bytes::new(bytes + self.framing));
+        let (overlaps, too_fast) = (from < check.busy_until, until - from < needed);
+        check.busy_until = until;
+        if overlaps || too_fast {
+            let name = self.name(port);
+            self.report(format!("link {name} sent faster than its rate"));
+        }
+    }
+
+    /// An event is over: what grew in it must be within its limits.
+    fn settle(&mut self) {
+        let mut grown = std::mem::take(&mut self.grown);
+        for (port, came_by) in grown.drain(..) {
+            if let Some(excess) = self.ports[port.index()].excess(self.now) {
+                let name = self.name(port);
+                self.report(format!("port {name} {excess}"));
+            }
+            if let Some(promise) = self.promise.filter(|_| self.link(port).from.0 >= self.hosts) {
+                self.keeps(promise, port, came_by);
+            }
+        }
+        self.grown = grown;
+    }
+
+    /// Checks that a switch stays within its buffer and pauses the link that fills it.
+    fn keeps(&mut self, promise: Promise, port: PortId, came_by: Option<Ingress>) {
+        let node = self.link(port).from;
+        let held = self.buffers[node.index()].bytes;
+        if held > promise.buffer {
+            let most = promise.buffer;
+            self.report(format!("switch {node:?} holds {held} B in a buffer of {most} B"));
+        }
+        if let Some((by, class)) = came_by
+            && self.ingresses[by.index()].is_unpaused_above(class, promise.pause_above)
+        {
+            let name = self.name(by);
+            self.report(format!("link {name} fills a switch with class {} unpaused", class.0));
+        }
+    }
+
+    /// A packet is gone from the network: it arrived, or was lost.
+    fn goes(&mut self, id: PacketId, flow: FlowId) {
+        if let Some(slot) = self.packets.get_mut(id.index()) {
+            *slot = None;
+        }
+        let check = self.flow(flow);
+        check.gone += 1;
+        if check.gone > check.made {
+            self.report(format!("flow {flow} received more packets than were sent"));
+        }
+    }
+
+    /// A packet comes to its host.
+    fn reaches_host(&mut self, id: PacketId, packet: &Packet) {
+        let Some(known) = self.known(id) else { return };
+        match known.place {
+            Place::OnLink(by, arrives) => self.ends_link(by, arrives, NodeId(packet.dst.0)),
+            Place::At(_) | Place::Waits(..) => {
+                self.report(format!("a packet of flow {} arrived by no link", known.flow));
+            }
+        }
+        if known.flow != packet.flow {
+            self.report(format!("a packet of flow {} became one of {}", known.flow, packet.flow));
+        }
+    }
+
+    fn report_of(&mut self, flow: FlowId, wrong: Vec<String>) {
+        for what in wrong {
+            self.report(format!("flow {flow} {what}"));
         }
     }
 }
@@ -103,12 +344,13 @@ impl Tap for Checks {
         let share = fair_share.max(after.share_min);
         let most = after.capacity.saturating_add(share).max(before.allocated);
         if after.allocated > most {
-            let name = self.ports[port.index()].name.clone();
+            let name = self.name(port);
             self.report(format!("port {name} has granted {}, {most} at most", after.allocated));
         }
     }
 
     fn event(&mut self, at: Instant) {
+        self.settle();
         if at < self.now {
             self.report(format!("time went back to {at}"));
         }
@@ -116,39 +358,142 @@ impl Tap for Checks {
     }
 
     fn started(&mut self, spec: &FlowSpec) {
-        let size = (spec.size != Bytes::ENDLESS).then_some(spec.size.get());
-        self.flow(spec.id).size = size;
+        self.flow(spec.id).spec = Some(*spec);
     }
 
-    fn made(&mut self, _id: PacketId, packet: &Packet) {
+    fn called(&mut self, why: Why) {
+        match why {
+            Why::Timer(flow, end) => self.flow(flow).set_timer(end, TimerChange::Clear),
+            Why::Polled(flow) => self.flow(flow).is_ready = false,
+            Why::Deadline(_) | Why::HostTimer(_) => {}
+        }
+    }
+
+    fn timer_set(&mut self, flow: FlowId, end: End, change: TimerChange) {
+        self.flow(flow).set_timer(end, change);
+    }
+
+    fn host_timer(&mut self, transport: TransportId, host: HostId, is_set: bool) {
+        match is_set {
+            true => self.host_timers.insert((transport, host)),
+            false => self.host_timers.remove(&(transport, host)),
+        };
+    }
+
+    fn ready(&mut self, flow: FlowId) {
+        self.flow(flow).is_ready = true;
+    }
+
+    fn told(&mut self, flow: FlowId, event: &FlowEvent) {
+        if matches!(event, FlowEvent::Finished | FlowEvent::Abandoned) {
+            self.flow(flow).ended = true;
+        }
+    }
+
+    fn made(&mut self, id: PacketId, packet: &Packet) {
         self.made += 1;
-        self.flow(packet.flow).made += 1;
+        let flow = self.flow(packet.flow);
+        flow.made += 1;
+        let ends = flow.spec.map(|spec| match packet.is_to_sender() {
+            true => (spec.dst, spec.src),
+            false => (spec.src, spec.dst),
+        });
+        let (from, to) = ends.unwrap_or((packet.dst, packet.dst));
+        if to != packet.dst {
+            self.report(format!("a packet of flow {} is for another host", packet.flow));
+        }
+        if self.packets.len() <= id.index() {
+            self.packets.resize(id.index() + 1, None);
+        }
+        if self.packets[id.index()].is_some() {
+            self.report(format!("packet {} was made while it was in the network", id.0));
+        }
+        self.packets[id.index()] = Some(PacketCheck {
+            flow: packet.flow,
+            payload_bytes: packet.payload_bytes,
+            wire_bytes: packet.wire_bytes,
+            class: packet.class,
+            hops: 0,
+            place: Place::At(NodeId(from.0)),
+            came_by: None,
+        });
     }
 
-    fn queued(&mut self, port: PortId, _id: PacketId, _packet: &Packet) {
-        self.ports[port.index()].waiting += 1;
+    fn queued(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+        self.comes_to(port, id, packet);
+        self.joins(port, id, packet);
+    }
+
+    fn may_have_swapped(&mut self, id: PacketId, packet: &Packet, tail: PacketId) {
+        let (Some(Some(here)), Some(Some(there))) =
+            (self.packets.get(id.index()).copied(), self.packets.get(tail.index()).copied())
+        else {
+            return;
+        };
+        if (here.flow, here.payload_bytes) == (packet.flow, packet.payload_bytes) {
+            return;
+        }
+        // Each keeps its place and has the other's contents.
+        let (is, was) = (here.wire_bytes, there.wire_bytes);
+        for (place, was, is) in [(here.place, is, was), (there.place, was, is)] {
+            if let Place::Waits(port, lane) = place {
+                self.ports[port.index()].exchange(lane, was, is);
+            }
+        }
+        self.packets[id.index()] = Some(PacketCheck { place: here.place, ..there });
+        self.packets[tail.index()] = Some(PacketCheck { place: there.place, ..here });
     }
 
     fn sends(
         &mut self,
         port: PortId,
-        _id: PacketId,
+        id: PacketId,
         packet: &Packet,
         from: Instant,
         until: Instant,
         waited: bool,
     ) {
         if waited {
-            self.left_queue(port);
+            let known = self.packets.get(id.index()).copied().flatten();
+            if packet.is_trimmed() && known.is_some_and(|k| k.wire_bytes != packet.wire_bytes) {
+                // Trimmed and sent before it was told.
+                self.loses_payload(port, id, packet);
+            }
+            self.leaves(port, id, true);
+        } else {
+            self.comes_to(port, id, packet);
         }
-        let check = &mut self.ports[port.index()];
-        let bytes = Bytes::new(u64::from(packet.wire_bytes) + self.framing);
-        let needed = check.rate.transmission_time(bytes);
-        let (overlaps, too_fast) = (from < check.busy_until, until - from < needed);
-        check.busy_until = until;
-        if overlaps || too_fast {
-            let name = check.name.clone();
-            self.report(format!("link {name} sent faster than its rate"));
+        self.occupies(port, packet.wire_bytes.into(), from, until);
+        self.ports[port.index()].sends(packet);
+        if !self.pauses[port.index()].may_send(packet.class, from) {
+            let name = self.name(port);
+            self.report(format!("port {name} sent class {} while paused", packet.class.0));
+        }
+        let arrives = until + self.link(port).delay;
+        if let Some(Some(known)) = self.packets.get_mut(id.index()) {
+            known.place = Place::OnLink(port, arrives);
+        }
+    }
+
+    fn sends_pause(
+        &mut self,
+        port: PortId,
+        from: Instant,
+        until: Instant,
+        class: Class,
+        is_pause: bool,
+    ) {
+        self.occupies(port, PAUSE_FRAME_BYTES.into(), from, until);
+        let (twin, delay) = (self.link(port).twin, self.link(port).delay);
+        self.pauses[twin.index()].expect(until + delay, class, is_pause);
+        self.ingresses[twin.index()].set_pausing(class, is_pause);
+    }
+
+    fn paused(&mut self, port: PortId, class: Class, is_pause: bool) {
+        let now = self.now;
+        if let Some(wrong) = self.pauses[port.index()].arrives(now, class, is_pause) {
+            let name = self.name(port);
+            self.report(format!("port {name} {wrong}"));
         }
     }
 
@@ -156,59 +501,57 @@ impl Tap for Checks {
         self.ports[port.index()].rate = rate;
     }
 
-    fn bounced(&mut self, port: PortId, _id: PacketId, _packet: &Packet) {
-        self.left_queue(port);
+    fn trimmed(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+        self.loses_payload(port, id, packet);
     }
 
-    fn lost(&mut self, port: PortId, _id: PacketId, packet: &Packet, why: Loss) {
+    fn bounced(&mut self, port: PortId, id: PacketId, _packet: &Packet) {
+        self.leaves(port, id, false);
+        if let Some(Some(known)) = self.packets.get_mut(id.index()) {
+            (known.hops, known.came_by) = (0, None);
+        }
+    }
+
+    fn lost(&mut self, port: PortId, id: PacketId, packet: &Packet, why: Loss) {
         self.lost += 1;
-        let flow = self.flow(packet.flow);
-        flow.gone += 1;
-        if why == Loss::Dropped {
-            self.left_queue(port);
+        match why {
+            Loss::Dropped => self.leaves(port, id, false),
+            Loss::OnLink => {
+                if let Some(known) = self.known(id)
+                    && !matches!(known.place, Place::OnLink(by, at) if by == port && at == self.now)
+                {
+                    let name = self.name(port);
+                    self.report(format!("link {name} lost a packet that was not on it"));
+                }
+            }
+            Loss::Stray => self.reaches_host(id, packet),
         }
+        self.goes(id, packet.flow);
     }
 
-    fn arrived(&mut self, _id: PacketId, packet: &Packet, _now: Instant) {
+    fn arrived(&mut self, id: PacketId, packet: &Packet, _now: Instant) {
         self.arrived += 1;
-        let flow = self.flow(packet.flow);
-        flow.gone += 1;
-        if flow.gone > flow.made {
-            self.report(format!("flow {} received more packets than were sent", packet.flow));
-        }
+        self.reaches_host(id, packet);
+        self.goes(id, packet.flow);
+        self.flow(packet.flow).arrives(packet);
     }
 
     fn delivered(&mut self, flow: FlowId, range: ByteRange) {
-        let check = self.flow(flow);
-        let mut fresh = 0;
-        check.received.insert(range.offset, range.offset + range.len, |s, e| fresh += e - s);
-        let beyond = check.size.is_some_and(|size| range.offset + range.len > size);
-        if fresh != range.len {
-            self.report(format!("flow {flow} delivered bytes from {} twice", range.offset));
-        }
-        if beyond {
-            self.report(format!("flow {flow} delivered bytes beyond its end"));
-        }
+        let wrong = self.flow(flow).delivers(range);
+        self.report_of(flow, wrong);
     }
 
     fn completed(&mut self, flow: FlowId) {
-        let check = self.flow(flow);
-        let again = std::mem::replace(&mut check.completed, true);
-        let total = check.received.total();
-        let size = check.size;
-        if again {
-            self.report(format!("flow {flow} completed twice"));
-        }
-        if size != Some(total) {
-            self.report(format!("flow {flow} completed with {total} bytes of {size:?}"));
-        }
+        let wrong = self.flow(flow).completes();
+        self.report_of(flow, wrong);
     }
 
     fn conclude(&mut self, end: &Ending, findings: &mut Findings) {
+        self.settle();
         for (port, &in_queue) in end.waiting.iter().enumerate() {
-            let counted = self.ports[port].waiting;
-            if counted != i64::from(in_queue) {
-                let name = self.ports[port].name.clone();
+            let counted = self.ports[port].waiting();
+            if counted != in_queue as usize {
+                let name = self.name(PortId::from(port));
                 self.report(format!(
                     "port {name} holds {in_queue} packets, but {counted} came and did not leave"
                 ));
@@ -221,10 +564,32 @@ impl Tap for Checks {
                 "{alive} packets are in the network, but {unaccounted} were made and did not end"
             ));
         }
+        self.find_stuck_flows();
         if self.violation_count > KEPT as u64 {
             let more = self.violation_count - KEPT as u64;
             self.violations.push(format!("and {more} more"));
         }
         findings.violations.append(&mut self.violations);
+    }
+}
+
+impl Checks {
+    /// Reports flows that nothing will ever bring on.
+    fn find_stuck_flows(&mut self) {
+        let is_waited_for =
+            |spec: &FlowSpec, host| self.host_timers.contains(&(spec.transport, host));
+        let stuck: Vec<FlowId> = self
+            .flows
+            .iter()
+            .filter(|flow| flow.is_stuck())
+            .filter_map(|flow| flow.spec)
+            .filter(|spec| !is_waited_for(spec, spec.src) && !is_waited_for(spec, spec.dst))
+            .map(|spec| spec.id)
+            .collect();
+        for flow in stuck {
+            self.report(format!(
+                "flow {flow} is stuck: nothing of it is in the network, and no timer is set"
+            ));
+        }
     }
 }

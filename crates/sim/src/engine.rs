@@ -565,7 +565,7 @@ impl<T: Tap> Engine<T> {
 }
 
 /// A bit for each transport that would have its packets trimmed.
-fn trimming_transports(transports: &[AnyTransport], network: &Network) -> u64 {
+pub(crate) fn trimming_transports(transports: &[AnyTransport], network: &Network) -> u64 {
     let nic = network.nic_info(HostId(0));
     transports_that(transports, |t| {
         matches!(t.default_queue(nic.rate, nic.mtu), QueueSpec::Trim { .. })

@@ -171,6 +171,7 @@ impl<T: Tap> Engine<T> {
     #[inline(never)]
     pub(crate) fn host_timeout(&mut self, transport: TransportId, host: HostId) {
         self.line.tap.called(Why::HostTimer(host));
+        self.line.tap.host_timer(transport, host, false);
         self.stacks[transport.index()].host_timeout(call!(self, host));
         self.apply_host_timer(transport, host);
         self.send_all(transport, host);
@@ -343,8 +344,12 @@ impl<T: Tap> Engine<T> {
         let timer = self.host_timers[transport.index()][host.index()];
         match change {
             TimerChange::Keep => {}
-            TimerChange::Clear => self.timers.clear(timer),
+            TimerChange::Clear => {
+                self.line.tap.host_timer(transport, host, false);
+                self.timers.clear(timer);
+            }
             TimerChange::Set(at) | TimerChange::Depart(at) => {
+                self.line.tap.host_timer(transport, host, true);
                 let at = at.max(self.line.now);
                 if self.timers.set(timer, at) {
                     self.line.events.push(at, EventClass::Timer, timer, timer);

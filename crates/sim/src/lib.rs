@@ -51,7 +51,7 @@ pub fn explain(
     flows: &[FlowId],
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Outcome {
-    let checks = setup.check.then(|| checks::Checks::new(&setup.network));
+    let checks = setup.check.then(|| checks::Checks::new(&setup));
     let recorder = setup.network_trace.then(|| recorder::Recorder::new(&setup.network));
     let explainer = (!flows.is_empty()).then(|| explain::Explainer::new(&setup, flows));
     if checks.is_none() && recorder.is_none() && explainer.is_none() {

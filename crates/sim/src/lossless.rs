@@ -185,13 +185,10 @@ impl<T: Tap> Engine<T> {
         if is_pause {
             lossless.clocks[back.index()].count_sent();
         }
-        let (from, sent) = {
-            let port = &self.ports[back.index()];
-            (port.busy_until.max(self.line.now), port.sent_bytes)
-        };
+        let from = self.ports[back.index()].busy_until.max(self.line.now);
         let at = self.ports[back.index()].send_frame(self.line.now, PAUSE_FRAME_BYTES);
-        let free = &self.ports[back.index()];
-        self.line.tap.sends_pause(back, from, free.busy_until, free.sent_bytes - sent);
+        let until = self.ports[back.index()].busy_until;
+        self.line.tap.sends_pause(back, from, until, class, is_pause);
         let frame = lossless.frames.insert(PauseFrame { port, class, is_pause });
         self.frame_event(at, back, frame);
     }

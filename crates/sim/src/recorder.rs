@@ -7,7 +7,7 @@
 use crate::tap::{Ending, Findings, Loss, Tap};
 use crate::trace::{Activity, NetworkTrace, PortFrame};
 use punctual_core::{Class, ControllerState, Duration, Instant, Packet, PacketId, PortId, Rate};
-use punctual_net::Network;
+use punctual_net::{Network, PAUSE_FRAME_BYTES};
 
 /// The length of a frame at first.
 const FIRST_FRAME: Duration = Duration::from_nanos(250);
@@ -277,7 +277,15 @@ impl Tap for Recorder {
         self.begins(port, Transmission { from, until, bytes });
     }
 
-    fn sends_pause(&mut self, port: PortId, from: Instant, until: Instant, bytes: u64) {
+    fn sends_pause(
+        &mut self,
+        port: PortId,
+        from: Instant,
+        until: Instant,
+        _class: Class,
+        _is_pause: bool,
+    ) {
+        let bytes = u64::from(PAUSE_FRAME_BYTES) + self.framing;
         self.begins(port, Transmission { from, until, bytes });
     }
 

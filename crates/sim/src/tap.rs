@@ -4,7 +4,7 @@ use crate::explain::Explanation;
 use crate::trace::NetworkTrace;
 use punctual_core::{
     ByteRange, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, Packet,
-    PacketId, PortId, Rate, TimerChange, Wait,
+    PacketId, PortId, Rate, TimerChange, TransportId, Wait,
 };
 
 /// Why a packet ended before it arrived.
@@ -59,6 +59,8 @@ pub(crate) trait Tap {
     fn timer_set(&mut self, _flow: FlowId, _end: End, _change: TimerChange) {}
     /// A call for this flow set the timer of what the host's flows share.
     fn host_timer_set(&mut self, _flow: FlowId) {}
+    /// The timer of what a host's flows share was set or cleared, or fires.
+    fn host_timer(&mut self, _transport: TransportId, _host: HostId, _is_set: bool) {}
     /// A call made a sender wait for its NIC.
     fn ready(&mut self, _flow: FlowId) {}
     /// A call told this of its flow.
@@ -92,8 +94,16 @@ pub(crate) trait Tap {
         _waited: bool,
     ) {
     }
-    /// A port sends a pause frame, of so many bytes on the link.
-    fn sends_pause(&mut self, _port: PortId, _from: Instant, _until: Instant, _bytes: u64) {}
+    /// A port sends a frame that pauses a class at the far end, or lets it go on.
+    fn sends_pause(
+        &mut self,
+        _port: PortId,
+        _from: Instant,
+        _until: Instant,
+        _class: Class,
+        _is_pause: bool,
+    ) {
+    }
     /// A port is told to hold a class back, or to go on.
     fn paused(&mut self, _port: PortId, _class: Class, _is_pause: bool) {}
     /// A packet was ECN-marked at a port.
@@ -180,6 +190,7 @@ tell! {
     called(why: Why);
     timer_set(flow: FlowId, end: End, change: TimerChange);
     host_timer_set(flow: FlowId);
+    host_timer(transport: TransportId, host: HostId, is_set: bool);
     ready(flow: FlowId);
     told(flow: FlowId, event: &FlowEvent);
     waits(flow: FlowId, end: End, wait: Wait, ahead: &mut Vec<FlowId>);
@@ -198,7 +209,7 @@ tell! {
         until: Instant,
         waited: bool
     );
-    sends_pause(port: PortId, from: Instant, until: Instant, bytes: u64);
+    sends_pause(port: PortId, from: Instant, until: Instant, class: Class, is_pause: bool);
     paused(port: PortId, class: Class, is_pause: bool);
     marked(port: PortId, packet: &Packet);
     trimmed(port: PortId, id: PacketId, packet: &Packet);

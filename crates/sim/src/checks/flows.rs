@@ -1,0 +1,90 @@
+//! What holds of every flow: bytes are delivered once and only if they arrived, and something is
+//! always under way that can bring the flow on.
+
+use crate::tap::End;
+use punctual_core::{ByteRange, Bytes, FlowSpec, Packet, RangeSet, TimerChange};
+
+/// A flow and its two ends.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FlowCheck {
+    pub(super) spec: Option<FlowSpec>,
+    received: RangeSet,
+    completed: bool,
+    /// Its sender has ended, or given it up.
+    pub(super) ended: bool,
+    pub(super) made: u64,
+    pub(super) gone: u64,
+    /// Bytes of data in the packet that came last, as far as they were not delivered yet.
+    arrived: u64,
+    sender_timer: bool,
+    receiver_timer: bool,
+    /// It waits for its NIC.
+    pub(super) is_ready: bool,
+}
+
+impl FlowCheck {
+    fn size(&self) -> Option<u64> {
+        let size = self.spec?.size;
+        (size != Bytes::ENDLESS).then_some(size.get())
+    }
+
+    /// A packet reached one of its ends. A trimmed one brings no data, whatever it carried.
+    pub(super) fn arrives(&mut self, packet: &Packet) {
+        if !packet.is_to_sender() {
+            self.arrived = if packet.is_trimmed() { 0 } else { packet.payload_bytes.into() };
+        }
+    }
+
+    /// Bytes are delivered. What is wrong with that.
+    pub(super) fn delivers(&mut self, range: ByteRange) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut fresh = 0;
+        let end = range.offset + range.len;
+        self.received.insert(range.offset, end, |s, e| fresh += e - s);
+        if fresh != range.len {
+            wrong.push(format!("delivered bytes from {} twice", range.offset));
+        }
+        if self.size().is_some_and(|size| end > size) {
+            wrong.push("delivered bytes beyond its end".to_owned());
+        }
+        if range.len > self.arrived {
+            let arrived = self.arrived;
+            wrong.push(format!("delivered {} bytes where {arrived} arrived", range.len));
+        }
+        self.arrived = self.arrived.saturating_sub(range.len);
+        wrong
+    }
+
+    /// It says that it is complete. What is wrong with that.
+    pub(super) fn completes(&mut self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if std::mem::replace(&mut self.completed, true) {
+            wrong.push("completed twice".to_owned());
+        }
+        let (size, total) = (self.size(), self.received.total());
+        if size != Some(total) {
+            wrong.push(format!("completed with {total} bytes of {size:?}"));
+        }
+        wrong
+    }
+
+    pub(super) fn set_timer(&mut self, end: End, change: TimerChange) {
+        let timer = match end {
+            End::Sender => &mut self.sender_timer,
+            End::Receiver => &mut self.receiver_timer,
+        };
+        match change {
+            TimerChange::Keep => {}
+            TimerChange::Clear => *timer = false,
+            TimerChange::Set(_) | TimerChange::Depart(_) => *timer = true,
+        }
+    }
+
+    /// Whether nothing will ever happen to it again, unless a timer of its hosts does: nothing of
+    /// it is in the network, no timer is set and no NIC will ask for it.
+    pub(super) fn is_stuck(&self) -> bool {
+        let is_over = self.spec.is_none() || self.completed || self.ended;
+        let has_timer = self.sender_timer || self.receiver_timer;
+        !is_over && !has_timer && !self.is_ready && self.made == self.gone
+    }
+}
