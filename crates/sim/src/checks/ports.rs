@@ -150,11 +150,6 @@ impl PortCheck {
         self.lanes.iter().map(|lane| lane.ids.len()).sum()
     }
 
-    /// Bytes that wait.
-    pub(super) fn waiting_bytes(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.bytes).sum()
-    }
-
     /// What is too much for its queue at this time, if anything.
     pub(super) fn excess(&self, now: Instant) -> Option<String> {
         let is_sending = self.busy_until > now && self.sending.bytes > 0;
