@@ -174,7 +174,7 @@ fn ports_tell_how_long_they_were_paused() {
     // the first 200 packets, which go as they come.
     let took = outcome.flows[0].ended.expect("it ended").saturating_since(Instant::ZERO);
     let share = pauses.time.as_secs_f64() / took.as_secs_f64();
-    assert!((0.7..0.95).contains(&share), "{share}");
+    assert!((0.7..0.9).contains(&share), "{share}");
     assert!(pauses.longest < pauses.time && pauses.longest > pauses.time / pauses.received);
     // By class: all of it was of one.
     let one = outcome.pauses[0];
