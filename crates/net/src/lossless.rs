@@ -78,6 +78,12 @@ impl IngressAccount {
     pub fn is_pausing(&self, class: Class) -> bool {
         self.pausing & 1 << (usize::from(class.0) % Class::COUNT) != 0
     }
+
+    /// Forgets that the far end was told to pause this class, because it cannot know it. The next
+    /// packet that finds too much in the buffer tells it again.
+    pub fn forget_pause(&mut self, class: Class) {
+        self.pausing &= !(1 << (usize::from(class.0) % Class::COUNT));
+    }
 }
 
 impl SharedBuffer {

@@ -497,6 +497,16 @@ impl Tap for Checks {
         }
     }
 
+    fn cut(&mut self, port: PortId, is_cut: bool) {
+        let (now, twin) = (self.now, self.link(port).twin);
+        if is_cut {
+            self.pauses[port.index()].cut(now);
+            self.pauses[twin.index()].cut(now);
+        }
+        self.ingresses[port.index()].cut(false, is_cut);
+        self.ingresses[twin.index()].cut(true, is_cut);
+    }
+
     fn rate_changed(&mut self, port: PortId, rate: Rate) {
         self.ports[port.index()].rate = rate;
     }

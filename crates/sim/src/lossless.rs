@@ -30,6 +30,8 @@ pub(crate) struct Lossless {
     /// Where circles of pauses can close.
     circles: Option<Circles>,
     frames: Slab<PauseFrame>,
+    /// By port, how often its link was cut, either way.
+    cuts: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,6 +62,8 @@ struct PauseFrame {
     port: PortId,
     class: Class,
     is_pause: bool,
+    /// How often the port's link had been cut when the frame was sent.
+    cuts: u32,
 }
 
 impl Lossless {
@@ -74,6 +78,7 @@ impl Lossless {
             clocks: vec![PauseClock::default(); links],
             circles: Circles::new(network),
             frames: Slab::default(),
+            cuts: vec![0; links],
         }
     }
 
@@ -179,9 +184,14 @@ impl<T: Tap> Engine<T> {
     /// Tells the far end of a link to pause or to go on. The frame goes before all that waits,
     /// but not before what is being sent.
     fn send_pause(&mut self, port: PortId, class: Class, is_pause: bool) {
-        let Some(lossless) = &mut self.lossless else { return };
-        self.totals.pauses += u64::from(is_pause);
         let back = self.ports[port.index()].twin;
+        let is_cut = self.is_cut(back);
+        let Some(lossless) = &mut self.lossless else { return };
+        if is_cut {
+            lossless.accounts[port.index()].forget_pause(class);
+            return;
+        }
+        self.totals.pauses += u64::from(is_pause);
         if is_pause {
             lossless.clocks[back.index()].count_sent();
         }
@@ -189,14 +199,39 @@ impl<T: Tap> Engine<T> {
         let at = self.ports[back.index()].send_frame(self.line.now, PAUSE_FRAME_BYTES);
         let until = self.ports[back.index()].busy_until;
         self.line.tap.sends_pause(back, from, until, class, is_pause);
-        let frame = lossless.frames.insert(PauseFrame { port, class, is_pause });
+        let cuts = lossless.cuts[port.index()];
+        let frame = lossless.frames.insert(PauseFrame { port, class, is_pause, cuts });
         self.frame_event(at, back, frame);
     }
 
     /// A pause or resume frame has arrived.
     pub(crate) fn pause_arrives(&mut self, frame: u32) {
         let Some(lossless) = &mut self.lossless else { return };
-        let PauseFrame { port: port_id, class, is_pause } = lossless.frames.remove(frame);
+        let PauseFrame { port, class, is_pause, cuts } = lossless.frames.remove(frame);
+        if lossless.cuts[port.index()] == cuts {
+            self.set_paused(port, class, is_pause);
+        }
+    }
+
+    /// A link has been cut. Frames that are on it are lost, and the pauses of both its ends are
+    /// over: as nobody can tell them to go on, they do so, and what they send is lost.
+    pub(crate) fn end_pauses(&mut self, port_id: PortId) {
+        for port in [port_id, self.ports[port_id.index()].twin] {
+            for class in (0..Class::COUNT as u8).map(Class) {
+                let Some(lossless) = &mut self.lossless else { return };
+                lossless.accounts[port.index()].forget_pause(class);
+                if lossless.clocks[port.index()].is_paused(class) {
+                    self.set_paused(port, class, false);
+                }
+            }
+            let Some(lossless) = &mut self.lossless else { return };
+            lossless.cuts[port.index()] += 1;
+        }
+    }
+
+    /// Pauses a class of a port, or lets it go on.
+    fn set_paused(&mut self, port_id: PortId, class: Class, is_pause: bool) {
+        let Some(lossless) = &mut self.lossless else { return };
         lossless.clocks[port_id.index()].set(class, is_pause, self.line.now);
         if !is_pause && let Some(circles) = &mut lossless.circles {
             circles.go_on(port_id, class, self.line.now);

@@ -76,6 +76,8 @@ pub(crate) trait Tap {
     fn started(&mut self, _spec: &FlowSpec) {}
     /// A link runs at another rate from now on.
     fn rate_changed(&mut self, _port: PortId, _rate: Rate) {}
+    /// A link is cut from now on, or works again. Pauses of its two ports end when it is cut.
+    fn cut(&mut self, _port: PortId, _is_cut: bool) {}
     /// A host made a packet.
     fn made(&mut self, _id: PacketId, _packet: &Packet) {}
     /// A packet joined the queue of a port.
@@ -198,6 +200,7 @@ tell! {
     controlled(port: PortId, before: &ControllerState, after: &ControllerState);
     started(spec: &FlowSpec);
     rate_changed(port: PortId, rate: Rate);
+    cut(port: PortId, is_cut: bool);
     made(id: PacketId, packet: &Packet);
     queued(port: PortId, id: PacketId, packet: &Packet);
     holds(port: PortId, bytes: u64, packets: u32);

@@ -117,6 +117,19 @@ impl<T: Tap> Engine<T> {
             LinkFault::Withdrawn(_) => {}
         }
         port.is_watched = health.is_down || health.loss > 0.0 || port.is_answered;
+        match what {
+            LinkFault::Down => {
+                self.line.tap.cut(port_id, true);
+                self.end_pauses(port_id);
+            }
+            LinkFault::Up => self.line.tap.cut(port_id, false),
+            _ => {}
+        }
+    }
+
+    /// Whether a link is cut.
+    pub(crate) fn is_cut(&self, port: PortId) -> bool {
+        self.health.get(port.index()).is_some_and(|h| h.as_ref().is_some_and(|h| h.is_down))
     }
 
     #[cold]

@@ -607,3 +607,61 @@ proptest! {
         }
     }
 }
+
+fn at_us(us: u64) -> Instant {
+    Instant::ZERO + Duration::from_micros(us)
+}
+
+fn change(us: u64, port: PortId, what: LinkFault) -> LinkChange {
+    LinkChange { at: at_us(us), port, what }
+}
+
+/// The sender's NIC is paused when its link is cut, both ways. Nothing can tell it to go on, so the
+/// pause ends there; and no frame of the switch, which drains meanwhile, reaches it.
+#[test]
+fn a_pause_ends_when_its_link_is_cut() {
+    let network = star(2, MTU);
+    let nic = network.nic(HostId(0));
+    let back = network.link(nic).twin;
+    let slow = slow(&network, 1, Rate::from_mbps(100));
+    let mut setup = tcp(network, lossless(200_000, 30_000), vec![flow(0, 1, 400_000)]);
+    // 33 KB fill the buffer within 40 µs, and take 1.4 ms to drain to where it would go on.
+    let cut_us = 300;
+    setup.link_changes =
+        vec![slow, change(cut_us, nic, LinkFault::Down), change(cut_us, back, LinkFault::Down)];
+    setup.sampling = Some(Sampling { every: Duration::from_micros(10), ports: vec![nic] });
+    setup.stop = until_ms(10);
+    let outcome = run(setup);
+    let paused_at = |us: u64| outcome.samples.iter().find(|s| s.at == at_us(us)).unwrap().paused;
+    assert!(paused_at(cut_us) > paused_at(cut_us - 10), "it was paused when the link was cut");
+    let pauses = outcome.ports[nic.index()].pauses;
+    assert_eq!((pauses.received, pauses.time), (1, paused_at(cut_us)));
+    assert!(!outcome.pauses[0].lasts);
+}
+
+/// Only the way back is cut, so that frames are lost and data is not: nothing stops the sender, and
+/// the buffer overruns. Once the way back works, the sender is paused again.
+#[test]
+fn frames_do_not_cross_a_cut_link() {
+    let outcome = |cut: bool| {
+        let network = star(2, MTU);
+        let nic = network.nic(HostId(0));
+        let back = network.link(nic).twin;
+        let slow = slow(&network, 1, Rate::from_gbps(1));
+        let mut setup = tcp(network, lossless(60_000, 30_000), vec![flow(0, 1, 400_000)]);
+        setup.link_changes = vec![slow];
+        if cut {
+            // After the handshake, before the 200 packets of the first window have been sent.
+            let (down, up) = (LinkFault::Down, LinkFault::Up);
+            setup.link_changes.extend([change(20, back, down), change(5_000, back, up)]);
+        }
+        (nic, run(setup))
+    };
+    let (nic, sound) = outcome(false);
+    assert_eq!(sound.totals.drops, 0);
+    let (_, cut) = outcome(true);
+    assert!(cut.totals.drops > 50, "{}", cut.totals.drops);
+    all_completed(&cut);
+    let pauses = cut.ports[nic.index()].pauses;
+    assert_eq!(pauses.received, cut.totals.pauses, "every frame sent on a sound link arrives");
+}

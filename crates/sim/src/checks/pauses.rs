@@ -18,6 +18,13 @@ impl PauseCheck {
         self.frames.push_back((arrives, class, is_pause));
     }
 
+    /// The link is cut: no frame arrives any more, and every pause ends now.
+    pub(super) fn cut(&mut self, now: Instant) {
+        let paused = (0..Class::COUNT as u8).map(Class).zip(&self.since);
+        let ends = paused.filter(|(_, since)| since.is_some());
+        self.frames = ends.map(|(class, _)| (now, class, false)).collect();
+    }
+
     /// A frame arrives. What is wrong with it, if anything.
     pub(super) fn arrives(
         &mut self,
@@ -55,9 +62,21 @@ pub(super) struct BufferCheck {
 pub(super) struct IngressCheck {
     waiting: [u64; Class::COUNT],
     is_pausing: [bool; Class::COUNT],
+    /// Whether the way back is cut, so that no pause gets through.
+    is_unreachable: bool,
 }
 
 impl IngressCheck {
+    /// The link is cut or works again, one way or the other.
+    pub(super) fn cut(&mut self, is_way_back: bool, is_cut: bool) {
+        if is_cut {
+            self.is_pausing = [false; Class::COUNT];
+        }
+        if is_way_back {
+            self.is_unreachable = is_cut;
+        }
+    }
+
     /// Bytes of a class that wait.
     pub(super) fn waiting_of(&mut self, class: Class) -> &mut u64 {
         &mut self.waiting[usize::from(class.0) % Class::COUNT]
@@ -70,7 +89,7 @@ impl IngressCheck {
     /// Whether more than a threshold waits of a class that may go on.
     pub(super) fn is_unpaused_above(&self, class: Class, pause_above: u64) -> bool {
         let class = usize::from(class.0) % Class::COUNT;
-        self.waiting[class] > pause_above && !self.is_pausing[class]
+        self.waiting[class] > pause_above && !self.is_pausing[class] && !self.is_unreachable
     }
 }
 
