@@ -36,7 +36,7 @@ pub use packet::{
 pub use queue::{Limit, QueueSpec, RedMarking, TrimModel};
 pub use seqs::{BitRing, RangeSet};
 pub use stack::{Call, Stack};
-pub use units::{Bytes, Duration, Instant, LineRate, Rate};
+pub use units::{Bytes, Duration, Instant, LineRate, Rate, Tolerance};
 pub use wait::Wait;
 
 /// Asks the processor to bring a value near. Changes nothing but speed.

@@ -9,9 +9,11 @@ mod line_rate;
 mod parse;
 mod rate;
 mod time;
+mod tolerance;
 
 pub use bytes::Bytes;
 pub use line_rate::LineRate;
 pub use parse::UnitError;
 pub use rate::Rate;
 pub use time::{Duration, Instant};
+pub use tolerance::Tolerance;

@@ -11,7 +11,7 @@ pub use clos::{ClosLinks, ClosShape};
 pub use lossless::{
     Admission, IngressAccount, LosslessLimits, PAUSE_FRAME_BYTES, SharedBuffer, lossless_mistake,
 };
-pub use network::{Link, Network, Tier};
+pub use network::{Link, Network, Tier, clocked};
 pub use queue::{Fate, Fates, InService, Queue, TRIMMED_BYTES};
 pub use table::{MAX_PAIRS, MAX_PATHS, MAX_PORTS, RouteError, RouteTable};
 pub use topology::{Dumbbell, LinkEntry, NodeEntry, Topology, TopologyError, TopologyFile};

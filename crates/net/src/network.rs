@@ -2,7 +2,10 @@
 
 use crate::clos::Clos;
 use crate::{RouteError, RouteTable, Topology};
-use punctual_core::{Bytes, Duration, HostId, NicInfo, NodeId, Packet, PacketFlags, PortId, Rate};
+use punctual_core::rng::Stream;
+use punctual_core::{
+    Bytes, Duration, HostId, NicInfo, NodeId, Packet, PacketFlags, PortId, Rate, Tolerance,
+};
 
 /// Where in a network a link is, for defaults and statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +101,16 @@ impl Network {
         Network { hosts, links, mtu, framing, names, nics, routing }
     }
 
+    /// The network with clocks that are not exactly equal: the rate of each port is drawn within
+    /// `tolerance` of its own, by a stream that depends on the seed and the port alone.
+    pub fn with_clocks(&self, tolerance: Tolerance, seed: u64) -> Network {
+        let mut network = self.clone();
+        for (port, link) in network.links.iter_mut().enumerate() {
+            link.rate = clocked(link.rate, tolerance, seed, PortId::from(port));
+        }
+        network
+    }
+
     /// The port by which a host sends.
     #[inline]
     pub fn nic(&self, host: HostId) -> PortId {
@@ -183,6 +196,15 @@ impl Network {
         let link = self.link(port);
         format!("{} → {}", self.names[link.from.index()], self.names[link.to.index()])
     }
+}
+
+/// What a port sends at when its clock is drawn within `tolerance` and `nominal` is its rate. The
+/// clock of a port is off by the same share whatever its nominal rate is.
+pub fn clocked(nominal: Rate, tolerance: Tolerance, seed: u64, port: PortId) -> Rate {
+    if tolerance.is_zero() {
+        return nominal;
+    }
+    tolerance.draw(nominal, &mut Stream::named(seed, "clock", u64::from(port.0)))
 }
 
 fn pair_up(links: &mut [Link]) {
