@@ -153,7 +153,7 @@ fn one(
         let summary = read_summary(&dir)?;
         return Ok(Some(RunReport { summary, dir, reused: true, wall: begun.elapsed() }));
     }
-    let network = &run.scenario.network;
+    let network = &*run.scenario.network_with_clocks(run.seed);
     let measure_from = Instant::ZERO + run.scenario.run.measure_from;
     let mut ideal_setup = None;
     let (outcome, kind) = match setup {

@@ -35,7 +35,7 @@ pub use keys::keys;
 pub use plan::{LoadError, PlannedRun, Point, Study};
 pub use scenario::{
     LinkSection, NetworkSection, Queues, RunSection, RunSetup, Scenario, StopWhen, Subject,
-    SwitchSection, TOP_KEYS, TierName, TopologyInfo, TrafficSection,
+    SwitchQueues, SwitchSection, TOP_KEYS, TierName, TopologyInfo, TrafficSection,
 };
 pub use scheduler::{IdealRun, IdealSetup};
 pub use source::{Place, Sources};

@@ -176,3 +176,49 @@ fn the_run_has_it() {
     let short = drops("[queue.dctcp]\nlimit = '10packets'");
     assert!(short[0] == tcp && short[1] > 0, "{short:?}");
 }
+
+/// DCTCP marks above 20 packets at 1 Gb/s and 65 at 10 Gb/s: each port by its own rate.
+#[test]
+fn ports_have_the_queue_of_their_own_rate() {
+    let text = r#"
+transports = ["dctcp"]
+[network]
+topology = "bottleneck"
+senders = 2
+rate = "10Gbps"
+bottleneck_rate = "1Gbps"
+delay = "10us"
+[run]
+duration = "20ms"
+[[traffic]]
+pattern = "pairs"
+pairs = [[0, 2]]
+sizes = "500KB"
+"#;
+    let marks = |text: &str| {
+        let study = Study::from_text("test", text, Path::new("."), &[]).unwrap();
+        let run = study.runs().remove(0);
+        let setup = study.setup(&run.scenario, &run.subject, run.seed).unwrap();
+        let setup = setup.packets().expect("packets");
+        let network = &setup.network;
+        let ports = network.links.iter().zip(&setup.port_queues);
+        let of_switches = ports.filter(|(link, _)| link.from.0 >= network.hosts);
+        let mut marks: Vec<(u64, Limit, Limit)> = of_switches
+            .map(|(link, queue)| match queue {
+                QueueSpec::Ecn { limit, mark_above } => (link.rate.as_bps(), *mark_above, *limit),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        marks.sort_by_key(|(rate, ..)| *rate);
+        marks.dedup();
+        marks
+    };
+    let packets = |n| Limit::Packets(n);
+    let plain = marks(text);
+    let at: Vec<(u64, Limit)> = plain.iter().map(|(rate, mark, _)| (*rate, *mark)).collect();
+    assert_eq!(at, [(1_000_000_000, packets(20)), (10_000_000_000, packets(65))]);
+    // What is not written stays as each rate has it.
+    let shorter = marks(&format!("{text}\n[queue.dctcp]\nlimit = '90packets'"));
+    let at: Vec<(Limit, Limit)> = shorter.iter().map(|(_, mark, limit)| (*mark, *limit)).collect();
+    assert_eq!(at, [(packets(20), packets(90)), (packets(65), packets(90))]);
+}

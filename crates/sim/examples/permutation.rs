@@ -40,6 +40,7 @@ fn main() {
     let outcome = punctual_sim::run(
         Setup {
             switch_queue: ndp.default_queue(Rate::from_gbps(10), network.mtu),
+            port_queues: Vec::new(),
             network,
             transports: vec![ndp],
             workload: Workload { flows, ..Workload::default() },

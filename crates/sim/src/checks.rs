@@ -85,15 +85,24 @@ enum Place {
 impl Checks {
     pub(crate) fn new(setup: &Setup) -> Self {
         let trimming = trimming_transports(&setup.transports, &setup.network);
-        Checks::of(&setup.network, setup.switch_queue.sized_for(setup.network.mtu), trimming)
+        let sized = |queue: &QueueSpec| queue.sized_for(setup.network.mtu);
+        let own: Vec<QueueSpec> = setup.port_queues.iter().map(sized).collect();
+        Checks::of(&setup.network, sized(&setup.switch_queue), &own, trimming)
     }
 
-    fn of(network: &Network, switch_queue: QueueSpec, trimming: u64) -> Self {
-        let ports = network.links.iter().map(|link| {
+    /// `port_queues` are those of single ports; all other switch ports have `switch_queue`.
+    fn of(
+        network: &Network,
+        switch_queue: QueueSpec,
+        port_queues: &[QueueSpec],
+        trimming: u64,
+    ) -> Self {
+        let ports = network.links.iter().enumerate().map(|(port, link)| {
             let is_nic = link.from.0 < network.hosts;
+            let own = port_queues.get(port).copied().unwrap_or(switch_queue);
             let discipline = match is_nic {
                 true => Discipline::NIC,
-                false => Discipline::switch(switch_queue, trimming),
+                false => Discipline::switch(own, trimming),
             };
             PortCheck::new(link.rate, discipline)
         });

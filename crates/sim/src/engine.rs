@@ -84,7 +84,7 @@ const PROGRESS_EVERY: u64 = 1 << 17;
 
 impl<T: Tap> Engine<T> {
     pub(crate) fn new(setup: Setup, tap: T) -> Self {
-        let Setup { network, switch_queue, transports, workload, seed, .. } = setup;
+        let Setup { network, switch_queue, port_queues, transports, workload, seed, .. } = setup;
         let hosts = network.hosts;
         let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
         let trimming = trimming_transports(&transports, &network);
@@ -99,7 +99,8 @@ impl<T: Tap> Engine<T> {
                     Queue::nic()
                 } else {
                     let stream = punctual_core::rng::derive(seed, "port", port as u64);
-                    let mut queue = Queue::new(&switch_queue, stream);
+                    let own = port_queues.get(port).map(|own| own.sized_for(network.mtu));
+                    let mut queue = Queue::new(&own.unwrap_or(switch_queue), stream);
                     queue.set_trimming(trimming);
                     queue
                 };
@@ -564,11 +565,11 @@ impl<T: Tap> Engine<T> {
     }
 }
 
-/// A bit for each transport that would have its packets trimmed.
+/// A bit for each transport that would have its packets trimmed, at a port of whatever rate.
 pub(crate) fn trimming_transports(transports: &[AnyTransport], network: &Network) -> u64 {
-    let nic = network.nic_info(HostId(0));
+    let rates = || network.links.iter().map(|link| link.rate);
     transports_that(transports, |t| {
-        matches!(t.default_queue(nic.rate, nic.mtu), QueueSpec::Trim { .. })
+        rates().any(|rate| matches!(t.default_queue(rate, network.mtu), QueueSpec::Trim { .. }))
     })
 }
 

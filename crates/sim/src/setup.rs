@@ -10,8 +10,11 @@ use punctual_workload::Workload;
 pub struct Setup {
     /// The network.
     pub network: Network,
-    /// The queue of every switch port.
+    /// The queue of every switch port, unless `port_queues` says otherwise.
     pub switch_queue: QueueSpec,
+    /// The queue of each port, by port, where switch ports differ; else empty. NICs have none of
+    /// these. Lossless switches take their limits from `switch_queue`.
+    pub port_queues: Vec<QueueSpec>,
     /// The transports; flows name them by position.
     pub transports: Vec<AnyTransport>,
     /// The flows.

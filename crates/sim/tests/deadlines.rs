@@ -329,7 +329,7 @@ fn closed_loops_outlive_changed_deadlines() {
         deadline_change: Some(change),
         ..TrafficSpec::new(pattern, Sizes::Fixed(Bytes::new(20_000)))
     };
-    let view = HostsView { count: 2, nic_rate: GBPS, rack_size: None };
+    let view = HostsView::uniform(2, GBPS, None);
     let mut setup = setup(testbed(2), vec![d3()], Vec::new());
     setup.workload = build(&[spec], &view, ms(50), 1).expect("a workload");
     setup.stop = until_ms(50);

@@ -41,11 +41,7 @@ fn oversubscribed(mtu: u64) -> Network {
 
 fn web(transport: AnyTransport, connections: u32, of: Run) -> Outcome {
     let network = oversubscribed(of.mtu);
-    let hosts = HostsView {
-        count: network.hosts,
-        nic_rate: network.nic_info(HostId(0)).rate,
-        rack_size: network.rack_size(),
-    };
+    let hosts = HostsView::uniform(network.hosts, GBPS10, network.rack_size());
     let mut traffic = TrafficSpec::new(Pattern::Random, Sizes::Named(BuiltIn::FacebookWeb));
     let gap = Gap::ExponentialMedian(Duration::from_millis(1));
     traffic.arrivals = Arrivals::ClosedLoop(LoopSpec { connections, gap });
@@ -150,7 +146,7 @@ fn figure_23_with_small_packets() {
 #[test]
 fn closed_loops_that_start_one_by_one_do_not_multiply_events() {
     let network = star(4, 1500);
-    let hosts = HostsView { count: 4, nic_rate: GBPS10, rack_size: None };
+    let hosts = HostsView::uniform(4, GBPS10, None);
     let mut traffic = TrafficSpec::new(Pattern::Random, Sizes::Fixed(Bytes::new(1000)));
     let gap = Gap::ExponentialMedian(Duration::from_micros(20));
     traffic.arrivals = Arrivals::ClosedLoop(LoopSpec { connections: 10, gap });

@@ -86,7 +86,7 @@ impl<'a> Traffic<'a> {
             pattern,
             seeds: Seeds::new(seed, pattern),
             participants: Participants {
-                hosts: (0..view.count).map(HostId).filter(takes_part).collect(),
+                hosts: (0..view.count()).map(HostId).filter(takes_part).collect(),
                 rack_size: view.rack_size.unwrap_or(1).max(1),
             },
             until,
@@ -107,15 +107,17 @@ impl<'a> Traffic<'a> {
             Arrivals::PoissonBursts(mean) => self.bursts(&law, slots, Some(mean)),
             Arrivals::PoissonLoad(load) => {
                 let rate = self.rate_of_load(load, &law.sizes, &slots)?;
-                self.poisson(&law, &slots, rate)
+                let turns = Turns::by_rate(&slots, self.view);
+                self.poisson(&law, &slots, rate, &turns)
             }
             Arrivals::PoissonPerSecond(rate) => {
                 positive("poisson-per-second", rate)?;
-                self.poisson(&law, &slots, rate)
+                self.poisson(&law, &slots, rate, &Turns::equal(&slots))
             }
             Arrivals::PoissonPerSecondPerSender(rate) => {
                 positive("poisson-per-second-per-sender", rate)?;
-                self.poisson(&law, &slots, rate * sender_count(&slots) as f64)
+                let senders = sending_hosts(&slots).len();
+                self.poisson(&law, &slots, rate * senders as f64, &Turns::equal(&slots))
             }
             Arrivals::ClosedLoop(closed_loop) => self.closed_loop(law, &slots, closed_loop),
         }
@@ -362,18 +364,27 @@ impl<'a> Traffic<'a> {
         Duration::from_picos(Stream::named(self.seeds.jitter, "flow", number).below(below))
     }
 
-    /// Flows a second that make `load`.
+    /// Flows a second that make `load` on the NICs of all hosts that send, taken together.
     fn rate_of_load(&self, load: f64, sizes: &SizeLaw, slots: &[Slot]) -> Result<f64, Problem> {
         positive("poisson-load", load)?;
         let mean = sizes.mean().ok_or(Problem::EndlessLoad)?;
-        let senders = sender_count(slots) as f64;
-        let rate = load * self.view.nic_rate.as_bps() as f64 * senders / (8.0 * mean);
+        let hosts = sending_hosts(slots);
+        let senders = hosts.len() as f64;
+        let sum: u64 = hosts.iter().map(|host| self.view.nic_rate(*host).as_bps()).sum();
+        let mean_rate = sum as f64 / senders;
+        let rate = load * mean_rate * senders / (8.0 * mean);
         positive("poisson-load times the rate of the hosts", rate)?;
         Ok(rate)
     }
 
-    /// Single flows at a rate a second; which sender's turn it is, is drawn evenly.
-    fn poisson(&self, law: &Law, slots: &[Slot], rate: f64) -> Result<Built, Problem> {
+    /// Single flows at a rate a second, from senders drawn by `turns`.
+    fn poisson(
+        &self,
+        law: &Law,
+        slots: &[Slot],
+        rate: f64,
+        turns: &Turns,
+    ) -> Result<Built, Problem> {
         let span = (self.until - self.spec.start).as_secs_f64();
         check_count((rate * span).min(self.limit as f64))?;
         let mut gaps = Stream::named(self.seeds.arrivals, "flows", 0);
@@ -385,7 +396,7 @@ impl<'a> Traffic<'a> {
             if at >= self.until {
                 break;
             }
-            let slot = slots[senders.below(slots.len() as u64) as usize];
+            let slot = slots[turns.draw(&mut senders)];
             flows.push(law.flow(slot, number, at));
         }
         Ok((flows, None))
@@ -471,11 +482,47 @@ fn derangement(hosts: &[HostId], stream: &mut Stream) -> Vec<HostId> {
 }
 
 /// How many different hosts send.
-fn sender_count(slots: &[Slot]) -> usize {
+/// The hosts that send, each once.
+fn sending_hosts(slots: &[Slot]) -> Vec<HostId> {
     let mut senders: Vec<HostId> = slots.iter().map(|slot| slot.src).collect();
     senders.sort();
     senders.dedup();
-    senders.len()
+    senders
+}
+
+/// Draws which slot sends next, each with its own probability.
+struct Turns {
+    /// The sum of the weights of each slot and those before it.
+    ends: Vec<u64>,
+}
+
+impl Turns {
+    /// All slots have the same probability.
+    fn equal(slots: &[Slot]) -> Self {
+        Turns { ends: (1..=slots.len() as u64).collect() }
+    }
+
+    /// The probability of a slot is in proportion to the NIC rate of its host.
+    fn by_rate(slots: &[Slot], view: &HostsView) -> Self {
+        let rate = |slot: &Slot| view.nic_rate(slot.src).as_bps();
+        // Weights as small as possible, so that no number of slots overflows their sum.
+        let unit = slots.iter().map(rate).fold(0, gcd).max(1);
+        let sum = |sum: &mut u64, slot: &Slot| {
+            *sum += rate(slot) / unit;
+            Some(*sum)
+        };
+        Turns { ends: slots.iter().scan(0, sum).collect() }
+    }
+
+    fn draw(&self, stream: &mut Stream) -> usize {
+        let sum = self.ends.last().copied().unwrap_or(0).max(1);
+        let drawn = stream.below(sum);
+        self.ends.partition_point(|end| *end <= drawn)
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn check_count(flows: f64) -> Result<(), Problem> {
@@ -493,9 +540,9 @@ fn positive(key: &'static str, value: f64) -> Result<(), Problem> {
 }
 
 fn known(host: HostId, view: &HostsView) -> Result<(), Problem> {
-    match host.0 < view.count {
+    match host.0 < view.count() {
         true => Ok(()),
-        false => Err(Problem::UnknownHost { host, count: view.count }),
+        false => Err(Problem::UnknownHost { host, count: view.count() }),
     }
 }
 

@@ -6,14 +6,29 @@ use std::fmt;
 use std::str::FromStr;
 
 /// What a workload needs to know of the network's hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostsView {
-    /// How many; they are 0 to `count`−1.
-    pub count: u32,
-    /// The rate at which a host can send.
-    pub nic_rate: Rate,
+    /// The rate at which each host can send, by host.
+    pub nic_rates: Vec<Rate>,
     /// Hosts per rack, counted from host 0 on, where the network has racks.
     pub rack_size: Option<u32>,
+}
+
+impl HostsView {
+    /// So many hosts that all send at the same rate.
+    pub fn uniform(count: u32, nic_rate: Rate, rack_size: Option<u32>) -> Self {
+        HostsView { nic_rates: vec![nic_rate; count as usize], rack_size }
+    }
+
+    /// The number of hosts; they are 0 to `count`−1.
+    pub fn count(&self) -> u32 {
+        self.nic_rates.len() as u32
+    }
+
+    /// The rate at which a host can send.
+    pub fn nic_rate(&self, host: HostId) -> Rate {
+        self.nic_rates[host.index()]
+    }
 }
 
 /// Some hosts: `"0-3, 8"` or `[0, 1, 2, 3, 8]` in scenarios.

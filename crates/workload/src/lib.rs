@@ -41,7 +41,7 @@
 //! | `"together"` | one burst of the whole pattern at `start`; the default |
 //! | `{ periodic = "2ms" }` | such a burst at `start` and every 2 ms after |
 //! | `{ poisson-bursts = "2ms" }` | such bursts at random times, 2 ms apart on average |
-//! | `{ poisson-load = 0.6 }` | single flows at random times, so many that their bytes fill 0.6 of the NIC rates of all senders together (headers not counted) |
+//! | `{ poisson-load = 0.6 }` | single flows at random times, so many that their bytes fill 0.6 of each sender's NIC rate (headers not counted) |
 //! | `{ poisson-per-second = 2500 }` | single flows at random times, 2500 a second in all |
 //! | `{ poisson-per-second-per-sender = 1300 }` | the same from each sending host |
 //! | `{ closed-loop = { connections = 5, gap = "1ms" } }` | each sender keeps 5 connections; on each, a flow starts 1 ms after the end of the one before, the first at `start`. The gap may be `{ exponential = "1ms" }` (mean) or `{ exponential-median = "1ms" }` |

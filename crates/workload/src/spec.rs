@@ -108,8 +108,9 @@ pub enum Arrivals {
     /// Bursts of the whole pattern, the time between two being exponential with this mean; the
     /// first comes after one such time.
     PoissonBursts(Duration),
-    /// Single flows, a Poisson process of this load: the share of the senders' NIC rates, all
-    /// senders taken together, that the mean size makes. Headers are not counted.
+    /// Single flows, a Poisson process of this load: the share of the senders' NIC rates that the
+    /// mean size makes. A sender's share of the flows is that of its NIC rate. Headers are not
+    /// counted.
     PoissonLoad(f64),
     /// Single flows, a Poisson process of so many a second from all senders together.
     PoissonPerSecond(f64),

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const MS: Duration = Duration::from_millis(1);
 
 fn view(count: u32) -> HostsView {
-    HostsView { count, nic_rate: Rate::from_gbps(10), rack_size: Some(4) }
+    HostsView::uniform(count, Rate::from_gbps(10), Some(4))
 }
 
 fn kilobyte(pattern: Pattern) -> TrafficSpec {
@@ -483,4 +483,26 @@ fn deadlines_change_by_traffic() {
     let dropped = DeadlineChange { deadline: None, ..change };
     let nothing = TrafficSpec { deadline_change: Some(dropped), ..late };
     assert!(matches!(problem(nothing, 2), Problem::NoEffect { key: "deadline_change", .. }));
+}
+
+/// Half of each host's own rate, in flows of 10 KB: 62,500 a second at 10 Gb/s, 6,250 at 1 Gb/s.
+#[test]
+fn poisson_load_follows_the_rate_of_each_host() {
+    let gbps = |rates: [u64; 4]| HostsView {
+        nic_rates: rates.into_iter().map(Rate::from_gbps).collect(),
+        rack_size: None,
+    };
+    let spec = TrafficSpec {
+        arrivals: Arrivals::PoissonLoad(0.5),
+        ..TrafficSpec::new(Pattern::Stride(1), Sizes::Fixed(Bytes::new(10_000)))
+    };
+    // In whatever order hosts are: host 0 stands for nobody.
+    for rates in [[10, 1, 1, 10], [1, 10, 10, 1]] {
+        let flows = build(&[spec.clone()], &gbps(rates), Duration::from_secs(1), 3).unwrap().flows;
+        let counts = tally(flows.iter().map(|flow| flow.src));
+        for (host, rate) in rates.into_iter().enumerate() {
+            let (got, mean) = (counts[&HostId(host as u32)] as f64, 6_250.0 * rate as f64);
+            assert!((got - mean).abs() < 5.0 * mean.sqrt(), "host {host}: {got}, {mean} expected");
+        }
+    }
 }

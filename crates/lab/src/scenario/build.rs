@@ -6,11 +6,13 @@ use crate::diagnostic::Diagnostic;
 use crate::document::span_of;
 use crate::ideal;
 use crate::scheduler::IdealSetup;
-use punctual_core::{HostId, Instant, PortId};
+use punctual_core::{HostId, Instant, PortId, Rate};
 use punctual_fluid::Policy;
-use punctual_sim::Setup;
+use punctual_net::{Network, clocked};
+use punctual_sim::{LinkChange, LinkFault, Setup};
 use punctual_transports::AnyTransport;
 use punctual_workload::HostsView;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// What one run of a comparison is about.
@@ -50,6 +52,9 @@ impl RunSetup {
 
 /// Transports whose header has room for so many ports only, the sender's own included.
 const SHORT_VECTORS: &[(&str, usize)] = &[("rcpdc", 6), ("d3", 6)];
+
+/// Up to so many hosts the path between every two is looked at.
+const PAIRWISE_HOSTS_MAX: u32 = 256;
 
 impl Scenario {
     /// What to run: one subject for each transport of `transports`, or a single one when every
@@ -98,14 +103,21 @@ impl Scenario {
                 transport.expect("names were checked when the scenario was read")
             })
             .collect();
+        let queues = self.switch_queues(&transports)?;
+        let links = &self.network.links;
+        let port_queues = match queues.single() {
+            Some(_) => Vec::new(),
+            None => links.iter().map(|link| queues.at(link.rate)).collect(),
+        };
         Ok(RunSetup::Packets(Box::new(Setup {
-            network: self.network.clone(),
-            switch_queue: self.switch_queue(&transports)?,
+            network: self.network_with_clocks(seed).into_owned(),
+            switch_queue: queues.at(Rate::ZERO),
+            port_queues,
             workload: self.workload(&names, seed)?,
             transports,
             seed,
             stop: self.run.stop(),
-            link_changes: self.link_changes.clone(),
+            link_changes: self.link_changes_with_clocks(seed),
             switch_resets: self.switches.resets.clone(),
             legacy_switches: self.switches.legacy.clone(),
             sampling: self.run.sampling(&self.network),
@@ -114,6 +126,25 @@ impl Scenario {
             network_trace: seed == self.run.seed && self.run.records(&self.network),
             measure_from: Instant::ZERO + self.run.measure_from,
         })))
+    }
+
+    /// The network of the run with that seed: `clock_tolerance` draws each port's rate.
+    pub fn network_with_clocks(&self, seed: u64) -> Cow<'_, Network> {
+        match self.clock_tolerance.is_zero() {
+            true => Cow::Borrowed(&self.network),
+            false => Cow::Owned(self.network.with_clocks(self.clock_tolerance, seed)),
+        }
+    }
+
+    /// What happens to links in the run with that seed: clocks do not change with the rate.
+    fn link_changes_with_clocks(&self, seed: u64) -> Vec<LinkChange> {
+        let mut changes = self.link_changes.clone();
+        for change in &mut changes {
+            if let LinkFault::Rate(rate) = &mut change.what {
+                *rate = clocked(*rate, self.clock_tolerance, seed, change.port);
+            }
+        }
+        changes
     }
 
     /// What an ideal scheduler needs, or what of this scenario it cannot express.
@@ -148,16 +179,16 @@ impl Scenario {
             .at(at(&format!("traffic.{which}.arrivals")))
             .help(format!("use arrivals other than a closed loop, or remove `{name}`")));
         }
-        IdealSetup::new(policy, &self.network, workload.flows, &self.run)
+        IdealSetup::new(policy, &self.network_with_clocks(seed), workload.flows, &self.run)
             .map_err(|e| Diagnostic::new(format!("`{name}`: {e}")).at(at("transports")))
     }
 
     /// What traffic needs to know of the hosts.
     pub fn hosts_view(&self) -> HostsView {
+        let network = &self.network;
         HostsView {
-            count: self.network.hosts,
-            nic_rate: self.network.nic_info(HostId(0)).rate,
-            rack_size: self.network.rack_size(),
+            nic_rates: network.nics.iter().map(|nic| network.link(*nic).rate).collect(),
+            rack_size: network.rack_size(),
         }
     }
 
@@ -218,14 +249,22 @@ impl Scenario {
 
     fn check_hops(&self, used: &[&str]) -> Option<Diagnostic> {
         let (name, room) = SHORT_VECTORS.iter().copied().find(|(name, _)| used.contains(name))?;
-        // All pairs would take too long on a large network; the longest way from the first host
-        // is at least half of the longest of all, and equal to it on regular ones. Ports of
-        // legacy switches take no room.
-        let last = (1..self.network.hosts).map(HostId);
+        // Ports of legacy switches take no room.
         let grants = |port: &PortId| !self.switches.legacy.contains(&self.network.link(*port).from);
-        let ports =
-            |dst| ideal::route(&self.network, HostId(0), dst).iter().filter(|p| grants(p)).count();
-        let longest = last.map(ports).max().unwrap_or(0);
+        let ports = |src, dst| {
+            ideal::route(&self.network, src, dst).iter().filter(|port| grants(port)).count()
+        };
+        let hosts = || (0..self.network.hosts).map(HostId);
+        let farthest = |src| {
+            let others = hosts().filter(|dst| *dst != src);
+            others.map(|dst| (ports(src, dst), dst)).max().unwrap_or((0, src))
+        };
+        // All pairs would take too long on a large network. There the longest path of the host
+        // that is farthest from some other is the longest of all, if the network is a tree.
+        let longest = match self.network.hosts {
+            ..=PAIRWISE_HOSTS_MAX => hosts().map(|src| farthest(src).0).max().unwrap_or(0),
+            _ => farthest(farthest(HostId(0)).1).0,
+        };
         (longest > room).then(|| {
             Diagnostic::new(format!(
                 "{name} has room for {room} ports on a path and this network has paths of {longest}"

@@ -11,7 +11,7 @@ mod traffic;
 pub use build::{RunSetup, Subject};
 pub use links::LinkSection;
 pub use network::{NetworkSection, TopologyInfo};
-pub use queues::Queues;
+pub use queues::{Queues, SwitchQueues};
 pub use run::{RunSection, StopWhen, TierName};
 pub use switches::SwitchSection;
 pub use traffic::TrafficSection;
@@ -20,6 +20,7 @@ pub(crate) use queues::carriers;
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Kind, Node, Table, decode, fields_of, unknown};
+use punctual_core::{Rate, Tolerance};
 use punctual_fluid::Policy;
 use punctual_net::Network;
 use punctual_sim::LinkChange;
@@ -55,8 +56,10 @@ pub struct Scenario {
     pub settings: TransportSettings,
     /// The queues of switch ports, where they are not what transports suggest.
     pub queues: Queues,
-    /// The network.
+    /// The network, with every rate as it is written.
     pub network: Network,
+    /// How far the rates of ports may be from that.
+    pub clock_tolerance: Tolerance,
     /// What is sent.
     pub traffic: Vec<TrafficSection>,
     /// What happens to links, by time.
@@ -90,6 +93,8 @@ impl Scenario {
         let network_section = part.required("network", NetworkSection::decode);
         let run = part.required("run", RunSection::decode);
         let traffic = part.traffic(folder);
+        let clock_tolerance =
+            network_section.as_ref().map_or(Tolerance::ZERO, NetworkSection::clock_tolerance);
         let network = network_section.and_then(|section| {
             let node = tree.get("network").expect("a section was read from it");
             section.build(node, folder).map_err(|e| part.errors.push(e)).ok()
@@ -126,6 +131,7 @@ impl Scenario {
                     settings,
                     queues,
                     network,
+                    clock_tolerance,
                     traffic,
                     link_changes,
                     switches,
@@ -217,11 +223,12 @@ impl<'a> Part<'a> {
 
     fn queues(&mut self, network: Option<&Network>, settings: &TransportSettings) -> Queues {
         let Some(node) = self.tree.get("queue") else { return Queues::default() };
-        let suggested = |name: &str| {
+        let rates = network.map_or_else(|| vec![Rate::ZERO], queues::port_rates);
+        let suggested = |name: &str, rate: Rate| {
             let transport = AnyTransport::by_name(name, settings)?;
-            Some(queues::suggested_by(&transport, network?))
+            Some(transport.default_queue(rate, network?.mtu))
         };
-        let queues = Queues::decode(node, suggested);
+        let queues = Queues::decode(node, &rates, suggested);
         queues.map_err(|e| self.errors.extend(e)).unwrap_or_default()
     }
 

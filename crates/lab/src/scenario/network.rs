@@ -3,7 +3,7 @@
 use crate::diagnostic::Diagnostic;
 use crate::document::{Kind, Node, Table, decode, fields_of, parse, unknown};
 use crate::source::Sources;
-use punctual_core::{Bytes, Duration, NodeId, Rate};
+use punctual_core::{Bytes, Duration, NodeId, Rate, Tolerance};
 use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology as AnyShape, TopologyFile};
 use serde::Deserialize;
 use std::path::Path;
@@ -34,7 +34,12 @@ struct Common {
     framing: Bytes,
     #[serde(default)]
     processing: Duration,
+    #[serde(default)]
+    clock_tolerance: Tolerance,
 }
+
+/// Clocks worse than this are a slip: those of Ethernet are within 100 parts per million.
+const TOLERANCE_MAX: Tolerance = Tolerance::from_ppm(10_000);
 
 fn default_mtu() -> Bytes {
     Bytes::new(1500)
@@ -290,6 +295,13 @@ impl NetworkSection {
             let message = format!("framing = {}: more than 1000B", self.common.framing);
             fail("framing", message, "Ethernet adds 38B to each packet");
         }
+        if self.common.clock_tolerance > TOLERANCE_MAX {
+            let message = format!(
+                "clock_tolerance = {}: more than {TOLERANCE_MAX}",
+                self.common.clock_tolerance
+            );
+            fail("clock_tolerance", message, "Ethernet allows 100ppm");
+        }
         if errors.is_empty() && self.host_count() > HOSTS_MAX {
             let message = format!("{} hosts are more than {HOSTS_MAX}", self.host_count());
             errors.push(Diagnostic::new(message).at(node.span.clone()));
@@ -311,6 +323,11 @@ impl NetworkSection {
                 (k * k / 4).saturating_mul(k).saturating_mul(u64::from(t.oversubscription))
             }
         }
+    }
+
+    /// How far the rate of each port may be from the one written.
+    pub fn clock_tolerance(&self) -> Tolerance {
+        self.common.clock_tolerance
     }
 
     /// Builds the network. A topology file is looked for beside the scenario, in `folder`.

@@ -4,7 +4,7 @@ use super::{Scenario, is_transport, unknown_transport};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Entry, Kind, Node, Table, decode};
 use crate::suggest;
-use punctual_core::{HostId, QueueSpec};
+use punctual_core::{QueueSpec, Rate};
 use punctual_fluid::Policy;
 use punctual_net::Network;
 use punctual_transports::AnyTransport;
@@ -17,7 +17,50 @@ pub struct Queues {
     /// That of all transports without one of their own.
     pub all: Option<QueueSpec>,
     /// Those of single transports, by name. Each is whole, whatever little of it was written.
-    pub own: Vec<(String, QueueSpec)>,
+    pub own: Vec<(String, SwitchQueues)>,
+}
+
+/// The queues of switch ports, by the rate of the port: what a transport suggests depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwitchQueues(Vec<(Rate, QueueSpec)>);
+
+impl SwitchQueues {
+    /// One queue for each of these rates, of which there is at least one.
+    fn for_rates<E>(
+        rates: &[Rate],
+        queue: impl Fn(Rate) -> Result<QueueSpec, E>,
+    ) -> Result<Self, E> {
+        rates.iter().map(|rate| Ok((*rate, queue(*rate)?))).collect::<Result<_, E>>().map(Self)
+    }
+
+    /// The queue of a port of that rate.
+    pub fn at(&self, rate: Rate) -> QueueSpec {
+        let own = self.0.iter().find(|(of, _)| *of == rate);
+        own.unwrap_or(&self.0[0]).1
+    }
+
+    /// The queue of all ports, if they all have the same.
+    pub fn single(&self) -> Option<QueueSpec> {
+        let first = self.0[0].1;
+        self.0.iter().all(|(_, queue)| *queue == first).then_some(first)
+    }
+
+    /// Each rate and the queue of the ports of that rate.
+    pub fn iter(&self) -> impl Iterator<Item = (Rate, &QueueSpec)> {
+        self.0.iter().map(|(rate, queue)| (*rate, queue))
+    }
+}
+
+/// The rates of a network's switch ports, lowest first; those of its hosts if it has no switch.
+pub(super) fn port_rates(network: &Network) -> Vec<Rate> {
+    let of_switch = |link: &&punctual_net::Link| link.from.0 >= network.hosts;
+    let mut rates: Vec<Rate> = network.links.iter().filter(of_switch).map(|l| l.rate).collect();
+    if rates.is_empty() {
+        rates = network.links.iter().map(|link| link.rate).collect();
+    }
+    rates.sort();
+    rates.dedup();
+    rates
 }
 
 /// The key of a queue that is a table itself: any other table is for a transport.
@@ -26,11 +69,13 @@ const TABLE_OF_A_QUEUE: &str = "red";
 const EITHER: [&str; 2] = ["mark_above", "red"];
 
 impl Queues {
-    /// Reads `[queue]` and what is below it. `suggested` is what a transport has when nobody says
-    /// otherwise; none where that is not known because something else is wrong.
+    /// Reads `[queue]` and what is below it. `rates` are those of switch ports. `suggested` is what
+    /// a transport has at a port of that rate when nobody says otherwise; none where that is not
+    /// known because something else is wrong.
     pub(super) fn decode(
         node: &Node,
-        suggested: impl Fn(&str) -> Option<QueueSpec>,
+        rates: &[Rate],
+        suggested: impl Fn(&str, Rate) -> Option<QueueSpec>,
     ) -> Result<Self, Vec<Diagnostic>> {
         let table = table_at(node, "queue").map_err(|e| vec![e])?;
         let is_own = |e: &&Entry| {
@@ -54,25 +99,31 @@ impl Queues {
             }
         }
         for entry in own {
-            let base = || queues.all.or_else(|| suggested(&entry.key));
-            match own_queue(entry, base) {
-                Ok(Some(queue)) => queues.own.push((entry.key.clone(), queue)),
-                Ok(None) => {}
-                Err(e) => errors.push(e),
+            let at = |rate| {
+                let base = || queues.all.or_else(|| suggested(&entry.key, rate));
+                own_queue(entry, base).map_err(Some)?.ok_or(None)
+            };
+            match SwitchQueues::for_rates(rates, at) {
+                Ok(own) => queues.own.push((entry.key.clone(), own)),
+                Err(None) => {}
+                Err(Some(e)) => errors.push(e),
             }
         }
         if errors.is_empty() { Ok(queues) } else { Err(errors) }
     }
 
     /// The queue that a transport has of its own.
-    fn of(&self, transport: &str) -> Option<QueueSpec> {
-        self.own.iter().find(|(name, _)| name == transport).map(|(_, queue)| *queue)
+    fn of(&self, transport: &str) -> Option<&SwitchQueues> {
+        self.own.iter().find(|(name, _)| name == transport).map(|(_, queues)| queues)
     }
 
     /// Every queue and where it is written.
     fn places(&self) -> impl Iterator<Item = (String, &QueueSpec)> {
         let all = self.all.iter().map(|queue| ("queue".to_owned(), queue));
-        all.chain(self.own.iter().map(|(name, queue)| (format!("queue.{name}"), queue)))
+        let own = self.own.iter().flat_map(|(name, queues)| {
+            queues.iter().map(move |(_, queue)| (format!("queue.{name}"), queue))
+        });
+        all.chain(own)
     }
 }
 
@@ -160,12 +211,6 @@ fn kind_of(value: Value, span: &Range<usize>) -> Option<Kind> {
     })
 }
 
-/// What a transport suggests on a network.
-pub(super) fn suggested_by(transport: &AnyTransport, network: &Network) -> QueueSpec {
-    let nic = network.nic_info(HostId(0));
-    transport.default_queue(nic.rate, nic.mtu)
-}
-
 /// The transports that a file names as carrying something.
 pub(crate) fn carriers(tree: &Table) -> Vec<&str> {
     let list = |key: &str| tree.get(key).and_then(Node::list).unwrap_or_default();
@@ -174,13 +219,13 @@ pub(crate) fn carriers(tree: &Table) -> Vec<&str> {
 }
 
 impl Scenario {
-    /// The queue of every switch port in a run of these transports.
-    pub(super) fn switch_queue(&self, run: &[AnyTransport]) -> Result<QueueSpec, Diagnostic> {
+    /// The queues of switch ports in a run of these transports.
+    pub(super) fn switch_queues(&self, run: &[AnyTransport]) -> Result<SwitchQueues, Diagnostic> {
         let own = |t: &AnyTransport| Some((t.name(), self.queues.of(t.name())?));
         let mut with_own = run.iter().filter_map(own);
         if let Some((first, queue)) = with_own.next() {
             return match with_own.find(|(_, other)| *other != queue) {
-                None => Ok(queue),
+                None => Ok(queue.clone()),
                 Some((other, _)) => Err(Diagnostic::new(format!(
                     "`{first}` and `{other}` share a network but each has another queue"
                 ))
@@ -191,12 +236,20 @@ impl Scenario {
                 ))),
             };
         }
+        let rates = port_rates(&self.network);
+        let everywhere = |queue: &dyn Fn(Rate) -> QueueSpec| {
+            SwitchQueues(rates.iter().map(|rate| (*rate, queue(*rate))).collect())
+        };
         if let Some(queue) = self.queues.all {
-            return Ok(queue);
+            return Ok(everywhere(&|_| queue));
         }
-        let suits: Vec<QueueSpec> = run.iter().map(|t| suggested_by(t, &self.network)).collect();
-        if suits.iter().all(|q| *q == suits[0]) {
-            return Ok(suits[0]);
+        let suggested =
+            |t: &AnyTransport| everywhere(&|rate| t.default_queue(rate, self.network.mtu));
+        let suits: Vec<SwitchQueues> = run.iter().map(suggested).collect();
+        if let Some(first) = suits.first()
+            && suits.iter().all(|queues| queues == first)
+        {
+            return Ok(first.clone());
         }
         let names = suggest::list(run.iter().map(AnyTransport::name));
         Err(Diagnostic::new(format!("{names} share a network but each would have another queue"))

@@ -44,7 +44,7 @@ impl TrafficSection {
 
 impl Scenario {
     /// The flows of a run whose transports have these names.
-    pub(super) fn workload(&self, names: &[&str], seed: u64) -> Result<Workload, Diagnostic> {
+    pub(crate) fn workload(&self, names: &[&str], seed: u64) -> Result<Workload, Diagnostic> {
         let specs: Vec<TrafficSpec> = self
             .traffic
             .iter()

@@ -53,6 +53,7 @@ fn run(transport: &str, network: Network, flows: Vec<FlowSpec>, micros: u64) -> 
         .expect("a transport of that name");
     let setup = Setup {
         switch_queue: transport.default_queue(network.links[0].rate, network.mtu),
+        port_queues: Vec::new(),
         workload: Workload { flows, ..Workload::default() },
         network,
         transports: vec![transport],

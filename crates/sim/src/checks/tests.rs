@@ -22,7 +22,7 @@ impl Watched {
     fn new(queue: QueueSpec) -> Self {
         let links = ClosLinks::uniform(RATE, US);
         let network = ClosShape::star(3).build(&links, Bytes::new(1500), Bytes::ZERO);
-        let mut checks = Checks::of(&network, queue, 0);
+        let mut checks = Checks::of(&network, queue, &[], 0);
         checks.started(&flow());
         Watched { checks, network, packets: Vec::new() }
     }

@@ -72,6 +72,7 @@ pub fn setup(network: Network, transports: Vec<AnyTransport>, mut flows: Vec<Flo
     let rate = network.links[0].rate;
     Setup {
         switch_queue: transports[0].default_queue(rate, network.mtu),
+        port_queues: Vec::new(),
         network,
         transports,
         workload: Workload { flows, ..Workload::default() },
