@@ -14,6 +14,7 @@ mod explain;
 mod fingerprint;
 pub mod ideal;
 mod keys;
+mod load;
 mod plan;
 mod plan_file;
 mod scenario;
@@ -32,6 +33,7 @@ pub use execute::{ExecuteError, Options, RunReport, Watch, execute, utilisation}
 pub use explain::{Chosen, ExplainError, MISSED_MAX, Pick, explain, pick};
 pub use fingerprint::fingerprint;
 pub use keys::keys;
+pub use load::{LinkLoad, OfferedLoad, TierLoad};
 pub use plan::{LoadError, PlannedRun, Point, Study};
 pub use scenario::{
     LinkSection, NetworkSection, Queues, RunSection, RunSetup, Scenario, StopWhen, Subject,

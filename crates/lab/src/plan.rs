@@ -2,6 +2,7 @@
 
 use crate::diagnostic::{Diagnostic, ScenarioError};
 use crate::document::{self, Table};
+use crate::load::OfferedLoad;
 use crate::scenario::{self, RunSetup, Scenario, Subject};
 use crate::source::Sources;
 use crate::sweep::{self, Axis, Labels};
@@ -203,6 +204,11 @@ impl Study {
         seed: u64,
     ) -> Result<RunSetup, ScenarioError> {
         scenario.setup(subject, seed).map_err(|d| self.error(d))
+    }
+
+    /// The offered load of the first run at a point.
+    pub fn offered_load(&self, scenario: &Scenario) -> Result<OfferedLoad, ScenarioError> {
+        scenario.offered_load(scenario.run.seed).map_err(|d| self.error(d))
     }
 
     /// An error about this study.

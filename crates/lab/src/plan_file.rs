@@ -16,7 +16,10 @@ impl Study {
             if last != Some(point) {
                 last = Some(point);
                 let (values, ports) = (run.labels.clone(), sampled_ports(run));
-                plan.points.push(PlanPoint { values, ports, runs: Vec::new() });
+                let load = run.scenario.offered_load(run.scenario.run.seed).unwrap_or_default();
+                let (offered_load, warnings) = (load.to_string(), load.warnings);
+                let runs = Vec::new();
+                plan.points.push(PlanPoint { values, ports, offered_load, warnings, runs });
             }
             let Some(point) = plan.points.last_mut() else { continue };
             point.runs.push(PlanRun {

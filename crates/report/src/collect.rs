@@ -62,6 +62,8 @@ pub struct PointRuns {
     pub values: Vec<String>,
     /// The ports of which there are time series, where that is known.
     pub ports: Vec<PlanPort>,
+    /// Its offered load in words, where that is known.
+    pub offered_load: String,
     /// The runs, by transport.
     pub rows: Vec<Row>,
 }
@@ -133,6 +135,7 @@ impl Results {
                 label: labelled(&point.values),
                 values: point.values.iter().map(|(_, value)| value.clone()).collect(),
                 ports: point.ports.clone(),
+                offered_load: point.offered_load.clone(),
                 rows: Vec::new(),
             };
             let mut rows: Vec<(&str, Vec<PathBuf>)> = Vec::new();
@@ -163,6 +166,11 @@ impl Results {
                 runs.rows.extend(self.row(dirs, &mut damaged)?);
             }
             self.points.push(runs);
+            for warning in &point.warnings {
+                let label = labelled(&point.values);
+                let place = if label.is_empty() { label } else { format!("{label}: ") };
+                self.warnings.push(format!("{place}{warning}."));
+            }
         }
         if missing > 0 {
             self.warnings.push(format!(

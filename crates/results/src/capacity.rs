@@ -92,6 +92,15 @@ pub struct CapacityProbe {
     /// What came of it.
     #[serde(flatten)]
     pub estimate: CapacityEstimate,
+    /// The offered load there, in words; empty in files of earlier versions.
+    #[serde(default)]
+    pub offered_load: String,
+    /// Why nothing can be said to hold surely there.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    /// What makes it easy to misread.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 impl Capacities {

@@ -40,6 +40,12 @@ pub struct PlanPoint {
     pub values: Vec<(String, String)>,
     /// The ports of which there are time series.
     pub ports: Vec<PlanPort>,
+    /// The offered load of its first run, in words; empty in plans of earlier versions.
+    #[serde(default)]
+    pub offered_load: String,
+    /// What makes its results easy to misread.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Its runs: by transport, then by repetition.
     pub runs: Vec<PlanRun>,
 }

@@ -127,7 +127,11 @@ fn progress(probe: &Probe, key: &str, condition: &Condition) -> String {
     };
     let title = title(&probe.transport, &probe.labels);
     let (column, value) = (condition.column(), number(condition, &probe.estimate));
-    format!("{title}, {key} = {}: {column} {value}, {verdict} ({repetitions} runs)", probe.value)
+    let reasons: String = probe.reasons.iter().map(|reason| format!("; {reason}")).collect();
+    format!(
+        "{title}, {key} = {}: {column} {value}, {verdict} ({repetitions} runs){reasons}",
+        probe.value
+    )
 }
 
 fn title(transport: &str, labels: &Labels) -> String {
@@ -193,7 +197,31 @@ fn print_table(
         "Runs",
     ];
     writeln!(out, "{}", plain_table(&header, &rows, style()))?;
+    for line in loads(answers, key) {
+        writeln!(out, " {line}")?;
+    }
     Ok(())
+}
+
+/// The offered load at each capacity, and what makes it easy to misread. Transports of one
+/// capacity share it.
+fn loads(answers: &[Answer], key: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for answer in answers {
+        let at = |probe: &&Probe| Some(&probe.value) == answer.capacity.as_ref();
+        let Some(probe) = answer.probes.iter().find(at) else { continue };
+        let labels = answer.labels.iter().map(|(key, value)| format!(", {key} = {value}"));
+        let place = format!("at {key} = {}{}", probe.value, labels.collect::<String>());
+        let load = format!("offered load {place}: {}", probe.offered_load);
+        let reasons = probe.reasons.iter().map(|r| format!("not surely, {place}: {r}"));
+        let warnings = probe.warnings.iter().map(|w| format!("warning, {place}: {w}"));
+        for line in std::iter::once(load).chain(reasons).chain(warnings) {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    lines
 }
 
 /// What to say of transports without a capacity within the bounds.
@@ -217,8 +245,11 @@ fn beyond(search: &CapacitySearch, answers: &[Answer], smallest: bool) -> Option
     }
     if !always.is_empty() {
         let (bound, way) = if smallest { ("--from", "down") } else { ("--to", "up") };
+        let own = answers.iter().filter(|answer| answer.outcome == Outcome::Always);
+        let is_sure = own.into_iter().all(|a| a.estimate.is_some_and(|e| e.verdict.is_sure()));
+        let holds = if is_sure { "always holds" } else { "holds in the mean, not surely," };
         lines.push(format!(
-            "{condition} always holds for {always}, {way} to {key} = {hard}: try another {bound}"
+            "{condition} {holds} for {always}, {way} to {key} = {hard}: try another {bound}"
         ));
     }
     (!lines.is_empty()).then(|| lines.join("\n"))

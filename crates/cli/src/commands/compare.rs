@@ -105,6 +105,7 @@ fn print_json(out: &mut impl Write, done: &Done, rows: &[Row<'_>]) -> anyhow::Re
             scenario: done.study.name(),
             point: point(&run.labels),
             directory: &directory,
+            warnings: done.warnings(run),
             summary: &row.summary,
         };
         writeln!(out, "{}", serde_json::to_string(&line)?)?;

@@ -19,6 +19,7 @@ use crate::progress::Board;
 use anyhow::Context as _;
 use punctual_lab::{ExecuteError, Options, PlannedRun, RunReport, Study, execute};
 use punctual_report::Style;
+use punctual_results::{Plan, PlanPoint};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -33,6 +34,16 @@ pub(crate) struct Done {
     pub(crate) runs: Vec<PlannedRun>,
     pub(crate) reports: Vec<RunReport>,
     pub(crate) out: PathBuf,
+    plan: Plan,
+}
+
+impl Done {
+    /// What makes the results of a run easy to misread.
+    pub(crate) fn warnings(&self, run: &PlannedRun) -> &[String] {
+        let dir = run.dir.display().to_string();
+        let own = |point: &&PlanPoint| point.runs.iter().any(|planned| planned.directory == dir);
+        self.plan.points.iter().find(own).map_or(&[], |point| &point.warnings)
+    }
 }
 
 /// Reads a scenario and executes its plan.
@@ -44,12 +55,22 @@ pub(crate) fn execute_study(args: &StudyArgs, global: &Global) -> anyhow::Result
     let mut plan = study.plan_file(&runs);
     report::begin(&options.out)?;
     plan.write(&options.out)?;
+    warn(&plan, global.quiet);
     let reports = execute_runs(&study, &runs, &options, global.quiet)?;
     plan.complete = true;
     plan.write(&options.out)?;
     let reused = reports.iter().filter(|r| r.reused).count();
     say_reused(reused, runs.len(), global.quiet);
-    Ok(Done { study, runs, reports, out: options.out })
+    Ok(Done { study, runs, reports, out: options.out, plan })
+}
+
+/// Says what makes results easy to misread, before they are made.
+fn warn(plan: &Plan, quiet: bool) {
+    let points = plan.points.iter().filter(|_| !quiet);
+    for (point, warning) in points.flat_map(|p| p.warnings.iter().map(move |w| (p, w))) {
+        let place: String = point.values.iter().map(|(k, v)| format!("{k} = {v}: ")).collect();
+        let _ = writeln!(std::io::stderr(), "warning: {place}{warning}");
+    }
 }
 
 /// How to execute what the command line asks for.

@@ -14,6 +14,8 @@ pub(super) struct Line<'a> {
     /// The values of the sweep at which it was run.
     pub(super) point: serde_json::Map<String, serde_json::Value>,
     pub(super) directory: &'a Path,
+    /// What makes its results easy to misread.
+    pub(super) warnings: &'a [String],
     #[serde(flatten)]
     pub(super) summary: &'a Summary,
 }
@@ -32,6 +34,7 @@ pub(crate) fn run(args: &Study, global: &Global) -> anyhow::Result<()> {
                 scenario: done.study.name(),
                 point: point(&run.labels),
                 directory: &report.dir,
+                warnings: done.warnings(run),
                 summary: &report.summary,
             };
             writeln!(out, "{}", serde_json::to_string(&line)?)?;

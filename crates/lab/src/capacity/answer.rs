@@ -56,15 +56,25 @@ pub struct Probe {
     /// What came of it.
     #[serde(flatten)]
     pub estimate: Estimate,
+    /// The offered load there, in words.
+    pub offered_load: String,
+    /// Why nothing can be said to hold surely there.
+    pub reasons: Vec<String>,
+    /// What makes it easy to misread.
+    pub warnings: Vec<String>,
 }
 
 /// A probe of a series that is over.
 pub(super) fn probe(series: &Series, grid: &Grid, point: u64) -> Probe {
+    let load = series.loads.get(&point).cloned().unwrap_or_default();
     Probe {
         transport: punctual_results::title(&series.subject.label, series.kind),
         labels: series.labels.clone(),
         value: grid.text(point),
         estimate: series.known[&point],
+        offered_load: load.to_string(),
+        reasons: load.too_short.into_iter().collect(),
+        warnings: load.warnings,
     }
 }
 

@@ -18,6 +18,7 @@ pub use question::Question;
 
 use crate::diagnostic::{Diagnostic, ScenarioError};
 use crate::execute::RunReport;
+use crate::load::OfferedLoad;
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::Subject;
 use crate::sweep::Labels;
@@ -64,6 +65,8 @@ struct Series {
     kind: RunKind,
     /// Probes that are over, by point of the grid, and in the order they were made.
     known: BTreeMap<u64, Estimate>,
+    /// The offered load of each.
+    loads: BTreeMap<u64, OfferedLoad>,
     order: Vec<u64>,
     /// The probe under way.
     open: Option<(u64, Vec<Summary>)>,
@@ -220,6 +223,7 @@ impl CapacitySearch {
     /// When there are not as many reports as runs.
     pub fn learn(&mut self, reports: &[RunReport]) -> Result<Vec<Probe>, ScenarioError> {
         let mut probes = Vec::new();
+        let mut loads: BTreeMap<(u64, usize), OfferedLoad> = BTreeMap::new();
         let mut rest = reports;
         for (s, count) in std::mem::take(&mut self.asked) {
             let (own, after) = rest.split_at(count);
@@ -233,10 +237,19 @@ impl CapacitySearch {
             } else if series.kind == RunKind::Packets {
                 series.kind = summaries[0].kind;
             }
-            let Some(estimate) = self.condition.judge(&summaries) else {
+            let Some(mut estimate) = self.condition.judge(&summaries) else {
                 return Err(self.no_value(s, value));
             };
-            if !estimate.verdict.is_sure() && (summaries.len() as u32) < self.repetitions_max {
+            let load = loads.entry((value, series.point)).or_insert_with(|| {
+                let scenario = &self.studies[&value].points()[series.point].scenario;
+                scenario.offered_load(scenario.run.seed).unwrap_or_default()
+            });
+            series.loads.insert(value, load.clone());
+            if estimate.verdict == Verdict::Holds && load.too_short.is_some() {
+                // No number of repetitions would make it sure.
+                estimate.verdict = Verdict::LeansToHold;
+            } else if !estimate.verdict.is_sure() && (summaries.len() as u32) < self.repetitions_max
+            {
                 series.open = Some((value, summaries));
                 continue;
             }

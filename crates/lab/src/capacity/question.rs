@@ -118,6 +118,7 @@ impl CapacitySearch {
                 subject,
                 kind: RunKind::Packets,
                 known: BTreeMap::new(),
+                loads: BTreeMap::new(),
                 order: Vec::new(),
                 open: None,
                 runs: 0,

@@ -185,7 +185,11 @@ fn details(
             }
         }
     }
-    let mut sections = vec![numbers::table(&summaries, number)];
+    let mut table = numbers::table(&summaries, number);
+    if !point.offered_load.is_empty() {
+        table.lead += &format!(" Offered load: {}.", point.offered_load);
+    }
+    let mut sections = vec![table];
     sections.extend(numbers::parts(&parts));
     sections.extend(numbers::bars(&summaries, number));
     sections.extend(flows::cdf(&groups, budget));

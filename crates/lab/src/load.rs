@@ -1,0 +1,313 @@
+//! Offered load: what flows ask of the links they pass while they arrive, whatever carries them.
+//!
+//! The load of a link is the bytes that flows bring to it, with headers as small as any
+//! transport's and what links add to each packet, over the time in which flows arrive and the
+//! link's rate. Above 1 the flows arrive faster than the link can carry them. Flows that all start
+//! together, endless flows and closed loops have no such load: a burst has a size, and the others
+//! send as fast as they are served.
+
+mod routes;
+mod warnings;
+
+use crate::diagnostic::Diagnostic;
+use crate::ideal;
+use crate::scenario::{Scenario, TierName};
+use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant, PortId};
+use punctual_net::{Network, Tier};
+use punctual_workload::{Arrivals, Pattern, TrafficSpec, Workload};
+use routes::Spread;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The least headers that a packet of any transport has: IP and TCP, 20 bytes each.
+const HEADER_BYTES: u64 = 40;
+
+/// The offered load of a scenario.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct OfferedLoad {
+    /// Of each tier that flows pass; empty where no flow has a load.
+    pub tiers: Vec<TierLoad>,
+    /// The host whose flows ask most of its own link, and how much.
+    pub busiest_sender: Option<LinkLoad>,
+    /// The host to which flows bring most, and how much.
+    pub busiest_receiver: Option<LinkLoad>,
+    /// How long the busiest link needs for what starts together, in microseconds.
+    pub burst_us: Option<f64>,
+    /// Whether some traffic is endless or a closed loop: its load follows the capacity.
+    pub follows_capacity: bool,
+    /// What makes results of this scenario easy to misread, in words.
+    pub warnings: Vec<String>,
+    /// Why nothing can be said to hold surely, if so: the load is above 1, but flows arrive for
+    /// too short a time for that to show.
+    pub too_short: Option<String>,
+}
+
+/// The load of the links of one tier.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TierLoad {
+    /// Which, as `link` sections call it.
+    pub tier: String,
+    /// Of all its links together.
+    pub mean: f64,
+    /// Of the link that is asked most.
+    pub busiest: LinkLoad,
+}
+
+/// The load of one link.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkLoad {
+    /// The host, or the two ends of the link.
+    pub name: String,
+    /// Offered bits a second over the rate.
+    pub load: f64,
+}
+
+/// The flows of one `[[traffic]]` that has a load.
+struct Offer<'a> {
+    traffic: usize,
+    spec: &'a TrafficSpec,
+    flows: Vec<&'a FlowSpec>,
+    from: Instant,
+    to: Instant,
+    /// Bits a second that it brings to each port.
+    rates: Vec<f64>,
+    /// The variance of that which chance alone explains: nothing where arrivals are not drawn.
+    variances: Vec<f64>,
+}
+
+/// What ports are offered in a stretch of time in which the same traffics arrive.
+struct Stretch {
+    rates: Vec<f64>,
+    variances: Vec<f64>,
+}
+
+impl Scenario {
+    /// The offered load of the run with that seed.
+    pub fn offered_load(&self, seed: u64) -> Result<OfferedLoad, Diagnostic> {
+        let workload = self.workload(&[], seed)?;
+        Ok(of(self, &workload))
+    }
+}
+
+fn of(scenario: &Scenario, workload: &Workload) -> OfferedLoad {
+    let network = &scenario.network;
+    let mut load = OfferedLoad::default();
+    let mut offers = Vec::new();
+    let mut burst = vec![0.0; network.links.len()];
+    let mut spread = Spread::new(network);
+    for (traffic, section) in scenario.traffic.iter().enumerate() {
+        let flows = workload.flows.iter().filter(|flow| usize::from(flow.pattern) == traffic);
+        let flows: Vec<&FlowSpec> = flows.collect();
+        let is_loop = workload.closed_loops.get(traffic).is_some_and(Option::is_some);
+        if is_loop || flows.iter().any(|flow| flow.size == Bytes::ENDLESS) {
+            load.follows_capacity = true;
+            continue;
+        }
+        let Some((from, to)) = arrivals(&section.spec, &flows, scenario) else {
+            spread.add(&flows, |flow| wire_bits(network, flow.size), &mut burst);
+            continue;
+        };
+        let time = (to - from).as_secs_f64();
+        let mut offer = Offer {
+            traffic,
+            spec: &section.spec,
+            flows,
+            from,
+            to,
+            rates: vec![0.0; network.links.len()],
+            variances: vec![0.0; network.links.len()],
+        };
+        let rate = |flow: &FlowSpec| wire_bits(network, flow.size) / time;
+        spread.add(&offer.flows, rate, &mut offer.rates);
+        if is_drawn(offer.spec) {
+            spread.add(&offer.flows, |flow| rate(flow) * rate(flow), &mut offer.variances);
+        }
+        offers.push(offer);
+    }
+    let longest = (0..burst.len()).map(|p| burst[p] / rate_bps(network, p)).fold(0.0, f64::max);
+    load.burst_us = (longest > 0.0).then_some(longest * 1e6);
+    let stretches = stretches(&offers, network);
+    load.tiers = tiers(&stretches, network);
+    let busiest = |tier, name: fn(&Network, usize) -> String| {
+        busiest_link(&stretches, network, tier)
+            .map(|(port, load)| LinkLoad { name: name(network, port), load })
+    };
+    let sender = |network: &Network, p: usize| network.names[network.links[p].from.index()].clone();
+    let receiver = |network: &Network, p: usize| network.names[network.links[p].to.index()].clone();
+    load.busiest_sender = busiest(Tier::HostUp, sender);
+    load.busiest_receiver = busiest_receiver(&stretches, network)
+        .map(|(port, load)| LinkLoad { name: receiver(network, port), load });
+    warnings::add(&mut load, &offers, &stretches, network);
+    load
+}
+
+/// Bits that a flow puts on a link.
+fn wire_bits(network: &Network, size: Bytes) -> f64 {
+    let payload = network.mtu.get().saturating_sub(HEADER_BYTES).max(1);
+    let packets = size.get().div_ceil(payload);
+    (size.get() as f64 + packets as f64 * (HEADER_BYTES + network.framing.get()) as f64) * 8.0
+}
+
+fn rate_bps(network: &Network, port: usize) -> f64 {
+    (network.links[port].rate.as_bps() as f64).max(1.0)
+}
+
+/// Whether chance decides when flows start.
+fn is_drawn(spec: &TrafficSpec) -> bool {
+    !matches!(spec.arrivals, Arrivals::Together | Arrivals::Periodic(_))
+        && !matches!(spec.pattern, Pattern::Listed(_))
+}
+
+/// From when to when flows arrive; none where all start together.
+fn arrivals(
+    spec: &TrafficSpec,
+    flows: &[&FlowSpec],
+    scenario: &Scenario,
+) -> Option<(Instant, Instant)> {
+    let (first, last) = (flows.first()?.start, flows.last()?.start);
+    let end = Instant::ZERO + scenario.run.duration;
+    let until = spec.stop.map_or(end, |stop| stop.min(end));
+    let is_cut = spec.limit.is_some_and(|limit| flows.len() as u64 >= limit);
+    let (from, to) = match (&spec.pattern, spec.arrivals) {
+        // Of n flows the last ends n − 1 gaps: another makes it their mean times n.
+        (Pattern::Listed(_), _) => {
+            let gap = (last - first) / (flows.len() as u64 - 1).max(1);
+            (first, last + gap)
+        }
+        (_, Arrivals::Together) => return None,
+        (_, Arrivals::Periodic(every)) => {
+            let bursts = (last - spec.start).as_picos() / every.as_picos().max(1);
+            if bursts == 0 {
+                return None;
+            }
+            (spec.start, spec.start + every * (bursts + 1))
+        }
+        _ if is_cut => (spec.start, last),
+        _ => (spec.start, until),
+    };
+    (to > from).then_some((from, to))
+}
+
+/// What ports are offered, in each stretch between two changes.
+fn stretches(offers: &[Offer<'_>], network: &Network) -> Vec<Stretch> {
+    let mut edges: Vec<Instant> = offers.iter().flat_map(|o| [o.from, o.to]).collect();
+    edges.sort();
+    edges.dedup();
+    let active = |at: Instant| offers.iter().filter(move |o| o.from <= at && at < o.to);
+    let mut stretches = Vec::new();
+    for from in edges {
+        if active(from).next().is_none() {
+            continue;
+        }
+        let none = vec![0.0; network.links.len()];
+        let mut stretch = Stretch { rates: none.clone(), variances: none };
+        for offer in active(from) {
+            for port in 0..network.links.len() {
+                stretch.rates[port] += offer.rates[port];
+                stretch.variances[port] += offer.variances[port];
+            }
+        }
+        stretches.push(stretch);
+    }
+    stretches
+}
+
+/// The tiers that flows pass, from senders to receivers, when each is asked most.
+fn tiers(stretches: &[Stretch], network: &Network) -> Vec<TierLoad> {
+    let mut tiers: Vec<Tier> = network.links.iter().map(|link| link.tier).collect();
+    tiers.sort();
+    tiers.dedup();
+    let mean = |tier: Tier| {
+        let ports = || (0..network.links.len()).filter(|p| network.links[*p].tier == tier);
+        let capacity: f64 = ports().map(|p| rate_bps(network, p)).sum();
+        let of = |stretch: &Stretch| ports().map(|p| stretch.rates[p]).sum::<f64>() / capacity;
+        stretches.iter().map(of).fold(0.0, f64::max)
+    };
+    let load = |tier: Tier| {
+        let (port, load) = busiest_link(stretches, network, tier)?;
+        let name = network.port_name(PortId::from(port));
+        let tier_name = TierName::of(tier).name().to_owned();
+        Some(TierLoad { tier: tier_name, mean: mean(tier), busiest: LinkLoad { name, load } })
+    };
+    tiers.into_iter().filter_map(load).collect()
+}
+
+fn busiest_link(stretches: &[Stretch], network: &Network, tier: Tier) -> Option<(usize, f64)> {
+    busiest(stretches, network, |port| network.links[port].tier == tier)
+}
+
+/// The link into a host that is asked most; between two hosts without a switch it is in the tier
+/// of the one that sends.
+fn busiest_receiver(stretches: &[Stretch], network: &Network) -> Option<(usize, f64)> {
+    busiest(stretches, network, |port| network.links[port].to.0 < network.hosts)
+}
+
+fn busiest(
+    stretches: &[Stretch],
+    network: &Network,
+    among: impl Fn(usize) -> bool,
+) -> Option<(usize, f64)> {
+    let loads = stretches.iter().flat_map(|stretch| {
+        let load = |(port, rate): (usize, &f64)| (port, rate / rate_bps(network, port));
+        stretch.rates.iter().enumerate().map(load)
+    });
+    let own = loads.filter(|(port, load)| *load > 0.0 && among(*port));
+    own.fold(None, |most: Option<(usize, f64)>, (port, load)| match most {
+        Some((_, greatest)) if greatest >= load => most,
+        _ => Some((port, load)),
+    })
+}
+
+impl std::fmt::Display for OfferedLoad {
+    /// One line: `host-up 0.60, host-down 0.60; busiest host: 3 sends 0.71, 5 receives 0.83`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut parts: Vec<String> = Vec::new();
+        if !self.tiers.is_empty() {
+            let tier = |t: &TierLoad| format!("{} {:.2}", t.tier, t.mean);
+            parts.push(self.tiers.iter().map(tier).collect::<Vec<_>>().join(", "));
+            let host = |host: &Option<LinkLoad>, does: &str| {
+                host.as_ref().map(|l| format!("{} {does} {:.2}", l.name, l.load))
+            };
+            let busiest =
+                [host(&self.busiest_sender, "sends"), host(&self.busiest_receiver, "receives")];
+            let busiest: Vec<String> = busiest.into_iter().flatten().collect();
+            parts.push(format!("busiest: {}", busiest.join(", ")));
+        }
+        if let Some(us) = self.burst_us {
+            let time = Duration::from_nanos((us * 1e3) as u64);
+            parts.push(format!("a burst that takes its busiest link {time}"));
+        }
+        if self.follows_capacity {
+            parts.push("endless flows or closed loops, whose load follows the capacity".into());
+        }
+        if parts.is_empty() {
+            parts.push("none".into());
+        }
+        f.write_str(&parts.join("; "))
+    }
+}
+
+/// The round trip of a packet between the two most distant of some flows' ends, without waiting.
+fn round_trip(network: &Network, flows: &[&FlowSpec]) -> Duration {
+    const PAIRS_MAX: usize = 256;
+    let mut pairs: BTreeMap<(HostId, HostId), ()> = BTreeMap::new();
+    for flow in flows {
+        if pairs.len() < PAIRS_MAX {
+            pairs.insert((flow.src, flow.dst), ());
+        }
+    }
+    let header = Bytes::new(HEADER_BYTES);
+    let time = |(src, dst)| {
+        ideal::completion_time(network, src, dst, network.mtu)
+            + ideal::completion_time(network, dst, src, header)
+    };
+    pairs.into_keys().map(time).max().unwrap_or(Duration::ZERO)
+}
+
+/// What messages call a traffic: its name, or its place in the file counted from 1.
+fn traffic_name(offer: &Offer<'_>) -> String {
+    match &offer.spec.name {
+        Some(name) => format!("traffic `{name}`"),
+        None => format!("traffic {}", offer.traffic + 1),
+    }
+}

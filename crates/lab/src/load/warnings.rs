@@ -1,0 +1,151 @@
+//! What of a scenario's load makes its results easy to misread.
+
+use super::{Offer, OfferedLoad, Stretch, rate_bps, round_trip, traffic_name};
+use crate::scenario::TierName;
+use punctual_core::{Duration, PortId};
+use punctual_net::{Network, Tier};
+use punctual_workload::Arrivals;
+
+/// Arrivals shorter than this many mean deadlines end before their load shows.
+const FEW_DEADLINES: u64 = 3;
+/// Without deadlines, arrivals shorter than this many round trips do.
+const FEW_ROUND_TRIPS: u64 = 10;
+/// An excess of fewer standard deviations than this may be the chance of a few large flows.
+const CHANCE: f64 = 3.0;
+/// A `poisson-load` above this is more likely a slip than meant.
+const LOAD_MAX: f64 = 1.5;
+
+pub(super) fn add(
+    load: &mut OfferedLoad,
+    offers: &[Offer<'_>],
+    stretches: &[Stretch],
+    network: &Network,
+) {
+    for offer in offers {
+        load.warnings.extend(improbable_load(offer));
+    }
+    let above = overloaded(stretches, network);
+    if let Some((what, times)) = &above {
+        load.warnings.push(format!(
+            "offered load is {times:.2} at {what}: flows arrive faster than it can carry them, so \
+             results depend on how long they arrive"
+        ));
+    }
+    for offer in offers {
+        let Some(short) = shortness(offer, network) else { continue };
+        if let Some((what, times)) = &above {
+            load.too_short.get_or_insert(format!(
+                "offered load is {times:.2} at {what}, and {short}: its queue has no time to grow"
+            ));
+        }
+        load.warnings.push(format!("{short}: raise `stop`, `limit` or `run.duration`"));
+    }
+}
+
+/// Says so where `poisson-load` seems to be in per cent.
+fn improbable_load(offer: &Offer<'_>) -> Option<String> {
+    let Arrivals::PoissonLoad(load) = offer.spec.arrivals else { return None };
+    if load <= LOAD_MAX {
+        return None;
+    }
+    let meant = if load >= 10.0 { load / 100.0 } else { load / 10.0 };
+    // As many digits as were written, and none that only binary fractions have.
+    let meant = (meant * 1e6).round() / 1e6;
+    let name = traffic_name(offer);
+    Some(format!(
+        "{name}: poisson-load = {load} is {load} times what the senders' links carry; did you \
+         mean {meant}?"
+    ))
+}
+
+/// The link or tier that is offered more than it can carry, if that is not chance, and how much.
+fn overloaded(stretches: &[Stretch], network: &Network) -> Option<(String, f64)> {
+    let is_above = |load: f64, variance: f64| load - 1.0 > CHANCE * variance.sqrt();
+    let mut most: Option<(String, f64)> = None;
+    let mut consider = |load: f64, variance: f64, name: &dyn Fn() -> String| {
+        if is_above(load, variance) && most.as_ref().is_none_or(|(_, known)| *known < load) {
+            most = Some((name(), load));
+        }
+    };
+    let ports = 0..network.links.len();
+    for stretch in stretches {
+        for port in ports.clone() {
+            let rate = rate_bps(network, port);
+            let name = || link_name(network, port);
+            let load = stretch.rates[port] / rate;
+            consider(load, stretch.variances[port] / (rate * rate), &name);
+        }
+    }
+    if most.is_some() {
+        return most;
+    }
+    // Each link may have too few flows to tell, but all links of a tier together do not.
+    let mut consider = |tier: Tier, stretch: &Stretch| {
+        let own = || ports.clone().filter(|port| network.links[*port].tier == tier);
+        let sum = |of: &dyn Fn(usize) -> f64| own().map(of).sum::<f64>();
+        let capacity = sum(&|port| rate_bps(network, port));
+        let load = sum(&|port| stretch.rates[port]) / capacity;
+        let variance = sum(&|port| stretch.variances[port]) / (capacity * capacity);
+        if is_above(load, variance) && most.as_ref().is_none_or(|(_, known)| *known < load) {
+            most = Some((format!("`{}` links on average", TierName::of(tier).name()), load));
+        }
+    };
+    let mut tiers: Vec<Tier> = network.links.iter().map(|link| link.tier).collect();
+    tiers.sort();
+    tiers.dedup();
+    for stretch in stretches {
+        tiers.iter().for_each(|tier| consider(*tier, stretch));
+    }
+    most
+}
+
+/// A link in words: by its host where it is a host's.
+fn link_name(network: &Network, port: usize) -> String {
+    let link = &network.links[port];
+    let name = |node: punctual_core::NodeId| &network.names[node.index()];
+    match (link.from.0 < network.hosts, link.to.0 < network.hosts) {
+        (true, false) => format!("{} (sending)", name(link.from)),
+        (false, true) => format!("{} (receiving)", name(link.to)),
+        _ => network.port_name(PortId::from(port)),
+    }
+}
+
+/// What to say of flows that arrive for a short time only, in comparison with what they have.
+fn shortness(offer: &Offer<'_>, network: &Network) -> Option<String> {
+    let time = offer.to - offer.from;
+    let deadlines = offer.flows.iter().filter_map(|flow| flow.deadline.map(|at| at - flow.start));
+    let (sum, count) = deadlines.fold((0.0, 0u64), |(sum, n), d| (sum + d.as_secs_f64(), n + 1));
+    let name = traffic_name(offer);
+    if count == 0 {
+        let rtt = round_trip(network, &offer.flows);
+        let is_short = time < rtt * FEW_ROUND_TRIPS;
+        return is_short.then(|| {
+            format!(
+                "{name}: flows arrive for {} only, less than {FEW_ROUND_TRIPS} round trips of {}",
+                rounded(time),
+                rounded(rtt)
+            )
+        });
+    }
+    let mean = Duration::from_secs_f64(sum / count as f64);
+    // Bursts further apart than their deadlines have nothing to do with each other.
+    if let Arrivals::Periodic(every) = offer.spec.arrivals
+        && every >= mean
+    {
+        return None;
+    }
+    (time < mean * FEW_DEADLINES).then(|| {
+        format!(
+            "{name}: flows arrive for {} only, less than {FEW_DEADLINES} deadlines of {}",
+            rounded(time),
+            rounded(mean)
+        )
+    })
+}
+
+/// A time to three digits.
+fn rounded(time: Duration) -> Duration {
+    let picos = time.as_picos();
+    let unit = 10u64.pow(picos.checked_ilog10().unwrap_or(0).saturating_sub(2));
+    Duration::from_picos((picos + unit / 2) / unit * unit)
+}

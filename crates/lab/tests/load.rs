@@ -1,0 +1,147 @@
+//! Offered load against arithmetic, and what is said where it misleads.
+
+use punctual_lab::{OfferedLoad, Study};
+use std::path::Path;
+
+/// Four hosts at 1 Gb/s.
+const STAR: &str = r#"
+transports = ["ideal-fair"]
+[network]
+topology = "star"
+hosts = 4
+rate = "1Gbps"
+delay = "10us"
+[run]
+duration = "100ms"
+"#;
+
+fn load_of(text: &str) -> OfferedLoad {
+    let study = Study::from_text("test", text, Path::new("."), &[]);
+    let study = study.unwrap_or_else(|e| panic!("{e}"));
+    study.offered_load(&study.points()[0].scenario).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn on_star(traffic: &str) -> OfferedLoad {
+    load_of(&format!("{STAR}\n[[traffic]]\n{traffic}"))
+}
+
+/// 100,000 B are 69 packets, each with 40 B of headers and 38 B of framing: 105,382 B, which take
+/// a link of 1 Gb/s 843 µs.
+#[test]
+fn load_is_bytes_on_the_wire_over_time_and_rate() {
+    let load =
+        on_star("pattern = 'stride'\nstride = 1\narrivals = { periodic = '1ms' }\nsizes = '100KB'");
+    let tiers: Vec<(&str, f64)> = load.tiers.iter().map(|t| (&*t.tier, t.mean)).collect();
+    assert_eq!(tiers.len(), 2, "{tiers:?}");
+    for (tier, mean) in tiers {
+        assert!((mean - 0.843_056).abs() < 1e-6, "{tier}: {mean}");
+    }
+    assert_eq!(load.warnings, Vec::<String>::new());
+}
+
+/// An incast of three: each sender is asked a third of what the receiver is.
+#[test]
+fn the_busiest_host_is_named() {
+    let load = on_star(
+        "pattern = 'incast'\nreceiver = 2\narrivals = { periodic = '4ms' }\nsizes = '100KB'",
+    );
+    let receiver = load.busiest_receiver.clone().expect("somebody receives");
+    assert_eq!(receiver.name, "host 2");
+    assert!((receiver.load - 3.0 * 0.843_056 / 4.0).abs() < 1e-6, "{receiver:?}");
+    let sender = load.busiest_sender.clone().expect("somebody sends");
+    assert!((sender.load - 0.843_056 / 4.0).abs() < 1e-6, "{sender:?}");
+    assert!(load.to_string().contains("host 2 receives 0.63"), "{load}");
+    assert_eq!(load.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn load_above_one_is_said_where_it_is_not_chance() {
+    let above = on_star(
+        "pattern = 'incast'\nreceiver = 2\narrivals = { periodic = '2ms' }\nsizes = '100KB'",
+    );
+    assert_eq!(above.warnings.len(), 1, "{above:?}");
+    assert!(above.warnings[0].starts_with("offered load is 1.26 at host 2 (receiving)"));
+    assert_eq!(above.too_short, None);
+    // A few flows of 100 KB at 0.5: some host will have drawn more than it can carry.
+    for seed in 1..20 {
+        let few = format!(
+            "pattern = 'random'\narrivals = {{ poisson-load = 0.5 }}\nsizes = '2MB'\n[run]\n\
+             duration = '100ms'\nseed = {seed}"
+        );
+        let text = STAR.replace("[run]\nduration = \"100ms\"\n", "");
+        let few = load_of(&format!("{text}\n[[traffic]]\n{few}"));
+        assert_eq!(few.warnings, Vec::<String>::new(), "{few}");
+    }
+    // Many at 1.3 are no chance.
+    let many = on_star("pattern = 'random'\narrivals = { poisson-load = 1.3 }\nsizes = '10KB'");
+    assert!(many.warnings.iter().any(|w| w.starts_with("offered load is 1.")), "{many:?}");
+}
+
+#[test]
+fn arrivals_that_end_too_soon_are_said() {
+    let with = |load: f64, stop: &str, rest: &str| {
+        on_star(&format!(
+            "pattern = 'random'\narrivals = {{ poisson-load = {load} }}\nsizes = '10KB'\nstop = '{stop}'\n{rest}"
+        ))
+    };
+    let deadlines = "deadlines = '20ms'";
+    let short = with(0.6, "50ms", deadlines);
+    let said = "traffic 1: flows arrive for 50ms only, less than 3 deadlines of 20ms";
+    assert!(short.warnings[0].starts_with(said), "{short:?}");
+    assert_eq!(short.too_short, None);
+    assert_eq!(with(0.6, "60ms", deadlines).warnings, Vec::<String>::new());
+    assert_eq!(with(0.6, "50ms", "").warnings, Vec::<String>::new());
+    // Two links of 10 µs there and back, and packets on them: some 65 µs.
+    assert!(with(0.6, "500us", "").warnings[0].contains("round trips"));
+    // Together with a load above 1, nothing is sure.
+    let both = with(1.4, "50ms", deadlines);
+    assert!(both.too_short.is_some() && both.warnings.len() == 2, "{both:?}");
+}
+
+#[test]
+fn a_load_in_per_cent_is_asked_about() {
+    for (written, meant) in [("60", "0.6"), ("6", "0.6"), ("130", "1.3")] {
+        let load = on_star(&format!(
+            "name = 'web'\npattern = 'random'\narrivals = {{ poisson-load = {written} }}\nsizes = '100KB'\nstop = '10ms'"
+        ));
+        let said = format!("did you mean {meant}?");
+        assert!(load.warnings[0].starts_with("traffic `web`: poisson-load"), "{load:?}");
+        assert!(load.warnings[0].ends_with(&said), "{load:?}");
+    }
+}
+
+#[test]
+fn bursts_and_endless_flows_have_no_load() {
+    let burst = on_star("pattern = 'incast'\nreceiver = 0\nsizes = '100KB'");
+    assert!(burst.tiers.is_empty() && burst.warnings.is_empty());
+    let us = burst.burst_us.expect("a burst");
+    assert!((us - 3.0 * 843.056).abs() < 1e-3, "{us}");
+    let text = STAR.replace("ideal-fair", "tcp");
+    let endless = "pattern = 'incast'\nreceiver = 0\nsizes = 'endless'";
+    let endless = load_of(&format!("{text}\n[[traffic]]\n{endless}"));
+    assert!(endless.follows_capacity && endless.tiers.is_empty());
+    assert!(endless.to_string().contains("follows the capacity"));
+}
+
+/// No scenario that comes with the program has a load above 1 or arrivals that end too soon,
+/// unless it is about that.
+#[test]
+fn shipped_scenarios_have_no_warnings() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut warned = Vec::new();
+    for entry in std::fs::read_dir(&dir).expect("scenarios") {
+        let path = entry.expect("a file").path();
+        if path.extension().is_none_or(|ext| ext != "toml") {
+            continue;
+        }
+        let study = Study::load(&path, &[]).unwrap_or_else(|e| panic!("{e}"));
+        for point in study.points() {
+            let load = study.offered_load(&point.scenario).expect("a load");
+            println!("{}: {load}", study.name());
+            warned.extend(load.warnings.iter().map(|w| format!("{}: {w}", study.name())));
+        }
+    }
+    warned.sort();
+    warned.dedup();
+    assert_eq!(warned, Vec::<String>::new());
+}
