@@ -12,6 +12,9 @@ pub struct Udp {
     pub rate: Rate,
     /// How long after its last datagram a sender forgets the flow. 10 ms, ours.
     pub linger: Duration,
+    /// Whether switches may trim its datagrams rather than drop them, as those of NDP's Figure 2.
+    /// Default no.
+    pub trimmable: bool,
 }
 
 /// A parameter that makes no sense.
@@ -21,7 +24,7 @@ pub struct UdpError;
 
 impl Default for Udp {
     fn default() -> Self {
-        Udp { rate: Rate::from_mbps(10), linger: Duration::from_millis(10) }
+        Udp { rate: Rate::from_mbps(10), linger: Duration::from_millis(10), trimmable: false }
     }
 }
 

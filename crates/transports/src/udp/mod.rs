@@ -14,7 +14,8 @@ pub use config::{Udp, UdpError};
 
 use punctual_core::{
     ByteRange, Bytes, Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
-    HostId, Instant, NicInfo, NoController, Packet, QueueSpec, RangeSet, Rate, Transport, Wait,
+    HostId, Instant, NicInfo, NoController, Packet, PacketFlags, QueueSpec, RangeSet, Rate,
+    Transport, Wait,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -87,9 +88,13 @@ impl Transport for Udp {
         UdpReceiver::default()
     }
 
-    /// As TCP's: it has no wish of its own.
+    /// NDP's where datagrams may be trimmed, TCP's where not.
     fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {
-        crate::tcp::tcp_queue(rate, mtu)
+        if self.trimmable {
+            crate::ndp::Ndp::default().default_queue(rate, mtu)
+        } else {
+            crate::tcp::tcp_queue(rate, mtu)
+        }
     }
 }
 
@@ -105,6 +110,9 @@ impl UdpSender {
         packet.wire_bytes = payload as u16 + UDP_IP_HEADER_BYTES;
         packet.class = self.class;
         packet.path = self.path;
+        if cx.config.trimmable {
+            packet.flags = PacketFlags::TRIMMABLE; // UDP-R04
+        }
         cx.send(packet);
         self.sent += payload;
         if self.sent == self.size {
@@ -119,8 +127,12 @@ impl UdpSender {
 }
 
 impl Endpoint<Udp> for UdpSender {
-    /// Nobody answers.
-    fn handle_packet(&mut self, _: &Packet, _: &mut HostCx<'_, Udp>) {}
+    /// Nobody answers; a switch may return a trimmed header.
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Udp>) {
+        if packet.is_bounced() {
+            cx.emit(FlowEvent::Bounced);
+        }
+    }
 
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, Udp>) {
         if self.sent < self.size {
@@ -145,7 +157,11 @@ impl Endpoint<Udp> for UdpReceiver {
         let Some(end) = header.offset.checked_add(u64::from(packet.payload_bytes)) else {
             return;
         };
-        if packet.is_trimmed() || end > header.size || header.offset < self.floor {
+        if packet.is_trimmed() {
+            cx.emit(FlowEvent::Trimmed);
+            return;
+        }
+        if end > header.size || header.offset < self.floor {
             return;
         }
         self.received.insert(header.offset, end, |start, end| {

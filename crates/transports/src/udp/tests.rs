@@ -65,6 +65,28 @@ fn udp_r03_what_is_lost_stays_lost() {
     assert_eq!(result.abandoned_at.map(Instant::as_picos), Some((sent - 1) * last_at + linger));
 }
 
+#[test]
+fn udp_r04_datagrams_can_be_trimmed() {
+    use punctual_core::{PacketFlags, QueueSpec, Transport};
+    for trimmable in [false, true] {
+        let config = Udp { rate: RATE, trimmable, ..Udp::default() };
+        let queue = config.default_queue(Rate::from_gbps(10), Bytes::new(1500));
+        assert_eq!(matches!(queue, QueueSpec::Trim { .. }), trimmable);
+        let mut pair = Pair::new(config, Line { rate: Rate::from_gbps(1), ..Line::default() });
+        let lost = payload(&pair);
+        pair.set_faults(|_, n| if n == 3 { Fault::Trim } else { Fault::Deliver });
+        let flow = pair.start(pair.spec(Bytes::new(100_000)));
+        assert!(pair.run_until_done(ms(1_000)));
+        assert!(
+            pair.trace()
+                .iter()
+                .all(|t| { t.packet.flags.has(PacketFlags::TRIMMABLE) == trimmable })
+        );
+        // Nothing is sent again, whoever was told.
+        assert_eq!(pair.result(flow).delivered.total(), 100_000 - lost);
+    }
+}
+
 /// Half of everything is lost, for long: what the receiver keeps stays small, and it counts right.
 #[test]
 fn losses_do_not_pile_up() {
@@ -94,5 +116,5 @@ fn rules_and_tests_match() {
         .filter_map(|line| line.split('(').next())
         .collect();
     assert_eq!(named, there);
-    assert_eq!(named.len(), 3);
+    assert_eq!(named.len(), 4);
 }
