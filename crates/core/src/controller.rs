@@ -1,6 +1,6 @@
 //! What an explicit-rate protocol runs at output ports, beside the queue discipline.
 
-use crate::{ExtArena, FlowId, Instant, Packet, PortId, Rate};
+use crate::{Bytes, ExtArena, FlowId, Instant, Packet, PortId, Rate};
 
 /// An output port as a controller sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +11,28 @@ pub struct PortView {
     pub now: Instant,
     /// Line rate.
     pub rate: Rate,
-    /// Bytes waiting, without the packet in service.
+    /// What the link adds to each packet.
+    pub framing: Bytes,
+    /// Bytes waiting, without the packet in service and without framing.
     pub queue_bytes: u64,
-    /// Bytes sent since the start, the packet in service included.
+    /// Packets waiting, without the one in service.
+    pub queue_packets: u64,
+    /// Bytes sent since the start, the packet in service and framing included.
     pub sent_bytes: u64,
+}
+
+impl PortView {
+    /// Bytes that the waiting packets will take on the link, framing included.
+    #[inline]
+    pub fn queue_link_bytes(&self) -> u64 {
+        self.queue_bytes + self.queue_packets * self.framing.get()
+    }
+
+    /// Bytes that have arrived since the start, sent or waiting, framing included.
+    #[inline]
+    pub fn arrived_bytes(&self) -> u64 {
+        self.sent_bytes + self.queue_link_bytes()
+    }
 }
 
 /// What a controller knows and has counted, as far as it has such a thing: for checks and reports.

@@ -243,11 +243,14 @@ impl PortState {
     }
 
     pub(crate) fn view(&self, port: PortId, now: Instant) -> PortView {
+        let (queue_bytes, queue_packets) = self.queue.waiting();
         PortView {
             port,
             now,
             rate: self.rate.rate(),
-            queue_bytes: self.queue.waiting().0.get(),
+            framing: Bytes::new(u64::from(self.framing)),
+            queue_bytes: queue_bytes.get(),
+            queue_packets: u64::from(queue_packets),
             sent_bytes: self.sent_bytes,
         }
     }

@@ -63,7 +63,7 @@ impl<T: Transport> Pair<T> {
         });
         let ports = (0..2 * (line.switches + 1))
             .map(|port| {
-                let view = Port::<T::Controller>::new(None).view(port, Instant::ZERO, line.rate);
+                let view = Port::<T::Controller>::new(None).view(port, Instant::ZERO, &line);
                 Port::new(config.controller(&view).filter(|_| line.controllers))
             })
             .collect::<Vec<_>>();
@@ -451,6 +451,7 @@ impl<T: Transport> Pair<T> {
         }
         let state = &mut self.ports[port];
         state.queue_bytes += u64::from(packet.wire_bytes);
+        state.queue_packets += 1;
         state.queue(packet.class).push_back(Turn::Packet(packet));
     }
 
@@ -462,6 +463,7 @@ impl<T: Transport> Pair<T> {
                 None => return,
                 Some(Turn::Packet(packet)) => {
                     state.queue_bytes -= u64::from(packet.wire_bytes);
+                    state.queue_packets -= 1;
                     self.transmit(port, packet);
                 }
                 Some(Turn::Poll(flow)) => {
@@ -490,7 +492,7 @@ impl<T: Transport> Pair<T> {
     fn transmit(&mut self, port: usize, mut packet: Packet) {
         let state = &mut self.ports[port];
         state.busy = true;
-        state.sent_bytes += u64::from(packet.wire_bytes);
+        state.sent_bytes += u64::from(packet.wire_bytes) + self.line.framing.get();
         let free_at = self.now + self.line.transmission_time(u64::from(packet.wire_bytes));
         let arrives_at = free_at + self.line.delay;
         let from_host = packet.hop == 0;
@@ -540,7 +542,7 @@ impl<T: Transport> Pair<T> {
     }
 
     fn view(&self, port: usize) -> PortView {
-        self.ports[port].view(port, self.now, self.line.rate)
+        self.ports[port].view(port, self.now, &self.line)
     }
 
     fn control(&mut self, port: usize, packet: &mut Packet, way: Way) {

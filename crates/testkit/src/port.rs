@@ -1,6 +1,7 @@
 //! An output port: an ideal queue, control first, and perhaps a controller.
 
-use punctual_core::{Class, Instant, Packet, PortId, PortView, Rate};
+use crate::Line;
+use punctual_core::{Class, Instant, Packet, PortId, PortView};
 use std::collections::VecDeque;
 
 /// Something a port may send next.
@@ -17,6 +18,7 @@ pub(crate) struct Port<C> {
     pub(crate) control: VecDeque<Turn>,
     pub(crate) other: VecDeque<Turn>,
     pub(crate) queue_bytes: u64,
+    pub(crate) queue_packets: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) busy: bool,
 }
@@ -29,6 +31,7 @@ impl<C> Port<C> {
             control: VecDeque::new(),
             other: VecDeque::new(),
             queue_bytes: 0,
+            queue_packets: 0,
             sent_bytes: 0,
             busy: false,
         }
@@ -44,12 +47,14 @@ impl<C> Port<C> {
     }
 
     /// This port, the one of that number, as its controller sees it.
-    pub(crate) fn view(&self, port: usize, now: Instant, rate: Rate) -> PortView {
+    pub(crate) fn view(&self, port: usize, now: Instant, line: &Line) -> PortView {
         PortView {
             port: PortId::from(port),
             now,
-            rate,
+            rate: line.rate,
+            framing: line.framing,
             queue_bytes: self.queue_bytes,
+            queue_packets: self.queue_packets,
             sent_bytes: self.sent_bytes,
         }
     }

@@ -71,7 +71,16 @@ fn nic(host: HostId, transport: &AnyTransport) -> NicInfo {
 }
 
 fn view(now: Instant, sent_bytes: u64) -> PortView {
-    PortView { port: PortId(0), now, rate: RATE, queue_bytes: 0, sent_bytes }
+    let framing = Bytes::ZERO;
+    PortView {
+        port: PortId(0),
+        now,
+        rate: RATE,
+        framing,
+        queue_bytes: 0,
+        queue_packets: 0,
+        sent_bytes,
+    }
 }
 
 /// A packet outside any arena. Few have a block, which must not weigh on those that have none.

@@ -6,8 +6,8 @@ use super::super::{
 };
 use proptest::prelude::*;
 use punctual_core::{
-    Controller, Duration, ExtArena, FlowId, Header, HostId, Instant, Packet, PacketFlags, PortId,
-    PortView, Rate,
+    Bytes, Controller, Duration, ExtArena, FlowId, Header, HostId, Instant, Packet, PacketFlags,
+    PortId, PortView, Rate,
 };
 
 const LINE: Rate = Rate::from_gbps(1);
@@ -302,7 +302,15 @@ fn d3_r21_capacity_stays_within_bounds() {
 
 fn view(now_us: u64, sent_bytes: u64) -> PortView {
     let now = Instant::ZERO + Duration::from_micros(now_us);
-    PortView { port: PortId(0), now, rate: LINE, queue_bytes: 0, sent_bytes }
+    PortView {
+        port: PortId(0),
+        now,
+        rate: LINE,
+        framing: Bytes::ZERO,
+        queue_bytes: 0,
+        queue_packets: 0,
+        sent_bytes,
+    }
 }
 
 fn request(flags: u8, ext: &mut ExtArena) -> Packet {

@@ -262,7 +262,15 @@ impl Flow {
 #[test]
 fn d3_r33_inversions_are_cuts_while_a_later_deadline_holds_a_grant() {
     use punctual_core::{Controller, ExtArena, Header, Packet, PortId, PortView};
-    let view = PortView { port: PortId(0), now: us(1), rate: LINE, queue_bytes: 0, sent_bytes: 0 };
+    let view = PortView {
+        port: PortId(0),
+        now: us(1),
+        rate: LINE,
+        framing: Bytes::ZERO,
+        queue_bytes: 0,
+        queue_packets: 0,
+        sent_bytes: 0,
+    };
     let mut port = D3 { count_inversions: true, ..fixed() }.controller(&view).unwrap();
     let mut ext = ExtArena::default();
     let mut ask = |flow, flags, deadline_us, mbps, before: Grants, desired_before| {

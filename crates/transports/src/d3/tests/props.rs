@@ -148,7 +148,8 @@ proptest! {
             });
             packet.ext = block.map(|block| ext.alloc(block));
             let view = PortView {
-                port: PortId(0), now, rate: Rate::from_gbps(1), queue_bytes: 0, sent_bytes: 0,
+                port: PortId(0), now, rate: Rate::from_gbps(1), framing: Bytes::ZERO,
+                queue_bytes: 0, queue_packets: 0, sent_bytes: 0,
             };
             port.handle_forward(&mut packet, &view, &mut ext);
             port.handle_timeout(&view);

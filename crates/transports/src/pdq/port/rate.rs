@@ -6,8 +6,6 @@ use super::list::Entry;
 use punctual_core::rng::mix;
 use punctual_core::{Duration, Instant, PortView, Rate};
 
-/// A link adds at most this to a packet, so that other transports' bytes are not taken for it.
-const FRAMING_MAX: u64 = 64;
 /// Weight of the last interval in the mean of other transports' traffic.
 const FOREIGN_WEIGHT: f64 = 0.25;
 /// Other transports below this share of the line are taken for none.
@@ -35,7 +33,6 @@ pub struct RateController {
     own_bytes: u64,
     /// Any packet came in this interval.
     busy: bool,
-    framing: Framing,
     clock: Option<Clock>,
 }
 
@@ -46,36 +43,6 @@ struct Clock {
     end: Instant,
     /// Bytes that had come to the port then.
     come_bytes: u64,
-}
-
-/// Guesses how much the link adds to each packet, which a port is not told: the least that a
-/// packet took beyond its size.
-#[derive(Clone, Copy, Debug)]
-struct Framing {
-    /// Above [`FRAMING_MAX`] until a packet has told.
-    least: u64,
-    /// What would be sent now had the last packet taken no more than its size, if that one found
-    /// the queue empty; else [`Framing::UNKNOWN`].
-    sent_without: u64,
-}
-
-impl Framing {
-    /// Half of all numbers from anything that a port sends.
-    const UNKNOWN: u64 = 1 << 63;
-    const NOTHING_SEEN: Framing = Framing { least: u64::MAX, sent_without: Framing::UNKNOWN };
-
-    #[inline]
-    fn watch(&mut self, port: &PortView, wire_bytes: u16) {
-        let added = port.sent_bytes.wrapping_sub(self.sent_without);
-        let finds_none = port.queue_bytes == 0;
-        self.least = if finds_none { self.least.min(added) } else { self.least };
-        let sent_without = port.sent_bytes.wrapping_add(u64::from(wire_bytes));
-        self.sent_without = if finds_none { sent_without } else { Framing::UNKNOWN };
-    }
-
-    fn bytes(&self) -> u64 {
-        if self.least > Framing::UNKNOWN / 2 { 0 } else { self.least.min(FRAMING_MAX) }
-    }
 }
 
 impl RateController {
@@ -91,7 +58,6 @@ impl RateController {
             own_packets: 0,
             own_bytes: 0,
             busy: false,
-            framing: Framing::NOTHING_SEEN,
             clock: None,
         }
     }
@@ -116,7 +82,6 @@ impl RateController {
     /// A packet of PDQ came.
     #[inline]
     pub(super) fn count(&mut self, params: &Params, port: &PortView, wire_bytes: u16, again: bool) {
-        self.framing.watch(port, wire_bytes);
         if self.clock.is_none() {
             self.capacity = kbps(port.rate);
             (self.foreign, self.share) = (0.0, 0.0);
@@ -152,7 +117,7 @@ impl RateController {
     }
 
     fn start(&mut self, params: &Params, port: &PortView) {
-        let come_bytes = port.sent_bytes + port.queue_bytes;
+        let come_bytes = port.arrived_bytes();
         let end = port.now.saturating_add(self.rtt.mul_f64(params.update_rtts));
         self.clock = Some(Clock { start: port.now, end, come_bytes });
         (self.own_packets, self.own_bytes, self.beyond_bytes) = (0, 0, 0);
@@ -187,11 +152,11 @@ impl RateController {
         let line = port.rate.as_bps() as f64;
         let seconds = interval.as_secs_f64();
         let rtt = self.rtt.as_secs_f64();
-        let queue = port.queue_bytes as f64 * 8.0;
+        let queue = port.queue_link_bytes() as f64 * 8.0;
 
         // PDQ-R20: what others sent is what came and was not ours.
-        let come = (port.sent_bytes + port.queue_bytes).saturating_sub(clock.come_bytes);
-        let own = self.own_bytes + self.own_packets * self.framing.bytes();
+        let come = port.arrived_bytes().saturating_sub(clock.come_bytes);
+        let own = self.own_bytes + self.own_packets * port.framing.get();
         let foreign = come.saturating_sub(own) as f64 * 8.0 / seconds;
         self.foreign += FOREIGN_WEIGHT * (foreign - self.foreign);
         let floor = params.share_min * line;

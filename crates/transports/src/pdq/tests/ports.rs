@@ -18,14 +18,23 @@ const RTT: u32 = 150_000;
 struct Bench {
     port: Port,
     now: Instant,
+    framing: Bytes,
     queue_bytes: u64,
+    queue_packets: u64,
     sent_bytes: u64,
 }
 
 impl Bench {
     fn new(config: Pdq) -> Self {
         let port = Port::new(&config);
-        Bench { port, now: Instant::ZERO, queue_bytes: 0, sent_bytes: 0 }
+        Bench {
+            port,
+            now: Instant::ZERO,
+            framing: Bytes::ZERO,
+            queue_bytes: 0,
+            queue_packets: 0,
+            sent_bytes: 0,
+        }
     }
 
     fn view(&self) -> PortView {
@@ -33,7 +42,9 @@ impl Bench {
             port: PortId(ME),
             now: self.now,
             rate: GBPS,
+            framing: self.framing,
             queue_bytes: self.queue_bytes,
+            queue_packets: self.queue_packets,
             sent_bytes: self.sent_bytes,
         }
     }
@@ -443,17 +454,40 @@ fn pdq_r20_what_was_dropped_here_is_not_taken_for_ours() {
 
 #[test]
 fn pdq_r20_framing_is_not_taken_for_other_transports() {
+    for framing in [0, 38, 200] {
+        let mut bench = Bench::new(brisk());
+        bench.framing = Bytes::new(framing);
+        bench.exchange(1, probe(1000.0));
+        bench.sent_bytes += 60 + framing;
+        for _ in 0..40 {
+            for _ in 0..20 {
+                bench.exchange(1, data(900.0));
+                bench.sent_bytes += 1500 + framing;
+            }
+            bench.update();
+        }
+        assert_eq!(bench.port.capacity(), GBPS, "framing {framing}");
+    }
+}
+
+/// Packets that wait take framing with them: they must not seem to grow when they are sent.
+#[test]
+fn pdq_r20_framing_of_what_waits_is_not_taken_for_other_transports() {
     let mut bench = Bench::new(brisk());
+    bench.framing = Bytes::new(38);
     bench.exchange(1, probe(1000.0));
     bench.sent_bytes += 60 + 38;
-    for _ in 0..40 {
-        for _ in 0..20 {
-            bench.exchange(1, data(900.0));
-            bench.sent_bytes += 1500 + 38;
+    for _ in 0..20 {
+        for waits in [20, 0] {
+            for _ in 0..20 {
+                bench.exchange(1, data(900.0));
+            }
+            (bench.queue_bytes, bench.queue_packets) = (waits * 1500, waits);
+            bench.sent_bytes += (40 - 2 * waits) * 1538;
+            bench.update();
         }
-        bench.update();
+        assert_eq!(bench.port.capacity(), GBPS);
     }
-    assert_eq!(bench.port.capacity(), GBPS);
 }
 
 #[test]

@@ -228,7 +228,10 @@ proptest! {
             let mut packet = Packet::new(flow.id, flow.dst, Header::new(header));
             packet.flags = PacketFlags::from_bits(flags);
             packet.payload_bytes = if payload % 2 == 0 { payload % 1500 } else { 1440 };
-            let view = PortView { port: PortId(0), now, rate: GBPS, queue_bytes: 0, sent_bytes: 0 };
+            let view = PortView {
+                port: PortId(0), now, rate: GBPS, framing: Bytes::ZERO,
+                queue_bytes: 0, queue_packets: 0, sent_bytes: 0,
+            };
             port.handle_forward(&mut packet, &view, &mut ext);
             port.handle_reverse(&mut packet, view.port);
             port.handle_timeout(&view);
