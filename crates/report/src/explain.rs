@@ -107,9 +107,9 @@ pub fn time_line(flow: &ExplainedFlow, width: Option<usize>) -> String {
     let end = short_time(flow.time_ps);
     text += &format!("{:<label$}  0{end:>rest$}\n", "", rest = drawn.saturating_sub(1));
     if let Some(since) = flow.behind_since_ps {
-        let since = match since {
+        let since = match since.saturating_sub(flow.start_ps) {
             0 => "its start".to_owned(),
-            _ => format!("{} after its start", short_time(since)),
+            since => format!("{} after its start", short_time(since)),
         };
         text += &format!("behind the pace to its deadline since {since}\n");
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 pub const EXPLAIN_FILE: &str = "explain.json";
 
 /// The format of `explain.json` that this version writes and reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Where the time of some flows of a run went: `explain.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Explained {
     pub flows: Vec<ExplainedFlow>,
 }
 
-/// Where one flow's time went. Times are picoseconds.
+/// Where one flow's time went. Instants are picoseconds since the start of the run, as in all files.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExplainedFlow {
     /// The flow.
@@ -48,12 +48,11 @@ pub struct ExplainedFlow {
     /// From its start until it was complete or given up; else until the run ended. The parts sum
     /// to this.
     pub time_ps: u64,
-    /// From its start to its deadline.
+    /// Its deadline.
     pub deadline_ps: Option<u64>,
     /// Whether it was on time; none where nobody knows.
     pub met: Option<bool>,
-    /// From its start to when it fell behind what an even pace to the deadline asks for, and did
-    /// not catch up again.
+    /// When it fell behind what an even pace to the deadline asks for, and did not catch up again.
     pub behind_since_ps: Option<u64>,
     /// Packets that the chain of causes passed along, both ways.
     pub trips: u32,

@@ -9,7 +9,8 @@ const WORTH_TELLING: f64 = 0.2;
 /// How a flow came out, and what most of its time went into that it would not have needed alone.
 pub(super) fn sentence(flow: &ExplainedFlow) -> String {
     let time = flow.time_ps;
-    let fate = match (flow.status.as_str(), flow.met, flow.deadline_ps) {
+    let deadline = flow.deadline_ps.map(|at| at.saturating_sub(flow.start_ps));
+    let fate = match (flow.status.as_str(), flow.met, deadline) {
         ("completed", Some(false), Some(deadline)) => {
             format!("missed by {}", short(time - deadline.min(time)))
         }
