@@ -132,6 +132,7 @@ impl Study {
         let (folder, stem) = (folder.to_owned(), stem.to_owned());
         let origin = Arc::new(Origin { tree, axes, folder, stem });
         let points = origin.points(&origin.axes).map_err(fail)?;
+        check_size(&origin.tree, &points).map_err(|e| fail(vec![e]))?;
         // A queue may be for a transport of another point, or for one that the command line has
         // left out.
         let mut carriers = scenario::carriers(&written);
@@ -310,6 +311,25 @@ impl Origin {
         }
         if errors.is_empty() { Ok(points) } else { Err(errors) }
     }
+}
+
+/// Runs of a plan at most.
+const MAX_RUNS: u64 = 1_000_000;
+
+/// Refuses a plan of too many runs before it is made.
+fn check_size(tree: &Table, points: &[Point]) -> Result<(), Diagnostic> {
+    let of_point = |point: &Point| {
+        point.scenario.subjects().len() as u64 * u64::from(point.scenario.run.repetitions)
+    };
+    // Ten thousand points of 2^32 repetitions and every transport are far below 2^64.
+    let runs: u64 = points.iter().map(of_point).sum();
+    if runs <= MAX_RUNS {
+        return Ok(());
+    }
+    let message = format!("this scenario has {runs} runs; the limit is {MAX_RUNS}");
+    let at = document::span_of(tree, "run.repetitions");
+    let help = "runs are points of the sweep x transports x repetitions; ask for fewer";
+    Err(Diagnostic::new(message).at(at).help(help))
 }
 
 /// Says at which point of a sweep something is wrong.
