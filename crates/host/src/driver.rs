@@ -111,6 +111,8 @@ struct Flow {
     slot: u32,
     near: Near,
     size: Bytes,
+    /// Bytes in each packet but the last, once one has told.
+    segment_bytes: Option<u64>,
     /// In the interface's line of ready senders.
     ready: bool,
     heard_at: Instant,
@@ -324,6 +326,12 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             if data.flow_bytes != flow.size.get() {
                 return Err("flow_size");
             }
+            // Packets of one flow are of one size, or their bytes would overlap.
+            if let Some(segment) = data.segment_bytes
+                && *flow.segment_bytes.get_or_insert(segment) != segment
+            {
+                return Err("segment_size");
+            }
         }
         if let Some(flow) = self.flows.get_mut(&id) {
             self.codec.observe(&packet, &mut flow.near);
@@ -369,7 +377,15 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.names.insert(name, flow);
         self.flows.insert(
             flow,
-            Flow { name, slot: u32::MAX, near: Near::default(), size, ready: false, heard_at: now },
+            Flow {
+                name,
+                slot: u32::MAX,
+                near: Near::default(),
+                size,
+                segment_bytes: None,
+                ready: false,
+                heard_at: now,
+            },
         );
         let seed = self.random.bits();
         (flow, FlowRoute { local: HERE, peer, paths: 1, ecmp_path: 0, seed })

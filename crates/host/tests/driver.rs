@@ -192,7 +192,8 @@ impl Codec for ToyCodec {
     fn data(&self, packet: &Packet) -> Option<Data> {
         let [offset, flow_bytes, ..] = words(packet);
         let len = u64::from(packet.payload_bytes);
-        (!packet.is_to_sender()).then_some(Data { range: ByteRange { offset, len }, flow_bytes })
+        let range = ByteRange { offset, len };
+        (!packet.is_to_sender()).then_some(Data { range, flow_bytes, segment_bytes: None })
     }
 
     fn observe(&self, _packet: &Packet, _near: &mut Near) {}

@@ -21,6 +21,9 @@ pub struct Data {
     pub range: ByteRange,
     /// How many bytes the flow has, [`u64::MAX`] when endless.
     pub flow_bytes: u64,
+    /// Bytes in each of the flow's packets but the last, if it tells. Packets that agree in this
+    /// do not overlap.
+    pub segment_bytes: Option<u64>,
 }
 
 /// Writes and reads one transport's fields. It sees headers that are whole and checked.

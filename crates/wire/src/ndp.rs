@@ -111,14 +111,22 @@ impl Codec for NdpCodec {
         }
         let len = u64::from(packet.payload_bytes);
         let size = header.cumulative;
-        let before = header.seq.checked_mul(len)?;
-        // A flow's last packet may be shorter than those before it: count from the end.
-        let (offset, sound) = if header.has(flags::LAST) {
-            (size.checked_sub(len)?, (len > 0 || size == 0) && before <= size - len)
+        // A flow's last packet may be shorter than those before it, which are all of one size:
+        // count from the end.
+        let (offset, segment_bytes, sound) = if header.has(flags::LAST) {
+            let offset = size.checked_sub(len)?;
+            let segment = offset.checked_div(header.seq);
+            let is_whole = match segment {
+                Some(segment) => segment * header.seq == offset && segment >= len,
+                None => offset == 0,
+            };
+            (offset, segment, (len > 0 || size == 0) && is_whole)
         } else {
-            (before, len > 0 && before.checked_add(len)? < size)
+            let before = header.seq.checked_mul(len)?;
+            (before, Some(len), len > 0 && before.checked_add(len)? < size)
         };
-        sound.then_some(Data { range: ByteRange { offset, len }, flow_bytes: size })
+        let range = ByteRange { offset, len };
+        sound.then_some(Data { range, flow_bytes: size, segment_bytes })
     }
 
     fn observe(&self, packet: &Packet, near: &mut Near) {

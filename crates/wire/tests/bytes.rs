@@ -68,7 +68,7 @@ fn any_packet() -> impl Strategy<Value = (Packet, Vec<u8>, Near)> {
             };
             if is_data && last {
                 header.flags |= flags::LAST;
-                header.cumulative = seq * len + len + cumulative % (seq + 1);
+                header.cumulative = seq * (len + cumulative % 1_000) + len;
             } else if is_data {
                 header.cumulative = header.cumulative.max(seq * len + len + 1);
             }
@@ -139,6 +139,12 @@ fn parse__refuses_contradictions() {
     };
     // Beyond the flow's end.
     assert_eq!(refused(&data_packet(9, 10, 50), &[0; 10]), "contradiction");
+    // A last packet that leaves the others no common size, or is larger than they are.
+    for size in [3 * 10 + 1 + 10, 3 * 9 + 10] {
+        let mut packet = data_packet(3, 10, size);
+        packet.header = Header::new(NdpHeader { flags: flags::LAST, ..NdpHeader::of(&packet) });
+        assert_eq!(refused(&packet, &[0; 10]), "contradiction");
+    }
     // Data from a receiver that no switch returned.
     let mut packet = data_packet(0, 10, 50);
     packet.flags = PacketFlags::TO_SENDER;
