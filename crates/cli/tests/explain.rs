@@ -127,6 +127,7 @@ fn what_cannot_be_explained_is_said() {
     let text = std::fs::read_to_string(&manifest).unwrap();
     std::fs::write(&manifest, text.replace("delay = \\\"5us\\\"", "delay = \\\"6us\\\"")).unwrap();
     refused(&["out/tcp/seed-1", "1"], 5, "came out differently when its run was run again");
-    std::fs::write(&manifest, text.replace("\"format\": 3", "\"format\": 1")).unwrap();
+    let format = format!("\"format\": {}", punctual_results::FORMAT);
+    std::fs::write(&manifest, text.replace(&format, "\"format\": 1")).unwrap();
     refused(&["out/tcp/seed-1", "1"], 1, "format 1");
 }

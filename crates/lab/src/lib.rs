@@ -26,7 +26,7 @@ mod sweep;
 pub use bench::{BENCH_CASES, BenchCase};
 pub use capacity::{
     Answer, CapacitySearch, Condition, Estimate, Outcome, Probe, Question, REPETITIONS_FACTOR,
-    REPETITIONS_MIN, VALUE_FACTOR, Verdict,
+    REPETITIONS_MIN, Reason, VALUE_FACTOR, Verdict,
 };
 pub use diagnostic::{Diagnostic, ScenarioError};
 pub use execute::{ExecuteError, Options, RunReport, Watch, execute, utilisation};

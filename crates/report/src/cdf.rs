@@ -6,7 +6,7 @@ use crate::font::{Align, TextStyle};
 use crate::palette::{Colour, Dash, LineStyle, line_styles};
 use crate::scale::{TimeAxis, time_text};
 use punctual_core::Duration;
-use punctual_results::FlowRow;
+use punctual_results::{FlowRow, Statistic, Time, Times};
 
 /// The distribution of flow completion times, a curve a transport.
 ///
@@ -25,41 +25,50 @@ pub struct FctCdf {
 }
 
 /// One transport's completion times.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     transport: String,
     /// In ascending order.
     completed: Vec<Duration>,
-    /// Completed or not.
-    flows: usize,
+    /// All flows, completed or not, in picoseconds.
+    times: Times,
 }
 
 impl Curve {
-    /// From completion times, in any order, and the number of flows that did not complete.
-    pub fn new(transport: &str, completed: Vec<Duration>, not_completed: usize) -> Curve {
-        let flows = completed.len() + not_completed;
+    /// From completion times, in any order, and what is known of flows that did not complete, in
+    /// picoseconds.
+    pub fn new(transport: &str, completed: Vec<Duration>, open: Vec<Time>) -> Curve {
         let mut completed = completed;
         completed.sort_unstable();
-        Curve { transport: transport.to_owned(), completed, flows }
+        let known = completed.iter().map(|time| Time::Completed(time.as_picos() as f64));
+        let times = Times::new(known.chain(open));
+        Curve { transport: transport.to_owned(), completed, times }
     }
 
     /// From the flows of a run or of several repetitions; those that are not measured are left
     /// out.
     pub fn of<'a>(transport: &str, flows: impl IntoIterator<Item = &'a FlowRow>) -> Curve {
-        let (mut completed, mut not_completed) = (Vec::new(), 0);
+        let (mut completed, mut open) = (Vec::new(), Vec::new());
         for flow in flows.into_iter().filter(|flow| flow.measured()) {
-            match flow.fct {
-                Some(fct) => completed.push(fct),
-                None => not_completed += 1,
+            match (flow.fct, flow.censored) {
+                (Some(fct), _) => completed.push(fct),
+                (None, Some(bound)) => open.push(Time::Censored(bound.as_picos() as f64)),
+                (None, None) => open.push(Time::Never(0.0)),
             }
         }
-        Curve::new(transport, completed, not_completed)
+        Curve::new(transport, completed, open)
     }
 
-    /// The time by which that share of all flows, in thousandths, had completed.
-    fn quantile(&self, per_mille: usize) -> Option<Duration> {
-        let rank = (self.flows * per_mille).div_ceil(1000).max(1);
-        self.completed.get(rank - 1).copied()
+    /// The time by which that share of all flows, in thousandths, had completed: in words, as it
+    /// may be open.
+    fn quantile(&self, per_mille: u32) -> String {
+        let text = |picos: f64| time_text(Duration::from_picos(picos as u64));
+        match self.times.percentile(per_mille) {
+            Statistic::Nothing => "–".to_owned(),
+            Statistic::Exactly(time) => text(time),
+            Statistic::AtLeast(0.0) => "never".to_owned(),
+            Statistic::AtLeast(time) => format!("> {}", text(time)),
+        }
     }
 }
 
@@ -169,7 +178,7 @@ fn draw_grid(canvas: &mut Canvas<'_>, axis: &TimeAxis) {
     canvas.text("Share of flows completed", (24.0, TOP - 16.0), name);
     let name = TextStyle { align: Align::Centre, ..name };
     let middle = (LEFT + RIGHT) / 2.0;
-    canvas.text("Flow completion time", (middle, BOTTOM + 48.0), name);
+    canvas.text("Flow completion time, flows of all runs pooled", (middle, BOTTOM + 48.0), name);
 }
 
 fn draw_deadline(canvas: &mut Canvas<'_>, axis: &TimeAxis, deadline: Duration) {
@@ -194,11 +203,11 @@ fn draw_curve(canvas: &mut Canvas<'_>, axis: &TimeAxis, curve: &Curve, style: Li
     for (i, &time) in curve.completed.iter().enumerate() {
         let x = x_of(axis, time);
         points.push((x, y));
-        y = y_of((i + 1) as f64 / curve.flows as f64);
+        y = y_of((i + 1) as f64 / curve.times.len() as f64);
         points.push((x, y));
     }
-    if curve.completed.len() < curve.flows {
-        // It stays there for ever.
+    if curve.completed.len() < curve.times.len() {
+        // No more are known to have completed.
         points.push((RIGHT, y));
     }
     canvas.path(&points, Stroke { colour: style.colour, width: 2.5, dash: style.dash });
@@ -210,8 +219,7 @@ fn draw_legend(canvas: &mut Canvas<'_>, y: f64, curve: &Curve, style: LineStyle)
     canvas.path(&[(X, y - 4.5), (X + 28.0, y - 4.5)], stroke);
     let name = bold(14.0, Colour::INK, Align::Left);
     canvas.text(&shortened(&curve.transport, name, 130.0), (X + 38.0, y), name);
-    let at = |per_mille| curve.quantile(per_mille).map_or("never".to_owned(), time_text);
-    let numbers = format!("p50 {}, p99 {}", at(500), at(990));
+    let numbers = format!("p50 {}, p99 {}", curve.quantile(500), curve.quantile(990));
     canvas.text(&numbers, (X + 38.0, y + 17.0), plain(11.5, Colour::MUTED, Align::Left));
 }
 

@@ -1,8 +1,8 @@
 //! Results as they are found on disk, put in order.
 
 use punctual_results::{
-    Capacities, CombineError, Manifest, Plan, PlanPort, ReadError, RunFiles, Summary, combine,
-    is_partial, leftovers, read, read_manifest, read_summary,
+    Capacities, CombineError, Manifest, Plan, PlanPort, ReadError, Repeated, RunFiles, Summary,
+    combine, is_partial, leftovers, read, read_manifest, read_summary,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -80,6 +80,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Its repetitions and the mean over them.
+    pub fn repeated(&self) -> Repeated {
+        Repeated { summary: self.summary.clone(), repetitions: self.repetitions.clone() }
+    }
+
     /// The files of a repetition.
     ///
     /// # Panics

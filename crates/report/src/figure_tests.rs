@@ -14,8 +14,9 @@ fn times(seed: u64, n: usize, shortest_us: f64, spread: f64) -> Vec<Duration> {
 }
 
 fn cdf() -> FctCdf {
-    let curve = |name, seed, shortest, spread, not_completed| {
-        Curve::new(name, times(seed, 3000, shortest, spread), not_completed)
+    let curve = |name, seed, shortest, spread, given_up| {
+        let open = vec![Time::Never(0.0); given_up];
+        Curve::new(name, times(seed, 3000, shortest, spread), open)
     };
     FctCdf {
         title: "Flow completion times under incast".into(),
@@ -98,7 +99,10 @@ fn figures_of_nothing_can_be_drawn() {
     let empty = FctCdf::default();
     assert!(empty.svg().contains("no flow completed"));
     assert!(!empty.png().is_empty());
-    let none = FctCdf { curves: vec![Curve::new("tcp", Vec::new(), 5)], ..FctCdf::default() };
+    let none = FctCdf {
+        curves: vec![Curve::new("tcp", Vec::new(), vec![Time::Never(0.0); 5])],
+        ..FctCdf::default()
+    };
     show("none", none.svg(), none.png());
     assert!(none.svg().contains("p50 never"));
     let bars =
@@ -112,8 +116,8 @@ fn names_are_escaped_and_cut() {
     let long = "tcp <with> & a very long description of its parameters";
     let figure = FctCdf {
         curves: vec![
-            Curve::new(long, times(1, 10, 5.0, 0.5), 0),
-            Curve::new("tcp", times(2, 1, 5.0, 0.1), 0),
+            Curve::new(long, times(1, 10, 5.0, 0.5), Vec::new()),
+            Curve::new("tcp", times(2, 1, 5.0, 0.1), Vec::new()),
         ],
         title: "a < b & c".into(),
         subtitle: long.repeat(5),
@@ -128,7 +132,7 @@ fn names_are_escaped_and_cut() {
 #[test]
 fn a_million_flows_make_a_small_figure() {
     let figure = FctCdf {
-        curves: vec![Curve::new("ndp", times(3, 1_000_000, 10.0, 7.0), 0)],
+        curves: vec![Curve::new("ndp", times(3, 1_000_000, 10.0, 7.0), Vec::new())],
         ..FctCdf::default()
     };
     assert!(figure.svg().len() < 200_000);
@@ -136,8 +140,12 @@ fn a_million_flows_make_a_small_figure() {
 
 #[test]
 fn quantiles_count_flows_that_did_not_complete() {
-    let curve = Curve::new("tcp", (1..=98).map(Duration::from_micros).collect(), 2);
-    assert_eq!(curve.quantile(500), Some(Duration::from_micros(50)));
-    assert_eq!(curve.quantile(980), Some(Duration::from_micros(98)));
-    assert_eq!(curve.quantile(990), None);
+    let completed: Vec<Duration> = (1..=98).map(Duration::from_micros).collect();
+    let cut_off = Time::Censored(Duration::from_micros(200).as_picos() as f64);
+    let curve = Curve::new("tcp", completed.clone(), vec![cut_off; 2]);
+    assert_eq!(curve.quantile(500), "50 µs");
+    assert_eq!(curve.quantile(980), "98 µs");
+    assert_eq!(curve.quantile(990), "> 200 µs");
+    let given_up = Curve::new("tcp", completed, vec![Time::Never(0.0); 2]);
+    assert_eq!(given_up.quantile(990), "> 98 µs");
 }

@@ -28,7 +28,7 @@ pub use explain::{explained_flow, explained_flows, explained_totals, time_line};
 pub use html::html;
 pub use palette::{Colour, Dash, LineStyle, line_style};
 pub use sweep::{SweepPoint, sweep_tables};
-pub use table::{Style, markdown, plain_table, table};
+pub use table::{Style, markdown, notes, plain_table, table};
 
 use canvas::Canvas;
 

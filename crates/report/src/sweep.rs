@@ -9,7 +9,7 @@ pub type SweepPoint = (String, Vec<Summary>);
 
 /// The figures that matter most, over all points: deadlines met in per cent or, where there are no
 /// deadlines, mean and longest completion times. Each table has its heading. A transport that is
-/// not at all points has gaps.
+/// not at all points has gaps; `>` marks a lower bound, where flows were unfinished.
 pub fn sweep_tables(points: &[SweepPoint], style: Style) -> Vec<(String, String)> {
     let all = || points.iter().flat_map(|(_, summaries)| summaries);
     let mut titles: Vec<String> = Vec::new();
@@ -19,26 +19,26 @@ pub fn sweep_tables(points: &[SweepPoint], style: Style) -> Vec<(String, String)
             titles.push(summary.transport.clone());
         }
     }
-    type Get = fn(&Summary) -> Option<f64>;
-    let figures: Vec<(&str, Get)> = if all().any(|s| s.deadlines_met.is_some()) {
-        vec![("Deadlines met (%)", |s| Some(s.deadlines_met? * 100.0))]
+    let has_deadlines = all().any(|s| s.deadlines_met.is_some());
+    let figures: &[(&str, &str, f64)] = if has_deadlines {
+        &[("Deadlines met (%)", "deadlines_met", 100.0)]
     } else {
-        vec![
-            ("FCT mean (ms)", |s| Some(s.fct_mean_us? / 1e3)),
-            ("FCT of the last flow (ms)", |s| Some(s.fct_max_us? / 1e3)),
-        ]
+        &[("FCT mean (ms)", "fct_mean_us", 1e-3), ("FCT of the last flow (ms)", "fct_max_us", 1e-3)]
     };
-    let one = |get: Get| {
-        let decimals = if all().filter_map(get).any(|value| value < 10.0) { 2 } else { 1 };
-        let decimals = if all().any(|s| s.deadlines_met.is_some()) { 1 } else { decimals };
+    let one = |column: &str, factor: f64| {
+        let values = all().filter_map(|s| Some(s.figure(column).value? * factor));
+        let is_small = values.fold(f64::INFINITY, f64::min) < 10.0;
+        let decimals = if is_small && !has_deadlines { 2 } else { 1 };
         let mut table = ruled(style);
         let labels = points.iter().map(|(label, _)| Cell::new(label));
         table.set_header(std::iter::once(Cell::new("Transport")).chain(labels));
         for title in &titles {
             let of = |(_, summaries): &SweepPoint| {
                 let summary = summaries.iter().find(|s| s.transport == *title);
-                let value = summary.and_then(get);
-                Cell::new(value.map_or("–".to_owned(), |value| format!("{value:.decimals$}")))
+                let figure = summary.map(|s| s.figure(column)).unwrap_or_default();
+                let mark = if figure.is_bound { "> " } else { "" };
+                let text = |value: f64| format!("{mark}{:.decimals$}", value * factor);
+                Cell::new(figure.value.map_or("–".to_owned(), text))
             };
             table.add_row(std::iter::once(Cell::new(title)).chain(points.iter().map(of)));
         }
@@ -47,7 +47,10 @@ pub fn sweep_tables(points: &[SweepPoint], style: Style) -> Vec<(String, String)
         }
         table.trim_fmt()
     };
-    figures.iter().map(|(heading, get)| ((*heading).to_owned(), one(*get))).collect()
+    let named = |(heading, column, factor): &(&str, &str, f64)| {
+        ((*heading).to_owned(), one(column, *factor))
+    };
+    figures.iter().map(named).collect()
 }
 
 #[cfg(test)]
@@ -85,5 +88,13 @@ mod tests {
         let tables = sweep_tables(&points, Style::Plain);
         assert_eq!(tables.len(), 2);
         assert!(tables[0].1.contains("12.3") && tables[1].1.contains("24.7"));
+    }
+
+    #[test]
+    fn what_is_only_a_bound_is_marked() {
+        let mut open = summary("d3", None, 12_345.0);
+        (open.fct_max_us, open.at_least.fct_max_us) = (None, open.fct_max_us);
+        let tables = sweep_tables(&[("1".to_owned(), vec![open])], Style::Plain);
+        assert!(tables[1].1.contains("> 24.7"), "{}", tables[1].1);
     }
 }

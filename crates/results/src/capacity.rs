@@ -10,7 +10,7 @@ use std::path::Path;
 pub const CAPACITY_FILE: &str = "capacity.json";
 
 /// The format of `capacity.json` that this version writes and reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The question and its answers: `capacity.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -76,12 +76,23 @@ pub struct CapacityAnswer {
 pub struct CapacityEstimate {
     /// Repetitions it is over.
     pub repetitions: u32,
-    /// The mean; none when no flow completed to take it of.
+    /// The mean; none when unfinished flows leave it open, and when no flow has the column.
     pub mean: Option<f64>,
-    /// Half the width of its 95 % interval; none when it has no bounds.
-    pub half_width: Option<f64>,
+    /// A lower bound of the mean, when unfinished flows leave it open.
+    pub at_least: Option<f64>,
+    /// The lower end of its interval; none without bounds.
+    pub low: Option<f64>,
+    /// The upper end of its interval; none without bounds.
+    pub high: Option<f64>,
+    /// Measured flows, the mean over the repetitions.
+    pub flows: f64,
+    /// Those of them that were unfinished when their run ended.
+    pub unfinished: f64,
     /// `holds`, `leans-to-hold`, `leans-to-fail` or `fails`.
     pub verdict: String,
+    /// Why it is not sure, where more repetitions would not help: `unfinished`,
+    /// `deadlines-not-due` or `few-flows`.
+    pub reason: Option<String>,
 }
 
 /// A value that was tried.

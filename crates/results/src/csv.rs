@@ -18,6 +18,8 @@ pub fn write_csv(mut out: impl Write, flows: &[FlowRow]) -> io::Result<()> {
         let ended = maybe(row.ended.map(Instant::as_picos));
         let fct = maybe(row.fct.map(Duration::as_picos));
         let (met, slowdown) = (maybe(row.met), maybe(row.slowdown));
+        let censored = maybe(row.censored.map(Duration::as_picos));
+        let ideal = maybe(row.ideal.map(Duration::as_picos));
         let (transport, status) = (quoted(&row.transport), status_name(row.status));
         let FlowRow { flow, src, dst, pattern, background, .. } = row;
         let FlowRow { retransmits, timeouts, trims, bounces, .. } = row;
@@ -26,7 +28,7 @@ pub fn write_csv(mut out: impl Write, flows: &[FlowRow]) -> io::Result<()> {
             out,
             "{flow},{src},{dst},{transport},{pattern},{background},{size},{start},{deadline},\
              {ended},{status},{met},{fct},{delivered},{retransmits},{timeouts},{trims},{bounces},\
-             {slowdown}"
+             {slowdown},{censored},{ideal}"
         )?;
     }
     out.flush()
@@ -64,9 +66,10 @@ mod tests {
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "flow,src,dst,transport,pattern,background,size_bytes,start_ps,deadline_ps,ended_ps,\
-             status,met,fct_ps,delivered_bytes,retransmits,timeouts,trims,bounces,slowdown\n\
+             status,met,fct_ps,delivered_bytes,retransmits,timeouts,trims,bounces,slowdown,\
+             censored_ps,ideal_ps\n\
              7,0,1,\"ndp, 8 packets\",0,false,1000,1000000,11000000,10000000,completed,true,\
-             9000000,1000,0,0,0,0,2.25\n"
+             9000000,1000,0,0,0,0,2.25,,4000000\n"
         );
     }
 }

@@ -36,6 +36,8 @@ pub struct FlowRow {
     pub met: Option<bool>,
     /// Start to last byte, of a completed flow.
     pub fct: Option<Duration>,
+    /// Start to the end of the run, of an unfinished flow: it takes at least as long.
+    pub censored: Option<Duration>,
     /// Bytes its receiver got, each counted once.
     pub delivered: Bytes,
     /// Packets of data sent again.
@@ -46,6 +48,8 @@ pub struct FlowRow {
     pub trims: u32,
     /// Headers returned to its sender.
     pub bounces: u32,
+    /// Completion time on an empty network, where it is known.
+    pub ideal: Option<Duration>,
     /// Completion time over the completion time on an empty network.
     pub slowdown: Option<f64>,
 }
@@ -81,6 +85,7 @@ impl FlowRow {
         let completed = record.ended.filter(|_| record.status == FlowStatus::Completed);
         let fct = completed.map(|at| at.saturating_since(spec.start));
         let slowdown = fct.zip(ideal.filter(|ideal| !ideal.is_zero()));
+        let is_open = record.status == FlowStatus::Unfinished;
         FlowRow {
             flow: spec.id,
             src: spec.src,
@@ -95,11 +100,13 @@ impl FlowRow {
             status: record.status,
             met: met(record, run_ended),
             fct,
+            censored: is_open.then(|| run_ended.saturating_since(spec.start)),
             delivered: record.delivered,
             retransmits: record.retransmits,
             timeouts: record.timeouts,
             trims: record.trims,
             bounces: record.bounces,
+            ideal,
             slowdown: slowdown.map(|(fct, ideal)| fct.as_picos() as f64 / ideal.as_picos() as f64),
         }
     }
@@ -185,6 +192,12 @@ pub(crate) mod tests {
         assert_eq!(row.fct, Some(Duration::from_micros(9)));
         assert_eq!(row.slowdown, Some(3.0));
         assert_eq!(row.met, Some(true));
+    }
+
+    #[test]
+    fn unfinished_flow_is_censored_at_the_end_of_the_run() {
+        assert_eq!(row(unfinished(), micros(12)).censored, Some(Duration::from_micros(11)));
+        assert_eq!(row(record(0), micros(12)).censored, None);
     }
 
     #[test]

@@ -53,9 +53,12 @@ mod pauses;
 mod plan;
 mod ports;
 mod read;
+mod share;
 pub mod significance;
 pub mod stats;
+mod student;
 mod summary;
+mod times;
 mod write;
 
 pub use capacity::{CAPACITY_FILE, Capacities, CapacityAnswer, CapacityEstimate, CapacityProbe};
@@ -71,8 +74,10 @@ pub use pauses::PauseRow;
 pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun};
 pub use ports::PortRow;
 pub use read::{RunFiles, read, read_manifest, read_summary};
-pub use stats::{RunFacts, combine, part_of, summarise};
-pub use summary::{Ci95, RunKind, Summary, title};
+pub use share::{ShareOf, share_interval};
+pub use stats::{Repeated, RunFacts, combine, part_of, summarise};
+pub use summary::{AtLeast, Ci95, Figure, RunKind, Summary, title};
+pub use times::{Statistic, Time, Times};
 pub use write::{Run, WriteOptions, write};
 
 /// Name of the file with one row a flow.

@@ -28,7 +28,7 @@ const BATCH_ROWS: usize = 1 << 16;
 pub(crate) type Column = (&'static str, DataType, &'static str, bool, &'static str);
 
 #[rustfmt::skip]
-const FLOW_COLUMNS: [Column; 19] = [
+const FLOW_COLUMNS: [Column; 21] = [
     ("flow", DataType::UInt32, "", false, "the flow, unique in the run"),
     ("src", DataType::UInt32, "", false, "sending host"),
     ("dst", DataType::UInt32, "", false, "receiving host"),
@@ -48,6 +48,8 @@ const FLOW_COLUMNS: [Column; 19] = [
     ("trims", DataType::UInt32, "packets", false, "trimmed headers received"),
     ("bounces", DataType::UInt32, "packets", false, "headers returned to the sender"),
     ("slowdown", DataType::Float64, "", true, "completion time over that on an empty network"),
+    ("censored_ps", DataType::UInt64, "ps", true, "of an unfinished flow: from its start to the end of the run"),
+    ("ideal_ps", DataType::UInt64, "ps", true, "completion time on an empty network"),
 ];
 
 #[rustfmt::skip]
@@ -159,6 +161,8 @@ pub(crate) fn write_flows(out: impl Write + Send, rows: &[FlowRow]) -> Result<()
             ints::<_, UInt32Type>(rows, |row| row.trims),
             ints::<_, UInt32Type>(rows, |row| row.bounces),
             floats(rows, |row| row.slowdown),
+            maybe(rows, |row| row.censored.map(Duration::as_picos)),
+            maybe(rows, |row| row.ideal.map(Duration::as_picos)),
         ]
     })
 }
@@ -263,6 +267,7 @@ pub(crate) fn read_flows(path: &Path) -> std::result::Result<Vec<FlowRow>, ReadE
         let trims = columns.get::<U32>(c, 16)?;
         let bounces = columns.get::<U32>(c, 17)?;
         let slowdown = columns.get::<Float64Array>(c, 18)?;
+        let (censored, ideal) = (columns.get::<U64>(c, 19)?, columns.get::<U64>(c, 20)?);
         for i in 0..columns.rows() {
             let name = transport.value(i);
             if !names.contains(name) {
@@ -291,6 +296,8 @@ pub(crate) fn read_flows(path: &Path) -> std::result::Result<Vec<FlowRow>, ReadE
                 trims: trims.value(i),
                 bounces: bounces.value(i),
                 slowdown: value(slowdown, i),
+                censored: value(censored, i).map(Duration::from_picos),
+                ideal: value(ideal, i).map(Duration::from_picos),
             });
         }
         Ok(())

@@ -6,7 +6,10 @@
 //! of a seed have in common cancels. Otherwise the means are (Welch's t, which does not ask for
 //! equal variances).
 
-use crate::stats::{mean, t_95};
+use crate::stats::{ALPHA, mean, variance};
+use crate::student::t_quantile;
+use crate::times::Times;
+use crate::{Figure, Summary};
 
 /// A difference of means and half its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,6 +25,60 @@ impl Difference {
     pub fn is_significant(&self) -> bool {
         self.half_width.is_some_and(|half| self.mean.abs() > half)
     }
+}
+
+/// How a column of some runs differs from that of others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Comparison {
+    /// The column of the first runs; its mean may be a lower bound.
+    pub a: Figure,
+    /// The column of the second runs.
+    pub b: Figure,
+    /// The second less the first, bounds taken as if they were the numbers.
+    pub difference: Difference,
+    /// Whether the runs were compared in pairs of one seed.
+    pub is_paired: bool,
+    /// Whether the runs are the same, pair by pair.
+    pub is_same: bool,
+}
+
+impl Comparison {
+    /// Whether the second is significantly more than the first. A lower bound on the second side
+    /// only makes the difference larger; one on the first side leaves it open.
+    pub fn is_more(&self) -> bool {
+        self.difference.is_significant() && self.difference.mean > 0.0 && !self.a.is_bound
+    }
+
+    /// Whether the second is significantly less than the first.
+    pub fn is_less(&self) -> bool {
+        self.difference.is_significant() && self.difference.mean < 0.0 && !self.b.is_bound
+    }
+}
+
+/// Compares a column over repetitions: in pairs where both sides have the same seeds, otherwise by
+/// Welch's t. None where a side has no value.
+pub fn compare(a: &[Summary], b: &[Summary], column: &str) -> Option<Comparison> {
+    let figures = |side: &[Summary]| side.iter().map(|s| s.figure(column)).collect::<Vec<_>>();
+    let (of_a, of_b) = (figures(a), figures(b));
+    let values = |side: &[Figure]| side.iter().filter_map(|f| f.value).collect::<Vec<f64>>();
+    let (first, second) = (values(&of_a), values(&of_b));
+    let seeds = |side: &[Summary]| side.iter().map(|s| s.seeds.clone()).collect::<Vec<_>>();
+    // A pair of which one has no value is none.
+    let is_whole = first.len() == a.len() && second.len() == b.len();
+    let is_paired = is_whole && seeds(a) == seeds(b);
+    let difference = if is_paired { paired(&first, &second) } else { welch(&first, &second) }?;
+    let whole = |side: &[Figure], values: &[f64]| Figure {
+        value: mean(values),
+        is_bound: side.iter().any(|figure| figure.is_bound),
+        half_width: crate::stats::half_width_95(values),
+    };
+    Some(Comparison {
+        a: whole(&of_a, &first),
+        b: whole(&of_b, &second),
+        difference,
+        is_paired,
+        is_same: is_paired && of_a == of_b,
+    })
 }
 
 /// By the differences within pairs: `a[i]` and `b[i]` are of the same flows. None of nothing.
@@ -42,52 +99,60 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Difference> {
         return Some(Difference { mean: difference, half_width: None });
     };
     let both = a.0 + b.0;
-    // Welch and Satterthwaite's degrees of freedom, rounded down: the interval is a little wide.
+    // Welch and Satterthwaite's degrees of freedom.
     let freedom = both * both / (a.0 * a.0 / a.1 + b.0 * b.0 / b.1);
-    let freedom = if freedom.is_finite() { freedom as usize } else { (a.1 + b.1) as usize };
-    Some(Difference { mean: difference, half_width: Some(t_95(freedom.max(1) + 1) * both.sqrt()) })
+    let freedom = if freedom.is_finite() { freedom.max(1.0) } else { a.1 + b.1 };
+    let half_width = Some(t_quantile(ALPHA, freedom) * both.sqrt());
+    Some(Difference { mean: difference, half_width })
 }
 
 /// The squared standard error of the mean, and its degrees of freedom.
 fn squared_error(values: &[f64]) -> Option<(f64, f64)> {
-    let (n, mean) = (values.len() as f64, mean(values)?);
-    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
-    (values.len() > 1).then(|| (squares / (n - 1.0) / n, n - 1.0))
+    let n = values.len() as f64;
+    Some((variance(values)? / n, n - 1.0))
 }
 
-/// The chance that a value of `b` is below one of `a`, ties counting half: Mann and Whitney's U over
-/// the number of pairs. Both are in ascending order. None where a side has nothing.
-pub fn chance_below(a: &[f64], b: &[f64]) -> Option<f64> {
-    if a.is_empty() || b.is_empty() {
-        return None;
-    }
-    let (mut below, mut not_above) = (0, 0);
-    let mut wins = 0.0;
-    for value in a {
-        while b.get(below).is_some_and(|other| other < value) {
-            below += 1;
+/// The chance that a time of `b` is shorter than one of `a`: Mann and Whitney's U over the number of
+/// pairs. Pairs that are equal, or of which an unfinished flow leaves open which is shorter, count
+/// half (Gehan). None where a side has nothing.
+pub fn chance_below(a: &Times, b: &Times) -> Option<f64> {
+    let pairs = a.len() as f64 * b.len() as f64;
+    let more = wins(b, a) - wins(a, b);
+    (pairs > 0.0).then(|| 0.5 + more / pairs / 2.0)
+}
+
+/// Pairs in which the time of `fast` is known to be shorter than that of `slow`.
+fn wins(fast: &Times, slow: &Times) -> f64 {
+    // A completed flow beats completed ones that took longer, and censored ones that had taken as
+    // long already.
+    let (mut shorter, mut not_longer) = (0, 0);
+    let mut wins = 0;
+    for time in fast.completed() {
+        while slow.completed().get(shorter).is_some_and(|other| other <= time) {
+            shorter += 1;
         }
-        while b.get(not_above).is_some_and(|other| other <= value) {
-            not_above += 1;
+        while slow.open().get(not_longer).is_some_and(|other| other < time) {
+            not_longer += 1;
         }
-        wins += below as f64 + (not_above - below) as f64 / 2.0;
+        wins += slow.completed().len() - shorter + slow.open().len() - not_longer;
     }
-    Some(wins / (a.len() as f64 * b.len() as f64))
+    wins as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::times::Time;
     use proptest::prelude::*;
 
     #[test]
     fn welch_as_worked_by_hand() {
-        // Means 3 and 6, squared errors 0.5 and 2: t = 3 / sqrt(2.5) = 1.897, 5.88 degrees of
-        // freedom, so 5 here: 2.571 × 1.5811 = 4.065.
+        // Means 3 and 6, squared errors 0.5 and 2: t = 3 / sqrt(2.5) = 1.897, 5.882 degrees of
+        // freedom: 2.459 × 1.5811 = 3.888.
         let (a, b) = ([1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 4.0, 6.0, 8.0, 10.0]);
         let difference = welch(&a, &b).unwrap();
         assert_eq!(difference.mean, 3.0);
-        assert!((difference.half_width.unwrap() - 4.065).abs() < 1e-3, "{difference:?}");
+        assert!((difference.half_width.unwrap() - 3.888).abs() < 2e-3, "{difference:?}");
         assert!(!difference.is_significant());
         // As pairs they differ by 1, 2, 3, 4 and 5: 2.776 × sqrt(0.5) = 1.963.
         let difference = paired(&a, &b).unwrap();
@@ -107,12 +172,48 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_can_only_be_more() {
+        let run = |seed, value, is_bound| {
+            let mut summary = Summary { seeds: vec![seed], ..Summary::default() };
+            match is_bound {
+                true => summary.at_least.fct_p99_us = Some(value),
+                false => summary.fct_p99_us = Some(value),
+            }
+            summary
+        };
+        let known = [run(1, 10.0, false), run(2, 11.0, false), run(3, 10.0, false)];
+        let short = [run(1, 5.0, true), run(2, 6.0, true), run(3, 5.0, false)];
+        let long = [run(1, 50.0, true), run(2, 60.0, true), run(3, 50.0, true)];
+        let than = |b: &[Summary]| compare(&known, b, "fct_p99_us").unwrap();
+        assert!(than(&long).is_more() && than(&long).is_paired && than(&long).b.is_bound);
+        // Its bounds are below, but what it is nobody knows.
+        assert!(than(&short).difference.is_significant() && !than(&short).is_less());
+        assert!(compare(&long, &known, "fct_p99_us").unwrap().is_less());
+        assert!(than(&known).is_same && compare(&known, &known, "fct_p50_us").is_none());
+    }
+
+    #[test]
     fn chances_of_known_ranks() {
-        assert_eq!(chance_below(&[3.0, 4.0], &[1.0, 2.0]), Some(1.0));
-        assert_eq!(chance_below(&[1.0, 2.0], &[3.0, 4.0]), Some(0.0));
-        assert_eq!(chance_below(&[1.0, 2.0], &[1.0, 2.0]), Some(0.5));
-        assert_eq!(chance_below(&[2.0], &[1.0, 2.0, 3.0]), Some(0.5));
-        assert_eq!(chance_below(&[], &[1.0]), None);
+        let chance = |a: &[f64], b: &[f64]| chance_below(&completed(a), &completed(b));
+        assert_eq!(chance(&[3.0, 4.0], &[1.0, 2.0]), Some(1.0));
+        assert_eq!(chance(&[1.0, 2.0], &[3.0, 4.0]), Some(0.0));
+        assert_eq!(chance(&[1.0, 2.0], &[1.0, 2.0]), Some(0.5));
+        assert_eq!(chance(&[2.0], &[1.0, 2.0, 3.0]), Some(0.5));
+        assert_eq!(chance(&[], &[1.0]), None);
+    }
+
+    #[test]
+    fn what_is_unfinished_loses_only_to_what_was_faster_for_sure() {
+        let unfinished = |bound| Times::new([Time::Censored(bound)]);
+        assert_eq!(chance_below(&unfinished(5.0), &completed(&[4.0])), Some(1.0));
+        assert_eq!(chance_below(&unfinished(5.0), &completed(&[6.0])), Some(0.5));
+        assert_eq!(chance_below(&unfinished(5.0), &unfinished(9.0)), Some(0.5));
+        let never = Times::new([Time::Never(1.0)]);
+        assert_eq!(chance_below(&never, &completed(&[6.0])), Some(1.0));
+    }
+
+    fn completed(times: &[f64]) -> Times {
+        Times::new(times.iter().map(|time| Time::Completed(*time)))
     }
 
     /// Runs that differ by chance alone are called different about as often as said.
@@ -138,6 +239,7 @@ mod tests {
         fn chance_below_is_as_counted(a in proptest::collection::vec(0u8..9, 1..20), b in proptest::collection::vec(0u8..9, 1..20)) {
             let sorted = |values: &[u8]| crate::stats::sorted(values.iter().map(|v| f64::from(*v)));
             let (a, b) = (sorted(&a), sorted(&b));
+            let (of_a, of_b) = (completed(&a), completed(&b));
             let mut wins = 0.0;
             for x in &a {
                 for y in &b {
@@ -145,7 +247,7 @@ mod tests {
                 }
             }
             let expected = wins / (a.len() * b.len()) as f64;
-            prop_assert!((chance_below(&a, &b).unwrap() - expected).abs() < 1e-12);
+            prop_assert!((chance_below(&of_a, &of_b).unwrap() - expected).abs() < 1e-12);
         }
     }
 }

@@ -1,6 +1,9 @@
 //! From flows to numbers.
 
-use crate::{Ci95, CombineError, FlowRow, FlowStatus, RunKind, Summary};
+use crate::share::{ShareOf, share_interval};
+use crate::student::t_quantile;
+use crate::times::Times;
+use crate::{AtLeast, Ci95, CombineError, FlowRow, FlowStatus, RunKind, Summary};
 use punctual_core::Instant;
 use punctual_sim::Outcome;
 
@@ -15,7 +18,7 @@ pub struct RunFacts<'a> {
     pub seed: u64,
     /// When the run began to count deliveries.
     pub measure_from: Instant,
-    /// Share of capacity used, 0 to 1; which capacity is for the caller to say.
+    /// Share of the capacity into receiving hosts that delivered packets took, 0 to 1.
     pub utilisation: Option<f64>,
     /// Circles of pauses, in words: deadlocks first.
     pub pause_cycles: &'a [String],
@@ -28,12 +31,11 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
     let with_status =
         |status| measured().filter(|flow: &&FlowRow| flow.status == status).count() as f64;
     let flows_measured = measured().count();
-    let deadline_flows = measured().filter(|flow| flow.met.is_some()).count();
-    let on_time = measured().filter(|flow| flow.met == Some(true)).count();
-    let given_up = |flow: &&FlowRow| flow.met.is_some() && flow.status == FlowStatus::Abandoned;
-    let abandoned = measured().filter(given_up).count();
-    let fct_us = sorted(measured().filter_map(|flow| Some(flow.fct?.as_micros_f64())));
-    let slowdown = sorted(measured().filter_map(|flow| flow.slowdown));
+    let deadlines = Deadlines::of(measured());
+    // A bound gives up flows to be beyond reach, not because they would never end.
+    let timed = || measured().filter(|flow| facts.kind != RunKind::Bound || flow.fct.is_some());
+    let fct = Times::of(timed(), FlowRow::time_us);
+    let slowdown = Times::of(timed(), FlowRow::time_slowdown);
     let time = totals.ended_at.saturating_since(facts.measure_from);
     let bits = totals.delivered_bytes as f64 * 8.0;
     let unmeasured: Vec<f64> = flows
@@ -53,18 +55,19 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         flows_abandoned: with_status(FlowStatus::Abandoned),
         flows_unfinished: with_status(FlowStatus::Unfinished),
         background_flows: (flows.len() - flows_measured) as f64,
-        deadline_flows: deadline_flows as f64,
-        deadline_flows_met: on_time as f64,
-        deadline_flows_late: (deadline_flows - on_time - abandoned) as f64,
-        deadline_flows_abandoned: abandoned as f64,
-        deadlines_met: (deadline_flows > 0).then(|| on_time as f64 / deadline_flows as f64),
-        fct_mean_us: mean(&fct_us),
-        fct_p50_us: percentile(&fct_us, 500),
-        fct_p99_us: percentile(&fct_us, 990),
-        fct_max_us: fct_us.last().copied(),
-        slowdown_mean: mean(&slowdown),
-        slowdown_p50: percentile(&slowdown, 500),
-        slowdown_p99: percentile(&slowdown, 990),
+        deadline_flows: deadlines.known as f64,
+        deadline_flows_met: deadlines.met as f64,
+        deadline_flows_late: (deadlines.known - deadlines.met - deadlines.abandoned) as f64,
+        deadline_flows_abandoned: deadlines.abandoned as f64,
+        deadline_flows_unknown: deadlines.unknown as f64,
+        deadlines_met: (deadlines.known > 0).then(|| deadlines.met as f64 / deadlines.known as f64),
+        fct_mean_us: fct.mean().exact(),
+        fct_p50_us: fct.percentile(500).exact(),
+        fct_p99_us: fct.percentile(990).exact(),
+        fct_max_us: fct.percentile(1000).exact(),
+        slowdown_mean: slowdown.mean().exact(),
+        slowdown_p50: slowdown.percentile(500).exact(),
+        slowdown_p99: slowdown.percentile(990).exact(),
         // A bound is no schedule, so nothing flows.
         goodput_gbps: (!time.is_zero() && facts.kind != RunKind::Bound)
             .then(|| bits / time.as_secs_f64() / 1e9),
@@ -87,6 +90,46 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         priority_inversions: totals.priority_inversions as f64,
         fairness: if unmeasured.len() < 2 { None } else { jain(&unmeasured) },
         ci95: Ci95::default(),
+        at_least: AtLeast {
+            fct_mean_us: fct.mean().bound(),
+            fct_p50_us: fct.percentile(500).bound(),
+            fct_p99_us: fct.percentile(990).bound(),
+            fct_max_us: fct.percentile(1000).bound(),
+            slowdown_mean: slowdown.mean().bound(),
+            slowdown_p50: slowdown.percentile(500).bound(),
+            slowdown_p99: slowdown.percentile(990).bound(),
+        },
+    }
+}
+
+/// How flows with a deadline ended.
+#[derive(Default)]
+struct Deadlines {
+    known: usize,
+    met: usize,
+    abandoned: usize,
+    /// Those left out.
+    unknown: usize,
+}
+
+impl Deadlines {
+    /// Of measured flows. When some are unfinished, flows with a deadline after the end of the run
+    /// are left out whatever became of them: to count the finished ones alone would count those
+    /// that were fast.
+    fn of<'a>(measured: impl Iterator<Item = &'a FlowRow> + Clone) -> Deadlines {
+        let run_ended = measured.clone().find_map(|flow| Some(flow.start + flow.censored?));
+        let mut deadlines = Deadlines::default();
+        for flow in measured {
+            let Some(deadline) = flow.deadline else { continue };
+            if run_ended.is_some_and(|end| deadline > end) {
+                deadlines.unknown += 1;
+                continue;
+            }
+            deadlines.known += 1;
+            deadlines.met += usize::from(flow.met == Some(true));
+            deadlines.abandoned += usize::from(flow.status == FlowStatus::Abandoned);
+        }
+        deadlines
     }
 }
 
@@ -147,6 +190,7 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
         deadline_flows_met: all(|s| s.deadline_flows_met),
         deadline_flows_late: all(|s| s.deadline_flows_late),
         deadline_flows_abandoned: all(|s| s.deadline_flows_abandoned),
+        deadline_flows_unknown: all(|s| s.deadline_flows_unknown),
         events: all(|s| s.events),
         packet_hops: all(|s| s.packet_hops),
         deadline_requests: all(|s| s.deadline_requests),
@@ -158,7 +202,19 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
         ..Summary::default()
     };
     macro_rules! with_interval {
-        (optional: $($optional:ident)*; counts: $($count:ident)*) => {
+        (bounded: $($bounded:ident)*; optional: $($optional:ident)*; counts: $($count:ident)*) => {
+            $(
+                // A mean over repetitions of which one is a lower bound is one, too.
+                let known: Vec<f64> = repetitions.iter().filter_map(|s| s.$bounded).collect();
+                let bound = |s: &Summary| s.$bounded.or(s.at_least.$bounded);
+                let bounds: Vec<f64> = repetitions.iter().filter_map(bound).collect();
+                if known.len() == bounds.len() {
+                    combined.$bounded = mean(&known);
+                    combined.ci95.$bounded = half_width_95(&known);
+                } else {
+                    combined.at_least.$bounded = mean(&bounds);
+                }
+            )*
             $(
                 let values: Vec<f64> = repetitions.iter().filter_map(|s| s.$optional).collect();
                 combined.$optional = mean(&values);
@@ -172,11 +228,43 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
         };
     }
     with_interval!(
-        optional: deadlines_met fct_mean_us fct_p50_us fct_p99_us fct_max_us
-            slowdown_mean slowdown_p50 slowdown_p99 goodput_gbps utilisation fairness;
+        bounded: fct_mean_us fct_p50_us fct_p99_us fct_max_us
+            slowdown_mean slowdown_p50 slowdown_p99;
+        optional: goodput_gbps utilisation fairness;
         counts: drops trims bounces marks pauses losses retransmits timeouts
     );
+    let met = shares_met(repetitions);
+    combined.deadlines_met = mean(&met.iter().map(|one| one.share).collect::<Vec<_>>());
+    if let (Some(share), Some((low, high))) = (combined.deadlines_met, share_interval(&met, ALPHA))
+    {
+        combined.ci95.deadlines_met = Some((share - low).max(high - share));
+    }
     Ok(combined)
+}
+
+/// The share of deadlines met in each repetition that has one.
+pub fn shares_met(repetitions: &[Summary]) -> Vec<ShareOf> {
+    let of = |s: &Summary| Some(ShareOf { share: s.deadlines_met?, flows: s.deadline_flows });
+    repetitions.iter().filter_map(of).collect()
+}
+
+/// One less the confidence of the intervals in summaries.
+pub const ALPHA: f64 = 0.05;
+
+/// All repetitions of one transport and the mean over them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Repeated {
+    /// The mean.
+    pub summary: Summary,
+    /// Each by itself.
+    pub repetitions: Vec<Summary>,
+}
+
+impl Repeated {
+    /// Combines repetitions.
+    pub fn new(repetitions: Vec<Summary>) -> Result<Repeated, CombineError> {
+        Ok(Repeated { summary: combine(&repetitions)?, repetitions })
+    }
 }
 
 fn mean_of(repetitions: &[Summary], get: fn(&Summary) -> f64) -> f64 {
@@ -202,21 +290,36 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 /// # Panics
 /// When `per_mille` is above 1000.
 pub fn percentile(sorted: &[f64], per_mille: u32) -> Option<f64> {
+    sorted.get(rank(sorted.len(), per_mille)).copied()
+}
+
+/// Where among so many values in ascending order a nearest-rank percentile is, counted from 0.
+///
+/// # Panics
+/// When `per_mille` is above 1000.
+pub(crate) fn rank(values: usize, per_mille: u32) -> usize {
     assert!(per_mille <= 1000, "a share of {per_mille}/1000 is more than all");
-    let rank = (sorted.len() as u128 * u128::from(per_mille)).div_ceil(1000) as usize;
-    sorted.get(rank.saturating_sub(1)).copied()
+    let rank = (values as u128 * u128::from(per_mille)).div_ceil(1000) as usize;
+    rank.saturating_sub(1)
+}
+
+/// The sample variance; none below two values.
+pub fn variance(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+    (values.len() > 1).then(|| squares / (values.len() - 1) as f64)
 }
 
 /// Half the width of the 95 % interval of the mean, by Student's t; none below two values.
 pub fn half_width_95(values: &[f64]) -> Option<f64> {
-    let n = values.len();
-    let mean = mean(values)?;
-    if n < 2 {
-        return None;
-    }
-    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
-    let variance = squares / (n - 1) as f64;
-    Some(t_95(n) * (variance / n as f64).sqrt())
+    half_width(values, ALPHA)
+}
+
+/// Half the width of the interval of the mean with confidence 1 − `alpha`, by Student's t; none
+/// below two values.
+pub fn half_width(values: &[f64], alpha: f64) -> Option<f64> {
+    let n = values.len() as f64;
+    Some(t_quantile(alpha, n - 1.0) * (variance(values)? / n).sqrt())
 }
 
 /// Jain's fairness index: 1 when all values are the same, 1/n when one has everything. None when
@@ -225,17 +328,6 @@ pub fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|value| value * value).sum();
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
-}
-
-/// The two-sided 95 % quantile of Student's t for `n` values, so n − 1 degrees of freedom; the
-/// normal distribution's beyond 30 values.
-pub(crate) fn t_95(n: usize) -> f64 {
-    const BY_DEGREES_OF_FREEDOM: [f64; 29] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-        2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-        2.052, 2.048, 2.045,
-    ];
-    n.checked_sub(2).and_then(|i| BY_DEGREES_OF_FREEDOM.get(i)).copied().unwrap_or(1.96)
 }
 
 #[cfg(test)]

@@ -35,8 +35,12 @@ impl RunKind {
 /// Every number is of one repetition; for several it is the mean over those repetitions that have
 /// it, counts and percentiles included. Completion times, slowdowns and deadlines are those of
 /// measured flows: flows with an end that are not background. A percentile is the nearest rank:
-/// the smallest value that at least that share of the completed flows do not exceed. A number
+/// the smallest value that at least that share of the measured flows do not exceed. A number
 /// that does not exist (no flow had a deadline, none completed …) is `null`.
+///
+/// A flow that is unfinished when the run ends is censored: it takes at least as long as it was
+/// under way. Where that leaves a completion time or slowdown open, the number is `null` and
+/// [`at_least`](Self::at_least) has a lower bound of it. [`Summary::figure`] gives either.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the transport, or of the mix of transports.
@@ -64,8 +68,8 @@ pub struct Summary {
     /// Flows that are not measured: background and endless ones.
     #[serde(serialize_with = "count")]
     pub background_flows: f64,
-    /// Measured flows with a deadline whose outcome is known. A flow cut off by the end of the run
-    /// before its deadline was up is not among them.
+    /// Measured flows with a deadline whose outcome is known. When measured flows are unfinished,
+    /// flows with a deadline after the end of the run are not among them, finished or not.
     #[serde(serialize_with = "count")]
     pub deadline_flows: f64,
     /// Those that were on time.
@@ -77,6 +81,10 @@ pub struct Summary {
     /// Those that their sender gave up: quenched or terminated.
     #[serde(serialize_with = "count")]
     pub deadline_flows_abandoned: f64,
+    /// Measured flows with a deadline that are not among `deadline_flows`, as it lies after the end
+    /// of a run that left measured flows unfinished.
+    #[serde(default, serialize_with = "count")]
+    pub deadline_flows_unknown: f64,
     /// Share of `deadline_flows` that were on time, 0 to 1.
     pub deadlines_met: Option<f64>,
     /// Mean flow completion time, in microseconds.
@@ -96,7 +104,8 @@ pub struct Summary {
     /// Data bytes delivered for the first time, background included, over the time measured, in
     /// gigabits per second.
     pub goodput_gbps: Option<f64>,
-    /// Share of capacity used, 0 to 1, as the caller defines it.
+    /// Bytes of data packets delivered, headers included, over the capacity of the links into all
+    /// hosts that receive a flow, 0 to 1.
     pub utilisation: Option<f64>,
     /// Packets dropped by a full queue.
     #[serde(serialize_with = "count")]
@@ -153,9 +162,85 @@ pub struct Summary {
     pub fairness: Option<f64>,
     /// Half widths of 95 % intervals.
     pub ci95: Ci95,
+    /// Lower bounds of numbers that unfinished flows leave open.
+    #[serde(default)]
+    pub at_least: AtLeast,
 }
 
+/// A column of a summary as it can be shown or judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Figure {
+    /// The number, or a lower bound of it; none when there is nothing to take it of.
+    pub value: Option<f64>,
+    /// Whether `value` is only a lower bound.
+    pub is_bound: bool,
+    /// Half the width of its 95 % interval.
+    pub half_width: Option<f64>,
+}
+
+impl Figure {
+    /// A number that is known.
+    pub fn known(value: Option<f64>, half_width: Option<f64>) -> Figure {
+        Figure { value, is_bound: false, half_width }
+    }
+
+    fn bounded(value: Option<f64>, at_least: Option<f64>, half_width: Option<f64>) -> Figure {
+        let is_bound = value.is_none() && at_least.is_some();
+        Figure { value: value.or(at_least), is_bound, half_width }
+    }
+
+    /// The number where it is known.
+    pub fn exact(&self) -> Option<f64> {
+        self.value.filter(|_| !self.is_bound)
+    }
+}
+
+/// Flows from which on the 99th percentile is not the maximum.
+const P99_FROM: f64 = 100.0;
+
+macro_rules! figures {
+    (bounded: $($bounded:ident)*; optional: $($optional:ident)*;
+     counts: $($count:ident)*; bare: $($bare:ident)*) => {
+        impl Summary {
+            /// Names of all columns that are numbers.
+            pub const FIGURES: &[&str] = &[
+                $(stringify!($bounded),)* $(stringify!($optional),)*
+                $(stringify!($count),)* $(stringify!($bare),)*
+            ];
+
+            /// The column of that name; nothing where no column of numbers has that name.
+            pub fn figure(&self, column: &str) -> Figure {
+                let (at_least, half) = (&self.at_least, &self.ci95);
+                match column {
+                    $(stringify!($bounded) => {
+                        Figure::bounded(self.$bounded, at_least.$bounded, half.$bounded)
+                    })*
+                    $(stringify!($optional) => Figure::known(self.$optional, half.$optional),)*
+                    $(stringify!($count) => Figure::known(Some(self.$count), half.$count),)*
+                    $(stringify!($bare) => Figure::known(Some(self.$bare), None),)*
+                    _ => Figure::default(),
+                }
+            }
+        }
+    };
+}
+
+figures!(
+    bounded: fct_mean_us fct_p50_us fct_p99_us fct_max_us slowdown_mean slowdown_p50 slowdown_p99;
+    optional: deadlines_met goodput_gbps utilisation fairness;
+    counts: drops trims bounces marks pauses losses retransmits timeouts;
+    bare: simulated_seconds flows flows_completed flows_abandoned flows_unfinished background_flows
+        deadline_flows deadline_flows_met deadline_flows_late deadline_flows_abandoned
+        deadline_flows_unknown paused_us longest_pause_us most_buffered_bytes events packet_hops
+        deadline_requests priority_inversions
+);
+
 impl Summary {
+    /// Whether a column is a 99th percentile of so few flows that it is their maximum.
+    pub fn is_maximum(&self, column: &str) -> bool {
+        column.contains("_p99") && self.flows > 0.0 && self.flows < P99_FROM
+    }
+
     /// Its name in tables and figures. What is ideal, or a bound, says so.
     pub fn title(&self) -> String {
         title(&self.transport, self.kind)
@@ -177,11 +262,13 @@ pub fn title(transport: &str, kind: RunKind) -> String {
     }
 }
 
-/// Half widths of the 95 % intervals (Student's t over the repetitions) of the fields of the same
-/// name in [`Summary`]; null below two repetitions.
+/// Half widths of the 95 % intervals of the fields of the same name in [`Summary`]; null below two
+/// repetitions, and for a field of which there is only a lower bound. They are Student's t over
+/// the repetitions but for the share of deadlines met, see
+/// [`share_interval`](crate::share_interval).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ci95 {
-    /// Of the share of deadlines met.
+    /// Of the share of deadlines met: the longer side of its interval, which is not symmetric.
     pub deadlines_met: Option<f64>,
     /// Of the mean completion time, in microseconds.
     pub fct_mean_us: Option<f64>,
@@ -221,6 +308,26 @@ pub struct Ci95 {
     pub fairness: Option<f64>,
 }
 
+/// Lower bounds of the fields of the same name in [`Summary`]; null where the number is known, and
+/// where there is nothing to take it of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct AtLeast {
+    /// Of the mean completion time, in microseconds.
+    pub fct_mean_us: Option<f64>,
+    /// Of the median completion time, in microseconds.
+    pub fct_p50_us: Option<f64>,
+    /// Of the 99th percentile of the completion time, in microseconds.
+    pub fct_p99_us: Option<f64>,
+    /// Of the longest completion time, in microseconds.
+    pub fct_max_us: Option<f64>,
+    /// Of the mean slowdown.
+    pub slowdown_mean: Option<f64>,
+    /// Of the median slowdown.
+    pub slowdown_p50: Option<f64>,
+    /// Of the 99th percentile of the slowdown.
+    pub slowdown_p99: Option<f64>,
+}
+
 /// A count is written as a whole number where it is one: a mean over repetitions need not be.
 fn count<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = (1u64 << 53) as f64;
@@ -240,8 +347,9 @@ mod tests {
         let json = serde_json::to_value(Summary::default()).unwrap();
         let mut names: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
         names.sort();
-        let expected = "background_flows bounces ci95 deadline_flows \
-            deadline_flows_abandoned deadline_flows_late deadline_flows_met deadline_requests \
+        let expected = "at_least background_flows bounces ci95 deadline_flows \
+            deadline_flows_abandoned deadline_flows_late deadline_flows_met \
+            deadline_flows_unknown deadline_requests \
             deadlines_met drops events \
             fairness fct_max_us fct_mean_us fct_p50_us fct_p99_us flows flows_abandoned \
             flows_completed flows_unfinished goodput_gbps kind longest_pause_us losses marks \
@@ -250,6 +358,37 @@ mod tests {
             retransmits seeds simulated_seconds slowdown_mean slowdown_p50 slowdown_p99 timeouts \
             transport trims utilisation";
         assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_number_is_a_figure() {
+        let json = serde_json::to_value(Summary::default()).unwrap();
+        let no_number = ["transport", "kind", "repetitions", "seeds", "pause_cycles"];
+        let names = json.as_object().unwrap().keys().map(String::as_str);
+        let mut expected: Vec<&str> = names
+            .filter(|name| !no_number.contains(name) && !["ci95", "at_least"].contains(name))
+            .collect();
+        let mut figures = Summary::FIGURES.to_vec();
+        expected.sort_unstable();
+        figures.sort_unstable();
+        assert_eq!(figures, expected);
+    }
+
+    #[test]
+    fn a_bound_is_told_from_a_number() {
+        let mut summary = Summary { fct_p50_us: Some(4.0), ..Summary::default() };
+        summary.at_least.fct_p99_us = Some(9.0);
+        assert_eq!(summary.figure("fct_p50_us").exact(), Some(4.0));
+        let tail = summary.figure("fct_p99_us");
+        assert_eq!((tail.value, tail.is_bound, tail.exact()), (Some(9.0), true, None));
+        assert_eq!(summary.figure("fct_max_us"), Figure::default());
+    }
+
+    #[test]
+    fn p99_of_fewer_than_100_flows_is_the_maximum() {
+        let of = |flows| Summary { flows, ..Summary::default() };
+        assert!(of(99.0).is_maximum("fct_p99_us") && of(12.0).is_maximum("slowdown_p99"));
+        assert!(!of(100.0).is_maximum("fct_p99_us") && !of(12.0).is_maximum("fct_p50_us"));
     }
 
     #[test]

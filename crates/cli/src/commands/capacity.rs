@@ -5,7 +5,8 @@ use super::{execute_runs, options, report, say_reused, style};
 use crate::args::{Global, Question as QuestionArgs, Study as StudyArgs};
 use crate::exit::BeyondBounds;
 use punctual_lab::{
-    Answer, CapacitySearch, Condition, Estimate, Labels, Outcome, Probe, Question, Study, Verdict,
+    Answer, CapacitySearch, Condition, Estimate, Labels, Outcome, Probe, Question, Reason, Study,
+    Verdict,
 };
 use punctual_report::plain_table;
 use punctual_results::{Capacities, CapacityAnswer};
@@ -127,11 +128,27 @@ fn progress(probe: &Probe, key: &str, condition: &Condition) -> String {
     };
     let title = title(&probe.transport, &probe.labels);
     let (column, value) = (condition.column(), number(condition, &probe.estimate));
-    let reasons: String = probe.reasons.iter().map(|reason| format!("; {reason}")).collect();
+    let reasons = reason(&probe.estimate).into_iter().chain(probe.reasons.iter().cloned());
+    let reasons: String = reasons.map(|reason| format!("; {reason}")).collect();
     format!(
         "{title}, {key} = {}: {column} {value}, {verdict} ({repetitions} runs){reasons}",
         probe.value
     )
+}
+
+/// Why runs leave the condition open.
+fn reason(estimate: &Estimate) -> Option<String> {
+    let Estimate { unfinished, flows, .. } = estimate;
+    let of = format!("{unfinished:.1} of {flows:.1} flows unfinished when the run ended");
+    Some(match estimate.reason? {
+        Reason::Unfinished => of,
+        Reason::DeadlinesNotDue => format!("{of}, before deadlines that could decide it were due"),
+        Reason::FewFlows => {
+            format!(
+                "p99 of {flows:.1} flows a run is their maximum; it takes 100 to tell them apart"
+            )
+        }
+    })
 }
 
 fn title(transport: &str, labels: &Labels) -> String {
@@ -139,14 +156,30 @@ fn title(transport: &str, labels: &Labels) -> String {
     format!("{transport}{}", labels.collect::<String>())
 }
 
-/// A mean and half its interval.
+/// A mean and its interval, or a lower bound of the mean.
 fn number(condition: &Condition, estimate: &Estimate) -> String {
-    let Some(mean) = estimate.mean else { return "of no completed flow".into() };
-    if condition.is_share() {
-        return format!("{:.1} ± {:.1} %", mean * 100.0, estimate.half_width * 100.0);
+    let shown = estimate.mean.or(estimate.at_least);
+    let (factor, decimals, percent) = match condition.is_share() {
+        true => (100.0, 1, " %"),
+        false if shown.is_some_and(|shown| shown.abs() < 100.0) => (1.0, 2, ""),
+        false => (1.0, 1, ""),
+    };
+    let text = |value: f64| format!("{:.decimals$}", value * factor);
+    let Some(mean) = estimate.mean else {
+        return match (estimate.at_least, estimate.reason) {
+            (Some(bound), _) => format!("> {}{percent}", text(bound)),
+            (None, Some(_)) => "not known".into(),
+            (None, None) => "of no completed flow".into(),
+        };
+    };
+    match estimate.low.zip(estimate.high) {
+        // Of a share the two sides differ.
+        Some((low, high)) if condition.is_share() => {
+            format!("{} % ({} to {})", text(mean), text(low), text(high))
+        }
+        Some((low, _)) => format!("{} ± {}", text(mean), text(mean - low)),
+        None => text(mean) + percent,
     }
-    let decimals = if mean.abs() < 100.0 { 2 } else { 1 };
-    format!("{mean:.decimals$} ± {:.decimals$}", estimate.half_width)
 }
 
 fn print_table(
@@ -181,6 +214,7 @@ fn print_table(
                 or_none(&answer.holds_to),
                 or_none(&answer.fails_from),
                 answer.estimate.map_or_else(|| "–".into(), |e| number(condition, &e)),
+                answer.estimate.map_or_else(|| "–".into(), |e| unfinished(&e)),
                 answer.probes.len().to_string(),
                 answer.runs.to_string(),
             ]
@@ -193,10 +227,16 @@ fn print_table(
         "Surely holds to",
         "Surely fails from",
         &column,
+        "Unfinished",
         "Probes",
         "Runs",
     ];
     writeln!(out, "{}", plain_table(&header, &rows, style()))?;
+    for answer in answers {
+        if let Some(reason) = left_open(answer, key) {
+            writeln!(out, " {}", title(&answer.transport, &answer.labels) + &reason)?;
+        }
+    }
     for line in loads(answers, key) {
         writeln!(out, " {line}")?;
     }
@@ -222,6 +262,29 @@ fn loads(answers: &[Answer], key: &str) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Unfinished flows a run, of all that are measured.
+fn unfinished(estimate: &Estimate) -> String {
+    match estimate.unfinished {
+        0.0 => "0".into(),
+        some => format!("{some:.1} of {:.1}", estimate.flows),
+    }
+}
+
+/// What to say of a transport whose runs left the condition open somewhere.
+fn left_open(answer: &Answer, key: &str) -> Option<String> {
+    let open: Vec<&Probe> = answer.probes.iter().filter(|p| p.estimate.reason.is_some()).collect();
+    // The capacity, or where that is not open the first value that was.
+    let there = |probe: &&&Probe| Some(&probe.value) == answer.capacity.as_ref();
+    let probe = open.iter().find(there).or(open.first())?;
+    let (of, all, reason) = (open.len(), answer.probes.len(), reason(&probe.estimate)?);
+    let advice = match probe.estimate.reason? {
+        Reason::FewFlows => "Measure more flows a run.",
+        _ => "A longer run.duration, or run.measure.until, lets flows end.",
+    };
+    let value = &probe.value;
+    Some(format!(": not sure at {of} of {all} values; at {key} = {value} {reason}. {advice}"))
 }
 
 /// What to say of transports without a capacity within the bounds.

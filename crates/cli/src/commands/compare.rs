@@ -6,14 +6,14 @@ use crate::args::{Compare, Global, Study};
 use crate::exit::UsageError;
 use punctual_lab::{Labels, PlannedRun, RunReport};
 use punctual_report::{Curve, DeadlineBars, FctCdf, SweepPoint, sweep_tables, table};
-use punctual_results::{FlowRow, RunKind, Summary, combine, part_of, save, title};
+use punctual_results::{FlowRow, Repeated, RunKind, Summary, part_of, save, title};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// All repetitions of one transport at one point of a sweep.
 struct Row<'a> {
     runs: Vec<(&'a PlannedRun, &'a RunReport)>,
-    summary: Summary,
+    repeated: Repeated,
 }
 
 pub(crate) fn compare(args: &Compare, global: &Global) -> anyhow::Result<()> {
@@ -45,14 +45,17 @@ fn of_scenario(args: &Study, wide: bool, global: &Global) -> anyhow::Result<()> 
     for rows in points(&done)? {
         let labels = &rows[0].runs[0].0.labels;
         let values: Vec<&str> = labels.iter().map(|(_, value)| value.as_str()).collect();
-        sweep.push((values.join(", "), rows.iter().map(|row| row.summary.clone()).collect()));
+        sweep.push((
+            values.join(", "),
+            rows.iter().map(|row| row.repeated.summary.clone()).collect(),
+        ));
         if global.json {
             print_json(&mut out, &done, &rows)?;
         } else {
             print_tables(&mut out, &done, labels, &rows, width)?;
             for row in &rows {
-                for cycle in &row.summary.pause_cycles {
-                    writeln!(out, "{}: {cycle}", row.summary.transport)?;
+                for cycle in &row.repeated.summary.pause_cycles {
+                    writeln!(out, "{}: {cycle}", row.repeated.summary.transport)?;
                 }
             }
         }
@@ -87,12 +90,12 @@ fn points(done: &Done) -> anyhow::Result<Vec<Vec<Row<'_>>>> {
         let rows = &mut points.last_mut().expect("just pushed").1;
         match rows.last_mut().filter(|row| row.runs[0].0.subject == run.subject) {
             Some(row) => row.runs.push(pair),
-            None => rows.push(Row { runs: vec![pair], summary: Summary::default() }),
+            None => rows.push(Row { runs: vec![pair], repeated: Repeated::default() }),
         }
     }
     for row in points.iter_mut().flat_map(|(_, rows)| rows) {
         let repetitions: Vec<Summary> = row.runs.iter().map(|(_, r)| r.summary.clone()).collect();
-        row.summary = combine(&repetitions)?;
+        row.repeated = Repeated::new(repetitions)?;
     }
     Ok(points.into_iter().map(|(_, rows)| rows).collect())
 }
@@ -106,7 +109,7 @@ fn print_json(out: &mut impl Write, done: &Done, rows: &[Row<'_>]) -> anyhow::Re
             point: point(&run.labels),
             directory: &directory,
             warnings: done.warnings(run),
-            summary: &row.summary,
+            summary: &row.repeated.summary,
         };
         writeln!(out, "{}", serde_json::to_string(&line)?)?;
     }
@@ -135,14 +138,20 @@ fn print_tables(
     width: Option<usize>,
 ) -> anyhow::Result<()> {
     let style = style();
-    let summaries: Vec<Summary> = rows.iter().map(|row| row.summary.clone()).collect();
+    let repeated: Vec<Repeated> = rows.iter().map(|row| row.repeated.clone()).collect();
     writeln!(out, "{}", heading(done, labels, rows))?;
-    let (table, left_out) = table(&summaries, style, width);
+    let (table, left_out) = table(&repeated, style, width);
     writeln!(out, "{table}")?;
     if !left_out.is_empty() {
         writeln!(out, " not shown: {} (--wide)", left_out.join(", "))?;
     }
-    for note in notes(&summaries) {
+    // Without a terminal nothing is bold.
+    let is_bold = style == punctual_report::Style::Colour;
+    let marks = punctual_report::notes(&repeated).into_iter();
+    for note in marks.filter(|note| is_bold || !note.starts_with("bold")) {
+        writeln!(out, " {note}")?;
+    }
+    for note in notes(&repeated) {
         writeln!(out, " {note}")?;
     }
     writeln!(out)?;
@@ -155,10 +164,10 @@ fn print_tables(
 }
 
 /// What a reader must know of ideal rows.
-fn notes(summaries: &[Summary]) -> Vec<&'static str> {
-    let has = |kind| summaries.iter().any(|summary| summary.kind == kind);
+fn notes(rows: &[Repeated]) -> Vec<&'static str> {
+    let has = |kind| rows.iter().any(|row| row.summary.kind == kind);
     let mut notes = Vec::new();
-    if summaries.iter().any(Summary::is_ideal) {
+    if rows.iter().any(|row| row.summary.is_ideal()) {
         notes.push(
             "ideal-* and optimal are ideal schedulers of whole flows: headers count, delays and \
              start-up do not (docs/ideal.md)",
@@ -180,7 +189,7 @@ fn heading(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> String {
     }
     match rows[0].runs.len() {
         1 => heading,
-        n => format!("{heading}, {n} repetitions (± half of the 95 % interval)"),
+        n => format!("{heading}, means over {n} repetitions (± half of the 95 % interval)"),
     }
 }
 
@@ -196,7 +205,7 @@ fn flows(row: &Row<'_>) -> anyhow::Result<Vec<Vec<FlowRow>>> {
 }
 
 /// A mixed run in parts, one for each transport that carried flows.
-fn by_transport(row: &Row<'_>) -> anyhow::Result<Vec<Summary>> {
+fn by_transport(row: &Row<'_>) -> anyhow::Result<Vec<Repeated>> {
     let repetitions = flows(row)?;
     let mut parts = Vec::new();
     for name in carriers(row) {
@@ -207,7 +216,7 @@ fn by_transport(row: &Row<'_>) -> anyhow::Result<Vec<Summary>> {
         if summaries.is_empty() {
             continue;
         }
-        parts.push(combine(&summaries)?);
+        parts.push(Repeated::new(summaries)?);
     }
     Ok(parts)
 }
@@ -229,18 +238,18 @@ fn draw(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> anyhow::Result<Vec<Pa
         let names = carriers(row);
         for name in &names {
             let own = flows.iter().filter(|f| names.len() == 1 || *f.transport == **name);
-            curves.push(Curve::of(&title(name, row.summary.kind), own));
+            curves.push(Curve::of(&title(name, row.repeated.summary.kind), own));
         }
     }
     let mut files = Vec::new();
-    if rows.iter().any(|row| row.summary.flows_completed > 0.0) {
+    if rows.iter().any(|row| row.repeated.summary.flows_completed > 0.0) {
         let deadline = deadlines[0].filter(|first| deadlines.iter().all(|d| d == &Some(*first)));
         let title = format!("{}: flow completion times", done.study.name());
         let figure = FctCdf { title, subtitle: subtitle.clone(), curves, deadline };
         files.push(save(&dir, "fct.svg", figure.svg().as_bytes())?);
         files.push(save(&dir, "fct.png", &figure.png())?);
     }
-    let summaries: Vec<Summary> = rows.iter().map(|row| row.summary.clone()).collect();
+    let summaries: Vec<Summary> = rows.iter().map(|row| row.repeated.summary.clone()).collect();
     let title = format!("{}: deadlines met", done.study.name());
     let bars = DeadlineBars::new(&title, &subtitle, &summaries);
     if !bars.is_empty() {

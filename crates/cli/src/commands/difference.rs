@@ -4,9 +4,9 @@ use super::style;
 use crate::args::Global;
 use crate::exit::UsageError;
 use punctual_report::{PointRuns, Results, Row, plain_table};
-use punctual_results::significance::{Difference, chance_below, paired, welch};
-use punctual_results::stats::{half_width_95, mean, sorted};
-use punctual_results::{FlowRow, Summary};
+use punctual_results::significance::{Comparison, Difference, chance_below, compare};
+use punctual_results::stats::{half_width_95, mean};
+use punctual_results::{Figure as Value, FlowRow, Times};
 use serde::Serialize;
 use std::io::Write as _;
 use std::path::Path;
@@ -20,22 +20,24 @@ enum Better {
     Neither,
 }
 
-/// A figure of a run: its name, the name for people, the factor for them, which way is better.
-type Figure = (&'static str, &'static str, f64, Better, fn(&Summary) -> Option<f64>);
+/// A figure of a run: its column, its name for people, the factor for them, which way is better.
+type Figure = (&'static str, &'static str, f64, Better);
 
-#[rustfmt::skip]
-const FIGURES: [Figure; 11] = [
-    ("deadlines_met", "Deadlines met (%)", 100.0, Better::More, |s| s.deadlines_met),
-    ("fct_mean_us", "FCT mean (µs)", 1.0, Better::Less, |s| s.fct_mean_us),
-    ("fct_p50_us", "FCT p50 (µs)", 1.0, Better::Less, |s| s.fct_p50_us),
-    ("fct_p99_us", "FCT p99 (µs)", 1.0, Better::Less, |s| s.fct_p99_us),
-    ("fct_max_us", "FCT max (µs)", 1.0, Better::Less, |s| s.fct_max_us),
-    ("slowdown_p99", "Slowdown p99 (×)", 1.0, Better::Less, |s| s.slowdown_p99),
-    ("goodput_gbps", "Goodput (Gb/s)", 1.0, Better::More, |s| s.goodput_gbps),
-    ("flows_completed", "Flows completed", 1.0, Better::More, |s| Some(s.flows_completed)),
-    ("drops", "Drops", 1.0, Better::Less, |s| Some(s.drops)),
-    ("trims", "Trims", 1.0, Better::Neither, |s| Some(s.trims)),
-    ("timeouts", "Timeouts", 1.0, Better::Less, |s| Some(s.timeouts)),
+/// Counts of flows depend on how many were offered, so neither way is better.
+const FIGURES: [Figure; 13] = [
+    ("deadlines_met", "Deadlines met (%)", 100.0, Better::More),
+    ("fct_mean_us", "FCT mean (µs)", 1.0, Better::Less),
+    ("fct_p50_us", "FCT p50 (µs)", 1.0, Better::Less),
+    ("fct_p99_us", "FCT p99 (µs)", 1.0, Better::Less),
+    ("fct_max_us", "FCT max (µs)", 1.0, Better::Less),
+    ("slowdown_p99", "Slowdown p99 (×)", 1.0, Better::Less),
+    ("goodput_gbps", "Goodput (Gb/s)", 1.0, Better::More),
+    ("flows", "Flows", 1.0, Better::Neither),
+    ("flows_completed", "Flows completed", 1.0, Better::Neither),
+    ("flows_unfinished", "Flows unfinished", 1.0, Better::Neither),
+    ("drops", "Drops", 1.0, Better::Less),
+    ("trims", "Trims", 1.0, Better::Neither),
+    ("timeouts", "Timeouts", 1.0, Better::Less),
 ];
 
 /// One line of `--json`.
@@ -46,6 +48,9 @@ struct Line<'a> {
     figure: &'static str,
     a: Option<f64>,
     b: Option<f64>,
+    /// Lower bounds of what unfinished flows leave open.
+    a_at_least: Option<f64>,
+    b_at_least: Option<f64>,
     difference: f64,
     half_width: Option<f64>,
     significant: bool,
@@ -131,35 +136,27 @@ fn described(dir: &Path, results: &Results) -> String {
 
 /// Every figure of a transport at a point, and how its completion times rank.
 fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<'a>>> {
-    let seeds = |row: &Row| row.repetitions.iter().map(|s| s.seeds.clone()).collect::<Vec<_>>();
-    let in_pairs = seeds(a) == seeds(b);
     let transport = a.summary.transport.as_str();
     let mut lines = Vec::new();
-    for (figure, name, factor, better, get) in FIGURES {
-        let values = |row: &Row| row.repetitions.iter().filter_map(get).collect::<Vec<f64>>();
-        let (first, second) = (values(a), values(b));
-        // A pair of which one has no value is none.
-        let whole = first.len() == a.repetitions.len() && second.len() == b.repetitions.len();
-        let (difference, test) = match in_pairs && whole {
-            true => (paired(&first, &second), "paired t"),
-            false => (welch(&first, &second), "Welch's t"),
-        };
-        let Some(difference) = difference else { continue };
-        if first.iter().chain(&second).all(|value| *value == 0.0) {
+    for (figure, name, factor, better) in FIGURES {
+        let found = compare(&a.repetitions, &b.repetitions, figure);
+        let Some(found) = found.filter(|f| f.a.value != Some(0.0) || f.b.value != Some(0.0)) else {
             continue;
-        }
-        let same = in_pairs && first == second;
+        };
+        let bound = |side: Value| side.value.filter(|_| side.is_bound);
         lines.push(Line {
             point,
             transport,
             figure,
-            a: mean(&first),
-            b: mean(&second),
-            difference: difference.mean,
-            half_width: difference.half_width,
-            significant: difference.is_significant(),
-            verdict: verdict(&difference, better, same),
-            test,
+            a: found.a.exact(),
+            b: found.b.exact(),
+            a_at_least: bound(found.a),
+            b_at_least: bound(found.b),
+            difference: found.difference.mean,
+            half_width: found.difference.half_width,
+            significant: found.is_more() || found.is_less(),
+            verdict: verdict(&found, better),
+            test: if found.is_paired { "paired t" } else { "Welch's t" },
             name,
             factor,
         });
@@ -170,46 +167,54 @@ fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<
 
 /// The chance that a flow of B is faster than one of A, run by run.
 fn ranked<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Option<Line<'a>>> {
+    let times = |row: &Row, i: usize| -> anyhow::Result<Times> {
+        let flows = row.read(i)?.flows;
+        Ok(Times::of(flows.iter().filter(|flow| flow.measured()), FlowRow::time_us))
+    };
     let mut chances = Vec::new();
     for i in 0..a.repetitions.len().min(b.repetitions.len()) {
-        let (first, second) = (times(&a.read(i)?.flows), times(&b.read(i)?.flows));
-        chances.extend(chance_below(&first, &second));
+        chances.extend(chance_below(&times(a, i)?, &times(b, i)?));
     }
     let Some(chance) = mean(&chances) else { return Ok(None) };
     let difference = Difference { mean: chance - 0.5, half_width: half_width_95(&chances) };
-    let same = chances.iter().all(|chance| *chance == 0.5);
+    let known = |value| Value::known(Some(value), None);
+    let found = Comparison {
+        a: known(0.5),
+        b: known(chance),
+        difference,
+        is_paired: true,
+        is_same: chances.iter().all(|chance| *chance == 0.5),
+    };
     Ok(Some(Line {
         point,
         transport: &a.summary.transport,
         figure: "chance_that_b_is_faster",
         a: None,
         b: Some(chance),
+        a_at_least: None,
+        b_at_least: None,
         difference: difference.mean,
         half_width: difference.half_width,
         significant: difference.is_significant(),
-        verdict: verdict(&difference, Better::More, same),
+        verdict: verdict(&found, Better::More),
         test: "t of Mann-Whitney chances",
         name: "B's flow is faster (%)",
         factor: 100.0,
     }))
 }
 
-/// Completion times in ascending order; what did not complete took for ever.
-fn times(flows: &[FlowRow]) -> Vec<f64> {
-    let measured = flows.iter().filter(|flow| flow.measured());
-    sorted(measured.map(|flow| flow.fct.map_or(f64::INFINITY, |fct| fct.as_micros_f64())))
-}
-
-fn verdict(difference: &Difference, better: Better, same: bool) -> &'static str {
-    let more = difference.mean > 0.0;
-    match (difference.half_width, better) {
-        _ if same => "the same in every run",
-        (None, _) => "one run: cannot be tested",
-        _ if !difference.is_significant() => "not significant",
-        (_, Better::Neither) if more => "B more",
-        (_, Better::Neither) => "B less",
-        (_, better) if more == (better == Better::More) => "B better",
-        _ => "B worse",
+/// In words, by whether the difference is significant.
+fn verdict(found: &Comparison, better: Better) -> &'static str {
+    let is_known = !found.a.is_bound && !found.b.is_bound;
+    match (found.is_more(), found.is_less(), better) {
+        _ if found.is_same && is_known => "the same in every run",
+        _ if found.difference.half_width.is_none() => "one run: cannot be tested",
+        (true, _, Better::Neither) => "B more",
+        (_, true, Better::Neither) => "B less",
+        (true, _, Better::More) | (_, true, Better::Less) => "B better",
+        (true, _, Better::Less) | (_, true, Better::More) => "B worse",
+        _ if !is_known => "open: flows unfinished",
+        _ => "not significant",
     }
 }
 
@@ -260,11 +265,19 @@ fn print(
          50 % when neither side is faster. Of 20 figures that do not differ, one is called\n\
          significant by chance."
     )?;
+    if lines.iter().any(|line| line.a_at_least.or(line.b_at_least).is_some()) {
+        writeln!(
+            out,
+            "> x is at least x: flows were unfinished when their run ended, or given up."
+        )?;
+    }
+    writeln!(out, "Values are means over runs.")?;
     Ok(())
 }
 
 fn row(transport: &str, line: &Line<'_>) -> Vec<String> {
-    let values = [line.a, line.b, Some(line.difference), line.half_width];
+    let (a, b) = (line.a.or(line.a_at_least), line.b.or(line.b_at_least));
+    let values = [a, b, Some(line.difference), line.half_width];
     let scaled = values.map(|value| value.map(|value| value * line.factor));
     let largest = scaled.iter().flatten().map(|value| value.abs()).fold(0.0, f64::max);
     let decimals = if largest >= 1000.0 { 0 } else { 1 + usize::from(largest < 10.0) };
@@ -273,16 +286,18 @@ fn row(transport: &str, line: &Line<'_>) -> Vec<String> {
         scaled[2].is_some_and(|d| format!("{:.decimals$}", d.abs()).parse() == Ok(0.0))
     };
     let decimals = (decimals..6).find(|d| !line.significant || !nothing(d)).unwrap_or(6);
-    let number =
-        |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.decimals$}"));
+    let number = |value: Option<f64>, bound: Option<f64>| {
+        let mark = if bound.is_some() { "> " } else { "" };
+        value.map_or("–".into(), |value| format!("{mark}{value:.decimals$}"))
+    };
     let [a, b, difference, half] = scaled;
     let difference = difference.map_or("–".into(), |value| format!("{value:+.decimals$}"));
     let half = half.map_or(String::new(), |half| format!(" ± {half:.decimals$}"));
     vec![
         transport.to_owned(),
         line.name.to_owned(),
-        number(a),
-        number(b),
+        number(a, line.a_at_least),
+        number(b, line.b_at_least),
         format!("{difference}{half}"),
         line.verdict.to_owned(),
     ]

@@ -42,6 +42,9 @@ pub(crate) fn run(args: &Study, global: &Global) -> anyhow::Result<()> {
         }
         let s = &report.summary;
         let mut facts = vec![format!("{:.0}/{:.0} flows", s.flows_completed, s.flows)];
+        if s.flows_unfinished > 0.0 {
+            facts.push(format!("{:.0} unfinished", s.flows_unfinished));
+        }
         facts.extend(s.deadlines_met.map(|share| format!("{:.1} % on time", share * 100.0)));
         if s.deadline_flows_late > 0.0 {
             facts.push(format!("{:.0} late", s.deadline_flows_late));
@@ -49,8 +52,15 @@ pub(crate) fn run(args: &Study, global: &Global) -> anyhow::Result<()> {
         if s.deadline_flows_abandoned > 0.0 {
             facts.push(format!("{:.0} given up", s.deadline_flows_abandoned));
         }
-        facts.extend(s.fct_p50_us.map(|us| format!("fct p50 {us:.1} us")));
-        facts.extend(s.fct_p99_us.map(|us| format!("p99 {us:.1} us")));
+        for (name, column) in [("fct p50", "fct_p50_us"), ("p99", "fct_p99_us")] {
+            let figure = s.figure(column);
+            let mark = match figure.is_bound {
+                true => "> ",
+                false if s.is_maximum(column) => "(max) ",
+                false => "",
+            };
+            facts.extend(figure.value.map(|us| format!("{name} {mark}{us:.1} us")));
+        }
         facts.extend(s.utilisation.map(|share| format!("utilisation {:.1} %", share * 100.0)));
         match s.is_ideal() {
             true => facts.push(s.kind.about().to_owned()),

@@ -3,7 +3,7 @@
 use crate::diagnostic::Diagnostic;
 use crate::document::unknown;
 use punctual_core::Duration;
-use punctual_results::{Summary, stats};
+use punctual_results::{Figure, ShareOf, Summary, share_interval, stats};
 use serde::Serialize;
 
 /// What must hold, such as `deadlines_met >= 99%`.
@@ -32,20 +32,50 @@ const COMPARISONS: [(&str, Comparison); 4] = [
 /// Columns from 0 to 1, for which per cent may be written.
 const SHARES: [&str; 3] = ["deadlines_met", "fairness", "utilisation"];
 
-/// Fields of a summary that say what it is of, and are no outcome.
-const NO_OUTCOME: [&str; 5] = ["transport", "kind", "repetitions", "seeds", "ci95"];
+/// The column that is a share of flows, so that its interval is a share's.
+const DEADLINES_MET: &str = "deadlines_met";
 
 /// A column's mean over the repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// Repetitions it is over.
     pub repetitions: u32,
-    /// The mean; none when no flow completed to take it of.
+    /// The mean; none when unfinished flows leave it open, and when no flow has the column.
     pub mean: Option<f64>,
-    /// Half the width of its 95 % interval.
-    pub half_width: f64,
+    /// A lower bound of the mean, when unfinished flows leave it open.
+    pub at_least: Option<f64>,
+    /// The lower end of its interval; none without bounds.
+    pub low: Option<f64>,
+    /// The upper end of its interval; none without bounds.
+    pub high: Option<f64>,
+    /// Measured flows, the mean over the repetitions.
+    pub flows: f64,
+    /// Those of them that were unfinished when their run ended.
+    pub unfinished: f64,
     /// What it says.
     pub verdict: Verdict,
+    /// Why it is not sure, where more repetitions would not help.
+    pub reason: Option<Reason>,
+}
+
+/// Why runs leave open whether a condition holds, however many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// The column depends on flows that were unfinished when their run ended.
+    Unfinished,
+    /// Deadlines lay after the end of runs with unfinished flows, and could decide it.
+    DeadlinesNotDue,
+    /// The column is a 99th percentile of fewer than 100 flows a run: their maximum, which may be
+    /// below what 99 of 100 flows do not exceed.
+    FewFlows,
+}
+
+impl Estimate {
+    /// Whether more repetitions may make it sure.
+    pub fn is_open(&self) -> bool {
+        !self.verdict.is_sure() && self.reason.is_none()
+    }
 }
 
 /// Whether a condition holds.
@@ -56,7 +86,7 @@ pub enum Verdict {
     Holds,
     /// The mean passes; part of the interval does not.
     LeansToHold,
-    /// The mean does not pass; part of the interval does.
+    /// The mean does not pass, or is not known; part of the interval passes, or may.
     LeansToFail,
     /// Nothing of the interval passes.
     Fails,
@@ -71,6 +101,11 @@ impl Verdict {
     /// Whether the whole interval says the same.
     pub fn is_sure(self) -> bool {
         matches!(self, Verdict::Holds | Verdict::Fails)
+    }
+
+    /// The verdict of the mean without the certainty.
+    fn doubted(self) -> Verdict {
+        if self.passes() { Verdict::LeansToHold } else { Verdict::LeansToFail }
     }
 }
 
@@ -96,9 +131,8 @@ impl Condition {
         if column.is_empty() {
             return Err(fail("which column must it be?", sign));
         }
-        if !columns().iter().any(|known| known == column) {
-            let columns = columns();
-            let names = columns.iter().map(String::as_str).collect::<Vec<_>>();
+        if !Summary::FIGURES.contains(&column) {
+            let names = Summary::FIGURES.iter().copied();
             return Err(unknown("column", column, names).at(part(column)));
         }
         if number.is_empty() {
@@ -135,31 +169,108 @@ impl Condition {
         }
     }
 
-    /// What some repetitions say; none when the column has no value in any of them although flows
-    /// completed. Completion times of which there are none, because no flow completed, fail.
-    pub(super) fn judge(&self, repetitions: &[Summary]) -> Option<Estimate> {
-        let values: Vec<f64> = repetitions.iter().filter_map(|s| value(s, &self.column)).collect();
-        let count = repetitions.len() as u32;
+    /// Whether runs can make sure that it holds. Of no share of flows is it sure that it is 1.
+    pub(super) fn can_surely_hold(&self) -> bool {
+        let all = self.column == DEADLINES_MET && self.threshold >= 1.0;
+        !(all && matches!(self.comparison, Comparison::AtLeast | Comparison::Above))
+    }
+
+    /// What some repetitions say, with confidence 1 − `alpha`; none when the column has no value in
+    /// any of them although flows completed. Completion times of which there are none, because no
+    /// flow completed, fail; so do those that unfinished flows leave open.
+    pub(super) fn judge(&self, repetitions: &[Summary], alpha: f64) -> Option<Estimate> {
+        let figures: Vec<Figure> = repetitions.iter().map(|s| s.figure(&self.column)).collect();
+        let values: Vec<f64> = figures.iter().filter_map(|figure| figure.value).collect();
+        let average = |get: fn(&Summary) -> f64| {
+            stats::mean(&repetitions.iter().map(get).collect::<Vec<_>>()).unwrap_or_default()
+        };
+        let nothing = Estimate {
+            repetitions: repetitions.len() as u32,
+            mean: None,
+            at_least: None,
+            low: None,
+            high: None,
+            flows: average(|s| s.flows),
+            unfinished: average(|s| s.flows_unfinished),
+            verdict: Verdict::Fails,
+            reason: None,
+        };
+        if self.column == DEADLINES_MET {
+            return self.judge_deadlines(repetitions, alpha, nothing);
+        }
         let Some(mean) = stats::mean(&values) else {
             let of_completed = ["fct_", "slowdown_"].iter().any(|p| self.column.starts_with(p));
             let none = repetitions.iter().all(|s| s.flows > 0.0 && s.flows_completed == 0.0);
-            return (of_completed && none).then_some(Estimate {
-                repetitions: count,
-                mean: None,
-                half_width: 0.0,
-                verdict: Verdict::Fails,
-            });
+            return (of_completed && none).then_some(nothing);
         };
         // A single value has no interval: it may be anything.
-        let half_width = stats::half_width_95(&values).unwrap_or(f64::INFINITY);
-        let ends = [mean - half_width, mean + half_width].map(|end| self.passes(end));
-        let verdict = match (self.passes(mean), ends) {
-            (true, [true, true]) => Verdict::Holds,
-            (true, _) => Verdict::LeansToHold,
-            (false, [false, false]) => Verdict::Fails,
-            (false, _) => Verdict::LeansToFail,
+        let half = stats::half_width(&values, alpha);
+        let (low, high) = (half.map(|half| mean - half), half.map(|half| mean + half));
+        if figures.iter().any(|figure| figure.is_bound) {
+            // It is above the bound. That it is beyond what may be is sure where the bound is.
+            let is_upper = matches!(self.comparison, Comparison::AtMost | Comparison::Below);
+            let beyond = is_upper && low.is_some_and(|low| !self.passes(low));
+            let (verdict, reason) = match beyond {
+                true => (Verdict::Fails, None),
+                false => (Verdict::LeansToFail, Some(Reason::Unfinished)),
+            };
+            return Some(Estimate { at_least: Some(mean), verdict, reason, ..nothing });
+        }
+        let verdict = self.verdict(mean, low.zip(high));
+        let is_few = repetitions.iter().any(|s| s.is_maximum(&self.column));
+        let (verdict, reason) = match verdict {
+            Verdict::Holds if is_few => (Verdict::LeansToHold, Some(Reason::FewFlows)),
+            other => (other, None),
         };
-        Some(Estimate { repetitions: count, mean: Some(mean), half_width, verdict })
+        Some(Estimate { mean: Some(mean), low, high, verdict, reason, ..nothing })
+    }
+
+    fn judge_deadlines(
+        &self,
+        repetitions: &[Summary],
+        alpha: f64,
+        nothing: Estimate,
+    ) -> Option<Estimate> {
+        let judged = |shares: &[ShareOf]| {
+            let mean = stats::mean(&shares.iter().map(|one| one.share).collect::<Vec<_>>())?;
+            let interval = share_interval(shares, alpha);
+            Some((mean, interval, self.verdict(mean, interval)))
+        };
+        // As if every flow that was not due had been late, or on time.
+        let with_unknown = |met: f64| -> Vec<ShareOf> {
+            let of = |s: &Summary| ShareOf {
+                share: (s.deadline_flows_met + met * s.deadline_flows_unknown)
+                    / (s.deadline_flows + s.deadline_flows_unknown),
+                flows: s.deadline_flows + s.deadline_flows_unknown,
+            };
+            repetitions.iter().map(of).filter(|one| one.flows > 0.0).collect()
+        };
+        let is_open = repetitions.iter().any(|s| s.deadline_flows_unknown > 0.0);
+        let Some((mean, interval, verdict)) = judged(&stats::shares_met(repetitions)) else {
+            let (verdict, reason) = (Verdict::LeansToFail, Some(Reason::DeadlinesNotDue));
+            return is_open.then_some(Estimate { verdict, reason, ..nothing });
+        };
+        let same = |met| judged(&with_unknown(met)).is_some_and(|(_, _, other)| other == verdict);
+        let is_doubtful = is_open && verdict.is_sure() && !(same(0.0) && same(1.0));
+        Some(Estimate {
+            mean: Some(mean),
+            low: interval.map(|(low, _)| low),
+            high: interval.map(|(_, high)| high),
+            verdict: if is_doubtful { verdict.doubted() } else { verdict },
+            reason: is_doubtful.then_some(Reason::DeadlinesNotDue),
+            ..nothing
+        })
+    }
+
+    fn verdict(&self, mean: f64, interval: Option<(f64, f64)>) -> Verdict {
+        let passes = self.passes(mean);
+        let agrees = |(low, high)| self.passes(low) == passes && self.passes(high) == passes;
+        match (passes, interval.is_some_and(agrees)) {
+            (true, true) => Verdict::Holds,
+            (true, false) => Verdict::LeansToHold,
+            (false, false) => Verdict::LeansToFail,
+            (false, true) => Verdict::Fails,
+        }
     }
 }
 
@@ -211,18 +322,6 @@ fn threshold(column: &str, text: &str) -> Result<f64, (String, String)> {
     }
 }
 
-/// The columns a condition can be about.
-fn columns() -> Vec<String> {
-    let summary = serde_json::to_value(Summary::default()).expect("a summary can be written");
-    let names = summary.as_object().expect("it is an object").keys();
-    names.filter(|name| !NO_OUTCOME.contains(&&***name)).cloned().collect()
-}
-
-/// A column of a summary.
-fn value(summary: &Summary, column: &str) -> Option<f64> {
-    serde_json::to_value(summary).expect("a summary can be written").get(column)?.as_f64()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,26 +369,104 @@ mod tests {
         }
     }
 
+    fn met(shares: &[f64]) -> Vec<Summary> {
+        let one = |share: &f64| Summary {
+            deadlines_met: Some(*share),
+            deadline_flows: 1000.0,
+            deadline_flows_met: share * 1000.0,
+            flows: 1000.0,
+            flows_completed: 1000.0,
+            ..Summary::default()
+        };
+        shares.iter().map(one).collect()
+    }
+
     #[test]
     fn the_interval_decides() {
-        let with = |met: f64| Summary { deadlines_met: Some(met), ..Summary::default() };
-        let verdict = |values: &[f64]| {
-            let condition = parse("deadlines_met >= 90%").unwrap();
-            let summaries: Vec<Summary> = values.iter().map(|v| with(*v)).collect();
-            condition.judge(&summaries).unwrap().verdict
+        let verdict = |shares: &[f64]| {
+            parse("deadlines_met >= 90%").unwrap().judge(&met(shares), 0.05).unwrap().verdict
         };
         assert_eq!(verdict(&[0.95, 0.96, 0.97]), Verdict::Holds);
-        assert_eq!(verdict(&[0.9, 0.9]), Verdict::Holds);
+        assert_eq!(verdict(&[0.9, 0.9]), Verdict::LeansToHold);
         assert_eq!(verdict(&[0.8, 0.95, 0.99]), Verdict::LeansToHold);
         assert_eq!(verdict(&[0.8, 0.9, 0.95]), Verdict::LeansToFail);
-        assert_eq!(verdict(&[0.5, 0.51]), Verdict::Fails);
+        assert_eq!(verdict(&[0.5, 0.51, 0.5]), Verdict::Fails);
         assert_eq!(verdict(&[1.0]), Verdict::LeansToHold);
+    }
+
+    #[test]
+    fn all_met_of_few_flows_is_not_sure() {
+        let mut few = met(&[1.0, 1.0, 1.0, 1.0, 1.0]);
+        few.iter_mut().for_each(|s| (s.deadline_flows, s.deadline_flows_met) = (8.0, 8.0));
+        let judge = |text: &str| parse(text).unwrap().judge(&few, 0.05).unwrap();
+        let estimate = judge("deadlines_met >= 99%");
+        assert_eq!(estimate.verdict, Verdict::LeansToHold);
+        assert!(estimate.low.unwrap() < 0.9 && estimate.high == Some(1.0), "{estimate:?}");
+        assert_eq!(judge("deadlines_met >= 75%").verdict, Verdict::Holds);
+    }
+
+    #[test]
+    fn an_unfinished_flow_fails_a_condition_on_what_it_leaves_open() {
+        let one = |bound| {
+            let mut summary =
+                Summary { flows: 100.0, flows_unfinished: 50.0, ..met(&[1.0])[0].clone() };
+            summary.at_least.fct_p99_us = Some(bound);
+            summary
+        };
+        let condition = parse("fct_p99_us <= 20ms").unwrap();
+        let judge = |bounds: [f64; 3]| condition.judge(&bounds.map(one), 0.05).unwrap();
+        let open = judge([19_000.0, 19_500.0, 19_200.0]);
+        assert_eq!((open.verdict, open.reason), (Verdict::LeansToFail, Some(Reason::Unfinished)));
+        assert!(open.mean.is_none() && open.at_least.is_some() && open.unfinished == 50.0);
+        // One repetition that leaves it open is enough.
+        let mut mixed = [19_000.0, 19_500.0, 19_200.0].map(one);
+        for summary in &mut mixed[..2] {
+            (summary.fct_p99_us, summary.at_least.fct_p99_us) = (Some(100.0), None);
+        }
+        assert_eq!(condition.judge(&mixed, 0.05).unwrap().verdict, Verdict::LeansToFail);
+        // Beyond the threshold it is sure.
+        let beyond = judge([40_000.0, 40_100.0, 40_200.0]);
+        assert_eq!((beyond.verdict, beyond.reason), (Verdict::Fails, None));
+    }
+
+    #[test]
+    fn the_maximum_of_few_flows_is_not_surely_the_99th_percentile() {
+        let judge = |flows| {
+            let one = Summary { flows, fct_p99_us: Some(5.0), ..Summary::default() };
+            parse("fct_p99_us <= 10").unwrap().judge(&vec![one; 5], 0.05).unwrap()
+        };
+        assert_eq!(judge(100.0).verdict, Verdict::Holds);
+        let few = judge(40.0);
+        assert_eq!((few.verdict, few.reason), (Verdict::LeansToHold, Some(Reason::FewFlows)));
+    }
+
+    #[test]
+    fn deadlines_that_were_not_due_keep_it_from_being_sure() {
+        let condition = parse("deadlines_met >= 99%").unwrap();
+        let all = met(&[1.0; 5]);
+        assert_eq!(condition.judge(&all, 0.05).unwrap().verdict, Verdict::Holds);
+        let mut open = all.clone();
+        open.iter_mut().for_each(|s| s.deadline_flows_unknown = 500.0);
+        let estimate = condition.judge(&open, 0.05).unwrap();
+        assert_eq!(estimate.verdict, Verdict::LeansToHold);
+        assert_eq!(estimate.reason, Some(Reason::DeadlinesNotDue));
+        // Nothing was due: nothing holds.
+        let mut none = open.clone();
+        for summary in &mut none {
+            (summary.deadlines_met, summary.deadline_flows) = (None, 0.0);
+        }
+        assert!(!condition.judge(&none, 0.05).unwrap().verdict.passes());
+        // Two of a thousand that were not due do not matter at 90 %.
+        open.iter_mut().for_each(|s| s.deadline_flows_unknown = 2.0);
+        let lax = parse("deadlines_met >= 90%").unwrap();
+        assert_eq!(lax.judge(&open, 0.05).unwrap().verdict, Verdict::Holds);
     }
 
     #[test]
     fn what_has_no_value_is_told_from_what_fails() {
         let nothing = Summary { flows: 2.0, ..Summary::default() };
-        let judge = |text: &str| parse(text).unwrap().judge(&[nothing.clone(), nothing.clone()]);
+        let judge =
+            |text: &str| parse(text).unwrap().judge(&[nothing.clone(), nothing.clone()], 0.05);
         assert_eq!(judge("deadlines_met >= 90%"), None);
         assert_eq!(judge("fct_p99_us <= 10").unwrap().verdict, Verdict::Fails);
     }

@@ -13,7 +13,7 @@ mod question;
 mod varied;
 
 pub use answer::{Answer, Outcome, Probe};
-pub use condition::{Condition, Estimate, Verdict};
+pub use condition::{Condition, Estimate, Reason, Verdict};
 pub use question::Question;
 
 use crate::diagnostic::{Diagnostic, ScenarioError};
@@ -23,7 +23,7 @@ use crate::plan::{PlannedRun, Study};
 use crate::scenario::Subject;
 use crate::sweep::Labels;
 use bracket::{Edge, Line};
-use punctual_results::{RunKind, Summary};
+use punctual_results::{RunKind, Summary, stats};
 use std::collections::BTreeMap;
 use varied::Varied;
 
@@ -115,6 +115,18 @@ impl CapacitySearch {
         (self.repetitions_first, self.repetitions_max)
     }
 
+    /// One less the confidence of a single look at a probe. Repetitions are added until a verdict
+    /// is sure, so a probe is looked at several times; the chance of a wrong verdict is shared out
+    /// among the looks (Bonferroni), so that all of them together stay below 5 %.
+    fn alpha(&self) -> f64 {
+        let (mut repetitions, mut looks) = (self.repetitions_first, 1);
+        while repetitions < self.repetitions_max {
+            repetitions = repetitions.saturating_mul(2);
+            looks += 1;
+        }
+        stats::ALPHA / f64::from(looks)
+    }
+
     /// The runs to make next, as a plan; none when every answer is there. Their reports go to
     /// [`learn`](Self::learn).
     pub fn next_runs(&mut self) -> Result<Vec<PlannedRun>, ScenarioError> {
@@ -165,13 +177,31 @@ impl CapacitySearch {
         let edge =
             |is_true: fn(&Estimate) -> bool| self.line.edge(self.start, &series.known, is_true);
         let capacity = edge(|e| e.verdict.passes());
-        let holds = edge(|e| e.verdict == Verdict::Holds);
+        let holds = self.line.edge(self.start, &self.holding(series), |holds| *holds);
         let fails = edge(|e| e.verdict != Verdict::Fails);
         // The edges of what is sure are worth probes only around a capacity.
         let is_within = capacity.edge.last.is_some() && capacity.edge.first_not.is_some();
-        let next = capacity.next.or(holds.next.or(fails.next).filter(|_| is_within));
+        let holds_next = holds.next.filter(|_| self.condition.can_surely_hold());
+        // Where unfinished flows leave a failure open, harder values do not make it sure.
+        let is_open = |point: u64| series.known[&point].reason.is_some();
+        let fails_next = fails.next.filter(|_| !capacity.edge.first_not.is_some_and(is_open));
+        let next = capacity.next.or(holds_next.or(fails_next).filter(|_| is_within));
         let (holds_to, fails_from) = (holds.edge.last, fails.edge.first_not);
         next.ok_or(Found { capacity: capacity.edge, holds_to, fails_from })
+    }
+
+    /// Which values surely hold. What is easier than one that does holds as well, even where it has
+    /// too few flows of its own to be sure.
+    fn holding(&self, series: &Series) -> BTreeMap<u64, bool> {
+        let known = || series.known.iter().map(|(point, e)| (*point, e.verdict));
+        let harder = |a: &u64, b: &u64| self.line.is_harder(*a, *b);
+        let is_easier = |point: u64| {
+            known().any(|(other, verdict)| verdict == Verdict::Holds && harder(&other, &point))
+        };
+        let holds = |(point, verdict): (u64, Verdict)| {
+            (point, verdict == Verdict::Holds || verdict.passes() && is_easier(point))
+        };
+        known().map(holds).collect()
     }
 
     /// Makes the study at a value. Without bounds given, values that the scenario refuses bound
@@ -222,6 +252,7 @@ impl CapacitySearch {
     /// # Panics
     /// When there are not as many reports as runs.
     pub fn learn(&mut self, reports: &[RunReport]) -> Result<Vec<Probe>, ScenarioError> {
+        let alpha = self.alpha();
         let mut probes = Vec::new();
         let mut loads: BTreeMap<(u64, usize), OfferedLoad> = BTreeMap::new();
         let mut rest = reports;
@@ -237,7 +268,7 @@ impl CapacitySearch {
             } else if series.kind == RunKind::Packets {
                 series.kind = summaries[0].kind;
             }
-            let Some(mut estimate) = self.condition.judge(&summaries) else {
+            let Some(mut estimate) = self.condition.judge(&summaries, alpha) else {
                 return Err(self.no_value(s, value));
             };
             let load = loads.entry((value, series.point)).or_insert_with(|| {
@@ -248,8 +279,7 @@ impl CapacitySearch {
             if estimate.verdict == Verdict::Holds && load.too_short.is_some() {
                 // No number of repetitions would make it sure.
                 estimate.verdict = Verdict::LeansToHold;
-            } else if !estimate.verdict.is_sure() && (summaries.len() as u32) < self.repetitions_max
-            {
+            } else if estimate.is_open() && (summaries.len() as u32) < self.repetitions_max {
                 series.open = Some((value, summaries));
                 continue;
             }

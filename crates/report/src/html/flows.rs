@@ -38,8 +38,8 @@ pub(crate) fn cdf(groups: &[Group], budget: &Budget) -> Option<Section> {
         let at = deadline.as_micros_f64();
         times.lines.push(Reference::Vertical { at, label: "deadline".into() });
     }
-    let mut lead = "How many of the measured flows had completed after how long. A transport that \
-                    leaves flows unfinished does not reach 100 %."
+    let mut lead = "How many of the measured flows had completed after how long, the flows of all \
+                    runs pooled. A transport that leaves flows unfinished does not reach 100 %."
         .to_owned();
     if reduced {
         // In tenths of a per cent, never less than it is.

@@ -20,7 +20,7 @@ use flows::Group;
 use model::{Body, Look, Page, Section};
 use network::Traced;
 use pauses::Paused;
-use punctual_results::{FlowRow, Manifest, PortRow, Summary, combine, part_of, title};
+use punctual_results::{FlowRow, Manifest, PortRow, Repeated, Summary, part_of, title};
 use samples::Recorded;
 use std::path::Path;
 use tiers::Used;
@@ -134,13 +134,13 @@ fn details(
     number: &numbers::Numbered<'_>,
     budget: &Budget,
 ) -> Result<Vec<Section>, ReportError> {
-    let summaries: Vec<_> = point.rows.iter().map(|row| row.summary.clone()).collect();
+    let rows: Vec<Repeated> = point.rows.iter().map(Row::repeated).collect();
     let mut groups: Vec<Group> = Vec::new();
     let mut recorded = Vec::new();
     let mut paused = Vec::new();
     let mut traced: Vec<Traced> = Vec::new();
     let mut used: Vec<(usize, Vec<PortRow>)> = Vec::new();
-    let mut parts: Vec<(usize, Summary)> = Vec::new();
+    let mut parts: Vec<(usize, Repeated)> = Vec::new();
     for row in &point.rows {
         let mut own: Vec<(String, Group)> = Vec::new();
         let carriers: Vec<&str> = row.summary.transport.split('+').collect();
@@ -180,18 +180,18 @@ fn details(
         }
         groups.extend(own.into_iter().map(|(_, group)| group));
         for (carrier, summaries) in carriers.iter().zip(of_carriers) {
-            if let Ok(part) = combine(&summaries) {
+            if let Ok(part) = Repeated::new(summaries) {
                 parts.push((number(&part_name(row, carrier, names)), part));
             }
         }
     }
-    let mut table = numbers::table(&summaries, number);
+    let mut table = numbers::table(&rows, number);
     if !point.offered_load.is_empty() {
         table.lead += &format!(" Offered load: {}.", point.offered_load);
     }
     let mut sections = vec![table];
     sections.extend(numbers::parts(&parts));
-    sections.extend(numbers::bars(&summaries, number));
+    sections.extend(numbers::bars(&rows, number));
     sections.extend(flows::cdf(&groups, budget));
     sections.extend(flows::deadlines(&groups, budget));
     sections.extend(explain::section(&point.rows, number)?);

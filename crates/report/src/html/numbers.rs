@@ -4,25 +4,27 @@ use super::model::{
     Axis, Body, Chart, Mark, Reference, Section, Series, TableBody, TableRow, Unit, View,
 };
 use crate::collect::PointRuns;
-use crate::table::{Cells, cells};
-use punctual_results::{Capacities, Summary};
+use crate::table::{Cells, cells, notes};
+use punctual_results::{Capacities, CapacityEstimate, Repeated};
 
 /// Gives the number of a transport's name.
 pub(crate) type Numbered<'a> = dyn Fn(&str) -> usize + 'a;
 
 /// The headline: the comparison in numbers.
-pub(crate) fn table(summaries: &[Summary], number: &Numbered<'_>) -> Section {
-    let (header, rows) = cells(summaries);
-    let repetitions = summaries.iter().map(|s| s.repetitions).max().unwrap_or(1);
+pub(crate) fn table(repeated: &[Repeated], number: &Numbered<'_>) -> Section {
+    let (header, rows) = cells(repeated);
+    let summaries = || repeated.iter().map(|row| &row.summary);
+    let repetitions = summaries().map(|s| s.repetitions).max().unwrap_or(1);
     let mut lead = match repetitions {
         1 => "One run each.".to_owned(),
         n => format!("Means over {n} runs with different seeds, ± half of the 95 % interval."),
     };
-    if summaries.iter().any(Summary::is_ideal) {
+    if summaries().any(|summary| summary.is_ideal()) {
         lead += " Ideal schedulers know everything and have no packets and no delays: they are \
                  what others are held against.";
     }
-    let rows = rows.into_iter().zip(summaries).map(|((cells, best), summary)| TableRow {
+    lead += &in_sentences(&notes(repeated));
+    let rows = rows.into_iter().zip(summaries()).map(|((cells, best), summary)| TableRow {
         transport: Some(number(&summary.title())),
         cells,
         best,
@@ -32,11 +34,21 @@ pub(crate) fn table(summaries: &[Summary], number: &Numbered<'_>) -> Section {
     Section { id, title, lead, point: None, body }
 }
 
+/// Notes behind a lead.
+fn in_sentences(notes: &[String]) -> String {
+    let sentence = |note: &String| {
+        let mut letters = note.chars();
+        let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+        format!(" {first}{}.", letters.as_str())
+    };
+    notes.iter().map(sentence).collect()
+}
+
 /// The parts of mixed runs, each with the number of its transport.
-pub(crate) fn parts(parts: &[(usize, Summary)]) -> Option<Section> {
-    let summaries: Vec<Summary> = parts.iter().map(|(_, part)| part.clone()).collect();
-    let (header, rows) = cells(&summaries);
-    let row = |((cells, best), (number, _)): (Cells, &(usize, Summary))| TableRow {
+pub(crate) fn parts(parts: &[(usize, Repeated)]) -> Option<Section> {
+    let repeated: Vec<Repeated> = parts.iter().map(|(_, part)| part.clone()).collect();
+    let (header, rows) = cells(&repeated);
+    let row = |((cells, best), (number, _)): (Cells, &(usize, Repeated))| TableRow {
         transport: Some(*number),
         cells,
         best,
@@ -52,9 +64,9 @@ pub(crate) fn parts(parts: &[(usize, Summary)]) -> Option<Section> {
 }
 
 /// How many deadlines each transport met.
-pub(crate) fn bars(summaries: &[Summary], number: &Numbered<'_>) -> Option<Section> {
+pub(crate) fn bars(rows: &[Repeated], number: &Numbered<'_>) -> Option<Section> {
     let mut series = Vec::new();
-    for summary in summaries {
+    for Repeated { summary, .. } in rows {
         let Some(met) = summary.deadlines_met else { continue };
         series.push(Series {
             transport: number(&summary.title()),
@@ -77,17 +89,17 @@ pub(crate) fn bars(summaries: &[Summary], number: &Numbered<'_>) -> Option<Secti
     Some(Section { id, title, lead, point: None, body: Body::Chart(chart) })
 }
 
-/// A figure of a summary: its name, its unit, itself and half its interval.
-type Figure = (&'static str, Unit, fn(&Summary) -> (Option<f64>, Option<f64>));
+/// A figure of a summary: its name, its unit and its column.
+type Figure = (&'static str, Unit, &'static str);
 
 const FIGURES: [Figure; 7] = [
-    ("Deadlines met", Unit::Share, |s| (s.deadlines_met, s.ci95.deadlines_met)),
-    ("FCT, mean", Unit::Time, |s| (s.fct_mean_us, s.ci95.fct_mean_us)),
-    ("FCT, median", Unit::Time, |s| (s.fct_p50_us, s.ci95.fct_p50_us)),
-    ("FCT, 99th percentile", Unit::Time, |s| (s.fct_p99_us, s.ci95.fct_p99_us)),
-    ("FCT, longest", Unit::Time, |s| (s.fct_max_us, s.ci95.fct_max_us)),
-    ("Slowdown, 99th percentile", Unit::Factor, |s| (s.slowdown_p99, s.ci95.slowdown_p99)),
-    ("Utilisation", Unit::Share, |s| (s.utilisation, s.ci95.utilisation)),
+    ("Deadlines met", Unit::Share, "deadlines_met"),
+    ("FCT, mean", Unit::Time, "fct_mean_us"),
+    ("FCT, median", Unit::Time, "fct_p50_us"),
+    ("FCT, 99th percentile", Unit::Time, "fct_p99_us"),
+    ("FCT, longest", Unit::Time, "fct_max_us"),
+    ("Slowdown, 99th percentile", Unit::Factor, "slowdown_p99"),
+    ("Utilisation", Unit::Share, "utilisation"),
 ];
 
 /// Figures over the points of a sweep.
@@ -104,7 +116,8 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
         }
     }
     let mut views = Vec::new();
-    for (label, unit, get) in FIGURES {
+    let mut is_open = false;
+    for (label, unit, column) in FIGURES {
         let mut view = View { label: label.to_owned(), ..View::default() };
         for transport in &transports {
             let mut series = Series::default();
@@ -114,10 +127,12 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
                 // A bound at one point and exact at another is one line, named by its first point.
                 series.transport =
                     if series.x.is_empty() { number(&summary.title()) } else { series.transport };
-                let (Some(value), half) = get(summary) else { continue };
+                let figure = summary.figure(column);
+                is_open |= figure.is_bound;
+                let Some(value) = figure.exact() else { continue };
                 series.x.push(*place);
                 series.y.push(value);
-                series.half.push(half.unwrap_or(f64::NAN));
+                series.half.push(figure.half_width.unwrap_or(f64::NAN));
             }
             if !series.x.is_empty() {
                 view.series.push(series);
@@ -133,9 +148,12 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
     let y = views.first()?.y.clone()?;
     let chart = Chart { mark: Mark::Line, x, y, views };
     let (id, title) = ("sweep".to_owned(), format!("By {key}"));
-    let lead = "A value at each point of the sweep, with its 95 % interval over the runs where \
-                there are several."
+    let mut lead = "A value at each point of the sweep: the mean over its runs, with its 95 % \
+                    interval where there are several."
         .to_owned();
+    if is_open {
+        lead += " Where flows that did not finish leave a value open, its point is left out.";
+    }
     Some(Section { id, title, lead, point: None, body: Body::Chart(chart) })
 }
 
@@ -188,11 +206,8 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
             ("always", false) => format!("≥ {}", found.to),
             _ => or_none(&answer.capacity),
         };
-        let there = answer.estimate.as_ref().and_then(|estimate| {
-            let half = estimate.half_width.map_or("".into(), |h| format!(" ± {:.1}", h * factor));
-            let percent = if share { " %" } else { "" };
-            Some(format!("{:.1}{half}{percent}", estimate.mean? * factor))
-        });
+        let there = answer.estimate.as_ref().map(|estimate| shown(estimate, factor, share));
+        let unfinished = answer.estimate.as_ref().map_or(0.0, |e| e.unfinished);
         let transport = number(&answer.transport);
         rows.push(TableRow {
             transport: Some(transport),
@@ -202,6 +217,7 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
                 or_none(&answer.holds_to),
                 or_none(&answer.fails_from),
                 there.unwrap_or_else(|| "–".into()),
+                format!("{unfinished:.1}"),
                 answer.runs.to_string(),
             ],
             best: Vec::new(),
@@ -217,7 +233,7 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
             }
             own.x.push(place);
             own.y.push(mean);
-            own.half.push(probe.estimate.half_width.unwrap_or(f64::NAN));
+            own.half.push(half_width(&probe.estimate).unwrap_or(f64::NAN));
             let (runs, verdict) = (probe.estimate.repetitions, &probe.estimate.verdict);
             own.about.push(format!("{runs} runs: {}", verdict.replace('-', " ")));
         }
@@ -225,7 +241,7 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
     }
     let header = ["Transport", "Capacity", "Surely holds to", "Surely fails from"];
     let mut header: Vec<String> = header.map(str::to_owned).to_vec();
-    header.extend([format!("{column} there"), "Runs".into()]);
+    header.extend([format!("{column} there"), "Unfinished there".into(), "Runs".into()]);
     let line = Reference::Horizontal { at: found.threshold, label: until.clone() };
     let chart = Chart {
         mark: Mark::Line,
@@ -245,14 +261,35 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
          surely holds and what surely fails, the runs do not tell.",
         found.from, found.to, found.step
     );
-    let tried = "Every value that was tried, with the 95 % interval of its mean; the capacity is \
-                 ringed."
-        .to_owned();
+    let tried =
+        "Every value that was tried, with the interval of its mean (95 % over all looks at \
+                 it); the capacity is ringed. Values at which unfinished flows leave the mean open \
+                 are left out."
+            .to_owned();
     let table = Body::Table(TableBody { header, rows });
     vec![
         section("capacity", format!("Capacity: {which} {vary}"), lead, table),
         section("probes", format!("{column} by {vary}"), tried, Body::Chart(chart)),
     ]
+}
+
+/// A mean and its interval, or a lower bound.
+fn shown(estimate: &CapacityEstimate, factor: f64, share: bool) -> String {
+    let percent = if share { " %" } else { "" };
+    match (estimate.mean, estimate.at_least, estimate.low.zip(estimate.high)) {
+        (Some(mean), _, Some((low, high))) => {
+            format!("{:.1}{percent} ({:.1} to {:.1})", mean * factor, low * factor, high * factor)
+        }
+        (Some(mean), _, None) => format!("{:.1}{percent}", mean * factor),
+        (None, Some(bound), _) => format!("> {:.1}{percent}", bound * factor),
+        (None, None, _) => "–".to_owned(),
+    }
+}
+
+/// The longer side of an interval.
+fn half_width(estimate: &CapacityEstimate) -> Option<f64> {
+    let (mean, low, high) = (estimate.mean?, estimate.low?, estimate.high?);
+    Some((mean - low).max(high - mean))
 }
 
 fn labelled_after(transport: &str, point: &[(String, String)]) -> String {

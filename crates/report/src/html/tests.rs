@@ -178,12 +178,13 @@ fn what_is_no_result_or_of_another_version_is_refused() {
     write_run(&place.path().join("tcp/seed-1"), "tcp", 1, 3);
     let manifest = place.path().join("tcp/seed-1/manifest.json");
     let text = std::fs::read_to_string(&manifest).unwrap();
-    let older =
-        text.replace("\"format\": 3", "\"format\": 1").replace("\"format\":3", "\"format\":1");
+    let format = punctual_results::FORMAT;
+    let older = text.replace(&format!("\"format\": {format}"), "\"format\": 1");
     assert_ne!(text, older);
     std::fs::write(&manifest, older).unwrap();
     let error = html(place.path()).unwrap_err().to_string();
-    assert!(error.contains("has format 1 and this version reads format 3"), "{error}");
+    let expected = format!("has format 1 and this version reads format {format}");
+    assert!(error.contains(&expected), "{error}");
 }
 
 #[test]
