@@ -6,7 +6,7 @@ use crate::ideal;
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::{RunSetup, TierName};
 use crate::scheduler::IdealRun;
-use punctual_core::{Instant, PortId};
+use punctual_core::PortId;
 use punctual_net::Network;
 use punctual_results::{
     FlowRow, GaugeRow, Manifest, PauseRow, PortRow, Run, RunFacts, RunKind, Summary, WriteError,
@@ -154,7 +154,6 @@ fn one(
         return Ok(Some(RunReport { summary, dir, reused: true, wall: begun.elapsed() }));
     }
     let network = &*run.scenario.network_with_clocks(run.seed);
-    let measure_from = Instant::ZERO + run.scenario.run.measure_from;
     let mut ideal_setup = None;
     let (outcome, kind) = match setup {
         RunSetup::Packets(setup) => {
@@ -186,13 +185,12 @@ fn one(
         let ends = spec.size != punctual_core::Bytes::ENDLESS;
         ends.then(|| ideal::completion_time(network, spec.src, spec.dst, spec.size))
     });
-    let utilisation = utilisation(network, &outcome, measure_from);
+    let utilisation = utilisation(network, &outcome);
     let pause_cycles = circles_in_words(network, &outcome);
     let facts = RunFacts {
         transport: &run.subject.label,
         kind,
         seed: run.seed,
-        measure_from,
         utilisation: utilisation.filter(|_| kind != RunKind::Bound),
         pause_cycles: &pause_cycles,
     };
@@ -207,7 +205,7 @@ fn one(
         .ok()
         .map(|t| t.as_secs().saturating_sub(begun.elapsed().as_secs()));
     let files = Run {
-        ports: &port_rows(network, &outcome, measure_from),
+        ports: &port_rows(network, &outcome),
         network: outcome.network.as_ref(),
         gauges: &GaugeRow::all(&outcome, &names),
         pauses: &PauseRow::all(&outcome, |port| {
@@ -247,8 +245,8 @@ fn is_same(dir: &Path, print: &str, csv: bool) -> bool {
 }
 
 /// Every port and what it did in all; none of an ideal scheduler, which has none.
-fn port_rows(network: &Network, outcome: &Outcome, measure_from: Instant) -> Vec<PortRow> {
-    let time = outcome.totals.ended_at.saturating_since(measure_from).as_secs_f64();
+fn port_rows(network: &Network, outcome: &Outcome) -> Vec<PortRow> {
+    let time = outcome.totals.measured_time().as_secs_f64();
     let row = |(port, did): (usize, &punctual_sim::PortTotals)| {
         let link = network.link(PortId::from(port));
         let share = did.sent_bytes as f64 * 8.0 / (link.rate.as_bps() as f64 * time);
@@ -269,20 +267,17 @@ fn port_rows(network: &Network, outcome: &Outcome, measure_from: Instant) -> Vec
     outcome.ports.iter().enumerate().map(row).collect()
 }
 
-/// The share of the capacity into receiving hosts that delivered data packets took, headers
-/// included.
-pub fn utilisation(
-    network: &Network,
-    outcome: &Outcome,
-    measure_from: punctual_core::Instant,
-) -> Option<f64> {
+/// The share of what the links into receiving hosts could carry in the time measured that data
+/// packets took which reached their receiver, headers included. Every host that receives a flow
+/// counts alike, however little is sent to it.
+pub fn utilisation(network: &Network, outcome: &Outcome) -> Option<f64> {
     let mut receives = vec![false; network.hosts as usize];
     for flow in &outcome.flows {
         receives[flow.spec.dst.index()] = true;
     }
     let down = |host: usize| network.link(network.link(network.nics[host]).twin).rate.as_bps();
     let capacity: u64 = (0..receives.len()).filter(|h| receives[*h]).map(down).sum();
-    let time = outcome.totals.ended_at.saturating_since(measure_from).as_secs_f64();
+    let time = outcome.totals.measured_time().as_secs_f64();
     let bits = outcome.totals.delivered_wire_bytes as f64 * 8.0;
     let share = bits / (capacity as f64 * time);
     share.is_finite().then_some(share)

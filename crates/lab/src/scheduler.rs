@@ -10,7 +10,7 @@ use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant, PortId, Rate};
 use punctual_fluid::{FluidError, FluidFlow, Policy, is_exact, moved_by, schedule};
 use punctual_net::Network;
 use punctual_results::RunKind;
-use punctual_sim::{FlowRecord, FlowStatus, Outcome, Stop, Totals};
+use punctual_sim::{FlowCounts, FlowRecord, FlowStatus, Measure, Outcome, Stop, Totals};
 use std::collections::BTreeMap;
 
 /// The least headers that a packet of any transport has: IP and TCP, 20 bytes each.
@@ -26,7 +26,7 @@ pub struct IdealSetup {
     mtu: Bytes,
     framing: Bytes,
     stop: Stop,
-    measure_from: Instant,
+    measure: Measure,
 }
 
 /// What an ideal run gives.
@@ -54,7 +54,7 @@ impl IdealSetup {
             mtu: network.mtu,
             framing: network.framing,
             stop: run.stop(),
-            measure_from: Instant::ZERO + run.measure_from,
+            measure: run.measure(),
         };
         for (i, flow) in flows.iter().enumerate() {
             setup.fluid.push(FluidFlow {
@@ -114,9 +114,12 @@ impl IdealSetup {
             self.end(|i| if is_late(i) { Some(Instant::ZERO) } else { results[i].finished });
         let moved =
             |until| moved_by(self.policy, &self.fluid, &self.capacities, until).expect(CHECKED);
-        let (before, by_the_end) = (moved(self.measure_from.min(ended_at)), moved(ended_at));
-        let mut outcome =
-            Outcome { totals: Totals { ended_at, ..Totals::default() }, ..Outcome::default() };
+        let Measure { from, until } = self.measure;
+        let by_the_end = moved(ended_at);
+        let before = moved(from.min(ended_at));
+        let within = moved(until.unwrap_or(ended_at).min(ended_at));
+        let totals = Totals { ended_at, measure: self.measure, ..Totals::default() };
+        let mut outcome = Outcome { totals, ..Outcome::default() };
         // By start, so that those which the run did not come to are the last.
         let started = self.flows.iter().take_while(|flow| flow.start <= ended_at);
         for (i, spec) in started.enumerate() {
@@ -131,8 +134,11 @@ impl IdealSetup {
                 (_, Some(moved)) => Bytes::new(self.part(moved[i], i, 0)),
                 (_, None) => Bytes::ZERO,
             };
-            if let (Some(before), Some(moved)) = (&before, &by_the_end) {
-                let since = |extra| self.part(moved[i], i, extra) - self.part(before[i], i, extra);
+            let mut in_window = FlowCounts::default();
+            if let (Some(before), Some(moved)) = (&before, &within) {
+                let part = |moved, extra| self.part(moved, i, extra);
+                let since = |extra| part(moved[i], extra).saturating_sub(part(before[i], extra));
+                in_window.delivered = Bytes::new(since(0));
                 outcome.totals.delivered_bytes += since(0);
                 outcome.totals.delivered_wire_bytes += since(HEADERS);
             }
@@ -145,6 +151,7 @@ impl IdealSetup {
                 timeouts: 0,
                 trims: 0,
                 bounces: 0,
+                in_window,
             });
         }
         IdealRun { outcome, kind }
@@ -155,10 +162,14 @@ impl IdealSetup {
         if !self.stop.when_done {
             return self.stop.at;
         }
-        let awaited = |flow: &FlowSpec| !flow.background && flow.size != Bytes::ENDLESS;
+        let Measure { until, .. } = self.measure;
+        let awaited = |flow: &FlowSpec| {
+            let is_measured = until.is_none() || self.measure.contains(flow.start);
+            !flow.background && flow.size != Bytes::ENDLESS && is_measured
+        };
         let ends = (0..self.flows.len()).filter(|i| awaited(&self.flows[*i]));
         let last = ends.map(|i| done(i).unwrap_or(Instant::NEVER)).max();
-        last.unwrap_or(Instant::ZERO).min(self.stop.at)
+        last.unwrap_or(Instant::ZERO).max(until.unwrap_or(Instant::ZERO)).min(self.stop.at)
     }
 
     /// The part of `moved` that is data and so many bytes more for each packet.

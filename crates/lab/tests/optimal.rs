@@ -191,7 +191,7 @@ fn ideal_runs_have_the_same_flows_and_conserve_bytes() {
          [network]\ntopology = \"star\"\nhosts = 4\nrate = \"1Gbps\"\ndelay = \"1us\"\nframing = \"0B\"\n\
          [[traffic]]\npattern = \"incast\"\nreceiver = 0\nworkers = 5\nsizes = \"14600B\"\ndeadlines = \"1ms\"\n\
          [[traffic]]\npattern = \"pairs\"\npairs = [[1, 0]]\nsizes = \"endless\"\nbackground = true\n\
-         [run]\nduration = \"2ms\"\nstop = \"duration\"\nmeasure_from = \"1ms\"\n",
+         [run]\nduration = \"2ms\"\nstop = \"duration\"\nmeasure = { from = \"1ms\" }\n",
     );
     let specs = |ran: &Ran| {
         let mut specs: Vec<_> = ran.outcome.flows.iter().map(|f| f.spec).collect();
@@ -207,4 +207,18 @@ fn ideal_runs_have_the_same_flows_and_conserve_bytes() {
         assert!(ran.outcome.totals.delivered_wire_bytes.abs_diff(125_000) < 20, "{}", ran.name());
         assert!(ran.outcome.totals.delivered_bytes.abs_diff(room / 2) < 20, "{}", ran.name());
     }
+}
+
+/// One host is sent to all the time and another once: each is half of the capacity.
+#[test]
+fn utilisation_of_uneven_traffic_is_over_every_receiver() {
+    let runs = text(
+        "transports = [\"ideal-fair\"]\n\
+         [network]\ntopology = \"star\"\nhosts = 4\nrate = \"1Gbps\"\ndelay = \"1us\"\nframing = \"0B\"\n\
+         [[traffic]]\npattern = \"pairs\"\npairs = [[0, 1]]\nsizes = \"endless\"\n\
+         [[traffic]]\npattern = \"pairs\"\npairs = [[2, 3]]\nsizes = \"1460B\"\n\
+         [run]\nduration = \"20ms\"\nstop = \"duration\"\nmeasure = { from = \"1ms\", until = \"19ms\" }\n",
+    );
+    let share = punctual_lab::utilisation(&runs[0].run.scenario.network, &runs[0].outcome);
+    assert!(share.is_some_and(|share| (share - 0.5).abs() < 1e-3), "{share:?}");
 }

@@ -49,7 +49,7 @@ impl Curve {
     /// out.
     pub fn of<'a>(transport: &str, flows: impl IntoIterator<Item = &'a FlowRow>) -> Curve {
         let (mut completed, mut open) = (Vec::new(), Vec::new());
-        for flow in flows.into_iter().filter(|flow| flow.measured()) {
+        for flow in flows.into_iter().filter(|flow| flow.measured) {
             match (flow.fct, flow.censored) {
                 (Some(fct), _) => completed.push(fct),
                 (None, Some(bound)) => open.push(Time::Censored(bound.as_picos() as f64)),
@@ -76,7 +76,7 @@ impl FctCdf {
     /// The deadline that all measured flows share, counted from the start of each; none when they
     /// differ or some flow has none.
     pub fn common_deadline<'a>(flows: impl IntoIterator<Item = &'a FlowRow>) -> Option<Duration> {
-        let mut flows = flows.into_iter().filter(|flow| flow.measured());
+        let mut flows = flows.into_iter().filter(|flow| flow.measured);
         let allowed = |flow: &FlowRow| Some(flow.deadline?.saturating_since(flow.start));
         let first = allowed(flows.next()?)?;
         flows.all(|flow| allowed(flow) == Some(first)).then_some(first)

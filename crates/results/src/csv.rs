@@ -1,8 +1,8 @@
 //! Flows as text.
 
-use crate::FlowRow;
 use crate::flows::status_name;
 use crate::parquet_io::flow_column_names;
+use crate::{FlowCounts, FlowRow};
 use punctual_core::{Bytes, Duration, Instant};
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -20,15 +20,17 @@ pub fn write_csv(mut out: impl Write, flows: &[FlowRow]) -> io::Result<()> {
         let (met, slowdown) = (maybe(row.met), maybe(row.slowdown));
         let censored = maybe(row.censored.map(Duration::as_picos));
         let ideal = maybe(row.ideal.map(Duration::as_picos));
+        let FlowCounts { delivered, retransmits, timeouts } = row.in_window;
+        let window = format!("{},{retransmits},{timeouts}", delivered.get());
         let (transport, status) = (quoted(&row.transport), status_name(row.status));
-        let FlowRow { flow, src, dst, pattern, background, .. } = row;
+        let FlowRow { flow, src, dst, pattern, background, measured, .. } = row;
         let FlowRow { retransmits, timeouts, trims, bounces, .. } = row;
         let (start, delivered) = (row.start.as_picos(), row.delivered.get());
         writeln!(
             out,
             "{flow},{src},{dst},{transport},{pattern},{background},{size},{start},{deadline},\
              {ended},{status},{met},{fct},{delivered},{retransmits},{timeouts},{trims},{bounces},\
-             {slowdown},{censored},{ideal}"
+             {slowdown},{censored},{ideal},{measured},{window}"
         )?;
     }
     out.flush()
@@ -67,9 +69,9 @@ mod tests {
             String::from_utf8(text).unwrap(),
             "flow,src,dst,transport,pattern,background,size_bytes,start_ps,deadline_ps,ended_ps,\
              status,met,fct_ps,delivered_bytes,retransmits,timeouts,trims,bounces,slowdown,\
-             censored_ps,ideal_ps\n\
+             censored_ps,ideal_ps,measured,window_bytes,window_retransmits,window_timeouts\n\
              7,0,1,\"ndp, 8 packets\",0,false,1000,1000000,11000000,10000000,completed,true,\
-             9000000,1000,0,0,0,0,2.25,,4000000\n"
+             9000000,1000,0,0,0,0,2.25,,4000000,true,1000,0,0\n"
         );
     }
 }

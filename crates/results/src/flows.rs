@@ -1,10 +1,10 @@
 //! One row a flow.
 
 use punctual_core::{Bytes, Duration, FlowId, HostId, Instant};
-use punctual_sim::{FlowRecord, Outcome};
+use punctual_sim::{FlowRecord, Outcome, Totals};
 use std::sync::Arc;
 
-pub use punctual_sim::FlowStatus;
+pub use punctual_sim::{FlowCounts, FlowStatus};
 
 /// One flow as the results tell it.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,9 @@ pub struct FlowRow {
     pub pattern: u16,
     /// Traffic that others are measured against rather than measured itself.
     pub background: bool,
+    /// Whether it is in the statistics of flows: it is not background, has an end, and started in
+    /// the measured window.
+    pub measured: bool,
     /// Bytes asked for; none for an endless flow.
     pub size: Option<Bytes>,
     /// When the application handed it over.
@@ -40,6 +43,8 @@ pub struct FlowRow {
     pub censored: Option<Duration>,
     /// Bytes its receiver got, each counted once.
     pub delivered: Bytes,
+    /// What was counted for it in the measured window.
+    pub in_window: FlowCounts,
     /// Packets of data sent again.
     pub retransmits: u32,
     /// Retransmission timers fired.
@@ -67,10 +72,11 @@ impl FlowRow {
         ideal: impl Fn(&FlowRecord) -> Option<Duration>,
     ) -> Vec<FlowRow> {
         let names: Vec<Arc<str>> = transports.iter().map(|name| Arc::from(*name)).collect();
-        let ended_at = outcome.totals.ended_at;
+        let Totals { ended_at, measure, .. } = outcome.totals;
         let row = |record: &FlowRecord| {
             let transport = names[record.spec.transport.index()].clone();
-            FlowRow::new(record, transport, ended_at, ideal(record))
+            let row = FlowRow::new(record, transport, ended_at, ideal(record));
+            FlowRow { measured: row.measured && measure.contains(row.start), ..row }
         };
         outcome.flows.iter().map(row).collect()
     }
@@ -93,6 +99,7 @@ impl FlowRow {
             transport,
             pattern: spec.pattern,
             background: spec.background,
+            measured: !spec.background && spec.size != Bytes::ENDLESS,
             size: Some(spec.size).filter(|size| *size != Bytes::ENDLESS),
             start: spec.start,
             deadline: spec.deadline,
@@ -102,6 +109,7 @@ impl FlowRow {
             fct,
             censored: is_open.then(|| run_ended.saturating_since(spec.start)),
             delivered: record.delivered,
+            in_window: record.in_window,
             retransmits: record.retransmits,
             timeouts: record.timeouts,
             trims: record.trims,
@@ -109,12 +117,6 @@ impl FlowRow {
             ideal,
             slowdown: slowdown.map(|(fct, ideal)| fct.as_picos() as f64 / ideal.as_picos() as f64),
         }
-    }
-
-    /// Whether completion times and deadlines of this flow count: it has an end and is not
-    /// background.
-    pub fn measured(&self) -> bool {
-        !self.background && self.size.is_some()
     }
 }
 
@@ -171,6 +173,7 @@ pub(crate) mod tests {
             timeouts: 0,
             trims: 0,
             bounces: 0,
+            in_window: FlowCounts { delivered: Bytes::new(1_000), ..FlowCounts::default() },
         }
     }
 
@@ -228,7 +231,7 @@ pub(crate) mod tests {
         record.spec.size = Bytes::ENDLESS;
         let row = row(record, micros(100));
         assert_eq!(row.size, None);
-        assert!(!row.measured());
+        assert!(!row.measured);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Columns in Parquet files.
 
 use crate::ReadError;
-use crate::flows::{FlowRow, status_name, status_named};
+use crate::flows::{FlowCounts, FlowRow, status_name, status_named};
 use arrow_array::builder::{BooleanBuilder, Float64Builder};
 use arrow_array::types::{ArrowPrimitiveType, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{
@@ -28,7 +28,7 @@ const BATCH_ROWS: usize = 1 << 16;
 pub(crate) type Column = (&'static str, DataType, &'static str, bool, &'static str);
 
 #[rustfmt::skip]
-const FLOW_COLUMNS: [Column; 21] = [
+const FLOW_COLUMNS: [Column; 25] = [
     ("flow", DataType::UInt32, "", false, "the flow, unique in the run"),
     ("src", DataType::UInt32, "", false, "sending host"),
     ("dst", DataType::UInt32, "", false, "receiving host"),
@@ -50,6 +50,10 @@ const FLOW_COLUMNS: [Column; 21] = [
     ("slowdown", DataType::Float64, "", true, "completion time over that on an empty network"),
     ("censored_ps", DataType::UInt64, "ps", true, "of an unfinished flow: from its start to the end of the run"),
     ("ideal_ps", DataType::UInt64, "ps", true, "completion time on an empty network"),
+    ("measured", DataType::Boolean, "", false, "in the statistics of flows"),
+    ("window_bytes", DataType::UInt64, "bytes", false, "received in the measured window"),
+    ("window_retransmits", DataType::UInt32, "packets", false, "data packets sent again in the measured window"),
+    ("window_timeouts", DataType::UInt32, "", false, "retransmission timers fired in the measured window"),
 ];
 
 #[rustfmt::skip]
@@ -163,6 +167,10 @@ pub(crate) fn write_flows(out: impl Write + Send, rows: &[FlowRow]) -> Result<()
             floats(rows, |row| row.slowdown),
             maybe(rows, |row| row.censored.map(Duration::as_picos)),
             maybe(rows, |row| row.ideal.map(Duration::as_picos)),
+            bools(rows, |row| Some(row.measured)),
+            ints::<_, UInt64Type>(rows, |row| row.in_window.delivered.get()),
+            ints::<_, UInt32Type>(rows, |row| row.in_window.retransmits),
+            ints::<_, UInt32Type>(rows, |row| row.in_window.timeouts),
         ]
     })
 }
@@ -268,6 +276,10 @@ pub(crate) fn read_flows(path: &Path) -> std::result::Result<Vec<FlowRow>, ReadE
         let bounces = columns.get::<U32>(c, 17)?;
         let slowdown = columns.get::<Float64Array>(c, 18)?;
         let (censored, ideal) = (columns.get::<U64>(c, 19)?, columns.get::<U64>(c, 20)?);
+        let measured = columns.get::<BooleanArray>(c, 21)?;
+        let window_bytes = columns.get::<U64>(c, 22)?;
+        let window_retransmits = columns.get::<U32>(c, 23)?;
+        let window_timeouts = columns.get::<U32>(c, 24)?;
         for i in 0..columns.rows() {
             let name = transport.value(i);
             if !names.contains(name) {
@@ -298,6 +310,12 @@ pub(crate) fn read_flows(path: &Path) -> std::result::Result<Vec<FlowRow>, ReadE
                 slowdown: value(slowdown, i),
                 censored: value(censored, i).map(Duration::from_picos),
                 ideal: value(ideal, i).map(Duration::from_picos),
+                measured: measured.value(i),
+                in_window: FlowCounts {
+                    delivered: Bytes::new(window_bytes.value(i)),
+                    retransmits: window_retransmits.value(i),
+                    timeouts: window_timeouts.value(i),
+                },
             });
         }
         Ok(())

@@ -3,8 +3,7 @@
 use crate::share::{ShareOf, share_interval};
 use crate::student::t_quantile;
 use crate::times::Times;
-use crate::{AtLeast, Ci95, CombineError, FlowRow, FlowStatus, RunKind, Summary};
-use punctual_core::Instant;
+use crate::{AtLeast, Ci95, CombineError, FlowCounts, FlowRow, FlowStatus, RunKind, Summary};
 use punctual_sim::Outcome;
 
 /// What a summary needs to know beside the outcome.
@@ -16,8 +15,6 @@ pub struct RunFacts<'a> {
     pub kind: RunKind,
     /// The run's seed.
     pub seed: u64,
-    /// When the run began to count deliveries.
-    pub measure_from: Instant,
     /// Share of the capacity into receiving hosts that delivered packets took, 0 to 1.
     pub utilisation: Option<f64>,
     /// Circles of pauses, in words: deadlocks first.
@@ -27,7 +24,7 @@ pub struct RunFacts<'a> {
 /// One repetition in one object.
 pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> Summary {
     let totals = &outcome.totals;
-    let measured = || flows.iter().filter(|flow| flow.measured());
+    let measured = || flows.iter().filter(|flow| flow.measured);
     let with_status =
         |status| measured().filter(|flow: &&FlowRow| flow.status == status).count() as f64;
     let flows_measured = measured().count();
@@ -36,13 +33,15 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
     let timed = || measured().filter(|flow| facts.kind != RunKind::Bound || flow.fct.is_some());
     let fct = Times::of(timed(), FlowRow::time_us);
     let slowdown = Times::of(timed(), FlowRow::time_slowdown);
-    let time = totals.ended_at.saturating_since(facts.measure_from);
+    let time = totals.measured_time();
     let bits = totals.delivered_bytes as f64 * 8.0;
-    let unmeasured: Vec<f64> = flows
-        .iter()
-        .filter(|flow| !flow.measured())
-        .map(|flow| flow.delivered.get() as f64)
-        .collect();
+    let is_long = |flow: &&FlowRow| flow.background || flow.size.is_none();
+    let long: Vec<f64> =
+        flows.iter().filter(is_long).map(|flow| flow.in_window.delivered.get() as f64).collect();
+
+    let counted = |get: fn(&FlowCounts) -> u32| {
+        flows.iter().map(|flow| u64::from(get(&flow.in_window))).sum::<u64>() as f64
+    };
 
     Summary {
         transport: facts.transport.to_owned(),
@@ -50,6 +49,7 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         repetitions: 1,
         seeds: vec![facts.seed],
         simulated_seconds: totals.ended_at.as_secs_f64(),
+        measured_seconds: time.as_secs_f64(),
         flows: flows_measured as f64,
         flows_completed: with_status(FlowStatus::Completed),
         flows_abandoned: with_status(FlowStatus::Abandoned),
@@ -82,13 +82,13 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         most_buffered_bytes: totals.most_buffered.get() as f64,
         pause_cycles: facts.pause_cycles.to_vec(),
         losses: totals.losses as f64,
-        retransmits: flows.iter().map(|flow| u64::from(flow.retransmits)).sum::<u64>() as f64,
-        timeouts: flows.iter().map(|flow| u64::from(flow.timeouts)).sum::<u64>() as f64,
+        retransmits: counted(|counts| counts.retransmits),
+        timeouts: counted(|counts| counts.timeouts),
         events: totals.events as f64,
         packet_hops: totals.packet_hops as f64,
         deadline_requests: totals.deadline_requests as f64,
         priority_inversions: totals.priority_inversions as f64,
-        fairness: if unmeasured.len() < 2 { None } else { jain(&unmeasured) },
+        fairness: if long.len() < 2 { None } else { jain(&long) },
         ci95: Ci95::default(),
         at_least: AtLeast {
             fct_mean_us: fct.mean().bound(),
@@ -142,6 +142,7 @@ pub fn part_of(whole: &Summary, flows: &[FlowRow], transport: &str) -> Option<Su
     let of_flows = summarise(&Outcome::default(), &own, &facts);
     (!own.is_empty()).then_some(Summary {
         simulated_seconds: whole.simulated_seconds,
+        measured_seconds: whole.measured_seconds,
         utilisation: whole.utilisation,
         drops: whole.drops,
         trims: whole.trims,
@@ -181,6 +182,7 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
         repetitions: repetitions.len() as u32,
         seeds: repetitions.iter().flat_map(|one| one.seeds.iter().copied()).collect(),
         simulated_seconds: all(|s| s.simulated_seconds),
+        measured_seconds: all(|s| s.measured_seconds),
         flows: all(|s| s.flows),
         flows_completed: all(|s| s.flows_completed),
         flows_abandoned: all(|s| s.flows_abandoned),

@@ -2,11 +2,11 @@
 use super::*;
 use crate::flows::tests::{micros, record};
 use proptest::prelude::*;
-use punctual_core::{Bytes, Duration};
-use punctual_sim::{FlowRecord, Totals};
+use punctual_core::{Bytes, Duration, Instant};
+use punctual_sim::{FlowRecord, Measure, Totals};
 
 fn summary_of(flows: Vec<FlowRecord>, ended_at: Instant) -> Summary {
-    let delivered_bytes = flows.iter().map(|flow| flow.delivered.get()).sum();
+    let delivered_bytes = flows.iter().map(|flow| flow.in_window.delivered.get()).sum();
     let totals = Totals { ended_at, delivered_bytes, drops: 3, ..Totals::default() };
     let outcome = Outcome { flows, totals, ..Outcome::default() };
     let rows = FlowRow::all(&outcome, &["ndp"], |_| Some(Duration::from_micros(3)));
@@ -22,8 +22,9 @@ fn background(id: u32, delivered: u64) -> FlowRecord {
     flow.spec.deadline = None;
     flow.status = FlowStatus::Unfinished;
     flow.ended = None;
-    flow.delivered = Bytes::new(delivered);
-    flow.retransmits = 2;
+    flow.delivered = Bytes::new(delivered + 500);
+    flow.in_window =
+        FlowCounts { delivered: Bytes::new(delivered), retransmits: 2, ..FlowCounts::default() };
     flow
 }
 
@@ -89,6 +90,25 @@ fn summarise__deadlines_after_the_end_count_alike() {
     // A run that ended because every flow had leaves nothing open.
     let done = summary_of(vec![record(0), abandoned], micros(10));
     assert_eq!((done.deadline_flows, done.deadlines_met), (2.0, Some(0.5)));
+}
+
+#[test]
+fn summarise__only_flows_that_start_in_the_window_are_measured() {
+    let mut flows = vec![record(0), record(1), record(2)];
+    for (flow, start) in flows.iter_mut().zip([1, 5, 8]) {
+        flow.spec.start = micros(start);
+        flow.ended = Some(micros(start + 2));
+    }
+    let measure = Measure { from: micros(5), until: Some(micros(8)) };
+    let totals = Totals { ended_at: micros(20), measure, ..Totals::default() };
+    let outcome = Outcome { flows, totals, ..Outcome::default() };
+    let rows = FlowRow::all(&outcome, &["ndp"], |_| None);
+    assert_eq!(rows.iter().map(|row| row.measured).collect::<Vec<_>>(), [false, true, false]);
+    let summary = summarise(&outcome, &rows, &RunFacts::default());
+    assert_eq!((summary.flows, summary.background_flows), (1.0, 2.0));
+    assert_eq!((summary.deadline_flows, summary.fct_max_us), (1.0, Some(2.0)));
+    assert!((summary.measured_seconds - 3e-6).abs() < 1e-15);
+    assert_eq!(summary.fairness, None, "flows outside the window are no long ones");
 }
 
 #[test]

@@ -34,9 +34,10 @@ impl RunKind {
 ///
 /// Every number is of one repetition; for several it is the mean over those repetitions that have
 /// it, counts and percentiles included. Completion times, slowdowns and deadlines are those of
-/// measured flows: flows with an end that are not background. A percentile is the nearest rank:
-/// the smallest value that at least that share of the measured flows do not exceed. A number
-/// that does not exist (no flow had a deadline, none completed …) is `null`.
+/// measured flows: flows with an end that are not background and started in the measured window.
+/// What the network did (goodput, utilisation, drops …) is counted within that window. A percentile
+/// is the nearest rank: the smallest value that at least that share of the measured flows do not
+/// exceed. A number that does not exist (no flow had a deadline, none completed …) is `null`.
 ///
 /// A flow that is unfinished when the run ends is censored: it takes at least as long as it was
 /// under way. Where that leaves a completion time or slowdown open, the number is `null` and
@@ -53,6 +54,9 @@ pub struct Summary {
     pub seeds: Vec<u64>,
     /// Simulated time at the end, in seconds.
     pub simulated_seconds: f64,
+    /// Time that was measured, in seconds.
+    #[serde(default)]
+    pub measured_seconds: f64,
     /// Measured flows.
     #[serde(serialize_with = "count")]
     pub flows: f64,
@@ -65,7 +69,8 @@ pub struct Summary {
     /// Measured flows cut off by the end of the run.
     #[serde(serialize_with = "count")]
     pub flows_unfinished: f64,
-    /// Flows that are not measured: background and endless ones.
+    /// Flows that are not measured: background and endless ones, and those that started outside the
+    /// measured window.
     #[serde(serialize_with = "count")]
     pub background_flows: f64,
     /// Measured flows with a deadline whose outcome is known. When measured flows are unfinished,
@@ -229,7 +234,7 @@ figures!(
     bounded: fct_mean_us fct_p50_us fct_p99_us fct_max_us slowdown_mean slowdown_p50 slowdown_p99;
     optional: deadlines_met goodput_gbps utilisation fairness;
     counts: drops trims bounces marks pauses losses retransmits timeouts;
-    bare: simulated_seconds flows flows_completed flows_abandoned flows_unfinished background_flows
+    bare: simulated_seconds measured_seconds flows flows_completed flows_abandoned flows_unfinished background_flows
         deadline_flows deadline_flows_met deadline_flows_late deadline_flows_abandoned
         deadline_flows_unknown paused_us longest_pause_us most_buffered_bytes events packet_hops
         deadline_requests priority_inversions
@@ -353,6 +358,7 @@ mod tests {
             deadlines_met drops events \
             fairness fct_max_us fct_mean_us fct_p50_us fct_p99_us flows flows_abandoned \
             flows_completed flows_unfinished goodput_gbps kind longest_pause_us losses marks \
+            measured_seconds \
             most_buffered_bytes packet_hops pause_cycles paused_us pauses \
             priority_inversions repetitions \
             retransmits seeds simulated_seconds slowdown_mean slowdown_p50 slowdown_p99 timeouts \

@@ -3,7 +3,7 @@
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, Rate, TransportId};
 use punctual_net::{ClosLinks, ClosShape};
-use punctual_sim::{Setup, Stop};
+use punctual_sim::{Measure, Setup, Stop};
 use punctual_transports::{AnyTransport, ndp::Ndp};
 use punctual_workload::Workload;
 use std::ops::ControlFlow;
@@ -53,7 +53,7 @@ fn main() {
             sampled_flows: Vec::new(),
             check: false,
             network_trace: false,
-            measure_from: Instant::ZERO,
+            measure: Measure::default(),
         },
         &mut |_| ControlFlow::Continue(()),
     );

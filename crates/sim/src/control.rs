@@ -141,14 +141,12 @@ impl<T: Tap> Engine<T> {
         }
     }
 
-    /// What controllers know, counted into the totals.
-    pub(crate) fn controller_records(&mut self) -> Vec<ControllerRecord> {
+    /// What controllers know.
+    pub(crate) fn controller_records(&self) -> Vec<ControllerRecord> {
         let mut records = Vec::new();
         for port in (0..self.ports.len()).map(PortId::from) {
             for (transport, c) in self.controllers.at(port) {
                 let state = c.controller.state();
-                self.totals.deadline_requests += state.deadline_requests;
-                self.totals.priority_inversions += state.inversions;
                 records.push(ControllerRecord { port, transport, state });
             }
         }

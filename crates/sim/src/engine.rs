@@ -11,6 +11,7 @@ use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
 use crate::setup::{GaugeSample, PortSample, Progress, Setup};
 use crate::tap::{Ending, Findings, Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
+use crate::window::Counters;
 use crate::world::LinkHealth;
 use punctual_core::rng::Stream;
 use punctual_core::{
@@ -39,6 +40,9 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) host_timers: Vec<Vec<u32>>,
     pub(crate) outbox: Outbox,
     pub(crate) totals: Totals,
+    /// What had been counted at the borders of the measured window.
+    pub(crate) window_begin: Option<Counters>,
+    pub(crate) window_end: Option<Counters>,
     pub(crate) seed: u64,
     pub(crate) workload: Workload,
     /// Flows of closed loops that start later.
@@ -48,7 +52,7 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) next_flow: usize,
     /// When the next flows start, as far as an event has been set for it.
     pub(crate) flow_start_at: Instant,
-    /// Flows that must end before the run may.
+    /// Flows that must end before the run may, and the end of the measured window.
     pub(crate) awaited: u64,
     pub(crate) flows_ended: u64,
     /// Events after which to see whether the run is over, and to report.
@@ -73,7 +77,7 @@ pub(crate) struct Rest {
     pub(crate) switch_resets: Vec<crate::setup::SwitchReset>,
     pub(crate) next_reset: usize,
     pub(crate) sampling: Option<crate::setup::Sampling>,
-    pub(crate) measure_from: Instant,
+    pub(crate) measure: crate::setup::Measure,
 }
 
 /// Networks of more ports than this do not fit in a near cache, so that looking ahead pays.
@@ -110,7 +114,11 @@ impl<T: Tap> Engine<T> {
         let port_count = ports.len();
         let lossless =
             LosslessLimits::of(&switch_queue).map(|limits| Lossless::new(limits, &network));
-        let awaited = workload.flows.iter().filter(|f| must_end(f)).count() as u64;
+        let measure = setup.measure;
+        let is_awaited = |flow: &&FlowSpec| must_end(flow) && measure.awaits(flow.start);
+        let awaited = workload.flows.iter().filter(is_awaited).count() as u64;
+        // The end of the window is awaited, too.
+        let awaited = awaited + u64::from(measure.until.is_some());
         let mut engine = Engine {
             line: Line {
                 now: Instant::ZERO,
@@ -129,7 +137,9 @@ impl<T: Tap> Engine<T> {
             stacks: transports.iter().map(|t| t.stack(&nics)).collect(),
             host_timers: Vec::new(),
             outbox: Outbox::default(),
-            totals: Totals::default(),
+            totals: Totals { measure, ..Totals::default() },
+            window_begin: None,
+            window_end: None,
             seed,
             workload,
             later: BinaryHeap::new(),
@@ -156,7 +166,7 @@ impl<T: Tap> Engine<T> {
                 switch_resets: setup.switch_resets,
                 next_reset: 0,
                 sampling: setup.sampling,
-                measure_from: setup.measure_from,
+                measure: setup.measure,
             },
             network,
         };
@@ -528,16 +538,11 @@ impl<T: Tap> Engine<T> {
     }
 
     fn finish(mut self, interrupted: bool) -> Outcome {
-        for port in 0..self.ports.len() {
-            self.catch_up(PortId::from(port));
-        }
-        for (port, totals) in self.ports.iter().zip(&mut self.port_totals) {
-            totals.sent_bytes = port.sent_bytes - totals.sent_bytes;
-        }
+        self.close_window();
         self.totals.ended_at = self.line.now;
         self.totals.packet_hops = self.line.hops;
         self.totals.most_buffered = self.lossless.as_ref().map_or(Bytes::ZERO, Lossless::most_used);
-        let pauses = self.count_pauses();
+        let pauses = self.pauses_by_class();
         let (pause_cycles, pause_cycles_untold) = self.conclude_circles();
         let controllers = self.controller_records();
         let end = Ending {

@@ -3,7 +3,7 @@
 use crate::engine::{Engine, must_end};
 use crate::events::EventClass;
 use crate::flows::{CLOSED, FlowState, NONE};
-use crate::record::{FlowRecord, FlowStatus};
+use crate::record::{FlowCounts, FlowRecord, FlowStatus};
 use crate::tap::{End, Loss, Tap, Why};
 use crate::timers::Owner;
 use crate::world::World;
@@ -58,6 +58,7 @@ impl<T: Tap> Engine<T> {
             timeouts: 0,
             trims: 0,
             bounces: 0,
+            in_window: FlowCounts::default(),
         });
         self.line.tap.started(&spec);
         if let Some((at, deadline)) = self.workload.deadline_change(&spec) {
@@ -402,12 +403,14 @@ impl<T: Tap> Engine<T> {
         if let Some(first) = self.deadline_changes.take_first(flow) {
             spec.deadline = first; // closed loops know their flows by it
         }
-        if must_end(&spec) {
+        let measure = self.setup.measure;
+        let is_awaited = |flow: &FlowSpec, start| must_end(flow) && measure.awaits(start);
+        if is_awaited(&spec, spec.start) {
             self.awaited -= 1;
         }
         if let Some(next) = self.workload.next_after(&spec, self.line.now) {
-            self.awaited += u64::from(must_end(&next));
             let at = next.start.max(self.line.now);
+            self.awaited += u64::from(is_awaited(&next, at));
             self.later_specs.push(FlowSpec { start: at, ..next });
             self.later.push(Reverse((at, self.later_specs.len() as u64 - 1)));
             self.expect_flows(at);

@@ -24,16 +24,17 @@ mod setup;
 mod tap;
 mod timers;
 mod trace;
+mod window;
 mod world;
 
 pub use explain::{Behind, Explanation, Part, What};
 pub use record::{
-    ControllerRecord, FlowRecord, FlowStatus, Outcome, PauseCycle, PauseTotals, PortPauses,
-    PortTotals, Totals,
+    ControllerRecord, FlowCounts, FlowRecord, FlowStatus, Outcome, PauseCycle, PauseTotals,
+    PortPauses, PortTotals, Totals,
 };
 pub use setup::{
-    GaugeOf, GaugeSample, LinkChange, LinkFault, PortSample, Progress, Sampling, Setup, Stop,
-    SwitchReset,
+    GaugeOf, GaugeSample, LinkChange, LinkFault, Measure, PortSample, Progress, Sampling, Setup,
+    Stop, SwitchReset,
 };
 pub use trace::{Activity, NetworkTrace, PortFrame};
 

@@ -120,18 +120,10 @@ impl<T: Tap> Engine<T> {
         clock.map_or(Duration::ZERO, |clock| clock.totals(self.line.now).time)
     }
 
-    /// Sums over pauses: by port into its totals, by port and class as told.
-    pub(crate) fn count_pauses(&mut self) -> Vec<PortPauses> {
+    /// Pauses of the whole run, by port and class.
+    pub(crate) fn pauses_by_class(&self) -> Vec<PortPauses> {
         let Some(lossless) = &self.lossless else { return Vec::new() };
-        let now = self.line.now;
-        let mut by_class = Vec::new();
-        for (port, totals) in self.port_totals.iter_mut().enumerate() {
-            let clock = lossless.clock(PortId::from(port));
-            totals.pauses = clock.totals(now);
-            self.totals.paused += totals.pauses.time;
-            self.totals.longest_pause = self.totals.longest_pause.max(totals.pauses.longest);
-            by_class.extend(clock.by_class(PortId::from(port), now));
-        }
-        by_class
+        let ports = (0..self.ports.len()).map(PortId::from);
+        ports.flat_map(|port| lossless.clock(port).by_class(port, self.line.now)).collect()
     }
 }

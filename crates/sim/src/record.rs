@@ -1,6 +1,6 @@
 //! What a run leaves behind.
 
-use crate::{Explanation, GaugeSample, NetworkTrace, PortSample};
+use crate::{Explanation, GaugeSample, Measure, NetworkTrace, PortSample};
 use punctual_core::{
     Bytes, Class, ControllerState, Duration, FlowSpec, Instant, PortId, TransportId,
 };
@@ -35,6 +35,19 @@ pub struct FlowRecord {
     pub trims: u32,
     /// Headers returned to its sender.
     pub bounces: u32,
+    /// What was counted for it within the measured window.
+    pub in_window: FlowCounts,
+}
+
+/// What was counted for one flow within the measured window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Bytes its receiver got, each counted once.
+    pub delivered: Bytes,
+    /// Packets of data sent again.
+    pub retransmits: u32,
+    /// Retransmission timers fired.
+    pub timeouts: u32,
 }
 
 impl FlowRecord {
@@ -46,20 +59,22 @@ impl FlowRecord {
     }
 }
 
-/// Sums over a run.
+/// Sums over the measured window; the end, events, packet hops and maxima are of the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
+    /// What was to be measured.
+    pub measure: Measure,
     /// Simulated time at the end.
     pub ended_at: Instant,
     /// Events handled.
     pub events: u64,
     /// Packets that left an output port, host NICs included.
     pub packet_hops: u64,
-    /// Data packets that reached their receiver with their payload, since `measure_from`.
+    /// Data packets that reached their receiver with their payload.
     pub delivered_packets: u64,
     /// Bytes of those packets on the wire.
     pub delivered_wire_bytes: u64,
-    /// Data bytes delivered for the first time, since `measure_from`.
+    /// Data bytes delivered for the first time.
     pub delivered_bytes: u64,
     /// Packets dropped by a full queue.
     pub drops: u64,
@@ -79,16 +94,28 @@ pub struct Totals {
     pub longest_pause: Duration,
     /// The most that the buffer of any lossless switch held.
     pub most_buffered: Bytes,
+    /// Packets of data sent again.
+    pub retransmits: u64,
+    /// Retransmission timers fired.
+    pub timeouts: u64,
     /// Requests for a rate by which to meet a deadline, at every port that counts inversions.
     pub deadline_requests: u64,
     /// Those of them that were cut while a flow with a later deadline held a grant there.
     pub priority_inversions: u64,
 }
 
-/// Sums over one port.
+impl Totals {
+    /// The time that was measured: of the window, as far as the run came.
+    pub fn measured_time(&self) -> Duration {
+        let until = self.measure.until.unwrap_or(self.ended_at).min(self.ended_at);
+        until.saturating_since(self.measure.from)
+    }
+}
+
+/// Sums over one port within the measured window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortTotals {
-    /// Bytes sent since `measure_from`.
+    /// Bytes sent.
     pub sent_bytes: u64,
     /// Packets dropped here.
     pub drops: u64,

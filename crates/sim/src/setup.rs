@@ -37,8 +37,31 @@ pub struct Setup {
     pub check: bool,
     /// Whether to record what every port does in time, at some cost.
     pub network_trace: bool,
-    /// Deliveries and link use count from here on, so that a start-up can be left out.
-    pub measure_from: Instant,
+    /// What is measured.
+    pub measure: Measure,
+}
+
+/// The measured window: flows that start in it are measured, and what the network does in it is
+/// counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Measure {
+    /// When it begins.
+    pub from: Instant,
+    /// When it ends; with the run when absent. A run that stops when done then waits for the flows
+    /// that start in the window, and for no others.
+    pub until: Option<Instant>,
+}
+
+impl Measure {
+    /// Whether an instant is in the window.
+    pub fn contains(&self, at: Instant) -> bool {
+        at >= self.from && self.until.is_none_or(|until| at < until)
+    }
+
+    /// Whether a run that stops when done waits for a flow that starts then.
+    pub(crate) fn awaits(&self, start: Instant) -> bool {
+        self.until.is_none() || self.contains(start)
+    }
 }
 
 /// When a run ends: whichever comes first.
@@ -46,7 +69,7 @@ pub struct Setup {
 pub struct Stop {
     /// At this instant.
     pub at: Instant,
-    /// When every flow that is not endless and not background has ended.
+    /// When every measured flow that is not endless and not background has ended, see [`Measure`].
     pub when_done: bool,
 }
 

@@ -11,11 +11,12 @@ use punctual_core::{Instant, PortId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum World {
     LinkChange = 0,
-    Measure = 1,
+    WindowBegins = 1,
     FlowStart = 2,
     Sample = 3,
     SwitchReset = 4,
     DeadlineChange = 5,
+    WindowEnds = 6,
 }
 
 impl World {
@@ -37,7 +38,9 @@ impl<T: Tap> Engine<T> {
     }
 
     pub(crate) fn world(&mut self, at: Instant, what: World) {
-        self.line.events.push(at, EventClass::World, what as u32, what as u32);
+        // A window that ends and one that begins at an instant divide its events alike.
+        let key = if what == World::WindowEnds { World::WindowBegins } else { what };
+        self.line.events.push(at, EventClass::World, key as u32, what as u32);
     }
 
     /// Flows start at this time. One event stands for all: each sets the next, so that a second
@@ -62,8 +65,11 @@ impl<T: Tap> Engine<T> {
         if let Some(sampling) = &self.setup.sampling {
             self.world(Instant::ZERO + sampling.every, World::Sample);
         }
-        if self.setup.measure_from > Instant::ZERO {
-            self.world(self.setup.measure_from, World::Measure);
+        if self.setup.measure.from > Instant::ZERO {
+            self.world(self.setup.measure.from, World::WindowBegins);
+        }
+        if let Some(until) = self.setup.measure.until {
+            self.world(until, World::WindowEnds);
         }
     }
 
@@ -75,7 +81,8 @@ impl<T: Tap> Engine<T> {
             w if w == World::Sample as u32 => self.sample(),
             w if w == World::SwitchReset as u32 => self.reset_switches(),
             w if w == World::DeadlineChange as u32 => self.change_deadlines(),
-            w if w == World::Measure as u32 => self.measure_anew(),
+            w if w == World::WindowBegins as u32 => self.begin_window(),
+            w if w == World::WindowEnds as u32 => self.end_window(),
             w => self.pause_arrives(w - World::FIRST_FRAME),
         }
     }
@@ -163,18 +170,5 @@ impl<T: Tap> Engine<T> {
         self.sample_gauges(&sampling);
         self.world(self.line.now + sampling.every, World::Sample);
         self.setup.sampling = Some(sampling);
-    }
-
-    /// The start-up is over: count deliveries and link use from here.
-    pub(crate) fn measure_anew(&mut self) {
-        self.totals.delivered_packets = 0;
-        self.totals.delivered_wire_bytes = 0;
-        self.totals.delivered_bytes = 0;
-        for port in 0..self.ports.len() {
-            self.catch_up(PortId::from(port));
-        }
-        for (port, totals) in self.ports.iter().zip(&mut self.port_totals) {
-            totals.sent_bytes = port.sent_bytes;
-        }
     }
 }

@@ -114,7 +114,7 @@ fn transfers_with(
     }
     setup.stop = until_ms(ms);
     setup.seed = seed;
-    setup.measure_from = Instant::ZERO + Duration::from_millis(10);
+    setup.measure.from = Instant::ZERO + Duration::from_millis(10);
     setup.check = false;
     let outcome = run(setup);
     let mut times: Vec<f64> = outcome

@@ -183,7 +183,7 @@ fn long_flows(transport: AnyTransport, senders: u32, apart_us: u64) -> (f64, f64
     let mut setup = setup(testbed(senders + 1), vec![transport], flows);
     let port = port_to_host_0(&setup.network);
     setup.stop = until_ms(300);
-    setup.measure_from = ms(100);
+    setup.measure.from = ms(100);
     setup.sampling = Some(Sampling { every: Duration::from_micros(37), ports: vec![port] });
     let outcome = run(setup);
     let goodput = outcome.totals.delivered_bytes as f64 * 8.0 / 0.2 / 1e9;

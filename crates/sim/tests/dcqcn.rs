@@ -20,7 +20,7 @@ fn two_flows(config: Dcqcn, gbps: u64) -> (f64, [f64; 2]) {
     let flows = vec![flow(0, 2, u64::MAX), flow(1, 2, u64::MAX)];
     let mut setup = setup(network, vec![AnyTransport::Dcqcn(config)], flows);
     setup.stop = until_ms(60);
-    setup.measure_from = Instant::ZERO + Duration::from_millis(20);
+    setup.measure.from = Instant::ZERO + Duration::from_millis(20);
     setup.sampling = Some(Sampling { every: Duration::from_micros(100), ports: Vec::new() });
     setup.sampled_flows = vec![FlowId(0), FlowId(1)];
     let outcome = run(setup);

@@ -231,7 +231,7 @@ fn long_flows_outlive_a_restart() {
             if reset {
                 setup.switch_resets = vec![SwitchReset { at: us(100_300), switch }];
             }
-            setup.measure_from = us(from_ms * 1_000);
+            setup.measure.from = us(from_ms * 1_000);
             setup.stop = until_ms(from_ms + 100);
             let outcome = run(setup);
             (outcome.totals.delivered_bytes as f64 * 8.0 / 1e8, outcome.totals.drops)

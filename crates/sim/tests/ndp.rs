@@ -194,7 +194,7 @@ fn permutation_beside_a_long_incast() {
         );
         let mut setup = unchecked(fat_tree(12, PACKET), ndp(|c| c), flows);
         setup.stop = until_ms(run_ms);
-        setup.measure_from = Instant::ZERO + Duration::from_millis(5);
+        setup.measure.from = Instant::ZERO + Duration::from_millis(5);
         let outcome = run(setup);
         outcome.totals.delivered_wire_bytes as f64 * 8.0
             / (432.0 * (run_ms - 5) as f64 * 1e-3 * GBPS10.as_bps() as f64)

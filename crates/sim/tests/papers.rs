@@ -18,7 +18,7 @@ fn permutation_utilisation(name: &str, k: u32, from_ms: u64, to_ms: u64) -> f64 
     let hosts = network.hosts;
     let mut setup = setup(network, vec![transport], permutation(hosts, 1));
     setup.stop = until_ms(to_ms);
-    setup.measure_from = Instant::ZERO + Duration::from_millis(from_ms);
+    setup.measure.from = Instant::ZERO + Duration::from_millis(from_ms);
     setup.check = false;
     let outcome = run(setup);
     let seconds = (to_ms - from_ms) as f64 / 1e3;

@@ -26,7 +26,7 @@ fn permutation_of(config: Phost, k: u32, mtu: u64, ms: u64) -> Permutation {
     let mut setup = setup(network, vec![AnyTransport::Phost(config)], permutation(hosts, 1));
     setup.switch_queue = drop_tail(8);
     setup.stop = until_ms(ms);
-    setup.measure_from = Instant::ZERO + Duration::from_millis(5);
+    setup.measure.from = Instant::ZERO + Duration::from_millis(5);
     setup.sampling = Some(Sampling { every: Duration::from_millis(ms), ports: Vec::new() });
     setup.sampled_flows = (0..hosts).map(FlowId).collect();
     setup.check = false;

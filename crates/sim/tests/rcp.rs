@@ -23,7 +23,7 @@ fn long_flows(name: &str, senders: u32) -> (f64, f64, f64, u64) {
     let mut setup = setup(testbed(senders + 1), vec![transport(name)], flows);
     let port = setup.network.links[setup.network.nics[0].index()].twin;
     setup.stop = until_ms(300);
-    setup.measure_from = ms(100);
+    setup.measure.from = ms(100);
     setup.sampling = Some(Sampling { every: Duration::from_micros(37), ports: vec![port] });
     let outcome = run(setup);
     let goodput = outcome.totals.delivered_bytes as f64 * 8.0 / 0.2 / 1e9;

@@ -185,7 +185,6 @@ fn measure_once(case: &BenchCase) -> anyhow::Result<Measured> {
     let run = &runs[0];
     let setup = study.setup(&run.scenario, &run.subject, run.seed)?;
     let setup = setup.packets().context("a benchmark simulates packets")?;
-    let measure_from = setup.measure_from;
     let outcome = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(()));
     let cpu_seconds = cpu_seconds()? - before;
     let usage = getrusage(UsageWho::RUSAGE_SELF).context("cannot read resource usage")?;
@@ -200,7 +199,7 @@ fn measure_once(case: &BenchCase) -> anyhow::Result<Measured> {
         packet_hops_per_second: totals.packet_hops as f64 / cpu_seconds.max(1e-9),
         // Linux counts kilobytes.
         peak_rss_bytes: usage.max_rss().unsigned_abs() * 1024,
-        utilisation: utilisation(&run.scenario.network, &outcome, measure_from).unwrap_or(0.0),
+        utilisation: utilisation(&run.scenario.network, &outcome).unwrap_or(0.0),
     })
 }
 

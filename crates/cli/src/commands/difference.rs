@@ -169,7 +169,7 @@ fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<
 fn ranked<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Option<Line<'a>>> {
     let times = |row: &Row, i: usize| -> anyhow::Result<Times> {
         let flows = row.read(i)?.flows;
-        Ok(Times::of(flows.iter().filter(|flow| flow.measured()), FlowRow::time_us))
+        Ok(Times::of(flows.iter().filter(|flow| flow.measured), FlowRow::time_us))
     };
     let mut chances = Vec::new();
     for i in 0..a.repetitions.len().min(b.repetitions.len()) {

@@ -35,7 +35,7 @@ pub struct Chosen {
 /// Chooses flows of a run. Background traffic and endless flows are chosen by name only.
 pub fn pick(rows: &[FlowRow], which: Pick) -> Chosen {
     let ended_at = rows.iter().filter_map(|row| row.ended).max().unwrap_or(Instant::ZERO);
-    let mut measured: Vec<&FlowRow> = rows.iter().filter(|row| row.measured()).collect();
+    let mut measured: Vec<&FlowRow> = rows.iter().filter(|row| row.measured).collect();
     let (of, how) = match which {
         Pick::Flow(flow) => {
             let flows = rows.iter().filter(|row| row.flow == flow).map(|row| row.flow).collect();

@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::document::span_of;
 use crate::ideal;
 use crate::scheduler::IdealSetup;
-use punctual_core::{HostId, Instant, PortId, Rate};
+use punctual_core::{Bytes, FlowSpec, HostId, PortId, Rate};
 use punctual_fluid::Policy;
 use punctual_net::{Network, clocked};
 use punctual_sim::{LinkChange, LinkFault, Setup};
@@ -124,7 +124,7 @@ impl Scenario {
             sampled_flows: self.run.sampled_flows(),
             check: self.run.check,
             network_trace: seed == self.run.seed && self.run.records(&self.network),
-            measure_from: Instant::ZERO + self.run.measure_from,
+            measure: self.run.measure(),
         })))
     }
 
@@ -241,10 +241,29 @@ impl Scenario {
         if errors.is_empty() {
             // The first seed stands for all: what is wrong does not depend on the draw.
             for subject in self.subjects() {
-                errors.extend(self.setup(&subject, self.run.seed).err());
+                match self.setup(&subject, self.run.seed) {
+                    Ok(setup) if errors.is_empty() => errors.extend(self.check_window(&setup)),
+                    Ok(_) => {}
+                    Err(error) => errors.push(error),
+                }
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// Refuses a measured window in which none of the flows starts that could be measured.
+    fn check_window(&self, setup: &RunSetup) -> Option<Diagnostic> {
+        let RunSetup::Packets(setup) = setup else { return None };
+        let workload = &setup.workload;
+        let has_end = |flow: &&FlowSpec| !flow.background && flow.size != Bytes::ENDLESS;
+        let mut flows = workload.flows.iter().filter(has_end).peekable();
+        let is_empty = flows.peek().is_some() && !flows.any(|f| setup.measure.contains(f.start));
+        let goes_on = workload.closed_loops.iter().any(Option::is_some);
+        (is_empty && !goes_on).then(|| {
+            Diagnostic::new("no flow starts in the measured window, so none would be measured")
+                .at(self.span("run.measure"))
+                .help("measured are flows that start at `from` or later, and before `until`")
+        })
     }
 
     fn check_hops(&self, used: &[&str]) -> Option<Diagnostic> {

@@ -4,7 +4,7 @@ use crate::diagnostic::Diagnostic;
 use crate::document::{Node, decode};
 use punctual_core::{Duration, FlowId, Instant, PortId};
 use punctual_net::{Network, Tier};
-use punctual_sim::{Sampling, Stop};
+use punctual_sim::{Measure, Sampling, Stop};
 use serde::{Deserialize, Serialize};
 
 /// `[run]`.
@@ -25,9 +25,9 @@ pub struct RunSection {
     /// Whether to check invariants all along.
     #[serde(default)]
     pub check: bool,
-    /// Deliveries and link use count from here on.
+    /// Which flows are measured, and when what the network does counts.
     #[serde(default)]
-    pub measure_from: Duration,
+    pub measure: MeasureSection,
     /// How often to write down the length of queues; never when absent.
     pub sample: Option<Duration>,
     /// At which ports.
@@ -38,6 +38,17 @@ pub struct RunSection {
     /// Whether to record what every port does in time, in the first repetition; small networks
     /// unless the scenario chooses.
     pub network_trace: Option<bool>,
+}
+
+/// `measure` of `[run]`: a window of time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasureSection {
+    /// When it begins.
+    #[serde(default)]
+    pub from: Duration,
+    /// When it ends; with the run when absent.
+    pub until: Option<Duration>,
 }
 
 fn one_u64() -> u64 {
@@ -159,9 +170,16 @@ impl RunSection {
         if run.repetitions == 0 {
             fail("repetitions", "repetitions = 0: nothing would run".into(), "give 1 or more");
         }
-        if run.measure_from >= run.duration && !run.duration.is_zero() {
-            let message = format!("measuring starts at {}, the end of the run", run.measure_from);
-            fail("measure_from", message, "start measuring before `duration` is over");
+        let MeasureSection { from, until } = run.measure;
+        if from >= run.duration && !run.duration.is_zero() {
+            let message = format!("measuring starts at {from}, the end of the run");
+            fail("measure", message, "start measuring before `duration` is over");
+        } else if until.is_some_and(|until| until <= from) {
+            let message = format!("measuring ends at {}, before it starts", until.unwrap_or(from));
+            fail("measure", message, "give `until` a time after `from`");
+        } else if until.is_some_and(|until| until > run.duration) {
+            let message = format!("measuring ends after the run, which lasts {}", run.duration);
+            fail("measure", message, "give `duration` time for the measured flows to end");
         }
         if run.sample == Some(Duration::ZERO) {
             fail("sample", "sample = 0: there is no end of it".into(), "give 1us or more");
@@ -172,6 +190,13 @@ impl RunSection {
     /// When the simulator stops.
     pub fn stop(&self) -> Stop {
         Stop { at: Instant::ZERO + self.duration, when_done: self.stop == StopWhen::Done }
+    }
+
+    /// What the simulator measures.
+    pub fn measure(&self) -> Measure {
+        let MeasureSection { from, until } = self.measure;
+        let at = |time: Duration| Instant::ZERO + time;
+        Measure { from: at(from), until: until.map(at) }
     }
 
     /// Of which flows the simulator takes gauges.

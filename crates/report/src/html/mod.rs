@@ -20,7 +20,7 @@ use flows::Group;
 use model::{Body, Look, Page, Section};
 use network::Traced;
 use pauses::Paused;
-use punctual_results::{FlowRow, Manifest, PortRow, Repeated, Summary, part_of, title};
+use punctual_results::{Manifest, PortRow, Repeated, Summary, part_of, title};
 use samples::Recorded;
 use std::path::Path;
 use tiers::Used;
@@ -154,7 +154,7 @@ fn details(
                     summaries.extend(part_of(repetition, &files.flows, carrier));
                 }
             }
-            for flow in files.flows.into_iter().filter(FlowRow::measured) {
+            for flow in files.flows.into_iter().filter(|flow| flow.measured) {
                 let name = match is_mix(row) {
                     true => part_name(row, &flow.transport, names),
                     false => row.summary.title(),

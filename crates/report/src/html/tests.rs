@@ -3,8 +3,8 @@ use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, PortId, TransportId,
 };
 use punctual_results::{
-    Explained, ExplainedFlow, ExplainedPart, GaugeRow, Plan, PlanPoint, PlanRun, Run, RunFacts,
-    WriteOptions, summarise, write,
+    Explained, ExplainedFlow, ExplainedPart, FlowRow, GaugeRow, Plan, PlanPoint, PlanRun, Run,
+    RunFacts, WriteOptions, summarise, write,
 };
 use punctual_sim::{FlowRecord, FlowStatus, GaugeOf, Outcome, PortSample, Totals};
 use std::path::PathBuf;
@@ -35,6 +35,7 @@ fn outcome(flows: u32) -> Outcome {
         timeouts: 0,
         trims: 0,
         bounces: 0,
+        in_window: Default::default(),
     };
     let totals = Totals { ended_at: micros(1000), ..Totals::default() };
     Outcome { flows: (0..flows).map(record).collect(), totals, ..Outcome::default() }

@@ -4,7 +4,7 @@ use crate::Done;
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, Rate, TransportId};
 use punctual_net::{ClosLinks, ClosShape, Network};
-use punctual_sim::{Setup, Stop};
+use punctual_sim::{Measure, Setup, Stop};
 use punctual_transports::{AnyTransport, TransportSettings};
 use punctual_workload::Workload;
 use std::ops::ControlFlow;
@@ -66,7 +66,7 @@ fn run(transport: &str, network: Network, flows: Vec<FlowSpec>, micros: u64) -> 
         sampled_flows: Vec::new(),
         check: false,
         network_trace: false,
-        measure_from: Instant::ZERO,
+        measure: Measure::default(),
     };
     let totals = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(())).totals;
     let digest = totals.events ^ totals.delivered_wire_bytes.rotate_left(32);

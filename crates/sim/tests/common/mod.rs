@@ -6,7 +6,7 @@ use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, QueueSpec, Rate, TransportId,
 };
 use punctual_net::{ClosLinks, ClosShape, Network, Topology};
-use punctual_sim::{Outcome, Setup, Stop};
+use punctual_sim::{Measure, Outcome, Setup, Stop};
 use punctual_transports::{AnyTransport, TransportSettings};
 use punctual_workload::Workload;
 use std::ops::ControlFlow;
@@ -85,7 +85,7 @@ pub fn setup(network: Network, transports: Vec<AnyTransport>, mut flows: Vec<Flo
         sampled_flows: Vec::new(),
         check: true,
         network_trace: false,
-        measure_from: Instant::ZERO,
+        measure: Measure::default(),
     }
 }
 

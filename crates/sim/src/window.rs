@@ -1,0 +1,149 @@
+//! The measured window. Counters are taken at its two borders and subtracted when the run is over,
+//! so the packet path does not know of it.
+
+use crate::engine::Engine;
+use crate::record::{FlowCounts, PauseTotals, PortTotals, Totals};
+use crate::tap::Tap;
+use punctual_core::PortId;
+
+/// What a run has counted up to an instant.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counters {
+    totals: Totals,
+    ports: Vec<PortTotals>,
+    /// Of the flows that have started.
+    flows: Vec<FlowCounts>,
+}
+
+impl<T: Tap> Engine<T> {
+    /// The window begins.
+    pub(crate) fn begin_window(&mut self) {
+        self.window_begin = Some(self.counters());
+    }
+
+    /// The window ends. A run that stops when done may be over now.
+    pub(crate) fn end_window(&mut self) {
+        self.window_end = Some(self.counters());
+        self.awaited -= 1;
+        if self.is_done() {
+            self.check_at = 0;
+        }
+    }
+
+    /// Everything counted up to now.
+    fn counters(&mut self) -> Counters {
+        for port in 0..self.ports.len() {
+            self.catch_up(PortId::from(port));
+        }
+        let mut totals = self.totals.clone();
+        let now = self.line.now;
+        let clock = |port| self.lossless.as_ref().map(|lossless| lossless.clock(port).totals(now));
+        let port_totals = self.port_totals.iter().zip(&self.ports).enumerate();
+        let ports: Vec<PortTotals> = port_totals
+            .map(|(p, (counted, port))| PortTotals {
+                sent_bytes: port.sent_bytes,
+                pauses: clock(PortId::from(p)).unwrap_or_default(),
+                ..*counted
+            })
+            .collect();
+        for port in &ports {
+            totals.paused += port.pauses.time;
+            totals.longest_pause = totals.longest_pause.max(port.pauses.longest);
+        }
+        let counts = |flow: &crate::record::FlowRecord| FlowCounts {
+            delivered: flow.delivered,
+            retransmits: flow.retransmits,
+            timeouts: flow.timeouts,
+        };
+        let flows: Vec<FlowCounts> = self.records.iter().map(counts).collect();
+        totals.retransmits = flows.iter().map(|flow| u64::from(flow.retransmits)).sum();
+        totals.timeouts = flows.iter().map(|flow| u64::from(flow.timeouts)).sum();
+        for port in (0..self.ports.len()).map(PortId::from) {
+            for (_, c) in self.controllers.at(port) {
+                let state = punctual_core::Controller::state(&c.controller);
+                totals.deadline_requests += state.deadline_requests;
+                totals.priority_inversions += state.inversions;
+            }
+        }
+        Counters { totals, ports, flows }
+    }
+
+    /// The run is over: what was counted within the window takes the place of what was counted in
+    /// all.
+    pub(crate) fn close_window(&mut self) {
+        let whole = self.counters();
+        let end = self.window_end.take().unwrap_or_else(|| whole.clone());
+        let begin = match self.window_begin.take() {
+            Some(begin) => begin,
+            // The run ended before its window began.
+            None if self.setup.measure.from > self.line.now => end.clone(),
+            None => Counters::default(),
+        };
+        self.totals = Totals {
+            events: whole.totals.events,
+            longest_pause: whole.totals.longest_pause,
+            ..end.totals.since(&begin.totals)
+        };
+        for (p, counted) in self.port_totals.iter_mut().enumerate() {
+            let before = begin.ports.get(p).copied().unwrap_or_default();
+            *counted = end.ports[p].since(&before);
+            counted.pauses.longest = whole.ports[p].pauses.longest;
+        }
+        for (f, flow) in end.flows.iter().enumerate() {
+            let before = begin.flows.get(f).copied().unwrap_or_default();
+            self.records[f].in_window = flow.since(&before);
+        }
+    }
+}
+
+impl Totals {
+    /// What was counted since.
+    fn since(&self, before: &Totals) -> Totals {
+        Totals {
+            delivered_packets: self.delivered_packets - before.delivered_packets,
+            delivered_wire_bytes: self.delivered_wire_bytes - before.delivered_wire_bytes,
+            delivered_bytes: self.delivered_bytes - before.delivered_bytes,
+            drops: self.drops - before.drops,
+            losses: self.losses - before.losses,
+            trims: self.trims - before.trims,
+            bounces: self.bounces - before.bounces,
+            marks: self.marks - before.marks,
+            pauses: self.pauses - before.pauses,
+            paused: self.paused.saturating_sub(before.paused),
+            retransmits: self.retransmits - before.retransmits,
+            timeouts: self.timeouts - before.timeouts,
+            // A controller whose switch restarts counts anew.
+            deadline_requests: self.deadline_requests.saturating_sub(before.deadline_requests),
+            priority_inversions: self
+                .priority_inversions
+                .saturating_sub(before.priority_inversions),
+            ..self.clone()
+        }
+    }
+}
+
+impl PortTotals {
+    fn since(&self, before: &PortTotals) -> PortTotals {
+        PortTotals {
+            sent_bytes: self.sent_bytes - before.sent_bytes,
+            drops: self.drops - before.drops,
+            trims: self.trims - before.trims,
+            pauses: PauseTotals {
+                sent: self.pauses.sent - before.pauses.sent,
+                received: self.pauses.received - before.pauses.received,
+                time: self.pauses.time.saturating_sub(before.pauses.time),
+                longest: self.pauses.longest,
+            },
+        }
+    }
+}
+
+impl FlowCounts {
+    fn since(&self, before: &FlowCounts) -> FlowCounts {
+        FlowCounts {
+            delivered: self.delivered - before.delivered,
+            retransmits: self.retransmits - before.retransmits,
+            timeouts: self.timeouts - before.timeouts,
+        }
+    }
+}
