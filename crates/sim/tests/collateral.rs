@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use punctual_core::{Bytes, Duration, FlowId, FlowSpec, HostId, Instant, Limit, QueueSpec};
 use punctual_sim::{Outcome, Sampling};
-use punctual_testkit::{markdown_table, print_figure};
+use punctual_testkit::{assert_figure, markdown_table, print_figure};
 use punctual_transports::AnyTransport;
 use punctual_transports::tcp::{Dctcp, DctcpLossless};
 use std::ops::Range;
@@ -223,6 +223,11 @@ fn beside_64_to_1() {
         let mean = during.iter().sum::<f64>() / during.len() as f64;
         let least = rates[AT_MS - 1..].iter().fold(f64::MAX, |a, b| a.min(*b));
         let back = rates.iter().rposition(|r| *r < 9.0).map_or(0, |n| n + 2);
+        match name {
+            "ndp" => assert_figure("ndp-fig-19-dip-window-30", least, 8.4..=8.8),
+            "dctcp-lossless" => assert_figure("ndp-fig-19-dctcp-lossless", mean, 0.0..=1.0),
+            _ => {}
+        }
         let mut row = vec![name.to_owned()];
         row.extend([rates[AT_MS - 3], mean, least].map(|rate| format!("{rate:.2}")));
         row.extend([back.to_string(), format!("{last:.1}")]);
