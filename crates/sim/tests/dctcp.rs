@@ -90,7 +90,7 @@ fn incast_of_450_kb() {
         (Incast::new("default, 200 packets", Dctcp::default()), 1),
         (Incast::new("default, `rto_max` 40 ms", bounded), 1),
         (Incast::new("default, 1,000 packets", Dctcp::default()).queue(1000, 30), 1),
-        (as_ndps_program("NDP's program"), 1),
+        (as_ndps_program("NDP's program"), 5),
         (as_ndps_program("NDP's program, 1,000 packets").queue(1000, 30), 5),
     ] {
         let mut overs = Vec::new();
@@ -122,8 +122,8 @@ fn incast_of_450_kb() {
                     overs.push(over);
                 }
                 ("NDP's program", _) => {
-                    assert_figure(&format!("ndp-fig-16-dctcp-{senders}"), over, 1.03..=1.08);
                     assert!(senders < 431 || most >= 4, "some lose again and again: {most}");
+                    overs.push(over);
                 }
                 ("default, 200 packets", 431) => {
                     assert!(over > 1.03 && most >= 4, "{over}, {most}");
@@ -134,7 +134,8 @@ fn incast_of_450_kb() {
         }
         for (overs, senders) in overs.chunks_mut(seeds as usize).zip([101, 201, 431]) {
             overs.sort_by(f64::total_cmp);
-            let id = format!("ndp-fig-16-dctcp-large-buffer-{senders}");
+            let large = if incast.name.contains("1,000") { "large-buffer-" } else { "" };
+            let id = format!("ndp-fig-16-dctcp-{large}{senders}");
             assert_figure(&id, overs[overs.len() / 2], 1.03..=1.08);
         }
         rows.push(row);

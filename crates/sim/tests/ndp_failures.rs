@@ -203,8 +203,9 @@ fn a_flow_on_one_path_is_moved_to_one_other() {
     let mut used = [0u64; 4];
     for seed in 0..240 {
         let udp = Udp { rate: punctual_core::Rate::from_gbps(1), ..Udp::default() };
-        let mut setup =
-            setup(network.clone(), vec![AnyTransport::Udp(udp)], vec![flow(0, 16, 30_000)]);
+        // A moment after routing knows.
+        let moved = FlowSpec { start: Instant::ZERO + US, ..flow(0, 16, 30_000) };
+        let mut setup = setup(network.clone(), vec![AnyTransport::Udp(udp)], vec![moved]);
         setup.link_changes = changes.clone();
         setup.seed = seed;
         let outcome = run(setup);
