@@ -231,6 +231,7 @@ impl Port {
             header.rate = granted;
             if paused {
                 self.accepted = Some((flow, port.now));
+                self.list.update(place, |entry| entry.dampened = false);
             }
         } else {
             header.pauser = me;

@@ -312,6 +312,18 @@ fn pdq_r14_a_dampened_flow_leaves_the_link_to_the_one_it_waits_for() {
     assert_eq!(bench.exchange(1, data(9.0)).pauser, ME, "its time is over");
 }
 
+/// Once accepted, it no longer gives way, even while its answer is out.
+#[test]
+fn pdq_r14_a_flow_accepted_after_dampening_keeps_the_link() {
+    let mut bench = Bench::new(Pdq::default());
+    bench.exchange(1, probe(10.0));
+    bench.wait_us(10);
+    assert_eq!(bench.exchange(2, probe(5.0)).pauser, ME, "too soon");
+    bench.wait_us(100);
+    assert_eq!(bench.send(2, probe(5.0)).rate, LINE);
+    assert_eq!(bench.send(1, data(9.0)).pauser, ME, "it was told to send");
+}
+
 #[test]
 fn pdq_r15_answers_tell_rates_and_when_to_probe() {
     let mut bench = Bench::new(brisk());
