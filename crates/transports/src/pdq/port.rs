@@ -217,7 +217,7 @@ impl Port {
         }
         let Some(place) = self.enlist(header, flow, me, port.now) else {
             // PDQ-R21: beyond the list.
-            self.rates.count_beyond(flow, wire_bytes);
+            self.rates.count_beyond(flow, wire_bytes, header.pauser == me);
             header.rate = header.rate.min(self.rates.share());
             header.pauser = if header.rate == 0 { me } else { NOBODY };
             return;

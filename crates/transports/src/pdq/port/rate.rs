@@ -24,8 +24,11 @@ pub struct RateController {
     foreign: f64,
     /// RCP's rate for flows beyond the list, in b/s.
     share: f64,
-    /// Bits of flows beyond the list that asked in this interval; empty until there is one.
+    /// Bits of flows beyond the list that asked in this interval and were not paused here; empty
+    /// until there is one.
     sketch: Vec<u64>,
+    /// Probes of flows beyond the list that are paused here, in this interval.
+    probes_beyond: u64,
     /// What flows beyond the list sent in this interval.
     beyond_bytes: u64,
     /// Packets and bytes of PDQ in this interval, those sent again left out.
@@ -54,6 +57,7 @@ impl RateController {
             foreign: 0.0,
             share: 0.0,
             sketch: Vec::new(),
+            probes_beyond: 0,
             beyond_bytes: 0,
             own_packets: 0,
             own_bytes: 0,
@@ -96,18 +100,28 @@ impl RateController {
         }
     }
 
-    /// A packet of a flow beyond the list came.
-    pub(super) fn count_beyond(&mut self, flow: u32, wire_bytes: u16) {
+    /// A packet of a flow beyond the list came, which is a probe if the flow is paused here.
+    pub(super) fn count_beyond(&mut self, flow: u32, wire_bytes: u16, is_paused: bool) {
+        self.beyond_bytes += u64::from(wire_bytes);
+        if is_paused {
+            self.probes_beyond += 1;
+            return;
+        }
         if self.sketch.is_empty() {
             self.sketch = vec![0; SKETCH_BITS as usize / 64];
         }
         let bit = (mix(u64::from(flow)) % u64::from(SKETCH_BITS)) as usize;
         self.sketch[bit / 64] |= 1 << (bit % 64);
-        self.beyond_bytes += u64::from(wire_bytes);
     }
 
-    /// Flows beyond the list that asked in this interval, by linear counting.
-    pub fn flows_beyond(&self) -> f64 {
+    /// n: flows beyond the list. Those that are not paused ask in every interval and are counted
+    /// by linear counting. A paused one probes every `probe_rtts` round trips, so that each probe
+    /// in an interval of `interval_rtts` stands for `probe_rtts / interval_rtts` flows.
+    fn flows_beyond(&self, probe_rtts: f64, interval_rtts: f64) -> f64 {
+        self.flows_sending_beyond() + self.probes_beyond as f64 * probe_rtts / interval_rtts
+    }
+
+    fn flows_sending_beyond(&self) -> f64 {
         if self.sketch.is_empty() {
             return 0.0;
         }
@@ -120,7 +134,8 @@ impl RateController {
         let come_bytes = port.arrived_bytes();
         let end = port.now.saturating_add(self.rtt.mul_f64(params.update_rtts));
         self.clock = Some(Clock { start: port.now, end, come_bytes });
-        (self.own_packets, self.own_bytes, self.beyond_bytes) = (0, 0, 0);
+        (self.own_packets, self.own_bytes) = (0, 0);
+        (self.beyond_bytes, self.probes_beyond) = (0, 0);
         self.busy = false;
         self.sketch.fill(0);
     }
@@ -172,7 +187,8 @@ impl RateController {
         let held = list.iter().map(|e| f64::from(e.rate)).sum::<f64>() * 1000.0;
         let left = (budget - held).max(0.0);
         let used = self.beyond_bytes as f64 * 8.0 / seconds;
-        let flows = self.flows_beyond().max(1.0);
+        let probe_rtts = (params.probe_spread * list.len() as f64).max(1.0);
+        let flows = self.flows_beyond(probe_rtts, params.update_rtts).max(1.0);
         let change = params.rcp_alpha * (left - used) - params.rcp_beta * queue / rtt;
         self.share = (self.share + seconds / rtt * change / flows).clamp(0.0, left);
         self.start(params, port);
