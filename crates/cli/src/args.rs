@@ -165,7 +165,7 @@ pub(crate) struct Link {
 pub(crate) struct Study {
     /// The scenario, a TOML file
     pub(crate) file: PathBuf,
-    /// Run again what is there already from an earlier run of the same plan
+    /// Run again what is there already, and replace results of other settings
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Also write flows.csv
@@ -179,7 +179,7 @@ pub(crate) struct Compare {
     /// A scenario, a TOML file; or two directories of results, A and B
     #[arg(value_name = "SCENARIO | A B", required = true, num_args = 1..=2)]
     pub(crate) paths: Vec<PathBuf>,
-    /// Run again what is there already from an earlier run of the same plan
+    /// Run again what is there already, and replace results of other settings
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Also write flows.csv

@@ -15,6 +15,8 @@ const VIOLATED: u8 = 3;
 const BEYOND: u8 = 4;
 /// A replay gave other bytes.
 const DIFFERS: u8 = 5;
+/// A report is of results of which some are missing or damaged.
+const INCOMPLETE: u8 = 6;
 /// Someone asked to stop.
 const INTERRUPTED: u8 = 130;
 
@@ -43,6 +45,10 @@ message! {
     BeyondBounds
 }
 message! {
+    /// Results of which some are missing or damaged.
+    Incomplete
+}
+message! {
     /// A replay that gave other bytes than the run it replays.
     ReplayDiffers
 }
@@ -67,6 +73,7 @@ pub(crate) fn report(error: &Error) -> ExitCode {
             (VIOLATED, text)
         }
         Some(Cause::Beyond) => (BEYOND, format!("{error:#}")),
+        Some(Cause::Incomplete) => (INCOMPLETE, format!("{error:#}")),
         Some(Cause::Differs) => (DIFFERS, format!("{error:#}")),
         Some(Cause::Interrupted) => (INTERRUPTED, format!("{error:#}")),
         // The reader of our output went away, as `head` does; there is nobody to tell.
@@ -84,6 +91,7 @@ enum Cause<'a> {
     Violated(&'a [String]),
     Beyond,
     Differs,
+    Incomplete,
     Interrupted,
     ClosedPipe,
 }
@@ -99,6 +107,9 @@ fn cause(error: &Error) -> Option<Cause<'_>> {
         if e.is::<BeyondBounds>() {
             return Some(Cause::Beyond);
         }
+        if e.is::<Incomplete>() {
+            return Some(Cause::Incomplete);
+        }
         if e.is::<ReplayDiffers>() {
             return Some(Cause::Differs);
         }
@@ -112,6 +123,7 @@ fn cause(error: &Error) -> Option<Cause<'_>> {
         }
         match e.downcast_ref::<ExecuteError>()? {
             ExecuteError::Scenario(e) => Some(Cause::Scenario(e)),
+            ExecuteError::OtherSettings { .. } => Some(Cause::Usage),
             ExecuteError::Violated { violations, .. } => Some(Cause::Violated(violations)),
             ExecuteError::Interrupted { .. } => Some(Cause::Interrupted),
             _ => None,

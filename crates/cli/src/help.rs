@@ -3,7 +3,7 @@
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   punctual compare scenarios/search.toml
-  punctual compare scenarios/incast.toml --set traffic.senders=60 --seed 7
+  punctual compare scenarios/search.toml --set traffic.workers=40 --out results/forty
   punctual run scenarios/permutation.toml --set 'transports=[\"ndp\"]' --json
   punctual capacity scenarios/d3-burst.toml --vary traffic.workers --until 'deadlines_met >= 95%'
   punctual report results/search --open
@@ -22,6 +22,7 @@ Exit codes:
     3  a checker found a broken invariant
     4  a capacity lies beyond the bounds: the condition always holds within them, or never
     5  a replay gave other bytes than the run it replays
+    6  a report is of results of which some are missing or damaged
   130  interrupted; runs finished before are kept, and the same command goes on from there
 
 Environment:
@@ -33,8 +34,11 @@ summary.json and manifest.json, where there is something to tell also gauges.par
 pauses.parquet. Repetition r has the seed SEED + r, for every transport, so all of them see the
 same flows.
 
+Runs that are there already are reused if this very build made them with these settings. Results of
+other settings are not replaced without --fresh (docs/results.md).
+
 Example:
-  punctual run scenarios/incast.toml --set traffic.senders=100 --set run.sample=10us";
+  punctual run scenarios/incast.toml --set run.sample=10us --out results/sampled";
 
 pub(crate) const EXPLAIN_HELP: &str = "\
 A flow's end is walked back along what caused it: packets through their queues, the calls that made

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    punctual_lab::set_commit(env!("PUNCTUAL_COMMIT"));
     let global = &cli.global;
     let result = match &cli.command {
         Command::Run(study) => commands::run::run(study, global),

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Place, text};
+use punctual_results::{Run, WriteOptions};
 
 const SCENARIO: &str = r#"
 name = "small"
@@ -122,10 +123,18 @@ fn what_cannot_be_explained_is_said() {
     assert!(fine.status.success(), "{}", text(&fine.stderr));
     refused(&["easy/tcp/seed-1", "--missed"], 2, "easy/tcp/seed-1: no flow missed its deadline");
 
-    // A manifest of something else than the flows beside it.
-    let manifest = place.path().join("out/tcp/seed-1/manifest.json");
+    // A manifest that was changed, and one of something else than the flows beside it.
+    let dir = place.path().join("out/tcp/seed-1");
+    let manifest = dir.join("manifest.json");
     let text = std::fs::read_to_string(&manifest).unwrap();
     std::fs::write(&manifest, text.replace("delay = \\\"5us\\\"", "delay = \\\"6us\\\"")).unwrap();
+    refused(&["out/tcp/seed-1", "1"], 1, "is not as it was written");
+    std::fs::write(&manifest, &text).unwrap();
+    let mut files = punctual_results::read(&dir).unwrap();
+    files.manifest.scenario = files.manifest.scenario.replace("\"5us\"", "\"6us\"");
+    let run = Run::new(&files.flows, &files.queues, &files.summary, &files.manifest);
+    let overwrite = WriteOptions { overwrite: true, csv: false };
+    punctual_results::write(&dir, &run, overwrite).unwrap();
     refused(&["out/tcp/seed-1", "1"], 5, "came out differently when its run was run again");
     let format = format!("\"format\": {}", punctual_results::FORMAT);
     std::fs::write(&manifest, text.replace(&format, "\"format\": 1")).unwrap();

@@ -68,10 +68,7 @@ fn a_replay_gives_the_same_bytes() {
     let again = place.punctual(&["replay", &manifest, "--out", "again", "-q"]);
     assert!(again.status.success(), "{}", text(&again.stderr));
     let stdout = text(&again.stdout);
-    assert!(
-        stdout.starts_with("replayed in again/ndp-2\nthe same bytes: fingerprint, "),
-        "{stdout}"
-    );
+    assert!(stdout.starts_with("replayed in again/ndp-2\nthe same bytes: flows.csv, "), "{stdout}");
     for file in ["flows.parquet", "flows.csv", "queues.parquet", "gauges.parquet", "summary.json"] {
         let read = |dir: &str| std::fs::read(place.path().join(dir).join(file)).unwrap();
         assert!(read(original) == read("again/ndp-2"), "{file} differs");
@@ -122,9 +119,12 @@ fn a_replay_has_the_same_queues() {
     }
     let told = place.punctual(&["explain", "out/traffic.workers=5/dctcp/seed-1", "-q"]);
     assert!(told.status.success(), "{}", text(&told.stderr));
-    // Another queue is another run, and a run that is there is not taken for it.
+    // Another queue is another run, and a run that is there is neither reused nor replaced.
     let again = ["run", "s.toml", "--json", "--out", "out", "--set", "queue.tcp.limit=5packets"];
-    let again = place.punctual(&again);
+    let refused = place.punctual(&again);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("`queue.tcp.limit` is"), "{}", text(&refused.stderr));
+    let again = place.punctual(&[&again[..], &["--fresh"]].concat());
     let lines = text(&again.stdout);
     assert!(again.status.success() && !lines.is_empty(), "{}", text(&again.stderr));
     let manifest = place.path().join("out/traffic.workers=5/tcp/seed-1/manifest.json");

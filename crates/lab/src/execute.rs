@@ -1,11 +1,12 @@
 //! Running a plan: whole runs side by side, each written when it is finished.
 
 use crate::diagnostic::ScenarioError;
-use crate::fingerprint::fingerprint;
+use crate::fingerprint::{build_id, commit, fingerprint};
 use crate::ideal;
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::{RunSetup, TierName};
 use crate::scheduler::IdealRun;
+use crate::survey::{RunState, check_directory, look};
 use punctual_core::PortId;
 use punctual_net::Network;
 use punctual_results::{
@@ -14,7 +15,7 @@ use punctual_results::{
 };
 use punctual_sim::{Outcome, Progress};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration as WallTime, Instant as WallInstant, SystemTime, UNIX_EPOCH};
@@ -52,8 +53,10 @@ pub struct RunReport {
     pub summary: Summary,
     /// Where its files are.
     pub dir: PathBuf,
-    /// It was there already, from an earlier execution of the same plan.
+    /// It was there already, from an earlier execution of the same settings.
     pub reused: bool,
+    /// What the directory held of it before.
+    pub state: RunState,
     /// How long it took.
     pub wall: WallTime,
 }
@@ -71,6 +74,18 @@ pub enum ExecuteError {
     /// Results just written could not be read.
     #[error(transparent)]
     Read(#[from] punctual_results::ReadError),
+    /// The directory holds results of other settings.
+    #[error(
+        "{} holds results of other settings: {what}\nwrite elsewhere with --out DIR, or replace \
+         them with --fresh",
+        dir.display()
+    )]
+    OtherSettings {
+        /// The directory of a run, or of all results.
+        dir: PathBuf,
+        /// What differs.
+        what: String,
+    },
     /// A checker found a broken invariant. The run is not kept.
     #[error("{run}: {} invariants broken; the first: {}", violations.len(), violations[0])]
     Violated {
@@ -89,8 +104,21 @@ pub enum ExecuteError {
     },
 }
 
-/// Name of the file that says of which set-up a run directory is the outcome.
-const FINGERPRINT_FILE: &str = "fingerprint";
+/// Looks at what the directory of results holds of each run, in the plan's order. Nothing is
+/// written. Fails where it holds results of other settings, unless they are to be replaced.
+pub fn survey(
+    study: &Study,
+    runs: &[PlannedRun],
+    options: &Options,
+    stop: &AtomicBool,
+) -> Result<Vec<RunState>, ExecuteError> {
+    let look = |i: usize, _: &dyn Fn() -> bool| look(study, &runs[i], options).map(Some);
+    let states = side_by_side(runs.len(), options.threads, stop, look)?;
+    if !options.fresh && states.iter().any(|state| *state != RunState::Reusable) {
+        check_directory(study, runs, &options.out)?;
+    }
+    Ok(states)
+}
 
 /// Executes a plan and returns what became of each run, in the plan's order whatever the number
 /// of threads. `stop` ends it at once from outside.
@@ -101,58 +129,93 @@ pub fn execute(
     watch: &dyn Watch,
     stop: &AtomicBool,
 ) -> Result<Vec<RunReport>, ExecuteError> {
+    let states = survey(study, runs, options, stop)?;
+    execute_surveyed(study, runs, &states, options, watch, stop)
+}
+
+/// Executes a plan of which [`survey`] has returned the states, like [`execute`].
+///
+/// # Panics
+/// When there are not as many states as runs.
+pub fn execute_surveyed(
+    study: &Study,
+    runs: &[PlannedRun],
+    states: &[RunState],
+    options: &Options,
+    watch: &dyn Watch,
+    stop: &AtomicBool,
+) -> Result<Vec<RunReport>, ExecuteError> {
+    assert_eq!(runs.len(), states.len(), "a state for each run");
+    side_by_side(runs.len(), options.threads, stop, |i, halt| {
+        let run = &runs[i];
+        watch.started(run);
+        let report = one(study, run, &states[i], options, watch, halt)?;
+        report.iter().for_each(|report| watch.finished(run, report));
+        Ok(report)
+    })
+}
+
+/// Does so many pieces of work on several threads and returns their results in order. Work that
+/// returns nothing was stopped. The first failure in that order is the one to report.
+fn side_by_side<T: Send>(
+    count: usize,
+    threads: usize,
+    stop: &AtomicBool,
+    work: impl Fn(usize, &dyn Fn() -> bool) -> Result<Option<T>, ExecuteError> + Sync,
+) -> Result<Vec<T>, ExecuteError> {
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
-    let reports: Vec<Mutex<Option<Result<RunReport, ExecuteError>>>> =
-        runs.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<Result<T, ExecuteError>>>> =
+        (0..count).map(|_| Mutex::new(None)).collect();
     let halt = || stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
-    let work = || {
+    let thread = || {
         while !halt() {
-            let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-            watch.started(run);
-            let report = one(study, run, options, watch, &halt);
-            match &report {
-                Ok(Some(report)) => watch.finished(run, report),
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(place) = results.get(i) else { break };
+            let result = work(i, &halt);
+            match &result {
+                Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(_) => failed.store(true, Ordering::Relaxed),
             }
-            *reports[run.index].lock().expect("no thread panicked") = report.transpose();
+            *place.lock().expect("no thread panicked") = result.transpose();
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..options.threads.clamp(1, runs.len().max(1)) {
-            scope.spawn(work);
+        for _ in 0..threads.clamp(1, count.max(1)) {
+            scope.spawn(thread);
         }
     });
     let mut done = Vec::new();
-    for report in reports {
-        // The first failure in the plan's order is the one to tell.
-        if let Some(report) = report.into_inner().expect("no thread panicked") {
-            done.push(report?);
+    for result in results {
+        if let Some(result) = result.into_inner().expect("no thread panicked") {
+            done.push(result?);
         }
     }
-    if done.len() < runs.len() {
-        return Err(ExecuteError::Interrupted { done: done.len(), total: runs.len() });
+    match done.len() < count {
+        true => Err(ExecuteError::Interrupted { done: done.len(), total: count }),
+        false => Ok(done),
     }
-    Ok(done)
 }
 
 /// Executes one run; nothing when it was stopped.
 fn one(
     study: &Study,
     run: &PlannedRun,
+    state: &RunState,
     options: &Options,
     watch: &dyn Watch,
     halt: &dyn Fn() -> bool,
 ) -> Result<Option<RunReport>, ExecuteError> {
     let begun = WallInstant::now();
     let dir = options.out.join(&run.dir);
-    let setup = study.setup(&run.scenario, &run.subject, run.seed)?;
-    let print = fingerprint(&setup);
-    if !options.fresh && is_same(&dir, &print, options.csv) {
-        let summary = read_summary(&dir)?;
-        return Ok(Some(RunReport { summary, dir, reused: true, wall: begun.elapsed() }));
+    let state = state.clone();
+    if state == RunState::Reusable {
+        let (summary, wall) = (read_summary(&dir)?, begun.elapsed());
+        return Ok(Some(RunReport { summary, dir, reused: true, state, wall }));
     }
+    let setup = study.setup(&run.scenario, &run.subject, run.seed)?;
+    let print = fingerprint(&setup, run);
     let network = &*run.scenario.network_with_clocks(run.seed);
     let mut ideal_setup = None;
     let (outcome, kind) = match setup {
@@ -196,6 +259,11 @@ fn one(
     };
     let summary = punctual_results::summarise(&outcome, &flows, &facts);
     let mut manifest = Manifest::new(study.text(), &run.subject.label, run.seed);
+    manifest.build = build_id().to_owned();
+    manifest.commit = commit();
+    manifest.setup = print;
+    manifest.name = study.name().to_owned();
+    manifest.traffic = run.scenario.traffic_names();
     manifest.overrides = study.overrides().to_vec();
     manifest.point = run.values.clone();
     manifest.host.threads = Some(options.threads as u32);
@@ -212,12 +280,11 @@ fn one(
             let tier = TierName::of(network.link(port).tier).name().to_owned();
             (network.port_name(port), tier)
         }),
-        extra: &[(FINGERPRINT_FILE, print.as_bytes())],
         ..Run::new(&flows, &outcome.samples, &summary, &manifest)
     };
     let write_options = WriteOptions { overwrite: true, csv: options.csv };
     punctual_results::write(&dir, &files, write_options)?;
-    Ok(Some(RunReport { summary, dir, reused: false, wall: begun.elapsed() }))
+    Ok(Some(RunReport { summary, dir, reused: false, state, wall: begun.elapsed() }))
 }
 
 /// Circles of pauses that one is told of.
@@ -234,14 +301,6 @@ fn circles_in_words(network: &Network, outcome: &Outcome) -> Vec<String> {
         told.push(format!("and {rest} more circles of pauses"));
     }
     told
-}
-
-/// Whether a whole run of the same set-up is there.
-fn is_same(dir: &Path, print: &str, csv: bool) -> bool {
-    let written = std::fs::read_to_string(dir.join(FINGERPRINT_FILE));
-    written.is_ok_and(|written| written == print)
-        && punctual_results::is_complete(dir)
-        && (!csv || dir.join(punctual_results::CSV_FILE).exists())
 }
 
 /// Every port and what it did in all; none of an ideal scheduler, which has none.

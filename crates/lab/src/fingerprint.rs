@@ -1,23 +1,52 @@
-//! A number that changes when anything a run depends on changes.
+//! What the outcome of a run depends on, in two hashes: the program's sources and the run's set-up.
 
-use std::fmt::{self, Debug, Write};
+use crate::plan::PlannedRun;
+use crate::scenario::RunSetup;
+use std::fmt::{self, Write};
+use std::sync::OnceLock;
 
-/// 64-bit FNV-1a over whatever is written into it.
-struct Fnv(u64);
+/// The build id: a hash of all sources that can change a result, computed when they are compiled.
+pub fn build_id() -> &'static str {
+    env!("PUNCTUAL_BUILD")
+}
 
-impl Write for Fnv {
+static COMMIT: OnceLock<String> = OnceLock::new();
+
+/// Names the git commit that the program was built from, for the manifests of all runs to come.
+/// The first call counts.
+pub fn set_commit(commit: &str) {
+    let _ = COMMIT.set(commit.to_owned());
+}
+
+/// The git commit that the program was built from, where [`set_commit`] named it.
+pub(crate) fn commit() -> Option<String> {
+    COMMIT.get().filter(|commit| !commit.is_empty()).cloned()
+}
+
+struct Hash(blake3::Hasher);
+
+impl Write for Hash {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
+        self.0.update(text.as_bytes());
         Ok(())
     }
 }
 
-/// The set-up and this program's version in one number. The set-up holds everything a run depends
-/// on, the contents of files that a scenario names included.
-pub fn fingerprint(setup: &impl Debug) -> String {
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    write!(hash, "{} {setup:?}", env!("CARGO_PKG_VERSION")).expect("hashing does not fail");
-    format!("{:016x}", hash.0)
+/// A hash of a run's set-up, which holds everything that its outcome depends on besides the build:
+/// also the contents of files that the scenario names. Whether the network is recorded does not
+/// count, as it changes no other file.
+pub(crate) fn fingerprint(setup: &RunSetup, run: &PlannedRun) -> String {
+    let mut hash = Hash(blake3::Hasher::new());
+    let (transport, seed) = (&run.subject.label, run.seed);
+    let traffic = run.scenario.traffic_names();
+    let written = match setup {
+        RunSetup::Packets(setup) => {
+            let mut setup = setup.clone();
+            setup.network_trace = false;
+            write!(hash, "{transport} {seed} {traffic:?} {setup:?}")
+        }
+        RunSetup::Ideal(setup) => write!(hash, "{transport} {seed} {traffic:?} {setup:?}"),
+    };
+    written.expect("hashing does not fail");
+    hash.0.finalize().to_hex().to_string()
 }

@@ -19,8 +19,10 @@ mod plan;
 mod plan_file;
 mod scenario;
 mod scheduler;
+mod settings;
 mod source;
 mod suggest;
+mod survey;
 mod sweep;
 
 pub use bench::{BENCH_CASES, BenchCase};
@@ -29,9 +31,11 @@ pub use capacity::{
     REPETITIONS_MIN, Reason, VALUE_FACTOR, Verdict,
 };
 pub use diagnostic::{Diagnostic, ScenarioError};
-pub use execute::{ExecuteError, Options, RunReport, Watch, execute, utilisation};
+pub use execute::{
+    ExecuteError, Options, RunReport, Watch, execute, execute_surveyed, survey, utilisation,
+};
 pub use explain::{Chosen, ExplainError, MISSED_MAX, Pick, explain, pick};
-pub use fingerprint::fingerprint;
+pub use fingerprint::{build_id, set_commit};
 pub use keys::keys;
 pub use load::{LinkLoad, OfferedLoad, TierLoad};
 pub use plan::{LoadError, PlannedRun, Point, Study};
@@ -42,4 +46,5 @@ pub use scenario::{
 pub use scheduler::{IdealRun, IdealSetup};
 pub use source::{Place, Sources};
 pub use suggest::nearest;
+pub use survey::{Again, RunState, describe};
 pub use sweep::Labels;

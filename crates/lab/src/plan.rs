@@ -182,6 +182,11 @@ impl Study {
         &self.points[0].scenario.name
     }
 
+    /// The scenario's name and what the command line changed, as headings show them.
+    pub fn title(&self) -> String {
+        punctual_results::titled(self.name(), &self.overrides)
+    }
+
     /// The points of its sweep; one without a sweep.
     pub fn points(&self) -> &[Point] {
         &self.points

@@ -109,7 +109,7 @@ impl Axis {
 }
 
 /// Where a path leads, however it is spelt.
-fn place(root: &Table, path: &str) -> String {
+pub(crate) fn place(root: &Table, path: &str) -> String {
     resolve(root, path).map_or_else(|| path.to_owned(), |(place, _)| place)
 }
 

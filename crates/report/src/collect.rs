@@ -123,6 +123,13 @@ impl Results {
         } else if results.capacities.is_none() {
             results.take_all(dir)?;
         }
+        if results.capacities.as_ref().is_some_and(|found| !found.complete) {
+            results.warnings.push(
+                "Incomplete: the search for capacities did not come to its end; the same command \
+                 goes on with it."
+                    .to_owned(),
+            );
+        }
         results.points.retain(|point| !point.rows.is_empty());
         if results.points.is_empty() && results.capacities.is_none() {
             return Err(ReportError::Nothing(dir.to_owned()));

@@ -25,7 +25,7 @@ pub use bars::DeadlineBars;
 pub use cdf::{Curve, FctCdf};
 pub use collect::{PointRuns, ReportError, Results, Row};
 pub use explain::{explained_flow, explained_flows, explained_totals, time_line};
-pub use html::html;
+pub use html::{Report, html, report};
 pub use palette::{Colour, Dash, LineStyle, line_style};
 pub use sweep::{SweepPoint, sweep_tables};
 pub use table::{Style, markdown, notes, plain_table, table};

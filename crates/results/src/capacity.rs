@@ -43,6 +43,9 @@ pub struct Capacities {
     pub to: String,
     /// The distance of values.
     pub step: String,
+    /// Whether the search came to its end.
+    #[serde(default)]
+    pub complete: bool,
     /// One answer a transport and point of the rest of the sweep.
     pub answers: Vec<CapacityAnswer>,
 }

@@ -1,7 +1,7 @@
 //! Flows as text.
 
 use crate::flows::status_name;
-use crate::parquet_io::flow_column_names;
+use crate::parquet_io::{flow_column_names, traffic_name};
 use crate::{FlowCounts, FlowRow};
 use punctual_core::{Bytes, Duration, Instant};
 use std::fmt::Display;
@@ -9,7 +9,12 @@ use std::io::{self, Write};
 
 /// Writes flows as comma-separated values (RFC 4180) with the columns of `flows.parquet`; what is
 /// null there is empty here.
-pub fn write_csv(mut out: impl Write, flows: &[FlowRow]) -> io::Result<()> {
+pub fn write_csv(out: impl Write, flows: &[FlowRow]) -> io::Result<()> {
+    write(out, flows, &[])
+}
+
+/// Writes flows whose traffic has these names, see [`write_csv`].
+pub(crate) fn write(mut out: impl Write, flows: &[FlowRow], traffic: &[String]) -> io::Result<()> {
     let header: Vec<_> = flow_column_names().collect();
     writeln!(out, "{}", header.join(","))?;
     for row in flows {
@@ -22,6 +27,7 @@ pub fn write_csv(mut out: impl Write, flows: &[FlowRow]) -> io::Result<()> {
         let ideal = maybe(row.ideal.map(Duration::as_picos));
         let FlowCounts { delivered, retransmits, timeouts } = row.in_window;
         let window = format!("{},{retransmits},{timeouts}", delivered.get());
+        let traffic = quoted(traffic_name(traffic, row));
         let (transport, status) = (quoted(&row.transport), status_name(row.status));
         let FlowRow { flow, src, dst, pattern, background, measured, .. } = row;
         let FlowRow { retransmits, timeouts, trims, bounces, .. } = row;
@@ -30,7 +36,7 @@ pub fn write_csv(mut out: impl Write, flows: &[FlowRow]) -> io::Result<()> {
             out,
             "{flow},{src},{dst},{transport},{pattern},{background},{size},{start},{deadline},\
              {ended},{status},{met},{fct},{delivered},{retransmits},{timeouts},{trims},{bounces},\
-             {slowdown},{censored},{ideal},{measured},{window}"
+             {slowdown},{censored},{ideal},{measured},{window},{traffic}"
         )?;
     }
     out.flush()
@@ -64,14 +70,15 @@ mod tests {
         };
         let rows = FlowRow::all(&outcome, &["ndp, 8 packets"], |_| Some(Duration::from_micros(4)));
         let mut text = Vec::new();
-        write_csv(&mut text, &rows).unwrap();
+        write(&mut text, &rows, &["search".into()]).unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "flow,src,dst,transport,pattern,background,size_bytes,start_ps,deadline_ps,ended_ps,\
              status,met,fct_ps,delivered_bytes,retransmits,timeouts,trims,bounces,slowdown,\
-             censored_ps,ideal_ps,measured,window_bytes,window_retransmits,window_timeouts\n\
+             censored_ps,ideal_ps,measured,window_bytes,window_retransmits,window_timeouts,\
+             traffic\n\
              7,0,1,\"ndp, 8 packets\",0,false,1000,1000000,11000000,10000000,completed,true,\
-             9000000,1000,0,0,0,0,2.25,,4000000,true,1000,0,0\n"
+             9000000,1000,0,0,0,0,2.25,,4000000,true,1000,0,0,search\n"
         );
     }
 }

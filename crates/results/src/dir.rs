@@ -1,6 +1,8 @@
 //! Names of run directories, whole and partial.
 
-use crate::{EXPLAIN_FILE, MANIFEST_FILE, REPORT_FILE, WriteError, read_manifest};
+use crate::{
+    EXPLAIN_FILE, MANIFEST_FILE, OWN_FILES, REPORT_FILE, WriteError, read_manifest, verify,
+};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -32,13 +34,9 @@ pub fn is_partial(path: &Path) -> bool {
     writer(path).is_some()
 }
 
-/// Whether there is a whole run at `dir`, readable by this version: what a resumed sweep may skip.
-/// Files are checked by their length.
+/// Whether there is a whole run at `dir`, readable by this version, every file as it was written.
 pub fn is_complete(dir: &Path) -> bool {
-    let whole = |name: &String, bytes: &u64| {
-        fs::metadata(dir.join(name)).is_ok_and(|file| file.is_file() && file.len() == *bytes)
-    };
-    read_manifest(dir).is_ok_and(|manifest| manifest.files.iter().all(|(n, b)| whole(n, b)))
+    read_manifest(dir).and_then(|manifest| verify(dir, &manifest)).is_ok()
 }
 
 /// A partial directory.
@@ -96,7 +94,12 @@ pub(crate) fn place(dir: &Path) -> Result<Place, WriteError> {
     if !names.iter().any(|name| name == MANIFEST_FILE) {
         return Err(not_ours(format!("`{first}` and no manifest.json")));
     }
-    let files = listed(dir).ok_or_else(|| not_ours("a manifest.json".into()))?;
+    // A damaged manifest lists nothing; a directory of nothing but our files is ours all the same.
+    let files = match listed(dir) {
+        Some(files) => files,
+        None if names.iter().all(|name| OWN_FILES.contains(&name.as_str())) => names.clone(),
+        None => return Err(not_ours("a manifest.json".into())),
+    };
     // A report of the old run goes with it, and what was explained of it.
     let ours = |name: &str| [MANIFEST_FILE, REPORT_FILE, EXPLAIN_FILE].contains(&name);
     let foreign = names.iter().find(|name| !ours(name) && !files.contains(name));

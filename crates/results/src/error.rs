@@ -2,7 +2,7 @@
 
 use parquet::errors::ParquetError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a run was not written. Nothing of it is left behind.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,12 @@ pub enum WriteError {
         /// What is there.
         found: String,
     },
+    /// Another command is writing there.
+    #[error(
+        "another punctual is writing to {}; wait for it, or write elsewhere with --out DIR",
+        .0.display()
+    )]
+    Locked(PathBuf),
     /// The path has no last part, or one that means an interrupted write.
     #[error("{} cannot name a run; choose a directory whose name is not `..` and does not end in `.partial-<number>`", .0.display())]
     Name(PathBuf),
@@ -121,6 +127,9 @@ pub enum ReadError {
         /// Its length when written.
         expected: u64,
     },
+    /// A file has other contents than were written.
+    #[error("{} is not as it was written: it was damaged or changed; run it again", .0.display())]
+    Changed(PathBuf),
     /// Not the JSON that it should be.
     #[error("{} cannot be understood: {source}; it was changed after it was written: run it again", path.display())]
     Json {
@@ -155,6 +164,25 @@ pub enum ReadError {
         /// What it answered.
         source: io::Error,
     },
+}
+
+impl ReadError {
+    /// The file or directory that it is about.
+    pub fn path(&self) -> &Path {
+        match self {
+            ReadError::NotFound(path)
+            | ReadError::Partial(path)
+            | ReadError::NoManifest(path)
+            | ReadError::Missing(path)
+            | ReadError::Changed(path)
+            | ReadError::Format { path, .. }
+            | ReadError::Length { path, .. }
+            | ReadError::Json { path, .. }
+            | ReadError::Parquet { path, .. }
+            | ReadError::Column { path, .. }
+            | ReadError::Io { path, .. } => path,
+        }
+    }
 }
 
 /// Why summaries cannot be combined.

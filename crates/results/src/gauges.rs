@@ -1,7 +1,7 @@
 //! What transports told of themselves, one row a gauge and instant.
 
 use crate::ReadError;
-use crate::parquet_io::{Column, floats, ints, read_batches, texts, write_batches};
+use crate::parquet_io::{About, Column, floats, ints, read_batches, texts, write_batches};
 use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Float64Array, PrimitiveArray, StringArray};
 use arrow_schema::DataType;
@@ -83,9 +83,10 @@ fn of(of: GaugeOf) -> (&'static str, u32) {
 /// Writes `gauges.parquet`.
 pub(crate) fn write_gauges(
     out: impl Write + Send,
+    about: &About,
     rows: &[GaugeRow],
 ) -> parquet::errors::Result<()> {
-    write_batches(out, &GAUGE_COLUMNS, rows, |rows| {
+    write_batches(out, about, &GAUGE_COLUMNS, rows, |rows| {
         vec![
             ints::<_, UInt64Type>(rows, |row| row.at.as_picos()),
             texts(rows, |row| &row.transport),
@@ -150,7 +151,7 @@ mod tests {
         ];
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("gauges.parquet");
-        write_gauges(std::fs::File::create(&path).unwrap(), &rows).unwrap();
+        write_gauges(std::fs::File::create(&path).unwrap(), &[], &rows).unwrap();
         assert_eq!(read_gauges(&path).unwrap(), rows);
     }
 

@@ -46,6 +46,7 @@ mod explain;
 mod files;
 mod flows;
 mod gauges;
+mod lock;
 mod manifest;
 mod network;
 mod parquet_io;
@@ -69,11 +70,12 @@ pub use explain::{EXPLAIN_FILE, Explained, ExplainedFlow, ExplainedPart, TimeLin
 pub use files::{check_place, is_report, save};
 pub use flows::{FlowCounts, FlowRow, FlowStatus};
 pub use gauges::GaugeRow;
-pub use manifest::{AxisValue, FORMAT, Host, Manifest};
+pub use lock::{DirLock, LOCK_FILE};
+pub use manifest::{AxisValue, FORMAT, FileInfo, Host, Manifest};
 pub use pauses::PauseRow;
-pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun};
+pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun, titled};
 pub use ports::PortRow;
-pub use read::{RunFiles, read, read_manifest, read_summary};
+pub use read::{RunFiles, read, read_manifest, read_summary, verify};
 pub use share::{ShareOf, share_interval};
 pub use stats::{Repeated, RunFacts, combine, part_of, summarise};
 pub use summary::{AtLeast, Ci95, Figure, RunKind, Summary, title};
@@ -100,3 +102,18 @@ pub const MANIFEST_FILE: &str = "manifest.json";
 pub const REPORT_FILE: &str = "report.html";
 /// Name of the file with one row a flow as text, written on request.
 pub const CSV_FILE: &str = "flows.csv";
+
+/// Names of all files that a run directory may have of its own, beside those its writer adds.
+pub(crate) const OWN_FILES: [&str; 11] = [
+    FLOWS_FILE,
+    QUEUES_FILE,
+    GAUGES_FILE,
+    PAUSES_FILE,
+    PORTS_FILE,
+    NETWORK_FILE,
+    SUMMARY_FILE,
+    MANIFEST_FILE,
+    CSV_FILE,
+    EXPLAIN_FILE,
+    REPORT_FILE,
+];

@@ -14,6 +14,21 @@ pub struct Manifest {
     pub format: u32,
     /// Version of punctual.
     pub punctual: String,
+    /// Build id of the program: a hash of all sources that can change a result.
+    #[serde(default)]
+    pub build: String,
+    /// Git commit that the program was built from, where known.
+    #[serde(default)]
+    pub commit: Option<String>,
+    /// Hash of the run's set-up: everything that its outcome depends on besides the build.
+    #[serde(default)]
+    pub setup: String,
+    /// Name of the scenario.
+    #[serde(default)]
+    pub name: String,
+    /// Names of the scenario's traffic, in its order; what `pattern` counts.
+    #[serde(default)]
+    pub traffic: Vec<String>,
     /// Text of the scenario file.
     pub scenario: String,
     /// What the command line changed in it, each as `key=value`, in order.
@@ -29,12 +44,24 @@ pub struct Manifest {
     /// The run was stopped from outside before its end.
     #[serde(default)]
     pub interrupted: bool,
-    /// Length in bytes of every other file, filled in when the directory is written.
+    /// Every other file, filled in when the directory is written.
     #[serde(default)]
-    pub files: BTreeMap<String, u64>,
+    pub files: BTreeMap<String, FileInfo>,
     /// The machine and the time the run took on it; nothing else in the directory depends on them.
     #[serde(default)]
     pub host: Host,
+    /// Hash of this manifest without this field, filled in when it is written.
+    #[serde(default)]
+    pub digest: String,
+}
+
+/// A file as it was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileInfo {
+    /// Its length.
+    pub bytes: u64,
+    /// The BLAKE3 hash of its contents, in hexadecimal.
+    pub blake3: String,
 }
 
 impl Manifest {
@@ -49,6 +76,38 @@ impl Manifest {
             host: Host::here(),
             ..Manifest::default()
         }
+    }
+
+    /// The manifest with its digest.
+    pub(crate) fn sealed(self) -> Manifest {
+        Manifest { digest: self.computed_digest(), ..self }
+    }
+
+    /// Whether it is as it was written.
+    pub(crate) fn is_intact(&self) -> bool {
+        self.digest == self.computed_digest()
+    }
+
+    fn computed_digest(&self) -> String {
+        let unsealed = Manifest { digest: String::new(), ..self.clone() };
+        // What cannot be written has no digest; writing it fails too.
+        let text = serde_json::to_vec(&unsealed).unwrap_or_default();
+        blake3::hash(&text).to_hex().to_string()
+    }
+
+    /// What every Parquet file of the run says in its metadata.
+    pub(crate) fn about(&self) -> Vec<(String, String)> {
+        let point: Vec<String> =
+            self.point.iter().map(|value| format!("{}={}", value.axis, value.label)).collect();
+        let pairs = [
+            ("scenario", self.name.clone()),
+            ("transport", self.transport.clone()),
+            ("seed", self.seed.to_string()),
+            ("point", point.join(", ")),
+            ("traffic", self.traffic.join(", ")),
+            ("time_origin", "start of the run".to_owned()),
+        ];
+        pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
 

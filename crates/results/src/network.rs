@@ -1,7 +1,7 @@
 //! What every port did in time, one row a port and frame.
 
 use crate::ReadError;
-use crate::parquet_io::{Column, ints, read_batches, write_batches};
+use crate::parquet_io::{About, Column, ints, read_batches, write_batches};
 use arrow_array::PrimitiveArray;
 use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_schema::DataType;
@@ -34,6 +34,7 @@ const NETWORK_COLUMNS: [Column; 17] = [
 /// Writes `network.parquet`.
 pub(crate) fn write_network(
     out: impl Write + Send,
+    about: &About,
     trace: &NetworkTrace,
 ) -> parquet::errors::Result<()> {
     let rows: Vec<(Instant, Instant, PortFrame)> = trace
@@ -44,7 +45,7 @@ pub(crate) fn write_network(
             (from, until, *cell)
         })
         .collect();
-    write_batches(out, &NETWORK_COLUMNS, &rows, |rows| {
+    write_batches(out, about, &NETWORK_COLUMNS, &rows, |rows| {
         let u32s = |get: fn(&Activity) -> u32| ints::<_, UInt32Type>(rows, |row| get(&row.2.did));
         let u64s = |get: fn(&Activity) -> u64| ints::<_, UInt64Type>(rows, |row| get(&row.2.did));
         vec![
@@ -145,14 +146,14 @@ mod tests {
             let (frame, ended_at) = (Duration::from_micros(2), Instant::from_picos(14_500_000));
             let trace = NetworkTrace { frame, ended_at, cells };
             assert_eq!(trace.frames(), 8);
-            write_network(std::fs::File::create(&path).unwrap(), &trace).unwrap();
+            write_network(std::fs::File::create(&path).unwrap(), &[], &trace).unwrap();
             assert_eq!(read_network(&path).unwrap(), trace);
         }
         // A run shorter than a frame is one.
         let ended_at = Instant::from_picos(1_500);
         let cells = vec![cell(0, 0, did)];
         let short = NetworkTrace { frame: Duration::from_micros(2), ended_at, cells };
-        write_network(std::fs::File::create(&path).unwrap(), &short).unwrap();
+        write_network(std::fs::File::create(&path).unwrap(), &[], &short).unwrap();
         let read = read_network(&path).unwrap();
         assert_eq!((read.frames(), read.span(0)), (1, (Instant::ZERO, ended_at)));
     }

@@ -12,6 +12,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use punctual_core::{Bytes, Duration, FlowId, HostId, Instant, PortId};
 use punctual_sim::PortSample;
@@ -28,7 +29,7 @@ const BATCH_ROWS: usize = 1 << 16;
 pub(crate) type Column = (&'static str, DataType, &'static str, bool, &'static str);
 
 #[rustfmt::skip]
-const FLOW_COLUMNS: [Column; 25] = [
+const FLOW_COLUMNS: [Column; 26] = [
     ("flow", DataType::UInt32, "", false, "the flow, unique in the run"),
     ("src", DataType::UInt32, "", false, "sending host"),
     ("dst", DataType::UInt32, "", false, "receiving host"),
@@ -54,6 +55,7 @@ const FLOW_COLUMNS: [Column; 25] = [
     ("window_bytes", DataType::UInt64, "bytes", false, "received in the measured window"),
     ("window_retransmits", DataType::UInt32, "packets", false, "data packets sent again in the measured window"),
     ("window_timeouts", DataType::UInt32, "", false, "retransmission timers fired in the measured window"),
+    ("traffic", DataType::Utf8, "", false, "name of the scenario's traffic that it came from"),
 ];
 
 #[rustfmt::skip]
@@ -83,24 +85,30 @@ fn schema(columns: &[Column]) -> SchemaRef {
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
+/// Metadata of a file: keys and values.
+pub(crate) type About = [(String, String)];
+
 /// Everything that could differ between two writings of the same rows is fixed here.
-fn properties() -> WriterProperties {
+fn properties(about: &About) -> WriterProperties {
+    let pair = |(key, value): &(String, String)| KeyValue::new(key.clone(), value.clone());
     WriterProperties::builder()
         .set_created_by("punctual".to_owned())
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::SNAPPY)
+        .set_key_value_metadata(Some(about.iter().map(pair).collect()))
         .set_max_row_group_row_count(Some(1 << 20))
         .build()
 }
 
 pub(crate) fn write_batches<T>(
     out: impl Write + Send,
+    about: &About,
     columns: &[Column],
     rows: &[T],
-    arrays: fn(&[T]) -> Vec<ArrayRef>,
+    arrays: impl Fn(&[T]) -> Vec<ArrayRef>,
 ) -> Result<()> {
     let schema = schema(columns);
-    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties()))?;
+    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties(about)))?;
     for chunk in rows.chunks(BATCH_ROWS) {
         writer.write(&RecordBatch::try_new(schema.clone(), arrays(chunk))?)?;
     }
@@ -142,9 +150,19 @@ pub(crate) fn floats<T>(rows: &[T], get: impl Fn(&T) -> Option<f64>) -> ArrayRef
     Arc::new(column.finish())
 }
 
-/// Writes one row a flow.
-pub(crate) fn write_flows(out: impl Write + Send, rows: &[FlowRow]) -> Result<()> {
-    write_batches(out, &FLOW_COLUMNS, rows, |rows| {
+/// The name of a flow's traffic; empty where it has none.
+pub(crate) fn traffic_name<'a>(traffic: &'a [String], row: &FlowRow) -> &'a str {
+    traffic.get(usize::from(row.pattern)).map_or("", String::as_str)
+}
+
+/// Writes one row a flow; `traffic` has the names of what `pattern` counts.
+pub(crate) fn write_flows(
+    out: impl Write + Send,
+    about: &About,
+    rows: &[FlowRow],
+    traffic: &[String],
+) -> Result<()> {
+    write_batches(out, about, &FLOW_COLUMNS, rows, |rows| {
         vec![
             ints::<_, UInt32Type>(rows, |row| row.flow.0),
             ints::<_, UInt32Type>(rows, |row| row.src.0),
@@ -171,13 +189,20 @@ pub(crate) fn write_flows(out: impl Write + Send, rows: &[FlowRow]) -> Result<()
             ints::<_, UInt64Type>(rows, |row| row.in_window.delivered.get()),
             ints::<_, UInt32Type>(rows, |row| row.in_window.retransmits),
             ints::<_, UInt32Type>(rows, |row| row.in_window.timeouts),
+            Arc::new(StringArray::from_iter_values(
+                rows.iter().map(|row| traffic_name(traffic, row)),
+            )),
         ]
     })
 }
 
 /// Writes one row a sample.
-pub(crate) fn write_queues(out: impl Write + Send, rows: &[PortSample]) -> Result<()> {
-    write_batches(out, &QUEUE_COLUMNS, rows, |rows| {
+pub(crate) fn write_queues(
+    out: impl Write + Send,
+    about: &About,
+    rows: &[PortSample],
+) -> Result<()> {
+    write_batches(out, about, &QUEUE_COLUMNS, rows, |rows| {
         vec![
             ints::<_, UInt64Type>(rows, |row| row.at.as_picos()),
             ints::<_, UInt32Type>(rows, |row| row.port.0),

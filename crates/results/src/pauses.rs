@@ -1,7 +1,7 @@
 //! Pauses of lossless switches, one row a port and class that was paused.
 
 use crate::ReadError;
-use crate::parquet_io::{Column, flags, ints, read_batches, texts, write_batches};
+use crate::parquet_io::{About, Column, flags, ints, read_batches, texts, write_batches};
 use arrow_array::types::{UInt8Type, UInt32Type, UInt64Type};
 use arrow_array::{BooleanArray, PrimitiveArray, StringArray};
 use arrow_schema::DataType;
@@ -47,9 +47,10 @@ pub(crate) const PAUSE_COLUMNS: [Column; 8] = [
 /// Writes `pauses.parquet`.
 pub(crate) fn write_pauses(
     out: impl Write + Send,
+    about: &About,
     rows: &[PauseRow],
 ) -> parquet::errors::Result<()> {
-    write_batches(out, &PAUSE_COLUMNS, rows, |rows| {
+    write_batches(out, about, &PAUSE_COLUMNS, rows, |rows| {
         vec![
             ints::<_, UInt32Type>(rows, |row| row.pauses.port.0),
             texts(rows, |row| &row.name),
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!((rows.len(), &*rows[2].name), (3, "tor 0 → host 9"));
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("pauses.parquet");
-        write_pauses(std::fs::File::create(&path).unwrap(), &rows).unwrap();
+        write_pauses(std::fs::File::create(&path).unwrap(), &[], &rows).unwrap();
         assert_eq!(read_pauses(&path).unwrap(), rows);
     }
 

@@ -74,6 +74,13 @@ pub struct PlanRun {
     pub seed: u64,
 }
 
+/// The name of a scenario and what the command line changed in it, as headings show them:
+/// `search (--set traffic.workers=40)`.
+pub fn titled(name: &str, overrides: &[String]) -> String {
+    let set: Vec<String> = overrides.iter().map(|change| format!("--set {change}")).collect();
+    if set.is_empty() { name.to_owned() } else { format!("{name} ({})", set.join(" ")) }
+}
+
 impl Plan {
     /// A plan by this version, without points yet.
     pub fn new(name: &str, description: &str, scenario: &str, overrides: &[String]) -> Plan {

@@ -1,7 +1,7 @@
 //! Every port of a run and what it did in all, one row a port: the network, and its use.
 
 use crate::ReadError;
-use crate::parquet_io::{Column, floats, ints, read_batches, texts, write_batches};
+use crate::parquet_io::{About, Column, floats, ints, read_batches, texts, write_batches};
 use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Array, Float64Array, PrimitiveArray, StringArray};
 use arrow_schema::DataType;
@@ -52,8 +52,12 @@ const PORT_COLUMNS: [Column; 11] = [
 ];
 
 /// Writes `ports.parquet`.
-pub(crate) fn write_ports(out: impl Write + Send, rows: &[PortRow]) -> parquet::errors::Result<()> {
-    write_batches(out, &PORT_COLUMNS, rows, |rows| {
+pub(crate) fn write_ports(
+    out: impl Write + Send,
+    about: &About,
+    rows: &[PortRow],
+) -> parquet::errors::Result<()> {
+    write_batches(out, about, &PORT_COLUMNS, rows, |rows| {
         vec![
             ints::<_, UInt32Type>(rows, |row| row.port.0),
             texts(rows, |row| &row.from),
@@ -125,7 +129,7 @@ mod tests {
         let rows = [row(0, Some(0.1 + 0.2)), row(u32::MAX, None)];
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("ports.parquet");
-        write_ports(std::fs::File::create(&path).unwrap(), &rows).unwrap();
+        write_ports(std::fs::File::create(&path).unwrap(), &[], &rows).unwrap();
         assert_eq!(read_ports(&path).unwrap(), rows);
     }
 

@@ -41,9 +41,7 @@ pub struct RunFiles {
 /// Reads a run directory.
 pub fn read(dir: &Path) -> Result<RunFiles, ReadError> {
     let manifest = read_manifest(dir)?;
-    for (name, bytes) in &manifest.files {
-        check_length(&dir.join(name), *bytes)?;
-    }
+    verify(dir, &manifest)?;
     let has = |name: &str| manifest.files.contains_key(name);
     Ok(RunFiles {
         flows: read_flows(&dir.join(FLOWS_FILE))?,
@@ -89,7 +87,26 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
     })?;
     // The format first: the rest of another format's manifest may well look different.
     check_format(&path, &manifest, FORMAT)?;
-    serde_json::from_value(manifest).map_err(|source| ReadError::Json { path, source })
+    let manifest: Manifest = match serde_json::from_value(manifest) {
+        Ok(manifest) => manifest,
+        Err(source) => return Err(ReadError::Json { path, source }),
+    };
+    if manifest.is_intact() { Ok(manifest) } else { Err(ReadError::Changed(path)) }
+}
+
+/// Makes sure that every file of a run directory is as it was written.
+pub fn verify(dir: &Path, manifest: &Manifest) -> Result<(), ReadError> {
+    for (name, info) in &manifest.files {
+        let path = dir.join(name);
+        check_length(&path, info.bytes)?;
+        let mut hash = blake3::Hasher::new();
+        let file = fs::File::open(&path).map_err(|source| refused(&path, source))?;
+        hash.update_reader(file).map_err(|source| refused(&path, source))?;
+        if hash.finalize().to_hex().as_str() != info.blake3 {
+            return Err(ReadError::Changed(path));
+        }
+    }
+    Ok(())
 }
 
 fn json<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {

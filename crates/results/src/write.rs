@@ -7,9 +7,9 @@ use crate::parquet_io::{write_flows, write_queues};
 use crate::pauses::write_pauses;
 use crate::ports::write_ports;
 use crate::{
-    CSV_FILE, EXPLAIN_FILE, FLOWS_FILE, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest,
-    NETWORK_FILE, PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, SUMMARY_FILE, Summary,
-    WriteError, write_csv,
+    CSV_FILE, FLOWS_FILE, FileInfo, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest,
+    NETWORK_FILE, OWN_FILES, PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, REPORT_FILE,
+    SUMMARY_FILE, Summary, WriteError, csv,
 };
 use parquet::errors::ParquetError;
 use punctual_sim::{NetworkTrace, PortSample};
@@ -185,24 +185,12 @@ fn resolved(dir: &Path) -> Result<PathBuf, WriteError> {
 }
 
 fn check_name(name: &str) -> Result<(), WriteError> {
-    let own = [
-        FLOWS_FILE,
-        QUEUES_FILE,
-        GAUGES_FILE,
-        PAUSES_FILE,
-        PORTS_FILE,
-        NETWORK_FILE,
-        SUMMARY_FILE,
-        MANIFEST_FILE,
-        CSV_FILE,
-        EXPLAIN_FILE,
-    ]
-    .contains(&name);
+    let own = OWN_FILES.contains(&name) && name != REPORT_FILE;
     let plain = Path::new(name).file_name().is_some_and(|last| last == name);
     if own || !plain { Err(WriteError::FileName(name.to_owned())) } else { Ok(()) }
 }
 
-/// Writes every file; the manifest last, since it knows the length of the others.
+/// Writes every file; the manifest last, since it has the hashes of the others.
 fn fill(
     storage: &dyn Storage,
     dir: &Path,
@@ -210,47 +198,50 @@ fn fill(
     options: WriteOptions,
 ) -> Result<(), WriteError> {
     let mut files = BTreeMap::new();
+    let (about, traffic) = (&*run.manifest.about(), &*run.manifest.traffic);
     let mut file = |name: &str, content: &mut dyn FnMut(&mut File) -> Result<(), Fault>| {
-        let bytes = write_file(storage, &dir.join(name), content)?;
-        files.insert(name.to_owned(), bytes);
+        let info = write_file(storage, &dir.join(name), content)?;
+        files.insert(name.to_owned(), info);
         Ok(())
     };
-    file(FLOWS_FILE, &mut |out| Ok(write_flows(out, run.flows)?))?;
-    file(QUEUES_FILE, &mut |out| Ok(write_queues(out, run.queues)?))?;
+    file(FLOWS_FILE, &mut |out| Ok(write_flows(out, about, run.flows, traffic)?))?;
+    file(QUEUES_FILE, &mut |out| Ok(write_queues(out, about, run.queues)?))?;
     if !run.gauges.is_empty() {
-        file(GAUGES_FILE, &mut |out| Ok(write_gauges(out, run.gauges)?))?;
+        file(GAUGES_FILE, &mut |out| Ok(write_gauges(out, about, run.gauges)?))?;
     }
     if !run.pauses.is_empty() {
-        file(PAUSES_FILE, &mut |out| Ok(write_pauses(out, run.pauses)?))?;
+        file(PAUSES_FILE, &mut |out| Ok(write_pauses(out, about, run.pauses)?))?;
     }
     if !run.ports.is_empty() {
-        file(PORTS_FILE, &mut |out| Ok(write_ports(out, run.ports)?))?;
+        file(PORTS_FILE, &mut |out| Ok(write_ports(out, about, run.ports)?))?;
     }
     if let Some(trace) = run.network {
-        file(NETWORK_FILE, &mut |out| Ok(write_network(out, trace)?))?;
+        file(NETWORK_FILE, &mut |out| Ok(write_network(out, about, trace)?))?;
     }
     file(SUMMARY_FILE, &mut |out| write_json(out, run.summary))?;
     if options.csv {
-        file(CSV_FILE, &mut |out| Ok(write_csv(out, run.flows)?))?;
+        file(CSV_FILE, &mut |out| Ok(csv::write(out, run.flows, traffic)?))?;
     }
     for (name, bytes) in run.extra {
         file(name, &mut |out| Ok(out.write_all(bytes)?))?;
     }
-    let manifest = Manifest { files, ..run.manifest.clone() };
+    let manifest = Manifest { files, ..run.manifest.clone() }.sealed();
     write_file(storage, &dir.join(MANIFEST_FILE), &mut |out| write_json(out, &manifest))?;
     Ok(())
 }
 
-/// A file that counts its bytes.
+/// A file that counts and hashes its bytes.
 struct File {
     out: BufWriter<Box<dyn Sink>>,
     bytes: u64,
+    hash: blake3::Hasher,
 }
 
 impl Write for File {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let written = self.out.write(data)?;
         self.bytes += written as u64;
+        self.hash.update(&data[..written]);
         Ok(written)
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -262,21 +253,22 @@ fn write_file(
     storage: &dyn Storage,
     path: &Path,
     content: &mut dyn FnMut(&mut File) -> Result<(), Fault>,
-) -> Result<u64, WriteError> {
+) -> Result<FileInfo, WriteError> {
     let refused = refused("write", path);
     let sink = match storage.create(path) {
         Ok(sink) => sink,
         Err(error) => return Err(refused(error)),
     };
-    let mut file = File { out: BufWriter::with_capacity(1 << 16, sink), bytes: 0 };
+    let out = BufWriter::with_capacity(1 << 16, sink);
+    let mut file = File { out, bytes: 0, hash: blake3::Hasher::new() };
     let written = content(&mut file)
         .and_then(|()| Ok(file.flush()?))
         .and_then(|()| Ok(file.out.get_mut().sync()?));
-    let bytes = file.bytes;
+    let info = FileInfo { bytes: file.bytes, blake3: file.hash.finalize().to_hex().to_string() };
     // What is still in the buffer after an error must not be tried again.
     let (_sink, _rest) = file.out.into_parts();
     match written {
-        Ok(()) => Ok(bytes),
+        Ok(()) => Ok(info),
         Err(Fault::Io(error)) => Err(refused(error)),
         Err(Fault::Parquet(source)) => Err(WriteError::Encode { path: path.to_owned(), source }),
         Err(Fault::Json(source)) => Err(WriteError::Json { path: path.to_owned(), source }),

@@ -88,6 +88,7 @@ fn write__reads_back_the_same() {
         let mut back = read(&dir).unwrap();
         assert_eq!(back.manifest.files.len(), 5);
         back.manifest.files.clear();
+        back.manifest.digest.clear();
         assert!(back == files, "{flows} flows");
         assert!(is_complete(&dir));
     }
@@ -293,7 +294,7 @@ fn fails_cleanly(storage: Faulty) -> String {
 fn write__full_disk_leaves_nothing_behind_wherever_it_strikes() {
     let (_place, dir) = written(500);
     let files = read(&dir).unwrap().manifest.files;
-    let parquet = files[FLOWS_FILE] as usize;
+    let parquet = files[FLOWS_FILE].bytes as usize;
     for space in [0, 1, 4, parquet / 2, parquet - 1, parquet, parquet + 100, 20_000] {
         let error = fails_cleanly(Faulty { space: Some(space), ..Faulty::default() });
         assert!(error.contains("the disk is full; free some space"), "{space}: {error}");
@@ -380,13 +381,14 @@ fn read__damaged_file_of_the_right_length_is_named() {
     bytes[end - 40..].fill(0);
     fs::write(&path, bytes).unwrap();
     let error = read(&dir).unwrap_err();
-    assert!(matches!(error, ReadError::Parquet { .. }), "{error}");
+    assert!(matches!(error, ReadError::Changed(_)), "{error}");
+    assert!(error.to_string().contains(FLOWS_FILE), "{error}");
 
     let (_place, dir) = written(100);
     let path = dir.join(SUMMARY_FILE);
     fs::write(&path, vec![b'x'; fs::read(&path).unwrap().len()]).unwrap();
     let error = read(&dir).unwrap_err();
-    assert!(matches!(error, ReadError::Json { .. }), "{error}");
+    assert!(matches!(error, ReadError::Changed(_)), "{error}");
     assert!(error.to_string().contains(SUMMARY_FILE), "{error}");
 }
 
@@ -421,4 +423,49 @@ fn read__another_format_is_refused_with_its_version() {
     assert!(error.to_string().contains("punctual 7.1.0"), "{error}");
     fs::write(dir.join(MANIFEST_FILE), "{").unwrap();
     assert!(matches!(read(&dir).unwrap_err(), ReadError::Json { .. }));
+}
+
+#[test]
+fn read__a_changed_manifest_is_found_out_and_may_be_written_anew() {
+    let (_place, dir) = written(10);
+    let path = dir.join(MANIFEST_FILE);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("hosts = 2", "hosts = 3")).unwrap();
+    let error = read(&dir).unwrap_err();
+    assert!(matches!(error, ReadError::Changed(_)), "{error}");
+    // A manifest that is no JSON any more does not make the directory someone else's.
+    fs::write(&path, &text[..text.len() / 2]).unwrap();
+    assert!(!is_complete(&dir));
+    let overwrite = WriteOptions { overwrite: true, csv: false };
+    write(&dir, &run_files(10).as_run(), overwrite).unwrap();
+    assert!(is_complete(&dir));
+    fs::write(&path, &text[..text.len() / 2]).unwrap();
+    fs::write(dir.join("thesis.txt"), "years of work").unwrap();
+    assert!(write(&dir, &run_files(10).as_run(), overwrite).is_err());
+}
+
+#[test]
+fn write__every_parquet_file_says_what_it_is_of() {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("ndp-3");
+    let mut files = run_files(10);
+    files.manifest.name = "search".into();
+    files.manifest.traffic = vec!["queries".into()];
+    let value = crate::AxisValue { axis: "fan-in".into(), label: "25".into(), set: Vec::new() };
+    files.manifest.point = vec![value];
+    write(&dir, &files.as_run(), WriteOptions::default()).unwrap();
+    for name in [FLOWS_FILE, QUEUES_FILE, PORTS_FILE, NETWORK_FILE] {
+        let reader = SerializedFileReader::new(fs::File::open(dir.join(name)).unwrap()).unwrap();
+        let metadata = reader.metadata().file_metadata();
+        let pairs = metadata.key_value_metadata().unwrap();
+        let value = |key: &str| {
+            let pair = pairs.iter().find(|pair| pair.key == key).expect(key);
+            pair.value.clone().unwrap()
+        };
+        assert_eq!((&*value("scenario"), &*value("transport")), ("search", "ndp"), "{name}");
+        assert_eq!((&*value("seed"), &*value("point")), ("3", "fan-in=25"), "{name}");
+        assert_eq!(value("traffic"), "queries", "{name}");
+        assert_eq!(value("time_origin"), "start of the run", "{name}");
+    }
 }

@@ -1,7 +1,7 @@
 //! `punctual capacity`.
 
 use super::run::point;
-use super::{execute_runs, options, report, say_reused, style};
+use super::{execute_runs, lock, look_at, options, report, say_reused, style};
 use crate::args::{Global, Question as QuestionArgs, Study as StudyArgs};
 use crate::exit::BeyondBounds;
 use punctual_lab::{
@@ -42,16 +42,21 @@ pub(crate) fn capacity(
         repetitions_max: question.max_repetitions,
     };
     let mut search = CapacitySearch::new(&study, &question)?;
-    report::begin(&options.out)?;
-    let (mut reused, mut all) = (0, 0);
+    let _lock = lock(&options.out)?;
+    let mut seen = Vec::new();
     loop {
         let runs = search.next_runs()?;
         if runs.is_empty() {
             break;
         }
-        let reports = execute_runs(search.study(), &runs, &options, global.quiet)?;
-        all += reports.len();
-        reused += reports.iter().filter(|r| r.reused).count();
+        let states = look_at(search.study(), &runs, &options)?;
+        if seen.is_empty() {
+            // Until all answers are there, the file says that they are not.
+            report::begin(&options.out)?;
+            capacities(&search, &[], question.smallest)?.write(&options.out)?;
+        }
+        let reports = execute_runs(search.study(), &runs, &states, &options, global.quiet)?;
+        seen.extend(states);
         for probe in search.learn(&reports)? {
             if !global.quiet {
                 let line = progress(&probe, search.key(), search.condition());
@@ -59,9 +64,11 @@ pub(crate) fn capacity(
             }
         }
     }
-    say_reused(reused, all, global.quiet);
+    say_reused(&seen, global.quiet);
     let answers = search.answers();
-    capacities(&search, &answers, question.smallest)?.write(&options.out)?;
+    let mut found = capacities(&search, &answers, question.smallest)?;
+    found.complete = true;
+    found.write(&options.out)?;
     let report = report::write(&options.out)?;
     let mut out = std::io::stdout().lock();
     if global.json {
@@ -190,7 +197,7 @@ fn print_table(
 ) -> anyhow::Result<()> {
     let (key, condition) = (search.key(), search.condition());
     let which = if smallest { "smallest" } else { "largest" };
-    let name = search.study().name();
+    let name = search.study().title();
     let (first, most) = search.repetitions();
     writeln!(
         out,

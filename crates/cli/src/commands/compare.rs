@@ -124,7 +124,7 @@ fn print_sweep(out: &mut impl Write, done: &Done, sweep: &[SweepPoint]) -> anyho
     let labels = &done.runs[0].labels;
     let keys: Vec<&str> = labels.iter().map(|(key, _)| key.as_str()).collect();
     for (heading, table) in sweep_tables(sweep, style()) {
-        writeln!(out, "{}: {heading} by {}", done.study.name(), keys.join(", "))?;
+        writeln!(out, "{}: {heading} by {}", done.study.title(), keys.join(", "))?;
         writeln!(out, "{table}\n")?;
     }
     Ok(())
@@ -183,7 +183,7 @@ fn notes(rows: &[Repeated]) -> Vec<&'static str> {
 }
 
 fn heading(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> String {
-    let mut heading = done.study.name().to_owned();
+    let mut heading = done.study.title();
     for (key, value) in labels {
         heading.push_str(&format!(", {key} = {value}"));
     }
@@ -244,13 +244,13 @@ fn draw(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> anyhow::Result<Vec<Pa
     let mut files = Vec::new();
     if rows.iter().any(|row| row.repeated.summary.flows_completed > 0.0) {
         let deadline = deadlines[0].filter(|first| deadlines.iter().all(|d| d == &Some(*first)));
-        let title = format!("{}: flow completion times", done.study.name());
+        let title = format!("{}: flow completion times", done.study.title());
         let figure = FctCdf { title, subtitle: subtitle.clone(), curves, deadline };
         files.push(save(&dir, "fct.svg", figure.svg().as_bytes())?);
         files.push(save(&dir, "fct.png", &figure.png())?);
     }
     let summaries: Vec<Summary> = rows.iter().map(|row| row.repeated.summary.clone()).collect();
-    let title = format!("{}: deadlines met", done.study.name());
+    let title = format!("{}: deadlines met", done.study.title());
     let bars = DeadlineBars::new(&title, &subtitle, &summaries);
     if !bars.is_empty() {
         files.push(save(&dir, "deadlines.svg", bars.svg().as_bytes())?);

@@ -17,11 +17,14 @@ pub(crate) mod transfer;
 use crate::args::{Global, Study as StudyArgs};
 use crate::progress::Board;
 use anyhow::Context as _;
-use punctual_lab::{ExecuteError, Options, PlannedRun, RunReport, Study, execute};
+use punctual_lab::{
+    ExecuteError, Options, PlannedRun, RunReport, RunState, Study, describe, execute_surveyed,
+    survey,
+};
 use punctual_report::Style;
-use punctual_results::{Plan, PlanPoint};
+use punctual_results::{DirLock, Plan, PlanPoint, check_place};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,6 +38,8 @@ pub(crate) struct Done {
     pub(crate) reports: Vec<RunReport>,
     pub(crate) out: PathBuf,
     plan: Plan,
+    /// Held until everything is written, figures and report included.
+    _lock: DirLock,
 }
 
 impl Done {
@@ -51,17 +56,19 @@ pub(crate) fn execute_study(args: &StudyArgs, global: &Global) -> anyhow::Result
     let study = Study::load(&args.file, &global.overrides())?;
     let options = options(&study, args, global);
     let runs = study.runs();
-    // What is to come, so that a directory of which only some is there can be told as such.
+    let lock = lock(&options.out)?;
+    let states = look_at(&study, &runs, &options)?;
+    say_reused(&states, global.quiet);
+    // The plan is written first, so that a directory with only some of its runs is known to be
+    // incomplete.
     let mut plan = study.plan_file(&runs);
     report::begin(&options.out)?;
     plan.write(&options.out)?;
     warn(&plan, global.quiet);
-    let reports = execute_runs(&study, &runs, &options, global.quiet)?;
+    let reports = execute_runs(&study, &runs, &states, &options, global.quiet)?;
     plan.complete = true;
     plan.write(&options.out)?;
-    let reused = reports.iter().filter(|r| r.reused).count();
-    say_reused(reused, runs.len(), global.quiet);
-    Ok(Done { study, runs, reports, out: options.out, plan })
+    Ok(Done { study, runs, reports, out: options.out, plan, _lock: lock })
 }
 
 /// Says what makes results easy to misread, before they are made.
@@ -79,16 +86,29 @@ fn options(study: &Study, args: &StudyArgs, global: &Global) -> Options {
     Options { out, threads: global.threads(), fresh: args.fresh, csv: args.csv }
 }
 
+/// Makes this command the only one that writes into a directory of results.
+fn lock(out: &Path) -> anyhow::Result<DirLock> {
+    check_place(out)?;
+    Ok(DirLock::take(out)?)
+}
+
+/// Looks at which runs are there already; an error when they are of other settings.
+fn look_at(study: &Study, runs: &[PlannedRun], options: &Options) -> anyhow::Result<Vec<RunState>> {
+    stop_on_ctrl_c()?;
+    Ok(survey(study, runs, options, &STOP)?)
+}
+
 /// Executes a plan, showing how it gets on, until its end or Ctrl-C.
 fn execute_runs(
     study: &Study,
     runs: &[PlannedRun],
+    states: &[RunState],
     options: &Options,
     quiet: bool,
 ) -> anyhow::Result<Vec<RunReport>> {
     stop_on_ctrl_c()?;
     let board = Board::new(runs, quiet);
-    let result = execute(study, runs, options, &board, &STOP);
+    let result = execute_surveyed(study, runs, states, options, &board, &STOP);
     board.close();
     match result {
         Ok(reports) => Ok(reports),
@@ -100,11 +120,10 @@ fn execute_runs(
     }
 }
 
-/// Says how many runs were there already.
-fn say_reused(reused: usize, all: usize, quiet: bool) {
-    if reused > 0 && !quiet {
-        let text = format!("{reused} of {all} runs were there already (--fresh runs them again)");
-        let _ = writeln!(std::io::stderr(), "{text}");
+/// Says which runs are reused, and why others are not.
+fn say_reused(states: &[RunState], quiet: bool) {
+    if let Some(line) = describe(states).filter(|_| !quiet) {
+        let _ = writeln!(std::io::stderr(), "{line}");
     }
 }
 

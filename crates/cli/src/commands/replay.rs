@@ -1,6 +1,6 @@
 //! `punctual replay`.
 
-use super::execute_runs;
+use super::{execute_runs, lock, look_at};
 use crate::args::{Global, Replay};
 use crate::exit::{ReplayDiffers, UsageError};
 use anyhow::Context as _;
@@ -45,11 +45,13 @@ pub(crate) fn replay(args: &Replay, global: &Global) -> anyhow::Result<()> {
         csv: manifest.files.contains_key(CSV_FILE),
     };
     let runs = [PlannedRun { dir: format!("{}-{}", run.subject.label, run.seed).into(), ..run }];
-    let reports = execute_runs(&study, &runs, &options, global.quiet)?;
+    let _lock = lock(&options.out)?;
+    let states = look_at(&study, &runs, &options)?;
+    let reports = execute_runs(&study, &runs, &states, &options, global.quiet)?;
     let again = &reports[0].dir;
     let mut compared = Vec::new();
-    for (name, bytes) in &manifest.files {
-        compared.push((name.as_str(), compare(&dir.join(name), *bytes, &again.join(name))?));
+    for (name, info) in &manifest.files {
+        compared.push((name.as_str(), compare(&dir.join(name), info.bytes, &again.join(name))?));
     }
     tell(&manifest, again, &compared, global)
 }

@@ -1,15 +1,16 @@
 //! `punctual report`.
 
 use crate::args::Global;
-use crate::exit::UsageError;
+use crate::exit::{Incomplete, UsageError};
 use anyhow::Context as _;
-use punctual_results::{REPORT_FILE, check_place, is_report, save};
+use punctual_report::Report;
+use punctual_results::{REPORT_FILE, is_report, save};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub(crate) fn report(dir: &Path, open: bool, global: &Global) -> anyhow::Result<()> {
-    let page = punctual_report::html(dir)?;
+    let Report { html: page, incomplete } = punctual_report::report(dir)?;
     let path = global.out.clone().unwrap_or_else(|| dir.join(REPORT_FILE));
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(name) = name.filter(|_| !path.is_dir()) else {
@@ -30,13 +31,14 @@ pub(crate) fn report(dir: &Path, open: bool, global: &Global) -> anyhow::Result<
     if open {
         open_in_browser(&path)?;
     }
-    Ok(())
+    match incomplete.is_empty() {
+        true => Ok(()),
+        false => Err(Incomplete(incomplete.join("\n")).into()),
+    }
 }
 
-/// Takes away the report of what was here before: it is not of what is about to be. What is not
-/// ours is an error.
+/// Removes the report of what was here before: it is not of what is about to be.
 pub(super) fn begin(out: &Path) -> anyhow::Result<()> {
-    check_place(out)?;
     let path = out.join(REPORT_FILE);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

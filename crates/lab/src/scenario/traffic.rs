@@ -43,6 +43,24 @@ impl TrafficSection {
 }
 
 impl Scenario {
+    /// What to call each `[[traffic]]`: its name, or its pattern, with a number from the second of
+    /// the same on.
+    pub fn traffic_names(&self) -> Vec<String> {
+        let nodes = self.tree.get("traffic").and_then(Node::list).unwrap_or_default();
+        let mut names: Vec<String> = Vec::new();
+        for (i, traffic) in self.traffic.iter().enumerate() {
+            let pattern = || nodes.get(i)?.table()?.get("pattern")?.text().map(str::to_owned);
+            let own = traffic.spec.name.clone().or_else(pattern);
+            let own = own.unwrap_or_else(|| format!("traffic {i}"));
+            let name = match names.contains(&own) {
+                true => format!("{own} {}", i + 1),
+                false => own,
+            };
+            names.push(name);
+        }
+        names
+    }
+
     /// The flows of a run whose transports have these names.
     pub(crate) fn workload(&self, names: &[&str], seed: u64) -> Result<Workload, Diagnostic> {
         let specs: Vec<TrafficSpec> = self

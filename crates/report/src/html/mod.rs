@@ -20,7 +20,7 @@ use flows::Group;
 use model::{Body, Look, Page, Section};
 use network::Traced;
 use pauses::Paused;
-use punctual_results::{Manifest, PortRow, Repeated, Summary, part_of, title};
+use punctual_results::{Manifest, PortRow, Repeated, Summary, part_of, title, titled};
 use samples::Recorded;
 use std::path::Path;
 use tiers::Used;
@@ -69,9 +69,24 @@ impl Budget {
 
 /// The page of a directory of results: of a run, or of any directory above runs.
 pub fn html(dir: &Path) -> Result<String, ReportError> {
+    Ok(report(dir)?.html)
+}
+
+/// A page, and what is missing in it.
+#[derive(Debug)]
+pub struct Report {
+    /// The page.
+    pub html: String,
+    /// Which runs are missing or damaged, in words; empty when all are there.
+    pub incomplete: Vec<String>,
+}
+
+/// The page of a directory of results like [`html`], and what is missing in it.
+pub fn report(dir: &Path) -> Result<Report, ReportError> {
     let results = Results::of(dir)?;
     let name = dir.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy());
-    Ok(rendered(&page(&results, &name)?))
+    let html = rendered(&page(&results, &name)?);
+    Ok(Report { html, incomplete: results.warnings })
 }
 
 fn page(results: &Results, directory: &str) -> Result<Page, ReportError> {
@@ -82,10 +97,12 @@ fn page(results: &Results, directory: &str) -> Result<Page, ReportError> {
         ..Page::default()
     };
     if let Some(found) = &results.capacities {
-        (page.title, page.about) = (found.name.clone(), found.description.clone());
+        page.title = titled(&found.name, &found.overrides);
+        page.about = found.description.clone();
     }
     if let Some(plan) = &results.plan {
-        (page.title, page.about) = (plan.name.clone(), plan.description.clone());
+        page.title = titled(&plan.name, &plan.overrides);
+        page.about = plan.description.clone();
     }
     let names = names(results);
     let styles = line_styles(names.iter().map(String::as_str));
@@ -279,6 +296,8 @@ fn sources(results: &Results) -> Vec<Section> {
         let mut json = serde_json::to_value(shown).unwrap_or_default();
         if let Some(fields) = json.as_object_mut() {
             fields.remove("host");
+            // The digest is of the machine too.
+            fields.remove("digest");
         }
         let lead =
             "What the first run was made of; the others differ in transport, seed and point \

@@ -1,0 +1,53 @@
+//! One writer at a time in a directory of results.
+
+use crate::WriteError;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+
+/// Name of the file that a writer holds locked, in the directory of all results.
+pub const LOCK_FILE: &str = ".lock";
+
+/// An exclusive lock on a directory of results, held while a command writes there. The operating
+/// system releases it when the process ends, however it ends.
+#[derive(Debug)]
+pub struct DirLock {
+    _file: File,
+}
+
+impl DirLock {
+    /// Locks a directory, which is made where it is missing. Fails at once when another process
+    /// has it locked.
+    pub fn take(dir: &Path) -> Result<DirLock, WriteError> {
+        let path = dir.join(LOCK_FILE);
+        let refused = |source| WriteError::Io { action: "lock", path: path.clone(), source };
+        fs::create_dir_all(dir).map_err(refused)?;
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(false).write(true).open(&path).map_err(refused)?;
+        match file.try_lock() {
+            Ok(()) => Ok(DirLock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(WriteError::Locked(dir.to_owned())),
+            // Some network file systems have no locks; results can be written there all the same.
+            Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => {
+                Ok(DirLock { _file: file })
+            }
+            Err(TryLockError::Error(source)) => Err(refused(source)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_writer_is_refused_until_the_first_is_done() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path().join("results/x");
+        let first = DirLock::take(&dir).unwrap();
+        let error = DirLock::take(&dir).unwrap_err();
+        assert!(matches!(error, WriteError::Locked(_)), "{error}");
+        drop(first);
+        DirLock::take(&dir).unwrap();
+    }
+}
