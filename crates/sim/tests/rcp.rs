@@ -35,6 +35,9 @@ fn long_flows(name: &str, senders: u32) -> (f64, f64, f64, u64) {
     (goodput, mean, least / got.fold(0.0, f64::max), outcome.totals.drops)
 }
 
+/// RCPdc's flows share a full line alike and lose nothing: D3's Figure 16 has 0.95 ± 0.03 Gb/s.
+/// RCP's ports do not count flows, so that flows that start together overrun the queue, and its
+/// law, `α(C − y) = β·q/d` at rest, leaves part of the line idle wherever packets meet.
 #[test]
 fn long_flows_share_the_line() {
     for senders in [2, 5, 10, 20] {
@@ -43,8 +46,12 @@ fn long_flows_share_the_line() {
             "{senders} long flows, Gb/s, mean queue in B, least over most, drops: RCP {rcp:.3?}, \
              RCPdc {rcpdc:.3?}"
         );
-        assert!(rcp.0 > 0.6 && rcp.0 < 0.95, "{rcp:?}");
-        assert!(rcp.1 < 12_000.0, "{rcp:?}");
+        assert!((0.92..=0.98).contains(&rcpdc.0), "{rcpdc:?}");
+        // Shares are alike to a bit; what differs is when a flow starts, by up to three round
+        // trips of 300 ms.
+        assert!(rcpdc.2 >= 1.0 - 3.0 * 0.5 / 300.0 - 0.01, "{rcpdc:?}");
+        assert_eq!(rcpdc.3, 0, "{rcpdc:?}");
+        assert!(rcp.0 < rcpdc.0 && rcp.2 < rcpdc.2 + 0.01 && rcp.3 > 0, "{rcp:?} {rcpdc:?}");
     }
 }
 

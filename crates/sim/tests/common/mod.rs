@@ -11,6 +11,8 @@ use punctual_transports::{AnyTransport, TransportSettings};
 use punctual_workload::Workload;
 use std::ops::ControlFlow;
 
+pub mod d3;
+
 pub const GBPS10: Rate = Rate::from_gbps(10);
 pub const US: Duration = Duration::from_micros(1);
 

@@ -3,32 +3,37 @@
 use punctual_core::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// How a port adapts the capacity it hands out (D3-R19, D3-R20).
+/// How a port adapts the capacity C that it hands out (D3-R19, D3-R20, D3-R42 to D3-R44).
+///
+/// L is the line rate, u the bytes sent in an interval of length T, q the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum CapacityRule {
-    /// `C + α(L − u/T) − β·q/T` with L the line rate: unused line raises C. RCP's form, but
-    /// that changes still to show are not made twice (D3-R42, D3-R43).
+    /// `C + α(C − u/T) − β·q/T` as the paper prints it: nothing raises C again once a queue
+    /// has lowered it, because fully used grants make u/T equal C.
+    Printed,
+    /// `C + α(L − u/T) − β·q/T`: an idle line raises C, as in RCP and XCP.
     #[default]
     LineRate,
-    /// `C + α(C − u/T) − β·q/T` as the paper prints it: nothing raises C again once a queue
-    /// has lowered it, because grants fully used make u/T equal C.
-    Printed,
+    /// [`CapacityRule::LineRate`], but C rises only if the grants reached 95 % of it when the
+    /// interval began: the paper's law assumes that a flow is bottlenecked at the port.
+    Gated,
+    /// [`CapacityRule::LineRate`] without making twice the changes that have yet to show in u
+    /// and q (D3-R42, D3-R43).
+    Predictive,
 }
 
-/// Which queue the capacity law takes off (D3-R37).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Which queue the capacity law subtracts (D3-R37).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum QueueMeasure {
-    /// The least that any packet of the interval found waiting: the queue that does not go away
-    /// by itself, as XCP measures it, from which the paper has its law.
-    #[default]
+    /// The least that any packet of the interval found waiting: the standing queue, as XCP
+    /// measures it.
     Least,
     /// What waits at the end of the interval, as the paper words it. Paced packets of several
-    /// hosts that happen to arrive together count as congestion, and cost up to a fifth of the
-    /// line.
+    /// hosts that happen to arrive together count as congestion.
     Instant,
 }
 
@@ -56,11 +61,12 @@ pub struct Params {
     pub alpha: f64,
     /// β, the weight of the queue, without unit. 1 (§4.4, footnote 4).
     pub beta: f64,
-    /// Which form of the law that α and β weigh. Our correction by default.
+    /// Which form of the law that α and β weigh. With the line's rate: the simplest that is not
+    /// clearly worse than another (`docs/transports/d3.md`).
     pub capacity_rule: CapacityRule,
-    /// Which queue that law takes off. The least of an interval; §4.4 says instantaneous, with
-    /// which the paper's own figures do not go together (D3-R37).
-    pub queue_measure: QueueMeasure,
+    /// Which queue that law subtracts. Without a value, the rule's own: see
+    /// [`Params::effective_queue_measure`].
+    pub queue_measure: Option<QueueMeasure>,
     /// Lowest capacity, as a share of the line rate. 0.1, ours.
     pub capacity_min: f64,
     /// Highest capacity, as a share of the line rate. 2, ours: above 1 so that others can use
@@ -93,8 +99,8 @@ impl Default for Params {
             update_interval: Duration::from_micros(800),
             alpha: 0.1,
             beta: 1.0,
-            capacity_rule: CapacityRule::LineRate,
-            queue_measure: QueueMeasure::Least,
+            capacity_rule: CapacityRule::default(),
+            queue_measure: None,
             capacity_min: 0.1,
             capacity_max: 2.0,
             reset_intervals: 4,
@@ -150,6 +156,15 @@ impl Params {
             rto_max: self.rto_max,
             loss_threshold: self.loss_threshold,
         }
+    }
+
+    /// Which queue the capacity law subtracts: the chosen one, or else the instantaneous one for
+    /// the printed rule, as §4.4 has it, and the least of the interval for the others (D3-R37).
+    pub fn effective_queue_measure(&self) -> QueueMeasure {
+        self.queue_measure.unwrap_or(match self.capacity_rule {
+            CapacityRule::Printed => QueueMeasure::Instant,
+            _ => QueueMeasure::Least,
+        })
     }
 
     /// Checks every parameter. Reading from a file does this too.

@@ -1,7 +1,7 @@
 //! What runs at every output port, the hosts' included: it divides a capacity among flows of
 //! which it keeps three sums and nothing else, and adapts that capacity to what it sees.
 
-use super::capacity::Load;
+use super::capacity::{FULLY_GRANTED, Load};
 use super::config::{Params, QueueMeasure};
 use super::header::{D3Header, Grant, HOPS_MAX, RATE_UNIT, RateBlock};
 use super::inversions::Inversions;
@@ -152,6 +152,11 @@ impl Allocator {
         if rate <= base_rate { Grant::Base } else { Grant::Rate(rate) }
     }
 
+    /// Whether the grants reach 95 % of the capacity: some flow is bottlenecked here (D3-R44).
+    pub(super) fn is_fully_granted(&self) -> bool {
+        self.allocated.as_bps() as f64 >= FULLY_GRANTED * self.capacity.as_bps() as f64
+    }
+
     /// One step of the capacity law.
     pub fn adapt(&mut self, params: &Params, load: &Load) {
         self.capacity = load.next_capacity(params, self.capacity);
@@ -176,7 +181,9 @@ struct Clock {
     last_request: Instant,
     /// What a packet of this interval found at least (D3-R37); the highest value before any came.
     queue_bytes_least: u64,
-    /// Of the interval before the last and of the last.
+    /// Whether the grants reached 95 % of the capacity when this interval began (D3-R44).
+    was_fully_granted: bool,
+    /// The capacity in the interval before the last and in the last.
     capacities_before: [Rate; 2],
 }
 
@@ -245,6 +252,7 @@ impl Controller for Port {
                     sent_bytes_at_start: port.sent_bytes,
                     last_request: port.now,
                     queue_bytes_least: port.queue_bytes,
+                    was_fully_granted: false,
                     capacities_before: [port.rate; 2],
                 });
             }
@@ -281,10 +289,11 @@ impl Controller for Port {
                 line_rate: port.rate,
                 interval,
                 sent_bytes: port.sent_bytes.saturating_sub(clock.sent_bytes_at_start),
-                queue_bytes: match self.params.queue_measure {
+                queue_bytes: match self.params.effective_queue_measure() {
                     QueueMeasure::Least => port.queue_bytes.min(clock.queue_bytes_least),
                     QueueMeasure::Instant => port.queue_bytes,
                 },
+                was_fully_granted: clock.was_fully_granted,
                 capacity_before,
             };
             self.allocator.adapt(&self.params, &load);
@@ -292,6 +301,7 @@ impl Controller for Port {
         clock.interval_start = port.now;
         clock.sent_bytes_at_start = port.sent_bytes;
         clock.queue_bytes_least = u64::MAX;
+        clock.was_fully_granted = self.allocator.is_fully_granted();
     }
 
     fn next_timeout(&self) -> Option<Instant> {

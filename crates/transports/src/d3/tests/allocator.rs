@@ -219,16 +219,22 @@ fn d3_r09_a_seventh_port_counts_nothing_and_says_so() {
     assert_eq!(ports[HOPS_MAX], Allocator::new(LINE));
 }
 
-/// After two intervals of one capacity.
+fn with_rule(capacity_rule: CapacityRule) -> Params {
+    Params { capacity_rule, ..Params::default() }
+}
+
+/// What a port saw in an interval that began with all of its capacity granted, after two of one
+/// capacity.
 fn load(capacity_before: Rate, sent_bytes: u64, queue_bytes: u64) -> Load {
     let interval = Duration::from_micros(800);
-    Load { line_rate: LINE, interval, sent_bytes, queue_bytes, capacity_before }
+    let was_fully_granted = true;
+    Load { line_rate: LINE, interval, sent_bytes, queue_bytes, was_fully_granted, capacity_before }
 }
 
 #[test]
 fn d3_r19_capacity_follows_unused_line_and_queue() {
     // 100 000 B in 800 µs are 1 Gb/s.
-    let params = Params::default();
+    let params = with_rule(CapacityRule::LineRate);
     let step = |capacity, sent, queue| {
         let mut port = Allocator { capacity: Rate::from_mbps(capacity), ..Allocator::default() };
         port.adapt(&params, &load(port.capacity, sent, queue));
@@ -241,10 +247,49 @@ fn d3_r19_capacity_follows_unused_line_and_queue() {
     assert_eq!(step(900, 100_000, 1_000), 890_000_000);
 }
 
+#[test]
+fn d3_r44_capacity_rises_only_where_all_of_it_was_granted() {
+    let params = with_rule(CapacityRule::Gated);
+    let step = |capacity, sent, queue, was_fully_granted| {
+        let mut port = Allocator { capacity: Rate::from_mbps(capacity), ..Allocator::default() };
+        let load = Load { was_fully_granted, ..load(port.capacity, sent, queue) };
+        port.adapt(&params, &load);
+        port.capacity.as_bps()
+    };
+    assert_eq!(step(800, 80_000, 0, true), 820_000_000, "as the law with the line's rate");
+    assert_eq!(step(800, 80_000, 0, false), 800_000_000, "no flow is bottlenecked here");
+    for granted in [true, false] {
+        assert_eq!(step(900, 100_000, 1_000, granted), 890_000_000, "a queue lowers it anyway");
+    }
+    assert_eq!(step(800, 80_000, 1_000, true), 810_000_000);
+    assert_eq!(step(800, 80_000, 1_000, false), 790_000_000);
+}
+
+/// The condition is that of the interval's beginning, and 95 % of the capacity suffice.
+#[test]
+fn d3_r44_a_port_remembers_whether_it_had_granted_all() {
+    for (desired_mbps, raised) in [(940, [1_000, 1_000]), (950, [1_000, 1_100])] {
+        let mut ext = ExtArena::default();
+        let mut port = Port::new(&with_rule(CapacityRule::Gated), LINE);
+        let mut packet = request(D3Header::SYN, &mut ext);
+        let desired = Rate::from_mbps(desired_mbps);
+        let block = RateBlock { desired, ..RateBlock::default() };
+        packet.ext = Some(ext.alloc(block.to_block()));
+        port.handle_forward(&mut packet, &view(0, 0), &mut ext);
+        // Granted in the first interval, so that only the second began with it.
+        let capacities = [800, 1_600].map(|at| {
+            port.handle_timeout(&view(at, 0));
+            port.allocator().capacity.as_bps() / 1_000_000
+        });
+        assert_eq!(capacities, raised, "{desired_mbps} Mb/s granted");
+    }
+}
+
 /// The capacity in Mb/s after an interval, given it and what it was two intervals before.
 fn after(capacity: u64, before: u64, sent_bytes: u64, queue_bytes: u64) -> u64 {
     let mut port = Allocator { capacity: Rate::from_mbps(capacity), ..Allocator::default() };
-    port.adapt(&Params::default(), &load(Rate::from_mbps(before), sent_bytes, queue_bytes));
+    let params = with_rule(CapacityRule::Predictive);
+    port.adapt(&params, &load(Rate::from_mbps(before), sent_bytes, queue_bytes));
     port.capacity.as_bps() / 1_000_000
 }
 
@@ -275,7 +320,7 @@ fn d3_r43_falls_still_to_show_count() {
 
 #[test]
 fn d3_r20_printed_form_never_recovers() {
-    let params = Params { capacity_rule: CapacityRule::Printed, ..Params::default() };
+    let params = with_rule(CapacityRule::Printed);
     let step = |capacity, sent, queue| {
         let mut port = Allocator { capacity: Rate::from_mbps(capacity), ..Allocator::default() };
         port.adapt(&params, &load(port.capacity, sent, queue));
@@ -341,7 +386,7 @@ fn d3_r10_only_requests_are_looked_at() {
 #[test]
 fn d3_r22_counters_are_forgotten_after_four_silent_intervals() {
     let mut ext = ExtArena::default();
-    let mut port = Port::new(&Params::default(), LINE);
+    let mut port = Port::new(&with_rule(CapacityRule::LineRate), LINE);
     assert_eq!(port.next_timeout(), None, "quiet before the first request");
     for _ in 0..3 {
         port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view(100, 0), &mut ext);
@@ -384,7 +429,7 @@ fn d3_r37_the_least_queue_is_what_stays() {
         for (queue_measure, expected) in
             [QueueMeasure::Least, QueueMeasure::Instant].into_iter().zip(expected)
         {
-            let params = Params { queue_measure, ..Params::default() };
+            let params = Params { queue_measure: Some(queue_measure), ..Params::default() };
             let mut ext = ExtArena::default();
             let mut port = Port::new(&params, LINE);
             for (at, queue_bytes) in [0, 300, 600].into_iter().zip(found) {
@@ -403,7 +448,7 @@ fn d3_r37_the_least_queue_is_what_stays() {
 #[test]
 fn d3_r42_a_port_remembers_its_capacity_for_two_intervals() {
     let mut ext = ExtArena::default();
-    let mut port = Port::new(&Params::default(), LINE);
+    let mut port = Port::new(&with_rule(CapacityRule::Predictive), LINE);
     let mut sent_bytes = 0;
     let mut capacities = Vec::new();
     for (n, sent) in [0, 0, 0, 100_000, 100_000, 100_000, 100_000].into_iter().enumerate() {

@@ -86,6 +86,8 @@ fn rules_and_tests_match() {
         include_str!("../../../../sim/tests/d3.rs"),
         include_str!("../../../../sim/tests/deadlines.rs"),
         include_str!("../../../../sim/tests/exact.rs"),
+        include_str!("../../../../sim/tests/properties.rs"),
+        include_str!("../../../../sim/tests/d3_figures.rs"),
     ];
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let tests: Vec<&str> = sources

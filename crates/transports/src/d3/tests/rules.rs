@@ -1,6 +1,6 @@
 //! The rules of `rules.md` between two hosts.
 
-use super::super::{D3Header, Grant, Pacing, Params, QueueMeasure, Rcpdc};
+use super::super::{CapacityRule, D3Header, Grant, Pacing, Params, QueueMeasure, Rcpdc};
 use super::*;
 use punctual_core::{FlowEvent, PacketFlags};
 use punctual_testkit::Fault;
@@ -258,9 +258,8 @@ fn d3_r09_a_path_of_more_than_six_ports_ends_the_flow() {
 
 /// What long flows of one host get of the line, as payload, the least of them against the most,
 /// and the capacity of the host's port in the end against the line's.
-fn long_flows(flows: u64, pacing: Pacing, queue_measure: QueueMeasure) -> (f64, f64, f64) {
-    let config = Rcpdc(Params { pacing, queue_measure, ..Params::default() });
-    let mut pair = Pair::new(config, testbed(1));
+fn long_flows(flows: u64, params: Params) -> (f64, f64, f64) {
+    let mut pair = Pair::new(Rcpdc(params), testbed(1));
     let ids: Vec<FlowId> = (0..flows).map(|_| start(&mut pair, u64::MAX)).collect();
     let delivered =
         |pair: &Pair<Rcpdc>| ids.iter().map(|id| pair.result(*id).delivered.total()).collect();
@@ -279,7 +278,7 @@ fn long_flows(flows: u64, pacing: Pacing, queue_measure: QueueMeasure) -> (f64, 
 fn d3_r19_long_flows_fill_the_line() {
     for flows in [1, 2, 5, 20, 40] {
         for pacing in [Pacing::Flow, Pacing::Host] {
-            let (share, evenness, _) = long_flows(flows, pacing, QueueMeasure::Least);
+            let (share, evenness, _) = long_flows(flows, Params { pacing, ..Params::default() });
             println!("{flows} flows, {pacing:?}: {share:.3} of the line, evenness {evenness:.3}");
             // 1438 of 1478 bytes are data, less the blocks of rates.
             assert!(share > 0.955 && share <= 1438.0 / 1478.0, "{flows} flows: {share}");
@@ -292,16 +291,21 @@ fn d3_r19_long_flows_fill_the_line() {
 /// flows, so that there is none, the line that is full (D3-R42).
 #[test]
 fn d3_r03_a_nic_learns_what_it_granted() {
-    let (_, _, queued) = long_flows(20, Pacing::Flow, QueueMeasure::Least);
-    let (_, _, held_back) = long_flows(20, Pacing::Host, QueueMeasure::Least);
+    let capacity = |pacing| {
+        let capacity_rule = CapacityRule::Predictive;
+        long_flows(20, Params { pacing, capacity_rule, ..Params::default() }).2
+    };
+    let (queued, held_back) = (capacity(Pacing::Flow), capacity(Pacing::Host));
     println!("capacity of a NIC over its line: {queued:.3} by flow, {held_back:.3} by host");
     assert!(queued < 1.02 && held_back < 1.02, "{queued} and {held_back}");
 }
 
 #[test]
 fn d3_r37_packets_that_meet_by_chance_cost_the_line_only_with_the_instantaneous_queue() {
-    let (least, ..) = long_flows(20, Pacing::Flow, QueueMeasure::Least);
-    let (instant, ..) = long_flows(20, Pacing::Flow, QueueMeasure::Instant);
+    let share = |queue_measure| {
+        long_flows(20, Params { queue_measure: Some(queue_measure), ..Params::default() }).0
+    };
+    let (least, instant) = (share(QueueMeasure::Least), share(QueueMeasure::Instant));
     println!("20 flows of one host: {least:.3} of the line, {instant:.3} with the instant queue");
     assert!(instant < 0.9 * least, "{instant} against {least}");
 }
@@ -442,11 +446,19 @@ fn lone_flow_finishes_at_closed_form_time() {
     }
 }
 
+/// With the printed rule and its instantaneous queue nothing raises C once a queue has lowered
+/// it. The specification's trial had 60 to 80 % of the line with such a queue, and 96 to 99 % with
+/// the line's rate in place of C; 1438 of 1478 bytes are data.
 #[test]
 fn printed_capacity_rule_can_be_chosen() {
-    use super::super::CapacityRule;
-    let params = Params { capacity_rule: CapacityRule::Printed, ..Params::default() };
-    let mut pair = Pair::new(Rcpdc(params), testbed(1));
-    start(&mut pair, 1_000 * SEGMENT);
-    assert!(pair.run_until_done(seconds(10)));
+    for flows in [2, 5, 20] {
+        let share = |capacity_rule| {
+            let params = Params { capacity_rule, pacing: Pacing::Flow, ..Params::default() };
+            long_flows(flows, params).0 * 1478.0 / 1438.0
+        };
+        let (printed, line) = (share(CapacityRule::Printed), share(CapacityRule::LineRate));
+        println!("{flows} flows: {printed:.3} of the line as printed, {line:.3} with its rate");
+        assert!(printed < 0.8, "{flows} flows: {printed}");
+        assert!((0.96..=1.0).contains(&line), "{flows} flows: {line}");
+    }
 }

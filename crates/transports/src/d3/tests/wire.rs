@@ -1,7 +1,7 @@
 //! What goes over the wire, and what comes from a file.
 
 use super::super::header::Feedback;
-use super::super::{CapacityRule, Grant, Grants, HOPS_MAX, Params, RateBlock, Rcpdc};
+use super::super::{CapacityRule, Grant, Grants, HOPS_MAX, Params, QueueMeasure, RateBlock, Rcpdc};
 use proptest::prelude::*;
 use punctual_core::{Bytes, Duration, ExtBlock, Instant, Limit, QueueSpec, Rate, Transport};
 use serde::Deserialize;
@@ -129,8 +129,18 @@ fn params_are_checked_when_read() {
     assert_eq!(read(&[]), Ok(Rcpdc::default()));
     let slow = Params { rto_min: Duration::from_millis(5), ..Params::default() };
     assert_eq!(read(&[("rto_min", "5ms")]), Ok(Rcpdc(slow)));
-    let printed = Params { capacity_rule: CapacityRule::Printed, ..Params::default() };
-    assert_eq!(read(&[("capacity_rule", "printed")]), Ok(Rcpdc(printed)));
+    for (name, capacity_rule, queue) in [
+        ("printed", CapacityRule::Printed, QueueMeasure::Instant),
+        ("line-rate", CapacityRule::LineRate, QueueMeasure::Least),
+        ("gated", CapacityRule::Gated, QueueMeasure::Least),
+        ("predictive", CapacityRule::Predictive, QueueMeasure::Least),
+    ] {
+        let params = Params { capacity_rule, ..Params::default() };
+        assert_eq!(params.effective_queue_measure(), queue, "{name}");
+        assert_eq!(read(&[("capacity_rule", name)]), Ok(Rcpdc(params)));
+    }
+    let chosen = Params { queue_measure: Some(QueueMeasure::Instant), ..Params::default() };
+    assert_eq!(chosen.effective_queue_measure(), QueueMeasure::Instant);
     let error = read(&[("base_rate", "0bps")]).unwrap_err();
     assert_eq!(error, "base_rate = 0bps: must be above 0; about one header per RTT");
     assert!(read(&[("bass_rate", "1Mbps")]).unwrap_err().contains("unknown field"));

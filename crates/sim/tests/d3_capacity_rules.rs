@@ -1,0 +1,446 @@
+//! D3's capacity rules beside each other, on every experiment of its paper that can be run and on
+//! Poisson arrivals, with seeds that no other test uses.
+
+mod common;
+
+use common::d3::table_1;
+use common::d3::{Arrivals, BURST, Burst, Timed, long_flows, mean, most, multi_hop, quantile};
+use punctual_core::rng::Stream;
+use punctual_transports::AnyTransport;
+use punctual_transports::d3::{CapacityRule, D3, Params, QueueMeasure, Rcpdc};
+use std::ops::{Range, RangeInclusive};
+
+/// Other tests count their seeds from 0 or 1.
+const FIRST_SEED: u64 = 1_000_000;
+
+fn seeds(batch: u64, count: u64) -> Range<u64> {
+    let first = FIRST_SEED + batch * 10_000;
+    first..first + count
+}
+
+/// A column of the table: a rule with the queue that it subtracts.
+struct Column {
+    name: &'static str,
+    params: Params,
+}
+
+fn columns() -> Vec<Column> {
+    let with = |name, capacity_rule, queue| Column {
+        name,
+        params: Params { capacity_rule, queue_measure: Some(queue), ..Params::default() },
+    };
+    use CapacityRule::*;
+    use QueueMeasure::*;
+    let constant = Params { alpha: 0.0, beta: 0.0, ..Params::default() };
+    vec![
+        with("`printed`", Printed, Instant),
+        with("`line-rate`, `instant`", LineRate, Instant),
+        with("`line-rate`, `least`", LineRate, Least),
+        with("`gated`, `instant`", Gated, Instant),
+        with("`gated`, `least`", Gated, Least),
+        with("`predictive`, `least`", Predictive, Least),
+        Column { name: "α = β = 0", params: constant },
+    ]
+}
+
+fn d3(params: &Params) -> AnyTransport {
+    AnyTransport::D3(D3 { params: params.clone(), ..D3::default() })
+}
+
+fn quenching(params: &Params) -> AnyTransport {
+    AnyTransport::D3(D3 { params: params.clone(), quenching: true, ..D3::default() })
+}
+
+fn rcpdc(params: &Params) -> AnyTransport {
+    AnyTransport::Rcpdc(Rcpdc(params.clone()))
+}
+
+/// What makes one value of a row better than another.
+#[derive(Clone, Debug)]
+enum Better {
+    Less,
+    /// The specification's tolerance.
+    Within(RangeInclusive<f64>),
+    /// The paper gives no value: reported, not judged.
+    Unknown,
+}
+
+struct Row {
+    name: String,
+    better: Better,
+    decimals: usize,
+}
+
+fn row(name: &str, better: Better, decimals: usize) -> Row {
+    Row { name: name.to_owned(), better, decimals }
+}
+
+/// One experiment, which gives a value for each of its rows in each batch of seeds.
+struct Experiment {
+    rows: Vec<Row>,
+    batches: u64,
+    measure: fn(&Params, u64) -> Vec<f64>,
+}
+
+fn figure_9() -> Experiment {
+    let means = [20, 30, 40];
+    let mut rows = Vec::new();
+    for ms in means {
+        let name = format!("Figure 9, mean {ms} ms: senders of D3 at 99 %");
+        rows.push(row(&name, Better::Unknown, 1));
+        rows.push(row("… over those of RCPdc (1.6–2.2)", Better::Within(1.6..=2.2), 2));
+    }
+    Experiment {
+        rows,
+        batches: 5,
+        measure: |params, batch| {
+            let of = |mean_ms: u32| {
+                let burst = Burst { mean_deadline_us: f64::from(mean_ms) * 1e3, ..BURST };
+                let seeds = seeds(batch, 40);
+                let workers = |t: AnyTransport| f64::from(burst.most_workers(&t, 0.99, &seeds));
+                let (own, fair) = (workers(d3(params)), workers(rcpdc(params)));
+                [own, own / fair]
+            };
+            [20, 30, 40].into_iter().flat_map(of).collect()
+        },
+    }
+}
+
+fn figure_10() -> Experiment {
+    Experiment {
+        rows: vec![
+            row("Figure 10: senders of D3 at 95 % (36 ± 3)", Better::Within(33.0..=39.0), 1),
+            row("… of RCPdc (22 ± 3)", Better::Within(19.0..=25.0), 1),
+        ],
+        batches: 5,
+        measure: |params, batch| {
+            let seeds = seeds(batch, 40);
+            [d3(params), rcpdc(params)]
+                .map(|t| f64::from(BURST.most_workers(&t, 0.95, &seeds)))
+                .to_vec()
+        },
+    }
+}
+
+fn figure_11() -> Experiment {
+    let overrun = |of: f64| Better::Within(of * 2.0 / 3.0..=of * 4.0 / 3.0);
+    Experiment {
+        rows: vec![
+            row("Figure 11: misses of D3, % (1 ± 2)", Better::Within(0.0..=3.0), 2),
+            row("… overrun of its late flows, mean % (9 ± 3)", overrun(9.0), 1),
+            row("… 95th percentile (27.7 ± 9.2)", overrun(27.7), 1),
+            row("… misses of RCPdc, % (8.1 ± 2)", Better::Within(6.1..=10.1), 2),
+            row("… overrun of its late flows, mean % (30 ± 10)", overrun(30.0), 1),
+            row("… 95th percentile (75 ± 25)", overrun(75.0), 1),
+        ],
+        batches: 5,
+        measure: |params, batch| {
+            [d3(params), rcpdc(params)].iter().flat_map(|t| figure_11_of(t, batch)).collect()
+        },
+    }
+}
+
+fn figure_11_of(transport: &AnyTransport, batch: u64) -> [f64; 3] {
+    let mut all = Timed::default();
+    for workers in (14..=30).step_by(4) {
+        let part = BURST.run(transport, workers, seeds(batch, 40));
+        all.met += part.met;
+        all.total += part.total;
+        all.overruns.extend(part.overruns);
+    }
+    let late = if all.overruns.is_empty() { vec![0.0] } else { all.overruns.clone() };
+    [all.missed_percent(), mean(&late) * 100.0, quantile(&late, 0.95) * 100.0]
+}
+
+fn figure_12_and_13() -> Experiment {
+    let full = Better::Within(100.0..=100.0);
+    Experiment {
+        rows: vec![
+            row("Figure 12, beside a long flow: senders of D3 at 99 %", Better::Unknown, 1),
+            row("… of RCPdc", Better::Unknown, 1),
+            row(
+                "… share of the senders without it, D3's over RCPdc's (above 1)",
+                Better::Within(1.0..=f64::INFINITY),
+                2,
+            ),
+            row(
+                "Figure 13: met of 40 small responses beside a long flow, D3, % (100)",
+                full.clone(),
+                1,
+            ),
+            row("… RCPdc (100)", full, 1),
+        ],
+        batches: 5,
+        measure: |params, batch| {
+            let transports = [d3(params), rcpdc(params)];
+            let large = Burst { beside_long_flow: true, ..BURST };
+            let small = Burst { sizes: (2_900, 2_900), ..large };
+            let seeds = seeds(batch, 20);
+            let most = |burst: &Burst| {
+                transports.each_ref().map(|t| f64::from(burst.most_workers(t, 0.99, &seeds)))
+            };
+            let (beside, alone) = (most(&large), most(&BURST));
+            let kept = (beside[0] / alone[0]) / (beside[1] / alone[1]);
+            let met =
+                transports.each_ref().map(|t| small.run(t, 40, seeds.clone()).met_share() * 100.0);
+            vec![beside[0], beside[1], kept, met[0], met[1]]
+        },
+    }
+}
+
+fn table_1_rates() -> Experiment {
+    Experiment {
+        rows: vec![
+            row(
+                "Table 1: responses a second and sender at 99 %, D3 (2000 ± 20 %)",
+                Better::Within(1_600.0..=2_400.0),
+                0,
+            ),
+            row("… RCPdc (1300 ± 20 %)", Better::Within(1_040.0..=1_560.0), 0),
+        ],
+        batches: 5,
+        measure: |params, batch| {
+            [d3(params), rcpdc(params)]
+                .map(|t| {
+                    let seed = seeds(batch, 1).start;
+                    let met = |rate: u32| table_1(f64::from(rate)).run(&t, seed).0.met_share();
+                    f64::from(most(50, 50, |rate| met(rate) >= 0.99))
+                })
+                .to_vec()
+        },
+    }
+}
+
+fn figure_14() -> Experiment {
+    let mut rows = Vec::new();
+    for rate in [100, 1300, 2000] {
+        rows.push(row(&format!("Figure 14, {rate}/s: FCT p50 of D3, ms"), Better::Unknown, 2));
+        rows.push(row("… FCT p99 of D3, ms", Better::Unknown, 2));
+        rows.push(row("… misses of D3, %", Better::Less, 2));
+        rows.push(row("… misses of RCPdc, %", Better::Less, 2));
+        rows.push(row("… long flows of D3, Mb/s each", Better::Unknown, 0));
+        let name = "… their share of RCPdc's (0.95–1.05)";
+        rows.push(row(name, Better::Within(0.95..=1.05), 3));
+    }
+    Experiment {
+        rows,
+        batches: 5,
+        measure: |params, batch| {
+            let seed = seeds(batch, 1).start;
+            let of = |rate: f64| {
+                let (own, fair) = (d3(params), rcpdc(params));
+                let (timed, long) = table_1(rate).run(&own, seed);
+                let (timed_fair, long_fair) = table_1(rate).run(&fair, seed);
+                [
+                    quantile(&timed.fct_ms, 0.5),
+                    quantile(&timed.fct_ms, 0.99),
+                    timed.missed_percent(),
+                    timed_fair.missed_percent(),
+                    long,
+                    long / long_fair,
+                ]
+            };
+            [100.0, 1_300.0, 2_000.0].into_iter().flat_map(of).collect()
+        },
+    }
+}
+
+fn figure_15() -> Experiment {
+    Experiment {
+        rows: vec![
+            row("Figure 15, 2500/s: met without quenching, %", Better::Unknown, 1),
+            row("… with quenching", Better::Unknown, 1),
+            row("… 3000/s: met without quenching, %", Better::Unknown, 1),
+            row("… with quenching", Better::Unknown, 1),
+        ],
+        batches: 5,
+        measure: |params, batch| {
+            let seed = seeds(batch, 1).start;
+            let of = |rate: f64| {
+                [d3(params), quenching(params)]
+                    .map(|t| table_1(rate).run(&t, seed).0.met_share() * 100.0)
+            };
+            [2_500.0, 3_000.0].into_iter().flat_map(of).collect()
+        },
+    }
+}
+
+fn figure_16() -> Experiment {
+    let mut rows = Vec::new();
+    for senders in [2, 5, 10, 20] {
+        let name = format!("Figure 16, {senders} long flows: Gb/s (0.95 ± 0.03)");
+        rows.push(row(&name, Better::Within(0.92..=0.98), 3));
+        rows.push(row("… mean queue, KB (at most 6)", Better::Within(0.0..=6.0), 1));
+        rows.push(row("… 99th percentile, KB (at most 48)", Better::Within(0.0..=48.0), 1));
+    }
+    Experiment {
+        rows,
+        batches: 5,
+        measure: |params, batch| {
+            let of = |senders| {
+                let seed = seeds(batch, 1).start;
+                let mut stream = Stream::named(seed, "starts", u64::from(senders));
+                let found = long_flows(&d3(params), senders, |_| stream.below(2_000));
+                [found.gbps, found.queue_mean / 1e3, found.queue_p99 / 1e3]
+            };
+            [2, 5, 10, 20].into_iter().flat_map(of).collect()
+        },
+    }
+}
+
+fn multi_hop_rates() -> Experiment {
+    let near = |of: f64| Better::Within(of * 0.95..=of * 1.05);
+    Experiment {
+        rows: vec![
+            row("Multi-hop: 1→3, Mb/s (302 ± 5 %)", near(302.0), 0),
+            row("… 2→3 (302 ± 5 %)", near(302.0), 0),
+            row("… 4→3 (302 ± 5 %)", near(302.0), 0),
+            row("… 4→5 (595 ± 5 %)", near(595.0), 0),
+        ],
+        batches: 5,
+        measure: |params, batch| {
+            let mut stream = Stream::named(seeds(batch, 1).start, "multi-hop", 0);
+            multi_hop(&d3(params), [(); 4].map(|()| stream.below(2_000))).to_vec()
+        },
+    }
+}
+
+/// Loads without long flows. A response has 26 KB on average, 27.4 on the wire.
+fn poisson() -> Experiment {
+    let mut rows = Vec::new();
+    for load in ["0.6", "0.8"] {
+        rows.push(row(&format!("Poisson load {load}: misses of D3, %"), Better::Less, 2));
+        rows.push(row("… of RCPdc, %", Better::Less, 2));
+        rows.push(row("… FCT p99 of D3, ms", Better::Less, 2));
+    }
+    Experiment {
+        rows,
+        batches: 10,
+        measure: |params, batch| {
+            let seed = seeds(batch, 1).start;
+            let of = |load: f64| {
+                let per_second = load * 1e9 / 8.0 / 26_000.0 / 11.0;
+                let arrivals = Arrivals { senders: 11, per_second, beside_long_flows: false };
+                let (own, _) = arrivals.run(&d3(params), seed);
+                let (fair, _) = arrivals.run(&rcpdc(params), seed);
+                [own.missed_percent(), fair.missed_percent(), quantile(&own.fct_ms, 0.99)]
+            };
+            [0.6, 0.8].into_iter().flat_map(of).collect()
+        },
+    }
+}
+
+/// A mean over batches and half its 95 % interval (Student's t).
+#[derive(Clone, Copy, Debug)]
+struct Estimate {
+    mean: f64,
+    half: f64,
+}
+
+impl Estimate {
+    fn of(values: &[f64]) -> Self {
+        let t = match values.len() {
+            5 => 2.776,
+            10 => 2.262,
+            n => panic!("no quantile of Student's t for {n} batches"),
+        };
+        let mean = mean(values);
+        let n = values.len() as f64;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        Estimate { mean, half: t * (variance / n).sqrt() }
+    }
+
+    /// The interval of how bad this is: lowest and highest.
+    fn badness(self, better: &Better) -> (f64, f64) {
+        let (low, high) = (self.mean - self.half, self.mean + self.half);
+        match better {
+            Better::Less => (low, high),
+            Better::Unknown => (0.0, 0.0),
+            Better::Within(range) => {
+                let beyond = |v: f64| (range.start() - v).max(v - range.end()).max(0.0);
+                let spans = low <= *range.end() && high >= *range.start();
+                let least = if spans { 0.0 } else { beyond(low).min(beyond(high)) };
+                (least, beyond(low).max(beyond(high)))
+            }
+        }
+    }
+}
+
+/// The default, to which the other columns are compared.
+const REFERENCE: usize = 2;
+
+/// In how many rows a column is clearly worse or better than another: their intervals do not meet.
+#[derive(Clone, Copy, Default)]
+struct Verdict {
+    worse_than_a_rule: u32,
+    worse_than_reference: u32,
+    better_than_reference: u32,
+}
+
+/// A row of the table. A cell that is clearly worse than another rule's is marked.
+fn line_of(row: &Row, cells: &[Estimate], verdicts: &mut [Verdict]) -> String {
+    let bad: Vec<(f64, f64)> = cells.iter().map(|c| c.badness(&row.better)).collect();
+    // The last column is no rule.
+    let best = bad[..bad.len() - 1].iter().map(|b| b.1).fold(f64::INFINITY, f64::min);
+    let reference = bad[REFERENCE];
+    let mut line = format!("| {} |", row.name);
+    for ((cell, bad), verdict) in cells.iter().zip(&bad).zip(verdicts) {
+        let is_worse = bad.0 > best;
+        verdict.worse_than_a_rule += u32::from(is_worse);
+        verdict.worse_than_reference += u32::from(bad.0 > reference.1);
+        verdict.better_than_reference += u32::from(bad.1 < reference.0);
+        let mark = if is_worse { " ▼" } else { "" };
+        line +=
+            &format!(" {:.*} ± {:.*}{mark} |", row.decimals, cell.mean, row.decimals, cell.half);
+    }
+    line
+}
+
+/// Compares D3's capacity rules; prints the table of `docs/transports/d3.md`.
+#[test]
+#[ignore = "study: cargo xtask figures"]
+fn capacity_rules() {
+    let columns = columns();
+    let mut table = "| |".to_owned();
+    table.extend(columns.iter().map(|c| format!(" {} |", c.name)));
+    table += &format!("\n|---|{}\n", "---|".repeat(columns.len()));
+    let mut verdicts = vec![Verdict::default(); columns.len()];
+    for experiment in [
+        figure_9(),
+        figure_10(),
+        figure_11(),
+        figure_12_and_13(),
+        table_1_rates(),
+        figure_14(),
+        figure_15(),
+        figure_16(),
+        multi_hop_rates(),
+        poisson(),
+    ] {
+        let measured: Vec<Vec<Vec<f64>>> = columns
+            .iter()
+            .map(|c| (0..experiment.batches).map(|b| (experiment.measure)(&c.params, b)).collect())
+            .collect();
+        for (n, row) in experiment.rows.iter().enumerate() {
+            let cells: Vec<Estimate> = measured
+                .iter()
+                .map(|batches| Estimate::of(&batches.iter().map(|b| b[n]).collect::<Vec<_>>()))
+                .collect();
+            let line = line_of(row, &cells, &mut verdicts);
+            println!("{line}");
+            table += &line;
+            table.push('\n');
+        }
+    }
+    let counts: [(&str, fn(&Verdict) -> u32); 3] = [
+        ("rows clearly worse than some rule (▼)", |v| v.worse_than_a_rule),
+        ("rows clearly worse than `line-rate`, `least`", |v| v.worse_than_reference),
+        ("rows clearly better than `line-rate`, `least`", |v| v.better_than_reference),
+    ];
+    for (name, count) in counts {
+        table += &format!("| {name} |");
+        table.extend(verdicts.iter().map(|v| format!(" {} |", count(v))));
+        table.push('\n');
+    }
+    punctual_testkit::print_figure("d3-capacity-rules", &table);
+}
