@@ -159,6 +159,9 @@ fn tcp_keeps_its_share_beside_d2tcp() {
         println!(
             "{limit} packets, {count} of 8 are TCP: {beside_dctcp:.0} beside DCTCP {others:.0}"
         );
+        // The measure tells: beside flows that do not yield to marks TCP has less.
+        let (beside_tcp, _) = tcp_beside(count, &transport("tcp"), queue);
+        assert!(beside_tcp < 0.9 * beside_dctcp, "{beside_tcp} {beside_dctcp}");
         for d in [0.5, 2.0] {
             let (tcp, others) = tcp_beside(count, &d2tcp(d, d), queue);
             let ratio = tcp / beside_dctcp;
@@ -182,22 +185,15 @@ fn share_met(transport: &AnyTransport, count: u64) -> f64 {
 }
 
 #[test]
-fn deadlines_help() {
+fn priorities_by_deadline_help_tcp() {
     let mean = Duration::from_millis(18);
     let tcppr =
         |levels| AnyTransport::Tcppr(Tcppr { levels, mean_deadline: mean, ..Tcppr::default() });
     for count in [8, 16, 24] {
         let tcp = share_met(&transport("tcp"), count);
         let of_tcppr = [2, 3, 4].map(|levels| share_met(&tcppr(levels), count));
-        let dctcp = share_met(&dctcp(), count);
-        let d2tcp = share_met(&d2tcp(0.5, 2.0), count);
-        let from_zero = D2tcp { initial_alpha: 0.0, ..D2tcp::default() };
-        let one = D2tcp { d_min: 1.0, d_max: 1.0, ..from_zero.clone() };
-        let from_zero = [one, from_zero].map(|t| share_met(&AnyTransport::D2tcp(t), count));
-        println!(
-            "{count} flows: TCP {tcp:.3}, TCPpr 2/3/4 levels {of_tcppr:.3?}, DCTCP {dctcp:.3}, D2TCP {d2tcp:.3}; with α from 0 {from_zero:.3?}"
-        );
-        assert!(of_tcppr[0] >= tcp - 0.01 && d2tcp >= dctcp - 0.01);
+        println!("{count} flows: TCP {tcp:.3}, TCPpr 2/3/4 levels {of_tcppr:.3?}");
+        assert!(of_tcppr[0] > tcp, "{of_tcppr:?} {tcp}");
     }
 }
 
@@ -234,22 +230,6 @@ fn deadlines_help_long_flows_where_they_differ() {
         let [dctcp, d2tcp] = [dctcp(), d2tcp(0.5, 2.0)].map(|t| percent_met_long(&t, 4, law, 60));
         println!("{law:?} ms: DCTCP {dctcp:.1}, D2TCP {d2tcp:.1}");
         assert!(d2tcp > dctcp + 1.0, "{law:?}: {dctcp} {d2tcp}");
-    }
-}
-
-/// Where D2TCP helps and where it hurts, for `docs/transports/d2tcp.md`. Takes minutes.
-#[test]
-#[ignore = "a table for the docs"]
-fn deadlines_of_long_flows_swept() {
-    println!(
-        "deadlines (ms a flow), flows: DCTCP, D2TCP with d from 0.75 to 1.5, 0.5 to 2, 0.25 to 4"
-    );
-    let laws =
-        [(20, 20), (25, 20), (30, 20), (35, 10), (15, 45), (20, 40), (25, 40), (20, 80), (10, 80)];
-    for (law, count) in laws.into_iter().flat_map(|law| [2, 4, 8].map(|count| (law, count))) {
-        let of = |transport| percent_met_long(&transport, count, law, 200);
-        let capped = [(0.75, 1.5), (0.5, 2.0), (0.25, 4.0)].map(|(min, max)| of(d2tcp(min, max)));
-        println!("{law:?}, {count}: {:.1}, {capped:.1?}", of(dctcp()));
     }
 }
 
