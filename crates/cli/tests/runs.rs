@@ -98,6 +98,24 @@ fn results_are_the_same_bytes_with_one_and_two_threads() {
     }
 }
 
+/// "0/0 flows" would read like a failure.
+#[test]
+fn endless_flows_are_counted_as_such() {
+    let overrides = [
+        "--set",
+        "network.k=4",
+        "--set",
+        "sweep.run.duration=[\"1ms\"]",
+        "--set",
+        "traffic.limit=8",
+    ];
+    let args = [&["run", "s.toml", "-q"][..], &overrides].concat();
+    let output = Place::new(LONG).punctual(&args);
+    let stdout = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(stdout.contains("seed 1: 8 endless or background flows, "), "{stdout}");
+}
+
 #[test]
 fn json_has_one_object_a_transport_and_point() {
     let place = Place::new(SCENARIO);

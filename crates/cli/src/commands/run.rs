@@ -25,6 +25,15 @@ pub(super) fn point(labels: &punctual_lab::Labels) -> serde_json::Map<String, se
     labels.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect()
 }
 
+/// How many flows completed of how many. A run whose flows are all endless or background has none
+/// to complete, so only their number is given.
+fn flow_counts(summary: &Summary) -> String {
+    match summary.flows > 0.0 {
+        true => format!("{:.0}/{:.0} flows", summary.flows_completed, summary.flows),
+        false => format!("{:.0} endless or background flows", summary.background_flows),
+    }
+}
+
 pub(crate) fn run(args: &Study, global: &Global) -> anyhow::Result<()> {
     let done = execute_study(args, global)?;
     let mut out = std::io::stdout().lock();
@@ -41,7 +50,7 @@ pub(crate) fn run(args: &Study, global: &Global) -> anyhow::Result<()> {
             continue;
         }
         let s = &report.summary;
-        let mut facts = vec![format!("{:.0}/{:.0} flows", s.flows_completed, s.flows)];
+        let mut facts = vec![flow_counts(s)];
         if s.flows_unfinished > 0.0 {
             facts.push(format!("{:.0} unfinished", s.flows_unfinished));
         }
