@@ -117,6 +117,41 @@ fn endless_flows_are_counted_as_such() {
 }
 
 #[test]
+fn check_says_where_paths_are_sampled() {
+    let scenario = r#"
+        transports = ["ndp"]
+        [network]
+        topology = "file"
+        path = "many.topology"
+        [[traffic]]
+        pattern = "pairs"
+        pairs = [[0, 1]]
+        sizes = "1MB"
+        [run]
+        duration = "1ms"
+    "#;
+    let place = Place::new(scenario);
+    let link = |a: &str, b: &str| {
+        format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\n")
+    };
+    let paths_of = |parallel: usize| {
+        let node = |kind: &str, name: &str| format!("[[{kind}]]\nname = \"{name}\"\n");
+        let nodes = [("host", "a"), ("host", "b"), ("switch", "x"), ("switch", "y")];
+        let nodes: String = nodes.iter().map(|(kind, name)| node(kind, name)).collect();
+        let links = link("a", "x") + &link("y", "b") + &link("x", "y").repeat(parallel);
+        std::fs::write(place.path().join("many.topology"), nodes + &links).expect("written");
+        let output = place.punctual(&["check", "s.toml"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let stdout = text(&output.stdout);
+        stdout.lines().find(|line| line.starts_with("  paths")).map(str::to_owned)
+    };
+    assert_eq!(paths_of(64), None);
+    let line = "  paths       2 pairs of hosts have more than 64 shortest paths (up to 70): each uses \
+                64 of them, drawn at random";
+    assert_eq!(paths_of(70).as_deref(), Some(line));
+}
+
+#[test]
 fn json_has_one_object_a_transport_and_point() {
     let place = Place::new(SCENARIO);
     let output = place.punctual(&["compare", "s.toml", "--json", "-q"]);

@@ -13,5 +13,5 @@ pub use lossless::{
 };
 pub use network::{Link, Network, Tier, clocked};
 pub use queue::{Fate, Fates, InService, Queue, TRIMMED_BYTES};
-pub use table::{MAX_PAIRS, MAX_PATHS, MAX_PORTS, RouteError, RouteTable};
+pub use table::{MAX_PAIRS, MAX_PATHS, MAX_PORTS, RouteError, RouteTable, SampledPaths};
 pub use topology::{Dumbbell, LinkEntry, NodeEntry, Topology, TopologyError, TopologyFile};

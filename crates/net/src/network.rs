@@ -1,7 +1,7 @@
 //! Nodes and links. A port and the one-directional link that leaves from it share one id.
 
 use crate::clos::Clos;
-use crate::{RouteError, RouteTable, Topology};
+use crate::{RouteError, RouteTable, SampledPaths, Topology};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, Duration, HostId, NicInfo, NodeId, Packet, PacketFlags, PortId, Rate, Tolerance,
@@ -134,6 +134,15 @@ impl Network {
         match &self.routing {
             Routing::Clos(clos) => clos.paths(src, dst),
             Routing::Table(table) => table.paths(src, dst),
+        }
+    }
+
+    /// Pairs of hosts that use a sample of their paths because they have more than
+    /// [`MAX_PATHS`](crate::MAX_PATHS); none in regular networks, which use all.
+    pub fn sampled_paths(&self) -> Option<SampledPaths> {
+        match &self.routing {
+            Routing::Clos(_) => None,
+            Routing::Table(table) => table.sampled_paths(),
         }
     }
 

@@ -2,15 +2,19 @@
 //!
 //! A route is the sequence of ports that a packet leaves by, from the source's own to the last
 //! switch's. Routes of a pair all have the same number of hops and are numbered in lexicographic
-//! order of their ports. Hosts never forward.
+//! order of their ports. Hosts never forward. A pair with more than [`MAX_PATHS`] routes keeps a
+//! uniform sample of them, drawn for the pair: the first ones in order would share their first
+//! links and leave others idle.
 //!
 //! The table takes memory in proportion to pairs × routes × hops; regular networks of thousands of
 //! hosts compute their routes instead.
 
 use crate::Link;
+use punctual_core::rng::Stream;
 use punctual_core::{HostId, NodeId, Packet, PacketFlags, PortId};
+use std::collections::BTreeSet;
 
-/// Routes kept for a pair; a pair with more keeps the first of them.
+/// Routes kept for a pair; a pair with more keeps a uniform sample of so many.
 pub const MAX_PATHS: u32 = 64;
 
 /// Ordered pairs of hosts that a table may have: 512 hosts.
@@ -29,6 +33,18 @@ pub struct RouteTable {
     ports: Vec<PortId>,
     /// The opposite direction of each port.
     twins: Vec<PortId>,
+    sampled: SampledPaths,
+}
+
+/// Pairs of hosts that have more than [`MAX_PATHS`] shortest routes and keep a sample of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SampledPaths {
+    /// Ordered pairs of hosts.
+    pub pairs: u64,
+    /// The most routes that such a pair has.
+    pub most: u64,
+    /// Routes that each such pair keeps: [`MAX_PATHS`].
+    pub kept: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -107,17 +123,26 @@ impl RouteTable {
             pairs: vec![Pair::default(); pairs as usize],
             ports: Vec::new(),
             twins: links.iter().map(|link| link.twin).collect(),
+            sampled: SampledPaths { kept: MAX_PATHS, ..SampledPaths::default() },
         };
         for dst in (0..hosts).map(HostId) {
-            let distances = graph.distances_to(dst);
+            let ways = graph.ways_to(dst);
             for src in (0..hosts).map(HostId).filter(|src| *src != dst) {
-                let hops = distances[src.index()].ok_or(RouteError::Unreachable { src, dst })?;
+                let hops =
+                    ways.distances[src.index()].ok_or(RouteError::Unreachable { src, dst })?;
                 let first = table.ports.len();
-                graph.routes(src, &distances, &mut table.ports);
+                let pair = table.pair_index(src, dst);
+                let count = ways.counts[src.index()];
+                if count > u64::from(MAX_PATHS) {
+                    table.sampled.pairs += 1;
+                    table.sampled.most = table.sampled.most.max(count);
+                }
+                for rank in kept(count, pair) {
+                    graph.append_route(src, rank, &ways, &mut table.ports);
+                }
                 if table.ports.len() > MAX_PORTS {
                     return Err(too_large());
                 }
-                let pair = table.pair_index(src, dst);
                 table.pairs[pair] = Pair {
                     first: first as u32,
                     paths: ((table.ports.len() - first) / hops as usize) as u16,
@@ -126,6 +151,11 @@ impl RouteTable {
             }
         }
         Ok(table)
+    }
+
+    /// Pairs that keep a sample of their routes; none where all routes are kept.
+    pub fn sampled_paths(&self) -> Option<SampledPaths> {
+        (self.sampled.pairs > 0).then_some(self.sampled)
     }
 
     fn pair_index(&self, src: HostId, dst: HostId) -> usize {
@@ -262,10 +292,12 @@ impl<'a> Graph<'a> {
         Graph { hosts, links, ports }
     }
 
-    /// Links between each node and `dst`, breadth first from there.
-    fn distances_to(&self, dst: HostId) -> Vec<Option<u32>> {
-        let mut distances = vec![None; self.ports.len()];
-        distances[dst.index()] = Some(0);
+    /// Shortest ways of all nodes to `dst`, breadth first from there.
+    fn ways_to(&self, dst: HostId) -> Ways {
+        let nodes = self.ports.len();
+        let mut ways = Ways { distances: vec![None; nodes], counts: vec![0; nodes] };
+        ways.distances[dst.index()] = Some(0);
+        ways.counts[dst.index()] = 1;
         let mut level = vec![NodeId::from(dst)];
         let mut distance = 0;
         while !level.is_empty() {
@@ -275,51 +307,71 @@ impl<'a> Graph<'a> {
                 for port in &self.ports[node.index()] {
                     // Every link has its opposite, so neighbours out are neighbours in.
                     let neighbour = self.links[port.index()].to;
-                    if distances[neighbour.index()].is_none() {
-                        distances[neighbour.index()] = Some(distance);
+                    let known = &mut ways.distances[neighbour.index()];
+                    if known.is_none() {
+                        *known = Some(distance);
                         if neighbour.0 >= self.hosts {
                             next.push(neighbour);
                         }
+                    }
+                    if *known == Some(distance) {
+                        let more = ways.counts[node.index()];
+                        let count = &mut ways.counts[neighbour.index()];
+                        *count = count.saturating_add(more);
                     }
                 }
             }
             level = next;
         }
-        distances
+        ways
     }
 
-    /// Appends the routes from `src`, whose distance is known, in order.
-    fn routes(&self, src: HostId, distances: &[Option<u32>], out: &mut Vec<PortId>) {
-        let distance = |node: NodeId| distances[node.index()].expect("on a way");
-        let closer = |node: NodeId, after: Option<PortId>| {
-            let wanted = distance(node) - 1;
-            let ports = self.ports[node.index()].iter().copied();
-            ports.filter(|port| after.is_none_or(|after| *port > after)).find(|port| {
-                let to = self.links[port.index()].to;
-                // Other hosts are as near as a switch but lead nowhere.
-                distances[to.index()] == Some(wanted) && (to.0 >= self.hosts || wanted == 0)
-            })
-        };
-        let mut route: Vec<PortId> = Vec::new();
+    /// Appends the route from `src` that has `rank` others before it in order.
+    fn append_route(&self, src: HostId, mut rank: u64, ways: &Ways, out: &mut Vec<PortId>) {
         let mut node = NodeId::from(src);
-        let (mut found, mut after) = (0, None);
-        loop {
-            if distance(node) == 0 {
-                out.extend(&route);
-                found += 1;
-                if found == MAX_PATHS {
-                    return;
+        while let Some(wanted) = ways.distances[node.index()].and_then(|d| d.checked_sub(1)) {
+            let chosen = self.ports[node.index()].iter().copied().find(|port| {
+                let to = self.links[port.index()].to;
+                // Other hosts may be as near as a switch but lead nowhere.
+                let leads = to.0 >= self.hosts || wanted == 0;
+                if !leads || ways.distances[to.index()] != Some(wanted) {
+                    return false;
                 }
-            } else if let Some(port) = closer(node, after) {
-                route.push(port);
-                (node, after) = (self.links[port.index()].to, None);
-                continue;
-            }
-            // Back to where another choice may remain.
-            let Some(port) = route.pop() else { return };
-            (node, after) = (self.links[port.index()].from, Some(port));
+                let behind = ways.counts[to.index()];
+                let is_here = rank < behind;
+                if !is_here {
+                    rank -= behind;
+                }
+                is_here
+            });
+            let port = chosen.expect("ranks are below the number of routes");
+            out.push(port);
+            node = self.links[port.index()].to;
         }
     }
+}
+
+/// The shortest ways of every node to one host.
+struct Ways {
+    /// Links to it; none for nodes that have no way.
+    distances: Vec<Option<u32>>,
+    /// How many shortest ways there are.
+    counts: Vec<u64>,
+}
+
+/// The ranks of the routes that a pair keeps, in order: all of them, or a uniform sample that
+/// depends on the pair alone.
+fn kept(count: u64, pair: usize) -> BTreeSet<u64> {
+    let most = u64::from(MAX_PATHS);
+    if count <= most {
+        return (0..count).collect();
+    }
+    let mut stream = Stream::named(0, "net.routes", pair as u64);
+    let mut ranks = BTreeSet::new();
+    while (ranks.len() as u64) < most {
+        ranks.insert(stream.below(count));
+    }
+    ranks
 }
 
 #[cfg(test)]
@@ -368,12 +420,40 @@ mod tests {
         assert_eq!(table.hops(HostId(0), HostId(2)), 4);
     }
 
+    /// Two switches with 100 links between them: 100 routes, of which each pair keeps 64.
     #[test]
-    fn many_parallel_links_are_cut_off() {
-        let edges: Vec<_> = [(0, 2), (1, 3)].into_iter().chain([(2, 3); 100]).collect();
+    fn of_many_routes_each_pair_keeps_a_sample_of_its_own() {
+        let hosts = 12;
+        let (left, right) = (hosts, hosts + 1);
+        let attached = (0..hosts).map(|h| (h, if h < 6 { left } else { right }));
+        let edges: Vec<_> = attached.chain([(left, right); 100]).collect();
+        let table = RouteTable::build(hosts, hosts + 2, &both_ways(&edges, hosts)).unwrap();
+        let middle = |src, dst| -> BTreeSet<PortId> {
+            let (src, dst) = (HostId(src), HostId(dst));
+            (0..table.paths(src, dst)).map(|n| table.route(src, dst, n)[1]).collect()
+        };
+        assert_eq!(middle(0, 6).len(), MAX_PATHS as usize, "all different");
+        assert_ne!(middle(0, 6), middle(1, 6));
+        // 36 pairs that leave out 36 of 100 links at random leave out none of them together; the
+        // first 64 in order would never use the last 36.
+        let used: BTreeSet<PortId> = (0..6)
+            .flat_map(|a| (6..12).map(move |b| (a, b)))
+            .flat_map(|(a, b)| middle(a, b))
+            .collect();
+        assert_eq!(used.len(), 100);
+        let sampled = table.sampled_paths().unwrap();
+        assert_eq!(sampled, SampledPaths { pairs: 72, most: 100, kept: MAX_PATHS });
+    }
+
+    #[test]
+    fn of_64_routes_all_are_kept_in_order() {
+        let edges: Vec<_> = [(0, 2), (1, 3)].into_iter().chain([(2, 3); 64]).collect();
         let table = RouteTable::build(2, 4, &both_ways(&edges, 2)).unwrap();
         assert_eq!(table.paths(HostId(0), HostId(1)), MAX_PATHS);
-        assert_eq!(table.route(HostId(0), HostId(1), 63)[1], PortId(4 + 2 * 63));
+        for n in 0..MAX_PATHS {
+            assert_eq!(table.route(HostId(0), HostId(1), n)[1], PortId(4 + 2 * n));
+        }
+        assert_eq!(table.sampled_paths(), None);
     }
 
     #[test]
