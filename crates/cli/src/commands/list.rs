@@ -25,6 +25,7 @@ pub(crate) fn list(global: &Global) -> anyhow::Result<()> {
         ("ideal schedulers", owned(ideal.collect())),
         ("topologies", owned(topologies.collect())),
         ("patterns", owned(patterns.collect())),
+        ("arrivals", owned(ARRIVALS.to_vec())),
         ("sizes", owned(sizes.collect())),
         ("scenarios", scenarios(Path::new("scenarios"))),
         ("benchmarks", BENCH_CASES.iter().map(|c| (c.name.to_owned(), String::new())).collect()),
@@ -59,6 +60,20 @@ const PATTERNS: &[(&str, &str)] = &[
     ("all-to-all", "each host sends to each other"),
     ("pairs", "from the first to the second of each pair"),
     ("list", "flows one by one, in a CSV file or in the scenario"),
+];
+
+/// Forms of `arrivals`; docs/scenario.md explains them.
+const ARRIVALS: &[(&str, &str)] = &[
+    ("\"together\"", "one burst of the whole pattern"),
+    ("{ periodic = \"2ms\" }", "a burst every so often"),
+    ("{ poisson-bursts = \"2ms\" }", "bursts with exponential gaps"),
+    ("{ poisson-load = 0.6 }", "single flows that fill this share of the senders' NICs"),
+    ("{ poisson-per-second = 2500 }", "so many single flows a second from all senders together"),
+    ("{ poisson-per-second-per-sender = 1300 }", "so many single flows a second from each sender"),
+    ("{ closed-loop = { connections, gap } }", "a flow starts one gap after the end of the last"),
+    ("  gap = \"1ms\"", "always the same; also { fixed = \"1ms\" }"),
+    ("  gap = { exponential = \"1ms\" }", "exponential with this mean"),
+    ("  gap = { exponential-median = \"1ms\" }", "exponential with this median"),
 ];
 
 /// Forms of `sizes` that are not built-in distributions.
