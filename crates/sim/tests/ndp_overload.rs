@@ -6,7 +6,7 @@
 mod common;
 
 use common::*;
-use punctual_core::{Bytes, Duration, HostId, Instant};
+use punctual_core::{Bytes, Duration, Instant};
 use punctual_net::{ClosLinks, ClosShape, Network, Tier};
 use punctual_sim::Outcome;
 use punctual_testkit::{assert_figure, print_figure};
