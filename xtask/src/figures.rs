@@ -214,8 +214,14 @@ fn output_of(printed: &Printed, options: &Options) -> anyhow::Result<String> {
     println!("$ {}", printed.command);
     let text = crate::tools::output(&mut command)?;
     std::fs::remove_dir_all(&dir)?;
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    Ok(format!("```\n{}\n```\n", lines.join("\n").trim_matches('\n')))
+    Ok(fenced(&text))
+}
+
+/// What a command printed, as a page shows it: without where it put its results.
+fn fenced(text: &str) -> String {
+    let is_place = |line: &&str| line.starts_with("results in ") || line.starts_with("report: ");
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !is_place(l)).collect();
+    format!("```\n{}\n```\n", lines.join("\n").trim_matches('\n'))
 }
 
 #[cfg(unix)]
@@ -309,6 +315,12 @@ mod tests {
         assert_eq!(of("cli: punctual list"), Some(("punctual list".into(), true)));
         assert_eq!(of("cli quick: punctual list"), Some(("punctual list".into(), false)));
         assert_eq!(of("mptcp-figure-14"), None);
+    }
+
+    #[test]
+    fn fenced__without_blank_ends_and_places() {
+        let text = "\ntable \n\nnote\nresults in results/x\nreport: results/x/report.html\n";
+        assert_eq!(fenced(text), "```\ntable\n\nnote\n```\n");
     }
 
     #[test]

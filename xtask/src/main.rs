@@ -3,6 +3,7 @@
 mod callgrind;
 mod figures;
 mod instructions;
+mod mutants;
 mod setup;
 mod sources;
 mod steps;
@@ -35,7 +36,10 @@ cargo xtask COMMAND
   swarm [--minutes N] [NAME…]
                         run the property tests with fresh seeds and as many cases as fit into N
                         minutes (10), and print the command that repeats a failure. NAME selects
-                        tests by a part of their name
+                        tests by a part of their name or file
+  mutants [--shard K/N] [GROUP…]
+                        change the code in small ways and list the changes that no test notices,
+                        in queues, results, d3, pdq, tcp, ndp; --shard takes one part of N
   help                  print this
 
 A step that cannot run on this machine is SKIPPED; PUNCTUAL_NO_SKIPS=1 makes that a failure.
@@ -61,6 +65,10 @@ fn main() -> ExitCode {
         },
         Some((&"swarm", rest)) => match swarm::Options::parse(rest) {
             Ok(options) => suite::run_step("swarm", || swarm::swarm(&options)),
+            Err(option) => return usage(&format!("no option `{option}`")),
+        },
+        Some((&"mutants", rest)) => match mutants::Options::parse(rest) {
+            Ok(options) => suite::run_step("mutants", || mutants::mutants(&options)),
             Err(option) => return usage(&format!("no option `{option}`")),
         },
         Some((&("help" | "--help" | "-h"), _)) => {

@@ -21,7 +21,7 @@ const FIRST_CASES: u32 = 16;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
     pub(crate) minutes: f64,
-    /// Parts of names; none stands for all property tests.
+    /// Parts of `path/of/file.rs::test`; none stands for all property tests.
     pub(crate) names: Vec<String>,
 }
 
@@ -97,8 +97,7 @@ struct Tried {
 
 /// Runs every property test for its share of the time.
 pub(crate) fn swarm(options: &Options) -> anyhow::Result<Outcome> {
-    let properties: Vec<Property> =
-        built()?.into_iter().filter(|p| options.selects(&p.name)).collect();
+    let properties = built(options)?;
     if properties.is_empty() {
         return Ok(Outcome::Failed("there is no such property test".into()));
     }
@@ -174,21 +173,25 @@ fn line(tried: &Tried) -> String {
     format!("{verdict:<6} {:>9} cases in {} rounds  {}", tried.cases, tried.rounds, tried.name)
 }
 
-/// Builds the tests that have properties and finds those in them.
-fn built() -> anyhow::Result<Vec<Property>> {
+/// Builds the tests that have the properties wanted and finds those in them.
+fn built(options: &Options) -> anyhow::Result<Vec<Property>> {
     let mut files = Vec::new();
     find(&root(), Path::new("crates"), "rs", &mut files)?;
     let mut names: BTreeSet<(Vec<String>, String)> = BTreeSet::new();
     let mut targets: BTreeSet<Vec<String>> = BTreeSet::new();
     for path in files {
         let text = std::fs::read_to_string(root().join(&path))?;
-        for name in properties_in(&text) {
+        let is_wanted = |name: &String| options.selects(&format!("{}::{name}", path.display()));
+        for name in properties_in(&text).into_iter().filter(is_wanted) {
             let target = target_of(&root(), &path)?;
             let krate = path.iter().nth(1).map(|c| c.to_string_lossy().into_owned());
             let place = [vec![krate.unwrap_or_default()], target.clone()].concat();
             names.insert((place, name));
             targets.insert(target);
         }
+    }
+    if targets.is_empty() {
+        return Ok(Vec::new());
     }
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-run", "--message-format=json"]);
