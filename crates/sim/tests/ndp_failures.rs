@@ -168,7 +168,7 @@ fn share_of_racks(paths: PathPolicy, spines: u32, withdrawn: u32) -> f64 {
     let mut setup = setup(network, vec![ndp(true, paths)], flows);
     setup.link_changes = changes;
     setup.stop = until_ms(10);
-    setup.measure_from = at_ms(2);
+    setup.measure.from = at_ms(2);
     let outcome = run(setup);
     outcome.totals.delivered_wire_bytes as f64 * 8.0 / (12.0 * 0.008 * GBPS10.as_bps() as f64)
 }

@@ -52,7 +52,7 @@ fn rcpdc_and_tcp_permutations_fill_one_switch() {
         let network = star(16, 9000);
         let mut setup = setup(network, vec![transport(name)], permutation(16, 1));
         setup.stop = until_ms(20);
-        setup.measure_from = Instant::ZERO + Duration::from_millis(5);
+        setup.measure.from = Instant::ZERO + Duration::from_millis(5);
         let outcome = run(setup);
         let share = outcome.totals.delivered_wire_bytes as f64 * 8.0
             / (16.0 * 0.015 * GBPS10.as_bps() as f64);

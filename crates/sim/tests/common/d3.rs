@@ -223,7 +223,7 @@ impl Arrivals {
         setup.seed = seed;
         setup.check = false;
         setup.stop.at = ms(Self::LAST_MS + 200);
-        setup.measure_from = ms(Self::FIRST_MS);
+        setup.measure.from = ms(Self::FIRST_MS);
         setup
     }
 
@@ -266,7 +266,7 @@ pub fn long_flows(
     let mut setup = setup(testbed(senders + 1), vec![transport.clone()], flows);
     let port = port_to_host_0(&setup.network);
     setup.stop = until_ms(300);
-    setup.measure_from = ms(100);
+    setup.measure.from = ms(100);
     setup.sampling = Some(Sampling { every: Duration::from_micros(37), ports: vec![port] });
     let outcome = run(setup);
     let late = outcome.samples.iter().filter(|s| s.at >= ms(100));
