@@ -15,7 +15,7 @@ fn main() {
 }
 
 /// The id of the sources around the directory of this crate.
-fn build_id(own: &Path) -> String {
+pub(crate) fn build_id(own: &Path) -> String {
     let crates = own.join("..");
     let mut hash = blake3::Hasher::new();
     for name in CRATES {

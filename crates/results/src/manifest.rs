@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The format of run directories that this version writes and reads. A change that a reader of
 /// the old format would misunderstand makes a new one.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
 
 /// What a run was made of: enough to run it again.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
