@@ -4,6 +4,8 @@ mod aggregation;
 #[path = "../common/mod.rs"]
 mod common;
 mod criticality;
+mod dampening;
+mod figure_5a;
 mod robust;
 mod sharing;
 
@@ -11,6 +13,7 @@ use common::*;
 use punctual_core::{Bytes, Duration, FlowSpec, Instant, PortId, Rate};
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowStatus, Outcome, Sampling};
+use punctual_testkit::assert_figure;
 use punctual_transports::AnyTransport;
 use punctual_transports::pdq::{Availability, Pdq, Variant};
 
@@ -70,19 +73,25 @@ fn five_flows(config: Pdq) -> Outcome {
     run(setup)
 }
 
-#[test]
-fn five_flows_finish_one_after_another() {
-    let outcome = five_flows(Pdq::default());
+/// When each of the five flows ends in ms, the mean and the most packets that wait, and the run.
+fn five_flows_measured(config: Pdq) -> (Vec<f64>, f64, u32, Outcome) {
+    let outcome = five_flows(config);
     let ends: Vec<f64> =
         outcome.flows.iter().map(|f| f.ended.expect("ended").as_secs_f64() * 1e3).collect();
     let waiting: Vec<u32> = outcome.samples.iter().map(|s| s.queue_packets).collect();
     let mean = f64::from(waiting.iter().sum::<u32>()) / waiting.len() as f64;
-    let most = waiting.iter().max().expect("samples");
+    let most = *waiting.iter().max().expect("samples");
     println!("five flows end at {ends:.2?} ms, queue mean {mean:.2}, most {most} packets");
+    (ends, mean, most, outcome)
+}
+
+#[test]
+fn five_flows_finish_one_after_another() {
+    let (ends, mean, _, outcome) = five_flows_measured(Pdq::default());
     assert!(ends.windows(2).all(|w| w[0] < w[1]), "{ends:?}");
-    assert!((41.0..=43.0).contains(&ends[4]), "{ends:?}");
+    assert_figure("pdq-fig-6-last-finish-ms", ends[4], 41.0..=43.0);
     assert_eq!(outcome.totals.drops, 0);
-    assert!(mean <= 5.0 && *most <= 20, "{mean} {most}");
+    assert_figure("pdq-fig-6-mean-queue", mean, ..=5.0);
     // One after another, not side by side: each takes about as long as the first.
     for pair in ends.windows(2) {
         assert!((7.0..9.5).contains(&(pair[1] - pair[0])), "{ends:?}");
@@ -122,8 +131,8 @@ fn burst(config: Pdq) -> (f64, f64, u32, Outcome) {
 #[test]
 fn a_burst_preempts_a_long_flow_and_keeps_the_link_busy() {
     let (utilisation, queue, _, outcome) = burst(Pdq::default());
-    assert!(utilisation >= 0.87, "{utilisation}");
-    assert!(queue <= 15.0, "{queue}");
+    assert_figure("pdq-fig-7-utilisation", utilisation, 0.867..=0.967);
+    assert_figure("pdq-fig-7-mean-queue", queue, ..=15.0);
     let long = outcome.flows[0].ended.expect("ended");
     assert!(outcome.flows[1..].iter().all(|f| f.ended.expect("ended") < long));
     assert_eq!(outcome.totals.drops, 0);

@@ -74,8 +74,9 @@ pub struct Pdq {
     pub early_start: f64,
     /// X, round trips between probes for each flow that is more critical. 0.2 (§3.3.2).
     pub probe_spread: f64,
-    /// How long after accepting a paused flow a port accepts no other, in its mean round trips.
-    /// 0.5, ours; the paper says small (§3.3.3).
+    /// How long after accepting a paused flow a port accepts no other, in its mean round trips;
+    /// flows of less than a round trip are accepted all the same. 0.5, ours; the paper says small
+    /// (§3.3.3).
     pub dampening: f64,
     /// How Algorithm 2 adds up. Our correction by default.
     pub availability: Availability,

@@ -123,6 +123,12 @@ pub(super) fn earlier(a: u32, b: u32) -> bool {
     (b.wrapping_sub(a) as i32) > 0
 }
 
+/// T in nanoseconds, from its field.
+#[inline]
+pub(super) fn expected_nanos(expected: u32) -> u64 {
+    u64::from(expected) * (EXPECTED_UNIT_PICOS / 1000)
+}
+
 /// T over RTT, from their fields; the round trip in nanoseconds.
 #[inline]
 pub(super) fn round_trips(expected: u32, rtt_nanos: u32) -> f64 {

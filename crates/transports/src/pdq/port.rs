@@ -10,7 +10,7 @@ pub use list::{Entry, FlowList, Rank};
 pub use rate::RateController;
 
 use super::config::{Availability, Pdq};
-use super::header::{NOBODY, PROBE_UNIT, PdqHeader, round_trips, rtt_field};
+use super::header::{NOBODY, PROBE_UNIT, PdqHeader, expected_nanos, round_trips, rtt_field};
 use list::visited;
 use punctual_core::{
     Bytes, Controller, ControllerState, Duration, ExtArena, FlowId, Instant, Packet, PortId,
@@ -145,12 +145,37 @@ impl Port {
             // Dampening keeps the port with the flow accepted last: that one must not make way.
             let gives_way = entry.dampened && asker.runs;
             let waits_here = corrected && entry.pauser == me && !gives_way;
-            taken += u64::from(if waits_here { entry.asked } else { entry.rate });
+            taken += if waits_here {
+                self.reserved(entry, if rtt > 0 { rtt } else { mean_rtt })
+            } else {
+                u64::from(entry.rate)
+            };
             if taken >= capacity {
                 return 0;
             }
         }
         (capacity - taken) as u32
+    }
+
+    /// What a flow that waits here may need of the next round trip, in kb/s: what it asks for, or
+    /// T/RTT of that where it is short. Whole lines kept free for short flows would admit one of
+    /// them each round trip, however little they are (PDQ-R12).
+    #[inline]
+    fn reserved(&self, entry: &Entry, rtt_nanos: u32) -> u64 {
+        let (asked, rtt) = (u64::from(entry.asked), u64::from(rtt_nanos));
+        if self.is_short(entry.expected, rtt_nanos) {
+            asked * expected_nanos(entry.expected) / rtt
+        } else {
+            asked
+        }
+    }
+
+    /// Whether a flow takes less than a round trip, so that it is over before a pause reaches it.
+    /// Never without Early Start, which lets flows run side by side.
+    #[inline]
+    fn is_short(&self, expected: u32, rtt_nanos: u32) -> bool {
+        let applies = self.params.corrected && self.params.early_start > 0.0;
+        applies && expected_nanos(expected) < u64::from(rtt_nanos)
     }
 
     /// Tells a flow that another port pauses what there would be for it here (PDQ-R09): that port
@@ -225,7 +250,7 @@ impl Port {
         let paused = self.list.entries()[place].pauser != NOBODY;
         let asker = Asker { rtt: header.rtt, runs: !paused };
         let granted = self.available(place, asker, me).min(header.rate);
-        let dampened = granted > 0 && paused && self.is_dampened(flow, port.now);
+        let dampened = granted > 0 && paused && self.is_dampened(header, flow, port.now);
         if granted > 0 && !dampened {
             header.pauser = NOBODY;
             header.rate = granted;
@@ -242,10 +267,16 @@ impl Port {
         }
     }
 
-    /// Whether another paused flow was accepted a moment ago (PDQ-R14).
-    fn is_dampened(&self, flow: u32, now: Instant) -> bool {
+    /// Whether dampening holds back a paused flow: another was accepted a moment ago (PDQ-R14).
+    /// It is there against switching back and forth. A short flow cannot be part of that, and
+    /// dampening would admit so many a second and no more, however little they are.
+    fn is_dampened(&self, header: &PdqHeader, flow: u32, now: Instant) -> bool {
         let Some((last, at)) = self.accepted else { return false };
-        last != flow && now.saturating_since(at) < self.rates.rtt().mul_f64(self.params.dampening)
+        let mean = self.rates.rtt();
+        let rtt = if header.rtt > 0 { header.rtt } else { rtt_field(mean) };
+        last != flow
+            && now.saturating_since(at) < mean.mul_f64(self.params.dampening)
+            && !self.is_short(header.expected, rtt)
     }
 
     /// Algorithm 3: an answer.

@@ -271,7 +271,7 @@ fn pdq_r13_early_start_overlooks_flows_that_are_nearly_done() {
 fn pdq_r13_only_sending_flows_can_be_nearly_done() {
     for (availability, second) in [(Availability::Corrected, ME), (Availability::Printed, NOBODY)] {
         let mut bench = Bench::new(Pdq { availability, ..brisk() });
-        bench.send(1, probe(0.5)); // accepted, but does not send yet
+        bench.send(1, probe(1.5)); // accepted, but does not send yet
         assert_eq!(bench.send(2, probe(20.0)).pauser, second, "{availability:?}");
     }
 }
@@ -326,6 +326,52 @@ fn pdq_r14_a_flow_accepted_after_dampening_keeps_the_link() {
     bench.wait_us(100);
     assert_eq!(bench.send(2, probe(5.0)).rate, LINE);
     assert_eq!(bench.send(1, data(9.0)).pauser, ME, "it was told to send");
+}
+
+/// Flows of one packet, each less critical than the one before: their time on the line bounds how
+/// many are accepted, not how many there are.
+#[test]
+fn pdq_r14_short_flows_are_accepted_back_to_back() {
+    let packet = 12.0 / 150.0; // round trips
+    let accepted = |config: Pdq| {
+        let mut bench = Bench::new(config);
+        bench.exchange(0, probe(1000.0));
+        let mut accepted = 0;
+        for flow in 1..=100u32 {
+            bench.wait_us(1);
+            accepted += u32::from(bench.send(flow, due(packet, flow)).pauser == NOBODY);
+        }
+        accepted
+    };
+    // Twelve flows of 12 µs are less than a round trip of 150 µs, and with the 13th there is
+    // nothing left.
+    assert_eq!(accepted(Pdq::default()), 13);
+    // Without Early Start one at a time.
+    assert_eq!(accepted(Pdq { variant: Variant::Basic, ..brisk() }), 1);
+}
+
+/// A flow of a round trip or more is dampened as ever: it can be paused and resumed.
+#[test]
+fn pdq_r14_flows_of_a_round_trip_are_dampened() {
+    let next = |round_trips: f64| {
+        let mut bench = Bench::new(Pdq::default());
+        bench.exchange(1, probe(10.0));
+        bench.wait_us(1);
+        bench.send(2, probe(round_trips)).pauser
+    };
+    assert_eq!((next(0.99), next(1.01)), (NOBODY, ME));
+}
+
+/// What waits takes of the line what it needs of the next round trip, at most what it asks for.
+#[test]
+fn pdq_r12_short_flows_that_wait_count_with_what_they_need() {
+    for (waits, left) in [(0.1, 900_000), (0.4, 600_000), (1.0, 0), (5.0, 0)] {
+        let mut bench = Bench::new(brisk());
+        bench.send(1, due(waits, 1)); // accepted, its answer out
+        let second = bench.send(2, probe(20.0));
+        let granted = if second.pauser == NOBODY { second.rate } else { 0 };
+        assert!(granted.abs_diff(left) <= 1, "{waits} round trips: {granted}");
+    }
 }
 
 #[test]

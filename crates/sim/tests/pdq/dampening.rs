@@ -1,0 +1,39 @@
+//! Dampening against what the paper shows: Figures 3a, 5a, 6 and 7 together choose its default.
+
+use super::aggregation::on_time_share;
+use super::figure_5a::{VL2_400KB, on_time};
+use super::*;
+use std::fmt::Write;
+
+/// Flows on time of Figure 3a with 10 and 25 flows, deadline flows on time of Figure 5a's mix at
+/// 32,000 flows/s, Figure 6's last finish and mean queue, Figure 7's utilisation and mean queue.
+#[test]
+#[ignore = "study: cargo xtask figures"]
+fn dampening_study() {
+    let mut table = String::from(
+        "| dampening, RTT | 3a: 10 flows | 3a: 25 flows | 5a: 32,000/s | 5a: 128,000/s | 6: last finish | \
+         6: mean queue | 7: utilisation | 7: mean queue |\n|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for dampening in [0.0, 0.1, 0.25, 0.5, 1.0] {
+        let config = Pdq { dampening, ..Pdq::default() };
+        let transport = AnyTransport::Pdq(config.clone());
+        let few = on_time_share(&tree(), &transport, 10, 100);
+        let many = on_time_share(&tree(), &transport, 25, 100);
+        let mix = |per_second| on_time(&transport, VL2_400KB, per_second, 5);
+        let (ends, waiting, _, _) = five_flows_measured(config.clone());
+        let (utilisation, queue, _, _) = burst(config);
+        writeln!(
+            table,
+            "| {dampening} | {:.1} % | {:.1} % | {:.2} % | {:.2} % | {:.1} ms | {waiting:.1} | {:.1} % | \
+             {queue:.1} |",
+            few * 100.0,
+            many * 100.0,
+            mix(32_000.0) * 100.0,
+            mix(128_000.0) * 100.0,
+            ends[4],
+            utilisation * 100.0,
+        )
+        .expect("a string takes all");
+    }
+    punctual_testkit::print_figure("pdq-dampening", &table);
+}
