@@ -28,6 +28,7 @@ pairs = [[1, 0]]
 sizes = "endless"
 [run]
 duration = "400ms"
+stop = "duration"
 sample = "1ms"
 repetitions = 6
 "#
@@ -43,9 +44,13 @@ fn study(tolerance: &str) -> Study {
 /// that grows by d millionths of what passes; one that is slower, or exactly as fast, builds none.
 #[test]
 fn a_long_flow_builds_the_queue_that_clocks_give_it() {
-    let longest = |ran: &common::Ran| ran.outcome.samples.iter().map(|s| s.queue_bytes).max();
+    // From 20 ms on, when slow start is over.
+    let longest = |ran: &common::Ran| {
+        let samples = ran.outcome.samples.iter().filter(|s| s.at.as_secs_f64() > 0.02);
+        samples.map(|s| s.queue_bytes).max().expect("samples") as f64
+    };
     for ran in all(&study("")) {
-        assert!(longest(&ran) <= Some(3 * 1_500), "{}: {:?}", ran.name(), longest(&ran));
+        assert!(longest(&ran) <= 4_500.0, "{}: {}", ran.name(), longest(&ran));
     }
     let (mut faster, mut slower) = (0, 0);
     for ran in all(&study("clock_tolerance = \"1000ppm\"")) {
@@ -55,7 +60,7 @@ fn a_long_flow_builds_the_queue_that_clocks_give_it() {
         let bps = |port: PortId| network.link(port).rate.as_bps() as f64;
         assert!((bps(nic) / 1e9 - 1.0).abs() <= 1e-3);
         let grown = (bps(nic) - bps(down)) / 8.0 * 0.4;
-        let longest = longest(&ran).expect("samples") as f64;
+        let longest = longest(&ran);
         if grown > 6_000.0 {
             faster += 1;
             // Framing is on the link and not in the queue: 1500 of 1538 bytes.
@@ -97,13 +102,31 @@ fn a_tolerance_that_no_clock_has_is_refused() {
     refused("clock_tolerance = \"20000ppm\"", "more than 10000ppm");
 }
 
+/// D3's Figure 13 has TCP lose deadlines from 12 senders on. Between exactly equal clocks it loses
+/// none there, because the long flow has no queue at the receiver's port.
+#[test]
+fn tcp_loses_deadlines_beside_a_long_flow_where_clocks_differ() {
+    let met = |tolerance: &str| {
+        let tolerance = format!("network.clock_tolerance={tolerance}");
+        let changes = [
+            "transports=[\"tcp\"]",
+            "sweep.traffic.responses.workers=[12]",
+            "run.repetitions=8",
+            &tolerance,
+        ];
+        let runs = shipped("d3-figure-13", &changes);
+        runs.iter().map(common::Ran::met).sum::<usize>() as f64 / (12 * runs.len()) as f64
+    };
+    assert_eq!(met("0ppm"), 1.0);
+    assert_figure("d3-fig-13-tcp-12", met("100ppm"), 0.0..0.99);
+}
+
 /// D3's Figure 13: TCP loses deadlines from 12 senders on, the others meet all of them up to 40.
 #[test]
 #[ignore = "study: cargo xtask figures"]
 fn d3_figure_13() {
     let runs = shipped("d3-figure-13", &[]);
     let mut points: Vec<&str> = runs.iter().map(|ran| ran.point()).collect();
-    points.dedup();
     points.sort_by_key(|point| point.parse::<u32>().unwrap_or(0));
     points.dedup();
     let met = |name: &str, point: &str| {
@@ -123,5 +146,5 @@ fn d3_figure_13() {
         assert_figure(&format!("d3-fig-13-{name}"), met(name, "40"), 99.9..=100.0);
     }
     assert_figure("d3-fig-13-tcp-8", met("tcp", "8"), 99.0..=100.0);
-    assert_figure("d3-fig-13-tcp-12", met("tcp", "12"), 0.0..99.0);
+    assert_figure("d3-fig-13-tcp-12", met("tcp", "12") / 100.0, 0.0..0.99);
 }
