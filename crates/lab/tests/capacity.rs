@@ -358,36 +358,36 @@ fn a_column_without_values_is_an_error() {
     assert!(message.contains("`deadlines_met` has no value for ideal-fair"), "{message}");
 }
 
-/// Flows arrive at 1.3 times what their hosts can send, but for 5 ms only: what is left over then
-/// takes 1.5 ms more, and every flow has 20 ms. So all are on time, at this load and at the next,
+/// Flows arrive at 1.4 times what their hosts can send, but for 4 ms only: what is left over then
+/// takes 1.6 ms more, and every flow has 5 ms. So all are on time, at this load and at the next,
 /// which says nothing of the load.
 const TRAP: &str = r#"
 name = "trap"
 transports = ["ideal-fair"]
 [network]
 topology = "star"
-hosts = 16
-rate = "10Gbps"
+hosts = 8
+rate = "1Gbps"
 delay = "0us"
 [[traffic]]
 pattern = "random"
-arrivals = { poisson-load = 1.3 }
+arrivals = { poisson-load = 1.4 }
 sizes = "20KB"
-deadlines = "20ms"
-stop = "5ms"
+deadlines = "5ms"
+stop = "4ms"
 [run]
-duration = "200ms"
+duration = "100ms"
 "#;
 
 #[test]
 fn a_load_above_one_that_ends_too_soon_holds_not_surely() {
     let key = "traffic.arrivals.poisson-load";
     let bounds = |to: &str| Question {
-        from: Some("1.3".into()),
+        from: Some("1.4".into()),
         to: Some(to.into()),
         ..question(key, "deadlines_met >= 99%")
     };
-    let found = answers(TRAP, &bounds("1.4"));
+    let found = answers(TRAP, &bounds("1.5"));
     let (answer, probe) = (&found[0], &found[0].probes[0]);
     assert_eq!(answer.outcome, Outcome::Always, "{answer:?}");
     assert_eq!(answer.holds_to, None, "{answer:?}");
@@ -396,10 +396,10 @@ fn a_load_above_one_that_ends_too_soon_holds_not_surely() {
     assert_eq!(probe.estimate.repetitions, 5, "more repetitions would not make it sure");
     let reason = &probe.reasons[0];
     assert!(reason.starts_with("offered load is 1."), "{reason}");
-    assert!(reason.contains("less than 3 deadlines of 20ms"), "{reason}");
+    assert!(reason.contains("less than 3 deadlines of 5ms"), "{reason}");
     // With arrivals of some deadlines it does not hold, and that is sure.
-    let longer = TRAP.replace("stop = \"5ms\"", "stop = \"150ms\"");
-    let found = answers(&longer, &bounds("1.3"));
+    let longer = TRAP.replace("stop = \"4ms\"", "stop = \"40ms\"");
+    let found = answers(&longer, &bounds("1.4"));
     assert_eq!(
         (found[0].outcome, found[0].probes[0].estimate.verdict),
         (Outcome::Never, Verdict::Fails)
