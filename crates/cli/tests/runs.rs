@@ -232,7 +232,9 @@ fn a_capacity_is_the_same_with_one_and_two_threads_and_goes_on() {
     assert!(text(&never.stderr).contains("never holds for tcp; ndp"), "{}", text(&never.stderr));
     let always = ask("2", "one", &["-q", "--to", "2"]);
     assert_eq!(always.status.code(), Some(4));
-    assert!(text(&always.stderr).contains("always holds for"), "{}", text(&always.stderr));
+    // Of two flows a run, all on time, it is not sure that 90 % are.
+    let says = "holds in the mean, not surely, for tcp; ndp";
+    assert!(text(&always.stderr).contains(says), "{}", text(&always.stderr));
     assert!(text(&always.stdout).contains("\"outcome\":\"always\""));
 }
 
