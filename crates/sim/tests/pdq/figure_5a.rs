@@ -35,7 +35,7 @@ fn mix(transport: &AnyTransport, largest: f64, per_second: f64, seed: u64) -> Ou
         deadlines_below: Some(Bytes::new(40_000)),
         ..TrafficSpec::new(Pattern::Permutation, Sizes::Cdf(sizes(largest)))
     };
-    let hosts = HostsView { count: 12, nic_rate: GBPS1, rack_size: Some(3) };
+    let hosts = HostsView::uniform(12, GBPS1, Some(3));
     let mut setup = setup(tree(), vec![transport.clone()], Vec::new());
     setup.workload = build(&[traffic], &hosts, until, seed).expect("a workload");
     (setup.seed, setup.check) = (seed, false);
