@@ -275,7 +275,7 @@ fn figure_16() -> Experiment {
     }
     Experiment {
         rows,
-        batches: 5,
+        batches: 6,
         measure: |params, batch| {
             let of = |senders| {
                 let seed = seeds(batch, 1).start;
@@ -297,7 +297,7 @@ fn multi_hop_rates() -> Experiment {
             row("… 4→3 (302 ± 5 %)", near(302.0), 0),
             row("… 4→5 (595 ± 5 %)", near(595.0), 0),
         ],
-        batches: 5,
+        batches: 6,
         measure: |params, batch| {
             let mut stream = Stream::named(seeds(batch, 1).start, "multi-hop", 0);
             multi_hop(&d3(params), [(); 4].map(|()| stream.below(2_000))).to_vec()
@@ -341,6 +341,7 @@ impl Estimate {
     fn of(values: &[f64]) -> Self {
         let t = match values.len() {
             5 => 2.776,
+            6 => 2.571,
             10 => 2.262,
             n => panic!("no quantile of Student's t for {n} batches"),
         };
@@ -432,7 +433,8 @@ fn capacity_rules() {
             table.push('\n');
         }
     }
-    let counts: [(&str, fn(&Verdict) -> u32); 3] = [
+    type Count = fn(&Verdict) -> u32;
+    let counts: [(&str, Count); 3] = [
         ("rows clearly worse than some rule (▼)", |v| v.worse_than_a_rule),
         ("rows clearly worse than `line-rate`, `least`", |v| v.worse_than_reference),
         ("rows clearly better than `line-rate`, `least`", |v| v.better_than_reference),
