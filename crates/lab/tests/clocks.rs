@@ -118,7 +118,7 @@ fn tcp_loses_deadlines_beside_a_long_flow_where_clocks_differ() {
         runs.iter().map(common::Ran::met).sum::<usize>() as f64 / (12 * runs.len()) as f64
     };
     assert_eq!(met("0ppm"), 1.0);
-    assert_figure("d3-fig-13-tcp-12", met("100ppm"), 0.0..0.99);
+    assert_figure("d3-figure-13-tcp-12", met("100ppm"), 0.0..0.99);
 }
 
 /// D3's Figure 13: TCP loses deadlines from 12 senders on, the others meet all of them up to 40.
@@ -143,8 +143,8 @@ fn d3_figure_13() {
     }
     print_figure("d3-figure-13", &table);
     for name in ["d3", "rcpdc", "tcppr"] {
-        assert_figure(&format!("d3-fig-13-{name}"), met(name, "40"), 99.9..=100.0);
+        assert_figure(&format!("d3-figure-13-{name}"), met(name, "40"), 99.9..=100.0);
     }
-    assert_figure("d3-fig-13-tcp-8", met("tcp", "8"), 99.0..=100.0);
-    assert_figure("d3-fig-13-tcp-12", met("tcp", "12") / 100.0, 0.0..0.99);
+    assert_figure("d3-figure-13-tcp-8", met("tcp", "8"), 99.0..=100.0);
+    assert_figure("d3-figure-13-tcp-12", met("tcp", "12") / 100.0, 0.0..0.99);
 }
