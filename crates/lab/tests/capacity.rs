@@ -359,7 +359,7 @@ fn a_column_without_values_is_an_error() {
 }
 
 /// Flows arrive at 1.4 times what their hosts can send, but for 4 ms only: what is left over then
-/// takes 1.6 ms more, and every flow has 5 ms. So all are on time, at this load and at the next,
+/// takes 1.6 ms more, and every flow has 10 ms. So all are on time, at this load and at the next,
 /// which says nothing of the load.
 const TRAP: &str = r#"
 name = "trap"
@@ -373,7 +373,7 @@ delay = "0us"
 pattern = "random"
 arrivals = { poisson-load = 1.4 }
 sizes = "20KB"
-deadlines = "5ms"
+deadlines = "10ms"
 stop = "4ms"
 [run]
 duration = "100ms"
@@ -393,10 +393,9 @@ fn a_load_above_one_that_ends_too_soon_holds_not_surely() {
     assert_eq!(answer.holds_to, None, "{answer:?}");
     assert_eq!(probe.estimate.mean, Some(1.0));
     assert_eq!(probe.estimate.verdict, Verdict::LeansToHold);
-    assert_eq!(probe.estimate.repetitions, 5, "more repetitions would not make it sure");
     let reason = &probe.reasons[0];
     assert!(reason.starts_with("offered load is 1."), "{reason}");
-    assert!(reason.contains("less than 3 deadlines of 5ms"), "{reason}");
+    assert!(reason.contains("less than 3 deadlines of 10ms"), "{reason}");
     // With arrivals of some deadlines it does not hold, and that is sure.
     let longer = TRAP.replace("stop = \"4ms\"", "stop = \"40ms\"");
     let found = answers(&longer, &bounds("1.4"));

@@ -123,6 +123,9 @@ fn bursts_and_endless_flows_have_no_load() {
     assert!(endless.to_string().contains("follows the capacity"));
 }
 
+/// Scenarios of figures whose arrivals are more than the network carries.
+const OVERLOADED: [&str; 1] = ["pdq-figure-5a"];
+
 /// No scenario that comes with the program has a load above 1 or arrivals that end too soon,
 /// unless it is about that.
 #[test]
@@ -138,6 +141,9 @@ fn shipped_scenarios_have_no_warnings() {
         for point in study.points() {
             let load = study.offered_load(&point.scenario).expect("a load");
             println!("{}: {load}", study.name());
+            if OVERLOADED.contains(&study.name()) {
+                continue;
+            }
             warned.extend(load.warnings.iter().map(|w| format!("{}: {w}", study.name())));
         }
     }
