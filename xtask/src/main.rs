@@ -1,5 +1,6 @@
 //! Chores of the workspace: `cargo xtask help` lists them.
 
+mod book;
 mod callgrind;
 mod figures;
 mod instructions;
@@ -21,8 +22,8 @@ cargo xtask COMMAND
 
   setup                 install what the tests need and this machine lacks
   test [STEP…]          setup, then every check; or only the steps named:
-                        setup fmt clippy test figures swarm browser doc instructions
-                        smoke
+                        setup fmt clippy test figures book swarm browser doc
+                        instructions smoke
   bench-instructions [--update] [NAME…]
                         count instructions per operation under callgrind and compare them with
                         benches/instructions.toml; more than 2 % above it fails. NAME selects
@@ -33,6 +34,9 @@ cargo xtask COMMAND
                         part of their name; --quick leaves out what takes long; --check writes
                         nothing and fails where a page differs; --dev uses the tests' profile
                         instead of a release build
+  book [--write]        check the links of all pages, check that the commands on them parse, run the
+                        marked ones and compare what they print, and build the book with mdBook;
+                        --write updates the outputs on the pages
   swarm [--minutes N] [NAME…]
                         run the property tests with fresh seeds and as many cases as fit into N
                         minutes (10), and print the command that repeats a failure. NAME selects
@@ -63,6 +67,14 @@ fn main() -> ExitCode {
             Ok(options) => suite::run_step("figures", || figures::figures(&options)),
             Err(option) => return usage(&format!("no option `{option}`")),
         },
+        Some((&"book", rest)) => match book::Options::parse(rest) {
+            Ok(options) => suite::run_step("book", || book::book(options)),
+            Err(option) => return usage(&format!("no option `{option}`")),
+        },
+        Some((&"book-links", rest)) => {
+            let result = book::preprocess(rest);
+            result.as_ref().inspect_err(|error| eprintln!("xtask: {error:#}")).is_err()
+        }
         Some((&"swarm", rest)) => match swarm::Options::parse(rest) {
             Ok(options) => suite::run_step("swarm", || swarm::swarm(&options)),
             Err(option) => return usage(&format!("no option `{option}`")),

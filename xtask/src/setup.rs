@@ -1,5 +1,6 @@
 //! Installs what the tests need beyond rustc and gcc, where it is missing.
 
+use crate::book::install_mdbook;
 use crate::steps::Outcome;
 use crate::tools::{cargo, is_installed, output, run};
 use std::process::{Command, Stdio};
@@ -35,6 +36,10 @@ pub(crate) fn setup() -> anyhow::Result<Outcome> {
             println!("{name} is missing: install it ({package} on Debian); it is for {purpose}");
             missing.push(*name);
         }
+    }
+    if !install_mdbook() {
+        println!("mdbook is missing: `cargo install mdbook` has it; it is for the book");
+        missing.push("mdbook");
     }
     Ok(if missing.is_empty() {
         println!("everything the tests need is installed");

@@ -1,11 +1,12 @@
 //! All that `cargo xtask test` does, in order.
 
+use crate::book;
 use crate::figures;
 use crate::instructions::{self, Options};
 use crate::setup::{BROWSER, has_subcommand, setup};
 use crate::steps::{Outcome, Steps};
 use crate::swarm;
-use crate::tools::{cargo, is_installed, root, run as run_command};
+use crate::tools::{built_program, cargo, is_installed, root, run as run_command};
 use std::path::PathBuf;
 
 type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
@@ -16,6 +17,7 @@ const STEPS: &[Step] = &[
     ("clippy", clippy),
     ("test", test),
     ("figures", quick_figures),
+    ("book", || book::book(book::Options::default())),
     ("swarm", || swarm::swarm(&swarm::Options { minutes: 2.0, names: Vec::new() })),
     ("browser", browser),
     ("doc", doc),
@@ -104,11 +106,9 @@ fn doc() -> anyhow::Result<Outcome> {
 /// The command-line program reads every scenario that comes with it. It is the one that the tests
 /// ran: asking cargo for it would build its dependencies again, with other features.
 fn smoke() -> anyhow::Result<Outcome> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
-    let program = target.join("debug").join("punctual");
-    if !program.exists() {
+    let Some(program) = built_program() else {
         return Ok(Outcome::Skipped("the program is not built; the step `test` does that".into()));
-    }
+    };
     let scenarios = scenarios()?;
     if scenarios.is_empty() {
         return Ok(Outcome::Failed("there is no scenario in scenarios/".into()));

@@ -56,6 +56,13 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("output of {}", typed(command)))
 }
 
+/// The `punctual` that the tests built, if they did.
+pub(crate) fn built_program() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
+    let program = target.join("debug").join("punctual");
+    program.exists().then_some(program)
+}
+
 /// Whether a program is on the search path.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
