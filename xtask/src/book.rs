@@ -126,4 +126,3 @@ fn adapt(value: &mut Value) {
         _ => {}
     }
 }
-

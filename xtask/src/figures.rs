@@ -220,7 +220,9 @@ fn output_of(printed: &Printed, options: &Options) -> anyhow::Result<String> {
 
 /// What a command printed, as a page shows it: without where it put its results.
 fn fenced(text: &str) -> String {
-    let is_place = |line: &&str| line.starts_with("results in ") || line.starts_with("report: ");
+    let is_place = |line: &&str| {
+        ["results in ", "figures: ", "report: "].iter().any(|start| line.starts_with(start))
+    };
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !is_place(l)).collect();
     format!("```\n{}\n```\n", lines.join("\n").trim_matches('\n'))
 }
@@ -320,7 +322,8 @@ mod tests {
 
     #[test]
     fn fenced__without_blank_ends_and_places() {
-        let text = "\ntable \n\nnote\nresults in results/x\nreport: results/x/report.html\n";
+        let text = "\ntable \n\nnote\nresults in results/x\nfigures: results/x/fct.svg\n\
+                    report: results/x/report.html\n";
         assert_eq!(fenced(text), "```\ntable\n\nnote\n```\n");
     }
 

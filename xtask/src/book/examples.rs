@@ -158,8 +158,10 @@ mod tests {
     fn commands__as_a_shell_reads_them() {
         let of = |line| commands(line).iter().map(|c| c.join("|")).collect::<Vec<_>>();
         assert_eq!(of("punctual list   # all of them"), ["list"]);
-        assert_eq!(of("punctual run a --set 'b=[\"c\", 1]' --until \"d >= 1\" > x"),
-            ["run|a|--set|b=[\"c\", 1]|--until|d >= 1"]);
+        assert_eq!(
+            of("punctual run a --set 'b=[\"c\", 1]' --until \"d >= 1\" > x"),
+            ["run|a|--set|b=[\"c\", 1]|--until|d >= 1"]
+        );
         assert_eq!(of("punctual init a && punctual check a &"), ["init|a", "check|a"]);
         assert_eq!(of("cargo install punctual"), [""; 0]);
     }

@@ -32,14 +32,18 @@ pub(crate) fn check(pages: &BTreeMap<PathBuf, String>) -> Vec<String> {
     for (path, text) in pages {
         for link in links(text) {
             if let Err(why) = follow(pages, path, &link.target) {
-                complaints.push(format!("{}:{}: {}: {why}", path.display(), link.line, link.target));
+                complaints.push(format!(
+                    "{}:{}: {}: {why}",
+                    path.display(),
+                    link.line,
+                    link.target
+                ));
             }
         }
     }
     let summary = Path::new("docs/SUMMARY.md");
     let listed = pages.get(summary).map(|text| links(text)).unwrap_or_default();
-    let listed: Vec<PathBuf> =
-        listed.iter().map(|link| resolved(summary, &link.target)).collect();
+    let listed: Vec<PathBuf> = listed.iter().map(|link| resolved(summary, &link.target)).collect();
     for path in pages.keys().filter(|path| path.starts_with("docs") && *path != summary) {
         if !listed.contains(path) {
             complaints.push(format!("{}: not in docs/SUMMARY.md", path.display()));
