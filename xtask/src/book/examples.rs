@@ -2,7 +2,8 @@
 //!
 //! The marked fences of a page run in order in one directory of their own. A fence marked
 //! `<!-- file: NAME -->` is first written to that file; one marked `<!-- output -->` shows what the
-//! fence before it printed.
+//! fence before it printed. A fence marked `<!-- run: fails -->` shows an error: it must fail, and
+//! its messages are its output.
 
 use super::markdown::{Fence, fences};
 use crate::tools::root;
@@ -90,7 +91,8 @@ fn accepts(program: &Path, words: &[String]) -> anyhow::Result<()> {
 /// Runs the marked fences of a page. Returns the page with what they print now.
 pub(crate) fn run(path: &Path, text: &str, program: &Path) -> anyhow::Result<String> {
     let fences = fences(text);
-    if !fences.iter().any(|fence| fence.marker.as_deref() == Some("run")) {
+    let is_run = |fence: &Fence| fence.marker.as_ref().is_some_and(|m| m.starts_with("run"));
+    if !fences.iter().any(is_run) {
         return Ok(text.to_owned());
     }
     let programs = program.parent().context("the program's directory")?;
@@ -104,7 +106,10 @@ pub(crate) fn run(path: &Path, text: &str, program: &Path) -> anyhow::Result<Str
     for fence in &fences {
         let place = || format!("{}:{}", path.display(), fence.line);
         match fence.marker.as_deref() {
-            Some("run") => printed = shell(&fence.body, &dir, programs).with_context(place)?,
+            Some(marker @ ("run" | "run: fails")) => {
+                let succeeds = marker == "run";
+                printed = shell(&fence.body, &dir, programs, succeeds).with_context(place)?;
+            }
             Some("output") => outputs.push((fence, std::mem::take(&mut printed))),
             Some(marker) => {
                 if let Some(name) = marker.strip_prefix("file: ") {
@@ -118,8 +123,8 @@ pub(crate) fn run(path: &Path, text: &str, program: &Path) -> anyhow::Result<Str
     Ok(with_outputs(text, &outputs))
 }
 
-/// What a script prints, in a terminal of 80 columns.
-fn shell(script: &str, dir: &Path, programs: &Path) -> anyhow::Result<String> {
+/// What a script prints in a terminal of 80 columns: its messages if it is meant to fail.
+fn shell(script: &str, dir: &Path, programs: &Path, succeeds: bool) -> anyhow::Result<String> {
     println!("$ {}", script.trim_end());
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::iter::once(programs.to_owned()).chain(std::env::split_paths(&path));
@@ -127,11 +132,11 @@ fn shell(script: &str, dir: &Path, programs: &Path) -> anyhow::Result<String> {
     command.args(["-e", "-c", script]).current_dir(dir);
     command.env("PATH", std::env::join_paths(path)?).env("COLUMNS", "80");
     let output = command.stdin(Stdio::null()).output()?;
-    if !output.status.success() {
+    if output.status.success() != succeeds {
         let why = String::from_utf8_lossy(&output.stderr);
-        bail!("`{}` failed: {}", script.trim_end(), why.trim());
+        bail!("`{}`: {}: {}", script.trim_end(), output.status, why.trim());
     }
-    let text = String::from_utf8(output.stdout)?;
+    let text = String::from_utf8(if succeeds { output.stdout } else { output.stderr })?;
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     Ok(lines.join("\n").trim_matches('\n').to_owned() + "\n")
 }
