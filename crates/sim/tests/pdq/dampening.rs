@@ -14,6 +14,7 @@ fn dampening_study() {
         "| dampening, RTT | 3a: 10 flows | 3a: 25 flows | 5a: 32,000/s | 5a: 128,000/s | 6: last finish | \
          6: mean queue | 7: utilisation | 7: mean queue |\n|---|---|---|---|---|---|---|---|---|\n",
     );
+    let mut held = 0;
     for dampening in [0.0, 0.1, 0.25, 0.5, 1.0] {
         let config = Pdq { dampening, ..Pdq::default() };
         let transport = AnyTransport::Pdq(config.clone());
@@ -22,6 +23,16 @@ fn dampening_study() {
         let mix = |per_second| on_time(&transport, VL2_400KB, per_second, 5);
         let (ends, waiting, _, _) = five_flows_measured(config.clone());
         let (utilisation, queue, _, _) = burst(config);
+        if dampening == Pdq::default().dampening {
+            held += 1;
+            // Optimal schedules have 99.0 and 94.6 % of Figure 3a's flows on time.
+            assert_figure("pdq-dampening-3a-10", few, 0.990 - 0.04..);
+            assert_figure("pdq-dampening-3a-25", many, 0.946 - 0.08..);
+            assert_figure("pdq-dampening-5a-32000", mix(32_000.0), 0.99..);
+            assert_figure("pdq-dampening-6-last", ends[4], 41.0..=43.0);
+            assert_figure("pdq-dampening-7-utilisation", utilisation, 0.917 - 0.05..=0.917 + 0.05);
+            assert_figure("pdq-dampening-7-queue", queue, ..=15.0);
+        }
         writeln!(
             table,
             "| {dampening} | {:.1} % | {:.1} % | {:.2} % | {:.2} % | {:.1} ms | {waiting:.1} | {:.1} % | \
@@ -35,5 +46,6 @@ fn dampening_study() {
         )
         .expect("a string takes all");
     }
+    assert_eq!(held, 1, "the default is in the table");
     punctual_testkit::print_figure("pdq-dampening", &table);
 }
