@@ -449,8 +449,9 @@ fn is_clearly_worse(own: &[f64], other: &[f64], better: &Better) -> bool {
 /// The column of the default rule, to which the others are compared.
 const DEFAULT: usize = 2;
 
-/// Rules from the simplest on, with the least queue: `line-rate`, `gated`, `predictive`.
-const RULES: [usize; 3] = [2, 4, 5];
+/// The columns of `gated` and `predictive`, with the least queue as the default.
+const GATED: usize = 4;
+const PREDICTIVE: usize = 5;
 
 /// In how many rows a column is clearly worse than another.
 type Verdicts = Vec<Vec<u32>>;
@@ -475,8 +476,11 @@ fn line_of(row: &Row, columns: &[Vec<f64>], verdicts: &mut Verdicts) -> String {
     line
 }
 
-/// Compares D3's capacity rules; prints the table of `docs/transports/d3.md`. The default is the
-/// simplest rule that is not clearly worse than a later one in more rows than it is better.
+/// Compares D3's capacity rules; prints the table of `docs/transports/d3.md`.
+///
+/// `line-rate` is the default as long as it is not clearly worse than `gated`, the next simplest
+/// rule, in more rows than it is better. `predictive` was fitted to these figures and cannot become
+/// the default by them; that it is ahead of `line-rate` is asserted, so that the page stays true.
 #[test]
 #[ignore = "study: cargo xtask figures"]
 fn capacity_rules() {
@@ -534,7 +538,14 @@ fn capacity_rules() {
         table.push('\n');
     }
     punctual_testkit::print_figure("d3-capacity-rules", &table);
-    let loses = |c: usize| RULES.iter().any(|&o| o > c && worse(c, o) > worse(o, c));
-    let simplest = RULES.into_iter().find(|&c| !loses(c));
-    assert_eq!(simplest, Some(DEFAULT), "of {:?}", RULES.map(|c| columns[c].name));
+    let [ahead, behind] = [worse(GATED, DEFAULT), worse(DEFAULT, GATED)];
+    assert!(
+        behind <= ahead,
+        "`gated` is better than the default in {behind} rows, worse in {ahead}"
+    );
+    let [ahead, behind] = [worse(PREDICTIVE, DEFAULT), worse(DEFAULT, PREDICTIVE)];
+    assert!(
+        behind > ahead,
+        "`predictive` is better than the default in {behind} rows, worse in {ahead}"
+    );
 }
