@@ -188,6 +188,10 @@ pub(crate) struct Compare {
     /// Show every column, however wide the table
     #[arg(long)]
     pub(crate) wide: bool,
+    /// Show how many fewer deadlines the others miss than this transport; after a sweep without
+    /// this, than dctcp or tcp
+    #[arg(long, value_name = "TRANSPORT")]
+    pub(crate) baseline: Option<String>,
 }
 
 /// A run to run again.

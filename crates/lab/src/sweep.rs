@@ -255,20 +255,31 @@ pub(crate) fn check_override(
 ) -> Result<(), Diagnostic> {
     let own = place(root, key);
     for axis in axes {
-        let swept = axis.keys.iter().find(|swept| {
-            let swept = place(root, &swept.path);
-            own == swept || own.starts_with(&format!("{swept}."))
+        let swept = axis.keys.iter().find(|swept| match resolve(root, &swept.path) {
+            // The sweep replaces the value set, a part of it, or the value that contains it.
+            Some((swept, _)) => is_within(&own, &swept) || is_within(&swept, &own),
+            // The value set may hold other keys than the swept one.
+            None => is_within(&own, &swept.path),
         });
         let Some(swept) = swept else { continue };
         let path = match axis.name == swept.path {
             true => format!("sweep.{}", swept.path),
             false => format!("sweep.{LINKED}.{}.{}", axis.name, swept.path),
         };
-        return Err(Diagnostic::new(format!("`{key}` is swept, so --set cannot set it"))
+        let message = match is_within(&own, &place(root, &swept.path)) {
+            true => format!("`{key}` is swept, so --set cannot set it"),
+            false => format!("`{}` is swept, so --set cannot set it within `{key}`", swept.path),
+        };
+        return Err(Diagnostic::new(message)
             .at(at)
             .help(format!("give the sweep other values: --set '{path}=[VALUE, ...]'")));
     }
     Ok(())
+}
+
+/// Whether a place is `outer` or lies in it.
+fn is_within(place: &str, outer: &str) -> bool {
+    place.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The axes with one more, in the place of an axis of the same name or of the same keys, or else

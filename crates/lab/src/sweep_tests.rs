@@ -85,6 +85,32 @@ fn a_key_of_a_linked_axis_does_not_vary_alone() {
     assert_eq!(error.message, "`t.0.a` changes with the linked axis `both`");
 }
 
+/// The message with which `--set key=…` is refused, where `text` is the scenario with it.
+fn refusal(text: &str, key: &str) -> Option<String> {
+    let root = parse(text, 0).unwrap();
+    check_override(&root, &axes(&root).unwrap(), key, 0..1).err().map(|e| e.message)
+}
+
+#[test]
+fn a_swept_key_is_not_set_alone_within_a_table_or_in_part() {
+    let text = "[[t]]\na = { b = 1, c = 2 }\n[sweep]\nt.a.b = [1, 2]\n";
+    let swept = |key: &str| Some(format!("`{key}` is swept, so --set cannot set it"));
+    assert_eq!(refusal(text, "t.a.b"), swept("t.a.b"));
+    assert_eq!(refusal(text, "t.0.a.b"), swept("t.0.a.b"));
+    let within =
+        |key: &str| Some(format!("`t.a.b` is swept, so --set cannot set it within `{key}`"));
+    assert_eq!(refusal(text, "t.a"), within("t.a"));
+    assert_eq!(refusal(text, "t.0"), within("t.0"));
+    assert_eq!(refusal(text, "t"), within("t"));
+    assert_eq!(refusal(text, "t.a.c"), None);
+    // A table without the swept key leaves it to the sweep.
+    let text = "[[t]]\na = { c = 2 }\n[sweep]\nt.a.b = [1, 2]\n";
+    assert_eq!(refusal(text, "t.a"), None);
+    // A sweep of whole tables.
+    let text = "[[t]]\na = { b = 1 }\n[sweep]\nt.a = [{ b = 1 }, { b = 2 }]\n";
+    assert_eq!(refusal(text, "t.a.b"), swept("t.a.b"));
+}
+
 #[test]
 fn the_values_of_a_run_make_its_axis_again() {
     let text = "[sweep]\na = [['tcp', \"n\\\"p\"], 0.5, 1.0, 3, true, { b = 'x' }]\n";

@@ -6,6 +6,7 @@ use common::d3::{GBPS, ms, port_to_host_0, testbed};
 use common::*;
 use punctual_core::{Bytes, Duration, FlowSpec, Instant, PortId, Rate};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome};
+use punctual_testkit::assert_figure;
 use punctual_transports::AnyTransport;
 use punctual_transports::d3::{AfterDeadline, CapacityRule, D3, Pacing, Params, Rcpdc};
 
@@ -62,8 +63,7 @@ fn figure_1_both_deadlines_are_met() {
         // With fair shares both end after 2 × 1.054 MB × 8 / 1 Gb/s = 16.9 ms per megabyte at best.
         assert_eq!(fair_met, 1);
         assert!(d3_ends[0] < 16.9 * scale as f64 && 16.9 * scale as f64 <= fair_ends[0]);
-        // The longer the flows, the less a round trip without data costs.
-        assert!(d3_met == 2 || scale < 4, "{d3_met}");
+        assert_figure(&format!("d3-figure-1-{scale}mb"), d3_met as f64, 2.0..=2.0);
     }
 }
 

@@ -134,6 +134,7 @@ fn figure_16_incasts_of_450_kb() {
             );
             let id = |what: &str| format!("ndp-fig-16-{what}-{senders}");
             if which == "drawn" {
+                assert_figure(&id("drawn-last-over-first"), last / first, 1.0..=1.2);
                 assert!(last / first_afar <= 1.2, "{first_afar} to {last}");
                 assert!(last / ideal <= 1.01, "{last} against {ideal}");
             } else {

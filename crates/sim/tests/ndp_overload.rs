@@ -8,7 +8,7 @@ mod common;
 use common::*;
 use punctual_core::{Bytes, Duration, Instant};
 use punctual_net::{ClosLinks, ClosShape, Network, Tier};
-use punctual_sim::Outcome;
+use punctual_sim::{FlowRecord, Outcome};
 use punctual_testkit::{assert_figure, print_figure};
 use punctual_transports::AnyTransport;
 use punctual_transports::ndp::{Ndp, Timer};
@@ -38,7 +38,8 @@ struct Figure {
 }
 
 const HEAD: &str = "| connections a host | | FCT p50 ms | p90 | p99 | Gb/s of data a host | trimmed \
-     at the first switch | later | headers dropped | timeouts |\n|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+     at the first switch | later | headers dropped | timeouts | flows | unfinished |\n\
+     |--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
 
 fn oversubscribed(mtu: u64) -> Network {
     let links = ClosLinks::uniform(GBPS10, US);
@@ -60,14 +61,65 @@ fn web(transport: AnyTransport, connections: u32, of: Run) -> Outcome {
     run(setup)
 }
 
-/// Completion times in ms, from the shortest. Those of the last flows are cut off, for all alike.
-fn completion_times(outcome: &Outcome) -> Vec<f64> {
-    let settled = Instant::ZERO + Duration::from_millis(SETTLED_MS);
-    let flows = outcome.flows.iter().filter(|f| f.spec.start >= settled);
-    let took = flows.filter_map(|f| Some(f.ended?.saturating_since(f.spec.start)));
-    let mut times: Vec<f64> = took.map(|t| t.as_secs_f64() * 1e3).collect();
-    times.sort_by(f64::total_cmp);
-    times
+/// Completion times in ms, with flows that are under way when the run ends censored at their age.
+struct Times {
+    /// Times or ages from the shortest, and whether the flow was done.
+    sorted: Vec<(f64, bool)>,
+}
+
+impl Times {
+    fn of(outcome: &Outcome) -> Times {
+        let settled = Instant::ZERO + Duration::from_millis(SETTLED_MS);
+        let flows = outcome.flows.iter().filter(|f| f.spec.start >= settled);
+        let took = |end: Instant, f: &FlowRecord| end.saturating_since(f.spec.start).as_secs_f64();
+        let time = |f: &FlowRecord| match f.ended {
+            Some(end) => (took(end, f) * 1e3, true),
+            None => (took(outcome.totals.ended_at, f) * 1e3, false),
+        };
+        let mut sorted: Vec<(f64, bool)> = flows.map(time).collect();
+        // Of equal times a completion comes before a censored flow, which was still under way.
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        Times { sorted }
+    }
+
+    fn unfinished(&self) -> usize {
+        self.sorted.iter().filter(|(_, done)| !done).count()
+    }
+
+    /// The time in which `share` of the flows are done, by the estimate of Kaplan and Meier; none
+    /// where too many are censored.
+    fn at(&self, share: f64) -> Option<f64> {
+        let mut under_way = 1.0;
+        for (n, (time, done)) in self.sorted.iter().enumerate() {
+            if *done {
+                under_way *= 1.0 - 1.0 / (self.sorted.len() - n) as f64;
+            }
+            if under_way <= 1.0 - share {
+                return Some(*time);
+            }
+        }
+        None
+    }
+
+    /// The time in which `share` of the flows are done; the longest time seen where it is longer.
+    fn shown(&self, share: f64) -> String {
+        match (self.at(share), self.sorted.last()) {
+            (Some(ms), _) => format!("{ms:.3}"),
+            (None, longest) => format!("> {:.2}", longest.map_or(0.0, |l| l.0)),
+        }
+    }
+}
+
+#[test]
+fn times_of_unfinished_flows_are_censored() {
+    let times = |sorted: &[(f64, bool)]| Times { sorted: sorted.to_vec() };
+    let all = times(&[(1.0, true), (2.0, true), (3.0, true), (4.0, true)]);
+    assert_eq!((all.at(0.5), all.at(0.99)), (Some(2.0), Some(4.0)));
+    // Of three that outlast the one censored at 1.5 a third are done at 2, two thirds at 3.
+    let some = times(&[(1.0, true), (1.5, false), (2.0, true), (3.0, true), (9.0, false)]);
+    assert_eq!(some.unfinished(), 2);
+    assert_eq!((some.at(0.2), some.at(0.4), some.at(0.7)), (Some(1.0), Some(2.0), Some(3.0)));
+    assert_eq!((some.at(0.99), some.shown(0.99)), (None, "> 9.00".to_owned()));
 }
 
 /// Shares of packets trimmed: at the sender's rack of all, later of those that passed there.
@@ -92,23 +144,29 @@ fn core_use(outcome: &Outcome, of: Run) -> f64 {
 
 fn figure_23(name: &str, transport: AnyTransport, connections: u32, of: Run) -> Figure {
     let outcome = web(transport, connections, of);
-    let times = completion_times(&outcome);
-    let at = |share: f64| times[(times.len() as f64 * share) as usize];
+    let times = Times::of(&outcome);
+    let at = |share: f64| times.at(share).unwrap_or(f64::INFINITY);
     let trims = trim_shares(&outcome, of);
     let timeouts = outcome.flows.iter().map(|f| u64::from(f.timeouts)).sum();
     let row = format!(
-        "| {connections} | {name} | {:.3} | {:.3} | {:.2} | {:.2} | {:.1} % | {:.1} % | {} | {timeouts} |\n",
-        at(0.5),
-        at(0.9),
-        at(0.99),
+        "| {connections} | {name} | {} | {} | {} | {:.2} | {:.1} % | {:.1} % | {} | {timeouts} | {} | {} |\n",
+        times.shown(0.5),
+        times.shown(0.9),
+        times.shown(0.99),
         outcome.totals.delivered_bytes as f64 * 8.0 / (512.0 * of.ms as f64 * 1e6),
         trims[0] * 100.0,
         trims[1] * 100.0,
-        outcome.totals.drops
+        outcome.totals.drops,
+        times.sorted.len(),
+        times.unfinished(),
     );
-    println!("core {:.0} % used, {} flows: {row}", core_use(&outcome, of) * 100.0, times.len());
+    println!("core {:.0} % used: {row}", core_use(&outcome, of) * 100.0);
     Figure { p50: at(0.5), p99: at(0.99), trimmed: trims, timeouts, row }
 }
+
+/// What the paper's text says of 5 and 10 connections a host: NDP's p50 and p99 over DCTCP's, and
+/// the share of packets that the first switch trims.
+const EXPECTED: [(u32, f64, f64, f64); 2] = [(5, 1.0 / 2.0, 1.0 / 3.0, 0.4), (10, 1.0, 1.0, 0.7)];
 
 /// With packets of 9,000 bytes, as the authors' program has them. The paper's text: at five
 /// connections NDP's median is half and its p99 a third of DCTCP's, at ten both are slightly
@@ -118,7 +176,7 @@ fn figure_23(name: &str, transport: AnyTransport, connections: u32, of: Run) -> 
 fn figure_23_web_traffic_over_an_oversubscribed_core() {
     let of = Run { mtu: 9064, ms: 60 };
     let mut table = HEAD.to_owned();
-    for (connections, p50, p99, trimmed) in [(5, 1.0 / 2.0, 1.0 / 3.0, 0.4), (10, 1.0, 1.0, 0.7)] {
+    for (connections, p50, p99, trimmed) in EXPECTED {
         let ndp = figure_23("NDP", transport("ndp"), connections, of);
         let dctcp = figure_23("DCTCP", transport("dctcp"), connections, of);
         let id = |what: &str| format!("ndp-fig-23-{what}-{connections}");
@@ -147,7 +205,8 @@ fn figure_23_with_small_packets() {
     let of = Run { mtu: 1500, ms: 20 };
     let patient = Ndp { rto: Duration::from_millis(10), ..Ndp::default() };
     let mut table = HEAD.to_owned();
-    for connections in [5, 10] {
+    for (connections, p50, p99, trimmed) in EXPECTED {
+        let mut figures = Vec::new();
         for (name, transport) in [
             ("NDP, `timer = \"slowest\"`", with_timer(Timer::Slowest)),
             ("NDP, `timer = \"rtt\"`", with_timer(Timer::Rtt)),
@@ -155,8 +214,16 @@ fn figure_23_with_small_packets() {
             ("NDP, `rto = \"10ms\"`", AnyTransport::Ndp(patient.clone())),
             ("DCTCP", transport("dctcp")),
         ] {
-            table += &figure_23(name, transport, connections, of).row;
+            figures.push(figure_23(name, transport, connections, of));
+            table += &figures[figures.len() - 1].row;
         }
+        let [ndp, rtt, _, _, dctcp] = &figures[..] else { unreachable!("five rows") };
+        let id = |what: &str| format!("ndp-fig-23-small-{what}-{connections}");
+        assert_figure(&id("p50"), ndp.p50 / dctcp.p50, 0.0..=p50 * 1.5);
+        assert_figure(&id("p99"), ndp.p99 / dctcp.p99, 0.0..=p99 * 1.5);
+        assert_figure(&id("trimmed"), ndp.trimmed[0], trimmed / 1.5..=trimmed * 1.5);
+        assert_figure(&id("trimmed-later"), ndp.trimmed[1], 0.02 / 1.5..=0.05 * 1.5);
+        assert!(ndp.timeouts <= rtt.timeouts, "{} with the default timer", ndp.timeouts);
     }
     print_figure("ndp-figure-23-small-packets", &table);
 }

@@ -50,7 +50,7 @@ fn timers_where_nothing_is_lost() {
         "| `timer` | timeouts: 135 KB from 129 | 450 KB from 431 | last ms | core link at \
                      1 Gb/s, no scoreboard |\n|---|--:|--:|--:|--:|\n"
             .to_owned();
-    let mut needless = Vec::new();
+    let (mut needless, mut beside_slow_link, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for (name, timer) in [("slowest", Timer::Slowest), ("rtt", Timer::Rtt), ("fixed", Timer::Fixed)]
     {
         let (window, _) = incast(timer, 129, 135_000);
@@ -58,8 +58,15 @@ fn timers_where_nothing_is_lost() {
         let slow = slow_link(timer);
         table += &format!("| `\"{name}\"` | {window} | {long} | {last:.2} | {slow} |\n");
         needless.push(window + long);
+        beside_slow_link.push(slow);
+        ends.push(last);
     }
     print_figure("ndp-timers", &table);
     assert_eq!(needless[0], 0, "the default");
+    assert!(beside_slow_link[0] <= beside_slow_link[1], "no more than `rtt`: {beside_slow_link:?}");
+    assert!(
+        ends[0] <= ends[1],
+        "with the default an incast ends no later than with `rtt`: {ends:?}"
+    );
     assert!(needless[2] > 100, "a fixed timer fires while headers wait: {needless:?}");
 }

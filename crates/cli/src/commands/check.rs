@@ -43,16 +43,6 @@ pub(crate) fn check(file: &Path, global: &Global) -> anyhow::Result<()> {
         network.links.len() / 2,
         rates(first),
     )?;
-    if let Some(sampled) = network.sampled_paths() {
-        writeln!(
-            out,
-            "  paths       {} pairs of hosts have more than {kept} shortest paths (up to {}): each \
-             uses {kept} of them, drawn at random",
-            sampled.pairs,
-            sampled.most,
-            kept = sampled.kept,
-        )?;
-    }
     let subjects = first.subjects();
     let width = subjects.iter().map(|subject| subject.label.chars().count()).max().unwrap_or(0);
     let width = width.max(11);

@@ -5,7 +5,8 @@ use super::{Done, execute_study, style};
 use crate::args::{Compare, Global, Study};
 use crate::exit::UsageError;
 use punctual_lab::{Labels, PlannedRun, RunReport};
-use punctual_report::{Curve, DeadlineBars, FctCdf, SweepPoint, sweep_tables, table};
+use punctual_report::{Curve, DeadlineBars, FctCdf, SweepPoint};
+use punctual_report::{baseline_of, fewer_misses, sweep_tables, table};
 use punctual_results::{FlowRow, Repeated, RunKind, Summary, part_of, save, title};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub(crate) fn compare(args: &Compare, global: &Global) -> anyhow::Result<()> {
         }
         [file] => {
             let study = Study { file: file.clone(), fresh: args.fresh, csv: args.csv };
-            of_scenario(&study, args.wide, global)
+            of_scenario(&study, args, global)
         }
         paths => {
             let not = paths.iter().find(|path| !path.is_dir()).unwrap_or(&paths[0]).display();
@@ -36,10 +37,10 @@ pub(crate) fn compare(args: &Compare, global: &Global) -> anyhow::Result<()> {
     }
 }
 
-fn of_scenario(args: &Study, wide: bool, global: &Global) -> anyhow::Result<()> {
-    let done = execute_study(args, global)?;
+fn of_scenario(study: &Study, args: &Compare, global: &Global) -> anyhow::Result<()> {
+    let done = execute_study(study, global)?;
     let mut out = std::io::stdout().lock();
-    let width = if wide { None } else { super::terminal_width() };
+    let width = if args.wide { None } else { super::terminal_width() };
     let mut figures = Vec::new();
     let mut sweep: Vec<SweepPoint> = Vec::new();
     for rows in points(&done)? {
@@ -64,6 +65,7 @@ fn of_scenario(args: &Study, wide: bool, global: &Global) -> anyhow::Result<()> 
     let report = super::report::write(&done.out)?;
     if !global.json {
         print_sweep(&mut out, &done, &sweep)?;
+        print_fewer_misses(&mut out, &done, &sweep, args.baseline.as_deref())?;
         let figures: Vec<String> = figures.iter().map(|f| f.display().to_string()).collect();
         writeln!(out, "results in {}", done.out.display())?;
         if !figures.is_empty() {
@@ -126,6 +128,33 @@ fn print_sweep(out: &mut impl Write, done: &Done, sweep: &[SweepPoint]) -> anyho
     for (heading, table) in sweep_tables(sweep, style()) {
         writeln!(out, "{}: {heading} by {}", done.study.title(), keys.join(", "))?;
         writeln!(out, "{table}\n")?;
+    }
+    Ok(())
+}
+
+/// How many fewer deadlines each transport misses than the baseline: over a sweep, and where a
+/// baseline is named.
+fn print_fewer_misses(
+    out: &mut impl Write,
+    done: &Done,
+    sweep: &[SweepPoint],
+    named: Option<&str>,
+) -> anyhow::Result<()> {
+    if sweep.len() < 2 && named.is_none() {
+        return Ok(());
+    }
+    let baseline = baseline_of(sweep, named);
+    if let (Some(named), None) = (named, baseline) {
+        let message =
+            format!("--baseline {named}: no transport of this name had flows with deadlines");
+        return Err(UsageError(message).into());
+    }
+    let Some(baseline) = baseline else { return Ok(()) };
+    if let Some(table) = fewer_misses(sweep, baseline, style()) {
+        writeln!(out, "{}: fewer deadlines missed than by {baseline} (%)", done.study.title())?;
+        writeln!(out, "{table}\n")?;
+    } else if named.is_some() {
+        writeln!(out, "{baseline} missed no deadline\n")?;
     }
     Ok(())
 }

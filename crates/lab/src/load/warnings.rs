@@ -21,6 +21,7 @@ pub(super) fn add(
     stretches: &[Stretch],
     network: &Network,
 ) {
+    load.warnings.extend(sampled_paths(network));
     for offer in offers {
         load.warnings.extend(improbable_load(offer));
     }
@@ -40,6 +41,16 @@ pub(super) fn add(
         }
         load.warnings.push(format!("{short}: raise `stop`, `limit` or `run.duration`"));
     }
+}
+
+/// Says so where pairs of hosts have more shortest paths than are kept.
+fn sampled_paths(network: &Network) -> Option<String> {
+    let sampled = network.sampled_paths()?;
+    let (pairs, kept, most) = (sampled.pairs, sampled.kept, sampled.most);
+    Some(format!(
+        "{pairs} pairs of hosts have more than {kept} shortest paths (up to {most}): each uses \
+         {kept} of them, drawn at random"
+    ))
 }
 
 /// Says so where `poisson-load` seems to be in per cent.

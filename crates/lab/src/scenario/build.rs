@@ -222,8 +222,9 @@ impl Scenario {
                 let span = self.span(&format!("transport.{name}"));
                 errors.push(Diagnostic::new(message).at(span));
             }
-            // Hosts differ in rate at most: the first stands for all.
-            if let Err((key, message)) = transport.check_nic(&self.network.nic_info(HostId(0))) {
+            let mut nics = (0..self.network.hosts).map(|host| self.network.nic_info(HostId(host)));
+            let refused = nics.find_map(|nic| transport.check_nic(&nic).err());
+            if let Some((key, message)) = refused {
                 let span = self.span(&format!("transport.{name}.{key}"));
                 let help = "lower it or raise the network's `mtu`; without it packets fill the MTU";
                 errors.push(Diagnostic::new(message).at(span).help(help));

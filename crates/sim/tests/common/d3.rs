@@ -4,10 +4,14 @@
 //! exponential and at least 5 ms.
 
 use super::*;
-use punctual_core::{Limit, PortId};
+use punctual_core::{Limit, PortId, Tolerance};
 use punctual_sim::{FlowRecord, FlowStatus, Sampling};
 
 pub const GBPS: Rate = Rate::from_gbps(1);
+
+/// How far the clocks of ports may be apart beside long flows: what Ethernet allows. Between
+/// exactly equal clocks a long TCP flow has no queue at the receiver's port.
+pub const CLOCKS: Tolerance = Tolerance::from_ppm(100);
 
 /// Sizes of response flows in bytes: U[2, 50] KB.
 pub const RESPONSES: (u64, u64) = (2_000, 50_000);
@@ -110,8 +114,9 @@ pub struct Burst {
     pub mean_deadline_us: f64,
     pub floor_us: f64,
     pub delay_us: u64,
-    /// Whether a long flow from a twelfth host has filled the line 50 ms before.
-    pub beside_long_flow: bool,
+    /// How many milliseconds before the burst a long flow starts, if there is one. Then the
+    /// clocks of ports differ, see [`CLOCKS`].
+    pub long_flow_ms: Option<u64>,
     /// The queue at switch ports, if not the transport's own.
     pub queue: Option<QueueSpec>,
 }
@@ -122,9 +127,12 @@ pub const BURST: Burst = Burst {
     mean_deadline_us: 30_000.0,
     floor_us: 5_000.0,
     delay_us: 120,
-    beside_long_flow: false,
+    long_flow_ms: None,
     queue: None,
 };
+
+/// Moderate deadlines beside a long flow, which started five seconds before (Figures 12 and 13).
+pub const BURST_BESIDE_LONG_FLOW: Burst = Burst { long_flow_ms: Some(5_000), ..BURST };
 
 impl Burst {
     /// Runs one burst of `workers` responses for each seed.
@@ -139,7 +147,7 @@ impl Burst {
         let mut timed_flows = Timed::default();
         for seed in seeds {
             let mut stream = Stream::named(seed, "burst", u64::from(workers));
-            let start = ms(if self.beside_long_flow { 50 } else { 0 });
+            let start = ms(self.long_flow_ms.unwrap_or(0));
             let mut flows: Vec<FlowSpec> = (0..workers)
                 .map(|w| {
                     let (size, deadline_us) =
@@ -147,8 +155,12 @@ impl Burst {
                     timed(1 + w % hosts, size, start, deadline_us)
                 })
                 .collect();
-            flows.extend(self.beside_long_flow.then(|| long_flow(hosts + 1)));
-            let mut setup = setup(network.clone(), vec![transport.clone()], flows);
+            flows.extend(self.long_flow_ms.map(|_| long_flow(hosts + 1)));
+            let network = match self.long_flow_ms {
+                Some(_) => network.with_clocks(CLOCKS, seed),
+                None => network.clone(),
+            };
+            let mut setup = setup(network, vec![transport.clone()], flows);
             setup.switch_queue = self.queue.unwrap_or(setup.switch_queue);
             setup.seed = seed;
             setup.check = false;
@@ -164,7 +176,18 @@ impl Burst {
         share: f64,
         seeds: &std::ops::Range<u64>,
     ) -> u32 {
-        most(1, 80, |workers| self.run(transport, workers, seeds.clone()).met_share() >= share)
+        self.most_workers_up_to(80, transport, share, seeds)
+    }
+
+    /// The most workers up to `limit` with which `share` of the deadlines are met; 0 if not even one.
+    pub fn most_workers_up_to(
+        &self,
+        limit: u32,
+        transport: &AnyTransport,
+        share: f64,
+        seeds: &std::ops::Range<u64>,
+    ) -> u32 {
+        most(1, limit, |workers| self.run(transport, workers, seeds.clone()).met_share() >= share)
     }
 }
 
@@ -192,11 +215,13 @@ pub struct Arrivals {
     pub per_second: f64,
     /// Whether each sender has a long flow as well, from 100 ms before the first response.
     pub beside_long_flows: bool,
+    /// The queue at switch ports, if not the transport's own.
+    pub queue: Option<QueueSpec>,
 }
 
 /// Table 1: two senders, each with a long flow.
 pub fn table_1(per_second: f64) -> Arrivals {
-    Arrivals { senders: 2, per_second, beside_long_flows: true }
+    Arrivals { senders: 2, per_second, beside_long_flows: true, queue: None }
 }
 
 impl Arrivals {
@@ -220,6 +245,7 @@ impl Arrivals {
             flows.extend(self.beside_long_flows.then(|| long_flow(src)));
         }
         let mut setup = setup(testbed(self.senders + 1), vec![transport.clone()], flows);
+        setup.switch_queue = self.queue.unwrap_or(setup.switch_queue);
         setup.seed = seed;
         setup.check = false;
         setup.stop.at = ms(Self::LAST_MS + 200);
@@ -250,11 +276,23 @@ pub struct LongFlows {
     pub queue_mean: f64,
     pub queue_median: f64,
     pub queue_p99: f64,
+    /// Frames that the port sent in each millisecond, as payload in Gb/s: the median.
+    pub gbps_median: f64,
 }
 
 /// Long flows from as many hosts to host 0, which start at `start_us(sender)`: what happens from
 /// 100 to 300 ms.
 pub fn long_flows(
+    transport: &AnyTransport,
+    senders: u32,
+    start_us: impl FnMut(u32) -> u64,
+) -> LongFlows {
+    long_flows_on(testbed(senders + 1), transport, senders, start_us)
+}
+
+/// Long flows as [`long_flows`] has them, on a testbed with clocks of its own.
+pub fn long_flows_on(
+    network: Network,
     transport: &AnyTransport,
     senders: u32,
     mut start_us: impl FnMut(u32) -> u64,
@@ -263,16 +301,27 @@ pub fn long_flows(
     let flows = (1..=senders)
         .map(|s| FlowSpec { start: start(start_us(s)), ..flow(s, 0, u64::MAX) })
         .collect();
-    let mut setup = setup(testbed(senders + 1), vec![transport.clone()], flows);
+    let mut setup = setup(network, vec![transport.clone()], flows);
     let port = port_to_host_0(&setup.network);
     setup.stop = until_ms(300);
     setup.measure.from = ms(100);
     setup.sampling = Some(Sampling { every: Duration::from_micros(37), ports: vec![port] });
     let outcome = run(setup);
     let late = outcome.samples.iter().filter(|s| s.at >= ms(100));
-    let queue: Vec<f64> = late.map(|s| s.queue_bytes as f64).collect();
+    let samples: Vec<_> = late.collect();
+    let queue: Vec<f64> = samples.iter().map(|s| s.queue_bytes as f64).collect();
+    let gbps = outcome.totals.delivered_bytes as f64 * 8.0 / 0.2 / 1e9;
+    // 27 samples are 0.999 ms apart. The share of payload in what was sent is that of the whole.
+    let bytes = |a: usize, b: usize| (samples[b].sent_bytes - samples[a].sent_bytes) as f64;
+    let seconds = |a: usize, b: usize| (samples[b].at - samples[a].at).as_secs_f64();
+    let last = samples.len() - 1;
+    let payload_of_rate = gbps / (bytes(0, last) / seconds(0, last));
+    let by_ms: Vec<f64> = (0..last / 27)
+        .map(|n| bytes(27 * n, 27 * n + 27) / seconds(27 * n, 27 * n + 27) * payload_of_rate)
+        .collect();
     LongFlows {
-        gbps: outcome.totals.delivered_bytes as f64 * 8.0 / 0.2 / 1e9,
+        gbps,
+        gbps_median: quantile(&by_ms, 0.5),
         queue_mean: mean(&queue),
         queue_median: quantile(&queue, 0.5),
         queue_p99: quantile(&queue, 0.99),

@@ -122,6 +122,12 @@ pub(super) fn on_time_share(
     met.sum::<usize>() as f64 / (f64::from(count) * runs as f64)
 }
 
+/// The share of `count` flows that an optimal schedule has on time, over all runs.
+pub(super) fn optimal_share(count: u32, runs: u64) -> f64 {
+    let met = |seed| most_on_time(&aggregation(count, seed), |_| Duration::ZERO);
+    (0..runs).map(met).sum::<usize>() as f64 / (f64::from(count) * runs as f64)
+}
+
 fn optimal(runs: u64) -> Row {
     row("optimal", runs, |n, seed| most_on_time(&aggregation(n, seed), |_| Duration::ZERO))
 }

@@ -1,9 +1,12 @@
 //! Dampening against what the paper shows: Figures 3a, 5a, 6 and 7 together choose its default.
 
-use super::aggregation::on_time_share;
+use super::aggregation::{on_time_share, optimal_share};
 use super::figure_5a::{VL2_400KB, on_time};
 use super::*;
 use std::fmt::Write;
+
+/// Runs of each cell of Figure 3a: as many as its own test has.
+const RUNS: u64 = 250;
 
 /// Flows on time of Figure 3a with 10 and 25 flows, deadline flows on time of Figure 5a's mix at
 /// 32,000 flows/s, Figure 6's last finish and mean queue, Figure 7's utilisation and mean queue.
@@ -14,14 +17,25 @@ fn dampening_study() {
         "| dampening, RTT | 3a: 10 flows | 3a: 25 flows | 5a: 32,000/s | 5a: 128,000/s | 6: last finish | \
          6: mean queue | 7: utilisation | 7: mean queue |\n|---|---|---|---|---|---|---|---|---|\n",
     );
+    let mut held = 0;
     for dampening in [0.0, 0.1, 0.25, 0.5, 1.0] {
         let config = Pdq { dampening, ..Pdq::default() };
         let transport = AnyTransport::Pdq(config.clone());
-        let few = on_time_share(&tree(), &transport, 10, 100);
-        let many = on_time_share(&tree(), &transport, 25, 100);
+        let few = on_time_share(&tree(), &transport, 10, RUNS);
+        let many = on_time_share(&tree(), &transport, 25, RUNS);
         let mix = |per_second| on_time(&transport, VL2_400KB, per_second, 5);
         let (ends, waiting, _, _) = five_flows_measured(config.clone());
         let (utilisation, queue, _, _) = burst(config);
+        if dampening == Pdq::default().dampening {
+            held += 1;
+            let [best_few, best_many] = [10, 25].map(|count| optimal_share(count, RUNS));
+            assert_figure("pdq-dampening-3a-10", best_few - few, ..=0.04);
+            assert_figure("pdq-dampening-3a-25", best_many - many, ..=0.08);
+            assert_figure("pdq-dampening-5a-32000", mix(32_000.0), 0.99..);
+            assert_figure("pdq-dampening-6-last", ends[4], 41.0..=43.0);
+            assert_figure("pdq-dampening-7-utilisation", utilisation, 0.917 - 0.05..=0.917 + 0.05);
+            assert_figure("pdq-dampening-7-queue", queue, ..=15.0);
+        }
         writeln!(
             table,
             "| {dampening} | {:.1} % | {:.1} % | {:.2} % | {:.2} % | {:.1} ms | {waiting:.1} | {:.1} % | \
@@ -35,5 +49,6 @@ fn dampening_study() {
         )
         .expect("a string takes all");
     }
+    assert_eq!(held, 1, "the default is in the table");
     punctual_testkit::print_figure("pdq-dampening", &table);
 }
