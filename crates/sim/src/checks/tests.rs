@@ -20,9 +20,14 @@ struct Watched {
 
 impl Watched {
     fn new(queue: QueueSpec) -> Self {
+        Watched::with(queue, &[], 0)
+    }
+
+    /// With queues of single ports, and transports that are trimmed.
+    fn with(queue: QueueSpec, port_queues: &[QueueSpec], trimming: u64) -> Self {
         let links = ClosLinks::uniform(RATE, US);
         let network = ClosShape::star(3).build(&links, Bytes::new(1500), Bytes::ZERO);
-        let mut checks = Checks::of(&network, queue, &[], 0);
+        let mut checks = Checks::of(&network, queue, port_queues, trimming);
         checks.started(&flow());
         Watched { checks, network, packets: Vec::new() }
     }
@@ -57,8 +62,13 @@ impl Watched {
     }
 
     fn make(&mut self) -> PacketId {
+        self.make_of(Class::DATA, 1500)
+    }
+
+    fn make_of(&mut self, class: Class, wire_bytes: u16) -> PacketId {
         let mut packet = Packet::new(FlowId(0), HostId(1), Header::default());
-        (packet.wire_bytes, packet.payload_bytes) = (1500, 1460);
+        (packet.wire_bytes, packet.payload_bytes) = (wire_bytes, wire_bytes - 40);
+        packet.class = class;
         self.packets.push(packet);
         let id = PacketId::from(self.packets.len() - 1);
         self.checks.made(id, &packet);
@@ -137,7 +147,14 @@ fn flow() -> FlowSpec {
 /// One violation, which says this.
 #[track_caller]
 fn assert_one(found: &[String], part: &str) {
-    assert!(found.len() == 1 && found[0].contains(part), "{part:?} is not all of {found:?}");
+    assert_all(found, &[part]);
+}
+
+/// Violations that say this, in this order, and no others.
+#[track_caller]
+fn assert_all(found: &[String], parts: &[&str]) {
+    let is_each = found.len() == parts.len() && found.iter().zip(parts).all(|(f, p)| f.contains(p));
+    assert!(is_each, "{parts:?} are not all of {found:?}");
 }
 
 fn bytes(offset: u64, len: u64) -> ByteRange {
@@ -305,21 +322,77 @@ fn routing__packets_end_at_their_hosts() {
     let now = run.checks.now;
     let at = run.send(run.port_to(2), id, now, false);
     run.arrive(id, at);
-    assert_one(&run.found(), "arrived at another node");
+    let away = "→ host 2 leads a packet of flow 0 from 1 to 2 links away from host 1";
+    assert_all(&run.found(), &["arrived at another node", away]);
 }
 
 #[test]
-fn routing__no_packet_goes_in_circles() {
+fn routing__no_packet_goes_back() {
     let mut run = Watched::drop_tail();
-    let id = run.make();
-    // To and fro between host 0 and the switch; there are four nodes.
-    let mut at = Instant::ZERO;
-    for hop in 0..6 {
-        run.checks.event(at);
-        let port = if hop % 2 == 0 { run.nic(0) } else { run.port_to(0) };
-        at = run.send(port, id, at, false);
+    let id = run.at_switch();
+    let now = run.checks.now;
+    let at = run.send(run.port_to(0), id, now, false);
+    run.checks.event(at);
+    run.send(run.nic(0), id, at, false);
+    assert_one(&run.found(), "leads a packet of flow 0 from 1 to 2 links away from host 1");
+}
+
+/// A leaf-spine: two links up and down again between racks, and none of them inside a rack.
+#[test]
+fn routing__distances_are_those_of_the_shortest_paths() {
+    let links = ClosLinks::uniform(RATE, US);
+    let network = ClosShape::leaf_spine(3, 2, 2).build(&links, Bytes::new(1500), Bytes::ZERO);
+    let mut distances = Distances::new(&network);
+    let rack = |host: u32| network.link(network.nics[host as usize]).to;
+    let rack_size = network.rack_size().expect("racks");
+    let (near, far) = (1, rack_size);
+    assert_eq!(rack(0), rack(near));
+    let mut to_0 = |node| distances.to(HostId(0), node);
+    assert_eq!((to_0(NodeId(0)), to_0(rack(0)), to_0(NodeId(near))), (0, 1, 2));
+    assert_eq!((to_0(rack(far)), to_0(NodeId(far))), (3, 4));
+}
+
+#[test]
+fn routing__no_packet_arrives_by_a_link_that_is_cut() {
+    for is_mended in [false, true] {
+        let mut run = Watched::drop_tail();
+        let id = run.at_switch();
+        let (port, now) = (run.port_to(1), run.checks.now);
+        // It is on the link when that is cut, and arrives only if the link is back by then.
+        let at = run.send(port, id, now, false);
+        run.checks.cut(port, true);
+        if is_mended {
+            run.checks.cut(port, false);
+        }
+        run.arrive(id, at);
+        match is_mended {
+            true => assert_eq!(run.found(), [""; 0]),
+            false => assert_one(&run.found(), "is cut, and delivered a packet"),
+        }
     }
-    assert_one(&run.found(), "goes in circles");
+}
+
+#[test]
+fn routing__a_bounced_packet_goes_to_its_sender() {
+    for is_turned in [false, true] {
+        let mut run = Watched::drop_tail();
+        let id = run.at_switch();
+        let port = run.port_to(1);
+        run.queue(port, id);
+        run.checks.bounced(port, id, &run.packets[id.index()]);
+        if is_turned {
+            run.packets[id.index()].dst = HostId(0);
+        }
+        let now = run.checks.now;
+        let back = run.port_to(0);
+        let at = run.send(back, id, now, false);
+        run.packets[id.index()].dst = HostId(0);
+        run.arrive(id, at);
+        match is_turned {
+            true => assert_eq!(run.found(), [""; 0]),
+            false => assert_one(&run.found(), "changed on its way"),
+        }
+    }
 }
 
 #[test]
@@ -425,6 +498,61 @@ fn stuck__a_flow_that_waits_for_nothing() {
     run.checks.host_timer(TransportId(0), HostId(0), true);
     run.checks.host_timer(TransportId(0), HostId(0), false);
     assert_one(&run.conclude(), "flow 0 is stuck");
+}
+
+#[test]
+fn stuck__a_flow_whose_timers_fire_for_nothing() {
+    let fire = |run: &mut Watched, times: u32| {
+        for _ in 0..times {
+            run.checks.timer_set(FlowId(0), End::Receiver, TimerChange::Set(Instant::ZERO));
+            run.checks.called(Why::Timer(FlowId(0), End::Receiver));
+        }
+        run.checks.timer_set(FlowId(0), End::Receiver, TimerChange::Set(Instant::ZERO));
+    };
+    let mut run = Watched::drop_tail();
+    fire(&mut run, SILENT_FIRINGS_MAX - 1);
+    assert_eq!(run.conclude(), [""; 0]);
+
+    let mut run = Watched::drop_tail();
+    fire(&mut run, 2 * SILENT_FIRINGS_MAX);
+    assert_one(&run.conclude(), "its timers fired 32768 times, and it sent nothing");
+
+    // Whatever it sends, or may send once its NIC can, makes it patient again.
+    let mut run = Watched::drop_tail();
+    fire(&mut run, SILENT_FIRINGS_MAX - 1);
+    let id = run.at_switch();
+    fire(&mut run, SILENT_FIRINGS_MAX);
+    let now = run.checks.now;
+    let at = run.send(run.port_to(1), id, now, false);
+    run.arrive(id, at);
+    fire(&mut run, SILENT_FIRINGS_MAX - 1);
+    run.checks.ready(FlowId(0));
+    fire(&mut run, SILENT_FIRINGS_MAX);
+    assert_eq!(run.conclude(), [""; 0]);
+}
+
+/// Host 1 has a timer for all its flows. It goes on firing for another flow, and is set at the end.
+#[test]
+fn stuck__a_flow_beside_another_flow_s_host_timer() {
+    for (firings, is_stuck) in [(SHARED_FIRINGS_MAX, false), (SHARED_FIRINGS_MAX + 1, true)] {
+        let mut run = Watched::drop_tail();
+        run.checks.started(&FlowSpec { id: FlowId(1), src: HostId(2), ..flow() });
+        // Flow 0 is touched last before the first firing.
+        run.checks.ready(FlowId(0));
+        run.checks.called(Why::Polled(FlowId(0)));
+        for _ in 0..firings {
+            run.checks.host_timer(TransportId(0), HostId(1), true);
+            run.checks.host_timer(TransportId(0), HostId(1), false);
+            // The firing is for flow 1, which gets a packet out of it.
+            run.checks.ready(FlowId(1));
+            run.checks.called(Why::Polled(FlowId(1)));
+        }
+        run.checks.host_timer(TransportId(0), HostId(1), true);
+        match is_stuck {
+            false => assert_eq!(run.conclude(), [""; 0]),
+            true => assert_one(&run.conclude(), "flow 0 is stuck: nothing of it is in the network"),
+        }
+    }
 }
 
 #[test]
