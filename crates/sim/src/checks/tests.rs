@@ -2,7 +2,7 @@
 #![allow(non_snake_case)]
 
 use super::*;
-use punctual_core::{Duration, Header, Limit, PacketFlags};
+use punctual_core::{Duration, Header, Limit, PacketFlags, TrimModel};
 use punctual_net::{ClosLinks, ClosShape};
 
 const US: Duration = Duration::from_micros(1);
@@ -10,6 +10,8 @@ const RATE: Rate = Rate::from_gbps(10);
 /// 1500 B at 10 Gb/s.
 const PACKET_TIME: Duration = Duration::from_nanos(1200);
 const BUFFER: u64 = 6_000;
+/// A packet that nobody made.
+const UNKNOWN: PacketId = PacketId(7);
 
 /// A star of three hosts under the checker, and a flow from host 0 to host 1.
 struct Watched {
@@ -73,6 +75,18 @@ impl Watched {
         let id = PacketId::from(self.packets.len() - 1);
         self.checks.made(id, &packet);
         id
+    }
+
+    /// Packets that wait at the switch's port to host 1, an event each.
+    fn fill(&mut self, count: u32, class: Class, wire_bytes: u16) {
+        let port = self.port_to(1);
+        for _ in 0..count {
+            let id = self.make_of(class, wire_bytes);
+            let node = self.network.link(port).from;
+            self.checks.packets[id.index()].as_mut().expect("made").place = Place::At(node);
+            self.queue(port, id);
+            self.checks.event(self.checks.now);
+        }
     }
 
     fn queue(&mut self, port: PortId, id: PacketId) {
@@ -561,4 +575,323 @@ fn time__does_not_go_back() {
     run.at(2);
     run.at(1);
     assert_one(&run.found(), "time went back");
+}
+
+#[test]
+fn grants__capacity_and_one_share() {
+    let gbps = Rate::from_gbps;
+    let of = |before: u64, allocated: u64, share_min: u64| {
+        let mut run = Watched::drop_tail();
+        let state = ControllerState {
+            flows: 4,
+            capacity: gbps(10),
+            demand: gbps(2),
+            share_min: gbps(share_min),
+            ..ControllerState::default()
+        };
+        let before = ControllerState { allocated: gbps(before), ..state };
+        let after = ControllerState { allocated: gbps(allocated), ..state };
+        run.checks.controlled(run.port_to(1), &before, &after);
+        run.found()
+    };
+    // A quarter of the 8 Gb/s that nobody desires is a fair share.
+    assert_eq!(of(0, 12, 0), [""; 0]);
+    assert_one(&of(0, 13, 0), "has granted 13Gbps, 12Gbps at most");
+    // A new flow's base rate may be more than that, and what was granted before stays granted.
+    assert_eq!(of(0, 13, 3), [""; 0]);
+    assert_eq!(of(13, 13, 0), [""; 0]);
+    assert_one(&of(13, 14, 0), "has granted 14Gbps, 13Gbps at most");
+}
+
+#[test]
+fn made__for_its_flow_s_hosts() {
+    let mut run = Watched::drop_tail();
+    let mut packet = Packet::new(FlowId(0), HostId(2), Header::default());
+    run.checks.made(PacketId(0), &packet);
+    assert_one(&run.found(), "a packet of flow 0 is for another host");
+
+    let mut run = Watched::drop_tail();
+    packet.dst = HostId(1);
+    packet.flags.set(PacketFlags::TO_SENDER);
+    run.checks.made(PacketId(0), &packet);
+    assert_one(&run.found(), "a packet of flow 0 is for another host");
+}
+
+#[test]
+fn made__not_in_a_slot_that_is_taken() {
+    let mut run = Watched::drop_tail();
+    let id = run.make();
+    run.checks.made(id, &run.packets[id.index()]);
+    let in_all = "1 packets are in the network, but 2 were made and did not end";
+    assert_all(&run.found(), &["packet 0 was made while it was in the network", in_all]);
+}
+
+#[test]
+fn made__before_anything_else() {
+    let mut run = Watched::drop_tail();
+    let packet = Packet::new(FlowId(0), HostId(1), Header::default());
+    run.checks.queued(run.nic(0), UNKNOWN, &packet);
+    assert_one(&run.found(), "packet 7 does what one does that was made");
+}
+
+#[test]
+fn lost__only_on_the_link_that_it_is_on() {
+    let lose = |on: fn(&Watched) -> PortId, late: Duration| {
+        let mut run = Watched::drop_tail();
+        let id = run.at_switch();
+        let now = run.checks.now;
+        let at = run.send(run.port_to(1), id, now, false);
+        run.checks.event(at + late);
+        let port = on(&run);
+        run.checks.lost(port, id, &run.packets[id.index()], Loss::OnLink);
+        run.found()
+    };
+    assert_eq!(lose(|run| run.port_to(1), Duration::ZERO), [""; 0]);
+    assert_one(&lose(|run| run.port_to(2), Duration::ZERO), "lost a packet that was not on it");
+    assert_one(&lose(|run| run.port_to(1), US), "lost a packet that was not on it");
+}
+
+#[test]
+fn queues__only_what_waits_leaves() {
+    // It came and did not wait.
+    let mut run = Watched::drop_tail();
+    let id = run.make();
+    run.send(run.nic(0), id, Instant::ZERO, true);
+    assert_one(&run.found(), "let go of a packet that did not wait there");
+
+    // It waits at another port.
+    let mut run = Watched::drop_tail();
+    let id = run.at_switch();
+    let now = run.checks.now;
+    let (port, other) = (run.port_to(1), run.port_to(2));
+    run.queue(port, id);
+    run.send(other, id, now, true);
+    assert_one(&run.found(), "sent what waited at another");
+
+    // Its port has no longer got it.
+    let mut run = Watched::drop_tail();
+    let id = run.at_switch();
+    let now = run.checks.now;
+    run.queue(port, id);
+    run.checks.ports[port.index()].leave(id, 0, 1500);
+    run.send(port, id, now, true);
+    assert_one(&run.found(), "let go of what it had not");
+}
+
+#[test]
+fn trimmed__a_header_is_left() {
+    let mut run = Watched::drop_tail();
+    let id = run.at_switch();
+    let port = run.port_to(1);
+    run.queue(port, id);
+    run.checks.trimmed(port, id, &run.packets[id.index()]);
+    assert_one(&run.found(), "a packet of flow 0 was trimmed and is whole");
+}
+
+#[test]
+fn arrivals__by_a_link_and_for_the_flow_that_sent() {
+    let mut run = Watched::drop_tail();
+    let id = run.make();
+    run.arrive(id, Instant::ZERO);
+    assert_one(&run.found(), "a packet of flow 0 arrived by no link");
+
+    let mut run = Watched::drop_tail();
+    let id = run.at_switch();
+    let now = run.checks.now;
+    let at = run.send(run.port_to(1), id, now, false);
+    run.packets[id.index()].flow = FlowId(1);
+    run.arrive(id, at);
+    let became = "a packet of flow 0 became one of 1";
+    assert_all(&run.found(), &[became, "flow 1 received more packets than were sent"]);
+}
+
+#[test]
+fn delivery__once_and_within_the_flow() {
+    let arrived = || {
+        let mut run = Watched::drop_tail();
+        let id = run.at_switch();
+        let now = run.checks.now;
+        let at = run.send(run.port_to(1), id, now, false);
+        run.arrive(id, at);
+        run
+    };
+    let mut run = arrived();
+    run.checks.delivered(FlowId(0), bytes(0, 700));
+    run.checks.delivered(FlowId(0), bytes(600, 700));
+    assert_one(&run.found(), "flow 0 delivered bytes from 600 twice");
+
+    let mut run = arrived();
+    run.checks.delivered(FlowId(0), bytes(1_000_000 - 1459, 1460));
+    assert_one(&run.found(), "flow 0 delivered bytes beyond its end");
+
+    let mut run = arrived();
+    run.checks.delivered(FlowId(0), bytes(1_000_000 - 1460, 1460));
+    assert_eq!(run.found(), [""; 0]);
+}
+
+#[test]
+fn completion__once_and_with_every_byte() {
+    let completed = |size: u64, times: u32| {
+        let mut run = Watched::drop_tail();
+        run.checks.started(&FlowSpec { size: Bytes::new(size), ..flow() });
+        let id = run.at_switch();
+        let now = run.checks.now;
+        let at = run.send(run.port_to(1), id, now, false);
+        run.arrive(id, at);
+        run.checks.delivered(FlowId(0), bytes(0, 1460));
+        (0..times).for_each(|_| run.checks.completed(FlowId(0)));
+        run.conclude()
+    };
+    assert_eq!(completed(1460, 1), [""; 0]);
+    assert_one(&completed(1460, 2), "flow 0 completed twice");
+    assert_one(&completed(1461, 1), "flow 0 completed with 1460 bytes of Some(1461)");
+    let endless = Bytes::ENDLESS.get();
+    assert_one(&completed(endless, 1), "flow 0 completed with 1460 bytes of None");
+}
+
+#[test]
+fn conclusion__books_balance() {
+    let conclude = |waits: bool, extra: (u32, usize)| {
+        let mut run = Watched::drop_tail();
+        run.checks.flow(FlowId(0)).ended = true;
+        let id = run.at_switch();
+        let port = run.port_to(1);
+        if waits {
+            run.queue(port, id);
+        }
+        let mut waiting = vec![0; run.network.links.len()];
+        waiting[port.index()] = u32::from(waits) + extra.0;
+        let end = Ending { at: run.checks.now, waiting, alive: 1 + extra.1 };
+        let mut findings = Findings::default();
+        run.checks.conclude(&end, &mut findings);
+        findings.violations
+    };
+    assert_eq!(conclude(true, (0, 0)), [""; 0]);
+    assert_one(&conclude(true, (1, 0)), "holds 2 packets, but 1 came and did not leave");
+    assert_one(&conclude(false, (1, 0)), "holds 1 packets, but 0 came and did not leave");
+    let found = conclude(true, (0, 1));
+    assert_one(&found, "2 packets are in the network, but 1 were made and did not end");
+}
+
+/// Violations beyond those that are kept are counted.
+#[test]
+fn conclusion__counts_what_it_does_not_keep() {
+    let mut run = Watched::drop_tail();
+    for _ in 0..KEPT + 3 {
+        run.checks.paused(run.nic(0), Class::DATA, true);
+    }
+    let found = run.found();
+    assert_eq!((found.len(), found.last().expect("many").as_str()), (KEPT + 1, "and 3 more"));
+}
+
+/// Each discipline holds what its limit says in each of its lanes, and not one packet more.
+#[test]
+fn limits__of_every_discipline_and_lane() {
+    let packets = Limit::Packets;
+    let trim = QueueSpec::Trim {
+        data: packets(3),
+        headers: Limit::Bytes(Bytes::new(200)),
+        mark_above: None,
+    };
+    let model = |model| QueueSpec::TrimModel {
+        model,
+        data: packets(3),
+        headers: Limit::Bytes(Bytes::new(200)),
+        trim_to: Bytes::new(64),
+    };
+    let fair = QueueSpec::FairClasses {
+        trim_data: packets(3),
+        trim_headers: Limit::Bytes(Bytes::new(200)),
+        rest: packets(4),
+        rest_mark_above: None,
+        trim_percent: 50,
+    };
+    let ecn = QueueSpec::Ecn { limit: packets(3), mark_above: packets(1) };
+    let cut =
+        QueueSpec::CutPayload { limit: packets(3), trim_above: None, trim_to: Bytes::new(64) };
+    let in_bytes = QueueSpec::DropTail { limit: Limit::Bytes(Bytes::new(4500)) };
+    // The queue, whether the transport is trimmed, class and size of packets, how many fit.
+    let cases = [
+        (QueueSpec::DropTail { limit: packets(3) }, false, Class::DATA, 1500, 3),
+        (in_bytes, false, Class::DATA, 1500, 3),
+        (in_bytes, false, Class::DATA, 1501, 2),
+        (ecn, false, Class::DATA, 1500, 3),
+        (cut, false, Class::DATA, 64, 3),
+        (cut, false, Class::CONTROL, 64, 3),
+        (QueueSpec::Priority { limit: packets(3) }, false, Class::DATA, 1500, 3),
+        (QueueSpec::Priority { limit: packets(3) }, false, Class::CONTROL, 64, 3),
+        (trim, false, Class::DATA, 1500, 3),
+        (trim, false, Class::CONTROL, 64, 3),
+        (model(TrimModel::Paper), false, Class::DATA, 1500, 3),
+        (model(TrimModel::Netfpga), false, Class::CONTROL, 64, 3),
+        (model(TrimModel::P4), false, Class::DATA, 1500, 3),
+        (fair, true, Class::DATA, 1500, 3),
+        (fair, true, Class::CONTROL, 64, 3),
+        (fair, false, Class::DATA, 1500, 4),
+    ];
+    for (queue, is_trimmed, class, wire_bytes, fit) in cases {
+        let held = |count: u32| {
+            let mut run = Watched::with(queue, &[], u64::from(is_trimmed));
+            run.fill(count, class, wire_bytes);
+            run.found()
+        };
+        assert_eq!(held(fit), [""; 0], "{queue:?}");
+        assert_one(&held(fit + 1), " fit (");
+    }
+}
+
+/// The packet being sent counts in its own lane, in Priority's every lane, and in no data queue of
+/// the P4 switch.
+#[test]
+fn limits__the_packet_in_service_counts_where_it_does() {
+    let with_one_in_service = |queue: QueueSpec, sent: Class, count: u32, class: Class| {
+        let mut run = Watched::new(queue);
+        let port = run.port_to(1);
+        let id = run.make_of(sent, 1500);
+        let node = run.network.link(port).from;
+        run.checks.packets[id.index()].as_mut().expect("made").place = Place::At(node);
+        run.send(port, id, Instant::ZERO, false);
+        run.fill(count, class, 1500);
+        run.found()
+    };
+    let limit = Limit::Packets(3);
+    let trim = QueueSpec::Trim { data: limit, headers: limit, mark_above: None };
+    let p4 = QueueSpec::TrimModel {
+        model: TrimModel::P4,
+        data: limit,
+        headers: limit,
+        trim_to: Bytes::new(64),
+    };
+    let (data, control) = (Class::DATA, Class::CONTROL);
+    for (queue, sent, class, fit) in [
+        (trim, data, data, 2),
+        (trim, control, data, 3),
+        (trim, data, control, 3),
+        (p4, data, data, 3),
+        (p4, control, control, 2),
+        (QueueSpec::Priority { limit }, control, data, 2),
+    ] {
+        let at_limit = with_one_in_service(queue, sent, fit, class);
+        assert_eq!(at_limit, [""; 0], "{queue:?} sending {sent:?}");
+        let above = with_one_in_service(queue, sent, fit + 1, class);
+        assert_one(&above, "where 3packets fit");
+    }
+}
+
+/// A port with a queue of its own is held to that one, and others to the switches'.
+#[test]
+fn limits__of_single_ports() {
+    let queue = |packets| QueueSpec::DropTail { limit: Limit::Packets(packets) };
+    let port = Watched::drop_tail().port_to(1);
+    for (own_port, most) in [(port, 5), (PortId(port.0 + 1), 2)] {
+        let held = |count: u32| {
+            let mut own = vec![queue(2); 6];
+            own[own_port.index()] = queue(5);
+            let mut run = Watched::with(queue(2), &own, 0);
+            run.fill(count, Class::DATA, 1500);
+            run.found()
+        };
+        assert_eq!(held(most), [""; 0]);
+        assert_one(&held(most + 1), &format!("holds {} where {most}packets fit", most + 1));
+    }
 }
