@@ -11,6 +11,8 @@ mod ports;
 mod routes;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wiring;
 
 use crate::engine::trimming_transports;
 use crate::setup::Setup;
