@@ -237,16 +237,20 @@ fn link(_to: &Path, _at: &Path) -> anyhow::Result<()> {
     bail!("figures of commands are made on Unix only")
 }
 
-/// The directory of the built `punctual`: the one that tests use, or a release build.
+/// The directory of `punctual`, built from the code as it is now: with the profile that tests use,
+/// or for release.
 fn programs(dev: bool) -> anyhow::Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
-    let dir = target.join(if dev { "debug" } else { "release" });
-    if !dev {
-        run(cargo().args(["build", "--release", "--bin", "punctual"]))?;
-    } else if !dir.join("punctual").exists() {
-        run(cargo().args(["build", "--workspace", "--bin", "punctual"]))?;
-    }
-    Ok(dir)
+    run(&mut build(dev))?;
+    Ok(target.join(if dev { "debug" } else { "release" }))
+}
+
+/// The command that builds `punctual`. It always runs: a program that exists may be of older code.
+fn build(dev: bool) -> Command {
+    let mut command = cargo();
+    // All of the workspace in the tests' profile, so that nothing is built with other features.
+    command.args(["build", "--bin", "punctual", if dev { "--workspace" } else { "--release" }]);
+    command
 }
 
 /// Writes made figures to a page, or says where the page differs from them.
@@ -318,6 +322,12 @@ mod tests {
         assert_eq!(of("cli: punctual list"), Some(("punctual list".into(), true)));
         assert_eq!(of("cli quick: punctual list"), Some(("punctual list".into(), false)));
         assert_eq!(of("mptcp-figure-14"), None);
+    }
+
+    #[test]
+    fn build__profile_of_tests_or_release() {
+        assert_eq!(typed(&build(true)), "cargo build --bin punctual --workspace");
+        assert_eq!(typed(&build(false)), "cargo build --bin punctual --release");
     }
 
     #[test]

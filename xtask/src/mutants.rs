@@ -3,7 +3,8 @@
 use crate::setup::has_subcommand;
 use crate::steps::Outcome;
 use crate::tools::{cargo, root, run, typed};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Code whose mistakes would mislead rather than fail, and the tests that watch it.
@@ -29,8 +30,17 @@ const GROUPS: &[Group] = &[
             "crates/results/src/stats.rs",
             "crates/results/src/significance.rs",
             "crates/results/src/summary.rs",
+            "crates/results/src/share.rs",
+            "crates/results/src/student.rs",
+            "crates/results/src/times.rs",
         ],
         tests: &["--lib"],
+    },
+    Group {
+        name: "checks",
+        package: "punctual-sim",
+        files: &["crates/sim/src/checks.rs", "crates/sim/src/checks/*.rs"],
+        tests: &["--lib", "checks"],
     },
     Group {
         name: "d3",
@@ -94,40 +104,98 @@ impl Options {
     }
 }
 
+/// What cargo-mutants reports of one group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    caught: usize,
+    missed: Vec<String>,
+    unviable: usize,
+    timeout: usize,
+}
+
+impl Tally {
+    /// Reads the lists that a run has written. Each must be there, and at least one mutant must
+    /// have been built and tested: a run without a tested mutant shows nothing.
+    fn read(output: &Path) -> anyhow::Result<Tally> {
+        let list = |name: &str| -> anyhow::Result<Vec<String>> {
+            let path = output.join("mutants.out").join(name);
+            let text = std::fs::read_to_string(&path)
+                .with_context(|| format!("cargo mutants did not write {}", path.display()))?;
+            Ok(text.lines().map(str::to_owned).collect())
+        };
+        let tally = Tally {
+            caught: list("caught.txt")?.len(),
+            missed: list("missed.txt")?,
+            unviable: list("unviable.txt")?.len(),
+            timeout: list("timeout.txt")?.len(),
+        };
+        if tally.caught + tally.missed.len() == 0 {
+            bail!("no mutant was tested: {}", tally.line());
+        }
+        Ok(tally)
+    }
+
+    fn line(&self) -> String {
+        format!(
+            "{} caught, {} missed, {} unviable, {} timed out",
+            self.caught,
+            self.missed.len(),
+            self.unviable,
+            self.timeout
+        )
+    }
+}
+
+/// Whether an exit code of cargo-mutants says that mutants were tested: all caught (0), some
+/// missed (2), or some timed out (3). Others are usage errors (1), tests that fail without any
+/// mutant (4), or faults of the program itself (70).
+fn has_tested(code: Option<i32>) -> bool {
+    matches!(code, Some(0 | 2 | 3))
+}
+
 /// Tries the mutants of each group and lists those that no test caught.
 pub(crate) fn mutants(options: &Options) -> anyhow::Result<Outcome> {
     if !has_subcommand("mutants") {
         run(cargo().args(["install", "cargo-mutants", "--locked"]))?;
     }
+    let mut lines = Vec::new();
     let mut missed = Vec::new();
     for group in GROUPS {
         if options.names.is_empty() || options.names.iter().any(|name| name == group.name) {
-            let (mut command, output) = command(group, options);
-            println!("$ {}", typed(&command));
-            // It fails where mutants are missed, and says so in files.
-            command.status().context("cannot run cargo mutants")?;
-            let read = |name: &str| std::fs::read_to_string(output.join("mutants.out").join(name));
-            let count = |name: &str| read(name).map_or(0, |text| text.lines().count());
-            println!(
-                "{}: {} caught, {} missed, {} timed out, {} did not build",
-                group.name,
-                count("caught.txt"),
-                count("missed.txt"),
-                count("timeout.txt"),
-                count("unviable.txt")
-            );
-            missed.extend(read("missed.txt").unwrap_or_default().lines().map(str::to_owned));
+            let tally = try_group(group, options)?;
+            lines.push(format!("{}: {}", group.name, tally.line()));
+            println!("{}", lines[lines.len() - 1]);
+            missed.extend(tally.missed);
         }
     }
     missed.iter().for_each(|mutant| println!("missed: {mutant}"));
+    lines.iter().for_each(|line| println!("{line}"));
     Ok(match missed.len() {
         0 => Outcome::Passed,
         count => Outcome::Failed(format!("no test caught {count} mutants")),
     })
 }
 
+/// Tries the mutants of one group.
+fn try_group(group: &Group, options: &Options) -> anyhow::Result<Tally> {
+    let (mut command, output) = command(group, options);
+    // Lists of an earlier run must not pass for those of this one.
+    if output.exists() {
+        std::fs::remove_dir_all(&output)
+            .with_context(|| format!("cannot clear {}", output.display()))?;
+    }
+    std::fs::create_dir_all(&output)
+        .with_context(|| format!("cannot create {}", output.display()))?;
+    println!("$ {}", typed(&command));
+    let status = command.status().context("cannot run cargo mutants")?;
+    if !has_tested(status.code()) {
+        bail!("group {}: cargo mutants tested nothing: {status}", group.name);
+    }
+    Tally::read(&output).with_context(|| format!("group {}", group.name))
+}
+
 /// The command for a group, and the directory that it reports in.
-fn command(group: &Group, options: &Options) -> (Command, std::path::PathBuf) {
+fn command(group: &Group, options: &Options) -> (Command, PathBuf) {
     let output = root().join("target/mutants-of").join(group.name);
     let mut command = cargo();
     command.args(["mutants", "--package", group.package, "--no-shuffle", "--colors=never"]);
@@ -140,7 +208,6 @@ fn command(group: &Group, options: &Options) -> (Command, std::path::PathBuf) {
     command.arg("--output").arg(&output).arg("--").args(group.tests);
     // Dependencies are built once for all groups.
     command.env("CARGO_TARGET_DIR", root().join("target/mutants"));
-    let _ = std::fs::create_dir_all(&output);
     (command, output)
 }
 
@@ -169,8 +236,42 @@ mod tests {
     #[test]
     fn command__tests_come_last() {
         let options = Options { shard: Some("0/4".into()), ..Options::default() };
-        let (command, _) = command(&GROUPS[2], &options);
+        let d3 = GROUPS.iter().find(|group| group.name == "d3").expect("d3");
+        let (command, _) = command(d3, &options);
         let typed = typed(&command);
         assert!(typed.contains("--shard 0/4") && typed.ends_with("-- --lib d3"), "{typed}");
+    }
+
+    #[test]
+    fn has_tested__only_codes_of_runs_that_tested() {
+        for code in [0, 2, 3] {
+            assert!(has_tested(Some(code)), "{code}");
+        }
+        for code in [1, 4, 5, 6, 70, 101] {
+            assert!(!has_tested(Some(code)), "{code}");
+        }
+        assert!(!has_tested(None), "ended by a signal");
+    }
+
+    #[test]
+    fn tally__lists_must_exist_and_name_tested_mutants() {
+        let output = std::env::temp_dir().join(format!("punctual-tally-{}", std::process::id()));
+        let lists = output.join("mutants.out");
+        std::fs::create_dir_all(&lists).expect("directory");
+        let error = |output: &Path| format!("{:#}", Tally::read(output).expect_err("no tally"));
+        assert!(error(&output).contains("did not write"), "{}", error(&output));
+
+        for name in ["caught.txt", "missed.txt", "timeout.txt", "unviable.txt"] {
+            std::fs::write(lists.join(name), "").expect("list");
+        }
+        std::fs::write(lists.join("unviable.txt"), "a\nb\n").expect("list");
+        assert!(error(&output).contains("no mutant was tested"), "{}", error(&output));
+
+        std::fs::write(lists.join("missed.txt"), "x.rs:1: replace\n").expect("list");
+        std::fs::write(lists.join("timeout.txt"), "c\n").expect("list");
+        let tally = Tally::read(&output).expect("tally");
+        assert_eq!(tally.missed, ["x.rs:1: replace"]);
+        assert_eq!(tally.line(), "0 caught, 1 missed, 2 unviable, 1 timed out");
+        std::fs::remove_dir_all(&output).expect("removed");
     }
 }

@@ -8,13 +8,16 @@
 mod flows;
 mod pauses;
 mod ports;
+mod routes;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wiring;
 
 use crate::engine::trimming_transports;
 use crate::setup::Setup;
 use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
-use flows::FlowCheck;
+use flows::{FlowCheck, SHARED_FIRINGS_MAX, SILENT_FIRINGS_MAX};
 use pauses::{BufferCheck, Ingress, IngressCheck, PauseCheck, Promise};
 use ports::{Discipline, Left, PortCheck};
 use punctual_core::{
@@ -22,6 +25,7 @@ use punctual_core::{
     Packet, PacketId, PortId, QueueSpec, Rate, TimerChange, TransportId,
 };
 use punctual_net::{Link, Network, PAUSE_FRAME_BYTES};
+use routes::Distances;
 use std::collections::HashSet;
 
 /// Violations beyond this many are counted but not kept.
@@ -34,8 +38,8 @@ pub(crate) struct Checks {
     framing: u64,
     links: Vec<Link>,
     names: Vec<String>,
-    nodes: u32,
     hosts: u32,
+    distances: Distances,
     ports: Vec<PortCheck>,
     pauses: Vec<PauseCheck>,
     /// By port, for the link that it sends on.
@@ -46,8 +50,10 @@ pub(crate) struct Checks {
     /// By slot.
     packets: Vec<Option<PacketCheck>>,
     flows: Vec<FlowCheck>,
-    /// Timers that flows of a host share.
+    /// Timers that flows of a host share, and are set.
     host_timers: HashSet<(TransportId, HostId)>,
+    /// How often these have fired, by transport, then host.
+    host_firings: Vec<Vec<u64>>,
     /// Ports whose queue grew in this event, by what came by which link, to be looked at when it
     /// is over.
     grown: Vec<(PortId, Option<Ingress>)>,
@@ -65,7 +71,7 @@ struct PacketCheck {
     payload_bytes: u16,
     wire_bytes: u16,
     class: Class,
-    hops: u32,
+    dst: HostId,
     place: Place,
     /// The port whose link it came by.
     came_by: Option<PortId>,
@@ -117,8 +123,8 @@ impl Checks {
             now: Instant::ZERO,
             framing: network.framing.get(),
             names: (0..count).map(|port| network.port_name(PortId::from(port))).collect(),
-            nodes: network.names.len() as u32,
             hosts: network.hosts,
+            distances: Distances::new(network),
             ports: ports.collect(),
             links: network.links.clone(),
             pauses: vec![PauseCheck::default(); count],
@@ -128,6 +134,7 @@ impl Checks {
             packets: Vec::new(),
             flows: Vec::new(),
             host_timers: HashSet::new(),
+            host_firings: Vec::new(),
             grown: Vec::new(),
             made: 0,
             arrived: 0,
@@ -179,15 +186,12 @@ impl Checks {
             }
             Place::OnLink(by, arrives) => {
                 self.ends_link(by, arrives, here);
-                known.hops += 1;
+                self.leads_to(known.dst, by, known.flow);
                 known.came_by = Some(by);
-                if known.hops > self.nodes {
-                    let flow = known.flow;
-                    self.report(format!("a packet of flow {flow} goes in circles"));
-                }
             }
         }
         let is_same = known.flow == packet.flow
+            && known.dst == packet.dst
             && known.payload_bytes == packet.payload_bytes
             && known.wire_bytes == packet.wire_bytes;
         if !is_same {
@@ -205,6 +209,26 @@ impl Checks {
         }
         if arrives != self.now {
             self.report(format!("link {name} delivered a packet that was due at {arrives}"));
+        }
+        // What is on a link when it is cut is lost, and what arrives after it was mended is not.
+        if self.ports[by.index()].is_cut {
+            self.report(format!("link {name} is cut, and delivered a packet"));
+        }
+    }
+
+    /// A link has brought a packet one hop nearer to its host. All paths of a pair are shortest
+    /// ones, and what is led around a withdrawn link takes another of them, so that no link ever
+    /// leads away or goes round: a packet takes exactly as many links as its pair is apart.
+    fn leads_to(&mut self, dst: HostId, by: PortId, flow: FlowId) {
+        let Link { from, to, .. } = *self.link(by);
+        let (before, after) = (self.distances.to(dst, from), self.distances.to(dst, to));
+        if after + 1 != before {
+            let name = self.name(by);
+            self.report(format!(
+                "link {name} leads a packet of flow {flow} from {before} to {after} links away \
+                 from host {}",
+                dst.0
+            ));
         }
     }
 
@@ -315,7 +339,10 @@ impl Checks {
         }
         let check = self.flow(flow);
         check.gone += 1;
-        if check.gone > check.made {
+        check.silent_firings = 0;
+        let is_excess = check.gone > check.made;
+        self.touch(flow);
+        if is_excess {
             self.report(format!("flow {flow} received more packets than were sent"));
         }
     }
@@ -324,7 +351,10 @@ impl Checks {
     fn reaches_host(&mut self, id: PacketId, packet: &Packet) {
         let Some(known) = self.known(id) else { return };
         match known.place {
-            Place::OnLink(by, arrives) => self.ends_link(by, arrives, NodeId(packet.dst.0)),
+            Place::OnLink(by, arrives) => {
+                self.ends_link(by, arrives, NodeId(packet.dst.0));
+                self.leads_to(known.dst, by, known.flow);
+            }
             Place::At(_) | Place::Waits(..) => {
                 self.report(format!("a packet of flow {} arrived by no link", known.flow));
             }
@@ -372,14 +402,26 @@ impl Tap for Checks {
 
     fn called(&mut self, why: Why) {
         match why {
-            Why::Timer(flow, end) => self.flow(flow).set_timer(end, TimerChange::Clear),
-            Why::Polled(flow) => self.flow(flow).is_ready = false,
+            Why::Timer(flow, end) => {
+                if self.flow(flow).fires(end) {
+                    self.report(format!(
+                        "flow {flow} is stuck: its timers fired {SILENT_FIRINGS_MAX} times, and \
+                         it sent nothing"
+                    ));
+                }
+                self.touch(flow);
+            }
+            Why::Polled(flow) => {
+                self.flow(flow).is_ready = false;
+                self.touch(flow);
+            }
             Why::Deadline(_) | Why::HostTimer(_) => {}
         }
     }
 
     fn timer_set(&mut self, flow: FlowId, end: End, change: TimerChange) {
         self.flow(flow).set_timer(end, change);
+        self.touch(flow);
     }
 
     fn host_timer(&mut self, transport: TransportId, host: HostId, is_set: bool) {
@@ -387,6 +429,9 @@ impl Tap for Checks {
             true => self.host_timers.insert((transport, host)),
             false => self.host_timers.remove(&(transport, host)),
         };
+        if !is_set {
+            *self.firings_at(transport, host) += 1;
+        }
     }
 
     fn ready(&mut self, flow: FlowId) {
@@ -403,6 +448,7 @@ impl Tap for Checks {
         self.made += 1;
         let flow = self.flow(packet.flow);
         flow.made += 1;
+        flow.silent_firings = 0;
         let ends = flow.spec.map(|spec| match packet.is_to_sender() {
             true => (spec.dst, spec.src),
             false => (spec.src, spec.dst),
@@ -422,7 +468,7 @@ impl Tap for Checks {
             payload_bytes: packet.payload_bytes,
             wire_bytes: packet.wire_bytes,
             class: packet.class,
-            hops: 0,
+            dst: packet.dst,
             place: Place::At(NodeId(from.0)),
             came_by: None,
         });
@@ -508,6 +554,7 @@ impl Tap for Checks {
 
     fn cut(&mut self, port: PortId, is_cut: bool) {
         let (now, twin) = (self.now, self.link(port).twin);
+        self.ports[port.index()].is_cut = is_cut;
         if is_cut {
             self.pauses[port.index()].cut(now);
             self.pauses[twin.index()].cut(now);
@@ -526,8 +573,10 @@ impl Tap for Checks {
 
     fn bounced(&mut self, port: PortId, id: PacketId, _packet: &Packet) {
         self.leaves(port, id, false);
-        if let Some(Some(known)) = self.packets.get_mut(id.index()) {
-            (known.hops, known.came_by) = (0, None);
+        let Some(Some(known)) = self.packets.get_mut(id.index()) else { return };
+        known.came_by = None;
+        if let Some(spec) = self.flows.get(known.flow.index()).and_then(|flow| flow.spec) {
+            known.dst = spec.src;
         }
     }
 
@@ -593,22 +642,54 @@ impl Tap for Checks {
 }
 
 impl Checks {
+    /// How often the timer that a host's flows of a transport share was cleared or has fired.
+    fn firings_at(&mut self, transport: TransportId, host: HostId) -> &mut u64 {
+        if self.host_firings.len() <= transport.index() {
+            self.host_firings.resize_with(transport.index() + 1, Vec::new);
+        }
+        let of_hosts = &mut self.host_firings[transport.index()];
+        if of_hosts.len() <= host.index() {
+            of_hosts.resize(host.index() + 1, 0);
+        }
+        &mut of_hosts[host.index()]
+    }
+
+    /// Firings of the timers that a flow shares with others at its two hosts.
+    fn shared_firings(&mut self, spec: &FlowSpec) -> u64 {
+        *self.firings_at(spec.transport, spec.src) + *self.firings_at(spec.transport, spec.dst)
+    }
+
+    /// Something happened to a flow: shared timers that fire from now on may be waited for.
+    fn touch(&mut self, flow: FlowId) {
+        if let Some(spec) = self.flow(flow).spec {
+            let firings = self.shared_firings(&spec);
+            self.flow(flow).shared_firings = firings;
+        }
+    }
+
     /// Reports flows that nothing will ever bring on.
     fn find_stuck_flows(&mut self) {
-        let is_waited_for =
-            |spec: &FlowSpec, host| self.host_timers.contains(&(spec.transport, host));
-        let stuck: Vec<FlowId> = self
+        let idle: Vec<(FlowSpec, u64)> = self
             .flows
             .iter()
-            .filter(|flow| flow.is_stuck())
-            .filter_map(|flow| flow.spec)
-            .filter(|spec| !is_waited_for(spec, spec.src) && !is_waited_for(spec, spec.dst))
-            .map(|spec| spec.id)
+            .filter(|flow| flow.is_idle())
+            .filter_map(|flow| Some((flow.spec?, flow.shared_firings)))
             .collect();
-        for flow in stuck {
-            self.report(format!(
-                "flow {flow} is stuck: nothing of it is in the network, and no timer is set"
-            ));
+        for (spec, firings_before) in idle {
+            let is_set = |host| self.host_timers.contains(&(spec.transport, host));
+            let is_waited_for = is_set(spec.src) || is_set(spec.dst);
+            let firings = self.shared_firings(&spec) - firings_before;
+            let flow = spec.id;
+            if !is_waited_for {
+                self.report(format!(
+                    "flow {flow} is stuck: nothing of it is in the network, and no timer is set"
+                ));
+            } else if firings > SHARED_FIRINGS_MAX {
+                self.report(format!(
+                    "flow {flow} is stuck: nothing of it is in the network, and its hosts' timers \
+                     fired {firings} times without sending anything for it"
+                ));
+            }
         }
     }
 }

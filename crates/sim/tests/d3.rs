@@ -157,8 +157,13 @@ fn the_order_of_arrival_decides() {
             counts.push(met(&outcome));
         }
         println!("PDQ's figure 1, {slack} % slack, met of three in orders {orders:?}: {counts:?}");
-        assert!(counts.iter().filter(|met| **met == 3).count() <= 1, "{counts:?}");
-        assert!(counts.iter().all(|met| *met >= 1), "{counts:?}");
+        // Without packets the first that asks gets size over deadline: 1, 1/2 or 1/2 of the line.
+        // In the order 0, 1, 2 all three are met. In each other order what comes first leaves too
+        // little for one of the others, and enough for the third.
+        let all_met = counts.iter().filter(|met| **met == 3).count();
+        let least = *counts.iter().min().expect("six orders");
+        assert_figure(&format!("pdq-figure-1-d3-orders-slack-{slack}"), all_met as f64, 1.0..=1.0);
+        assert_figure(&format!("pdq-figure-1-d3-least-slack-{slack}"), least as f64, 2.0..=2.0);
     }
 }
 
@@ -205,12 +210,16 @@ fn grants_stay_within_capacity_and_return() {
              {worst_transient:.3} of C now, {worst_settled:.3} of C within a round trip"
         );
         // A last request sent twice returns twice, and makes shares too large until a reset.
+        // All ask for more than there is, so that all there is has been granted.
+        assert!(worst_settled >= 1.0, "{worst_settled}");
         assert!(worst_settled <= if lose_fins { 2.5 } else { 1.2 }, "{worst_settled}");
         let port = pair.forward_controllers().next().unwrap().unwrap();
         let inversions = port.inversions().unwrap();
         let (inverted, requests) = (inversions.inverted(), inversions.requests());
         println!("  priority inversions: {inverted} of {requests} requests with a desired rate");
-        assert!(inverted <= requests && requests > 100);
+        // First come, first served: some later deadlines go before earlier ones, but what is asked
+        // of an idle port is granted.
+        assert!(requests > 100 && (1..requests).contains(&inverted), "{inverted} of {requests}");
         pair.run_until(pair.now() + Duration::from_millis(10));
         for port in pair.forward_controllers() {
             let sums = port.unwrap().allocator();

@@ -10,7 +10,7 @@ use punctual_core::{
 };
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowRecord, FlowStatus, LinkChange, LinkFault, Outcome, Setup, SwitchReset};
-use punctual_testkit::{FaultOdds, Line, Pair};
+use punctual_testkit::{FaultOdds, Line, Pair, assert_figure};
 use punctual_transports::AnyTransport;
 use punctual_transports::d3::{D3, Rcpdc};
 use punctual_transports::pdq::Pdq;
@@ -241,7 +241,11 @@ fn long_flows_outlive_a_restart() {
             "{name}, {flows} long flows, Gb/s and drops: undisturbed {before:.3?}, just after a \
              restart {at_once:.3?}, 200 ms later {later:.3?}"
         );
-        assert!(at_once.0 > 0.5 * before.0 && later.0 > 0.5 * before.0);
+        // A flow that loses packets stands still for a timeout of 10 ms, of 100; ten round trips
+        // of 0.5 ms are for its rate to return. Later all is as before, to the 3 % of Figure 16.
+        let figure = |when: &str| format!("restart-{name}-{flows}-{when}");
+        assert_figure(&figure("at-once"), at_once.0 / before.0, 0.85..=1.03);
+        assert_figure(&figure("later"), later.0 / before.0, 0.97..=1.03);
     }
 }
 

@@ -135,11 +135,13 @@ fn permutation_row(
     (shown, [vec![name.to_owned()], cells.to_vec(), vec![timeouts.to_string()]].concat())
 }
 
-/// The queue is shared by many paths' worth of subflows, and most of the capacity is used.
+/// The queue is shared by many paths' worth of subflows, and the capacity is used: all but headers
+/// of 40 B at least in 9064 B, and a start of ten round trips, of 0.1 ms each, in 20 ms.
 #[test]
-fn a_small_permutation_uses_most_of_the_network() {
+fn a_small_permutation_uses_the_network() {
     let ([mean, ..], _) = permutation_row("16 hosts, 20 ms", uncoupled(), 200, 4, 20);
-    assert!(mean > 7.5, "{mean}");
+    let most = 10.0 * (9064.0 - 40.0) / 9064.0;
+    assert!((0.95 * most..=most).contains(&mean), "{mean}");
 }
 
 /// As NDP's program for its Figure 14 has it: slow start ends at 15 packets.

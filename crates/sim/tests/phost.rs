@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant};
 use punctual_sim::{FlowStatus, Outcome, Sampling};
-use punctual_testkit::assert_figure;
+use punctual_testkit::{assert_figure, markdown_table, print_figure};
 use punctual_transports::AnyTransport;
 use punctual_transports::phost::{FreeFor, Phost, Policy, Variant};
 
@@ -48,16 +48,17 @@ impl Permutation {
         of.map(|g| g.value).fold(0.0, f64::max)
     }
 
-    fn print(&self, name: &str) {
-        println!(
-            "{name}: {:.1} %; {} packets of all kinds dropped; tokens used {}, expired {}; longest \
-             round trip {:.1} µs",
-            self.share * 100.0,
-            self.outcome.totals.drops,
-            self.sum("tokens_used"),
-            self.sum("tokens_expired"),
-            self.most("round_trip_us"),
-        );
+    /// A row of the table, under its name.
+    fn row(&self, name: &str) -> Vec<String> {
+        let millions = |count: f64| format!("{:.2} M", count / 1e6);
+        println!("{name}: longest round trip {:.1} µs", self.most("round_trip_us"));
+        vec![
+            name.to_owned(),
+            format!("{:.1} %", self.share * 100.0),
+            millions(self.sum("tokens_used")),
+            millions(self.sum("tokens_expired")),
+            millions(self.outcome.totals.drops as f64),
+        ]
     }
 }
 
@@ -66,22 +67,26 @@ impl Permutation {
 #[ignore = "study: cargo xtask figures"]
 fn permutation_of_432() {
     let fixed = |window| Phost { window: Some(window), ..as_in_ndp() };
+    let mut rows = vec![["the paper", "70 %", "", "", ""].map(String::from).to_vec()];
     for (name, config) in [
-        ("the authors'", Phost::default()),
-        ("as in NDP, window of 8", fixed(8)),
-        ("as in NDP, window of 16", fixed(16)),
-        ("as in NDP, window of 64", fixed(64)),
-        ("as in NDP", as_in_ndp()),
-        ("as in NDP, tokens never expire", Phost { token_life: 1000.0, ..as_in_ndp() }),
+        ("`variant = \"ndp-paper\"`", as_in_ndp()),
+        ("`\"ndp-paper\"`, `window` 64", fixed(64)),
+        ("`\"ndp-paper\"`, `window` 16", fixed(16)),
+        ("`\"ndp-paper\"`, `window` 8", fixed(8)),
+        ("`variant = \"authors\"`", Phost::default()),
+        ("`\"ndp-paper\"`, `token_life` 1,000", Phost { token_life: 1000.0, ..as_in_ndp() }),
     ] {
-        permutation_of(config, 12, 9064, 50).print(name);
+        rows.push(permutation_of(config, 12, 9064, 50).row(name));
     }
     let rtt = Some(Duration::from_nanos(19_430));
-    for (name, config) in
-        [("the authors'", Phost::default()), ("as in NDP", Phost { rtt, ..as_in_ndp() })]
-    {
-        permutation_of(config, 12, 1500, 15).print(&format!("{name}, packets of 1500 B"));
+    for (name, config) in [
+        ("`\"authors\"`, packets of 1,500 B, 15 ms", Phost::default()),
+        ("`\"ndp-paper\"`, packets of 1,500 B, 15 ms", Phost { rtt, ..as_in_ndp() }),
+    ] {
+        rows.push(permutation_of(config, 12, 1500, 15).row(name));
     }
+    let head = ["", "of the hosts' links", "tokens used", "expired", "packets dropped"];
+    print_figure("phost-permutation", &markdown_table(&head, &rows));
 }
 
 /// A round trip of NDP's empty network, across six links of 1 µs: data there, a token back.
@@ -126,27 +131,24 @@ fn incast(transport: AnyTransport, senders: u32, queue: Option<u32>) -> (f64, f6
 #[ignore = "study: cargo xtask figures"]
 fn incast_of_450_kb() {
     let phost = AnyTransport::Phost;
-    for senders in [101, 431] {
-        for (name, transport, queue) in [
-            ("NDP", ndp_9k(23), None),
-            ("pHost as in NDP", phost(as_in_ndp()), Some(8)),
-            (
-                "pHost as in NDP, fair",
-                phost(Phost { policy: Policy::Fair, ..as_in_ndp() }),
-                Some(8),
-            ),
-            ("pHost, the authors'", phost(Phost::default()), Some(8)),
-            (
-                "pHost as in NDP, without a burst",
-                phost(Phost { free_for: Some(FreeFor::Short), ..as_in_ndp() }),
-                Some(8),
-            ),
-            ("pHost, the authors', its own queues", phost(Phost::default()), None),
-        ] {
-            let (first, last) = incast(transport, senders, queue);
-            println!("{name}, {senders} senders: last {last:.1} ms, first {first:.1}");
-        }
+    let fair = || Phost { policy: Policy::Fair, ..as_in_ndp() };
+    let short = || Phost { free_for: Some(FreeFor::Short), ..as_in_ndp() };
+    let mut rows = vec![["the paper, 432 to 1", "", "1,000 to 1,500"].map(String::from).to_vec()];
+    for (name, transport, queue) in [
+        ("`variant = \"ndp-paper\"`", phost(as_in_ndp()), Some(8)),
+        ("`\"ndp-paper\"`, `policy = \"fair\"`", phost(fair()), Some(8)),
+        ("`\"ndp-paper\"`, `free_for = \"short\"`", phost(short()), Some(8)),
+        ("`variant = \"authors\"`", phost(Phost::default()), Some(8)),
+        ("`variant = \"authors\"`, pHost's own queues", phost(Phost::default()), None),
+        ("NDP", ndp_9k(23), None),
+    ] {
+        let cell = |senders| {
+            let (first, last) = incast(transport.clone(), senders, queue);
+            format!("{last:.1} ({first:.1})")
+        };
+        rows.push(vec![name.to_owned(), cell(101), cell(431)]);
     }
+    print_figure("phost-incast", &markdown_table(&["", "101", "431"], &rows));
 }
 
 /// Several times behind NDP, at the number of senders that NDP's text has.

@@ -91,6 +91,7 @@ struct Sending {
 pub(super) struct PortCheck {
     pub(super) rate: Rate,
     pub(super) busy_until: Instant,
+    pub(super) is_cut: bool,
     discipline: Discipline,
     lanes: [Lane; LANES],
     sending: Sending,
@@ -108,6 +109,7 @@ impl PortCheck {
         PortCheck {
             rate,
             busy_until: Instant::ZERO,
+            is_cut: false,
             discipline,
             lanes: Default::default(),
             sending: Sending::default(),

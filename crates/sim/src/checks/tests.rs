@@ -2,7 +2,7 @@
 #![allow(non_snake_case)]
 
 use super::*;
-use punctual_core::{Duration, Header, Limit, PacketFlags};
+use punctual_core::{Duration, Header, Limit, PacketFlags, TrimModel};
 use punctual_net::{ClosLinks, ClosShape};
 
 const US: Duration = Duration::from_micros(1);
@@ -10,6 +10,8 @@ const RATE: Rate = Rate::from_gbps(10);
 /// 1500 B at 10 Gb/s.
 const PACKET_TIME: Duration = Duration::from_nanos(1200);
 const BUFFER: u64 = 6_000;
+/// A packet that nobody made.
+const UNKNOWN: PacketId = PacketId(7);
 
 /// A star of three hosts under the checker, and a flow from host 0 to host 1.
 struct Watched {
@@ -20,9 +22,14 @@ struct Watched {
 
 impl Watched {
     fn new(queue: QueueSpec) -> Self {
+        Watched::with(queue, &[], 0)
+    }
+
+    /// With queues of single ports, and transports that are trimmed.
+    fn with(queue: QueueSpec, port_queues: &[QueueSpec], trimming: u64) -> Self {
         let links = ClosLinks::uniform(RATE, US);
         let network = ClosShape::star(3).build(&links, Bytes::new(1500), Bytes::ZERO);
-        let mut checks = Checks::of(&network, queue, &[], 0);
+        let mut checks = Checks::of(&network, queue, port_queues, trimming);
         checks.started(&flow());
         Watched { checks, network, packets: Vec::new() }
     }
@@ -57,12 +64,29 @@ impl Watched {
     }
 
     fn make(&mut self) -> PacketId {
+        self.make_of(Class::DATA, 1500)
+    }
+
+    fn make_of(&mut self, class: Class, wire_bytes: u16) -> PacketId {
         let mut packet = Packet::new(FlowId(0), HostId(1), Header::default());
-        (packet.wire_bytes, packet.payload_bytes) = (1500, 1460);
+        (packet.wire_bytes, packet.payload_bytes) = (wire_bytes, wire_bytes - 40);
+        packet.class = class;
         self.packets.push(packet);
         let id = PacketId::from(self.packets.len() - 1);
         self.checks.made(id, &packet);
         id
+    }
+
+    /// Packets that wait at the switch's port to host 1, an event each.
+    fn fill(&mut self, count: u32, class: Class, wire_bytes: u16) {
+        let port = self.port_to(1);
+        for _ in 0..count {
+            let id = self.make_of(class, wire_bytes);
+            let node = self.network.link(port).from;
+            self.checks.packets[id.index()].as_mut().expect("made").place = Place::At(node);
+            self.queue(port, id);
+            self.checks.event(self.checks.now);
+        }
     }
 
     fn queue(&mut self, port: PortId, id: PacketId) {
@@ -137,7 +161,14 @@ fn flow() -> FlowSpec {
 /// One violation, which says this.
 #[track_caller]
 fn assert_one(found: &[String], part: &str) {
-    assert!(found.len() == 1 && found[0].contains(part), "{part:?} is not all of {found:?}");
+    assert_all(found, &[part]);
+}
+
+/// Violations that say this, in this order, and no others.
+#[track_caller]
+fn assert_all(found: &[String], parts: &[&str]) {
+    let is_each = found.len() == parts.len() && found.iter().zip(parts).all(|(f, p)| f.contains(p));
+    assert!(is_each, "{parts:?} are not all of {found:?}");
 }
 
 fn bytes(offset: u64, len: u64) -> ByteRange {
@@ -305,21 +336,77 @@ fn routing__packets_end_at_their_hosts() {
     let now = run.checks.now;
     let at = run.send(run.port_to(2), id, now, false);
     run.arrive(id, at);
-    assert_one(&run.found(), "arrived at another node");
+    let away = "→ host 2 leads a packet of flow 0 from 1 to 2 links away from host 1";
+    assert_all(&run.found(), &["arrived at another node", away]);
 }
 
 #[test]
-fn routing__no_packet_goes_in_circles() {
+fn routing__no_packet_goes_back() {
     let mut run = Watched::drop_tail();
-    let id = run.make();
-    // To and fro between host 0 and the switch; there are four nodes.
-    let mut at = Instant::ZERO;
-    for hop in 0..6 {
-        run.checks.event(at);
-        let port = if hop % 2 == 0 { run.nic(0) } else { run.port_to(0) };
-        at = run.send(port, id, at, false);
+    let id = run.at_switch();
+    let now = run.checks.now;
+    let at = run.send(run.port_to(0), id, now, false);
+    run.checks.event(at);
+    run.send(run.nic(0), id, at, false);
+    assert_one(&run.found(), "leads a packet of flow 0 from 1 to 2 links away from host 1");
+}
+
+/// A leaf-spine: two links up and down again between racks, and none of them inside a rack.
+#[test]
+fn routing__distances_are_those_of_the_shortest_paths() {
+    let links = ClosLinks::uniform(RATE, US);
+    let network = ClosShape::leaf_spine(3, 2, 2).build(&links, Bytes::new(1500), Bytes::ZERO);
+    let mut distances = Distances::new(&network);
+    let rack = |host: u32| network.link(network.nics[host as usize]).to;
+    let rack_size = network.rack_size().expect("racks");
+    let (near, far) = (1, rack_size);
+    assert_eq!(rack(0), rack(near));
+    let mut to_0 = |node| distances.to(HostId(0), node);
+    assert_eq!((to_0(NodeId(0)), to_0(rack(0)), to_0(NodeId(near))), (0, 1, 2));
+    assert_eq!((to_0(rack(far)), to_0(NodeId(far))), (3, 4));
+}
+
+#[test]
+fn routing__no_packet_arrives_by_a_link_that_is_cut() {
+    for is_mended in [false, true] {
+        let mut run = Watched::drop_tail();
+        let id = run.at_switch();
+        let (port, now) = (run.port_to(1), run.checks.now);
+        // It is on the link when that is cut, and arrives only if the link is back by then.
+        let at = run.send(port, id, now, false);
+        run.checks.cut(port, true);
+        if is_mended {
+            run.checks.cut(port, false);
+        }
+        run.arrive(id, at);
+        match is_mended {
+            true => assert_eq!(run.found(), [""; 0]),
+            false => assert_one(&run.found(), "is cut, and delivered a packet"),
+        }
     }
-    assert_one(&run.found(), "goes in circles");
+}
+
+#[test]
+fn routing__a_bounced_packet_goes_to_its_sender() {
+    for is_turned in [false, true] {
+        let mut run = Watched::drop_tail();
+        let id = run.at_switch();
+        let port = run.port_to(1);
+        run.queue(port, id);
+        run.checks.bounced(port, id, &run.packets[id.index()]);
+        if is_turned {
+            run.packets[id.index()].dst = HostId(0);
+        }
+        let now = run.checks.now;
+        let back = run.port_to(0);
+        let at = run.send(back, id, now, false);
+        run.packets[id.index()].dst = HostId(0);
+        run.arrive(id, at);
+        match is_turned {
+            true => assert_eq!(run.found(), [""; 0]),
+            false => assert_one(&run.found(), "changed on its way"),
+        }
+    }
 }
 
 #[test]
@@ -428,9 +515,383 @@ fn stuck__a_flow_that_waits_for_nothing() {
 }
 
 #[test]
+fn stuck__a_flow_whose_timers_fire_for_nothing() {
+    let fire = |run: &mut Watched, times: u32| {
+        for _ in 0..times {
+            run.checks.timer_set(FlowId(0), End::Receiver, TimerChange::Set(Instant::ZERO));
+            run.checks.called(Why::Timer(FlowId(0), End::Receiver));
+        }
+        run.checks.timer_set(FlowId(0), End::Receiver, TimerChange::Set(Instant::ZERO));
+    };
+    let mut run = Watched::drop_tail();
+    fire(&mut run, SILENT_FIRINGS_MAX - 1);
+    assert_eq!(run.conclude(), [""; 0]);
+
+    let mut run = Watched::drop_tail();
+    fire(&mut run, 2 * SILENT_FIRINGS_MAX);
+    assert_one(&run.conclude(), "its timers fired 32768 times, and it sent nothing");
+
+    // Whatever it sends, or may send once its NIC can, makes it patient again.
+    let mut run = Watched::drop_tail();
+    fire(&mut run, SILENT_FIRINGS_MAX - 1);
+    let id = run.at_switch();
+    fire(&mut run, SILENT_FIRINGS_MAX);
+    let now = run.checks.now;
+    let at = run.send(run.port_to(1), id, now, false);
+    run.arrive(id, at);
+    fire(&mut run, SILENT_FIRINGS_MAX - 1);
+    run.checks.ready(FlowId(0));
+    fire(&mut run, SILENT_FIRINGS_MAX);
+    assert_eq!(run.conclude(), [""; 0]);
+}
+
+/// Host 1 has a timer for all its flows. It goes on firing for another flow, and is set at the end.
+#[test]
+fn stuck__a_flow_beside_another_flow_s_host_timer() {
+    for (firings, is_stuck) in [(SHARED_FIRINGS_MAX, false), (SHARED_FIRINGS_MAX + 1, true)] {
+        let mut run = Watched::drop_tail();
+        run.checks.started(&FlowSpec { id: FlowId(1), src: HostId(2), ..flow() });
+        // Flow 0 is touched last before the first firing.
+        run.checks.ready(FlowId(0));
+        run.checks.called(Why::Polled(FlowId(0)));
+        for _ in 0..firings {
+            run.checks.host_timer(TransportId(0), HostId(1), true);
+            run.checks.host_timer(TransportId(0), HostId(1), false);
+            // The firing is for flow 1, which gets a packet out of it.
+            run.checks.ready(FlowId(1));
+            run.checks.called(Why::Polled(FlowId(1)));
+        }
+        run.checks.host_timer(TransportId(0), HostId(1), true);
+        match is_stuck {
+            false => assert_eq!(run.conclude(), [""; 0]),
+            true => assert_one(&run.conclude(), "flow 0 is stuck: nothing of it is in the network"),
+        }
+    }
+}
+
+#[test]
 fn time__does_not_go_back() {
     let mut run = Watched::drop_tail();
     run.at(2);
     run.at(1);
     assert_one(&run.found(), "time went back");
+}
+
+#[test]
+fn grants__capacity_and_one_share() {
+    let gbps = Rate::from_gbps;
+    let of = |before: u64, allocated: u64, share_min: u64| {
+        let mut run = Watched::drop_tail();
+        let state = ControllerState {
+            flows: 4,
+            capacity: gbps(10),
+            demand: gbps(2),
+            share_min: gbps(share_min),
+            ..ControllerState::default()
+        };
+        let before = ControllerState { allocated: gbps(before), ..state };
+        let after = ControllerState { allocated: gbps(allocated), ..state };
+        run.checks.controlled(run.port_to(1), &before, &after);
+        run.found()
+    };
+    // A quarter of the 8 Gb/s that nobody desires is a fair share.
+    assert_eq!(of(0, 12, 0), [""; 0]);
+    assert_one(&of(0, 13, 0), "has granted 13Gbps, 12Gbps at most");
+    // A new flow's base rate may be more than that, and what was granted before stays granted.
+    assert_eq!(of(0, 13, 3), [""; 0]);
+    assert_eq!(of(13, 13, 0), [""; 0]);
+    assert_one(&of(13, 14, 0), "has granted 14Gbps, 13Gbps at most");
+}
+
+#[test]
+fn made__for_its_flow_s_hosts() {
+    let mut run = Watched::drop_tail();
+    let mut packet = Packet::new(FlowId(0), HostId(2), Header::default());
+    run.checks.made(PacketId(0), &packet);
+    assert_one(&run.found(), "a packet of flow 0 is for another host");
+
+    let mut run = Watched::drop_tail();
+    packet.dst = HostId(1);
+    packet.flags.set(PacketFlags::TO_SENDER);
+    run.checks.made(PacketId(0), &packet);
+    assert_one(&run.found(), "a packet of flow 0 is for another host");
+}
+
+#[test]
+fn made__not_in_a_slot_that_is_taken() {
+    let mut run = Watched::drop_tail();
+    let id = run.make();
+    run.checks.made(id, &run.packets[id.index()]);
+    let in_all = "1 packets are in the network, but 2 were made and did not end";
+    assert_all(&run.found(), &["packet 0 was made while it was in the network", in_all]);
+}
+
+#[test]
+fn made__before_anything_else() {
+    let mut run = Watched::drop_tail();
+    let packet = Packet::new(FlowId(0), HostId(1), Header::default());
+    run.checks.queued(run.nic(0), UNKNOWN, &packet);
+    assert_one(&run.found(), "packet 7 does what one does that was made");
+}
+
+#[test]
+fn lost__only_on_the_link_that_it_is_on() {
+    let lose = |on: fn(&Watched) -> PortId, late: Duration| {
+        let mut run = Watched::drop_tail();
+        let id = run.at_switch();
+        let now = run.checks.now;
+        let at = run.send(run.port_to(1), id, now, false);
+        run.checks.event(at + late);
+        let port = on(&run);
+        run.checks.lost(port, id, &run.packets[id.index()], Loss::OnLink);
+        run.found()
+    };
+    assert_eq!(lose(|run| run.port_to(1), Duration::ZERO), [""; 0]);
+    assert_one(&lose(|run| run.port_to(2), Duration::ZERO), "lost a packet that was not on it");
+    assert_one(&lose(|run| run.port_to(1), US), "lost a packet that was not on it");
+}
+
+#[test]
+fn queues__only_what_waits_leaves() {
+    // It came and did not wait.
+    let mut run = Watched::drop_tail();
+    let id = run.make();
+    run.send(run.nic(0), id, Instant::ZERO, true);
+    assert_one(&run.found(), "let go of a packet that did not wait there");
+
+    // It waits at another port.
+    let mut run = Watched::drop_tail();
+    let id = run.at_switch();
+    let now = run.checks.now;
+    let (port, other) = (run.port_to(1), run.port_to(2));
+    run.queue(port, id);
+    run.send(other, id, now, true);
+    assert_one(&run.found(), "sent what waited at another");
+
+    // Its port has no longer got it.
+    let mut run = Watched::drop_tail();
+    let id = run.at_switch();
+    let now = run.checks.now;
+    run.queue(port, id);
+    run.checks.ports[port.index()].leave(id, 0, 1500);
+    run.send(port, id, now, true);
+    assert_one(&run.found(), "let go of what it had not");
+}
+
+#[test]
+fn trimmed__a_header_is_left() {
+    let mut run = Watched::drop_tail();
+    let id = run.at_switch();
+    let port = run.port_to(1);
+    run.queue(port, id);
+    run.checks.trimmed(port, id, &run.packets[id.index()]);
+    assert_one(&run.found(), "a packet of flow 0 was trimmed and is whole");
+}
+
+#[test]
+fn arrivals__by_a_link_and_for_the_flow_that_sent() {
+    let mut run = Watched::drop_tail();
+    let id = run.make();
+    run.arrive(id, Instant::ZERO);
+    assert_one(&run.found(), "a packet of flow 0 arrived by no link");
+
+    let mut run = Watched::drop_tail();
+    let id = run.at_switch();
+    let now = run.checks.now;
+    let at = run.send(run.port_to(1), id, now, false);
+    run.packets[id.index()].flow = FlowId(1);
+    run.arrive(id, at);
+    let became = "a packet of flow 0 became one of 1";
+    assert_all(&run.found(), &[became, "flow 1 received more packets than were sent"]);
+}
+
+#[test]
+fn delivery__once_and_within_the_flow() {
+    let arrived = || {
+        let mut run = Watched::drop_tail();
+        let id = run.at_switch();
+        let now = run.checks.now;
+        let at = run.send(run.port_to(1), id, now, false);
+        run.arrive(id, at);
+        run
+    };
+    let mut run = arrived();
+    run.checks.delivered(FlowId(0), bytes(0, 700));
+    run.checks.delivered(FlowId(0), bytes(600, 700));
+    assert_one(&run.found(), "flow 0 delivered bytes from 600 twice");
+
+    let mut run = arrived();
+    run.checks.delivered(FlowId(0), bytes(1_000_000 - 1459, 1460));
+    assert_one(&run.found(), "flow 0 delivered bytes beyond its end");
+
+    let mut run = arrived();
+    run.checks.delivered(FlowId(0), bytes(1_000_000 - 1460, 1460));
+    assert_eq!(run.found(), [""; 0]);
+}
+
+#[test]
+fn completion__once_and_with_every_byte() {
+    let completed = |size: u64, times: u32| {
+        let mut run = Watched::drop_tail();
+        run.checks.started(&FlowSpec { size: Bytes::new(size), ..flow() });
+        let id = run.at_switch();
+        let now = run.checks.now;
+        let at = run.send(run.port_to(1), id, now, false);
+        run.arrive(id, at);
+        run.checks.delivered(FlowId(0), bytes(0, 1460));
+        (0..times).for_each(|_| run.checks.completed(FlowId(0)));
+        run.conclude()
+    };
+    assert_eq!(completed(1460, 1), [""; 0]);
+    assert_one(&completed(1460, 2), "flow 0 completed twice");
+    assert_one(&completed(1461, 1), "flow 0 completed with 1460 bytes of Some(1461)");
+    let endless = Bytes::ENDLESS.get();
+    assert_one(&completed(endless, 1), "flow 0 completed with 1460 bytes of None");
+}
+
+#[test]
+fn conclusion__books_balance() {
+    let conclude = |waits: bool, extra: (u32, usize)| {
+        let mut run = Watched::drop_tail();
+        run.checks.flow(FlowId(0)).ended = true;
+        let id = run.at_switch();
+        let port = run.port_to(1);
+        if waits {
+            run.queue(port, id);
+        }
+        let mut waiting = vec![0; run.network.links.len()];
+        waiting[port.index()] = u32::from(waits) + extra.0;
+        let end = Ending { at: run.checks.now, waiting, alive: 1 + extra.1 };
+        let mut findings = Findings::default();
+        run.checks.conclude(&end, &mut findings);
+        findings.violations
+    };
+    assert_eq!(conclude(true, (0, 0)), [""; 0]);
+    assert_one(&conclude(true, (1, 0)), "holds 2 packets, but 1 came and did not leave");
+    assert_one(&conclude(false, (1, 0)), "holds 1 packets, but 0 came and did not leave");
+    let found = conclude(true, (0, 1));
+    assert_one(&found, "2 packets are in the network, but 1 were made and did not end");
+}
+
+/// Violations beyond those that are kept are counted.
+#[test]
+fn conclusion__counts_what_it_does_not_keep() {
+    let mut run = Watched::drop_tail();
+    for _ in 0..KEPT + 3 {
+        run.checks.paused(run.nic(0), Class::DATA, true);
+    }
+    let found = run.found();
+    assert_eq!((found.len(), found.last().expect("many").as_str()), (KEPT + 1, "and 3 more"));
+}
+
+/// Each discipline holds what its limit says in each of its lanes, and not one packet more.
+#[test]
+fn limits__of_every_discipline_and_lane() {
+    let packets = Limit::Packets;
+    let trim = QueueSpec::Trim {
+        data: packets(3),
+        headers: Limit::Bytes(Bytes::new(200)),
+        mark_above: None,
+    };
+    let model = |model| QueueSpec::TrimModel {
+        model,
+        data: packets(3),
+        headers: Limit::Bytes(Bytes::new(200)),
+        trim_to: Bytes::new(64),
+    };
+    let fair = QueueSpec::FairClasses {
+        trim_data: packets(3),
+        trim_headers: Limit::Bytes(Bytes::new(200)),
+        rest: packets(4),
+        rest_mark_above: None,
+        trim_percent: 50,
+    };
+    let ecn = QueueSpec::Ecn { limit: packets(3), mark_above: packets(1) };
+    let cut =
+        QueueSpec::CutPayload { limit: packets(3), trim_above: None, trim_to: Bytes::new(64) };
+    let in_bytes = QueueSpec::DropTail { limit: Limit::Bytes(Bytes::new(4500)) };
+    // The queue, whether the transport is trimmed, class and size of packets, how many fit.
+    let cases = [
+        (QueueSpec::DropTail { limit: packets(3) }, false, Class::DATA, 1500, 3),
+        (in_bytes, false, Class::DATA, 1500, 3),
+        (in_bytes, false, Class::DATA, 1501, 2),
+        (ecn, false, Class::DATA, 1500, 3),
+        (cut, false, Class::DATA, 64, 3),
+        (cut, false, Class::CONTROL, 64, 3),
+        (QueueSpec::Priority { limit: packets(3) }, false, Class::DATA, 1500, 3),
+        (QueueSpec::Priority { limit: packets(3) }, false, Class::CONTROL, 64, 3),
+        (trim, false, Class::DATA, 1500, 3),
+        (trim, false, Class::CONTROL, 64, 3),
+        (model(TrimModel::Paper), false, Class::DATA, 1500, 3),
+        (model(TrimModel::Netfpga), false, Class::CONTROL, 64, 3),
+        (model(TrimModel::P4), false, Class::DATA, 1500, 3),
+        (fair, true, Class::DATA, 1500, 3),
+        (fair, true, Class::CONTROL, 64, 3),
+        (fair, false, Class::DATA, 1500, 4),
+    ];
+    for (queue, is_trimmed, class, wire_bytes, fit) in cases {
+        let held = |count: u32| {
+            let mut run = Watched::with(queue, &[], u64::from(is_trimmed));
+            run.fill(count, class, wire_bytes);
+            run.found()
+        };
+        assert_eq!(held(fit), [""; 0], "{queue:?}");
+        assert_one(&held(fit + 1), " fit (");
+    }
+}
+
+/// The packet being sent counts in its own lane, in Priority's every lane, and in no data queue of
+/// the P4 switch.
+#[test]
+fn limits__the_packet_in_service_counts_where_it_does() {
+    let with_one_in_service = |queue: QueueSpec, sent: Class, count: u32, class: Class| {
+        let mut run = Watched::new(queue);
+        let port = run.port_to(1);
+        let id = run.make_of(sent, 1500);
+        let node = run.network.link(port).from;
+        run.checks.packets[id.index()].as_mut().expect("made").place = Place::At(node);
+        run.send(port, id, Instant::ZERO, false);
+        run.fill(count, class, 1500);
+        run.found()
+    };
+    let limit = Limit::Packets(3);
+    let trim = QueueSpec::Trim { data: limit, headers: limit, mark_above: None };
+    let p4 = QueueSpec::TrimModel {
+        model: TrimModel::P4,
+        data: limit,
+        headers: limit,
+        trim_to: Bytes::new(64),
+    };
+    let (data, control) = (Class::DATA, Class::CONTROL);
+    for (queue, sent, class, fit) in [
+        (trim, data, data, 2),
+        (trim, control, data, 3),
+        (trim, data, control, 3),
+        (p4, data, data, 3),
+        (p4, control, control, 2),
+        (QueueSpec::Priority { limit }, control, data, 2),
+    ] {
+        let at_limit = with_one_in_service(queue, sent, fit, class);
+        assert_eq!(at_limit, [""; 0], "{queue:?} sending {sent:?}");
+        let above = with_one_in_service(queue, sent, fit + 1, class);
+        assert_one(&above, "where 3packets fit");
+    }
+}
+
+/// A port with a queue of its own is held to that one, and others to the switches'.
+#[test]
+fn limits__of_single_ports() {
+    let queue = |packets| QueueSpec::DropTail { limit: Limit::Packets(packets) };
+    let port = Watched::drop_tail().port_to(1);
+    for (own_port, most) in [(port, 5), (PortId(port.0 + 1), 2)] {
+        let held = |count: u32| {
+            let mut own = vec![queue(2); 6];
+            own[own_port.index()] = queue(5);
+            let mut run = Watched::with(queue(2), &own, 0);
+            run.fill(count, Class::DATA, 1500);
+            run.found()
+        };
+        assert_eq!(held(most), [""; 0]);
+        assert_one(&held(most + 1), &format!("holds {} where {most}packets fit", most + 1));
+    }
 }

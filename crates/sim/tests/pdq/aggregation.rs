@@ -242,7 +242,10 @@ fn query_aggregation_accounts_for_what_is_missed() {
                 wasted / runs,
                 idle / runs,
             );
-            assert!(idle >= 0.0, "the link carried more than it can");
+            // Two round trips of 0.15 ms before the first flow sends. Without Early Start a round
+            // trip passes between one flow and the next; with it, less.
+            let most = f64::from(2 + count) * 0.15 * runs;
+            assert!((0.0..=most).contains(&idle), "{idle} ms idle, of {most} at most");
         }
     }
 }

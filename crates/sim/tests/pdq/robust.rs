@@ -131,7 +131,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(60)))]
 
     /// No deadlock: whatever is asked of the tree, every flow ends, and without deadlines every
-    /// flow completes, within ten times what the busiest link needs.
+    /// flow completes. All end no later than if they were sent one after the other over one link,
+    /// 1500 bytes for each 1440 of data, each after five round trips of up to 0.3 ms across the
+    /// tree: three to open, ask and be accepted, two until a paused flow probes.
     #[test]
     fn no_deadlock(
         flows in prop::collection::vec((0u32..12, 0u32..11, 1u64..400_000, 0u64..5_000, prop::option::of(1u64..40_000)), 1..60),
@@ -152,6 +154,7 @@ proptest! {
             })
             .collect();
         let bytes: u64 = flows.iter().map(|f| f.size.get()).sum();
+        let count = flows.len() as u64;
         let mut setup = setup(tree(), pdq(config), flows);
         setup.seed = seed;
         let outcome = run(setup);
@@ -161,7 +164,8 @@ proptest! {
                 prop_assert_eq!(record.status, FlowStatus::Completed);
             }
         }
-        let bound = GBPS1.transmission_time(Bytes::new(bytes)) * 2 + MS * 100;
+        let line = GBPS1.transmission_time(Bytes::new(bytes * 1500 / 1440));
+        let bound = MS * 5 + line + Duration::from_micros(1500) * count;
         prop_assert!(outcome.totals.ended_at <= Instant::ZERO + bound, "{}", outcome.totals.ended_at);
     }
 }

@@ -3,7 +3,7 @@
 use super::super::{CapacityRule, D3Header, Grant, Pacing, Params, QueueMeasure, Rcpdc};
 use super::*;
 use punctual_core::{FlowEvent, PacketFlags};
-use punctual_testkit::Fault;
+use punctual_testkit::{Fault, assert_figure};
 
 const SEGMENT: u64 = 1500 - 62;
 
@@ -458,7 +458,7 @@ fn printed_capacity_rule_can_be_chosen() {
         };
         let (printed, line) = (share(CapacityRule::Printed), share(CapacityRule::LineRate));
         println!("{flows} flows: {printed:.3} of the line as printed, {line:.3} with its rate");
-        assert!(printed < 0.8, "{flows} flows: {printed}");
+        assert_figure(&format!("d3-printed-rule-{flows}"), printed, 0.6..=0.8);
         assert!((0.96..=1.0).contains(&line), "{flows} flows: {line}");
     }
 }

@@ -52,7 +52,9 @@ fn ndp_r19_a_path_with_far_more_nacks_is_left_out_for_a_while() {
     let kept = trims_half(Ndp { scoreboard: false, ..window(4) });
     assert!((230..=270).contains(&kept), "without a scoreboard each path in turn: {kept}");
     let left = trims_half(window(4));
-    assert!((1..=60).contains(&left), "tried now and then: {left}");
+    // Every verdict on it is bad and leaves it out for 16 rounds of the three other paths: one in
+    // 16 · 3 + 1 packets is its.
+    assert!((18..=22).contains(&left), "tried now and then: {left}");
 }
 
 #[test]

@@ -1,0 +1,485 @@
+//! Real runs of which the checker learns something else than what happened, once: it must notice.
+//! This shows that engine, ports, lossless switches and hosts report to the checker, and that the
+//! report counts.
+#![allow(non_snake_case)]
+
+use super::*;
+use crate::engine::Engine;
+use crate::record::Outcome;
+use crate::setup::{LinkChange, LinkFault, Measure, Stop};
+use punctual_core::{Duration, Limit, PacketFlags};
+use punctual_net::{ClosLinks, ClosShape};
+use punctual_transports::{AnyTransport, TransportSettings};
+use punctual_workload::Workload;
+use std::ops::ControlFlow;
+
+/// What the checker learns wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lie {
+    /// Everything as it is.
+    None,
+    /// Calls that are left out, the n-th of their kind.
+    NoStart,
+    NoMade(u32),
+    NoQueued(u32),
+    NoArrival(u32),
+    NoLoss(u32),
+    NoDelivery(u32),
+    NoSwaps,
+    NoBounce(u32),
+    NoPauseSent(u32),
+    NoPause(u32),
+    NoResume(u32),
+    NoTimers,
+    NoReady,
+    NoRateChange,
+    NoMending,
+    /// A link that is said to be cut and is not.
+    Cut,
+    /// A packet begins earlier, ends earlier, or ends later.
+    From(u32),
+    Until(u32),
+    Late(u32),
+    /// Two packets join a queue in the other order.
+    Order,
+    /// A trimmed packet is whole when trimmed; a whole packet is trimmed when it arrives.
+    Whole(u32),
+    Trimmed(u32),
+    /// A byte more, or the byte before.
+    Byte(u32),
+    Again(u32),
+    /// A packet of another size, flow or host comes to a port.
+    Size(u32),
+    Flow(u32),
+    Host(u32),
+    /// A dropped packet is said to be lost on a link.
+    WrongLoss(u32),
+    /// Twice what a port granted.
+    Grant,
+    Time(u32),
+    CompletedTwice,
+}
+
+/// A checker that is lied to.
+struct Misled {
+    checks: Checks,
+    lie: Lie,
+    /// Calls of the kind that the lie is about.
+    calls: u32,
+    held: Option<(PortId, PacketId, Packet)>,
+}
+
+impl Misled {
+    /// Whether this call is the one to lie about.
+    fn is_now(&mut self, lie: fn(u32) -> Lie) -> bool {
+        let Some(nth) = (0..200).find(|n| self.lie == lie(*n)) else { return false };
+        self.calls += 1;
+        self.calls == nth + 1
+    }
+
+    fn release(&mut self) {
+        if let Some((port, id, packet)) = self.held.take() {
+            self.checks.queued(port, id, &packet);
+            self.lie = Lie::None;
+        }
+    }
+}
+
+const PICO: Duration = Duration::from_picos(1);
+
+fn before(at: Instant) -> Instant {
+    Instant::from_picos(at.as_picos().saturating_sub(1))
+}
+
+impl Tap for Misled {
+    const WATCHES_CONTROLLERS: bool = true;
+    const FOLLOWS: bool = true;
+
+    fn controlled(&mut self, port: PortId, before: &ControllerState, after: &ControllerState) {
+        let mut after = *after;
+        if self.lie == Lie::Grant && after.allocated > Rate::ZERO {
+            // More than the capacity and any one share.
+            after.allocated = Rate::from_bps(3 * after.capacity.as_bps());
+            self.lie = Lie::None;
+        }
+        self.checks.controlled(port, before, &after);
+    }
+
+    fn event(&mut self, at: Instant) {
+        let at = if self.is_now(Lie::Time) { before(before(self.checks.now)) } else { at };
+        self.checks.event(at);
+    }
+
+    fn started(&mut self, spec: &FlowSpec) {
+        if self.lie != Lie::NoStart {
+            self.checks.started(spec);
+        }
+    }
+
+    fn called(&mut self, why: Why) {
+        self.checks.called(why);
+    }
+
+    fn timer_set(&mut self, flow: FlowId, end: End, change: TimerChange) {
+        if self.lie != Lie::NoTimers {
+            self.checks.timer_set(flow, end, change);
+        }
+    }
+
+    fn host_timer(&mut self, transport: TransportId, host: HostId, is_set: bool) {
+        if self.lie != Lie::NoTimers {
+            self.checks.host_timer(transport, host, is_set);
+        }
+    }
+
+    fn ready(&mut self, flow: FlowId) {
+        if self.lie != Lie::NoReady {
+            self.checks.ready(flow);
+        }
+    }
+
+    fn told(&mut self, flow: FlowId, event: &FlowEvent) {
+        self.checks.told(flow, event);
+    }
+
+    fn made(&mut self, id: PacketId, packet: &Packet) {
+        if !self.is_now(Lie::NoMade) {
+            self.checks.made(id, packet);
+        }
+    }
+
+    fn queued(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+        if self.is_now(Lie::NoQueued) {
+            return;
+        }
+        if self.lie == Lie::Order && self.held.is_none() {
+            self.held = Some((port, id, *packet));
+            return;
+        }
+        let mut packet = *packet;
+        if self.is_now(Lie::Size) {
+            packet.wire_bytes -= 1;
+        }
+        if self.is_now(Lie::Flow) {
+            packet.flow = FlowId(packet.flow.0 + 1);
+        }
+        if self.is_now(Lie::Host) {
+            packet.dst = HostId(packet.dst.0 + 1);
+        }
+        self.checks.queued(port, id, &packet);
+        self.release();
+    }
+
+    fn may_have_swapped(&mut self, id: PacketId, packet: &Packet, tail: PacketId) {
+        if self.lie != Lie::NoSwaps {
+            self.checks.may_have_swapped(id, packet, tail);
+        }
+    }
+
+    fn sends(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        packet: &Packet,
+        from: Instant,
+        until: Instant,
+        waited: bool,
+    ) {
+        self.release();
+        let from = if self.is_now(Lie::From) { before(from) } else { from };
+        let until = if self.is_now(Lie::Until) { before(until) } else { until };
+        let until = if self.is_now(Lie::Late) { until + PICO } else { until };
+        self.checks.sends(port, id, packet, from, until, waited);
+    }
+
+    fn sends_pause(
+        &mut self,
+        port: PortId,
+        from: Instant,
+        until: Instant,
+        class: Class,
+        is_pause: bool,
+    ) {
+        if !self.is_now(Lie::NoPauseSent) {
+            self.checks.sends_pause(port, from, until, class, is_pause);
+        }
+    }
+
+    fn paused(&mut self, port: PortId, class: Class, is_pause: bool) {
+        let is_left_out = match is_pause {
+            true => self.is_now(Lie::NoPause),
+            false => self.is_now(Lie::NoResume),
+        };
+        if !is_left_out {
+            self.checks.paused(port, class, is_pause);
+        }
+    }
+
+    fn cut(&mut self, port: PortId, is_cut: bool) {
+        if is_cut || self.lie != Lie::NoMending {
+            self.checks.cut(port, is_cut);
+        }
+    }
+
+    fn rate_changed(&mut self, port: PortId, rate: Rate) {
+        if self.lie == Lie::Cut {
+            self.checks.cut(port, true);
+        }
+        if self.lie != Lie::NoRateChange {
+            self.checks.rate_changed(port, rate);
+        }
+    }
+
+    fn trimmed(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+        let mut packet = *packet;
+        if self.is_now(Lie::Whole) {
+            packet.flags = packet.flags.toggled(PacketFlags::TRIMMED);
+        }
+        self.checks.trimmed(port, id, &packet);
+    }
+
+    fn bounced(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+        if !self.is_now(Lie::NoBounce) {
+            self.checks.bounced(port, id, packet);
+        }
+    }
+
+    fn lost(&mut self, port: PortId, id: PacketId, packet: &Packet, why: Loss) {
+        if self.is_now(Lie::NoLoss) {
+            return;
+        }
+        let why = if self.is_now(Lie::WrongLoss) { Loss::OnLink } else { why };
+        self.checks.lost(port, id, packet, why);
+    }
+
+    fn arrived(&mut self, id: PacketId, packet: &Packet, now: Instant) {
+        if self.is_now(Lie::NoArrival) {
+            return;
+        }
+        let mut packet = *packet;
+        if !packet.is_to_sender() && self.is_now(Lie::Trimmed) {
+            packet.flags.set(PacketFlags::TRIMMED);
+        }
+        self.checks.arrived(id, &packet, now);
+    }
+
+    fn delivered(&mut self, flow: FlowId, mut range: ByteRange) {
+        if self.is_now(Lie::NoDelivery) {
+            return;
+        }
+        range.len += u64::from(self.is_now(Lie::Byte));
+        range.offset -= u64::from(self.is_now(Lie::Again));
+        self.checks.delivered(flow, range);
+    }
+
+    fn completed(&mut self, flow: FlowId) {
+        if self.lie == Lie::CompletedTwice {
+            self.checks.completed(flow);
+        }
+        self.checks.completed(flow);
+    }
+
+    fn conclude(&mut self, end: &Ending, findings: &mut Findings) {
+        self.checks.conclude(end, findings);
+    }
+}
+
+/// Four hosts send to a fifth, by one transport.
+fn incast(name: &str, queue: Option<QueueSpec>) -> Setup {
+    let links = ClosLinks::uniform(Rate::from_gbps(10), Duration::from_micros(1));
+    let network = ClosShape::star(5).build(&links, Bytes::new(1500), Bytes::ZERO);
+    let transport = AnyTransport::by_name(name, &TransportSettings::default()).expect("transport");
+    let flows = (1..5).map(|src| FlowSpec {
+        id: FlowId(0),
+        src: HostId(src),
+        dst: HostId(0),
+        size: Bytes::new(200_000),
+        start: Instant::ZERO,
+        deadline: None,
+        transport: TransportId(0),
+        class: Class::DATA,
+        background: false,
+        pattern: 0,
+    });
+    Setup {
+        switch_queue: queue
+            .unwrap_or_else(|| transport.default_queue(Rate::from_gbps(10), network.mtu)),
+        port_queues: Vec::new(),
+        workload: Workload { flows: flows.collect(), ..Workload::default() },
+        network,
+        transports: vec![transport],
+        seed: 1,
+        stop: Stop { at: Instant::ZERO + Duration::from_millis(500), when_done: true },
+        link_changes: Vec::new(),
+        switch_resets: Vec::new(),
+        legacy_switches: Vec::new(),
+        sampling: None,
+        sampled_flows: Vec::new(),
+        check: true,
+        network_trace: false,
+        measure: Measure::default(),
+    }
+}
+
+fn drop_tail() -> Setup {
+    incast("tcp", Some(QueueSpec::DropTail { limit: Limit::Packets(10) }))
+}
+
+/// Headers find no room and go back.
+fn bouncing() -> Setup {
+    incast(
+        "ndp",
+        Some(QueueSpec::Trim {
+            data: Limit::Packets(4),
+            headers: Limit::Bytes(Bytes::new(256)),
+            mark_above: None,
+        }),
+    )
+}
+
+fn lossless() -> Setup {
+    incast(
+        "dctcp-lossless",
+        Some(QueueSpec::Lossless {
+            buffer: Bytes::new(200_000),
+            pause_above: Bytes::new(10_000),
+            resume_below: Bytes::new(5_000),
+            mark_above: None,
+            red: None,
+        }),
+    )
+}
+
+/// The link to host 0 is another one for a while, and host 1's is cut: for good, or for a while.
+fn with_changes(is_mended: bool) -> Setup {
+    let mut setup = drop_tail();
+    let at = |us| Instant::ZERO + Duration::from_micros(us);
+    let (own, nic) = (setup.network.nics[0], setup.network.nics[1]);
+    let port = setup.network.link(own).twin;
+    let change = |us, port, what| LinkChange { at: at(us), port, what };
+    setup.link_changes = vec![
+        change(50, port, LinkFault::Rate(Rate::from_gbps(25))),
+        change(60, nic, LinkFault::Down),
+    ];
+    if is_mended {
+        setup.link_changes.push(change(90, nic, LinkFault::Up));
+    }
+    setup
+}
+
+fn run(setup: Setup, lie: Lie) -> Outcome {
+    let checks = Checks::new(&setup);
+    let tap = Misled { checks, lie, calls: 0, held: None };
+    Engine::new(setup, tap).run(&mut |_| ControlFlow::Continue(()))
+}
+
+#[track_caller]
+fn assert_noticed(setup: fn() -> Setup, lie: Lie, part: &str) {
+    let found = run(setup(), lie).violations;
+    assert!(found.iter().any(|f| f.contains(part)), "{lie:?}: {part:?} is not in {found:?}");
+}
+
+/// Without a lie there is nothing to notice, and each run does what the lies are about.
+#[test]
+fn truth__nothing_noticed() {
+    let setups: [fn() -> Setup; 6] = [
+        drop_tail,
+        bouncing,
+        lossless,
+        || with_changes(true),
+        || with_changes(false),
+        || incast("d3", None),
+    ];
+    for setup in setups {
+        assert_eq!(run(setup(), Lie::None).violations, [""; 0]);
+    }
+    let totals = run(bouncing(), Lie::None).totals;
+    assert!(totals.trims > 10 && totals.bounces > 1, "{totals:?}");
+    assert!(run(drop_tail(), Lie::None).totals.drops > 1);
+    assert!(run(lossless(), Lie::None).totals.pauses > 2);
+}
+
+#[test]
+fn hosts__packets_and_bytes_reach_the_checker() {
+    assert_noticed(drop_tail, Lie::NoStart, "from another node's");
+    assert_noticed(drop_tail, Lie::NoMade(20), "does what one does that was made");
+    assert_noticed(drop_tail, Lie::NoArrival(20), "was made while it was in the network");
+    assert_noticed(drop_tail, Lie::NoDelivery(20), "completed with");
+    assert_noticed(drop_tail, Lie::Byte(20), "where");
+    assert_noticed(drop_tail, Lie::Again(20), "twice");
+    assert_noticed(drop_tail, Lie::Trimmed(20), "where 0 arrived");
+    assert_noticed(drop_tail, Lie::CompletedTwice, "completed twice");
+}
+
+#[test]
+fn ports__queues_and_links_reach_the_checker() {
+    assert_noticed(drop_tail, Lie::NoQueued(20), "let go of a packet that did not wait there");
+    assert_noticed(drop_tail, Lie::Order, "before those that came earlier");
+    assert_noticed(drop_tail, Lie::Size(20), "changed on its way");
+    assert_noticed(drop_tail, Lie::Flow(20), "changed on its way");
+    assert_noticed(drop_tail, Lie::Host(20), "changed on its way");
+    assert_noticed(drop_tail, Lie::Until(20), "sent faster than its rate");
+    assert_noticed(drop_tail, Lie::Until(20), "delivered a packet that was due at");
+    assert_noticed(drop_tail, Lie::Late(20), "delivered a packet that was due at");
+    assert_noticed(drop_tail, Lie::NoLoss(1), "holds 11 where 10packets fit");
+    assert_noticed(drop_tail, Lie::WrongLoss(1), "lost a packet that was not on it");
+    assert_noticed(drop_tail, Lie::Time(20), "time went back");
+}
+
+/// A busy port sends one packet after the other: one that begins earlier overlaps the last.
+#[test]
+fn ports__sending_twice_at_once_is_noticed() {
+    let found = (0..200).find(|nth| {
+        let found = run(drop_tail(), Lie::From(*nth)).violations;
+        found.iter().any(|f| f.contains("sent faster than its rate"))
+    });
+    assert!(found.is_some(), "no packet follows another at once");
+}
+
+#[test]
+fn ports__trims_and_bounces_reach_the_checker() {
+    assert_noticed(bouncing, Lie::Whole(1), "was trimmed and is whole");
+    assert_noticed(bouncing, Lie::NoSwaps, "packet");
+    assert_noticed(bouncing, Lie::NoBounce(0), "packet");
+}
+
+#[test]
+fn lossless__pauses_reach_the_checker() {
+    assert_noticed(lossless, Lie::NoPauseSent(0), "was not sent to it");
+    assert_noticed(lossless, Lie::NoPauseSent(0), "fills a switch with class 1 unpaused");
+    assert_noticed(lossless, Lie::NoPause(0), "was not sent to it");
+    assert_noticed(lossless, Lie::NoResume(0), "while paused");
+}
+
+#[test]
+fn world__changes_of_links_reach_the_checker() {
+    assert_noticed(|| with_changes(true), Lie::NoRateChange, "sent faster than its rate");
+    assert_noticed(|| with_changes(true), Lie::NoMending, "is cut, and delivered a packet");
+    assert_noticed(|| with_changes(true), Lie::Cut, "is cut, and delivered a packet");
+}
+
+/// Host 1 waits for its timer for ever: without its timers it would be stuck.
+#[test]
+fn hosts__timers_reach_the_checker() {
+    assert_noticed(|| with_changes(false), Lie::NoTimers, "is stuck");
+}
+
+/// Two flows start at one host: the second waits for the NIC while the first packet is sent, which
+/// is when the run stops.
+#[test]
+fn hosts__readiness_reaches_the_checker() {
+    let early = || {
+        let mut setup = incast("ndp", None);
+        setup.workload.flows.truncate(2);
+        setup.workload.flows[1].src = setup.workload.flows[0].src;
+        setup.stop = Stop { at: Instant::ZERO, when_done: false };
+        setup
+    };
+    assert_eq!(run(early(), Lie::None).violations, [""; 0]);
+    assert_noticed(early, Lie::NoReady, "flow 1 is stuck");
+}
+
+#[test]
+fn control__grants_reach_the_checker() {
+    assert_noticed(|| incast("d3", None), Lie::Grant, "has granted");
+}
