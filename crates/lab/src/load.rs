@@ -1,8 +1,10 @@
 //! Offered load: what flows ask of the links they pass while they arrive, whatever carries them.
 //!
-//! The load of a link is the bytes that flows bring to it, with headers as small as any
-//! transport's and what links add to each packet, over the time in which flows arrive and the
-//! link's rate. Above 1 the flows arrive faster than the link can carry them. Flows that all start
+//! load = bytes a second that flows bring to a link / rate of the link. Bytes include the smallest
+//! headers of any transport and the framing of links. Above 1 the flows arrive faster than the link
+//! can carry them. For random arrivals the bytes a second are the expected ones (arrival rate × mean
+//! size), not those of the flows that one seed drew: with heavy-tailed sizes a short run seldom
+//! draws its mean. Flows that all start
 //! together, endless flows and closed loops have no such load: a burst has a size, and the others
 //! send as fast as they are served.
 
@@ -40,6 +42,12 @@ pub struct OfferedLoad {
     /// Why nothing can be said to hold surely, if so: the load is above 1, but flows arrive for
     /// too short a time for that to show.
     pub too_short: Option<String>,
+    /// The link or tier that is offered more than it can carry, and its load.
+    #[serde(skip)]
+    overload: Option<LinkLoad>,
+    /// How long the flows of each traffic arrive: its name in messages, and the time.
+    #[serde(skip)]
+    arrivals: Vec<(String, Duration)>,
 }
 
 /// The load of the links of one tier.
@@ -71,14 +79,32 @@ struct Offer<'a> {
     to: Instant,
     /// Bits a second that it brings to each port.
     rates: Vec<f64>,
-    /// The variance of that which chance alone explains: nothing where arrivals are not drawn.
+    /// The variance of `rates`: which hosts the flows of a random pattern have is drawn. Zero where
+    /// arrivals are not random.
     variances: Vec<f64>,
+    /// Bits a second that one flow stands for, where arrivals are random.
+    flow_rate: Option<f64>,
+}
+
+impl Offer<'_> {
+    /// The variance of the bits a second that all ports of a tier get. With n flows, of which each
+    /// passes the tier with probability p, it is n p (1 − p) × (rate of a flow)²: none for a tier
+    /// that every flow passes.
+    fn tier_variance(&self, network: &Network, tier: Tier) -> f64 {
+        let Some(flow_rate) = self.flow_rate else { return 0.0 };
+        let ports = (0..network.links.len()).filter(|p| network.links[*p].tier == tier);
+        let passes = ports.map(|port| self.rates[port]).sum::<f64>() / flow_rate;
+        let share = (passes / self.flows.len() as f64).min(1.0);
+        passes * (1.0 - share) * flow_rate * flow_rate
+    }
 }
 
 /// What ports are offered in a stretch of time in which the same traffics arrive.
 struct Stretch {
     rates: Vec<f64>,
     variances: Vec<f64>,
+    /// Indices of the offers that arrive in it.
+    offers: Vec<usize>,
 }
 
 impl Scenario {
@@ -116,11 +142,25 @@ fn of(scenario: &Scenario, workload: &Workload) -> OfferedLoad {
             to,
             rates: vec![0.0; network.links.len()],
             variances: vec![0.0; network.links.len()],
+            flow_rate: None,
         };
-        let rate = |flow: &FlowSpec| wire_bits(network, flow.size) / time;
-        spread.add(&offer.flows, rate, &mut offer.rates);
-        if is_drawn(offer.spec) {
-            spread.add(&offer.flows, |flow| rate(flow) * rate(flow), &mut offer.variances);
+        let arrival_rate = workload.arrival_rates.get(traffic).copied().flatten();
+        let mean_size = section.spec.sizes.mean();
+        match arrival_rate.zip(mean_size) {
+            Some((flows_per_second, mean_size)) => {
+                let flows = &offer.flows;
+                let bits = flows.iter().map(|flow| wire_bits(network, flow.size)).sum::<f64>();
+                let bytes = flows.iter().map(|flow| flow.size.get() as f64).sum::<f64>();
+                let bits_per_flow = mean_size * bits / bytes.max(1.0);
+                let rate = flows_per_second * bits_per_flow / flows.len() as f64;
+                offer.flow_rate = Some(rate);
+                spread.add(flows, |_| rate, &mut offer.rates);
+                spread.add(flows, |_| rate * rate, &mut offer.variances);
+            }
+            None => {
+                let rate = |flow: &FlowSpec| wire_bits(network, flow.size) / time;
+                spread.add(&offer.flows, rate, &mut offer.rates);
+            }
         }
         offers.push(offer);
     }
@@ -150,12 +190,6 @@ fn wire_bits(network: &Network, size: Bytes) -> f64 {
 
 fn rate_bps(network: &Network, port: usize) -> f64 {
     (network.links[port].rate.as_bps() as f64).max(1.0)
-}
-
-/// Whether chance decides when flows start.
-fn is_drawn(spec: &TrafficSpec) -> bool {
-    !matches!(spec.arrivals, Arrivals::Together | Arrivals::Periodic(_))
-        && !matches!(spec.pattern, Pattern::Listed(_))
 }
 
 /// From when to when flows arrive; none where all start together.
@@ -193,15 +227,17 @@ fn stretches(offers: &[Offer<'_>], network: &Network) -> Vec<Stretch> {
     let mut edges: Vec<Instant> = offers.iter().flat_map(|o| [o.from, o.to]).collect();
     edges.sort();
     edges.dedup();
-    let active = |at: Instant| offers.iter().filter(move |o| o.from <= at && at < o.to);
+    let active =
+        |at: Instant| offers.iter().enumerate().filter(move |(_, o)| o.from <= at && at < o.to);
     let mut stretches = Vec::new();
     for from in edges {
         if active(from).next().is_none() {
             continue;
         }
         let none = vec![0.0; network.links.len()];
-        let mut stretch = Stretch { rates: none.clone(), variances: none };
-        for offer in active(from) {
+        let mut stretch = Stretch { rates: none.clone(), variances: none, offers: Vec::new() };
+        for (index, offer) in active(from) {
+            stretch.offers.push(index);
             for port in 0..network.links.len() {
                 stretch.rates[port] += offer.rates[port];
                 stretch.variances[port] += offer.variances[port];
@@ -256,6 +292,28 @@ fn busiest(
         Some((_, greatest)) if greatest >= load => most,
         _ => Some((port, load)),
     })
+}
+
+impl OfferedLoad {
+    /// Takes into account that flows are held to a completion time: in less than three times that
+    /// time, a load above 1 does not make them slower than it.
+    pub(crate) fn judge_against(&mut self, threshold: Duration) {
+        let Some(overload) = &self.overload else { return };
+        let few = warnings::FEW_DEADLINES;
+        let short = self.arrivals.iter().find(|(_, time)| *time < threshold * few);
+        if let Some((traffic, time)) = short {
+            self.too_short.get_or_insert_with(|| {
+                format!(
+                    "offered load is {:.2} at {}, and {traffic}: flows arrive for {} only, less \
+                     than {few} times {}: its queue has no time to grow",
+                    overload.load,
+                    overload.name,
+                    warnings::rounded(*time),
+                    warnings::rounded(threshold)
+                )
+            });
+        }
+    }
 }
 
 impl std::fmt::Display for OfferedLoad {

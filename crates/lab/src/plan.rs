@@ -1,7 +1,7 @@
 //! A scenario with its sweep and repetitions, as a list of runs.
 
 use crate::diagnostic::{Diagnostic, ScenarioError};
-use crate::document::{self, Table};
+use crate::document::{self, Kind, Node, Table};
 use crate::load::OfferedLoad;
 use crate::scenario::{self, RunSetup, Scenario, Subject};
 use crate::source::Sources;
@@ -130,6 +130,7 @@ impl Study {
             return Err(fail(errors));
         }
         let (folder, stem) = (folder.to_owned(), stem.to_owned());
+        check_product(&tree, &axes).map_err(|e| fail(vec![e]))?;
         let origin = Arc::new(Origin { tree, axes, folder, stem });
         let points = origin.points(&origin.axes).map_err(fail)?;
         check_size(&origin.tree, &points).map_err(|e| fail(vec![e]))?;
@@ -321,6 +322,29 @@ impl Origin {
 /// Runs of a plan at most.
 const MAX_RUNS: u64 = 1_000_000;
 
+/// Refuses a plan of too many runs before its points are built, as far as the text alone shows it:
+/// points × transports × repetitions.
+fn check_product(tree: &Table, axes: &[Axis]) -> Result<(), Diagnostic> {
+    let repetitions = match document::resolve(tree, "run.repetitions") {
+        Some((_, Node { kind: Kind::Integer(n), .. })) => u64::try_from(*n).unwrap_or(1).max(1),
+        _ => 1,
+    };
+    let transports = tree.get("transports").and_then(Node::list).map_or(1, |list| list.len().max(1));
+    let points = axes.iter().map(|axis| axis.len() as u64).fold(1, u64::saturating_mul);
+    let runs = points.saturating_mul(transports as u64).saturating_mul(repetitions);
+    if runs > MAX_RUNS && axes.iter().all(|axis| !axis.varies(tree, "run.repetitions")) {
+        return Err(too_many(tree, runs));
+    }
+    Ok(())
+}
+
+fn too_many(tree: &Table, runs: u64) -> Diagnostic {
+    let message = format!("this scenario has {runs} runs; the limit is {MAX_RUNS}");
+    let at = document::span_of(tree, "run.repetitions");
+    let help = "runs are points of the sweep x transports x repetitions; ask for fewer";
+    Diagnostic::new(message).at(at).help(help)
+}
+
 /// Refuses a plan of too many runs before it is made.
 fn check_size(tree: &Table, points: &[Point]) -> Result<(), Diagnostic> {
     let of_point = |point: &Point| {
@@ -331,10 +355,7 @@ fn check_size(tree: &Table, points: &[Point]) -> Result<(), Diagnostic> {
     if runs <= MAX_RUNS {
         return Ok(());
     }
-    let message = format!("this scenario has {runs} runs; the limit is {MAX_RUNS}");
-    let at = document::span_of(tree, "run.repetitions");
-    let help = "runs are points of the sweep x transports x repetitions; ask for fewer";
-    Err(Diagnostic::new(message).at(at).help(help))
+    Err(too_many(tree, runs))
 }
 
 /// Says at which point of a sweep something is wrong.

@@ -116,6 +116,9 @@ pub(crate) fn check_directory(
     Ok(())
 }
 
+/// Damaged files that one line names.
+const DAMAGED_NAMED: usize = 5;
+
 /// Says which runs are reused and why others are made again, in one line; none when there is
 /// nothing to say.
 pub fn describe<'a>(states: impl IntoIterator<Item = &'a RunState>) -> Option<String> {
@@ -134,8 +137,22 @@ pub fn describe<'a>(states: impl IntoIterator<Item = &'a RunState>) -> Option<St
     if reused > 0 {
         parts.push(format!("reused {reused} of {all} runs (--fresh runs them again)"));
     }
-    let damaged = again.keys().filter(|why| matches!(why, Again::Damaged(_))).count();
-    let mut is_first_damaged = true;
+    let damaged: Vec<&str> = again
+        .keys()
+        .filter_map(|why| match why {
+            Again::Damaged(what) => Some(&**what),
+            _ => None,
+        })
+        .collect();
+    if let Some((first, others)) = damaged.split_first() {
+        let verb = if others.is_empty() { "runs" } else { "run" };
+        let named = others.iter().take(DAMAGED_NAMED - 1);
+        let mut what = named.fold((*first).to_owned(), |all, one| format!("{all}, {one}"));
+        if damaged.len() > DAMAGED_NAMED {
+            what.push_str(&format!(" and {} more", damaged.len() - DAMAGED_NAMED));
+        }
+        parts.push(format!("{} {verb} again: {what}", damaged.len()));
+    }
     for (why, count) in &again {
         let verb = if *count == 1 { "runs" } else { "run" };
         parts.push(match why {
@@ -145,12 +162,6 @@ pub fn describe<'a>(states: impl IntoIterator<Item = &'a RunState>) -> Option<St
                 format!("{count} {verb} again: made by another build ({build})")
             }
             Again::Lacks(file) => format!("{count} {verb} again: without {file}"),
-            // One damaged file is named, however many there are.
-            Again::Damaged(what) if is_first_damaged => {
-                is_first_damaged = false;
-                let verb = if damaged == 1 { "runs" } else { "run" };
-                format!("{damaged} {verb} again: {what}")
-            }
             Again::Damaged(_) => continue,
         });
     }
@@ -175,6 +186,8 @@ mod tests {
                         2 run again: made by another build (0123456); 1 new";
         assert_eq!(line(&states).unwrap(), expected);
         let states = [damaged("a is damaged"), damaged("b is damaged")];
-        assert_eq!(line(&states).unwrap(), "2 run again: a is damaged");
+        assert_eq!(line(&states).unwrap(), "2 run again: a is damaged, b is damaged");
+        let many: Vec<RunState> = (0..7).map(|i| damaged(&format!("{i} is damaged"))).collect();
+        assert!(line(&many).unwrap().ends_with("4 is damaged and 2 more"), "{:?}", line(&many));
     }
 }

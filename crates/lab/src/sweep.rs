@@ -78,7 +78,7 @@ impl Axis {
         self.named.is_some() || self.keys.len() > 1 || self.keys[0].path != self.name
     }
 
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys[0].values.len()
     }
 
@@ -100,6 +100,11 @@ impl Axis {
     fn value(&self, i: usize) -> AxisValue {
         let set = self.keys.iter().map(|key| format!("{}={}", key.path, key.values[i].toml()));
         AxisValue { axis: self.name.clone(), label: self.label(i), set: set.collect() }
+    }
+
+    /// Whether it varies the key at a path.
+    pub(crate) fn varies(&self, root: &Table, path: &str) -> bool {
+        self.sets(root, &place(root, path))
     }
 
     /// Whether it sets the value at a place, see [`place`].

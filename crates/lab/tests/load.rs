@@ -77,6 +77,33 @@ fn load_above_one_is_said_where_it_is_not_chance() {
     assert!(many.warnings.iter().any(|w| w.starts_with("offered load is 1.")), "{many:?}");
 }
 
+/// The load of random arrivals is the expected one. With web-search sizes, whose mean of 1.7 MB is
+/// made by a few large flows, the flows that a short run draws bring far less or far more.
+#[test]
+fn heavy_tails_do_not_hide_a_load_above_one() {
+    let network = STAR.replace("hosts = 4", "hosts = 128").replace("1Gbps", "10Gbps");
+    for seed in 1..6 {
+        let network = network.replace("[run]", &format!("[run]\nseed = {seed}"));
+        let traffic = "pattern = 'random'\narrivals = { poisson-load = 1.3 }\n\
+                       sizes = 'web-search'\nstop = '2ms'\ndeadlines = '20ms'";
+        let load = load_of(&format!("{network}\n[[traffic]]\n{traffic}"));
+        // 1.3 is of payload; headers and framing add 78 B to each packet of 1460 B at most.
+        let tier = |name: &str| load.tiers.iter().find(|t| t.tier == name).expect(name).mean;
+        assert!((1.3..1.3 * 1.1).contains(&tier("host-up")), "{load}");
+        assert!((1.3..1.3 * 1.1).contains(&tier("host-down")), "{load}");
+        assert!(load.warnings.iter().any(|w| w.starts_with("offered load is 1.")), "{load:?}");
+        assert!(load.too_short.is_some(), "{load:?}");
+    }
+    // Eight senders at 0.3 each make 2.4 at their receiver, whatever they draw.
+    let network = STAR.replace("hosts = 4", "hosts = 9").replace("1Gbps", "10Gbps");
+    let traffic = "pattern = 'incast'\nreceiver = 0\nworkers = 8\n\
+                   arrivals = { poisson-load = 0.3 }\nsizes = 'web-search'\nstop = '20ms'";
+    let load = load_of(&format!("{network}\n[[traffic]]\n{traffic}"));
+    let receiver = load.busiest_receiver.clone().expect("a receiver").load;
+    assert!((2.4..2.4 * 1.1).contains(&receiver), "{load}");
+    assert!(load.warnings.iter().any(|w| w.starts_with("offered load is 2.")), "{load:?}");
+}
+
 #[test]
 fn arrivals_that_end_too_soon_are_said() {
     let with = |load: f64, stop: &str, rest: &str| {

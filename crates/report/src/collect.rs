@@ -4,6 +4,7 @@ use punctual_results::{
     Capacities, CombineError, Manifest, Plan, PlanPort, ReadError, Repeated, RunFiles, Summary,
     combine, is_partial, leftovers, read, read_manifest, read_summary,
 };
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,9 @@ pub struct Results {
     pub capacities: Option<Capacities>,
     /// The runs, by point of the sweep.
     pub points: Vec<PointRuns>,
-    /// What makes the results less than whole.
+    /// What is missing or damaged, in words; empty when every run is there.
+    pub incomplete: Vec<String>,
+    /// What makes the results easy to misread.
     pub warnings: Vec<String>,
     /// The manifest of the first run.
     pub manifest: Option<Manifest>,
@@ -123,8 +126,9 @@ impl Results {
         } else if results.capacities.is_none() {
             results.take_all(dir)?;
         }
+        results.check_probes(dir);
         if results.capacities.as_ref().is_some_and(|found| !found.complete) {
-            results.warnings.push(
+            results.incomplete.push(
                 "Incomplete: the search for capacities did not come to its end; the same command \
                  goes on with it."
                     .to_owned(),
@@ -185,7 +189,7 @@ impl Results {
             }
         }
         if missing > 0 {
-            self.warnings.push(format!(
+            self.incomplete.push(format!(
                 "Incomplete: {missing} of {planned} runs are not there. They were interrupted, or \
                  are still running; the same command goes on with them."
             ));
@@ -225,7 +229,7 @@ impl Results {
             self.points.push(runs);
         }
         if left_behind > 0 {
-            self.warnings.push(format!(
+            self.incomplete.push(format!(
                 "Incomplete: {left_behind} runs were interrupted while they were written."
             ));
         }
@@ -251,7 +255,7 @@ impl Results {
                     }
                     if manifest.interrupted {
                         let text = format!("Incomplete: {} was stopped early.", dir.display());
-                        self.warnings.push(text);
+                        self.incomplete.push(text);
                     }
                     self.manifest.get_or_insert(manifest);
                     whole.push(dir);
@@ -270,8 +274,26 @@ impl Results {
     fn warn_of(&mut self, damaged: Vec<String>) {
         if let Some(first) = damaged.first() {
             let count = damaged.len();
-            self.warnings.push(format!("Incomplete: {count} runs cannot be read. {first}."));
+            self.incomplete.push(format!("Incomplete: {count} runs cannot be read. {first}."));
         }
+    }
+
+    /// Looks whether every run that a search for capacities counted is there and whole.
+    fn check_probes(&mut self, dir: &Path) {
+        let answers = self.capacities.iter().flat_map(|found| &found.answers);
+        let runs = answers.flat_map(|answer| &answer.probes).flat_map(|probe| &probe.directories);
+        let runs: BTreeSet<PathBuf> = runs.map(|run| dir.join(run)).collect();
+        let (there, missing): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_dir());
+        if !missing.is_empty() {
+            self.incomplete.push(format!(
+                "Incomplete: {} of {} runs of the search are not there; the same command makes \
+                 them again.",
+                missing.len(),
+                runs.len()
+            ));
+        }
+        let damaged = there.into_iter().filter(|run| !punctual_results::is_complete(run));
+        self.warn_of(damaged.map(|run| format!("{} is damaged", run.display())).collect());
     }
 }
 

@@ -115,6 +115,9 @@ pub struct CapacityProbe {
     /// What makes it easy to misread.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// The directory of each of its runs, below the directory of all results.
+    #[serde(default)]
+    pub directories: Vec<String>,
 }
 
 impl Capacities {
@@ -127,6 +130,30 @@ impl Capacities {
     /// Writes it into a directory of results.
     pub fn write(&self, dir: &Path) -> Result<(), WriteError> {
         save_json(dir, CAPACITY_FILE, self)
+    }
+
+    /// Whether both ask for the same key, condition and values of the same scenario.
+    pub fn is_same_question(&self, other: &Capacities) -> bool {
+        let question = |c: &Capacities| {
+            let texts = [&c.scenario, &c.vary, &c.until, &c.from, &c.to, &c.step];
+            (texts.map(String::clone), c.overrides.clone(), c.smallest)
+        };
+        question(self) == question(other)
+    }
+
+    /// Renames the answers of another question that a directory holds, so that these answers do
+    /// not replace them. Returns the new name.
+    pub fn keep_other(&self, dir: &Path) -> Result<Option<String>, WriteError> {
+        let other = Capacities::read(dir).ok().flatten();
+        if other.is_none_or(|other| !other.complete || self.is_same_question(&other)) {
+            return Ok(None);
+        }
+        let free = (1u32..).map(|n| format!("capacity-{n}.json")).find(|n| !dir.join(n).exists());
+        let name = free.expect("numbers do not end");
+        let (from, to) = (dir.join(CAPACITY_FILE), dir.join(&name));
+        let failed = |source| WriteError::Io { action: "rename", path: from.clone(), source };
+        std::fs::rename(&from, &to).map_err(failed)?;
+        Ok(Some(name))
     }
 
     /// Reads that of a directory; none when there is none.

@@ -1,6 +1,6 @@
 //! Single files beside the runs, whole or not at all.
 
-use crate::{CAPACITY_FILE, PLAN_FILE, REPORT_FILE, ReadError, WriteError};
+use crate::{CAPACITY_FILE, LOCK_FILE, PLAN_FILE, REPORT_FILE, ReadError, WriteError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs;
@@ -27,7 +27,10 @@ pub fn save(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, WriteError>
 pub fn check_place(dir: &Path) -> Result<(), WriteError> {
     for name in [PLAN_FILE, CAPACITY_FILE, REPORT_FILE] {
         let path = dir.join(name);
-        let ours = if name == REPORT_FILE { is_report(&path) } else { is_versioned(&path) };
+        let ours = match name {
+            REPORT_FILE => is_report(&path),
+            _ => is_versioned(&path) || is_damaged(&path) && dir.join(LOCK_FILE).exists(),
+        };
         if path.exists() && !ours {
             return Err(WriteError::NotOurs { dir: dir.to_owned(), found: format!("`{name}`") });
         }
@@ -49,6 +52,11 @@ pub fn is_report(path: &Path) -> bool {
 fn is_versioned(path: &Path) -> bool {
     let value = fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
     value.is_some_and(|value: serde_json::Value| value.get("punctual").is_some())
+}
+
+/// Whether a file is not JSON: beside our lock it is one of ours that was damaged.
+fn is_damaged(path: &Path) -> bool {
+    fs::read(path).is_ok_and(|text| serde_json::from_slice::<serde_json::Value>(&text).is_err())
 }
 
 /// Writes an object as JSON for people to read too.

@@ -70,7 +70,7 @@ pub use explain::{EXPLAIN_FILE, Explained, ExplainedFlow, ExplainedPart, TimeLin
 pub use files::{check_place, is_report, save};
 pub use flows::{FlowCounts, FlowRow, FlowStatus};
 pub use gauges::GaugeRow;
-pub use lock::{DirLock, LOCK_FILE};
+pub use lock::{DirLock, LOCK_FILE, results_around};
 pub use manifest::{AxisValue, FORMAT, FileInfo, Host, Manifest};
 pub use pauses::PauseRow;
 pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun, titled};

@@ -3,7 +3,7 @@
 use crate::WriteError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Name of the file that a writer holds locked, in the directory of all results.
 pub const LOCK_FILE: &str = ".lock";
@@ -36,6 +36,17 @@ impl DirLock {
     }
 }
 
+/// Levels of directories from the results of a scenario down to a run: point, transport, seed.
+const LEVELS: usize = 3;
+
+/// The directory of results that a path lies in, or is: the nearest one that a command has locked
+/// before.
+pub fn results_around(path: &Path) -> Option<PathBuf> {
+    let path = fs::canonicalize(path).ok()?;
+    let around = path.ancestors().take(LEVELS + 1).find(|dir| dir.join(LOCK_FILE).is_file());
+    around.map(Path::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +56,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let dir = place.path().join("results/x");
         let first = DirLock::take(&dir).unwrap();
+        let run = dir.join("workers=3/ndp/seed-1");
+        fs::create_dir_all(&run).unwrap();
+        assert_eq!(results_around(&run), Some(fs::canonicalize(&dir).unwrap()));
+        assert_eq!(results_around(place.path()), None);
         let error = DirLock::take(&dir).unwrap_err();
         assert!(matches!(error, WriteError::Locked(_)), "{error}");
         drop(first);

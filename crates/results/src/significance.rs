@@ -7,6 +7,7 @@
 //! equal variances).
 
 use crate::stats::{ALPHA, mean, variance};
+use crate::share::{ShareOf, share_interval};
 use crate::student::t_quantile;
 use crate::times::Times;
 use crate::{Figure, Summary};
@@ -66,7 +67,10 @@ pub fn compare(a: &[Summary], b: &[Summary], column: &str) -> Option<Comparison>
     // A pair of which one has no value is none.
     let is_whole = first.len() == a.len() && second.len() == b.len();
     let is_paired = is_whole && seeds(a) == seeds(b);
-    let difference = if is_paired { paired(&first, &second) } else { welch(&first, &second) }?;
+    let mut difference = if is_paired { paired(&first, &second) } else { welch(&first, &second) }?;
+    if column == DEADLINES_MET && !has_spread(&first, &second, is_paired) {
+        difference.half_width = newcombe(a, b);
+    }
     let whole = |side: &[Figure], values: &[f64]| Figure {
         value: mean(values),
         is_bound: side.iter().any(|figure| figure.is_bound),
@@ -81,20 +85,59 @@ pub fn compare(a: &[Summary], b: &[Summary], column: &str) -> Option<Comparison>
     })
 }
 
+const DEADLINES_MET: &str = "deadlines_met";
+
+/// Half the width of the interval of a difference of two shares, each with its own interval
+/// (Newcombe's hybrid score): with the intervals [l, u] of the shares p, it is the longer of
+/// √((p₁ − l₁)² + (u₂ − p₂)²) and √((u₁ − p₁)² + (p₂ − l₂)²). It has a width even where runs do
+/// not differ among themselves. None below two runs a side.
+fn newcombe(a: &[Summary], b: &[Summary]) -> Option<f64> {
+    let interval = |side: &[Summary]| {
+        let of = |s: &Summary| Some(ShareOf { share: s.deadlines_met?, flows: s.deadline_flows });
+        let shares: Vec<ShareOf> = side.iter().filter_map(of).collect();
+        let mean = mean(&shares.iter().map(|one| one.share).collect::<Vec<_>>())?;
+        let (low, high) = share_interval(&shares, ALPHA)?;
+        Some((mean - low, high - mean))
+    };
+    let ((below_a, above_a), (below_b, above_b)) = (interval(a)?, interval(b)?);
+    Some(f64::max(below_a.hypot(above_b), above_a.hypot(below_b)))
+}
+
+/// Whether the runs of a side, or the differences of pairs, differ among themselves.
+fn has_spread(a: &[f64], b: &[f64], is_paired: bool) -> bool {
+    let spreads = |values: &[f64]| values.windows(2).any(|two| two[0] != two[1]);
+    match is_paired {
+        true => spreads(&a.iter().zip(b).map(|(a, b)| b - a).collect::<Vec<_>>()),
+        false => spreads(a) || spreads(b),
+    }
+}
+
+/// Half the width of an interval where the runs of each side do not differ among themselves, so
+/// that Student's t would have none: none at all where the order of the two sides would be chance
+/// in fewer than one of twenty cases, else as far as zero.
+fn without_spread(difference: f64, chance: f64) -> f64 {
+    if chance < ALPHA { 0.0 } else { difference.abs() }
+}
+
 /// By the differences within pairs: `a[i]` and `b[i]` are of the same flows. None of nothing.
+/// Differences that are all equal are judged by their signs alone: six pairs are needed.
 ///
 /// # Panics
 /// When one side has more values.
 pub fn paired(a: &[f64], b: &[f64]) -> Option<Difference> {
     assert_eq!(a.len(), b.len(), "pairs");
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
-    let half_width = crate::stats::half_width_95(&differences);
-    Some(Difference { mean: mean(&differences)?, half_width })
+    let mean = mean(&differences)?;
+    let signs = 0.5f64.powi(differences.len() as i32 - 1);
+    let half_width = crate::stats::half_width_95(&differences)
+        .map(|half| if half > 0.0 { half } else { without_spread(mean, signs) });
+    Some(Difference { mean, half_width })
 }
 
 /// By Welch's t, for runs that have nothing in common. None where a side has nothing.
 pub fn welch(a: &[f64], b: &[f64]) -> Option<Difference> {
     let difference = mean(b)? - mean(a)?;
+    let (runs_a, runs_b) = (a.len(), b.len());
     let (Some(a), Some(b)) = (squared_error(a), squared_error(b)) else {
         return Some(Difference { mean: difference, half_width: None });
     };
@@ -102,8 +145,15 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Difference> {
     // Welch and Satterthwaite's degrees of freedom.
     let freedom = both * both / (a.0 * a.0 / a.1 + b.0 * b.0 / b.1);
     let freedom = if freedom.is_finite() { freedom.max(1.0) } else { a.1 + b.1 };
-    let half_width = Some(t_quantile(ALPHA, freedom) * both.sqrt());
-    Some(Difference { mean: difference, half_width })
+    let half_width = t_quantile(ALPHA, freedom) * both.sqrt();
+    let half_width = if half_width > 0.0 {
+        half_width
+    } else {
+        // Of all ways to divide the runs among the two sides, two have this order.
+        let orders = (1..=runs_a).map(|i| (runs_b + i) as f64 / i as f64).product::<f64>();
+        without_spread(difference, 2.0 / orders)
+    };
+    Some(Difference { mean: difference, half_width: Some(half_width) })
 }
 
 /// The squared standard error of the mean, and its degrees of freedom.
@@ -167,8 +217,32 @@ mod tests {
         assert!(!paired(&[1.0], &[9.0]).unwrap().is_significant());
         assert!(!paired(&[1.0, 2.0], &[1.0, 2.0]).unwrap().is_significant());
         assert!(!welch(&[1.0, 1.0], &[1.0, 1.0]).unwrap().is_significant());
-        // The same difference every time is no chance.
-        assert!(welch(&[1.0, 1.0], &[2.0, 2.0]).unwrap().is_significant());
+        // Runs that are all alike have no spread to judge by, so their order alone counts: of two
+        // runs a side it is chance in 2 of 6 cases, of four in 2 of 70; of five pairs all have
+        // one sign in 1 of 16 cases, of six in 1 of 32.
+        let (ones, twos) = ([1.0; 6], [2.0; 6]);
+        assert!(!welch(&ones[..2], &twos[..2]).unwrap().is_significant());
+        assert!(welch(&ones[..4], &twos[..4]).unwrap().is_significant());
+        assert!(!paired(&ones[..5], &twos[..5]).unwrap().is_significant());
+        assert!(paired(&ones, &twos).unwrap().is_significant());
+    }
+
+    /// 5 of 20 deadlines met beside 0 of 20, in each of two runs: differences of pairs are equal,
+    /// and still it may be chance.
+    #[test]
+    fn shares_that_differ_alike_in_every_run_have_a_width() {
+        let run = |seed, met: f64, of: f64| Summary {
+            seeds: vec![seed],
+            deadlines_met: Some(met / of),
+            deadline_flows: of,
+            ..Summary::default()
+        };
+        let of = |met, of, runs: u64| (1..=runs).map(|s| run(s, met, of)).collect::<Vec<_>>();
+        let compare = |a: &[Summary], b: &[Summary]| compare(a, b, "deadlines_met").unwrap();
+        let few = compare(&of(0.0, 20.0, 2), &of(5.0, 20.0, 2));
+        assert!(few.is_paired && !few.is_more(), "{few:?}");
+        let many = compare(&of(0.0, 2000.0, 5), &of(500.0, 2000.0, 5));
+        assert!(many.is_more() && many.difference.half_width.unwrap() > 0.0, "{many:?}");
     }
 
     #[test]
@@ -182,7 +256,7 @@ mod tests {
             summary
         };
         let known = [run(1, 10.0, false), run(2, 11.0, false), run(3, 10.0, false)];
-        let short = [run(1, 5.0, true), run(2, 6.0, true), run(3, 5.0, false)];
+        let short = [run(1, 5.0, true), run(2, 6.2, true), run(3, 5.1, false)];
         let long = [run(1, 50.0, true), run(2, 60.0, true), run(3, 50.0, true)];
         let than = |b: &[Summary]| compare(&known, b, "fct_p99_us").unwrap();
         assert!(than(&long).is_more() && than(&long).is_paired && than(&long).b.is_bound);

@@ -45,6 +45,8 @@ pub struct Times {
     completed: Vec<f64>,
     /// Lower bounds of the others, in ascending order; infinite for flows that never complete.
     open: Vec<f64>,
+    /// How long the flows that never complete were under way, in the order given.
+    given_up: Vec<f64>,
     /// The longest time that any flow is known to have been under way.
     longest: f64,
 }
@@ -53,6 +55,7 @@ impl Times {
     /// Of some flows, in any order.
     pub fn new(times: impl IntoIterator<Item = Time>) -> Times {
         let (mut completed, mut open, mut longest) = (Vec::new(), Vec::new(), 0.0f64);
+        let mut given_up = Vec::new();
         for time in times {
             let known = match time {
                 Time::Completed(time) => {
@@ -65,12 +68,13 @@ impl Times {
                 }
                 Time::Never(until) => {
                     open.push(f64::INFINITY);
+                    given_up.push(until);
                     until
                 }
             };
             longest = longest.max(known);
         }
-        Times { completed: sorted(completed), open: sorted(open), longest }
+        Times { completed: sorted(completed), open: sorted(open), given_up, longest }
     }
 
     /// Of flows, where `time` is known of them.
@@ -101,14 +105,15 @@ impl Times {
         self.len() == 0
     }
 
-    /// The mean over flows that complete, so without those given up; a lower bound where some of
-    /// them are unfinished.
+    /// The mean over all flows; a lower bound where some are unfinished or were given up, each
+    /// taken with the time that it was under way.
     pub fn mean(&self) -> Statistic {
-        let bounds = self.open.iter().filter(|bound| bound.is_finite());
-        let all: Vec<f64> = self.completed.iter().chain(bounds).copied().collect();
+        let unfinished = self.open.iter().filter(|bound| bound.is_finite());
+        let all = self.completed.iter().chain(unfinished).chain(&self.given_up);
+        let all: Vec<f64> = all.copied().collect();
         match mean(&all) {
             None => Statistic::Nothing,
-            Some(mean) if all.len() == self.completed.len() => Statistic::Exactly(mean),
+            Some(mean) if self.open.is_empty() => Statistic::Exactly(mean),
             Some(mean) => Statistic::AtLeast(mean),
         }
     }
@@ -187,15 +192,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_is_beyond_all_others_and_not_in_the_mean() {
+    fn what_is_given_up_is_beyond_all_others_and_leaves_the_mean_open() {
         let some = Times::new([Time::Completed(1.0), Time::Completed(3.0), Time::Never(2.0)]);
         assert_eq!(some.percentile(500), Statistic::Exactly(3.0));
         assert_eq!(some.percentile(990), Statistic::AtLeast(3.0));
-        assert_eq!(some.mean(), Statistic::Exactly(2.0));
+        assert_eq!(some.mean(), Statistic::AtLeast(2.0));
         let none = Times::new([Time::Never(2.0)]);
         assert_eq!(
             (none.percentile(500), none.mean()),
-            (Statistic::AtLeast(2.0), Statistic::Nothing)
+            (Statistic::AtLeast(2.0), Statistic::AtLeast(2.0))
         );
     }
 

@@ -23,9 +23,10 @@ pub fn build(
     for (traffic, spec) in specs.iter().enumerate() {
         let built = Traffic::new(traffic, spec, hosts, duration, seed)
             .and_then(|t| t.build())
-            .and_then(|(flows, closed_loop)| {
-                workload.flows.extend(flows);
-                workload.closed_loops.push(closed_loop);
+            .and_then(|built| {
+                workload.flows.extend(built.flows);
+                workload.closed_loops.push(built.closed_loop);
+                workload.arrival_rates.push(built.flows_per_second);
                 workload.deadline_changes.push(spec.deadline_change);
                 check_count(workload.flows.len() as f64)
             });
@@ -39,7 +40,14 @@ pub fn build(
     Ok(workload)
 }
 
-type Built = (Vec<FlowSpec>, Option<ClosedLoop>);
+/// The flows of one traffic.
+#[derive(Default)]
+struct Built {
+    flows: Vec<FlowSpec>,
+    closed_loop: Option<ClosedLoop>,
+    /// The expected rate of random arrivals.
+    flows_per_second: Option<f64>,
+}
 
 /// A description with what it needs of its surroundings.
 struct Traffic<'a> {
@@ -96,7 +104,7 @@ impl<'a> Traffic<'a> {
 
     fn build(&self) -> Result<Built, Problem> {
         if let Pattern::Listed(list) = &self.spec.pattern {
-            return Ok((self.listed(list)?, None));
+            return Ok(Built { flows: self.listed(list)?, ..Built::default() });
         }
         let law = self.law()?;
         self.check_settings()?;
@@ -356,7 +364,8 @@ impl<'a> Traffic<'a> {
             at = next(at);
             burst += 1;
         }
-        Ok((flows, None))
+        let flows_per_second = every.filter(|_| poisson).map(|mean| each / mean.as_secs_f64());
+        Ok(Built { flows, flows_per_second, ..Built::default() })
     }
 
     fn jitter(&self, number: u64) -> Duration {
@@ -399,7 +408,7 @@ impl<'a> Traffic<'a> {
             let slot = slots[turns.draw(&mut senders)];
             flows.push(law.flow(slot, number, at));
         }
-        Ok((flows, None))
+        Ok(Built { flows, flows_per_second: Some(rate), ..Built::default() })
     }
 
     fn closed_loop(&self, law: Law, slots: &[Slot], spec: LoopSpec) -> Result<Built, Problem> {
@@ -423,7 +432,7 @@ impl<'a> Traffic<'a> {
         let start = |number| self.spec.start.saturating_add(self.jitter(number));
         let (closed_loop, flows) =
             ClosedLoop::new(law, spec.gap, &connections, self.until, self.limit, start);
-        Ok((flows, Some(closed_loop)))
+        Ok(Built { flows, closed_loop: Some(closed_loop), ..Built::default() })
     }
 
     fn listed(&self, list: &FlowList) -> Result<Vec<FlowSpec>, Problem> {

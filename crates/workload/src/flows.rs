@@ -14,6 +14,9 @@ pub struct Workload {
     pub closed_loops: Vec<Option<ClosedLoop>>,
     /// Patterns whose flows learn another deadline on the way, by `FlowSpec::pattern`.
     pub deadline_changes: Vec<Option<DeadlineChange>>,
+    /// Expected arrivals in flows a second, by `FlowSpec::pattern`; none where arrivals are not
+    /// random.
+    pub arrival_rates: Vec<Option<f64>>,
 }
 
 impl Workload {

@@ -53,7 +53,16 @@ pub(crate) fn capacity(
         if seen.is_empty() {
             // Until all answers are there, the file says that they are not.
             report::begin(&options.out)?;
-            capacities(&search, &[], question.smallest)?.write(&options.out)?;
+            let begun = capacities(&search, &[], question.smallest)?;
+            if let Some(name) = begun.keep_other(&options.out)?
+                && !global.quiet
+            {
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "the answers to the question before are kept as {name}"
+                );
+            }
+            begun.write(&options.out)?;
         }
         let reports = execute_runs(search.study(), &runs, &states, &options, global.quiet)?;
         seen.extend(states);
@@ -250,13 +259,15 @@ fn print_table(
     Ok(())
 }
 
-/// The offered load at each capacity, and what makes it easy to misread. Transports of one
-/// capacity share it.
+/// The offered load at each capacity, or at the value nearest to holding, and what makes it easy to
+/// misread. Transports of one capacity share it.
 fn loads(answers: &[Answer], key: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for answer in answers {
-        let at = |probe: &&Probe| Some(&probe.value) == answer.capacity.as_ref();
-        let Some(probe) = answer.probes.iter().find(at) else { continue };
+        let Some(value) = answer.estimate_at.as_ref() else { continue };
+        let Some(probe) = answer.probes.iter().find(|probe| probe.value == *value) else {
+            continue;
+        };
         let labels = answer.labels.iter().map(|(key, value)| format!(", {key} = {value}"));
         let place = format!("at {key} = {}{}", probe.value, labels.collect::<String>());
         let load = format!("offered load {place}: {}", probe.offered_load);

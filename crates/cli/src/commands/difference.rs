@@ -96,7 +96,7 @@ pub(crate) fn difference(a: &Path, b: &Path, global: &Global) -> anyhow::Result<
     }
     for (name, dir, results) in [("A", a, &first), ("B", b, &second)] {
         writeln!(out, "{name}: {}", described(dir, results))?;
-        for warning in &results.warnings {
+        for warning in results.incomplete.iter().chain(&results.warnings) {
             writeln!(out, "   {warning}")?;
         }
     }

@@ -28,6 +28,7 @@ pub(crate) fn explain(args: &Explain, global: &Global) -> anyhow::Result<()> {
         let message = "what is explained is what was run: without --set and --seed";
         return Err(UsageError(message.into()).into());
     }
+    let _lock = super::lock_around(&args.run)?;
     let which = asked(args);
     let points = runs(args, which)?;
     let count: usize = points.iter().map(|point| point.dirs.len()).sum();

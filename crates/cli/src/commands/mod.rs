@@ -15,6 +15,7 @@ pub(crate) mod shell;
 pub(crate) mod transfer;
 
 use crate::args::{Global, Study as StudyArgs};
+use crate::exit::UsageError;
 use crate::progress::Board;
 use anyhow::Context as _;
 use punctual_lab::{
@@ -22,7 +23,7 @@ use punctual_lab::{
     survey,
 };
 use punctual_report::Style;
-use punctual_results::{DirLock, Plan, PlanPoint, check_place};
+use punctual_results::{DirLock, Plan, PlanPoint, check_place, results_around};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -89,7 +90,21 @@ fn options(study: &Study, args: &StudyArgs, global: &Global) -> Options {
 /// Makes this command the only one that writes into a directory of results.
 fn lock(out: &Path) -> anyhow::Result<DirLock> {
     check_place(out)?;
+    if let Some(around) = out.parent().and_then(results_around) {
+        let message = format!(
+            "{} lies within {}, which holds results already; choose another --out",
+            out.display(),
+            around.display()
+        );
+        return Err(UsageError(message).into());
+    }
     Ok(DirLock::take(out)?)
+}
+
+/// Keeps other commands from writing into the results that a directory belongs to, if any command
+/// has written there.
+fn lock_around(dir: &Path) -> anyhow::Result<Option<DirLock>> {
+    Ok(results_around(dir).map(|around| DirLock::take(&around)).transpose()?)
 }
 
 /// Looks at which runs are there already; an error when they are of other settings.

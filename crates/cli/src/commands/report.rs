@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub(crate) fn report(dir: &Path, open: bool, global: &Global) -> anyhow::Result<()> {
+    let _lock = if global.out.is_none() { super::lock_around(dir)? } else { None };
     let Report { html: page, incomplete } = punctual_report::report(dir)?;
     let path = global.out.clone().unwrap_or_else(|| dir.join(REPORT_FILE));
     let name = path.file_name().and_then(|name| name.to_str());

@@ -24,6 +24,8 @@ pub struct Answer {
     pub fails_from: Option<String>,
     /// The column at the capacity, or where it never holds at the value nearest to holding.
     pub estimate: Option<Estimate>,
+    /// The value that `estimate` is at.
+    pub estimate_at: Option<String>,
     /// Runs made or found for it.
     pub runs: usize,
     /// Every value tried, in order.
@@ -62,6 +64,8 @@ pub struct Probe {
     pub reasons: Vec<String>,
     /// What makes it easy to misread.
     pub warnings: Vec<String>,
+    /// The directory of each of its runs, below the directory of all results.
+    pub directories: Vec<String>,
 }
 
 /// A probe of a series that is over.
@@ -75,6 +79,7 @@ pub(super) fn probe(series: &Series, grid: &Grid, point: u64) -> Probe {
         offered_load: load.to_string(),
         reasons: load.too_short.into_iter().collect(),
         warnings: load.warnings,
+        directories: series.directories.get(&point).cloned().unwrap_or_default(),
     }
 }
 
@@ -97,6 +102,7 @@ pub(super) fn answer(series: &Series, grid: &Grid) -> Option<Answer> {
         holds_to: text(found.holds_to),
         fails_from: text(found.fails_from),
         estimate: at.map(|point| series.known[&point]),
+        estimate_at: text(at),
         runs: series.runs,
         probes: series.order.iter().map(|point| probe(series, grid, *point)).collect(),
     })

@@ -155,6 +155,12 @@ impl Condition {
         self.threshold
     }
 
+    /// The time that the column is compared with, where it is a time.
+    pub(crate) fn time(&self) -> Option<punctual_core::Duration> {
+        let is_time = self.column.ends_with("_us") && self.threshold.is_finite();
+        is_time.then(|| punctual_core::Duration::from_secs_f64(self.threshold.max(0.0) / 1e6))
+    }
+
     /// Whether the column is a share, shown in per cent.
     pub fn is_share(&self) -> bool {
         SHARES.contains(&&*self.column)

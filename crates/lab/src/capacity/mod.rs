@@ -67,6 +67,8 @@ struct Series {
     known: BTreeMap<u64, Estimate>,
     /// The offered load of each.
     loads: BTreeMap<u64, OfferedLoad>,
+    /// The directories of the runs at each value, below the directory of all results.
+    directories: BTreeMap<u64, Vec<String>>,
     order: Vec<u64>,
     /// The probe under way.
     open: Option<(u64, Vec<Summary>)>,
@@ -151,6 +153,8 @@ impl CapacitySearch {
             let first = runs.len();
             let more = self.studies[&value].runs_of(series.point, &series.subject, repetitions);
             runs.extend(more.map(|run| PlannedRun { index: first + run.index, ..run }));
+            let directories = runs[first..].iter().map(|run| run.dir.display().to_string());
+            self.series[s].directories.entry(value).or_default().extend(directories);
             self.asked.push((s, runs.len() - first));
         }
         Ok(runs)
@@ -273,7 +277,9 @@ impl CapacitySearch {
             };
             let load = loads.entry((value, series.point)).or_insert_with(|| {
                 let scenario = &self.studies[&value].points()[series.point].scenario;
-                scenario.offered_load(scenario.run.seed).unwrap_or_default()
+                let mut load = scenario.offered_load(scenario.run.seed).unwrap_or_default();
+                self.condition.time().into_iter().for_each(|time| load.judge_against(time));
+                load
             });
             series.loads.insert(value, load.clone());
             if estimate.verdict == Verdict::Holds && load.too_short.is_some() {

@@ -1,13 +1,13 @@
 //! What of a scenario's load makes its results easy to misread.
 
-use super::{Offer, OfferedLoad, Stretch, rate_bps, round_trip, traffic_name};
+use super::{LinkLoad, Offer, OfferedLoad, Stretch, rate_bps, round_trip, traffic_name};
 use crate::scenario::TierName;
 use punctual_core::{Duration, PortId};
 use punctual_net::{Network, Tier};
 use punctual_workload::Arrivals;
 
 /// Arrivals shorter than this many mean deadlines end before their load shows.
-const FEW_DEADLINES: u64 = 3;
+pub(super) const FEW_DEADLINES: u64 = 3;
 /// Without deadlines, arrivals shorter than this many round trips do.
 const FEW_ROUND_TRIPS: u64 = 10;
 /// An excess of fewer standard deviations than this may be the chance of a few large flows.
@@ -25,7 +25,9 @@ pub(super) fn add(
     for offer in offers {
         load.warnings.extend(improbable_load(offer));
     }
-    let above = overloaded(stretches, network);
+    let above = overloaded(offers, stretches, network);
+    load.overload = above.clone().map(|(name, load)| LinkLoad { name, load });
+    load.arrivals = offers.iter().map(|offer| (traffic_name(offer), offer.to - offer.from)).collect();
     if let Some((what, times)) = &above {
         load.warnings.push(format!(
             "offered load is {times:.2} at {what}: flows arrive faster than it can carry them, so \
@@ -69,8 +71,12 @@ fn improbable_load(offer: &Offer<'_>) -> Option<String> {
     ))
 }
 
-/// The link or tier that is offered more than it can carry, if that is not chance, and how much.
-fn overloaded(stretches: &[Stretch], network: &Network) -> Option<(String, f64)> {
+/// The link or tier that is offered more than it can carry, if that is not chance, and its load.
+fn overloaded(
+    offers: &[Offer<'_>],
+    stretches: &[Stretch],
+    network: &Network,
+) -> Option<(String, f64)> {
     let is_above = |load: f64, variance: f64| load - 1.0 > CHANCE * variance.sqrt();
     let mut most: Option<(String, f64)> = None;
     let mut consider = |load: f64, variance: f64, name: &dyn Fn() -> String| {
@@ -96,7 +102,8 @@ fn overloaded(stretches: &[Stretch], network: &Network) -> Option<(String, f64)>
         let sum = |of: &dyn Fn(usize) -> f64| own().map(of).sum::<f64>();
         let capacity = sum(&|port| rate_bps(network, port));
         let load = sum(&|port| stretch.rates[port]) / capacity;
-        let variance = sum(&|port| stretch.variances[port]) / (capacity * capacity);
+        let own_variance = |offer: &usize| offers[*offer].tier_variance(network, tier);
+        let variance = stretch.offers.iter().map(own_variance).sum::<f64>() / (capacity * capacity);
         if is_above(load, variance) && most.as_ref().is_none_or(|(_, known)| *known < load) {
             most = Some((format!("`{}` links on average", TierName::of(tier).name()), load));
         }
@@ -155,7 +162,7 @@ fn shortness(offer: &Offer<'_>, network: &Network) -> Option<String> {
 }
 
 /// A time to three digits.
-fn rounded(time: Duration) -> Duration {
+pub(super) fn rounded(time: Duration) -> Duration {
     let picos = time.as_picos();
     let unit = 10u64.pow(picos.checked_ilog10().unwrap_or(0).saturating_sub(2));
     Duration::from_picos((picos + unit / 2) / unit * unit)

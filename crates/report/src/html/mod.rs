@@ -86,13 +86,13 @@ pub fn report(dir: &Path) -> Result<Report, ReportError> {
     let results = Results::of(dir)?;
     let name = dir.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy());
     let html = rendered(&page(&results, &name)?);
-    Ok(Report { html, incomplete: results.warnings })
+    Ok(Report { html, incomplete: results.incomplete })
 }
 
 fn page(results: &Results, directory: &str) -> Result<Page, ReportError> {
     let mut page = Page {
         title: directory.to_owned(),
-        warnings: results.warnings.clone(),
+        warnings: results.incomplete.iter().chain(&results.warnings).cloned().collect(),
         version: env!("CARGO_PKG_VERSION"),
         ..Page::default()
     };
