@@ -1,5 +1,8 @@
 //! Parameters of D3 and RCPdc, with their sources.
 
+use crate::paced::RetransmissionConfig;
+use crate::rtt::RtoBounds;
+use crate::validated::{ConfigError, check};
 use punctual_core::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -115,18 +118,6 @@ impl Default for Params {
     }
 }
 
-/// A parameter that makes no sense.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{name} = {value}: must be {expected}")]
-pub struct ParamsError {
-    /// Which parameter.
-    pub name: &'static str,
-    /// Its value.
-    pub value: String,
-    /// What it must be instead.
-    pub expected: &'static str,
-}
-
 /// What senders need of the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderParams {
@@ -134,14 +125,8 @@ pub struct SenderParams {
     pub pacing: Pacing,
     /// See [`Params::base_rate`].
     pub base_rate: Rate,
-    /// See [`Params::rto_initial`].
-    pub rto_initial: Duration,
-    /// See [`Params::rto_min`].
-    pub rto_min: Duration,
-    /// See [`Params::rto_max`].
-    pub rto_max: Duration,
-    /// See [`Params::loss_threshold`].
-    pub loss_threshold: u8,
+    /// Timeouts and loss detection.
+    pub retransmission: RetransmissionConfig,
 }
 
 impl Params {
@@ -151,9 +136,16 @@ impl Params {
         SenderParams {
             pacing: self.pacing,
             base_rate: self.base_rate,
-            rto_initial: self.rto_initial,
-            rto_min: self.rto_min,
-            rto_max: self.rto_max,
+            retransmission: self.retransmission(),
+        }
+    }
+
+    /// Timeouts and loss detection of senders.
+    #[inline]
+    pub fn retransmission(&self) -> RetransmissionConfig {
+        let Params { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
+        RetransmissionConfig {
+            rto: RtoBounds { initial, min, max },
             loss_threshold: self.loss_threshold,
         }
     }
@@ -168,11 +160,7 @@ impl Params {
     }
 
     /// Checks every parameter. Reading from a file does this too.
-    pub fn validate(&self) -> Result<(), ParamsError> {
-        let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {
-            let error = || ParamsError { name, value: value.to_string(), expected };
-            if holds { Ok(()) } else { Err(error()) }
-        };
+    pub fn validate(&self) -> Result<(), ConfigError> {
         let t = self.update_interval;
         check(!t.is_zero(), "update_interval", &t, "longer than the round-trip time, above 0")?;
         let a = self.alpha;
@@ -189,14 +177,7 @@ impl Params {
         check(base > Rate::ZERO, "base_rate", &base, "above 0; about one header per RTT")?;
         let buffer = self.buffer;
         check(buffer > Bytes::ZERO, "buffer", &buffer, "above 0")?;
-        let rto = self.rto_min;
-        check(!rto.is_zero(), "rto_min", &rto, "above 0")?;
-        let rto = self.rto_initial;
-        check(rto >= self.rto_min, "rto_initial", &rto, "rto_min or longer")?;
-        let rto = self.rto_max;
-        check(rto >= self.rto_initial, "rto_max", &rto, "rto_initial or longer")?;
-        let n = self.loss_threshold;
-        check(n > 0, "loss_threshold", &n, "1 or more")
+        self.retransmission().validate()
     }
 }
 
@@ -207,7 +188,7 @@ pub struct Rcpdc(pub Params);
 
 impl Rcpdc {
     /// What is wrong with the parameters, if anything.
-    pub fn validate(&self) -> Result<(), ParamsError> {
+    pub fn validate(&self) -> Result<(), ConfigError> {
         self.0.validate()
     }
 }
@@ -271,18 +252,13 @@ impl Default for D3 {
 
 impl D3 {
     /// What is wrong with the parameters, if anything.
-    pub fn validate(&self) -> Result<(), ParamsError> {
+    pub fn validate(&self) -> Result<(), ConfigError> {
         self.params.validate()?;
-        let error = |name, value: String, expected| Err(ParamsError { name, value, expected });
         let share = self.extension;
-        if !(share > 0.0 && share.is_finite()) {
-            return error("extension", share.to_string(), "above 0");
-        }
-        if self.quenching && self.after_deadline == AfterDeadline::Extend {
-            let expected = "\"fair-share\" where quenching = true ends flows that are late";
-            return error("after_deadline", "extend".to_string(), expected);
-        }
-        Ok(())
+        check(share > 0.0 && share.is_finite(), "extension", &share, "above 0")?;
+        let extends_quenched = self.quenching && self.after_deadline == AfterDeadline::Extend;
+        let expected = "\"fair-share\" where quenching = true ends flows that are late";
+        check(!extends_quenched, "after_deadline", &"extend", expected)
     }
 }
 

@@ -38,7 +38,7 @@ mod tests;
 
 pub use capacity::Load;
 pub use config::{
-    AfterDeadline, CapacityRule, D3, Pacing, Params, ParamsError, QueueMeasure, Rcpdc, SenderParams,
+    AfterDeadline, CapacityRule, D3, Pacing, Params, QueueMeasure, Rcpdc, SenderParams,
 };
 pub use header::{
     D3Header, Grant, Grants, HOPS_MAX, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RATE_UNIT, RateBlock,

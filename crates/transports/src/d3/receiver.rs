@@ -2,45 +2,29 @@
 
 use super::header::{D3Header, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
 use super::{Host, Variant};
-use punctual_core::{
-    ByteRange, Class, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Packet,
-    PacketFlags, RangeSet,
-};
+use crate::paced::PacedReceiver;
+use punctual_core::{Endpoint, FlowId, FlowRoute, Header, HostCx, Packet};
 
 /// State of a flow's receiving end.
 #[derive(Clone, Debug)]
 pub struct Receiver {
-    flow: FlowId,
-    peer: HostId,
-    arrived: RangeSet,
-    size: Option<u64>,
+    flow: PacedReceiver,
     fin_arrived: bool,
-    completed: bool,
 }
 
 impl Receiver {
-    /// A receiver that has got nothing.
+    /// A receiver that has received nothing.
     pub fn new(flow: FlowId, route: &FlowRoute) -> Self {
-        Receiver {
-            flow,
-            peer: route.peer,
-            arrived: RangeSet::default(),
-            size: None,
-            fin_arrived: false,
-            completed: false,
-        }
+        Receiver { flow: PacedReceiver::new(flow, route), fin_arrived: false }
     }
 
-    /// The bytes a packet says it carries, unless it contradicts itself or an earlier one.
+    /// The bytes that a packet carries; nothing if it contradicts itself or an earlier packet.
     fn range(&self, packet: &Packet, header: &D3Header) -> Option<(u64, u64)> {
         let end = header.seq.checked_add(u64::from(packet.payload_bytes))?;
-        let sound = !packet.is_to_sender()
+        let is_sound = !packet.is_to_sender()
             && !header.has(D3Header::ACK)
-            && self.size.is_none_or(|size| end <= size)
-            && (!header.has(D3Header::END)
-                || self.size.is_none_or(|size| end == size)
-                    && self.arrived.iter().last().is_none_or(|(_, highest)| highest <= end));
-        sound.then_some((header.seq, end))
+            && self.flow.is_consistent(end, header.has(D3Header::END));
+        is_sound.then_some((header.seq, end))
     }
 
     fn answer<T: Variant<Shared = Host>>(
@@ -71,19 +55,16 @@ impl Receiver {
         }
         let answer = D3Header {
             seq: header.seq,
-            ack: self.arrived.prefix_end(),
+            ack: self.flow.prefix_end(),
             timestamp: header.timestamp,
             path: header.path,
             request,
             flags,
             reserved: 0,
         };
-        let mut ack = Packet::new(self.flow, self.peer, Header::new(answer));
+        let wire_bytes = PLAIN_HEADER_BYTES + if ext.is_some() { RATE_BLOCK_BYTES } else { 0 };
         // D3-R08: back along the path that the packet came by.
-        ack.path = header.path;
-        ack.flags = PacketFlags::TO_SENDER.with(PacketFlags::REVERSE_PATH);
-        ack.class = Class::CONTROL;
-        ack.wire_bytes = PLAIN_HEADER_BYTES + if ext.is_some() { RATE_BLOCK_BYTES } else { 0 };
+        let mut ack = self.flow.ack_packet(Header::new(answer), header.path, wire_bytes);
         ack.ext = ext;
         cx.send(ack);
     }
@@ -99,18 +80,9 @@ impl<T: Variant> Endpoint<T> for Receiver {
         if packet.is_trimmed() {
             return; // D3 asks for no trimming, and a header without its data says nothing.
         }
-        self.arrived.insert(start, end, |from, to| {
-            let range = ByteRange { offset: from, len: to - from };
-            cx.out.events.push(FlowEvent::Delivered(range));
-        });
-        if header.has(D3Header::END) {
-            self.size = Some(end);
-        }
         self.fin_arrived |= header.has(D3Header::FIN | D3Header::REQUEST);
-        if !self.completed && self.size == Some(self.arrived.prefix_end()) {
-            self.completed = true;
-            cx.emit(FlowEvent::Completed);
-        }
+        let size = header.has(D3Header::END).then_some(end);
+        self.flow.deliver((start, end), size, cx);
         self.answer(packet, &header, cx);
     }
 

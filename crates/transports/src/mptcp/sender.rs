@@ -4,7 +4,8 @@
 use super::header::MptcpHeader;
 use super::subflow::Subflow;
 use super::{Coupling, Join, Lia, Mptcp, choose_paths};
-use crate::tcp::{Reaction, RttEstimator, TCP_IP_HEADER_BYTES, TcpFlags, Window, rtt_since};
+use crate::rtt::RttEstimator;
+use crate::tcp::{Reaction, TCP_IP_HEADER_BYTES, TcpFlags, Window, rtt_since};
 use punctual_core::{
     Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId, Instant,
     Packet,
@@ -87,7 +88,7 @@ impl MptcpSender {
         self.subflows[subflow].flight.window()
     }
 
-    /// The round-trip time and timeout of a subflow.
+    /// The RTT estimate of a subflow.
     pub fn rtt(&self, subflow: usize) -> &RttEstimator {
         self.subflows[subflow].flight.rtt()
     }

@@ -3,7 +3,7 @@
 use super::header::{HEADER_BYTES, flags, kind, stamp};
 use super::paths::Paths;
 use super::{Ndp, NdpHeader, PathPolicy, PullQueue, Timer};
-use crate::rtt::{RtoBounds, RttEstimate};
+use crate::rtt::{Rounding, RtoBounds, RttEstimator};
 use punctual_core::{
     Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
     Instant, Packet, PacketFlags,
@@ -68,7 +68,7 @@ pub struct NdpSender {
     /// The longest that word took of a packet trimmed, returned or given up too soon, fading.
     slowest_word: Duration,
     /// Over all feedback, where the timer follows it.
-    rtt: RttEstimate,
+    rtt: RttEstimator,
     heard_at: Instant,
     /// When the first window may go, should a connection of the same name have just ended.
     not_before: Option<Instant>,
@@ -122,7 +122,7 @@ impl NdpSender {
             timer_running: false,
             backoff: 0,
             slowest_word: Duration::ZERO,
-            rtt: RttEstimate::default(),
+            rtt: RttEstimator::default(),
             heard_at: cx.now,
             not_before,
         }
@@ -155,7 +155,7 @@ impl NdpSender {
     fn note_feedback(&mut self, is_ack: bool, header: &NdpHeader, cx: &HostCx<'_, Ndp>) {
         if cx.config.timer() == Timer::Rtt {
             let took = cx.now.saturating_since(Instant::from_picos(header.sent_at));
-            self.rtt.sample(took.min(cx.config.rto.saturating_mul(SLOWEST)));
+            self.rtt.sample(took.min(cx.config.rto.saturating_mul(SLOWEST)), Rounding::Terms);
         }
         self.recent = (self.recent << 1 | u16::from(is_ack)) & ((1 << RECENT) - 1);
         self.recent_len = (self.recent_len + 1).min(RECENT);
@@ -169,7 +169,7 @@ impl NdpSender {
         let wait = match config.timer() {
             Timer::Fixed => config.rto,
             Timer::Slowest => config.rto.max(self.slowest_word.saturating_mul(2)),
-            Timer::Rtt => self.rtt.rto(RtoBounds {
+            Timer::Rtt => self.rtt.rto(&RtoBounds {
                 initial: config.rto.saturating_mul(UNMEASURED),
                 min: config.rto,
                 max: config.rto.saturating_mul(SLOWEST * 2),

@@ -1,12 +1,11 @@
-//! Which segments of a flow are yet to be sent, on their way, lost or acknowledged.
+//! A flow's segments: which are unsent, in flight, lost or acknowledged.
 
-use super::super::header::D3Header;
 use punctual_core::{BitRing, Instant};
 use std::collections::VecDeque;
 
 /// A flow's bytes as segments of one size, the last perhaps shorter.
 #[derive(Clone, Debug)]
-pub(super) struct Segments {
+pub(crate) struct Segments {
     size_bytes: u64,
     segment_bytes: u64,
     count: u64,
@@ -21,35 +20,45 @@ pub(super) struct Segments {
 struct InFlight {
     segment: u64,
     sent_at: Instant,
-    /// Packets sent later and acknowledged.
+    /// Packets that were sent later and are acknowledged.
     passed_by: u8,
 }
 
 /// A segment to send.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
-    pub(super) offset: u64,
-    pub(super) len: u16,
-    /// It ends where the flow ends.
-    pub(super) is_end: bool,
-    /// It was sent before.
-    pub(super) again: bool,
+pub(crate) struct Segment {
+    pub(crate) number: u64,
+    pub(crate) len: u16,
+    /// Whether it is the flow's last segment.
+    pub(crate) is_end: bool,
+    /// Whether it was sent before.
+    pub(crate) is_retransmission: bool,
 }
 
-/// What an acknowledgement says.
+/// What an acknowledgement reports, in segments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack {
+    /// Every segment below this has arrived.
+    pub(crate) below: u64,
+    /// The segment in the packet that is acknowledged, if it carried one.
+    pub(crate) named: Option<u64>,
+}
+
+/// What a sender learns from an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
-    /// Something arrived that was not known to have.
+pub(crate) enum AckOutcome {
+    /// It acknowledges at least one segment for the first time.
     Progress,
-    /// Nothing new.
-    Nothing,
-    /// What cannot be true.
-    Nonsense,
+    /// It acknowledges nothing new.
+    Stale,
+    /// It acknowledges segments that were never sent.
+    Malformed,
 }
 
 impl Segments {
-    /// None sent. `segment_bytes` is below 2¹⁶, as packets are.
-    pub(super) fn new(size_bytes: u64, segment_bytes: u64) -> Self {
+    /// A flow of `size_bytes` with nothing sent. `segment_bytes` must be below 2¹⁶, as packets
+    /// are.
+    pub(crate) fn new(size_bytes: u64, segment_bytes: u64) -> Self {
         Segments {
             size_bytes,
             segment_bytes,
@@ -61,47 +70,83 @@ impl Segments {
         }
     }
 
-    pub(super) fn size_bytes(&self) -> u64 {
+    /// Ends the flow after `count_max` segments: a bound for endless flows whose header cannot
+    /// number more.
+    pub(crate) fn at_most(mut self, count_max: u64) -> Self {
+        self.count = self.count.min(count_max);
+        self
+    }
+
+    /// Size of the flow.
+    pub(crate) fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    pub(super) fn segment_bytes(&self) -> u64 {
+    /// Size of every segment but the last.
+    #[inline]
+    pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes
     }
 
-    /// Segments to send: lost ones and new ones.
-    pub(super) fn left(&self) -> u64 {
+    /// Number of segments of the flow.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Number of the first segment never sent.
+    pub(crate) fn next_new(&self) -> u64 {
+        self.next_new
+    }
+
+    /// Segments to send: lost and unsent ones.
+    #[inline]
+    pub(crate) fn left(&self) -> u64 {
         self.lost.len() as u64 + (self.count - self.next_new)
     }
 
-    /// Bytes to send, lost segments counted as whole ones.
-    pub(super) fn left_bytes(&self) -> u64 {
+    /// Bytes to send, each lost segment counted as a full one.
+    pub(crate) fn left_bytes(&self) -> u64 {
         let lost_bytes = self.lost.len() as u64 * self.segment_bytes;
-        (self.size_bytes - self.next_offset()).saturating_add(lost_bytes)
+        (self.size_bytes - self.sent_bytes()).saturating_add(lost_bytes)
     }
 
-    /// Where new data start.
-    pub(super) fn next_offset(&self) -> u64 {
-        let offset = self.next_new.saturating_mul(self.segment_bytes);
-        offset.min(self.size_bytes)
+    /// Upper bound of [`Segments::left_bytes`] at any time, with `header_bytes` added for each
+    /// segment.
+    pub(crate) fn left_bytes_max(&self, header_bytes: u64) -> u64 {
+        let whole = self.segment_bytes.saturating_mul(self.count).max(self.size_bytes);
+        whole.saturating_add(self.count.saturating_mul(header_bytes))
     }
 
-    pub(super) fn all_acked(&self) -> bool {
+    /// Bytes sent at least once; also the offset of the first byte never sent.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.next_new.saturating_mul(self.segment_bytes).min(self.size_bytes)
+    }
+
+    /// Whether every segment is acknowledged.
+    pub(crate) fn all_acked(&self) -> bool {
         self.acked.base() == self.count
     }
 
-    pub(super) fn is_lost(&self, number: u64) -> bool {
+    /// Whether any segment is lost and not yet retransmitted.
+    #[inline]
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Whether this segment is lost and not yet retransmitted.
+    pub(crate) fn is_lost(&self, number: u64) -> bool {
         self.lost.contains(&number)
     }
 
-    /// When the oldest segment on its way left.
-    pub(super) fn oldest_sent_at(&self) -> Option<Instant> {
+    /// When the oldest segment in flight was sent.
+    #[inline]
+    pub(crate) fn oldest_sent_at(&self) -> Option<Instant> {
         self.in_flight.front().map(|flight| flight.sent_at)
     }
 
-    /// The next segment, which is on its way from now on. Lost ones go first.
-    pub(super) fn send_next(&mut self, now: Instant) -> Option<Segment> {
-        let (number, again) = match self.lost.pop_front() {
+    /// The next segment, which is in flight from now on. Lost ones go first.
+    pub(crate) fn send_next(&mut self, now: Instant) -> Option<Segment> {
+        let (number, is_retransmission) = match self.lost.pop_front() {
             Some(number) => (number, true),
             None if self.next_new < self.count => {
                 self.next_new += 1;
@@ -110,13 +155,12 @@ impl Segments {
             None => return None,
         };
         self.in_flight.push_back(InFlight { segment: number, sent_at: now, passed_by: 0 });
-        let offset = number * self.segment_bytes;
-        let len = self.segment_bytes.min(self.size_bytes - offset);
-        Some(Segment { offset, len: len as u16, is_end: number + 1 == self.count, again })
+        let len = self.segment_bytes.min(self.size_bytes - number * self.segment_bytes) as u16;
+        Some(Segment { number, len, is_end: number + 1 == self.count, is_retransmission })
     }
 
-    /// The number of the segment that has this byte. Mostly it is the first that is not
-    /// acknowledged or the one behind, for which there is nothing to divide.
+    /// The segment that contains this byte. It is usually the first unacknowledged one or the
+    /// next, for which no division is needed.
     #[inline]
     fn segment_at(&self, offset: u64) -> u64 {
         let first = self.acked.base();
@@ -130,33 +174,46 @@ impl Segments {
         }
     }
 
-    /// Takes note of what has arrived, and of what must therefore be lost (D3-R24).
-    pub(super) fn handle_ack(&mut self, header: &D3Header, loss_threshold: u8) -> News {
-        let acked_below =
-            if header.ack == self.size_bytes { self.count } else { self.segment_at(header.ack) };
-        let named = header.has(D3Header::DATA).then(|| self.segment_at(header.seq));
-        if acked_below > self.next_new || named.is_some_and(|number| number >= self.next_new) {
-            return News::Nonsense;
+    /// An acknowledgement in bytes as one in segments: every byte below `ack` has arrived, and
+    /// the packet acknowledged carried the segment that starts at `named`.
+    #[inline]
+    pub(crate) fn ack_of_bytes(&self, ack: u64, named: Option<u64>) -> Ack {
+        let below = if ack == self.size_bytes { self.count } else { self.segment_at(ack) };
+        Ack { below, named: named.map(|offset| self.segment_at(offset)) }
+    }
+
+    /// Marks what has arrived as acknowledged. A segment is lost once `loss_threshold` packets
+    /// sent after it are acknowledged; `was_sent_before` tells whether a packet was sent before
+    /// the one acknowledged.
+    #[inline]
+    pub(crate) fn handle_ack(
+        &mut self,
+        ack: Ack,
+        loss_threshold: u8,
+        was_sent_before: impl Fn(Instant) -> bool,
+    ) -> AckOutcome {
+        if ack.below > self.next_new || ack.named.is_some_and(|number| number >= self.next_new) {
+            return AckOutcome::Malformed;
         }
         let mut progress = false;
-        for number in self.acked.base()..acked_below {
+        for number in self.acked.base()..ack.below {
             progress |= self.acked.insert(number);
         }
-        if let Some(number) = named
-            && number >= acked_below
+        if let Some(number) = ack.named
+            && number >= ack.below
         {
             progress |= self.acked.insert(number);
         }
-        // An answer that says nothing new may be a copy, and must not count twice.
+        // A stale acknowledgement may be a duplicate, which must not count as another packet.
         if !progress {
-            return News::Nothing;
+            return AckOutcome::Stale;
         }
-        self.forget_acked();
-        self.detect_loss(Instant::from_picos(header.timestamp), loss_threshold);
-        News::Progress
+        self.drop_acked();
+        self.detect_loss(loss_threshold, was_sent_before);
+        AckOutcome::Progress
     }
 
-    fn forget_acked(&mut self) {
+    fn drop_acked(&mut self) {
         if !self.lost.is_empty() {
             let acked = &self.acked;
             self.lost.retain(|&number| !acked.contains(number));
@@ -168,25 +225,25 @@ impl Segments {
         }
     }
 
-    /// A packet that left at `sent_at` has arrived.
-    fn detect_loss(&mut self, sent_at: Instant, loss_threshold: u8) {
+    #[inline]
+    fn detect_loss(&mut self, loss_threshold: u8, was_sent_before: impl Fn(Instant) -> bool) {
         let mut any = false;
         let flights = self.in_flight.iter_mut();
-        for flight in flights.take_while(|flight| flight.sent_at < sent_at) {
+        for flight in flights.take_while(|flight| was_sent_before(flight.sent_at)) {
             flight.passed_by = flight.passed_by.saturating_add(1);
             any |= flight.passed_by >= loss_threshold;
         }
         if any {
-            self.give_up(|flight| flight.passed_by >= loss_threshold);
+            self.mark_lost(|flight| flight.passed_by >= loss_threshold);
         }
     }
 
-    /// Takes everything on its way for lost.
-    pub(super) fn give_up_all(&mut self) {
-        self.give_up(|_| true);
+    /// Counts everything in flight as lost.
+    pub(crate) fn mark_all_lost(&mut self) {
+        self.mark_lost(|_| true);
     }
 
-    fn give_up(&mut self, is_lost: impl Fn(&InFlight) -> bool) {
+    fn mark_lost(&mut self, is_lost: impl Fn(&InFlight) -> bool) {
         let (acked, lost) = (&self.acked, &mut self.lost);
         self.in_flight.retain(|flight| {
             if acked.contains(flight.segment) {

@@ -1,5 +1,8 @@
 //! Parameters of PDQ, with their sources.
 
+use crate::paced::RetransmissionConfig;
+use crate::rtt::RtoBounds;
+use crate::validated::{ConfigError, check};
 use punctual_core::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -145,25 +148,19 @@ impl Default for Pdq {
     }
 }
 
-/// A parameter that makes no sense.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{name} = {value}: must be {expected}")]
-pub struct PdqError {
-    /// Which parameter.
-    pub name: &'static str,
-    /// Its value.
-    pub value: String,
-    /// What it must be instead.
-    pub expected: &'static str,
-}
-
 impl Pdq {
+    /// Timeouts and loss detection of senders.
+    #[inline]
+    pub fn retransmission(&self) -> RetransmissionConfig {
+        let Pdq { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
+        RetransmissionConfig {
+            rto: RtoBounds { initial, min, max },
+            loss_threshold: self.loss_threshold,
+        }
+    }
+
     /// Checks every parameter. Reading from a file does this too.
-    pub fn validate(&self) -> Result<(), PdqError> {
-        let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {
-            let error = || PdqError { name, value: value.to_string(), expected };
-            if holds { Ok(()) } else { Err(error()) }
-        };
+    pub fn validate(&self) -> Result<(), ConfigError> {
         let between = |name, value: f64, low: f64, high: f64, expected| {
             check((low..=high).contains(&value), name, &value, expected)
         };
@@ -189,20 +186,9 @@ impl Pdq {
         }
         let buffer = self.buffer;
         check(buffer > Bytes::ZERO, "buffer", &buffer, "above 0")?;
-        let rto = self.rto_min;
-        check(!rto.is_zero(), "rto_min", &rto, "above 0")?;
-        let rto = self.rto_initial;
-        check(rto >= self.rto_min, "rto_initial", &rto, "rto_min or longer")?;
-        let rto = self.rto_max;
-        check(rto >= self.rto_initial, "rto_max", &rto, "rto_initial or longer")?;
-        check(
-            rto <= Duration::from_secs(1),
-            "rto_max",
-            &rto,
-            "1 s or less, as clocks wrap at 4 s",
-        )?;
-        let n = self.loss_threshold;
-        check(n > 0, "loss_threshold", &n, "1 or more")
+        self.retransmission().validate()?;
+        let (rto, rto_max) = (self.rto_max, Duration::from_secs(1));
+        check(rto <= rto_max, "rto_max", &rto, "1 s or less, as clocks wrap at 4 s")
     }
 
     /// K, or 0 where Early Start is off or sizes are unknown.

@@ -34,7 +34,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Availability, Criticality, Pdq, PdqError, RoundTrip, Variant};
+pub use config::{Availability, Criticality, Pdq, RoundTrip, Variant};
 pub use header::{
     HEADER_BYTES, NO_DEADLINE, NOBODY, PLAIN_HEADER_BYTES, PROBE_UNIT, PdqHeader,
     SCHEDULING_HEADER_BYTES,

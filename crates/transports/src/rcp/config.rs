@@ -1,6 +1,9 @@
 //! Parameters of RCP, with their sources.
 
-use crate::d3::{Pacing, ParamsError};
+use crate::d3::Pacing;
+use crate::paced::RetransmissionConfig;
+use crate::rtt::RtoBounds;
+use crate::validated::{ConfigError, check};
 use punctual_core::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -52,12 +55,18 @@ impl Default for Rcp {
 }
 
 impl Rcp {
+    /// Timeouts and loss detection of senders.
+    #[inline]
+    pub fn retransmission(&self) -> RetransmissionConfig {
+        let Rcp { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
+        RetransmissionConfig {
+            rto: RtoBounds { initial, min, max },
+            loss_threshold: self.loss_threshold,
+        }
+    }
+
     /// What is wrong with the parameters, if anything.
-    pub fn validate(&self) -> Result<(), ParamsError> {
-        let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {
-            let error = || ParamsError { name, value: value.to_string(), expected };
-            if holds { Ok(()) } else { Err(error()) }
-        };
+    pub fn validate(&self) -> Result<(), ConfigError> {
         let t = self.update_interval;
         check(!t.is_zero(), "update_interval", &t, "above 0")?;
         let a = self.alpha;
@@ -70,14 +79,7 @@ impl Rcp {
         check(rate > Rate::ZERO, "rate_min", &rate, "above 0; about one header per RTT")?;
         let buffer = self.buffer;
         check(buffer > Bytes::ZERO, "buffer", &buffer, "above 0")?;
-        let rto = self.rto_min;
-        check(!rto.is_zero(), "rto_min", &rto, "above 0")?;
-        let rto = self.rto_initial;
-        check(rto >= self.rto_min, "rto_initial", &rto, "rto_min or longer")?;
-        let rto = self.rto_max;
-        check(rto >= self.rto_initial, "rto_max", &rto, "rto_initial or longer")?;
-        let n = self.loss_threshold;
-        check(n > 0, "loss_threshold", &n, "1 or more")
+        self.retransmission().validate()
     }
 }
 

@@ -36,10 +36,7 @@ impl Variant for Rcp {
         SenderParams {
             pacing: self.pacing,
             base_rate: self.rate_min,
-            rto_initial: self.rto_initial,
-            rto_min: self.rto_min,
-            rto_max: self.rto_max,
-            loss_threshold: self.loss_threshold,
+            retransmission: self.retransmission(),
         }
     }
 

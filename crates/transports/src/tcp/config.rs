@@ -1,5 +1,6 @@
 //! Every constant of TCP and its relatives, with its unit and where it comes from.
 
+use crate::rtt::RtoBounds;
 use punctual_core::{Bytes, Duration, NicInfo};
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +82,11 @@ impl Settings {
         let mtu_bytes = nic.mtu.get().min(u64::from(u16::MAX));
         let room_bytes = mtu_bytes.saturating_sub(header_bytes).max(1);
         self.mss.map_or(room_bytes, |mss| mss.get().min(room_bytes))
+    }
+
+    /// Bounds of the retransmission timeout.
+    pub(crate) fn rto(&self) -> RtoBounds {
+        RtoBounds { initial: self.rto_initial, min: self.rto_min, max: self.rto_max }
     }
 
     pub(crate) fn validate(&self) -> Result<(), TcpConfigError> {
@@ -214,19 +220,7 @@ macro_rules! tcp_config {
             }
         }
 
-        impl Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                $name::serialize(self, serializer)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let config = $name::deserialize(deserializer)?;
-                config.validate().map_err(serde::de::Error::custom)?;
-                Ok(config)
-            }
-        }
+        crate::validated::validated_when_read!($name);
     };
 }
 

@@ -1,9 +1,9 @@
 //! What is in flight of one stream of segments on one path: window, loss, timeout. TCP has one of
 //! these a flow, MPTCP one a subflow.
 
-use super::RttEstimator;
 use super::config::Settings;
 use super::congestion::{Fraction, Reaction, Window};
+use crate::rtt::{Rounding, RtoBounds, RttEstimator, next_tick};
 use punctual_core::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,9 @@ pub(crate) struct Flight {
     partial_acked: bool,
     window: Window,
     rtt: RttEstimator,
+    rto: RtoBounds,
+    /// How often the host polls its timers; zero for continuously.
+    rto_tick: Duration,
     /// When the oldest data in flight is given up for lost.
     rto_at: Option<Instant>,
 }
@@ -67,7 +70,9 @@ impl Flight {
                 settings.initial_ssthresh,
                 settings.window_max,
             ),
-            rtt: RttEstimator::new(settings),
+            rtt: RttEstimator::default(),
+            rto: settings.rto(),
+            rto_tick: settings.rto_tick.unwrap_or(Duration::ZERO),
             rto_at: None,
         }
     }
@@ -78,6 +83,18 @@ impl Flight {
 
     pub(crate) fn rtt(&self) -> &RttEstimator {
         &self.rtt
+    }
+
+    /// The retransmission timeout, backoff included. TCP-R10.
+    pub(crate) fn rto(&self) -> Duration {
+        self.rtt.rto(&self.rto)
+    }
+
+    /// When a timeout that starts now is noticed, if nothing arrives. TCP-R17.
+    #[inline]
+    fn expires_at(&self, now: Instant) -> Instant {
+        let at = now + self.rto();
+        if self.rto_tick.is_zero() { at } else { next_tick(at, self.rto_tick) }
     }
 
     /// First byte not acknowledged.
@@ -114,7 +131,7 @@ impl Flight {
 
     /// Counts the time until something must have come back.
     pub(crate) fn start_timer(&mut self, now: Instant) {
-        self.rto_at = Some(self.rtt.expires(now));
+        self.rto_at = Some(self.expires_at(now));
     }
 
     /// All of the stream's bytes are acknowledged.
@@ -125,7 +142,7 @@ impl Flight {
     }
 
     fn restart_timer(&mut self, now: Instant) {
-        self.rto_at = (self.next > self.una).then(|| self.rtt.expires(now));
+        self.rto_at = (self.next > self.una).then(|| self.expires_at(now));
     }
 
     /// The SYN-ACK came: tells whether it was the first.
@@ -134,7 +151,7 @@ impl Flight {
             return false;
         }
         self.phase = Phase::Open;
-        self.rtt.sample(rtt);
+        self.rtt.sample(rtt, Rounding::Sum); // TCP-R09
         self.rtt.end_backoff();
         self.rto_at = None;
         true
@@ -196,7 +213,7 @@ impl Flight {
         self.una = ack;
         self.next = self.next.max(self.una);
         if newly_acked_bytes > 0 {
-            self.rtt.sample(rtt);
+            self.rtt.sample(rtt, Rounding::Sum); // TCP-R09
             self.rtt.end_backoff();
         }
         Some(Advance { newly_acked_bytes, flight_before })

@@ -24,7 +24,6 @@ mod flight;
 mod header;
 mod penalty;
 mod receiver;
-mod rtt;
 mod sender;
 mod tcppr;
 #[cfg(test)]
@@ -39,7 +38,6 @@ pub use d2tcp::{D2tcpLaw, D2tcpParams, imminence};
 pub use header::{TCP_IP_HEADER_BYTES, TcpFlags, TcpHeader};
 pub use penalty::{Imminence, power};
 pub use receiver::TcpReceiver;
-pub use rtt::RttEstimator;
 pub use sender::TcpSender;
 pub use tcppr::{TcpprLaw, TcpprParams};
 

@@ -1,9 +1,10 @@
 //! The sending end: connects, keeps the window full, recovers from loss.
 
+use super::TcpHost;
 use super::congestion::{Feedback, Law, Window};
 use super::flight::Flight;
 use super::header::{TCP_IP_HEADER_BYTES, TcpFlags, TcpHeader};
-use super::{RttEstimator, TcpHost};
+use crate::rtt::RttEstimator;
 use punctual_core::{
     Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
     Instant, Packet, PacketFlags, Transport,
@@ -61,9 +62,14 @@ impl<L: Law> TcpSender<L> {
         self.flight.window()
     }
 
-    /// The round-trip time and timeout.
+    /// The RTT estimate.
     pub fn rtt(&self) -> &RttEstimator {
         self.flight.rtt()
+    }
+
+    /// The retransmission timeout, backoff included.
+    pub fn rto(&self) -> Duration {
+        self.flight.rto()
     }
 
     /// The control law.

@@ -7,7 +7,6 @@
 
 mod config;
 #[cfg(test)]
-#[allow(non_snake_case)]
 mod tests;
 
 pub use config::{Udp, UdpError};

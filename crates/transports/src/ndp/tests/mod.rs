@@ -61,3 +61,14 @@ fn nth(kind: u8, n: u64, fault: Fault) -> impl FnMut(&Packet, u64) -> Fault + 's
         if seen == n + 1 { fault } else { Fault::Deliver }
     }
 }
+
+#[test]
+fn every_rule_has_its_test_and_every_test_its_rule() {
+    let sources = [
+        include_str!("rules.rs"),
+        include_str!("robustness.rs"),
+        include_str!("losses.rs"),
+        include_str!("props.rs"),
+    ];
+    crate::testing::assert_rules_match(&["ndp_r"], include_str!("../rules.md"), &sources);
+}

@@ -46,16 +46,6 @@ fn sent(pair: &Pair<Phost>, kind: u8) -> Vec<Traced> {
 
 #[test]
 fn every_rule_has_its_test_and_every_test_its_rule() {
-    let rules = include_str!("../rules.md");
-    let tests = include_str!("rules.rs");
-    let named: Vec<&str> = rules.split('`').filter(|t| t.starts_with("phost_r")).collect();
-    assert!(!named.is_empty());
-    for test in &named {
-        assert!(tests.contains(&format!("fn {test}(")), "{test} is missing");
-    }
-    let functions = tests.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
-    for test in functions.filter(|f| f.starts_with("phost_r")) {
-        let name = test.split('(').next().unwrap();
-        assert!(named.contains(&name), "{name} is in no row of rules.md");
-    }
+    let sources = [include_str!("rules.rs")];
+    crate::testing::assert_rules_match(&["phost_r"], include_str!("../rules.md"), &sources);
 }

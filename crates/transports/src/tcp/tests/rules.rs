@@ -1,6 +1,7 @@
 //! One test for each rule of TCP in `rules.md`, and closed forms.
 
 use super::*;
+use crate::rtt::{Rounding, RttEstimator};
 use punctual_core::{Class, FlowEvent, HostId};
 use punctual_testkit::Fault;
 
@@ -275,8 +276,8 @@ fn tcp_r08_first_two_duplicates_release_new_data() {
 fn tcp_r09_timeout_follows_the_round_trip_time() {
     let micros = Duration::from_micros;
     let config = Tcp { rto_min: micros(1), rto_max: micros(2500), ..plain() };
-    let mut rtt = RttEstimator::new(&config.settings());
-    assert_eq!(rtt.timeout(), config.rto_initial.min(config.rto_max));
+    let (mut rtt, rto) = (RttEstimator::default(), config.settings().rto());
+    assert_eq!(rtt.rto(&rto), config.rto_initial.min(config.rto_max));
     // sample, smoothed, timeout
     for (sample, smoothed, timeout) in [
         (800, 800, 800 + 4 * 400),
@@ -284,13 +285,13 @@ fn tcp_r09_timeout_follows_the_round_trip_time() {
         (1600, 900, 2500), // 900 + 4 × 425, above the bound
         (100, 800, 2500),
     ] {
-        rtt.sample(micros(sample));
+        rtt.sample(micros(sample), Rounding::Sum);
         assert_eq!(rtt.smoothed(), Some(micros(smoothed)));
-        assert_eq!(rtt.timeout(), micros(timeout));
+        assert_eq!(rtt.rto(&rto), micros(timeout));
     }
-    let mut floor = RttEstimator::new(&plain().settings());
-    floor.sample(micros(100));
-    assert_eq!(floor.timeout(), Duration::from_millis(10));
+    let mut floor = RttEstimator::default();
+    floor.sample(micros(100), Rounding::Sum);
+    assert_eq!(floor.rto(&plain().settings().rto()), Duration::from_millis(10));
 }
 
 #[test]
@@ -311,7 +312,7 @@ fn tcp_r10_timeouts_double_and_go_back() {
     assert_eq!(sent(&pair)[11..14], [(back, 1), (back + DATA, 2), (back + trip, 3)]);
     let result = pair.result(flow);
     assert_eq!((result.timed_out, result.retransmitted), (3, 10));
-    let backed_off = pair.sender(flow).unwrap().rtt().timeout();
+    let backed_off = pair.sender(flow).unwrap().rto();
     assert_eq!(backed_off, Duration::from_millis(10), "acknowledged data ends the backoff");
 }
 

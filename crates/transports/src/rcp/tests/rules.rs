@@ -1,27 +1,9 @@
-//! The rules of `rules.md`.
+//! One test a rule of `rules.md`, and what follows from them.
 
-use super::{Rcp, Share};
+use super::*;
 use crate::d3::{D3Header, RateBlock};
-use punctual_core::{Bytes, Controller, Duration, FlowId, Instant, Rate};
-use punctual_testkit::{FaultOdds, Line, Pair};
-
-const LINE: Rate = Rate::from_gbps(1);
-
-fn testbed(switches: usize) -> Line {
-    let delay = Duration::from_micros(240) / (switches as u64 + 1);
-    Line { rate: LINE, delay, switches, ..Line::default() }
-}
-
-fn ms(ms: u64) -> Instant {
-    Instant::ZERO + Duration::from_millis(ms)
-}
-
-fn step(rate_mbps: u64, interval_us: u64, arrived: u64, queue: u64) -> u64 {
-    let rtt = Duration::from_micros(500);
-    let mut share = Share { rate: Rate::from_mbps(rate_mbps), rtt };
-    share.adapt(&Rcp::default(), LINE, Duration::from_micros(interval_us), arrived, queue);
-    share.rate.as_bps()
-}
+use punctual_core::{Bytes, Controller, FlowId};
+use punctual_testkit::{FaultOdds, Pair};
 
 #[test]
 fn rcp_r01_ports_stamp_the_lowest_rate_into_one_place() {
