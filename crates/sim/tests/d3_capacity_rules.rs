@@ -7,7 +7,7 @@ use common::d3::table_1;
 use common::d3::{Arrivals, BURST, Burst, Timed, long_flows, mean, most, multi_hop, quantile};
 use punctual_core::rng::Stream;
 use punctual_transports::AnyTransport;
-use punctual_transports::d3::{CapacityRule, D3, Params, QueueMeasure, Rcpdc};
+use punctual_transports::d3::{CapacityRule, D3CommonConfig, D3Config, QueueMeasure, RcpdcConfig};
 use std::ops::{Range, RangeInclusive};
 
 /// Other tests count their seeds from 0 or 1.
@@ -21,17 +21,21 @@ fn seeds(batch: u64, count: u64) -> Range<u64> {
 /// A column of the table: a rule with the queue that it subtracts.
 struct Column {
     name: &'static str,
-    params: Params,
+    params: D3CommonConfig,
 }
 
 fn columns() -> Vec<Column> {
     let with = |name, capacity_rule, queue| Column {
         name,
-        params: Params { capacity_rule, queue_measure: Some(queue), ..Params::default() },
+        params: D3CommonConfig {
+            capacity_rule,
+            queue_measure: Some(queue),
+            ..D3CommonConfig::default()
+        },
     };
     use CapacityRule::*;
     use QueueMeasure::*;
-    let constant = Params { alpha: 0.0, beta: 0.0, ..Params::default() };
+    let constant = D3CommonConfig { alpha: 0.0, beta: 0.0, ..D3CommonConfig::default() };
     vec![
         with("`printed`", Printed, Instant),
         with("`line-rate`, `instant`", LineRate, Instant),
@@ -43,16 +47,16 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-fn d3(params: &Params) -> AnyTransport {
-    AnyTransport::D3(D3 { params: params.clone(), ..D3::default() })
+fn d3(params: &D3CommonConfig) -> AnyTransport {
+    AnyTransport::D3(D3Config { params: params.clone(), ..D3Config::default() })
 }
 
-fn quenching(params: &Params) -> AnyTransport {
-    AnyTransport::D3(D3 { params: params.clone(), quenching: true, ..D3::default() })
+fn quenching(params: &D3CommonConfig) -> AnyTransport {
+    AnyTransport::D3(D3Config { params: params.clone(), quenching: true, ..D3Config::default() })
 }
 
-fn rcpdc(params: &Params) -> AnyTransport {
-    AnyTransport::Rcpdc(Rcpdc(params.clone()))
+fn rcpdc(params: &D3CommonConfig) -> AnyTransport {
+    AnyTransport::Rcpdc(RcpdcConfig(params.clone()))
 }
 
 /// What makes one value of a row better than another.
@@ -79,7 +83,7 @@ fn row(name: &str, better: Better, decimals: usize) -> Row {
 struct Experiment {
     rows: Vec<Row>,
     batches: u64,
-    measure: fn(&Params, u64) -> Vec<f64>,
+    measure: fn(&D3CommonConfig, u64) -> Vec<f64>,
 }
 
 fn figure_9() -> Experiment {

@@ -11,22 +11,23 @@ use common::transport;
 use punctual_core::{Bytes, Duration, Limit, QueueSpec};
 use punctual_testkit::assert_figure;
 use punctual_transports::AnyTransport;
-use punctual_transports::d3::{D3, Params, QueueMeasure};
-use punctual_transports::tcp::{Tcp, Tcppr};
+use punctual_transports::d3::{D3CommonConfig, D3Config, QueueMeasure};
+use punctual_transports::tcp::{TcpConfig, TcpprConfig};
 
 /// TCP's timers in the paper.
 const OLD_RTO: Duration = Duration::from_millis(300);
 
 /// TCP as the paper ran it: no timeout below 300 ms, 100 KB at a switch port.
 fn tcp_of_the_paper() -> (AnyTransport, Option<QueueSpec>) {
-    let tcp = Tcp { rto_min: OLD_RTO, rto_initial: OLD_RTO, ..Tcp::default() };
+    let tcp = TcpConfig { rto_min: OLD_RTO, rto_initial: OLD_RTO, ..TcpConfig::default() };
     (AnyTransport::Tcp(tcp), Some(drop_tail_bytes(100_000)))
 }
 
 /// TCPpr with the same timers, and 100 KB for each of its levels.
 fn tcppr_of_the_paper(levels: u8) -> (AnyTransport, Option<QueueSpec>) {
     let limit = Limit::Bytes(Bytes::new(100_000));
-    let tcppr = Tcppr { rto_min: OLD_RTO, rto_initial: OLD_RTO, levels, ..Tcppr::default() };
+    let tcppr =
+        TcpprConfig { rto_min: OLD_RTO, rto_initial: OLD_RTO, levels, ..TcpprConfig::default() };
     (AnyTransport::Tcppr(tcppr), Some(QueueSpec::Priority { limit }))
 }
 
@@ -153,7 +154,9 @@ fn table_1_rate(transport: &AnyTransport, step: u32) -> f64 {
 
 #[test]
 fn table_1_responses_per_second() {
-    let tcp = |rto| AnyTransport::Tcp(Tcp { rto_min: rto, rto_initial: rto, ..Tcp::default() });
+    let tcp = |rto| {
+        AnyTransport::Tcp(TcpConfig { rto_min: rto, rto_initial: rto, ..TcpConfig::default() })
+    };
     let mut rates = Vec::new();
     for (name, transport, paper) in [
         ("d3", transport("d3"), 2_000.0),
@@ -196,7 +199,7 @@ fn figure_14_d3_and_rcpdc_are_alike() {
 /// D3 collapses, with it the decline is smooth.
 #[test]
 fn figure_15_quenching_prevents_the_collapse() {
-    let quenching = AnyTransport::D3(D3 { quenching: true, ..D3::default() });
+    let quenching = AnyTransport::D3(D3Config { quenching: true, ..D3Config::default() });
     let met = |transport: &AnyTransport, rate: f64| {
         let runs = (0..3).map(|seed| table_1(rate).run(transport, seed).0.met_share());
         runs.sum::<f64>() / 3.0
@@ -212,8 +215,8 @@ fn figure_15_quenching_prevents_the_collapse() {
 #[test]
 fn figure_16_long_flows_fill_the_line_with_short_queues() {
     let d3 = |queue_measure, integer_rates| {
-        let params = Params { queue_measure, ..Params::default() };
-        AnyTransport::D3(D3 { params, integer_rates, ..D3::default() })
+        let params = D3CommonConfig { queue_measure, ..D3CommonConfig::default() };
+        AnyTransport::D3(D3Config { params, integer_rates, ..D3Config::default() })
     };
     for senders in [2, 5, 10, 15, 20] {
         // The worst of flows that start together and of two ways apart.

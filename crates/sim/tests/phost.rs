@@ -7,11 +7,11 @@ use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant};
 use punctual_sim::{FlowStatus, Outcome, Sampling};
 use punctual_testkit::assert_figure;
 use punctual_transports::AnyTransport;
-use punctual_transports::phost::{FreeFor, Phost, Policy, Variant};
+use punctual_transports::phost::{FreeTokensFor, PhostConfig, PhostVariant, TokenPolicy};
 
 /// As NDP's comparison ran it: every flow starts with a round trip's worth at line rate.
-fn as_in_ndp() -> Phost {
-    Phost { variant: Variant::NdpPaper, ..Phost::default() }
+fn as_in_ndp() -> PhostConfig {
+    PhostConfig { variant: PhostVariant::NdpPaper, ..PhostConfig::default() }
 }
 
 /// What became of a permutation on drop-tail queues of eight packets between 5 and `ms`.
@@ -21,7 +21,7 @@ struct Permutation {
     outcome: Outcome,
 }
 
-fn permutation_of(config: Phost, k: u32, mtu: u64, ms: u64) -> Permutation {
+fn permutation_of(config: PhostConfig, k: u32, mtu: u64, ms: u64) -> Permutation {
     let network = fat_tree(k, mtu);
     let hosts = network.hosts;
     let mut setup = setup(network, vec![AnyTransport::Phost(config)], permutation(hosts, 1));
@@ -65,21 +65,22 @@ impl Permutation {
 #[test]
 #[ignore = "study: cargo xtask figures"]
 fn permutation_of_432() {
-    let fixed = |window| Phost { window: Some(window), ..as_in_ndp() };
+    let fixed = |window| PhostConfig { window: Some(window), ..as_in_ndp() };
     for (name, config) in [
-        ("the authors'", Phost::default()),
+        ("the authors'", PhostConfig::default()),
         ("as in NDP, window of 8", fixed(8)),
         ("as in NDP, window of 16", fixed(16)),
         ("as in NDP, window of 64", fixed(64)),
         ("as in NDP", as_in_ndp()),
-        ("as in NDP, tokens never expire", Phost { token_life: 1000.0, ..as_in_ndp() }),
+        ("as in NDP, tokens never expire", PhostConfig { token_life: 1000.0, ..as_in_ndp() }),
     ] {
         permutation_of(config, 12, 9064, 50).print(name);
     }
     let rtt = Some(Duration::from_nanos(19_430));
-    for (name, config) in
-        [("the authors'", Phost::default()), ("as in NDP", Phost { rtt, ..as_in_ndp() })]
-    {
+    for (name, config) in [
+        ("the authors'", PhostConfig::default()),
+        ("as in NDP", PhostConfig { rtt, ..as_in_ndp() }),
+    ] {
         permutation_of(config, 12, 1500, 15).print(&format!("{name}, packets of 1500 B"));
     }
 }
@@ -90,7 +91,7 @@ fn eight_tokens_are_a_round_trip_of_large_packets_alone() {
     for (mtu, tokens) in [(9064, 8), (1500, 17)] {
         let trip = |bytes| (GBPS10.transmission_time(Bytes::new(bytes)) + US) * 6;
         let rtt = trip(mtu) + trip(40);
-        let config = Phost { rtt: Some(rtt), ..as_in_ndp() };
+        let config = PhostConfig { rtt: Some(rtt), ..as_in_ndp() };
         let packet = GBPS10.transmission_time(Bytes::new(mtu));
         assert_eq!(config.free_tokens_at(packet), tokens, "{rtt} of {packet}");
     }
@@ -100,7 +101,7 @@ fn eight_tokens_are_a_round_trip_of_large_packets_alone() {
 #[test]
 fn a_permutation_of_432_fills_seven_tenths() {
     let share = |config| permutation_of(config, 12, 9064, 10).share;
-    let (ndp, authors) = (share(as_in_ndp()), share(Phost::default()));
+    let (ndp, authors) = (share(as_in_ndp()), share(PhostConfig::default()));
     println!("as in NDP {ndp:.3}, authors' {authors:.3}");
     // As far from it as Figure 14's other transports may be: 0.4 of 10 Gb/s.
     assert_figure("ndp-text-phost-permutation", ndp * 100.0, 66.0..=74.0);
@@ -132,16 +133,16 @@ fn incast_of_450_kb() {
             ("pHost as in NDP", phost(as_in_ndp()), Some(8)),
             (
                 "pHost as in NDP, fair",
-                phost(Phost { policy: Policy::Fair, ..as_in_ndp() }),
+                phost(PhostConfig { policy: TokenPolicy::Fair, ..as_in_ndp() }),
                 Some(8),
             ),
-            ("pHost, the authors'", phost(Phost::default()), Some(8)),
+            ("pHost, the authors'", phost(PhostConfig::default()), Some(8)),
             (
                 "pHost as in NDP, without a burst",
-                phost(Phost { free_for: Some(FreeFor::Short), ..as_in_ndp() }),
+                phost(PhostConfig { free_for: Some(FreeTokensFor::Short), ..as_in_ndp() }),
                 Some(8),
             ),
-            ("pHost, the authors', its own queues", phost(Phost::default()), None),
+            ("pHost, the authors', its own queues", phost(PhostConfig::default()), None),
         ] {
             let (first, last) = incast(transport, senders, queue);
             println!("{name}, {senders} senders: last {last:.1} ms, first {first:.1}");

@@ -15,7 +15,7 @@ fn dampening_study() {
          6: mean queue | 7: utilisation | 7: mean queue |\n|---|---|---|---|---|---|---|---|---|\n",
     );
     for dampening in [0.0, 0.1, 0.25, 0.5, 1.0] {
-        let config = Pdq { dampening, ..Pdq::default() };
+        let config = PdqConfig { dampening, ..PdqConfig::default() };
         let transport = AnyTransport::Pdq(config.clone());
         let few = on_time_share(&tree(), &transport, 10, 100);
         let many = on_time_share(&tree(), &transport, 25, 100);

@@ -1,7 +1,7 @@
 //! The capacity law: how much a port hands out, given what it saw (D3-R19 to D3-R21, D3-R42 to
 //! D3-R44).
 
-use super::config::{CapacityRule, Params};
+use super::config::{CapacityRule, D3CommonConfig};
 use punctual_core::{Duration, Rate};
 
 /// Share of its capacity that a port must have granted for the gated rule to raise it (D3-R44).
@@ -9,7 +9,7 @@ pub(super) const FULLY_GRANTED: f64 = 0.95;
 
 /// What a port saw in one interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct PortLoad {
     /// L, the line rate.
     pub line_rate: Rate,
     /// T, the length of the interval.
@@ -27,9 +27,9 @@ pub struct Load {
     pub capacity_before: Rate,
 }
 
-impl Load {
+impl PortLoad {
     /// The capacity for the next interval, after one of `capacity`.
-    pub(super) fn next_capacity(&self, params: &Params, capacity: Rate) -> Rate {
+    pub(super) fn next_capacity(&self, params: &D3CommonConfig, capacity: Rate) -> Rate {
         let seconds = self.interval.as_secs_f64();
         let [capacity, before, line] =
             [capacity, self.capacity_before, self.line_rate].map(|rate| rate.as_bps() as f64);

@@ -56,7 +56,7 @@ pub enum Pacing {
 /// Parameters that D3 and RCPdc share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Params {
+pub struct D3CommonConfig {
     /// T, how often a port adapts its capacity; must exceed the propagation round-trip time.
     /// 800 µs (§4.4, footnote 4).
     pub update_interval: Duration,
@@ -68,7 +68,7 @@ pub struct Params {
     /// clearly worse than another (`docs/transports/d3.md`).
     pub capacity_rule: CapacityRule,
     /// Which queue that law subtracts. Without a value, the rule's own: see
-    /// [`Params::effective_queue_measure`].
+    /// [`D3CommonConfig::effective_queue_measure`].
     pub queue_measure: Option<QueueMeasure>,
     /// Lowest capacity, as a share of the line rate. 0.1, ours.
     pub capacity_min: f64,
@@ -96,9 +96,9 @@ pub struct Params {
     pub loss_threshold: u8,
 }
 
-impl Default for Params {
+impl Default for D3CommonConfig {
     fn default() -> Self {
-        Params {
+        D3CommonConfig {
             update_interval: Duration::from_micros(800),
             alpha: 0.1,
             beta: 1.0,
@@ -120,20 +120,20 @@ impl Default for Params {
 
 /// What senders need of the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SenderParams {
-    /// See [`Params::pacing`].
+pub struct D3SenderConfig {
+    /// See [`D3CommonConfig::pacing`].
     pub pacing: Pacing,
-    /// See [`Params::base_rate`].
+    /// See [`D3CommonConfig::base_rate`].
     pub base_rate: Rate,
     /// Timeouts and loss detection.
     pub retransmission: RetransmissionConfig,
 }
 
-impl Params {
+impl D3CommonConfig {
     /// What senders need of them.
     #[inline]
-    pub fn for_senders(&self) -> SenderParams {
-        SenderParams {
+    pub fn for_senders(&self) -> D3SenderConfig {
+        D3SenderConfig {
             pacing: self.pacing,
             base_rate: self.base_rate,
             retransmission: self.retransmission(),
@@ -143,7 +143,7 @@ impl Params {
     /// Timeouts and loss detection of senders.
     #[inline]
     pub fn retransmission(&self) -> RetransmissionConfig {
-        let Params { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
+        let D3CommonConfig { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
         RetransmissionConfig {
             rto: RtoBounds { initial, min, max },
             loss_threshold: self.loss_threshold,
@@ -184,9 +184,9 @@ impl Params {
 /// RCPdc: D3 in which every flow asks for a fair share only, whatever its deadline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Rcpdc(pub Params);
+pub struct RcpdcConfig(pub D3CommonConfig);
 
-impl Rcpdc {
+impl RcpdcConfig {
     /// What is wrong with the parameters, if anything.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.0.validate()
@@ -210,10 +210,10 @@ pub enum AfterDeadline {
 /// In a file the parameters that it shares with RCPdc stand beside its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct D3 {
+pub struct D3Config {
     /// What it shares with RCPdc.
     #[serde(flatten)]
-    pub params: Params,
+    pub params: D3CommonConfig,
     /// Whether a flow ends early when it needs more than its uplink has, or its deadline has
     /// passed (§6.1.3). Off, as in all experiments of the paper but one.
     pub quenching: bool,
@@ -235,10 +235,10 @@ pub struct D3 {
     pub count_inversions: bool,
 }
 
-impl Default for D3 {
+impl Default for D3Config {
     fn default() -> Self {
-        D3 {
-            params: Params::default(),
+        D3Config {
+            params: D3CommonConfig::default(),
             quenching: false,
             speculative_quenching: 0,
             after_deadline: AfterDeadline::FairShare,
@@ -250,7 +250,7 @@ impl Default for D3 {
     }
 }
 
-impl D3 {
+impl D3Config {
     /// What is wrong with the parameters, if anything.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.params.validate()?;
@@ -262,4 +262,4 @@ impl D3 {
     }
 }
 
-crate::validated::validated_when_read!(Params, D3);
+crate::validated::validated_when_read!(D3CommonConfig, D3Config);

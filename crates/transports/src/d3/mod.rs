@@ -9,15 +9,15 @@
 //! how much they hold. A flow with a deadline desires what it needs to meet it; what is left is
 //! shared evenly. A flow that gets nothing pauses, and goes on asking with headers alone.
 //!
-//! [`D3`] is that protocol. [`Rcpdc`] is the variant in which no flow desires anything: explicit fair shares, the paper's
+//! [`D3Config`] is that protocol. [`RcpdcConfig`] is the variant in which no flow desires anything: explicit fair shares, the paper's
 //! measure of what can be had without looking at deadlines. `rules.md` lists every rule, the test
 //! that holds it, and where we depart from the paper.
 //!
 //! # Limits
 //!
 //! * One path per flow, of at most [`HOPS_MAX`] allocating ports. A port beyond that refuses
-//!   ([`Port::requests_refused`]) and the sender gives the flow up, which
-//!   [`Counters::paths_too_long`] counts.
+//!   ([`D3Port::requests_refused`]) and the sender gives the flow up, which
+//!   [`D3Counters::paths_too_long`] counts.
 //! * The receiver asks for no rate of its own: data flow one way, and its answers are headers.
 //! * Ports trust hosts. A request lost or doubled on its way leaves the sums of some ports wrong
 //!   until they have been idle for a while; the capacity law makes up for it meanwhile.
@@ -36,17 +36,18 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use capacity::Load;
+pub use capacity::PortLoad;
 pub use config::{
-    AfterDeadline, CapacityRule, D3, Pacing, Params, QueueMeasure, Rcpdc, SenderParams,
+    AfterDeadline, CapacityRule, D3CommonConfig, D3Config, D3SenderConfig, Pacing, QueueMeasure,
+    RcpdcConfig,
 };
 pub use header::{
     D3Header, Grant, Grants, HOPS_MAX, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RATE_UNIT, RateBlock,
 };
 pub use inversions::Inversions;
-pub use port::{Allocator, Port, RequestKind};
-pub use receiver::Receiver;
-pub use sender::Sender;
+pub use port::{Allocator, D3Port, RequestKind};
+pub use receiver::D3Receiver;
+pub use sender::D3Sender;
 
 use punctual_core::{
     Bytes, Duration, FlowRoute, FlowSpec, HostCx, Instant, Limit, NicInfo, Packet, PortView,
@@ -54,12 +55,12 @@ use punctual_core::{
 };
 
 /// What sets the variants apart.
-pub trait Variant: Transport<Shared = Host> {
+pub trait RequestPolicy: Transport<Shared = D3Host> {
     /// The parameters that senders have in common.
-    fn params(&self) -> SenderParams;
+    fn params(&self) -> D3SenderConfig;
 
     /// What to do at the next request (D3-R04).
-    fn plan(&self, need: &Need, nic: &NicInfo) -> Plan;
+    fn plan(&self, need: &FlowDemand, nic: &NicInfo) -> RequestPlan;
 
     /// Whether every data packet carries a request, answered or not: for ports that count
     /// nothing, so that nothing need be returned.
@@ -90,7 +91,7 @@ pub trait Variant: Transport<Shared = Host> {
 
 /// What a sender does at its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum RequestPlan {
     /// Ask for this rate and a fair share.
     Ask(Rate),
     /// Take this for its deadline from now on, and think again.
@@ -101,7 +102,7 @@ pub enum Plan {
 
 /// What a sender knows when it asks for a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct FlowDemand {
     /// The time.
     pub now: Instant,
     /// By when the flow must have ended, if it matters.
@@ -118,21 +119,21 @@ pub struct Need {
 
 /// What the flows of one host share.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct D3Host {
     nic: NicInfo,
-    counters: Counters,
+    counters: D3Counters,
 }
 
 /// What went wrong at one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct D3Counters {
     /// Packets dropped because they make no sense.
     pub malformed: u64,
     /// Flows given up because their path has more than [`HOPS_MAX`] allocating ports.
     pub paths_too_long: u64,
 }
 
-impl Host {
+impl D3Host {
     /// A host that has sent nothing.
     ///
     /// # Panics
@@ -142,11 +143,11 @@ impl Host {
         let room = u64::from(PLAIN_HEADER_BYTES + RATE_BLOCK_BYTES) + 1..=u64::from(u16::MAX);
         let mtu = nic.mtu.get();
         assert!(room.contains(&mtu), "mtu = {mtu}: D3 needs one within {room:?} bytes");
-        Host { nic: *nic, counters: Counters::default() }
+        D3Host { nic: *nic, counters: D3Counters::default() }
     }
 
     /// What went wrong here.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &D3Counters {
         &self.counters
     }
 
@@ -155,36 +156,36 @@ impl Host {
     }
 }
 
-impl Variant for Rcpdc {
-    fn params(&self) -> SenderParams {
+impl RequestPolicy for RcpdcConfig {
+    fn params(&self) -> D3SenderConfig {
         self.0.for_senders()
     }
 
-    fn plan(&self, _need: &Need, _nic: &NicInfo) -> Plan {
-        Plan::Ask(Rate::ZERO)
+    fn plan(&self, _need: &FlowDemand, _nic: &NicInfo) -> RequestPlan {
+        RequestPlan::Ask(Rate::ZERO)
     }
 }
 
-impl Transport for Rcpdc {
-    type Sender = Sender;
-    type Receiver = Receiver;
-    type Shared = Host;
-    type Controller = Port;
+impl Transport for RcpdcConfig {
+    type Sender = D3Sender;
+    type Receiver = D3Receiver;
+    type Shared = D3Host;
+    type Controller = D3Port;
 
-    fn open_host(&self, nic: &NicInfo) -> Host {
-        Host::new(nic)
+    fn open_host(&self, nic: &NicInfo) -> D3Host {
+        D3Host::new(nic)
     }
 
-    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Sender {
-        Sender::open(flow, route, cx)
+    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> D3Sender {
+        D3Sender::open(flow, route, cx)
     }
 
-    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> Receiver {
-        Receiver::new(first.flow, route)
+    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> D3Receiver {
+        D3Receiver::new(first.flow, route)
     }
 
-    fn controller(&self, port: &PortView) -> Option<Port> {
-        Some(Port::new(&self.0, port.rate))
+    fn controller(&self, port: &PortView) -> Option<D3Port> {
+        Some(D3Port::new(&self.0, port.rate))
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

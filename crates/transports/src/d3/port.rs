@@ -1,8 +1,8 @@
 //! What runs at every output port, the hosts' included: it divides a capacity among flows of
 //! which it keeps three sums and nothing else, and adapts that capacity to what it sees.
 
-use super::capacity::{FULLY_GRANTED, Load};
-use super::config::{Params, QueueMeasure};
+use super::capacity::{FULLY_GRANTED, PortLoad};
+use super::config::{D3CommonConfig, QueueMeasure};
 use super::header::{D3Header, Grant, HOPS_MAX, RATE_UNIT, RateBlock};
 use super::inversions::Inversions;
 use punctual_core::{Controller, ControllerState, ExtArena, Instant, Packet, PortView, Rate};
@@ -158,15 +158,15 @@ impl Allocator {
     }
 
     /// One step of the capacity law.
-    pub fn adapt(&mut self, params: &Params, load: &Load) {
+    pub fn adapt(&mut self, params: &D3CommonConfig, load: &PortLoad) {
         self.capacity = load.next_capacity(params, self.capacity);
     }
 }
 
 /// A port's allocator with its clock.
 #[derive(Clone, Debug)]
-pub struct Port {
-    params: Params,
+pub struct D3Port {
+    params: D3CommonConfig,
     allocator: Allocator,
     clock: Option<Clock>,
     requests_refused: u64,
@@ -187,11 +187,11 @@ struct Clock {
     capacities_before: [Rate; 2],
 }
 
-impl Port {
+impl D3Port {
     /// A port that no flow has passed yet.
-    pub fn new(params: &Params, line_rate: Rate) -> Self {
+    pub fn new(params: &D3CommonConfig, line_rate: Rate) -> Self {
         let allocator = Allocator::new(line_rate);
-        Port {
+        D3Port {
             params: params.clone(),
             allocator,
             clock: None,
@@ -222,7 +222,7 @@ impl Port {
     }
 }
 
-impl Controller for Port {
+impl Controller for D3Port {
     fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("flows", self.allocator.flows as f64);
         tell("demand_bps", self.allocator.demand.as_bps() as f64);
@@ -285,7 +285,7 @@ impl Controller for Port {
         let [capacity_before, last] = clock.capacities_before;
         clock.capacities_before = [last, self.allocator.capacity];
         if self.allocator.flows > 0 || self.allocator.allocated > Rate::ZERO {
-            let load = Load {
+            let load = PortLoad {
                 line_rate: port.rate,
                 interval,
                 sent_bytes: port.sent_bytes.saturating_sub(clock.sent_bytes_at_start),

@@ -1,21 +1,21 @@
 //! The receiving end: answers every packet at once, and returns what the ports granted.
 
 use super::header::{D3Header, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
-use super::{Host, Variant};
+use super::{D3Host, RequestPolicy};
 use crate::paced::PacedReceiver;
 use punctual_core::{Endpoint, FlowId, FlowRoute, Header, HostCx, Packet};
 
 /// State of a flow's receiving end.
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub struct D3Receiver {
     flow: PacedReceiver,
     fin_arrived: bool,
 }
 
-impl Receiver {
+impl D3Receiver {
     /// A receiver that has received nothing.
     pub fn new(flow: FlowId, route: &FlowRoute) -> Self {
-        Receiver { flow: PacedReceiver::new(flow, route), fin_arrived: false }
+        D3Receiver { flow: PacedReceiver::new(flow, route), fin_arrived: false }
     }
 
     /// The bytes that a packet carries; nothing if it contradicts itself or an earlier packet.
@@ -27,7 +27,7 @@ impl Receiver {
         is_sound.then_some((header.seq, end))
     }
 
-    fn answer<T: Variant<Shared = Host>>(
+    fn answer<T: RequestPolicy<Shared = D3Host>>(
         &mut self,
         packet: &Packet,
         header: &D3Header,
@@ -70,7 +70,7 @@ impl Receiver {
     }
 }
 
-impl<T: Variant> Endpoint<T> for Receiver {
+impl<T: RequestPolicy> Endpoint<T> for D3Receiver {
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {
         let header: D3Header = packet.header.get();
         let Some((start, end)) = self.range(packet, &header) else {

@@ -5,7 +5,7 @@ use super::config::Pacing;
 use super::header::{
     D3Header, Feedback, Grant, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock,
 };
-use super::{Need, Plan, Variant};
+use super::{FlowDemand, RequestPlan, RequestPolicy};
 use crate::paced::{AckOutcome, PacedFlow, Release, Segments};
 use punctual_core::{
     Bytes, Class, Duration, Endpoint, FlowEvent, FlowRoute, FlowSpec, Header, HostCx, Instant,
@@ -14,7 +14,7 @@ use punctual_core::{
 
 /// State of a flow's sending end.
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub struct D3Sender {
     flow: PacedFlow,
     deadline: Option<Instant>,
     /// From the start to the first deadline; zero without one.
@@ -46,16 +46,16 @@ struct Request {
     desired: Rate,
 }
 
-impl Sender {
+impl D3Sender {
     /// Starts a flow: the first packet is a request (D3-R01).
-    pub(crate) fn open<T: Variant>(
+    pub(crate) fn open<T: RequestPolicy>(
         flow: &FlowSpec,
         route: &FlowRoute,
         cx: &mut HostCx<'_, T>,
     ) -> Self {
         let deadline = flow.deadline.filter(|_| flow.size != Bytes::ENDLESS);
         let segments = Segments::new(flow.size.get(), cx.shared.segment_bytes());
-        let mut sender = Sender {
+        let mut sender = D3Sender {
             flow: PacedFlow::new(flow, route, segments, cx.now),
             deadline,
             allowance: deadline.map_or(Duration::ZERO, |at| at.saturating_since(flow.start)),
@@ -71,7 +71,7 @@ impl Sender {
             asked_before: Rate::ZERO,
             increases: 0,
         };
-        if sender.flow.segments.left() > 0 && sender.plan(cx) == Plan::GiveUp {
+        if sender.flow.segments.left() > 0 && sender.plan(cx) == RequestPlan::GiveUp {
             // D3-R31: no port knows of it, so that there is nothing to return.
             cx.emit(FlowEvent::Abandoned);
             return sender;
@@ -94,9 +94,9 @@ impl Sender {
     // Requests.
 
     /// What to do at the next request; a deadline that is to be extended is.
-    fn plan<T: Variant>(&mut self, cx: &HostCx<'_, T>) -> Plan {
+    fn plan<T: RequestPolicy>(&mut self, cx: &HostCx<'_, T>) -> RequestPlan {
         let overhead = u64::from(PLAIN_HEADER_BYTES) + cx.shared.nic.framing.get();
-        let need = Need {
+        let need = FlowDemand {
             now: cx.now,
             deadline: self.deadline,
             allowance: self.allowance,
@@ -105,19 +105,19 @@ impl Sender {
             rtt: self.flow.rtt.smoothed_or_zero(),
         };
         let mut plan = cx.config.plan(&need, &cx.shared.nic);
-        if let Plan::Extend(deadline) = plan {
+        if let RequestPlan::Extend(deadline) = plan {
             self.deadline = Some(deadline);
-            plan = cx.config.plan(&Need { deadline: self.deadline, ..need }, &cx.shared.nic);
+            plan = cx.config.plan(&FlowDemand { deadline: self.deadline, ..need }, &cx.shared.nic);
         }
         plan
     }
 
     /// The rate to ask for now, unless the flow had better end.
-    fn next_desire<T: Variant>(&mut self, cx: &HostCx<'_, T>) -> Option<Rate> {
+    fn next_desire<T: RequestPolicy>(&mut self, cx: &HostCx<'_, T>) -> Option<Rate> {
         let desired = match self.plan(cx) {
-            Plan::Ask(desired) => desired,
-            Plan::Extend(_) => Rate::ZERO,
-            Plan::GiveUp => return None,
+            RequestPlan::Ask(desired) => desired,
+            RequestPlan::Extend(_) => Rate::ZERO,
+            RequestPlan::GiveUp => return None,
         };
         let max = cx.config.increases_max();
         if max > 0 {
@@ -134,7 +134,7 @@ impl Sender {
     }
 
     /// Ends the flow before its data do: returns what it holds, then gives up (D3-R31).
-    fn quench<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    fn quench<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         self.quenched = true;
         self.send_fin_alone(cx);
     }
@@ -151,7 +151,7 @@ impl Sender {
 
     /// Turns a packet into one that carries a request for `desired`, returning all that is held;
     /// without it, into one that carries the flow's last request.
-    fn attach_request<T: Variant>(
+    fn attach_request<T: RequestPolicy>(
         &mut self,
         packet: &mut Packet,
         header: &mut D3Header,
@@ -193,7 +193,7 @@ impl Sender {
 
     /// A request without data: a flow's first, while paused or slow, or after a loss. It takes
     /// no time from data: the base rate, which no port counts, is for it.
-    fn send_request_alone<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    fn send_request_alone<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         let Some(desired) = self.next_desire(cx) else { return self.quench(cx) };
         let mut header = self.header(self.flow.segments.sent_bytes(), cx.now);
         if !self.established {
@@ -207,7 +207,7 @@ impl Sender {
 
     /// The last request without data: where an answer came after the last data packet had gone,
     /// where the last request was lost, or where there is no data.
-    fn send_fin_alone<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    fn send_fin_alone<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         let mut header = self.header(self.flow.segments.size_bytes(), cx.now);
         header.flags |= D3Header::END;
         let mut packet = self.flow.packet(Class::CONTROL, Header::default(), PLAIN_HEADER_BYTES);
@@ -218,7 +218,7 @@ impl Sender {
 
     /// Whether the next data packet should carry a request: none is on its way, and the answer
     /// would come before the flow's last packet goes (D3-R06).
-    fn request_pays<T: Variant>(&self, cx: &HostCx<'_, T>) -> bool {
+    fn request_pays<T: RequestPolicy>(&self, cx: &HostCx<'_, T>) -> bool {
         if cx.config.asks_always() {
             return true;
         }
@@ -234,7 +234,7 @@ impl Sender {
             .takes_longer(Bytes::new(before_last), self.flow.rtt.smoothed_or_zero())
     }
 
-    fn handle_feedback<T: Variant>(
+    fn handle_feedback<T: RequestPolicy>(
         &mut self,
         header: &D3Header,
         feedback: &Feedback,
@@ -269,7 +269,7 @@ impl Sender {
     }
 
     /// Leaves the ports that could be counted on, and gives up (D3-R09).
-    fn abandon<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    fn abandon<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         cx.shared.counters.paths_too_long += 1;
         self.send_fin_alone(cx);
         cx.clear_timer();
@@ -284,7 +284,7 @@ impl Sender {
     }
 
     /// The next data packet, which leaves now.
-    fn next_packet<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
+    fn next_packet<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
         let desired = if self.request_pays(cx) {
             let desired = self.next_desire(cx);
             if desired.is_none() {
@@ -321,7 +321,7 @@ impl Sender {
     }
 
     /// Sends whatever the state allows now.
-    fn pump<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    fn pump<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         if self.is_too_late(cx.config.gives_up_late(), cx.now) {
             self.quench(cx);
         }
@@ -345,7 +345,7 @@ impl Sender {
     }
 
     /// Sends a request of its own where no data packet will carry one in time.
-    fn ask_or_close<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    fn ask_or_close<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         if self.asked.is_some() {
             return;
         }
@@ -378,7 +378,7 @@ impl Sender {
         }
     }
 
-    fn rto<T: Variant>(&self, cx: &HostCx<'_, T>) -> Duration {
+    fn rto<T: RequestPolicy>(&self, cx: &HostCx<'_, T>) -> Duration {
         self.flow.rtt.rto(&cx.config.params().retransmission.rto)
     }
 
@@ -395,7 +395,7 @@ impl Sender {
         self.flow.expires_at(oldest, rto)
     }
 
-    fn set_timer<T: Variant>(&self, cx: &mut HostCx<'_, T>) {
+    fn set_timer<T: RequestPolicy>(&self, cx: &mut HostCx<'_, T>) {
         let rto = self.rto(cx);
         let mut next = self.request_deadline(rto).min(self.data_deadline(rto));
         if !self.flow.waits_for_nic {
@@ -418,7 +418,7 @@ impl Sender {
     }
 }
 
-impl<T: Variant> Endpoint<T> for Sender {
+impl<T: RequestPolicy> Endpoint<T> for D3Sender {
     fn gauges(&self, _shared: &T::Shared, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("desired_bps", self.desired.as_bps() as f64);
         self.flow.gauges(tell);

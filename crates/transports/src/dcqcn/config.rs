@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// DCQCN and its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Dcqcn {
+pub struct DcqcnConfig {
     /// Data bytes in a full packet; at most the MTU less 44 B, which is the default.
     pub payload: Option<Bytes>,
     /// A receiver tells of marks at most this often, for each flow. Default 50 µs (§3.1).
@@ -77,9 +77,9 @@ pub enum DcqcnConfigError {
     MarkPercent(u8),
 }
 
-impl Default for Dcqcn {
+impl Default for DcqcnConfig {
     fn default() -> Self {
-        Dcqcn {
+        DcqcnConfig {
             payload: None,
             cnp_interval: Duration::from_micros(50),
             alpha_timer: Duration::from_micros(55),
@@ -100,7 +100,7 @@ impl Default for Dcqcn {
     }
 }
 
-impl Dcqcn {
+impl DcqcnConfig {
     /// Whether these parameters make sense. Reading them from a file checks that.
     pub fn validate(&self) -> Result<(), DcqcnConfigError> {
         if self.payload == Some(Bytes::ZERO) {
@@ -141,4 +141,4 @@ impl Dcqcn {
     }
 }
 
-crate::validated::validated_when_read!(Dcqcn);
+crate::validated::validated_when_read!(DcqcnConfig);

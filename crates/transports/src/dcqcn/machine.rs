@@ -1,6 +1,6 @@
 //! The rate of a flow: cut by notifications, raised by time and by bytes sent. All integers.
 
-use super::Dcqcn;
+use super::DcqcnConfig;
 use crate::tcp::{Fraction, next_alpha};
 use punctual_core::{Duration, Instant, Rate};
 
@@ -21,7 +21,7 @@ pub struct MachineParams {
 
 impl MachineParams {
     /// For a host with a line of that rate.
-    pub fn new(config: &Dcqcn, line: Rate) -> Self {
+    pub fn new(config: &DcqcnConfig, line: Rate) -> Self {
         MachineParams {
             alpha_timer: config.alpha_timer,
             increase_timer: config.increase_timer,

@@ -10,7 +10,7 @@
 //!
 //! One message in one direction, by one path. The paper's switches pause at limits that move with
 //! what is free in their buffer; here they are fixed. Adapters differ in how they acknowledge and
-//! how slow a flow can get, and the paper is silent on both: see `Dcqcn`. It is made for lossless
+//! how slow a flow can get, and the paper is silent on both: see `DcqcnConfig`. It is made for lossless
 //! networks; where packets are lost it works, badly, as RoCE does.
 
 mod config;
@@ -21,7 +21,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Dcqcn, DcqcnConfigError};
+pub use config::{DcqcnConfig, DcqcnConfigError};
 pub use header::{ACK_BYTES, CNP_BYTES, DATA_HEADER_BYTES, DcqcnFlags, DcqcnHeader};
 pub use machine::{MachineParams, RateMachine};
 pub use receiver::DcqcnReceiver;
@@ -40,7 +40,7 @@ pub struct DcqcnHost {
     framing_bytes: u64,
 }
 
-impl Transport for Dcqcn {
+impl Transport for DcqcnConfig {
     type Sender = DcqcnSender;
     type Receiver = DcqcnReceiver;
     type Shared = DcqcnHost;

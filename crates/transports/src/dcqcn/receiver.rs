@@ -1,6 +1,6 @@
 //! The receiving end: tells of marks, but not too often; takes packets in order only.
 
-use super::Dcqcn;
+use super::DcqcnConfig;
 use super::header::{ACK_BYTES, CNP_BYTES, DcqcnFlags, DcqcnHeader};
 use punctual_core::{
     ByteRange, Class, Ecn, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Instant,
@@ -48,14 +48,14 @@ impl DcqcnReceiver {
         packet
     }
 
-    fn acknowledge(&mut self, flags: u8, cx: &mut HostCx<'_, Dcqcn>) {
+    fn acknowledge(&mut self, flags: u8, cx: &mut HostCx<'_, DcqcnConfig>) {
         let complete = if self.is_complete { DcqcnFlags::COMPLETE } else { 0 };
         self.unanswered = 0;
         cx.send(self.answer(DcqcnFlags::ACK | complete | flags, ACK_BYTES));
     }
 
     /// The notification point. DCQCN-R03.
-    fn notice(&mut self, packet: &Packet, cx: &mut HostCx<'_, Dcqcn>) {
+    fn notice(&mut self, packet: &Packet, cx: &mut HostCx<'_, DcqcnConfig>) {
         if packet.ecn() != Ecn::Marked {
             return;
         }
@@ -67,8 +67,8 @@ impl DcqcnReceiver {
     }
 }
 
-impl Endpoint<Dcqcn> for DcqcnReceiver {
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Dcqcn>) {
+impl Endpoint<DcqcnConfig> for DcqcnReceiver {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, DcqcnConfig>) {
         let header: DcqcnHeader = packet.header.get();
         let is_data = !packet.is_trimmed() && header.flags & !DcqcnFlags::LAST == 0;
         let Some(end) = header.offset.checked_add(u64::from(packet.payload_bytes)) else {
@@ -106,5 +106,5 @@ impl Endpoint<Dcqcn> for DcqcnReceiver {
         }
     }
 
-    fn handle_timeout(&mut self, _: &mut HostCx<'_, Dcqcn>) {}
+    fn handle_timeout(&mut self, _: &mut HostCx<'_, DcqcnConfig>) {}
 }

@@ -2,7 +2,7 @@
 //! receiver misses one.
 
 use super::header::{DATA_HEADER_BYTES, DcqcnFlags, DcqcnHeader};
-use super::{Dcqcn, DcqcnHost, RateMachine};
+use super::{DcqcnConfig, DcqcnHost, RateMachine};
 use punctual_core::{
     Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
     HostId, Instant, Packet, PacketFlags, Wait,
@@ -39,7 +39,11 @@ pub struct DcqcnSender {
 const DOUBLINGS_MAX: u32 = 6;
 
 impl DcqcnSender {
-    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Dcqcn>) -> Self {
+    pub(super) fn open(
+        flow: &FlowSpec,
+        route: &FlowRoute,
+        cx: &mut HostCx<'_, DcqcnConfig>,
+    ) -> Self {
         let mut sender = DcqcnSender {
             flow: flow.id,
             receiver: flow.dst,
@@ -77,7 +81,7 @@ impl DcqcnSender {
     }
 
     /// Asks for a turn at the NIC if a packet is due, and to be called when something else is.
-    fn go_on(&mut self, cx: &mut HostCx<'_, Dcqcn>) {
+    fn go_on(&mut self, cx: &mut HostCx<'_, DcqcnConfig>) {
         let mut call_at = self.machine.next_timeout();
         if let Some(rto_at) = self.rto_at {
             call_at = call_at.min(rto_at);
@@ -98,7 +102,7 @@ impl DcqcnSender {
         }
     }
 
-    fn rto(&self, config: &Dcqcn) -> Duration {
+    fn rto(&self, config: &DcqcnConfig) -> Duration {
         config.rto.saturating_mul(1 << self.timeouts.min(DOUBLINGS_MAX))
     }
 
@@ -108,7 +112,7 @@ impl DcqcnSender {
         self.is_all_sent = false;
     }
 
-    fn handle_ack(&mut self, header: &DcqcnHeader, cx: &mut HostCx<'_, Dcqcn>) {
+    fn handle_ack(&mut self, header: &DcqcnHeader, cx: &mut HostCx<'_, DcqcnConfig>) {
         let ack = header.offset;
         if ack < self.acked || ack > self.highest {
             return; // Old, or of bytes never sent.
@@ -131,7 +135,7 @@ impl DcqcnSender {
     }
 }
 
-impl Endpoint<Dcqcn> for DcqcnSender {
+impl Endpoint<DcqcnConfig> for DcqcnSender {
     fn gauges(&self, _: &DcqcnHost, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("rate_bps", self.machine.current().as_bps() as f64);
         tell("target_bps", self.machine.target().as_bps() as f64);
@@ -142,7 +146,7 @@ impl Endpoint<Dcqcn> for DcqcnSender {
         if self.is_all_sent { Wait::Timer } else { Wait::Pacing(None) }
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Dcqcn>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, DcqcnConfig>) {
         let header: DcqcnHeader = packet.header.get();
         if packet.is_bounced() {
             return;
@@ -156,7 +160,7 @@ impl Endpoint<Dcqcn> for DcqcnSender {
         }
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Dcqcn>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, DcqcnConfig>) {
         self.machine.handle_timeout(cx.now, &cx.shared.machine);
         if self.rto_at.is_some_and(|at| at <= cx.now) {
             cx.emit(FlowEvent::TimedOut);
@@ -167,7 +171,7 @@ impl Endpoint<Dcqcn> for DcqcnSender {
         self.go_on(cx);
     }
 
-    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Dcqcn>) -> Option<Packet> {
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, DcqcnConfig>) -> Option<Packet> {
         self.asked = false;
         if self.is_all_sent || self.due() > cx.now {
             // Acknowledged or slowed down since it asked.

@@ -1,6 +1,6 @@
 //! MPTCP's own parameters, beside those of TCP that hold for each of its subflows.
 
-use crate::tcp::{Settings, TcpConfigError, tcp_config};
+use crate::tcp::{TcpConfigError, TcpSettings, tcp_config};
 use punctual_core::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub enum Coupling {
 /// When a connection's subflows connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Join {
+pub enum SubflowJoin {
     /// All at once: what NDP's simulator does.
     AtOnce,
     /// RFC 8684: the others once the first is open. What fits into its first window then takes
@@ -30,7 +30,7 @@ pub enum Join {
 
 tcp_config! {
     /// MPTCP and its parameters; those of TCP hold for each subflow.
-    Mptcp {
+    MptcpConfig {
         /// Subflows, each on a path of its own; fewer where there are fewer paths. Default 8
         /// (NDP's comparison), 64 at most.
         subflows: u32 = 8,
@@ -38,11 +38,11 @@ tcp_config! {
         coupling: Coupling = Coupling::Lia,
         /// When subflows connect: `"after-first"` (RFC 8684 §3.2), or `"at-once"` as in NDP's
         /// comparison. Default `"after-first"`.
-        join: Join = Join::AfterFirst,
+        join: SubflowJoin = SubflowJoin::AfterFirst,
     }
 }
 
-impl Mptcp {
+impl MptcpConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         if self.subflows == 0 || self.subflows as usize > SUBFLOWS_MAX {
             return Err(TcpConfigError::Subflows(self.subflows));

@@ -22,13 +22,13 @@ mod subflow;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Coupling, Join, Mptcp, SUBFLOWS_MAX};
+pub use config::{Coupling, MptcpConfig, SUBFLOWS_MAX, SubflowJoin};
 pub use header::MptcpHeader;
 pub use lia::Lia;
 pub use receiver::MptcpReceiver;
 pub use sender::MptcpSender;
 
-use crate::tcp::{Settings, TCP_IP_HEADER_BYTES, tcp_queue};
+use crate::tcp::{TCP_IP_HEADER_BYTES, TcpSettings, tcp_queue};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, NicInfo, NoController, Packet, QueueSpec, Rate, Transport,
@@ -37,11 +37,11 @@ use punctual_core::{
 /// What the flows of one host share: parameters made ready for use.
 #[derive(Clone, Debug)]
 pub struct MptcpHost {
-    settings: Settings,
+    settings: TcpSettings,
     mss_bytes: u64,
 }
 
-impl Transport for Mptcp {
+impl Transport for MptcpConfig {
     type Sender = MptcpSender;
     type Receiver = MptcpReceiver;
     type Shared = MptcpHost;

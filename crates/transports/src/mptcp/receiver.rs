@@ -1,7 +1,7 @@
 //! The receiving end: acknowledges each subflow, puts the connection's bytes together.
 
 use super::header::MptcpHeader;
-use super::{Mptcp, choose_paths};
+use super::{MptcpConfig, choose_paths};
 use crate::tcp::{TCP_IP_HEADER_BYTES, TcpFlags};
 use punctual_core::{
     BitRing, ByteRange, Class, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId,
@@ -40,7 +40,11 @@ pub struct MptcpReceiver {
 }
 
 impl MptcpReceiver {
-    pub(super) fn open(first: &Packet, route: &FlowRoute, cx: &mut HostCx<'_, Mptcp>) -> Self {
+    pub(super) fn open(
+        first: &Packet,
+        route: &FlowRoute,
+        cx: &mut HostCx<'_, MptcpConfig>,
+    ) -> Self {
         MptcpReceiver {
             flow: first.flow,
             sender: route.peer,
@@ -81,7 +85,7 @@ impl MptcpReceiver {
     }
 
     /// Acknowledges everything that is here, on one subflow. MPTCP-R04.
-    fn acknowledge(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+    fn acknowledge(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         let complete = if self.is_complete() { TcpFlags::COMPLETE } else { 0 };
         let incoming = &mut self.subflows[subflow];
         incoming.pending = 0;
@@ -90,7 +94,7 @@ impl MptcpReceiver {
     }
 
     /// Takes the bytes of a segment in, if they are news. MPTCP-R03.
-    fn take(&mut self, start: u64, end: u64, last: bool, cx: &mut HostCx<'_, Mptcp>) {
+    fn take(&mut self, start: u64, end: u64, last: bool, cx: &mut HostCx<'_, MptcpConfig>) {
         let complete_before = self.is_complete();
         self.received.insert(start, end, |start, end| {
             cx.emit(FlowEvent::Delivered(ByteRange { offset: start, len: end - start }));
@@ -105,8 +109,8 @@ impl MptcpReceiver {
     }
 }
 
-impl Endpoint<Mptcp> for MptcpReceiver {
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Mptcp>) {
+impl Endpoint<MptcpConfig> for MptcpReceiver {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, MptcpConfig>) {
         let header: MptcpHeader = packet.header.get();
         let subflow = usize::from(header.subflow);
         let Some(incoming) = self.subflows.get_mut(subflow) else {
@@ -148,7 +152,7 @@ impl Endpoint<Mptcp> for MptcpReceiver {
         }
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         self.waiting = false;
         for subflow in 0..self.subflows.len() {
             if self.subflows[subflow].pending > 0 {

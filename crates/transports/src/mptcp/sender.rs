@@ -3,7 +3,7 @@
 
 use super::header::MptcpHeader;
 use super::subflow::Subflow;
-use super::{Coupling, Join, Lia, Mptcp, choose_paths};
+use super::{Coupling, Lia, MptcpConfig, SubflowJoin, choose_paths};
 use crate::rtt::RttEstimator;
 use crate::tcp::{Reaction, TCP_IP_HEADER_BYTES, TcpFlags, Window, rtt_since};
 use punctual_core::{
@@ -43,7 +43,11 @@ pub struct MptcpSender {
 }
 
 impl MptcpSender {
-    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Mptcp>) -> Self {
+    pub(super) fn open(
+        flow: &FlowSpec,
+        route: &FlowRoute,
+        cx: &mut HostCx<'_, MptcpConfig>,
+    ) -> Self {
         let host = &*cx.shared;
         let (settings, mss_bytes) = (host.settings, host.mss_bytes);
         let paths = choose_paths(cx.config.subflows, route);
@@ -66,8 +70,8 @@ impl MptcpSender {
             asked: false,
         };
         match (settings.handshake, cx.config.join) {
-            (true, Join::AtOnce) => sender.join_others(cx),
-            (true, Join::AfterFirst) => sender.send_syn(0, cx),
+            (true, SubflowJoin::AtOnce) => sender.join_others(cx),
+            (true, SubflowJoin::AfterFirst) => sender.send_syn(0, cx),
             (false, _) => sender.ask(cx),
         }
         sender
@@ -112,14 +116,14 @@ impl MptcpSender {
         (packet, header)
     }
 
-    fn send_syn(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+    fn send_syn(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         cx.send(self.packet(subflow, TcpFlags::SYN, cx.now).0); // MPTCP-R02
         self.subflows[subflow].flight.start_timer(cx.now);
         self.keep_timer(subflow, cx);
     }
 
     /// Connects the subflows that have not tried yet. MPTCP-R02.
-    fn join_others(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+    fn join_others(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         for subflow in 0..self.subflows.len() {
             let flight = &self.subflows[subflow].flight;
             if flight.is_connecting() && flight.rto_at().is_none() {
@@ -130,7 +134,7 @@ impl MptcpSender {
 
     /// Makes sure that the driver calls no later than a subflow's timeout.
     #[inline]
-    fn keep_timer(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+    fn keep_timer(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         if let Some(at) = self.subflows[subflow].flight.rto_at()
             && self.timer_at.is_none_or(|timer_at| timer_at > at)
         {
@@ -158,7 +162,7 @@ impl MptcpSender {
     }
 
     /// Asks for a turn at the NIC if any subflow has something to send.
-    fn ask(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+    fn ask(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         if !self.asked && self.next_subflow().is_some() {
             self.take_turn(cx);
         }
@@ -166,7 +170,7 @@ impl MptcpSender {
 
     /// The same, when only this subflow can have got something to send.
     #[inline]
-    fn ask_for(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+    fn ask_for(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         if !self.asked && self.may_send(subflow) {
             self.take_turn(cx);
         }
@@ -174,7 +178,7 @@ impl MptcpSender {
 
     /// There is something to send: waits for a turn at the NIC, or gives it all to the NIC's queue.
     #[inline]
-    fn take_turn(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+    fn take_turn(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         if cx.shared.settings.small_queues {
             self.asked = true;
             cx.ready(self.class);
@@ -242,7 +246,7 @@ impl MptcpSender {
         Reaction::Grow { share: self.lia.share(window.cwnd_bytes()) }
     }
 
-    fn handle_ack(&mut self, header: &MptcpHeader, cx: &mut HostCx<'_, Mptcp>) {
+    fn handle_ack(&mut self, header: &MptcpHeader, cx: &mut HostCx<'_, MptcpConfig>) {
         let subflow = usize::from(header.subflow);
         let rtt = rtt_since(header.timestamp_picos, cx.now);
         let first = self.subflows[subflow].flight.rtt().smoothed().is_none();
@@ -270,7 +274,7 @@ impl MptcpSender {
 
     /// Sends a segment by the next subflow in turn that may.
     #[inline]
-    fn next_packet(&mut self, cx: &mut HostCx<'_, Mptcp>) -> Option<Packet> {
+    fn next_packet(&mut self, cx: &mut HostCx<'_, MptcpConfig>) -> Option<Packet> {
         let subflow = self.next_subflow()?;
         self.last = subflow;
         let segment = self.subflows[subflow].may_send(true)?;
@@ -299,7 +303,7 @@ impl MptcpSender {
         Some(packet)
     }
 
-    fn time_out(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+    fn time_out(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         cx.emit(FlowEvent::TimedOut);
         self.lia_left = 0;
         if self.subflows[subflow].flight.time_out(cx.now) {
@@ -312,7 +316,7 @@ impl MptcpSender {
     }
 }
 
-impl Endpoint<Mptcp> for MptcpSender {
+impl Endpoint<MptcpConfig> for MptcpSender {
     fn gauges(&self, _: &super::MptcpHost, tell: &mut dyn FnMut(&'static str, f64)) {
         let flights = || self.subflows.iter().map(|subflow| &subflow.flight);
         let cwnd_bytes: u64 = flights().map(|f| f.window().cwnd_bytes()).sum();
@@ -323,7 +327,7 @@ impl Endpoint<Mptcp> for MptcpSender {
         tell("recovering_subflows", flights().filter(|f| f.in_recovery()).count() as f64);
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Mptcp>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, MptcpConfig>) {
         let header: MptcpHeader = packet.header.get();
         let subflow = usize::from(header.subflow);
         if packet.is_bounced() || !header.has(TcpFlags::ACK) || subflow >= self.subflows.len() {
@@ -346,7 +350,7 @@ impl Endpoint<Mptcp> for MptcpSender {
         self.handle_ack(&header, cx);
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         self.timer_at = None;
         for subflow in 0..self.subflows.len() {
             if self.subflows[subflow].flight.rto_at().is_some_and(|at| at <= cx.now) {
@@ -357,7 +361,7 @@ impl Endpoint<Mptcp> for MptcpSender {
         self.ask(cx);
     }
 
-    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Mptcp>) -> Option<Packet> {
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, MptcpConfig>) -> Option<Packet> {
         self.asked = false;
         let packet = self.next_packet(cx)?;
         self.ask(cx);

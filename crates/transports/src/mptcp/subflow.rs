@@ -1,6 +1,6 @@
 //! One subflow: a TCP stream of segments on one path, and which bytes each of them holds.
 
-use crate::tcp::{Advance, Flight, Settings};
+use crate::tcp::{Advance, Flight, TcpSettings};
 use punctual_core::Duration;
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ pub(super) struct Subflow {
 }
 
 impl Subflow {
-    pub(super) fn new(settings: &Settings, mss_bytes: u64, path: u32) -> Self {
+    pub(super) fn new(settings: &TcpSettings, mss_bytes: u64, path: u32) -> Self {
         let room = settings.initial_window.next_power_of_two().clamp(16, 1024);
         Subflow {
             flight: Flight::new(settings, mss_bytes),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// NDP, with its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Ndp {
+pub struct NdpConfig {
     /// Packets pushed at the start, before any pull. The paper's text uses 30, its scripts 23.
     pub initial_window: u32,
     /// Data bytes in a full packet; without it, what the MTU leaves beside the header. The
@@ -35,7 +35,7 @@ pub struct Ndp {
     pub receive_memory: Option<Bytes>,
     /// Whether rules that the paper does not have apply where no key below decides:
     /// `"punctual"`, the default, or `"paper"`.
-    pub variant: Variant,
+    pub variant: NdpVariant,
     /// Whether a sender pays for a needless retransmission with its next pull (NDP-R18). Default:
     /// yes, but not in the paper's variant.
     pub repay_duplicates: Option<bool>,
@@ -44,7 +44,7 @@ pub struct Ndp {
     pub answer_paths: Option<AnswerPaths>,
     /// What the retransmission timer follows beyond `rto` (NDP-R26). Default `"slowest"`, in the
     /// paper's variant `"fixed"`.
-    pub timer: Option<Timer>,
+    pub timer: Option<NdpTimer>,
     /// Whether a trimmed header delays the next pull by the time it took on the link (NDP-R27).
     /// Default: yes, but not in the paper's variant.
     pub charge_headers: Option<bool>,
@@ -53,7 +53,7 @@ pub struct Ndp {
 /// Whose NDP it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Variant {
+pub enum NdpVariant {
     /// With the rules of ours: NDP-R18, R25, R26 and R27.
     #[default]
     Punctual,
@@ -74,7 +74,7 @@ pub enum AnswerPaths {
 /// What the retransmission timer follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Timer {
+pub enum NdpTimer {
     /// Nothing: it is `rto`.
     Fixed,
     /// Twice the slowest feedback of late on packets that were trimmed, returned or given up too
@@ -101,9 +101,9 @@ pub enum PathPolicy {
     Single,
 }
 
-impl Default for Ndp {
+impl Default for NdpConfig {
     fn default() -> Self {
-        Ndp {
+        NdpConfig {
             initial_window: 30,
             payload: None,
             rto: Duration::from_millis(1),
@@ -113,7 +113,7 @@ impl Default for Ndp {
             scoreboard: true,
             time_wait: Duration::from_millis(1),
             receive_memory: None,
-            variant: Variant::Punctual,
+            variant: NdpVariant::Punctual,
             repay_duplicates: None,
             answer_paths: None,
             timer: None,
@@ -122,7 +122,7 @@ impl Default for Ndp {
     }
 }
 
-impl Ndp {
+impl NdpConfig {
     /// Data bytes in a full packet on a network with this MTU.
     pub fn payload_for(&self, mtu: Bytes) -> u64 {
         let room = room_in(mtu);
@@ -145,7 +145,7 @@ impl Ndp {
     }
 
     fn has_our_rules(&self) -> bool {
-        self.variant == Variant::Punctual
+        self.variant == NdpVariant::Punctual
     }
 
     /// Whether a sender pays for needless retransmissions.
@@ -161,8 +161,8 @@ impl Ndp {
     }
 
     /// What the retransmission timer follows.
-    pub(super) fn timer(&self) -> Timer {
-        let ours = if self.has_our_rules() { Timer::Slowest } else { Timer::Fixed };
+    pub(super) fn timer(&self) -> NdpTimer {
+        let ours = if self.has_our_rules() { NdpTimer::Slowest } else { NdpTimer::Fixed };
         self.timer.unwrap_or(ours)
     }
 

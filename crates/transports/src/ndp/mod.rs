@@ -25,7 +25,7 @@ mod timewait;
 #[cfg(test)]
 mod tests;
 
-pub use config::{AnswerPaths, Ndp, PathPolicy, Timer, Variant};
+pub use config::{AnswerPaths, NdpConfig, NdpTimer, NdpVariant, PathPolicy};
 pub use header::{HEADER_BYTES, NdpHeader, STAMP_SHIFT, flags, kind, stamp};
 pub use pulls::PullQueue;
 pub use receiver::NdpReceiver;
@@ -36,7 +36,7 @@ use punctual_core::{
     Transport,
 };
 
-impl Transport for Ndp {
+impl Transport for NdpConfig {
     type Sender = NdpSender;
     type Receiver = NdpReceiver;
     type Shared = PullQueue;
@@ -59,7 +59,7 @@ impl Transport for Ndp {
     }
 
     fn check_nic(&self, nic: &NicInfo) -> Result<(), (&'static str, String)> {
-        Ndp::check_nic(self, nic)
+        NdpConfig::check_nic(self, nic)
     }
 
     fn sprays(&self) -> bool {

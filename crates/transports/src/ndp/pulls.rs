@@ -3,7 +3,7 @@
 
 use super::header::kind;
 use super::timewait::TimeWait;
-use super::{Ndp, NdpHeader};
+use super::{NdpConfig, NdpHeader};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowRoute, HostCx, HostId, Instant, LineRate, NicInfo, Packet,
@@ -61,7 +61,7 @@ struct Line {
 }
 
 impl PullQueue {
-    pub(super) fn new(config: &Ndp, nic: &NicInfo) -> Self {
+    pub(super) fn new(config: &NdpConfig, nic: &NicInfo) -> Self {
         PullQueue {
             spacing: config.spacing_for(nic),
             rate: LineRate::new(nic.rate),
@@ -268,7 +268,7 @@ impl Line {
 
 /// The pacer: sends the pull whose turn it is, and sets the timer for the next.
 // NDP-R12, NDP-R13
-pub(super) fn send_next_pull(cx: &mut HostCx<'_, Ndp>) {
+pub(super) fn send_next_pull(cx: &mut HostCx<'_, NdpConfig>) {
     if cx.now < cx.shared.next_at {
         cx.set_host_timer(cx.shared.next_at);
         return;

@@ -2,7 +2,7 @@
 
 use super::config::AHEAD_MAX;
 use super::header::{flags, kind};
-use super::{Ndp, NdpHeader, PullQueue};
+use super::{NdpConfig, NdpHeader, PullQueue};
 use punctual_core::{
     BitRing, ByteRange, Endpoint, FlowEvent, FlowId, FlowRoute, HostCx, HostId, Instant, Packet,
     Wait,
@@ -39,7 +39,7 @@ pub struct NdpReceiver {
 
 impl NdpReceiver {
     // NDP-R15
-    pub(super) fn open(first: &Packet, route: &FlowRoute, cx: &mut HostCx<'_, Ndp>) -> Self {
+    pub(super) fn open(first: &Packet, route: &FlowRoute, cx: &mut HostCx<'_, NdpConfig>) -> Self {
         let header = NdpHeader::of(first);
         let ended = cx.shared.time_wait.until(route.peer, first.flow, cx.now);
         NdpReceiver {
@@ -66,7 +66,7 @@ impl NdpReceiver {
     }
 
     #[inline]
-    fn control(&mut self, header: NdpHeader, cx: &mut HostCx<'_, Ndp>) {
+    fn control(&mut self, header: NdpHeader, cx: &mut HostCx<'_, NdpConfig>) {
         let mut packet = header.control(self.flow, self.peer);
         let answered = (header.kind != kind::PULL).then_some(header.path);
         cx.shared.lead_back(self.line, answered, &mut packet);
@@ -85,7 +85,7 @@ impl NdpReceiver {
         });
     }
 
-    fn deliver(&mut self, header: &NdpHeader, packet: &Packet, cx: &mut HostCx<'_, Ndp>) {
+    fn deliver(&mut self, header: &NdpHeader, packet: &Packet, cx: &mut HostCx<'_, NdpConfig>) {
         if !self.received.insert(header.seq) {
             return;
         }
@@ -113,7 +113,7 @@ impl NdpReceiver {
     /// Takes in what is not simply the next packet of an open connection. False when there is
     /// no more to do about it.
     #[cold]
-    fn admit(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) -> bool {
+    fn admit(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) -> bool {
         if !self.is_open {
             // NDP-R15, NDP-R22: only the first window opens a connection, and only a new one.
             if cx.now < self.not_before || !header.has(flags::SYN) {
@@ -136,7 +136,7 @@ impl NdpReceiver {
 
     /// Sends back word that there is no room for a packet yet. Its pull waits for room too.
     // NDP-R23
-    fn refuse(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) {
+    fn refuse(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) {
         self.heard_at = cx.now;
         self.held_back += 1;
         let answer = NdpHeader {
@@ -152,14 +152,14 @@ impl NdpReceiver {
 
     /// There is room for so many packets more: the pulls held back for them may go.
     #[cold]
-    fn release_pulls(&mut self, room: u64, cx: &mut HostCx<'_, Ndp>) {
+    fn release_pulls(&mut self, room: u64, cx: &mut HostCx<'_, NdpConfig>) {
         let pulls = u64::from(self.held_back).min(room) as u32;
         self.held_back -= pulls;
         cx.shared.add_waiting(self.line, pulls);
     }
 
     #[inline]
-    fn start_timer(&mut self, cx: &mut HostCx<'_, Ndp>) {
+    fn start_timer(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
         if !self.timer_running {
             self.timer_running = true;
             cx.set_timer(cx.now + cx.config.rto);
@@ -167,7 +167,7 @@ impl NdpReceiver {
     }
 }
 
-impl Endpoint<Ndp> for NdpReceiver {
+impl Endpoint<NdpConfig> for NdpReceiver {
     fn gauges(&self, shared: &PullQueue, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("host_pulls_waiting", f64::from(shared.pending()));
     }
@@ -177,7 +177,7 @@ impl Endpoint<Ndp> for NdpReceiver {
     }
 
     // NDP-R10: every arrival is answered at once.
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Ndp>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, NdpConfig>) {
         let header = NdpHeader::of(packet);
         let beyond = self.packets.is_some_and(|n| header.seq >= n);
         if header.kind != kind::DATA || beyond {
@@ -231,7 +231,7 @@ impl Endpoint<Ndp> for NdpReceiver {
 
     // NDP-R16: all pulls sent, then silence: the last one was lost, so it is sent again. Its
     // number is the same, so it does no harm when it was not.
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Ndp>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
         if self.completed {
             self.timer_running = false;
             return;

@@ -2,7 +2,7 @@
 
 use super::header::{HEADER_BYTES, flags, kind, stamp};
 use super::paths::Paths;
-use super::{Ndp, NdpHeader, PathPolicy, PullQueue, Timer};
+use super::{NdpConfig, NdpHeader, NdpTimer, PathPolicy, PullQueue};
 use crate::rtt::{Rounding, RtoBounds, RttEstimator};
 use punctual_core::{
     Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
@@ -86,7 +86,7 @@ const UNMEASURED: u64 = 20;
 const RECENT: u8 = 12;
 
 impl NdpSender {
-    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Ndp>) -> Self {
+    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, NdpConfig>) -> Self {
         let payload = cx.shared.payload();
         let size = flow.size.get();
         let packets = if size == u64::MAX { u64::MAX } else { size.div_ceil(payload).max(1) };
@@ -152,8 +152,8 @@ impl NdpSender {
         }
     }
 
-    fn note_feedback(&mut self, is_ack: bool, header: &NdpHeader, cx: &HostCx<'_, Ndp>) {
-        if cx.config.timer() == Timer::Rtt {
+    fn note_feedback(&mut self, is_ack: bool, header: &NdpHeader, cx: &HostCx<'_, NdpConfig>) {
+        if cx.config.timer() == NdpTimer::Rtt {
             let took = cx.now.saturating_since(Instant::from_picos(header.sent_at));
             self.rtt.sample(took.min(cx.config.rto.saturating_mul(SLOWEST)), Rounding::Terms);
         }
@@ -165,11 +165,11 @@ impl NdpSender {
 
     /// How long a packet may be in flight without feedback.
     // NDP-R07, NDP-R26
-    fn rto(&self, config: &Ndp) -> Duration {
+    fn rto(&self, config: &NdpConfig) -> Duration {
         let wait = match config.timer() {
-            Timer::Fixed => config.rto,
-            Timer::Slowest => config.rto.max(self.slowest_word.saturating_mul(2)),
-            Timer::Rtt => self.rtt.rto(&RtoBounds {
+            NdpTimer::Fixed => config.rto,
+            NdpTimer::Slowest => config.rto.max(self.slowest_word.saturating_mul(2)),
+            NdpTimer::Rtt => self.rtt.rto(&RtoBounds {
                 initial: config.rto.saturating_mul(UNMEASURED),
                 min: config.rto,
                 max: config.rto.saturating_mul(SLOWEST * 2),
@@ -207,7 +207,7 @@ impl NdpSender {
     }
 
     // NDP-R02
-    fn handle_ack(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) {
+    fn handle_ack(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) {
         let mut sent_needlessly = false;
         if let Some(sent) = self.sent_mut(header.seq) {
             // NDP-R18: an earlier sending arrived after all, so the latest was one too many.
@@ -226,7 +226,7 @@ impl NdpSender {
     /// Forgets what is in: acknowledged by name, or below `cumulative`, should its own ACK have
     /// been lost.
     #[inline]
-    fn release(&mut self, cumulative: u64, cx: &mut HostCx<'_, Ndp>) {
+    fn release(&mut self, cumulative: u64, cx: &mut HostCx<'_, NdpConfig>) {
         let cumulative = cumulative.min(self.next_new);
         while let Some(front) = self.window.front()
             && (front.state == State::Acked || self.base < cumulative)
@@ -243,7 +243,7 @@ impl NdpSender {
     }
 
     #[cold]
-    fn finish(&mut self, cx: &mut HostCx<'_, Ndp>) {
+    fn finish(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
         cx.clear_timer();
         cx.shared.time_wait.add(self.peer, self.flow, cx.now);
         cx.emit(FlowEvent::Finished);
@@ -267,7 +267,7 @@ impl NdpSender {
     }
 
     // NDP-R06
-    fn handle_bounce(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) {
+    fn handle_bounce(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) {
         cx.emit(FlowEvent::Bounced);
         self.account(header.seq);
         self.note_feedback(false, header, cx);
@@ -337,7 +337,7 @@ impl NdpSender {
         packet
     }
 
-    fn say_ready(&mut self, cx: &mut HostCx<'_, Ndp>) {
+    fn say_ready(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
         if !self.has_data() {
             // A pull that finds nothing to send is spent.
             self.credits = 0;
@@ -347,14 +347,14 @@ impl NdpSender {
     }
 }
 
-impl Endpoint<Ndp> for NdpSender {
+impl Endpoint<NdpConfig> for NdpSender {
     fn gauges(&self, _shared: &PullQueue, tell: &mut dyn FnMut(&'static str, f64)) {
         let in_flight = self.window.iter().filter(|sent| sent.state == State::InFlight).count();
         tell("outstanding_packets", in_flight as f64);
         tell("resend_packets", self.resend.len() as f64);
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Ndp>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, NdpConfig>) {
         let header = NdpHeader::of(packet);
         if header.kind == kind::DATA {
             if packet.is_bounced() {
@@ -393,7 +393,7 @@ impl Endpoint<Ndp> for NdpSender {
         }
     }
 
-    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Ndp>) -> Option<Packet> {
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, NdpConfig>) -> Option<Packet> {
         if self.credits == 0 {
             return None;
         }
@@ -422,7 +422,7 @@ impl Endpoint<Ndp> for NdpSender {
     }
 
     // NDP-R07, NDP-R26
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Ndp>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
         self.timer_running = false;
         if self.not_before.take().is_some() {
             self.credits = self.first_window as u32;

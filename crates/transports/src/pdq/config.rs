@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Which of the paper's optimisations are on (§5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Variant {
+pub enum PdqVariant {
     /// None of them.
     Basic,
     /// Early Start.
@@ -30,7 +30,7 @@ pub enum Criticality {
     Deadline,
     /// A number drawn when the flow starts. Sizes count as unknown.
     Random,
-    /// The fewer bytes sent so far, looked at every [`Pdq::estimate_step`]. Sizes count as
+    /// The fewer bytes sent so far, looked at every [`PdqConfig::estimate_step`]. Sizes count as
     /// unknown.
     Estimated,
 }
@@ -62,9 +62,9 @@ pub enum RoundTrip {
 /// PDQ with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Pdq {
+pub struct PdqConfig {
     /// Which optimisations are on. All.
-    pub variant: Variant,
+    pub variant: PdqVariant,
     /// What makes a flow critical. EDF, then SJF.
     pub criticality: Criticality,
     /// Bytes sent between two looks at an estimated size. 50 KB (§5.6).
@@ -117,10 +117,10 @@ pub struct Pdq {
     pub loss_threshold: u8,
 }
 
-impl Default for Pdq {
+impl Default for PdqConfig {
     fn default() -> Self {
-        Pdq {
-            variant: Variant::Full,
+        PdqConfig {
+            variant: PdqVariant::Full,
             criticality: Criticality::Deadline,
             estimate_step: Bytes::new(50_000),
             aging: 0.0,
@@ -148,11 +148,11 @@ impl Default for Pdq {
     }
 }
 
-impl Pdq {
+impl PdqConfig {
     /// Timeouts and loss detection of senders.
     #[inline]
     pub fn retransmission(&self) -> RetransmissionConfig {
-        let Pdq { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
+        let PdqConfig { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
         RetransmissionConfig {
             rto: RtoBounds { initial, min, max },
             loss_threshold: self.loss_threshold,
@@ -193,17 +193,21 @@ impl Pdq {
 
     /// K, or 0 where Early Start is off or sizes are unknown.
     pub fn early_start_rtts(&self) -> f64 {
-        if self.variant == Variant::Basic || !self.sizes_known() { 0.0 } else { self.early_start }
+        if self.variant == PdqVariant::Basic || !self.sizes_known() {
+            0.0
+        } else {
+            self.early_start
+        }
     }
 
     /// X, or 0 where probing is not suppressed.
     pub fn probe_spread_rtts(&self) -> f64 {
-        if self.variant == Variant::Full { self.probe_spread } else { 0.0 }
+        if self.variant == PdqVariant::Full { self.probe_spread } else { 0.0 }
     }
 
     /// Whether senders give up flows that cannot be on time.
     pub fn terminates_early(&self) -> bool {
-        matches!(self.variant, Variant::EsEt | Variant::Full)
+        matches!(self.variant, PdqVariant::EsEt | PdqVariant::Full)
     }
 
     /// Whether senders know how much is left to send.
@@ -212,4 +216,4 @@ impl Pdq {
     }
 }
 
-crate::validated::validated_when_read!(Pdq);
+crate::validated::validated_when_read!(PdqConfig);

@@ -34,14 +34,14 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Availability, Criticality, Pdq, RoundTrip, Variant};
+pub use config::{Availability, Criticality, PdqConfig, PdqVariant, RoundTrip};
 pub use header::{
     HEADER_BYTES, NO_DEADLINE, NOBODY, PLAIN_HEADER_BYTES, PROBE_UNIT, PdqHeader,
     SCHEDULING_HEADER_BYTES,
 };
-pub use port::{Entry, FlowList, Port, Rank, RateController};
-pub use receiver::Receiver;
-pub use sender::Sender;
+pub use port::{FlowEntry, FlowList, FlowRank, PdqPort, RateController};
+pub use receiver::PdqReceiver;
+pub use sender::PdqSender;
 
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, LineRate, NicInfo, Packet, PortView, QueueSpec,
@@ -50,21 +50,21 @@ use punctual_core::{
 
 /// What the flows of one host share.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct PdqHost {
     nic: NicInfo,
     line: LineRate,
     line_kbps: u32,
-    counters: Counters,
+    counters: PdqCounters,
 }
 
 /// What went wrong at one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct PdqCounters {
     /// Packets dropped because they make no sense.
     pub malformed: u64,
 }
 
-impl Host {
+impl PdqHost {
     /// A host that has sent nothing.
     ///
     /// # Panics
@@ -75,11 +75,11 @@ impl Host {
         let mtu = nic.mtu.get();
         assert!(room.contains(&mtu), "mtu = {mtu}: PDQ needs one within {room:?} bytes");
         let (line, line_kbps) = (LineRate::new(nic.rate), header::kbps(nic.rate));
-        Host { nic: *nic, line, line_kbps, counters: Counters::default() }
+        PdqHost { nic: *nic, line, line_kbps, counters: PdqCounters::default() }
     }
 
     /// What went wrong here.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &PdqCounters {
         &self.counters
     }
 
@@ -88,26 +88,26 @@ impl Host {
     }
 }
 
-impl Transport for Pdq {
-    type Sender = Sender;
-    type Receiver = Receiver;
-    type Shared = Host;
-    type Controller = Port;
+impl Transport for PdqConfig {
+    type Sender = PdqSender;
+    type Receiver = PdqReceiver;
+    type Shared = PdqHost;
+    type Controller = PdqPort;
 
-    fn open_host(&self, nic: &NicInfo) -> Host {
-        Host::new(nic)
+    fn open_host(&self, nic: &NicInfo) -> PdqHost {
+        PdqHost::new(nic)
     }
 
-    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Sender {
-        Sender::open(flow, route, cx)
+    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> PdqSender {
+        PdqSender::open(flow, route, cx)
     }
 
-    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> Receiver {
-        Receiver::new(first.flow, route)
+    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> PdqReceiver {
+        PdqReceiver::new(first.flow, route)
     }
 
-    fn controller(&self, _port: &PortView) -> Option<Port> {
-        Some(Port::new(self))
+    fn controller(&self, _port: &PortView) -> Option<PdqPort> {
+        Some(PdqPort::new(self))
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

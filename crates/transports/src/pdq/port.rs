@@ -6,10 +6,10 @@ mod rate;
 
 #[cfg(test)]
 pub(crate) use list::VISITED;
-pub use list::{Entry, FlowList, Rank};
+pub use list::{FlowEntry, FlowList, FlowRank};
 pub use rate::RateController;
 
-use super::config::{Availability, Pdq};
+use super::config::{Availability, PdqConfig};
 use super::header::{NOBODY, PROBE_UNIT, PdqHeader, expected_nanos, round_trips, rtt_field};
 use list::visited;
 use punctual_core::{
@@ -37,7 +37,7 @@ pub(super) struct Params {
 }
 
 impl Params {
-    fn new(config: &Pdq) -> Self {
+    fn new(config: &PdqConfig) -> Self {
         Params {
             early_start: config.early_start_rtts(),
             probe_spread: config.probe_spread_rtts(),
@@ -67,7 +67,7 @@ struct Asker {
 
 /// A port: its list of flows, its capacity, and whom it let go last.
 #[derive(Clone, Debug)]
-pub struct Port {
+pub struct PdqPort {
     params: Params,
     list: FlowList,
     rates: RateController,
@@ -75,11 +75,11 @@ pub struct Port {
     accepted: Option<(u32, Instant)>,
 }
 
-impl Port {
+impl PdqPort {
     /// A port that no flow has passed yet.
-    pub fn new(config: &Pdq) -> Self {
+    pub fn new(config: &PdqConfig) -> Self {
         let params = Params::new(config);
-        Port {
+        PdqPort {
             params,
             list: FlowList::default(),
             rates: RateController::new(&params),
@@ -161,7 +161,7 @@ impl Port {
     /// T/RTT of that where it is short. Whole lines kept free for short flows would admit one of
     /// them each round trip, however little they are (PDQ-R12).
     #[inline]
-    fn reserved(&self, entry: &Entry, rtt_nanos: u32) -> u64 {
+    fn reserved(&self, entry: &FlowEntry, rtt_nanos: u32) -> u64 {
         let (asked, rtt) = (u64::from(entry.asked), u64::from(rtt_nanos));
         if self.is_short(entry.expected, rtt_nanos) {
             asked * expected_nanos(entry.expected) / rtt
@@ -182,7 +182,7 @@ impl Port {
     /// may be about to let it go, and this one would not be asked.
     #[inline(never)]
     fn advise(&self, header: &mut PdqHeader, flow: u32, me: u32) {
-        let rank = Rank::of(header, flow);
+        let rank = FlowRank::of(header, flow);
         let place = self.list.place_of(&rank);
         let there_is = if place == self.list.len() && place >= self.room() {
             self.rates.share()
@@ -194,7 +194,7 @@ impl Port {
 
     /// The place of the flow in the list, where it is put if there is room for it (PDQ-R10).
     fn enlist(&mut self, header: &PdqHeader, flow: u32, me: u32, now: Instant) -> Option<usize> {
-        let rank = Rank::of(header, flow);
+        let rank = FlowRank::of(header, flow);
         let place = match self.list.find(flow) {
             Some(place) => self.list.rerank(place, rank),
             None => {
@@ -202,7 +202,7 @@ impl Port {
                     return None;
                 }
                 let runs = header.has(PdqHeader::DATA);
-                let entry = Entry {
+                let entry = FlowEntry {
                     rank,
                     rate: if runs { header.rate } else { 0 },
                     asked: header.rate,
@@ -324,7 +324,7 @@ impl Port {
     }
 }
 
-impl Controller for Port {
+impl Controller for PdqPort {
     fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("listed_flows", self.list.len() as f64);
         tell("sending_flows", self.list.sending() as f64);

@@ -1,20 +1,20 @@
 //! The receiving end: answers every packet at once, with the scheduling header it came with.
 
-use super::Pdq;
+use super::PdqConfig;
 use super::header::{HEADER_BYTES, PdqHeader, kbps};
 use crate::paced::PacedReceiver;
 use punctual_core::{Endpoint, FlowId, FlowRoute, Header, HostCx, Packet};
 
 /// State of a flow's receiving end.
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub struct PdqReceiver {
     flow: PacedReceiver,
 }
 
-impl Receiver {
+impl PdqReceiver {
     /// A receiver that has received nothing.
     pub fn new(flow: FlowId, route: &FlowRoute) -> Self {
-        Receiver { flow: PacedReceiver::new(flow, route) }
+        PdqReceiver { flow: PacedReceiver::new(flow, route) }
     }
 
     /// The bytes that a packet carries; nothing if it contradicts itself or an earlier packet.
@@ -32,7 +32,7 @@ impl Receiver {
     }
 
     /// Answers a packet whose data, if any, end at `end`.
-    fn answer(&mut self, header: &PdqHeader, end: u64, cx: &mut HostCx<'_, Pdq>) {
+    fn answer(&mut self, header: &PdqHeader, end: u64, cx: &mut HostCx<'_, PdqConfig>) {
         let complete = self.flow.prefix_end();
         let arrived = if complete == end && header.has(PdqHeader::DATA) {
             header.seq.saturating_add(1) // In order, as most are: nothing to divide.
@@ -57,8 +57,8 @@ impl Receiver {
     }
 }
 
-impl Endpoint<Pdq> for Receiver {
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Pdq>) {
+impl Endpoint<PdqConfig> for PdqReceiver {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, PdqConfig>) {
         let header: PdqHeader = packet.header.get();
         let segment = cx.shared.segment_bytes();
         let Some((start, end)) = self.range(packet, &header, segment) else {
@@ -82,5 +82,5 @@ impl Endpoint<Pdq> for Receiver {
         self.answer(&header, end, cx);
     }
 
-    fn handle_timeout(&mut self, _cx: &mut HostCx<'_, Pdq>) {}
+    fn handle_timeout(&mut self, _cx: &mut HostCx<'_, PdqConfig>) {}
 }

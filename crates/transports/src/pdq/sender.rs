@@ -1,7 +1,7 @@
 //! The sending end: paces at the rate granted, probes while paused, gives up what is hopeless,
 //! and sends again what was lost.
 
-use super::Pdq;
+use super::PdqConfig;
 use super::config::{Criticality, RoundTrip};
 use super::header::{
     HEADER_BYTES, NO_DEADLINE, NOBODY, PROBE_UNIT, PdqHeader, deadline_field, earlier,
@@ -21,7 +21,7 @@ const AGING_UNIT: Duration = Duration::from_millis(100);
 
 /// State of a flow's sending end.
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub struct PdqSender {
     flow: PacedFlow,
     deadline: Option<Instant>,
     /// D_S, as headers say it.
@@ -51,9 +51,9 @@ pub struct Sender {
     ask_now: bool,
 }
 
-impl Sender {
+impl PdqSender {
     /// Starts a flow with a SYN, unless it is hopeless already.
-    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Pdq>) -> Self {
+    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, PdqConfig>) -> Self {
         let draw = match cx.config.criticality {
             Criticality::Random => (Stream::from_seed(route.seed).bits() >> 32) as u32,
             _ => 0,
@@ -65,7 +65,7 @@ impl Sender {
         let whole = cx.shared.line.transmission_time(whole);
         // Below the number of paths, which is below 2¹⁶.
         let route = FlowRoute { ecmp_path: route.ecmp_path & u32::from(u16::MAX), ..*route };
-        let mut sender = Sender {
+        let mut sender = PdqSender {
             flow: PacedFlow::new(flow, &route, segments, cx.now),
             deadline: None,
             deadline_field: NO_DEADLINE,
@@ -113,7 +113,7 @@ impl Sender {
     }
 
     /// RTT_S, or zero before anything was answered (PDQ-R29).
-    fn round_trip(&self, cx: &HostCx<'_, Pdq>) -> Duration {
+    fn round_trip(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
         match cx.config.round_trip {
             RoundTrip::Least => self.rtt_least.unwrap_or_default(),
             RoundTrip::Smoothed => self.flow.rtt.smoothed_or_zero(),
@@ -123,13 +123,13 @@ impl Sender {
     // Headers (PDQ-R02).
 
     /// T_S: how long the rest takes at the highest rate, headers included.
-    fn expected(&self, cx: &HostCx<'_, Pdq>) -> Duration {
+    fn expected(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
         let overhead = u64::from(HEADER_BYTES) + cx.shared.nic.framing.get();
         cx.shared.line.transmission_time(self.flow.left_link_bytes(overhead))
     }
 
     /// T_H, or what stands for it where sizes count as unknown (PDQ-R23).
-    fn expected_field(&self, cx: &HostCx<'_, Pdq>) -> u32 {
+    fn expected_field(&self, cx: &HostCx<'_, PdqConfig>) -> u32 {
         match cx.config.criticality {
             Criticality::Deadline => expected_field(self.expected(cx)),
             Criticality::Random => self.draw,
@@ -142,7 +142,7 @@ impl Sender {
     }
 
     /// What aging takes off T (PDQ-R24).
-    fn age_field(&self, cx: &HostCx<'_, Pdq>) -> u8 {
+    fn age_field(&self, cx: &HostCx<'_, PdqConfig>) -> u8 {
         if cx.config.aging == 0.0 {
             return 0;
         }
@@ -150,7 +150,7 @@ impl Sender {
         (8.0 * cx.config.aging * units).min(255.0) as u8
     }
 
-    fn set_deadline(&mut self, deadline: Option<Instant>, cx: &HostCx<'_, Pdq>) {
+    fn set_deadline(&mut self, deadline: Option<Instant>, cx: &HostCx<'_, PdqConfig>) {
         self.deadline = deadline;
         self.deadline_field = match cx.config.criticality {
             Criticality::Random => NO_DEADLINE,
@@ -158,7 +158,7 @@ impl Sender {
         };
     }
 
-    fn header(&self, seq: u32, flags: u8, cx: &HostCx<'_, Pdq>) -> PdqHeader {
+    fn header(&self, seq: u32, flags: u8, cx: &HostCx<'_, PdqConfig>) -> PdqHeader {
         PdqHeader {
             seq,
             time: time_field(cx.now),
@@ -179,14 +179,14 @@ impl Sender {
 
     // Packets.
 
-    fn send_syn(&mut self, cx: &mut HostCx<'_, Pdq>) {
+    fn send_syn(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
         self.syn_sent_at = Some(cx.now);
         self.asked_at = cx.now;
         let header = self.header(self.flow.segments.next_new() as u32, PdqHeader::SYN, cx);
         cx.send(self.packet(Class::CONTROL, header));
     }
 
-    fn send_probe(&mut self, cx: &mut HostCx<'_, Pdq>) {
+    fn send_probe(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
         self.asked_at = cx.now;
         self.ask_now = false;
         self.flow.release = Release::Due;
@@ -195,7 +195,7 @@ impl Sender {
     }
 
     /// The TERM of a flow that has sent everything. Of the data's class, lest it overtake them.
-    fn term_packet(&mut self, cx: &HostCx<'_, Pdq>) -> Packet {
+    fn term_packet(&mut self, cx: &HostCx<'_, PdqConfig>) -> Packet {
         self.flow.release = Release::Sent { at: cx.now, segment: None };
         let flags = PdqHeader::TERM | PdqHeader::END;
         let header = self.header(self.flow.segments.count() as u32, flags, cx);
@@ -203,7 +203,7 @@ impl Sender {
     }
 
     /// The next data packet, which leaves now.
-    fn next_packet(&mut self, cx: &mut HostCx<'_, Pdq>) -> Option<Packet> {
+    fn next_packet(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> Option<Packet> {
         let segment = self.flow.segments.send_next(cx.now)?;
         if !self.flow.segments.has_lost() {
             self.rest_at_most = self.expected(cx);
@@ -239,7 +239,7 @@ impl Sender {
     }
 
     /// Sends whatever the state allows now.
-    fn pump(&mut self, cx: &mut HostCx<'_, Pdq>) {
+    fn pump(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
         let now = cx.now;
         let departure = self.flow.next_departure();
         if self.term_due() || departure <= now {
@@ -262,14 +262,14 @@ impl Sender {
     // Early Termination (PDQ-R06).
 
     /// What must be left until the deadline: time to send the rest, and while paused a round trip.
-    fn needed(&self, cx: &HostCx<'_, Pdq>) -> Duration {
+    fn needed(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
         let rest = if cx.config.sizes_known() { self.expected(cx) } else { Duration::ZERO };
         if self.flow.pacer.is_paused() { rest.max(self.round_trip(cx)) } else { rest }
     }
 
     /// When there will be no hope left to be on time, if nothing changes until then; never where
     /// missing a deadline does not end the flow.
-    fn hopeless_at(&self, cx: &HostCx<'_, Pdq>) -> Instant {
+    fn hopeless_at(&self, cx: &HostCx<'_, PdqConfig>) -> Instant {
         let Some(deadline) = self.deadline else { return Instant::NEVER };
         if !cx.config.terminates_early() || self.flow.segments.left() == 0 {
             return Instant::NEVER;
@@ -278,13 +278,13 @@ impl Sender {
         last.map_or(Instant::ZERO, |last| Instant::from_picos(last.saturating_add(1)))
     }
 
-    fn is_hopeless(&self, cx: &HostCx<'_, Pdq>) -> bool {
+    fn is_hopeless(&self, cx: &HostCx<'_, PdqConfig>) -> bool {
         self.hopeless_at(cx) <= cx.now
     }
 
     /// Whether there is hope at `at` without a doubt: most of the time, and soon told.
     #[inline]
-    fn has_time(&self, at: Instant, cx: &HostCx<'_, Pdq>) -> bool {
+    fn has_time(&self, at: Instant, cx: &HostCx<'_, PdqConfig>) -> bool {
         let Some(deadline) = self.deadline else { return true };
         let mut needed = self.rest_at_most;
         if self.flow.pacer.is_paused() {
@@ -295,11 +295,11 @@ impl Sender {
 
     /// Gives the flow up if it cannot be on time; tells whether it did.
     #[inline]
-    fn gives_up(&mut self, cx: &mut HostCx<'_, Pdq>) -> bool {
+    fn gives_up(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> bool {
         !self.has_time(cx.now, cx) && self.gives_up_in_doubt(cx)
     }
 
-    fn gives_up_in_doubt(&mut self, cx: &mut HostCx<'_, Pdq>) -> bool {
+    fn gives_up_in_doubt(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> bool {
         if !self.is_hopeless(cx) {
             return false;
         }
@@ -313,7 +313,7 @@ impl Sender {
     // Answers.
 
     /// R_S, P_S, I_S and RTT_S from an answer, unless a later one has come before.
-    fn heed(&mut self, header: &PdqHeader, cx: &HostCx<'_, Pdq>) {
+    fn heed(&mut self, header: &PdqHeader, cx: &HostCx<'_, PdqConfig>) {
         if self.heeded.is_some_and(|last| earlier(header.time, last)) {
             return;
         }
@@ -350,7 +350,7 @@ impl Sender {
 
     // Loss.
 
-    fn rto(&self, cx: &HostCx<'_, Pdq>) -> Duration {
+    fn rto(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
         self.flow.rtt.rto(&cx.config.retransmission().rto)
     }
 
@@ -366,13 +366,13 @@ impl Sender {
         self.flow.expires_at(self.flow.segments.oldest_sent_at(), rto)
     }
 
-    fn set_timer(&self, cx: &mut HostCx<'_, Pdq>) {
+    fn set_timer(&self, cx: &mut HostCx<'_, PdqConfig>) {
         self.set_timer_for(self.flow.next_departure(), self.next_probe(), cx);
     }
 
     /// Sets the timer by when data and probe may go.
     #[inline(always)]
-    fn set_timer_for(&self, departure: Instant, probe: Instant, cx: &mut HostCx<'_, Pdq>) {
+    fn set_timer_for(&self, departure: Instant, probe: Instant, cx: &mut HostCx<'_, PdqConfig>) {
         let rto = self.rto(cx);
         let departure = if self.flow.waits_for_nic { Instant::NEVER } else { departure };
         let mut other = self.syn_deadline(rto).min(self.data_deadline(rto)).min(probe);
@@ -389,10 +389,10 @@ impl Sender {
     }
 }
 
-impl Endpoint<Pdq> for Sender {
+impl Endpoint<PdqConfig> for PdqSender {
     fn gauges(
         &self,
-        _shared: &<Pdq as Transport>::Shared,
+        _shared: &<PdqConfig as Transport>::Shared,
         tell: &mut dyn FnMut(&'static str, f64),
     ) {
         self.flow.gauges(tell);
@@ -410,7 +410,7 @@ impl Endpoint<Pdq> for Sender {
         }
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Pdq>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, PdqConfig>) {
         let header: PdqHeader = packet.header.get();
         let outcome = if packet.is_to_sender() && header.has(PdqHeader::ACK) {
             let named = header.has(PdqHeader::DATA).then_some(u64::from(header.seq));
@@ -446,7 +446,7 @@ impl Endpoint<Pdq> for Sender {
         }
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Pdq>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
         let rto = self.rto(cx);
         let syn_lost = self.syn_deadline(rto) <= cx.now;
         let data_lost = self.data_deadline(rto) <= cx.now;
@@ -468,14 +468,14 @@ impl Endpoint<Pdq> for Sender {
     }
 
     /// Every packet tells ports the deadline, so that the next one tells them of the change.
-    fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, Pdq>) {
+    fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, PdqConfig>) {
         self.set_deadline(deadline, cx);
         if !self.gives_up(cx) {
             self.pump(cx);
         }
     }
 
-    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Pdq>) -> Option<Packet> {
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> Option<Packet> {
         self.flow.waits_for_nic = false;
         if self.gives_up(cx) {
             return None;

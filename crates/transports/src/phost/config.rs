@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Whose pHost it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Variant {
+pub enum PhostVariant {
     /// Its authors': windows and waits are numbers of packets, as their network has them.
     #[default]
     Authors,
@@ -18,7 +18,7 @@ pub enum Variant {
 /// Which flow goes first, where one must.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Policy {
+pub enum TokenPolicy {
     /// The one with the fewest packets left.
     Shortest,
     /// Each in turn.
@@ -28,7 +28,7 @@ pub enum Policy {
 /// Which flows may send before they have heard of their receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum FreeFor {
+pub enum FreeTokensFor {
     /// Those that the free tokens are enough for.
     Short,
     /// All, as far as the free tokens go.
@@ -38,11 +38,11 @@ pub enum FreeFor {
 /// pHost and its parameters. "The authors' program" is the simulator they published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Phost {
+pub struct PhostConfig {
     /// Data bytes in a full packet; at most the MTU less 40 B, which is the default.
     pub payload: Option<Bytes>,
     /// Whose pHost it is: `"authors"` or `"ndp-paper"`. Default `"authors"`.
-    pub variant: Variant,
+    pub variant: PhostVariant,
     /// The round trip of the empty network, from which `free_tokens` follows where it is not given.
     /// Default none.
     pub rtt: Option<Duration>,
@@ -51,7 +51,7 @@ pub struct Phost {
     pub free_tokens: Option<u32>,
     /// Which flows have them: `"short"`, those that fit, or `"all"`. Default `"short"` for the
     /// authors' (their program), `"all"` for NDP's paper (its text).
-    pub free_for: Option<FreeFor>,
+    pub free_for: Option<FreeTokensFor>,
     /// How long a token is good for once the sender has it, in packet times. Default 1.5 (the
     /// authors' program).
     pub token_life: f64,
@@ -69,7 +69,7 @@ pub struct Phost {
     pub reissue: f64,
     /// Which flow a receiver gives its next token, and a sender uses one of: `"shortest"` or
     /// `"fair"`. Default `"shortest"`.
-    pub policy: Policy,
+    pub policy: TokenPolicy,
     /// How long a sender waits to hear of its flow before it asks again; doubled each time, up to
     /// 64 times this. Default 1 ms; ours, as the authors lose no requests.
     pub request_timeout: Duration,
@@ -108,11 +108,11 @@ pub enum PhostConfigError {
     FreeTokens(u32),
 }
 
-impl Default for Phost {
+impl Default for PhostConfig {
     fn default() -> Self {
-        Phost {
+        PhostConfig {
             payload: None,
-            variant: Variant::Authors,
+            variant: PhostVariant::Authors,
             rtt: None,
             free_tokens: None,
             free_for: None,
@@ -120,14 +120,14 @@ impl Default for Phost {
             window: None,
             downgrade: 25.0,
             reissue: 9.0,
-            policy: Policy::Shortest,
+            policy: TokenPolicy::Shortest,
             request_timeout: Duration::from_millis(1),
             queue: Bytes::new(36_864),
         }
     }
 }
 
-impl Phost {
+impl PhostConfig {
     /// Whether these parameters make sense. Reading them from a file checks that.
     pub fn validate(&self) -> Result<(), PhostConfigError> {
         if self.payload == Some(Bytes::ZERO) {
@@ -169,12 +169,12 @@ impl Phost {
     pub fn free_of(&self, packets: u64, free_tokens: u32) -> u64 {
         let free = u64::from(free_tokens);
         let free_for = self.free_for.unwrap_or(match self.variant {
-            Variant::Authors => FreeFor::Short,
-            Variant::NdpPaper => FreeFor::All,
+            PhostVariant::Authors => FreeTokensFor::Short,
+            PhostVariant::NdpPaper => FreeTokensFor::All,
         });
         match free_for {
-            FreeFor::Short if packets > free => 0,
-            FreeFor::Short | FreeFor::All => packets.min(free),
+            FreeTokensFor::Short if packets > free => 0,
+            FreeTokensFor::Short | FreeTokensFor::All => packets.min(free),
         }
     }
 
@@ -185,7 +185,7 @@ impl Phost {
 
     /// Whether receivers measure round trips.
     pub(super) fn measures(&self) -> bool {
-        self.variant == Variant::NdpPaper && self.window.is_none()
+        self.variant == PhostVariant::NdpPaper && self.window.is_none()
     }
 
     pub(super) fn payload_bytes(&self, nic: &NicInfo) -> u64 {
@@ -195,4 +195,4 @@ impl Phost {
     }
 }
 
-crate::validated::validated_when_read!(Phost);
+crate::validated::validated_when_read!(PhostConfig);

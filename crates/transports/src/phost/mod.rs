@@ -23,7 +23,7 @@ mod sender;
 mod tests;
 mod tokens;
 
-pub use config::{FreeFor, Phost, PhostConfigError, Policy, Variant};
+pub use config::{FreeTokensFor, PhostConfig, PhostConfigError, PhostVariant, TokenPolicy};
 pub use header::{HEADER_BYTES, PhostHeader, kind};
 pub use receiver::PhostReceiver;
 pub use sender::{PhostSender, TokenCounts};
@@ -71,7 +71,7 @@ impl PhostHost {
     }
 }
 
-impl Transport for Phost {
+impl Transport for PhostConfig {
     type Sender = PhostSender;
     type Receiver = PhostReceiver;
     type Shared = PhostHost;

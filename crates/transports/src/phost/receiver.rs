@@ -3,7 +3,7 @@
 use super::config::FREE_MAX;
 use super::header::{HEADER_BYTES, PhostHeader, kind};
 use super::tokens::Arrival;
-use super::{Phost, PhostHost};
+use super::{PhostConfig, PhostHost};
 use punctual_core::{
     ByteRange, Class, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Packet,
     PacketFlags, Wait,
@@ -46,12 +46,12 @@ impl PhostReceiver {
         self.line
     }
 
-    fn acknowledge(&self, cx: &mut HostCx<'_, Phost>) {
+    fn acknowledge(&self, cx: &mut HostCx<'_, PhostConfig>) {
         let header = PhostHeader { kind: kind::ACK, ..PhostHeader::default() };
         cx.send(answer(self.flow, self.sender, header));
     }
 
-    fn complete(&mut self, cx: &mut HostCx<'_, Phost>) {
+    fn complete(&mut self, cx: &mut HostCx<'_, PhostConfig>) {
         self.is_complete = true;
         if let Some(line) = self.line.take() {
             cx.shared.tokens.close(line);
@@ -60,7 +60,7 @@ impl PhostReceiver {
         self.acknowledge(cx); // PHOST-R10
     }
 
-    fn take(&mut self, packet: &Packet, header: &PhostHeader, cx: &mut HostCx<'_, Phost>) {
+    fn take(&mut self, packet: &Packet, header: &PhostHeader, cx: &mut HostCx<'_, PhostConfig>) {
         let Some(line) = self.line else { return };
         let arrival = cx.shared.tokens.arrive(line, header.packet, header.token, cx.now);
         if arrival == Arrival::Duplicate {
@@ -77,7 +77,7 @@ impl PhostReceiver {
     }
 }
 
-impl Endpoint<Phost> for PhostReceiver {
+impl Endpoint<PhostConfig> for PhostReceiver {
     fn gauges(&self, host: &PhostHost, tell: &mut dyn FnMut(&'static str, f64)) {
         if let Some((outstanding, missing)) = self.line.and_then(|line| host.tokens.state_of(line))
         {
@@ -93,7 +93,7 @@ impl Endpoint<Phost> for PhostReceiver {
         Wait::Token
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Phost>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, PhostConfig>) {
         let header: PhostHeader = packet.header.get();
         let is_ours = matches!(header.kind, kind::REQUEST | kind::DATA);
         if !is_ours || packet.is_trimmed() || header.size != self.size_bytes {
@@ -130,7 +130,7 @@ impl Endpoint<Phost> for PhostReceiver {
         }
     }
 
-    fn handle_timeout(&mut self, _: &mut HostCx<'_, Phost>) {}
+    fn handle_timeout(&mut self, _: &mut HostCx<'_, PhostConfig>) {}
 
     fn close(&mut self, host: &mut PhostHost) {
         if let Some(line) = self.line.take() {

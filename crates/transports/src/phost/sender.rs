@@ -1,7 +1,7 @@
 //! The sending end: asks for tokens, and sends a packet for each that it uses in time.
 
 use super::header::{HEADER_BYTES, PhostHeader, kind};
-use super::{Phost, PhostHost, Policy, Waiting};
+use super::{PhostConfig, PhostHost, TokenPolicy, Waiting};
 use punctual_core::{
     BitRing, Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
     Instant, Packet, PacketFlags,
@@ -54,7 +54,7 @@ pub struct TokenCounts {
 const DOUBLINGS_MAX: u32 = 6;
 
 impl PhostSender {
-    pub(super) fn open(flow: &FlowSpec, _: &FlowRoute, cx: &mut HostCx<'_, Phost>) -> Self {
+    pub(super) fn open(flow: &FlowSpec, _: &FlowRoute, cx: &mut HostCx<'_, PhostConfig>) -> Self {
         let packets = cx.shared.packets_of(flow.size.get());
         let free = cx.config.free_of(packets, cx.shared.free_tokens);
         // PHOST-R09: flows that the free tokens are enough for go before others.
@@ -105,7 +105,7 @@ impl PhostSender {
         packet
     }
 
-    fn request(&mut self, cx: &mut HostCx<'_, Phost>) {
+    fn request(&mut self, cx: &mut HostCx<'_, PhostConfig>) {
         let header = PhostHeader {
             size: self.size_bytes,
             missing: self.free,
@@ -125,7 +125,7 @@ impl PhostSender {
     }
 
     /// Asks for a turn at the NIC if it holds a token.
-    fn ask(&mut self, cx: &mut HostCx<'_, Phost>) {
+    fn ask(&mut self, cx: &mut HostCx<'_, PhostConfig>) {
         if !self.asked && !self.tokens.is_empty() {
             self.asked = true;
             cx.shared.waiting.push(Waiting {
@@ -138,14 +138,14 @@ impl PhostSender {
     }
 }
 
-impl Endpoint<Phost> for PhostSender {
+impl Endpoint<PhostConfig> for PhostSender {
     fn gauges(&self, _: &PhostHost, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("tokens_held", self.tokens.len() as f64);
         tell("tokens_used", self.counts.used as f64);
         tell("tokens_expired", self.counts.expired as f64);
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Phost>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, PhostConfig>) {
         let header: PhostHeader = packet.header.get();
         if packet.is_bounced() {
             return;
@@ -174,7 +174,7 @@ impl Endpoint<Phost> for PhostSender {
         }
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Phost>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, PhostConfig>) {
         if cx.now < self.request_at {
             return cx.set_timer(self.request_at);
         }
@@ -184,7 +184,7 @@ impl Endpoint<Phost> for PhostSender {
         self.request(cx);
     }
 
-    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Phost>) -> Option<Packet> {
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, PhostConfig>) -> Option<Packet> {
         self.asked = false;
         let is_next = cx.shared.take_turn(self.flow, cx.config.policy);
         self.drop_expired(cx.now);
@@ -218,11 +218,11 @@ impl Endpoint<Phost> for PhostSender {
 
 impl PhostHost {
     /// Takes a flow out of those that wait for the NIC; tells whether it is the one to go.
-    fn take_turn(&mut self, flow: FlowId, policy: Policy) -> bool {
+    fn take_turn(&mut self, flow: FlowId, policy: TokenPolicy) -> bool {
         let Some(place) = self.waiting.iter().position(|w| w.flow == flow) else { return true };
         let own = self.waiting.swap_remove(place);
         // Only those of its class are sure to be asked as well.
         let is_better = |other: &Waiting| other.class == own.class && other.missing < own.missing;
-        policy == Policy::Fair || !self.waiting.iter().any(is_better)
+        policy == TokenPolicy::Fair || !self.waiting.iter().any(is_better)
     }
 }

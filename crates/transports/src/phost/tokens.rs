@@ -1,6 +1,6 @@
 //! The receiving side of a host: which flow the next token goes to, one each packet time.
 
-use super::{Phost, Policy};
+use super::{PhostConfig, TokenPolicy};
 use punctual_core::{BitRing, Duration, FlowId, HostId, Instant, NicInfo, Slab};
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn new(config: &Phost, nic: &NicInfo) -> Self {
+    pub(super) fn new(config: &PhostConfig, nic: &NicInfo) -> Self {
         let packet = nic.rate.transmission_time(nic.mtu + nic.framing);
         let times = |n: f64| Duration::from_picos((packet.as_picos() as f64 * n) as u64);
         Times {
@@ -34,7 +34,7 @@ pub struct TokenQueue {
     window: u32,
     /// Whether windows and waits follow from round trips.
     measures: bool,
-    policy: Policy,
+    policy: TokenPolicy,
     lines: Slab<Line>,
     /// Those in use, in order of arrival.
     active: Vec<u32>,
@@ -205,7 +205,7 @@ impl Line {
 }
 
 impl TokenQueue {
-    pub(super) fn new(config: &Phost, nic: &NicInfo) -> Self {
+    pub(super) fn new(config: &PhostConfig, nic: &NicInfo) -> Self {
         TokenQueue {
             times: Times::new(config, nic),
             window: config.window_at_least(),
@@ -300,8 +300,8 @@ impl TokenQueue {
                 Ok(()) => {
                     // PHOST-R04: the first of equals came first.
                     let key = match self.policy {
-                        Policy::Shortest => line.missing,
-                        Policy::Fair => line.granted_at.as_picos(),
+                        TokenPolicy::Shortest => line.missing,
+                        TokenPolicy::Fair => line.granted_at.as_picos(),
                     };
                     if best.is_none_or(|(least, _)| key < least) {
                         best = Some((key, slot));

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// RCP with its published controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Rcp {
+pub struct RcpConfig {
     /// T, how often a port changes its rate, at most; it is the mean round-trip time where that
     /// is shorter. 800 µs, as D3's (its §4.4, footnote 4).
     pub update_interval: Duration,
@@ -36,9 +36,9 @@ pub struct Rcp {
     pub loss_threshold: u8,
 }
 
-impl Default for Rcp {
+impl Default for RcpConfig {
     fn default() -> Self {
-        Rcp {
+        RcpConfig {
             update_interval: Duration::from_micros(800),
             alpha: 0.1,
             beta: 1.0,
@@ -54,11 +54,11 @@ impl Default for Rcp {
     }
 }
 
-impl Rcp {
+impl RcpConfig {
     /// Timeouts and loss detection of senders.
     #[inline]
     pub fn retransmission(&self) -> RetransmissionConfig {
-        let Rcp { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
+        let RcpConfig { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
         RetransmissionConfig {
             rto: RtoBounds { initial, min, max },
             loss_threshold: self.loss_threshold,
@@ -83,4 +83,4 @@ impl Rcp {
     }
 }
 
-crate::validated::validated_when_read!(Rcp);
+crate::validated::validated_when_read!(RcpConfig);

@@ -22,26 +22,28 @@ mod port;
 #[cfg(test)]
 mod tests;
 
-pub use config::Rcp;
-pub use port::{Port, Share};
+pub use config::RcpConfig;
+pub use port::{FairRate, RcpPort};
 
-use crate::d3::{Host, Need, Plan, Receiver, Sender, SenderParams, Variant};
+use crate::d3::{
+    D3Host, D3Receiver, D3Sender, D3SenderConfig, FlowDemand, RequestPlan, RequestPolicy,
+};
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView, QueueSpec, Rate,
     Transport,
 };
 
-impl Variant for Rcp {
-    fn params(&self) -> SenderParams {
-        SenderParams {
+impl RequestPolicy for RcpConfig {
+    fn params(&self) -> D3SenderConfig {
+        D3SenderConfig {
             pacing: self.pacing,
             base_rate: self.rate_min,
             retransmission: self.retransmission(),
         }
     }
 
-    fn plan(&self, _need: &Need, _nic: &NicInfo) -> Plan {
-        Plan::Ask(Rate::ZERO)
+    fn plan(&self, _need: &FlowDemand, _nic: &NicInfo) -> RequestPlan {
+        RequestPlan::Ask(Rate::ZERO)
     }
 
     fn asks_always(&self) -> bool {
@@ -49,26 +51,26 @@ impl Variant for Rcp {
     }
 }
 
-impl Transport for Rcp {
-    type Sender = Sender;
-    type Receiver = Receiver;
-    type Shared = Host;
-    type Controller = Port;
+impl Transport for RcpConfig {
+    type Sender = D3Sender;
+    type Receiver = D3Receiver;
+    type Shared = D3Host;
+    type Controller = RcpPort;
 
-    fn open_host(&self, nic: &NicInfo) -> Host {
-        Host::new(nic)
+    fn open_host(&self, nic: &NicInfo) -> D3Host {
+        D3Host::new(nic)
     }
 
-    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Sender {
-        Sender::open(flow, route, cx)
+    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> D3Sender {
+        D3Sender::open(flow, route, cx)
     }
 
-    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> Receiver {
-        Receiver::new(first.flow, route)
+    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> D3Receiver {
+        D3Receiver::new(first.flow, route)
     }
 
-    fn controller(&self, port: &PortView) -> Option<Port> {
-        Some(Port::new(self, port.rate))
+    fn controller(&self, port: &PortView) -> Option<RcpPort> {
+        Some(RcpPort::new(self, port.rate))
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

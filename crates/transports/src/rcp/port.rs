@@ -1,6 +1,6 @@
 //! What runs at every output port: one rate, stamped into requests that pass.
 
-use super::Rcp;
+use super::RcpConfig;
 use crate::d3::{D3Header, RateBlock};
 use punctual_core::{Controller, Duration, ExtArena, Instant, Packet, PortView, Rate};
 
@@ -9,14 +9,14 @@ const SILENT_INTERVALS: u64 = 4;
 
 /// A port's rate, and what it is found from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share {
+pub struct FairRate {
     /// R, what every flow may send at.
     pub rate: Rate,
     /// d, the mean round-trip time of the flows that pass.
     pub rtt: Duration,
 }
 
-impl Share {
+impl FairRate {
     /// A flow tells its round-trip time, zero while it has none (RCP-R04).
     fn take_rtt(&mut self, rtt: Duration) {
         if !rtt.is_zero() {
@@ -28,7 +28,7 @@ impl Share {
     /// `queue_bytes` wait (RCP-R02, RCP-R03).
     pub fn adapt(
         &mut self,
-        config: &Rcp,
+        config: &RcpConfig,
         line: Rate,
         interval: Duration,
         arrived_bytes: u64,
@@ -46,9 +46,9 @@ impl Share {
 
 /// A port's rate with its clock.
 #[derive(Clone, Debug)]
-pub struct Port {
-    config: Rcp,
-    share: Share,
+pub struct RcpPort {
+    config: RcpConfig,
+    share: FairRate,
     clock: Option<Clock>,
 }
 
@@ -62,15 +62,15 @@ struct Clock {
     last_request: Instant,
 }
 
-impl Port {
+impl RcpPort {
     /// A port that no flow has passed yet.
-    pub fn new(config: &Rcp, line: Rate) -> Self {
-        let share = Share { rate: line, rtt: config.rtt_initial };
-        Port { config: config.clone(), share, clock: None }
+    pub fn new(config: &RcpConfig, line: Rate) -> Self {
+        let share = FairRate { rate: line, rtt: config.rtt_initial };
+        RcpPort { config: config.clone(), share, clock: None }
     }
 
     /// Its rate now.
-    pub fn share(&self) -> &Share {
+    pub fn share(&self) -> &FairRate {
         &self.share
     }
 
@@ -89,7 +89,7 @@ impl Port {
     }
 }
 
-impl Controller for Port {
+impl Controller for RcpPort {
     fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("rate_bps", self.share.rate.as_bps() as f64);
     }
@@ -107,7 +107,7 @@ impl Controller for Port {
             Some(clock) => clock.last_request = port.now,
             None => {
                 // RCP-R05: an idle port's law ends at the line rate.
-                self.share = Share { rate: port.rate, rtt: self.config.rtt_initial };
+                self.share = FairRate { rate: port.rate, rtt: self.config.rtt_initial };
                 self.clock = Some(self.start_interval(port, port.now));
             }
         }

@@ -60,7 +60,7 @@ pub enum TcpConfigError {
 
 /// What all variants of TCP have in common, as their endpoints use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct TcpSettings {
     pub(crate) handshake: bool,
     pub(crate) mss: Option<Bytes>,
     pub(crate) initial_window: u32,
@@ -75,7 +75,7 @@ pub(crate) struct Settings {
     pub(crate) small_queues: bool,
 }
 
-impl Settings {
+impl TcpSettings {
     /// Data bytes in a full packet of a host, beside so many of header.
     pub(crate) fn mss_bytes(&self, nic: &NicInfo, header_bytes: u64) -> u64 {
         // Packet sizes are 16-bit.
@@ -196,8 +196,8 @@ macro_rules! tcp_config {
         }
 
         impl $name {
-            pub(super) fn settings(&self) -> Settings {
-                Settings {
+            pub(super) fn settings(&self) -> TcpSettings {
+                TcpSettings {
                     handshake: self.handshake,
                     mss: self.mss,
                     initial_window: self.initial_window,
@@ -228,10 +228,10 @@ pub(crate) use tcp_config;
 
 tcp_config! {
     /// TCP NewReno and its parameters.
-    Tcp {}
+    TcpConfig {}
 }
 
-impl Tcp {
+impl TcpConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         Ok(())
     }
@@ -239,7 +239,7 @@ impl Tcp {
 
 tcp_config! {
     /// DCTCP and its parameters.
-    Dctcp {
+    DctcpConfig {
         /// Weight of the newest window in α, the running fraction of marked bytes. Default 1/16
         /// (RFC 8257 §4.2); held as a multiple of 2⁻²⁰.
         gain: f64 = 1.0 / 16.0,
@@ -259,7 +259,7 @@ tcp_config! {
     /// DCTCP over lossless Ethernet and its parameters: what NDP's comparison ran under the name
     /// of DCQCN. A packet can wait behind pauses for as long as an incast lasts, and a timeout
     /// could only repeat what is not lost.
-    DctcpLossless [rto = Duration::from_secs(1)] {
+    DctcpLosslessConfig [rto = Duration::from_secs(1)] {
         /// Weight of the newest window in α, the running fraction of marked bytes. Default 1/16
         /// (RFC 8257 §4.2); held as a multiple of 2⁻²⁰.
         gain: f64 = 1.0 / 16.0,
@@ -275,7 +275,7 @@ tcp_config! {
     }
 }
 
-impl DctcpLossless {
+impl DctcpLosslessConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         validate_marks(self.gain, self.initial_alpha, self.window_min)
     }
@@ -294,7 +294,7 @@ fn validate_marks(gain: f64, initial_alpha: f64, window_min: u32) -> Result<(), 
     Ok(())
 }
 
-impl Dctcp {
+impl DctcpConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         validate_marks(self.gain, self.initial_alpha, self.window_min)
     }
@@ -302,7 +302,7 @@ impl Dctcp {
 
 tcp_config! {
     /// D2TCP and its parameters.
-    D2tcp {
+    D2tcpConfig {
         /// Weight of the newest window in α, the running fraction of marked bytes. Default 1/16
         /// (RFC 8257 §4.2); held as a multiple of 2⁻²⁰.
         gain: f64 = 1.0 / 16.0,
@@ -326,7 +326,7 @@ tcp_config! {
     }
 }
 
-impl D2tcp {
+impl D2tcpConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         validate_marks(self.gain, self.initial_alpha, self.window_min)?;
         for (name, d) in
@@ -345,7 +345,7 @@ impl D2tcp {
 
 tcp_config! {
     /// TCPpr and its parameters.
-    Tcppr {
+    TcpprConfig {
         /// Classes of strict priority: 2 by deadline, flows without one in the lower; 3 with a
         /// class below for those; 4 with three by deadline. Default 2 (D3 §6.1; 3 there with
         /// background traffic, and 4 to no gain).
@@ -360,7 +360,7 @@ tcp_config! {
     }
 }
 
-impl Tcppr {
+impl TcpprConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         let needed = match self.levels {
             2 | 3 => 1,

@@ -108,7 +108,7 @@ impl Reaction {
 /// How a sender reacts to marks. Reaction to loss is the same for all, in the sender.
 ///
 /// A law is made when its flow opens, knows the flow's deadline, and keeps its own counts.
-pub trait Law: Sized {
+pub trait WindowLaw: Sized {
     /// Its parameters, ready for use.
     type Config: Clone + core::fmt::Debug + PartialEq;
     /// Whether its data may be marked.
@@ -139,7 +139,7 @@ pub trait Law: Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewReno;
 
-impl Law for NewReno {
+impl WindowLaw for NewReno {
     type Config = ();
     const ECN_CAPABLE: bool = false;
 
@@ -212,7 +212,7 @@ pub struct DctcpParams {
     pub initial_alpha: Fraction,
     /// Packets that a cut leaves at least.
     pub window_min: u32,
-    /// See [`Dctcp::cut_every_window`](super::Dctcp::cut_every_window).
+    /// See [`DctcpConfig::cut_every_window`](super::Dctcp::cut_every_window).
     pub cut_every_window: bool,
 }
 
@@ -262,7 +262,7 @@ impl DctcpLaw {
     }
 }
 
-impl Law for DctcpLaw {
+impl WindowLaw for DctcpLaw {
     type Config = DctcpParams;
     const ECN_CAPABLE: bool = true;
 

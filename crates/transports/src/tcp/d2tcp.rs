@@ -1,6 +1,6 @@
 //! D2TCP's law: DCTCP's, with the penalty gamma-corrected by how near the deadline is.
 
-use super::congestion::{DctcpLaw, DctcpParams, Feedback, Fraction, Law, Reaction};
+use super::congestion::{DctcpLaw, DctcpParams, Feedback, Fraction, Reaction, WindowLaw};
 use super::penalty::{Imminence, power};
 use punctual_core::{FlowSpec, Instant};
 
@@ -56,7 +56,7 @@ pub fn imminence(deadline: Option<Instant>, ack: &Feedback, params: &D2tcpParams
     Imminence::of(4 * bytes * rtt, 3 * window * left, params.least, params.most)
 }
 
-impl Law for D2tcpLaw {
+impl WindowLaw for D2tcpLaw {
     type Config = D2tcpParams;
     const ECN_CAPABLE: bool = true;
 

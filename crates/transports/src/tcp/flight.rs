@@ -1,7 +1,7 @@
 //! What is in flight of one stream of segments on one path: window, loss, timeout. TCP has one of
 //! these a flow, MPTCP one a subflow.
 
-use super::config::Settings;
+use super::config::TcpSettings;
 use super::congestion::{Fraction, Reaction, Window};
 use crate::rtt::{Rounding, RtoBounds, RttEstimator, next_tick};
 use punctual_core::{Duration, Instant};
@@ -53,7 +53,7 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    pub(crate) fn new(settings: &Settings, mss_bytes: u64) -> Self {
+    pub(crate) fn new(settings: &TcpSettings, mss_bytes: u64) -> Self {
         Flight {
             mss_bytes,
             phase: if settings.handshake { Phase::Connecting } else { Phase::Open },

@@ -6,7 +6,7 @@
 //! * D2TCP: Vamanan, Hasan and Vijaykumar, SIGCOMM 2012.
 //! * TCPpr: a baseline of D3 (Wilson et al., SIGCOMM 2011).
 //!
-//! One sender and one receiver serve all variants. What differs is the [`Law`], which turns an
+//! One sender and one receiver serve all variants. What differs is the [`WindowLaw`], which turns an
 //! acknowledgement into a [`Reaction`]; a variant is a configuration, a law and a line of glue.
 //! `rules.md` beside this file lists every rule with its source and test.
 //!
@@ -29,9 +29,11 @@ mod tcppr;
 #[cfg(test)]
 mod tests;
 
-pub use config::{D2tcp, Dctcp, DctcpLossless, Tcp, TcpConfigError, Tcppr};
+pub use config::{
+    D2tcpConfig, DctcpConfig, DctcpLosslessConfig, TcpConfig, TcpConfigError, TcpprConfig,
+};
 pub use congestion::{
-    DctcpLaw, DctcpParams, Feedback, Fraction, Law, MarkEstimator, NewReno, Reaction, Window,
+    DctcpLaw, DctcpParams, Feedback, Fraction, MarkEstimator, NewReno, Reaction, Window, WindowLaw,
     next_alpha,
 };
 pub use d2tcp::{D2tcpLaw, D2tcpParams, imminence};
@@ -41,7 +43,7 @@ pub use receiver::TcpReceiver;
 pub use sender::TcpSender;
 pub use tcppr::{TcpprLaw, TcpprParams};
 
-pub(crate) use config::{Settings, tcp_config};
+pub(crate) use config::{TcpSettings, tcp_config};
 pub(crate) use flight::{Advance, Flight};
 pub(crate) use sender::rtt_since;
 
@@ -52,14 +54,14 @@ use punctual_core::{
 
 /// What the flows of one host share: parameters made ready for use.
 #[derive(Clone, Debug)]
-pub struct TcpHost<L: Law> {
-    settings: Settings,
+pub struct TcpHost<L: WindowLaw> {
+    settings: TcpSettings,
     mss_bytes: u64,
     law: L::Config,
 }
 
-impl<L: Law> TcpHost<L> {
-    fn new(settings: Settings, law: L::Config, nic: &NicInfo) -> Self {
+impl<L: WindowLaw> TcpHost<L> {
+    fn new(settings: TcpSettings, law: L::Config, nic: &NicInfo) -> Self {
         TcpHost { settings, mss_bytes: settings.mss_bytes(nic, TCP_IP_HEADER_BYTES), law }
     }
 
@@ -106,11 +108,11 @@ macro_rules! tcp_transport {
     };
 }
 
-tcp_transport!(Tcp, NewReno, tcp_queue, |_config| ());
-tcp_transport!(Tcppr, TcpprLaw, tcppr_queue, |config| config.params());
-tcp_transport!(Dctcp, DctcpLaw, dctcp_queue, |config| config.params());
-tcp_transport!(DctcpLossless, DctcpLaw, lossless_queue, |config| config.params());
-tcp_transport!(D2tcp, D2tcpLaw, dctcp_queue, |config| config.params());
+tcp_transport!(TcpConfig, NewReno, tcp_queue, |_config| ());
+tcp_transport!(TcpprConfig, TcpprLaw, tcppr_queue, |config| config.params());
+tcp_transport!(DctcpConfig, DctcpLaw, dctcp_queue, |config| config.params());
+tcp_transport!(DctcpLosslessConfig, DctcpLaw, lossless_queue, |config| config.params());
+tcp_transport!(D2tcpConfig, D2tcpLaw, dctcp_queue, |config| config.params());
 
 /// The parameters of DCTCP's law, of whichever configuration has them.
 macro_rules! dctcp_params {
@@ -124,21 +126,21 @@ macro_rules! dctcp_params {
     };
 }
 
-impl Dctcp {
+impl DctcpConfig {
     /// The parameters of its law.
     pub fn params(&self) -> DctcpParams {
         dctcp_params!(self)
     }
 }
 
-impl DctcpLossless {
+impl DctcpLosslessConfig {
     /// The parameters of its law, which is DCTCP's.
     pub fn params(&self) -> DctcpParams {
         dctcp_params!(self)
     }
 }
 
-impl D2tcp {
+impl D2tcpConfig {
     /// The parameters of its law.
     pub fn params(&self) -> D2tcpParams {
         D2tcpParams {
@@ -150,7 +152,7 @@ impl D2tcp {
     }
 }
 
-impl Tcppr {
+impl TcpprConfig {
     /// The parameters of its law.
     pub fn params(&self) -> TcpprParams {
         let mut cuts = [None; 2];

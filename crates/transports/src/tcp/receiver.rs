@@ -1,7 +1,7 @@
 //! The receiving end: reassembles, acknowledges, echoes marks.
 
 use super::header::{TCP_IP_HEADER_BYTES, TcpFlags, TcpHeader};
-use super::{Law, TcpHost};
+use super::{TcpHost, WindowLaw};
 use punctual_core::{
     ByteRange, Class, Ecn, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Packet,
     PacketFlags, RangeSet, Transport,
@@ -89,7 +89,7 @@ impl TcpReceiver {
     }
 }
 
-impl<L: Law, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpReceiver {
+impl<L: WindowLaw, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpReceiver {
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {
         let header: TcpHeader = packet.header.get();
         let payload_bytes = u64::from(packet.payload_bytes);

@@ -1,7 +1,7 @@
 //! The sending end: connects, keeps the window full, recovers from loss.
 
 use super::TcpHost;
-use super::congestion::{Feedback, Law, Window};
+use super::congestion::{Feedback, Window, WindowLaw};
 use super::flight::Flight;
 use super::header::{TCP_IP_HEADER_BYTES, TcpFlags, TcpHeader};
 use crate::rtt::RttEstimator;
@@ -12,7 +12,7 @@ use punctual_core::{
 
 /// State of a flow's sending end.
 #[derive(Clone, Debug)]
-pub struct TcpSender<L: Law> {
+pub struct TcpSender<L: WindowLaw> {
     flow: FlowId,
     receiver: HostId,
     path: u32,
@@ -29,7 +29,7 @@ pub struct TcpSender<L: Law> {
     law: L,
 }
 
-impl<L: Law> TcpSender<L> {
+impl<L: WindowLaw> TcpSender<L> {
     pub(super) fn open<T: Transport<Shared = TcpHost<L>>>(
         flow: &FlowSpec,
         route: &FlowRoute,
@@ -213,7 +213,7 @@ pub(crate) fn rtt_since(timestamp_picos: u64, now: Instant) -> Duration {
     now.saturating_since(Instant::from_picos(timestamp_picos))
 }
 
-impl<L: Law, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpSender<L> {
+impl<L: WindowLaw, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpSender<L> {
     fn gauges(&self, _shared: &TcpHost<L>, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("cwnd_bytes", self.flight.window().cwnd_bytes() as f64);
         tell("ssthresh_bytes", self.flight.window().ssthresh_bytes() as f64);

@@ -1,6 +1,6 @@
 //! TCPpr: NewReno whose packets go in a class of strict priority chosen by their flow's deadline.
 
-use super::congestion::{Feedback, Law, NewReno, Reaction};
+use super::congestion::{Feedback, NewReno, Reaction, WindowLaw};
 use punctual_core::{Class, Duration, FlowSpec};
 
 /// Where deadlines are cut into classes, ready for use.
@@ -31,7 +31,7 @@ impl TcpprParams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpprLaw;
 
-impl Law for TcpprLaw {
+impl WindowLaw for TcpprLaw {
     type Config = TcpprParams;
     const ECN_CAPABLE: bool = NewReno::ECN_CAPABLE;
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Datagrams at a constant rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Udp {
+pub struct UdpConfig {
     /// At which a flow sends, headers and framing included; the line's where that is slower.
     /// 10 Mb/s, ours: a low rate.
     pub rate: Rate,
@@ -22,17 +22,17 @@ pub struct Udp {
 #[error("`rate` is 0: nothing would ever be sent")]
 pub struct UdpError;
 
-impl Default for Udp {
+impl Default for UdpConfig {
     fn default() -> Self {
-        Udp { rate: Rate::from_mbps(10), linger: Duration::from_millis(10), trimmable: false }
+        UdpConfig { rate: Rate::from_mbps(10), linger: Duration::from_millis(10), trimmable: false }
     }
 }
 
-impl Udp {
+impl UdpConfig {
     /// What is wrong with the parameters, if anything.
     pub fn validate(&self) -> Result<(), UdpError> {
         if self.rate == Rate::ZERO { Err(UdpError) } else { Ok(()) }
     }
 }
 
-crate::validated::validated_when_read!(Udp);
+crate::validated::validated_when_read!(UdpConfig);

@@ -9,7 +9,7 @@ mod config;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Udp, UdpError};
+pub use config::{UdpConfig, UdpError};
 
 use punctual_core::{
     ByteRange, Bytes, Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
@@ -59,7 +59,7 @@ pub struct UdpReceiver {
 /// So many gaps a receiver remembers: nobody fills them, and memory must not grow with losses.
 const GAPS_MAX: usize = 64;
 
-impl Transport for Udp {
+impl Transport for UdpConfig {
     type Sender = UdpSender;
     type Receiver = UdpReceiver;
     type Shared = NicInfo;
@@ -90,7 +90,7 @@ impl Transport for Udp {
     /// NDP's where datagrams may be trimmed, TCP's where not.
     fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {
         if self.trimmable {
-            crate::ndp::Ndp::default().default_queue(rate, mtu)
+            crate::ndp::NdpConfig::default().default_queue(rate, mtu)
         } else {
             crate::tcp::tcp_queue(rate, mtu)
         }
@@ -99,7 +99,7 @@ impl Transport for Udp {
 
 impl UdpSender {
     /// Sends the datagram that is due, and says when the next one is.
-    fn send_due(&mut self, cx: &mut HostCx<'_, Udp>) {
+    fn send_due(&mut self, cx: &mut HostCx<'_, UdpConfig>) {
         let nic = *cx.shared;
         let most = nic.mtu.get().min(u16::MAX.into()).saturating_sub(UDP_IP_HEADER_BYTES.into());
         let payload = most.max(1).min(self.size - self.sent);
@@ -125,15 +125,15 @@ impl UdpSender {
     }
 }
 
-impl Endpoint<Udp> for UdpSender {
+impl Endpoint<UdpConfig> for UdpSender {
     /// Nobody answers; a switch may return a trimmed header.
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Udp>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, UdpConfig>) {
         if packet.is_bounced() {
             cx.emit(FlowEvent::Bounced);
         }
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Udp>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, UdpConfig>) {
         if self.sent < self.size {
             self.send_due(cx);
         } else {
@@ -150,8 +150,8 @@ impl Endpoint<Udp> for UdpSender {
     }
 }
 
-impl Endpoint<Udp> for UdpReceiver {
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Udp>) {
+impl Endpoint<UdpConfig> for UdpReceiver {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, UdpConfig>) {
         let header: UdpHeader = packet.header.get();
         let Some(end) = header.offset.checked_add(u64::from(packet.payload_bytes)) else {
             return;
@@ -176,5 +176,5 @@ impl Endpoint<Udp> for UdpReceiver {
         }
     }
 
-    fn handle_timeout(&mut self, _: &mut HostCx<'_, Udp>) {}
+    fn handle_timeout(&mut self, _: &mut HostCx<'_, UdpConfig>) {}
 }

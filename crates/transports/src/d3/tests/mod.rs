@@ -6,7 +6,7 @@ mod props;
 mod rules;
 mod wire;
 
-use super::{D3Header, Params, RateBlock, Rcpdc, Variant};
+use super::{D3CommonConfig, D3Header, RateBlock, RcpdcConfig, RequestPolicy};
 use crate::paced::tests::{backward, forward, seconds, start};
 use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant, Rate};
 use punctual_testkit::{Direction, Line, Pair, Traced};
@@ -21,17 +21,17 @@ fn testbed(switches: usize) -> Line {
     }
 }
 
-fn pair(line: Line) -> Pair<Rcpdc> {
-    Pair::new(Rcpdc::default(), line)
+fn pair(line: Line) -> Pair<RcpdcConfig> {
+    Pair::new(RcpdcConfig::default(), line)
 }
 
 /// Capacities stay where they start.
-fn fixed_capacity() -> Rcpdc {
-    Rcpdc(Params { alpha: 0.0, beta: 0.0, ..Params::default() })
+fn fixed_capacity() -> RcpdcConfig {
+    RcpdcConfig(D3CommonConfig { alpha: 0.0, beta: 0.0, ..D3CommonConfig::default() })
 }
 
 /// A flow that must end `deadline_us` after its start.
-fn start_timed<T: Variant>(
+fn start_timed<T: RequestPolicy>(
     pair: &mut Pair<T>,
     size: u64,
     start_us: u64,
@@ -52,7 +52,7 @@ fn block(traced: &Traced) -> RateBlock {
 }
 
 /// The rate requests of host 0.
-fn requests<T: Variant>(pair: &Pair<T>) -> Vec<Traced> {
+fn requests<T: RequestPolicy>(pair: &Pair<T>) -> Vec<Traced> {
     forward(pair).into_iter().filter(|t| header(t).has(D3Header::REQUEST)).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Under any faults every flow completes and each byte is delivered once, which the test driver
 //! checks.
 
-use super::super::{Pacing, Port};
+use super::super::{D3Port, Pacing};
 use super::*;
 use crate::paced::tests::*;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn any_single_fault_is_survived() {
 }
 
 /// After flows have ended, however badly, every port forgets them and falls silent.
-fn assert_ports_forget(pair: &mut Pair<Rcpdc>) {
+fn assert_ports_forget(pair: &mut Pair<RcpdcConfig>) {
     pair.run_until(pair.now() + Duration::from_millis(10));
     for port in pair.forward_controllers() {
         let port = port.unwrap();
@@ -46,7 +46,7 @@ proptest! {
         by_flow: bool,
     ) {
         let pacing = if by_flow { Pacing::Flow } else { Pacing::Host };
-        let config = Rcpdc(Params { pacing, ..Params::default() });
+        let config = RcpdcConfig(D3CommonConfig { pacing, ..D3CommonConfig::default() });
         let mut pair = Pair::new(config, testbed(switches));
         pair.set_faults(odds.rule(seed));
         for (size, start_us) in sizes {
@@ -66,7 +66,7 @@ proptest! {
             1..60,
         ),
     ) {
-        let port = Port::new(&Params::default(), Rate::from_gbps(1));
+        let port = D3Port::new(&D3CommonConfig::default(), Rate::from_gbps(1));
         let forged = ops.into_iter().map(|(words, (flags, payload), block, wait_us)| {
             // Small numbers make sense more often.
             let mut header: D3Header = zerocopy::transmute!(words);
@@ -82,6 +82,6 @@ proptest! {
             let wait = Duration::from_micros(wait_us);
             Forged { header, flags, payload_bytes, block, wait }
         });
-        assert_survives_forged_packets(Rcpdc::default(), port, forged);
+        assert_survives_forged_packets(RcpdcConfig::default(), port, forged);
     }
 }

@@ -26,8 +26,8 @@ fn late() -> Instant {
 }
 
 /// MPTCP without handshake.
-fn plain() -> Mptcp {
-    Mptcp { handshake: false, ..Mptcp::default() }
+fn plain() -> MptcpConfig {
+    MptcpConfig { handshake: false, ..MptcpConfig::default() }
 }
 
 fn packets(n: u64) -> Bytes {
@@ -35,7 +35,7 @@ fn packets(n: u64) -> Bytes {
 }
 
 /// A pair of so many paths with one flow of that size.
-fn pair(config: Mptcp, paths: u32, size: Bytes) -> (Pair<Mptcp>, FlowId) {
+fn pair(config: MptcpConfig, paths: u32, size: Bytes) -> (Pair<MptcpConfig>, FlowId) {
     let mut pair = Pair::new(config, line(paths));
     let flow = pair.start(pair.spec(size));
     (pair, flow)
@@ -50,13 +50,13 @@ fn is_data(packet: &Packet) -> bool {
 }
 
 /// Headers of the data packets, in order.
-fn sent(pair: &Pair<Mptcp>) -> Vec<MptcpHeader> {
+fn sent(pair: &Pair<MptcpConfig>) -> Vec<MptcpHeader> {
     let data = pair.trace().iter().filter(|t| is_data(&t.packet));
     data.map(|t| header(&t.packet)).collect()
 }
 
 /// Headers of the ACKs, in order.
-fn acks(pair: &Pair<Mptcp>) -> Vec<MptcpHeader> {
+fn acks(pair: &Pair<MptcpConfig>) -> Vec<MptcpHeader> {
     let to_sender = pair.trace().iter().filter(|t| t.packet.is_to_sender());
     to_sender.map(|t| header(&t.packet)).collect()
 }

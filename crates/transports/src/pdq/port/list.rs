@@ -18,9 +18,9 @@ pub(super) fn visited(_entries: usize) {
 /// What decides between two flows: the earlier deadline, then the shorter time, then the id
 /// (PDQ-R08). One number, so that comparing takes no guess of which of the three decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rank(u128);
+pub struct FlowRank(u128);
 
-impl Rank {
+impl FlowRank {
     /// The rank of a flow by the header of one of its packets: D, where none is later than any,
     /// and T less what waiting takes off.
     #[inline]
@@ -31,7 +31,7 @@ impl Rank {
         }
         // Bits of numbers that are not negative are in the numbers' order.
         let time = u128::from(time.to_bits());
-        Rank(u128::from(header.deadline) << 96 | time << 32 | u128::from(flow))
+        FlowRank(u128::from(header.deadline) << 96 | time << 32 | u128::from(flow))
     }
 
     /// The flow's id.
@@ -42,7 +42,7 @@ impl Rank {
 
     /// Whether it goes before another.
     #[inline]
-    pub fn precedes(&self, other: &Rank) -> bool {
+    pub fn precedes(&self, other: &FlowRank) -> bool {
         self.0 < other.0
     }
 
@@ -54,9 +54,9 @@ impl Rank {
 
 /// A flow as a port knows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Entry {
+pub struct FlowEntry {
     /// Where it stands.
-    pub rank: Rank,
+    pub rank: FlowRank,
     /// R_i: the rate it holds, in kb/s; 0 while it is paused or unanswered.
     pub rate: u32,
     /// Q_i: the rate that its last packet asked for here, in kb/s.
@@ -78,7 +78,7 @@ pub struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct FlowList {
     ids: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<FlowEntry>,
     sending: usize,
 }
 
@@ -111,17 +111,17 @@ impl FlowList {
 
     /// The flows in order.
     #[inline]
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[FlowEntry] {
         &self.entries
     }
 
     /// Whether a flow of this rank would go before the last.
-    pub fn precedes_last(&self, rank: &Rank) -> bool {
+    pub fn precedes_last(&self, rank: &FlowRank) -> bool {
         self.entries.last().is_some_and(|last| rank.precedes(&last.rank))
     }
 
     /// Where a flow of this rank would stand that is not there.
-    pub fn place_of(&self, rank: &Rank) -> usize {
+    pub fn place_of(&self, rank: &FlowRank) -> usize {
         self.entries.partition_point(|other| {
             visited(1);
             other.rank.precedes(rank)
@@ -129,7 +129,7 @@ impl FlowList {
     }
 
     /// Adds a flow that is not there; returns its place.
-    pub fn insert(&mut self, entry: Entry) -> usize {
+    pub fn insert(&mut self, entry: FlowEntry) -> usize {
         let place = self.place_of(&entry.rank);
         visited(self.len() - place); // as they move
         self.sending += usize::from(entry.rate > 0);
@@ -165,7 +165,7 @@ impl FlowList {
 
     /// Changes what is known of the flow at a place, but for its rank.
     #[inline]
-    pub fn update(&mut self, place: usize, change: impl FnOnce(&mut Entry)) {
+    pub fn update(&mut self, place: usize, change: impl FnOnce(&mut FlowEntry)) {
         let entry = &mut self.entries[place];
         let before = usize::from(entry.rate > 0);
         change(entry);
@@ -175,7 +175,7 @@ impl FlowList {
 
     /// Gives the flow at a place another rank; returns its place then.
     #[inline]
-    pub fn rerank(&mut self, mut place: usize, rank: Rank) -> usize {
+    pub fn rerank(&mut self, mut place: usize, rank: FlowRank) -> usize {
         self.entries[place].rank = rank;
         while place > 0 && rank.precedes(&self.entries[place - 1].rank) {
             self.swap(place, place - 1);

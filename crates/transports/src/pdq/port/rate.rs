@@ -2,7 +2,7 @@
 
 use super::super::header::kbps;
 use super::Params;
-use super::list::Entry;
+use super::list::FlowEntry;
 use punctual_core::rng::mix;
 use punctual_core::{Duration, Instant, PortView, Rate};
 
@@ -147,7 +147,7 @@ impl RateController {
     }
 
     /// The end of an interval (PDQ-R19 to PDQ-R21). Without flows, the clock stops.
-    pub(super) fn update(&mut self, params: &Params, port: &PortView, list: &[Entry]) {
+    pub(super) fn update(&mut self, params: &Params, port: &PortView, list: &[FlowEntry]) {
         let Some(clock) = self.clock else { return };
         let interval = port.now.saturating_since(clock.start);
         if interval.is_zero() {

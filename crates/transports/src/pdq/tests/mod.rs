@@ -5,7 +5,7 @@ mod props;
 mod rules;
 mod wire;
 
-use super::{Pdq, PdqHeader};
+use super::{PdqConfig, PdqHeader};
 use crate::paced::tests::{at_us, backward, forward, seconds, start};
 use punctual_core::{Bytes, Duration, FlowId, Instant, Rate};
 use punctual_testkit::{Line, Pair, Traced};
@@ -19,11 +19,11 @@ fn testbed(switches: usize) -> Line {
     Line { rate: GBPS, delay: Duration::from_nanos(25_100), switches, ..Line::default() }
 }
 
-fn pair(switches: usize) -> Pair<Pdq> {
-    Pair::new(Pdq::default(), testbed(switches))
+fn pair(switches: usize) -> Pair<PdqConfig> {
+    Pair::new(PdqConfig::default(), testbed(switches))
 }
 
-fn start_by(pair: &mut Pair<Pdq>, size: u64, deadline: Instant) -> FlowId {
+fn start_by(pair: &mut Pair<PdqConfig>, size: u64, deadline: Instant) -> FlowId {
     let mut spec = pair.spec(Bytes::new(size));
     spec.deadline = Some(deadline);
     pair.start(spec)

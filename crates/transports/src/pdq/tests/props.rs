@@ -1,6 +1,6 @@
 //! Under any faults every flow ends and each byte is delivered once, which the test driver checks.
 
-use super::super::{Availability, Criticality, NOBODY, Port, Variant};
+use super::super::{Availability, Criticality, NOBODY, PdqPort, PdqVariant};
 use super::*;
 use crate::paced::tests::*;
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ fn any_single_loss_is_survived_where_flows_wait() {
 }
 
 /// After flows have ended, however badly, every port forgets them and falls silent.
-fn assert_ports_forget(pair: &mut Pair<Pdq>) {
+fn assert_ports_forget(pair: &mut Pair<PdqConfig>) {
     pair.run_until(pair.now() + Duration::from_secs(2));
     for port in pair.forward_controllers() {
         let port = port.unwrap();
@@ -62,8 +62,13 @@ fn assert_ports_forget(pair: &mut Pair<Pdq>) {
     assert_eq!(pair.extensions(), 0);
 }
 
-fn variants() -> impl Strategy<Value = Variant> {
-    prop::sample::select(vec![Variant::Basic, Variant::Es, Variant::EsEt, Variant::Full])
+fn variants() -> impl Strategy<Value = PdqVariant> {
+    prop::sample::select(vec![
+        PdqVariant::Basic,
+        PdqVariant::Es,
+        PdqVariant::EsEt,
+        PdqVariant::Full,
+    ])
 }
 
 fn criticalities() -> impl Strategy<Value = Criticality> {
@@ -84,11 +89,11 @@ proptest! {
         list in 1u32..4,
         aging in prop::sample::select(vec![0.0, 5.0]),
     ) {
-        let config = Pdq {
+        let config = PdqConfig {
             variant, criticality, syn_grants, aging,
             availability: if printed { Availability::Printed } else { Availability::Corrected },
             list_min: list, list_max: list,
-            ..Pdq::default()
+            ..PdqConfig::default()
         };
         let mut pair = Pair::new(config, testbed(switches));
         pair.set_faults(odds.rule(seed));
@@ -103,7 +108,7 @@ proptest! {
         for flow in flows {
             let result = pair.result(flow);
             let may_give_up = result.spec.deadline.is_some()
-                && matches!(variant, Variant::EsEt | Variant::Full);
+                && matches!(variant, PdqVariant::EsEt | PdqVariant::Full);
             prop_assert!(may_give_up || result.completed_at.is_some(), "{result:?}");
         }
         assert_ports_forget(&mut pair);
@@ -119,7 +124,7 @@ proptest! {
         switches in 0usize..4,
         starts in prop::collection::vec(0u64..60, 9),
     ) {
-        let config = Pdq { variant: Variant::Basic, dampening: 0.0, ..Pdq::default() };
+        let config = PdqConfig { variant: PdqVariant::Basic, dampening: 0.0, ..PdqConfig::default() };
         let mut pair = Pair::new(config, testbed(switches));
         let mut flows: Vec<(u64, FlowId)> = Vec::new();
         for (size, start_us) in sizes.into_iter().zip(starts) {
@@ -133,7 +138,7 @@ proptest! {
         let round_trip =
             (line.transmission_time(1500) + line.transmission_time(60) + line.delay * 2) * hops;
         let bound = at_us(60) + round_trip * flows.len() as u64;
-        let rates = |pair: &Pair<Pdq>| -> Vec<Rate> {
+        let rates = |pair: &Pair<PdqConfig>| -> Vec<Rate> {
             flows.iter().map(|(_, flow)| pair.sender(*flow).unwrap().rate()).collect()
         };
         pair.run_until(bound);
@@ -162,6 +167,6 @@ proptest! {
             let (header, wait) = (Header::new(header), Duration::from_micros(wait_us));
             Forged { header, flags, payload_bytes, block: None, wait }
         });
-        assert_survives_forged_packets(Pdq::default(), Port::new(&Pdq::default()), forged);
+        assert_survives_forged_packets(PdqConfig::default(), PdqPort::new(&PdqConfig::default()), forged);
     }
 }

@@ -28,7 +28,7 @@ fn packets(n: u64) -> Bytes {
 }
 
 /// A pair with one flow of that size.
-fn pair(config: Phost, size: Bytes) -> (Pair<Phost>, FlowId) {
+fn pair(config: PhostConfig, size: Bytes) -> (Pair<PhostConfig>, FlowId) {
     let mut pair = Pair::new(config, line());
     let flow = pair.start(pair.spec(size));
     (pair, flow)
@@ -39,7 +39,7 @@ fn header(packet: &Packet) -> PhostHeader {
 }
 
 /// What was sent of one kind, in order, as it left its host.
-fn sent(pair: &Pair<Phost>, kind: u8) -> Vec<Traced> {
+fn sent(pair: &Pair<PhostConfig>, kind: u8) -> Vec<Traced> {
     let of_kind = |t: &&Traced| header(&t.packet).kind == kind;
     pair.trace().iter().filter(of_kind).copied().collect()
 }

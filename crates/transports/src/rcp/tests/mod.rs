@@ -2,7 +2,7 @@
 
 mod rules;
 
-use super::{Rcp, Share};
+use super::{FairRate, RcpConfig};
 use punctual_core::{Duration, Instant, Rate};
 use punctual_testkit::Line;
 
@@ -19,8 +19,8 @@ fn ms(ms: u64) -> Instant {
 
 fn step(rate_mbps: u64, interval_us: u64, arrived: u64, queue: u64) -> u64 {
     let rtt = Duration::from_micros(500);
-    let mut share = Share { rate: Rate::from_mbps(rate_mbps), rtt };
-    share.adapt(&Rcp::default(), LINE, Duration::from_micros(interval_us), arrived, queue);
+    let mut share = FairRate { rate: Rate::from_mbps(rate_mbps), rtt };
+    share.adapt(&RcpConfig::default(), LINE, Duration::from_micros(interval_us), arrived, queue);
     share.rate.as_bps()
 }
 

@@ -40,8 +40,8 @@ fn late() -> Instant {
 }
 
 /// TCP without handshake.
-fn plain() -> Tcp {
-    Tcp { handshake: false, ..Tcp::default() }
+fn plain() -> TcpConfig {
+    TcpConfig { handshake: false, ..TcpConfig::default() }
 }
 
 fn packets(n: u64) -> Bytes {

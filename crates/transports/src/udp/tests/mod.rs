@@ -2,16 +2,16 @@
 
 mod rules;
 
-use super::{UDP_IP_HEADER_BYTES, Udp};
+use super::{UDP_IP_HEADER_BYTES, UdpConfig};
 use punctual_core::{Bytes, Duration, Instant, Rate};
 use punctual_testkit::{Line, Pair};
 
 const RATE: Rate = Rate::from_mbps(100);
 
-fn pair() -> Pair<Udp> {
+fn pair() -> Pair<UdpConfig> {
     let line =
         Line { rate: Rate::from_gbps(1), delay: Duration::from_micros(5), ..Line::default() };
-    Pair::new(Udp { rate: RATE, ..Udp::default() }, line)
+    Pair::new(UdpConfig { rate: RATE, ..UdpConfig::default() }, line)
 }
 
 fn ms(ms: u64) -> Instant {
@@ -19,7 +19,7 @@ fn ms(ms: u64) -> Instant {
 }
 
 /// What a full datagram carries.
-fn payload(pair: &Pair<Udp>) -> u64 {
+fn payload(pair: &Pair<UdpConfig>) -> u64 {
     pair.line().mtu.get() - u64::from(UDP_IP_HEADER_BYTES)
 }
 

@@ -44,7 +44,7 @@ fn udp_r03_what_is_lost_stays_lost() {
     assert_eq!(result.delivered.total(), 100_000 - lost);
     let sent = 100_000u64.div_ceil(lost);
     let last_at = RATE.transmission_time(pair.line().mtu + pair.line().framing).as_picos();
-    let linger = Udp::default().linger.as_picos();
+    let linger = UdpConfig::default().linger.as_picos();
     assert_eq!(result.abandoned_at.map(Instant::as_picos), Some((sent - 1) * last_at + linger));
 }
 
@@ -52,7 +52,7 @@ fn udp_r03_what_is_lost_stays_lost() {
 fn udp_r04_datagrams_can_be_trimmed() {
     use punctual_core::{PacketFlags, QueueSpec, Transport};
     for trimmable in [false, true] {
-        let config = Udp { rate: RATE, trimmable, ..Udp::default() };
+        let config = UdpConfig { rate: RATE, trimmable, ..UdpConfig::default() };
         let queue = config.default_queue(Rate::from_gbps(10), Bytes::new(1500));
         assert_eq!(matches!(queue, QueueSpec::Trim { .. }), trimmable);
         let mut pair = Pair::new(config, Line { rate: Rate::from_gbps(1), ..Line::default() });
@@ -85,5 +85,5 @@ fn losses_do_not_pile_up() {
 
 #[test]
 fn a_rate_of_nothing_is_refused() {
-    assert_eq!(Udp { rate: Rate::ZERO, ..Udp::default() }.validate(), Err(UdpError));
+    assert_eq!(UdpConfig { rate: Rate::ZERO, ..UdpConfig::default() }.validate(), Err(UdpError));
 }
