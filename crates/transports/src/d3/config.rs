@@ -6,24 +6,25 @@ use crate::validated::{ConfigError, check};
 use punctual_core::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// How a port adapts the capacity C that it hands out (D3-R19, D3-R20, D3-R42 to D3-R44).
+/// How a port adapts the capacity C that it allocates (D3-R19, D3-R20, D3-R42 to D3-R44).
 ///
-/// L is the line rate, u the bytes sent in an interval of length T, q the queue.
+/// L is the line rate, u the bytes sent in an interval of length T, q the queue, and α and β are
+/// the gains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum CapacityRule {
-    /// `C + α(C − u/T) − β·q/T` as the paper prints it: nothing raises C again once a queue
-    /// has lowered it, because fully used grants make u/T equal C.
+    /// `C ← C + α(C − u/T) − β·q/T`, as printed in the paper. Nothing raises C after a queue has
+    /// lowered it, because fully used grants make u/T equal to C.
     Printed,
-    /// `C + α(L − u/T) − β·q/T`: an idle line raises C, as in RCP and XCP.
+    /// `C ← C + α(L − u/T) − β·q/T`: an idle line raises C, as in RCP and XCP.
     #[default]
     LineRate,
-    /// [`CapacityRule::LineRate`], but C rises only if the grants reached 95 % of it when the
-    /// interval began: the paper's law assumes that a flow is bottlenecked at the port.
+    /// [`CapacityRule::LineRate`], but C rises only if the grants had reached 95 % of C when the
+    /// interval began: the paper's law assumes that some flow is bottlenecked at the port.
     Gated,
-    /// [`CapacityRule::LineRate`] without making twice the changes that have yet to show in u
-    /// and q (D3-R42, D3-R43).
+    /// [`CapacityRule::LineRate`] with the changes of C subtracted that do not show in u and q
+    /// yet, so that none is made twice (D3-R42, D3-R43).
     Predictive,
 }
 
@@ -32,11 +33,10 @@ pub enum CapacityRule {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum QueueMeasure {
-    /// The least that any packet of the interval found waiting: the standing queue, as XCP
-    /// measures it.
+    /// The shortest queue that a packet of the interval found: the standing queue, as in XCP.
     Least,
-    /// What waits at the end of the interval, as the paper words it. Paced packets of several
-    /// hosts that happen to arrive together count as congestion.
+    /// The queue at the end of the interval, as in the paper. Paced packets of several hosts that
+    /// arrive together by chance count as congestion.
     Instant,
 }
 
@@ -45,50 +45,50 @@ pub enum QueueMeasure {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Pacing {
-    /// In the NIC's queue, which is how the NIC's controller learns that it granted too much.
+    /// In the NIC's queue, which shows the NIC's controller that it granted too much.
     #[default]
     Flow,
-    /// With their flows, until the NIC is free: its queue stays empty, flows that collided once
-    /// are apart from then on, and nothing lowers the NIC's capacity.
+    /// At their flows, until the NIC is free. The NIC's queue stays empty, flows that collided once
+    /// stay apart, and nothing lowers the NIC's capacity.
     Host,
 }
 
-/// Parameters that D3 and RCPdc share.
+/// Parameters of both D3 and RCPdc.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct D3CommonConfig {
-    /// T, how often a port adapts its capacity; must exceed the propagation round-trip time.
+    /// T, the time between two updates of a port's capacity; must exceed the propagation RTT.
     /// 800 µs (§4.4, footnote 4).
     pub update_interval: Duration,
-    /// α, the weight of unused capacity, without unit. 0.1 (§4.4, footnote 4).
+    /// α, the gain of unused capacity. 0.1 (§4.4, footnote 4).
     pub alpha: f64,
-    /// β, the weight of the queue, without unit. 1 (§4.4, footnote 4).
+    /// β, the gain of the queue. 1 (§4.4, footnote 4).
     pub beta: f64,
-    /// Which form of the law that α and β weigh. With the line's rate: the simplest that is not
-    /// clearly worse than another (`docs/transports/d3.md`).
+    /// The capacity law. `"line-rate"`: the simplest that is not clearly worse than another
+    /// (`docs/transports/d3.md`).
     pub capacity_rule: CapacityRule,
-    /// Which queue that law subtracts. Without a value, the rule's own: see
+    /// The queue that the capacity law subtracts. By default it depends on the law: see
     /// [`D3CommonConfig::effective_queue_measure`].
     pub queue_measure: Option<QueueMeasure>,
     /// Lowest capacity, as a share of the line rate. 0.1, ours.
     pub capacity_min: f64,
-    /// Highest capacity, as a share of the line rate. 2, ours: above 1 so that others can use
-    /// what a flow limited elsewhere was granted and leaves.
+    /// Highest capacity, as a share of the line rate. 2, ours: above 1 so that flows can use what
+    /// a flow with a bottleneck elsewhere was granted and leaves unused.
     pub capacity_max: f64,
-    /// Intervals T without any rate request after which a port forgets its counters. 4, ours;
+    /// Intervals T without a request after which a port resets its sums. 4, ours;
     /// the paper resets them "during periods of low load" (§4.4).
     pub reset_intervals: u32,
-    /// What a flow gets where nothing is left: one header per round-trip time (§4.2). 992 kb/s,
-    /// that is 62 bytes in the testbed's 500 µs.
+    /// The least grant: one header per RTT (§4.2). 992 kb/s, that is 62 bytes in the testbed's
+    /// RTT of 500 µs.
     pub base_rate: Rate,
     /// Where packets of one host that are due at the same time wait. In the NIC's queue (D3-R03).
     pub pacing: Pacing,
-    /// What a switch port's queue holds. 128 KB (§5).
+    /// Queue limit of a switch port. 128 KB (§5).
     pub buffer: Bytes,
-    /// Retransmission timeout until there is a round-trip time. 10 ms, ours.
+    /// Retransmission timeout before the first RTT sample. 10 ms, ours.
     pub rto_initial: Duration,
-    /// Shortest retransmission timeout. 10 ms: the shorter of the two that the paper gives TCP
-    /// (§6.1.2); it names none for D3.
+    /// Shortest retransmission timeout. 10 ms: the shorter of the paper's two values for TCP
+    /// (§6.1.2); it gives none for D3.
     pub rto_min: Duration,
     /// Longest retransmission timeout, backing off included. 1 s, ours.
     pub rto_max: Duration,
@@ -118,7 +118,7 @@ impl Default for D3CommonConfig {
     }
 }
 
-/// What senders need of the parameters.
+/// The parameters that senders use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D3SenderConfig {
     /// See [`D3CommonConfig::pacing`].
@@ -130,7 +130,7 @@ pub struct D3SenderConfig {
 }
 
 impl D3CommonConfig {
-    /// What senders need of them.
+    /// The parameters that senders use.
     #[inline]
     pub fn for_senders(&self) -> D3SenderConfig {
         D3SenderConfig {
@@ -150,8 +150,9 @@ impl D3CommonConfig {
         }
     }
 
-    /// Which queue the capacity law subtracts: the chosen one, or else the instantaneous one for
-    /// the printed rule, as §4.4 has it, and the least of the interval for the others (D3-R37).
+    /// The queue that the capacity law subtracts: the configured one; by default the instantaneous
+    /// queue for the printed law (§4.4) and the least queue of the interval for the others
+    /// (D3-R37).
     pub fn effective_queue_measure(&self) -> QueueMeasure {
         self.queue_measure.unwrap_or(match self.capacity_rule {
             CapacityRule::Printed => QueueMeasure::Instant,
@@ -159,7 +160,7 @@ impl D3CommonConfig {
         })
     }
 
-    /// Checks every parameter. Reading from a file does this too.
+    /// Checks every parameter; reading a scenario file calls it.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let t = self.update_interval;
         check(!t.is_zero(), "update_interval", &t, "longer than the round-trip time, above 0")?;
@@ -181,57 +182,58 @@ impl D3CommonConfig {
     }
 }
 
-/// RCPdc: D3 in which every flow asks for a fair share only, whatever its deadline.
+/// Parameters of RCPdc: D3 in which every flow requests only a fair share, with or without a
+/// deadline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RcpdcConfig(pub D3CommonConfig);
 
 impl RcpdcConfig {
-    /// What is wrong with the parameters, if anything.
+    /// Checks every parameter; reading a scenario file calls it.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.0.validate()
     }
 }
 
-/// What a flow does once its deadline has passed, where it is not quenched (D3-R30, D3-R34).
+/// What a flow does after its deadline, if it is not quenched (D3-R30, D3-R34).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum AfterDeadline {
-    /// It asks for nothing and goes on with its fair share.
+    /// It desires a rate of 0 and continues with its fair share.
     #[default]
     FairShare,
-    /// It gives itself a new deadline (`extension`) and asks for what that takes.
+    /// It sets a new deadline (`extension`) and desires the rate to meet it.
     Extend,
 }
 
-/// D3: a flow asks for the rate that it needs to meet its deadline.
+/// Parameters of D3: a flow requests the rate that it needs to meet its deadline.
 ///
-/// In a file the parameters that it shares with RCPdc stand beside its own.
+/// In a scenario the common parameters stand in the same table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct D3Config {
-    /// What it shares with RCPdc.
+    /// The parameters of both D3 and RCPdc.
     #[serde(flatten)]
     pub params: D3CommonConfig,
-    /// Whether a flow ends early when it needs more than its uplink has, or its deadline has
-    /// passed (§6.1.3). Off, as in all experiments of the paper but one.
+    /// Whether a flow is abandoned when it needs more than its uplink's rate, or when its deadline
+    /// has passed (§6.1.3). Off, as in all experiments of the paper but one.
     pub quenching: bool,
-    /// A flow also ends early when its desired rate has risen this many requests in a row; 0 for
-    /// never. Off, ours.
+    /// A flow is also abandoned when its desired rate has risen in this many successive requests;
+    /// 0 for never. Off, ours.
     pub speculative_quenching: u32,
-    /// What a flow that is late does (§7). Fair share, as §4.1 has it for flows without deadline.
+    /// What a flow does after its deadline (§7). Fair share, as for flows without a deadline (§4.1).
     pub after_deadline: AfterDeadline,
-    /// How much time a flow gets anew with `after_deadline = "extend"`, as a share of what it had
-    /// at first. 0.5, ours.
+    /// The extension with `after_deadline = "extend"`, as a share of the time from the flow's start
+    /// to its first deadline. 0.5, ours.
     pub extension: f64,
-    /// Whether rates have the prototype's one byte (§5): steps of 1 B/µs times a factor that the
-    /// sender takes from its line rate. Off: whole bits per second.
+    /// Whether rates are one byte, as in the prototype (§5): steps of 1 B/µs times a factor that the
+    /// sender derives from its line rate. Off: whole bits per second.
     pub integer_rates: bool,
-    /// Whether demands of flows in a class better than ordinary data are met first (§7). Off.
+    /// Whether ports reserve the demands of flows in a class above ordinary data first (§7). Off.
     pub two_stage: bool,
-    /// Whether ports count priority inversions, for which they keep a list of flows that the
-    /// protocol does not need. Off.
+    /// Whether ports count priority inversions. This takes state per flow, which the protocol does
+    /// not need. Off.
     pub count_inversions: bool,
 }
 
@@ -251,13 +253,13 @@ impl Default for D3Config {
 }
 
 impl D3Config {
-    /// What is wrong with the parameters, if anything.
+    /// Checks every parameter; reading a scenario file calls it.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.params.validate()?;
         let share = self.extension;
         check(share > 0.0 && share.is_finite(), "extension", &share, "above 0")?;
         let extends_quenched = self.quenching && self.after_deadline == AfterDeadline::Extend;
-        let expected = "\"fair-share\" where quenching = true ends flows that are late";
+        let expected = "\"fair-share\", because quenching = true abandons late flows";
         check(!extends_quenched, "after_deadline", &"extend", expected)
     }
 }

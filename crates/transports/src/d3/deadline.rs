@@ -1,4 +1,4 @@
-//! D3 proper: what a flow with a deadline asks for, and when it gives up.
+//! D3: the desired rate of a flow with a deadline, and when the flow is abandoned.
 
 use super::config::{AfterDeadline, D3Config, D3SenderConfig};
 use super::header::RATE_UNIT;
@@ -9,12 +9,12 @@ use punctual_core::{
 };
 
 impl D3Config {
-    /// The rate by which what is left arrives in time, before any bound; nothing where no rate
-    /// does (D3-R27, D3-R28, D3-R30).
+    /// `(remaining − rate · RTT) / (time to deadline − 2 · RTT)`, without bounds; nothing if no time
+    /// is left (D3-R27, D3-R28, D3-R30).
     fn rate_needed(need: &FlowDemand) -> Option<Rate> {
         let Some(deadline) = need.deadline else { return Some(Rate::ZERO) };
-        // One round trip passes before the grant is here, in which data go at the present rate;
-        // another is for the exchange that ends the flow.
+        // The grant takes one RTT to arrive, during which data go at the present rate; the
+        // exchange that ends the flow takes another.
         let left = need.remaining.saturating_sub(need.rate.bytes_in(need.rtt));
         if left == Bytes::ZERO {
             return Some(Rate::ZERO);
@@ -23,7 +23,7 @@ impl D3Config {
         if time.is_zero() { None } else { Some(Rate::of(left, time)) }
     }
 
-    /// As one byte times a factor can say it, not less (D3-R32).
+    /// The rate, rounded up to one byte times the scale (D3-R32).
     fn round_up(&self, rate: Rate, nic: &NicInfo) -> Rate {
         let step = RATE_UNIT.as_bps() * u64::from(self.scale(nic)).max(1);
         let steps = rate.as_bps().div_ceil(step).min(u64::from(u8::MAX));
@@ -48,7 +48,7 @@ impl RequestPolicy for D3Config {
             // D3-R31
             _ if late && self.quenching => RequestPlan::GiveUp,
             Some(rate) if rate > nic.rate && self.quenching => RequestPlan::GiveUp,
-            // D3-R29: more than the line has is of no use, but would leave others no share.
+            // D3-R29: a demand above the line rate would only take shares from other flows.
             Some(rate) => RequestPlan::Ask(self.round_up(rate.min(nic.rate), nic)),
             None => RequestPlan::Ask(Rate::ZERO),
         }

@@ -1,11 +1,11 @@
-//! The receiving end: answers every packet at once, and returns what the ports granted.
+//! The receiver: acknowledges every packet immediately and returns the ports' grants.
 
 use super::header::{D3Header, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
 use super::{D3Host, RequestPolicy};
 use crate::paced::PacedReceiver;
 use punctual_core::{Endpoint, FlowId, FlowRoute, Header, HostCx, Packet};
 
-/// State of a flow's receiving end.
+/// State of a D3, RCPdc or RCP receiver.
 #[derive(Clone, Debug)]
 pub struct D3Receiver {
     flow: PacedReceiver,
@@ -40,7 +40,7 @@ impl D3Receiver {
         if packet.payload_bytes > 0 {
             flags |= D3Header::DATA;
         }
-        // D3-R02: the vector of grants goes back to the sender.
+        // D3-R02: the allocation vector returns to the sender.
         let mut request = 0;
         let mut ext = None;
         if header.has(D3Header::REQUEST) {
@@ -63,7 +63,7 @@ impl D3Receiver {
             reserved: 0,
         };
         let wire_bytes = PLAIN_HEADER_BYTES + if ext.is_some() { RATE_BLOCK_BYTES } else { 0 };
-        // D3-R08: back along the path that the packet came by.
+        // D3-R08: along the path of the packet.
         let mut ack = self.flow.ack_packet(Header::new(answer), header.path, wire_bytes);
         ack.ext = ext;
         cx.send(ack);
@@ -78,7 +78,7 @@ impl<T: RequestPolicy> Endpoint<T> for D3Receiver {
             return;
         };
         if packet.is_trimmed() {
-            return; // D3 asks for no trimming, and a header without its data says nothing.
+            return; // D3 packets are not trimmable; a header without its data is useless.
         }
         self.fin_arrived |= header.has(D3Header::FIN | D3Header::REQUEST);
         let size = header.has(D3Header::END).then_some(end);

@@ -1,5 +1,5 @@
-//! The sending end: asks for a rate once per round trip, paces at the lowest grant, and sends
-//! again what was lost.
+//! The sender: requests a rate once per RTT, paces at the lowest grant and retransmits lost
+//! segments.
 
 use super::config::Pacing;
 use super::header::{
@@ -12,29 +12,29 @@ use punctual_core::{
     Packet, Rate, Wait,
 };
 
-/// State of a flow's sending end.
+/// State of a D3, RCPdc or RCP sender.
 #[derive(Clone, Debug)]
 pub struct D3Sender {
     flow: PacedFlow,
     deadline: Option<Instant>,
-    /// From the start to the first deadline; zero without one.
+    /// Time from the flow's start to its first deadline; zero without a deadline.
     allowance: Duration,
     important: bool,
-    /// Grants held, to be returned with the next request.
+    /// The grants that it holds, which the next request returns.
     held: Grants,
-    /// The rate asked for when they were granted, also to be returned.
+    /// The desired rate of the request that was granted, which the next request returns.
     desired: Rate,
-    /// The request not yet answered.
+    /// The unanswered request.
     asked: Option<Request>,
-    /// When to ask for the next interval at the latest, with or without data.
+    /// When the next request must be sent, with or without data.
     ask_by: Instant,
     requests_sent: u16,
     established: bool,
-    /// The last request has gone: none follows.
+    /// Whether the last request has been sent.
     closing: bool,
-    /// It ends before its data do: none follows.
+    /// Whether the flow ends before all its data are sent.
     quenched: bool,
-    /// The rate last asked for, and how often in a row it had risen.
+    /// The last desired rate, and in how many successive requests it has risen.
     asked_before: Rate,
     increases: u32,
 }
@@ -47,7 +47,7 @@ struct Request {
 }
 
 impl D3Sender {
-    /// Starts a flow: the first packet is a request (D3-R01).
+    /// Opens a sender, whose first packet is a request (D3-R01).
     pub(crate) fn open<T: RequestPolicy>(
         flow: &FlowSpec,
         route: &FlowRoute,
@@ -72,7 +72,7 @@ impl D3Sender {
             increases: 0,
         };
         if sender.flow.segments.left() > 0 && sender.plan(cx) == RequestPlan::GiveUp {
-            // D3-R31: no port knows of it, so that there is nothing to return.
+            // D3-R31: no port has counted the flow, so nothing need be returned.
             cx.emit(FlowEvent::Abandoned);
             return sender;
         }
@@ -81,19 +81,19 @@ impl D3Sender {
         sender
     }
 
-    /// The rate it may send at; zero while it is paused.
+    /// The granted rate; zero while paused.
     pub fn rate(&self) -> Rate {
         self.flow.pacer.rate()
     }
 
-    /// The grants it holds, from its own host's port on.
+    /// The grants that it holds, beginning with its own host's port.
     pub fn grants(&self) -> &Grants {
         &self.held
     }
 
     // Requests.
 
-    /// What to do at the next request; a deadline that is to be extended is.
+    /// Decides the next request, and extends the deadline if the decision is so.
     fn plan<T: RequestPolicy>(&mut self, cx: &HostCx<'_, T>) -> RequestPlan {
         let overhead = u64::from(PLAIN_HEADER_BYTES) + cx.shared.nic.framing.get();
         let need = FlowDemand {
@@ -112,7 +112,7 @@ impl D3Sender {
         plan
     }
 
-    /// The rate to ask for now, unless the flow had better end.
+    /// The desired rate of a request now; nothing if the flow is to end.
     fn next_desire<T: RequestPolicy>(&mut self, cx: &HostCx<'_, T>) -> Option<Rate> {
         let desired = match self.plan(cx) {
             RequestPlan::Ask(desired) => desired,
@@ -121,7 +121,7 @@ impl D3Sender {
         };
         let max = cx.config.increases_max();
         if max > 0 {
-            // D3-R35: what packets being whole does to the rate is no rise.
+            // D3-R35: rises of up to 2 % are rounding to whole packets.
             let before = self.asked_before.as_bps();
             let risen = before > 0 && desired.as_bps() > before + before / 50;
             self.increases = if risen { self.increases + 1 } else { 0 };
@@ -133,14 +133,14 @@ impl D3Sender {
         Some(desired)
     }
 
-    /// Ends the flow before its data do: returns what it holds, then gives up (D3-R31).
+    /// Ends the flow before all its data are sent: returns its grants (D3-R31).
     fn quench<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         self.quenched = true;
         self.send_fin_alone(cx);
     }
 
-    /// Whether the flow is to end because its deadline has passed. What was asked for and not
-    /// yet granted could not be returned, so it waits for that.
+    /// Whether the flow is to end because its deadline has passed. It first waits for the answer to
+    /// its request, whose grant could not be returned otherwise.
     fn is_too_late(&self, gives_up_late: bool, now: Instant) -> bool {
         gives_up_late
             && !self.quenched
@@ -149,8 +149,8 @@ impl D3Sender {
             && self.deadline.is_some_and(|at| at <= now)
     }
 
-    /// Turns a packet into one that carries a request for `desired`, returning all that is held;
-    /// without it, into one that carries the flow's last request.
+    /// Adds a request for `desired` to a packet, which returns the grants held; without `desired`,
+    /// the flow's last request.
     fn attach_request<T: RequestPolicy>(
         &mut self,
         packet: &mut Packet,
@@ -163,7 +163,7 @@ impl D3Sender {
         header.request = number;
         header.flags |= D3Header::REQUEST;
         match desired {
-            // Whoever asks always may ask after its last request too, and waits for no answer.
+            // With `asks_always` requests may follow the last one; no answer is awaited.
             Some(_) if self.closing => {}
             Some(desired) => self.asked = Some(Request { number, sent_at: cx.now, desired }),
             None => {
@@ -191,8 +191,8 @@ impl D3Sender {
         packet.wire_bytes += RATE_BLOCK_BYTES;
     }
 
-    /// A request without data: a flow's first, while paused or slow, or after a loss. It takes
-    /// no time from data: the base rate, which no port counts, is for it.
+    /// Sends a request without data: the first, while paused or slow, or after a loss. It is not
+    /// paced: the base rate, which no port counts, is reserved for it.
     fn send_request_alone<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         let Some(desired) = self.next_desire(cx) else { return self.quench(cx) };
         let mut header = self.header(self.flow.segments.sent_bytes(), cx.now);
@@ -205,8 +205,8 @@ impl D3Sender {
         cx.send(packet);
     }
 
-    /// The last request without data: where an answer came after the last data packet had gone,
-    /// where the last request was lost, or where there is no data.
+    /// Sends the last request without data: if an answer arrived after the last data packet was
+    /// sent, if the last request was lost, or if there is no data.
     fn send_fin_alone<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         let mut header = self.header(self.flow.segments.size_bytes(), cx.now);
         header.flags |= D3Header::END;
@@ -216,8 +216,8 @@ impl D3Sender {
         cx.send(packet);
     }
 
-    /// Whether the next data packet should carry a request: none is on its way, and the answer
-    /// would come before the flow's last packet goes (D3-R06).
+    /// Whether the next data packet should carry a request: none is unanswered, and the answer
+    /// would arrive before the flow's last packet is sent (D3-R06).
     fn request_pays<T: RequestPolicy>(&self, cx: &HostCx<'_, T>) -> bool {
         if cx.config.asks_always() {
             return true;
@@ -240,8 +240,8 @@ impl D3Sender {
         feedback: &Feedback,
         cx: &mut HostCx<'_, T>,
     ) -> bool {
-        // Only the latest request counts: what an earlier one was granted, the latest returned
-        // or ports have lost sight of. Where nothing is returned, any answer does.
+        // Only the answer to the latest request counts: that request returned the grants of the
+        // earlier ones. Where nothing is returned, any answer counts.
         let latest = self.asked.filter(|asked| asked.number == header.request);
         let asked = match latest {
             Some(asked) => {
@@ -268,7 +268,7 @@ impl D3Sender {
         true
     }
 
-    /// Leaves the ports that could be counted on, and gives up (D3-R09).
+    /// Returns the grants and abandons a flow whose path has too many ports (D3-R09).
     fn abandon<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         cx.shared.counters.paths_too_long += 1;
         self.send_fin_alone(cx);
@@ -301,8 +301,8 @@ impl D3Sender {
         if segment.is_end {
             header.flags |= D3Header::END;
         }
-        // D3-R06: the last packet to go is also the last request, unless an answer to the one
-        // before is still to come; it is then what must be returned, so the last request waits.
+        // D3-R06: the last packet carries the last request, unless a request is unanswered: its
+        // grant must be returned, so the last request waits for the answer.
         let answered = self.asked.is_none() || cx.config.asks_always();
         let last = self.flow.segments.left() == 0 && answered && self.flow.release == Release::Due;
         if last || desired.is_some() {
@@ -314,13 +314,14 @@ impl D3Sender {
         Some(packet)
     }
 
-    /// When the next data packet may go; never if there is none or it may not.
+    /// When the next data packet may leave; never if there is none, or the flow is paused or
+    /// quenched.
     #[inline]
     fn next_departure(&self) -> Instant {
         if self.quenched { Instant::NEVER } else { self.flow.next_departure() }
     }
 
-    /// Sends whatever the state allows now.
+    /// Sends everything that the state permits now, and sets the timer.
     fn pump<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         if self.is_too_late(cx.config.gives_up_late(), cx.now) {
             self.quench(cx);
@@ -344,7 +345,7 @@ impl D3Sender {
         self.set_timer(cx);
     }
 
-    /// Sends a request of its own where no data packet will carry one in time.
+    /// Sends a request without data if no data packet will carry one in time.
     fn ask_or_close<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         if self.asked.is_some() {
             return;
@@ -354,22 +355,22 @@ impl D3Sender {
                 self.send_fin_alone(cx);
             }
         } else if !self.closing {
-            // D3-R04, D3-R05: paused, too slow to have a packet within a round-trip time, or kept
-            // waiting by the NIC for as long.
+            // D3-R04, D3-R05: the flow is paused, sends less than a packet per RTT, or has waited
+            // for the NIC that long.
             let carried = self.next_departure() <= self.ask_by;
             if !carried || self.ask_by <= cx.now {
                 self.send_request_alone(cx);
             }
         }
         if self.closing && self.flow.pacer.is_paused() {
-            // Should anything sent have been lost, it goes at the rate that needs no grant.
+            // Retransmissions after the last request go at the base rate, which needs no grant.
             self.flow.pacer.set_rate(cx.config.params().base_rate);
         }
     }
 
     // Loss.
 
-    /// D3-R07: a last request that was lost with its segment goes again with it.
+    /// D3-R07: a last request that was lost with its segment is retransmitted with it.
     fn note_lost_fin(&mut self) {
         if let Release::Sent { segment: Some(number), .. } = self.flow.release
             && self.flow.segments.is_lost(number)
@@ -382,13 +383,13 @@ impl D3Sender {
         self.flow.rtt.rto(&cx.config.params().retransmission.rto)
     }
 
-    /// When a request is given up for lost, if one is on its way.
+    /// When the unanswered request counts as lost.
     #[inline]
     fn request_deadline(&self, rto: Duration) -> Instant {
         self.asked.map_or(Instant::NEVER, |asked| asked.sent_at.saturating_add(rto))
     }
 
-    /// The same of data, or of the last request behind them.
+    /// When the data in flight, or else the last request, counts as lost.
     #[inline]
     fn data_deadline(&self, rto: Duration) -> Instant {
         let oldest = if self.quenched { None } else { self.flow.segments.oldest_sent_at() };
@@ -454,8 +455,8 @@ impl<T: RequestPolicy> Endpoint<T> for D3Sender {
         if header.has(D3Header::FEEDBACK) {
             match packet.ext.and_then(|id| Feedback::from_block(cx.ext.get(id))) {
                 Some(feedback) => {
-                    let heeded = self.handle_feedback(&header, &feedback, cx);
-                    if heeded && feedback.overflow {
+                    let is_current = self.handle_feedback(&header, &feedback, cx);
+                    if is_current && feedback.overflow {
                         return self.abandon(cx);
                     }
                 }
@@ -484,8 +485,8 @@ impl<T: RequestPolicy> Endpoint<T> for D3Sender {
             self.flow.mark_all_lost();
         }
         if request_lost {
-            // D3-R07: the same is returned again. A flow with nothing left to send need not ask
-            // any more and ends instead.
+            // D3-R07: the new request returns the same grants. A flow with nothing left to send
+            // ends instead.
             self.asked = None;
             if !self.established || self.flow.segments.left() > 0 {
                 self.send_request_alone(cx);
@@ -498,8 +499,7 @@ impl<T: RequestPolicy> Endpoint<T> for D3Sender {
         self.pump(cx);
     }
 
-    /// D3-R38: what the new deadline takes is asked for with the next request, which is at most a
-    /// round trip away.
+    /// D3-R38: the next request, at most an RTT later, desires the rate for the new deadline.
     fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, T>) {
         self.deadline =
             deadline.filter(|_| self.flow.segments.size_bytes() != Bytes::ENDLESS.get());
@@ -508,14 +508,14 @@ impl<T: RequestPolicy> Endpoint<T> for D3Sender {
         {
             self.allowance = deadline.saturating_since(cx.now);
         }
-        // A rise that the application caused says nothing about the network (D3-R35).
+        // A rise caused by the application is no sign of congestion (D3-R35).
         (self.asked_before, self.increases) = (Rate::ZERO, 0);
         self.pump(cx);
     }
 
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
         self.flow.waits_for_nic = false;
-        // A lower grant, a pause or an acknowledgement may have come meanwhile.
+        // A lower grant, a pause or an acknowledgement may have arrived meanwhile.
         let due = self.next_departure() <= cx.now;
         let packet = if due { self.next_packet(cx) } else { None };
         self.pump(cx);

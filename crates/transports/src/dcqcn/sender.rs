@@ -1,5 +1,4 @@
-//! The sending end: packets by the clock of the rate machine, and all again from where the
-//! receiver misses one.
+//! The sender: paces at the rate of the rate machine, with go-back-N loss recovery.
 
 use super::header::{DATA_HEADER_BYTES, DcqcnFlags, DcqcnHeader};
 use super::{DcqcnConfig, DcqcnHost, RateMachine};
@@ -8,7 +7,7 @@ use punctual_core::{
     HostId, Instant, Packet, PacketFlags, Wait,
 };
 
-/// State of a flow's sending end.
+/// State of a DCQCN sender.
 #[derive(Clone, Debug)]
 pub struct DcqcnSender {
     flow: FlowId,
@@ -18,24 +17,24 @@ pub struct DcqcnSender {
     size_bytes: u64,
     /// The receiver has everything below this.
     acked: u64,
-    /// The next byte to send; goes back when one is missing.
+    /// The next byte to send; go-back-N resets it.
     next: u64,
     /// The first byte never sent.
     highest: u64,
-    /// The last packet has been sent since it last went back.
+    /// Whether the last packet has been sent since the last go-back.
     is_all_sent: bool,
     machine: RateMachine,
-    /// When the last packet left, and what it took of the line: the next waits for its time.
+    /// When the last packet left, and its bytes on the link, which pace the next.
     sent_at: Instant,
     sent_bytes: u64,
-    /// The driver has been asked for a turn at the NIC.
+    /// Whether it waits for the NIC.
     asked: bool,
-    /// When to go back without being told.
+    /// When the retransmission timeout expires.
     rto_at: Option<Instant>,
     timeouts: u32,
 }
 
-/// Timeouts double so often at most.
+/// The greatest number of doublings of the timeout.
 const DOUBLINGS_MAX: u32 = 6;
 
 impl DcqcnSender {
@@ -80,7 +79,7 @@ impl DcqcnSender {
         self.sent_at + self.machine.current().transmission_time(Bytes::new(self.sent_bytes))
     }
 
-    /// Asks for a turn at the NIC if a packet is due, and to be called when something else is.
+    /// Requests the NIC if a packet is due, and sets the timer.
     fn go_on(&mut self, cx: &mut HostCx<'_, DcqcnConfig>) {
         let mut call_at = self.machine.next_timeout();
         if let Some(rto_at) = self.rto_at {
@@ -106,7 +105,7 @@ impl DcqcnSender {
         config.rto.saturating_mul(1 << self.timeouts.min(DOUBLINGS_MAX))
     }
 
-    /// Everything from the first byte not acknowledged is to be sent again. DCQCN-R11.
+    /// Go-back-N: resends everything from the first unacknowledged byte. DCQCN-R11.
     fn go_back(&mut self) {
         self.next = self.acked;
         self.is_all_sent = false;

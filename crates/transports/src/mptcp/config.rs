@@ -1,19 +1,19 @@
-//! MPTCP's own parameters, beside those of TCP that hold for each of its subflows.
+//! Parameters of MPTCP; those of TCP apply to each subflow.
 
 use crate::tcp::{TcpConfigError, TcpSettings, tcp_config};
 use punctual_core::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
-/// Subflows of one connection at most.
+/// The greatest number of subflows of a connection.
 pub const SUBFLOWS_MAX: usize = 64;
 
 /// How the windows of a connection's subflows grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Coupling {
-    /// RFC 6356: together no more aggressive than one TCP on the best path.
+    /// LIA (RFC 6356): together no more aggressive than one TCP flow on the best path.
     Lia,
-    /// Each by itself, as TCP NewReno: what NDP's comparison ran.
+    /// Uncoupled: each as TCP NewReno, as in NDP's comparison.
     None,
 }
 
@@ -21,17 +21,17 @@ pub enum Coupling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubflowJoin {
-    /// All at once: what NDP's simulator does.
+    /// All at once, as in NDP's simulator.
     AtOnce,
-    /// RFC 8684: the others once the first is open. What fits into its first window then takes
-    /// its path alone.
+    /// The others once the first is open (RFC 8684). A flow that fits into the first window then
+    /// uses one path only.
     AfterFirst,
 }
 
 tcp_config! {
-    /// MPTCP and its parameters; those of TCP hold for each subflow.
+    /// Parameters of MPTCP; those of TCP apply to each subflow.
     MptcpConfig {
-        /// Subflows, each on a path of its own; fewer where there are fewer paths. Default 8
+        /// Number of subflows, each on its own path; at most the number of paths. Default 8
         /// (NDP's comparison), 64 at most.
         subflows: u32 = 8,
         /// How windows grow: `"lia"` (RFC 6356) or `"none"`. Default `"lia"`.

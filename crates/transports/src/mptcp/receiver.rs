@@ -1,4 +1,4 @@
-//! The receiving end: acknowledges each subflow, puts the connection's bytes together.
+//! The receiver: acknowledges each subflow and reassembles the connection's bytes.
 
 use super::header::MptcpHeader;
 use super::{MptcpConfig, choose_paths};
@@ -8,34 +8,34 @@ use punctual_core::{
     Packet, PacketFlags, RangeSet,
 };
 
-/// How far a segment may be ahead of the first missing one: no window is as large.
+/// The farthest a segment may be ahead of the first missing one; larger than any window.
 const AHEAD_MAX: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Default)]
 struct Incoming {
     received: BitRing,
-    /// One past the highest segment that is here.
+    /// One past the highest segment that has arrived.
     highest: u64,
     /// Packets not acknowledged yet.
     pending: u32,
-    /// Timestamp of the first of those.
+    /// Timestamp of the first unacknowledged packet.
     pending_timestamp_picos: u64,
 }
 
-/// State of a flow's receiving end.
+/// State of an MPTCP receiver.
 #[derive(Clone, Debug)]
 pub struct MptcpReceiver {
     flow: FlowId,
     sender: HostId,
     class: Class,
-    /// The path of each subflow's ACKs; a subflow more than there are paths shares one.
+    /// The paths of the subflows' ACKs; subflows share one if there are too few.
     paths: Vec<u32>,
     subflows: Vec<Incoming>,
     received: RangeSet,
-    /// Every byte below this is here.
+    /// Every byte below this has arrived.
     next: u64,
     size: Option<u64>,
-    /// The timer runs.
+    /// Whether the timer runs.
     waiting: bool,
 }
 
@@ -84,7 +84,7 @@ impl MptcpReceiver {
         packet
     }
 
-    /// Acknowledges everything that is here, on one subflow. MPTCP-R04.
+    /// Acknowledges all that has arrived, on one subflow. MPTCP-R04.
     fn acknowledge(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         let complete = if self.is_complete() { TcpFlags::COMPLETE } else { 0 };
         let incoming = &mut self.subflows[subflow];
@@ -93,7 +93,7 @@ impl MptcpReceiver {
         cx.send(self.answer(subflow, TcpFlags::ACK | complete, timestamp_picos));
     }
 
-    /// Takes the bytes of a segment in, if they are news. MPTCP-R03.
+    /// Adds the bytes of a segment. MPTCP-R03.
     fn take(&mut self, start: u64, end: u64, last: bool, cx: &mut HostCx<'_, MptcpConfig>) {
         let complete_before = self.is_complete();
         self.received.insert(start, end, |start, end| {
@@ -140,7 +140,7 @@ impl Endpoint<MptcpConfig> for MptcpReceiver {
         let pending = incoming.pending;
         self.take(header.data, end, header.has(TcpFlags::LAST), cx);
 
-        // As TCP-R11, but that one timer serves all subflows.
+        // TCP-R11, with one timer for all subflows.
         match cx.shared.settings.delayed_ack {
             Some(delay) if in_order && pending < 2 && !self.is_complete() => {
                 if !self.waiting {

@@ -1,5 +1,5 @@
-//! The sending end: gives the connection's segments to subflows, and again to others if they are
-//! stuck.
+//! The sender: assigns the connection's segments to subflows, and reinjects those of subflows that
+//! timed out.
 
 use super::header::MptcpHeader;
 use super::subflow::Subflow;
@@ -11,10 +11,10 @@ use punctual_core::{
     Packet,
 };
 
-/// ACKs after which the coupling is computed anew because round trips change, if no window has.
+/// ACKs after which the coupling is recomputed for changed RTTs, if no window has changed.
 const LIA_ACKS: u32 = 16;
 
-/// State of a flow's sending end.
+/// State of an MPTCP sender.
 #[derive(Clone, Debug)]
 pub struct MptcpSender {
     flow: FlowId,
@@ -23,22 +23,22 @@ pub struct MptcpSender {
     size_bytes: u64,
     mss_bytes: u64,
     subflows: Vec<Subflow>,
-    /// Segments of the connection: full ones and the rest; one if it is empty.
+    /// Number of segments of the connection; one if it is empty.
     segments: u64,
-    /// First segment of the connection that no subflow has been given.
+    /// First segment of the connection that is not assigned to a subflow.
     next_new: u64,
     /// Every byte of the connection below this has arrived.
     data_acked: u64,
     /// The subflow that sent last.
     last: usize,
-    /// Subflows that offer segments to others, a bit each.
+    /// Bitmap of the subflows with segments to reinject.
     offering: u64,
-    /// What couples the windows, and for how many more ACKs it holds.
+    /// The coupling of the windows, and for how many more ACKs it is valid.
     lia: Lia,
     lia_left: u32,
-    /// When the driver will call; not later than the earliest timeout of a subflow.
+    /// When the driver's timer fires: at or before the earliest timeout of a subflow.
     timer_at: Option<Instant>,
-    /// The driver has been asked for a turn at the NIC.
+    /// Whether it waits for the NIC.
     asked: bool,
 }
 
@@ -122,7 +122,7 @@ impl MptcpSender {
         self.keep_timer(subflow, cx);
     }
 
-    /// Connects the subflows that have not tried yet. MPTCP-R02.
+    /// Sends a SYN on each subflow that has sent none. MPTCP-R02.
     fn join_others(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         for subflow in 0..self.subflows.len() {
             let flight = &self.subflows[subflow].flight;
@@ -132,7 +132,7 @@ impl MptcpSender {
         }
     }
 
-    /// Makes sure that the driver calls no later than a subflow's timeout.
+    /// Sets the driver's timer if it would fire after a subflow's timeout.
     #[inline]
     fn keep_timer(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         if let Some(at) = self.subflows[subflow].flight.rto_at()
@@ -143,7 +143,7 @@ impl MptcpSender {
         }
     }
 
-    /// Whether there is a segment for a subflow beside those it has sent.
+    /// Whether a subflow could send a new or reinjected segment.
     #[inline]
     fn has_fresh(&self, subflow: usize) -> bool {
         self.next_new < self.segments || self.offering & !(1 << subflow) != 0
@@ -161,14 +161,14 @@ impl MptcpSender {
         (after..self.subflows.len()).chain(0..after).find(|subflow| self.may_send(*subflow))
     }
 
-    /// Asks for a turn at the NIC if any subflow has something to send.
+    /// Requests the NIC if any subflow may send.
     fn ask(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         if !self.asked && self.next_subflow().is_some() {
             self.take_turn(cx);
         }
     }
 
-    /// The same, when only this subflow can have got something to send.
+    /// Requests the NIC if this subflow may send: cheaper than [`MptcpSender::ask`].
     #[inline]
     fn ask_for(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         if !self.asked && self.may_send(subflow) {
@@ -176,7 +176,7 @@ impl MptcpSender {
         }
     }
 
-    /// There is something to send: waits for a turn at the NIC, or gives it all to the NIC's queue.
+    /// Waits for the NIC, or sends everything into the NIC's queue without small queues.
     #[inline]
     fn take_turn(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         if cx.shared.settings.small_queues {
@@ -189,8 +189,8 @@ impl MptcpSender {
         }
     }
 
-    /// Takes the segment of the connection that a subflow sends next: one that is stuck elsewhere,
-    /// or else a new one. Tells whether another subflow has sent it.
+    /// The segment of the connection that a subflow sends next, one to reinject or else a new one,
+    /// and whether another subflow has sent it.
     fn take_fresh(&mut self, subflow: usize) -> Option<(u64, bool)> {
         let others = self.offering & !(1 << subflow);
         if others != 0 {
@@ -206,7 +206,7 @@ impl MptcpSender {
         })
     }
 
-    /// Withdraws offers of what has arrived, so that the bits of `offering` are true.
+    /// Skips segments to reinject that have arrived, and clears bits of `offering` accordingly.
     fn settle_offers(&mut self) {
         let mut left = self.offering;
         while left != 0 {
@@ -228,7 +228,7 @@ impl MptcpSender {
         }
     }
 
-    /// How a subflow's window grows. MPTCP-R06, R07.
+    /// The reaction of a subflow's window to an ACK. MPTCP-R06, R07.
     #[inline]
     fn reaction(&mut self, subflow: usize, coupling: Coupling) -> Reaction {
         let window = *self.subflows[subflow].flight.window();
@@ -272,7 +272,7 @@ impl MptcpSender {
         self.ask_for(subflow, cx);
     }
 
-    /// Sends a segment by the next subflow in turn that may.
+    /// Sends a segment on the next subflow in turn that may send.
     #[inline]
     fn next_packet(&mut self, cx: &mut HostCx<'_, MptcpConfig>) -> Option<Packet> {
         let subflow = self.next_subflow()?;

@@ -1,4 +1,4 @@
-//! NDP's receiving end: answers every arrival, counts what is in, asks for the next.
+//! The receiver: acknowledges every packet, reassembles the flow and pulls the next packet.
 
 use super::config::AHEAD_MAX;
 use super::header::{flags, kind};
@@ -8,7 +8,7 @@ use punctual_core::{
     Wait,
 };
 
-/// The receiving end of a flow.
+/// State of an NDP receiver.
 #[derive(Debug)]
 pub struct NdpReceiver {
     flow: FlowId,
@@ -16,24 +16,23 @@ pub struct NdpReceiver {
     /// Its place in the host's pull queue.
     line: u32,
     received: BitRing,
-    /// Packets it can hold that came before others.
+    /// Size of the reordering buffer, in packets.
     room: u64,
-    /// Packets it holds: those in that are numbered above the first one missing.
+    /// Packets in the reordering buffer: those above the first missing one.
     held: u64,
-    /// Pulls held back until there is room again.
+    /// Pulls withheld until the buffer has room.
     held_back: u32,
-    /// No packet is one of this connection before then: it has been used and has just ended, so
-    /// they are late copies.
+    /// Packets before this time are late duplicates of an ended connection of the same name.
     not_before: Instant,
-    /// A packet of the first window has come.
+    /// Whether a packet of the initial window has arrived.
     is_open: bool,
     /// Packets in the flow, once known.
     packets: Option<u64>,
     completed: bool,
-    /// When something last arrived: with every pull sent and silence since, one was lost.
+    /// When a packet last arrived; if nothing arrives after the last pull, that pull was lost.
     heard_at: Instant,
     timer_running: bool,
-    /// Doublings of the silence waited for.
+    /// Doublings of the time to wait.
     backoff: u32,
 }
 
@@ -60,7 +59,7 @@ impl NdpReceiver {
         }
     }
 
-    /// Whether every byte is in.
+    /// Whether every byte has arrived.
     pub fn is_complete(&self) -> bool {
         self.completed
     }
@@ -73,7 +72,7 @@ impl NdpReceiver {
         cx.send(packet);
     }
 
-    /// Learns how many packets the flow has, from any packet that tells.
+    /// Computes the number of packets of the flow from a data packet.
     fn learn_size(&mut self, header: &NdpHeader, packet: &Packet) {
         if self.packets.is_some() || header.cumulative == u64::MAX {
             return;
@@ -110,31 +109,30 @@ impl NdpReceiver {
 }
 
 impl NdpReceiver {
-    /// Takes in what is not simply the next packet of an open connection. False when there is
-    /// no more to do about it.
+    /// Decides whether to accept a packet that is not simply the next of an open connection.
     #[cold]
     fn admit(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) -> bool {
         if !self.is_open {
-            // NDP-R15, NDP-R22: only the first window opens a connection, and only a new one.
+            // NDP-R15, NDP-R22: only the initial window of a new connection opens it.
             if cx.now < self.not_before || !header.has(flags::SYN) {
                 return false;
             }
             self.is_open = true;
         }
         let ahead = header.seq.saturating_sub(self.received.base());
-        // The first one missing is never held: it is handed on at once.
+        // The first missing packet needs no buffer: it is delivered immediately.
         let fits = self.held < self.room || ahead == 0 || self.received.contains(header.seq);
         if ahead < AHEAD_MAX && fits {
             return true;
         }
-        // NDP-R17: nobody who keeps to the pulls is that far ahead.
+        // NDP-R17: no sender that obeys pulls is that far ahead.
         if ahead < AHEAD_MAX {
             self.refuse(header, cx);
         }
         false
     }
 
-    /// Sends back word that there is no room for a packet yet. Its pull waits for room too.
+    /// Refuses a packet because the buffer is full. Its pull is withheld.
     // NDP-R23
     fn refuse(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) {
         self.heard_at = cx.now;
@@ -150,7 +148,7 @@ impl NdpReceiver {
         self.start_timer(cx);
     }
 
-    /// There is room for so many packets more: the pulls held back for them may go.
+    /// Releases withheld pulls, as the buffer has room for `room` more packets.
     #[cold]
     fn release_pulls(&mut self, room: u64, cx: &mut HostCx<'_, NdpConfig>) {
         let pulls = u64::from(self.held_back).min(room) as u32;
@@ -176,7 +174,7 @@ impl Endpoint<NdpConfig> for NdpReceiver {
         Wait::Pull
     }
 
-    // NDP-R10: every arrival is answered at once.
+    // NDP-R10: every packet is acknowledged immediately.
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, NdpConfig>) {
         let header = NdpHeader::of(packet);
         let beyond = self.packets.is_some_and(|n| header.seq >= n);
@@ -191,7 +189,7 @@ impl Endpoint<NdpConfig> for NdpReceiver {
         self.heard_at = cx.now;
         self.backoff = 0;
         self.learn_size(&header, packet);
-        // A header whose data came before needs no second copy.
+        // A trimmed packet whose data has arrived is acknowledged.
         let trimmed = packet.is_trimmed() && !self.received.contains(header.seq);
         if packet.is_trimmed() {
             cx.emit(FlowEvent::Trimmed);
@@ -204,7 +202,7 @@ impl Endpoint<NdpConfig> for NdpReceiver {
         if self.held_back > 0 && !self.completed {
             self.release_pulls(cumulative - base, cx);
         }
-        // NDP-R11: one more pull for what arrived, whole, trimmed or again.
+        // NDP-R11: one pull per arrival, whether complete, trimmed or duplicate.
         let pull = if self.completed {
             None
         } else {
@@ -229,8 +227,8 @@ impl Endpoint<NdpConfig> for NdpReceiver {
         self.start_timer(cx);
     }
 
-    // NDP-R16: all pulls sent, then silence: the last one was lost, so it is sent again. Its
-    // number is the same, so it does no harm when it was not.
+    // NDP-R16: if nothing arrives after the last pull, it was lost and is sent again under the same
+    // number, which is harmless if it was not lost.
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
         if self.completed {
             self.timer_running = false;

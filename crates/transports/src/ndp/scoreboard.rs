@@ -1,15 +1,15 @@
-//! What a sender knows of its paths. All should do alike; those that do not are left out for a
+//! A sender's path scoreboard: paths with more NACKs or losses than the others are avoided for a
 //! while.
 
-/// Feedback on a path before its share of NACKs means anything.
+/// Feedback on a path before its share of NACKs is significant.
 const FEEDBACK_MIN: u64 = 100;
-/// A share of NACKs to ACKs that is nothing to worry about, in percent.
+/// The NACKs per 100 ACKs below which a path is good.
 const RATIO_MIN: u64 = 30;
 /// Rounds that each verdict leaves a path out for, or spares it. With one, as the simulator has it,
 /// a path that is tried again after each round left out would be used in every second round, and
 /// a link at a tenth of its rate would still slow every flow that can use it.
 const VERDICT_ROUNDS: u16 = 16;
-/// What a returned header counts as, in NACKs.
+/// NACKs that a returned header counts as.
 const BOUNCE_NACKS: u16 = 3;
 /// Rounds that a path is left out for its first loss.
 const LOSS_ROUNDS: u16 = 8;
@@ -18,7 +18,7 @@ const AVOID_MAX: u16 = 1 << 10;
 /// When a path has had so many ACKs or NACKs, both counts are halved: what was long ago counts less.
 const COUNT_MAX: u16 = 1 << 15;
 
-/// One path's record, small, since a flow may have hundreds of paths.
+/// The record of one path. It is small, because a flow may have hundreds of paths.
 #[derive(Debug, Clone, Copy, Default)]
 struct Score {
     acks: u16,

@@ -1,11 +1,11 @@
-//! The receiving end: answers every packet at once, with the scheduling header it came with.
+//! The receiver: acknowledges every packet immediately and returns its scheduling header.
 
 use super::PdqConfig;
 use super::header::{HEADER_BYTES, PdqHeader, kbps};
 use crate::paced::PacedReceiver;
 use punctual_core::{Endpoint, FlowId, FlowRoute, Header, HostCx, Packet};
 
-/// State of a flow's receiving end.
+/// State of a PDQ receiver.
 #[derive(Clone, Debug)]
 pub struct PdqReceiver {
     flow: PacedReceiver,
@@ -31,11 +31,11 @@ impl PdqReceiver {
         is_sound.then_some((start, end))
     }
 
-    /// Answers a packet whose data, if any, end at `end`.
+    /// Acknowledges a packet whose data, if any, end at `end`.
     fn answer(&mut self, header: &PdqHeader, end: u64, cx: &mut HostCx<'_, PdqConfig>) {
         let complete = self.flow.prefix_end();
         let arrived = if complete == end && header.has(PdqHeader::DATA) {
-            header.seq.saturating_add(1) // In order, as most are: nothing to divide.
+            header.seq.saturating_add(1) // In order, as most are: no division.
         } else {
             // The last segment may be shorter.
             let segments = complete.div_ceil(cx.shared.segment_bytes());
@@ -66,7 +66,7 @@ impl Endpoint<PdqConfig> for PdqReceiver {
             return;
         };
         if packet.is_trimmed() {
-            return; // PDQ asks for no trimming, and a header without its data says nothing.
+            return; // PDQ packets are not trimmable; a header without its data is useless.
         }
         let size = if header.has(PdqHeader::END) && end > start {
             Some(end)

@@ -1,5 +1,5 @@
-//! The sending end: paces at the rate granted, probes while paused, gives up what is hopeless,
-//! and sends again what was lost.
+//! The sender: paces at the granted rate, probes while paused, abandons flows that cannot meet
+//! their deadline, and retransmits lost segments.
 
 use super::PdqConfig;
 use super::config::{Criticality, RoundTrip};
@@ -14,45 +14,46 @@ use punctual_core::{
     Packet, PortId, Rate, Transport, Wait,
 };
 
-/// A round trip is taken to last at least this, so that probes cannot follow each other at once.
+/// The least RTT, so that probes never follow each other immediately.
 const RTT_MIN: Duration = Duration::from_micros(1);
-/// What aging counts waiting in.
+/// The unit of waiting time for aging.
 const AGING_UNIT: Duration = Duration::from_millis(100);
 
-/// State of a flow's sending end.
+/// State of a PDQ sender.
 #[derive(Clone, Debug)]
 pub struct PdqSender {
     flow: PacedFlow,
     deadline: Option<Instant>,
-    /// D_S, as headers say it.
+    /// D_S, as its header field.
     deadline_field: u32,
-    /// What no rest of it ever takes more than at the highest rate.
+    /// Upper bound of the expected transmission time at any time.
     whole: Duration,
-    /// No less than what the rest takes now.
+    /// Upper bound of the expected transmission time now.
     rest_at_most: Duration,
-    /// The criticality drawn, where it is random.
+    /// The criticality, if it is random.
     draw: u32,
-    /// P_S: who pauses the flow.
+    /// P_S: the port that pauses the flow.
     pauser: u32,
-    /// I_S: the time between probes, in thousandths of a round trip.
+    /// I_S: the time between probes, in thousandths of an RTT.
     probe_interval: u32,
-    /// When the packet left whose answer was heeded last.
-    heeded: Option<u32>,
+    /// Timestamp of the packet whose acknowledgement was applied last.
+    last_applied: Option<u32>,
     /// The shortest RTT measured.
     rtt_least: Option<Duration>,
-    /// How long it has been paused until `paused_since`, and since when it is.
+    /// Time paused before `paused_since`, and the start of the present pause.
     waited: Duration,
     paused_since: Option<Instant>,
 
-    /// When the SYN left, until anything is answered.
+    /// When the SYN was sent, until anything is acknowledged.
     syn_sent_at: Option<Instant>,
-    /// When a packet that asks ports left last; with `ask_now` the next goes at once.
+    /// When the last packet with a scheduling header was sent; with `ask_now` the next probe is
+    /// due immediately.
     asked_at: Instant,
     ask_now: bool,
 }
 
 impl PdqSender {
-    /// Starts a flow with a SYN, unless it is hopeless already.
+    /// Opens a sender with a SYN, unless the flow cannot meet its deadline.
     pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, PdqConfig>) -> Self {
         let draw = match cx.config.criticality {
             Criticality::Random => (Stream::from_seed(route.seed).bits() >> 32) as u32,
@@ -74,7 +75,7 @@ impl PdqSender {
             draw,
             pauser: NOBODY,
             probe_interval: 0,
-            heeded: None,
+            last_applied: None,
             rtt_least: None,
             waited: Duration::ZERO,
             paused_since: Some(cx.now),
@@ -84,7 +85,7 @@ impl PdqSender {
         };
         sender.set_deadline(flow.deadline, cx);
         if sender.is_hopeless(cx) {
-            cx.emit(FlowEvent::Abandoned); // No port knows it, so none need be told.
+            cx.emit(FlowEvent::Abandoned); // No port has the flow in its list.
             return sender;
         }
         sender.send_syn(cx);
@@ -92,17 +93,17 @@ impl PdqSender {
         sender
     }
 
-    /// The rate it may send at; zero while it is paused.
+    /// The granted rate; zero while paused.
     pub fn rate(&self) -> Rate {
         self.flow.pacer.rate()
     }
 
-    /// The port that pauses it, if one does.
+    /// The port that pauses the flow, if any.
     pub fn pauser(&self) -> Option<u32> {
         Some(self.pauser).filter(|pauser| *pauser != NOBODY)
     }
 
-    /// How long it has been paused in all.
+    /// Total time that the flow has been paused.
     pub fn waited(&self, now: Instant) -> Duration {
         let since = self.paused_since.map_or(Duration::ZERO, |since| now.saturating_since(since));
         self.waited + since
@@ -112,7 +113,7 @@ impl PdqSender {
         self.syn_sent_at.is_none()
     }
 
-    /// RTT_S, or zero before anything was answered (PDQ-R29).
+    /// RTT_S, or zero before the first sample (PDQ-R29).
     fn round_trip(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
         match cx.config.round_trip {
             RoundTrip::Least => self.rtt_least.unwrap_or_default(),
@@ -122,13 +123,13 @@ impl PdqSender {
 
     // Headers (PDQ-R02).
 
-    /// T_S: how long the rest takes at the highest rate, headers included.
+    /// T_S: the transmission time of the remaining bytes at line rate, headers included.
     fn expected(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
         let overhead = u64::from(HEADER_BYTES) + cx.shared.nic.framing.get();
         cx.shared.line.transmission_time(self.flow.left_link_bytes(overhead))
     }
 
-    /// T_H, or what stands for it where sizes count as unknown (PDQ-R23).
+    /// T_H, or its substitute if sizes count as unknown (PDQ-R23).
     fn expected_field(&self, cx: &HostCx<'_, PdqConfig>) -> u32 {
         match cx.config.criticality {
             Criticality::Deadline => expected_field(self.expected(cx)),
@@ -141,7 +142,7 @@ impl PdqSender {
         }
     }
 
-    /// What aging takes off T (PDQ-R24).
+    /// The exponent by which aging divides T (PDQ-R24).
     fn age_field(&self, cx: &HostCx<'_, PdqConfig>) -> u8 {
         if cx.config.aging == 0.0 {
             return 0;
@@ -194,7 +195,8 @@ impl PdqSender {
         cx.send(self.packet(Class::CONTROL, header));
     }
 
-    /// The TERM of a flow that has sent everything. Of the data's class, lest it overtake them.
+    /// The TERM of a flow that has sent everything. It has the class of the data, so that it cannot
+    /// overtake them.
     fn term_packet(&mut self, cx: &HostCx<'_, PdqConfig>) -> Packet {
         self.flow.release = Release::Sent { at: cx.now, segment: None };
         let flags = PdqHeader::TERM | PdqHeader::END;
@@ -222,13 +224,13 @@ impl PdqSender {
         self.established() && self.flow.segments.left() == 0 && self.flow.release == Release::Due
     }
 
-    /// When a probe goes, unless something else has gone by then (PDQ-R04).
+    /// When the next probe is due, unless another packet is sent before (PDQ-R04).
     #[inline]
     fn next_probe(&self) -> Instant {
         if !self.established() || self.flow.segments.left() == 0 {
             return Instant::NEVER;
         }
-        // As measured, queues and all: the next probe must know what the last one brought.
+        // The smoothed RTT, queueing included: the next probe must follow the answer to the last.
         let rtt = self.flow.rtt.smoothed_or_zero().max(RTT_MIN);
         let interval = if self.flow.pacer.is_paused() && self.probe_interval > PROBE_UNIT {
             rtt.mul_f64(f64::from(self.probe_interval) / f64::from(PROBE_UNIT))
@@ -238,13 +240,14 @@ impl PdqSender {
         if self.ask_now { self.asked_at } else { self.asked_at.saturating_add(interval) }
     }
 
-    /// Sends whatever the state allows now.
+    /// Sends everything that the state permits now, and sets the timer.
     fn pump(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
         let now = cx.now;
         let departure = self.flow.next_departure();
         if self.term_due() || departure <= now {
             if !self.flow.waits_for_nic {
-                // It asks ports as soon as the NIC lets it: no probe until then, or for long.
+                // The packet carries a scheduling header once the NIC is free: no probe for an
+                // interval.
                 self.asked_at = now;
                 self.ask_now = false;
             }
@@ -261,14 +264,14 @@ impl PdqSender {
 
     // Early Termination (PDQ-R06).
 
-    /// What must be left until the deadline: time to send the rest, and while paused a round trip.
+    /// The time that must be left until the deadline: T_S, and at least an RTT while paused.
     fn needed(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
         let rest = if cx.config.sizes_known() { self.expected(cx) } else { Duration::ZERO };
         if self.flow.pacer.is_paused() { rest.max(self.round_trip(cx)) } else { rest }
     }
 
-    /// When there will be no hope left to be on time, if nothing changes until then; never where
-    /// missing a deadline does not end the flow.
+    /// When the deadline becomes impossible to meet, if nothing changes; never if a missed deadline
+    /// does not end the flow.
     fn hopeless_at(&self, cx: &HostCx<'_, PdqConfig>) -> Instant {
         let Some(deadline) = self.deadline else { return Instant::NEVER };
         if !cx.config.terminates_early() || self.flow.segments.left() == 0 {
@@ -282,7 +285,7 @@ impl PdqSender {
         self.hopeless_at(cx) <= cx.now
     }
 
-    /// Whether there is hope at `at` without a doubt: most of the time, and soon told.
+    /// Whether the deadline can certainly be met at `at`: a cheap, conservative test.
     #[inline]
     fn has_time(&self, at: Instant, cx: &HostCx<'_, PdqConfig>) -> bool {
         let Some(deadline) = self.deadline else { return true };
@@ -293,13 +296,13 @@ impl PdqSender {
         at.saturating_add(needed) <= deadline
     }
 
-    /// Gives the flow up if it cannot be on time; tells whether it did.
+    /// Abandons the flow if it cannot meet its deadline; returns whether it did.
     #[inline]
     fn gives_up(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> bool {
-        !self.has_time(cx.now, cx) && self.gives_up_in_doubt(cx)
+        !self.has_time(cx.now, cx) && self.abandon_if_hopeless(cx)
     }
 
-    fn gives_up_in_doubt(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> bool {
+    fn abandon_if_hopeless(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> bool {
         if !self.is_hopeless(cx) {
             return false;
         }
@@ -312,20 +315,20 @@ impl PdqSender {
 
     // Answers.
 
-    /// R_S, P_S, I_S and RTT_S from an answer, unless a later one has come before.
-    fn heed(&mut self, header: &PdqHeader, cx: &HostCx<'_, PdqConfig>) {
-        if self.heeded.is_some_and(|last| earlier(header.time, last)) {
+    /// Sets R_S, P_S, I_S and RTT_S from an acknowledgement, unless a later one has been applied.
+    fn apply_answer(&mut self, header: &PdqHeader, cx: &HostCx<'_, PdqConfig>) {
+        if self.last_applied.is_some_and(|last| earlier(header.time, last)) {
             return;
         }
         let rtt = Duration::from_nanos(u64::from(time_field(cx.now).wrapping_sub(header.time)));
         if rtt > cx.config.rto_max.saturating_mul(2) {
-            return; // Older than the clock in the header can tell.
+            return; // Older than the timestamp can represent.
         }
-        self.heeded = Some(header.time);
+        self.last_applied = Some(header.time);
         self.flow.sample_rtt(rtt);
         self.rtt_least = Some(self.rtt_least.map_or(rtt, |least| least.min(rtt)));
         if header.has(PdqHeader::TERM) {
-            return; // Ports rule on everything else.
+            return; // Ports grant no rate on a TERM.
         }
         if header.has(PdqHeader::SYN) && !cx.config.syn_grants {
             self.ask_now = true;
@@ -354,7 +357,7 @@ impl PdqSender {
         self.flow.rtt.rto(&cx.config.retransmission().rto)
     }
 
-    /// When the SYN is given up for lost, if it is on its way.
+    /// When the unanswered SYN counts as lost.
     #[inline]
     fn syn_deadline(&self, rto: Duration) -> Instant {
         self.syn_sent_at.map_or(Instant::NEVER, |at| at.saturating_add(rto))
@@ -370,7 +373,7 @@ impl PdqSender {
         self.set_timer_for(self.flow.next_departure(), self.next_probe(), cx);
     }
 
-    /// Sets the timer by when data and probe may go.
+    /// Sets the timer, given when the next data packet and probe are due.
     #[inline(always)]
     fn set_timer_for(&self, departure: Instant, probe: Instant, cx: &mut HostCx<'_, PdqConfig>) {
         let rto = self.rto(cx);
@@ -431,7 +434,7 @@ impl Endpoint<PdqConfig> for PdqSender {
             self.rest_at_most = self.whole;
         }
         self.syn_sent_at = None;
-        self.heed(&header, cx);
+        self.apply_answer(&header, cx);
         if header.has(PdqHeader::TERM) && matches!(self.flow.release, Release::Sent { .. }) {
             self.flow.release = Release::Acked;
             self.flow.last_progress = cx.now;
@@ -467,7 +470,7 @@ impl Endpoint<PdqConfig> for PdqSender {
         self.pump(cx);
     }
 
-    /// Every packet tells ports the deadline, so that the next one tells them of the change.
+    /// The next packet carries the new deadline to the ports.
     fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, PdqConfig>) {
         self.set_deadline(deadline, cx);
         if !self.gives_up(cx) {
@@ -480,7 +483,7 @@ impl Endpoint<PdqConfig> for PdqSender {
         if self.gives_up(cx) {
             return None;
         }
-        // A pause, a lower rate or an acknowledgement may have come meanwhile.
+        // A pause, a lower rate or an acknowledgement may have arrived meanwhile.
         let due = self.flow.next_departure() <= cx.now;
         let packet = if self.term_due() {
             Some(self.term_packet(cx))

@@ -1,49 +1,49 @@
-//! Every constant of pHost, with its unit and where it comes from.
+//! Parameters of pHost, with their units and sources.
 
 use punctual_core::{Bytes, Duration, NicInfo};
 use serde::{Deserialize, Serialize};
 
-/// Whose pHost it is.
+/// Which pHost is modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PhostVariant {
-    /// Its authors': windows and waits are numbers of packets, as their network has them.
+    /// The authors': windows and timeouts are constants for the RTT of their network.
     #[default]
     Authors,
-    /// As NDP's paper ran it: every flow starts with a round trip at line rate. Windows and waits
-    /// follow from the round trips that receivers measure.
+    /// That of NDP's comparison: every flow starts with an RTT at line rate; windows and timeouts
+    /// follow from the RTTs that receivers measure.
     NdpPaper,
 }
 
-/// Which flow goes first, where one must.
+/// Which flow gets the next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenPolicy {
     /// The one with the fewest packets left.
     Shortest,
-    /// Each in turn.
+    /// Round-robin.
     Fair,
 }
 
-/// Which flows may send before they have heard of their receiver.
+/// Which flows may send before the first token arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FreeTokensFor {
-    /// Those that the free tokens are enough for.
+    /// Flows that the free tokens cover completely.
     Short,
-    /// All, as far as the free tokens go.
+    /// All flows, up to the number of free tokens.
     All,
 }
 
-/// pHost and its parameters. "The authors' program" is the simulator they published.
+/// Parameters of pHost. "The authors' program" is the simulator they published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct PhostConfig {
     /// Data bytes in a full packet; at most the MTU less 40 B, which is the default.
     pub payload: Option<Bytes>,
-    /// Whose pHost it is: `"authors"` or `"ndp-paper"`. Default `"authors"`.
+    /// Which pHost is modelled: `"authors"` or `"ndp-paper"`. Default `"authors"`.
     pub variant: PhostVariant,
-    /// The round trip of the empty network, from which `free_tokens` follows where it is not given.
+    /// The RTT of the empty network, from which `free_tokens` follows if it is not set.
     /// Default none.
     pub rtt: Option<Duration>,
     /// Tokens that a flow starts with. Default as many packets as `rtt` has room for, or 8 (the
@@ -52,14 +52,14 @@ pub struct PhostConfig {
     /// Which flows have them: `"short"`, those that fit, or `"all"`. Default `"short"` for the
     /// authors' (their program), `"all"` for NDP's paper (its text).
     pub free_for: Option<FreeTokensFor>,
-    /// How long a token is good for once the sender has it, in packet times. Default 1.5 (the
+    /// Lifetime of a token at the sender, in packet times. Default 1.5 (the
     /// authors' program).
     pub token_life: f64,
-    /// Tokens that a flow may have without answer. Default 8 (the authors' program), a round trip
+    /// The most unanswered tokens of a flow. Default 8 (the authors' program), a round trip
     /// of their network; with `variant = "ndp-paper"` also as many as the longest round trip that
     /// the flow's receiver has measured.
     pub window: Option<u32>,
-    /// How long a flow that has so many is passed over, in packet times. Default 25 (the authors'
+    /// How long a flow with a full window is skipped, in packet times. Default 25 (the authors'
     /// program), three round trips of their network; where round trips are measured, three of
     /// those at least.
     pub downgrade: f64,
@@ -84,7 +84,7 @@ const PACKETS: u32 = 8;
 pub(super) const FREE_MAX: u32 = 1_000_000;
 const RTT_MAX: Duration = Duration::from_secs(1);
 
-/// Why parameters make no sense.
+/// A parameter outside its range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PhostConfigError {
@@ -128,7 +128,7 @@ impl Default for PhostConfig {
 }
 
 impl PhostConfig {
-    /// Whether these parameters make sense. Reading them from a file checks that.
+    /// Checks every parameter; reading a scenario file calls it.
     pub fn validate(&self) -> Result<(), PhostConfigError> {
         if self.payload == Some(Bytes::ZERO) {
             return Err(PhostConfigError::NoPayload);

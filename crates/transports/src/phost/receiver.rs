@@ -1,4 +1,4 @@
-//! The receiving end: counts what arrives, and says when all is there.
+//! The receiver: counts packets and acknowledges the complete flow.
 
 use super::config::FREE_MAX;
 use super::header::{HEADER_BYTES, PhostHeader, kind};
@@ -9,13 +9,13 @@ use punctual_core::{
     PacketFlags, Wait,
 };
 
-/// State of a flow's receiving end. What it misses is in the host's [`TokenQueue`](super::TokenQueue).
+/// State of a pHost receiver. The host's [`TokenQueue`](super::TokenQueue) tracks missing packets.
 #[derive(Clone, Debug)]
 pub struct PhostReceiver {
     flow: FlowId,
     sender: HostId,
     size_bytes: u64,
-    /// Its place among those that want tokens, until it is complete.
+    /// Its slot in the token queue, until it is complete.
     line: Option<u32>,
     is_complete: bool,
 }
@@ -41,7 +41,7 @@ impl PhostReceiver {
         }
     }
 
-    /// Its place in the host's queue of tokens.
+    /// Its slot in the host's token queue.
     pub fn line(&self) -> Option<u32> {
         self.line
     }
@@ -116,8 +116,8 @@ impl Endpoint<PhostConfig> for PhostReceiver {
             if packets == 0 {
                 return self.complete(cx);
             }
-            // PHOST-R01: whichever packet comes first opens it. Which go without tokens is the
-            // sender's to say: its line may have another rate.
+            // PHOST-R01: any packet opens the flow. The sender decides how many packets go without
+            // tokens, because its line rate may differ.
             let free = header.missing.min(packets).min(u64::from(FREE_MAX));
             let (flow, sender, now) = (self.flow, self.sender, cx.now);
             self.line = Some(cx.shared.tokens.open(flow, sender, packets, free, now));

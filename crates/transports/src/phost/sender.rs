@@ -1,4 +1,4 @@
-//! The sending end: asks for tokens, and sends a packet for each that it uses in time.
+//! The sender: requests tokens, and sends a packet for each before it expires.
 
 use super::header::{HEADER_BYTES, PhostHeader, kind};
 use super::{PhostConfig, PhostHost, TokenPolicy, Waiting};
@@ -8,7 +8,7 @@ use punctual_core::{
 };
 use std::collections::VecDeque;
 
-/// State of a flow's sending end.
+/// State of a pHost sender.
 #[derive(Clone, Debug)]
 pub struct PhostSender {
     flow: FlowId,
@@ -17,29 +17,29 @@ pub struct PhostSender {
     size_bytes: u64,
     /// Packets that go without tokens.
     free: u64,
-    /// Packets that the receiver misses, as far as it has said.
+    /// Packets missing at the receiver, by its last token.
     missing: u64,
     tokens: VecDeque<Token>,
     sent: BitRing,
     counts: TokenCounts,
-    /// The driver has been asked for a turn at the NIC.
+    /// Whether it waits for the NIC.
     asked: bool,
-    /// How often it has asked the receiver in vain.
+    /// Unanswered requests in a row.
     requests: u32,
-    /// When to ask the receiver again.
+    /// When to send the next request.
     request_at: Instant,
 }
 
-/// Leave to send a packet.
+/// Permission to send a packet.
 #[derive(Clone, Copy, Debug)]
 struct Token {
     packet: u64,
     number: u32,
-    /// Too late after this.
+    /// When it expires.
     expires: Instant,
 }
 
-/// What became of a flow's tokens: got = used + expired + those held.
+/// Token counters of a flow: got = used + expired + held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenCounts {
     /// Free ones, and those that came.
@@ -50,7 +50,7 @@ pub struct TokenCounts {
     pub expired: u64,
 }
 
-/// Requests wait for twice as long each time, so often.
+/// The greatest number of doublings of the request timeout.
 const DOUBLINGS_MAX: u32 = 6;
 
 impl PhostSender {
@@ -86,12 +86,12 @@ impl PhostSender {
         sender
     }
 
-    /// What became of its tokens.
+    /// Its token counters.
     pub fn counts(&self) -> TokenCounts {
         self.counts
     }
 
-    /// Tokens that it holds, expired ones included that it has not looked at since.
+    /// Tokens that it holds, including expired ones not yet removed.
     pub fn held(&self) -> u64 {
         self.tokens.len() as u64
     }
@@ -124,7 +124,7 @@ impl PhostSender {
         self.counts.expired += (before - self.tokens.len()) as u64;
     }
 
-    /// Asks for a turn at the NIC if it holds a token.
+    /// Requests the NIC if it holds a token.
     fn ask(&mut self, cx: &mut HostCx<'_, PhostConfig>) {
         if !self.asked && !self.tokens.is_empty() {
             self.asked = true;
@@ -217,7 +217,7 @@ impl Endpoint<PhostConfig> for PhostSender {
 }
 
 impl PhostHost {
-    /// Takes a flow out of those that wait for the NIC; tells whether it is the one to go.
+    /// Removes a flow from those that wait for the NIC; returns whether it may send.
     fn take_turn(&mut self, flow: FlowId, policy: TokenPolicy) -> bool {
         let Some(place) = self.waiting.iter().position(|w| w.flow == flow) else { return true };
         let own = self.waiting.swap_remove(place);

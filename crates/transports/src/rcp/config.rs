@@ -7,28 +7,28 @@ use crate::validated::{ConfigError, check};
 use punctual_core::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// RCP with its published controller.
+/// Parameters of RCP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct RcpConfig {
-    /// T, how often a port changes its rate, at most; it is the mean round-trip time where that
-    /// is shorter. 800 µs, as D3's (its §4.4, footnote 4).
+    /// T, the longest time between two updates of a port's rate; the mean RTT if that is shorter.
+    /// 800 µs, as in D3 (its §4.4, footnote 4).
     pub update_interval: Duration,
-    /// α, the weight of unused line, without unit. 0.1 (D3 and PDQ).
+    /// α, the gain of unused capacity. 0.1 (D3 and PDQ).
     pub alpha: f64,
-    /// β, the weight of the queue, without unit. 1 (D3 and PDQ).
+    /// β, the gain of the queue. 1 (D3 and PDQ).
     pub beta: f64,
-    /// d, the mean round-trip time, until flows have told theirs. 500 µs (D3's testbed).
+    /// d, the mean RTT, before the first request. 500 µs (D3's testbed).
     pub rtt_initial: Duration,
-    /// The lowest rate: about one header per round-trip time. 992 kb/s, as D3's base rate.
+    /// The lowest rate: about one header per RTT. 992 kb/s, as D3's base rate.
     pub rate_min: Rate,
-    /// Where packets of one host that are due at the same time wait. With their flows, ours.
+    /// Where packets of one host that are due at the same time wait. At their flows, ours.
     pub pacing: Pacing,
-    /// What a switch port's queue holds. 128 KB (D3's §5).
+    /// Queue limit of a switch port. 128 KB (D3's §5).
     pub buffer: Bytes,
-    /// Retransmission timeout until there is a round-trip time. 10 ms, ours.
+    /// Retransmission timeout before the first RTT sample. 10 ms, ours.
     pub rto_initial: Duration,
-    /// Shortest retransmission timeout. 10 ms, as D3's here.
+    /// Shortest retransmission timeout. 10 ms, as in our D3.
     pub rto_min: Duration,
     /// Longest retransmission timeout, backing off included. 1 s, ours.
     pub rto_max: Duration,
@@ -65,7 +65,7 @@ impl RcpConfig {
         }
     }
 
-    /// What is wrong with the parameters, if anything.
+    /// Checks every parameter; reading a scenario file calls it.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let t = self.update_interval;
         check(!t.is_zero(), "update_interval", &t, "above 0")?;

@@ -1,20 +1,26 @@
-//! RCP: every output port keeps one rate for all its flows and stamps it into what passes;
-//! senders pace at the lowest stamp.
+//! RCP: every output port computes one rate for all its flows and writes it into the packets that
+//! pass; senders pace at the lowest rate on their path.
+//!
+//! ```text
+//! R ← R · [1 + (T/d) · (α(C − y) − β·q/d) / C]
+//! ```
+//!
+//! with line rate C, arrival rate y, queue q, mean RTT d and interval T.
 //!
 //! After N. Dukkipati and N. McKeown, "Why flow-completion time is the right metric for
 //! congestion control", CCR 2006, with the constants under which D3's and PDQ's authors used it.
-//! A port neither counts flows nor remembers them: it raises its rate while its line has room and
-//! lowers it while there is a queue.
+//! A port keeps no state per flow and does not count flows: it raises its rate while its line has
+//! room and lowers it while it has a queue.
 //!
-//! The ends are D3's ([`crate::d3`]), with the packets of that protocol; but every data packet
-//! carries a request, desires nothing, returns nothing and may pass any number of ports.
+//! Sender, receiver and packet formats are D3's ([`crate::d3`]), but every data packet carries a
+//! request with a desired rate of 0, nothing is returned, and a path may have any number of ports.
 //! `rules.md` lists the rules.
 //!
 //! # Limits
 //!
-//! * The rate of an idle port is its line's, so that flows that start together all start with
-//!   that: a queue, and losses, until the ports have found the right one.
-//! * Deadlines mean nothing here.
+//! * The rate of an idle port is its line rate, so that flows that start together all start at the
+//!   line rate: this causes a queue, and losses, until the rate has converged.
+//! * RCP ignores deadlines.
 
 mod config;
 mod port;
