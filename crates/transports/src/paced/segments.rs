@@ -183,7 +183,7 @@ impl Segments {
     }
 
     /// Marks what has arrived as acknowledged. A segment is lost once `loss_threshold` packets
-    /// sent after it are acknowledged; `was_sent_before` tells whether a packet was sent before
+    /// sent after it are acknowledged; `was_sent_before` returns whether a packet was sent before
     /// the one acknowledged.
     #[inline]
     pub(crate) fn handle_ack(

@@ -55,30 +55,27 @@ pub struct PhostConfig {
     /// Lifetime of a token at the sender, in packet times. Default 1.5 (the
     /// authors' program).
     pub token_life: f64,
-    /// The most unanswered tokens of a flow. Default 8 (the authors' program), a round trip
-    /// of their network; with `variant = "ndp-paper"` also as many as the longest round trip that
-    /// the flow's receiver has measured.
+    /// The most unanswered tokens of a flow. Default 8 (the authors' program), an RTT of
+    /// their network; with `variant = "ndp-paper"` at least the packets of the longest RTT that the
+    /// flow's receiver has measured.
     pub window: Option<u32>,
     /// How long a flow with a full window is skipped, in packet times. Default 25 (the authors'
-    /// program), three round trips of their network; where round trips are measured, three of
-    /// those at least.
+    /// program), three RTTs of their network; if RTTs are measured, at least three of those.
     pub downgrade: f64,
-    /// How long to wait for what is missing once all of a flow has had tokens, in packet times.
-    /// Default 9 (the authors' program), a round trip; where round trips are measured, one of those
-    /// at least.
+    /// How long after the last token of a flow its missing packets get another, in packet times.
+    /// Default 9 (the authors' program), an RTT; if RTTs are measured, at least one of those.
     pub reissue: f64,
     /// Which flow a receiver gives its next token, and a sender uses one of: `"shortest"` or
     /// `"fair"`. Default `"shortest"`.
     pub policy: TokenPolicy,
-    /// How long a sender waits to hear of its flow before it asks again; doubled each time, up to
-    /// 64 times this. Default 1 ms; ours, as the authors lose no requests.
+    /// Timeout of a request without answer; doubled each time, up to 64 times this. Default 1 ms; ours, as the authors lose no requests.
     pub request_timeout: Duration,
-    /// How much a switch holds in each class by default. 36,864 B (the authors' program), but
+    /// Queue limit of a switch port in each class, by default. 36,864 B (the authors' program), but
     /// eight packets at least.
     pub queue: Bytes,
 }
 
-/// A round trip of the authors' network, in packets.
+/// An RTT of the authors' network, in packets.
 const PACKETS: u32 = 8;
 /// More than one number for each packet of a flight.
 pub(super) const FREE_MAX: u32 = 1_000_000;
@@ -94,13 +91,13 @@ pub enum PhostConfigError {
     /// No token could ever be given.
     #[error("window = 0: must be 1 token or more")]
     NoWindow,
-    /// Times that make no sense.
+    /// A time outside its range.
     #[error("{0} = {1}: must be from 0.1 to 1000000 packet times")]
     PacketTimes(&'static str, f64),
     /// Requests without end.
     #[error("request_timeout = 0: must be longer")]
     NoRequestTimeout,
-    /// Not a round trip of a datacenter.
+    /// An RTT outside the range of datacenters.
     #[error("rtt = {0}: must be more than 0 and at most 1s")]
     Rtt(Duration),
     /// More than one number for each packet of a flight.
@@ -164,8 +161,7 @@ impl PhostConfig {
         self.free_tokens.unwrap_or_else(|| derived() as u32)
     }
 
-    /// Packets of a flow of so many that go without asking, of a host whose flows have so many
-    /// free tokens.
+    /// Packets that a flow of `packets` sends without tokens, on a host with `free_tokens`.
     pub fn free_of(&self, packets: u64, free_tokens: u32) -> u64 {
         let free = u64::from(free_tokens);
         let free_for = self.free_for.unwrap_or(match self.variant {
@@ -178,12 +174,12 @@ impl PhostConfig {
         }
     }
 
-    /// Tokens that a flow may have without answer, whatever round trips are.
+    /// The least window, before RTTs are measured.
     pub(super) fn window_at_least(&self) -> u32 {
         self.window.unwrap_or(PACKETS)
     }
 
-    /// Whether receivers measure round trips.
+    /// Whether receivers measure RTTs.
     pub(super) fn measures(&self) -> bool {
         self.variant == PhostVariant::NdpPaper && self.window.is_none()
     }

@@ -59,7 +59,7 @@ impl PhostHost {
         &self.tokens
     }
 
-    /// Packets that so many bytes take.
+    /// The number of packets for `size_bytes`.
     fn packets_of(&self, size_bytes: u64) -> u64 {
         size_bytes.div_ceil(self.payload_bytes)
     }

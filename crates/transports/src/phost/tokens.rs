@@ -44,12 +44,12 @@ pub struct TokenQueue {
     armed_at: Instant,
 }
 
-/// How many packets after the first that is missing a flow may get before that one is asked for
-/// again: what is remembered of a flow stays small, however long it is.
+/// How many packets after the first missing one a flow may receive before that one is requested
+/// again. It bounds the state of a flow.
 const SPAN_PACKETS: u64 = 1024;
-/// Tokens of a flow whose times of issue are known at most.
+/// The greatest number of tokens of a flow whose issue times are kept.
 const TIMED_MAX: usize = 1024;
-/// The last so many may still be on their way then.
+/// The newest of these packets may still be in flight then.
 const RECENT_PACKETS: u64 = 64;
 
 /// Token state of one receiving flow.
@@ -319,12 +319,12 @@ impl TokenQueue {
         (Some(grant), Some(self.next_at))
     }
 
-    /// Tokens of a flow that have not been answered, and packets it misses.
+    /// Unanswered tokens of a flow, and its missing packets.
     pub fn state_of(&self, slot: u32) -> Option<(u32, u64)> {
         self.flows.get(slot).map(|flow| (flow.outstanding(), flow.missing))
     }
 
-    /// The longest round trip of a flow's tokens, where they are measured.
+    /// The longest RTT of a flow's tokens, if RTTs are measured.
     pub fn round_trip_of(&self, slot: u32) -> Option<Duration> {
         self.flows.get(slot).map(|flow| flow.trips.longest).filter(|_| self.measures)
     }
