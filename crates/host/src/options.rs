@@ -3,7 +3,7 @@
 use crate::driver::{DriverOptions, Traffic};
 use crate::{Hash, HostError};
 use punctual_core::{Bytes, Duration, HostId, NicInfo, Rate};
-use punctual_transports::ndp::Ndp;
+use punctual_transports::ndp::NdpConfig;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ pub struct LinkOptions {
     /// Where flow names come from; drawn by the system when absent.
     pub seed: Option<u64>,
     /// The transport.
-    pub ndp: Ndp,
+    pub ndp: NdpConfig,
 }
 
 impl Default for LinkOptions {
@@ -36,7 +36,7 @@ impl Default for LinkOptions {
             // A process that shares its processor may be away for tens of milliseconds. Taking
             // that for a lost packet costs more than waiting: each packet sent again in vain is
             // pulled again too, and stays in flight for the rest of the flow.
-            ndp: Ndp { rto: Duration::from_millis(50), ..Ndp::default() },
+            ndp: NdpConfig { rto: Duration::from_millis(50), ..NdpConfig::default() },
         }
     }
 }

@@ -7,7 +7,7 @@ use punctual_core::{
     RangeSet, Rate,
 };
 use punctual_host::{Application, Driver, DriverOptions, Offer};
-use punctual_transports::ndp::{Ndp, NdpHeader, flags, kind};
+use punctual_transports::ndp::{NdpConfig, NdpHeader, flags, kind};
 use punctual_wire::{Datagram, NDP_WIRE_BYTES, NdpCodec, emit};
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -58,7 +58,7 @@ impl Application for Watchful {
     }
 }
 
-fn driver(seed: u64) -> (Driver<Ndp, NdpCodec>, SocketAddr) {
+fn driver(seed: u64) -> (Driver<NdpConfig, NdpCodec>, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = socket.local_addr().expect("its address");
     let options = DriverOptions {
@@ -69,7 +69,7 @@ fn driver(seed: u64) -> (Driver<Ndp, NdpCodec>, SocketAddr) {
         flows_max: FLOWS_MAX,
         seed,
     };
-    (Driver::new(Ndp::default(), NdpCodec, socket, options).expect("a driver"), address)
+    (Driver::new(NdpConfig::default(), NdpCodec, socket, options).expect("a driver"), address)
 }
 
 fn peer() -> UdpSocket {
@@ -164,7 +164,7 @@ fn bytes_of(flow: u32, packet: &Packet) -> Vec<u8> {
     bytes
 }
 
-fn turn(driver: &mut Driver<Ndp, NdpCodec>, app: &mut Watchful) {
+fn turn(driver: &mut Driver<NdpConfig, NdpCodec>, app: &mut Watchful) {
     let until = driver.now() + Duration::from_micros(20);
     driver.turn(app, until).expect("a peer cannot stop the driver");
 }

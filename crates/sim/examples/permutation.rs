@@ -4,7 +4,7 @@ use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, Rate, TransportId};
 use punctual_net::{ClosLinks, ClosShape};
 use punctual_sim::{Measure, Setup, Stop};
-use punctual_transports::{AnyTransport, ndp::Ndp};
+use punctual_transports::{AnyTransport, ndp::NdpConfig};
 use punctual_workload::Workload;
 use std::ops::ControlFlow;
 
@@ -35,7 +35,8 @@ fn main() {
             pattern: 0,
         })
         .collect();
-    let ndp = AnyTransport::Ndp(Ndp { payload: Some(Bytes::new(9000)), ..Ndp::default() });
+    let ndp =
+        AnyTransport::Ndp(NdpConfig { payload: Some(Bytes::new(9000)), ..NdpConfig::default() });
     let started = std::time::Instant::now();
     let outcome = punctual_sim::run(
         Setup {

@@ -8,7 +8,7 @@ use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Duration, FlowSpec, Instant, Limit, QueueSpec, TransportId};
 use punctual_testkit::{assert_figure, markdown_table, print_figure};
 use punctual_transports::AnyTransport;
-use punctual_transports::mptcp::{Coupling, Join, Mptcp};
+use punctual_transports::mptcp::{Coupling, MptcpConfig, SubflowJoin};
 
 /// What a run shows: times of the transfers in µs, sorted, and the share of hosts' links in use.
 struct Transfers {
@@ -135,21 +135,21 @@ fn transfers_with(
 }
 
 /// As NDP's program has it: each subflow for itself, slow start up to 15 packets.
-fn mptcp(join: Join) -> AnyTransport {
-    AnyTransport::Mptcp(Mptcp {
+fn mptcp(join: SubflowJoin) -> AnyTransport {
+    AnyTransport::Mptcp(MptcpConfig {
         coupling: Coupling::None,
         initial_ssthresh: Some(Bytes::new(15 * 9024)),
         join,
-        ..Mptcp::default()
+        ..MptcpConfig::default()
     })
 }
 
 /// The same, joined after the first, at hosts as in NDP's simulator: a NIC holds 1,000 packets,
 /// so that each of 32 subflows has about 32.
 fn deep_nics() -> AnyTransport {
-    let AnyTransport::Mptcp(config) = mptcp(Join::AfterFirst) else { unreachable!() };
+    let AnyTransport::Mptcp(config) = mptcp(SubflowJoin::AfterFirst) else { unreachable!() };
     let window_max = Some(Bytes::new(32 * 9024));
-    AnyTransport::Mptcp(Mptcp { small_queues: false, window_max, ..config })
+    AnyTransport::Mptcp(MptcpConfig { small_queues: false, window_max, ..config })
 }
 
 fn marking_above(transport: &AnyTransport, packets: u32) -> QueueSpec {
@@ -182,7 +182,7 @@ fn others_wait_longer_than_ndp() {
     ndp.print("ndp");
     let dctcp = marked(k, ms, "dctcp", 15).percentile(50);
     let lossless = marked(k, ms, "dctcp-lossless", 16).percentile(50);
-    let mptcp = transfers(k, ms, vec![mptcp(Join::AfterFirst)], None);
+    let mptcp = transfers(k, ms, vec![mptcp(SubflowJoin::AfterFirst)], None);
     mptcp.print("mptcp");
     let (ndp, mptcp) = (ndp.percentile(50), mptcp.percentile(50));
     assert!(1.5 * ndp < dctcp && 1.5 * ndp < mptcp, "{ndp}, {dctcp}, {mptcp}");
@@ -202,9 +202,9 @@ fn figure_15() {
     let of_program = [("dctcp", 15), ("dctcp-lossless", 16)];
     let of_program = of_program.map(|(name, packets)| marked(k, ms, name, packets));
     let medians = [0, 1].map(|n| of_program[n].percentile(50));
-    let multi = transfers(k, ms, vec![mptcp(Join::AfterFirst)], None);
-    let at_once = transfers(k, ms, vec![mptcp(Join::AtOnce)], None);
-    let by_tcp = transfers(k, ms, vec![transport("tcp"), mptcp(Join::AtOnce)], None);
+    let multi = transfers(k, ms, vec![mptcp(SubflowJoin::AfterFirst)], None);
+    let at_once = transfers(k, ms, vec![mptcp(SubflowJoin::AtOnce)], None);
+    let by_tcp = transfers(k, ms, vec![transport("tcp"), mptcp(SubflowJoin::AtOnce)], None);
     let deep = transfers(k, ms, vec![deep_nics()], None);
     let rows = [
         ndp.row("NDP"),
@@ -280,12 +280,12 @@ fn figure_15_with_ends_as_in_the_program() {
             run(&format!("{name}, marks above {packets} packets"), vec![transport], Some(queue))
         },
     );
-    let multi = run("MPTCP", vec![mptcp(Join::AfterFirst)], None);
-    let AnyTransport::Mptcp(config) = mptcp(Join::AfterFirst) else { unreachable!() };
-    let at_once = AnyTransport::Mptcp(Mptcp { handshake: false, ..config });
+    let multi = run("MPTCP", vec![mptcp(SubflowJoin::AfterFirst)], None);
+    let AnyTransport::Mptcp(config) = mptcp(SubflowJoin::AfterFirst) else { unreachable!() };
+    let at_once = AnyTransport::Mptcp(MptcpConfig { handshake: false, ..config });
     let without = run("MPTCP without handshake", vec![at_once], None);
     let short = QueueSpec::DropTail { limit: Limit::Packets(100) };
-    let transports = vec![transport("tcp"), mptcp(Join::AtOnce)];
+    let transports = vec![transport("tcp"), mptcp(SubflowJoin::AtOnce)];
     let name = "TCP's transfers among MPTCP's long flows, queues of 100 packets";
     run(name, transports, Some(short));
     let head = ["", "p50 (µs)", "p99 (µs)", "p50 / NDP's"];
@@ -309,7 +309,7 @@ fn figure_15_with_other_seeds() {
         let medians = (1..=4).map(|seed| format!("{:.0}", median(seed)));
         std::iter::once(name.to_owned()).chain(medians).collect()
     };
-    let rows = [("DCTCP", transport("dctcp")), ("MPTCP", mptcp(Join::AfterFirst))].map(row);
+    let rows = [("DCTCP", transport("dctcp")), ("MPTCP", mptcp(SubflowJoin::AfterFirst))].map(row);
     let head = ["p50 (µs)", "seed 1", "seed 2", "seed 3", "seed 4"];
     print_figure("ndp-figure-15-seeds", &markdown_table(&head, &rows));
 }

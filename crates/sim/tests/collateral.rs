@@ -7,7 +7,7 @@ use punctual_core::{Bytes, Duration, FlowId, FlowSpec, HostId, Instant, Limit, Q
 use punctual_sim::{Outcome, Sampling};
 use punctual_testkit::{assert_figure, markdown_table, print_figure};
 use punctual_transports::AnyTransport;
-use punctual_transports::tcp::{Dctcp, DctcpLossless};
+use punctual_transports::tcp::{DctcpConfig, DctcpLosslessConfig};
 use std::ops::Range;
 
 /// A long flow to host 1 and beside it, from `at_ms` on, 450 KB from each of some hosts to host 0.
@@ -92,15 +92,15 @@ fn figure_19(transport: AnyTransport, until_ms: u64, seed: u64) -> Beside {
 
 /// Hosts where what the window allows waits at the NIC, up to 1,000 packets: what NDP's program
 /// names as the limit of that queue, but does not hold it to.
-fn deep_nic() -> Dctcp {
+fn deep_nic() -> DctcpConfig {
     let window_max = Some(Bytes::new(1000 * 9024));
-    Dctcp { small_queues: false, window_max, ..Dctcp::default() }
+    DctcpConfig { small_queues: false, window_max, ..DctcpConfig::default() }
 }
 
 /// The same, over lossless Ethernet.
-fn deep_nic_lossless() -> DctcpLossless {
+fn deep_nic_lossless() -> DctcpLosslessConfig {
     let window_max = Some(Bytes::new(1000 * 9024));
-    DctcpLossless { small_queues: false, window_max, ..DctcpLossless::default() }
+    DctcpLosslessConfig { small_queues: false, window_max, ..DctcpLosslessConfig::default() }
 }
 
 /// Gb/s of the long flow's data that arrived without a gap, each millisecond.
@@ -116,7 +116,7 @@ fn in_order(outcome: &Outcome) -> Vec<f64> {
 /// heard in time, and the long flow loses nothing.
 #[test]
 fn dctcp_takes_tens_of_ms_to_recover_from_behind_a_deep_nic() {
-    let recovery = |config: Dctcp, seed| {
+    let recovery = |config: DctcpConfig, seed| {
         let transport = AnyTransport::Dctcp(config);
         let outcome = figure_19(transport, 200, seed).run().outcome;
         let rates = in_order(&outcome);
@@ -126,7 +126,7 @@ fn dctcp_takes_tens_of_ms_to_recover_from_behind_a_deep_nic() {
         (slow, back.saturating_sub(AT_MS), most, outcome.flows[0].retransmits)
     };
     for (name, config, deep) in
-        [("default", Dctcp::default(), false), ("deep NIC", deep_nic(), true)]
+        [("default", DctcpConfig::default(), false), ("deep NIC", deep_nic(), true)]
     {
         for seed in 1..=5 {
             let (slow, back, most, again) = recovery(config.clone(), seed);
@@ -146,14 +146,14 @@ fn dctcp_takes_tens_of_ms_to_recover_from_behind_a_deep_nic() {
 
 /// NDP's program: a queue at the NIC without bound, its law and timers; the switches' queues too.
 fn as_in_ndp(packets: u32) -> Beside {
-    let transport = AnyTransport::Dctcp(Dctcp {
+    let transport = AnyTransport::Dctcp(DctcpConfig {
         small_queues: false,
         initial_alpha: 0.0,
         cut_every_window: true,
         window_min: 1,
         rto_min: Duration::from_millis(1),
         rto_tick: Some(Duration::from_millis(10)),
-        ..Dctcp::default()
+        ..DctcpConfig::default()
     });
     let mark_above = Limit::Packets(15);
     let queue = Some(QueueSpec::Ecn { limit: Limit::Packets(packets), mark_above });
@@ -211,11 +211,14 @@ fn beside_64_to_1() {
         ("dctcp-lossless, deep NICs", AnyTransport::DctcpLossless(deep_nic_lossless())),
         (
             "dctcp, NICs without bound",
-            AnyTransport::Dctcp(Dctcp { window_max: None, ..deep_nic() }),
+            AnyTransport::Dctcp(DctcpConfig { window_max: None, ..deep_nic() }),
         ),
         (
             "dctcp-lossless, NICs without bound",
-            AnyTransport::DctcpLossless(DctcpLossless { window_max: None, ..deep_nic_lossless() }),
+            AnyTransport::DctcpLossless(DctcpLosslessConfig {
+                window_max: None,
+                ..deep_nic_lossless()
+            }),
         ),
     ] {
         let Seen { rates, last, .. } = figure_19(transport, 300, 1).run();

@@ -8,7 +8,7 @@ use punctual_core::{Bytes, Duration, FlowSpec, Instant, Limit, QueueSpec, Rate, 
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowStatus, Outcome, Setup};
 use punctual_transports::AnyTransport;
-use punctual_transports::tcp::{D2tcp, Dctcp, Tcp, Tcppr};
+use punctual_transports::tcp::{D2tcpConfig, DctcpConfig, TcpConfig, TcpprConfig};
 
 fn after_ms(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
@@ -25,11 +25,11 @@ fn star_1g_with(hosts: u32, delay: Duration) -> Network {
 }
 
 fn d2tcp(d_min: f64, d_max: f64) -> AnyTransport {
-    AnyTransport::D2tcp(D2tcp { d_min, d_max, ..D2tcp::default() })
+    AnyTransport::D2tcp(D2tcpConfig { d_min, d_max, ..D2tcpConfig::default() })
 }
 
 fn dctcp() -> AnyTransport {
-    AnyTransport::Dctcp(Dctcp::default())
+    AnyTransport::Dctcp(DctcpConfig::default())
 }
 
 /// Query aggregation with deadlines: `count` flows of 2–200 KB to host 0.
@@ -187,8 +187,9 @@ fn share_met(transport: &AnyTransport, count: u64) -> f64 {
 #[test]
 fn priorities_by_deadline_help_tcp() {
     let mean = Duration::from_millis(18);
-    let tcppr =
-        |levels| AnyTransport::Tcppr(Tcppr { levels, mean_deadline: mean, ..Tcppr::default() });
+    let tcppr = |levels| {
+        AnyTransport::Tcppr(TcpprConfig { levels, mean_deadline: mean, ..TcpprConfig::default() })
+    };
     for count in [8, 16, 24] {
         let tcp = share_met(&transport("tcp"), count);
         let of_tcppr = [2, 3, 4].map(|levels| share_met(&tcppr(levels), count));
@@ -266,11 +267,16 @@ fn d3_burst_of_tcp_and_tcppr() {
     let rto = Duration::from_millis(300);
     let room = |bytes| Limit::Bytes(Bytes::new(bytes));
     for initial_window in [2, 10] {
-        let tcp = Tcp { initial_window, rto_min: rto, rto_initial: rto, ..Tcp::default() };
+        let tcp =
+            TcpConfig { initial_window, rto_min: rto, rto_initial: rto, ..TcpConfig::default() };
         let tcppr = |levels| {
-            let common =
-                Tcppr { initial_window, rto_min: rto, rto_initial: rto, ..Tcppr::default() };
-            AnyTransport::Tcppr(Tcppr { levels, ..common })
+            let common = TcpprConfig {
+                initial_window,
+                rto_min: rto,
+                rto_initial: rto,
+                ..TcpprConfig::default()
+            };
+            AnyTransport::Tcppr(TcpprConfig { levels, ..common })
         };
         let tcp = most(&AnyTransport::Tcp(tcp), QueueSpec::DropTail { limit: room(100_000) });
         let own = [2, 4].map(|n| most(&tcppr(n), QueueSpec::Priority { limit: room(100_000) }));

@@ -8,19 +8,21 @@ use punctual_core::{Bytes, Duration, FlowSpec, Instant, PortId, Rate};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome};
 use punctual_testkit::assert_figure;
 use punctual_transports::AnyTransport;
-use punctual_transports::d3::{AfterDeadline, CapacityRule, D3, Pacing, Params, Rcpdc};
+use punctual_transports::d3::{
+    AfterDeadline, CapacityRule, D3CommonConfig, D3Config, Pacing, RcpdcConfig,
+};
 
 fn timed(src: u32, size: u64, start_us: u64, deadline_us: u64) -> FlowSpec {
     let start = Instant::ZERO + Duration::from_micros(start_us);
     common::d3::timed(src, size, start, deadline_us)
 }
 
-fn d3(config: D3) -> AnyTransport {
+fn d3(config: D3Config) -> AnyTransport {
     AnyTransport::D3(config)
 }
 
-fn quenching() -> D3 {
-    D3 { quenching: true, ..D3::default() }
+fn quenching() -> D3Config {
+    D3Config { quenching: true, ..D3Config::default() }
 }
 
 fn met(outcome: &Outcome) -> usize {
@@ -69,8 +71,8 @@ fn figure_1_both_deadlines_are_met() {
 
 /// C by step of the law in Mb/s, while two flows of 1 MB start.
 fn capacity_steps(capacity_rule: CapacityRule) -> Vec<u64> {
-    let params = Params { capacity_rule, ..Params::default() };
-    let rcpdc = AnyTransport::Rcpdc(Rcpdc(params));
+    let params = D3CommonConfig { capacity_rule, ..D3CommonConfig::default() };
+    let rcpdc = AnyTransport::Rcpdc(RcpdcConfig(params));
     let flows = vec![flow(1, 0, 1_000_000), flow(2, 0, 1_000_000)];
     let mut setup = setup(testbed(3), vec![rcpdc], flows);
     let port = port_to_host_0(&setup.network);
@@ -117,7 +119,7 @@ fn figure_2_quenching_saves_some() {
             }
             counts
         };
-        let speculative = D3 { speculative_quenching: 4, ..quenching() };
+        let speculative = D3Config { speculative_quenching: 4, ..quenching() };
         let quenched = count(&d3(quenching()));
         let plain = count(&transport("d3"));
         let fair = count(&transport("rcpdc"));
@@ -176,8 +178,9 @@ fn grants_stay_within_capacity_and_return() {
         Line { rate: GBPS, delay: Duration::from_micros(120), switches: 1, ..Line::default() };
     for (adaptive, lose_fins) in [(false, false), (true, false), (true, true)] {
         let gains = if adaptive { (0.1, 1.0) } else { (0.0, 0.0) };
-        let params = Params { alpha: gains.0, beta: gains.1, ..Params::default() };
-        let mut pair = Pair::new(D3 { params, count_inversions: true, ..D3::default() }, line);
+        let params = D3CommonConfig { alpha: gains.0, beta: gains.1, ..D3CommonConfig::default() };
+        let mut pair =
+            Pair::new(D3Config { params, count_inversions: true, ..D3Config::default() }, line);
         let mut fins = 0;
         pair.set_faults(move |packet, _| {
             let header: punctual_transports::d3::D3Header = packet.header.get();
@@ -236,15 +239,18 @@ fn every_flow_ends(outcome: &Outcome, quenching: bool) {
     }
 }
 
-fn variants() -> Vec<D3> {
+fn variants() -> Vec<D3Config> {
     vec![
-        D3::default(),
+        D3Config::default(),
         quenching(),
-        D3 { speculative_quenching: 3, ..quenching() },
-        D3 { integer_rates: true, ..D3::default() },
-        D3 { after_deadline: AfterDeadline::Extend, ..D3::default() },
-        D3 { two_stage: true, count_inversions: true, ..D3::default() },
-        D3 { params: Params { pacing: Pacing::Host, ..Params::default() }, ..quenching() },
+        D3Config { speculative_quenching: 3, ..quenching() },
+        D3Config { integer_rates: true, ..D3Config::default() },
+        D3Config { after_deadline: AfterDeadline::Extend, ..D3Config::default() },
+        D3Config { two_stage: true, count_inversions: true, ..D3Config::default() },
+        D3Config {
+            params: D3CommonConfig { pacing: Pacing::Host, ..D3CommonConfig::default() },
+            ..quenching()
+        },
     ]
 }
 

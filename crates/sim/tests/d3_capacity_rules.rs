@@ -11,7 +11,7 @@ use common::{run, setup};
 use punctual_core::rng::Stream;
 use punctual_core::{Duration, FlowSpec};
 use punctual_transports::AnyTransport;
-use punctual_transports::d3::{CapacityRule, D3, Params, QueueMeasure, Rcpdc};
+use punctual_transports::d3::{CapacityRule, D3CommonConfig, D3Config, QueueMeasure, RcpdcConfig};
 use std::ops::{Range, RangeInclusive};
 
 /// Other tests count their seeds from 0 or 1.
@@ -25,17 +25,21 @@ fn seeds(batch: u64, count: u64) -> Range<u64> {
 /// A column of the table: a rule with the queue that it subtracts.
 struct Column {
     name: &'static str,
-    params: Params,
+    params: D3CommonConfig,
 }
 
 fn columns() -> Vec<Column> {
     let with = |name, capacity_rule, queue| Column {
         name,
-        params: Params { capacity_rule, queue_measure: Some(queue), ..Params::default() },
+        params: D3CommonConfig {
+            capacity_rule,
+            queue_measure: Some(queue),
+            ..D3CommonConfig::default()
+        },
     };
     use CapacityRule::*;
     use QueueMeasure::*;
-    let constant = Params { alpha: 0.0, beta: 0.0, ..Params::default() };
+    let constant = D3CommonConfig { alpha: 0.0, beta: 0.0, ..D3CommonConfig::default() };
     vec![
         with("`printed`", Printed, Instant),
         with("`line-rate`, `instant`", LineRate, Instant),
@@ -47,16 +51,16 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-fn d3(params: &Params) -> AnyTransport {
-    AnyTransport::D3(D3 { params: params.clone(), ..D3::default() })
+fn d3(params: &D3CommonConfig) -> AnyTransport {
+    AnyTransport::D3(D3Config { params: params.clone(), ..D3Config::default() })
 }
 
-fn quenching(params: &Params) -> AnyTransport {
-    AnyTransport::D3(D3 { params: params.clone(), quenching: true, ..D3::default() })
+fn quenching(params: &D3CommonConfig) -> AnyTransport {
+    AnyTransport::D3(D3Config { params: params.clone(), quenching: true, ..D3Config::default() })
 }
 
-fn rcpdc(params: &Params) -> AnyTransport {
-    AnyTransport::Rcpdc(Rcpdc(params.clone()))
+fn rcpdc(params: &D3CommonConfig) -> AnyTransport {
+    AnyTransport::Rcpdc(RcpdcConfig(params.clone()))
 }
 
 /// What makes one value of a row better than another, and which difference matters.
@@ -102,7 +106,7 @@ fn row(name: &str, better: Better, decimals: usize) -> Row {
 struct Experiment {
     rows: Vec<Row>,
     batches: u64,
-    measure: fn(&Params, u64) -> Vec<f64>,
+    measure: fn(&D3CommonConfig, u64) -> Vec<f64>,
 }
 
 /// Deadlines met by flows of these sizes and deadlines (bytes, µs), from a host each. Starts are
@@ -485,7 +489,7 @@ fn line_of(row: &Row, columns: &[Vec<f64>], verdicts: &mut Verdicts) -> String {
 #[ignore = "study: cargo xtask figures"]
 fn capacity_rules() {
     let columns = columns();
-    assert_eq!(columns[DEFAULT].params.capacity_rule, Params::default().capacity_rule);
+    assert_eq!(columns[DEFAULT].params.capacity_rule, D3CommonConfig::default().capacity_rule);
     let mut table = "| |".to_owned();
     table.extend(columns.iter().map(|c| format!(" {} |", c.name)));
     table += &format!("\n|---|{}\n", "---|".repeat(columns.len()));

@@ -12,8 +12,8 @@ use common::transport;
 use punctual_core::{Bytes, Duration, Limit, QueueSpec};
 use punctual_testkit::assert_figure;
 use punctual_transports::AnyTransport;
-use punctual_transports::d3::{D3, Params, QueueMeasure};
-use punctual_transports::tcp::{Tcp, Tcppr};
+use punctual_transports::d3::{D3CommonConfig, D3Config, QueueMeasure};
+use punctual_transports::tcp::{TcpConfig, TcpprConfig};
 
 /// TCP's timers in the paper.
 const OLD_RTO: Duration = Duration::from_millis(300);
@@ -29,7 +29,7 @@ fn tcp_of_the_paper() -> (AnyTransport, Option<QueueSpec>) {
 /// TCP as the paper ran it, with other timers.
 fn tcp_with_timers(rto: Duration) -> (AnyTransport, Option<QueueSpec>) {
     let initial_window = OLD_WINDOW;
-    let tcp = Tcp { rto_min: rto, rto_initial: rto, initial_window, ..Tcp::default() };
+    let tcp = TcpConfig { rto_min: rto, rto_initial: rto, initial_window, ..TcpConfig::default() };
     (AnyTransport::Tcp(tcp), Some(drop_tail_bytes(100_000)))
 }
 
@@ -37,7 +37,7 @@ fn tcp_with_timers(rto: Duration) -> (AnyTransport, Option<QueueSpec>) {
 fn tcppr_of_the_paper(levels: u8) -> (AnyTransport, Option<QueueSpec>) {
     let limit = Limit::Bytes(Bytes::new(100_000));
     let (rto_min, rto_initial, initial_window) = (OLD_RTO, OLD_RTO, OLD_WINDOW);
-    let tcppr = Tcppr { rto_min, rto_initial, initial_window, levels, ..Tcppr::default() };
+    let tcppr = TcpprConfig { rto_min, rto_initial, initial_window, levels, ..TcpprConfig::default() };
     (AnyTransport::Tcppr(tcppr), Some(QueueSpec::Priority { limit }))
 }
 
@@ -221,7 +221,7 @@ fn figure_14_d3_and_rcpdc_are_alike() {
 /// D3 collapses, with it the decline is smooth.
 #[test]
 fn figure_15_quenching_prevents_the_collapse() {
-    let quenching = AnyTransport::D3(D3 { quenching: true, ..D3::default() });
+    let quenching = AnyTransport::D3(D3Config { quenching: true, ..D3Config::default() });
     let met = |transport: &AnyTransport, rate: f64| {
         let runs = (0..3).map(|seed| table_1(rate).run(transport, seed).0.met_share());
         runs.sum::<f64>() / 3.0
@@ -254,8 +254,8 @@ fn worst(found: &[LongFlows]) -> [f64; 5] {
 #[test]
 fn figure_16_long_flows_fill_the_line_with_short_queues() {
     let d3 = |queue_measure, integer_rates| {
-        let params = Params { queue_measure, ..Params::default() };
-        AnyTransport::D3(D3 { params, integer_rates, ..D3::default() })
+        let params = D3CommonConfig { queue_measure, ..D3CommonConfig::default() };
+        AnyTransport::D3(D3Config { params, integer_rates, ..D3Config::default() })
     };
     for senders in [2, 5, 10, 15, 20] {
         let apart = [0, 100, 1_037];

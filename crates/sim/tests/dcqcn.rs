@@ -7,14 +7,14 @@ use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant, Rate};
 use punctual_net::{ClosLinks, ClosShape};
 use punctual_sim::{FlowStatus, GaugeOf, Sampling};
 use punctual_testkit::{markdown_table, print_figure};
-use punctual_transports::{AnyTransport, dcqcn::Dcqcn};
+use punctual_transports::{AnyTransport, dcqcn::DcqcnConfig};
 
 fn dcqcn() -> AnyTransport {
-    AnyTransport::Dcqcn(Dcqcn::default())
+    AnyTransport::Dcqcn(DcqcnConfig::default())
 }
 
 /// What two flows into one port use of it, and the mean rate of each, between 20 and 60 ms.
-fn two_flows(config: Dcqcn, gbps: u64) -> (f64, [f64; 2]) {
+fn two_flows(config: DcqcnConfig, gbps: u64) -> (f64, [f64; 2]) {
     let links = ClosLinks::uniform(Rate::from_gbps(gbps), US);
     let network = ClosShape::star(3).build(&links, Bytes::new(1500), Bytes::ZERO);
     let flows = vec![flow(0, 2, u64::MAX), flow(1, 2, u64::MAX)];
@@ -53,10 +53,10 @@ fn two_flows(config: Dcqcn, gbps: u64) -> (f64, [f64; 2]) {
 /// which are for 40 Gb/s, the line is full; at 10 Gb/s they cut too often for that.
 #[test]
 fn two_flows_share_a_port() {
-    let (used, rates) = two_flows(Dcqcn::default(), 40);
+    let (used, rates) = two_flows(DcqcnConfig::default(), 40);
     assert!(used > 0.95, "{used}");
     assert!((rates[0] / rates[1] - 1.0).abs() < 0.2, "{rates:?}");
-    let (used, rates) = two_flows(Dcqcn::default(), 10);
+    let (used, rates) = two_flows(DcqcnConfig::default(), 10);
     assert!(used > 0.85, "{used}");
     assert!((rates[0] / rates[1] - 1.0).abs() < 0.2, "{rates:?}");
 }

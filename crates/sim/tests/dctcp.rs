@@ -8,14 +8,14 @@ use punctual_net::{ClosLinks, ClosShape};
 use punctual_sim::{FlowRecord, FlowStatus, Outcome};
 use punctual_testkit::{assert_figure, markdown_table, print_figure};
 use punctual_transports::AnyTransport;
-use punctual_transports::mptcp::Mptcp;
-use punctual_transports::tcp::{Dctcp, Tcp};
+use punctual_transports::mptcp::MptcpConfig;
+use punctual_transports::tcp::{DctcpConfig, TcpConfig};
 
 /// An incast on 432 hosts, packets of 9 KB.
 #[derive(Clone)]
 struct Incast {
     name: &'static str,
-    config: Dctcp,
+    config: DctcpConfig,
     /// The transport's own unless told.
     queue: Option<QueueSpec>,
     bytes: u64,
@@ -23,7 +23,7 @@ struct Incast {
 }
 
 impl Incast {
-    fn new(name: &'static str, config: Dctcp) -> Self {
+    fn new(name: &'static str, config: DctcpConfig) -> Self {
         Incast { name, config, queue: None, bytes: 450_000, link_delay: US }
     }
 
@@ -58,7 +58,7 @@ fn ideal_ms(senders: u32) -> f64 {
 
 /// The program released with NDP's paper: its law, its timers, its hosts; a packet more than asked.
 fn as_ndps_program(name: &'static str) -> Incast {
-    let config = Dctcp {
+    let config = DctcpConfig {
         rto_min: Duration::from_millis(1),
         rto_tick: Some(Duration::from_millis(1)),
         initial_ssthresh: Some(Bytes::new(10 * 9_024)),
@@ -66,7 +66,7 @@ fn as_ndps_program(name: &'static str) -> Incast {
         window_min: 1,
         cut_every_window: true,
         small_queues: false,
-        ..Dctcp::default()
+        ..DctcpConfig::default()
     };
     Incast { bytes: 459_000, ..Incast::new(name, config) }.queue(194, 15)
 }
@@ -80,16 +80,16 @@ fn as_ndps_program(name: &'static str) -> Incast {
 /// long the last one waits is the luck of one draw, so that there is no upper bound for these.
 #[test]
 fn incast_of_450_kb() {
-    let bounded = Dctcp { rto_max: Duration::from_millis(40), ..Dctcp::default() };
+    let bounded = DctcpConfig { rto_max: Duration::from_millis(40), ..DctcpConfig::default() };
     let known = [
         ["what the line needs", "36.6", "72.9", "156.3"],
         ["the paper", "38.4 (26.9)", "76.4 (20.7)", "164.5 (23.9)"],
     ];
     let mut rows: Vec<Vec<String>> = known.map(|row| row.map(String::from).to_vec()).to_vec();
     for (incast, seeds) in [
-        (Incast::new("default, 200 packets", Dctcp::default()), 1),
+        (Incast::new("default, 200 packets", DctcpConfig::default()), 1),
         (Incast::new("default, `rto_max` 40 ms", bounded), 1),
-        (Incast::new("default, 1,000 packets", Dctcp::default()).queue(1000, 30), 1),
+        (Incast::new("default, 1,000 packets", DctcpConfig::default()).queue(1000, 30), 1),
         (as_ndps_program("NDP's program"), 5),
         (as_ndps_program("NDP's program, 1,000 packets").queue(1000, 30), 5),
     ] {
@@ -149,7 +149,7 @@ fn incast_of_450_kb() {
 #[ignore = "study: cargo xtask figures"]
 fn settings_of_an_incast() {
     let base = as_ndps_program("NDP's program, 1,000 packets").queue(1000, 30);
-    let with = |name, change: &dyn Fn(&mut Dctcp)| {
+    let with = |name, change: &dyn Fn(&mut DctcpConfig)| {
         let mut incast = Incast { name, ..base.clone() };
         change(&mut incast.config);
         incast
@@ -158,8 +158,8 @@ fn settings_of_an_incast() {
     let paper = ["the paper", "4.9 (26.9)", "4.8 (20.7)", "5.2 (23.9)"];
     let mut rows = vec![paper.map(String::from).to_vec()];
     for incast in [
-        Incast::new("default", Dctcp::default()),
-        Incast::new("default, 1,000 packets", Dctcp::default()).queue(1000, 30),
+        Incast::new("default", DctcpConfig::default()),
+        Incast::new("default, 1,000 packets", DctcpConfig::default()).queue(1000, 30),
         base.clone(),
         Incast { name: "marks above 15", ..base.clone() }.queue(1000, 15),
         Incast { name: "194 packets, marks above 15", ..base.clone() }.queue(194, 15),
@@ -203,9 +203,9 @@ fn settings_of_an_incast() {
 #[test]
 fn data_may_wait_at_nics() {
     let transports = [
-        AnyTransport::Tcp(Tcp { small_queues: false, ..Tcp::default() }),
-        AnyTransport::Dctcp(Dctcp { small_queues: false, ..Dctcp::default() }),
-        AnyTransport::Mptcp(Mptcp { small_queues: false, ..Mptcp::default() }),
+        AnyTransport::Tcp(TcpConfig { small_queues: false, ..TcpConfig::default() }),
+        AnyTransport::Dctcp(DctcpConfig { small_queues: false, ..DctcpConfig::default() }),
+        AnyTransport::Mptcp(MptcpConfig { small_queues: false, ..MptcpConfig::default() }),
     ];
     for transport in transports {
         let flows: Vec<FlowSpec> = (1..16).map(|s| flow(s, 0, 2_000_000)).collect();

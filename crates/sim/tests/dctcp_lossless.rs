@@ -6,15 +6,15 @@ use common::*;
 use punctual_core::{Bytes, Duration, FlowSpec, Instant, QueueSpec};
 use punctual_sim::{FlowRecord, FlowStatus, Outcome};
 use punctual_testkit::{assert_figure, markdown_table, print_figure};
-use punctual_transports::{AnyTransport, tcp::DctcpLossless};
+use punctual_transports::{AnyTransport, tcp::DctcpLosslessConfig};
 
-fn plain() -> DctcpLossless {
-    DctcpLossless::default()
+fn plain() -> DctcpLosslessConfig {
+    DctcpLosslessConfig::default()
 }
 
 /// As NDP's simulator has it: no cut at first, slow start up to 15 packets, cuts in every window.
-fn as_in_ndp() -> DctcpLossless {
-    DctcpLossless {
+fn as_in_ndp() -> DctcpLosslessConfig {
+    DctcpLosslessConfig {
         initial_alpha: 0.0,
         initial_ssthresh: Some(Bytes::new(15 * 9024)),
         cut_every_window: true,
@@ -23,14 +23,14 @@ fn as_in_ndp() -> DctcpLossless {
     }
 }
 
-fn on(k: u32, config: DctcpLossless, flows: Vec<FlowSpec>) -> punctual_sim::Setup {
+fn on(k: u32, config: DctcpLosslessConfig, flows: Vec<FlowSpec>) -> punctual_sim::Setup {
     let mut setup = setup(fat_tree(k, 9064), vec![AnyTransport::DctcpLossless(config)], flows);
     setup.check = false;
     setup
 }
 
 /// Gb/s of data of each host of a permutation, sorted.
-fn permutation_rates(config: DctcpLossless, k: u32, ms: u64) -> (Vec<f64>, Outcome) {
+fn permutation_rates(config: DctcpLosslessConfig, k: u32, ms: u64) -> (Vec<f64>, Outcome) {
     let hosts = k * k * k / 4;
     let mut setup = on(k, config, permutation(hosts, 1));
     setup.stop = until_ms(ms);
@@ -42,7 +42,12 @@ fn permutation_rates(config: DctcpLossless, k: u32, ms: u64) -> (Vec<f64>, Outco
 }
 
 /// The mean rate, rank 5 and the median in Gb/s, and their row of the table.
-fn permutation_row(name: &str, config: DctcpLossless, k: u32, ms: u64) -> ([f64; 3], Vec<String>) {
+fn permutation_row(
+    name: &str,
+    config: DctcpLosslessConfig,
+    k: u32,
+    ms: u64,
+) -> ([f64; 3], Vec<String>) {
     let (rates, outcome) = permutation_rates(config, k, ms);
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     let shown = [mean, rates[4], rates[rates.len() / 2]];
@@ -83,7 +88,7 @@ fn permutation_of_432() {
 
 /// 450 KB from each of these hosts to the first: who was done when, in ms, in that order.
 fn incast(
-    config: DctcpLossless,
+    config: DctcpLosslessConfig,
     pause_above: u64,
     senders: std::ops::Range<u32>,
 ) -> (Vec<(f64, u32)>, Outcome) {
@@ -119,7 +124,11 @@ fn incast_of_450_kb() {
     let mut rows: Vec<Vec<String>> = known.map(|row| row.map(String::from).to_vec()).to_vec();
     for (name, config, pause_above) in [
         ("default", plain(), 15),
-        ("default, windows of 1 packet at least", DctcpLossless { window_min: 1, ..plain() }, 15),
+        (
+            "default, windows of 1 packet at least",
+            DctcpLosslessConfig { window_min: 1, ..plain() },
+            15,
+        ),
         ("with the law of the paper's simulator", as_in_ndp(), 15),
         ("with that law, first windows of 1 packet", first_window_of_1(), 15),
         ("with that law, pausing above 200 packets", as_in_ndp(), 200),
@@ -147,8 +156,8 @@ fn incast_of_450_kb() {
     print_figure("dctcp-lossless-figure-16", &table);
 }
 
-fn first_window_of_1() -> DctcpLossless {
-    DctcpLossless { initial_window: 1, ..as_in_ndp() }
+fn first_window_of_1() -> DctcpLosslessConfig {
+    DctcpLosslessConfig { initial_window: 1, ..as_in_ndp() }
 }
 
 /// Pausing shares a port among links, not among flows, so that who sends from the receiver's own

@@ -12,11 +12,11 @@ use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowRecord, FlowStatus, LinkChange, LinkFault, Outcome, Setup, SwitchReset};
 use punctual_testkit::{FaultOdds, Line, Pair, assert_figure};
 use punctual_transports::AnyTransport;
-use punctual_transports::d3::{D3, Rcpdc};
-use punctual_transports::pdq::Pdq;
-use punctual_transports::rcp::Rcp;
-use punctual_transports::tcp::{D2tcp, Tcp, Tcppr};
-use punctual_transports::udp::Udp;
+use punctual_transports::d3::{D3Config, RcpdcConfig};
+use punctual_transports::pdq::PdqConfig;
+use punctual_transports::rcp::RcpConfig;
+use punctual_transports::tcp::{D2tcpConfig, TcpConfig, TcpprConfig};
+use punctual_transports::udp::UdpConfig;
 use punctual_workload::{
     Arrivals, DeadlineChange, Deadlines, HostsView, LoopSpec, Pattern, Sizes, TrafficSpec, build,
 };
@@ -162,13 +162,13 @@ fn survive<T: Transport + Clone>(name: &str, config: T) {
 
 #[test]
 fn flows_end_with_packets_lost_doubled_and_out_of_order() {
-    survive("d3", D3::default());
-    survive("d3 quenching", D3 { quenching: true, ..D3::default() });
-    survive("rcpdc", Rcpdc::default());
-    survive("rcp", Rcp::default());
-    survive("pdq", Pdq::default());
-    survive("d2tcp", D2tcp::default());
-    survive("tcppr", Tcppr::default());
+    survive("d3", D3Config::default());
+    survive("d3 quenching", D3Config { quenching: true, ..D3Config::default() });
+    survive("rcpdc", RcpdcConfig::default());
+    survive("rcp", RcpConfig::default());
+    survive("pdq", PdqConfig::default());
+    survive("d2tcp", D2tcpConfig::default());
+    survive("tcppr", TcpprConfig::default());
 }
 
 /// Every bit per second granted is returned with the last request: a port's sums are zero when the
@@ -307,7 +307,7 @@ fn d3_r38_a_flow_asks_for_what_its_new_deadline_takes() {
 #[test]
 fn d3_r38_a_deadline_moved_into_the_past_quenches() {
     for (quenching, status) in [(true, FlowStatus::Abandoned), (false, FlowStatus::Completed)] {
-        let config = AnyTransport::D3(D3 { quenching, ..D3::default() });
+        let config = AnyTransport::D3(D3Config { quenching, ..D3Config::default() });
         let timed = FlowSpec { deadline: Some(us(80_000)), pattern: 1, ..flow(1, 0, 5_000_000) };
         let setup = setup(testbed(2), vec![config], vec![timed]);
         let at = Duration::from_millis(10);
@@ -414,8 +414,11 @@ fn beside_d3(low_rate: &AnyTransport, d3_flows: u32) -> (f64, f64, u64) {
 /// queue.
 #[test]
 fn traffic_of_low_rate_beside_d3() {
-    let tcp = AnyTransport::Tcp(Tcp { window_max: Some(Bytes::new(2 * 1460)), ..Tcp::default() });
-    let udp = AnyTransport::Udp(Udp { rate: Rate::from_mbps(50), ..Udp::default() });
+    let tcp = AnyTransport::Tcp(TcpConfig {
+        window_max: Some(Bytes::new(2 * 1460)),
+        ..TcpConfig::default()
+    });
+    let udp = AnyTransport::Udp(UdpConfig { rate: Rate::from_mbps(50), ..UdpConfig::default() });
     for low_rate in [tcp, udp] {
         let name = low_rate.name();
         let (_, alone, _) = beside_d3(&low_rate, 0);
@@ -435,7 +438,7 @@ fn traffic_of_low_rate_beside_d3() {
 #[test]
 fn inversions_are_in_the_totals() {
     let counts = |count_inversions| {
-        let config = AnyTransport::D3(D3 { count_inversions, ..D3::default() });
+        let config = AnyTransport::D3(D3Config { count_inversions, ..D3Config::default() });
         let flows = (0..30u32).map(|n| FlowSpec {
             start: us(u64::from(n) * 150),
             deadline: Some(us(u64::from(n) * 150 + 30_000 - u64::from(n) * 900)),

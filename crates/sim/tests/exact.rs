@@ -212,11 +212,11 @@ fn tcp_dctcp_and_ndp_lone_flow_on_a_pair() {
 fn simulator_and_test_driver_agree() {
     use punctual_testkit::{Line, Pair};
     use punctual_transports::AnyTransport;
-    use punctual_transports::d3::Rcpdc;
-    use punctual_transports::dcqcn::Dcqcn;
-    use punctual_transports::ndp::{Ndp, PathPolicy};
-    use punctual_transports::pdq::Pdq;
-    use punctual_transports::tcp::{D2tcp, Dctcp, Tcp, Tcppr};
+    use punctual_transports::d3::RcpdcConfig;
+    use punctual_transports::dcqcn::DcqcnConfig;
+    use punctual_transports::ndp::{NdpConfig, PathPolicy};
+    use punctual_transports::pdq::PdqConfig;
+    use punctual_transports::tcp::{D2tcpConfig, DctcpConfig, TcpConfig, TcpprConfig};
 
     fn by_pair<T: punctual_core::Transport>(config: T, switches: usize, size: u64) -> Instant {
         let mut pair = Pair::new(config, Line { switches, ..Line::default() });
@@ -227,19 +227,19 @@ fn simulator_and_test_driver_agree() {
     }
 
     // The test driver has one path, so packets must not overtake each other on several.
-    let one_path = Ndp { paths: PathPolicy::Single, ..Ndp::default() };
+    let one_path = NdpConfig { paths: PathPolicy::Single, ..NdpConfig::default() };
     for (network, dst, switches) in
         [(back_to_back(1500), 1, 0), (star(2, 1500), 1, 1), (fat_tree(4, 1500), 15, 5)]
     {
         for size in [1, 1460, 20_000, 100_001, 1_000_000] {
             let expected = [
-                ("tcp", by_pair(Tcp::default(), switches, size)),
-                ("tcppr", by_pair(Tcppr::default(), switches, size)),
-                ("dctcp", by_pair(Dctcp::default(), switches, size)),
-                ("d2tcp", by_pair(D2tcp::default(), switches, size)),
-                ("dcqcn", by_pair(Dcqcn::default(), switches, size)),
-                ("rcpdc", by_pair(Rcpdc::default(), switches, size)),
-                ("pdq", by_pair(Pdq::default(), switches, size)),
+                ("tcp", by_pair(TcpConfig::default(), switches, size)),
+                ("tcppr", by_pair(TcpprConfig::default(), switches, size)),
+                ("dctcp", by_pair(DctcpConfig::default(), switches, size)),
+                ("d2tcp", by_pair(D2tcpConfig::default(), switches, size)),
+                ("dcqcn", by_pair(DcqcnConfig::default(), switches, size)),
+                ("rcpdc", by_pair(RcpdcConfig::default(), switches, size)),
+                ("pdq", by_pair(PdqConfig::default(), switches, size)),
                 ("ndp", by_pair(one_path.clone(), switches, size)),
             ];
             for (name, ended) in expected {

@@ -7,7 +7,7 @@ use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant, Rate};
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{GaugeOf, Outcome, Sampling};
 use punctual_transports::AnyTransport;
-use punctual_transports::phost::{Phost, Variant};
+use punctual_transports::phost::{PhostConfig, PhostVariant};
 
 const GBPS: Rate = Rate::from_gbps(1);
 
@@ -173,7 +173,7 @@ fn phost_tokens_are_used_as_they_come() {
 
     // As NDP's paper ran it receivers also tell the round trip they go by: 40 B there, 1,500 B
     // back, over two links each.
-    let phost = Phost { variant: Variant::NdpPaper, ..Phost::default() };
+    let phost = PhostConfig { variant: PhostVariant::NdpPaper, ..PhostConfig::default() };
     let flows = vec![flow(1, 0, 5_000_000)];
     let outcome = sampled(AnyTransport::Phost(phost), flows, 100, 3_000);
     let trips = series(&outcome, "round_trip_us", receiver);

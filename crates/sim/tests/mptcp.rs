@@ -7,17 +7,17 @@ use punctual_core::{Bytes, Duration, FlowId, FlowSpec, HostId, Instant, Rate};
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Sampling};
 use punctual_testkit::{assert_figure, markdown_table, print_figure};
-use punctual_transports::mptcp::{Coupling, Join, Mptcp};
-use punctual_transports::{AnyTransport, tcp::Tcp};
+use punctual_transports::mptcp::{Coupling, MptcpConfig, SubflowJoin};
+use punctual_transports::{AnyTransport, tcp::TcpConfig};
 
 /// Each subflow a TCP of its own.
-fn uncoupled() -> Mptcp {
-    Mptcp { coupling: Coupling::None, ..Mptcp::default() }
+fn uncoupled() -> MptcpConfig {
+    MptcpConfig { coupling: Coupling::None, ..MptcpConfig::default() }
 }
 
 /// The same, and all subflows connect at once, as in NDP's comparison.
-fn at_once() -> Mptcp {
-    Mptcp { join: Join::AtOnce, ..uncoupled() }
+fn at_once() -> MptcpConfig {
+    MptcpConfig { join: SubflowJoin::AtOnce, ..uncoupled() }
 }
 
 /// 16 hosts whose links are twice as fast as those between switches: a rack has two ways up, which
@@ -41,10 +41,10 @@ fn lone_rate(transport: AnyTransport, size: u64) -> f64 {
 #[test]
 fn four_paths_fill_a_nic_that_one_cannot() {
     let line = 10.0 * 1460.0 / 1500.0;
-    let tcp = lone_rate(AnyTransport::Tcp(Tcp::default()), 40_000_000);
+    let tcp = lone_rate(AnyTransport::Tcp(TcpConfig::default()), 40_000_000);
     assert!(tcp < line / 2.0, "{tcp}");
     for coupling in [Coupling::Lia, Coupling::None] {
-        let config = Mptcp { coupling, ..Mptcp::default() };
+        let config = MptcpConfig { coupling, ..MptcpConfig::default() };
         let multi = lone_rate(AnyTransport::Mptcp(config), 40_000_000);
         println!("{coupling:?}: {multi:.3} of {line:.3} Gb/s; TCP {tcp:.3}");
         assert!(multi > 0.93 * line && multi < line, "{coupling:?}: {multi}");
@@ -59,9 +59,9 @@ fn one_subflow_takes_as_long_as_tcp() {
         outcome.flows[0].ended.unwrap()
     };
     for size in [1, 1460, 100_000, 5_000_001] {
-        let tcp = ends(AnyTransport::Tcp(Tcp::default()), size);
+        let tcp = ends(AnyTransport::Tcp(TcpConfig::default()), size);
         // There is one path only, so there is one subflow.
-        assert_eq!(ends(AnyTransport::Mptcp(Mptcp::default()), size), tcp, "{size}");
+        assert_eq!(ends(AnyTransport::Mptcp(MptcpConfig::default()), size), tcp, "{size}");
     }
 }
 
@@ -97,7 +97,7 @@ fn a_path_that_dies_holds_nothing_up() {
 }
 
 /// Everybody sends to somebody else: Gb/s of data each, sorted.
-fn permutation_rates(config: Mptcp, queue: u32, k: u32, ms: u64) -> (Vec<f64>, Outcome) {
+fn permutation_rates(config: MptcpConfig, queue: u32, k: u32, ms: u64) -> (Vec<f64>, Outcome) {
     let network = fat_tree(k, 9064);
     let hosts = network.hosts;
     let mut setup = setup(network, vec![AnyTransport::Mptcp(config)], permutation(hosts, 1));
@@ -114,7 +114,7 @@ fn permutation_rates(config: Mptcp, queue: u32, k: u32, ms: u64) -> (Vec<f64>, O
 /// The mean rate, the least, rank 5 and the median in Gb/s, and their row of the table.
 fn permutation_row(
     name: &str,
-    config: Mptcp,
+    config: MptcpConfig,
     queue: u32,
     k: u32,
     ms: u64,
@@ -145,8 +145,8 @@ fn a_small_permutation_uses_the_network() {
 }
 
 /// As NDP's program for its Figure 14 has it: slow start ends at 15 packets.
-fn as_in_ndp() -> Mptcp {
-    Mptcp { initial_ssthresh: Some(Bytes::new(15 * 9024)), ..at_once() }
+fn as_in_ndp() -> MptcpConfig {
+    MptcpConfig { initial_ssthresh: Some(Bytes::new(15 * 9024)), ..at_once() }
 }
 
 /// NDP's Figure 14 has a mean of 8.95 Gb/s, 6.59 at rank 5 and a median of 9.16.
@@ -154,8 +154,8 @@ fn as_in_ndp() -> Mptcp {
 #[ignore = "study: cargo xtask figures"]
 fn permutation_of_432() {
     let rto = Duration::from_millis(200);
-    let slow = Mptcp { rto_min: rto, rto_initial: rto, ..as_in_ndp() };
-    let lia = Mptcp { coupling: Coupling::Lia, ..as_in_ndp() };
+    let slow = MptcpConfig { rto_min: rto, rto_initial: rto, ..as_in_ndp() };
+    let lia = MptcpConfig { coupling: Coupling::Lia, ..as_in_ndp() };
     let measured = [
         ("as there, queues of 200 packets", as_in_ndp(), 200),
         ("as there, queues of 100 packets", as_in_ndp(), 100),
@@ -188,16 +188,16 @@ fn incast_of_450_kb() {
     let mut rows = vec![[vec!["what the line needs".to_owned()], needed.to_vec()].concat()];
     for (name, rto_ms, config) in [
         ("uncoupled, otherwise default (`rto_min` 10 ms)", 10, uncoupled()),
-        ("slow start up to 15 packets", 10, Mptcp { initial_ssthresh: bound, ..uncoupled() }),
+        ("slow start up to 15 packets", 10, MptcpConfig { initial_ssthresh: bound, ..uncoupled() }),
         ("connected at once", 10, at_once()),
         ("connected at once, slow start up to 15 packets", 10, as_in_ndp()),
-        ("connected at once, `rto_max` 20 ms", 10, Mptcp { rto_max, ..at_once() }),
+        ("connected at once, `rto_max` 20 ms", 10, MptcpConfig { rto_max, ..at_once() }),
         ("connected at once, `rto_min` 200 ms", 200, at_once()),
     ] {
         let mut row = vec![name.to_owned()];
         let mut row_over = vec!["over what the line needs, seeds 1 to 5".to_owned()];
         let rto = Duration::from_millis(rto_ms);
-        let config = Mptcp { rto_min: rto, rto_initial: rto, ..config };
+        let config = MptcpConfig { rto_min: rto, rto_initial: rto, ..config };
         for senders in [101, 201, 431] {
             let ideal = ideal(senders);
             // One seed says little: it is luck who loses how often.
@@ -234,7 +234,7 @@ fn incast_of_450_kb() {
 
 /// When each of so many senders was done, in ms, sorted; and how many never got to send again what
 /// they sent, as all their timeouts were those of SYNs.
-fn incast(config: Mptcp, senders: u32, seed: u64) -> (Vec<f64>, usize) {
+fn incast(config: MptcpConfig, senders: u32, seed: u64) -> (Vec<f64>, usize) {
     let flows: Vec<FlowSpec> = (1..=senders).map(|s| flow(s, 0, 450_000)).collect();
     let mut setup = setup(fat_tree(12, 9064), vec![AnyTransport::Mptcp(config)], flows);
     setup.check = false;
@@ -249,7 +249,7 @@ fn incast(config: Mptcp, senders: u32, seed: u64) -> (Vec<f64>, usize) {
 
 /// Subflows that are repairing a loss or waiting after a timeout, of all, at each of so many ms;
 /// and Gb/s on the links to hosts, on average, in the interval that ends there.
-fn repairs(config: Mptcp, k: u32, every_ms: u64, ms: u64) -> Vec<(u64, f64, f64, f64)> {
+fn repairs(config: MptcpConfig, k: u32, every_ms: u64, ms: u64) -> Vec<(u64, f64, f64, f64)> {
     let network = fat_tree(k, 9064);
     let hosts = network.hosts;
     let subflows = config.subflows.min(k * k / 4);

@@ -10,13 +10,14 @@ use punctual_net::{ClosLinks, ClosShape, Network, Tier};
 use punctual_sim::{LinkChange, LinkFault, Outcome, Sampling, Setup};
 use punctual_testkit::{assert_figure, print_figure};
 use punctual_transports::AnyTransport;
-use punctual_transports::ndp::Ndp;
+use punctual_transports::ndp::NdpConfig;
 
 /// Data and header of a full packet.
 const PACKET: u64 = 9064;
 
-fn ndp(change: impl FnOnce(Ndp) -> Ndp) -> AnyTransport {
-    let base = Ndp { payload: Some(Bytes::new(9000)), initial_window: 23, ..Ndp::default() };
+fn ndp(change: impl FnOnce(NdpConfig) -> NdpConfig) -> AnyTransport {
+    let base =
+        NdpConfig { payload: Some(Bytes::new(9000)), initial_window: 23, ..NdpConfig::default() };
     AnyTransport::Ndp(change(base))
 }
 
@@ -219,7 +220,7 @@ fn figure_14_permutation() {
     for window in [23, 30] {
         let mut setup = unchecked(
             fat_tree(12, PACKET),
-            ndp(|c| Ndp { initial_window: window, ..c }),
+            ndp(|c| NdpConfig { initial_window: window, ..c }),
             permutation(432, 1),
         );
         setup.stop = until_ms(run_ms);
@@ -290,7 +291,7 @@ fn figure_19_an_incast_next_door() {
     let mut flows = vec![flow(431, 0, u64::MAX)];
     let begins = Instant::ZERO + Duration::from_millis(10);
     flows.extend((72..136).map(|s| FlowSpec { start: begins, ..flow(s, 1, 450_000) }));
-    let mut setup = unchecked(network, ndp(|c| Ndp { initial_window: 15, ..c }), flows);
+    let mut setup = unchecked(network, ndp(|c| NdpConfig { initial_window: 15, ..c }), flows);
     setup.stop = until_ms(40);
     let every = Duration::from_millis(1);
     setup.sampling = Some(Sampling { every, ports: vec![to_long, to_incast] });
@@ -351,7 +352,7 @@ fn figure_21_a_sender_with_more_to_do_than_it_can() {
 fn slow_core_link(scoreboard: bool, rto: Duration, run_ms: u64) -> Vec<u64> {
     let network = fat_tree(8, PACKET);
     let slow = network.links.iter().position(|l| l.tier == Tier::CoreDown).expect("a core");
-    let transport = ndp(|c| Ndp { initial_window: 15, scoreboard, rto, ..c });
+    let transport = ndp(|c| NdpConfig { initial_window: 15, scoreboard, rto, ..c });
     let mut setup = unchecked(network, transport, permutation(128, 1));
     setup.stop = until_ms(run_ms);
     setup.link_changes = vec![LinkChange {

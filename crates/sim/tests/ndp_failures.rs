@@ -8,8 +8,8 @@ use punctual_core::{Bytes, Duration, FlowSpec, Instant, NodeId, PortId};
 use punctual_net::{ClosLinks, ClosShape, Network, Tier};
 use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome};
 use punctual_transports::AnyTransport;
-use punctual_transports::ndp::{Ndp, PathPolicy};
-use punctual_transports::udp::Udp;
+use punctual_transports::ndp::{NdpConfig, PathPolicy};
+use punctual_transports::udp::UdpConfig;
 
 fn at_ms(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
@@ -17,7 +17,7 @@ fn at_ms(ms: u64) -> Instant {
 
 fn ndp(scoreboard: bool, paths: PathPolicy) -> AnyTransport {
     let AnyTransport::Ndp(config) = ndp_9k(23) else { unreachable!("ndp") };
-    AnyTransport::Ndp(Ndp { scoreboard, paths, ..config })
+    AnyTransport::Ndp(NdpConfig { scoreboard, paths, ..config })
 }
 
 /// Runs a permutation without end on 16 hosts for so many ms.
@@ -202,7 +202,7 @@ fn a_flow_on_one_path_is_moved_to_one_other() {
     let uplinks: Vec<usize> = (0..network.links.len()).filter(up).collect();
     let mut used = [0u64; 4];
     for seed in 0..240 {
-        let udp = Udp { rate: punctual_core::Rate::from_gbps(1), ..Udp::default() };
+        let udp = UdpConfig { rate: punctual_core::Rate::from_gbps(1), ..UdpConfig::default() };
         // A moment after routing knows.
         let moved = FlowSpec { start: Instant::ZERO + US, ..flow(0, 16, 30_000) };
         let mut setup = setup(network.clone(), vec![AnyTransport::Udp(udp)], vec![moved]);

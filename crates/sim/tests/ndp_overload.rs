@@ -11,7 +11,7 @@ use punctual_net::{ClosLinks, ClosShape, Network, Tier};
 use punctual_sim::{FlowRecord, Outcome};
 use punctual_testkit::{assert_figure, print_figure};
 use punctual_transports::AnyTransport;
-use punctual_transports::ndp::{Ndp, Timer};
+use punctual_transports::ndp::{NdpConfig, NdpTimer};
 use punctual_workload::{
     Arrivals, BuiltIn, Gap, HostsView, LoopSpec, Pattern, Sizes, TrafficSpec, build,
 };
@@ -191,8 +191,8 @@ fn figure_23_web_traffic_over_an_oversubscribed_core() {
 }
 
 /// NDP with this timer and nothing else changed.
-fn with_timer(timer: Timer) -> AnyTransport {
-    AnyTransport::Ndp(Ndp { timer: Some(timer), ..Ndp::default() })
+fn with_timer(timer: NdpTimer) -> AnyTransport {
+    AnyTransport::Ndp(NdpConfig { timer: Some(timer), ..NdpConfig::default() })
 }
 
 /// With packets of 1,500 bytes. Each packet that comes through its rack's uplink does so among
@@ -203,14 +203,14 @@ fn with_timer(timer: Timer) -> AnyTransport {
 #[ignore = "study: cargo xtask figures"]
 fn figure_23_with_small_packets() {
     let of = Run { mtu: 1500, ms: 20 };
-    let patient = Ndp { rto: Duration::from_millis(10), ..Ndp::default() };
+    let patient = NdpConfig { rto: Duration::from_millis(10), ..NdpConfig::default() };
     let mut table = HEAD.to_owned();
     for (connections, p50, p99, trimmed) in EXPECTED {
         let mut figures = Vec::new();
         for (name, transport) in [
-            ("NDP, `timer = \"slowest\"`", with_timer(Timer::Slowest)),
-            ("NDP, `timer = \"rtt\"`", with_timer(Timer::Rtt)),
-            ("NDP, `timer = \"fixed\"`", with_timer(Timer::Fixed)),
+            ("NDP, `timer = \"slowest\"`", with_timer(NdpTimer::Slowest)),
+            ("NDP, `timer = \"rtt\"`", with_timer(NdpTimer::Rtt)),
+            ("NDP, `timer = \"fixed\"`", with_timer(NdpTimer::Fixed)),
             ("NDP, `rto = \"10ms\"`", AnyTransport::Ndp(patient.clone())),
             ("DCTCP", transport("dctcp")),
         ] {

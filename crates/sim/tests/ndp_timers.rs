@@ -9,11 +9,11 @@ use punctual_net::Tier;
 use punctual_sim::{LinkChange, LinkFault, Outcome};
 use punctual_testkit::print_figure;
 use punctual_transports::AnyTransport;
-use punctual_transports::ndp::{Ndp, Timer};
+use punctual_transports::ndp::{NdpConfig, NdpTimer};
 
-fn ndp(timer: Timer, scoreboard: bool) -> AnyTransport {
+fn ndp(timer: NdpTimer, scoreboard: bool) -> AnyTransport {
     let AnyTransport::Ndp(config) = ndp_9k(23) else { unreachable!("ndp") };
-    AnyTransport::Ndp(Ndp { timer: Some(timer), scoreboard, ..config })
+    AnyTransport::Ndp(NdpConfig { timer: Some(timer), scoreboard, ..config })
 }
 
 fn timeouts(outcome: &Outcome) -> u64 {
@@ -21,7 +21,7 @@ fn timeouts(outcome: &Outcome) -> u64 {
 }
 
 /// So many bytes from each of the last hosts of 432 to the first: timeouts, and the last end in ms.
-fn incast(timer: Timer, senders: u32, bytes: u64) -> (u64, f64) {
+fn incast(timer: NdpTimer, senders: u32, bytes: u64) -> (u64, f64) {
     let flows: Vec<FlowSpec> = (432 - senders..432).map(|s| flow(s, 0, bytes)).collect();
     let mut setup = setup(fat_tree(12, 9064), vec![ndp(timer, true)], flows);
     setup.check = false;
@@ -31,7 +31,7 @@ fn incast(timer: Timer, senders: u32, bytes: u64) -> (u64, f64) {
 }
 
 /// A permutation on 128 hosts for 20 ms, with a link from the core at a tenth of its rate.
-fn slow_link(timer: Timer) -> u64 {
+fn slow_link(timer: NdpTimer) -> u64 {
     let network = fat_tree(8, 9064);
     let slow = network.links.iter().position(|l| l.tier == Tier::CoreDown).expect("a core");
     let mut setup = setup(network, vec![ndp(timer, false)], permutation(128, 1));
@@ -51,7 +51,7 @@ fn timers_where_nothing_is_lost() {
                      1 Gb/s, no scoreboard |\n|---|--:|--:|--:|--:|\n"
             .to_owned();
     let (mut needless, mut beside_slow_link, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, timer) in [("slowest", Timer::Slowest), ("rtt", Timer::Rtt), ("fixed", Timer::Fixed)]
+    for (name, timer) in [("slowest", NdpTimer::Slowest), ("rtt", NdpTimer::Rtt), ("fixed", NdpTimer::Fixed)]
     {
         let (window, _) = incast(timer, 129, 135_000);
         let (long, last) = incast(timer, 431, 450_000);

@@ -8,7 +8,7 @@ use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Duration, FlowSpec, Instant, Limit, QueueSpec};
 use punctual_testkit::{assert_figure, print_figure};
 use punctual_transports::AnyTransport;
-use punctual_transports::udp::{UDP_IP_HEADER_BYTES, Udp};
+use punctual_transports::udp::{UDP_IP_HEADER_BYTES, UdpConfig};
 
 /// A full datagram.
 const PACKET: u64 = 9064;
@@ -32,7 +32,7 @@ fn goodput(queue: QueueSpec, senders: u32, packets: u64) -> Goodput {
             FlowSpec { start: Instant::ZERO + phase, ..flow(sender, 0, u64::MAX) }
         })
         .collect();
-    let udp = Udp { rate: GBPS10, trimmable: true, ..Udp::default() };
+    let udp = UdpConfig { rate: GBPS10, trimmable: true, ..UdpConfig::default() };
     let mut setup = setup(star(senders + 1, PACKET), vec![AnyTransport::Udp(udp)], flows);
     setup.switch_queue = queue;
     let run_time = period * (packets * u64::from(senders));

@@ -7,7 +7,7 @@ use punctual_core::{Bytes, Duration, Instant, Limit, QueueSpec};
 use punctual_net::Tier;
 use punctual_testkit::assert_figure;
 use punctual_transports::AnyTransport;
-use punctual_transports::ndp::{Ndp, PathPolicy};
+use punctual_transports::ndp::{NdpConfig, PathPolicy};
 
 /// Share of the hosts' links that delivered data fills between `from_ms` and `to_ms`.
 fn permutation_utilisation(name: &str, k: u32, from_ms: u64, to_ms: u64) -> f64 {
@@ -79,7 +79,7 @@ fn rcpdc_gives_each_flow_of_a_permutation_a_quarter_at_least() {
 /// on their way down, where they cannot, once the first windows are through.
 fn trims_up_and_down(paths: PathPolicy, initial_window: u32, queue_bytes: u64) -> (f64, f64) {
     let AnyTransport::Ndp(ndp) = ndp_9k(initial_window) else { unreachable!("ndp") };
-    let transport = AnyTransport::Ndp(Ndp { paths, ..ndp });
+    let transport = AnyTransport::Ndp(NdpConfig { paths, ..ndp });
     let count = |until: u64| {
         let network = fat_tree(8, 9064);
         let tiers: Vec<Tier> = network.links.iter().map(|l| l.tier).collect();

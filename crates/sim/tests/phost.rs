@@ -7,11 +7,11 @@ use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant};
 use punctual_sim::{FlowStatus, Outcome, Sampling};
 use punctual_testkit::{assert_figure, markdown_table, print_figure};
 use punctual_transports::AnyTransport;
-use punctual_transports::phost::{FreeFor, Phost, Policy, Variant};
+use punctual_transports::phost::{FreeTokensFor, PhostConfig, PhostVariant, TokenPolicy};
 
 /// As NDP's comparison ran it: every flow starts with a round trip's worth at line rate.
-fn as_in_ndp() -> Phost {
-    Phost { variant: Variant::NdpPaper, ..Phost::default() }
+fn as_in_ndp() -> PhostConfig {
+    PhostConfig { variant: PhostVariant::NdpPaper, ..PhostConfig::default() }
 }
 
 /// What became of a permutation on drop-tail queues of eight packets between 5 and `ms`.
@@ -21,7 +21,7 @@ struct Permutation {
     outcome: Outcome,
 }
 
-fn permutation_of(config: Phost, k: u32, mtu: u64, ms: u64) -> Permutation {
+fn permutation_of(config: PhostConfig, k: u32, mtu: u64, ms: u64) -> Permutation {
     let network = fat_tree(k, mtu);
     let hosts = network.hosts;
     let mut setup = setup(network, vec![AnyTransport::Phost(config)], permutation(hosts, 1));
@@ -66,22 +66,22 @@ impl Permutation {
 #[test]
 #[ignore = "study: cargo xtask figures"]
 fn permutation_of_432() {
-    let fixed = |window| Phost { window: Some(window), ..as_in_ndp() };
+    let fixed = |window| PhostConfig { window: Some(window), ..as_in_ndp() };
     let mut rows = vec![["the paper", "70 %", "", "", ""].map(String::from).to_vec()];
     for (name, config) in [
         ("`variant = \"ndp-paper\"`", as_in_ndp()),
         ("`\"ndp-paper\"`, `window` 64", fixed(64)),
         ("`\"ndp-paper\"`, `window` 16", fixed(16)),
         ("`\"ndp-paper\"`, `window` 8", fixed(8)),
-        ("`variant = \"authors\"`", Phost::default()),
-        ("`\"ndp-paper\"`, `token_life` 1,000", Phost { token_life: 1000.0, ..as_in_ndp() }),
+        ("`variant = \"authors\"`", PhostConfig::default()),
+        ("`\"ndp-paper\"`, `token_life` 1,000", PhostConfig { token_life: 1000.0, ..as_in_ndp() }),
     ] {
         rows.push(permutation_of(config, 12, 9064, 50).row(name));
     }
     let rtt = Some(Duration::from_nanos(19_430));
     for (name, config) in [
-        ("`\"authors\"`, packets of 1,500 B, 15 ms", Phost::default()),
-        ("`\"ndp-paper\"`, packets of 1,500 B, 15 ms", Phost { rtt, ..as_in_ndp() }),
+        ("`\"authors\"`, packets of 1,500 B, 15 ms", PhostConfig::default()),
+        ("`\"ndp-paper\"`, packets of 1,500 B, 15 ms", PhostConfig { rtt, ..as_in_ndp() }),
     ] {
         rows.push(permutation_of(config, 12, 1500, 15).row(name));
     }
@@ -95,7 +95,7 @@ fn eight_tokens_are_a_round_trip_of_large_packets_alone() {
     for (mtu, tokens) in [(9064, 8), (1500, 17)] {
         let trip = |bytes| (GBPS10.transmission_time(Bytes::new(bytes)) + US) * 6;
         let rtt = trip(mtu) + trip(40);
-        let config = Phost { rtt: Some(rtt), ..as_in_ndp() };
+        let config = PhostConfig { rtt: Some(rtt), ..as_in_ndp() };
         let packet = GBPS10.transmission_time(Bytes::new(mtu));
         assert_eq!(config.free_tokens_at(packet), tokens, "{rtt} of {packet}");
     }
@@ -105,7 +105,7 @@ fn eight_tokens_are_a_round_trip_of_large_packets_alone() {
 #[test]
 fn a_permutation_of_432_fills_seven_tenths() {
     let share = |config| permutation_of(config, 12, 9064, 10).share;
-    let (ndp, authors) = (share(as_in_ndp()), share(Phost::default()));
+    let (ndp, authors) = (share(as_in_ndp()), share(PhostConfig::default()));
     println!("as in NDP {ndp:.3}, authors' {authors:.3}");
     // As far from it as Figure 14's other transports may be: 0.4 of 10 Gb/s.
     assert_figure("ndp-text-phost-permutation", ndp * 100.0, 66.0..=74.0);
@@ -131,15 +131,15 @@ fn incast(transport: AnyTransport, senders: u32, queue: Option<u32>) -> (f64, f6
 #[ignore = "study: cargo xtask figures"]
 fn incast_of_450_kb() {
     let phost = AnyTransport::Phost;
-    let fair = || Phost { policy: Policy::Fair, ..as_in_ndp() };
-    let short = || Phost { free_for: Some(FreeFor::Short), ..as_in_ndp() };
+    let fair = || PhostConfig { policy: TokenPolicy::Fair, ..as_in_ndp() };
+    let short = || PhostConfig { free_for: Some(FreeTokensFor::Short), ..as_in_ndp() };
     let mut rows = vec![["the paper, 432 to 1", "", "1,000 to 1,500"].map(String::from).to_vec()];
     for (name, transport, queue) in [
         ("`variant = \"ndp-paper\"`", phost(as_in_ndp()), Some(8)),
         ("`\"ndp-paper\"`, `policy = \"fair\"`", phost(fair()), Some(8)),
         ("`\"ndp-paper\"`, `free_for = \"short\"`", phost(short()), Some(8)),
-        ("`variant = \"authors\"`", phost(Phost::default()), Some(8)),
-        ("`variant = \"authors\"`, pHost's own queues", phost(Phost::default()), None),
+        ("`variant = \"authors\"`", phost(PhostConfig::default()), Some(8)),
+        ("`variant = \"authors\"`, pHost's own queues", phost(PhostConfig::default()), None),
         ("NDP", ndp_9k(23), None),
     ] {
         let cell = |senders| {

@@ -13,7 +13,7 @@ use punctual_sim::{
     FlowStatus, GaugeOf, LinkChange, LinkFault, Outcome, Sampling, Setup, SwitchReset,
 };
 use punctual_transports::AnyTransport;
-use punctual_transports::d3::{CapacityRule, D3, Params, QueueMeasure};
+use punctual_transports::d3::{CapacityRule, D3CommonConfig, D3Config, QueueMeasure};
 
 const NAMES: [&str; 13] = [
     "tcp",
@@ -348,10 +348,10 @@ fn a_new_d3_flow_s_base_rate_may_exceed_the_capacity() {
         seed: 0,
     };
     let mut setup = setup_of(&case);
-    let params = Params {
+    let params = D3CommonConfig {
         capacity_rule: CapacityRule::Predictive,
         queue_measure: Some(QueueMeasure::Least),
-        ..Params::default()
+        ..D3CommonConfig::default()
     };
     setup.transports[1] = AnyTransport::D3(D3 { params, ..D3::default() });
     let nic = setup.network.nics[2];
@@ -372,7 +372,7 @@ fn a_new_d3_flow_s_base_rate_may_exceed_the_capacity() {
     let most = beyond.fold(f64::MIN, f64::max);
     println!("host 2's NIC grants {most} bit/s above its capacity and a fair share");
     assert!(most > 0.0, "{most}: nothing shown");
-    assert!(most <= Params::default().base_rate.as_bps() as f64, "{most}: more than a base rate");
+    assert!(most <= D3CommonConfig::default().base_rate.as_bps() as f64, "{most}: more than a base rate");
 }
 
 /// Every transport beside every other, on one bottleneck.

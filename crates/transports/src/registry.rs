@@ -214,18 +214,18 @@ macro_rules! register {
 
 // Adding a transport is a line here: variant, configuration type, field, name, summary.
 register! {
-    Tcp(crate::tcp::Tcp), tcp "tcp": "TCP NewReno: windows, acknowledgements, loss as the signal";
-    Tcppr(crate::tcp::Tcppr), tcppr "tcppr": "TCPpr: TCP in classes of strict priority, short deadlines first";
-    Dctcp(crate::tcp::Dctcp), dctcp "dctcp": "DCTCP: TCP that cuts its window by the share of packets marked";
-    DctcpLossless(crate::tcp::DctcpLossless), dctcp_lossless "dctcp-lossless": "DCTCP over PFC: windows that never lose, what NDP's paper ran as DCQCN";
-    D2tcp(crate::tcp::D2tcp), d2tcp "d2tcp": "D2TCP: DCTCP that cuts less the nearer the deadline, more the farther";
-    Mptcp(crate::mptcp::Mptcp), mptcp "mptcp": "MPTCP: one stream over TCP subflows on several paths, coupled or not";
-    D3(crate::d3::D3), d3 "d3": "D3: ports grant each flow the rate that its deadline needs, and a share";
-    Rcpdc(crate::d3::Rcpdc), rcpdc "rcpdc": "RCPdc: every port grants every flow an explicit fair rate";
-    Rcp(crate::rcp::Rcp), rcp "rcp": "RCP: every port stamps one rate for all flows, found without counting them";
-    Pdq(crate::pdq::Pdq), pdq "pdq": "PDQ: ports let the most critical flows send and pause the others";
-    Ndp(crate::ndp::Ndp), ndp "ndp": "NDP: receivers pull, switches trim, packets sprayed over all paths";
-    Dcqcn(crate::dcqcn::Dcqcn), dcqcn "dcqcn": "DCQCN: rates cut by marks that receivers report, on networks that lose nothing";
-    Phost(crate::phost::Phost), phost "phost": "pHost: receivers hand out tokens, one each packet time; packets sprayed, no trimming";
-    Udp(crate::udp::Udp), udp "udp": "UDP: datagrams at a constant rate; what is lost stays lost";
+    Tcp(crate::tcp::TcpConfig), tcp "tcp": "TCP NewReno: windows, acknowledgements, loss as the signal";
+    Tcppr(crate::tcp::TcpprConfig), tcppr "tcppr": "TCPpr: TCP in classes of strict priority, short deadlines first";
+    Dctcp(crate::tcp::DctcpConfig), dctcp "dctcp": "DCTCP: TCP that cuts its window by the share of packets marked";
+    DctcpLossless(crate::tcp::DctcpLosslessConfig), dctcp_lossless "dctcp-lossless": "DCTCP over PFC: windows that never lose, what NDP's paper ran as DCQCN";
+    D2tcp(crate::tcp::D2tcpConfig), d2tcp "d2tcp": "D2TCP: DCTCP that cuts less the nearer the deadline, more the farther";
+    Mptcp(crate::mptcp::MptcpConfig), mptcp "mptcp": "MPTCP: one stream over TCP subflows on several paths, coupled or not";
+    D3(crate::d3::D3Config), d3 "d3": "D3: ports grant each flow the rate that its deadline needs, and a share";
+    Rcpdc(crate::d3::RcpdcConfig), rcpdc "rcpdc": "RCPdc: every port grants every flow an explicit fair rate";
+    Rcp(crate::rcp::RcpConfig), rcp "rcp": "RCP: every port stamps one rate for all flows, found without counting them";
+    Pdq(crate::pdq::PdqConfig), pdq "pdq": "PDQ: ports let the most critical flows send and pause the others";
+    Ndp(crate::ndp::NdpConfig), ndp "ndp": "NDP: receivers pull, switches trim, packets sprayed over all paths";
+    Dcqcn(crate::dcqcn::DcqcnConfig), dcqcn "dcqcn": "DCQCN: rates cut by marks that receivers report, on networks that lose nothing";
+    Phost(crate::phost::PhostConfig), phost "phost": "pHost: receivers hand out tokens, one each packet time; packets sprayed, no trimming";
+    Udp(crate::udp::UdpConfig), udp "udp": "UDP: datagrams at a constant rate; what is lost stays lost";
 }

@@ -4,7 +4,7 @@ use super::*;
 use punctual_core::rng::Stream;
 use punctual_core::{Limit, QueueSpec};
 use punctual_testkit::print_figure;
-use punctual_transports::d3::D3;
+use punctual_transports::d3::D3Config;
 use punctual_transports::pdq::RoundTrip;
 use std::collections::BinaryHeap;
 
@@ -146,13 +146,18 @@ fn query_aggregation() {
     let started = "optimal, a round trip and the last packet's way later";
     let after = row(started, RUNS, |n, seed| most_on_time(&aggregation(n, seed), start_up));
     let pdq = |name, variant| {
-        row_of(name, RUNS, &tree(), &AnyTransport::Pdq(Pdq { variant, ..Pdq::default() }))
+        row_of(
+            name,
+            RUNS,
+            &tree(),
+            &AnyTransport::Pdq(PdqConfig { variant, ..PdqConfig::default() }),
+        )
     };
-    let full = pdq("PDQ Full", Variant::Full);
-    let es_et = pdq("PDQ ES+ET", Variant::EsEt);
-    let es = pdq("PDQ ES", Variant::Es);
-    let basic = pdq("PDQ Basic", Variant::Basic);
-    let d3 = D3 { quenching: true, ..D3::default() };
+    let full = pdq("PDQ Full", PdqVariant::Full);
+    let es_et = pdq("PDQ ES+ET", PdqVariant::EsEt);
+    let es = pdq("PDQ ES", PdqVariant::Es);
+    let basic = pdq("PDQ Basic", PdqVariant::Basic);
+    let d3 = D3Config { quenching: true, ..D3Config::default() };
     let d3 = row_of("D3, quenching", RUNS, &tree(), &AnyTransport::D3(d3));
     let rcp = row_of("RCP (RCPdc)", RUNS, &tree(), &transport("rcpdc"));
     let d2tcp = row_of("D2TCP", RUNS, &tree(), &transport("d2tcp"));
@@ -183,18 +188,20 @@ fn query_aggregation_otherwise() {
     heading(RUNS);
     let best = optimal(RUNS);
     let config = |name: &str, config| row_of(name, RUNS, &tree(), &AnyTransport::Pdq(config));
-    let full = config("PDQ Full", Pdq::default());
+    let full = config("PDQ Full", PdqConfig::default());
     let (availability, round_trip) = (Availability::Printed, RoundTrip::Smoothed);
     let printed = config(
         "algorithms as printed, smoothed round trips",
-        Pdq { availability, round_trip, ..Pdq::default() },
+        PdqConfig { availability, round_trip, ..PdqConfig::default() },
     );
-    let smoothed = config("smoothed round trips alone", Pdq { round_trip, ..Pdq::default() });
-    let no_grant = config("no grant on the SYN", Pdq { syn_grants: false, ..Pdq::default() });
+    let smoothed =
+        config("smoothed round trips alone", PdqConfig { round_trip, ..PdqConfig::default() });
+    let no_grant =
+        config("no grant on the SYN", PdqConfig { syn_grants: false, ..PdqConfig::default() });
     let early = [1.0, 1.5].map(|early_start| {
-        config(&format!("K = {early_start}"), Pdq { early_start, ..Pdq::default() })
+        config(&format!("K = {early_start}"), PdqConfig { early_start, ..PdqConfig::default() })
     });
-    let on = |name, network| row_of(name, RUNS, &network, &AnyTransport::Pdq(Pdq::default()));
+    let on = |name, network| row_of(name, RUNS, &network, &AnyTransport::Pdq(PdqConfig::default()));
     let star = on("one switch instead of the tree", one_switch(12));
     let far = ClosLinks::uniform(GBPS1, Duration::from_nanos(50_200));
     let far = ClosShape::star(12).build(&far, Bytes::new(1500), Bytes::ZERO);
@@ -213,7 +220,7 @@ fn query_aggregation_accounts_for_what_is_missed() {
     const RUNS: u64 = 100;
     for (name, network) in [("tree", tree()), ("one switch", one_switch(12))] {
         for count in [10, 25] {
-            let pdq = AnyTransport::Pdq(Pdq::default());
+            let pdq = AnyTransport::Pdq(PdqConfig::default());
             let (mut span, mut useful, mut wasted, mut given_up, mut late) = (0.0, 0.0, 0.0, 0, 0);
             for seed in 0..RUNS {
                 let outcome = ends(&network, &pdq, count, seed);

@@ -36,7 +36,9 @@ fn sizes_known_guessed_and_ignored() {
             }
             sum / RUNS as f64
         };
-        let of = |criticality| mean(&AnyTransport::Pdq(Pdq { criticality, ..Pdq::default() }));
+        let of = |criticality| {
+            mean(&AnyTransport::Pdq(PdqConfig { criticality, ..PdqConfig::default() }))
+        };
         let known = of(Criticality::Deadline);
         let guessed = of(Criticality::Estimated);
         let random = of(Criticality::Random);
@@ -70,7 +72,8 @@ fn aged(aging: f64) -> (f64, f64) {
                 FlowSpec { start, ..flow(1 + n % 11, 0, size(&mut stream, true)) }
             })
             .collect();
-        let mut setup = setup(one_switch(12), pdq(Pdq { aging, ..Pdq::default() }), flows);
+        let mut setup =
+            setup(one_switch(12), pdq(PdqConfig { aging, ..PdqConfig::default() }), flows);
         (setup.seed, setup.check) = (seed, false);
         let outcome = run(setup);
         all_ended(&outcome);

@@ -19,14 +19,14 @@ fn dampening_study() {
     );
     let mut held = 0;
     for dampening in [0.0, 0.1, 0.25, 0.5, 1.0] {
-        let config = Pdq { dampening, ..Pdq::default() };
+        let config = PdqConfig { dampening, ..PdqConfig::default() };
         let transport = AnyTransport::Pdq(config.clone());
         let few = on_time_share(&tree(), &transport, 10, RUNS);
         let many = on_time_share(&tree(), &transport, 25, RUNS);
         let mix = |per_second| on_time(&transport, VL2_400KB, per_second, 5);
         let (ends, waiting, _, _) = five_flows_measured(config.clone());
         let (utilisation, queue, _, _) = burst(config);
-        if dampening == Pdq::default().dampening {
+        if dampening == PdqConfig::default().dampening {
             held += 1;
             let [best_few, best_many] = [10, 25].map(|count| optimal_share(count, RUNS));
             assert_figure("pdq-dampening-3a-10", best_few - few, ..=0.04);

@@ -4,7 +4,7 @@
 use super::*;
 use punctual_core::{Limit, QueueSpec};
 use punctual_testkit::print_figure;
-use punctual_transports::d3::D3;
+use punctual_transports::d3::D3Config;
 use punctual_workload::{
     Arrivals, BuiltIn, Cdf, Deadlines, HostsView, Pattern, Sizes, TrafficSpec, build,
 };
@@ -62,14 +62,14 @@ pub(super) fn on_time(transport: &AnyTransport, largest: f64, per_second: f64, r
 }
 
 fn d3() -> AnyTransport {
-    AnyTransport::D3(D3 { quenching: true, ..D3::default() })
+    AnyTransport::D3(D3Config { quenching: true, ..D3Config::default() })
 }
 
 /// Flows offer 52 % of what the NICs can send, those with deadlines 4 %: nobody need be late.
 /// Dampening of half a round trip for flows of any size gave up 21 % of them here.
 #[test]
 fn figure_5a_at_32000_flows_a_second() {
-    let pdq = on_time(&AnyTransport::Pdq(Pdq::default()), VL2_400KB, 32e3, 3);
+    let pdq = on_time(&AnyTransport::Pdq(PdqConfig::default()), VL2_400KB, 32e3, 3);
     let d3 = on_time(&d3(), VL2_400KB, 32e3, 3);
     println!("Figure 5a at 32,000 flows/s, on time: PDQ {pdq:.4}, D3 {d3:.4}");
     assert_figure("pdq-fig-5a-at-32000", pdq, 0.99..=1.0);
@@ -80,10 +80,10 @@ fn figure_5a_at_32000_flows_a_second() {
 #[test]
 #[ignore = "study: cargo xtask figures"]
 fn figure_5a_study() {
-    let pdq = |variant| AnyTransport::Pdq(Pdq { variant, ..Pdq::default() });
+    let pdq = |variant| AnyTransport::Pdq(PdqConfig { variant, ..PdqConfig::default() });
     let rows = [
-        ("PDQ Full", pdq(Variant::Full)),
-        ("PDQ ES+ET", pdq(Variant::EsEt)),
+        ("PDQ Full", pdq(PdqVariant::Full)),
+        ("PDQ ES+ET", pdq(PdqVariant::EsEt)),
         ("D3, quenching", d3()),
         ("RCP (RCPdc)", transport("rcpdc")),
         ("D2TCP", transport("d2tcp")),

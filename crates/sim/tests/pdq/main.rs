@@ -15,7 +15,7 @@ use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowStatus, Outcome, Sampling};
 use punctual_testkit::assert_figure;
 use punctual_transports::AnyTransport;
-use punctual_transports::pdq::{Availability, Pdq, Variant};
+use punctual_transports::pdq::{Availability, PdqConfig, PdqVariant};
 
 const GBPS1: Rate = Rate::from_gbps(1);
 const MS: Duration = Duration::from_millis(1);
@@ -34,7 +34,7 @@ fn tree() -> Network {
     ClosShape::leaf_spine(4, 3, 1).build(&links(), Bytes::new(1500), Bytes::ZERO)
 }
 
-fn pdq(config: Pdq) -> Vec<AnyTransport> {
+fn pdq(config: PdqConfig) -> Vec<AnyTransport> {
     vec![AnyTransport::Pdq(config)]
 }
 
@@ -58,7 +58,7 @@ fn all_ended(outcome: &Outcome) {
 
 /// Five flows of about 1 MB from five hosts to one, each 100 bytes larger than the one before and
 /// a microsecond later: the first to send stays ahead, as what counts is what remains.
-fn five_flows(config: Pdq) -> Outcome {
+fn five_flows(config: PdqConfig) -> Outcome {
     let network = one_switch(6);
     let bottleneck = port_to(&network, 5);
     let flows = (0..5u32)
@@ -74,7 +74,7 @@ fn five_flows(config: Pdq) -> Outcome {
 }
 
 /// When each of the five flows ends in ms, the mean and the most packets that wait, and the run.
-fn five_flows_measured(config: Pdq) -> (Vec<f64>, f64, u32, Outcome) {
+fn five_flows_measured(config: PdqConfig) -> (Vec<f64>, f64, u32, Outcome) {
     let outcome = five_flows(config);
     let ends: Vec<f64> =
         outcome.flows.iter().map(|f| f.ended.expect("ended").as_secs_f64() * 1e3).collect();
@@ -87,7 +87,7 @@ fn five_flows_measured(config: Pdq) -> (Vec<f64>, f64, u32, Outcome) {
 
 #[test]
 fn five_flows_finish_one_after_another() {
-    let (ends, mean, _, outcome) = five_flows_measured(Pdq::default());
+    let (ends, mean, _, outcome) = five_flows_measured(PdqConfig::default());
     assert!(ends.windows(2).all(|w| w[0] < w[1]), "{ends:?}");
     assert_figure("pdq-fig-6-last-finish-ms", ends[4], 41.0..=43.0);
     assert_eq!(outcome.totals.drops, 0);
@@ -101,7 +101,7 @@ fn five_flows_finish_one_after_another() {
 // Figure 7.
 
 /// A long flow, and 50 flows of 20 KB that start together at 10 ms.
-fn burst(config: Pdq) -> (f64, f64, u32, Outcome) {
+fn burst(config: PdqConfig) -> (f64, f64, u32, Outcome) {
     let network = one_switch(52);
     let bottleneck = port_to(&network, 51);
     let mut flows = vec![flow(0, 51, 6_000_000)];
@@ -130,13 +130,13 @@ fn burst(config: Pdq) -> (f64, f64, u32, Outcome) {
 
 #[test]
 fn a_burst_preempts_a_long_flow_and_keeps_the_link_busy() {
-    let (utilisation, queue, _, outcome) = burst(Pdq::default());
+    let (utilisation, queue, _, outcome) = burst(PdqConfig::default());
     assert_figure("pdq-fig-7-utilisation", utilisation, 0.867..=0.967);
     assert_figure("pdq-fig-7-mean-queue", queue, ..=15.0);
     let long = outcome.flows[0].ended.expect("ended");
     assert!(outcome.flows[1..].iter().all(|f| f.ended.expect("ended") < long));
     assert_eq!(outcome.totals.drops, 0);
-    let printed = Pdq { availability: Availability::Printed, ..Pdq::default() };
+    let printed = PdqConfig { availability: Availability::Printed, ..PdqConfig::default() };
     println!("as printed:");
     burst(printed);
 }

@@ -17,9 +17,9 @@ fn lossy(setup: &mut Setup, share: f64) {
 
 #[test]
 fn three_percent_loss_both_ways() {
-    for variant in [Variant::Basic, Variant::Es, Variant::EsEt, Variant::Full] {
+    for variant in [PdqVariant::Basic, PdqVariant::Es, PdqVariant::EsEt, PdqVariant::Full] {
         for seed in 0..5 {
-            let config = Pdq { variant, ..Pdq::default() };
+            let config = PdqConfig { variant, ..PdqConfig::default() };
             let mut flows = aggregation(20, seed);
             flows.extend((0..10).map(|n| flow(1 + n, 0, 100_000)));
             let mut setup = setup(tree(), pdq(config), flows);
@@ -43,9 +43,10 @@ fn loss_costs_little() {
     let mut settings = punctual_transports::TransportSettings::default();
     settings.tcp.rto_min = MS * 10;
     let tcp = AnyTransport::by_name("tcp", &settings).expect("a transport");
-    for (name, transport, bound) in
-        [("pdq", AnyTransport::Pdq(Pdq::default()), 0.0..=0.20), ("tcp", tcp, 0.30..=f64::INFINITY)]
-    {
+    for (name, transport, bound) in [
+        ("pdq", AnyTransport::Pdq(PdqConfig::default()), 0.0..=0.20),
+        ("tcp", tcp, 0.30..=f64::INFINITY),
+    ] {
         let (without, with) = (mean_fct(&transport, 0.0), mean_fct(&transport, 0.03));
         let growth = with / without - 1.0;
         println!(
@@ -78,8 +79,8 @@ fn mean_fct(transport: &AnyTransport, share: f64) -> f64 {
 
 #[test]
 fn odd_deadlines_and_sizes_end() {
-    for variant in [Variant::Basic, Variant::Es, Variant::EsEt, Variant::Full] {
-        let config = Pdq { variant, ..Pdq::default() };
+    for variant in [PdqVariant::Basic, PdqVariant::Es, PdqVariant::EsEt, PdqVariant::Full] {
+        let config = PdqConfig { variant, ..PdqConfig::default() };
         let mut flows = Vec::new();
         for (n, deadline) in [0.0, 0.9, 1.001, 1.013, 1.2, 5.0].into_iter().enumerate() {
             for size in [1, 1440, 50_000] {
@@ -91,7 +92,7 @@ fn odd_deadlines_and_sizes_end() {
         flows.push(flow(7, 0, 1));
         let outcome = run(setup(one_switch(8), pdq(config), flows));
         all_ended(&outcome);
-        let terminates = matches!(variant, Variant::EsEt | Variant::Full);
+        let terminates = matches!(variant, PdqVariant::EsEt | PdqVariant::Full);
         for record in &outcome.flows {
             let past = record.spec.deadline.is_some_and(|d| d < record.spec.start);
             if past && terminates {
@@ -107,15 +108,15 @@ fn odd_deadlines_and_sizes_end() {
 #[test]
 fn two_hundred_simultaneous_flows() {
     let cases = [
-        (Variant::Full, 0.0),
-        (Variant::EsEt, 0.0),
-        (Variant::Es, 0.0),
-        (Variant::Basic, 0.0),
-        (Variant::Full, 0.03),
+        (PdqVariant::Full, 0.0),
+        (PdqVariant::EsEt, 0.0),
+        (PdqVariant::Es, 0.0),
+        (PdqVariant::Basic, 0.0),
+        (PdqVariant::Full, 0.03),
     ];
     for (variant, share) in cases {
         let flows = (0..200u32).map(|n| flow(1 + n % 11, 0, 20_000 + 10 * u64::from(n))).collect();
-        let mut setup = setup(tree(), pdq(Pdq { variant, ..Pdq::default() }), flows);
+        let mut setup = setup(tree(), pdq(PdqConfig { variant, ..PdqConfig::default() }), flows);
         lossy(&mut setup, share);
         let outcome = run(setup);
         let last = outcome.flows.iter().filter_map(|f| f.ended).max().expect("ended");
@@ -137,14 +138,14 @@ proptest! {
     #[test]
     fn no_deadlock(
         flows in prop::collection::vec((0u32..12, 0u32..11, 1u64..400_000, 0u64..5_000, prop::option::of(1u64..40_000)), 1..60),
-        variant in prop::sample::select(vec![Variant::Basic, Variant::Es, Variant::EsEt, Variant::Full]),
+        variant in prop::sample::select(vec![PdqVariant::Basic, PdqVariant::Es, PdqVariant::EsEt, PdqVariant::Full]),
         printed: bool,
         list_min in prop::sample::select(vec![1u32, 4, 64]),
         seed: u64,
     ) {
         let availability = if printed { Availability::Printed } else { Availability::Corrected };
         let list_max = list_min.max(8);
-        let config = Pdq { variant, availability, list_min, list_max, ..Pdq::default() };
+        let config = PdqConfig { variant, availability, list_min, list_max, ..PdqConfig::default() };
         let flows: Vec<FlowSpec> = flows
             .into_iter()
             .map(|(src, dst, size, start_us, deadline_us)| {

@@ -6,7 +6,7 @@ use punctual_sim::{LinkChange, LinkFault};
 /// When the last of one user's pieces is done, and when others' flows are on average, in ms: 1 MB
 /// in `pieces` from one host, or each from a host of its own, against nine hosts with 0.5 to 1.5
 /// MB each.
-fn split(pieces: u64, spread: bool, config: Pdq) -> (f64, f64) {
+fn split(pieces: u64, spread: bool, config: PdqConfig) -> (f64, f64) {
     let others = 9;
     let mut flows: Vec<FlowSpec> =
         (0..others).map(|n| flow(n + 1, 0, 500_000 + 125_000 * u64::from(n))).collect();
@@ -33,9 +33,9 @@ fn split(pieces: u64, spread: bool, config: Pdq) -> (f64, f64) {
 fn splitting_a_flow_pays() {
     use punctual_transports::pdq::Criticality;
     println!("1 MB done, ms (nine others on average), by pieces:");
-    let believed = Pdq::default();
-    let guessed = Pdq { criticality: Criticality::Estimated, ..Pdq::default() };
-    let random = Pdq { criticality: Criticality::Random, ..Pdq::default() };
+    let believed = PdqConfig::default();
+    let guessed = PdqConfig { criticality: Criticality::Estimated, ..PdqConfig::default() };
+    let random = PdqConfig { criticality: Criticality::Random, ..PdqConfig::default() };
     let cases = [
         ("from one host", false, &believed),
         ("from many hosts", true, &believed),
@@ -68,7 +68,7 @@ fn beside_endless_flows_of_others() {
             f.transport = punctual_core::TransportId(1);
             f.start = ms(20.0);
         }
-        let transports = vec![transport(other), AnyTransport::Pdq(Pdq::default())];
+        let transports = vec![transport(other), AnyTransport::Pdq(PdqConfig::default())];
         let mut setup = setup(one_switch(4), transports, flows);
         let rate = Rate::from_bps(1_000_000_000 - 1_000 * clock_off_ppm);
         let (port, what) = (setup.network.nics[0], LinkFault::Rate(rate));

@@ -1,35 +1,35 @@
-//! The capacity law: how much a port hands out, given what it saw (D3-R19 to D3-R21, D3-R42 to
+//! The capacity law `C ← C + α(L − u/T) − β·q/T` and its variants (D3-R19 to D3-R21, D3-R42 to
 //! D3-R44).
 
-use super::config::{CapacityRule, Params};
+use super::config::{CapacityRule, D3CommonConfig};
 use punctual_core::{Duration, Rate};
 
 /// Share of its capacity that a port must have granted for the gated rule to raise it (D3-R44).
 pub(super) const FULLY_GRANTED: f64 = 0.95;
 
-/// What a port saw in one interval.
+/// A port's utilisation and queue in one interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct PortLoad {
     /// L, the line rate.
     pub line_rate: Rate,
     /// T, the length of the interval.
     pub interval: Duration,
     /// u, bytes sent.
     pub sent_bytes: u64,
-    /// q, bytes waiting, without the packet in service, as the measure has it.
+    /// q, bytes queued, without the packet in service, as `queue_measure` selects.
     pub queue_bytes: u64,
-    /// Whether the grants reached 95 % of the capacity when the interval began. Read by
-    /// [`CapacityRule::Gated`] alone.
+    /// Whether A had reached 95 % of C when the interval began. Only [`CapacityRule::Gated`] uses
+    /// it.
     pub was_fully_granted: bool,
-    /// The capacity two intervals earlier. Read by [`CapacityRule::Predictive`] alone: a grant
-    /// shows a round trip after it was made and is in use for another, and T exceeds a round trip,
-    /// so that nothing that was sent was granted before.
+    /// C two intervals earlier. Only [`CapacityRule::Predictive`] uses it: a grant takes effect one
+    /// RTT after it was made, lasts another, and T exceeds an RTT, so that everything sent in the
+    /// interval was granted from this C or a later one.
     pub capacity_before: Rate,
 }
 
-impl Load {
+impl PortLoad {
     /// The capacity for the next interval, after one of `capacity`.
-    pub(super) fn next_capacity(&self, params: &Params, capacity: Rate) -> Rate {
+    pub(super) fn next_capacity(&self, params: &D3CommonConfig, capacity: Rate) -> Rate {
         let seconds = self.interval.as_secs_f64();
         let [capacity, before, line] =
             [capacity, self.capacity_before, self.line_rate].map(|rate| rate.as_bps() as f64);

@@ -1,26 +1,30 @@
 //! Parameters of D3 and RCPdc, with their sources.
 
+use crate::paced::RetransmissionConfig;
+use crate::rtt::RtoBounds;
+use crate::validated::{ConfigError, check};
 use punctual_core::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// How a port adapts the capacity C that it hands out (D3-R19, D3-R20, D3-R42 to D3-R44).
+/// How a port adapts the capacity C that it allocates (D3-R19, D3-R20, D3-R42 to D3-R44).
 ///
-/// L is the line rate, u the bytes sent in an interval of length T, q the queue.
+/// L is the line rate, u the bytes sent in an interval of length T, q the queue, and α and β are
+/// the gains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum CapacityRule {
-    /// `C + α(C − u/T) − β·q/T` as the paper prints it: nothing raises C again once a queue
-    /// has lowered it, because fully used grants make u/T equal C.
+    /// `C ← C + α(C − u/T) − β·q/T`, as printed in the paper. Nothing raises C after a queue has
+    /// lowered it, because fully used grants make u/T equal to C.
     Printed,
-    /// `C + α(L − u/T) − β·q/T`: an idle line raises C, as in RCP and XCP.
+    /// `C ← C + α(L − u/T) − β·q/T`: an idle line raises C, as in RCP and XCP.
     #[default]
     LineRate,
-    /// [`CapacityRule::LineRate`], but C rises only if the grants reached 95 % of it when the
-    /// interval began: the paper's law assumes that a flow is bottlenecked at the port.
+    /// [`CapacityRule::LineRate`], but C rises only if the grants had reached 95 % of C when the
+    /// interval began: the paper's law assumes that some flow is bottlenecked at the port.
     Gated,
-    /// [`CapacityRule::LineRate`] without making twice the changes that have yet to show in u
-    /// and q (D3-R42, D3-R43).
+    /// [`CapacityRule::LineRate`] with the changes of C subtracted that do not show in u and q
+    /// yet, so that none is made twice (D3-R42, D3-R43).
     Predictive,
 }
 
@@ -29,11 +33,10 @@ pub enum CapacityRule {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum QueueMeasure {
-    /// The least that any packet of the interval found waiting: the standing queue, as XCP
-    /// measures it.
+    /// The shortest queue that a packet of the interval found: the standing queue, as in XCP.
     Least,
-    /// What waits at the end of the interval, as the paper words it. Paced packets of several
-    /// hosts that happen to arrive together count as congestion.
+    /// The queue at the end of the interval, as in the paper. Paced packets of several hosts that
+    /// arrive together by chance count as congestion.
     Instant,
 }
 
@@ -42,50 +45,50 @@ pub enum QueueMeasure {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Pacing {
-    /// In the NIC's queue, which is how the NIC's controller learns that it granted too much.
+    /// In the NIC's queue, which shows the NIC's controller that it granted too much.
     #[default]
     Flow,
-    /// With their flows, until the NIC is free: its queue stays empty, flows that collided once
-    /// are apart from then on, and nothing lowers the NIC's capacity.
+    /// At their flows, until the NIC is free. The NIC's queue stays empty, flows that collided once
+    /// stay apart, and nothing lowers the NIC's capacity.
     Host,
 }
 
-/// Parameters that D3 and RCPdc share.
+/// Parameters of both D3 and RCPdc.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Params {
-    /// T, how often a port adapts its capacity; must exceed the propagation round-trip time.
+pub struct D3CommonConfig {
+    /// T, the time between two updates of a port's capacity; must exceed the propagation RTT.
     /// 800 µs (§4.4, footnote 4).
     pub update_interval: Duration,
-    /// α, the weight of unused capacity, without unit. 0.1 (§4.4, footnote 4).
+    /// α, the gain of unused capacity. 0.1 (§4.4, footnote 4).
     pub alpha: f64,
-    /// β, the weight of the queue, without unit. 1 (§4.4, footnote 4).
+    /// β, the gain of the queue. 1 (§4.4, footnote 4).
     pub beta: f64,
-    /// Which form of the law that α and β weigh. With the line's rate: the simplest that is not
-    /// clearly worse than another (`docs/transports/d3.md`).
+    /// The capacity law. `"line-rate"`: the simplest that is not clearly worse than another
+    /// (`docs/transports/d3.md`).
     pub capacity_rule: CapacityRule,
-    /// Which queue that law subtracts. Without a value, the rule's own: see
-    /// [`Params::effective_queue_measure`].
+    /// The queue that the capacity law subtracts. By default it depends on the law: see
+    /// [`D3CommonConfig::effective_queue_measure`].
     pub queue_measure: Option<QueueMeasure>,
     /// Lowest capacity, as a share of the line rate. 0.1, ours.
     pub capacity_min: f64,
-    /// Highest capacity, as a share of the line rate. 2, ours: above 1 so that others can use
-    /// what a flow limited elsewhere was granted and leaves.
+    /// Highest capacity, as a share of the line rate. 2, ours: above 1 so that flows can use what
+    /// a flow with a bottleneck elsewhere was granted and leaves unused.
     pub capacity_max: f64,
-    /// Intervals T without any rate request after which a port forgets its counters. 4, ours;
+    /// Intervals T without a request after which a port resets its sums. 4, ours;
     /// the paper resets them "during periods of low load" (§4.4).
     pub reset_intervals: u32,
-    /// What a flow gets where nothing is left: one header per round-trip time (§4.2). 992 kb/s,
-    /// that is 62 bytes in the testbed's 500 µs.
+    /// The least grant: one header per RTT (§4.2). 992 kb/s, that is 62 bytes in the testbed's
+    /// RTT of 500 µs.
     pub base_rate: Rate,
     /// Where packets of one host that are due at the same time wait. In the NIC's queue (D3-R03).
     pub pacing: Pacing,
-    /// What a switch port's queue holds. 128 KB (§5).
+    /// Queue limit of a switch port. 128 KB (§5).
     pub buffer: Bytes,
-    /// Retransmission timeout until there is a round-trip time. 10 ms, ours.
+    /// Retransmission timeout before the first RTT sample. 10 ms, ours.
     pub rto_initial: Duration,
-    /// Shortest retransmission timeout. 10 ms: the shorter of the two that the paper gives TCP
-    /// (§6.1.2); it names none for D3.
+    /// Shortest retransmission timeout. 10 ms: the shorter of the paper's two values for TCP
+    /// (§6.1.2); it gives none for D3.
     pub rto_min: Duration,
     /// Longest retransmission timeout, backing off included. 1 s, ours.
     pub rto_max: Duration,
@@ -93,9 +96,9 @@ pub struct Params {
     pub loss_threshold: u8,
 }
 
-impl Default for Params {
+impl Default for D3CommonConfig {
     fn default() -> Self {
-        Params {
+        D3CommonConfig {
             update_interval: Duration::from_micros(800),
             alpha: 0.1,
             beta: 1.0,
@@ -115,51 +118,41 @@ impl Default for Params {
     }
 }
 
-/// A parameter that makes no sense.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{name} = {value}: must be {expected}")]
-pub struct ParamsError {
-    /// Which parameter.
-    pub name: &'static str,
-    /// Its value.
-    pub value: String,
-    /// What it must be instead.
-    pub expected: &'static str,
-}
-
-/// What senders need of the parameters.
+/// The parameters that senders use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SenderParams {
-    /// See [`Params::pacing`].
+pub struct D3SenderConfig {
+    /// See [`D3CommonConfig::pacing`].
     pub pacing: Pacing,
-    /// See [`Params::base_rate`].
+    /// See [`D3CommonConfig::base_rate`].
     pub base_rate: Rate,
-    /// See [`Params::rto_initial`].
-    pub rto_initial: Duration,
-    /// See [`Params::rto_min`].
-    pub rto_min: Duration,
-    /// See [`Params::rto_max`].
-    pub rto_max: Duration,
-    /// See [`Params::loss_threshold`].
-    pub loss_threshold: u8,
+    /// Timeouts and loss detection.
+    pub retransmission: RetransmissionConfig,
 }
 
-impl Params {
-    /// What senders need of them.
+impl D3CommonConfig {
+    /// The parameters that senders use.
     #[inline]
-    pub fn for_senders(&self) -> SenderParams {
-        SenderParams {
+    pub fn for_senders(&self) -> D3SenderConfig {
+        D3SenderConfig {
             pacing: self.pacing,
             base_rate: self.base_rate,
-            rto_initial: self.rto_initial,
-            rto_min: self.rto_min,
-            rto_max: self.rto_max,
+            retransmission: self.retransmission(),
+        }
+    }
+
+    /// Timeouts and loss detection of senders.
+    #[inline]
+    pub fn retransmission(&self) -> RetransmissionConfig {
+        let D3CommonConfig { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
+        RetransmissionConfig {
+            rto: RtoBounds { initial, min, max },
             loss_threshold: self.loss_threshold,
         }
     }
 
-    /// Which queue the capacity law subtracts: the chosen one, or else the instantaneous one for
-    /// the printed rule, as §4.4 has it, and the least of the interval for the others (D3-R37).
+    /// The queue that the capacity law subtracts: the configured one; by default the instantaneous
+    /// queue for the printed law (§4.4) and the least queue of the interval for the others
+    /// (D3-R37).
     pub fn effective_queue_measure(&self) -> QueueMeasure {
         self.queue_measure.unwrap_or(match self.capacity_rule {
             CapacityRule::Printed => QueueMeasure::Instant,
@@ -167,12 +160,8 @@ impl Params {
         })
     }
 
-    /// Checks every parameter. Reading from a file does this too.
-    pub fn validate(&self) -> Result<(), ParamsError> {
-        let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {
-            let error = || ParamsError { name, value: value.to_string(), expected };
-            if holds { Ok(()) } else { Err(error()) }
-        };
+    /// Checks every parameter; reading a scenario file calls it.
+    pub fn validate(&self) -> Result<(), ConfigError> {
         let t = self.update_interval;
         check(!t.is_zero(), "update_interval", &t, "longer than the round-trip time, above 0")?;
         let a = self.alpha;
@@ -189,75 +178,69 @@ impl Params {
         check(base > Rate::ZERO, "base_rate", &base, "above 0; about one header per RTT")?;
         let buffer = self.buffer;
         check(buffer > Bytes::ZERO, "buffer", &buffer, "above 0")?;
-        let rto = self.rto_min;
-        check(!rto.is_zero(), "rto_min", &rto, "above 0")?;
-        let rto = self.rto_initial;
-        check(rto >= self.rto_min, "rto_initial", &rto, "rto_min or longer")?;
-        let rto = self.rto_max;
-        check(rto >= self.rto_initial, "rto_max", &rto, "rto_initial or longer")?;
-        let n = self.loss_threshold;
-        check(n > 0, "loss_threshold", &n, "1 or more")
+        self.retransmission().validate()
     }
 }
 
-/// RCPdc: D3 in which every flow asks for a fair share only, whatever its deadline.
+/// Parameters of RCPdc: D3 in which every flow requests only a fair share, with or without a
+/// deadline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Rcpdc(pub Params);
+pub struct RcpdcConfig(pub D3CommonConfig);
 
-impl Rcpdc {
-    /// What is wrong with the parameters, if anything.
-    pub fn validate(&self) -> Result<(), ParamsError> {
+impl RcpdcConfig {
+    /// Checks every parameter; reading a scenario file calls it.
+    pub fn validate(&self) -> Result<(), ConfigError> {
         self.0.validate()
     }
 }
 
-/// What a flow does once its deadline has passed, where it is not quenched (D3-R30, D3-R34).
+/// What a flow does after its deadline, if it is not quenched (D3-R30, D3-R34).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum AfterDeadline {
-    /// It asks for nothing and goes on with its fair share.
+    /// It desires a rate of 0 and continues with its fair share.
     #[default]
     FairShare,
-    /// It gives itself a new deadline (`extension`) and asks for what that takes.
+    /// It sets a new deadline (`extension`) and desires the rate to meet it.
     Extend,
 }
 
-/// D3: a flow asks for the rate that it needs to meet its deadline.
+/// Parameters of D3: a flow requests the rate that it needs to meet its deadline.
 ///
-/// In a file the parameters that it shares with RCPdc stand beside its own.
+/// In a scenario the common parameters stand in the same table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct D3 {
-    /// What it shares with RCPdc.
+pub struct D3Config {
+    /// The parameters of both D3 and RCPdc.
     #[serde(flatten)]
-    pub params: Params,
-    /// Whether a flow ends early when it needs more than its uplink has, or its deadline has
-    /// passed (§6.1.3). Off, as in all experiments of the paper but one.
+    pub params: D3CommonConfig,
+    /// Whether a flow is abandoned when it needs more than its uplink's rate, or when its deadline
+    /// has passed (§6.1.3). Off, as in all experiments of the paper but one.
     pub quenching: bool,
-    /// A flow also ends early when its desired rate has risen this many requests in a row; 0 for
-    /// never. Off, ours.
+    /// A flow is also abandoned when its desired rate has risen in this many successive requests;
+    /// 0 for never. Off, ours.
     pub speculative_quenching: u32,
-    /// What a flow that is late does (§7). Fair share, as §4.1 has it for flows without deadline.
+    /// What a flow does after its deadline (§7). Fair share, as for flows without a deadline (§4.1).
     pub after_deadline: AfterDeadline,
-    /// How much time a flow gets anew with `after_deadline = "extend"`, as a share of what it had
-    /// at first. 0.5, ours.
+    /// The extension with `after_deadline = "extend"`, as a share of the time from the flow's start
+    /// to its first deadline. 0.5, ours.
     pub extension: f64,
-    /// Whether rates have the prototype's one byte (§5): steps of 1 B/µs times a factor that the
-    /// sender takes from its line rate. Off: whole bits per second.
+    /// Whether rates are one byte, as in the prototype (§5): steps of 1 B/µs times a factor that the
+    /// sender derives from its line rate. Off: whole bits per second.
     pub integer_rates: bool,
-    /// Whether demands of flows in a class better than ordinary data are met first (§7). Off.
+    /// Whether ports reserve the demands of flows in a class above ordinary data first (§7). Off.
     pub two_stage: bool,
-    /// Whether ports count priority inversions, for which they keep a list of flows that the
-    /// protocol does not need. Off.
+    /// Whether ports count priority inversions. This takes state per flow, which the protocol does
+    /// not need. Off.
     pub count_inversions: bool,
 }
 
-impl Default for D3 {
+impl Default for D3Config {
     fn default() -> Self {
-        D3 {
-            params: Params::default(),
+        D3Config {
+            params: D3CommonConfig::default(),
             quenching: false,
             speculative_quenching: 0,
             after_deadline: AfterDeadline::FairShare,
@@ -269,21 +252,16 @@ impl Default for D3 {
     }
 }
 
-impl D3 {
-    /// What is wrong with the parameters, if anything.
-    pub fn validate(&self) -> Result<(), ParamsError> {
+impl D3Config {
+    /// Checks every parameter; reading a scenario file calls it.
+    pub fn validate(&self) -> Result<(), ConfigError> {
         self.params.validate()?;
-        let error = |name, value: String, expected| Err(ParamsError { name, value, expected });
         let share = self.extension;
-        if !(share > 0.0 && share.is_finite()) {
-            return error("extension", share.to_string(), "above 0");
-        }
-        if self.quenching && self.after_deadline == AfterDeadline::Extend {
-            let expected = "\"fair-share\" where quenching = true ends flows that are late";
-            return error("after_deadline", "extend".to_string(), expected);
-        }
-        Ok(())
+        check(share > 0.0 && share.is_finite(), "extension", &share, "above 0")?;
+        let extends_quenched = self.quenching && self.after_deadline == AfterDeadline::Extend;
+        let expected = "\"fair-share\", because quenching = true abandons late flows";
+        check(!extends_quenched, "after_deadline", &"extend", expected)
     }
 }
 
-crate::validated::validated_when_read!(Params, D3);
+crate::validated::validated_when_read!(D3CommonConfig, D3Config);

@@ -1,20 +1,20 @@
-//! D3 proper: what a flow with a deadline asks for, and when it gives up.
+//! D3: the desired rate of a flow with a deadline, and when the flow is abandoned.
 
-use super::config::{AfterDeadline, D3, SenderParams};
+use super::config::{AfterDeadline, D3Config, D3SenderConfig};
 use super::header::RATE_UNIT;
-use super::{Host, Need, Plan, Port, Receiver, Sender, Variant};
+use super::{D3Host, D3Port, D3Receiver, D3Sender, FlowDemand, RequestPlan, RequestPolicy};
 use punctual_core::{
     Bytes, Class, Duration, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView,
     QueueSpec, Rate, Transport,
 };
 
-impl D3 {
-    /// The rate by which what is left arrives in time, before any bound; nothing where no rate
-    /// does (D3-R27, D3-R28, D3-R30).
-    fn rate_needed(need: &Need) -> Option<Rate> {
+impl D3Config {
+    /// `(remaining − rate · RTT) / (time to deadline − 2 · RTT)`, without bounds; nothing if no time
+    /// is left (D3-R27, D3-R28, D3-R30).
+    fn rate_needed(need: &FlowDemand) -> Option<Rate> {
         let Some(deadline) = need.deadline else { return Some(Rate::ZERO) };
-        // One round trip passes before the grant is here, in which data go at the present rate;
-        // another is for the exchange that ends the flow.
+        // The grant takes one RTT to arrive, during which data go at the present rate; the
+        // exchange that ends the flow takes another.
         let left = need.remaining.saturating_sub(need.rate.bytes_in(need.rtt));
         if left == Bytes::ZERO {
             return Some(Rate::ZERO);
@@ -23,7 +23,7 @@ impl D3 {
         if time.is_zero() { None } else { Some(Rate::of(left, time)) }
     }
 
-    /// As one byte times a factor can say it, not less (D3-R32).
+    /// The rate, rounded up to one byte times the scale (D3-R32).
     fn round_up(&self, rate: Rate, nic: &NicInfo) -> Rate {
         let step = RATE_UNIT.as_bps() * u64::from(self.scale(nic)).max(1);
         let steps = rate.as_bps().div_ceil(step).min(u64::from(u8::MAX));
@@ -31,26 +31,26 @@ impl D3 {
     }
 }
 
-impl Variant for D3 {
-    fn params(&self) -> SenderParams {
+impl RequestPolicy for D3Config {
+    fn params(&self) -> D3SenderConfig {
         self.params.for_senders()
     }
 
-    fn plan(&self, need: &Need, nic: &NicInfo) -> Plan {
+    fn plan(&self, need: &FlowDemand, nic: &NicInfo) -> RequestPlan {
         let late = need.deadline.is_some_and(|at| at <= need.now);
         if late && self.after_deadline == AfterDeadline::Extend {
             // D3-R34: whole picoseconds, and at least one, so that it lies ahead.
             let more = (need.allowance.as_picos() as f64 * self.extension).max(1.0) as u64;
             let more = Duration::from_picos(more);
-            return Plan::Extend(need.now.saturating_add(more));
+            return RequestPlan::Extend(need.now.saturating_add(more));
         }
-        match D3::rate_needed(need) {
+        match D3Config::rate_needed(need) {
             // D3-R31
-            _ if late && self.quenching => Plan::GiveUp,
-            Some(rate) if rate > nic.rate && self.quenching => Plan::GiveUp,
-            // D3-R29: more than the line has is of no use, but would leave others no share.
-            Some(rate) => Plan::Ask(self.round_up(rate.min(nic.rate), nic)),
-            None => Plan::Ask(Rate::ZERO),
+            _ if late && self.quenching => RequestPlan::GiveUp,
+            Some(rate) if rate > nic.rate && self.quenching => RequestPlan::GiveUp,
+            // D3-R29: a demand above the line rate would only take shares from other flows.
+            Some(rate) => RequestPlan::Ask(self.round_up(rate.min(nic.rate), nic)),
+            None => RequestPlan::Ask(Rate::ZERO),
         }
     }
 
@@ -73,26 +73,26 @@ impl Variant for D3 {
     }
 }
 
-impl Transport for D3 {
-    type Sender = Sender;
-    type Receiver = Receiver;
-    type Shared = Host;
-    type Controller = Port;
+impl Transport for D3Config {
+    type Sender = D3Sender;
+    type Receiver = D3Receiver;
+    type Shared = D3Host;
+    type Controller = D3Port;
 
-    fn open_host(&self, nic: &NicInfo) -> Host {
-        Host::new(nic)
+    fn open_host(&self, nic: &NicInfo) -> D3Host {
+        D3Host::new(nic)
     }
 
-    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Sender {
-        Sender::open(flow, route, cx)
+    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> D3Sender {
+        D3Sender::open(flow, route, cx)
     }
 
-    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> Receiver {
-        Receiver::new(first.flow, route)
+    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> D3Receiver {
+        D3Receiver::new(first.flow, route)
     }
 
-    fn controller(&self, port: &PortView) -> Option<Port> {
-        let controller = Port::new(&self.params, port.rate);
+    fn controller(&self, port: &PortView) -> Option<D3Port> {
+        let controller = D3Port::new(&self.params, port.rate);
         Some(if self.count_inversions { controller.counting_inversions() } else { controller })
     }
 

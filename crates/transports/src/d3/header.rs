@@ -1,10 +1,10 @@
-//! What D3 writes into packets: a fixed header, and a block of rates on those that carry a rate
-//! request (RRQ) or the answer to one.
+//! D3's headers: a fixed header, and a block of rates in packets that carry a rate request (RRQ)
+//! or its answer.
 //!
-//! Rates are whole bits per second here, whereas the paper's wire format has one byte for each
-//! (8 Mb/s steps and a scale factor); where that is asked for, ports and senders round to what
-//! such a byte can say. On links a packet nevertheless counts as the paper's: 40
-//! bytes of TCP/IP-like header, and 22 more where there is a block.
+//! Rates are whole bits per second, whereas the paper's wire format has one byte for each (8 Mb/s
+//! steps and a scale factor); with `integer_rates` ports and senders round to the values of such a
+//! byte. Packets have the paper's sizes on links: 40 bytes of TCP/IP-like header, and 22 more with
+//! a block.
 
 use punctual_core::{Duration, ExtBlock, Instant, Rate};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -24,18 +24,18 @@ pub const HOPS_MAX: usize = 6;
 )]
 #[repr(C)]
 pub struct D3Header {
-    /// To the receiver: offset of the first byte carried, or of the next if none is. To the
-    /// sender: the same field of the packet answered.
+    /// To the receiver: offset of the first byte carried, or of the first unsent byte if none is
+    /// carried. An acknowledgement repeats it.
     pub seq: u64,
     /// To the sender: every byte below has arrived.
     pub ack: u64,
-    /// When the packet left its sender, in picoseconds; an answer repeats it.
+    /// When the packet was sent, in picoseconds; an acknowledgement repeats it.
     pub timestamp: u64,
-    /// The path that the flow's packets take; answers come back the same way.
+    /// The path of the flow's packets; acknowledgements take it in reverse.
     pub path: u32,
     /// Number of the rate request carried or answered.
     pub request: u16,
-    /// What the packet is: the constants below.
+    /// Flags: the constants below.
     pub flags: u8,
     /// Zero.
     pub reserved: u8,
@@ -44,7 +44,7 @@ pub struct D3Header {
 impl D3Header {
     /// The flow is new to the ports on its path.
     pub const SYN: u8 = 1;
-    /// The flow leaves the ports on its path; in an answer, its receiver has seen that.
+    /// The flow leaves the ports on its path; in an acknowledgement, the receiver knows that.
     pub const FIN: u8 = 1 << 1;
     /// The packet ends where the flow ends.
     pub const END: u8 = 1 << 2;
@@ -52,9 +52,9 @@ impl D3Header {
     pub const REQUEST: u8 = 1 << 3;
     /// Its block carries the answer to a rate request.
     pub const FEEDBACK: u8 = 1 << 4;
-    /// It answers a packet.
+    /// The packet is an acknowledgement.
     pub const ACK: u8 = 1 << 5;
-    /// The packet it answers carried data.
+    /// The packet acknowledged carried data.
     pub const DATA: u8 = 1 << 6;
 
     /// Whether all these flags are set.
@@ -64,17 +64,17 @@ impl D3Header {
     }
 }
 
-/// What one port granted: a rate to account for, or leave to send one header per round trip.
+/// A port's grant: a rate that the port counts, or the base rate of one header per RTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// This rate; the port counts it as allocated until it is returned.
+    /// This rate, which the port counts as allocated until it is returned.
     Rate(Rate),
-    /// The base rate only, which no port counts: on the wire 0 and a mark.
+    /// The base rate, which no port counts: 0 and a mark on the wire.
     Base,
 }
 
 impl Grant {
-    /// What the port has counted for it.
+    /// The rate that the port counts.
     #[inline]
     pub fn counted(self) -> Rate {
         match self {
@@ -84,7 +84,7 @@ impl Grant {
     }
 }
 
-/// Grants along a path, in order from the sender.
+/// The allocation vector: the grants along a path, in order from the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
     rates: [Rate; HOPS_MAX],
@@ -93,7 +93,7 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// The grant of the port at `hop`; a path with no such port was granted nothing there.
+    /// The grant of the port at `hop`; nothing if the path has no such port.
     #[inline]
     pub fn get(&self, hop: usize) -> Option<Grant> {
         if hop >= usize::from(self.len) {
@@ -105,7 +105,7 @@ impl Grants {
         }
     }
 
-    /// Adds the next port's grant. The caller has checked that there is room.
+    /// Appends a grant. The caller has checked that there is room.
     pub fn push(&mut self, grant: Grant) {
         let hop = usize::from(self.len);
         self.rates[hop] = grant.counted();
@@ -113,8 +113,8 @@ impl Grants {
         self.len += 1;
     }
 
-    /// In place of all grants so far, the lower of them and `rate`: for ports that grant a flow
-    /// one rate between them.
+    /// Replaces all grants by one: the lowest of them and `rate`. For RCP, whose ports share one
+    /// field.
     pub fn lower_to(&mut self, rate: Rate) {
         let rate = match self.lowest() {
             Grant::Rate(before) => before.min(rate),
@@ -124,19 +124,18 @@ impl Grants {
         self.push(Grant::Rate(rate));
     }
 
-    /// The port that granted the least; none where it cannot be told, as of ports that grant one
-    /// rate between them.
+    /// The hop with the lowest grant; nothing if it is unknown, as with RCP's single field.
     pub fn tightest(&self) -> Option<u8> {
         let rate = |hop: &u8| self.get(usize::from(*hop)).map_or(Rate::ZERO, Grant::counted);
         (0..self.len).min_by_key(rate).filter(|_| self.len > 1)
     }
 
-    /// How many ports granted.
+    /// The number of grants.
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Whether no port did.
+    /// Whether there is no grant.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -146,7 +145,8 @@ impl Grants {
         (0..self.len()).filter_map(|hop| self.get(hop))
     }
 
-    /// What the whole path grants: the lowest rate, or the base rate if any port gave only that.
+    /// The grant of the whole path: the lowest rate, or the base rate if any port granted only
+    /// that.
     pub fn lowest(&self) -> Grant {
         let mut lowest = None;
         for grant in self.iter() {
@@ -164,26 +164,26 @@ impl Grants {
 pub struct RateBlock {
     /// The rate desired for the next interval, r(t+1); 0 without deadline.
     pub desired: Rate,
-    /// The rate desired last time, r(t), which ports take back.
+    /// The rate desired for the present interval, r(t), which ports subtract.
     pub desired_before: Rate,
-    /// Ports passed so far: where the next one finds and leaves its grants.
+    /// Ports passed so far: the index of the next port's grants.
     pub index: u8,
-    /// The path has more ports than fit.
+    /// Whether the path has more ports than fit.
     pub overflow: bool,
     /// Factor of one-byte rates, or 0 for rates in whole bits per second.
     pub scale: u8,
-    /// Its demand is met before others' (D3-R36). On the wire this would be a bit of the scale.
+    /// Whether ports reserve its demand first (D3-R36). On the wire this would be a bit of the
+    /// scale.
     pub important: bool,
-    /// The flow's deadline, for ports that count inversions. Not on the paper's wire, where no
-    /// port sees deadlines.
+    /// The flow's deadline, for ports that count inversions. Not in the paper's wire format.
     pub deadline: Option<Instant>,
-    /// The flow's round-trip time, zero while unknown, for RCP's ports. Not on D3's wire.
+    /// The flow's RTT, zero while unknown, for RCP's ports. Not in D3's wire format.
     pub rtt: Duration,
-    /// Grants for the next interval, a(t+1), as ports give them.
+    /// Grants for the next interval, a(t+1), which ports append.
     pub granted: Grants,
-    /// Grants held now, a(t), which ports take back.
+    /// Grants for the present interval, a(t), which ports subtract.
     pub granted_before: Grants,
-    /// The answer to the other end's request: its `granted`.
+    /// In an answer: the grants of the request.
     pub feedback: Grants,
 }
 
@@ -195,7 +195,7 @@ const DEADLINE: usize = OPTIONS + 1;
 const RTT: usize = DEADLINE + 1;
 
 impl RateBlock {
-    /// As it travels.
+    /// The block as the packet carries it.
     ///
     /// Words: 0 desired, 1 desired before, 2 counts and marks (one byte each: index, overflow,
     /// then length and base marks of the three vectors), then six rates for each vector, then
@@ -231,14 +231,14 @@ impl RateBlock {
         ])
     }
 
-    /// From what arrived; nothing if it cannot be a block of rates.
+    /// Parses a block; nothing if it is not a block of rates.
     pub fn from_block(block: &ExtBlock) -> Option<RateBlock> {
         let mut rates = RateBlock::for_port(block)?;
         read_rates(&block.0, FEEDBACK, &mut rates.feedback);
         Some(rates)
     }
 
-    /// The answer to the request in a block that arrived: a block with what its ports granted.
+    /// The answer to the request in a block: a block with the grants as feedback.
     #[inline]
     pub fn answer(request: &ExtBlock) -> Option<ExtBlock> {
         let counts = Counts::of(request)?;
@@ -251,8 +251,8 @@ impl RateBlock {
         Some(block)
     }
 
-    /// The same without the rates of the feedback, which no port reads: a port does this for every
-    /// request that passes.
+    /// Parses a block without the rates of the feedback, which ports do not read. For the hot
+    /// path: every port calls it for every request.
     #[inline]
     pub fn for_port(block: &ExtBlock) -> Option<RateBlock> {
         let words = &block.0;
@@ -276,7 +276,7 @@ impl RateBlock {
         })
     }
 
-    /// Writes what ports change into the block it came from: their grants, and how many there are.
+    /// Writes the fields that ports change, grants and counts, back into the block.
     #[inline]
     pub fn write_grants(&self, block: &mut ExtBlock) {
         block.0[2] = self.counts();
@@ -284,7 +284,7 @@ impl RateBlock {
     }
 }
 
-/// What a block says beside rates, whose places are left 0.
+/// The fields of a block without its rates, which are 0 here.
 struct Counts {
     index: u8,
     overflow: bool,
@@ -295,7 +295,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Nothing if it cannot be a block of rates.
+    /// Parses the fields; nothing if it is not a block of rates.
     #[inline]
     fn of(block: &ExtBlock) -> Option<Counts> {
         let [index, overflow, counts @ ..] = block.0[2].to_le_bytes();
@@ -312,17 +312,17 @@ impl Counts {
     }
 }
 
-/// What a sender reads of an answer.
+/// The fields of an answer that a sender reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Feedback {
-    /// What the ports granted.
+    /// The grants along the path.
     pub(super) granted: Grants,
-    /// The path has more ports than fit.
+    /// Whether the path has more ports than fit.
     pub(super) overflow: bool,
 }
 
 impl Feedback {
-    /// From a block that arrived; nothing if it cannot be one.
+    /// Parses a block; nothing if it is not a block of rates.
     #[inline]
     pub(super) fn from_block(block: &ExtBlock) -> Option<Feedback> {
         let Counts { overflow, feedback: mut granted, .. } = Counts::of(block)?;

@@ -1,28 +1,36 @@
-//! D3 and what it shares with RCPdc: explicit rates, granted by every port of the path.
+//! D3 and RCPdc: explicit rates, granted by every port of the path.
 //!
 //! After C. Wilson, H. Ballani, T. Karagiannis and A. Rowstron, "Better never than late: meeting
 //! deadlines in datacenter networks", SIGCOMM 2011. Sections named here are that paper's.
 //!
-//! Once per round-trip time a sender asks every port on its path, its own host's included, for a
-//! rate, and returns what it was granted the last time; it then paces at the lowest grant. A port
-//! keeps three sums and nothing about single flows: how many there are, how much they desire and
-//! how much they hold. A flow with a deadline desires what it needs to meet it; what is left is
-//! shared evenly. A flow that gets nothing pauses, and goes on asking with headers alone.
+//! ```text
+//! desired rate  r = remaining size / time to the deadline      (0 without a deadline)
+//! fair share    f = (C − D) / N
+//! grant         a = r + f        while more than r is left, else what is left
+//! sending rate    = min(a of all ports on the path)
+//! ```
 //!
-//! [`D3`] is that protocol. [`Rcpdc`] is the variant in which no flow desires anything: explicit fair shares, the paper's
-//! measure of what can be had without looking at deadlines. `rules.md` lists every rule, the test
-//! that holds it, and where we depart from the paper.
+//! with a port's capacity C, the number N of flows through it and the sum D of their desired rates.
+//!
+//! Once per RTT a sender requests a rate from every port on its path, its own host's port
+//! included, and returns its previous grants. A port keeps three sums and no state per flow: N, D
+//! and the allocated rate A. A flow that is granted only the base rate pauses: it sends requests in
+//! headers without data.
+//!
+//! [`D3Config`] configures D3. [`RcpdcConfig`] configures RCPdc, the paper's deadline-agnostic
+//! baseline: every desired rate is 0, so that all flows get explicit fair shares. `rules.md` lists
+//! every rule, its test, and our departures from the paper.
 //!
 //! # Limits
 //!
-//! * One path per flow, of at most [`HOPS_MAX`] allocating ports. A port beyond that refuses
-//!   ([`Port::requests_refused`]) and the sender gives the flow up, which
-//!   [`Counters::paths_too_long`] counts.
-//! * The receiver asks for no rate of its own: data flow one way, and its answers are headers.
-//! * Ports trust hosts. A request lost or doubled on its way leaves the sums of some ports wrong
-//!   until they have been idle for a while; the capacity law makes up for it meanwhile.
-//! * Segments are the MTU less 62 bytes, on all packets, so that any of them can carry a request.
-//! * A driver that fires timers late lowers the rate: a pacing slot missed is not made up for.
+//! * One path per flow, of at most [`HOPS_MAX`] allocating ports. A port beyond that refuses the
+//!   request ([`D3Port::requests_refused`]) and the sender abandons the flow
+//!   ([`D3Counters::paths_too_long`]).
+//! * The receiver requests no rate: data flow one way, and acknowledgements are headers.
+//! * Ports trust hosts. A request that is lost or duplicated leaves the sums of some ports wrong
+//!   until those ports have been idle; meanwhile the capacity law compensates.
+//! * A segment is the MTU less 62 bytes in every packet, so that any packet can carry a request.
+//! * A driver that fires timers late lowers the rate: a missed pacing slot is lost.
 
 mod capacity;
 mod config;
@@ -36,33 +44,34 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use capacity::Load;
+pub use capacity::PortLoad;
 pub use config::{
-    AfterDeadline, CapacityRule, D3, Pacing, Params, ParamsError, QueueMeasure, Rcpdc, SenderParams,
+    AfterDeadline, CapacityRule, D3CommonConfig, D3Config, D3SenderConfig, Pacing, QueueMeasure,
+    RcpdcConfig,
 };
 pub use header::{
     D3Header, Grant, Grants, HOPS_MAX, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RATE_UNIT, RateBlock,
 };
 pub use inversions::Inversions;
-pub use port::{Allocator, Port, RequestKind};
-pub use receiver::Receiver;
-pub use sender::Sender;
+pub use port::{Allocator, D3Port, RequestKind};
+pub use receiver::D3Receiver;
+pub use sender::D3Sender;
 
 use punctual_core::{
     Bytes, Duration, FlowRoute, FlowSpec, HostCx, Instant, Limit, NicInfo, Packet, PortView,
     QueueSpec, Rate, Transport,
 };
 
-/// What sets the variants apart.
-pub trait Variant: Transport<Shared = Host> {
-    /// The parameters that senders have in common.
-    fn params(&self) -> SenderParams;
+/// What a sender requests: the difference between D3, RCPdc and RCP.
+pub trait RequestPolicy: Transport<Shared = D3Host> {
+    /// The parameters that all senders use.
+    fn params(&self) -> D3SenderConfig;
 
-    /// What to do at the next request (D3-R04).
-    fn plan(&self, need: &Need, nic: &NicInfo) -> Plan;
+    /// Decides the next request (D3-R04).
+    fn plan(&self, need: &FlowDemand, nic: &NicInfo) -> RequestPlan;
 
-    /// Whether every data packet carries a request, answered or not: for ports that count
-    /// nothing, so that nothing need be returned.
+    /// Whether every data packet carries a request. For ports without state per flow, to which no
+    /// grant need be returned.
     fn asks_always(&self) -> bool {
         false
     }
@@ -82,71 +91,71 @@ pub trait Variant: Transport<Shared = Host> {
         0
     }
 
-    /// Whether ports meet this flow's demand before others' (D3-R36).
+    /// Whether ports reserve this flow's demand before those of other flows (D3-R36).
     fn is_important(&self, _flow: &FlowSpec) -> bool {
         false
     }
 }
 
-/// What a sender does at its next request.
+/// A sender's decision at its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
-    /// Ask for this rate and a fair share.
+pub enum RequestPlan {
+    /// Request this rate and a fair share.
     Ask(Rate),
-    /// Take this for its deadline from now on, and think again.
+    /// Replace the deadline by this one and decide again.
     Extend(Instant),
-    /// Return what it holds and end.
+    /// Return the grants and end the flow.
     GiveUp,
 }
 
-/// What a sender knows when it asks for a rate.
+/// The state of a flow from which its desired rate is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct FlowDemand {
     /// The time.
     pub now: Instant,
-    /// By when the flow must have ended, if it matters.
+    /// The flow's deadline, if it has one.
     pub deadline: Option<Instant>,
-    /// The time that the flow had for itself at first; zero without deadline.
+    /// Time from the flow's start to its first deadline; zero without a deadline.
     pub allowance: Duration,
-    /// What is yet to be sent, as it counts on a link: headers and framing included.
+    /// Bytes left to send on the link, headers and framing included.
     pub remaining: Bytes,
-    /// The rate it sends at.
+    /// The rate at which it sends.
     pub rate: Rate,
-    /// Its round-trip time; zero while it has none.
+    /// Its smoothed RTT; zero before the first sample.
     pub rtt: Duration,
 }
 
-/// What the flows of one host share.
+/// State that the flows of one host share.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct D3Host {
     nic: NicInfo,
-    counters: Counters,
+    counters: D3Counters,
 }
 
-/// What went wrong at one host.
+/// Errors at one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Packets dropped because they make no sense.
+pub struct D3Counters {
+    /// Malformed packets, which were dropped.
     pub malformed: u64,
-    /// Flows given up because their path has more than [`HOPS_MAX`] allocating ports.
+    /// Flows abandoned because their path has more than [`HOPS_MAX`] allocating ports.
     pub paths_too_long: u64,
 }
 
-impl Host {
+impl D3Host {
     /// A host that has sent nothing.
     ///
     /// # Panics
     ///
-    /// If the MTU leaves no room for data beside the headers, or a packet could not say its size.
+    /// If the MTU leaves no room for data beside the headers, or exceeds the 16-bit packet size.
     pub fn new(nic: &NicInfo) -> Self {
         let room = u64::from(PLAIN_HEADER_BYTES + RATE_BLOCK_BYTES) + 1..=u64::from(u16::MAX);
         let mtu = nic.mtu.get();
         assert!(room.contains(&mtu), "mtu = {mtu}: D3 needs one within {room:?} bytes");
-        Host { nic: *nic, counters: Counters::default() }
+        D3Host { nic: *nic, counters: D3Counters::default() }
     }
 
-    /// What went wrong here.
-    pub fn counters(&self) -> &Counters {
+    /// Errors at this host.
+    pub fn counters(&self) -> &D3Counters {
         &self.counters
     }
 
@@ -155,36 +164,36 @@ impl Host {
     }
 }
 
-impl Variant for Rcpdc {
-    fn params(&self) -> SenderParams {
+impl RequestPolicy for RcpdcConfig {
+    fn params(&self) -> D3SenderConfig {
         self.0.for_senders()
     }
 
-    fn plan(&self, _need: &Need, _nic: &NicInfo) -> Plan {
-        Plan::Ask(Rate::ZERO)
+    fn plan(&self, _need: &FlowDemand, _nic: &NicInfo) -> RequestPlan {
+        RequestPlan::Ask(Rate::ZERO)
     }
 }
 
-impl Transport for Rcpdc {
-    type Sender = Sender;
-    type Receiver = Receiver;
-    type Shared = Host;
-    type Controller = Port;
+impl Transport for RcpdcConfig {
+    type Sender = D3Sender;
+    type Receiver = D3Receiver;
+    type Shared = D3Host;
+    type Controller = D3Port;
 
-    fn open_host(&self, nic: &NicInfo) -> Host {
-        Host::new(nic)
+    fn open_host(&self, nic: &NicInfo) -> D3Host {
+        D3Host::new(nic)
     }
 
-    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Sender {
-        Sender::open(flow, route, cx)
+    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> D3Sender {
+        D3Sender::open(flow, route, cx)
     }
 
-    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> Receiver {
-        Receiver::new(first.flow, route)
+    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> D3Receiver {
+        D3Receiver::new(first.flow, route)
     }
 
-    fn controller(&self, port: &PortView) -> Option<Port> {
-        Some(Port::new(&self.0, port.rate))
+    fn controller(&self, port: &PortView) -> Option<D3Port> {
+        Some(D3Port::new(&self.0, port.rate))
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

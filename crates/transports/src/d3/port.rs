@@ -1,20 +1,20 @@
-//! What runs at every output port, the hosts' included: it divides a capacity among flows of
-//! which it keeps three sums and nothing else, and adapts that capacity to what it sees.
+//! The controller of every output port, the hosts' included: it allocates a capacity to flows,
+//! keeping three sums and no state per flow, and adapts that capacity to utilisation and queue.
 
-use super::capacity::{FULLY_GRANTED, Load};
-use super::config::{Params, QueueMeasure};
+use super::capacity::{FULLY_GRANTED, PortLoad};
+use super::config::{D3CommonConfig, QueueMeasure};
 use super::header::{D3Header, Grant, HOPS_MAX, RATE_UNIT, RateBlock};
 use super::inversions::Inversions;
 use punctual_core::{Controller, ControllerState, ExtArena, Instant, Packet, PortView, Rate};
 
-/// What a rate request says about its flow.
+/// Where a rate request stands in its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// The flow's first request.
     New,
-    /// One in between.
+    /// A request between the first and the last.
     Running,
-    /// The flow's last, which only returns what it holds.
+    /// The flow's last request, which only returns its grants.
     Last,
 }
 
@@ -31,39 +31,38 @@ impl RequestKind {
     }
 }
 
-/// The sums a port keeps, and the arithmetic on them. Rates are whole bits per second, so that
-/// what flows return is exactly what was added.
+/// The sums that a port keeps, and the allocation from them. Rates are whole bits per second, so
+/// that flows return exactly what was added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Allocator {
-    /// C, the capacity to hand out.
+    /// C, the capacity to allocate.
     pub capacity: Rate,
-    /// N, flows that pass here.
+    /// N, the number of flows through the port.
     pub flows: u64,
     /// D, the sum of their desired rates.
     pub demand: Rate,
     /// A, the sum of their grants.
     pub allocated: Rate,
-    /// What of D is that of important flows, if any are so marked.
+    /// The part of D that important flows desire.
     pub demand_important: Rate,
-    /// What of A is that of important flows.
+    /// The part of A that important flows hold.
     pub allocated_important: Rate,
 }
 
 impl Allocator {
-    /// A port that no flow passes.
+    /// A port without flows.
     pub fn new(line_rate: Rate) -> Self {
         Allocator { capacity: line_rate, ..Allocator::default() }
     }
 
-    /// What one more flow or the next request of one may share: `(C − D) / N`, at least 0
-    /// (D3-R14).
+    /// The fair share, `(C − D) / N`, at least 0 (D3-R14).
     pub fn fair_share(&self) -> Rate {
         let spare = self.capacity.saturating_sub(self.demand);
         Rate::from_bps(spare.as_bps() / self.flows.max(1))
     }
 
-    /// Takes back what the flow holds, grants anew, and writes the grant. False when there is no
-    /// room for it, in which case nothing was counted.
+    /// Subtracts the flow's previous grant, makes a new one and writes it into the block. Returns
+    /// false if the block has no room for it; the sums are then unchanged.
     pub fn handle_request(
         &mut self,
         block: &mut RateBlock,
@@ -76,8 +75,8 @@ impl Allocator {
             return false;
         }
         block.index += 1;
-        // D3-R11: the flow returns what it holds. Sums stop at 0 (D3-R18), so that a request
-        // counted twice cannot turn them over.
+        // D3-R11: the flow returns its grant. Sums stop at 0 (D3-R18), so that a request counted
+        // twice cannot make them wrap.
         let returned = block.granted_before.get(hop).map_or(Rate::ZERO, Grant::counted);
         let desired = match kind {
             // D3-R12
@@ -111,8 +110,8 @@ impl Allocator {
         true
     }
 
-    /// What of the capacity a request may have. Others leave what important flows desire, even
-    /// before those hold it (D3-R36).
+    /// The capacity left for a request. The demand of important flows is reserved, even before it
+    /// is granted (D3-R36).
     fn left_for(&self, block: &RateBlock) -> Rate {
         let left = self.capacity.saturating_sub(self.allocated);
         if block.important {
@@ -124,7 +123,7 @@ impl Allocator {
     fn grant(&self, block: &RateBlock, hop: usize, kind: RequestKind, base_rate: Rate) -> Grant {
         let left = self.left_for(block);
         let mut rate = if left > block.desired {
-            // D3-R15: a new flow waits for its share, as others may hold it still.
+            // D3-R15: a new flow waits for its share, which other flows may still hold.
             let share = match kind {
                 RequestKind::New => base_rate,
                 _ => self.fair_share(),
@@ -134,14 +133,14 @@ impl Allocator {
             left
         };
         if block.scale > 0 {
-            // D3-R32: what a byte can say. A share below a step is a step while one is left, or
-            // more flows than the line has steps would all stand still.
+            // D3-R32: round to one byte. A share below a step is a step while one is left;
+            // otherwise no flow would move when there are more flows than steps.
             let step = RATE_UNIT.as_bps() * u64::from(block.scale);
             let whole = (rate.as_bps() / step).min(u64::from(u8::MAX)) * step;
             let lifted = whole == 0 && kind == RequestKind::Running && left.as_bps() >= step;
             rate = Rate::from_bps(if lifted { step } else { whole });
         }
-        // D3-R17: no more than the port before, whose base mark means the base rate.
+        // D3-R17: at most the previous port's grant; its base mark stands for the base rate.
         if let Some(before) = hop.checked_sub(1).and_then(|hop| block.granted.get(hop)) {
             match before {
                 Grant::Rate(limit) => rate = rate.min(limit),
@@ -152,46 +151,46 @@ impl Allocator {
         if rate <= base_rate { Grant::Base } else { Grant::Rate(rate) }
     }
 
-    /// Whether the grants reach 95 % of the capacity: some flow is bottlenecked here (D3-R44).
+    /// Whether A has reached 95 % of C, so that some flow is bottlenecked here (D3-R44).
     pub(super) fn is_fully_granted(&self) -> bool {
         self.allocated.as_bps() as f64 >= FULLY_GRANTED * self.capacity.as_bps() as f64
     }
 
     /// One step of the capacity law.
-    pub fn adapt(&mut self, params: &Params, load: &Load) {
+    pub fn adapt(&mut self, params: &D3CommonConfig, load: &PortLoad) {
         self.capacity = load.next_capacity(params, self.capacity);
     }
 }
 
-/// A port's allocator with its clock.
+/// D3's and RCPdc's controller of a port: the allocator and its timer.
 #[derive(Clone, Debug)]
-pub struct Port {
-    params: Params,
+pub struct D3Port {
+    params: D3CommonConfig,
     allocator: Allocator,
     clock: Option<Clock>,
     requests_refused: u64,
     inversions: Option<Box<Inversions>>,
 }
 
-/// Runs from a request until there has been none for a while.
+/// The current interval; the timer stops after several intervals without a request.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     interval_start: Instant,
     sent_bytes_at_start: u64,
     last_request: Instant,
-    /// What a packet of this interval found at least (D3-R37); the highest value before any came.
+    /// The shortest queue that a packet of this interval found (D3-R37); `u64::MAX` before any.
     queue_bytes_least: u64,
-    /// Whether the grants reached 95 % of the capacity when this interval began (D3-R44).
+    /// Whether A had reached 95 % of C when this interval began (D3-R44).
     was_fully_granted: bool,
-    /// The capacity in the interval before the last and in the last.
+    /// C in the interval before the last, and in the last.
     capacities_before: [Rate; 2],
 }
 
-impl Port {
-    /// A port that no flow has passed yet.
-    pub fn new(params: &Params, line_rate: Rate) -> Self {
+impl D3Port {
+    /// A port without flows.
+    pub fn new(params: &D3CommonConfig, line_rate: Rate) -> Self {
         let allocator = Allocator::new(line_rate);
-        Port {
+        D3Port {
             params: params.clone(),
             allocator,
             clock: None,
@@ -200,7 +199,7 @@ impl Port {
         }
     }
 
-    /// The same, counting priority inversions.
+    /// Makes the port count priority inversions.
     pub fn counting_inversions(mut self) -> Self {
         self.inversions = Some(Box::default());
         self
@@ -211,18 +210,18 @@ impl Port {
         self.inversions.as_deref()
     }
 
-    /// Its sums now.
+    /// The sums that it keeps.
     pub fn allocator(&self) -> &Allocator {
         &self.allocator
     }
 
-    /// Requests that came over more ports than a block of rates has room for.
+    /// Requests refused because the path has more ports than a block of rates has room for.
     pub fn requests_refused(&self) -> u64 {
         self.requests_refused
     }
 }
 
-impl Controller for Port {
+impl Controller for D3Port {
     fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("flows", self.allocator.flows as f64);
         tell("demand_bps", self.allocator.demand.as_bps() as f64);
@@ -234,7 +233,7 @@ impl Controller for Port {
         if let Some(clock) = &mut self.clock {
             clock.queue_bytes_least = clock.queue_bytes_least.min(port.queue_bytes);
         }
-        // D3-R10: whatever carries no request passes untouched.
+        // D3-R10: a packet without a request passes unchanged.
         let header: D3Header = packet.header.get();
         if packet.is_to_sender() || !header.has(D3Header::REQUEST) {
             return;
@@ -274,7 +273,7 @@ impl Controller for Port {
         }
         let silence = port.now.saturating_since(clock.last_request);
         if silence >= self.params.update_interval * u64::from(self.params.reset_intervals) {
-            // D3-R22: every live flow asks once per round trip, so none is left.
+            // D3-R22: every live flow sends a request per RTT, so no flow is left.
             self.allocator = Allocator::new(port.rate);
             self.clock = None;
             if let Some(inversions) = &mut self.inversions {
@@ -285,7 +284,7 @@ impl Controller for Port {
         let [capacity_before, last] = clock.capacities_before;
         clock.capacities_before = [last, self.allocator.capacity];
         if self.allocator.flows > 0 || self.allocator.allocated > Rate::ZERO {
-            let load = Load {
+            let load = PortLoad {
                 line_rate: port.rate,
                 interval,
                 sent_bytes: port.sent_bytes.saturating_sub(clock.sent_bytes_at_start),

@@ -1,49 +1,33 @@
-//! The receiving end: answers every packet at once, and returns what the ports granted.
+//! The receiver: acknowledges every packet immediately and returns the ports' grants.
 
 use super::header::{D3Header, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock};
-use super::{Host, Variant};
-use punctual_core::{
-    ByteRange, Class, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Packet,
-    PacketFlags, RangeSet,
-};
+use super::{D3Host, RequestPolicy};
+use crate::paced::PacedReceiver;
+use punctual_core::{Endpoint, FlowId, FlowRoute, Header, HostCx, Packet};
 
-/// State of a flow's receiving end.
+/// State of a D3, RCPdc or RCP receiver.
 #[derive(Clone, Debug)]
-pub struct Receiver {
-    flow: FlowId,
-    peer: HostId,
-    arrived: RangeSet,
-    size: Option<u64>,
+pub struct D3Receiver {
+    flow: PacedReceiver,
     fin_arrived: bool,
-    completed: bool,
 }
 
-impl Receiver {
-    /// A receiver that has got nothing.
+impl D3Receiver {
+    /// A receiver that has received nothing.
     pub fn new(flow: FlowId, route: &FlowRoute) -> Self {
-        Receiver {
-            flow,
-            peer: route.peer,
-            arrived: RangeSet::default(),
-            size: None,
-            fin_arrived: false,
-            completed: false,
-        }
+        D3Receiver { flow: PacedReceiver::new(flow, route), fin_arrived: false }
     }
 
-    /// The bytes a packet says it carries, unless it contradicts itself or an earlier one.
+    /// The bytes that a packet carries; nothing if it contradicts itself or an earlier packet.
     fn range(&self, packet: &Packet, header: &D3Header) -> Option<(u64, u64)> {
         let end = header.seq.checked_add(u64::from(packet.payload_bytes))?;
-        let sound = !packet.is_to_sender()
+        let is_sound = !packet.is_to_sender()
             && !header.has(D3Header::ACK)
-            && self.size.is_none_or(|size| end <= size)
-            && (!header.has(D3Header::END)
-                || self.size.is_none_or(|size| end == size)
-                    && self.arrived.iter().last().is_none_or(|(_, highest)| highest <= end));
-        sound.then_some((header.seq, end))
+            && self.flow.is_consistent(end, header.has(D3Header::END));
+        is_sound.then_some((header.seq, end))
     }
 
-    fn answer<T: Variant<Shared = Host>>(
+    fn answer<T: RequestPolicy<Shared = D3Host>>(
         &mut self,
         packet: &Packet,
         header: &D3Header,
@@ -56,7 +40,7 @@ impl Receiver {
         if packet.payload_bytes > 0 {
             flags |= D3Header::DATA;
         }
-        // D3-R02: the vector of grants goes back to the sender.
+        // D3-R02: the allocation vector returns to the sender.
         let mut request = 0;
         let mut ext = None;
         if header.has(D3Header::REQUEST) {
@@ -71,25 +55,22 @@ impl Receiver {
         }
         let answer = D3Header {
             seq: header.seq,
-            ack: self.arrived.prefix_end(),
+            ack: self.flow.prefix_end(),
             timestamp: header.timestamp,
             path: header.path,
             request,
             flags,
             reserved: 0,
         };
-        let mut ack = Packet::new(self.flow, self.peer, Header::new(answer));
-        // D3-R08: back along the path that the packet came by.
-        ack.path = header.path;
-        ack.flags = PacketFlags::TO_SENDER.with(PacketFlags::REVERSE_PATH);
-        ack.class = Class::CONTROL;
-        ack.wire_bytes = PLAIN_HEADER_BYTES + if ext.is_some() { RATE_BLOCK_BYTES } else { 0 };
+        let wire_bytes = PLAIN_HEADER_BYTES + if ext.is_some() { RATE_BLOCK_BYTES } else { 0 };
+        // D3-R08: along the path of the packet.
+        let mut ack = self.flow.ack_packet(Header::new(answer), header.path, wire_bytes);
         ack.ext = ext;
         cx.send(ack);
     }
 }
 
-impl<T: Variant> Endpoint<T> for Receiver {
+impl<T: RequestPolicy> Endpoint<T> for D3Receiver {
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {
         let header: D3Header = packet.header.get();
         let Some((start, end)) = self.range(packet, &header) else {
@@ -97,20 +78,11 @@ impl<T: Variant> Endpoint<T> for Receiver {
             return;
         };
         if packet.is_trimmed() {
-            return; // D3 asks for no trimming, and a header without its data says nothing.
-        }
-        self.arrived.insert(start, end, |from, to| {
-            let range = ByteRange { offset: from, len: to - from };
-            cx.out.events.push(FlowEvent::Delivered(range));
-        });
-        if header.has(D3Header::END) {
-            self.size = Some(end);
+            return; // D3 packets are not trimmable; a header without its data is useless.
         }
         self.fin_arrived |= header.has(D3Header::FIN | D3Header::REQUEST);
-        if !self.completed && self.size == Some(self.arrived.prefix_end()) {
-            self.completed = true;
-            cx.emit(FlowEvent::Completed);
-        }
+        let size = header.has(D3Header::END).then_some(end);
+        self.flow.deliver((start, end), size, cx);
         self.answer(packet, &header, cx);
     }
 

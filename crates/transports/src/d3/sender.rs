@@ -1,60 +1,42 @@
-//! The sending end: asks for a rate once per round trip, paces at the lowest grant, and sends
-//! again what was lost.
+//! The sender: requests a rate once per RTT, paces at the lowest grant and retransmits lost
+//! segments.
 
 use super::config::Pacing;
 use super::header::{
     D3Header, Feedback, Grant, Grants, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RateBlock,
 };
-use super::{Need, Plan, Variant};
+use super::{FlowDemand, RequestPlan, RequestPolicy};
+use crate::paced::{AckOutcome, PacedFlow, Release, Segments};
 use punctual_core::{
-    Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
-    HostId, Instant, Packet, Rate, Wait,
+    Bytes, Class, Duration, Endpoint, FlowEvent, FlowRoute, FlowSpec, Header, HostCx, Instant,
+    Packet, Rate, Wait,
 };
 
-mod segments;
-use crate::pacing::Pacer;
-use crate::rtt::{RtoBounds, RttEstimate};
-use segments::{News, Segments};
-
-/// State of a flow's sending end.
+/// State of a D3, RCPdc or RCP sender.
 #[derive(Clone, Debug)]
-pub struct Sender {
-    flow: FlowId,
-    peer: HostId,
-    path: u32,
-    class: Class,
+pub struct D3Sender {
+    flow: PacedFlow,
     deadline: Option<Instant>,
-    /// From the start to the first deadline; zero without one.
+    /// Time from the flow's start to its first deadline; zero without a deadline.
     allowance: Duration,
     important: bool,
-    segments: Segments,
-
-    /// The rate granted, zero while paused, and when it lets the next packet go.
-    pacer: Pacer,
-    /// Grants held, to be returned with the next request.
+    /// The grants that it holds, which the next request returns.
     held: Grants,
-    /// The rate asked for when they were granted, also to be returned.
+    /// The desired rate of the request that was granted, which the next request returns.
     desired: Rate,
-    /// The request not yet answered.
+    /// The unanswered request.
     asked: Option<Request>,
-    /// When to ask for the next interval at the latest, with or without data.
+    /// When the next request must be sent, with or without data.
     ask_by: Instant,
     requests_sent: u16,
     established: bool,
-    /// The last request has gone: none follows.
+    /// Whether the last request has been sent.
     closing: bool,
-    /// It ends before its data do: none follows.
+    /// Whether the flow ends before all its data are sent.
     quenched: bool,
-    fin: Fin,
-    /// The rate last asked for, and how often in a row it had risen.
+    /// The last desired rate, and in how many successive requests it has risen.
     asked_before: Rate,
     increases: u32,
-
-    /// Its packet is due and waits for the NIC.
-    waits_for_nic: bool,
-
-    last_progress: Instant,
-    rtt: RttEstimate,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,36 +46,20 @@ struct Request {
     desired: Rate,
 }
 
-/// The last request of a flow, by which it leaves the ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fin {
-    /// To be sent, for the first time or again.
-    Due,
-    /// Sent, with this segment if with any.
-    Sent {
-        at: Instant,
-        segment: Option<u64>,
-    },
-    Acked,
-}
-
-impl Sender {
-    /// Starts a flow: the first packet is a request (D3-R01).
-    pub(crate) fn open<T: Variant>(
+impl D3Sender {
+    /// Opens a sender, whose first packet is a request (D3-R01).
+    pub(crate) fn open<T: RequestPolicy>(
         flow: &FlowSpec,
         route: &FlowRoute,
         cx: &mut HostCx<'_, T>,
     ) -> Self {
         let deadline = flow.deadline.filter(|_| flow.size != Bytes::ENDLESS);
-        let mut sender = Sender {
-            flow: flow.id,
-            peer: route.peer,
-            path: route.ecmp_path,
-            class: flow.class,
+        let segments = Segments::new(flow.size.get(), cx.shared.segment_bytes());
+        let mut sender = D3Sender {
+            flow: PacedFlow::new(flow, route, segments, cx.now),
             deadline,
             allowance: deadline.map_or(Duration::ZERO, |at| at.saturating_since(flow.start)),
             important: cx.config.is_important(flow),
-            segments: Segments::new(flow.size.get(), cx.shared.segment_bytes()),
             held: Grants::default(),
             desired: Rate::ZERO,
             asked: None,
@@ -102,16 +68,11 @@ impl Sender {
             established: false,
             closing: false,
             quenched: false,
-            fin: Fin::Due,
             asked_before: Rate::ZERO,
             increases: 0,
-            pacer: Pacer::new(cx.now),
-            waits_for_nic: false,
-            last_progress: cx.now,
-            rtt: RttEstimate::default(),
         };
-        if sender.segments.left() > 0 && sender.plan(cx) == Plan::GiveUp {
-            // D3-R31: no port knows of it, so that there is nothing to return.
+        if sender.flow.segments.left() > 0 && sender.plan(cx) == RequestPlan::GiveUp {
+            // D3-R31: no port has counted the flow, so nothing need be returned.
             cx.emit(FlowEvent::Abandoned);
             return sender;
         }
@@ -120,48 +81,47 @@ impl Sender {
         sender
     }
 
-    /// The rate it may send at; zero while it is paused.
+    /// The granted rate; zero while paused.
     pub fn rate(&self) -> Rate {
-        self.pacer.rate()
+        self.flow.pacer.rate()
     }
 
-    /// The grants it holds, from its own host's port on.
+    /// The grants that it holds, beginning with its own host's port.
     pub fn grants(&self) -> &Grants {
         &self.held
     }
 
     // Requests.
 
-    /// What to do at the next request; a deadline that is to be extended is.
-    fn plan<T: Variant>(&mut self, cx: &HostCx<'_, T>) -> Plan {
-        let around = u64::from(PLAIN_HEADER_BYTES) + cx.shared.nic.framing.get();
-        let around = self.segments.left().saturating_mul(around);
-        let need = Need {
+    /// Decides the next request, and extends the deadline if the decision is so.
+    fn plan<T: RequestPolicy>(&mut self, cx: &HostCx<'_, T>) -> RequestPlan {
+        let overhead = u64::from(PLAIN_HEADER_BYTES) + cx.shared.nic.framing.get();
+        let need = FlowDemand {
             now: cx.now,
             deadline: self.deadline,
             allowance: self.allowance,
-            remaining: Bytes::new(self.segments.left_bytes().saturating_add(around)),
-            rate: self.pacer.rate(),
-            rtt: self.rtt.smoothed(),
+            remaining: self.flow.left_link_bytes(overhead),
+            rate: self.flow.pacer.rate(),
+            rtt: self.flow.rtt.smoothed_or_zero(),
         };
         let mut plan = cx.config.plan(&need, &cx.shared.nic);
-        if let Plan::Extend(deadline) = plan {
+        if let RequestPlan::Extend(deadline) = plan {
             self.deadline = Some(deadline);
-            plan = cx.config.plan(&Need { deadline: self.deadline, ..need }, &cx.shared.nic);
+            plan = cx.config.plan(&FlowDemand { deadline: self.deadline, ..need }, &cx.shared.nic);
         }
         plan
     }
 
-    /// The rate to ask for now, unless the flow had better end.
-    fn next_desire<T: Variant>(&mut self, cx: &HostCx<'_, T>) -> Option<Rate> {
+    /// The desired rate of a request now; nothing if the flow is to end.
+    fn next_desire<T: RequestPolicy>(&mut self, cx: &HostCx<'_, T>) -> Option<Rate> {
         let desired = match self.plan(cx) {
-            Plan::Ask(desired) => desired,
-            Plan::Extend(_) => Rate::ZERO,
-            Plan::GiveUp => return None,
+            RequestPlan::Ask(desired) => desired,
+            RequestPlan::Extend(_) => Rate::ZERO,
+            RequestPlan::GiveUp => return None,
         };
         let max = cx.config.increases_max();
         if max > 0 {
-            // D3-R35: what packets being whole does to the rate is no rise.
+            // D3-R35: rises of up to 2 % are rounding to whole packets.
             let before = self.asked_before.as_bps();
             let risen = before > 0 && desired.as_bps() > before + before / 50;
             self.increases = if risen { self.increases + 1 } else { 0 };
@@ -173,25 +133,25 @@ impl Sender {
         Some(desired)
     }
 
-    /// Ends the flow before its data do: returns what it holds, then gives up (D3-R31).
-    fn quench<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    /// Ends the flow before all its data are sent: returns its grants (D3-R31).
+    fn quench<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         self.quenched = true;
         self.send_fin_alone(cx);
     }
 
-    /// Whether the flow is to end because its deadline has passed. What was asked for and not
-    /// yet granted could not be returned, so it waits for that.
+    /// Whether the flow is to end because its deadline has passed. It first waits for the answer to
+    /// its request, whose grant could not be returned otherwise.
     fn is_too_late(&self, gives_up_late: bool, now: Instant) -> bool {
         gives_up_late
             && !self.quenched
             && self.asked.is_none()
-            && self.segments.left() > 0
+            && self.flow.segments.left() > 0
             && self.deadline.is_some_and(|at| at <= now)
     }
 
-    /// Turns a packet into one that carries a request for `desired`, returning all that is held;
-    /// without it, into one that carries the flow's last request.
-    fn attach_request<T: Variant>(
+    /// Adds a request for `desired` to a packet, which returns the grants held; without `desired`,
+    /// the flow's last request.
+    fn attach_request<T: RequestPolicy>(
         &mut self,
         packet: &mut Packet,
         header: &mut D3Header,
@@ -203,14 +163,14 @@ impl Sender {
         header.request = number;
         header.flags |= D3Header::REQUEST;
         match desired {
-            // Whoever asks always may ask after its last request too, and waits for no answer.
+            // With `asks_always` requests may follow the last one; no answer is awaited.
             Some(_) if self.closing => {}
             Some(desired) => self.asked = Some(Request { number, sent_at: cx.now, desired }),
             None => {
                 header.flags |= D3Header::FIN;
-                let segment =
-                    (packet.payload_bytes > 0).then(|| header.seq / self.segments.segment_bytes());
-                self.fin = Fin::Sent { at: cx.now, segment };
+                let segment = (packet.payload_bytes > 0)
+                    .then(|| header.seq / self.flow.segments.segment_bytes());
+                self.flow.release = Release::Sent { at: cx.now, segment };
                 self.closing = true;
                 if cx.config.asks_always() {
                     self.asked = None;
@@ -224,61 +184,64 @@ impl Sender {
             scale: cx.config.scale(&cx.shared.nic),
             important: self.important,
             deadline: self.deadline,
-            rtt: self.rtt.smoothed(),
+            rtt: self.flow.rtt.smoothed_or_zero(),
             ..RateBlock::default()
         };
         packet.ext = Some(cx.ext.alloc(block.to_block()));
         packet.wire_bytes += RATE_BLOCK_BYTES;
     }
 
-    /// A request without data: a flow's first, while paused or slow, or after a loss. It takes
-    /// no time from data: the base rate, which no port counts, is for it.
-    fn send_request_alone<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    /// Sends a request without data: the first, while paused or slow, or after a loss. It is not
+    /// paced: the base rate, which no port counts, is reserved for it.
+    fn send_request_alone<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         let Some(desired) = self.next_desire(cx) else { return self.quench(cx) };
-        let mut header = self.header(self.segments.next_offset(), cx.now);
+        let mut header = self.header(self.flow.segments.sent_bytes(), cx.now);
         if !self.established {
             header.flags |= D3Header::SYN;
         }
-        let mut packet = self.packet(Class::CONTROL);
+        let mut packet = self.flow.packet(Class::CONTROL, Header::default(), PLAIN_HEADER_BYTES);
         self.attach_request(&mut packet, &mut header, Some(desired), cx);
         packet.header = Header::new(header);
         cx.send(packet);
     }
 
-    /// The last request without data: where an answer came after the last data packet had gone,
-    /// where the last request was lost, or where there is no data.
-    fn send_fin_alone<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
-        let mut header = self.header(self.segments.size_bytes(), cx.now);
+    /// Sends the last request without data: if an answer arrived after the last data packet was
+    /// sent, if the last request was lost, or if there is no data.
+    fn send_fin_alone<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
+        let mut header = self.header(self.flow.segments.size_bytes(), cx.now);
         header.flags |= D3Header::END;
-        let mut packet = self.packet(Class::CONTROL);
+        let mut packet = self.flow.packet(Class::CONTROL, Header::default(), PLAIN_HEADER_BYTES);
         self.attach_request(&mut packet, &mut header, None, cx);
         packet.header = Header::new(header);
         cx.send(packet);
     }
 
-    /// Whether the next data packet should carry a request: none is on its way, and the answer
-    /// would come before the flow's last packet goes (D3-R06).
-    fn request_pays<T: Variant>(&self, cx: &HostCx<'_, T>) -> bool {
+    /// Whether the next data packet should carry a request: none is unanswered, and the answer
+    /// would arrive before the flow's last packet is sent (D3-R06).
+    fn request_pays<T: RequestPolicy>(&self, cx: &HostCx<'_, T>) -> bool {
         if cx.config.asks_always() {
             return true;
         }
         if self.asked.is_some() || self.closing {
             return false;
         }
-        let full = self.segments.segment_bytes() + u64::from(PLAIN_HEADER_BYTES);
+        let full = self.flow.segments.segment_bytes() + u64::from(PLAIN_HEADER_BYTES);
         let full = full + cx.shared.nic.framing.get();
-        let before_last = self.segments.left().saturating_sub(1).saturating_mul(full);
-        self.pacer.rate().takes_longer(Bytes::new(before_last), self.rtt.smoothed())
+        let before_last = self.flow.segments.left().saturating_sub(1).saturating_mul(full);
+        self.flow
+            .pacer
+            .rate()
+            .takes_longer(Bytes::new(before_last), self.flow.rtt.smoothed_or_zero())
     }
 
-    fn handle_feedback<T: Variant>(
+    fn handle_feedback<T: RequestPolicy>(
         &mut self,
         header: &D3Header,
         feedback: &Feedback,
         cx: &mut HostCx<'_, T>,
     ) -> bool {
-        // Only the latest request counts: what an earlier one was granted, the latest returned
-        // or ports have lost sight of. Where nothing is returned, any answer does.
+        // Only the answer to the latest request counts: that request returned the grants of the
+        // earlier ones. Where nothing is returned, any answer counts.
         let latest = self.asked.filter(|asked| asked.number == header.request);
         let asked = match latest {
             Some(asked) => {
@@ -292,21 +255,21 @@ impl Sender {
             None => return false,
         };
         self.established = true;
-        self.rtt.sample(cx.now.saturating_since(asked.sent_at));
-        self.ask_by = cx.now.saturating_add(self.rtt.smoothed());
+        self.flow.sample_rtt(cx.now.saturating_since(asked.sent_at));
+        self.ask_by = cx.now.saturating_add(self.flow.rtt.smoothed_or_zero());
         self.held = feedback.granted;
         self.desired = asked.desired;
         // D3-R03, D3-R05.
-        self.pacer.set_rate(match feedback.granted.lowest() {
+        self.flow.pacer.set_rate(match feedback.granted.lowest() {
             Grant::Rate(rate) => rate.min(cx.shared.nic.rate),
             Grant::Base => Rate::ZERO,
         });
-        self.last_progress = cx.now;
+        self.flow.last_progress = cx.now;
         true
     }
 
-    /// Leaves the ports that could be counted on, and gives up (D3-R09).
-    fn abandon<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    /// Returns the grants and abandons a flow whose path has too many ports (D3-R09).
+    fn abandon<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         cx.shared.counters.paths_too_long += 1;
         self.send_fin_alone(cx);
         cx.clear_timer();
@@ -317,19 +280,11 @@ impl Sender {
 
     fn header(&self, seq: u64, now: Instant) -> D3Header {
         let timestamp = now.as_picos();
-        D3Header { seq, timestamp, path: self.path, ..D3Header::default() }
-    }
-
-    fn packet(&self, class: Class) -> Packet {
-        let mut packet = Packet::new(self.flow, self.peer, Header::default());
-        packet.path = self.path;
-        packet.class = class;
-        packet.wire_bytes = PLAIN_HEADER_BYTES;
-        packet
+        D3Header { seq, timestamp, path: self.flow.path(), ..D3Header::default() }
     }
 
     /// The next data packet, which leaves now.
-    fn next_packet<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
+    fn next_packet<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
         let desired = if self.request_pays(cx) {
             let desired = self.next_desire(cx);
             if desired.is_none() {
@@ -340,50 +295,42 @@ impl Sender {
         } else {
             None
         };
-        let segment = self.segments.send_next(cx.now)?;
-        let mut header = self.header(segment.offset, cx.now);
-        let mut packet = self.packet(self.class);
-        packet.payload_bytes = segment.len;
-        packet.wire_bytes += segment.len;
+        let segment = self.flow.segments.send_next(cx.now)?;
+        let mut header = self.header(segment.number * self.flow.segments.segment_bytes(), cx.now);
+        let mut packet = self.flow.data_packet(&segment, Header::default(), PLAIN_HEADER_BYTES);
         if segment.is_end {
             header.flags |= D3Header::END;
         }
-        // D3-R06: the last packet to go is also the last request, unless an answer to the one
-        // before is still to come; it is then what must be returned, so the last request waits.
+        // D3-R06: the last packet carries the last request, unless a request is unanswered: its
+        // grant must be returned, so the last request waits for the answer.
         let answered = self.asked.is_none() || cx.config.asks_always();
-        let last = self.segments.left() == 0 && answered && self.fin == Fin::Due;
+        let last = self.flow.segments.left() == 0 && answered && self.flow.release == Release::Due;
         if last || desired.is_some() {
             let desired = desired.filter(|_| !last);
             self.attach_request(&mut packet, &mut header, desired, cx);
         }
         packet.header = Header::new(header);
-        let link_bytes = u64::from(packet.wire_bytes) + cx.shared.nic.framing.get();
-        self.pacer.sent(cx.now, Bytes::new(link_bytes));
-        if segment.again {
-            cx.emit(FlowEvent::Retransmitted);
-        }
+        self.flow.packet_left(&packet, &segment, cx.shared.nic.framing, cx);
         Some(packet)
     }
 
-    /// When the next data packet may go; never if there is none or it may not.
+    /// When the next data packet may leave; never if there is none, or the flow is paused or
+    /// quenched.
     #[inline]
     fn next_departure(&self) -> Instant {
-        if self.segments.left() == 0 || self.quenched {
-            return Instant::NEVER;
-        }
-        self.pacer.next_departure()
+        if self.quenched { Instant::NEVER } else { self.flow.next_departure() }
     }
 
-    /// Sends whatever the state allows now.
-    fn pump<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    /// Sends everything that the state permits now, and sets the timer.
+    fn pump<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         if self.is_too_late(cx.config.gives_up_late(), cx.now) {
             self.quench(cx);
         }
         if self.next_departure() <= cx.now {
             match cx.config.params().pacing {
                 Pacing::Host => {
-                    self.waits_for_nic = true;
-                    cx.ready(self.class);
+                    self.flow.waits_for_nic = true;
+                    cx.ready(self.flow.class);
                 }
                 Pacing::Flow => {
                     if let Some(packet) = self.next_packet(cx) {
@@ -398,73 +345,64 @@ impl Sender {
         self.set_timer(cx);
     }
 
-    /// Sends a request of its own where no data packet will carry one in time.
-    fn ask_or_close<T: Variant>(&mut self, cx: &mut HostCx<'_, T>) {
+    /// Sends a request without data if no data packet will carry one in time.
+    fn ask_or_close<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
         if self.asked.is_some() {
             return;
         }
-        if self.segments.left() == 0 || self.quenched {
-            if self.fin == Fin::Due {
+        if self.flow.segments.left() == 0 || self.quenched {
+            if self.flow.release == Release::Due {
                 self.send_fin_alone(cx);
             }
         } else if !self.closing {
-            // D3-R04, D3-R05: paused, too slow to have a packet within a round-trip time, or kept
-            // waiting by the NIC for as long.
+            // D3-R04, D3-R05: the flow is paused, sends less than a packet per RTT, or has waited
+            // for the NIC that long.
             let carried = self.next_departure() <= self.ask_by;
             if !carried || self.ask_by <= cx.now {
                 self.send_request_alone(cx);
             }
         }
-        if self.closing && self.pacer.is_paused() {
-            // Should anything sent have been lost, it goes at the rate that needs no grant.
-            self.pacer.set_rate(cx.config.params().base_rate);
+        if self.closing && self.flow.pacer.is_paused() {
+            // Retransmissions after the last request go at the base rate, which needs no grant.
+            self.flow.pacer.set_rate(cx.config.params().base_rate);
         }
     }
 
     // Loss.
 
-    /// D3-R07: a last request that was lost with its segment goes again with it.
+    /// D3-R07: a last request that was lost with its segment is retransmitted with it.
     fn note_lost_fin(&mut self) {
-        if let Fin::Sent { segment: Some(number), .. } = self.fin
-            && self.segments.is_lost(number)
+        if let Release::Sent { segment: Some(number), .. } = self.flow.release
+            && self.flow.segments.is_lost(number)
         {
-            self.fin = Fin::Due;
+            self.flow.release = Release::Due;
         }
     }
 
-    fn rto<T: Variant>(&self, cx: &HostCx<'_, T>) -> Duration {
-        let params = cx.config.params();
-        self.rtt.rto(RtoBounds {
-            initial: params.rto_initial,
-            min: params.rto_min,
-            max: params.rto_max,
-        })
+    fn rto<T: RequestPolicy>(&self, cx: &HostCx<'_, T>) -> Duration {
+        self.flow.rtt.rto(&cx.config.params().retransmission.rto)
     }
 
-    /// When a request is given up for lost, if one is on its way.
+    /// When the unanswered request counts as lost.
     #[inline]
     fn request_deadline(&self, rto: Duration) -> Instant {
         self.asked.map_or(Instant::NEVER, |asked| asked.sent_at.saturating_add(rto))
     }
 
-    /// The same of data, or of the last request behind them.
+    /// When the data in flight, or else the last request, counts as lost.
     #[inline]
     fn data_deadline(&self, rto: Duration) -> Instant {
-        let oldest = match (self.segments.oldest_sent_at(), self.fin) {
-            (Some(sent_at), _) if !self.quenched => sent_at,
-            (_, Fin::Sent { at, .. }) => at,
-            _ => return Instant::NEVER,
-        };
-        oldest.max(self.last_progress).saturating_add(rto)
+        let oldest = if self.quenched { None } else { self.flow.segments.oldest_sent_at() };
+        self.flow.expires_at(oldest, rto)
     }
 
-    fn set_timer<T: Variant>(&self, cx: &mut HostCx<'_, T>) {
+    fn set_timer<T: RequestPolicy>(&self, cx: &mut HostCx<'_, T>) {
         let rto = self.rto(cx);
         let mut next = self.request_deadline(rto).min(self.data_deadline(rto));
-        if !self.waits_for_nic {
+        if !self.flow.waits_for_nic {
             next = next.min(self.next_departure());
         }
-        if self.asked.is_none() && !self.closing && self.segments.left() > 0 {
+        if self.asked.is_none() && !self.closing && self.flow.segments.left() > 0 {
             next = next.min(self.ask_by);
             if let Some(deadline) = self.deadline
                 && cx.config.gives_up_late()
@@ -481,37 +419,35 @@ impl Sender {
     }
 }
 
-impl<T: Variant> Endpoint<T> for Sender {
+impl<T: RequestPolicy> Endpoint<T> for D3Sender {
     fn gauges(&self, _shared: &T::Shared, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("desired_bps", self.desired.as_bps() as f64);
-        tell("granted_bps", self.pacer.rate().as_bps() as f64);
-        tell("paused", f64::from(u8::from(self.pacer.is_paused())));
+        self.flow.gauges(tell);
     }
 
     fn waits_for(&self) -> Wait {
-        match self.segments.left() {
+        match self.flow.segments.left() {
             0 => Wait::Timer,
-            _ if self.pacer.is_paused() => Wait::Grant(self.held.tightest()),
+            _ if self.flow.pacer.is_paused() => Wait::Grant(self.held.tightest()),
             _ => Wait::Pacing(self.held.tightest()),
         }
     }
 
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {
         let header: D3Header = packet.header.get();
-        let news = if packet.is_to_sender() && header.has(D3Header::ACK) {
-            let loss_threshold = cx.config.params().loss_threshold;
-            self.segments.handle_ack(&header, loss_threshold)
+        let outcome = if packet.is_to_sender() && header.has(D3Header::ACK) {
+            let named = header.has(D3Header::DATA).then_some(header.seq);
+            let ack = self.flow.segments.ack_of_bytes(header.ack, named);
+            let sent_at = Instant::from_picos(header.timestamp);
+            let loss_threshold = cx.config.params().retransmission.loss_threshold;
+            self.flow.handle_ack(ack, loss_threshold, |earlier| earlier < sent_at, cx.now)
         } else {
-            News::Nonsense
+            AckOutcome::Malformed
         };
-        match news {
-            News::Progress => {
-                self.last_progress = cx.now;
-                self.rtt.forget_timeouts();
-                self.note_lost_fin();
-            }
-            News::Nothing => {}
-            News::Nonsense => {
+        match outcome {
+            AckOutcome::Progress => self.note_lost_fin(),
+            AckOutcome::Stale => {}
+            AckOutcome::Malformed => {
                 cx.shared.counters.malformed += 1;
                 return;
             }
@@ -519,8 +455,8 @@ impl<T: Variant> Endpoint<T> for Sender {
         if header.has(D3Header::FEEDBACK) {
             match packet.ext.and_then(|id| Feedback::from_block(cx.ext.get(id))) {
                 Some(feedback) => {
-                    let heeded = self.handle_feedback(&header, &feedback, cx);
-                    if heeded && feedback.overflow {
+                    let is_current = self.handle_feedback(&header, &feedback, cx);
+                    if is_current && feedback.overflow {
                         return self.abandon(cx);
                     }
                 }
@@ -528,11 +464,12 @@ impl<T: Variant> Endpoint<T> for Sender {
             }
         }
         if header.has(D3Header::FIN) && self.closing {
-            self.fin = Fin::Acked;
-            self.last_progress = cx.now;
+            self.flow.release = Release::Acked;
+            self.flow.last_progress = cx.now;
         }
-        if self.fin == Fin::Acked && (self.quenched || self.segments.all_acked()) {
-            let all = self.segments.all_acked();
+        if self.flow.release == Release::Acked && (self.quenched || self.flow.segments.all_acked())
+        {
+            let all = self.flow.segments.all_acked();
             cx.clear_timer();
             cx.emit(if all { FlowEvent::Finished } else { FlowEvent::Abandoned });
             return;
@@ -545,43 +482,40 @@ impl<T: Variant> Endpoint<T> for Sender {
         let request_lost = self.request_deadline(rto) <= cx.now;
         let data_lost = self.data_deadline(rto) <= cx.now;
         if data_lost {
-            self.segments.give_up_all();
-            if matches!(self.fin, Fin::Sent { .. }) {
-                self.fin = Fin::Due;
-            }
+            self.flow.mark_all_lost();
         }
         if request_lost {
-            // D3-R07: the same is returned again. A flow with nothing left to send need not ask
-            // any more and ends instead.
+            // D3-R07: the new request returns the same grants. A flow with nothing left to send
+            // ends instead.
             self.asked = None;
-            if !self.established || self.segments.left() > 0 {
+            if !self.established || self.flow.segments.left() > 0 {
                 self.send_request_alone(cx);
             }
         }
         if request_lost || data_lost {
-            self.rtt.count_timeout();
+            self.flow.rtt.back_off();
             cx.emit(FlowEvent::TimedOut);
         }
         self.pump(cx);
     }
 
-    /// D3-R38: what the new deadline takes is asked for with the next request, which is at most a
-    /// round trip away.
+    /// D3-R38: the next request, at most an RTT later, desires the rate for the new deadline.
     fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, T>) {
-        self.deadline = deadline.filter(|_| self.segments.size_bytes() != Bytes::ENDLESS.get());
+        self.deadline =
+            deadline.filter(|_| self.flow.segments.size_bytes() != Bytes::ENDLESS.get());
         if let Some(deadline) = self.deadline
             && self.allowance.is_zero()
         {
             self.allowance = deadline.saturating_since(cx.now);
         }
-        // A rise that the application caused says nothing about the network (D3-R35).
+        // A rise caused by the application is no sign of congestion (D3-R35).
         (self.asked_before, self.increases) = (Rate::ZERO, 0);
         self.pump(cx);
     }
 
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
-        self.waits_for_nic = false;
-        // A lower grant, a pause or an acknowledgement may have come meanwhile.
+        self.flow.waits_for_nic = false;
+        // A lower grant, a pause or an acknowledgement may have arrived meanwhile.
         let due = self.next_departure() <= cx.now;
         let packet = if due { self.next_packet(cx) } else { None };
         self.pump(cx);

@@ -1,60 +1,59 @@
-//! Every constant of DCQCN, with its unit and where it comes from.
+//! Parameters of DCQCN, with their units and sources.
 
 use punctual_core::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// DCQCN and its parameters.
+/// Parameters of DCQCN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Dcqcn {
+pub struct DcqcnConfig {
     /// Data bytes in a full packet; at most the MTU less 44 B, which is the default.
     pub payload: Option<Bytes>,
-    /// A receiver tells of marks at most this often, for each flow. Default 50 µs (§3.1).
+    /// The least time between two CNPs of a flow. Default 50 µs (§3.1).
     pub cnp_interval: Duration,
-    /// α falls each time that this passes without a CNP. Default 55 µs (§5.2).
+    /// The time without a CNP after which α falls. Default 55 µs (§5.2).
     pub alpha_timer: Duration,
-    /// The rate rises each time that this passes without a CNP. Default 55 µs (§5.2).
+    /// The time without a CNP after which the rate rises. Default 55 µs (§5.2).
     pub increase_timer: Duration,
-    /// And each time that this much was sent. Default 10 MB (§5.2).
+    /// The bytes sent without a CNP after which the rate rises. Default 10 MB (§5.2).
     pub byte_counter: Bytes,
-    /// Rises by either of the two that only halve the way to the rate before the cut. Default 5
-    /// (§3.1).
+    /// F, the rises of either kind in fast recovery, which only halve the distance to the target
+    /// rate. Default 5 (§3.1).
     pub fast_recovery: u32,
-    /// Weight of the newest CNP in α. Default 1/256 (§5.2); held as a multiple of 2⁻²⁰.
+    /// g, the weight of the newest CNP in α. Default 1/256 (§5.2); held as a multiple of 2⁻²⁰.
     pub gain: f64,
-    /// α of a flow that has not heard of a mark. Default 1 (§3.1).
+    /// α before the first CNP. Default 1 (§3.1).
     pub initial_alpha: f64,
-    /// What an additive increase adds to the target. Default 40 Mb/s (§3.1), on lines of 40 Gb/s.
+    /// R_AI, the additive increase of the target rate. Default 40 Mb/s (§3.1), for 40 Gb/s lines.
     pub additive_increase: Rate,
-    /// What a hyper increase adds. Default 400 Mb/s: ten times the additive one.
+    /// R_HAI, the hyper increase of the target rate. Default 400 Mb/s: ten times R_AI.
     pub hyper_increase: Rate,
-    /// No flow is slower. Default 10 Mb/s; ours, as the paper names none.
+    /// The least rate of a flow. Default 10 Mb/s; ours, as the paper gives none.
     pub rate_min: Rate,
-    /// A receiver acknowledges at least every so many packets. Default 16; ours, as adapters
-    /// coalesce acknowledgements in ways of their own.
+    /// ACK coalescing: packets per acknowledgement. Default 16; ours, as adapters differ.
     pub ack_every: u32,
-    /// How long without an acknowledgement before everything since the last one is sent again;
-    /// doubled each time. Default 1 s: on a lossless network it only guards against failures.
+    /// Retransmission timeout (go-back-N), doubled each time. Default 1 s: on a lossless network it
+    /// only handles failures.
     pub rto: Duration,
-    /// Switches mark nothing up to this queue, by default. 5 KB (§5.2).
+    /// Kmin: the queue up to which switches mark nothing, by default. 5 KB (§5.2).
     pub mark_from: Bytes,
-    /// They mark everything above this one. 200 KB (§5.2).
+    /// Kmax: the queue above which switches mark every packet. 200 KB (§5.2).
     pub mark_to: Bytes,
-    /// And so many in a hundred just below that. 1 (§5.2).
+    /// Pmax: the marking probability just below Kmax, in percent. 1 (§5.2).
     pub mark_percent: u8,
 }
 
-/// Why parameters make no sense.
+/// A parameter outside its range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DcqcnConfigError {
     /// Packets without data.
     #[error("payload = 0B: must be 1B or more; remove the key to fill the MTU")]
     NoPayload,
-    /// Timers that fire at once, forever.
+    /// A timer that would fire without end.
     #[error("{0} = 0: must be longer; the paper has 50us and 55us")]
     NoTime(&'static str),
-    /// Rises without end.
+    /// A byte counter that would raise the rate without end.
     #[error("byte_counter = 0B: must be more; the paper has 10MB")]
     NoByteCounter,
     /// A weight outside its range.
@@ -63,23 +62,23 @@ pub enum DcqcnConfigError {
     /// A fraction outside its range.
     #[error("initial_alpha = {0}: must be from 0 to 1; the paper has 1")]
     InitialAlpha(f64),
-    /// Nothing would ever be sent.
-    #[error("rate_min is 0: a flow could stop for ever")]
+    /// A rate of zero.
+    #[error("rate_min = 0: must be above 0, or a flow could stop; the default is 10Mbps")]
     NoRate,
-    /// Nothing would ever be acknowledged.
+    /// No acknowledgements.
     #[error("ack_every = 0: must be 1 packet or more")]
     NoAcks,
-    /// Marking that no switch can do.
-    #[error("mark_from = {0} and mark_to = {1}: the first must be less")]
+    /// Marking thresholds in the wrong order.
+    #[error("mark_from = {0} must be below mark_to = {1}")]
     MarkOrder(Bytes, Bytes),
     /// A share outside its range.
     #[error("mark_percent = {0}: must be 1 to 100; the paper has 1")]
     MarkPercent(u8),
 }
 
-impl Default for Dcqcn {
+impl Default for DcqcnConfig {
     fn default() -> Self {
-        Dcqcn {
+        DcqcnConfig {
             payload: None,
             cnp_interval: Duration::from_micros(50),
             alpha_timer: Duration::from_micros(55),
@@ -100,8 +99,8 @@ impl Default for Dcqcn {
     }
 }
 
-impl Dcqcn {
-    /// Whether these parameters make sense. Reading them from a file checks that.
+impl DcqcnConfig {
+    /// Checks every parameter; reading a scenario file calls it.
     pub fn validate(&self) -> Result<(), DcqcnConfigError> {
         if self.payload == Some(Bytes::ZERO) {
             return Err(DcqcnConfigError::NoPayload);
@@ -141,4 +140,4 @@ impl Dcqcn {
     }
 }
 
-crate::validated::validated_when_read!(Dcqcn);
+crate::validated::validated_when_read!(DcqcnConfig);

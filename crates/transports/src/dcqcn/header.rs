@@ -25,13 +25,13 @@ pub struct DcqcnHeader {
 pub struct DcqcnFlags;
 
 impl DcqcnFlags {
-    /// Nothing follows the bytes carried.
+    /// The packet carries the flow's last byte.
     pub const LAST: u8 = 1;
     /// An acknowledgement.
     pub const ACK: u8 = 1 << 1;
-    /// With [`DcqcnFlags::ACK`]: something is missing, everything from there is to come again.
+    /// With [`DcqcnFlags::ACK`]: a packet is missing; resend everything from `offset`.
     pub const NAK: u8 = 1 << 2;
-    /// With [`DcqcnFlags::ACK`]: everything is there.
+    /// With [`DcqcnFlags::ACK`]: the receiver has all bytes.
     pub const COMPLETE: u8 = 1 << 3;
     /// A congestion notification.
     pub const CNP: u8 = 1 << 4;

@@ -1,10 +1,10 @@
-//! The rate of a flow: cut by notifications, raised by time and by bytes sent. All integers.
+//! The rate machine of a flow, in integers: CNPs cut the rate; time and bytes sent raise it.
 
-use super::Dcqcn;
+use super::DcqcnConfig;
 use crate::tcp::{Fraction, next_alpha};
 use punctual_core::{Duration, Instant, Rate};
 
-/// Parameters made ready for use.
+/// Parameters of the rate machine in internal units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineParams {
     alpha_timer: Duration,
@@ -20,8 +20,8 @@ pub struct MachineParams {
 }
 
 impl MachineParams {
-    /// For a host with a line of that rate.
-    pub fn new(config: &Dcqcn, line: Rate) -> Self {
+    /// The parameters for a host with that line rate.
+    pub fn new(config: &DcqcnConfig, line: Rate) -> Self {
         MachineParams {
             alpha_timer: config.alpha_timer,
             increase_timer: config.increase_timer,
@@ -37,7 +37,8 @@ impl MachineParams {
     }
 }
 
-/// The reaction point: R_C, R_T and α of a flow, and what moves them.
+/// The reaction point: current rate R_C, target rate R_T and α of a flow, with timer and byte
+/// counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateMachine {
     current: Rate,
@@ -48,13 +49,13 @@ pub struct RateMachine {
     by_bytes: u32,
     /// Bytes sent since the byte counter last rose.
     counted: u64,
-    /// When the two timers pass; never before the first cut, when there is nothing to regain.
+    /// When the two timers fire; never before the first cut.
     alpha_at: Instant,
     increase_at: Instant,
 }
 
 impl RateMachine {
-    /// At the line's rate. DCQCN-R01.
+    /// Starts at line rate. DCQCN-R01.
     pub fn new(params: &MachineParams) -> Self {
         RateMachine {
             current: params.line,
@@ -68,23 +69,23 @@ impl RateMachine {
         }
     }
 
-    /// What the flow sends at: R_C.
+    /// R_C, the current rate.
     #[inline]
     pub fn current(&self) -> Rate {
         self.current
     }
 
-    /// What it is on the way back to: R_T.
+    /// R_T, the target rate.
     pub fn target(&self) -> Rate {
         self.target
     }
 
-    /// The running estimate of congestion.
+    /// α, the congestion estimate.
     pub fn alpha(&self) -> Fraction {
         self.alpha
     }
 
-    /// A notification came: cut. DCQCN-R04.
+    /// Cuts the rate on a CNP. DCQCN-R04.
     pub fn handle_cnp(&mut self, now: Instant, params: &MachineParams) {
         let cut = self.alpha.times(self.current.as_bps()) / 2;
         self.target = self.current;
@@ -95,7 +96,7 @@ impl RateMachine {
         self.increase_at = now + params.increase_timer;
     }
 
-    /// So many bytes were sent. Tells whether the rate changed. DCQCN-R06.
+    /// Counts sent bytes. Returns whether the rate changed. DCQCN-R06.
     #[inline]
     pub fn count_sent(&mut self, bytes: u64, params: &MachineParams) -> bool {
         if self.is_at_line(params) {
@@ -111,7 +112,7 @@ impl RateMachine {
         true
     }
 
-    /// Does what is due by `now`. Tells whether the rate changed.
+    /// Applies the timers that are due. Returns whether the rate changed.
     pub fn handle_timeout(&mut self, now: Instant, params: &MachineParams) -> bool {
         while self.alpha_at <= now {
             // DCQCN-R05
@@ -134,19 +135,19 @@ impl RateMachine {
         rose
     }
 
-    /// When it wants to be called.
+    /// When the next timer fires.
     #[inline]
     pub fn next_timeout(&self) -> Instant {
         self.alpha_at.min(self.increase_at)
     }
 
-    /// There is nothing to regain.
+    /// Whether the rate has fully recovered.
     #[inline]
     fn is_at_line(&self, params: &MachineParams) -> bool {
         self.current == params.line && self.target == params.line
     }
 
-    /// One of the two counts rose by one. DCQCN-R07 to R09.
+    /// Raises the rate after a timer or byte-counter event. DCQCN-R07 to R09.
     fn rise(&mut self, params: &MachineParams) {
         let recovery = params.fast_recovery;
         let step = if self.by_timer.max(self.by_bytes) <= recovery {
@@ -157,7 +158,7 @@ impl RateMachine {
             params.hyper_increase
         };
         self.target = self.target.saturating_add(step).min(params.line);
-        // Rounded up, so that a flow gets all the way back.
+        // Rounded up, so that R_C reaches R_T.
         let sum = self.target.as_bps() + self.current.as_bps();
         self.current = Rate::from_bps(sum.div_ceil(2)).min(params.line);
     }

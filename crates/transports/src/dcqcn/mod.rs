@@ -1,17 +1,22 @@
-//! DCQCN: senders at a rate of their own, cut by notifications that receivers send when switches
-//! mark, on a network that loses nothing.
+//! DCQCN: rate-based congestion control on lossless networks, in which receivers report ECN marks
+//! by congestion notification packets (CNPs) and senders cut their rate.
+//!
+//! ```text
+//! on a CNP        R_T ← R_C,  R_C ← R_C · (1 − α/2),  α ← (1 − g) α + g
+//! without a CNP   α ← (1 − g) α,  R_C ← (R_T + R_C) / 2,  later also R_T ← R_T + R_AI
+//! ```
 //!
 //! After Y. Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015; the
 //! section numbers here are that paper's. The rate machine is QCN's (IEEE 802.1Qau), with α from
-//! DCTCP. Packets are RoCE's: in order, and what is missing comes again with everything after it.
+//! DCTCP. Loss recovery is RoCE's go-back-N.
 //! `rules.md` lists the rules with their sources and tests.
 //!
 //! # Limits
 //!
-//! One message in one direction, by one path. The paper's switches pause at limits that move with
-//! what is free in their buffer; here they are fixed. Adapters differ in how they acknowledge and
-//! how slow a flow can get, and the paper is silent on both: see `Dcqcn`. It is made for lossless
-//! networks; where packets are lost it works, badly, as RoCE does.
+//! One message in one direction, on one path. The paper's switches have dynamic PFC thresholds; ours
+//! are fixed. Adapters differ in ACK coalescing and in their least rate, which the paper does not
+//! specify: see [`DcqcnConfig`]. DCQCN requires lossless networks; packet loss degrades it, as it
+//! does RoCE.
 
 mod config;
 mod header;
@@ -21,7 +26,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Dcqcn, DcqcnConfigError};
+pub use config::{DcqcnConfig, DcqcnConfigError};
 pub use header::{ACK_BYTES, CNP_BYTES, DATA_HEADER_BYTES, DcqcnFlags, DcqcnHeader};
 pub use machine::{MachineParams, RateMachine};
 pub use receiver::DcqcnReceiver;
@@ -32,7 +37,7 @@ use punctual_core::{
     Transport,
 };
 
-/// What the flows of one host share: parameters made ready for use.
+/// State that the flows of one host share: their parameters in internal units.
 #[derive(Clone, Copy, Debug)]
 pub struct DcqcnHost {
     machine: MachineParams,
@@ -40,7 +45,7 @@ pub struct DcqcnHost {
     framing_bytes: u64,
 }
 
-impl Transport for Dcqcn {
+impl Transport for DcqcnConfig {
     type Sender = DcqcnSender;
     type Receiver = DcqcnReceiver;
     type Shared = DcqcnHost;

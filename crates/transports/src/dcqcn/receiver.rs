@@ -1,23 +1,23 @@
-//! The receiving end: tells of marks, but not too often; takes packets in order only.
+//! The receiver: reports marks by CNPs at a limited rate and accepts packets in order only.
 
-use super::Dcqcn;
+use super::DcqcnConfig;
 use super::header::{ACK_BYTES, CNP_BYTES, DcqcnFlags, DcqcnHeader};
 use punctual_core::{
     ByteRange, Class, Ecn, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Instant,
     Packet, PacketFlags,
 };
 
-/// State of a flow's receiving end.
+/// State of a DCQCN receiver.
 #[derive(Clone, Debug)]
 pub struct DcqcnReceiver {
     flow: FlowId,
     sender: HostId,
     path: u32,
-    /// Every byte below this is here.
+    /// Every byte below this has arrived.
     expected: u64,
     is_complete: bool,
-    /// It has said that something is missing, and it is missing still.
-    has_complained: bool,
+    /// Whether a NAK has been sent for the missing packet.
+    has_sent_nak: bool,
     /// Packets in order since the last acknowledgement.
     unanswered: u32,
     last_cnp: Option<Instant>,
@@ -31,13 +31,13 @@ impl DcqcnReceiver {
             path: route.ecmp_path,
             expected: 0,
             is_complete: false,
-            has_complained: false,
+            has_sent_nak: false,
             unanswered: 0,
             last_cnp: None,
         }
     }
 
-    /// Both kinds of answers go before data. DCQCN-R10.
+    /// A packet to the sender, in the control class. DCQCN-R10.
     fn answer(&self, flags: u8, wire_bytes: u16) -> Packet {
         let header = DcqcnHeader { offset: self.expected, flags, ..DcqcnHeader::default() };
         let mut packet = Packet::new(self.flow, self.sender, Header::new(header));
@@ -48,14 +48,14 @@ impl DcqcnReceiver {
         packet
     }
 
-    fn acknowledge(&mut self, flags: u8, cx: &mut HostCx<'_, Dcqcn>) {
+    fn acknowledge(&mut self, flags: u8, cx: &mut HostCx<'_, DcqcnConfig>) {
         let complete = if self.is_complete { DcqcnFlags::COMPLETE } else { 0 };
         self.unanswered = 0;
         cx.send(self.answer(DcqcnFlags::ACK | complete | flags, ACK_BYTES));
     }
 
     /// The notification point. DCQCN-R03.
-    fn notice(&mut self, packet: &Packet, cx: &mut HostCx<'_, Dcqcn>) {
+    fn notice(&mut self, packet: &Packet, cx: &mut HostCx<'_, DcqcnConfig>) {
         if packet.ecn() != Ecn::Marked {
             return;
         }
@@ -67,8 +67,8 @@ impl DcqcnReceiver {
     }
 }
 
-impl Endpoint<Dcqcn> for DcqcnReceiver {
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Dcqcn>) {
+impl Endpoint<DcqcnConfig> for DcqcnReceiver {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, DcqcnConfig>) {
         let header: DcqcnHeader = packet.header.get();
         let is_data = !packet.is_trimmed() && header.flags & !DcqcnFlags::LAST == 0;
         let Some(end) = header.offset.checked_add(u64::from(packet.payload_bytes)) else {
@@ -80,14 +80,14 @@ impl Endpoint<Dcqcn> for DcqcnReceiver {
         self.notice(packet, cx);
         if header.offset > self.expected {
             // DCQCN-R11
-            if !self.has_complained {
-                self.has_complained = true;
+            if !self.has_sent_nak {
+                self.has_sent_nak = true;
                 self.acknowledge(DcqcnFlags::NAK, cx);
             }
             return;
         }
         if end <= self.expected && (end > 0 || self.is_complete) {
-            // Sent again although it was here: the sender has not heard.
+            // A duplicate: the sender has missed the acknowledgement.
             return self.acknowledge(0, cx);
         }
         if end > self.expected {
@@ -95,7 +95,7 @@ impl Endpoint<Dcqcn> for DcqcnReceiver {
             cx.emit(FlowEvent::Delivered(fresh));
             self.expected = end;
         }
-        self.has_complained = false;
+        self.has_sent_nak = false;
         self.unanswered += 1;
         if header.has(DcqcnFlags::LAST) {
             self.is_complete = true;
@@ -106,5 +106,5 @@ impl Endpoint<Dcqcn> for DcqcnReceiver {
         }
     }
 
-    fn handle_timeout(&mut self, _: &mut HostCx<'_, Dcqcn>) {}
+    fn handle_timeout(&mut self, _: &mut HostCx<'_, DcqcnConfig>) {}
 }

@@ -1,14 +1,13 @@
-//! The sending end: packets by the clock of the rate machine, and all again from where the
-//! receiver misses one.
+//! The sender: paces at the rate of the rate machine, with go-back-N loss recovery.
 
 use super::header::{DATA_HEADER_BYTES, DcqcnFlags, DcqcnHeader};
-use super::{Dcqcn, DcqcnHost, RateMachine};
+use super::{DcqcnConfig, DcqcnHost, RateMachine};
 use punctual_core::{
     Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
     HostId, Instant, Packet, PacketFlags, Wait,
 };
 
-/// State of a flow's sending end.
+/// State of a DCQCN sender.
 #[derive(Clone, Debug)]
 pub struct DcqcnSender {
     flow: FlowId,
@@ -18,28 +17,32 @@ pub struct DcqcnSender {
     size_bytes: u64,
     /// The receiver has everything below this.
     acked: u64,
-    /// The next byte to send; goes back when one is missing.
+    /// The next byte to send; go-back-N resets it.
     next: u64,
     /// The first byte never sent.
     highest: u64,
-    /// The last packet has been sent since it last went back.
+    /// Whether the last packet has been sent since the last go-back.
     is_all_sent: bool,
     machine: RateMachine,
-    /// When the last packet left, and what it took of the line: the next waits for its time.
+    /// When the last packet left, and its bytes on the link, which pace the next.
     sent_at: Instant,
     sent_bytes: u64,
-    /// The driver has been asked for a turn at the NIC.
+    /// Whether it waits for the NIC.
     asked: bool,
-    /// When to go back without being told.
+    /// When the retransmission timeout expires.
     rto_at: Option<Instant>,
     timeouts: u32,
 }
 
-/// Timeouts double so often at most.
+/// The greatest number of doublings of the timeout.
 const DOUBLINGS_MAX: u32 = 6;
 
 impl DcqcnSender {
-    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Dcqcn>) -> Self {
+    pub(super) fn open(
+        flow: &FlowSpec,
+        route: &FlowRoute,
+        cx: &mut HostCx<'_, DcqcnConfig>,
+    ) -> Self {
         let mut sender = DcqcnSender {
             flow: flow.id,
             receiver: flow.dst,
@@ -76,8 +79,8 @@ impl DcqcnSender {
         self.sent_at + self.machine.current().transmission_time(Bytes::new(self.sent_bytes))
     }
 
-    /// Asks for a turn at the NIC if a packet is due, and to be called when something else is.
-    fn go_on(&mut self, cx: &mut HostCx<'_, Dcqcn>) {
+    /// Requests the NIC if a packet is due, and sets the timer.
+    fn go_on(&mut self, cx: &mut HostCx<'_, DcqcnConfig>) {
         let mut call_at = self.machine.next_timeout();
         if let Some(rto_at) = self.rto_at {
             call_at = call_at.min(rto_at);
@@ -98,17 +101,17 @@ impl DcqcnSender {
         }
     }
 
-    fn rto(&self, config: &Dcqcn) -> Duration {
+    fn rto(&self, config: &DcqcnConfig) -> Duration {
         config.rto.saturating_mul(1 << self.timeouts.min(DOUBLINGS_MAX))
     }
 
-    /// Everything from the first byte not acknowledged is to be sent again. DCQCN-R11.
+    /// Go-back-N: resends everything from the first unacknowledged byte. DCQCN-R11.
     fn go_back(&mut self) {
         self.next = self.acked;
         self.is_all_sent = false;
     }
 
-    fn handle_ack(&mut self, header: &DcqcnHeader, cx: &mut HostCx<'_, Dcqcn>) {
+    fn handle_ack(&mut self, header: &DcqcnHeader, cx: &mut HostCx<'_, DcqcnConfig>) {
         let ack = header.offset;
         if ack < self.acked || ack > self.highest {
             return; // Old, or of bytes never sent.
@@ -131,7 +134,7 @@ impl DcqcnSender {
     }
 }
 
-impl Endpoint<Dcqcn> for DcqcnSender {
+impl Endpoint<DcqcnConfig> for DcqcnSender {
     fn gauges(&self, _: &DcqcnHost, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("rate_bps", self.machine.current().as_bps() as f64);
         tell("target_bps", self.machine.target().as_bps() as f64);
@@ -142,7 +145,7 @@ impl Endpoint<Dcqcn> for DcqcnSender {
         if self.is_all_sent { Wait::Timer } else { Wait::Pacing(None) }
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Dcqcn>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, DcqcnConfig>) {
         let header: DcqcnHeader = packet.header.get();
         if packet.is_bounced() {
             return;
@@ -156,7 +159,7 @@ impl Endpoint<Dcqcn> for DcqcnSender {
         }
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Dcqcn>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, DcqcnConfig>) {
         self.machine.handle_timeout(cx.now, &cx.shared.machine);
         if self.rto_at.is_some_and(|at| at <= cx.now) {
             cx.emit(FlowEvent::TimedOut);
@@ -167,7 +170,7 @@ impl Endpoint<Dcqcn> for DcqcnSender {
         self.go_on(cx);
     }
 
-    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Dcqcn>) -> Option<Packet> {
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, DcqcnConfig>) -> Option<Packet> {
         self.asked = false;
         if self.is_all_sent || self.due() > cx.now {
             // Acknowledged or slowed down since it asked.

@@ -1,48 +1,48 @@
-//! MPTCP's own parameters, beside those of TCP that hold for each of its subflows.
+//! Parameters of MPTCP; those of TCP apply to each subflow.
 
-use crate::tcp::{Settings, TcpConfigError, tcp_config};
+use crate::tcp::{TcpConfigError, TcpSettings, tcp_config};
 use punctual_core::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
-/// Subflows of one connection at most.
+/// The greatest number of subflows of a connection.
 pub const SUBFLOWS_MAX: usize = 64;
 
 /// How the windows of a connection's subflows grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Coupling {
-    /// RFC 6356: together no more aggressive than one TCP on the best path.
+    /// LIA (RFC 6356): together no more aggressive than one TCP flow on the best path.
     Lia,
-    /// Each by itself, as TCP NewReno: what NDP's comparison ran.
+    /// Uncoupled: each as TCP NewReno, as in NDP's comparison.
     None,
 }
 
 /// When a connection's subflows connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Join {
-    /// All at once: what NDP's simulator does.
+pub enum SubflowJoin {
+    /// All at once, as in NDP's simulator.
     AtOnce,
-    /// RFC 8684: the others once the first is open. What fits into its first window then takes
-    /// its path alone.
+    /// The others once the first is open (RFC 8684). A flow that fits into the first window then
+    /// uses one path only.
     AfterFirst,
 }
 
 tcp_config! {
-    /// MPTCP and its parameters; those of TCP hold for each subflow.
-    Mptcp {
-        /// Subflows, each on a path of its own; fewer where there are fewer paths. Default 8
+    /// Parameters of MPTCP; those of TCP apply to each subflow.
+    MptcpConfig {
+        /// Number of subflows, each on its own path; at most the number of paths. Default 8
         /// (NDP's comparison), 64 at most.
         subflows: u32 = 8,
         /// How windows grow: `"lia"` (RFC 6356) or `"none"`. Default `"lia"`.
         coupling: Coupling = Coupling::Lia,
         /// When subflows connect: `"after-first"` (RFC 8684 §3.2), or `"at-once"` as in NDP's
         /// comparison. Default `"after-first"`.
-        join: Join = Join::AfterFirst,
+        join: SubflowJoin = SubflowJoin::AfterFirst,
     }
 }
 
-impl Mptcp {
+impl MptcpConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         if self.subflows == 0 || self.subflows as usize > SUBFLOWS_MAX {
             return Err(TcpConfigError::Subflows(self.subflows));

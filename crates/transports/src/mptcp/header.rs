@@ -14,8 +14,8 @@ pub struct MptcpHeader {
     /// In data, the first byte of the connection carried; in an ACK, the receiver has every byte
     /// of the connection below this.
     pub data: u64,
-    /// In data and SYN, when it was sent, in picoseconds of the sender's clock; in ACK and
-    /// SYN-ACK, that of the packet acknowledged, sent back.
+    /// In data and SYN, when the packet was sent, in picoseconds of the sender's clock. An ACK or
+    /// SYN-ACK echoes it.
     pub timestamp_picos: u64,
     /// Bits of [`TcpFlags`](crate::tcp::TcpFlags).
     pub flags: u8,

@@ -3,10 +3,10 @@
 use crate::tcp::Fraction;
 use punctual_core::Duration;
 
-/// What the windows and round trips of all subflows say about growth.
+/// LIA's growth factor from the windows and RTTs of all subflows.
 ///
 /// For each ACK on subflow r RFC 6356 adds `min(a · bytes · mss / Σw, bytes · mss / w_r)` with
-/// `a = Σw · max(w/rtt²) / (Σ w/rtt)²`. Σw cancels, and what is left is TCP's own growth,
+/// `a = Σw · max(w/rtt²) / (Σ w/rtt)²`. Σw cancels, which leaves TCP's own growth,
 /// `bytes · mss / w_r`, times `min(1, w_r · max(w/rtt²) / (Σ w/rtt)²)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lia {
@@ -17,7 +17,7 @@ pub struct Lia {
 }
 
 impl Lia {
-    /// From the window in bytes and the smoothed round trip of each subflow that is in use.
+    /// From the window in bytes and the smoothed RTT of each subflow in use.
     pub fn new(subflows: impl Iterator<Item = (u64, Duration)>) -> Self {
         let (mut best, mut sum) = (0u128, 0u128);
         for (cwnd_bytes, rtt) in subflows {
@@ -30,7 +30,7 @@ impl Lia {
         Lia { best, sum_squared: sum.saturating_mul(sum) }
     }
 
-    /// How much of TCP's growth a subflow with that window has. MPTCP-R06.
+    /// The share of TCP's growth for a subflow with that window. MPTCP-R06.
     pub fn share(&self, cwnd_bytes: u64) -> Fraction {
         let ratio = self.best.saturating_mul(u128::from(cwnd_bytes));
         // As much of the binary point as fits above, the rest below.

@@ -1,17 +1,22 @@
-//! MPTCP: one stream of bytes over several TCP subflows, each on a path of its own.
+//! MPTCP: one byte stream over several TCP subflows, each on its own path.
+//!
+//! LIA grows the window w_r of subflow r, for each ACK, by
+//!
+//! ```text
+//! min(a · bytes · mss / Σw, bytes · mss / w_r)     with a = Σw · max(w/rtt²) / (Σ w/rtt)²
+//! ```
 //!
 //! * RFC 8684 (the protocol), RFC 6356 (LIA, the coupled law).
-//! * Raiciu et al., SIGCOMM 2011 and NSDI 2012; as a rival in NDP (Handley et al., SIGCOMM 2017).
+//! * Raiciu et al., SIGCOMM 2011 and NSDI 2012; a baseline of NDP (Handley et al., SIGCOMM 2017).
 //!
-//! A subflow is TCP's [`Flight`](crate::tcp): window, losses and timeout are the same code. What
-//! is here is the mapping of the connection's bytes to subflows, their reinjection when a subflow
-//! is stuck, and the coupling of the windows. `rules.md` beside this file lists every rule with
-//! its source and test.
+//! A subflow is TCP's [`Flight`](crate::tcp): window, loss recovery and timeout are TCP's code. This
+//! module maps the connection's bytes to subflows, reinjects segments of a subflow that timed out,
+//! and couples the windows. `rules.md` lists every rule with its source and test.
 //!
 //! # Limits
 //!
-//! Those of TCP here (no SACK), and: no receive window, hence no opportunistic retransmission; the options take no
-//! room on the wire; subflow sequence numbers count segments.
+//! Those of our TCP (no SACK), and: no receive window, hence no opportunistic retransmission; the
+//! options take no room on the wire; subflow sequence numbers count segments.
 
 mod config;
 mod header;
@@ -22,26 +27,26 @@ mod subflow;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Coupling, Join, Mptcp, SUBFLOWS_MAX};
+pub use config::{Coupling, MptcpConfig, SUBFLOWS_MAX, SubflowJoin};
 pub use header::MptcpHeader;
 pub use lia::Lia;
 pub use receiver::MptcpReceiver;
 pub use sender::MptcpSender;
 
-use crate::tcp::{Settings, TCP_IP_HEADER_BYTES, tcp_queue};
+use crate::tcp::{TCP_IP_HEADER_BYTES, TcpSettings, tcp_queue};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, NicInfo, NoController, Packet, QueueSpec, Rate, Transport,
 };
 
-/// What the flows of one host share: parameters made ready for use.
+/// State that the flows of one host share: their parameters in internal units.
 #[derive(Clone, Debug)]
 pub struct MptcpHost {
-    settings: Settings,
+    settings: TcpSettings,
     mss_bytes: u64,
 }
 
-impl Transport for Mptcp {
+impl Transport for MptcpConfig {
     type Sender = MptcpSender;
     type Receiver = MptcpReceiver;
     type Shared = MptcpHost;
@@ -70,7 +75,7 @@ impl Transport for Mptcp {
     }
 }
 
-/// As many different paths as there are subflows, or all of them, in random order. MPTCP-R01.
+/// Distinct random paths, one per subflow or as many as exist. MPTCP-R01.
 fn choose_paths(subflows: u32, route: &FlowRoute) -> Vec<u32> {
     let count = subflows.min(route.paths).max(1) as usize;
     let mut stream = Stream::from_seed(route.seed);

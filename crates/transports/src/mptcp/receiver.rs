@@ -1,46 +1,50 @@
-//! The receiving end: acknowledges each subflow, puts the connection's bytes together.
+//! The receiver: acknowledges each subflow and reassembles the connection's bytes.
 
 use super::header::MptcpHeader;
-use super::{Mptcp, choose_paths};
+use super::{MptcpConfig, choose_paths};
 use crate::tcp::{TCP_IP_HEADER_BYTES, TcpFlags};
 use punctual_core::{
     BitRing, ByteRange, Class, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId,
     Packet, PacketFlags, RangeSet,
 };
 
-/// How far a segment may be ahead of the first missing one: no window is as large.
+/// The farthest a segment may be ahead of the first missing one; larger than any window.
 const AHEAD_MAX: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Default)]
 struct Incoming {
     received: BitRing,
-    /// One past the highest segment that is here.
+    /// One past the highest segment that has arrived.
     highest: u64,
     /// Packets not acknowledged yet.
     pending: u32,
-    /// Timestamp of the first of those.
+    /// Timestamp of the first unacknowledged packet.
     pending_timestamp_picos: u64,
 }
 
-/// State of a flow's receiving end.
+/// State of an MPTCP receiver.
 #[derive(Clone, Debug)]
 pub struct MptcpReceiver {
     flow: FlowId,
     sender: HostId,
     class: Class,
-    /// The path of each subflow's ACKs; a subflow more than there are paths shares one.
+    /// The paths of the subflows' ACKs; subflows share one if there are too few.
     paths: Vec<u32>,
     subflows: Vec<Incoming>,
     received: RangeSet,
-    /// Every byte below this is here.
+    /// Every byte below this has arrived.
     next: u64,
     size: Option<u64>,
-    /// The timer runs.
+    /// Whether the timer runs.
     waiting: bool,
 }
 
 impl MptcpReceiver {
-    pub(super) fn open(first: &Packet, route: &FlowRoute, cx: &mut HostCx<'_, Mptcp>) -> Self {
+    pub(super) fn open(
+        first: &Packet,
+        route: &FlowRoute,
+        cx: &mut HostCx<'_, MptcpConfig>,
+    ) -> Self {
         MptcpReceiver {
             flow: first.flow,
             sender: route.peer,
@@ -80,8 +84,8 @@ impl MptcpReceiver {
         packet
     }
 
-    /// Acknowledges everything that is here, on one subflow. MPTCP-R04.
-    fn acknowledge(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+    /// Acknowledges all that has arrived, on one subflow. MPTCP-R04.
+    fn acknowledge(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         let complete = if self.is_complete() { TcpFlags::COMPLETE } else { 0 };
         let incoming = &mut self.subflows[subflow];
         incoming.pending = 0;
@@ -89,8 +93,8 @@ impl MptcpReceiver {
         cx.send(self.answer(subflow, TcpFlags::ACK | complete, timestamp_picos));
     }
 
-    /// Takes the bytes of a segment in, if they are news. MPTCP-R03.
-    fn take(&mut self, start: u64, end: u64, last: bool, cx: &mut HostCx<'_, Mptcp>) {
+    /// Adds the bytes of a segment. MPTCP-R03.
+    fn take(&mut self, start: u64, end: u64, last: bool, cx: &mut HostCx<'_, MptcpConfig>) {
         let complete_before = self.is_complete();
         self.received.insert(start, end, |start, end| {
             cx.emit(FlowEvent::Delivered(ByteRange { offset: start, len: end - start }));
@@ -105,8 +109,8 @@ impl MptcpReceiver {
     }
 }
 
-impl Endpoint<Mptcp> for MptcpReceiver {
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Mptcp>) {
+impl Endpoint<MptcpConfig> for MptcpReceiver {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, MptcpConfig>) {
         let header: MptcpHeader = packet.header.get();
         let subflow = usize::from(header.subflow);
         let Some(incoming) = self.subflows.get_mut(subflow) else {
@@ -136,7 +140,7 @@ impl Endpoint<Mptcp> for MptcpReceiver {
         let pending = incoming.pending;
         self.take(header.data, end, header.has(TcpFlags::LAST), cx);
 
-        // As TCP-R11, but that one timer serves all subflows.
+        // TCP-R11, with one timer for all subflows.
         match cx.shared.settings.delayed_ack {
             Some(delay) if in_order && pending < 2 && !self.is_complete() => {
                 if !self.waiting {
@@ -148,7 +152,7 @@ impl Endpoint<Mptcp> for MptcpReceiver {
         }
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         self.waiting = false;
         for subflow in 0..self.subflows.len() {
             if self.subflows[subflow].pending > 0 {

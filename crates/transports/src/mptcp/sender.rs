@@ -1,19 +1,20 @@
-//! The sending end: gives the connection's segments to subflows, and again to others if they are
-//! stuck.
+//! The sender: assigns the connection's segments to subflows, and reinjects those of subflows that
+//! timed out.
 
 use super::header::MptcpHeader;
 use super::subflow::Subflow;
-use super::{Coupling, Join, Lia, Mptcp, choose_paths};
-use crate::tcp::{Reaction, RttEstimator, TCP_IP_HEADER_BYTES, TcpFlags, Window, rtt_since};
+use super::{Coupling, Lia, MptcpConfig, SubflowJoin, choose_paths};
+use crate::rtt::RttEstimator;
+use crate::tcp::{Reaction, TCP_IP_HEADER_BYTES, TcpFlags, Window, rtt_since};
 use punctual_core::{
     Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId, Instant,
     Packet,
 };
 
-/// ACKs after which the coupling is computed anew because round trips change, if no window has.
+/// ACKs after which the coupling is recomputed for changed RTTs, if no window has changed.
 const LIA_ACKS: u32 = 16;
 
-/// State of a flow's sending end.
+/// State of an MPTCP sender.
 #[derive(Clone, Debug)]
 pub struct MptcpSender {
     flow: FlowId,
@@ -22,27 +23,31 @@ pub struct MptcpSender {
     size_bytes: u64,
     mss_bytes: u64,
     subflows: Vec<Subflow>,
-    /// Segments of the connection: full ones and the rest; one if it is empty.
+    /// Number of segments of the connection; one if it is empty.
     segments: u64,
-    /// First segment of the connection that no subflow has been given.
+    /// First segment of the connection that is not assigned to a subflow.
     next_new: u64,
     /// Every byte of the connection below this has arrived.
     data_acked: u64,
     /// The subflow that sent last.
     last: usize,
-    /// Subflows that offer segments to others, a bit each.
+    /// Bitmap of the subflows with segments to reinject.
     offering: u64,
-    /// What couples the windows, and for how many more ACKs it holds.
+    /// The coupling of the windows, and for how many more ACKs it is valid.
     lia: Lia,
     lia_left: u32,
-    /// When the driver will call; not later than the earliest timeout of a subflow.
+    /// When the driver's timer fires: at or before the earliest timeout of a subflow.
     timer_at: Option<Instant>,
-    /// The driver has been asked for a turn at the NIC.
+    /// Whether it waits for the NIC.
     asked: bool,
 }
 
 impl MptcpSender {
-    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Mptcp>) -> Self {
+    pub(super) fn open(
+        flow: &FlowSpec,
+        route: &FlowRoute,
+        cx: &mut HostCx<'_, MptcpConfig>,
+    ) -> Self {
         let host = &*cx.shared;
         let (settings, mss_bytes) = (host.settings, host.mss_bytes);
         let paths = choose_paths(cx.config.subflows, route);
@@ -65,8 +70,8 @@ impl MptcpSender {
             asked: false,
         };
         match (settings.handshake, cx.config.join) {
-            (true, Join::AtOnce) => sender.join_others(cx),
-            (true, Join::AfterFirst) => sender.send_syn(0, cx),
+            (true, SubflowJoin::AtOnce) => sender.join_others(cx),
+            (true, SubflowJoin::AfterFirst) => sender.send_syn(0, cx),
             (false, _) => sender.ask(cx),
         }
         sender
@@ -87,7 +92,7 @@ impl MptcpSender {
         self.subflows[subflow].flight.window()
     }
 
-    /// The round-trip time and timeout of a subflow.
+    /// The RTT estimate of a subflow.
     pub fn rtt(&self, subflow: usize) -> &RttEstimator {
         self.subflows[subflow].flight.rtt()
     }
@@ -111,14 +116,14 @@ impl MptcpSender {
         (packet, header)
     }
 
-    fn send_syn(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+    fn send_syn(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         cx.send(self.packet(subflow, TcpFlags::SYN, cx.now).0); // MPTCP-R02
         self.subflows[subflow].flight.start_timer(cx.now);
         self.keep_timer(subflow, cx);
     }
 
-    /// Connects the subflows that have not tried yet. MPTCP-R02.
-    fn join_others(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+    /// Sends a SYN on each subflow that has sent none. MPTCP-R02.
+    fn join_others(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         for subflow in 0..self.subflows.len() {
             let flight = &self.subflows[subflow].flight;
             if flight.is_connecting() && flight.rto_at().is_none() {
@@ -127,9 +132,9 @@ impl MptcpSender {
         }
     }
 
-    /// Makes sure that the driver calls no later than a subflow's timeout.
+    /// Sets the driver's timer if it would fire after a subflow's timeout.
     #[inline]
-    fn keep_timer(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+    fn keep_timer(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         if let Some(at) = self.subflows[subflow].flight.rto_at()
             && self.timer_at.is_none_or(|timer_at| timer_at > at)
         {
@@ -138,7 +143,7 @@ impl MptcpSender {
         }
     }
 
-    /// Whether there is a segment for a subflow beside those it has sent.
+    /// Whether a subflow could send a new or reinjected segment.
     #[inline]
     fn has_fresh(&self, subflow: usize) -> bool {
         self.next_new < self.segments || self.offering & !(1 << subflow) != 0
@@ -156,24 +161,24 @@ impl MptcpSender {
         (after..self.subflows.len()).chain(0..after).find(|subflow| self.may_send(*subflow))
     }
 
-    /// Asks for a turn at the NIC if any subflow has something to send.
-    fn ask(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+    /// Requests the NIC if any subflow may send.
+    fn ask(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         if !self.asked && self.next_subflow().is_some() {
             self.take_turn(cx);
         }
     }
 
-    /// The same, when only this subflow can have got something to send.
+    /// Requests the NIC if this subflow may send: cheaper than [`MptcpSender::ask`].
     #[inline]
-    fn ask_for(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+    fn ask_for(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         if !self.asked && self.may_send(subflow) {
             self.take_turn(cx);
         }
     }
 
-    /// There is something to send: waits for a turn at the NIC, or gives it all to the NIC's queue.
+    /// Waits for the NIC, or sends everything into the NIC's queue without small queues.
     #[inline]
-    fn take_turn(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+    fn take_turn(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         if cx.shared.settings.small_queues {
             self.asked = true;
             cx.ready(self.class);
@@ -184,8 +189,8 @@ impl MptcpSender {
         }
     }
 
-    /// Takes the segment of the connection that a subflow sends next: one that is stuck elsewhere,
-    /// or else a new one. Tells whether another subflow has sent it.
+    /// The segment of the connection that a subflow sends next, one to reinject or else a new one,
+    /// and whether another subflow has sent it.
     fn take_fresh(&mut self, subflow: usize) -> Option<(u64, bool)> {
         let others = self.offering & !(1 << subflow);
         if others != 0 {
@@ -201,7 +206,7 @@ impl MptcpSender {
         })
     }
 
-    /// Withdraws offers of what has arrived, so that the bits of `offering` are true.
+    /// Skips segments to reinject that have arrived, and clears bits of `offering` accordingly.
     fn settle_offers(&mut self) {
         let mut left = self.offering;
         while left != 0 {
@@ -223,7 +228,7 @@ impl MptcpSender {
         }
     }
 
-    /// How a subflow's window grows. MPTCP-R06, R07.
+    /// The reaction of a subflow's window to an ACK. MPTCP-R06, R07.
     #[inline]
     fn reaction(&mut self, subflow: usize, coupling: Coupling) -> Reaction {
         let window = *self.subflows[subflow].flight.window();
@@ -241,7 +246,7 @@ impl MptcpSender {
         Reaction::Grow { share: self.lia.share(window.cwnd_bytes()) }
     }
 
-    fn handle_ack(&mut self, header: &MptcpHeader, cx: &mut HostCx<'_, Mptcp>) {
+    fn handle_ack(&mut self, header: &MptcpHeader, cx: &mut HostCx<'_, MptcpConfig>) {
         let subflow = usize::from(header.subflow);
         let rtt = rtt_since(header.timestamp_picos, cx.now);
         let first = self.subflows[subflow].flight.rtt().smoothed().is_none();
@@ -267,9 +272,9 @@ impl MptcpSender {
         self.ask_for(subflow, cx);
     }
 
-    /// Sends a segment by the next subflow in turn that may.
+    /// Sends a segment on the next subflow in turn that may send.
     #[inline]
-    fn next_packet(&mut self, cx: &mut HostCx<'_, Mptcp>) -> Option<Packet> {
+    fn next_packet(&mut self, cx: &mut HostCx<'_, MptcpConfig>) -> Option<Packet> {
         let subflow = self.next_subflow()?;
         self.last = subflow;
         let segment = self.subflows[subflow].may_send(true)?;
@@ -298,7 +303,7 @@ impl MptcpSender {
         Some(packet)
     }
 
-    fn time_out(&mut self, subflow: usize, cx: &mut HostCx<'_, Mptcp>) {
+    fn time_out(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
         cx.emit(FlowEvent::TimedOut);
         self.lia_left = 0;
         if self.subflows[subflow].flight.time_out(cx.now) {
@@ -311,7 +316,7 @@ impl MptcpSender {
     }
 }
 
-impl Endpoint<Mptcp> for MptcpSender {
+impl Endpoint<MptcpConfig> for MptcpSender {
     fn gauges(&self, _: &super::MptcpHost, tell: &mut dyn FnMut(&'static str, f64)) {
         let flights = || self.subflows.iter().map(|subflow| &subflow.flight);
         let cwnd_bytes: u64 = flights().map(|f| f.window().cwnd_bytes()).sum();
@@ -322,7 +327,7 @@ impl Endpoint<Mptcp> for MptcpSender {
         tell("recovering_subflows", flights().filter(|f| f.in_recovery()).count() as f64);
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Mptcp>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, MptcpConfig>) {
         let header: MptcpHeader = packet.header.get();
         let subflow = usize::from(header.subflow);
         if packet.is_bounced() || !header.has(TcpFlags::ACK) || subflow >= self.subflows.len() {
@@ -345,7 +350,7 @@ impl Endpoint<Mptcp> for MptcpSender {
         self.handle_ack(&header, cx);
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Mptcp>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
         self.timer_at = None;
         for subflow in 0..self.subflows.len() {
             if self.subflows[subflow].flight.rto_at().is_some_and(|at| at <= cx.now) {
@@ -356,7 +361,7 @@ impl Endpoint<Mptcp> for MptcpSender {
         self.ask(cx);
     }
 
-    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Mptcp>) -> Option<Packet> {
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, MptcpConfig>) -> Option<Packet> {
         self.asked = false;
         let packet = self.next_packet(cx)?;
         self.ask(cx);

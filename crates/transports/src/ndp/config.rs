@@ -1,109 +1,108 @@
-//! NDP's parameters.
+//! Parameters of NDP, with their sources.
 
 use super::header::HEADER_BYTES;
 use punctual_core::{Bytes, Duration, NicInfo};
 use serde::{Deserialize, Serialize};
 
-/// NDP, with its parameters.
+/// Parameters of NDP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Ndp {
-    /// Packets pushed at the start, before any pull. The paper's text uses 30, its scripts 23.
+pub struct NdpConfig {
+    /// The initial window, in packets, sent before any pull. The paper's text uses 30, its scripts 23.
     pub initial_window: u32,
-    /// Data bytes in a full packet; without it, what the MTU leaves beside the header. The
+    /// Data bytes in a full packet; by default the MTU less the header. The
     /// paper's simulations carry 9000 in packets of 9064.
     pub payload: Option<Bytes>,
-    /// How long a packet may be in flight without feedback before it is sent again, at least. The
-    /// paper argues that with small queues no round trip exceeds 400 µs, so that 1 ms is safe.
+    /// The least retransmission timeout. The paper argues that with small queues no RTT exceeds
+    /// 400 µs, so that 1 ms is safe.
     pub rto: Duration,
-    /// Time between two pulls of one host; without it, the time that a full packet takes on the
+    /// Time between two pulls of one host; by default the transmission time of a full packet on the
     /// host's link, header and framing included.
     pub pull_spacing: Option<Duration>,
-    /// How a pull's distance to the one before is distributed, as pairs of a share and a time:
-    /// one pull in a hundred comes sooner than the time given for 0.01. Linear in between, level
-    /// beyond both ends. Empty: always `pull_spacing`.
+    /// Distribution of the time between pulls, as pairs of cumulative probability and time: 1 % of
+    /// the intervals are shorter than the time given for 0.01. Linear in between, constant beyond
+    /// both ends. Empty: always `pull_spacing`.
     pub pull_jitter: Vec<(f64, Duration)>,
-    /// Who spreads packets over paths.
+    /// Who chooses the path of a packet.
     pub paths: PathPolicy,
-    /// Whether senders leave out paths that do worse than the others.
+    /// Whether senders avoid paths with more trimming or loss than the others.
     pub scoreboard: bool,
-    /// How long both ends remember a connection that has ended: longer than a packet can be on
-    /// its way. The paper says less than 1 ms.
+    /// TIME-WAIT: how long both hosts keep the name of an ended connection, longer than a packet's
+    /// lifetime. The paper says less than 1 ms.
     pub time_wait: Duration,
-    /// Memory a receiver has for a flow's packets that came before others: more is refused and
-    /// sent again later. Without it, room for 65,536 packets.
+    /// Reordering buffer of a flow at the receiver: packets beyond it are refused and retransmitted
+    /// later. By default 65,536 packets.
     pub receive_memory: Option<Bytes>,
-    /// Whether rules that the paper does not have apply where no key below decides:
-    /// `"punctual"`, the default, or `"paper"`.
-    pub variant: Variant,
-    /// Whether a sender pays for a needless retransmission with its next pull (NDP-R18). Default:
-    /// yes, but not in the paper's variant.
+    /// Defaults of the keys below: `"punctual"`, the default, with our additional rules, or
+    /// `"paper"` without them.
+    pub variant: NdpVariant,
+    /// Whether a spurious retransmission costs the sender its next pull (NDP-R18). Default true, with
+    /// `variant = "paper"` false.
     pub repay_duplicates: Option<bool>,
-    /// Which way ACKs, NACKs and pulls go (NDP-R25). Default `"data-path"`, in the paper's variant
-    /// `"spray"`.
+    /// The path of ACKs, NACKs and pulls (NDP-R25). Default `"data-path"`, with
+    /// `variant = "paper"` `"spray"`.
     pub answer_paths: Option<AnswerPaths>,
-    /// What the retransmission timer follows beyond `rto` (NDP-R26). Default `"slowest"`, in the
-    /// paper's variant `"fixed"`.
-    pub timer: Option<Timer>,
-    /// Whether a trimmed header delays the next pull by the time it took on the link (NDP-R27).
-    /// Default: yes, but not in the paper's variant.
+    /// How the retransmission timeout adapts above `rto` (NDP-R26). Default `"slowest"`, with
+    /// `variant = "paper"` `"fixed"`.
+    pub timer: Option<NdpTimer>,
+    /// Whether a trimmed header delays the next pull by its transmission time (NDP-R27). Default
+    /// true, with `variant = "paper"` false.
     pub charge_headers: Option<bool>,
 }
 
-/// Whose NDP it is.
+/// Which rules NDP follows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Variant {
-    /// With the rules of ours: NDP-R18, R25, R26 and R27.
+pub enum NdpVariant {
+    /// The paper's and ours: NDP-R18, R25, R26 and R27.
     #[default]
     Punctual,
-    /// Without them.
+    /// The paper's only.
     Paper,
 }
 
-/// Which way a receiver's answers go.
+/// The path of a receiver's ACKs, NACKs and pulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnswerPaths {
-    /// Back on the path of the data they answer.
+    /// The path of the data they answer, in reverse.
     DataPath,
-    /// On each path in turn.
+    /// Every path in turn.
     Spray,
 }
 
-/// What the retransmission timer follows.
+/// How the retransmission timeout adapts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Timer {
-    /// Nothing: it is `rto`.
+pub enum NdpTimer {
+    /// It is `rto`.
     Fixed,
-    /// Twice the slowest feedback of late on packets that were trimmed, returned or given up too
-    /// soon; `rto` at least.
+    /// Twice the longest recent delay of feedback on packets that were trimmed, returned or
+    /// spuriously retransmitted; at least `rto`.
     Slowest,
-    /// The smoothed round-trip time and four times its deviation, over all feedback; `rto` at
-    /// least, and 20 times that before the first feedback.
+    /// `SRTT + 4 · RTTVAR` over all feedback; at least `rto`, and `20 · rto` before the first.
     Rtt,
 }
 
-/// A receiver refuses packet numbers this far beyond the first one missing: no sender that keeps
-/// to its pulls gets there, and memory stays bounded whatever arrives.
+/// A receiver refuses packet numbers this far beyond the first missing one, which bounds its memory;
+/// no sender that obeys pulls reaches it.
 pub(super) const AHEAD_MAX: u64 = 1 << 16;
 
-/// Who chooses a data packet's path.
+/// Who chooses the path of a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PathPolicy {
-    /// The sender: each path once, in an order drawn anew each round.
+    /// The sender: each path once per round, in random order.
     Permuted,
-    /// Each switch, at random for each packet.
+    /// Each switch, at random per packet.
     SwitchRandom,
     /// One path for the whole flow.
     Single,
 }
 
-impl Default for Ndp {
+impl Default for NdpConfig {
     fn default() -> Self {
-        Ndp {
+        NdpConfig {
             initial_window: 30,
             payload: None,
             rto: Duration::from_millis(1),
@@ -113,7 +112,7 @@ impl Default for Ndp {
             scoreboard: true,
             time_wait: Duration::from_millis(1),
             receive_memory: None,
-            variant: Variant::Punctual,
+            variant: NdpVariant::Punctual,
             repay_duplicates: None,
             answer_paths: None,
             timer: None,
@@ -122,21 +121,21 @@ impl Default for Ndp {
     }
 }
 
-impl Ndp {
+impl NdpConfig {
     /// Data bytes in a full packet on a network with this MTU.
     pub fn payload_for(&self, mtu: Bytes) -> u64 {
         let room = room_in(mtu);
         self.payload.map_or(room, |payload| payload.get().min(room))
     }
 
-    /// Time between two pulls on this interface: that of a full packet on its link.
+    /// Time between two pulls: the transmission time of a full packet.
     // NDP-R12
     pub(super) fn spacing_for(&self, nic: &NicInfo) -> Duration {
         let on_link = self.payload_for(nic.mtu) + u64::from(HEADER_BYTES) + nic.framing.get();
         self.pull_spacing.unwrap_or_else(|| nic.rate.transmission_time(Bytes::new(on_link)))
     }
 
-    /// Packets that a receiver can hold which came before others.
+    /// Packets that fit into the reordering buffer.
     pub(super) fn room_for(&self, payload: u64) -> u64 {
         match self.receive_memory {
             Some(memory) => (memory.get() / payload.max(1)).min(AHEAD_MAX),
@@ -145,24 +144,24 @@ impl Ndp {
     }
 
     fn has_our_rules(&self) -> bool {
-        self.variant == Variant::Punctual
+        self.variant == NdpVariant::Punctual
     }
 
-    /// Whether a sender pays for needless retransmissions.
+    /// Whether a spurious retransmission costs the sender a pull.
     pub(super) fn repays_duplicates(&self) -> bool {
         self.repay_duplicates.unwrap_or(self.has_our_rules())
     }
 
-    /// Whether answers follow their data's path. Where switches choose it, nobody knows it.
+    /// Whether answers take their data's path, which is unknown if switches choose it.
     pub(super) fn echoes_paths(&self) -> bool {
         let ours = if self.has_our_rules() { AnswerPaths::DataPath } else { AnswerPaths::Spray };
         self.paths != PathPolicy::SwitchRandom
             && self.answer_paths.unwrap_or(ours) == AnswerPaths::DataPath
     }
 
-    /// What the retransmission timer follows.
-    pub(super) fn timer(&self) -> Timer {
-        let ours = if self.has_our_rules() { Timer::Slowest } else { Timer::Fixed };
+    /// How the retransmission timeout adapts.
+    pub(super) fn timer(&self) -> NdpTimer {
+        let ours = if self.has_our_rules() { NdpTimer::Slowest } else { NdpTimer::Fixed };
         self.timer.unwrap_or(ours)
     }
 
@@ -171,7 +170,7 @@ impl Ndp {
         self.charge_headers.unwrap_or(self.has_our_rules())
     }
 
-    /// What is wrong with the parameters, if anything.
+    /// Checks every parameter.
     pub fn validate(&self) -> Result<(), String> {
         if self.initial_window == 0 {
             return Err("initial_window = 0: a sender must push at least 1 packet".into());
@@ -189,7 +188,7 @@ impl Ndp {
         }
     }
 
-    /// What is wrong with the parameters on an interface, if anything: which parameter, and why.
+    /// Checks the parameters against an interface; the error names the parameter and the reason.
     pub fn check_nic(&self, nic: &NicInfo) -> Result<(), (&'static str, String)> {
         let room = room_in(nic.mtu);
         match self.payload.map(Bytes::get) {

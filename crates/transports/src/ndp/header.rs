@@ -7,8 +7,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// ACK, a NACK and a PULL are this long.
 pub const HEADER_BYTES: u16 = 64;
 
-/// Times in headers are in units of 2¹⁴ ps, about 16 ns: what the 32 bits they have on a wire can
-/// tell apart for a minute. So they are the same after a round trip, on a wire or not.
+/// Times in headers are in units of 2¹⁴ ps, about 16 ns: 32 bits on a wire cover a minute. The
+/// simulator rounds as the wire does, so that both give the same times.
 pub const STAMP_SHIFT: u32 = 14;
 
 /// The time as a header has it: picoseconds, rounded down to that unit.
@@ -44,7 +44,7 @@ pub mod flags {
     pub const CLASS_SHIFT: u32 = 5;
 }
 
-/// What NDP says in a packet.
+/// The header of an NDP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct NdpHeader {

@@ -1,17 +1,16 @@
 //! NDP: receivers pull, switches trim.
 //!
-//! A sender pushes its first window at line rate, spraying packets over all paths; from then on
-//! the receiver's pulls clock it, one packet a pull, paced so that the receiver's link is just
-//! full. Switches keep queues of a few packets and cut the payload off what does not fit, so the
-//! receiver learns at once what to ask for again.
+//! A sender pushes its initial window at line rate, spraying packets over all paths. From then on
+//! the receiver's pulls clock it, one packet per pull, paced at the rate of the receiver's link.
+//! Switches have queues of a few packets and trim the payload of packets that do not fit, so that
+//! the receiver learns immediately which packets to request again.
 //!
 //! After Handley, Raiciu, Agache, Voinescu, Moore, Antichi and Wójcik, "Re-architecting
 //! datacenter networks and stacks for low latency and high performance", SIGCOMM 2017.
 //!
 //! The rules followed, each with its test, are in `rules.md`.
 //!
-//! Do not use it across switches that drop rather than trim and expect its latency: losses are
-//! recovered by a timer.
+//! Its latency requires switches that trim: packets that switches drop are recovered by a timeout.
 
 mod config;
 mod header;
@@ -25,7 +24,7 @@ mod timewait;
 #[cfg(test)]
 mod tests;
 
-pub use config::{AnswerPaths, Ndp, PathPolicy, Timer, Variant};
+pub use config::{AnswerPaths, NdpConfig, NdpTimer, NdpVariant, PathPolicy};
 pub use header::{HEADER_BYTES, NdpHeader, STAMP_SHIFT, flags, kind, stamp};
 pub use pulls::PullQueue;
 pub use receiver::NdpReceiver;
@@ -36,7 +35,7 @@ use punctual_core::{
     Transport,
 };
 
-impl Transport for Ndp {
+impl Transport for NdpConfig {
     type Sender = NdpSender;
     type Receiver = NdpReceiver;
     type Shared = PullQueue;
@@ -59,7 +58,7 @@ impl Transport for Ndp {
     }
 
     fn check_nic(&self, nic: &NicInfo) -> Result<(), (&'static str, String)> {
-        Ndp::check_nic(self, nic)
+        NdpConfig::check_nic(self, nic)
     }
 
     fn sprays(&self) -> bool {

@@ -1,5 +1,5 @@
-//! Which path a packet takes: each once, in an order drawn anew, but for those that do worse than
-//! the others.
+//! Path selection: each path once per round, in random order, except paths that the scoreboard
+//! excludes.
 
 use super::PathPolicy;
 use super::scoreboard::Scoreboard;
@@ -30,7 +30,7 @@ impl Paths {
         Paths { policy, order, next: 0, stream, board: Scoreboard::new(scored) }
     }
 
-    /// The next path, but for `taken`, which the packet was lost on.
+    /// The next path other than `taken`, on which the packet was lost.
     // NDP-R04, NDP-R05
     #[inline]
     pub(super) fn next(&mut self, taken: Option<u16>) -> u32 {
@@ -41,7 +41,7 @@ impl Paths {
         u32::from(path)
     }
 
-    /// The scoreboard may have nothing but `taken` to offer; another path is better all the same.
+    /// The path that the scoreboard offers, or another if that is `taken`.
     #[cold]
     fn other_than(&mut self, taken: u16) -> u16 {
         let offered = self.good_step();
@@ -56,7 +56,7 @@ impl Paths {
         }
     }
 
-    /// The next path that is not excluded, or else the one excluded least.
+    /// The next path that is not excluded, or else the one with the shortest exclusion.
     // NDP-R19
     #[inline(never)]
     fn good_step(&mut self) -> u16 {

@@ -1,9 +1,9 @@
-//! The pull queue: one per interface, shared by all flows that the host receives, paced so that
-//! what is pulled just fills the host's link.
+//! The pull queue: one per interface, shared by all flows that the host receives, and paced at the
+//! rate of the host's link.
 
 use super::header::kind;
 use super::timewait::TimeWait;
-use super::{Ndp, NdpHeader};
+use super::{NdpConfig, NdpHeader};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowRoute, HostCx, HostId, Instant, LineRate, NicInfo, Packet,
@@ -11,7 +11,7 @@ use punctual_core::{
 };
 use std::collections::VecDeque;
 
-/// Pulls waiting to be sent: the most urgent class first, within a class in turns.
+/// Queued pulls: by strict priority of classes, round-robin within a class.
 #[derive(Debug)]
 pub struct PullQueue {
     spacing: Duration,
@@ -34,7 +34,7 @@ pub struct PullQueue {
     pub(super) time_wait: TimeWait,
 }
 
-/// Distances between pulls that vary, as those of a host do.
+/// Random times between pulls, as measured on hosts.
 #[derive(Debug)]
 struct Jitter {
     table: Vec<(f64, Duration)>,
@@ -61,7 +61,7 @@ struct Line {
 }
 
 impl PullQueue {
-    pub(super) fn new(config: &Ndp, nic: &NicInfo) -> Self {
+    pub(super) fn new(config: &NdpConfig, nic: &NicInfo) -> Self {
         PullQueue {
             spacing: config.spacing_for(nic),
             rate: LineRate::new(nic.rate),
@@ -110,9 +110,9 @@ impl PullQueue {
         })
     }
 
-    /// Adds one pull for a flow, of which every packet below `cumulative` is in and one has just
-    /// come by `path`. Returns its number when it may leave at once, on the back of the ACK or NACK being sent; otherwise it
-    /// waits and the host's timer is to fire at [`PullQueue::next_at`].
+    /// Adds a pull for a flow whose packets below `cumulative` have arrived, and one just now on
+    /// `path`. Returns its number if it may leave immediately, with the ACK or NACK being sent.
+    /// Otherwise it waits, and the host's timer must fire at [`PullQueue::next_at`].
     // NDP-R11, NDP-R12
     #[inline]
     pub(super) fn add(
@@ -138,7 +138,7 @@ impl PullQueue {
         None
     }
 
-    /// Adds pulls for a flow that are in no hurry to ride on an answer.
+    /// Adds pulls for a flow that are sent on their own.
     pub(super) fn add_waiting(&mut self, line: u32, pulls: u32) {
         let Some(entry) = self.lines.get_mut(line) else { return };
         entry.pending += pulls;
@@ -178,7 +178,7 @@ impl PullQueue {
         }
     }
 
-    /// A header of so many bytes has come: the next pull waits for the time it took on the link.
+    /// Delays the next pull by the transmission time of a trimmed header.
     // NDP-R27
     #[cold]
     pub(super) fn charge_header(&mut self, wire_bytes: u16) {
@@ -198,8 +198,8 @@ impl PullQueue {
         self.lines.get(line).filter(|l| l.pending == 0).map(|l| l.sent)
     }
 
-    /// Sends an answer on its way: back on the path that its data took or, where switches choose
-    /// paths or there is no data to answer, on each in turn.
+    /// Sets the path of an answer: that of its data in reverse or, if switches choose paths or it
+    /// answers no data, every path in turn.
     // NDP-R25
     #[inline]
     pub(super) fn lead_back(&mut self, line: u32, answered: Option<u16>, packet: &mut Packet) {
@@ -207,7 +207,7 @@ impl PullQueue {
         entry.lead_back(answered.filter(|_| self.echoes_paths), packet);
     }
 
-    /// Forgets the pulls waiting for a flow that needs none any more.
+    /// Drops the queued pulls of a completed flow.
     // NDP-R14
     pub(super) fn flush(&mut self, line: u32) {
         if let Some(entry) = self.lines.get_mut(line)
@@ -223,7 +223,7 @@ impl PullQueue {
         }
     }
 
-    /// Forgets a flow.
+    /// Removes a flow.
     pub(super) fn close(&mut self, line: u32) {
         self.flush(line);
         self.lines.remove(line);
@@ -266,9 +266,9 @@ impl Line {
     }
 }
 
-/// The pacer: sends the pull whose turn it is, and sets the timer for the next.
+/// The pull pacer: sends the next pull and sets the timer for the one after.
 // NDP-R12, NDP-R13
-pub(super) fn send_next_pull(cx: &mut HostCx<'_, Ndp>) {
+pub(super) fn send_next_pull(cx: &mut HostCx<'_, NdpConfig>) {
     if cx.now < cx.shared.next_at {
         cx.set_host_timer(cx.shared.next_at);
         return;

@@ -1,14 +1,14 @@
-//! NDP's receiving end: answers every arrival, counts what is in, asks for the next.
+//! The receiver: acknowledges every packet, reassembles the flow and pulls the next packet.
 
 use super::config::AHEAD_MAX;
 use super::header::{flags, kind};
-use super::{Ndp, NdpHeader, PullQueue};
+use super::{NdpConfig, NdpHeader, PullQueue};
 use punctual_core::{
     BitRing, ByteRange, Endpoint, FlowEvent, FlowId, FlowRoute, HostCx, HostId, Instant, Packet,
     Wait,
 };
 
-/// The receiving end of a flow.
+/// State of an NDP receiver.
 #[derive(Debug)]
 pub struct NdpReceiver {
     flow: FlowId,
@@ -16,30 +16,29 @@ pub struct NdpReceiver {
     /// Its place in the host's pull queue.
     line: u32,
     received: BitRing,
-    /// Packets it can hold that came before others.
+    /// Size of the reordering buffer, in packets.
     room: u64,
-    /// Packets it holds: those in that are numbered above the first one missing.
+    /// Packets in the reordering buffer: those above the first missing one.
     held: u64,
-    /// Pulls held back until there is room again.
+    /// Pulls withheld until the buffer has room.
     held_back: u32,
-    /// No packet is one of this connection before then: it has been used and has just ended, so
-    /// they are late copies.
+    /// Packets before this time are late duplicates of an ended connection of the same name.
     not_before: Instant,
-    /// A packet of the first window has come.
+    /// Whether a packet of the initial window has arrived.
     is_open: bool,
     /// Packets in the flow, once known.
     packets: Option<u64>,
     completed: bool,
-    /// When something last arrived: with every pull sent and silence since, one was lost.
+    /// When a packet last arrived; if nothing arrives after the last pull, that pull was lost.
     heard_at: Instant,
     timer_running: bool,
-    /// Doublings of the silence waited for.
+    /// Doublings of the time to wait.
     backoff: u32,
 }
 
 impl NdpReceiver {
     // NDP-R15
-    pub(super) fn open(first: &Packet, route: &FlowRoute, cx: &mut HostCx<'_, Ndp>) -> Self {
+    pub(super) fn open(first: &Packet, route: &FlowRoute, cx: &mut HostCx<'_, NdpConfig>) -> Self {
         let header = NdpHeader::of(first);
         let ended = cx.shared.time_wait.until(route.peer, first.flow, cx.now);
         NdpReceiver {
@@ -60,20 +59,20 @@ impl NdpReceiver {
         }
     }
 
-    /// Whether every byte is in.
+    /// Whether every byte has arrived.
     pub fn is_complete(&self) -> bool {
         self.completed
     }
 
     #[inline]
-    fn control(&mut self, header: NdpHeader, cx: &mut HostCx<'_, Ndp>) {
+    fn control(&mut self, header: NdpHeader, cx: &mut HostCx<'_, NdpConfig>) {
         let mut packet = header.control(self.flow, self.peer);
         let answered = (header.kind != kind::PULL).then_some(header.path);
         cx.shared.lead_back(self.line, answered, &mut packet);
         cx.send(packet);
     }
 
-    /// Learns how many packets the flow has, from any packet that tells.
+    /// Computes the number of packets of the flow from a data packet.
     fn learn_size(&mut self, header: &NdpHeader, packet: &Packet) {
         if self.packets.is_some() || header.cumulative == u64::MAX {
             return;
@@ -85,7 +84,7 @@ impl NdpReceiver {
         });
     }
 
-    fn deliver(&mut self, header: &NdpHeader, packet: &Packet, cx: &mut HostCx<'_, Ndp>) {
+    fn deliver(&mut self, header: &NdpHeader, packet: &Packet, cx: &mut HostCx<'_, NdpConfig>) {
         if !self.received.insert(header.seq) {
             return;
         }
@@ -110,33 +109,32 @@ impl NdpReceiver {
 }
 
 impl NdpReceiver {
-    /// Takes in what is not simply the next packet of an open connection. False when there is
-    /// no more to do about it.
+    /// Decides whether to accept a packet that is not simply the next of an open connection.
     #[cold]
-    fn admit(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) -> bool {
+    fn admit(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) -> bool {
         if !self.is_open {
-            // NDP-R15, NDP-R22: only the first window opens a connection, and only a new one.
+            // NDP-R15, NDP-R22: only the initial window of a new connection opens it.
             if cx.now < self.not_before || !header.has(flags::SYN) {
                 return false;
             }
             self.is_open = true;
         }
         let ahead = header.seq.saturating_sub(self.received.base());
-        // The first one missing is never held: it is handed on at once.
+        // The first missing packet needs no buffer: it is delivered immediately.
         let fits = self.held < self.room || ahead == 0 || self.received.contains(header.seq);
         if ahead < AHEAD_MAX && fits {
             return true;
         }
-        // NDP-R17: nobody who keeps to the pulls is that far ahead.
+        // NDP-R17: no sender that obeys pulls is that far ahead.
         if ahead < AHEAD_MAX {
             self.refuse(header, cx);
         }
         false
     }
 
-    /// Sends back word that there is no room for a packet yet. Its pull waits for room too.
+    /// Refuses a packet because the buffer is full. Its pull is withheld.
     // NDP-R23
-    fn refuse(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) {
+    fn refuse(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) {
         self.heard_at = cx.now;
         self.held_back += 1;
         let answer = NdpHeader {
@@ -150,16 +148,16 @@ impl NdpReceiver {
         self.start_timer(cx);
     }
 
-    /// There is room for so many packets more: the pulls held back for them may go.
+    /// Releases withheld pulls, as the buffer has room for `room` more packets.
     #[cold]
-    fn release_pulls(&mut self, room: u64, cx: &mut HostCx<'_, Ndp>) {
+    fn release_pulls(&mut self, room: u64, cx: &mut HostCx<'_, NdpConfig>) {
         let pulls = u64::from(self.held_back).min(room) as u32;
         self.held_back -= pulls;
         cx.shared.add_waiting(self.line, pulls);
     }
 
     #[inline]
-    fn start_timer(&mut self, cx: &mut HostCx<'_, Ndp>) {
+    fn start_timer(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
         if !self.timer_running {
             self.timer_running = true;
             cx.set_timer(cx.now + cx.config.rto);
@@ -167,7 +165,7 @@ impl NdpReceiver {
     }
 }
 
-impl Endpoint<Ndp> for NdpReceiver {
+impl Endpoint<NdpConfig> for NdpReceiver {
     fn gauges(&self, shared: &PullQueue, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("host_pulls_waiting", f64::from(shared.pending()));
     }
@@ -176,8 +174,8 @@ impl Endpoint<Ndp> for NdpReceiver {
         Wait::Pull
     }
 
-    // NDP-R10: every arrival is answered at once.
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Ndp>) {
+    // NDP-R10: every packet is acknowledged immediately.
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, NdpConfig>) {
         let header = NdpHeader::of(packet);
         let beyond = self.packets.is_some_and(|n| header.seq >= n);
         if header.kind != kind::DATA || beyond {
@@ -191,7 +189,7 @@ impl Endpoint<Ndp> for NdpReceiver {
         self.heard_at = cx.now;
         self.backoff = 0;
         self.learn_size(&header, packet);
-        // A header whose data came before needs no second copy.
+        // A trimmed packet whose data has arrived is acknowledged.
         let trimmed = packet.is_trimmed() && !self.received.contains(header.seq);
         if packet.is_trimmed() {
             cx.emit(FlowEvent::Trimmed);
@@ -204,7 +202,7 @@ impl Endpoint<Ndp> for NdpReceiver {
         if self.held_back > 0 && !self.completed {
             self.release_pulls(cumulative - base, cx);
         }
-        // NDP-R11: one more pull for what arrived, whole, trimmed or again.
+        // NDP-R11: one pull per arrival, whether complete, trimmed or duplicate.
         let pull = if self.completed {
             None
         } else {
@@ -229,9 +227,9 @@ impl Endpoint<Ndp> for NdpReceiver {
         self.start_timer(cx);
     }
 
-    // NDP-R16: all pulls sent, then silence: the last one was lost, so it is sent again. Its
-    // number is the same, so it does no harm when it was not.
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Ndp>) {
+    // NDP-R16: if nothing arrives after the last pull, it was lost and is sent again under the same
+    // number, which is harmless if it was not lost.
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
         if self.completed {
             self.timer_running = false;
             return;

@@ -1,24 +1,24 @@
-//! What a sender knows of its paths. All should do alike; those that do not are left out for a
+//! A sender's path scoreboard: paths with more NACKs or losses than the others are avoided for a
 //! while.
 
-/// Feedback on a path before its share of NACKs means anything.
+/// Feedback on a path before its share of NACKs is significant.
 const FEEDBACK_MIN: u64 = 100;
-/// A share of NACKs to ACKs that is nothing to worry about, in percent.
+/// The NACKs per 100 ACKs below which a path is good.
 const RATIO_MIN: u64 = 30;
 /// Rounds that each verdict leaves a path out for, or spares it. With one, as the simulator has it,
 /// a path that is tried again after each round left out would be used in every second round, and
 /// a link at a tenth of its rate would still slow every flow that can use it.
 const VERDICT_ROUNDS: u16 = 16;
-/// What a returned header counts as, in NACKs.
+/// NACKs that a returned header counts as.
 const BOUNCE_NACKS: u16 = 3;
 /// Rounds that a path is left out for its first loss.
 const LOSS_ROUNDS: u16 = 8;
 /// The longest a path is left out at once, in rounds: thousands of packets.
 const AVOID_MAX: u16 = 1 << 10;
-/// When a path has had so many ACKs or NACKs, both counts are halved: what was long ago counts less.
+/// The ACKs or NACKs of a path at which both counts are halved, so that old feedback counts less.
 const COUNT_MAX: u16 = 1 << 15;
 
-/// One path's record, small, since a flow may have hundreds of paths.
+/// The record of one path. It is small, because a flow may have hundreds of paths.
 #[derive(Debug, Clone, Copy, Default)]
 struct Score {
     acks: u16,
@@ -36,7 +36,7 @@ pub(super) struct Scoreboard {
     acks: u64,
     nacks: u64,
     losses: u64,
-    /// Paths left out at present, or on probation after a loss.
+    /// Paths excluded at present, or on probation after a loss.
     marked: u32,
 }
 
@@ -70,7 +70,7 @@ impl Scoreboard {
         }
     }
 
-    /// A path that lost packets works after all.
+    /// A path with losses has delivered a packet.
     #[cold]
     fn forgive(&mut self, path: u16) {
         let losses = self.paths[usize::from(path)].losses;
@@ -83,7 +83,7 @@ impl Scoreboard {
         self.blame(path, 1);
     }
 
-    /// A packet sent on `path` came back.
+    /// A packet sent on `path` was returned to the sender.
     pub(super) fn bounce(&mut self, path: u16) {
         self.blame(path, BOUNCE_NACKS);
     }
@@ -106,8 +106,8 @@ impl Scoreboard {
         (score.acks, score.nacks) = (score.acks / 2, score.nacks / 2);
     }
 
-    /// Leaves a path out longer if it has far more NACKs to its ACKs than the others, less long if
-    /// it has not.
+    /// Excludes a path for longer if it has far more NACKs per ACK than the others, otherwise for
+    /// less long.
     #[inline(never)]
     fn judge(&mut self, path: u16) {
         let paths = self.paths.len() as u64;
@@ -127,8 +127,8 @@ impl Scoreboard {
         });
     }
 
-    /// A packet sent on `path` was never heard of. Should others have lost fewer, the path is
-    /// left out, longer each time, but for single packets, until an ACK speaks for it.
+    /// A packet sent on `path` was lost. If other paths have lost fewer, the path is excluded, longer
+    /// each time, except for single probing packets, until an ACK arrives on it.
     pub(super) fn loss(&mut self, path: u16) {
         let Some(score) = self.paths.get(usize::from(path)) else { return };
         let losses = score.losses.saturating_add(1);
@@ -142,17 +142,17 @@ impl Scoreboard {
         });
     }
 
-    /// Whether so many losses are 1.25 times those of the mean path.
+    /// Whether `losses` is more than 1.25 times the mean over all paths.
     fn loses_more(&self, losses: u8) -> bool {
         u64::from(losses) * self.paths.len() as u64 * 4 > self.losses * 5
     }
 
-    /// Whether to leave this path out now that its turn has come; it has then waited a round.
+    /// Whether to skip this path in its turn, which counts as one round of its exclusion.
     // NDP-R19
     pub(super) fn skips(&mut self, path: u16) -> bool {
         let Some(score) = self.paths.get(usize::from(path)).copied() else { return false };
         match score.avoid {
-            // One packet tries whether it still loses them; no other until that is known.
+            // One packet probes the path; no other until its result is known.
             0 if score.losses > 0 && self.loses_more(score.losses) => {
                 self.mark(path, |s| s.avoid = s.rounds())
             }
@@ -162,7 +162,7 @@ impl Scoreboard {
         score.avoid > 0
     }
 
-    /// The path to take when all are left out.
+    /// The path to use when all are excluded.
     pub(super) fn least_avoided(&self) -> Option<u16> {
         let least = self.paths.iter().enumerate().min_by_key(|(_, score)| score.avoid);
         least.map(|(path, _)| path as u16)
@@ -182,7 +182,7 @@ impl Score {
         self.avoid > 0 || self.losses > 0
     }
 
-    /// Rounds to leave the path out for its losses.
+    /// Rounds of exclusion for its losses.
     fn rounds(&self) -> u16 {
         match self.losses {
             0 => 0,

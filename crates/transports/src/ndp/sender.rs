@@ -1,28 +1,28 @@
-//! NDP's sending end: pushes a window, then sends what it is pulled.
+//! The sender: pushes the initial window, then sends one packet per pull.
 
 use super::header::{HEADER_BYTES, flags, kind, stamp};
 use super::paths::Paths;
-use super::{Ndp, NdpHeader, PathPolicy, PullQueue, Timer};
-use crate::rtt::{RtoBounds, RttEstimate};
+use super::{NdpConfig, NdpHeader, NdpTimer, PathPolicy, PullQueue};
+use crate::rtt::{Rounding, RtoBounds, RttEstimator};
 use punctual_core::{
     Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
     Instant, Packet, PacketFlags,
 };
 use std::collections::VecDeque;
 
-/// What a sender knows of a packet it has sent and that is not acknowledged.
+/// A packet sent and not acknowledged.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     at: Instant,
     path: u16,
     state: State,
-    /// Pushed with the first window and not yet heard of.
+    /// Whether it is of the initial window and without feedback.
     unaccounted: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// In the network, for all we know.
+    /// In flight.
     InFlight,
     /// Trimmed, bounced or lost: in `resend`, waiting for a pull.
     ToResend,
@@ -30,7 +30,7 @@ enum State {
     Acked,
 }
 
-/// The sending end of a flow.
+/// State of an NDP sender.
 #[derive(Debug)]
 pub struct NdpSender {
     flow: FlowId,
@@ -46,15 +46,15 @@ pub struct NdpSender {
     window: VecDeque<Sent>,
     /// Packets to send again, before new ones.
     resend: VecDeque<u64>,
-    /// The receiver is short of room: of those to send again, the lowest goes first.
+    /// Whether the receiver's buffer is full, so that the lowest packet is retransmitted first.
     lowest_first: bool,
     /// Packets that may be sent now.
     credits: u32,
-    /// Pulls to let pass, for packets that were sent once more without need.
+    /// Pulls to ignore, one for each spurious retransmission.
     debt: u32,
     last_pull: u32,
     first_window: u64,
-    /// Packets of the first window not heard of.
+    /// Packets of the initial window without feedback.
     unaccounted: u32,
     /// ACKs and NACKs received less pulls received: pulls still to come.
     pull_window: i64,
@@ -63,36 +63,36 @@ pub struct NdpSender {
     recent_len: u8,
     paths: Paths,
     timer_running: bool,
-    /// Doublings of the timeout since anything was heard.
+    /// Doublings of the timeout since the last feedback.
     backoff: u32,
-    /// The longest that word took of a packet trimmed, returned or given up too soon, fading.
+    /// The longest delay of feedback on a packet that was trimmed, returned or spuriously
+    /// retransmitted; it decays.
     slowest_word: Duration,
-    /// Over all feedback, where the timer follows it.
-    rtt: RttEstimate,
+    /// The RTT estimate over all feedback, with [`NdpTimer::Rtt`].
+    rtt: RttEstimator,
     heard_at: Instant,
-    /// When the first window may go, should a connection of the same name have just ended.
+    /// When the initial window may be sent, if a connection of the same name has just ended.
     not_before: Option<Instant>,
 }
 
-/// How many timeouts a sender waits for a pull when nothing of its own is under way: longer than
-/// an incast of thousands takes to come round.
+/// How many timeouts a sender waits for a pull when nothing is in flight: longer than a round of
+/// pulls in an incast of thousands.
 const PATIENCE: u64 = 64;
-/// The longest wait that an echoed time makes a sender believe in, in timeouts.
+/// The longest accepted RTT sample, in timeouts: a bound on forged timestamps.
 const SLOWEST: u64 = 16;
-/// The timeout before the first feedback where the timer follows the round-trip time, in timeouts:
-/// 20 ms in the authors' program.
+/// The timeout before the first RTT sample, in timeouts: 20 ms in the authors' simulator.
 const UNMEASURED: u64 = 20;
-/// How many kinds of feedback [`NdpSender::is_bad_path`] looks back on.
+/// The number of feedbacks that [`NdpSender::is_bad_path`] considers.
 const RECENT: u8 = 12;
 
 impl NdpSender {
-    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Ndp>) -> Self {
+    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, NdpConfig>) -> Self {
         let payload = cx.shared.payload();
         let size = flow.size.get();
         let packets = if size == u64::MAX { u64::MAX } else { size.div_ceil(payload).max(1) };
         // NDP-R01
         let first_window = packets.min(u64::from(cx.config.initial_window));
-        // NDP-R22: what is left of an ended connection could be taken for this one's.
+        // NDP-R22: late packets of an ended connection could be mistaken for this one's.
         let not_before = cx.shared.time_wait.until(route.peer, flow.id, cx.now);
         match not_before {
             None => cx.ready(flow.class),
@@ -122,7 +122,7 @@ impl NdpSender {
             timer_running: false,
             backoff: 0,
             slowest_word: Duration::ZERO,
-            rtt: RttEstimate::default(),
+            rtt: RttEstimator::default(),
             heard_at: cx.now,
             not_before,
         }
@@ -142,7 +142,7 @@ impl NdpSender {
         self.window.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// Notes feedback on a packet: it is no longer unaccounted for.
+    /// Records feedback on a packet of the initial window.
     fn account(&mut self, seq: u64) {
         if let Some(sent) = self.sent_mut(seq)
             && sent.unaccounted
@@ -152,10 +152,10 @@ impl NdpSender {
         }
     }
 
-    fn note_feedback(&mut self, is_ack: bool, header: &NdpHeader, cx: &HostCx<'_, Ndp>) {
-        if cx.config.timer() == Timer::Rtt {
+    fn note_feedback(&mut self, is_ack: bool, header: &NdpHeader, cx: &HostCx<'_, NdpConfig>) {
+        if cx.config.timer() == NdpTimer::Rtt {
             let took = cx.now.saturating_since(Instant::from_picos(header.sent_at));
-            self.rtt.sample(took.min(cx.config.rto.saturating_mul(SLOWEST)));
+            self.rtt.sample(took.min(cx.config.rto.saturating_mul(SLOWEST)), Rounding::Terms);
         }
         self.recent = (self.recent << 1 | u16::from(is_ack)) & ((1 << RECENT) - 1);
         self.recent_len = (self.recent_len + 1).min(RECENT);
@@ -163,13 +163,13 @@ impl NdpSender {
         self.heard_at = cx.now;
     }
 
-    /// How long a packet may be in flight without feedback.
+    /// The retransmission timeout.
     // NDP-R07, NDP-R26
-    fn rto(&self, config: &Ndp) -> Duration {
+    fn rto(&self, config: &NdpConfig) -> Duration {
         let wait = match config.timer() {
-            Timer::Fixed => config.rto,
-            Timer::Slowest => config.rto.max(self.slowest_word.saturating_mul(2)),
-            Timer::Rtt => self.rtt.rto(RtoBounds {
+            NdpTimer::Fixed => config.rto,
+            NdpTimer::Slowest => config.rto.max(self.slowest_word.saturating_mul(2)),
+            NdpTimer::Rtt => self.rtt.rto(&RtoBounds {
                 initial: config.rto.saturating_mul(UNMEASURED),
                 min: config.rto,
                 max: config.rto.saturating_mul(SLOWEST * 2),
@@ -178,16 +178,16 @@ impl NdpSender {
         wait.saturating_mul(1 << self.backoff)
     }
 
-    /// More than a quarter of recent feedback were ACKs: a bounce then speaks of a bad path
-    /// rather than of an incast.
+    /// Whether more than a quarter of the recent feedback was ACKs: a returned header then indicates
+    /// a bad path, not an incast.
     fn is_bad_path(&self) -> bool {
         self.recent.count_ones() * 4 > u32::from(self.recent_len)
     }
 
-    /// Puts a packet in line to be sent again. False when there is no need.
+    /// Queues a packet for retransmission. Returns false if there is no need.
     ///
-    /// Feedback tells which sending of the packet it means; on an older one it says nothing of
-    /// the newest.
+    /// Feedback names a transmission of the packet by its timestamp; feedback on an older one is
+    /// ignored.
     fn queue_again(&mut self, header: &NdpHeader, first: bool, now: Instant) -> bool {
         let seq = header.seq;
         let sent_at = match self.sent_mut(seq) {
@@ -207,10 +207,10 @@ impl NdpSender {
     }
 
     // NDP-R02
-    fn handle_ack(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) {
+    fn handle_ack(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) {
         let mut sent_needlessly = false;
         if let Some(sent) = self.sent_mut(header.seq) {
-            // NDP-R18: an earlier sending arrived after all, so the latest was one too many.
+            // NDP-R18: an earlier transmission arrived, so the latest was spurious.
             sent_needlessly = sent.state == State::InFlight && stamp(sent.at) != header.sent_at;
             sent.state = State::Acked;
         }
@@ -223,10 +223,10 @@ impl NdpSender {
         self.release(header.cumulative, cx);
     }
 
-    /// Forgets what is in: acknowledged by name, or below `cumulative`, should its own ACK have
-    /// been lost.
+    /// Releases packets that have arrived: acknowledged by name, or below `cumulative` if their own
+    /// ACK was lost.
     #[inline]
-    fn release(&mut self, cumulative: u64, cx: &mut HostCx<'_, Ndp>) {
+    fn release(&mut self, cumulative: u64, cx: &mut HostCx<'_, NdpConfig>) {
         let cumulative = cumulative.min(self.next_new);
         while let Some(front) = self.window.front()
             && (front.state == State::Acked || self.base < cumulative)
@@ -243,17 +243,17 @@ impl NdpSender {
     }
 
     #[cold]
-    fn finish(&mut self, cx: &mut HostCx<'_, Ndp>) {
+    fn finish(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
         cx.clear_timer();
         cx.shared.time_wait.add(self.peer, self.flow, cx.now);
         cx.emit(FlowEvent::Finished);
     }
 
-    // NDP-R03: the difference of pull numbers is what may be sent; older ones say nothing.
+    // NDP-R03: the difference of pull numbers is the number of packets to send.
     fn handle_pull(&mut self, number: u32) {
         let more = number.wrapping_sub(self.last_pull) as i32;
         if more == 0 && self.in_flight() == 0 {
-            // NDP-R16: the receiver has sent all its pulls and hears nothing.
+            // NDP-R16: a repeated pull; the receiver has sent all its pulls and received nothing.
             self.pull_window = 0;
             self.credits = self.credits.max(1);
         } else if more > 0 {
@@ -267,12 +267,12 @@ impl NdpSender {
     }
 
     // NDP-R06
-    fn handle_bounce(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, Ndp>) {
+    fn handle_bounce(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) {
         cx.emit(FlowEvent::Bounced);
         self.account(header.seq);
         self.note_feedback(false, header, cx);
         self.paths.board.bounce(header.path);
-        // NDP-R26: a queue of headers is full, and others of this flow may stand in it.
+        // NDP-R26: a header queue is full, and may hold other headers of this flow.
         self.slowest_word = self.slowest_word.max(cx.config.rto);
         if !self.queue_again(header, true, cx.now) {
             return;
@@ -283,7 +283,7 @@ impl NdpSender {
         }
     }
 
-    /// What the receiver can deliver makes room for the rest.
+    /// Moves the lowest packet to the front: its delivery frees the receiver's buffer.
     // NDP-R23
     #[cold]
     fn put_lowest_first(&mut self) {
@@ -293,13 +293,13 @@ impl NdpSender {
         }
     }
 
-    /// Takes the next packet number to send: first what must be sent again.
+    /// The next packet number to send, retransmissions first.
     fn next_seq(&mut self) -> Option<(u64, bool)> {
         if self.lowest_first {
             self.put_lowest_first();
         }
         while let Some(seq) = self.resend.pop_front() {
-            // An ACK may have come after all, from the original.
+            // The ACK of an earlier transmission may have arrived.
             if self.sent_mut(seq).is_some_and(|s| s.state == State::ToResend) {
                 return Some((seq, true));
             }
@@ -337,9 +337,9 @@ impl NdpSender {
         packet
     }
 
-    fn say_ready(&mut self, cx: &mut HostCx<'_, Ndp>) {
+    fn say_ready(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
         if !self.has_data() {
-            // A pull that finds nothing to send is spent.
+            // Pulls without data to send are lost.
             self.credits = 0;
         } else if self.credits > 0 {
             cx.ready(self.class);
@@ -347,14 +347,14 @@ impl NdpSender {
     }
 }
 
-impl Endpoint<Ndp> for NdpSender {
+impl Endpoint<NdpConfig> for NdpSender {
     fn gauges(&self, _shared: &PullQueue, tell: &mut dyn FnMut(&'static str, f64)) {
         let in_flight = self.window.iter().filter(|sent| sent.state == State::InFlight).count();
         tell("outstanding_packets", in_flight as f64);
         tell("resend_packets", self.resend.len() as f64);
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Ndp>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, NdpConfig>) {
         let header = NdpHeader::of(packet);
         if header.kind == kind::DATA {
             if packet.is_bounced() {
@@ -393,7 +393,7 @@ impl Endpoint<Ndp> for NdpSender {
         }
     }
 
-    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Ndp>) -> Option<Packet> {
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, NdpConfig>) -> Option<Packet> {
         if self.credits == 0 {
             return None;
         }
@@ -422,7 +422,7 @@ impl Endpoint<Ndp> for NdpSender {
     }
 
     // NDP-R07, NDP-R26
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Ndp>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
         self.timer_running = false;
         if self.not_before.take().is_some() {
             self.credits = self.first_window as u32;
@@ -454,7 +454,7 @@ impl Endpoint<Ndp> for NdpSender {
             cx.emit(FlowEvent::TimedOut);
         }
         if lost == 0 && earliest.is_none() && self.has_data() {
-            // NDP-R09: nothing is under way, so nothing but a pull can come.
+            // NDP-R09: nothing is in flight, so only a pull can arrive.
             let due = self.heard_at.saturating_add(rto.saturating_mul(PATIENCE));
             if due > cx.now {
                 earliest = Some(due);

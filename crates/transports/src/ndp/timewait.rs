@@ -1,4 +1,4 @@
-//! Connections that have ended, remembered until their last packets are gone.
+//! TIME-WAIT: ended connections, kept until their last packets have left the network.
 
 use punctual_core::{Duration, FlowId, HostId, Instant};
 use std::collections::{HashMap, VecDeque};

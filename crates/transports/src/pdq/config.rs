@@ -1,12 +1,15 @@
 //! Parameters of PDQ, with their sources.
 
+use crate::paced::RetransmissionConfig;
+use crate::rtt::RtoBounds;
+use crate::validated::{ConfigError, check};
 use punctual_core::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 /// Which of the paper's optimisations are on (§5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Variant {
+pub enum PdqVariant {
     /// None of them.
     Basic,
     /// Early Start.
@@ -27,84 +30,83 @@ pub enum Criticality {
     Deadline,
     /// A number drawn when the flow starts. Sizes count as unknown.
     Random,
-    /// The fewer bytes sent so far, looked at every [`Pdq::estimate_step`]. Sizes count as
+    /// The fewer bytes sent so far, updated every [`PdqConfig::estimate_step`]. Sizes count as
     /// unknown.
     Estimated,
 }
 
-/// How a port adds up what more critical flows take (PDQ-R09, PDQ-R12, PDQ-R13).
+/// How a port sums the rates of more critical flows (PDQ-R09, PDQ-R12, PDQ-R13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Availability {
-    /// A flow paused here, or accepted with its answer still out, counts with what it asks for;
-    /// only a flow that sends can be nearly completed, in round trips of the flow that waits; and
-    /// flows that other ports pause are told what there would be for them.
+    /// Three corrections. A flow paused here, or accepted but not yet answered, counts with the
+    /// rate it requests. Only a flow that sends can be nearly completed, in RTTs of the flow that
+    /// waits. Flows that other ports pause get the rate that this port has for them.
     #[default]
     Corrected,
-    /// Algorithms 1 and 2 as the paper prints them: rates held, nothing else.
+    /// Algorithms 1 and 2 as printed in the paper: only granted rates count.
     Printed,
 }
 
-/// Which of the round trips measured stands for RTT_S (PDQ-R29).
+/// How RTT_S is computed from RTT samples (PDQ-R29).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoundTrip {
-    /// The shortest: what the control loop takes, without queues.
+    /// The minimum: the delay of the control loop without queues.
     #[default]
     Least,
-    /// Their exponentially decaying mean, queues included, as the paper has it.
+    /// The exponential mean, queueing included, as in the paper.
     Smoothed,
 }
 
-/// PDQ with its parameters.
+/// Parameters of PDQ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Pdq {
-    /// Which optimisations are on. All.
-    pub variant: Variant,
-    /// What makes a flow critical. EDF, then SJF.
+pub struct PdqConfig {
+    /// The optimisations in use. All.
+    pub variant: PdqVariant,
+    /// What makes a flow critical. Deadline (EDF), then expected time (SJF).
     pub criticality: Criticality,
-    /// Bytes sent between two looks at an estimated size. 50 KB (§5.6).
+    /// Bytes sent between two updates of an estimated size. 50 KB (§5.6).
     pub estimate_step: Bytes,
     /// α, how fast waiting raises criticality: T counts as `T / 2^(α·waited / 100 ms)`, in steps
-    /// of an eighth of a doubling. 0, which is never (§7; the form is ours).
+    /// of ⅛ in the exponent. 0: no aging (§7; the formula is ours).
     pub aging: f64,
-    /// K, round trips of nearly completed flows that may be overlooked; 0 is no Early Start. 2
+    /// K, the RTTs of nearly completed flows that Early Start ignores; 0 turns Early Start off. 2
     /// (§3.3.2).
     pub early_start: f64,
-    /// X, round trips between probes for each flow that is more critical. 0.2 (§3.3.2).
+    /// X, RTTs between probes for each more critical flow. 0.2 (§3.3.2).
     pub probe_spread: f64,
-    /// How long after accepting a paused flow a port accepts no other, in its mean round trips;
-    /// flows of less than a round trip are accepted all the same. 0.5, ours; the paper says small
-    /// (§3.3.3).
+    /// Dampening: how long after accepting a paused flow a port accepts no other, in its mean RTTs.
+    /// Flows shorter than an RTT are exempt. 0.5, ours; the paper says "small" (§3.3.3).
     pub dampening: f64,
-    /// How Algorithm 2 adds up. Our correction by default.
+    /// How Algorithm 2 sums rates. Corrected, ours.
     pub availability: Availability,
-    /// Which round trip is RTT_S. The least; the paper's is smoothed (§3.2).
+    /// How RTT_S is computed. Least, ours; the paper uses the mean (§3.2).
     pub round_trip: RoundTrip,
-    /// Whether ports rule on the SYN, so that data may follow it by one round trip. True.
+    /// Whether ports grant a rate on the SYN, so that data may follow it by one RTT. True.
     pub syn_grants: bool,
-    /// Flows that a port's list holds at least, however few are sending. 64, ours.
+    /// The least size of a port's list, also if few flows send. 64, ours.
     pub list_min: u32,
-    /// M, flows that a port's list holds at most. 1000, ours; the paper gives no number.
+    /// M, the largest size of a port's list. 1000, ours; the paper gives no number.
     pub list_max: u32,
-    /// Time between two settings of a port's capacity, in its mean round trips. 2 (§3.3.4).
+    /// Time between two updates of a port's capacity, in its mean RTTs. 2 (§3.3.4).
     pub update_rtts: f64,
-    /// The mean round trip of a port that has seen none yet. 150 µs (§5.1).
+    /// The mean RTT of a port before its first sample. 150 µs (§5.1).
     pub rtt_initial: Duration,
-    /// Probing intervals without a packet after which a port forgets a flow. 4, ours.
+    /// Probing intervals without a packet after which a port removes a flow. 4, ours.
     pub purge_intervals: u32,
-    /// What ports leave to PDQ beside other transports, as a share of the line rate. 0.1, ours.
+    /// The least capacity for PDQ beside other transports, as a share of the line rate. 0.1, ours.
     pub share_min: f64,
-    /// RCP's weight of unused capacity, for flows beyond the list. 0.1.
+    /// RCP's gain of unused capacity, for flows beyond the list. 0.1.
     pub rcp_alpha: f64,
-    /// RCP's weight of the queue, for flows beyond the list. 1.
+    /// RCP's gain of the queue, for flows beyond the list. 1.
     pub rcp_beta: f64,
-    /// What a receiver can take, if less than its line.
+    /// The rate that a receiver accepts, if below its line rate.
     pub receiver_rate: Option<Rate>,
-    /// What a switch port's queue holds. 4 MB (§5.1).
+    /// Queue limit of a switch port. 4 MB (§5.1).
     pub buffer: Bytes,
-    /// Retransmission timeout until there is a round-trip time. 1 ms, ours.
+    /// Retransmission timeout before the first RTT sample. 1 ms, ours.
     pub rto_initial: Duration,
     /// Shortest retransmission timeout. 1 ms, ours.
     pub rto_min: Duration,
@@ -114,10 +116,10 @@ pub struct Pdq {
     pub loss_threshold: u8,
 }
 
-impl Default for Pdq {
+impl Default for PdqConfig {
     fn default() -> Self {
-        Pdq {
-            variant: Variant::Full,
+        PdqConfig {
+            variant: PdqVariant::Full,
             criticality: Criticality::Deadline,
             estimate_step: Bytes::new(50_000),
             aging: 0.0,
@@ -145,25 +147,19 @@ impl Default for Pdq {
     }
 }
 
-/// A parameter that makes no sense.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{name} = {value}: must be {expected}")]
-pub struct PdqError {
-    /// Which parameter.
-    pub name: &'static str,
-    /// Its value.
-    pub value: String,
-    /// What it must be instead.
-    pub expected: &'static str,
-}
+impl PdqConfig {
+    /// Timeouts and loss detection of senders.
+    #[inline]
+    pub fn retransmission(&self) -> RetransmissionConfig {
+        let PdqConfig { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
+        RetransmissionConfig {
+            rto: RtoBounds { initial, min, max },
+            loss_threshold: self.loss_threshold,
+        }
+    }
 
-impl Pdq {
-    /// Checks every parameter. Reading from a file does this too.
-    pub fn validate(&self) -> Result<(), PdqError> {
-        let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {
-            let error = || PdqError { name, value: value.to_string(), expected };
-            if holds { Ok(()) } else { Err(error()) }
-        };
+    /// Checks every parameter; reading a scenario file calls it.
+    pub fn validate(&self) -> Result<(), ConfigError> {
         let between = |name, value: f64, low: f64, high: f64, expected| {
             check((low..=high).contains(&value), name, &value, expected)
         };
@@ -189,35 +185,28 @@ impl Pdq {
         }
         let buffer = self.buffer;
         check(buffer > Bytes::ZERO, "buffer", &buffer, "above 0")?;
-        let rto = self.rto_min;
-        check(!rto.is_zero(), "rto_min", &rto, "above 0")?;
-        let rto = self.rto_initial;
-        check(rto >= self.rto_min, "rto_initial", &rto, "rto_min or longer")?;
-        let rto = self.rto_max;
-        check(rto >= self.rto_initial, "rto_max", &rto, "rto_initial or longer")?;
-        check(
-            rto <= Duration::from_secs(1),
-            "rto_max",
-            &rto,
-            "1 s or less, as clocks wrap at 4 s",
-        )?;
-        let n = self.loss_threshold;
-        check(n > 0, "loss_threshold", &n, "1 or more")
+        self.retransmission().validate()?;
+        let (rto, rto_max) = (self.rto_max, Duration::from_secs(1));
+        check(rto <= rto_max, "rto_max", &rto, "1 s or less, because header timestamps wrap at 4 s")
     }
 
-    /// K, or 0 where Early Start is off or sizes are unknown.
+    /// K, or 0 if Early Start is off or sizes are unknown.
     pub fn early_start_rtts(&self) -> f64 {
-        if self.variant == Variant::Basic || !self.sizes_known() { 0.0 } else { self.early_start }
+        if self.variant == PdqVariant::Basic || !self.sizes_known() {
+            0.0
+        } else {
+            self.early_start
+        }
     }
 
-    /// X, or 0 where probing is not suppressed.
+    /// X, or 0 if probing is not suppressed.
     pub fn probe_spread_rtts(&self) -> f64 {
-        if self.variant == Variant::Full { self.probe_spread } else { 0.0 }
+        if self.variant == PdqVariant::Full { self.probe_spread } else { 0.0 }
     }
 
-    /// Whether senders give up flows that cannot be on time.
+    /// Whether senders abandon flows that cannot meet their deadline.
     pub fn terminates_early(&self) -> bool {
-        matches!(self.variant, Variant::EsEt | Variant::Full)
+        matches!(self.variant, PdqVariant::EsEt | PdqVariant::Full)
     }
 
     /// Whether senders know how much is left to send.
@@ -226,4 +215,4 @@ impl Pdq {
     }
 }
 
-crate::validated::validated_when_read!(Pdq);
+crate::validated::validated_when_read!(PdqConfig);

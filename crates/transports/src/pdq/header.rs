@@ -1,8 +1,8 @@
-//! What PDQ writes into packets: one header of 32 bytes, the same fields both ways.
+//! PDQ's header: 32 bytes, with the same fields in both directions.
 //!
 //! The scheduling header's fields are four bytes each, as in the paper, in units that keep them
-//! exact enough: rates in kb/s, round trips in nanoseconds, expected times in units of 10 ns,
-//! deadlines in units of 10 µs. What does not fit saturates.
+//! exact enough: rates in kb/s, RTTs in nanoseconds, expected times in units of 10 ns, deadlines in
+//! units of 10 µs. Larger values saturate.
 
 use punctual_core::{Duration, Instant, Rate};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -18,7 +18,7 @@ pub const HEADER_BYTES: u16 = PLAIN_HEADER_BYTES + SCHEDULING_HEADER_BYTES;
 pub const NOBODY: u32 = u32::MAX;
 /// D of a flow without deadline.
 pub const NO_DEADLINE: u32 = u32::MAX;
-/// What one round-trip time is in units of I.
+/// One RTT in units of I.
 pub const PROBE_UNIT: u32 = 1000;
 
 const DEADLINE_UNIT_PICOS: u64 = 10_000_000;
@@ -30,28 +30,29 @@ const EXPECTED_UNIT_PICOS: u64 = 10_000;
 )]
 #[repr(C)]
 pub struct PdqHeader {
-    /// Number of the segment carried, or of the next new one if none is; an answer repeats it.
+    /// Number of the segment carried, or of the first unsent one if none is carried; an
+    /// acknowledgement repeats it.
     pub seq: u32,
-    /// When the packet left its sender, in nanoseconds modulo 2³²; an answer repeats it.
+    /// When the packet was sent, in nanoseconds modulo 2³²; an acknowledgement repeats it.
     pub time: u32,
-    /// R_H: to the receiver, the rate asked for and then what ports leave of it; to the sender,
-    /// the rate granted. In kb/s.
+    /// R_H, in kb/s: to the receiver, the desired rate, which ports lower; to the sender, the
+    /// granted rate.
     pub rate: u32,
     /// P_H: the port that pauses the flow, or [`NOBODY`].
     pub pauser: u32,
     /// D_H to the receiver: the deadline, in units of 10 µs, or [`NO_DEADLINE`]. To the sender
-    /// the field is I_H, the time between probes, in thousandths of a round trip.
+    /// the field is I_H, the time between probes, in thousandths of an RTT.
     pub deadline: u32,
-    /// T_H to the receiver: how long the rest takes at the highest rate, in units of 10 ns. To
-    /// the sender: how many segments from the first on have arrived.
+    /// T_H to the receiver: the expected transmission time of the remaining bytes at line rate, in
+    /// units of 10 ns. To the sender: the number of segments that have arrived without a gap.
     pub expected: u32,
-    /// RTT_H, in nanoseconds; 0 while there is none. An answer repeats it.
+    /// RTT_H, in nanoseconds; 0 before the first sample. An acknowledgement repeats it.
     pub rtt: u32,
-    /// The path that the flow's packets take; answers come back the same way.
+    /// The path of the flow's packets; acknowledgements take it in reverse.
     pub path: u16,
-    /// What the packet is: the constants below.
+    /// Flags: the constants below.
     pub flags: u8,
-    /// How much waiting has raised the flow's criticality: T counts as `T / 2^(age / 8)`.
+    /// Aging: T counts as `T / 2^(age / 8)`.
     pub age: u8,
 }
 
@@ -62,11 +63,11 @@ impl PdqHeader {
     pub const TERM: u8 = 1 << 1;
     /// The packet ends where the flow ends.
     pub const END: u8 = 1 << 2;
-    /// It answers a packet.
+    /// The packet is an acknowledgement.
     pub const ACK: u8 = 1 << 3;
-    /// It carries data, or the packet it answers did.
+    /// The packet carries data, or acknowledges a packet that did.
     pub const DATA: u8 = 1 << 4;
-    /// Its data were sent before and are taken for lost.
+    /// The packet is a retransmission.
     pub const AGAIN: u8 = 1 << 5;
 
     /// Whether all these flags are set.
@@ -105,7 +106,7 @@ pub(super) fn expected_field(time: Duration) -> u32 {
     u32::try_from(time.as_picos().div_ceil(EXPECTED_UNIT_PICOS)).unwrap_or(u32::MAX)
 }
 
-/// A round-trip time for the header, rounded up so that none but zero is zero.
+/// An RTT for the header, rounded up so that only zero gives zero.
 #[inline]
 pub(super) fn rtt_field(rtt: Duration) -> u32 {
     u32::try_from(rtt.as_picos().div_ceil(1000)).unwrap_or(u32::MAX)
@@ -129,7 +130,7 @@ pub(super) fn expected_nanos(expected: u32) -> u64 {
     u64::from(expected) * (EXPECTED_UNIT_PICOS / 1000)
 }
 
-/// T over RTT, from their fields; the round trip in nanoseconds.
+/// T / RTT, from their fields.
 #[inline]
 pub(super) fn round_trips(expected: u32, rtt_nanos: u32) -> f64 {
     f64::from(expected) * 10.0 / f64::from(rtt_nanos.max(1))

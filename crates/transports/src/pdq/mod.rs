@@ -3,27 +3,27 @@
 //! After C.-Y. Hong, M. Caesar and P. B. Godfrey, "Finishing flows quickly with preemptive
 //! scheduling", SIGCOMM 2012. Sections named here are that paper's.
 //!
-//! Every packet carries a scheduling header: the rate wanted, the deadline, how long the rest
-//! will take, the round-trip time, and who pauses the flow. Every output port on the path, the
-//! sender's own included, keeps a short list of the most critical flows and lets them send, at
-//! full rate, as many as fit; it pauses all others by writing its name into their headers. Paused
-//! flows probe. So flows go one after another in the order of their deadlines, or of their
-//! remaining sizes where there is none, and a more critical newcomer preempts whoever sends.
+//! Every packet carries a scheduling header: desired rate, deadline, expected transmission time,
+//! RTT, and the port that pauses the flow. Every output port on the path, the sender's own
+//! included, keeps a list of the most critical flows and lets as many of them send at full rate as
+//! fit; it pauses all others by writing its id into their headers. Paused flows send probes. Flows
+//! thus send one after another by deadline, or by remaining size without deadlines, and a more
+//! critical flow preempts the one that sends.
 //!
-//! Three optimisations: the next flow starts while the last is still finishing (Early Start), a
-//! flow that cannot be on time is given up (Early Termination), and flows far down the list probe
-//! less often (Suppressed Probing). `rules.md` lists every rule, the test that holds it, and
-//! where we depart from the paper.
+//! Three optimisations: the next flow starts while the last is finishing (Early Start), a flow that
+//! cannot meet its deadline is abandoned (Early Termination), and flows far down the list probe
+//! less often (Suppressed Probing). `rules.md` lists every rule, its test, and our departures from
+//! the paper.
 //!
 //! # Limits
 //!
-//! * One path per flow; M-PDQ's subflows are not here.
-//! * Ports trust hosts, who say themselves how critical their flows are.
-//! * Deadlines order flows up to 11.9 hours after the start, expected times up to 42 s; beyond,
-//!   flows count as equal and their ids decide. A flow has at most 2³² segments.
-//! * Both ends must have the same MTU: a segment's number times its size is its place.
-//! * Other transports' traffic lowers what ports hand out, down to `share_min` of the line. Their
-//!   queue does too: beside a transport that keeps queues full, PDQ lives on that share.
+//! * One path per flow; M-PDQ's subflows are not implemented.
+//! * Ports trust hosts to report the criticality of their flows.
+//! * Deadlines are ordered up to 11.9 hours after the start, expected times up to 42 s; beyond
+//!   that, flows tie and the lower id goes first. A flow has at most 2³² segments.
+//! * Both hosts must have the same MTU: a segment's offset is its number times its size.
+//! * Traffic and queues of other transports lower the capacity of ports, down to `share_min` of the
+//!   line rate. Beside a transport that keeps queues full, PDQ gets that share.
 
 mod config;
 mod header;
@@ -34,52 +34,52 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Availability, Criticality, Pdq, PdqError, RoundTrip, Variant};
+pub use config::{Availability, Criticality, PdqConfig, PdqVariant, RoundTrip};
 pub use header::{
     HEADER_BYTES, NO_DEADLINE, NOBODY, PLAIN_HEADER_BYTES, PROBE_UNIT, PdqHeader,
     SCHEDULING_HEADER_BYTES,
 };
-pub use port::{Entry, FlowList, Port, Rank, RateController};
-pub use receiver::Receiver;
-pub use sender::Sender;
+pub use port::{FlowEntry, FlowList, FlowRank, PdqPort, RateController};
+pub use receiver::PdqReceiver;
+pub use sender::PdqSender;
 
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, LineRate, NicInfo, Packet, PortView, QueueSpec,
     Rate, Transport,
 };
 
-/// What the flows of one host share.
+/// State that the flows of one host share.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct PdqHost {
     nic: NicInfo,
     line: LineRate,
     line_kbps: u32,
-    counters: Counters,
+    counters: PdqCounters,
 }
 
-/// What went wrong at one host.
+/// Errors at one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Packets dropped because they make no sense.
+pub struct PdqCounters {
+    /// Malformed packets, which were dropped.
     pub malformed: u64,
 }
 
-impl Host {
+impl PdqHost {
     /// A host that has sent nothing.
     ///
     /// # Panics
     ///
-    /// If the MTU leaves no room for data beside the headers, or a packet could not say its size.
+    /// If the MTU leaves no room for data beside the headers, or exceeds the 16-bit packet size.
     pub fn new(nic: &NicInfo) -> Self {
         let room = u64::from(HEADER_BYTES) + 1..=u64::from(u16::MAX);
         let mtu = nic.mtu.get();
         assert!(room.contains(&mtu), "mtu = {mtu}: PDQ needs one within {room:?} bytes");
         let (line, line_kbps) = (LineRate::new(nic.rate), header::kbps(nic.rate));
-        Host { nic: *nic, line, line_kbps, counters: Counters::default() }
+        PdqHost { nic: *nic, line, line_kbps, counters: PdqCounters::default() }
     }
 
-    /// What went wrong here.
-    pub fn counters(&self) -> &Counters {
+    /// Errors at this host.
+    pub fn counters(&self) -> &PdqCounters {
         &self.counters
     }
 
@@ -88,26 +88,26 @@ impl Host {
     }
 }
 
-impl Transport for Pdq {
-    type Sender = Sender;
-    type Receiver = Receiver;
-    type Shared = Host;
-    type Controller = Port;
+impl Transport for PdqConfig {
+    type Sender = PdqSender;
+    type Receiver = PdqReceiver;
+    type Shared = PdqHost;
+    type Controller = PdqPort;
 
-    fn open_host(&self, nic: &NicInfo) -> Host {
-        Host::new(nic)
+    fn open_host(&self, nic: &NicInfo) -> PdqHost {
+        PdqHost::new(nic)
     }
 
-    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Sender {
-        Sender::open(flow, route, cx)
+    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> PdqSender {
+        PdqSender::open(flow, route, cx)
     }
 
-    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> Receiver {
-        Receiver::new(first.flow, route)
+    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> PdqReceiver {
+        PdqReceiver::new(first.flow, route)
     }
 
-    fn controller(&self, _port: &PortView) -> Option<Port> {
-        Some(Port::new(self))
+    fn controller(&self, _port: &PortView) -> Option<PdqPort> {
+        Some(PdqPort::new(self))
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

@@ -1,15 +1,15 @@
-//! What runs at every output port, the hosts' included: it lets the most critical flows send and
-//! pauses the others.
+//! The controller of every output port, the hosts' included: it lets the most critical flows send
+//! and pauses the others.
 
 mod list;
 mod rate;
 
 #[cfg(test)]
 pub(crate) use list::VISITED;
-pub use list::{Entry, FlowList, Rank};
+pub use list::{FlowEntry, FlowList, FlowRank};
 pub use rate::RateController;
 
-use super::config::{Availability, Pdq};
+use super::config::{Availability, PdqConfig};
 use super::header::{NOBODY, PROBE_UNIT, PdqHeader, expected_nanos, round_trips, rtt_field};
 use list::visited;
 use punctual_core::{
@@ -17,10 +17,10 @@ use punctual_core::{
     PortView, Rate,
 };
 
-/// What a port needs of the parameters.
+/// The parameters that a port uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Params {
-    /// K and X, 0 where they are off.
+    /// K and X; 0 if they are off.
     early_start: f64,
     probe_spread: f64,
     dampening: f64,
@@ -37,7 +37,7 @@ pub(super) struct Params {
 }
 
 impl Params {
-    fn new(config: &Pdq) -> Self {
+    fn new(config: &PdqConfig) -> Self {
         Params {
             early_start: config.early_start_rtts(),
             probe_spread: config.probe_spread_rtts(),
@@ -56,18 +56,18 @@ impl Params {
     }
 }
 
-/// A flow that asks what there is for it.
+/// The flow for which [`PdqPort::available`] computes a rate.
 #[derive(Clone, Copy, Debug)]
 struct Asker {
-    /// Its round trip in nanoseconds, or 0.
+    /// Its RTT in nanoseconds, or 0.
     rtt: u32,
-    /// No port pauses it.
+    /// Whether no port pauses it.
     runs: bool,
 }
 
-/// A port: its list of flows, its capacity, and whom it let go last.
+/// PDQ's controller of a port: flow list, capacity, and the flow accepted last.
 #[derive(Clone, Debug)]
-pub struct Port {
+pub struct PdqPort {
     params: Params,
     list: FlowList,
     rates: RateController,
@@ -75,11 +75,11 @@ pub struct Port {
     accepted: Option<(u32, Instant)>,
 }
 
-impl Port {
-    /// A port that no flow has passed yet.
-    pub fn new(config: &Pdq) -> Self {
+impl PdqPort {
+    /// A port without flows.
+    pub fn new(config: &PdqConfig) -> Self {
         let params = Params::new(config);
-        Port {
+        PdqPort {
             params,
             list: FlowList::default(),
             rates: RateController::new(&params),
@@ -87,27 +87,27 @@ impl Port {
         }
     }
 
-    /// The flows it knows.
+    /// The flow list.
     pub fn list(&self) -> &FlowList {
         &self.list
     }
 
-    /// C, what it hands out to the flows in its list.
+    /// C, the capacity for the flows in the list.
     pub fn capacity(&self) -> Rate {
         super::header::rate(self.rates.capacity())
     }
 
-    /// What each flow beyond its list may send.
+    /// The rate of each flow beyond the list.
     pub fn share_beyond(&self) -> Rate {
         super::header::rate(self.rates.share())
     }
 
-    /// The mean round trip of its flows.
+    /// The mean RTT of the flows.
     pub fn rtt(&self) -> Duration {
         self.rates.rtt()
     }
 
-    /// Flows that its list may hold now (PDQ-R10).
+    /// The present size limit of the list (PDQ-R10).
     fn room(&self) -> usize {
         let room = (2 * self.list.sending()).max(self.params.list_min as usize);
         room.min(self.params.list_max as usize)
@@ -120,8 +120,8 @@ impl Port {
         }
     }
 
-    /// Algorithm 2: what the flows before a place leave of the capacity for a flow with that round
-    /// trip, in kb/s (PDQ-R12, PDQ-R13).
+    /// Algorithm 2: the capacity, in kb/s, that the flows before `place` leave for `asker` (PDQ-R12,
+    /// PDQ-R13).
     #[inline(always)]
     fn available(&self, place: usize, asker: Asker, me: u32) -> u32 {
         let nearly_done = self.params.early_start;
@@ -131,8 +131,8 @@ impl Port {
         let (mut overlooked, mut taken) = (0.0, 0u64);
         for entry in &self.list.entries()[..place] {
             visited(1);
-            // What must be bridged is the time until the flow that waits has probed, learnt of it
-            // and its data are here.
+            // The gap to fill is the time until the waiting flow has probed, received the answer,
+            // and its data arrive.
             let rtt = if corrected { asker.rtt } else { entry.rtt };
             let may_be_overlooked = entry.rate > 0 || !corrected;
             if may_be_overlooked && overlooked < nearly_done {
@@ -142,7 +142,7 @@ impl Port {
                     continue;
                 }
             }
-            // Dampening keeps the port with the flow accepted last: that one must not make way.
+            // Dampening keeps the flow accepted last: it must not yield to a dampened flow.
             let gives_way = entry.dampened && asker.runs;
             let waits_here = corrected && entry.pauser == me && !gives_way;
             taken += if waits_here {
@@ -157,11 +157,10 @@ impl Port {
         (capacity - taken) as u32
     }
 
-    /// What a flow that waits here may need of the next round trip, in kb/s: what it asks for, or
-    /// T/RTT of that where it is short. Whole lines kept free for short flows would admit one of
-    /// them each round trip, however little they are (PDQ-R12).
+    /// `min(1, T/RTT) · desired rate`, in kb/s: the rate to reserve for a flow that waits here. A
+    /// full line rate reserved for each short flow would admit only one of them per RTT (PDQ-R12).
     #[inline]
-    fn reserved(&self, entry: &Entry, rtt_nanos: u32) -> u64 {
+    fn reserved(&self, entry: &FlowEntry, rtt_nanos: u32) -> u64 {
         let (asked, rtt) = (u64::from(entry.asked), u64::from(rtt_nanos));
         if self.is_short(entry.expected, rtt_nanos) {
             asked * expected_nanos(entry.expected) / rtt
@@ -170,31 +169,31 @@ impl Port {
         }
     }
 
-    /// Whether a flow takes less than a round trip, so that it is over before a pause reaches it.
-    /// Never without Early Start, which lets flows run side by side.
+    /// Whether T < RTT, so that the flow ends before a pause reaches it. Always false without Early
+    /// Start, which lets flows overlap.
     #[inline]
     fn is_short(&self, expected: u32, rtt_nanos: u32) -> bool {
         let applies = self.params.corrected && self.params.early_start > 0.0;
         applies && expected_nanos(expected) < u64::from(rtt_nanos)
     }
 
-    /// Tells a flow that another port pauses what there would be for it here (PDQ-R09): that port
-    /// may be about to let it go, and this one would not be asked.
+    /// Lowers the desired rate of a flow that another port pauses to the rate available here
+    /// (PDQ-R09): that port may be about to accept it, without asking this one.
     #[inline(never)]
-    fn advise(&self, header: &mut PdqHeader, flow: u32, me: u32) {
-        let rank = Rank::of(header, flow);
+    fn lower_paused_elsewhere(&self, header: &mut PdqHeader, flow: u32, me: u32) {
+        let rank = FlowRank::of(header, flow);
         let place = self.list.place_of(&rank);
-        let there_is = if place == self.list.len() && place >= self.room() {
+        let available = if place == self.list.len() && place >= self.room() {
             self.rates.share()
         } else {
             self.available(place, Asker { rtt: header.rtt, runs: false }, me)
         };
-        header.rate = header.rate.min(there_is);
+        header.rate = header.rate.min(available);
     }
 
-    /// The place of the flow in the list, where it is put if there is room for it (PDQ-R10).
+    /// The flow's place in the list, into which it is inserted if there is room (PDQ-R10).
     fn enlist(&mut self, header: &PdqHeader, flow: u32, me: u32, now: Instant) -> Option<usize> {
-        let rank = Rank::of(header, flow);
+        let rank = FlowRank::of(header, flow);
         let place = match self.list.find(flow) {
             Some(place) => self.list.rerank(place, rank),
             None => {
@@ -202,7 +201,7 @@ impl Port {
                     return None;
                 }
                 let runs = header.has(PdqHeader::DATA);
-                let entry = Entry {
+                let entry = FlowEntry {
                     rank,
                     rate: if runs { header.rate } else { 0 },
                     asked: header.rate,
@@ -224,8 +223,8 @@ impl Port {
         Some(place)
     }
 
-    /// Algorithm 1: a packet to the receiver.
-    fn rule(&mut self, header: &mut PdqHeader, flow: u32, wire_bytes: u16, port: &PortView) {
+    /// Algorithm 1: grants a rate to, or pauses, the flow of a packet to the receiver.
+    fn schedule(&mut self, header: &mut PdqHeader, flow: u32, wire_bytes: u16, port: &PortView) {
         let me = port.port.0;
         if header.has(PdqHeader::TERM) {
             return self.forget(flow); // PDQ-R16
@@ -236,7 +235,7 @@ impl Port {
         if header.pauser != NOBODY && header.pauser != me {
             self.forget(flow); // PDQ-R09
             if self.params.corrected {
-                self.advise(header, flow, me);
+                self.lower_paused_elsewhere(header, flow, me);
             }
             return;
         }
@@ -267,9 +266,9 @@ impl Port {
         }
     }
 
-    /// Whether dampening holds back a paused flow: another was accepted a moment ago (PDQ-R14).
-    /// It is there against switching back and forth. A short flow cannot be part of that, and
-    /// dampening would admit so many a second and no more, however little they are.
+    /// Whether dampening holds back a paused flow because another was just accepted (PDQ-R14).
+    /// Dampening prevents oscillation between flows. Short flows end too soon to oscillate, and are
+    /// exempt: dampening would bound how many of them a port admits per second.
     fn is_dampened(&self, header: &PdqHeader, flow: u32, now: Instant) -> bool {
         let Some((last, at)) = self.accepted else { return false };
         let mean = self.rates.rtt();
@@ -279,8 +278,8 @@ impl Port {
             && !self.is_short(header.expected, rtt)
     }
 
-    /// Algorithm 3: an answer.
-    fn note(&mut self, header: &mut PdqHeader, flow: u32, me: u32) {
+    /// Algorithm 3: records the grant or pause that an acknowledgement carries.
+    fn record_answer(&mut self, header: &mut PdqHeader, flow: u32, me: u32) {
         if header.pauser != NOBODY {
             header.rate = 0;
             if header.pauser != me {
@@ -290,7 +289,7 @@ impl Port {
         let place = self.list.find(flow);
         let spread = self.params.probe_spread * f64::from(PROBE_UNIT);
         let interval = |index: usize| (spread * index as f64) as u32;
-        // PDQ-R15. The field is I on the way back.
+        // PDQ-R15. In an acknowledgement the field `deadline` is I.
         if let Some(place) = place {
             self.list.update(place, |entry| {
                 entry.pauser = header.pauser;
@@ -302,18 +301,18 @@ impl Port {
         }
     }
 
-    /// Forgets flows of which nothing has come for several probing intervals (PDQ-R17).
+    /// Removes flows that have sent nothing for several probing intervals (PDQ-R17).
     fn purge(&mut self, port: &PortView) {
         let spread = self.params.probe_spread;
         let patience = f64::from(self.params.purge_intervals);
         let mean = self.rates.rtt();
-        // Headers tell of round trips without queues; probes wait for answers that stood in ours.
+        // RTTs in headers exclude queueing; probes wait for answers that pass our queue.
         let queue = port.rate.transmission_time(Bytes::new(port.queue_bytes));
         for place in (0..self.list.len()).rev() {
             let entry = &self.list.entries()[place];
             let silence = port.now.saturating_since(entry.seen);
             if silence <= mean {
-                continue; // None is forgotten so soon, as `patience` is one interval at least.
+                continue; // Too soon: `patience` is at least one interval.
             }
             let rtt = Duration::from_nanos(u64::from(entry.rtt)).max(mean) + queue;
             let interval = rtt.mul_f64(patience * (spread * place as f64).max(1.0));
@@ -324,14 +323,14 @@ impl Port {
     }
 }
 
-impl Controller for Port {
+impl Controller for PdqPort {
     fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("listed_flows", self.list.len() as f64);
         tell("sending_flows", self.list.sending() as f64);
         tell("capacity_bps", f64::from(self.rates.capacity()) * 1e3);
     }
 
-    /// Those of higher rank that send. A flow that there is no room to know comes after all.
+    /// The more critical flows that send. A flow beyond the list comes after all in it.
     fn flows_ahead(&self, of: FlowId, tell: &mut dyn FnMut(FlowId)) {
         let before = self.list.entries().iter().take_while(|entry| entry.rank.flow() != of.0);
         before.filter(|entry| entry.rate > 0).for_each(|entry| tell(FlowId(entry.rank.flow())));
@@ -343,7 +342,7 @@ impl Controller for Port {
         }
         let header: &mut PdqHeader = packet.header.get_mut();
         self.rates.count(&self.params, port, packet.wire_bytes, header.has(PdqHeader::AGAIN));
-        self.rule(header, packet.flow.0, packet.wire_bytes, port);
+        self.schedule(header, packet.flow.0, packet.wire_bytes, port);
     }
 
     fn reads_answers(&self) -> bool {
@@ -353,7 +352,7 @@ impl Controller for Port {
     fn handle_reverse(&mut self, packet: &mut Packet, port: PortId) {
         let header: &mut PdqHeader = packet.header.get_mut();
         if header.has(PdqHeader::ACK) {
-            self.note(header, packet.flow.0, port.0);
+            self.record_answer(header, packet.flow.0, port.0);
         }
     }
 

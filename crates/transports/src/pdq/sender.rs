@@ -1,121 +1,91 @@
-//! The sending end: paces at the rate granted, probes while paused, gives up what is hopeless,
-//! and sends again what was lost.
+//! The sender: paces at the granted rate, probes while paused, abandons flows that cannot meet
+//! their deadline, and retransmits lost segments.
 
-use super::Pdq;
+use super::PdqConfig;
 use super::config::{Criticality, RoundTrip};
 use super::header::{
     HEADER_BYTES, NO_DEADLINE, NOBODY, PROBE_UNIT, PdqHeader, deadline_field, earlier,
     expected_field, rate, rtt_field, time_field,
 };
+use crate::paced::{Ack, AckOutcome, PacedFlow, Release, Segments};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
-    HostId, Instant, Packet, PortId, Rate, Transport, Wait,
+    Bytes, Class, Duration, Endpoint, FlowEvent, FlowRoute, FlowSpec, Header, HostCx, Instant,
+    Packet, PortId, Rate, Transport, Wait,
 };
 
-mod segments;
-use crate::pacing::Pacer;
-use crate::rtt::{RtoBounds, RttEstimate};
-use segments::{News, Segments};
-
-/// A round trip is taken to last at least this, so that probes cannot follow each other at once.
+/// The least RTT, so that probes never follow each other immediately.
 const RTT_MIN: Duration = Duration::from_micros(1);
-/// What aging counts waiting in.
+/// The unit of waiting time for aging.
 const AGING_UNIT: Duration = Duration::from_millis(100);
 
-/// State of a flow's sending end.
+/// State of a PDQ sender.
 #[derive(Clone, Debug)]
-pub struct Sender {
-    flow: FlowId,
-    peer: HostId,
-    path: u16,
-    class: Class,
+pub struct PdqSender {
+    flow: PacedFlow,
     deadline: Option<Instant>,
-    /// D_S, as headers say it.
+    /// D_S, as its header field.
     deadline_field: u32,
-    segments: Segments,
-    /// What no rest of it ever takes more than at the highest rate.
+    /// Upper bound of the expected transmission time at any time.
     whole: Duration,
-    /// No less than what the rest takes now.
+    /// Upper bound of the expected transmission time now.
     rest_at_most: Duration,
-    /// The criticality drawn, where it is random.
+    /// The criticality, if it is random.
     draw: u32,
-
-    /// R_S, at most the line's rate, and when it lets the next packet go.
-    pacer: Pacer,
-    /// P_S: who pauses the flow.
+    /// P_S: the port that pauses the flow.
     pauser: u32,
-    /// I_S: the time between probes, in thousandths of a round trip.
+    /// I_S: the time between probes, in thousandths of an RTT.
     probe_interval: u32,
-    /// When the packet left whose answer was heeded last.
-    heeded: Option<u32>,
-    rtt: RttEstimate,
-    /// How long it has been paused until `paused_since`, and since when it is.
+    /// Timestamp of the packet whose acknowledgement was applied last.
+    last_applied: Option<u32>,
+    /// The shortest RTT measured.
+    rtt_least: Option<Duration>,
+    /// Time paused before `paused_since`, and the start of the present pause.
     waited: Duration,
     paused_since: Option<Instant>,
 
-    /// When the SYN left, until anything is answered.
+    /// When the SYN was sent, until anything is acknowledged.
     syn_sent_at: Option<Instant>,
-    term: Term,
-    /// When a packet that asks ports left last; with `ask_now` the next goes at once.
+    /// When the last packet with a scheduling header was sent; with `ask_now` the next probe is
+    /// due immediately.
     asked_at: Instant,
     ask_now: bool,
-    /// Its packet is due and waits for the NIC.
-    waits_for_nic: bool,
-
-    last_progress: Instant,
 }
 
-/// The packet by which a flow leaves the ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Term {
-    /// To be sent when nothing else is: ports may know the flow.
-    Due,
-    Sent {
-        at: Instant,
-    },
-    Acked,
-}
-
-impl Sender {
-    /// Starts a flow with a SYN, unless it is hopeless already.
-    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Pdq>) -> Self {
+impl PdqSender {
+    /// Opens a sender with a SYN, unless the flow cannot meet its deadline.
+    pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, PdqConfig>) -> Self {
         let draw = match cx.config.criticality {
             Criticality::Random => (Stream::from_seed(route.seed).bits() >> 32) as u32,
             _ => 0,
         };
         let segments = Segments::new(flow.size.get(), cx.shared.segment_bytes());
-        let around = u64::from(HEADER_BYTES) + cx.shared.nic.framing.get();
-        let whole = cx.shared.line.transmission_time(Bytes::new(segments.most_left(around)));
-        let mut sender = Sender {
-            flow: flow.id,
-            peer: route.peer,
-            // Below the number of paths, as the ECMP path is.
-            path: (route.ecmp_path & u32::from(u16::MAX)) as u16,
-            class: flow.class,
+        let segments = segments.at_most(u64::from(u32::MAX));
+        let overhead = u64::from(HEADER_BYTES) + cx.shared.nic.framing.get();
+        let whole = Bytes::new(segments.left_bytes_max(overhead));
+        let whole = cx.shared.line.transmission_time(whole);
+        // Below the number of paths, which is below 2¹⁶.
+        let route = FlowRoute { ecmp_path: route.ecmp_path & u32::from(u16::MAX), ..*route };
+        let mut sender = PdqSender {
+            flow: PacedFlow::new(flow, &route, segments, cx.now),
             deadline: None,
             deadline_field: NO_DEADLINE,
-            segments,
             whole,
             rest_at_most: whole,
             draw,
             pauser: NOBODY,
             probe_interval: 0,
-            heeded: None,
-            rtt: RttEstimate::default(),
+            last_applied: None,
+            rtt_least: None,
             waited: Duration::ZERO,
             paused_since: Some(cx.now),
             syn_sent_at: None,
-            term: Term::Due,
             asked_at: cx.now,
             ask_now: false,
-            pacer: Pacer::new(cx.now),
-            waits_for_nic: false,
-            last_progress: cx.now,
         };
         sender.set_deadline(flow.deadline, cx);
         if sender.is_hopeless(cx) {
-            cx.emit(FlowEvent::Abandoned); // No port knows it, so none need be told.
+            cx.emit(FlowEvent::Abandoned); // No port has the flow in its list.
             return sender;
         }
         sender.send_syn(cx);
@@ -123,17 +93,17 @@ impl Sender {
         sender
     }
 
-    /// The rate it may send at; zero while it is paused.
+    /// The granted rate; zero while paused.
     pub fn rate(&self) -> Rate {
-        self.pacer.rate()
+        self.flow.pacer.rate()
     }
 
-    /// The port that pauses it, if one does.
+    /// The port that pauses the flow, if any.
     pub fn pauser(&self) -> Option<u32> {
         Some(self.pauser).filter(|pauser| *pauser != NOBODY)
     }
 
-    /// How long it has been paused in all.
+    /// Total time that the flow has been paused.
     pub fn waited(&self, now: Instant) -> Duration {
         let since = self.paused_since.map_or(Duration::ZERO, |since| now.saturating_since(since));
         self.waited + since
@@ -143,40 +113,37 @@ impl Sender {
         self.syn_sent_at.is_none()
     }
 
-    /// RTT_S, or zero before anything was answered (PDQ-R29).
-    fn round_trip(&self, cx: &HostCx<'_, Pdq>) -> Duration {
+    /// RTT_S, or zero before the first sample (PDQ-R29).
+    fn round_trip(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
         match cx.config.round_trip {
-            RoundTrip::Least => self.rtt.least(),
-            RoundTrip::Smoothed => self.rtt.smoothed(),
+            RoundTrip::Least => self.rtt_least.unwrap_or_default(),
+            RoundTrip::Smoothed => self.flow.rtt.smoothed_or_zero(),
         }
     }
 
     // Headers (PDQ-R02).
 
-    /// T_S: how long the rest takes at the highest rate, headers included.
-    fn expected(&self, cx: &HostCx<'_, Pdq>) -> Duration {
-        let nic = &cx.shared.nic;
-        let around = u64::from(HEADER_BYTES) + nic.framing.get();
-        let headers = self.segments.left().saturating_mul(around);
-        let bytes = self.segments.left_bytes().saturating_add(headers);
-        cx.shared.line.transmission_time(Bytes::new(bytes))
+    /// T_S: the transmission time of the remaining bytes at line rate, headers included.
+    fn expected(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
+        let overhead = u64::from(HEADER_BYTES) + cx.shared.nic.framing.get();
+        cx.shared.line.transmission_time(self.flow.left_link_bytes(overhead))
     }
 
-    /// T_H, or what stands for it where sizes count as unknown (PDQ-R23).
-    fn expected_field(&self, cx: &HostCx<'_, Pdq>) -> u32 {
+    /// T_H, or its substitute if sizes count as unknown (PDQ-R23).
+    fn expected_field(&self, cx: &HostCx<'_, PdqConfig>) -> u32 {
         match cx.config.criticality {
             Criticality::Deadline => expected_field(self.expected(cx)),
             Criticality::Random => self.draw,
             Criticality::Estimated => {
                 let step = cx.config.estimate_step.get();
-                let sent = self.segments.sent_bytes() / step * step;
+                let sent = self.flow.segments.sent_bytes() / step * step;
                 expected_field(cx.shared.line.transmission_time(Bytes::new(sent)))
             }
         }
     }
 
-    /// What aging takes off T (PDQ-R24).
-    fn age_field(&self, cx: &HostCx<'_, Pdq>) -> u8 {
+    /// The exponent by which aging divides T (PDQ-R24).
+    fn age_field(&self, cx: &HostCx<'_, PdqConfig>) -> u8 {
         if cx.config.aging == 0.0 {
             return 0;
         }
@@ -184,7 +151,7 @@ impl Sender {
         (8.0 * cx.config.aging * units).min(255.0) as u8
     }
 
-    fn set_deadline(&mut self, deadline: Option<Instant>, cx: &HostCx<'_, Pdq>) {
+    fn set_deadline(&mut self, deadline: Option<Instant>, cx: &HostCx<'_, PdqConfig>) {
         self.deadline = deadline;
         self.deadline_field = match cx.config.criticality {
             Criticality::Random => NO_DEADLINE,
@@ -192,7 +159,7 @@ impl Sender {
         };
     }
 
-    fn header(&self, seq: u32, flags: u8, cx: &HostCx<'_, Pdq>) -> PdqHeader {
+    fn header(&self, seq: u32, flags: u8, cx: &HostCx<'_, PdqConfig>) -> PdqHeader {
         PdqHeader {
             seq,
             time: time_field(cx.now),
@@ -201,86 +168,71 @@ impl Sender {
             deadline: self.deadline_field,
             expected: self.expected_field(cx),
             rtt: rtt_field(self.round_trip(cx)),
-            path: self.path,
+            path: self.flow.path() as u16,
             flags,
             age: self.age_field(cx),
         }
     }
 
     fn packet(&self, class: Class, header: PdqHeader) -> Packet {
-        let mut packet = Packet::new(self.flow, self.peer, Header::new(header));
-        packet.path = u32::from(self.path);
-        packet.class = class;
-        packet.wire_bytes = HEADER_BYTES;
-        packet
+        self.flow.packet(class, Header::new(header), HEADER_BYTES)
     }
 
     // Packets.
 
-    fn send_syn(&mut self, cx: &mut HostCx<'_, Pdq>) {
+    fn send_syn(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
         self.syn_sent_at = Some(cx.now);
         self.asked_at = cx.now;
-        let header = self.header(self.segments.next_new(), PdqHeader::SYN, cx);
+        let header = self.header(self.flow.segments.next_new() as u32, PdqHeader::SYN, cx);
         cx.send(self.packet(Class::CONTROL, header));
     }
 
-    fn send_probe(&mut self, cx: &mut HostCx<'_, Pdq>) {
+    fn send_probe(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
         self.asked_at = cx.now;
         self.ask_now = false;
-        self.term = Term::Due;
-        let header = self.header(self.segments.next_new(), 0, cx);
+        self.flow.release = Release::Due;
+        let header = self.header(self.flow.segments.next_new() as u32, 0, cx);
         cx.send(self.packet(Class::CONTROL, header));
     }
 
-    /// The TERM of a flow that has sent everything. Of the data's class, lest it overtake them.
-    fn term_packet(&mut self, cx: &HostCx<'_, Pdq>) -> Packet {
-        self.term = Term::Sent { at: cx.now };
+    /// The TERM of a flow that has sent everything. It has the class of the data, so that it cannot
+    /// overtake them.
+    fn term_packet(&mut self, cx: &HostCx<'_, PdqConfig>) -> Packet {
+        self.flow.release = Release::Sent { at: cx.now, segment: None };
         let flags = PdqHeader::TERM | PdqHeader::END;
-        let header = self.header(self.segments.count(), flags, cx);
-        self.packet(self.class, header)
+        let header = self.header(self.flow.segments.count() as u32, flags, cx);
+        self.packet(self.flow.class, header)
     }
 
     /// The next data packet, which leaves now.
-    fn next_packet(&mut self, cx: &mut HostCx<'_, Pdq>) -> Option<Packet> {
-        let segment = self.segments.send_next(cx.now)?;
-        if !self.segments.has_lost() {
+    fn next_packet(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> Option<Packet> {
+        let segment = self.flow.segments.send_next(cx.now)?;
+        if !self.flow.segments.has_lost() {
             self.rest_at_most = self.expected(cx);
         }
         let end = if segment.is_end { PdqHeader::END } else { 0 };
-        let again = if segment.again { PdqHeader::AGAIN } else { 0 };
-        let header = self.header(segment.number, PdqHeader::DATA | end | again, cx);
-        let mut packet = self.packet(self.class, header);
-        packet.payload_bytes = segment.len;
-        packet.wire_bytes += segment.len;
-        self.term = Term::Due;
+        let again = if segment.is_retransmission { PdqHeader::AGAIN } else { 0 };
+        let header = self.header(segment.number as u32, PdqHeader::DATA | end | again, cx);
+        let packet = self.flow.data_packet(&segment, Header::new(header), HEADER_BYTES);
+        self.flow.release = Release::Due;
         self.asked_at = cx.now;
-        let link_bytes = u64::from(packet.wire_bytes) + cx.shared.nic.framing.get();
-        self.pacer.sent(cx.now, Bytes::new(link_bytes));
-        if segment.again {
-            cx.emit(FlowEvent::Retransmitted);
-        }
+        self.flow.packet_left(&packet, &segment, cx.shared.nic.framing, cx);
         Some(packet)
     }
 
-    /// When the next data packet may go; never if there is none or it may not (PDQ-R03).
-    #[inline]
-    fn next_departure(&self) -> Instant {
-        if self.segments.left() == 0 { Instant::NEVER } else { self.pacer.next_departure() }
-    }
-
     fn term_due(&self) -> bool {
-        self.established() && self.segments.left() == 0 && self.term == Term::Due
+        self.established() && self.flow.segments.left() == 0 && self.flow.release == Release::Due
     }
 
-    /// When a probe goes, unless something else has gone by then (PDQ-R04).
+    /// When the next probe is due, unless another packet is sent before (PDQ-R04).
     #[inline]
     fn next_probe(&self) -> Instant {
-        if !self.established() || self.segments.left() == 0 {
+        if !self.established() || self.flow.segments.left() == 0 {
             return Instant::NEVER;
         }
-        // As measured, queues and all: the next probe must know what the last one brought.
-        let rtt = self.rtt.smoothed().max(RTT_MIN);
-        let interval = if self.pacer.is_paused() && self.probe_interval > PROBE_UNIT {
+        // The smoothed RTT, queueing included: the next probe must follow the answer to the last.
+        let rtt = self.flow.rtt.smoothed_or_zero().max(RTT_MIN);
+        let interval = if self.flow.pacer.is_paused() && self.probe_interval > PROBE_UNIT {
             rtt.mul_f64(f64::from(self.probe_interval) / f64::from(PROBE_UNIT))
         } else {
             rtt
@@ -288,18 +240,19 @@ impl Sender {
         if self.ask_now { self.asked_at } else { self.asked_at.saturating_add(interval) }
     }
 
-    /// Sends whatever the state allows now.
-    fn pump(&mut self, cx: &mut HostCx<'_, Pdq>) {
+    /// Sends everything that the state permits now, and sets the timer.
+    fn pump(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
         let now = cx.now;
-        let departure = self.next_departure();
+        let departure = self.flow.next_departure();
         if self.term_due() || departure <= now {
-            if !self.waits_for_nic {
-                // It asks ports as soon as the NIC lets it: no probe until then, or for long.
+            if !self.flow.waits_for_nic {
+                // The packet carries a scheduling header once the NIC is free: no probe for an
+                // interval.
                 self.asked_at = now;
                 self.ask_now = false;
             }
-            self.waits_for_nic = true;
-            cx.ready(self.class);
+            self.flow.waits_for_nic = true;
+            cx.ready(self.flow.class);
         }
         let mut probe = self.next_probe();
         if probe <= now {
@@ -311,50 +264,50 @@ impl Sender {
 
     // Early Termination (PDQ-R06).
 
-    /// What must be left until the deadline: time to send the rest, and while paused a round trip.
-    fn needed(&self, cx: &HostCx<'_, Pdq>) -> Duration {
+    /// The time that must be left until the deadline: T_S, and at least an RTT while paused.
+    fn needed(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
         let rest = if cx.config.sizes_known() { self.expected(cx) } else { Duration::ZERO };
-        if self.pacer.is_paused() { rest.max(self.round_trip(cx)) } else { rest }
+        if self.flow.pacer.is_paused() { rest.max(self.round_trip(cx)) } else { rest }
     }
 
-    /// When there will be no hope left to be on time, if nothing changes until then; never where
-    /// missing a deadline does not end the flow.
-    fn hopeless_at(&self, cx: &HostCx<'_, Pdq>) -> Instant {
+    /// When the deadline becomes impossible to meet, if nothing changes; never if a missed deadline
+    /// does not end the flow.
+    fn hopeless_at(&self, cx: &HostCx<'_, PdqConfig>) -> Instant {
         let Some(deadline) = self.deadline else { return Instant::NEVER };
-        if !cx.config.terminates_early() || self.segments.left() == 0 {
+        if !cx.config.terminates_early() || self.flow.segments.left() == 0 {
             return Instant::NEVER;
         }
         let last = deadline.as_picos().checked_sub(self.needed(cx).as_picos());
         last.map_or(Instant::ZERO, |last| Instant::from_picos(last.saturating_add(1)))
     }
 
-    fn is_hopeless(&self, cx: &HostCx<'_, Pdq>) -> bool {
+    fn is_hopeless(&self, cx: &HostCx<'_, PdqConfig>) -> bool {
         self.hopeless_at(cx) <= cx.now
     }
 
-    /// Whether there is hope at `at` without a doubt: most of the time, and soon told.
+    /// Whether the deadline can certainly be met at `at`: a cheap, conservative test.
     #[inline]
-    fn has_time(&self, at: Instant, cx: &HostCx<'_, Pdq>) -> bool {
+    fn has_time(&self, at: Instant, cx: &HostCx<'_, PdqConfig>) -> bool {
         let Some(deadline) = self.deadline else { return true };
         let mut needed = self.rest_at_most;
-        if self.pacer.is_paused() {
+        if self.flow.pacer.is_paused() {
             needed = needed.max(self.round_trip(cx));
         }
         at.saturating_add(needed) <= deadline
     }
 
-    /// Gives the flow up if it cannot be on time; tells whether it did.
+    /// Abandons the flow if it cannot meet its deadline; returns whether it did.
     #[inline]
-    fn gives_up(&mut self, cx: &mut HostCx<'_, Pdq>) -> bool {
-        !self.has_time(cx.now, cx) && self.gives_up_in_doubt(cx)
+    fn gives_up(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> bool {
+        !self.has_time(cx.now, cx) && self.abandon_if_hopeless(cx)
     }
 
-    fn gives_up_in_doubt(&mut self, cx: &mut HostCx<'_, Pdq>) -> bool {
+    fn abandon_if_hopeless(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> bool {
         if !self.is_hopeless(cx) {
             return false;
         }
-        let header = self.header(self.segments.next_new(), PdqHeader::TERM, cx);
-        cx.send(self.packet(self.class, header));
+        let header = self.header(self.flow.segments.next_new() as u32, PdqHeader::TERM, cx);
+        cx.send(self.packet(self.flow.class, header));
         cx.clear_timer();
         cx.emit(FlowEvent::Abandoned);
         true
@@ -362,19 +315,20 @@ impl Sender {
 
     // Answers.
 
-    /// R_S, P_S, I_S and RTT_S from an answer, unless a later one has come before.
-    fn heed(&mut self, header: &PdqHeader, cx: &HostCx<'_, Pdq>) {
-        if self.heeded.is_some_and(|last| earlier(header.time, last)) {
+    /// Sets R_S, P_S, I_S and RTT_S from an acknowledgement, unless a later one has been applied.
+    fn apply_answer(&mut self, header: &PdqHeader, cx: &HostCx<'_, PdqConfig>) {
+        if self.last_applied.is_some_and(|last| earlier(header.time, last)) {
             return;
         }
         let rtt = Duration::from_nanos(u64::from(time_field(cx.now).wrapping_sub(header.time)));
         if rtt > cx.config.rto_max.saturating_mul(2) {
-            return; // Older than the clock in the header can tell.
+            return; // Older than the timestamp can represent.
         }
-        self.heeded = Some(header.time);
-        self.rtt.sample(rtt);
+        self.last_applied = Some(header.time);
+        self.flow.sample_rtt(rtt);
+        self.rtt_least = Some(self.rtt_least.map_or(rtt, |least| least.min(rtt)));
         if header.has(PdqHeader::TERM) {
-            return; // Ports rule on everything else.
+            return; // Ports grant no rate on a TERM.
         }
         if header.has(PdqHeader::SYN) && !cx.config.syn_grants {
             self.ask_now = true;
@@ -382,12 +336,12 @@ impl Sender {
         }
         self.pauser = header.pauser;
         self.probe_interval = header.deadline;
-        self.pacer.set_rate(if header.pauser == NOBODY {
+        self.flow.pacer.set_rate(if header.pauser == NOBODY {
             rate(header.rate).min(cx.shared.nic.rate)
         } else {
             Rate::ZERO
         });
-        match (self.pacer.is_paused(), self.paused_since) {
+        match (self.flow.pacer.is_paused(), self.paused_since) {
             (true, None) => self.paused_since = Some(cx.now),
             (false, Some(_)) => {
                 self.waited = self.waited(cx.now);
@@ -399,41 +353,31 @@ impl Sender {
 
     // Loss.
 
-    fn rto(&self, cx: &HostCx<'_, Pdq>) -> Duration {
-        let config = cx.config;
-        self.rtt.rto(RtoBounds {
-            initial: config.rto_initial,
-            min: config.rto_min,
-            max: config.rto_max,
-        })
+    fn rto(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
+        self.flow.rtt.rto(&cx.config.retransmission().rto)
     }
 
-    /// When the SYN is given up for lost, if it is on its way.
+    /// When the unanswered SYN counts as lost.
     #[inline]
     fn syn_deadline(&self, rto: Duration) -> Instant {
         self.syn_sent_at.map_or(Instant::NEVER, |at| at.saturating_add(rto))
     }
 
-    /// The same of data, or of the TERM behind them.
+    /// When the data in flight, or else the TERM, counts as lost.
     #[inline]
     fn data_deadline(&self, rto: Duration) -> Instant {
-        let oldest = match (self.segments.oldest_sent_at(), self.term) {
-            (Some(sent_at), _) => sent_at,
-            (None, Term::Sent { at }) => at,
-            _ => return Instant::NEVER,
-        };
-        oldest.max(self.last_progress).saturating_add(rto)
+        self.flow.expires_at(self.flow.segments.oldest_sent_at(), rto)
     }
 
-    fn set_timer(&self, cx: &mut HostCx<'_, Pdq>) {
-        self.set_timer_for(self.next_departure(), self.next_probe(), cx);
+    fn set_timer(&self, cx: &mut HostCx<'_, PdqConfig>) {
+        self.set_timer_for(self.flow.next_departure(), self.next_probe(), cx);
     }
 
-    /// Sets the timer by when data and probe may go.
+    /// Sets the timer, given when the next data packet and probe are due.
     #[inline(always)]
-    fn set_timer_for(&self, departure: Instant, probe: Instant, cx: &mut HostCx<'_, Pdq>) {
+    fn set_timer_for(&self, departure: Instant, probe: Instant, cx: &mut HostCx<'_, PdqConfig>) {
         let rto = self.rto(cx);
-        let departure = if self.waits_for_nic { Instant::NEVER } else { departure };
+        let departure = if self.flow.waits_for_nic { Instant::NEVER } else { departure };
         let mut other = self.syn_deadline(rto).min(self.data_deadline(rto)).min(probe);
         if !self.has_time(other.min(departure), cx) {
             other = other.min(self.hopeless_at(cx));
@@ -448,14 +392,13 @@ impl Sender {
     }
 }
 
-impl Endpoint<Pdq> for Sender {
+impl Endpoint<PdqConfig> for PdqSender {
     fn gauges(
         &self,
-        _shared: &<Pdq as Transport>::Shared,
+        _shared: &<PdqConfig as Transport>::Shared,
         tell: &mut dyn FnMut(&'static str, f64),
     ) {
-        tell("granted_bps", self.pacer.rate().as_bps() as f64);
-        tell("paused", f64::from(u8::from(self.pacer.is_paused())));
+        self.flow.gauges(tell);
         if self.pauser != NOBODY {
             tell("pausing_port", f64::from(self.pauser));
         }
@@ -463,41 +406,40 @@ impl Endpoint<Pdq> for Sender {
 
     fn waits_for(&self) -> Wait {
         match self.pauser() {
-            _ if self.segments.left() == 0 => Wait::Timer,
-            Some(port) if self.pacer.is_paused() => Wait::Paused(PortId(port)),
-            _ if self.pacer.is_paused() => Wait::Grant(None),
+            _ if self.flow.segments.left() == 0 => Wait::Timer,
+            Some(port) if self.flow.pacer.is_paused() => Wait::Paused(PortId(port)),
+            _ if self.flow.pacer.is_paused() => Wait::Grant(None),
             _ => Wait::Pacing(None),
         }
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Pdq>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, PdqConfig>) {
         let header: PdqHeader = packet.header.get();
-        let news = if packet.is_to_sender() && header.has(PdqHeader::ACK) {
-            self.segments.handle_ack(&header, cx.config.loss_threshold)
+        let outcome = if packet.is_to_sender() && header.has(PdqHeader::ACK) {
+            let named = header.has(PdqHeader::DATA).then_some(u64::from(header.seq));
+            let ack = Ack { below: u64::from(header.expected), named };
+            let was_sent_before = |sent_at| earlier(time_field(sent_at), header.time);
+            self.flow.handle_ack(ack, cx.config.loss_threshold, was_sent_before, cx.now)
         } else {
-            News::Nonsense
+            AckOutcome::Malformed
         };
-        match news {
-            News::Progress => {
-                self.last_progress = cx.now;
-                self.rtt.forget_timeouts();
-            }
-            News::Nothing => {}
-            News::Nonsense => {
+        match outcome {
+            AckOutcome::Progress | AckOutcome::Stale => {}
+            AckOutcome::Malformed => {
                 cx.shared.counters.malformed += 1;
                 return;
             }
         }
-        if self.segments.has_lost() {
+        if self.flow.segments.has_lost() {
             self.rest_at_most = self.whole;
         }
         self.syn_sent_at = None;
-        self.heed(&header, cx);
-        if header.has(PdqHeader::TERM) && matches!(self.term, Term::Sent { .. }) {
-            self.term = Term::Acked;
-            self.last_progress = cx.now;
+        self.apply_answer(&header, cx);
+        if header.has(PdqHeader::TERM) && matches!(self.flow.release, Release::Sent { .. }) {
+            self.flow.release = Release::Acked;
+            self.flow.last_progress = cx.now;
         }
-        if self.term == Term::Acked && self.segments.all_acked() {
+        if self.flow.release == Release::Acked && self.flow.segments.all_acked() {
             cx.clear_timer();
             cx.emit(FlowEvent::Finished);
             return;
@@ -507,19 +449,16 @@ impl Endpoint<Pdq> for Sender {
         }
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Pdq>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
         let rto = self.rto(cx);
         let syn_lost = self.syn_deadline(rto) <= cx.now;
         let data_lost = self.data_deadline(rto) <= cx.now;
         if data_lost {
-            self.segments.give_up_all();
+            self.flow.mark_all_lost();
             self.rest_at_most = self.whole;
-            if matches!(self.term, Term::Sent { .. }) {
-                self.term = Term::Due;
-            }
         }
         if syn_lost || data_lost {
-            self.rtt.count_timeout();
+            self.flow.rtt.back_off();
             cx.emit(FlowEvent::TimedOut);
         }
         if self.gives_up(cx) {
@@ -531,21 +470,21 @@ impl Endpoint<Pdq> for Sender {
         self.pump(cx);
     }
 
-    /// Every packet tells ports the deadline, so that the next one tells them of the change.
-    fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, Pdq>) {
+    /// The next packet carries the new deadline to the ports.
+    fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, PdqConfig>) {
         self.set_deadline(deadline, cx);
         if !self.gives_up(cx) {
             self.pump(cx);
         }
     }
 
-    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Pdq>) -> Option<Packet> {
-        self.waits_for_nic = false;
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> Option<Packet> {
+        self.flow.waits_for_nic = false;
         if self.gives_up(cx) {
             return None;
         }
-        // A pause, a lower rate or an acknowledgement may have come meanwhile.
-        let due = self.next_departure() <= cx.now;
+        // A pause, a lower rate or an acknowledgement may have arrived meanwhile.
+        let due = self.flow.next_departure() <= cx.now;
         let packet = if self.term_due() {
             Some(self.term_packet(cx))
         } else if due {

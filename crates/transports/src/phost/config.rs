@@ -1,49 +1,49 @@
-//! Every constant of pHost, with its unit and where it comes from.
+//! Parameters of pHost, with their units and sources.
 
 use punctual_core::{Bytes, Duration, NicInfo};
 use serde::{Deserialize, Serialize};
 
-/// Whose pHost it is.
+/// Which pHost is modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Variant {
-    /// Its authors': windows and waits are numbers of packets, as their network has them.
+pub enum PhostVariant {
+    /// The authors': windows and timeouts are constants for the RTT of their network.
     #[default]
     Authors,
-    /// As NDP's paper ran it: every flow starts with a round trip at line rate. Windows and waits
-    /// follow from the round trips that receivers measure.
+    /// That of NDP's comparison: every flow starts with an RTT at line rate; windows and timeouts
+    /// follow from the RTTs that receivers measure.
     NdpPaper,
 }
 
-/// Which flow goes first, where one must.
+/// Which flow gets the next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Policy {
+pub enum TokenPolicy {
     /// The one with the fewest packets left.
     Shortest,
-    /// Each in turn.
+    /// Round-robin.
     Fair,
 }
 
-/// Which flows may send before they have heard of their receiver.
+/// Which flows may send before the first token arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum FreeFor {
-    /// Those that the free tokens are enough for.
+pub enum FreeTokensFor {
+    /// Flows that the free tokens cover completely.
     Short,
-    /// All, as far as the free tokens go.
+    /// All flows, up to the number of free tokens.
     All,
 }
 
-/// pHost and its parameters. "The authors' program" is the simulator they published.
+/// Parameters of pHost. "The authors' program" is the simulator they published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Phost {
+pub struct PhostConfig {
     /// Data bytes in a full packet; at most the MTU less 40 B, which is the default.
     pub payload: Option<Bytes>,
-    /// Whose pHost it is: `"authors"` or `"ndp-paper"`. Default `"authors"`.
-    pub variant: Variant,
-    /// The round trip of the empty network, from which `free_tokens` follows where it is not given.
+    /// Which pHost is modelled: `"authors"` or `"ndp-paper"`. Default `"authors"`.
+    pub variant: PhostVariant,
+    /// The RTT of the empty network, from which `free_tokens` follows if it is not set.
     /// Default none.
     pub rtt: Option<Duration>,
     /// Tokens that a flow starts with. Default as many packets as `rtt` has room for, or 8 (the
@@ -51,40 +51,37 @@ pub struct Phost {
     pub free_tokens: Option<u32>,
     /// Which flows have them: `"short"`, those that fit, or `"all"`. Default `"short"` for the
     /// authors' (their program), `"all"` for NDP's paper (its text).
-    pub free_for: Option<FreeFor>,
-    /// How long a token is good for once the sender has it, in packet times. Default 1.5 (the
+    pub free_for: Option<FreeTokensFor>,
+    /// Lifetime of a token at the sender, in packet times. Default 1.5 (the
     /// authors' program).
     pub token_life: f64,
-    /// Tokens that a flow may have without answer. Default 8 (the authors' program), a round trip
-    /// of their network; with `variant = "ndp-paper"` also as many as the longest round trip that
-    /// the flow's receiver has measured.
+    /// The most unanswered tokens of a flow. Default 8 (the authors' program), an RTT of
+    /// their network; with `variant = "ndp-paper"` at least the packets of the longest RTT that the
+    /// flow's receiver has measured.
     pub window: Option<u32>,
-    /// How long a flow that has so many is passed over, in packet times. Default 25 (the authors'
-    /// program), three round trips of their network; where round trips are measured, three of
-    /// those at least.
+    /// How long a flow with a full window is skipped, in packet times. Default 25 (the authors'
+    /// program), three RTTs of their network; if RTTs are measured, at least three of those.
     pub downgrade: f64,
-    /// How long to wait for what is missing once all of a flow has had tokens, in packet times.
-    /// Default 9 (the authors' program), a round trip; where round trips are measured, one of those
-    /// at least.
+    /// How long after the last token of a flow its missing packets get another, in packet times.
+    /// Default 9 (the authors' program), an RTT; if RTTs are measured, at least one of those.
     pub reissue: f64,
     /// Which flow a receiver gives its next token, and a sender uses one of: `"shortest"` or
     /// `"fair"`. Default `"shortest"`.
-    pub policy: Policy,
-    /// How long a sender waits to hear of its flow before it asks again; doubled each time, up to
-    /// 64 times this. Default 1 ms; ours, as the authors lose no requests.
+    pub policy: TokenPolicy,
+    /// Timeout of a request without answer; doubled each time, up to 64 times this. Default 1 ms; ours, as the authors lose no requests.
     pub request_timeout: Duration,
-    /// How much a switch holds in each class by default. 36,864 B (the authors' program), but
+    /// Queue limit of a switch port in each class, by default. 36,864 B (the authors' program), but
     /// eight packets at least.
     pub queue: Bytes,
 }
 
-/// A round trip of the authors' network, in packets.
+/// An RTT of the authors' network, in packets.
 const PACKETS: u32 = 8;
 /// More than one number for each packet of a flight.
 pub(super) const FREE_MAX: u32 = 1_000_000;
 const RTT_MAX: Duration = Duration::from_secs(1);
 
-/// Why parameters make no sense.
+/// A parameter outside its range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PhostConfigError {
@@ -94,13 +91,13 @@ pub enum PhostConfigError {
     /// No token could ever be given.
     #[error("window = 0: must be 1 token or more")]
     NoWindow,
-    /// Times that make no sense.
+    /// A time outside its range.
     #[error("{0} = {1}: must be from 0.1 to 1000000 packet times")]
     PacketTimes(&'static str, f64),
     /// Requests without end.
     #[error("request_timeout = 0: must be longer")]
     NoRequestTimeout,
-    /// Not a round trip of a datacenter.
+    /// An RTT outside the range of datacenters.
     #[error("rtt = {0}: must be more than 0 and at most 1s")]
     Rtt(Duration),
     /// More than one number for each packet of a flight.
@@ -108,11 +105,11 @@ pub enum PhostConfigError {
     FreeTokens(u32),
 }
 
-impl Default for Phost {
+impl Default for PhostConfig {
     fn default() -> Self {
-        Phost {
+        PhostConfig {
             payload: None,
-            variant: Variant::Authors,
+            variant: PhostVariant::Authors,
             rtt: None,
             free_tokens: None,
             free_for: None,
@@ -120,15 +117,15 @@ impl Default for Phost {
             window: None,
             downgrade: 25.0,
             reissue: 9.0,
-            policy: Policy::Shortest,
+            policy: TokenPolicy::Shortest,
             request_timeout: Duration::from_millis(1),
             queue: Bytes::new(36_864),
         }
     }
 }
 
-impl Phost {
-    /// Whether these parameters make sense. Reading them from a file checks that.
+impl PhostConfig {
+    /// Checks every parameter; reading a scenario file calls it.
     pub fn validate(&self) -> Result<(), PhostConfigError> {
         if self.payload == Some(Bytes::ZERO) {
             return Err(PhostConfigError::NoPayload);
@@ -164,28 +161,27 @@ impl Phost {
         self.free_tokens.unwrap_or_else(|| derived() as u32)
     }
 
-    /// Packets of a flow of so many that go without asking, of a host whose flows have so many
-    /// free tokens.
+    /// Packets that a flow of `packets` sends without tokens, on a host with `free_tokens`.
     pub fn free_of(&self, packets: u64, free_tokens: u32) -> u64 {
         let free = u64::from(free_tokens);
         let free_for = self.free_for.unwrap_or(match self.variant {
-            Variant::Authors => FreeFor::Short,
-            Variant::NdpPaper => FreeFor::All,
+            PhostVariant::Authors => FreeTokensFor::Short,
+            PhostVariant::NdpPaper => FreeTokensFor::All,
         });
         match free_for {
-            FreeFor::Short if packets > free => 0,
-            FreeFor::Short | FreeFor::All => packets.min(free),
+            FreeTokensFor::Short if packets > free => 0,
+            FreeTokensFor::Short | FreeTokensFor::All => packets.min(free),
         }
     }
 
-    /// Tokens that a flow may have without answer, whatever round trips are.
+    /// The least window, before RTTs are measured.
     pub(super) fn window_at_least(&self) -> u32 {
         self.window.unwrap_or(PACKETS)
     }
 
-    /// Whether receivers measure round trips.
+    /// Whether receivers measure RTTs.
     pub(super) fn measures(&self) -> bool {
-        self.variant == Variant::NdpPaper && self.window.is_none()
+        self.variant == PhostVariant::NdpPaper && self.window.is_none()
     }
 
     pub(super) fn payload_bytes(&self, nic: &NicInfo) -> u64 {
@@ -195,4 +191,4 @@ impl Phost {
     }
 }
 
-crate::validated::validated_when_read!(Phost);
+crate::validated::validated_when_read!(PhostConfig);

@@ -1,19 +1,19 @@
-//! pHost: receivers hand out tokens, one each packet time, and senders send a packet for each.
+//! pHost: receivers issue one token per packet time, and senders send one packet per token.
 //!
 //! After P. Gao, A. Narayan, G. Kumar, R. Agarwal, S. Ratnasamy and S. Shenker, "pHost:
 //! distributed near-optimal datacenter transport over commodity network fabric", CoNEXT 2015, and
-//! the simulator that its authors published. A flow asks for tokens with a request; its receiver
-//! gives them to the flow that misses least, so that what arrives just fills its line; tokens are
-//! worthless if not used soon, so that a sender with several can use one of another receiver's.
-//! Packets are sprayed over all paths. Two variants: the authors', whose windows and waits are
-//! numbers that a round trip of their network gave, and that of NDP's comparison, in which every
-//! flow bursts and they follow from the round trips measured. `rules.md` lists the rules with their sources and tests.
+//! the simulator that its authors published. A flow requests tokens; its receiver gives the next
+//! token to the flow with the fewest missing packets, at the rate of its link. Tokens expire soon,
+//! so that a sender with tokens of several receivers wastes little capacity. Packets are sprayed
+//! over all paths. Two variants: the authors', whose windows and timeouts are constants for the RTT
+//! of their network, and that of NDP's comparison, in which every flow starts with a burst and they
+//! follow from measured RTTs. `rules.md` lists the rules with their sources and tests.
 //!
 //! # Limits
 //!
-//! A receiver asks again for what was lost once every packet of the flow has had its token, or
-//! 1,024 packets later in longer flows. Losses inside the network are not expected; where they are common, much
-//! time goes into waiting. One policy, shortest first or each in turn, serves all flows.
+//! A receiver requests lost packets again once every packet of the flow has had its token, or 1,024
+//! packets later in longer flows. pHost assumes that the network core loses nothing; frequent losses
+//! are recovered slowly. One policy, shortest first or round-robin, applies to all flows.
 
 mod config;
 mod header;
@@ -23,7 +23,7 @@ mod sender;
 mod tests;
 mod tokens;
 
-pub use config::{FreeFor, Phost, PhostConfigError, Policy, Variant};
+pub use config::{FreeTokensFor, PhostConfig, PhostConfigError, PhostVariant, TokenPolicy};
 pub use header::{HEADER_BYTES, PhostHeader, kind};
 pub use receiver::PhostReceiver;
 pub use sender::{PhostSender, TokenCounts};
@@ -34,7 +34,7 @@ use punctual_core::{
     QueueSpec, Rate, Transport,
 };
 
-/// What the flows of one host share.
+/// State that the flows of one host share.
 #[derive(Debug)]
 pub struct PhostHost {
     /// The flows it receives.
@@ -59,7 +59,7 @@ impl PhostHost {
         &self.tokens
     }
 
-    /// Packets that so many bytes take.
+    /// The number of packets for `size_bytes`.
     fn packets_of(&self, size_bytes: u64) -> u64 {
         size_bytes.div_ceil(self.payload_bytes)
     }
@@ -71,7 +71,7 @@ impl PhostHost {
     }
 }
 
-impl Transport for Phost {
+impl Transport for PhostConfig {
     type Sender = PhostSender;
     type Receiver = PhostReceiver;
     type Shared = PhostHost;

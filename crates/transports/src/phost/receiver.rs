@@ -1,21 +1,21 @@
-//! The receiving end: counts what arrives, and says when all is there.
+//! The receiver: counts packets and acknowledges the complete flow.
 
 use super::config::FREE_MAX;
 use super::header::{HEADER_BYTES, PhostHeader, kind};
 use super::tokens::Arrival;
-use super::{Phost, PhostHost};
+use super::{PhostConfig, PhostHost};
 use punctual_core::{
     ByteRange, Class, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Packet,
     PacketFlags, Wait,
 };
 
-/// State of a flow's receiving end. What it misses is in the host's [`TokenQueue`](super::TokenQueue).
+/// State of a pHost receiver. The host's [`TokenQueue`](super::TokenQueue) tracks missing packets.
 #[derive(Clone, Debug)]
 pub struct PhostReceiver {
     flow: FlowId,
     sender: HostId,
     size_bytes: u64,
-    /// Its place among those that want tokens, until it is complete.
+    /// Its slot in the token queue, until it is complete.
     line: Option<u32>,
     is_complete: bool,
 }
@@ -41,17 +41,17 @@ impl PhostReceiver {
         }
     }
 
-    /// Its place in the host's queue of tokens.
+    /// Its slot in the host's token queue.
     pub fn line(&self) -> Option<u32> {
         self.line
     }
 
-    fn acknowledge(&self, cx: &mut HostCx<'_, Phost>) {
+    fn acknowledge(&self, cx: &mut HostCx<'_, PhostConfig>) {
         let header = PhostHeader { kind: kind::ACK, ..PhostHeader::default() };
         cx.send(answer(self.flow, self.sender, header));
     }
 
-    fn complete(&mut self, cx: &mut HostCx<'_, Phost>) {
+    fn complete(&mut self, cx: &mut HostCx<'_, PhostConfig>) {
         self.is_complete = true;
         if let Some(line) = self.line.take() {
             cx.shared.tokens.close(line);
@@ -60,7 +60,7 @@ impl PhostReceiver {
         self.acknowledge(cx); // PHOST-R10
     }
 
-    fn take(&mut self, packet: &Packet, header: &PhostHeader, cx: &mut HostCx<'_, Phost>) {
+    fn take(&mut self, packet: &Packet, header: &PhostHeader, cx: &mut HostCx<'_, PhostConfig>) {
         let Some(line) = self.line else { return };
         let arrival = cx.shared.tokens.arrive(line, header.packet, header.token, cx.now);
         if arrival == Arrival::Duplicate {
@@ -77,7 +77,7 @@ impl PhostReceiver {
     }
 }
 
-impl Endpoint<Phost> for PhostReceiver {
+impl Endpoint<PhostConfig> for PhostReceiver {
     fn gauges(&self, host: &PhostHost, tell: &mut dyn FnMut(&'static str, f64)) {
         if let Some((outstanding, missing)) = self.line.and_then(|line| host.tokens.state_of(line))
         {
@@ -93,7 +93,7 @@ impl Endpoint<Phost> for PhostReceiver {
         Wait::Token
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Phost>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, PhostConfig>) {
         let header: PhostHeader = packet.header.get();
         let is_ours = matches!(header.kind, kind::REQUEST | kind::DATA);
         if !is_ours || packet.is_trimmed() || header.size != self.size_bytes {
@@ -116,8 +116,8 @@ impl Endpoint<Phost> for PhostReceiver {
             if packets == 0 {
                 return self.complete(cx);
             }
-            // PHOST-R01: whichever packet comes first opens it. Which go without tokens is the
-            // sender's to say: its line may have another rate.
+            // PHOST-R01: any packet opens the flow. The sender decides how many packets go without
+            // tokens, because its line rate may differ.
             let free = header.missing.min(packets).min(u64::from(FREE_MAX));
             let (flow, sender, now) = (self.flow, self.sender, cx.now);
             self.line = Some(cx.shared.tokens.open(flow, sender, packets, free, now));
@@ -130,7 +130,7 @@ impl Endpoint<Phost> for PhostReceiver {
         }
     }
 
-    fn handle_timeout(&mut self, _: &mut HostCx<'_, Phost>) {}
+    fn handle_timeout(&mut self, _: &mut HostCx<'_, PhostConfig>) {}
 
     fn close(&mut self, host: &mut PhostHost) {
         if let Some(line) = self.line.take() {

@@ -1,14 +1,14 @@
-//! The sending end: asks for tokens, and sends a packet for each that it uses in time.
+//! The sender: requests tokens, and sends a packet for each before it expires.
 
 use super::header::{HEADER_BYTES, PhostHeader, kind};
-use super::{Phost, PhostHost, Policy, Waiting};
+use super::{PhostConfig, PhostHost, TokenPolicy, Waiting};
 use punctual_core::{
     BitRing, Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
     Instant, Packet, PacketFlags,
 };
 use std::collections::VecDeque;
 
-/// State of a flow's sending end.
+/// State of a pHost sender.
 #[derive(Clone, Debug)]
 pub struct PhostSender {
     flow: FlowId,
@@ -17,29 +17,29 @@ pub struct PhostSender {
     size_bytes: u64,
     /// Packets that go without tokens.
     free: u64,
-    /// Packets that the receiver misses, as far as it has said.
+    /// Packets missing at the receiver, by its last token.
     missing: u64,
     tokens: VecDeque<Token>,
     sent: BitRing,
     counts: TokenCounts,
-    /// The driver has been asked for a turn at the NIC.
+    /// Whether it waits for the NIC.
     asked: bool,
-    /// How often it has asked the receiver in vain.
+    /// Unanswered requests in a row.
     requests: u32,
-    /// When to ask the receiver again.
+    /// When to send the next request.
     request_at: Instant,
 }
 
-/// Leave to send a packet.
+/// Permission to send a packet.
 #[derive(Clone, Copy, Debug)]
 struct Token {
     packet: u64,
     number: u32,
-    /// Too late after this.
+    /// When it expires.
     expires: Instant,
 }
 
-/// What became of a flow's tokens: got = used + expired + those held.
+/// Token counters of a flow: got = used + expired + held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenCounts {
     /// Free ones, and those that came.
@@ -50,11 +50,11 @@ pub struct TokenCounts {
     pub expired: u64,
 }
 
-/// Requests wait for twice as long each time, so often.
+/// The greatest number of doublings of the request timeout.
 const DOUBLINGS_MAX: u32 = 6;
 
 impl PhostSender {
-    pub(super) fn open(flow: &FlowSpec, _: &FlowRoute, cx: &mut HostCx<'_, Phost>) -> Self {
+    pub(super) fn open(flow: &FlowSpec, _: &FlowRoute, cx: &mut HostCx<'_, PhostConfig>) -> Self {
         let packets = cx.shared.packets_of(flow.size.get());
         let free = cx.config.free_of(packets, cx.shared.free_tokens);
         // PHOST-R09: flows that the free tokens are enough for go before others.
@@ -86,12 +86,12 @@ impl PhostSender {
         sender
     }
 
-    /// What became of its tokens.
+    /// Its token counters.
     pub fn counts(&self) -> TokenCounts {
         self.counts
     }
 
-    /// Tokens that it holds, expired ones included that it has not looked at since.
+    /// Tokens that it holds, including expired ones not yet removed.
     pub fn held(&self) -> u64 {
         self.tokens.len() as u64
     }
@@ -105,7 +105,7 @@ impl PhostSender {
         packet
     }
 
-    fn request(&mut self, cx: &mut HostCx<'_, Phost>) {
+    fn request(&mut self, cx: &mut HostCx<'_, PhostConfig>) {
         let header = PhostHeader {
             size: self.size_bytes,
             missing: self.free,
@@ -124,8 +124,8 @@ impl PhostSender {
         self.counts.expired += (before - self.tokens.len()) as u64;
     }
 
-    /// Asks for a turn at the NIC if it holds a token.
-    fn ask(&mut self, cx: &mut HostCx<'_, Phost>) {
+    /// Requests the NIC if it holds a token.
+    fn ask(&mut self, cx: &mut HostCx<'_, PhostConfig>) {
         if !self.asked && !self.tokens.is_empty() {
             self.asked = true;
             cx.shared.waiting.push(Waiting {
@@ -138,14 +138,14 @@ impl PhostSender {
     }
 }
 
-impl Endpoint<Phost> for PhostSender {
+impl Endpoint<PhostConfig> for PhostSender {
     fn gauges(&self, _: &PhostHost, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("tokens_held", self.tokens.len() as f64);
         tell("tokens_used", self.counts.used as f64);
         tell("tokens_expired", self.counts.expired as f64);
     }
 
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Phost>) {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, PhostConfig>) {
         let header: PhostHeader = packet.header.get();
         if packet.is_bounced() {
             return;
@@ -174,7 +174,7 @@ impl Endpoint<Phost> for PhostSender {
         }
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Phost>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, PhostConfig>) {
         if cx.now < self.request_at {
             return cx.set_timer(self.request_at);
         }
@@ -184,7 +184,7 @@ impl Endpoint<Phost> for PhostSender {
         self.request(cx);
     }
 
-    fn poll_transmit(&mut self, cx: &mut HostCx<'_, Phost>) -> Option<Packet> {
+    fn poll_transmit(&mut self, cx: &mut HostCx<'_, PhostConfig>) -> Option<Packet> {
         self.asked = false;
         let is_next = cx.shared.take_turn(self.flow, cx.config.policy);
         self.drop_expired(cx.now);
@@ -217,12 +217,12 @@ impl Endpoint<Phost> for PhostSender {
 }
 
 impl PhostHost {
-    /// Takes a flow out of those that wait for the NIC; tells whether it is the one to go.
-    fn take_turn(&mut self, flow: FlowId, policy: Policy) -> bool {
+    /// Removes a flow from those that wait for the NIC; returns whether it may send.
+    fn take_turn(&mut self, flow: FlowId, policy: TokenPolicy) -> bool {
         let Some(place) = self.waiting.iter().position(|w| w.flow == flow) else { return true };
         let own = self.waiting.swap_remove(place);
         // Only those of its class are sure to be asked as well.
         let is_better = |other: &Waiting| other.class == own.class && other.missing < own.missing;
-        policy == Policy::Fair || !self.waiting.iter().any(is_better)
+        policy == TokenPolicy::Fair || !self.waiting.iter().any(is_better)
     }
 }

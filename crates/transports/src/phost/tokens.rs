@@ -1,10 +1,10 @@
-//! The receiving side of a host: which flow the next token goes to, one each packet time.
+//! The token queue of a host: which flow gets the next token, one per packet time.
 
-use super::{Phost, Policy};
+use super::{PhostConfig, TokenPolicy};
 use punctual_core::{BitRing, Duration, FlowId, HostId, Instant, NicInfo, Slab};
 use std::collections::VecDeque;
 
-/// Lengths of time, ready for use.
+/// Durations derived from the parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     /// A full packet on the host's line.
@@ -15,7 +15,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn new(config: &Phost, nic: &NicInfo) -> Self {
+    pub(super) fn new(config: &PhostConfig, nic: &NicInfo) -> Self {
         let packet = nic.rate.transmission_time(nic.mtu + nic.framing);
         let times = |n: f64| Duration::from_picos((packet.as_picos() as f64 * n) as u64);
         Times {
@@ -27,15 +27,15 @@ impl Times {
     }
 }
 
-/// All flows that a host receives and that miss something.
+/// All incomplete flows that a host receives.
 #[derive(Debug)]
 pub struct TokenQueue {
     times: Times,
     window: u32,
-    /// Whether windows and waits follow from round trips.
+    /// Whether windows and timeouts follow from measured RTTs.
     measures: bool,
-    policy: Policy,
-    lines: Slab<Line>,
+    policy: TokenPolicy,
+    flows: Slab<FlowTokens>,
     /// Those in use, in order of arrival.
     active: Vec<u32>,
     /// The next token may leave from here on.
@@ -44,17 +44,17 @@ pub struct TokenQueue {
     armed_at: Instant,
 }
 
-/// How many packets after the first that is missing a flow may get before that one is asked for
-/// again: what is remembered of a flow stays small, however long it is.
+/// How many packets after the first missing one a flow may receive before that one is requested
+/// again. It bounds the state of a flow.
 const SPAN_PACKETS: u64 = 1024;
-/// Tokens of a flow whose times of issue are known at most.
+/// The greatest number of tokens of a flow whose issue times are kept.
 const TIMED_MAX: usize = 1024;
-/// The last so many may still be on their way then.
+/// The newest of these packets may still be in flight then.
 const RECENT_PACKETS: u64 = 64;
 
-/// One receiving flow.
+/// Token state of one receiving flow.
 #[derive(Debug)]
-struct Line {
+struct FlowTokens {
     flow: FlowId,
     peer: HostId,
     packets: u64,
@@ -79,7 +79,7 @@ struct Line {
     trips: Trips,
 }
 
-/// Round trips of a flow's tokens: from when one was issued to when its data is there.
+/// RTTs of a flow's tokens, from issue to the arrival of the data.
 #[derive(Debug, Default)]
 struct Trips {
     /// When those from `first` on were issued.
@@ -135,8 +135,8 @@ pub(super) enum Arrival {
     Last,
 }
 
-impl Line {
-    /// Whether it may have a token now, or when at the earliest. PHOST-R06 to R08.
+impl FlowTokens {
+    /// Whether it may get a token now; otherwise the earliest time. PHOST-R06 to R08.
     fn may_have(&mut self, now: Instant, window: u32, times: &Times) -> Result<(), Instant> {
         if let Some(at) = self.reissue_at {
             if at > now {
@@ -151,7 +151,7 @@ impl Line {
             if at > now {
                 return Err(at);
             }
-            // The unanswered ones are given up, one at a time.
+            // Unanswered tokens count as lost, one at a time.
             self.answered = self.issued - (window - 1);
         }
         Ok(())
@@ -205,13 +205,13 @@ impl Line {
 }
 
 impl TokenQueue {
-    pub(super) fn new(config: &Phost, nic: &NicInfo) -> Self {
+    pub(super) fn new(config: &PhostConfig, nic: &NicInfo) -> Self {
         TokenQueue {
             times: Times::new(config, nic),
             window: config.window_at_least(),
             measures: config.measures(),
             policy: config.policy,
-            lines: Slab::default(),
+            flows: Slab::default(),
             active: Vec::new(),
             next_at: Instant::ZERO,
             armed_at: Instant::NEVER,
@@ -222,8 +222,8 @@ impl TokenQueue {
         &self.times
     }
 
-    /// A flow of so many packets, of which the first `free` come without tokens: their time on
-    /// the line is spoken for. PHOST-R05.
+    /// Adds a flow, whose first `free` packets arrive without tokens: their time on the link is
+    /// reserved. PHOST-R05.
     pub(super) fn open(
         &mut self,
         flow: FlowId,
@@ -234,7 +234,7 @@ impl TokenQueue {
     ) -> u32 {
         let packet = self.times.packet;
         self.next_at = self.next_at.max(now) + packet * free;
-        let slot = self.lines.insert(Line {
+        let slot = self.flows.insert(FlowTokens {
             flow,
             peer,
             packets,
@@ -254,24 +254,24 @@ impl TokenQueue {
         slot
     }
 
-    /// Data of a flow came, by this token.
+    /// Handles data of a flow that used this token.
     pub(super) fn arrive(&mut self, slot: u32, packet: u64, token: u32, now: Instant) -> Arrival {
-        let Some(line) = self.lines.get_mut(slot) else { return Arrival::Duplicate };
-        if token < line.issued {
-            line.answered = line.answered.max(token + 1);
-            line.trips.answer(token, now, self.times.packet);
+        let Some(flow) = self.flows.get_mut(slot) else { return Arrival::Duplicate };
+        if token < flow.issued {
+            flow.answered = flow.answered.max(token + 1);
+            flow.trips.answer(token, now, self.times.packet);
         }
-        if packet >= line.packets || !line.received.insert(packet) {
+        if packet >= flow.packets || !flow.received.insert(packet) {
             return Arrival::Duplicate;
         }
-        line.missing -= 1;
-        if line.missing > 0 { Arrival::Fresh } else { Arrival::Last }
+        flow.missing -= 1;
+        if flow.missing > 0 { Arrival::Fresh } else { Arrival::Last }
     }
 
-    /// A flow needs no tokens any more.
+    /// Removes a flow that needs no more tokens.
     pub(super) fn close(&mut self, slot: u32) {
         self.active.retain(|s| *s != slot);
-        self.lines.remove(slot);
+        self.flows.remove(slot);
     }
 
     /// When the driver should call, if it is to call earlier than it will. PHOST-R05.
@@ -284,8 +284,7 @@ impl TokenQueue {
         Some(at)
     }
 
-    /// The time that was asked for has come: the token to send, if any flow may have one, and
-    /// when to call again.
+    /// Handles the host's timer: the token to send, if any flow may get one, and when to call again.
     pub(super) fn serve(&mut self, now: Instant) -> (Option<Grant>, Option<Instant>) {
         self.armed_at = Instant::NEVER;
         if now < self.next_at {
@@ -294,14 +293,14 @@ impl TokenQueue {
         let mut best: Option<(u64, u32)> = None;
         let mut earliest = Instant::NEVER;
         for &slot in &self.active {
-            let line = self.lines.get_mut(slot).expect("active lines exist");
-            match line.may_have(now, self.window, &self.times) {
+            let flow = self.flows.get_mut(slot).expect("active flows exist");
+            match flow.may_have(now, self.window, &self.times) {
                 Err(at) => earliest = earliest.min(at),
                 Ok(()) => {
                     // PHOST-R04: the first of equals came first.
                     let key = match self.policy {
-                        Policy::Shortest => line.missing,
-                        Policy::Fair => line.granted_at.as_picos(),
+                        TokenPolicy::Shortest => flow.missing,
+                        TokenPolicy::Fair => flow.granted_at.as_picos(),
                     };
                     if best.is_none_or(|(least, _)| key < least) {
                         best = Some((key, slot));
@@ -313,25 +312,25 @@ impl TokenQueue {
             self.armed_at = earliest;
             return (None, (earliest != Instant::NEVER).then_some(earliest));
         };
-        let line = self.lines.get_mut(slot).expect("active lines exist");
-        let grant = line.grant(now, &self.times, self.measures);
+        let flow = self.flows.get_mut(slot).expect("active flows exist");
+        let grant = flow.grant(now, &self.times, self.measures);
         self.next_at = now + self.times.packet;
         self.armed_at = self.next_at;
         (Some(grant), Some(self.next_at))
     }
 
-    /// Tokens of a flow that have not been answered, and packets it misses.
+    /// Unanswered tokens of a flow, and its missing packets.
     pub fn state_of(&self, slot: u32) -> Option<(u32, u64)> {
-        self.lines.get(slot).map(|line| (line.outstanding(), line.missing))
+        self.flows.get(slot).map(|flow| (flow.outstanding(), flow.missing))
     }
 
-    /// The longest round trip of a flow's tokens, where they are measured.
+    /// The longest RTT of a flow's tokens, if RTTs are measured.
     pub fn round_trip_of(&self, slot: u32) -> Option<Duration> {
-        self.lines.get(slot).map(|line| line.trips.longest).filter(|_| self.measures)
+        self.flows.get(slot).map(|flow| flow.trips.longest).filter(|_| self.measures)
     }
 
     /// Tokens of a flow that exist: free ones and those sent.
     pub fn issued_of(&self, slot: u32) -> Option<u32> {
-        self.lines.get(slot).map(|line| line.issued)
+        self.flows.get(slot).map(|flow| flow.issued)
     }
 }

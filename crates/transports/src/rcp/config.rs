@@ -1,31 +1,34 @@
 //! Parameters of RCP, with their sources.
 
-use crate::d3::{Pacing, ParamsError};
+use crate::d3::Pacing;
+use crate::paced::RetransmissionConfig;
+use crate::rtt::RtoBounds;
+use crate::validated::{ConfigError, check};
 use punctual_core::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// RCP with its published controller.
+/// Parameters of RCP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Rcp {
-    /// T, how often a port changes its rate, at most; it is the mean round-trip time where that
-    /// is shorter. 800 µs, as D3's (its §4.4, footnote 4).
+pub struct RcpConfig {
+    /// T, the longest time between two updates of a port's rate; the mean RTT if that is shorter.
+    /// 800 µs, as in D3 (its §4.4, footnote 4).
     pub update_interval: Duration,
-    /// α, the weight of unused line, without unit. 0.1 (D3 and PDQ).
+    /// α, the gain of unused capacity. 0.1 (D3 and PDQ).
     pub alpha: f64,
-    /// β, the weight of the queue, without unit. 1 (D3 and PDQ).
+    /// β, the gain of the queue. 1 (D3 and PDQ).
     pub beta: f64,
-    /// d, the mean round-trip time, until flows have told theirs. 500 µs (D3's testbed).
+    /// d, the mean RTT, before the first request. 500 µs (D3's testbed).
     pub rtt_initial: Duration,
-    /// The lowest rate: about one header per round-trip time. 992 kb/s, as D3's base rate.
+    /// The lowest rate: about one header per RTT. 992 kb/s, as D3's base rate.
     pub rate_min: Rate,
-    /// Where packets of one host that are due at the same time wait. With their flows, ours.
+    /// Where packets of one host that are due at the same time wait. At their flows, ours.
     pub pacing: Pacing,
-    /// What a switch port's queue holds. 128 KB (D3's §5).
+    /// Queue limit of a switch port. 128 KB (D3's §5).
     pub buffer: Bytes,
-    /// Retransmission timeout until there is a round-trip time. 10 ms, ours.
+    /// Retransmission timeout before the first RTT sample. 10 ms, ours.
     pub rto_initial: Duration,
-    /// Shortest retransmission timeout. 10 ms, as D3's here.
+    /// Shortest retransmission timeout. 10 ms, as in our D3.
     pub rto_min: Duration,
     /// Longest retransmission timeout, backing off included. 1 s, ours.
     pub rto_max: Duration,
@@ -33,9 +36,9 @@ pub struct Rcp {
     pub loss_threshold: u8,
 }
 
-impl Default for Rcp {
+impl Default for RcpConfig {
     fn default() -> Self {
-        Rcp {
+        RcpConfig {
             update_interval: Duration::from_micros(800),
             alpha: 0.1,
             beta: 1.0,
@@ -51,13 +54,19 @@ impl Default for Rcp {
     }
 }
 
-impl Rcp {
-    /// What is wrong with the parameters, if anything.
-    pub fn validate(&self) -> Result<(), ParamsError> {
-        let check = |holds: bool, name, value: &dyn core::fmt::Display, expected| {
-            let error = || ParamsError { name, value: value.to_string(), expected };
-            if holds { Ok(()) } else { Err(error()) }
-        };
+impl RcpConfig {
+    /// Timeouts and loss detection of senders.
+    #[inline]
+    pub fn retransmission(&self) -> RetransmissionConfig {
+        let RcpConfig { rto_initial: initial, rto_min: min, rto_max: max, .. } = *self;
+        RetransmissionConfig {
+            rto: RtoBounds { initial, min, max },
+            loss_threshold: self.loss_threshold,
+        }
+    }
+
+    /// Checks every parameter; reading a scenario file calls it.
+    pub fn validate(&self) -> Result<(), ConfigError> {
         let t = self.update_interval;
         check(!t.is_zero(), "update_interval", &t, "above 0")?;
         let a = self.alpha;
@@ -70,15 +79,8 @@ impl Rcp {
         check(rate > Rate::ZERO, "rate_min", &rate, "above 0; about one header per RTT")?;
         let buffer = self.buffer;
         check(buffer > Bytes::ZERO, "buffer", &buffer, "above 0")?;
-        let rto = self.rto_min;
-        check(!rto.is_zero(), "rto_min", &rto, "above 0")?;
-        let rto = self.rto_initial;
-        check(rto >= self.rto_min, "rto_initial", &rto, "rto_min or longer")?;
-        let rto = self.rto_max;
-        check(rto >= self.rto_initial, "rto_max", &rto, "rto_initial or longer")?;
-        let n = self.loss_threshold;
-        check(n > 0, "loss_threshold", &n, "1 or more")
+        self.retransmission().validate()
     }
 }
 
-crate::validated::validated_when_read!(Rcp);
+crate::validated::validated_when_read!(RcpConfig);

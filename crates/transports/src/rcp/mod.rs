@@ -1,20 +1,26 @@
-//! RCP: every output port keeps one rate for all its flows and stamps it into what passes;
-//! senders pace at the lowest stamp.
+//! RCP: every output port computes one rate for all its flows and writes it into the packets that
+//! pass; senders pace at the lowest rate on their path.
+//!
+//! ```text
+//! R ← R · [1 + (T/d) · (α(C − y) − β·q/d) / C]
+//! ```
+//!
+//! with line rate C, arrival rate y, queue q, mean RTT d and interval T.
 //!
 //! After N. Dukkipati and N. McKeown, "Why flow-completion time is the right metric for
 //! congestion control", CCR 2006, with the constants under which D3's and PDQ's authors used it.
-//! A port neither counts flows nor remembers them: it raises its rate while its line has room and
-//! lowers it while there is a queue.
+//! A port keeps no state per flow and does not count flows: it raises its rate while its line has
+//! room and lowers it while it has a queue.
 //!
-//! The ends are D3's ([`crate::d3`]), with the packets of that protocol; but every data packet
-//! carries a request, desires nothing, returns nothing and may pass any number of ports.
+//! Sender, receiver and packet formats are D3's ([`crate::d3`]), but every data packet carries a
+//! request with a desired rate of 0, nothing is returned, and a path may have any number of ports.
 //! `rules.md` lists the rules.
 //!
 //! # Limits
 //!
-//! * The rate of an idle port is its line's, so that flows that start together all start with
-//!   that: a queue, and losses, until the ports have found the right one.
-//! * Deadlines mean nothing here.
+//! * The rate of an idle port is its line rate, so that flows that start together all start at the
+//!   line rate: this causes a queue, and losses, until the rate has converged.
+//! * RCP ignores deadlines.
 
 mod config;
 mod port;
@@ -22,29 +28,28 @@ mod port;
 #[cfg(test)]
 mod tests;
 
-pub use config::Rcp;
-pub use port::{Port, Share};
+pub use config::RcpConfig;
+pub use port::{FairRate, RcpPort};
 
-use crate::d3::{Host, Need, Plan, Receiver, Sender, SenderParams, Variant};
+use crate::d3::{
+    D3Host, D3Receiver, D3Sender, D3SenderConfig, FlowDemand, RequestPlan, RequestPolicy,
+};
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView, QueueSpec, Rate,
     Transport,
 };
 
-impl Variant for Rcp {
-    fn params(&self) -> SenderParams {
-        SenderParams {
+impl RequestPolicy for RcpConfig {
+    fn params(&self) -> D3SenderConfig {
+        D3SenderConfig {
             pacing: self.pacing,
             base_rate: self.rate_min,
-            rto_initial: self.rto_initial,
-            rto_min: self.rto_min,
-            rto_max: self.rto_max,
-            loss_threshold: self.loss_threshold,
+            retransmission: self.retransmission(),
         }
     }
 
-    fn plan(&self, _need: &Need, _nic: &NicInfo) -> Plan {
-        Plan::Ask(Rate::ZERO)
+    fn plan(&self, _need: &FlowDemand, _nic: &NicInfo) -> RequestPlan {
+        RequestPlan::Ask(Rate::ZERO)
     }
 
     fn asks_always(&self) -> bool {
@@ -52,26 +57,26 @@ impl Variant for Rcp {
     }
 }
 
-impl Transport for Rcp {
-    type Sender = Sender;
-    type Receiver = Receiver;
-    type Shared = Host;
-    type Controller = Port;
+impl Transport for RcpConfig {
+    type Sender = D3Sender;
+    type Receiver = D3Receiver;
+    type Shared = D3Host;
+    type Controller = RcpPort;
 
-    fn open_host(&self, nic: &NicInfo) -> Host {
-        Host::new(nic)
+    fn open_host(&self, nic: &NicInfo) -> D3Host {
+        D3Host::new(nic)
     }
 
-    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Sender {
-        Sender::open(flow, route, cx)
+    fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> D3Sender {
+        D3Sender::open(flow, route, cx)
     }
 
-    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> Receiver {
-        Receiver::new(first.flow, route)
+    fn open_receiver(first: &Packet, route: &FlowRoute, _cx: &mut HostCx<'_, Self>) -> D3Receiver {
+        D3Receiver::new(first.flow, route)
     }
 
-    fn controller(&self, port: &PortView) -> Option<Port> {
-        Some(Port::new(self, port.rate))
+    fn controller(&self, port: &PortView) -> Option<RcpPort> {
+        Some(RcpPort::new(self, port.rate))
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

@@ -1,34 +1,34 @@
-//! What runs at every output port: one rate, stamped into requests that pass.
+//! The controller of every output port: one rate, written into the requests that pass.
 
-use super::Rcp;
+use super::RcpConfig;
 use crate::d3::{D3Header, RateBlock};
 use punctual_core::{Controller, Duration, ExtArena, Instant, Packet, PortView, Rate};
 
-/// Intervals without any request after which a port falls silent (RCP-R06).
+/// Intervals without a request after which a port stops its timer (RCP-R06).
 const SILENT_INTERVALS: u64 = 4;
 
-/// A port's rate, and what it is found from.
+/// A port's rate and mean RTT.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share {
-    /// R, what every flow may send at.
+pub struct FairRate {
+    /// R, the rate of every flow.
     pub rate: Rate,
-    /// d, the mean round-trip time of the flows that pass.
+    /// d, the mean RTT of the flows through the port.
     pub rtt: Duration,
 }
 
-impl Share {
-    /// A flow tells its round-trip time, zero while it has none (RCP-R04).
+impl FairRate {
+    /// Adds the RTT that a request carries; zero stands for none (RCP-R04).
     fn take_rtt(&mut self, rtt: Duration) {
         if !rtt.is_zero() {
             self.rtt = self.rtt - self.rtt / 64 + rtt / 64;
         }
     }
 
-    /// One step of the law, after `interval` in which `arrived_bytes` came and at whose end
-    /// `queue_bytes` wait (RCP-R02, RCP-R03).
+    /// `R ← R · [1 + (T/d) · (α(C − y) − β·q/d) / C]` at the end of an interval T, in which
+    /// `arrived_bytes` arrived (y) and at whose end `queue_bytes` are queued (q) (RCP-R02, RCP-R03).
     pub fn adapt(
         &mut self,
-        config: &Rcp,
+        config: &RcpConfig,
         line: Rate,
         interval: Duration,
         arrived_bytes: u64,
@@ -44,15 +44,15 @@ impl Share {
     }
 }
 
-/// A port's rate with its clock.
+/// RCP's controller of a port: the rate and its timer.
 #[derive(Clone, Debug)]
-pub struct Port {
-    config: Rcp,
-    share: Share,
+pub struct RcpPort {
+    config: RcpConfig,
+    share: FairRate,
     clock: Option<Clock>,
 }
 
-/// Runs from a request until there has been none for a while.
+/// The current interval; the timer stops after several intervals without a request.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     interval_start: Instant,
@@ -62,15 +62,15 @@ struct Clock {
     last_request: Instant,
 }
 
-impl Port {
-    /// A port that no flow has passed yet.
-    pub fn new(config: &Rcp, line: Rate) -> Self {
-        let share = Share { rate: line, rtt: config.rtt_initial };
-        Port { config: config.clone(), share, clock: None }
+impl RcpPort {
+    /// A port without flows.
+    pub fn new(config: &RcpConfig, line: Rate) -> Self {
+        let share = FairRate { rate: line, rtt: config.rtt_initial };
+        RcpPort { config: config.clone(), share, clock: None }
     }
 
-    /// Its rate now.
-    pub fn share(&self) -> &Share {
+    /// Its rate and mean RTT.
+    pub fn share(&self) -> &FairRate {
         &self.share
     }
 
@@ -89,7 +89,7 @@ impl Port {
     }
 }
 
-impl Controller for Port {
+impl Controller for RcpPort {
     fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("rate_bps", self.share.rate.as_bps() as f64);
     }
@@ -107,7 +107,7 @@ impl Controller for Port {
             Some(clock) => clock.last_request = port.now,
             None => {
                 // RCP-R05: an idle port's law ends at the line rate.
-                self.share = Share { rate: port.rate, rtt: self.config.rtt_initial };
+                self.share = FairRate { rate: port.rate, rtt: self.config.rtt_initial };
                 self.clock = Some(self.start_interval(port, port.now));
             }
         }
@@ -128,7 +128,7 @@ impl Controller for Port {
             self.clock = None;
             return;
         }
-        // What came is what went, and what the queue has gained.
+        // Arrived = sent + growth of the queue.
         let sent = port.sent_bytes.saturating_sub(clock.sent_bytes_at_start);
         let arrived = (sent + port.queue_bytes).saturating_sub(clock.queue_bytes_at_start);
         self.share.adapt(&self.config, port.rate, passed, arrived, port.queue_bytes);

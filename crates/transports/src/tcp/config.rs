@@ -1,25 +1,26 @@
-//! Every constant of TCP and its relatives, with its unit and where it comes from.
+//! Parameters of TCP, DCTCP, D2TCP and TCPpr, with their units and sources.
 
+use crate::rtt::RtoBounds;
 use punctual_core::{Bytes, Duration, NicInfo};
 use serde::{Deserialize, Serialize};
 
-/// Why parameters make no sense.
+/// A parameter outside its range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TcpConfigError {
-    /// Nothing could ever be sent.
+    /// Zero, with which nothing could be sent.
     #[error("initial_window = 0: must be 1 packet or more")]
     NoInitialWindow,
-    /// Segments without bytes.
+    /// Segments without data.
     #[error("mss = 0B: must be 1B or more; remove the key to fill the MTU")]
     NoMss,
-    /// Nothing could ever be sent.
+    /// Zero, with which nothing could be sent.
     #[error("window_max = 0B: must hold a packet; remove the key for no bound")]
     NoWindowMax,
-    /// Any acknowledgement would be a loss.
+    /// Zero, with which every ACK would signal a loss.
     #[error("duplicate_acks = 0: must be 1 or more; RFC 5681 has 3")]
     NoDuplicateAcks,
-    /// Timers that fire at once, forever.
+    /// A timer that would fire without end.
     #[error("{0} = 0: must be longer; the papers use 1ms to 300ms")]
     NoTimeout(&'static str),
     /// Bounds in the wrong order.
@@ -31,25 +32,25 @@ pub enum TcpConfigError {
     /// A fraction outside its range.
     #[error("initial_alpha = {0}: must be from 0 to 1")]
     InitialAlpha(f64),
-    /// A window that could be cut to nothing.
+    /// A window that could be cut to zero.
     #[error("window_min = 0: must be 1 packet or more")]
     NoWindowMin,
-    /// Bounds on d that the penalty is not made for.
+    /// A value of d for which the penalty is not accurate.
     #[error("{0} = {1}: must be from 0.25 to 4; D2TCP has 0.5 to 2")]
     Imminence(&'static str, f64),
     /// Bounds in the wrong order.
     #[error("d_min = {0} is above d_max = {1}: lower it or raise d_max")]
     ImminenceOrder(f64, f64),
-    /// Classes that do not exist.
+    /// An unsupported number of classes.
     #[error("levels = {0}: must be 2, 3 or 4")]
     Levels(u8),
-    /// Deadlines would not be told apart.
+    /// Zero, with which all deadlines would be in one class.
     #[error("mean_deadline = 0: must be longer; D3 has 20ms to 40ms")]
     NoMeanDeadline,
-    /// Another number of cuts than there are boundaries between deadline classes.
+    /// A number of cuts that does not match the number of classes.
     #[error("cuts: {0} given, but levels = {1} needs {2}; remove the key to cut at mean_deadline")]
     Cuts(usize, u8, usize),
-    /// Nothing could ever be sent, or more than a header can tell apart.
+    /// No subflow, or more than the header can number.
     #[error("subflows = {0}: must be from 1 to 64; NDP's comparison has 8")]
     Subflows(u32),
     /// Cuts in the wrong order.
@@ -57,9 +58,9 @@ pub enum TcpConfigError {
     CutOrder,
 }
 
-/// What all variants of TCP have in common, as their endpoints use it.
+/// The parameters common to all TCP variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct TcpSettings {
     pub(crate) handshake: bool,
     pub(crate) mss: Option<Bytes>,
     pub(crate) initial_window: u32,
@@ -74,13 +75,18 @@ pub(crate) struct Settings {
     pub(crate) small_queues: bool,
 }
 
-impl Settings {
-    /// Data bytes in a full packet of a host, beside so many of header.
+impl TcpSettings {
+    /// Data bytes in a full packet with `header_bytes` of headers.
     pub(crate) fn mss_bytes(&self, nic: &NicInfo, header_bytes: u64) -> u64 {
         // Packet sizes are 16-bit.
         let mtu_bytes = nic.mtu.get().min(u64::from(u16::MAX));
         let room_bytes = mtu_bytes.saturating_sub(header_bytes).max(1);
         self.mss.map_or(room_bytes, |mss| mss.get().min(room_bytes))
+    }
+
+    /// Bounds of the retransmission timeout.
+    pub(crate) fn rto(&self) -> RtoBounds {
+        RtoBounds { initial: self.rto_initial, min: self.rto_min, max: self.rto_max }
     }
 
     pub(crate) fn validate(&self) -> Result<(), TcpConfigError> {
@@ -115,8 +121,8 @@ impl Settings {
     }
 }
 
-/// A variant's configuration: its own fields after the common ones, in one flat table, so that
-/// unknown keys are refused. (`serde(flatten)` and `deny_unknown_fields` exclude each other.)
+/// Defines the configuration of a TCP variant: the common fields and its own, in one flat table,
+/// because `serde(flatten)` and `deny_unknown_fields` exclude each other.
 macro_rules! tcp_config {
     (
         $(#[$doc:meta])*
@@ -129,22 +135,21 @@ macro_rules! tcp_config {
         // Derives functions instead of the traits, which below add validation.
         #[serde(remote = "Self", default, deny_unknown_fields)]
         pub struct $name {
-            /// Whether SYN and SYN-ACK go before the data. Default true.
+            /// Whether a SYN and SYN-ACK precede the data. Default true.
             pub handshake: bool,
             /// Data bytes in a full packet; at most the MTU less 40 B, which is the default.
             pub mss: Option<Bytes>,
             /// Packets sent before the first acknowledgement. Default 10 (RFC 6928 and NDP's
-            /// simulator); D3's time had 2.
+            /// simulator); 2 when D3 was published.
             pub initial_window: u32,
-            /// Where slow start ends at first. Default unbounded (RFC 5681 §3.1); NDP's simulator
+            /// The initial slow-start threshold. Default unbounded (RFC 5681 §3.1); NDP's simulator
             /// has 10 packets for DCTCP's incasts and 15 for its permutations.
             pub initial_ssthresh: Option<Bytes>,
-            /// The largest window, as the receiver's buffer would bound it; never less than a
-            /// packet. Default unbounded.
+            /// The largest window, a constant receive window; at least a packet. Default unbounded.
             pub window_max: Option<Bytes>,
-            /// Duplicate ACKs that mean a loss. Default 3 (RFC 5681 §3.2).
+            /// Duplicate ACKs that signal a loss. Default 3 (RFC 5681 §3.2).
             pub duplicate_acks: u32,
-            /// Retransmission timeout before the first measurement. Default 10 ms, 1 s on lossless
+            /// Retransmission timeout before the first RTT sample. Default 10 ms, 1 s on lossless
             /// networks: RFC 6298 has 1 s, for the Internet; NDP's simulator 3 s, and 10 ms for
             /// DCTCP.
             pub rto_initial: Duration,
@@ -153,16 +158,16 @@ macro_rules! tcp_config {
             pub rto_min: Duration,
             /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
             pub rto_max: Duration,
-            /// Timeouts are noticed at the next multiple of this time only, as by a host that
-            /// looks at its timers that often. Default off: at once. NDP's simulator has 1 ms for
+            /// Timer granularity: a timeout takes effect at the next multiple of this time. Default
+            /// off: immediately. NDP's simulator has 1 ms for
             /// incasts and 10 ms elsewhere, BSD had 500 ms.
             pub rto_tick: Option<Duration>,
-            /// Acknowledge every second packet, or after this time. Default off: every packet.
+            /// Delayed ACK: acknowledge every second packet, or after this time. Default off.
             pub delayed_ack: Option<Duration>,
-            /// Whether data waits with its flow until the NIC has time for it, as Linux has it.
-            /// Default true. If not, all that the window allows goes to the NIC's queue at once
-            /// and is in flight there, as in ns-2 and NDP's simulator; bound it by `window_max`,
-            /// as that queue is not bounded and does not mark.
+            /// TCP small queues: whether data waits at its flow until the NIC is free, as in Linux.
+            /// Default true. If false, the whole window goes to the NIC's queue immediately and
+            /// counts as in flight, as in ns-2 and NDP's simulator; set `window_max`, because that
+            /// queue is unbounded and does not mark.
             pub small_queues: bool,
             $($(#[$field_doc])* pub $field: $type,)*
         }
@@ -190,8 +195,8 @@ macro_rules! tcp_config {
         }
 
         impl $name {
-            pub(super) fn settings(&self) -> Settings {
-                Settings {
+            pub(super) fn settings(&self) -> TcpSettings {
+                TcpSettings {
                     handshake: self.handshake,
                     mss: self.mss,
                     initial_window: self.initial_window,
@@ -207,81 +212,69 @@ macro_rules! tcp_config {
                 }
             }
 
-            /// Whether these parameters make sense. Reading them from a file checks that.
+            /// Checks every parameter; reading a scenario file calls it.
             pub fn validate(&self) -> Result<(), TcpConfigError> {
                 self.settings().validate()?;
                 self.validate_own()
             }
         }
 
-        impl Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                $name::serialize(self, serializer)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let config = $name::deserialize(deserializer)?;
-                config.validate().map_err(serde::de::Error::custom)?;
-                Ok(config)
-            }
-        }
+        crate::validated::validated_when_read!($name);
     };
 }
 
 pub(crate) use tcp_config;
 
 tcp_config! {
-    /// TCP NewReno and its parameters.
-    Tcp {}
+    /// Parameters of TCP NewReno.
+    TcpConfig {}
 }
 
-impl Tcp {
+impl TcpConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         Ok(())
     }
 }
 
 tcp_config! {
-    /// DCTCP and its parameters.
-    Dctcp {
-        /// Weight of the newest window in α, the running fraction of marked bytes. Default 1/16
+    /// Parameters of DCTCP.
+    DctcpConfig {
+        /// g, the weight of the newest window in α, the mean fraction of marked bytes. Default 1/16
         /// (RFC 8257 §4.2); held as a multiple of 2⁻²⁰.
         gain: f64 = 1.0 / 16.0,
-        /// α of a flow that knows nothing yet. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
+        /// α when a flow starts. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
         /// and ns-2 scripts have 0.
         initial_alpha: f64 = 1.0,
-        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 and NDP's
+        /// The least window after a cut, in packets. Default 2 (Linux); ns-3 and NDP's
         /// simulator have 1.
         window_min: u32 = 2,
-        /// Cut at the end of every window while α is above 0, marks or none, as NDP's simulator
-        /// does; harsher than RFC 8257. Default false.
+        /// Whether to cut at the end of every window while α > 0, also without marks, as in NDP's
+        /// simulator; stricter than RFC 8257. Default false.
         cut_every_window: bool = false,
     }
 }
 
 tcp_config! {
-    /// DCTCP over lossless Ethernet and its parameters: what NDP's comparison ran under the name
-    /// of DCQCN. A packet can wait behind pauses for as long as an incast lasts, and a timeout
-    /// could only repeat what is not lost.
-    DctcpLossless [rto = Duration::from_secs(1)] {
-        /// Weight of the newest window in α, the running fraction of marked bytes. Default 1/16
+    /// Parameters of DCTCP over lossless Ethernet (PFC), which NDP's comparison calls DCQCN. The
+    /// timeout is long because a packet can wait behind pauses as long as an incast lasts, and a
+    /// timeout would only retransmit packets that are not lost.
+    DctcpLosslessConfig [rto = Duration::from_secs(1)] {
+        /// g, the weight of the newest window in α, the mean fraction of marked bytes. Default 1/16
         /// (RFC 8257 §4.2); held as a multiple of 2⁻²⁰.
         gain: f64 = 1.0 / 16.0,
-        /// α of a flow that knows nothing yet. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
+        /// α when a flow starts. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
         /// and ns-2 scripts have 0.
         initial_alpha: f64 = 1.0,
-        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 and NDP's
+        /// The least window after a cut, in packets. Default 2 (Linux); ns-3 and NDP's
         /// simulator have 1.
         window_min: u32 = 2,
-        /// Cut at the end of every window while α is above 0, marks or none, as NDP's simulator
-        /// does; harsher than RFC 8257. Default false.
+        /// Whether to cut at the end of every window while α > 0, also without marks, as in NDP's
+        /// simulator; stricter than RFC 8257. Default false.
         cut_every_window: bool = false,
     }
 }
 
-impl DctcpLossless {
+impl DctcpLosslessConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         validate_marks(self.gain, self.initial_alpha, self.window_min)
     }
@@ -300,39 +293,39 @@ fn validate_marks(gain: f64, initial_alpha: f64, window_min: u32) -> Result<(), 
     Ok(())
 }
 
-impl Dctcp {
+impl DctcpConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         validate_marks(self.gain, self.initial_alpha, self.window_min)
     }
 }
 
 tcp_config! {
-    /// D2TCP and its parameters.
-    D2tcp {
-        /// Weight of the newest window in α, the running fraction of marked bytes. Default 1/16
+    /// Parameters of D2TCP.
+    D2tcpConfig {
+        /// g, the weight of the newest window in α, the mean fraction of marked bytes. Default 1/16
         /// (RFC 8257 §4.2); held as a multiple of 2⁻²⁰.
         gain: f64 = 1.0 / 16.0,
-        /// α of a flow that knows nothing yet. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
+        /// α when a flow starts. Default 1 (RFC 8257 §4.2, Linux); NDP's simulator
         /// and ns-2 scripts have 0.
         initial_alpha: f64 = 1.0,
-        /// Packets below which marks do not cut the window. Default 2 (Linux); ns-3 and NDP's
+        /// The least window after a cut, in packets. Default 2 (Linux); ns-3 and NDP's
         /// simulator have 1.
         window_min: u32 = 2,
-        /// Cut at the end of every window while α is above 0, marks or none, as NDP's simulator
-        /// does; harsher than RFC 8257. Default false.
+        /// Whether to cut at the end of every window while α > 0, also without marks, as in NDP's
+        /// simulator; stricter than RFC 8257. Default false.
         cut_every_window: bool = false,
-        /// The least d, for far deadlines. Default 0.5 (public kernel and ns-3 code); 0.25 at
+        /// The least d, for distant deadlines. Default 0.5 (public kernel and ns-3 code); 0.25 at
         /// least. Held as a multiple of 2⁻¹⁶.
         d_min: f64 = 0.5,
-        /// The most d, for near deadlines. Default 2 (same sources); 4 at most.
+        /// The greatest d, for near deadlines. Default 2 (public kernel and ns-3 code); 4 at most.
         d_max: f64 = 2.0,
-        /// d once the deadline has passed. Default 1 (kernel code): a lost flow must not crowd
-        /// out live ones; 2 is what the ns-3 code has.
+        /// d after the deadline. Default 1 (kernel code): a flow that has missed its deadline must
+        /// not displace others; 2 in the ns-3 code.
         d_after_miss: f64 = 1.0,
     }
 }
 
-impl D2tcp {
+impl D2tcpConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         validate_marks(self.gain, self.initial_alpha, self.window_min)?;
         for (name, d) in
@@ -350,23 +343,23 @@ impl D2tcp {
 }
 
 tcp_config! {
-    /// TCPpr and its parameters.
-    Tcppr {
-        /// Classes of strict priority: 2 by deadline, flows without one in the lower; 3 with a
-        /// class below for those; 4 with three by deadline. Default 2 (D3 §6.1; 3 there with
-        /// background traffic, and 4 to no gain).
+    /// Parameters of TCPpr.
+    TcpprConfig {
+        /// Classes of strict priority. 2: two by deadline, with flows without deadline in the
+        /// lower. 3: a third class for those. 4: three classes by deadline. Default 2 (D3 §6.1,
+        /// which uses 3 with background traffic and finds no gain with 4).
         levels: u8 = 2,
-        /// The mean of the deadlines, counted from a flow's start: where they are cut if `cuts`
-        /// does not say; with 4 levels at half of it too. Default 30 ms (D3 §6.1's moderate
-        /// deadlines). The paper does not say where it cuts.
+        /// The mean deadline, from a flow's start: the boundary between classes unless `cuts` is
+        /// set; with 4 levels half of it is another. Default 30 ms (D3 §6.1's moderate deadlines).
+        /// The paper does not give the boundaries.
         mean_deadline: Duration = Duration::from_millis(30),
-        /// The longest deadline of each class by deadline but the last. Default empty: see
-        /// `mean_deadline`.
+        /// The boundaries between classes: the longest deadline of each class but the last. Default
+        /// empty: see `mean_deadline`.
         cuts: Vec<Duration> = Vec::new(),
     }
 }
 
-impl Tcppr {
+impl TcpprConfig {
     fn validate_own(&self) -> Result<(), TcpConfigError> {
         let needed = match self.levels {
             2 | 3 => 1,

@@ -1,4 +1,4 @@
-//! The congestion window and the laws that move it. All of it is integers.
+//! The congestion window and the laws that change it, in integers.
 
 use punctual_core::{Bytes, Class, Duration, FlowSpec, Instant};
 
@@ -9,9 +9,9 @@ pub struct Fraction(u32);
 impl Fraction {
     /// Bits after the binary point.
     pub const BITS: u32 = 20;
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Fraction = Fraction(0);
-    /// All.
+    /// One.
     pub const ONE: Fraction = Fraction(1 << Self::BITS);
 
     /// From a real number, to the nearest multiple; below 0 is 0, above 1 is 1.
@@ -28,7 +28,7 @@ impl Fraction {
         Fraction(((u128::from(part) << Self::BITS) / u128::from(whole)) as u32)
     }
 
-    /// So many multiples of 2⁻²⁰, 1 at most.
+    /// `bits · 2⁻²⁰`, at most 1.
     pub(crate) const fn from_bits(bits: u32) -> Self {
         Fraction(if bits < Self::ONE.0 { bits } else { Self::ONE.0 })
     }
@@ -43,20 +43,20 @@ impl Fraction {
         self.0
     }
 
-    /// This part of `value`, rounded down.
+    /// `self · value`, rounded down.
     pub fn times(self, value: u64) -> u64 {
         ((u128::from(value) * u128::from(self.0)) >> Self::BITS) as u64
     }
 }
 
-/// What one acknowledgement tells a control law.
+/// The input of a window law for one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Feedback {
     /// The time.
     pub now: Instant,
     /// Bytes it acknowledges for the first time; 0 for a duplicate.
     pub newly_acked_bytes: u64,
-    /// The packet it acknowledges was marked.
+    /// Whether the packet acknowledged was marked.
     pub marked: bool,
     /// First byte not acknowledged.
     pub una: u64,
@@ -72,74 +72,75 @@ pub struct Feedback {
     pub smoothed_rtt: Option<Duration>,
 }
 
-/// What a law wants done with the window.
+/// The output of a window law: how the window changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Slow start or congestion avoidance as in TCP.
     Grow {
-        /// In congestion avoidance, grow as if only this part had been acknowledged.
+        /// In congestion avoidance, the share of the acknowledged bytes that counts.
         share: Fraction,
     },
-    /// Nothing.
+    /// Leave the window unchanged.
     Hold,
-    /// Go on with congestion avoidance, from the window as it is.
+    /// End slow start at the present window.
     EndSlowStart,
-    /// Shrink by half of this part, but not below so many packets, and end slow start.
+    /// `W ← max(W · (1 − penalty/2), floor)`, and end slow start.
     Cut {
-        /// 1 halves the window, 0 leaves it.
+        /// 1 halves the window, 0 leaves it unchanged.
         penalty: Fraction,
-        /// Packets that remain at least.
+        /// The least window after the cut, in packets.
         floor_packets: u32,
     },
-    /// Grow as in TCP, and then shrink as a cut does.
+    /// Grow as in TCP, then cut.
     GrowAndCut {
-        /// 1 halves the window, 0 leaves it.
+        /// 1 halves the window, 0 leaves it unchanged.
         penalty: Fraction,
-        /// Packets that remain at least.
+        /// The least window after the cut, in packets.
         floor_packets: u32,
     },
 }
 
 impl Reaction {
-    /// As in TCP.
+    /// Growth as in TCP.
     pub const GROW: Reaction = Reaction::Grow { share: Fraction::ONE };
 }
 
-/// How a sender reacts to marks. Reaction to loss is the same for all, in the sender.
+/// A window law: how a sender reacts to acknowledgements and marks.
 ///
-/// A law is made when its flow opens, knows the flow's deadline, and keeps its own counts.
-pub trait Law: Sized {
-    /// Its parameters, ready for use.
+/// The reaction to loss is the same for all laws and implemented in the sender. A law is created
+/// when its flow opens, knows the flow's deadline, and keeps its own counters.
+pub trait WindowLaw: Sized {
+    /// Parameters of the law.
     type Config: Clone + core::fmt::Debug + PartialEq;
-    /// Whether its data may be marked.
+    /// Whether data packets are ECN-capable.
     const ECN_CAPABLE: bool;
 
-    /// For a flow that starts.
+    /// The law of a flow that opens.
     fn new(config: &Self::Config, flow: &FlowSpec) -> Self;
 
-    /// The class of a flow's packets: the one it asks for.
+    /// The class of a flow's packets: by default the flow's own.
     fn class(_config: &Self::Config, flow: &FlowSpec) -> Class {
         flow.class
     }
 
-    /// The flow has another deadline from now on.
+    /// The application changed the deadline.
     fn set_deadline(&mut self, _deadline: Option<Instant>) {}
 
-    /// An acknowledgement came.
+    /// Handles an acknowledgement.
     fn handle_ack(&mut self, ack: &Feedback, config: &Self::Config) -> Reaction;
 
-    /// Tells what it is doing, for time series.
+    /// Reports its state for time series.
     fn gauges(&self, _tell: &mut dyn FnMut(&'static str, f64)) {}
 
     /// The window was cut because of a loss; `next` is the first byte never sent.
     fn handle_loss(&mut self, _next: u64) {}
 }
 
-/// TCP NewReno: marks mean nothing, since its data cannot be marked.
+/// TCP NewReno, whose data is not ECN-capable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewReno;
 
-impl Law for NewReno {
+impl WindowLaw for NewReno {
     type Config = ();
     const ECN_CAPABLE: bool = false;
 
@@ -153,7 +154,8 @@ impl Law for NewReno {
     }
 }
 
-/// α: the running fraction of bytes that were marked, brought up to date once per window.
+/// `α ← (1 − g) α + g · F` once per window, with F the fraction of acknowledged bytes that were
+/// marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkEstimator {
     alpha: Fraction,
@@ -164,17 +166,17 @@ pub struct MarkEstimator {
 }
 
 impl MarkEstimator {
-    /// Knows nothing yet.
+    /// An estimator with an initial α.
     pub fn new(initial_alpha: Fraction) -> Self {
         MarkEstimator { alpha: initial_alpha, acked_bytes: 0, marked_bytes: 0, window_end: 0 }
     }
 
-    /// The fraction.
+    /// α.
     pub fn alpha(&self) -> Fraction {
         self.alpha
     }
 
-    /// Counts an acknowledgement; tells whether a window ended with it. DCTCP-R03.
+    /// Counts an acknowledgement; returns whether it ended a window. DCTCP-R03.
     #[inline]
     pub fn count(&mut self, ack: &Feedback, gain: Fraction) -> bool {
         self.acked_bytes += ack.newly_acked_bytes;
@@ -203,20 +205,20 @@ pub fn next_alpha(alpha: Fraction, gain: Fraction, marked: u64, acked: u64) -> F
     Fraction((next as u32).min(Fraction::ONE.0))
 }
 
-/// Parameters of [`DctcpLaw`], ready for use.
+/// Parameters of [`DctcpLaw`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DctcpParams {
-    /// Weight of the newest window.
+    /// g, the weight of the newest window.
     pub gain: Fraction,
-    /// α at first.
+    /// Initial α.
     pub initial_alpha: Fraction,
-    /// Packets that a cut leaves at least.
+    /// The least window after a cut, in packets.
     pub window_min: u32,
-    /// See [`Dctcp::cut_every_window`](super::Dctcp::cut_every_window).
+    /// See [`DctcpConfig::cut_every_window`](super::DctcpConfig::cut_every_window).
     pub cut_every_window: bool,
 }
 
-/// DCTCP: in a window with marks, cut once, in proportion to α.
+/// DCTCP: `W ← W · (1 − α/2)` once in a window with marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DctcpLaw {
     marks: MarkEstimator,
@@ -225,12 +227,12 @@ pub struct DctcpLaw {
 }
 
 impl DctcpLaw {
-    /// The running fraction of marked bytes.
+    /// α, the mean fraction of marked bytes.
     pub fn alpha(&self) -> Fraction {
         self.marks.alpha()
     }
 
-    /// The law with any penalty as a function of α: DCTCP's is α itself.
+    /// The law with `penalty(α)` in place of α: the identity in DCTCP.
     #[inline]
     pub fn react(
         &mut self,
@@ -262,7 +264,7 @@ impl DctcpLaw {
     }
 }
 
-impl Law for DctcpLaw {
+impl WindowLaw for DctcpLaw {
     type Config = DctcpParams;
     const ECN_CAPABLE: bool = true;
 
@@ -328,8 +330,8 @@ impl Window {
         self.cwnd_bytes < self.ssthresh_bytes
     }
 
-    /// Grows for `acked_bytes` new ones, by at most `burst_packets` in slow start; after it only
-    /// this share of them counts. TCP-R04, R05.
+    /// Grows the window for `acked_bytes` newly acknowledged bytes: by at most `burst_packets` in
+    /// slow start, and for `share` of them in congestion avoidance. TCP-R04, R05.
     #[inline]
     pub(super) fn grow(&mut self, acked_bytes: u64, burst_packets: u64, share: Fraction) {
         let mut acked_bytes = acked_bytes;
@@ -349,14 +351,13 @@ impl Window {
         self.cwnd_bytes = self.cwnd_bytes.min(self.max_bytes);
     }
 
-    /// Shrinks because of marks, and forgets what was acknowledged towards the next packet.
-    /// DCTCP-R04.
+    /// Cuts the window because of marks, and resets the bytes counted towards its growth. DCTCP-R04.
     pub(super) fn cut(&mut self, penalty: Fraction, floor_packets: u32) {
         self.shrink(penalty, floor_packets);
         self.credit_bytes = 0;
     }
 
-    /// Shrinks because of marks, in a window that has grown as well. DCTCP-R07.
+    /// Cuts a window that has also grown, because of marks. DCTCP-R07.
     pub(super) fn shrink(&mut self, penalty: Fraction, floor_packets: u32) {
         let floor = self.mss_bytes * u64::from(floor_packets);
         let left = self.cwnd_bytes - penalty.times(self.cwnd_bytes) / 2;
@@ -368,7 +369,7 @@ impl Window {
         self.ssthresh_bytes = self.ssthresh_bytes.min(self.cwnd_bytes);
     }
 
-    /// Remembers half of what was in flight when a loss showed. TCP-R06.
+    /// Sets ssthresh to half of the bytes in flight. TCP-R06.
     pub(super) fn halve_threshold(&mut self, flight_bytes: u64) {
         self.ssthresh_bytes = (flight_bytes / 2).max(2 * self.mss_bytes);
         self.credit_bytes = 0;
@@ -379,7 +380,7 @@ impl Window {
         self.cwnd_bytes = self.bound(cwnd_bytes.max(self.mss_bytes));
     }
 
-    /// What is left of `bytes` in flight by the bound on all windows. TCP-R13.
+    /// `bytes`, at most `window_max`. TCP-R13.
     #[inline]
     pub(super) fn bound(&self, bytes: u64) -> u64 {
         bytes.min(self.max_bytes)

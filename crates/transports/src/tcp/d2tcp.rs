@@ -1,23 +1,24 @@
-//! D2TCP's law: DCTCP's, with the penalty gamma-corrected by how near the deadline is.
+//! D2TCP's window law: `W ← W · (1 − p/2)` with the penalty `p = α^d`, where d grows as the deadline
+//! approaches.
 
-use super::congestion::{DctcpLaw, DctcpParams, Feedback, Fraction, Law, Reaction};
+use super::congestion::{DctcpLaw, DctcpParams, Feedback, Fraction, Reaction, WindowLaw};
 use super::penalty::{Imminence, power};
 use punctual_core::{FlowSpec, Instant};
 
-/// Parameters of [`D2tcpLaw`], ready for use.
+/// Parameters of [`D2tcpLaw`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D2tcpParams {
-    /// Those of the law beneath.
+    /// Parameters of DCTCP's law.
     pub dctcp: DctcpParams,
     /// The least d.
     pub least: Imminence,
-    /// The most d.
+    /// The greatest d.
     pub most: Imminence,
-    /// d once the deadline has passed.
+    /// d after the deadline.
     pub after_miss: Imminence,
 }
 
-/// D2TCP: DCTCP with p = α^d for α.
+/// D2TCP: DCTCP with the penalty p = α^d in place of α.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D2tcpLaw {
     dctcp: DctcpLaw,
@@ -26,21 +27,21 @@ pub struct D2tcpLaw {
 }
 
 impl D2tcpLaw {
-    /// The running fraction of marked bytes.
+    /// α, the mean fraction of marked bytes.
     pub fn alpha(&self) -> Fraction {
         self.dctcp.alpha()
     }
 
-    /// d as of the last cut; 1 before the first.
+    /// d at the last cut; 1 before the first.
     pub fn imminence(&self) -> Imminence {
         self.imminence
     }
 }
 
-/// d = Tc / D, with Tc = B / (¾ W) round trips and D the time left. D2TCP-R03 to R06.
+/// `d = Tc / D` with `Tc = B / (¾ W)` RTTs, B the remaining bytes, W the window and D the time to
+/// the deadline. D2TCP-R03 to R06.
 ///
-/// It is rounded down, and held within the bounds that the parameters set. Without deadline or
-/// round-trip time it is 1.
+/// d is rounded down and clamped to the bounds in the parameters. Without deadline or RTT it is 1.
 pub fn imminence(deadline: Option<Instant>, ack: &Feedback, params: &D2tcpParams) -> Imminence {
     let (Some(deadline), Some(rtt)) = (deadline, ack.smoothed_rtt) else {
         return Imminence::ONE;
@@ -48,7 +49,7 @@ pub fn imminence(deadline: Option<Instant>, ack: &Feedback, params: &D2tcpParams
     if ack.now >= deadline {
         return params.after_miss;
     }
-    // Bounds on what is multiplied, far outside of what can matter: 72 PB, 19 hours.
+    // Bounds against overflow, far beyond realistic values: 72 PB, 75 minutes.
     let bytes = u128::from(ack.remaining_bytes.min(1 << 56));
     let window = u128::from(ack.cwnd_bytes.min(1 << 56));
     let rtt = u128::from(rtt.as_picos().min(1 << 52));
@@ -56,7 +57,7 @@ pub fn imminence(deadline: Option<Instant>, ack: &Feedback, params: &D2tcpParams
     Imminence::of(4 * bytes * rtt, 3 * window * left, params.least, params.most)
 }
 
-impl Law for D2tcpLaw {
+impl WindowLaw for D2tcpLaw {
     type Config = D2tcpParams;
     const ECN_CAPABLE: bool = true;
 

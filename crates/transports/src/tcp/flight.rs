@@ -1,22 +1,22 @@
-//! What is in flight of one stream of segments on one path: window, loss, timeout. TCP has one of
-//! these a flow, MPTCP one a subflow.
+//! Window, loss recovery and timeout of one stream on one path. TCP has one per flow, MPTCP one per
+//! subflow.
 
-use super::RttEstimator;
-use super::config::Settings;
+use super::config::TcpSettings;
 use super::congestion::{Fraction, Reaction, Window};
+use crate::rtt::{Rounding, RtoBounds, RttEstimator, next_tick};
 use punctual_core::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// A SYN is on its way.
+    /// The SYN is unanswered.
     Connecting,
-    /// Data may go.
+    /// Data may be sent.
     Open,
-    /// One segment at a time is being repaired, until `recover` is acknowledged.
+    /// Fast recovery, until `recover` is acknowledged.
     Recovering,
 }
 
-/// What an acknowledgement changed.
+/// The effect of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Advance {
     /// Bytes it acknowledges for the first time; 0 for a duplicate.
@@ -24,7 +24,7 @@ pub(crate) struct Advance {
     flight_before: u64,
 }
 
-/// State of a stream's sending end, all but what is in its segments.
+/// State of a stream's sender, without the content of its segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     mss_bytes: u64,
@@ -35,22 +35,25 @@ pub(crate) struct Flight {
     next: u64,
     /// First byte never sent.
     highest: u64,
-    /// While recovering, the acknowledgement that ends it; otherwise duplicate ACKs below it are
-    /// echoes of a recovery and mean no new loss.
+    /// In fast recovery, the acknowledgement that ends it. Otherwise duplicate ACKs below it stem
+    /// from retransmissions and signal no loss.
     recover: u64,
     duplicates: u32,
-    /// The segment at `una` goes before anything else.
+    /// Whether the segment at `una` is to be retransmitted next.
     resend: bool,
-    /// An acknowledgement of this recovery has restarted the timer.
+    /// Whether a partial ACK of this recovery has restarted the timer.
     partial_acked: bool,
     window: Window,
     rtt: RttEstimator,
-    /// When the oldest data in flight is given up for lost.
+    rto: RtoBounds,
+    /// How often the host polls its timers; zero for continuously.
+    rto_tick: Duration,
+    /// When the retransmission timeout expires.
     rto_at: Option<Instant>,
 }
 
 impl Flight {
-    pub(crate) fn new(settings: &Settings, mss_bytes: u64) -> Self {
+    pub(crate) fn new(settings: &TcpSettings, mss_bytes: u64) -> Self {
         Flight {
             mss_bytes,
             phase: if settings.handshake { Phase::Connecting } else { Phase::Open },
@@ -67,7 +70,9 @@ impl Flight {
                 settings.initial_ssthresh,
                 settings.window_max,
             ),
-            rtt: RttEstimator::new(settings),
+            rtt: RttEstimator::default(),
+            rto: settings.rto(),
+            rto_tick: settings.rto_tick.unwrap_or(Duration::ZERO),
             rto_at: None,
         }
     }
@@ -80,6 +85,18 @@ impl Flight {
         &self.rtt
     }
 
+    /// The retransmission timeout, backoff included. TCP-R10.
+    pub(crate) fn rto(&self) -> Duration {
+        self.rtt.rto(&self.rto)
+    }
+
+    /// When a timeout that starts now is noticed, if nothing arrives. TCP-R17.
+    #[inline]
+    fn expires_at(&self, now: Instant) -> Instant {
+        let at = now + self.rto();
+        if self.rto_tick.is_zero() { at } else { next_tick(at, self.rto_tick) }
+    }
+
     /// First byte not acknowledged.
     pub(crate) fn una(&self) -> u64 {
         self.una
@@ -90,31 +107,31 @@ impl Flight {
         self.highest
     }
 
-    /// When the oldest data in flight is given up for lost.
+    /// When the retransmission timeout expires.
     #[inline]
     pub(crate) fn rto_at(&self) -> Option<Instant> {
         self.rto_at
     }
 
-    /// Bytes sent and not acknowledged, those given up for lost apart.
+    /// Bytes in flight: sent, not acknowledged and not counted as lost.
     pub(crate) fn flight_bytes(&self) -> u64 {
         self.next - self.una
     }
 
-    /// Whether losses of one window are being repaired.
+    /// Whether it is in fast recovery.
     pub(crate) fn in_recovery(&self) -> bool {
         self.phase == Phase::Recovering
     }
 
-    /// Whether the handshake is not over.
+    /// Whether the handshake is incomplete.
     #[inline]
     pub(crate) fn is_connecting(&self) -> bool {
         self.phase == Phase::Connecting
     }
 
-    /// Counts the time until something must have come back.
+    /// Starts the retransmission timer.
     pub(crate) fn start_timer(&mut self, now: Instant) {
-        self.rto_at = Some(self.rtt.expires(now));
+        self.rto_at = Some(self.expires_at(now));
     }
 
     /// All of the stream's bytes are acknowledged.
@@ -125,22 +142,22 @@ impl Flight {
     }
 
     fn restart_timer(&mut self, now: Instant) {
-        self.rto_at = (self.next > self.una).then(|| self.rtt.expires(now));
+        self.rto_at = (self.next > self.una).then(|| self.expires_at(now));
     }
 
-    /// The SYN-ACK came: tells whether it was the first.
+    /// Handles a SYN-ACK; returns whether it was the first.
     pub(crate) fn connect(&mut self, rtt: Duration) -> bool {
         if self.phase != Phase::Connecting {
             return false;
         }
         self.phase = Phase::Open;
-        self.rtt.sample(rtt);
+        self.rtt.sample(rtt, Rounding::Sum); // TCP-R09
         self.rtt.end_backoff();
         self.rto_at = None;
         true
     }
 
-    /// First byte and length of the segment that may go now, of a stream of so many bytes.
+    /// First byte and length of the segment that may be sent now, in a stream of `size_bytes`.
     #[inline]
     pub(crate) fn next_segment(&self, size_bytes: u64) -> Option<(u64, u64)> {
         if self.phase == Phase::Connecting {
@@ -163,7 +180,8 @@ impl Flight {
         (flight == 0 || flight + len <= allowed).then_some((self.next, len))
     }
 
-    /// The segment that [`Flight::next_segment`] gave goes; tells whether it went before.
+    /// Sends the segment that [`Flight::next_segment`] returned; returns whether it is a
+    /// retransmission.
     #[inline]
     pub(crate) fn send(&mut self, seq: u64, len: u64, now: Instant) -> bool {
         let end = seq + len;
@@ -180,9 +198,9 @@ impl Flight {
         again
     }
 
-    /// An acknowledgement of everything below `ack` came, caused by a packet sent `rtt` ago.
-    /// Nothing if it is old, of bytes never sent, or no news. What it means for the window is for
-    /// [`Flight::react`].
+    /// Handles an acknowledgement of all bytes below `ack`, caused by a packet sent `rtt` ago.
+    /// Returns nothing if it is old, of bytes never sent, or not new. [`Flight::react`] changes the
+    /// window.
     #[inline]
     pub(crate) fn advance(&mut self, ack: u64, rtt: Duration) -> Option<Advance> {
         if ack < self.una || ack > self.highest || self.phase == Phase::Connecting {
@@ -196,14 +214,14 @@ impl Flight {
         self.una = ack;
         self.next = self.next.max(self.una);
         if newly_acked_bytes > 0 {
-            self.rtt.sample(rtt);
+            self.rtt.sample(rtt, Rounding::Sum); // TCP-R09
             self.rtt.end_backoff();
         }
         Some(Advance { newly_acked_bytes, flight_before })
     }
 
-    /// Moves window and timer after an acknowledgement, as a law says and as losses demand. Tells
-    /// whether a loss shows for the first time.
+    /// Changes window and timer after an acknowledgement, by the law's reaction or by loss recovery.
+    /// Returns whether the acknowledgement revealed a loss.
     #[inline]
     pub(crate) fn react(
         &mut self,
@@ -232,7 +250,7 @@ impl Flight {
         lost
     }
 
-    /// Moves the window as the law says.
+    /// Applies the law's reaction to the window.
     #[inline]
     fn apply(&mut self, reaction: Reaction, newly_acked_bytes: u64, flight_before: u64) {
         match reaction {
@@ -247,11 +265,11 @@ impl Flight {
         }
     }
 
-    /// Grows the window if it was in use.
+    /// Grows the window if the sender used it fully.
     #[inline]
     fn grow(&mut self, share: Fraction, newly_acked_bytes: u64, flight_before: u64) {
         let cwnd_bytes = self.window.cwnd_bytes();
-        // TCP-R05: a window that is not used up is not evidence that more would fit.
+        // TCP-R05: a window that the sender does not fill must not grow.
         let used = flight_before + self.mss_bytes > cwnd_bytes
             || (self.window.in_slow_start() && cwnd_bytes < 2 * flight_before);
         if used && newly_acked_bytes > 0 {
@@ -260,14 +278,14 @@ impl Flight {
         }
     }
 
-    /// Tells whether it was the one that shows a loss.
+    /// Counts a duplicate ACK; returns whether it revealed a loss.
     fn handle_duplicate(&mut self, threshold: u32) -> bool {
         if self.phase == Phase::Recovering {
             self.window.set(self.window.cwnd_bytes() + self.mss_bytes);
             return false;
         }
         if self.una < self.recover {
-            return false; // TCP-R10: an echo of what was sent again
+            return false; // TCP-R10: caused by a retransmission
         }
         self.duplicates = self.duplicates.saturating_add(1);
         if self.duplicates != threshold {
@@ -283,7 +301,7 @@ impl Flight {
         true
     }
 
-    /// New data was acknowledged while recovering.
+    /// Handles an ACK of new data in fast recovery.
     fn repair(&mut self, newly_acked_bytes: u64, now: Instant) {
         if self.una >= self.recover {
             let flight = self.flight_bytes().max(self.mss_bytes) + self.mss_bytes;
@@ -292,7 +310,7 @@ impl Flight {
             self.resend = false;
             return self.restart_timer(now);
         }
-        // TCP-R07: the next hole shows at once.
+        // TCP-R07: a partial ACK reveals the next hole.
         self.resend = true;
         let mut cwnd_bytes = self.window.cwnd_bytes().saturating_sub(newly_acked_bytes);
         if newly_acked_bytes >= self.mss_bytes {
@@ -305,7 +323,7 @@ impl Flight {
         }
     }
 
-    /// The timeout passed in vain. Tells whether a SYN is what must go again.
+    /// Handles a retransmission timeout. Returns whether the SYN must be retransmitted.
     pub(crate) fn time_out(&mut self, now: Instant) -> bool {
         let first = self.rtt.back_off();
         let connecting = self.phase == Phase::Connecting;

@@ -16,8 +16,8 @@ pub struct TcpHeader {
     pub seq: u64,
     /// The receiver has every byte below this. Zero in data.
     pub ack: u64,
-    /// In data and SYN, when it was sent, in picoseconds of the sender's clock; in ACK and
-    /// SYN-ACK, that of the packet acknowledged, sent back.
+    /// In data and SYN, when the packet was sent, in picoseconds of the sender's clock. An ACK or
+    /// SYN-ACK echoes it.
     pub timestamp_picos: u64,
     /// Bits of [`TcpFlags`].
     pub flags: u8,
@@ -29,15 +29,15 @@ pub struct TcpHeader {
 pub struct TcpFlags;
 
 impl TcpFlags {
-    /// Opens a connection; with [`TcpFlags::ACK`], answers that.
+    /// Opens a connection; with [`TcpFlags::ACK`], a SYN-ACK.
     pub const SYN: u8 = 1;
-    /// `ack` counts.
+    /// The field `ack` is valid.
     pub const ACK: u8 = 1 << 1;
-    /// Nothing follows the bytes carried (TCP's FIN).
+    /// The packet carries the flow's last byte (TCP's FIN).
     pub const LAST: u8 = 1 << 2;
     /// The packet acknowledged was marked (TCP's ECE).
     pub const MARKED: u8 = 1 << 3;
-    /// The receiver has the last byte and all before it (the acknowledgement of the FIN).
+    /// The receiver has all bytes (the acknowledgement of the FIN).
     pub const COMPLETE: u8 = 1 << 4;
 }
 

@@ -1,21 +1,27 @@
-//! TCP NewReno, TCPpr, DCTCP (also over lossless Ethernet) and D2TCP: a window of bytes in flight, opened by acknowledgements
-//! and shrunk by losses or, in DCTCP and D2TCP, in proportion to how many bytes switches marked.
+//! TCP NewReno, TCPpr, DCTCP (also over lossless Ethernet) and D2TCP: window-based congestion
+//! control, in which losses or, in DCTCP and D2TCP, ECN marks reduce the window.
+//!
+//! ```text
+//! DCTCP   α ← (1 − g) α + g · F       once per window, F = marked / acknowledged bytes
+//!         W ← W · (1 − α/2)           in a window with marks
+//! D2TCP   W ← W · (1 − α^d/2)         d = Tc / D: time needed over time to the deadline
+//! ```
 //!
 //! * TCP: RFC 5681 (congestion control), RFC 6582 (NewReno), RFC 6298 (timeout), RFC 3042 and 3465.
 //! * DCTCP: Alizadeh et al., SIGCOMM 2010; RFC 8257.
 //! * D2TCP: Vamanan, Hasan and Vijaykumar, SIGCOMM 2012.
 //! * TCPpr: a baseline of D3 (Wilson et al., SIGCOMM 2011).
 //!
-//! One sender and one receiver serve all variants. What differs is the [`Law`], which turns an
-//! acknowledgement into a [`Reaction`]; a variant is a configuration, a law and a line of glue.
+//! One sender and one receiver serve all of them. They differ in the [`WindowLaw`], which maps an
+//! acknowledgement to a [`Reaction`]; each is a configuration, a law and one macro call.
 //! `rules.md` beside this file lists every rule with its source and test.
 //!
 //! # Limits
 //!
 //! One message in one direction per connection. No SACK, no window scaling or receiver buffer, no
 //! Nagle, no URG, no PAWS: sequence numbers are 64 bits. The FIN is a flag on the last segment and
-//! takes no sequence number. Loss recovery is NewReno's: one segment a round trip, so results with
-//! many losses in one window are worse than those of a modern kernel with SACK and RACK.
+//! takes no sequence number. Loss recovery is NewReno's, one segment per RTT: with many losses in
+//! one window it is slower than a modern kernel with SACK and RACK.
 
 mod config;
 mod congestion;
@@ -24,26 +30,26 @@ mod flight;
 mod header;
 mod penalty;
 mod receiver;
-mod rtt;
 mod sender;
 mod tcppr;
 #[cfg(test)]
 mod tests;
 
-pub use config::{D2tcp, Dctcp, DctcpLossless, Tcp, TcpConfigError, Tcppr};
+pub use config::{
+    D2tcpConfig, DctcpConfig, DctcpLosslessConfig, TcpConfig, TcpConfigError, TcpprConfig,
+};
 pub use congestion::{
-    DctcpLaw, DctcpParams, Feedback, Fraction, Law, MarkEstimator, NewReno, Reaction, Window,
+    DctcpLaw, DctcpParams, Feedback, Fraction, MarkEstimator, NewReno, Reaction, Window, WindowLaw,
     next_alpha,
 };
 pub use d2tcp::{D2tcpLaw, D2tcpParams, imminence};
 pub use header::{TCP_IP_HEADER_BYTES, TcpFlags, TcpHeader};
 pub use penalty::{Imminence, power};
 pub use receiver::TcpReceiver;
-pub use rtt::RttEstimator;
 pub use sender::TcpSender;
 pub use tcppr::{TcpprLaw, TcpprParams};
 
-pub(crate) use config::{Settings, tcp_config};
+pub(crate) use config::{TcpSettings, tcp_config};
 pub(crate) use flight::{Advance, Flight};
 pub(crate) use sender::rtt_since;
 
@@ -52,16 +58,16 @@ use punctual_core::{
     Transport,
 };
 
-/// What the flows of one host share: parameters made ready for use.
+/// State that the flows of one host share: their parameters in internal units.
 #[derive(Clone, Debug)]
-pub struct TcpHost<L: Law> {
-    settings: Settings,
+pub struct TcpHost<L: WindowLaw> {
+    settings: TcpSettings,
     mss_bytes: u64,
     law: L::Config,
 }
 
-impl<L: Law> TcpHost<L> {
-    fn new(settings: Settings, law: L::Config, nic: &NicInfo) -> Self {
+impl<L: WindowLaw> TcpHost<L> {
+    fn new(settings: TcpSettings, law: L::Config, nic: &NicInfo) -> Self {
         TcpHost { settings, mss_bytes: settings.mss_bytes(nic, TCP_IP_HEADER_BYTES), law }
     }
 
@@ -108,13 +114,13 @@ macro_rules! tcp_transport {
     };
 }
 
-tcp_transport!(Tcp, NewReno, tcp_queue, |_config| ());
-tcp_transport!(Tcppr, TcpprLaw, tcppr_queue, |config| config.params());
-tcp_transport!(Dctcp, DctcpLaw, dctcp_queue, |config| config.params());
-tcp_transport!(DctcpLossless, DctcpLaw, lossless_queue, |config| config.params());
-tcp_transport!(D2tcp, D2tcpLaw, dctcp_queue, |config| config.params());
+tcp_transport!(TcpConfig, NewReno, tcp_queue, |_config| ());
+tcp_transport!(TcpprConfig, TcpprLaw, tcppr_queue, |config| config.params());
+tcp_transport!(DctcpConfig, DctcpLaw, dctcp_queue, |config| config.params());
+tcp_transport!(DctcpLosslessConfig, DctcpLaw, lossless_queue, |config| config.params());
+tcp_transport!(D2tcpConfig, D2tcpLaw, dctcp_queue, |config| config.params());
 
-/// The parameters of DCTCP's law, of whichever configuration has them.
+/// Parameters of [`DctcpLaw`] from a configuration that has DCTCP's keys.
 macro_rules! dctcp_params {
     ($config:expr) => {
         DctcpParams {
@@ -126,22 +132,22 @@ macro_rules! dctcp_params {
     };
 }
 
-impl Dctcp {
-    /// The parameters of its law.
+impl DctcpConfig {
+    /// Parameters of the window law.
     pub fn params(&self) -> DctcpParams {
         dctcp_params!(self)
     }
 }
 
-impl DctcpLossless {
-    /// The parameters of its law, which is DCTCP's.
+impl DctcpLosslessConfig {
+    /// Parameters of the window law, which is DCTCP's.
     pub fn params(&self) -> DctcpParams {
         dctcp_params!(self)
     }
 }
 
-impl D2tcp {
-    /// The parameters of its law.
+impl D2tcpConfig {
+    /// Parameters of the window law.
     pub fn params(&self) -> D2tcpParams {
         D2tcpParams {
             dctcp: dctcp_params!(self),
@@ -152,8 +158,8 @@ impl D2tcp {
     }
 }
 
-impl Tcppr {
-    /// The parameters of its law.
+impl TcpprConfig {
+    /// Parameters of the window law.
     pub fn params(&self) -> TcpprParams {
         let mut cuts = [None; 2];
         if self.cuts.is_empty() {
@@ -173,19 +179,19 @@ fn queue_packets(rate: Rate) -> u32 {
     if rate < TEN_GBPS { 100 } else { 200 }
 }
 
-/// Drop-tail of 100 packets, 200 from 10 Gb/s on.
+/// Drop-tail: 100 packets, or 200 at 10 Gb/s and above.
 pub(crate) fn tcp_queue(rate: Rate, _: Bytes) -> QueueSpec {
     QueueSpec::DropTail { limit: Limit::Packets(queue_packets(rate)) }
 }
 
-/// As for TCP, in each class.
+/// Strict priority, with the limit of [`tcp_queue`] in each class.
 fn tcppr_queue(rate: Rate, _: Bytes) -> QueueSpec {
     QueueSpec::Priority { limit: Limit::Packets(queue_packets(rate)) }
 }
 
-/// As for TCP, marking above K packets: with packets of 1500 B 20 up to 1 Gb/s and 65 at
-/// 10 Gb/s (DCTCP §3.4), on a straight line between, in proportion to the rate above and at most
-/// half of the queue; 30 with packets of 9000 B, as in NDP's comparison.
+/// The limit of [`tcp_queue`] with ECN marking above K packets. With an MTU of 1500 B, K = 20 up to
+/// 1 Gb/s and 65 at 10 Gb/s (DCTCP §3.4), linear in between, proportional to the rate above, and at
+/// most half of the queue. With an MTU of 9000 B, K = 30, as in NDP's comparison.
 fn dctcp_queue(rate: Rate, mtu: Bytes) -> QueueSpec {
     const GBPS: u64 = 1_000_000_000;
     let limit = queue_packets(rate);
@@ -202,14 +208,14 @@ fn dctcp_queue(rate: Rate, mtu: Bytes) -> QueueSpec {
     QueueSpec::Ecn { limit: Limit::Packets(limit), mark_above: Limit::Packets(packets as u32) }
 }
 
-/// Packets that one link may have in a switch's buffer before it is paused, and at which it goes
-/// on (NDP §6, "DCQCN"; its simulator).
+/// PFC thresholds: packets of one link in a switch's buffer above which the link is paused, and
+/// below which it resumes (NDP §6, "DCQCN"; its simulator).
 const PAUSE_ABOVE_PACKETS: u64 = 15;
 const RESUME_BELOW_PACKETS: u64 = 12;
-/// A switch's buffer, in packets: as in NDP's simulator, so many that none is ever dropped.
+/// A switch's buffer, in packets: as in NDP's simulator, large enough to avoid all drops.
 const LOSSLESS_BUFFER_PACKETS: u64 = 10_000;
 
-/// Lossless, as NDP's comparison had it for all that it called DCQCN, and marking above so much.
+/// Lossless (PFC) with the thresholds of NDP's comparison, marking above `mark_above`.
 pub(crate) fn lossless(mtu: Bytes, mark_above: Option<Limit>) -> QueueSpec {
     let packets = |n: u64| Bytes::new(mtu.get() * n);
     QueueSpec::Lossless {
@@ -221,7 +227,7 @@ pub(crate) fn lossless(mtu: Bytes, mark_above: Option<Limit>) -> QueueSpec {
     }
 }
 
-/// Lossless, marking above 20 packets.
+/// Lossless (PFC), marking above 20 packets.
 fn lossless_queue(_: Rate, mtu: Bytes) -> QueueSpec {
     lossless(mtu, Some(Limit::Packets(20)))
 }

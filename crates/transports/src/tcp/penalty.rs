@@ -5,18 +5,18 @@
 
 use super::Fraction;
 
-/// D2TCP's d, how near a deadline is, as a multiple of 2⁻¹⁶.
+/// D2TCP's deadline imminence d, as a multiple of 2⁻¹⁶.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Imminence(u32);
 
 impl Imminence {
     /// Bits after the binary point.
     pub const BITS: u32 = 16;
-    /// As if there were no deadline.
+    /// d of a flow without deadline.
     pub const ONE: Imminence = Imminence(1 << Self::BITS);
     /// The least for which [`power`] is accurate: 0.25.
     pub const LEAST: Imminence = Imminence(1 << (Self::BITS - 2));
-    /// The most for which [`power`] is accurate: 4.
+    /// The greatest for which [`power`] is accurate: 4.
     pub const MOST: Imminence = Imminence(4 << Self::BITS);
 
     /// From a real number, to the nearest multiple; held within 0.25 and 4.

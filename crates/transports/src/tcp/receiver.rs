@@ -1,13 +1,13 @@
-//! The receiving end: reassembles, acknowledges, echoes marks.
+//! The receiver: reassembles the flow, acknowledges packets and echoes marks.
 
 use super::header::{TCP_IP_HEADER_BYTES, TcpFlags, TcpHeader};
-use super::{Law, TcpHost};
+use super::{TcpHost, WindowLaw};
 use punctual_core::{
     ByteRange, Class, Ecn, Endpoint, FlowEvent, FlowId, FlowRoute, Header, HostCx, HostId, Packet,
     PacketFlags, RangeSet, Transport,
 };
 
-/// State of a flow's receiving end.
+/// State of a TCP receiver.
 #[derive(Clone, Debug)]
 pub struct TcpReceiver {
     flow: FlowId,
@@ -15,16 +15,16 @@ pub struct TcpReceiver {
     path: u32,
     class: Class,
     received: RangeSet,
-    /// Every byte below this is here.
+    /// Every byte below this has arrived.
     next: u64,
-    /// End of the highest byte that is here.
+    /// End of the highest byte that has arrived.
     highest: u64,
     size: Option<u64>,
     /// Whether the newest packet was marked.
     marked: bool,
     /// Packets not acknowledged yet.
     pending: u32,
-    /// Timestamp of the first of those.
+    /// Timestamp of the first unacknowledged packet.
     pending_timestamp_picos: u64,
 }
 
@@ -64,7 +64,7 @@ impl TcpReceiver {
         packet
     }
 
-    /// Acknowledges everything that is here.
+    /// Acknowledges all bytes without a gap.
     fn acknowledge<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) {
         let mut flags = TcpFlags::ACK;
         if self.marked {
@@ -77,7 +77,7 @@ impl TcpReceiver {
         self.pending = 0;
     }
 
-    /// Takes a segment in; tells whether it came in order and left no gap.
+    /// Adds a segment; returns whether it arrived in order with no gap left.
     fn take<T: Transport>(&mut self, seq: u64, end: u64, cx: &mut HostCx<'_, T>) -> bool {
         let expected = seq == self.next && self.highest == self.next;
         self.received.insert(seq, end, |start, end| {
@@ -89,7 +89,7 @@ impl TcpReceiver {
     }
 }
 
-impl<L: Law, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpReceiver {
+impl<L: WindowLaw, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpReceiver {
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, T>) {
         let header: TcpHeader = packet.header.get();
         let payload_bytes = u64::from(packet.payload_bytes);

@@ -1,34 +1,35 @@
-//! The sending end: connects, keeps the window full, recovers from loss.
+//! The sender: connects, fills the window and recovers from loss.
 
-use super::congestion::{Feedback, Law, Window};
+use super::TcpHost;
+use super::congestion::{Feedback, Window, WindowLaw};
 use super::flight::Flight;
 use super::header::{TCP_IP_HEADER_BYTES, TcpFlags, TcpHeader};
-use super::{RttEstimator, TcpHost};
+use crate::rtt::RttEstimator;
 use punctual_core::{
     Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
     Instant, Packet, PacketFlags, Transport,
 };
 
-/// State of a flow's sending end.
+/// State of a TCP sender with window law `L`.
 #[derive(Clone, Debug)]
-pub struct TcpSender<L: Law> {
+pub struct TcpSender<L: WindowLaw> {
     flow: FlowId,
     receiver: HostId,
     path: u32,
     class: Class,
     size_bytes: u64,
     flight: Flight,
-    /// The one segment of an empty flow has been sent.
+    /// Whether the single segment of an empty flow has been sent.
     empty_sent: bool,
-    /// When the driver will call; not later than the timeout, so that an acknowledgement need not
-    /// move the driver's timer.
+    /// When the driver's timer fires: at or before the timeout, so that acknowledgements need not
+    /// reset it.
     timer_at: Option<Instant>,
-    /// The driver has been asked for a turn at the NIC.
+    /// Whether it waits for the NIC.
     asked: bool,
     law: L,
 }
 
-impl<L: Law> TcpSender<L> {
+impl<L: WindowLaw> TcpSender<L> {
     pub(super) fn open<T: Transport<Shared = TcpHost<L>>>(
         flow: &FlowSpec,
         route: &FlowRoute,
@@ -61,12 +62,17 @@ impl<L: Law> TcpSender<L> {
         self.flight.window()
     }
 
-    /// The round-trip time and timeout.
+    /// The RTT estimate.
     pub fn rtt(&self) -> &RttEstimator {
         self.flight.rtt()
     }
 
-    /// The control law.
+    /// The retransmission timeout, backoff included.
+    pub fn rto(&self) -> Duration {
+        self.flight.rto()
+    }
+
+    /// The window law.
     pub fn law(&self) -> &L {
         &self.law
     }
@@ -76,12 +82,12 @@ impl<L: Law> TcpSender<L> {
         self.flight.una()
     }
 
-    /// Bytes sent and not acknowledged, those given up for lost apart.
+    /// Bytes in flight: sent, not acknowledged and not counted as lost.
     pub fn flight_bytes(&self) -> u64 {
         self.flight.flight_bytes()
     }
 
-    /// Whether losses of one window are being repaired.
+    /// Whether it is in fast recovery.
     pub fn in_recovery(&self) -> bool {
         self.flight.in_recovery()
     }
@@ -106,7 +112,7 @@ impl<L: Law> TcpSender<L> {
         self.keep_timer(cx);
     }
 
-    /// Makes sure that the driver calls no later than the timeout.
+    /// Sets the driver's timer if it would fire after the timeout.
     #[inline]
     fn keep_timer<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) {
         if let Some(at) = self.flight.rto_at()
@@ -117,7 +123,7 @@ impl<L: Law> TcpSender<L> {
         }
     }
 
-    /// First byte and length of the segment that may go now.
+    /// First byte and length of the segment that may be sent now.
     #[inline]
     fn next_segment(&self) -> Option<(u64, u64)> {
         if self.size_bytes == 0 {
@@ -126,7 +132,7 @@ impl<L: Law> TcpSender<L> {
         self.flight.next_segment(self.size_bytes)
     }
 
-    /// Asks for a turn at the NIC if there is something to send. TCP-R14.
+    /// Requests the NIC if a segment may be sent. TCP-R14.
     #[inline]
     fn ask<T: Transport<Shared = TcpHost<L>>>(&mut self, cx: &mut HostCx<'_, T>) {
         if self.asked || self.next_segment().is_none() {
@@ -140,7 +146,7 @@ impl<L: Law> TcpSender<L> {
         }
     }
 
-    /// Sends all that may go, to wait in the NIC's queue.
+    /// Sends all segments that the window allows into the NIC's queue.
     #[cold]
     #[inline(never)]
     fn send_all<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) {
@@ -149,7 +155,7 @@ impl<L: Law> TcpSender<L> {
         }
     }
 
-    /// Counts the segment as sent that may go now; returns what its packet says.
+    /// Sends the next segment; returns its first byte, length and flags.
     #[inline(always)]
     fn send_segment<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) -> Option<(u64, u64, u8)> {
         let (seq, len) = self.next_segment()?;
@@ -202,12 +208,12 @@ impl<L: Law> TcpSender<L> {
     }
 }
 
-/// How long ago the packet left that this one answers.
+/// The RTT by the timestamp that an acknowledgement echoes.
 pub(crate) fn rtt_since(timestamp_picos: u64, now: Instant) -> Duration {
     now.saturating_since(Instant::from_picos(timestamp_picos))
 }
 
-impl<L: Law, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpSender<L> {
+impl<L: WindowLaw, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpSender<L> {
     fn gauges(&self, _shared: &TcpHost<L>, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("cwnd_bytes", self.flight.window().cwnd_bytes() as f64);
         tell("ssthresh_bytes", self.flight.window().ssthresh_bytes() as f64);
@@ -230,7 +236,7 @@ impl<L: Law, T: Transport<Shared = TcpHost<L>>> Endpoint<T> for TcpSender<L> {
             }
             return;
         }
-        // Old acknowledgements say nothing new; those of bytes never sent are not ours.
+        // Ignore old acknowledgements and those of bytes never sent.
         let known = self.flight.una()..=self.flight.highest();
         if !known.contains(&header.ack) || self.flight.is_connecting() {
             return;

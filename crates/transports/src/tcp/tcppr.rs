@@ -1,15 +1,14 @@
-//! TCPpr: NewReno whose packets go in a class of strict priority chosen by their flow's deadline.
+//! TCPpr: NewReno with strict priority classes, chosen by a flow's deadline.
 
-use super::congestion::{Feedback, Law, NewReno, Reaction};
+use super::congestion::{Feedback, NewReno, Reaction, WindowLaw};
 use punctual_core::{Class, Duration, FlowSpec};
 
-/// Where deadlines are cut into classes, ready for use.
+/// Parameters of [`TcpprLaw`]: the boundaries between classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpprParams {
     /// Classes in all.
     pub levels: u8,
-    /// A deadline of at most the first is in the highest class, and so on; only those in use are
-    /// set.
+    /// Longest deadline of each class, from the highest class on; only those in use are set.
     pub cuts: [Option<Duration>; 2],
 }
 
@@ -31,7 +30,7 @@ impl TcpprParams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpprLaw;
 
-impl Law for TcpprLaw {
+impl WindowLaw for TcpprLaw {
     type Config = TcpprParams;
     const ECN_CAPABLE: bool = NewReno::ECN_CAPABLE;
 

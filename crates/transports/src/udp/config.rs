@@ -3,36 +3,36 @@
 use punctual_core::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// Datagrams at a constant rate.
+/// Parameters of UDP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct Udp {
-    /// At which a flow sends, headers and framing included; the line's where that is slower.
-    /// 10 Mb/s, ours: a low rate.
+pub struct UdpConfig {
+    /// The rate of a flow, headers and framing included; at most the line rate. 10 Mb/s, ours: a
+    /// low rate.
     pub rate: Rate,
-    /// How long after its last datagram a sender forgets the flow. 10 ms, ours.
+    /// How long after its last datagram a sender ends the flow. 10 ms, ours.
     pub linger: Duration,
-    /// Whether switches may trim its datagrams rather than drop them, as those of NDP's Figure 2.
-    /// Default no.
+    /// Whether switches may trim datagrams instead of dropping them, as in NDP's Figure 2. Default
+    /// false.
     pub trimmable: bool,
 }
 
-/// A parameter that makes no sense.
+/// A rate of zero.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`rate` is 0: nothing would ever be sent")]
+#[error("rate = 0: must be above 0, for example \"10Mbps\"")]
 pub struct UdpError;
 
-impl Default for Udp {
+impl Default for UdpConfig {
     fn default() -> Self {
-        Udp { rate: Rate::from_mbps(10), linger: Duration::from_millis(10), trimmable: false }
+        UdpConfig { rate: Rate::from_mbps(10), linger: Duration::from_millis(10), trimmable: false }
     }
 }
 
-impl Udp {
-    /// What is wrong with the parameters, if anything.
+impl UdpConfig {
+    /// Checks every parameter; reading a scenario file calls it.
     pub fn validate(&self) -> Result<(), UdpError> {
         if self.rate == Rate::ZERO { Err(UdpError) } else { Ok(()) }
     }
 }
 
-crate::validated::validated_when_read!(Udp);
+crate::validated::validated_when_read!(UdpConfig);

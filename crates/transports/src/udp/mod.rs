@@ -1,16 +1,15 @@
-//! UDP: datagrams at a constant rate, to whom it may concern.
+//! UDP: datagrams at a constant rate, without congestion control.
 //!
-//! No acknowledgement, no window, no retransmission: the traffic that others must live beside.
-//! A flow whose datagrams all arrive is completed; after the last one the sender waits a while
-//! for them to arrive and then forgets the flow, which counts as given up if something was lost.
+//! No acknowledgement, no window, no retransmission: unresponsive traffic beside other transports.
+//! A flow completes if all its datagrams arrive. After the last one the sender waits for `linger`
+//! and ends the flow, as abandoned if a byte was lost.
 //! Rules and their tests are in `rules.md`.
 
 mod config;
 #[cfg(test)]
-#[allow(non_snake_case)]
 mod tests;
 
-pub use config::{Udp, UdpError};
+pub use config::{UdpConfig, UdpError};
 
 use punctual_core::{
     ByteRange, Bytes, Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
@@ -22,7 +21,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// Bytes of an IPv4 and a UDP header.
 pub const UDP_IP_HEADER_BYTES: u16 = 28;
 
-/// What a datagram says of the data it carries.
+/// The header of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct UdpHeader {
@@ -34,7 +33,7 @@ pub struct UdpHeader {
     pub reserved: [u64; 2],
 }
 
-/// State of a flow's sending end.
+/// State of a UDP sender.
 #[derive(Clone, Debug)]
 pub struct UdpSender {
     flow: FlowId,
@@ -48,19 +47,19 @@ pub struct UdpSender {
     due: Instant,
 }
 
-/// State of a flow's receiving end.
+/// State of a UDP receiver.
 #[derive(Clone, Debug, Default)]
 pub struct UdpReceiver {
     received: RangeSet,
-    /// What comes from below this comes too late to be told from a duplicate.
+    /// Datagrams below this are too late to be distinguished from duplicates.
     floor: u64,
     is_complete: bool,
 }
 
-/// So many gaps a receiver remembers: nobody fills them, and memory must not grow with losses.
+/// The greatest number of gaps that a receiver tracks, so that losses do not grow its memory.
 const GAPS_MAX: usize = 64;
 
-impl Transport for Udp {
+impl Transport for UdpConfig {
     type Sender = UdpSender;
     type Receiver = UdpReceiver;
     type Shared = NicInfo;
@@ -91,7 +90,7 @@ impl Transport for Udp {
     /// NDP's where datagrams may be trimmed, TCP's where not.
     fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {
         if self.trimmable {
-            crate::ndp::Ndp::default().default_queue(rate, mtu)
+            crate::ndp::NdpConfig::default().default_queue(rate, mtu)
         } else {
             crate::tcp::tcp_queue(rate, mtu)
         }
@@ -99,8 +98,8 @@ impl Transport for Udp {
 }
 
 impl UdpSender {
-    /// Sends the datagram that is due, and says when the next one is.
-    fn send_due(&mut self, cx: &mut HostCx<'_, Udp>) {
+    /// Sends the datagram that is due, and sets the timer for the next.
+    fn send_due(&mut self, cx: &mut HostCx<'_, UdpConfig>) {
         let nic = *cx.shared;
         let most = nic.mtu.get().min(u16::MAX.into()).saturating_sub(UDP_IP_HEADER_BYTES.into());
         let payload = most.max(1).min(self.size - self.sent);
@@ -119,22 +118,22 @@ impl UdpSender {
             cx.set_timer(cx.now + cx.config.linger); // UDP-R03
             return;
         }
-        // UDP-R01: by the clock, so that late timers do not add up.
+        // UDP-R01: relative to the schedule, so that late timers do not accumulate.
         let on_link = Bytes::new(u64::from(packet.wire_bytes)) + nic.framing;
         self.due += cx.config.rate.min(nic.rate).transmission_time(on_link);
         cx.set_timer(self.due.max(cx.now));
     }
 }
 
-impl Endpoint<Udp> for UdpSender {
-    /// Nobody answers; a switch may return a trimmed header.
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Udp>) {
+impl Endpoint<UdpConfig> for UdpSender {
+    /// Receivers send nothing; a switch may return a trimmed header.
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, UdpConfig>) {
         if packet.is_bounced() {
             cx.emit(FlowEvent::Bounced);
         }
     }
 
-    fn handle_timeout(&mut self, cx: &mut HostCx<'_, Udp>) {
+    fn handle_timeout(&mut self, cx: &mut HostCx<'_, UdpConfig>) {
         if self.sent < self.size {
             self.send_due(cx);
         } else {
@@ -151,8 +150,8 @@ impl Endpoint<Udp> for UdpSender {
     }
 }
 
-impl Endpoint<Udp> for UdpReceiver {
-    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, Udp>) {
+impl Endpoint<UdpConfig> for UdpReceiver {
+    fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, UdpConfig>) {
         let header: UdpHeader = packet.header.get();
         let Some(end) = header.offset.checked_add(u64::from(packet.payload_bytes)) else {
             return;
@@ -177,5 +176,5 @@ impl Endpoint<Udp> for UdpReceiver {
         }
     }
 
-    fn handle_timeout(&mut self, _: &mut HostCx<'_, Udp>) {}
+    fn handle_timeout(&mut self, _: &mut HostCx<'_, UdpConfig>) {}
 }

@@ -1,8 +1,8 @@
 //! The allocator driven directly: exact grants, no network.
 
 use super::super::{
-    Allocator, CapacityRule, D3Header, Grant, Grants, HOPS_MAX, Load, Params, Port, RateBlock,
-    RequestKind,
+    Allocator, CapacityRule, D3CommonConfig, D3Header, D3Port, Grant, Grants, HOPS_MAX, PortLoad,
+    RateBlock, RequestKind,
 };
 use proptest::prelude::*;
 use punctual_core::{
@@ -219,16 +219,23 @@ fn d3_r09_a_seventh_port_counts_nothing_and_says_so() {
     assert_eq!(ports[HOPS_MAX], Allocator::new(LINE));
 }
 
-fn with_rule(capacity_rule: CapacityRule) -> Params {
-    Params { capacity_rule, ..Params::default() }
+fn with_rule(capacity_rule: CapacityRule) -> D3CommonConfig {
+    D3CommonConfig { capacity_rule, ..D3CommonConfig::default() }
 }
 
 /// What a port saw in an interval that began with all of its capacity granted, after two of one
 /// capacity.
-fn load(capacity_before: Rate, sent_bytes: u64, queue_bytes: u64) -> Load {
+fn load(capacity_before: Rate, sent_bytes: u64, queue_bytes: u64) -> PortLoad {
     let interval = Duration::from_micros(800);
     let was_fully_granted = true;
-    Load { line_rate: LINE, interval, sent_bytes, queue_bytes, was_fully_granted, capacity_before }
+    PortLoad {
+        line_rate: LINE,
+        interval,
+        sent_bytes,
+        queue_bytes,
+        was_fully_granted,
+        capacity_before,
+    }
 }
 
 #[test]
@@ -252,7 +259,7 @@ fn d3_r44_capacity_rises_only_where_all_of_it_was_granted() {
     let params = with_rule(CapacityRule::Gated);
     let step = |capacity, sent, queue, was_fully_granted| {
         let mut port = Allocator { capacity: Rate::from_mbps(capacity), ..Allocator::default() };
-        let load = Load { was_fully_granted, ..load(port.capacity, sent, queue) };
+        let load = PortLoad { was_fully_granted, ..load(port.capacity, sent, queue) };
         port.adapt(&params, &load);
         port.capacity.as_bps()
     };
@@ -270,7 +277,7 @@ fn d3_r44_capacity_rises_only_where_all_of_it_was_granted() {
 fn d3_r44_a_port_remembers_whether_it_had_granted_all() {
     for (desired_mbps, raised) in [(940, [1_000, 1_000]), (950, [1_000, 1_100])] {
         let mut ext = ExtArena::default();
-        let mut port = Port::new(&with_rule(CapacityRule::Gated), LINE);
+        let mut port = D3Port::new(&with_rule(CapacityRule::Gated), LINE);
         let mut packet = request(D3Header::SYN, &mut ext);
         let desired = Rate::from_mbps(desired_mbps);
         let block = RateBlock { desired, ..RateBlock::default() };
@@ -333,7 +340,7 @@ fn d3_r20_printed_form_never_recovers() {
 
 #[test]
 fn d3_r21_capacity_stays_within_bounds() {
-    let params = Params::default();
+    let params = D3CommonConfig::default();
     let mut port = Allocator::new(LINE);
     for _ in 0..100 {
         port.adapt(&params, &load(port.capacity, 0, 0));
@@ -368,7 +375,7 @@ fn request(flags: u8, ext: &mut ExtArena) -> Packet {
 #[test]
 fn d3_r10_only_requests_are_looked_at() {
     let mut ext = ExtArena::default();
-    let mut port = Port::new(&Params::default(), LINE);
+    let mut port = D3Port::new(&D3CommonConfig::default(), LINE);
     let plain = D3Header { flags: D3Header::SYN, ..D3Header::default() };
     let mut plain = Packet::new(FlowId(0), HostId(1), Header::new(plain));
     let mut answer = request(D3Header::SYN, &mut ext);
@@ -386,7 +393,7 @@ fn d3_r10_only_requests_are_looked_at() {
 #[test]
 fn d3_r22_counters_are_forgotten_after_four_silent_intervals() {
     let mut ext = ExtArena::default();
-    let mut port = Port::new(&with_rule(CapacityRule::LineRate), LINE);
+    let mut port = D3Port::new(&with_rule(CapacityRule::LineRate), LINE);
     assert_eq!(port.next_timeout(), None, "quiet before the first request");
     for _ in 0..3 {
         port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view(100, 0), &mut ext);
@@ -408,7 +415,7 @@ fn d3_r22_counters_are_forgotten_after_four_silent_intervals() {
 #[test]
 fn d3_r21_capacity_rests_while_no_flow_is_counted() {
     let mut ext = ExtArena::default();
-    let mut port = Port::new(&Params::default(), LINE);
+    let mut port = D3Port::new(&D3CommonConfig::default(), LINE);
     port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view(0, 0), &mut ext);
     port.handle_forward(&mut request(D3Header::FIN, &mut ext), &view(1, 0), &mut ext);
     port.handle_timeout(&view(800, 0));
@@ -429,9 +436,10 @@ fn d3_r37_the_least_queue_is_what_stays() {
         for (queue_measure, expected) in
             [QueueMeasure::Least, QueueMeasure::Instant].into_iter().zip(expected)
         {
-            let params = Params { queue_measure: Some(queue_measure), ..Params::default() };
+            let params =
+                D3CommonConfig { queue_measure: Some(queue_measure), ..D3CommonConfig::default() };
             let mut ext = ExtArena::default();
-            let mut port = Port::new(&params, LINE);
+            let mut port = D3Port::new(&params, LINE);
             for (at, queue_bytes) in [0, 300, 600].into_iter().zip(found) {
                 let view = PortView { queue_bytes, ..view(at, 0) };
                 port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view, &mut ext);
@@ -448,7 +456,7 @@ fn d3_r37_the_least_queue_is_what_stays() {
 #[test]
 fn d3_r42_a_port_remembers_its_capacity_for_two_intervals() {
     let mut ext = ExtArena::default();
-    let mut port = Port::new(&with_rule(CapacityRule::Predictive), LINE);
+    let mut port = D3Port::new(&with_rule(CapacityRule::Predictive), LINE);
     let mut sent_bytes = 0;
     let mut capacities = Vec::new();
     for (n, sent) in [0, 0, 0, 100_000, 100_000, 100_000, 100_000].into_iter().enumerate() {
@@ -465,7 +473,7 @@ fn d3_r42_a_port_remembers_its_capacity_for_two_intervals() {
 #[test]
 fn d3_r22_a_restarted_switch_starts_over() {
     let mut ext = ExtArena::default();
-    let mut port = Port::new(&Params::default(), LINE);
+    let mut port = D3Port::new(&D3CommonConfig::default(), LINE);
     port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view(0, 0), &mut ext);
     port.reset();
     assert_eq!(port.next_timeout(), None);

@@ -1,6 +1,8 @@
 //! What deadlines bring into play.
 
-use super::super::{AfterDeadline, Allocator, D3, Grant, Grants, Need, Plan, RequestKind};
+use super::super::{
+    AfterDeadline, Allocator, D3Config, FlowDemand, Grant, Grants, RequestKind, RequestPlan,
+};
 use super::*;
 use proptest::prelude::*;
 use punctual_core::{Class, FlowEvent, HostId, NicInfo, Transport};
@@ -18,16 +20,19 @@ fn us(us: u64) -> Instant {
 }
 
 /// Capacities stay where they start.
-fn fixed() -> D3 {
-    D3 { params: Params { alpha: 0.0, beta: 0.0, ..Params::default() }, ..D3::default() }
+fn fixed() -> D3Config {
+    D3Config {
+        params: D3CommonConfig { alpha: 0.0, beta: 0.0, ..D3CommonConfig::default() },
+        ..D3Config::default()
+    }
 }
 
-fn quenching() -> D3 {
-    D3 { quenching: true, ..fixed() }
+fn quenching() -> D3Config {
+    D3Config { quenching: true, ..fixed() }
 }
 
-fn need(remaining: u64, left_us: u64, rate_mbps: u64, rtt_us: u64) -> Need {
-    Need {
+fn need(remaining: u64, left_us: u64, rate_mbps: u64, rtt_us: u64) -> FlowDemand {
+    FlowDemand {
         now: us(1_000),
         deadline: Some(us(1_000 + left_us)),
         allowance: Duration::from_micros(10_000),
@@ -37,7 +42,7 @@ fn need(remaining: u64, left_us: u64, rate_mbps: u64, rtt_us: u64) -> Need {
     }
 }
 
-fn assert_ports_empty(pair: &Pair<D3>) {
+fn assert_ports_empty(pair: &Pair<D3Config>) {
     for port in pair.forward_controllers() {
         let sums = port.unwrap().allocator();
         assert_eq!((sums.flows, sums.demand, sums.allocated), (0, Rate::ZERO, Rate::ZERO));
@@ -67,14 +72,14 @@ fn d3_r27_the_first_request_is_for_size_over_deadline() {
 
 #[test]
 fn d3_r28_later_requests_count_what_is_sent_and_two_round_trips() {
-    let ask = |need: &Need| D3::default().plan(need, &NIC);
-    let mbps = |m| Plan::Ask(Rate::from_mbps(m));
+    let ask = |need: &FlowDemand| D3Config::default().plan(need, &NIC);
+    let mbps = |m| RequestPlan::Ask(Rate::from_mbps(m));
     // 50 000 B less 80 Mb/s for 500 µs (5000 B), in 4 ms less 1 ms.
     assert_eq!(ask(&need(50_000, 4_000, 80, 500)), mbps(120));
     assert_eq!(ask(&need(50_000, 4_000, 0, 0)), mbps(100), "as the first request");
     assert_eq!(ask(&need(5_000, 4_000, 80, 500)), mbps(0), "what flows already is enough");
     assert_eq!(ask(&need(4_000, 4_000, 80, 500)), mbps(0));
-    assert_eq!(ask(&Need { deadline: None, ..need(50_000, 0, 0, 500) }), mbps(0));
+    assert_eq!(ask(&FlowDemand { deadline: None, ..need(50_000, 0, 0, 500) }), mbps(0));
 }
 
 #[test]
@@ -107,14 +112,18 @@ fn d3_r28_a_flow_served_as_asked_ends_just_in_time() {
 #[test]
 fn d3_r29_no_flow_asks_for_more_than_its_line() {
     let late = need(1_000_000, 100, 0, 0);
-    assert_eq!(D3::default().plan(&late, &NIC), Plan::Ask(LINE));
+    assert_eq!(D3Config::default().plan(&late, &NIC), RequestPlan::Ask(LINE));
 }
 
 #[test]
 fn d3_r30_a_late_flow_asks_for_nothing_and_goes_on() {
-    let ask = |need: &Need| D3::default().plan(need, &NIC);
-    assert_eq!(ask(&need(50_000, 1_000, 0, 500)), Plan::Ask(Rate::ZERO), "two round trips left");
-    assert_eq!(ask(&need(50_000, 0, 0, 100)), Plan::Ask(Rate::ZERO));
+    let ask = |need: &FlowDemand| D3Config::default().plan(need, &NIC);
+    assert_eq!(
+        ask(&need(50_000, 1_000, 0, 500)),
+        RequestPlan::Ask(Rate::ZERO),
+        "two round trips left"
+    );
+    assert_eq!(ask(&need(50_000, 0, 0, 100)), RequestPlan::Ask(Rate::ZERO));
     for deadline_us in [0, 1, 11, 300, 1_500] {
         let mut pair = Pair::new(fixed(), testbed(1));
         let flow = start_timed(&mut pair, 300 * SEGMENT, 0, deadline_us);
@@ -129,7 +138,7 @@ fn d3_r30_a_late_flow_asks_for_nothing_and_goes_on() {
 
 #[test]
 fn d3_r30_a_deadline_before_the_start_is_late() {
-    for config in [D3::default(), quenching()] {
+    for config in [D3Config::default(), quenching()] {
         let mut pair = Pair::new(config.clone(), testbed(1));
         let spec = pair.spec(Bytes::new(10_000));
         let flow = pair.start(FlowSpec { start: us(50), deadline: Some(us(20)), ..spec });
@@ -191,7 +200,7 @@ fn d3_r31_a_lost_last_request_of_a_quenched_flow_goes_again() {
 #[test]
 fn d3_r31_late_flows_end_at_their_deadline() {
     // Paused or sending, whoever has data left by then ends within a round trip.
-    let mut pair = Pair::new(D3 { quenching: true, ..D3::default() }, testbed(1));
+    let mut pair = Pair::new(D3Config { quenching: true, ..D3Config::default() }, testbed(1));
     let flows: Vec<FlowId> =
         (0..6).map(|_| start_timed(&mut pair, 560 * SEGMENT, 0, 40_000)).collect();
     assert!(pair.run_until_done(seconds(1)));
@@ -209,13 +218,16 @@ fn d3_r31_late_flows_end_at_their_deadline() {
 
 #[test]
 fn d3_r32_rates_of_one_byte() {
-    let config = D3 { integer_rates: true, ..fixed() };
+    let config = D3Config { integer_rates: true, ..fixed() };
     let nic = |gbps| NicInfo { rate: Rate::from_gbps(gbps), ..NIC };
     let scales = [1, 2, 3, 10, 40, 400, 1_000].map(|gbps| config.scale(&nic(gbps)));
     assert_eq!(scales, [1, 1, 2, 5, 20, 197, 255]);
-    assert_eq!(D3::default().scale(&NIC), 0);
+    assert_eq!(D3Config::default().scale(&NIC), 0);
     // Up to the next step, so that the deadline holds: 100.1 Mb/s are 13 steps.
-    assert_eq!(config.plan(&need(50_050, 4_000, 0, 0), &NIC), Plan::Ask(Rate::from_mbps(104)));
+    assert_eq!(
+        config.plan(&need(50_050, 4_000, 0, 0), &NIC),
+        RequestPlan::Ask(Rate::from_mbps(104))
+    );
     let mut pair = Pair::new(config, testbed(1));
     let timed = start_timed(&mut pair, 300 * SEGMENT, 0, 20_000);
     for _ in 0..6 {
@@ -236,7 +248,7 @@ fn d3_r32_rates_of_one_byte() {
 
 #[test]
 fn d3_r32_more_flows_than_steps_do_not_stand_still() {
-    let mut pair = Pair::new(D3 { integer_rates: true, ..fixed() }, testbed(0));
+    let mut pair = Pair::new(D3Config { integer_rates: true, ..fixed() }, testbed(0));
     for _ in 0..200 {
         start(&mut pair, 3 * SEGMENT);
     }
@@ -279,7 +291,7 @@ fn d3_r33_inversions_are_cuts_while_a_later_deadline_holds_a_grant() {
         queue_packets: 0,
         sent_bytes: 0,
     };
-    let mut port = D3 { count_inversions: true, ..fixed() }.controller(&view).unwrap();
+    let mut port = D3Config { count_inversions: true, ..fixed() }.controller(&view).unwrap();
     let mut ext = ExtArena::default();
     let mut ask = |flow, flags, deadline_us, mbps, before: Grants, desired_before| {
         let flags = flags | D3Header::REQUEST;
@@ -306,14 +318,17 @@ fn d3_r33_inversions_are_cuts_while_a_later_deadline_holds_a_grant() {
     assert_eq!(ask(2, D3Header::SYN, 20_000, 300, none, 0).2, 1, "cut by earlier ones: in order");
     ask(0, D3Header::FIN, 9_000, 0, a, 700);
     assert_eq!(ask(1, 0, 5_000, 600, b, 600).2, 1, "all it asked for");
-    assert!(D3::default().controller(&view).unwrap().inversions().is_none());
+    assert!(D3Config::default().controller(&view).unwrap().inversions().is_none());
 }
 
 #[test]
 fn d3_r34_soft_deadlines_can_be_extended() {
-    let config = D3 { after_deadline: AfterDeadline::Extend, extension: 0.5, ..fixed() };
-    assert_eq!(config.plan(&need(50_000, 0, 0, 100), &NIC), Plan::Extend(us(6_000)));
-    assert_eq!(config.plan(&need(50_000, 4_000, 0, 0), &NIC), Plan::Ask(Rate::from_mbps(100)));
+    let config = D3Config { after_deadline: AfterDeadline::Extend, extension: 0.5, ..fixed() };
+    assert_eq!(config.plan(&need(50_000, 0, 0, 100), &NIC), RequestPlan::Extend(us(6_000)));
+    assert_eq!(
+        config.plan(&need(50_000, 4_000, 0, 0), &NIC),
+        RequestPlan::Ask(Rate::from_mbps(100))
+    );
     for extend in [false, true] {
         let config = if extend { config.clone() } else { fixed() };
         let mut pair = Pair::new(config, testbed(1));
@@ -339,7 +354,7 @@ fn d3_r34_soft_deadlines_can_be_extended() {
 #[test]
 fn d3_r35_a_rate_that_keeps_rising_can_end_a_flow() {
     let outcome = |speculative_quenching| {
-        let mut pair = Pair::new(D3 { speculative_quenching, ..quenching() }, testbed(1));
+        let mut pair = Pair::new(D3Config { speculative_quenching, ..quenching() }, testbed(1));
         start_timed(&mut pair, 1_100 * SEGMENT, 0, 15_000);
         let second = start_timed(&mut pair, 900 * SEGMENT, 300, 15_000);
         assert!(pair.run_until_done(seconds(1)));
@@ -369,7 +384,7 @@ fn d3_r36_important_demands_are_met_first() {
 #[test]
 fn d3_r36_importance_is_a_class_better_than_data() {
     for two_stage in [false, true] {
-        let mut pair = Pair::new(D3 { two_stage, ..fixed() }, testbed(1));
+        let mut pair = Pair::new(D3Config { two_stage, ..fixed() }, testbed(1));
         // Two thirds of the line each.
         let common = start_timed(&mut pair, 560 * SEGMENT, 0, 10_000);
         let spec = pair.spec(Bytes::new(560 * SEGMENT));
@@ -391,17 +406,17 @@ fn parameters_stand_beside_those_of_rcpdc() {
     use serde::de::value::{Error as ValueError, MapDeserializer};
     let read = |pairs: &[(&'static str, &'static str)]| {
         let map = MapDeserializer::<_, ValueError>::new(pairs.iter().copied());
-        D3::deserialize(map).map_err(|error| error.to_string())
+        D3Config::deserialize(map).map_err(|error| error.to_string())
     };
-    assert_eq!(read(&[]), Ok(D3::default()));
+    assert_eq!(read(&[]), Ok(D3Config::default()));
     let config = read(&[("rto_min", "5ms"), ("after_deadline", "extend")]).unwrap();
     assert_eq!(config.after_deadline, AfterDeadline::Extend);
     assert_eq!(config.params.rto_min, Duration::from_millis(5));
     assert!(read(&[("base_rate", "0bps")]).unwrap_err().contains("must be above 0"));
     assert!(read(&[("quench", "true")]).unwrap_err().contains("unknown field"));
-    let both = D3 { after_deadline: AfterDeadline::Extend, ..quenching() };
+    let both = D3Config { after_deadline: AfterDeadline::Extend, ..quenching() };
     assert_eq!(both.validate().unwrap_err().name, "after_deadline");
-    assert_eq!(D3 { extension: 0.0, ..fixed() }.validate().unwrap_err().name, "extension");
+    assert_eq!(D3Config { extension: 0.0, ..fixed() }.validate().unwrap_err().name, "extension");
 }
 
 proptest! {
@@ -420,10 +435,10 @@ proptest! {
     ) {
         let after_deadline =
             if extend && !quenching { AfterDeadline::Extend } else { AfterDeadline::FairShare };
-        let config = D3 {
+        let config = D3Config {
             quenching, integer_rates, two_stage, after_deadline, speculative_quenching,
             count_inversions: true,
-            ..D3::default()
+            ..D3Config::default()
         };
         prop_assert_eq!(config.validate(), Ok(()));
         let mut pair = Pair::new(config, testbed(switches));

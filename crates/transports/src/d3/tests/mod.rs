@@ -6,7 +6,8 @@ mod props;
 mod rules;
 mod wire;
 
-use super::{D3Header, Params, RateBlock, Rcpdc, Variant};
+use super::{D3CommonConfig, D3Header, RateBlock, RcpdcConfig, RequestPolicy};
+use crate::paced::tests::{backward, forward, seconds, start};
 use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant, Rate};
 use punctual_testkit::{Direction, Line, Pair, Traced};
 
@@ -20,21 +21,17 @@ fn testbed(switches: usize) -> Line {
     }
 }
 
-fn pair(line: Line) -> Pair<Rcpdc> {
-    Pair::new(Rcpdc::default(), line)
+fn pair(line: Line) -> Pair<RcpdcConfig> {
+    Pair::new(RcpdcConfig::default(), line)
 }
 
 /// Capacities stay where they start.
-fn fixed_capacity() -> Rcpdc {
-    Rcpdc(Params { alpha: 0.0, beta: 0.0, ..Params::default() })
-}
-
-fn start<T: Variant>(pair: &mut Pair<T>, size: u64) -> FlowId {
-    pair.start(pair.spec(Bytes::new(size)))
+fn fixed_capacity() -> RcpdcConfig {
+    RcpdcConfig(D3CommonConfig { alpha: 0.0, beta: 0.0, ..D3CommonConfig::default() })
 }
 
 /// A flow that must end `deadline_us` after its start.
-fn start_timed<T: Variant>(
+fn start_timed<T: RequestPolicy>(
     pair: &mut Pair<T>,
     size: u64,
     start_us: u64,
@@ -46,10 +43,6 @@ fn start_timed<T: Variant>(
     pair.start(FlowSpec { start, deadline, ..spec })
 }
 
-fn seconds(s: u64) -> Instant {
-    Instant::ZERO + Duration::from_secs(s)
-}
-
 fn header(traced: &Traced) -> D3Header {
     traced.packet.header.get()
 }
@@ -58,25 +51,13 @@ fn block(traced: &Traced) -> RateBlock {
     RateBlock::from_block(&traced.ext.expect("a block")).expect("a sound block")
 }
 
-/// What host 0 sent.
-fn forward<T: Variant>(pair: &Pair<T>) -> Vec<Traced> {
-    pair.trace().iter().filter(|t| t.direction == Direction::Forward).copied().collect()
-}
-
-/// What host 1 sent.
-fn backward<T: Variant>(pair: &Pair<T>) -> Vec<Traced> {
-    pair.trace().iter().filter(|t| t.direction == Direction::Backward).copied().collect()
-}
-
 /// The rate requests of host 0.
-fn requests<T: Variant>(pair: &Pair<T>) -> Vec<Traced> {
+fn requests<T: RequestPolicy>(pair: &Pair<T>) -> Vec<Traced> {
     forward(pair).into_iter().filter(|t| header(t).has(D3Header::REQUEST)).collect()
 }
 
-/// Every test that `rules.md` names exists, and it names every test of a rule.
 #[test]
-fn rules_and_tests_match() {
-    let rules = include_str!("../rules.md");
+fn every_rule_has_its_test_and_every_test_its_rule() {
     let sources = [
         include_str!("allocator.rs"),
         include_str!("deadline.rs"),
@@ -89,21 +70,5 @@ fn rules_and_tests_match() {
         include_str!("../../../../sim/tests/properties.rs"),
         include_str!("../../../../sim/tests/d3_figures.rs"),
     ];
-    let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    let tests: Vec<&str> = sources
-        .iter()
-        .flat_map(|source| source.split("fn ").skip(1))
-        .map(|text| text.split(|c| !is_name(c)).next().unwrap_or_default())
-        .collect();
-    for row in rules.lines().filter(|line| line.starts_with("| D3-R")) {
-        let named: Vec<&str> =
-            row.split('|').nth(4).unwrap().split('`').skip(1).step_by(2).collect();
-        assert!(!named.is_empty(), "no test in {row}");
-        for name in named {
-            assert!(tests.contains(&name), "{name} is no test");
-        }
-    }
-    for name in tests.iter().filter(|name| name.starts_with("d3_r")) {
-        assert!(rules.contains(&format!("`{name}`")), "{name} is in no row of rules.md");
-    }
+    crate::testing::assert_rules_match(&["d3_r"], include_str!("../rules.md"), &sources);
 }

@@ -1,46 +1,19 @@
-//! Whatever happens to packets, every flow completes and each byte is delivered once; the test
-//! driver checks the latter.
+//! Under any faults every flow completes and each byte is delivered once, which the test driver
+//! checks.
 
-use super::super::{Pacing, Port};
+use super::super::{D3Port, Pacing};
 use super::*;
+use crate::paced::tests::*;
 use proptest::prelude::*;
-use punctual_core::{
-    Call, Class, Controller, ExtArena, ExtBlock, FlowEvent, FlowRoute, FlowSpec, Header, HostId,
-    NicInfo, Outbox, Packet, PacketFlags, PortId, PortView, Stack, TransportId,
-};
-use punctual_testkit::{Fault, FaultOdds};
+use punctual_core::{Controller, ExtBlock, Header};
 
-/// Loses one packet, or delivers it twice, or late, for each packet of a flow in turn.
 #[test]
 fn any_single_fault_is_survived() {
-    let faults = [Fault::Drop, Fault::Duplicate, Fault::Delay(Duration::from_millis(3))];
-    for segments in [1, 12, 60] {
-        for fault in faults {
-            for back in [false, true] {
-                let mut hit = 0;
-                loop {
-                    let mut pair = pair(testbed(1));
-                    let flow = start(&mut pair, segments * 1438 - 5);
-                    pair.set_faults(move |packet, index| {
-                        let hit = packet.is_to_sender() == back && index == hit;
-                        if hit { fault } else { Fault::Deliver }
-                    });
-                    assert!(pair.run_until_done(seconds(1)), "{fault:?} of {hit}, back: {back}");
-                    assert!(pair.result(flow).finished_at.is_some());
-                    let sent = if back { backward(&pair) } else { forward(&pair) };
-                    if sent.len() as u64 <= hit {
-                        break;
-                    }
-                    hit += 1;
-                }
-                assert!(hit > segments);
-            }
-        }
-    }
+    assert_survives_any_single_fault(|| pair(testbed(1)), 1438, seconds(1));
 }
 
 /// After flows have ended, however badly, every port forgets them and falls silent.
-fn assert_ports_forget(pair: &mut Pair<Rcpdc>) {
+fn assert_ports_forget(pair: &mut Pair<RcpdcConfig>) {
     pair.run_until(pair.now() + Duration::from_millis(10));
     for port in pair.forward_controllers() {
         let port = port.unwrap();
@@ -68,20 +41,13 @@ proptest! {
     #[test]
     fn flows_complete_whatever_happens_to_packets(
         sizes in prop::collection::vec((0u64..120_000, 0u64..3_000), 1..5),
-        (drop, duplicate, delay) in (0.0..0.3, 0.0..0.2, 0.0..0.3),
-        delay_us in 1u64..5_000,
+        (odds, seed) in faults(),
         switches in 0usize..5,
         by_flow: bool,
-        seed: u64,
     ) {
         let pacing = if by_flow { Pacing::Flow } else { Pacing::Host };
-        let config = Rcpdc(Params { pacing, ..Params::default() });
+        let config = RcpdcConfig(D3CommonConfig { pacing, ..D3CommonConfig::default() });
         let mut pair = Pair::new(config, testbed(switches));
-        let odds = FaultOdds {
-            drop, duplicate, delay,
-            delay_below: Duration::from_micros(delay_us),
-            ..FaultOdds::default()
-        };
         pair.set_faults(odds.rule(seed));
         for (size, start_us) in sizes {
             let mut spec = pair.spec(Bytes::new(size));
@@ -100,67 +66,22 @@ proptest! {
             1..60,
         ),
     ) {
-        let nic = |host| NicInfo {
-            host: HostId(host),
-            rate: Rate::from_gbps(1),
-            mtu: Bytes::new(1500),
-            framing: Bytes::ZERO,
-        };
-        let mut stack = Stack::new(Rcpdc::default(), &[nic(0), nic(1)]);
-        let (mut ext, mut out, mut now) = (ExtArena::default(), Outbox::default(), Instant::ZERO);
-        let mut port = Port::new(&Params::default(), Rate::from_gbps(1));
-        let flow = FlowSpec {
-            id: FlowId(0),
-            src: HostId(0),
-            dst: HostId(1),
-            size: Bytes::new(20_000),
-            start: now,
-            deadline: None,
-            transport: TransportId(0),
-            class: Class::DATA,
-            background: false,
-            pattern: 0,
-        };
-        let route = |local, peer| FlowRoute { local, peer, paths: 1, ecmp_path: 0, seed: 0 };
-        let (there, back) = (route(flow.src, flow.dst), route(flow.dst, flow.src));
-        macro_rules! call {
-            ($host:expr) => {
-                Call { now, host: $host, ext: &mut ext, out: &mut out }
-            };
-        }
-        let sender = stack.open_sender(&flow, &there, call!(flow.src));
-        let first = out.packets[0];
-        let receiver = stack.open_receiver(&first, &back, call!(flow.dst));
-        for (words, (flags, payload), block, wait_us) in ops {
-            now += Duration::from_micros(wait_us);
+        let port = D3Port::new(&D3CommonConfig::default(), Rate::from_gbps(1));
+        let forged = ops.into_iter().map(|(words, (flags, payload), block, wait_us)| {
             // Small numbers make sense more often.
             let mut header: D3Header = zerocopy::transmute!(words);
             header.seq %= 1 << (header.seq % 64);
             header.ack = if header.ack.is_multiple_of(2) { header.ack % 20_001 } else { header.ack };
             header.request %= 4;
-            let mut packet = Packet::new(flow.id, flow.dst, Header::new(header));
-            packet.flags = PacketFlags::from_bits(flags);
-            packet.payload_bytes = payload % 1439;
             let block = block.map(|mut words| {
                 words[2] &= 0x0006_0306_0306_0307;
                 words[21] &= 0x3ff;
                 ExtBlock(words)
             });
-            packet.ext = block.map(|block| ext.alloc(block));
-            let view = PortView {
-                port: PortId(0), now, rate: Rate::from_gbps(1), framing: Bytes::ZERO,
-                queue_bytes: 0, queue_packets: 0, sent_bytes: 0,
-            };
-            port.handle_forward(&mut packet, &view, &mut ext);
-            port.handle_timeout(&view);
-            stack.receiver_packet(receiver, &packet, call!(flow.dst));
-            stack.sender_packet(sender, &packet, call!(flow.src));
-            let over = |e: &FlowEvent| matches!(e, FlowEvent::Finished | FlowEvent::Abandoned);
-            if out.events.iter().any(over) {
-                break;
-            }
-            stack.poll_transmit(sender, call!(flow.src));
-            stack.sender_timeout(sender, call!(flow.src));
-        }
+            let (header, payload_bytes) = (Header::new(header), payload % 1439);
+            let wait = Duration::from_micros(wait_us);
+            Forged { header, flags, payload_bytes, block, wait }
+        });
+        assert_survives_forged_packets(RcpdcConfig::default(), port, forged);
     }
 }

@@ -1,6 +1,8 @@
 //! The rules of `rules.md` between two hosts.
 
-use super::super::{CapacityRule, D3Header, Grant, Pacing, Params, QueueMeasure, Rcpdc};
+use super::super::{
+    CapacityRule, D3CommonConfig, D3Header, Grant, Pacing, QueueMeasure, RcpdcConfig,
+};
 use super::*;
 use punctual_core::{FlowEvent, PacketFlags};
 use punctual_testkit::{Fault, assert_figure};
@@ -96,7 +98,7 @@ fn d3_r04_slow_flows_ask_with_headers_in_between() {
     // 120 flows: a packet each 1440 µs, so that the answer to a request on data comes more than a
     // round-trip time before the next data.
     // Packets wait with their flows: where nothing adapts, a NIC's queue would hold them all.
-    let config = Rcpdc(Params { pacing: Pacing::Host, ..fixed_capacity().0 });
+    let config = RcpdcConfig(D3CommonConfig { pacing: Pacing::Host, ..fixed_capacity().0 });
     let mut pair = Pair::new(config, testbed(0));
     let flows: Vec<FlowId> = (0..120).map(|_| start(&mut pair, 20 * SEGMENT)).collect();
     pair.run_until(Instant::ZERO + Duration::from_millis(20));
@@ -258,11 +260,12 @@ fn d3_r09_a_path_of_more_than_six_ports_ends_the_flow() {
 
 /// What long flows of one host get of the line, as payload, the least of them against the most,
 /// and the capacity of the host's port in the end against the line's.
-fn long_flows(flows: u64, params: Params) -> (f64, f64, f64) {
-    let mut pair = Pair::new(Rcpdc(params), testbed(1));
+fn long_flows(flows: u64, params: D3CommonConfig) -> (f64, f64, f64) {
+    let mut pair = Pair::new(RcpdcConfig(params), testbed(1));
     let ids: Vec<FlowId> = (0..flows).map(|_| start(&mut pair, u64::MAX)).collect();
-    let delivered =
-        |pair: &Pair<Rcpdc>| ids.iter().map(|id| pair.result(*id).delivered.total()).collect();
+    let delivered = |pair: &Pair<RcpdcConfig>| {
+        ids.iter().map(|id| pair.result(*id).delivered.total()).collect()
+    };
     pair.run_until(Instant::ZERO + Duration::from_millis(20));
     let before: Vec<u64> = delivered(&pair);
     pair.run_until(Instant::ZERO + Duration::from_millis(120));
@@ -278,7 +281,8 @@ fn long_flows(flows: u64, params: Params) -> (f64, f64, f64) {
 fn d3_r19_long_flows_fill_the_line() {
     for flows in [1, 2, 5, 20, 40] {
         for pacing in [Pacing::Flow, Pacing::Host] {
-            let (share, evenness, _) = long_flows(flows, Params { pacing, ..Params::default() });
+            let (share, evenness, _) =
+                long_flows(flows, D3CommonConfig { pacing, ..D3CommonConfig::default() });
             println!("{flows} flows, {pacing:?}: {share:.3} of the line, evenness {evenness:.3}");
             // 1438 of 1478 bytes are data, less the blocks of rates.
             assert!(share > 0.955 && share <= 1438.0 / 1478.0, "{flows} flows: {share}");
@@ -293,7 +297,7 @@ fn d3_r19_long_flows_fill_the_line() {
 fn d3_r03_a_nic_learns_what_it_granted() {
     let capacity = |pacing| {
         let capacity_rule = CapacityRule::Predictive;
-        long_flows(20, Params { pacing, capacity_rule, ..Params::default() }).2
+        long_flows(20, D3CommonConfig { pacing, capacity_rule, ..D3CommonConfig::default() }).2
     };
     let (queued, held_back) = (capacity(Pacing::Flow), capacity(Pacing::Host));
     println!("capacity of a NIC over its line: {queued:.3} by flow, {held_back:.3} by host");
@@ -303,7 +307,11 @@ fn d3_r03_a_nic_learns_what_it_granted() {
 #[test]
 fn d3_r37_packets_that_meet_by_chance_cost_the_line_only_with_the_instantaneous_queue() {
     let share = |queue_measure| {
-        long_flows(20, Params { queue_measure: Some(queue_measure), ..Params::default() }).0
+        long_flows(
+            20,
+            D3CommonConfig { queue_measure: Some(queue_measure), ..D3CommonConfig::default() },
+        )
+        .0
     };
     let (least, instant) = (share(QueueMeasure::Least), share(QueueMeasure::Instant));
     println!("20 flows of one host: {least:.3} of the line, {instant:.3} with the instant queue");
@@ -410,7 +418,7 @@ fn d3_r26_completed_then_finished_when_the_last_request_is_known_to_have_arrived
 #[test]
 fn lone_flow_finishes_at_closed_form_time() {
     for (config, sizes) in [
-        (Rcpdc::default(), vec![1, SEGMENT, 20 * SEGMENT, 20 * SEGMENT + 77]),
+        (RcpdcConfig::default(), vec![1, SEGMENT, 20 * SEGMENT, 20 * SEGMENT + 77]),
         (fixed_capacity(), vec![1, 50 * SEGMENT, 1_000 * SEGMENT, 1_000 * SEGMENT + 1]),
     ] {
         for (switches, framing) in [(0, 0), (1, 38), (5, 0)] {
@@ -453,7 +461,8 @@ fn lone_flow_finishes_at_closed_form_time() {
 fn printed_capacity_rule_can_be_chosen() {
     for flows in [2, 5, 20] {
         let share = |capacity_rule| {
-            let params = Params { capacity_rule, pacing: Pacing::Flow, ..Params::default() };
+            let params =
+                D3CommonConfig { capacity_rule, pacing: Pacing::Flow, ..D3CommonConfig::default() };
             long_flows(flows, params).0 * 1478.0 / 1438.0
         };
         let (printed, line) = (share(CapacityRule::Printed), share(CapacityRule::LineRate));

@@ -1,7 +1,9 @@
 //! What goes over the wire, and what comes from a file.
 
 use super::super::header::Feedback;
-use super::super::{CapacityRule, Grant, Grants, HOPS_MAX, Params, QueueMeasure, RateBlock, Rcpdc};
+use super::super::{
+    CapacityRule, D3CommonConfig, Grant, Grants, HOPS_MAX, QueueMeasure, RateBlock, RcpdcConfig,
+};
 use proptest::prelude::*;
 use punctual_core::{Bytes, Duration, ExtBlock, Instant, Limit, QueueSpec, Rate, Transport};
 use serde::Deserialize;
@@ -97,49 +99,50 @@ fn lowest_is_the_least_rate_and_base_where_any_is() {
 
 #[test]
 fn params_bad_values_are_named() {
-    assert_eq!(Params::default().validate(), Ok(()));
+    assert_eq!(D3CommonConfig::default().validate(), Ok(()));
     let zero = Duration::ZERO;
     for (params, name) in [
-        (Params { update_interval: zero, ..Params::default() }, "update_interval"),
-        (Params { alpha: 1.5, ..Params::default() }, "alpha"),
-        (Params { beta: f64::NAN, ..Params::default() }, "beta"),
-        (Params { capacity_min: 0.0, ..Params::default() }, "capacity_min"),
-        (Params { capacity_max: 0.5, ..Params::default() }, "capacity_max"),
-        (Params { reset_intervals: 0, ..Params::default() }, "reset_intervals"),
-        (Params { base_rate: Rate::ZERO, ..Params::default() }, "base_rate"),
-        (Params { buffer: Bytes::ZERO, ..Params::default() }, "buffer"),
-        (Params { rto_min: zero, ..Params::default() }, "rto_min"),
-        (Params { rto_initial: zero, ..Params::default() }, "rto_initial"),
-        (Params { rto_max: zero, ..Params::default() }, "rto_max"),
-        (Params { loss_threshold: 0, ..Params::default() }, "loss_threshold"),
+        (D3CommonConfig { update_interval: zero, ..D3CommonConfig::default() }, "update_interval"),
+        (D3CommonConfig { alpha: 1.5, ..D3CommonConfig::default() }, "alpha"),
+        (D3CommonConfig { beta: f64::NAN, ..D3CommonConfig::default() }, "beta"),
+        (D3CommonConfig { capacity_min: 0.0, ..D3CommonConfig::default() }, "capacity_min"),
+        (D3CommonConfig { capacity_max: 0.5, ..D3CommonConfig::default() }, "capacity_max"),
+        (D3CommonConfig { reset_intervals: 0, ..D3CommonConfig::default() }, "reset_intervals"),
+        (D3CommonConfig { base_rate: Rate::ZERO, ..D3CommonConfig::default() }, "base_rate"),
+        (D3CommonConfig { buffer: Bytes::ZERO, ..D3CommonConfig::default() }, "buffer"),
+        (D3CommonConfig { rto_min: zero, ..D3CommonConfig::default() }, "rto_min"),
+        (D3CommonConfig { rto_initial: zero, ..D3CommonConfig::default() }, "rto_initial"),
+        (D3CommonConfig { rto_max: zero, ..D3CommonConfig::default() }, "rto_max"),
+        (D3CommonConfig { loss_threshold: 0, ..D3CommonConfig::default() }, "loss_threshold"),
     ] {
         let error = params.validate().unwrap_err();
         assert_eq!(error.name, name);
         assert!(error.to_string().contains("must be"), "{error}");
     }
-    assert_eq!(Params::default().capacity_rule, CapacityRule::LineRate);
+    assert_eq!(D3CommonConfig::default().capacity_rule, CapacityRule::LineRate);
 }
 
 #[test]
 fn params_are_checked_when_read() {
     let read = |pairs: &[(&'static str, &'static str)]| {
         let map = MapDeserializer::<_, ValueError>::new(pairs.iter().copied());
-        Rcpdc::deserialize(map).map_err(|error| error.to_string())
+        RcpdcConfig::deserialize(map).map_err(|error| error.to_string())
     };
-    assert_eq!(read(&[]), Ok(Rcpdc::default()));
-    let slow = Params { rto_min: Duration::from_millis(5), ..Params::default() };
-    assert_eq!(read(&[("rto_min", "5ms")]), Ok(Rcpdc(slow)));
+    assert_eq!(read(&[]), Ok(RcpdcConfig::default()));
+    let slow = D3CommonConfig { rto_min: Duration::from_millis(5), ..D3CommonConfig::default() };
+    assert_eq!(read(&[("rto_min", "5ms")]), Ok(RcpdcConfig(slow)));
     for (name, capacity_rule, queue) in [
         ("printed", CapacityRule::Printed, QueueMeasure::Instant),
         ("line-rate", CapacityRule::LineRate, QueueMeasure::Least),
         ("gated", CapacityRule::Gated, QueueMeasure::Least),
         ("predictive", CapacityRule::Predictive, QueueMeasure::Least),
     ] {
-        let params = Params { capacity_rule, ..Params::default() };
+        let params = D3CommonConfig { capacity_rule, ..D3CommonConfig::default() };
         assert_eq!(params.effective_queue_measure(), queue, "{name}");
-        assert_eq!(read(&[("capacity_rule", name)]), Ok(Rcpdc(params)));
+        assert_eq!(read(&[("capacity_rule", name)]), Ok(RcpdcConfig(params)));
     }
-    let chosen = Params { queue_measure: Some(QueueMeasure::Instant), ..Params::default() };
+    let chosen =
+        D3CommonConfig { queue_measure: Some(QueueMeasure::Instant), ..D3CommonConfig::default() };
     assert_eq!(chosen.effective_queue_measure(), QueueMeasure::Instant);
     let error = read(&[("base_rate", "0bps")]).unwrap_err();
     assert_eq!(error, "base_rate = 0bps: must be above 0; about one header per RTT");
@@ -148,6 +151,6 @@ fn params_are_checked_when_read() {
 
 #[test]
 fn default_queue_holds_128_kb() {
-    let queue = Rcpdc::default().default_queue(Rate::from_gbps(1), Bytes::new(1500));
+    let queue = RcpdcConfig::default().default_queue(Rate::from_gbps(1), Bytes::new(1500));
     assert_eq!(queue, QueueSpec::DropTail { limit: Limit::Bytes(Bytes::new(128_000)) });
 }

@@ -15,7 +15,7 @@ enum Step {
 
 /// Rates that halve well: a line of 8,192 Mb/s, steps of 16 and 64 Mb/s, α by quarters.
 fn params() -> MachineParams {
-    let config = Dcqcn {
+    let config = DcqcnConfig {
         gain: 0.25,
         fast_recovery: 2,
         byte_counter: Bytes::new(1_000),
@@ -24,7 +24,7 @@ fn params() -> MachineParams {
         additive_increase: Rate::from_mbps(16),
         hyper_increase: Rate::from_mbps(64),
         rate_min: Rate::from_mbps(4),
-        ..Dcqcn::default()
+        ..DcqcnConfig::default()
     };
     MachineParams::new(&config, Rate::from_mbps(8_192))
 }

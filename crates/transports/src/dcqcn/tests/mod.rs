@@ -32,7 +32,7 @@ fn packets(n: u64) -> Bytes {
 }
 
 /// A pair with one flow of that size.
-fn pair(config: Dcqcn, size: Bytes) -> (Pair<Dcqcn>, FlowId) {
+fn pair(config: DcqcnConfig, size: Bytes) -> (Pair<DcqcnConfig>, FlowId) {
     let mut pair = Pair::new(config, line());
     let flow = pair.start(pair.spec(size));
     (pair, flow)
@@ -43,29 +43,19 @@ fn header(packet: &Packet) -> DcqcnHeader {
 }
 
 /// When each data packet left, and the number of the full packet that it is.
-fn sent(pair: &Pair<Dcqcn>) -> Vec<(Instant, u64)> {
+fn sent(pair: &Pair<DcqcnConfig>) -> Vec<(Instant, u64)> {
     let data = pair.trace().iter().filter(|t| !t.packet.is_to_sender());
     data.map(|t| (t.at, header(&t.packet).offset / PAYLOAD)).collect()
 }
 
 /// What went back, by its flags.
-fn answers(pair: &Pair<Dcqcn>, flags: u8) -> Vec<&Traced> {
+fn answers(pair: &Pair<DcqcnConfig>, flags: u8) -> Vec<&Traced> {
     let has = |t: &&Traced| t.packet.is_to_sender() && header(&t.packet).has(flags);
     pair.trace().iter().filter(has).collect()
 }
 
 #[test]
 fn every_rule_has_its_test_and_every_test_its_rule() {
-    let rules = include_str!("../rules.md");
-    let tests = concat!(include_str!("machine.rs"), include_str!("rules.rs"));
-    let named: Vec<&str> = rules.split('`').filter(|t| t.starts_with("dcqcn_r")).collect();
-    assert!(!named.is_empty());
-    for test in &named {
-        assert!(tests.contains(&format!("fn {test}(")), "{test} is missing");
-    }
-    let functions = tests.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
-    for test in functions.filter(|f| f.starts_with("dcqcn_r")) {
-        let name = test.split('(').next().unwrap();
-        assert!(named.contains(&name), "{name} is in no row of rules.md");
-    }
+    let sources = [include_str!("machine.rs"), include_str!("rules.rs")];
+    crate::testing::assert_rules_match(&["dcqcn_r"], include_str!("../rules.md"), &sources);
 }

@@ -8,7 +8,7 @@ use punctual_testkit::{Fault, FaultOdds};
 /// Back to back from the first instant: no handshake, no window.
 #[test]
 fn dcqcn_r01_starts_at_line_rate() {
-    let (mut pair, flow) = pair(Dcqcn::default(), packets(1_000));
+    let (mut pair, flow) = pair(DcqcnConfig::default(), packets(1_000));
     assert!(pair.run_until_done(late()));
     let hops = pair.line().switches as u64 + 1;
     let last = Instant::ZERO + DATA * (1_000 - 1) + (DATA + DELAY) * hops;
@@ -21,7 +21,7 @@ fn dcqcn_r01_starts_at_line_rate() {
 /// After one mark a flow of half the rate sends every second packet time.
 #[test]
 fn dcqcn_r02_packets_leave_by_the_clock_of_the_rate() {
-    let (mut pair, flow) = pair(Dcqcn::default(), packets(100));
+    let (mut pair, flow) = pair(DcqcnConfig::default(), packets(100));
     pair.set_faults(
         |packet, n| {
             if n == 0 && !packet.is_to_sender() { Fault::Mark } else { Fault::Deliver }
@@ -41,7 +41,7 @@ fn dcqcn_r02_packets_leave_by_the_clock_of_the_rate() {
 /// Every packet is marked for a while: notifications come no closer than 50 µs.
 #[test]
 fn dcqcn_r03_tells_of_marks_at_most_every_50_us() {
-    let config = Dcqcn { rate_min: Rate::from_gbps(5), ..Dcqcn::default() };
+    let config = DcqcnConfig { rate_min: Rate::from_gbps(5), ..DcqcnConfig::default() };
     let (mut pair, _) = pair(config, packets(400));
     pair.set_faults(|packet, _| if packet.is_to_sender() { Fault::Deliver } else { Fault::Mark });
     assert!(pair.run_until_done(late()));
@@ -59,7 +59,7 @@ fn dcqcn_r03_tells_of_marks_at_most_every_50_us() {
 
 #[test]
 fn dcqcn_r10_data_may_be_marked_and_answers_go_first() {
-    let mut pair = Pair::new(Dcqcn::default(), Line { paths: 8, ..line() });
+    let mut pair = Pair::new(DcqcnConfig::default(), Line { paths: 8, ..line() });
     let spec = FlowSpec { class: Class(3), ..pair.spec(packets(50)) };
     pair.start(spec);
     pair.set_faults(
@@ -87,7 +87,7 @@ fn dcqcn_r10_data_may_be_marked_and_answers_go_first() {
 /// Every 16 packets and at the end.
 #[test]
 fn dcqcn_r10_acknowledgements_are_coalesced() {
-    let (mut pair, _) = pair(Dcqcn::default(), packets(40));
+    let (mut pair, _) = pair(DcqcnConfig::default(), packets(40));
     assert!(pair.run_until_done(late()));
     let acks: Vec<u64> = answers(&pair, DcqcnFlags::ACK)
         .iter()
@@ -99,7 +99,7 @@ fn dcqcn_r10_acknowledgements_are_coalesced() {
 /// The receiver keeps nothing after a gap; it complains once, and all comes again from there.
 #[test]
 fn dcqcn_r11_goes_back_to_what_is_missing() {
-    let (mut pair, flow) = pair(Dcqcn::default(), packets(60));
+    let (mut pair, flow) = pair(DcqcnConfig::default(), packets(60));
     let mut lost = false;
     pair.set_faults(move |packet, _| {
         let is_it = !packet.is_to_sender() && header(packet).offset == 20 * PAYLOAD && !lost;
@@ -121,7 +121,7 @@ fn dcqcn_r11_goes_back_to_what_is_missing() {
 /// Of the last packet's loss nobody complains.
 #[test]
 fn dcqcn_r11_a_timeout_repairs_the_end() {
-    let config = Dcqcn { rto: Duration::from_millis(2), ..Dcqcn::default() };
+    let config = DcqcnConfig { rto: Duration::from_millis(2), ..DcqcnConfig::default() };
     let (mut pair, flow) = pair(config, packets(20));
     let mut lost = 0;
     pair.set_faults(move |packet, _| {
@@ -139,7 +139,7 @@ fn dcqcn_r11_a_timeout_repairs_the_end() {
 
 #[test]
 fn dcqcn_r11_empty_flow_completes() {
-    let (mut pair, flow) = pair(Dcqcn::default(), Bytes::ZERO);
+    let (mut pair, flow) = pair(DcqcnConfig::default(), Bytes::ZERO);
     assert!(pair.run_until_done(late()));
     assert!(pair.result(flow).completed_at.is_some());
     assert_eq!(sent(&pair).len(), 1);
@@ -147,7 +147,7 @@ fn dcqcn_r11_empty_flow_completes() {
 
 #[test]
 fn dcqcn_r12_default_queue_is_lossless_and_marks_at_random() {
-    let queue = Dcqcn::default().default_queue(LINE, Bytes::new(1500));
+    let queue = DcqcnConfig::default().default_queue(LINE, Bytes::new(1500));
     let expected = QueueSpec::Lossless {
         buffer: Bytes::new(100_000_000),
         pause_above: Bytes::new(400_000),
@@ -162,9 +162,9 @@ fn dcqcn_r12_default_queue_is_lossless_and_marks_at_random() {
 fn dcqcn_r13_strangers_change_nothing() {
     let host = HostId(0);
     let nic = NicInfo { host, rate: LINE, mtu: Bytes::new(1500), framing: Bytes::ZERO };
-    let mut stack = Stack::new(Dcqcn::default(), &[nic]);
+    let mut stack = Stack::new(DcqcnConfig::default(), &[nic]);
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
-    let spec = Pair::new(Dcqcn::default(), line()).spec(packets(50));
+    let spec = Pair::new(DcqcnConfig::default(), line()).spec(packets(50));
     let route = FlowRoute { local: host, peer: HostId(1), paths: 1, ecmp_path: 0, seed: 1 };
     macro_rules! call {
         () => {
@@ -197,20 +197,20 @@ fn dcqcn_r13_strangers_change_nothing() {
 
 #[test]
 fn nonsense_is_refused_with_a_reason() {
-    assert_eq!(Dcqcn::default().validate(), Ok(()));
+    assert_eq!(DcqcnConfig::default().validate(), Ok(()));
     let zero = Duration::ZERO;
     for (bad, word) in [
-        (Dcqcn { payload: Some(Bytes::ZERO), ..Dcqcn::default() }, "payload"),
-        (Dcqcn { cnp_interval: zero, ..Dcqcn::default() }, "cnp_interval"),
-        (Dcqcn { rto: zero, ..Dcqcn::default() }, "rto"),
-        (Dcqcn { byte_counter: Bytes::ZERO, ..Dcqcn::default() }, "byte_counter"),
-        (Dcqcn { gain: 1.5, ..Dcqcn::default() }, "gain"),
-        (Dcqcn { gain: f64::NAN, ..Dcqcn::default() }, "gain"),
-        (Dcqcn { initial_alpha: -0.1, ..Dcqcn::default() }, "initial_alpha"),
-        (Dcqcn { rate_min: Rate::ZERO, ..Dcqcn::default() }, "rate_min"),
-        (Dcqcn { ack_every: 0, ..Dcqcn::default() }, "ack_every"),
-        (Dcqcn { mark_from: Bytes::new(200_000), ..Dcqcn::default() }, "mark_from"),
-        (Dcqcn { mark_percent: 0, ..Dcqcn::default() }, "mark_percent"),
+        (DcqcnConfig { payload: Some(Bytes::ZERO), ..DcqcnConfig::default() }, "payload"),
+        (DcqcnConfig { cnp_interval: zero, ..DcqcnConfig::default() }, "cnp_interval"),
+        (DcqcnConfig { rto: zero, ..DcqcnConfig::default() }, "rto"),
+        (DcqcnConfig { byte_counter: Bytes::ZERO, ..DcqcnConfig::default() }, "byte_counter"),
+        (DcqcnConfig { gain: 1.5, ..DcqcnConfig::default() }, "gain"),
+        (DcqcnConfig { gain: f64::NAN, ..DcqcnConfig::default() }, "gain"),
+        (DcqcnConfig { initial_alpha: -0.1, ..DcqcnConfig::default() }, "initial_alpha"),
+        (DcqcnConfig { rate_min: Rate::ZERO, ..DcqcnConfig::default() }, "rate_min"),
+        (DcqcnConfig { ack_every: 0, ..DcqcnConfig::default() }, "ack_every"),
+        (DcqcnConfig { mark_from: Bytes::new(200_000), ..DcqcnConfig::default() }, "mark_from"),
+        (DcqcnConfig { mark_percent: 0, ..DcqcnConfig::default() }, "mark_percent"),
     ] {
         let said = bad.validate().expect_err(word).to_string();
         assert!(said.contains(word), "{said}");
@@ -227,7 +227,7 @@ proptest! {
         odds in (0.0f64..0.1, 0.0f64..0.1, 0.0f64..0.1, 0.0f64..0.5),
         seed in any::<u64>(),
     ) {
-        let config = Dcqcn { rto: Duration::from_millis(1), ..Dcqcn::default() };
+        let config = DcqcnConfig { rto: Duration::from_millis(1), ..DcqcnConfig::default() };
         let (mut pair, flow) = pair(config, Bytes::new(size));
         let odds = FaultOdds {
             drop: odds.0,

@@ -26,8 +26,8 @@ fn late() -> Instant {
 }
 
 /// MPTCP without handshake.
-fn plain() -> Mptcp {
-    Mptcp { handshake: false, ..Mptcp::default() }
+fn plain() -> MptcpConfig {
+    MptcpConfig { handshake: false, ..MptcpConfig::default() }
 }
 
 fn packets(n: u64) -> Bytes {
@@ -35,7 +35,7 @@ fn packets(n: u64) -> Bytes {
 }
 
 /// A pair of so many paths with one flow of that size.
-fn pair(config: Mptcp, paths: u32, size: Bytes) -> (Pair<Mptcp>, FlowId) {
+fn pair(config: MptcpConfig, paths: u32, size: Bytes) -> (Pair<MptcpConfig>, FlowId) {
     let mut pair = Pair::new(config, line(paths));
     let flow = pair.start(pair.spec(size));
     (pair, flow)
@@ -50,29 +50,19 @@ fn is_data(packet: &Packet) -> bool {
 }
 
 /// Headers of the data packets, in order.
-fn sent(pair: &Pair<Mptcp>) -> Vec<MptcpHeader> {
+fn sent(pair: &Pair<MptcpConfig>) -> Vec<MptcpHeader> {
     let data = pair.trace().iter().filter(|t| is_data(&t.packet));
     data.map(|t| header(&t.packet)).collect()
 }
 
 /// Headers of the ACKs, in order.
-fn acks(pair: &Pair<Mptcp>) -> Vec<MptcpHeader> {
+fn acks(pair: &Pair<MptcpConfig>) -> Vec<MptcpHeader> {
     let to_sender = pair.trace().iter().filter(|t| t.packet.is_to_sender());
     to_sender.map(|t| header(&t.packet)).collect()
 }
 
 #[test]
 fn every_rule_has_its_test_and_every_test_its_rule() {
-    let rules = include_str!("../rules.md");
-    let tests = concat!(include_str!("rules.rs"), include_str!("props.rs"));
-    let named: Vec<&str> = rules.split('`').filter(|t| t.starts_with("mptcp_r")).collect();
-    assert!(!named.is_empty());
-    for test in &named {
-        assert!(tests.contains(&format!("fn {test}(")), "{test} is missing");
-    }
-    let functions = tests.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
-    for test in functions.filter(|f| f.starts_with("mptcp_r")) {
-        let name = test.split('(').next().unwrap();
-        assert!(named.contains(&name), "{name} is in no row of rules.md");
-    }
+    let sources = [include_str!("rules.rs"), include_str!("props.rs")];
+    crate::testing::assert_rules_match(&["mptcp_r"], include_str!("../rules.md"), &sources);
 }

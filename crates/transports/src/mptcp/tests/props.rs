@@ -44,7 +44,7 @@ proptest! {
         initial_window in 1u32..20,
     ) {
         let paths = faults.len() as u32;
-        let config = Mptcp {
+        let config = MptcpConfig {
             // All paths, so that the one that lives is among them.
             subflows: subflows.max(paths),
             coupling: if lia { Coupling::Lia } else { Coupling::None },
@@ -52,7 +52,7 @@ proptest! {
             initial_window,
             delayed_ack: delayed.then_some(Duration::from_micros(200)),
             rto_max: Duration::from_millis(100),
-            ..Mptcp::default()
+            ..MptcpConfig::default()
         };
         let line = Line { delay: Duration::from_micros(5), paths, seed, ..Line::default() };
         let mut pair = Pair::new(config, line);

@@ -1,7 +1,7 @@
 //! One test for each rule of MPTCP in `rules.md`, and closed forms.
 
 use super::*;
-use crate::tcp::{Fraction, Tcp, TcpConfigError};
+use crate::tcp::{Fraction, TcpConfig, TcpConfigError};
 use punctual_core::{Call, Class, ExtArena, FlowEvent, Header, HostId, Limit, Outbox, Stack};
 use punctual_testkit::Fault;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 fn mptcp_r01_subflows_take_different_paths() {
     for (subflows, paths, expected) in [(8, 36, 8), (8, 4, 4), (8, 1, 1), (1, 36, 1), (64, 64, 64)]
     {
-        let (mut pair, flow) = pair(Mptcp { subflows, ..plain() }, paths, packets(1000));
+        let (mut pair, flow) = pair(MptcpConfig { subflows, ..plain() }, paths, packets(1000));
         assert!(pair.run_until_done(late()));
         let sender = pair.sender(flow).unwrap();
         assert_eq!(sender.subflows(), expected);
@@ -48,7 +48,7 @@ fn mptcp_r01_paths_are_random() {
 
 #[test]
 fn mptcp_r02_all_subflows_may_connect_at_once() {
-    let config = Mptcp { join: Join::AtOnce, ..Mptcp::default() };
+    let config = MptcpConfig { join: SubflowJoin::AtOnce, ..MptcpConfig::default() };
     let (mut pair, _) = pair(config, 4, packets(1));
     assert!(pair.run_until_done(late()));
     let syns: Vec<_> = pair
@@ -66,7 +66,7 @@ fn mptcp_r02_all_subflows_may_connect_at_once() {
 
 #[test]
 fn mptcp_r02_a_subflow_that_cannot_connect_holds_nothing_up() {
-    let config = Mptcp { join: Join::AtOnce, ..Mptcp::default() };
+    let config = MptcpConfig { join: SubflowJoin::AtOnce, ..MptcpConfig::default() };
     let (mut pair, flow) = pair(config, 4, packets(200));
     pair.set_faults(|packet, _| match header(packet).subflow {
         0 => Fault::Drop,
@@ -80,7 +80,7 @@ fn mptcp_r02_a_subflow_that_cannot_connect_holds_nothing_up() {
 }
 
 /// Times and subflows of the SYNs, and of the data.
-fn syns_and_data(pair: &Pair<Mptcp>) -> [Vec<(Instant, u8)>; 2] {
+fn syns_and_data(pair: &Pair<MptcpConfig>) -> [Vec<(Instant, u8)>; 2] {
     let of = |wanted: fn(&Packet) -> bool| {
         let sent = pair.trace().iter().filter(|t| wanted(&t.packet));
         sent.map(|t| (t.at, header(&t.packet).subflow)).collect()
@@ -90,7 +90,7 @@ fn syns_and_data(pair: &Pair<Mptcp>) -> [Vec<(Instant, u8)>; 2] {
 
 #[test]
 fn mptcp_r02_others_join_after_the_first() {
-    let (mut pair, _) = pair(Mptcp::default(), 3, packets(12));
+    let (mut pair, _) = pair(MptcpConfig::default(), 3, packets(12));
     assert!(pair.run_until_done(late()));
     let [syns, data] = syns_and_data(&pair);
     let open = Instant::ZERO + BARE * 2 + DELAY * 2;
@@ -102,7 +102,7 @@ fn mptcp_r02_others_join_after_the_first() {
 
 #[test]
 fn mptcp_r02_a_first_that_cannot_connect_costs_a_timeout() {
-    let (mut pair, flow) = pair(Mptcp::default(), 4, packets(200));
+    let (mut pair, flow) = pair(MptcpConfig::default(), 4, packets(200));
     pair.set_faults(|packet, _| match header(packet).subflow {
         0 => Fault::Drop,
         _ => Fault::Deliver,
@@ -116,7 +116,7 @@ fn mptcp_r02_a_first_that_cannot_connect_costs_a_timeout() {
 
 #[test]
 fn mptcp_r03_new_data_goes_to_subflows_in_turn() {
-    let (mut pair, _) = pair(Mptcp { initial_window: 2, ..plain() }, 3, packets(6));
+    let (mut pair, _) = pair(MptcpConfig { initial_window: 2, ..plain() }, 3, packets(6));
     assert!(pair.run_until_done(late()));
     let mapping: Vec<_> =
         sent(&pair).iter().map(|h| (h.subflow, h.segment, h.data / MSS)).collect();
@@ -163,7 +163,7 @@ fn mptcp_r04_acks_tell_of_the_subflow_and_of_the_connection() {
 
 #[test]
 fn mptcp_r04_empty_flow_completes() {
-    for config in [plain(), Mptcp::default()] {
+    for config in [plain(), MptcpConfig::default()] {
         let (mut pair, flow) = pair(config, 4, Bytes::ZERO);
         pair.set_faults(|packet, index| match (is_data(packet), index) {
             (true, 0 | 4) => Fault::Drop,
@@ -268,7 +268,8 @@ fn mptcp_r06_equal_subflows_grow_by_the_inverse_square() {
 /// Packets that each of 4 windows gains on average, out of slow start from the beginning, and the
 /// round trips it had for that.
 fn growth(coupling: Coupling, time: Duration) -> (f64, f64) {
-    let config = Mptcp { coupling, initial_ssthresh: Some(packets(10)), subflows: 4, ..plain() };
+    let config =
+        MptcpConfig { coupling, initial_ssthresh: Some(packets(10)), subflows: 4, ..plain() };
     let (mut pair, flow) = pair(config, 4, Bytes::ENDLESS);
     pair.run_until(Instant::ZERO + time);
     let sender = pair.sender(flow).unwrap();
@@ -300,11 +301,12 @@ fn mptcp_r08_one_subflow_is_tcp() {
                         (false, Some(n)) if n == index => Fault::Drop,
                         _ => Fault::Deliver,
                     };
-                    let config = Mptcp { handshake, coupling, ..Mptcp::default() };
+                    let config = MptcpConfig { handshake, coupling, ..MptcpConfig::default() };
                     let (mut multi, flow) = pair(config, 1, Bytes::new(size));
                     multi.set_faults(move |p, index| fault(p.is_to_sender(), index));
                     assert!(multi.run_until_done(late()));
-                    let mut single = Pair::new(Tcp { handshake, ..Tcp::default() }, line(1));
+                    let mut single =
+                        Pair::new(TcpConfig { handshake, ..TcpConfig::default() }, line(1));
                     let same = single.start(single.spec(Bytes::new(size)));
                     single.set_faults(move |p, index| fault(p.is_to_sender(), index));
                     assert!(single.run_until_done(late()));
@@ -324,7 +326,7 @@ fn mptcp_r09_each_subflow_has_its_timeout() {
     let at = |ms| Instant::ZERO + Duration::from_millis(ms);
     for rto in [10, 200] {
         let timeout = Duration::from_millis(rto);
-        let config = Mptcp { rto_min: timeout, rto_initial: timeout, ..plain() };
+        let config = MptcpConfig { rto_min: timeout, rto_initial: timeout, ..plain() };
         let (mut pair, flow) = pair(config, 2, packets(40));
         // Subflow 0 loses all at first, subflow 1 all from its fifth packet on.
         pair.set_faults(|packet, _| match (packet.is_to_sender(), header(packet)) {
@@ -418,16 +420,16 @@ fn mptcp_r10_strange_acks_change_nothing() {
 fn mptcp_r11_default_queue_is_that_of_tcp() {
     for gbps in [1, 10, 40] {
         let rate = Rate::from_gbps(gbps);
-        let queue = Mptcp::default().default_queue(rate, Bytes::new(9000));
-        assert_eq!(queue, Tcp::default().default_queue(rate, Bytes::new(9000)));
+        let queue = MptcpConfig::default().default_queue(rate, Bytes::new(9000));
+        assert_eq!(queue, TcpConfig::default().default_queue(rate, Bytes::new(9000)));
     }
-    let queue = Mptcp::default().default_queue(Rate::from_gbps(10), Bytes::new(9000));
+    let queue = MptcpConfig::default().default_queue(Rate::from_gbps(10), Bytes::new(9000));
     assert_eq!(queue, QueueSpec::DropTail { limit: Limit::Packets(200) });
 }
 
 #[test]
 fn mptcp_r12_packets_have_the_flows_class() {
-    let mut pair = Pair::new(Mptcp::default(), line(4));
+    let mut pair = Pair::new(MptcpConfig::default(), line(4));
     let spec = FlowSpec { class: Class(3), ..pair.spec(packets(20)) };
     pair.start(spec);
     assert!(pair.run_until_done(late()));
@@ -437,7 +439,7 @@ fn mptcp_r12_packets_have_the_flows_class() {
 #[test]
 fn bad_parameters_are_refused() {
     for subflows in [0, 65] {
-        let config = Mptcp { subflows, ..Mptcp::default() };
+        let config = MptcpConfig { subflows, ..MptcpConfig::default() };
         assert_eq!(config.validate(), Err(TcpConfigError::Subflows(subflows)));
     }
     let error = |key, value: &'static str| read(key, value).unwrap_err().to_string();
@@ -447,6 +449,6 @@ fn bad_parameters_are_refused() {
     assert!(error("rto_min", "0s").contains("must be longer"));
 }
 
-fn read(key: &'static str, value: &'static str) -> Result<Mptcp, Error> {
-    <Mptcp as Deserialize>::deserialize(MapDeserializer::new([(key, value)].into_iter()))
+fn read(key: &'static str, value: &'static str) -> Result<MptcpConfig, Error> {
+    <MptcpConfig as Deserialize>::deserialize(MapDeserializer::new([(key, value)].into_iter()))
 }

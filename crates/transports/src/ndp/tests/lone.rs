@@ -6,7 +6,7 @@ use punctual_core::{
 };
 
 pub(super) struct Lone {
-    pub(super) stack: Stack<Ndp>,
+    pub(super) stack: Stack<NdpConfig>,
     pub(super) slot: u32,
     pub(super) now: Instant,
     ext: ExtArena,
@@ -39,7 +39,7 @@ pub(super) fn data_header(seq: u64, size: u64) -> Packet {
     Packet::new(FlowId(0), HostId(0), Header::new(header))
 }
 
-pub(super) fn lone_sender(config: Ndp, packets: u64) -> Lone {
+pub(super) fn lone_sender(config: NdpConfig, packets: u64) -> Lone {
     let mut lone = Lone {
         stack: Stack::new(config, &[nic(0), nic(1)]),
         slot: 0,

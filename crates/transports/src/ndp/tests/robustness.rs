@@ -8,7 +8,7 @@ use punctual_core::{PacketFlags, TransportId};
 
 /// Plays a network of four paths on which a fault befalls all packets of path 1. Returns how many
 /// of the last hundred packets took it.
-fn share_of_bad_path(config: Ndp, kind: u8) -> usize {
+fn share_of_bad_path(config: NdpConfig, kind: u8) -> usize {
     let mut lone = lone_sender(config, 10_000);
     let mut pulls = 0;
     let mut paths = Vec::new();
@@ -33,7 +33,7 @@ fn share_of_bad_path(config: Ndp, kind: u8) -> usize {
 #[test]
 fn ndp_r19_a_path_with_far_more_nacks_is_left_out_for_a_while() {
     // A path that trims everything has no ACKs to compare with, so half its packets get through.
-    let trims_half = |config: Ndp| {
+    let trims_half = |config: NdpConfig| {
         let mut lone = lone_sender(config, 10_000);
         let (mut pulls, mut flip, mut paths) = (0, false, Vec::new());
         for _ in 0..2000 {
@@ -49,7 +49,7 @@ fn ndp_r19_a_path_with_far_more_nacks_is_left_out_for_a_while() {
         }
         paths[paths.len() - 1000..].iter().filter(|p| **p == 1).count()
     };
-    let kept = trims_half(Ndp { scoreboard: false, ..window(4) });
+    let kept = trims_half(NdpConfig { scoreboard: false, ..window(4) });
     assert!((230..=270).contains(&kept), "without a scoreboard each path in turn: {kept}");
     let left = trims_half(window(4));
     // Every verdict on it is bad and leaves it out for 16 rounds of the three other paths: one in
@@ -105,9 +105,9 @@ fn ndp_r19_the_least_bad_path_is_used_when_all_are_bad() {
 #[test]
 fn ndp_r20_urgent_flows_are_pulled_first() {
     // Pulls slower than arrivals, so that they queue.
-    let config = Ndp { pull_spacing: Some(Duration::from_micros(3)), ..window(10) };
+    let config = NdpConfig { pull_spacing: Some(Duration::from_micros(3)), ..window(10) };
     let mut pair = pair(config);
-    let start_class = |pair: &mut Pair<Ndp>, class| {
+    let start_class = |pair: &mut Pair<NdpConfig>, class| {
         let spec = FlowSpec { class: Class(class), ..pair.spec(Bytes::new(100 * PAYLOAD)) };
         pair.start(spec)
     };
@@ -139,7 +139,7 @@ fn ndp_r21_pulls_vary_as_the_table_says() {
     // The paper's distances for packets of 1500 bytes.
     let table = vec![(0.05, us(1100)), (0.5, us(1210)), (0.95, us(1380))];
     // Pulls queue up behind a window that was trimmed.
-    let mut pair = pair(Ndp { pull_jitter: table, ..window(2000) });
+    let mut pair = pair(NdpConfig { pull_jitter: table, ..window(2000) });
     pair.set_faults(|packet, _| match NdpHeader::of(packet).kind {
         kind::DATA if NdpHeader::of(packet).sent_at < 2_400_000_000 => Fault::Trim,
         _ => Fault::Deliver,
@@ -160,7 +160,7 @@ fn ndp_r21_pulls_vary_as_the_table_says() {
 /// One host that receives and forgets a flow's two ends as soon as it can, so that nothing but
 /// the transport remembers it.
 struct Forgetful {
-    stack: Stack<Ndp>,
+    stack: Stack<NdpConfig>,
     receiver: Option<u32>,
     now: Instant,
     delivered: u64,
@@ -217,7 +217,7 @@ fn first_window(packets: u64) -> Vec<Packet> {
 }
 
 fn forgetful() -> Forgetful {
-    let stack = Stack::new(Ndp::default(), &[nic(0), nic(1)]);
+    let stack = Stack::new(NdpConfig::default(), &[nic(0), nic(1)]);
     Forgetful { stack, receiver: None, now: Instant::ZERO, delivered: 0, completed: 0 }
 }
 
@@ -290,7 +290,7 @@ fn ndp_r22_a_sender_waits_before_it_uses_a_name_again() {
 #[test]
 fn ndp_r23_a_receiver_takes_no_more_than_it_has_room_for() {
     // Room for four packets, and the first of ten is lost.
-    let config = Ndp { receive_memory: Some(Bytes::new(4 * PAYLOAD)), ..window(10) };
+    let config = NdpConfig { receive_memory: Some(Bytes::new(4 * PAYLOAD)), ..window(10) };
     let mut pair = pair(config);
     pair.set_faults(nth(kind::DATA, 0, Fault::Drop));
     let flow = start(&mut pair, 40);
@@ -310,7 +310,7 @@ fn ndp_r23_a_receiver_takes_no_more_than_it_has_room_for() {
 #[test]
 fn ndp_r23_memory_counts_what_is_held_and_not_what_is_missing() {
     // Six of ten are lost, and there is memory for the other four, however far ahead they are.
-    let config = Ndp { receive_memory: Some(Bytes::new(4 * PAYLOAD)), ..window(10) };
+    let config = NdpConfig { receive_memory: Some(Bytes::new(4 * PAYLOAD)), ..window(10) };
     let mut pair = pair(config);
     pair.set_faults(|packet, index| match NdpHeader::of(packet).kind {
         kind::DATA if index < 6 => Fault::Drop,
@@ -324,7 +324,7 @@ fn ndp_r23_memory_counts_what_is_held_and_not_what_is_missing() {
 
 #[test]
 fn ndp_r23_without_memory_packets_are_taken_in_order_only() {
-    let config = Ndp { receive_memory: Some(Bytes::ZERO), ..window(10) };
+    let config = NdpConfig { receive_memory: Some(Bytes::ZERO), ..window(10) };
     let mut pair = pair(config);
     pair.set_faults(nth(kind::DATA, 3, Fault::Drop));
     start(&mut pair, 40);
@@ -397,7 +397,7 @@ fn ndp_r02_a_pull_s_cumulative_number_releases_too() {
 #[test]
 fn ndp_r25_answers_go_back_on_the_path_of_their_data() {
     let run = |paths| {
-        let config = Ndp { paths, ..window(10) };
+        let config = NdpConfig { paths, ..window(10) };
         let mut pair = Pair::new(config, Line { paths: 8, ..Line::default() });
         pair.set_faults(nth(kind::DATA, 3, Fault::Trim));
         start(&mut pair, 60);
@@ -476,7 +476,7 @@ fn ndp_r26_an_echoed_time_is_not_believed_without_bounds() {
 fn ndp_r26_the_timer_can_follow_round_trips() {
     let nothing = Vec::<u64>::new();
     let micros = |us| Instant::ZERO + Duration::from_micros(us);
-    let config = Ndp { timer: Some(Timer::Rtt), ..window(2) };
+    let config = NdpConfig { timer: Some(NdpTimer::Rtt), ..window(2) };
     // Nothing measured yet: 20 times `rto`.
     let mut stack = lone_sender(config.clone(), 2);
     assert_eq!(poll_all(&mut stack), [0, 1]);
@@ -501,7 +501,7 @@ fn ndp_r26_the_timer_can_follow_round_trips() {
 
 #[test]
 fn the_paper_s_variant_has_none_of_our_rules() {
-    let paper = |initial_window| Ndp { variant: Variant::Paper, ..window(initial_window) };
+    let paper = |initial_window| NdpConfig { variant: NdpVariant::Paper, ..window(initial_window) };
     // R18: a needless retransmission costs nothing. R26: the timer is `rto`, whatever came late.
     let mut stack = lone_sender(paper(2), 9);
     assert_eq!(poll_all(&mut stack), [0, 1]);
@@ -522,19 +522,20 @@ fn the_paper_s_variant_has_none_of_our_rules() {
 
 #[test]
 fn each_rule_of_ours_has_a_switch() {
-    let ours = Ndp::default();
-    let paper = Ndp { variant: Variant::Paper, ..Ndp::default() };
-    let rules = |c: &Ndp| (c.repays_duplicates(), c.echoes_paths(), c.timer(), c.charges_headers());
-    assert_eq!(rules(&ours), (true, true, Timer::Slowest, true));
-    assert_eq!(rules(&paper), (false, false, Timer::Fixed, false));
-    let all = |base: &Ndp, ours: bool, paths, timer| Ndp {
+    let ours = NdpConfig::default();
+    let paper = NdpConfig { variant: NdpVariant::Paper, ..NdpConfig::default() };
+    let rules =
+        |c: &NdpConfig| (c.repays_duplicates(), c.echoes_paths(), c.timer(), c.charges_headers());
+    assert_eq!(rules(&ours), (true, true, NdpTimer::Slowest, true));
+    assert_eq!(rules(&paper), (false, false, NdpTimer::Fixed, false));
+    let all = |base: &NdpConfig, ours: bool, paths, timer| NdpConfig {
         repay_duplicates: Some(ours),
         answer_paths: Some(paths),
         timer: Some(timer),
         charge_headers: Some(ours),
         ..base.clone()
     };
-    let off = all(&ours, false, AnswerPaths::Spray, Timer::Fixed);
-    let on = all(&paper, true, AnswerPaths::DataPath, Timer::Slowest);
+    let off = all(&ours, false, AnswerPaths::Spray, NdpTimer::Fixed);
+    let on = all(&paper, true, AnswerPaths::DataPath, NdpTimer::Slowest);
     assert_eq!((rules(&off), rules(&on)), (rules(&paper), rules(&ours)));
 }

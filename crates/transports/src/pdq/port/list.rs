@@ -1,11 +1,11 @@
-//! The flows that a port knows, in order of criticality.
+//! A port's list of flows, in order of criticality.
 
 use super::super::header::{NO_DEADLINE, PdqHeader};
 use punctual_core::Instant;
 
 #[cfg(test)]
 thread_local! {
-    /// Entries looked at, so that tests can tell what a packet costs.
+    /// Entries visited, by which tests measure the cost of a packet.
     pub(crate) static VISITED: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
 }
 
@@ -15,12 +15,12 @@ pub(super) fn visited(_entries: usize) {
     VISITED.set(VISITED.get() + _entries);
 }
 
-/// What decides between two flows: the earlier deadline, then the shorter time, then the id
-/// (PDQ-R08). One number, so that comparing takes no guess of which of the three decides.
+/// A flow's criticality: the earlier deadline, then the smaller T, then the lower id goes first
+/// (PDQ-R08). One number, so that a comparison has no unpredictable branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rank(u128);
+pub struct FlowRank(u128);
 
-impl Rank {
+impl FlowRank {
     /// The rank of a flow by the header of one of its packets: D, where none is later than any,
     /// and T less what waiting takes off.
     #[inline]
@@ -31,7 +31,7 @@ impl Rank {
         }
         // Bits of numbers that are not negative are in the numbers' order.
         let time = u128::from(time.to_bits());
-        Rank(u128::from(header.deadline) << 96 | time << 32 | u128::from(flow))
+        FlowRank(u128::from(header.deadline) << 96 | time << 32 | u128::from(flow))
     }
 
     /// The flow's id.
@@ -40,50 +40,50 @@ impl Rank {
         self.0 as u32
     }
 
-    /// Whether it goes before another.
+    /// Whether it is more critical than `other`.
     #[inline]
-    pub fn precedes(&self, other: &Rank) -> bool {
+    pub fn precedes(&self, other: &FlowRank) -> bool {
         self.0 < other.0
     }
 
-    /// Whether there is a deadline at all.
+    /// Whether the flow has a deadline.
     pub fn has_deadline(&self) -> bool {
         (self.0 >> 96) as u32 != NO_DEADLINE
     }
 }
 
-/// A flow as a port knows it.
+/// A flow in a port's list.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Entry {
-    /// Where it stands.
-    pub rank: Rank,
-    /// R_i: the rate it holds, in kb/s; 0 while it is paused or unanswered.
+pub struct FlowEntry {
+    /// Its criticality.
+    pub rank: FlowRank,
+    /// R_i: the granted rate, in kb/s; 0 while paused or unanswered.
     pub rate: u32,
-    /// Q_i: the rate that its last packet asked for here, in kb/s.
+    /// Q_i: the desired rate of its last packet, in kb/s.
     pub asked: u32,
-    /// P_i: who pauses it.
+    /// P_i: the port that pauses it.
     pub pauser: u32,
-    /// There was something for it, but another paused flow had just been accepted.
+    /// Whether only dampening holds it back.
     pub dampened: bool,
     /// T_i in units of 10 ns.
     pub expected: u32,
     /// RTT_i in nanoseconds, or 0.
     pub rtt: u32,
-    /// When its last packet came.
+    /// When its last packet arrived.
     pub seen: Instant,
 }
 
-/// Flows in order of criticality, the most critical first. Ids are kept apart, so that finding
-/// one reads little memory.
+/// Flows in order of criticality, the most critical first. Ids are in an array of their own, so
+/// that a search reads little memory.
 #[derive(Clone, Debug, Default)]
 pub struct FlowList {
     ids: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<FlowEntry>,
     sending: usize,
 }
 
 impl FlowList {
-    /// Flows in it.
+    /// Number of flows.
     #[inline]
     pub fn len(&self) -> usize {
         self.ids.len()
@@ -95,13 +95,13 @@ impl FlowList {
         self.ids.is_empty()
     }
 
-    /// κ: flows in it that hold a rate.
+    /// κ: flows with a granted rate.
     #[inline]
     pub fn sending(&self) -> usize {
         self.sending
     }
 
-    /// Where a flow stands, if it is in the list.
+    /// The place of a flow, if it is in the list.
     #[inline]
     pub fn find(&self, flow: u32) -> Option<usize> {
         let place = self.ids.iter().position(|id| *id == flow);
@@ -111,25 +111,25 @@ impl FlowList {
 
     /// The flows in order.
     #[inline]
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[FlowEntry] {
         &self.entries
     }
 
-    /// Whether a flow of this rank would go before the last.
-    pub fn precedes_last(&self, rank: &Rank) -> bool {
+    /// Whether a flow of this rank is more critical than the last.
+    pub fn precedes_last(&self, rank: &FlowRank) -> bool {
         self.entries.last().is_some_and(|last| rank.precedes(&last.rank))
     }
 
-    /// Where a flow of this rank would stand that is not there.
-    pub fn place_of(&self, rank: &Rank) -> usize {
+    /// The place at which a flow of this rank would be inserted.
+    pub fn place_of(&self, rank: &FlowRank) -> usize {
         self.entries.partition_point(|other| {
             visited(1);
             other.rank.precedes(rank)
         })
     }
 
-    /// Adds a flow that is not there; returns its place.
-    pub fn insert(&mut self, entry: Entry) -> usize {
+    /// Inserts a flow that is not in the list; returns its place.
+    pub fn insert(&mut self, entry: FlowEntry) -> usize {
         let place = self.place_of(&entry.rank);
         visited(self.len() - place); // as they move
         self.sending += usize::from(entry.rate > 0);
@@ -138,7 +138,7 @@ impl FlowList {
         place
     }
 
-    /// Takes out the flow at a place.
+    /// Removes the flow at a place.
     pub fn remove(&mut self, place: usize) {
         visited(self.len() - place);
         self.ids.remove(place);
@@ -153,7 +153,7 @@ impl FlowList {
         }
     }
 
-    /// Takes from a packet of the flow at a place what does not change who sends.
+    /// Records the header fields of a packet that do not change which flows send.
     #[inline]
     pub fn note(&mut self, place: usize, header: &PdqHeader, now: Instant) {
         let entry = &mut self.entries[place];
@@ -163,9 +163,9 @@ impl FlowList {
         entry.seen = now;
     }
 
-    /// Changes what is known of the flow at a place, but for its rank.
+    /// Changes the flow at a place, except its rank.
     #[inline]
-    pub fn update(&mut self, place: usize, change: impl FnOnce(&mut Entry)) {
+    pub fn update(&mut self, place: usize, change: impl FnOnce(&mut FlowEntry)) {
         let entry = &mut self.entries[place];
         let before = usize::from(entry.rate > 0);
         change(entry);
@@ -173,9 +173,9 @@ impl FlowList {
         self.sending -= before;
     }
 
-    /// Gives the flow at a place another rank; returns its place then.
+    /// Changes the rank of the flow at a place; returns its new place.
     #[inline]
-    pub fn rerank(&mut self, mut place: usize, rank: Rank) -> usize {
+    pub fn rerank(&mut self, mut place: usize, rank: FlowRank) -> usize {
         self.entries[place].rank = rank;
         while place > 0 && rank.precedes(&self.entries[place - 1].rank) {
             self.swap(place, place - 1);
@@ -194,7 +194,7 @@ impl FlowList {
         self.entries.swap(a, b);
     }
 
-    /// Forgets every flow.
+    /// Removes every flow.
     pub fn clear(&mut self) {
         self.ids.clear();
         self.entries.clear();

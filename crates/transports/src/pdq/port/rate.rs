@@ -1,55 +1,63 @@
-//! How much a port hands out: to the flows in its list, and to those beyond.
+//! A port's capacity for the flows in its list, and RCP's rate for the flows beyond.
 
 use super::super::header::kbps;
 use super::Params;
-use super::list::Entry;
+use super::list::FlowEntry;
 use punctual_core::rng::mix;
 use punctual_core::{Duration, Instant, PortView, Rate};
 
-/// Weight of the last interval in the mean of other transports' traffic.
+/// Weight of the last interval in the mean rate of other transports.
 const FOREIGN_WEIGHT: f64 = 0.25;
-/// Other transports below this share of the line are taken for none.
+/// Other transports below this share of the line rate count as absent.
 const FOREIGN_NONE: f64 = 0.001;
 /// Bits of the sketch that counts flows beyond the list.
 const SKETCH_BITS: u32 = 4096;
 
-/// A port's capacity and what it is computed from.
+/// A port's capacity and the measurements behind it.
+///
+/// ```text
+/// C ← r_PDQ − q / (2 · RTT)                            for the flows in the list
+/// R ← R + (T/d) · (α(C' − y) − β·q/d) / n              for each of the n flows beyond it
+/// ```
+///
+/// with the line rate less other transports' traffic, r_PDQ; the queue q; the mean RTT d; and the
+/// rates C' left to and y used by the flows beyond the list.
 #[derive(Clone, Debug)]
 pub struct RateController {
     /// C, in kb/s.
     capacity: u32,
-    /// The mean round trip of the flows listed.
+    /// The mean RTT of the flows in the list.
     rtt: Duration,
     /// Mean rate of other transports, in b/s.
     foreign: f64,
     /// RCP's rate for flows beyond the list, in b/s.
     share: f64,
-    /// Bits of flows beyond the list that asked in this interval and were not paused here; empty
-    /// until there is one.
+    /// Sketch of the flows beyond the list that sent in this interval and are not paused here;
+    /// empty until there is one.
     sketch: Vec<u64>,
     /// Probes of flows beyond the list that are paused here, in this interval.
     probes_beyond: u64,
-    /// What flows beyond the list sent in this interval.
+    /// Bytes that flows beyond the list sent in this interval.
     beyond_bytes: u64,
-    /// Packets and bytes of PDQ in this interval, those sent again left out.
+    /// Packets and bytes of PDQ in this interval, without retransmissions.
     own_packets: u64,
     own_bytes: u64,
-    /// Any packet came in this interval.
+    /// Whether any packet arrived in this interval.
     busy: bool,
     clock: Option<Clock>,
 }
 
-/// Runs while there are flows.
+/// The present interval, while there are flows.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     start: Instant,
     end: Instant,
-    /// Bytes that had come to the port then.
+    /// Bytes that had arrived at the port when the interval began.
     come_bytes: u64,
 }
 
 impl RateController {
-    /// A port that no flow has passed.
+    /// A port without flows.
     pub(super) fn new(params: &Params) -> Self {
         RateController {
             capacity: 0,
@@ -72,18 +80,18 @@ impl RateController {
         self.capacity
     }
 
-    /// The mean round trip.
+    /// The mean RTT.
     #[inline]
     pub fn rtt(&self) -> Duration {
         self.rtt
     }
 
-    /// What flows beyond the list may send, each, in kb/s.
+    /// The rate of each flow beyond the list, in kb/s.
     pub fn share(&self) -> u32 {
         kbps(Rate::from_bps(self.share as u64))
     }
 
-    /// A packet of PDQ came.
+    /// Counts a packet of PDQ.
     #[inline]
     pub(super) fn count(&mut self, params: &Params, port: &PortView, wire_bytes: u16, again: bool) {
         if self.clock.is_none() {
@@ -92,15 +100,15 @@ impl RateController {
             self.start(params, port);
         }
         self.busy = true;
-        // One that comes again was counted before, and has not passed since: had it been dropped
-        // here, what others sent in its place would be taken for ours.
+        // A retransmission was counted before. If the first copy was dropped here, counting it
+        // twice would attribute bytes of other transports to PDQ.
         if !again {
             self.own_packets += 1;
             self.own_bytes += u64::from(wire_bytes);
         }
     }
 
-    /// A packet of a flow beyond the list came, which is a probe if the flow is paused here.
+    /// Counts a packet of a flow beyond the list, which is a probe if the flow is paused here.
     pub(super) fn count_beyond(&mut self, flow: u32, wire_bytes: u16, is_paused: bool) {
         self.beyond_bytes += u64::from(wire_bytes);
         if is_paused {
@@ -114,9 +122,9 @@ impl RateController {
         self.sketch[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// n: flows beyond the list. Those that are not paused ask in every interval and are counted
-    /// by linear counting. A paused one probes every `probe_rtts` round trips, so that each probe
-    /// in an interval of `interval_rtts` stands for `probe_rtts / interval_rtts` flows.
+    /// n, the number of flows beyond the list. Flows that are not paused send in every interval and
+    /// are estimated by linear counting. A paused flow probes every `probe_rtts` RTTs, so that each
+    /// probe in an interval of `interval_rtts` stands for `probe_rtts / interval_rtts` flows.
     fn flows_beyond(&self, probe_rtts: f64, interval_rtts: f64) -> f64 {
         self.flows_sending_beyond() + self.probes_beyond as f64 * probe_rtts / interval_rtts
     }
@@ -146,8 +154,9 @@ impl RateController {
         self.clock.as_ref().map(|clock| clock.end)
     }
 
-    /// The end of an interval (PDQ-R19 to PDQ-R21). Without flows, the clock stops.
-    pub(super) fn update(&mut self, params: &Params, port: &PortView, list: &[Entry]) {
+    /// Updates capacity and rate at the end of an interval (PDQ-R19 to PDQ-R21). Without flows the
+    /// timer stops.
+    pub(super) fn update(&mut self, params: &Params, port: &PortView, list: &[FlowEntry]) {
         let Some(clock) = self.clock else { return };
         let interval = port.now.saturating_since(clock.start);
         if interval.is_zero() {
@@ -169,7 +178,7 @@ impl RateController {
         let rtt = self.rtt.as_secs_f64();
         let queue = port.queue_link_bytes() as f64 * 8.0;
 
-        // PDQ-R20: what others sent is what came and was not ours.
+        // PDQ-R20: other transports' bytes = arrived bytes − PDQ's bytes.
         let come = port.arrived_bytes().saturating_sub(clock.come_bytes);
         let own = self.own_bytes + self.own_packets * port.framing.get();
         let foreign = come.saturating_sub(own) as f64 * 8.0 / seconds;
@@ -194,7 +203,7 @@ impl RateController {
         self.start(params, port);
     }
 
-    /// Forgets everything.
+    /// Resets everything.
     pub(super) fn reset(&mut self, params: &Params) {
         *self = RateController::new(params);
     }

@@ -5,9 +5,10 @@ mod props;
 mod rules;
 mod wire;
 
-use super::{Pdq, PdqHeader};
+use super::{PdqConfig, PdqHeader};
+use crate::paced::tests::{at_us, backward, forward, seconds, start};
 use punctual_core::{Bytes, Duration, FlowId, Instant, Rate};
-use punctual_testkit::{Direction, Line, Pair, Traced};
+use punctual_testkit::{Line, Pair, Traced};
 
 const GBPS: Rate = Rate::from_gbps(1);
 /// Data in a full packet.
@@ -18,40 +19,18 @@ fn testbed(switches: usize) -> Line {
     Line { rate: GBPS, delay: Duration::from_nanos(25_100), switches, ..Line::default() }
 }
 
-fn pair(switches: usize) -> Pair<Pdq> {
-    Pair::new(Pdq::default(), testbed(switches))
+fn pair(switches: usize) -> Pair<PdqConfig> {
+    Pair::new(PdqConfig::default(), testbed(switches))
 }
 
-fn start(pair: &mut Pair<Pdq>, size: u64) -> FlowId {
-    pair.start(pair.spec(Bytes::new(size)))
-}
-
-fn start_by(pair: &mut Pair<Pdq>, size: u64, deadline: Instant) -> FlowId {
+fn start_by(pair: &mut Pair<PdqConfig>, size: u64, deadline: Instant) -> FlowId {
     let mut spec = pair.spec(Bytes::new(size));
     spec.deadline = Some(deadline);
     pair.start(spec)
 }
 
-fn at_us(us: u64) -> Instant {
-    Instant::ZERO + Duration::from_micros(us)
-}
-
-fn seconds(s: u64) -> Instant {
-    Instant::ZERO + Duration::from_secs(s)
-}
-
 fn header(traced: &Traced) -> PdqHeader {
     traced.packet.header.get()
-}
-
-/// What host 0 sent.
-fn forward(pair: &Pair<Pdq>) -> Vec<Traced> {
-    pair.trace().iter().filter(|t| t.direction == Direction::Forward).copied().collect()
-}
-
-/// What host 1 sent.
-fn backward(pair: &Pair<Pdq>) -> Vec<Traced> {
-    pair.trace().iter().filter(|t| t.direction == Direction::Backward).copied().collect()
 }
 
 fn of_flow(list: Vec<Traced>, flow: FlowId) -> Vec<Traced> {
@@ -61,4 +40,16 @@ fn of_flow(list: Vec<Traced>, flow: FlowId) -> Vec<Traced> {
 /// Whether it neither carries data nor starts or ends the flow.
 fn is_probe(traced: &Traced) -> bool {
     header(traced).flags == 0
+}
+
+#[test]
+fn every_rule_has_its_test_and_every_test_its_rule() {
+    let sources = [
+        include_str!("ports.rs"),
+        include_str!("props.rs"),
+        include_str!("rules.rs"),
+        include_str!("wire.rs"),
+        include_str!("../../../../sim/tests/exact.rs"),
+    ];
+    crate::testing::assert_rules_match(&["pdq_r"], include_str!("../rules.md"), &sources);
 }

@@ -3,7 +3,8 @@
 use super::super::header::expected_field;
 use super::super::port::VISITED;
 use super::super::{
-    Availability, Entry, FlowList, NO_DEADLINE, NOBODY, Pdq, PdqHeader, Port, Rank, Variant,
+    Availability, FlowEntry, FlowList, FlowRank, NO_DEADLINE, NOBODY, PdqConfig, PdqHeader,
+    PdqPort, PdqVariant,
 };
 use super::*;
 use proptest::prelude::*;
@@ -16,7 +17,7 @@ const RTT: u32 = 150_000;
 
 /// A port with its clock; flows are described by how long they take, in round trips of 150 µs.
 struct Bench {
-    port: Port,
+    port: PdqPort,
     now: Instant,
     framing: Bytes,
     queue_bytes: u64,
@@ -25,8 +26,8 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(config: Pdq) -> Self {
-        let port = Port::new(&config);
+    fn new(config: PdqConfig) -> Self {
+        let port = PdqPort::new(&config);
         Bench {
             port,
             now: Instant::ZERO,
@@ -112,14 +113,14 @@ fn due(round_trips: f64, deadline: u32) -> PdqHeader {
 }
 
 /// No dampening, for tests of other things.
-fn brisk() -> Pdq {
-    Pdq { dampening: 0.0, ..Pdq::default() }
+fn brisk() -> PdqConfig {
+    PdqConfig { dampening: 0.0, ..PdqConfig::default() }
 }
 
 #[test]
 fn pdq_r08_deadline_then_time_then_id() {
     let rank = |deadline, expected, flow| {
-        Rank::of(&PdqHeader { deadline, expected, ..PdqHeader::default() }, flow)
+        FlowRank::of(&PdqHeader { deadline, expected, ..PdqHeader::default() }, flow)
     };
     let order = [
         rank(10, 500, 9),
@@ -155,7 +156,7 @@ fn pdq_r09_a_flow_paused_elsewhere_is_forgotten_and_left_alone() {
 #[test]
 fn pdq_r09_a_flow_paused_elsewhere_hears_what_there_would_be() {
     for availability in [Availability::Corrected, Availability::Printed] {
-        let mut bench = Bench::new(Pdq { availability, list_min: 2, list_max: 2, ..brisk() });
+        let mut bench = Bench::new(PdqConfig { availability, list_min: 2, list_max: 2, ..brisk() });
         bench.exchange(1, PdqHeader { rate: LINE / 4 * 3, ..probe(10.0) });
         let corrected = availability == Availability::Corrected;
         let told = |rate| if corrected { rate } else { LINE };
@@ -177,7 +178,7 @@ fn pdq_r09_a_flow_paused_elsewhere_hears_what_there_would_be() {
 
 #[test]
 fn pdq_r10_the_list_holds_twice_the_sending_flows_within_its_bounds() {
-    let config = Pdq { list_min: 4, list_max: 6, ..brisk() };
+    let config = PdqConfig { list_min: 4, list_max: 6, ..brisk() };
     let mut bench = Bench::new(config);
     for flow in 0..10 {
         bench.exchange(flow, probe(100.0 + f64::from(flow)));
@@ -186,7 +187,7 @@ fn pdq_r10_the_list_holds_twice_the_sending_flows_within_its_bounds() {
     bench.exchange(20, probe(50.0));
     assert_eq!(bench.ids(), [20, 0, 1, 2], "a more critical one gets in");
     // Slow flows: many send at once, so that the list may be longer, but no longer than M.
-    let mut bench = Bench::new(Pdq { list_min: 2, list_max: 6, ..brisk() });
+    let mut bench = Bench::new(PdqConfig { list_min: 2, list_max: 6, ..brisk() });
     for flow in 0..10 {
         let slow = PdqHeader { rate: LINE / 20, ..probe(100.0 + f64::from(flow)) };
         bench.exchange(flow, slow);
@@ -197,7 +198,7 @@ fn pdq_r10_the_list_holds_twice_the_sending_flows_within_its_bounds() {
 
 #[test]
 fn pdq_r10_a_new_flow_counts_as_paused() {
-    let mut bench = Bench::new(Pdq::default());
+    let mut bench = Bench::new(PdqConfig::default());
     assert_eq!(bench.send(1, probe(10.0)).pauser, NOBODY);
     let entry = bench.port.list().entries()[0];
     assert_eq!((entry.rate, entry.pauser, entry.asked), (0, ME, LINE));
@@ -207,7 +208,7 @@ fn pdq_r10_a_new_flow_counts_as_paused() {
 
 #[test]
 fn pdq_r10_a_flow_that_comes_with_data_counts_as_sending() {
-    let mut bench = Bench::new(Pdq::default());
+    let mut bench = Bench::new(PdqConfig::default());
     bench.send(1, probe(10.0));
     bench.wait_us(1);
     let granted = bench.send(2, data(5.0));
@@ -246,7 +247,7 @@ fn pdq_r11_no_more_than_was_asked_for() {
 fn pdq_r12_flows_that_wait_here_count_with_what_they_ask() {
     // Flow 1 is accepted, its answer still out; flow 2 paused. The printed form sees no rate held.
     for (availability, third) in [(Availability::Corrected, ME), (Availability::Printed, NOBODY)] {
-        let mut bench = Bench::new(Pdq { availability, ..brisk() });
+        let mut bench = Bench::new(PdqConfig { availability, ..brisk() });
         bench.send(1, probe(10.0));
         assert_eq!(bench.send(3, probe(30.0)).pauser, third, "{availability:?}");
     }
@@ -270,7 +271,7 @@ fn pdq_r13_early_start_overlooks_flows_that_are_nearly_done() {
 #[test]
 fn pdq_r13_only_sending_flows_can_be_nearly_done() {
     for (availability, second) in [(Availability::Corrected, ME), (Availability::Printed, NOBODY)] {
-        let mut bench = Bench::new(Pdq { availability, ..brisk() });
+        let mut bench = Bench::new(PdqConfig { availability, ..brisk() });
         bench.send(1, probe(1.5)); // accepted, but does not send yet
         assert_eq!(bench.send(2, probe(20.0)).pauser, second, "{availability:?}");
     }
@@ -280,7 +281,7 @@ fn pdq_r13_only_sending_flows_can_be_nearly_done() {
 #[test]
 fn pdq_r13_round_trips_are_those_of_the_flow_that_waits() {
     let accepted = |availability, ends, waits| {
-        let mut bench = Bench::new(Pdq { availability, ..brisk() });
+        let mut bench = Bench::new(PdqConfig { availability, ..brisk() });
         bench.exchange(1, PdqHeader { rtt: ends, ..probe(10.0) });
         bench.exchange(1, PdqHeader { rtt: ends, ..data(1.5) });
         bench.exchange(2, PdqHeader { rtt: waits, ..probe(20.0) }).pauser == NOBODY
@@ -294,7 +295,7 @@ fn pdq_r13_round_trips_are_those_of_the_flow_that_waits() {
 
 #[test]
 fn pdq_r14_after_a_paused_flow_no_other_for_half_a_round_trip() {
-    let mut bench = Bench::new(Pdq::default());
+    let mut bench = Bench::new(PdqConfig::default());
     bench.exchange(1, probe(10.0));
     bench.wait_us(74);
     assert_eq!(bench.exchange(2, probe(5.0)).pauser, ME, "too soon");
@@ -305,7 +306,7 @@ fn pdq_r14_after_a_paused_flow_no_other_for_half_a_round_trip() {
 
 #[test]
 fn pdq_r14_a_dampened_flow_leaves_the_link_to_the_one_it_waits_for() {
-    let mut bench = Bench::new(Pdq::default());
+    let mut bench = Bench::new(PdqConfig::default());
     bench.exchange(1, probe(10.0));
     bench.wait_us(10);
     assert_eq!(bench.exchange(2, probe(5.0)).pauser, ME, "too soon");
@@ -319,7 +320,7 @@ fn pdq_r14_a_dampened_flow_leaves_the_link_to_the_one_it_waits_for() {
 /// Once accepted, it no longer gives way, even while its answer is out.
 #[test]
 fn pdq_r14_a_flow_accepted_after_dampening_keeps_the_link() {
-    let mut bench = Bench::new(Pdq::default());
+    let mut bench = Bench::new(PdqConfig::default());
     bench.exchange(1, probe(10.0));
     bench.wait_us(10);
     assert_eq!(bench.exchange(2, probe(5.0)).pauser, ME, "too soon");
@@ -333,7 +334,7 @@ fn pdq_r14_a_flow_accepted_after_dampening_keeps_the_link() {
 #[test]
 fn pdq_r14_short_flows_are_accepted_back_to_back() {
     let packet = 12.0 / 150.0; // round trips
-    let accepted = |config: Pdq| {
+    let accepted = |config: PdqConfig| {
         let mut bench = Bench::new(config);
         bench.exchange(0, probe(1000.0));
         let mut accepted = 0;
@@ -345,16 +346,16 @@ fn pdq_r14_short_flows_are_accepted_back_to_back() {
     };
     // Twelve flows of 12 µs are less than a round trip of 150 µs, and with the 13th there is
     // nothing left.
-    assert_eq!(accepted(Pdq::default()), 13);
+    assert_eq!(accepted(PdqConfig::default()), 13);
     // Without Early Start one at a time.
-    assert_eq!(accepted(Pdq { variant: Variant::Basic, ..brisk() }), 1);
+    assert_eq!(accepted(PdqConfig { variant: PdqVariant::Basic, ..brisk() }), 1);
 }
 
 /// A flow of a round trip or more is dampened as ever: it can be paused and resumed.
 #[test]
 fn pdq_r14_flows_of_a_round_trip_are_dampened() {
     let next = |round_trips: f64| {
-        let mut bench = Bench::new(Pdq::default());
+        let mut bench = Bench::new(PdqConfig::default());
         bench.exchange(1, probe(10.0));
         bench.wait_us(1);
         bench.send(2, probe(round_trips)).pauser
@@ -384,11 +385,11 @@ fn pdq_r15_answers_tell_rates_and_when_to_probe() {
         let entry = bench.port.list().entries()[flow as usize];
         assert_eq!((entry.rate, entry.pauser), if flow == 0 { (LINE, NOBODY) } else { (0, ME) });
     }
-    let mut bench = Bench::new(Pdq { variant: Variant::EsEt, ..brisk() });
+    let mut bench = Bench::new(PdqConfig { variant: PdqVariant::EsEt, ..brisk() });
     bench.exchange(1, probe(10.0));
     assert_eq!(bench.exchange(2, probe(20.0)).deadline, 0, "not suppressed");
     // A flow beyond the list waits as if it were behind all of it.
-    let mut bench = Bench::new(Pdq { list_min: 5, list_max: 5, ..brisk() });
+    let mut bench = Bench::new(PdqConfig { list_min: 5, list_max: 5, ..brisk() });
     for flow in 0..5u32 {
         bench.exchange(flow, probe(10.0 + f64::from(flow)));
     }
@@ -554,7 +555,7 @@ fn pdq_r20_framing_of_what_waits_is_not_taken_for_other_transports() {
 
 #[test]
 fn pdq_r21_flows_beyond_the_list_share_what_is_left() {
-    let mut bench = Bench::new(Pdq { list_min: 1, list_max: 1, ..brisk() });
+    let mut bench = Bench::new(PdqConfig { list_min: 1, list_max: 1, ..brisk() });
     let slow = PdqHeader { rate: 200_000, ..probe(10.0) };
     bench.exchange(1, slow);
     for flow in [2, 3, 4, 5] {
@@ -592,7 +593,7 @@ fn pdq_r21_flows_beyond_the_list_share_what_is_left() {
 #[test]
 fn pdq_r21_paused_flows_count_by_how_seldom_they_ask() {
     const LEFT: f64 = 800_000.0;
-    let mut bench = Bench::new(Pdq { list_min: 64, list_max: 64, ..brisk() });
+    let mut bench = Bench::new(PdqConfig { list_min: 64, list_max: 64, ..brisk() });
     let listed = PdqHeader { rate: 3_125, ..probe(10.0) }; // 200 Mb/s in all
     let mut flows: Vec<(f64, u32)> = (0..640).map(|n| (f64::from(n % 13), 0)).collect();
     let mut most: f64 = 0.0;
@@ -627,27 +628,27 @@ fn pdq_r21_paused_flows_count_by_how_seldom_they_ask() {
 
 #[test]
 fn pdq_r22_variants_switch_the_parts_on() {
-    let of = |variant| Pdq { variant, ..Pdq::default() };
+    let of = |variant| PdqConfig { variant, ..PdqConfig::default() };
     let parts = |variant| {
         let config = of(variant);
         (config.early_start_rtts(), config.terminates_early(), config.probe_spread_rtts())
     };
-    assert_eq!(parts(Variant::Basic), (0.0, false, 0.0));
-    assert_eq!(parts(Variant::Es), (2.0, false, 0.0));
-    assert_eq!(parts(Variant::EsEt), (2.0, true, 0.0));
-    assert_eq!(parts(Variant::Full), (2.0, true, 0.2));
+    assert_eq!(parts(PdqVariant::Basic), (0.0, false, 0.0));
+    assert_eq!(parts(PdqVariant::Es), (2.0, false, 0.0));
+    assert_eq!(parts(PdqVariant::EsEt), (2.0, true, 0.0));
+    assert_eq!(parts(PdqVariant::Full), (2.0, true, 0.2));
     // Basic starts nobody early.
-    let mut bench = Bench::new(Pdq { dampening: 0.0, ..of(Variant::Basic) });
+    let mut bench = Bench::new(PdqConfig { dampening: 0.0, ..of(PdqVariant::Basic) });
     bench.exchange(1, data(0.1));
     assert_eq!(bench.exchange(2, probe(20.0)).pauser, ME);
 }
 
 #[test]
 fn pdq_r24_age_makes_up_for_size() {
-    let young = Rank::of(&PdqHeader { age: 0, ..probe(10.0) }, 1);
-    let old = Rank::of(&PdqHeader { age: 32, ..probe(100.0) }, 2);
+    let young = FlowRank::of(&PdqHeader { age: 0, ..probe(10.0) }, 1);
+    let old = FlowRank::of(&PdqHeader { age: 32, ..probe(100.0) }, 2);
     assert!(old.precedes(&young), "100 / 2^4 is below 10");
-    let less = Rank::of(&PdqHeader { age: 24, ..probe(100.0) }, 2);
+    let less = FlowRank::of(&PdqHeader { age: 24, ..probe(100.0) }, 2);
     assert!(young.precedes(&less), "100 / 2^3 is not");
 }
 
@@ -666,7 +667,7 @@ fn pdq_r28_a_restarted_switch_starts_over() {
 #[test]
 fn pdq_r10_a_packet_costs_a_walk_along_the_list_at_most() {
     for (list_min, flows) in [(4u32, 1_000u32), (64, 1_000), (64, 20_000)] {
-        let mut bench = Bench::new(Pdq { list_min, ..Pdq::default() });
+        let mut bench = Bench::new(PdqConfig { list_min, ..PdqConfig::default() });
         let mut most = 0;
         for flow in 0..flows {
             bench.wait_us(1);
@@ -693,7 +694,7 @@ proptest! {
         let mut list = FlowList::default();
         for (flow, expected, rate, op) in ops {
             let header = PdqHeader { expected, deadline: NO_DEADLINE, ..PdqHeader::default() };
-            let rank = Rank::of(&header, flow);
+            let rank = FlowRank::of(&header, flow);
             match (list.find(flow), op) {
                 (Some(place), 0) => list.remove(place),
                 (Some(place), 1) => list.update(place, |e| e.rate = rate),
@@ -703,7 +704,7 @@ proptest! {
                 }
                 (None, 0) => list.truncate(8),
                 (None, _) => {
-                    let entry = Entry {
+                    let entry = FlowEntry {
                         rank, rate, asked: 1, pauser: NOBODY, dampened: false, expected, rtt: 1,
                         seen: Instant::ZERO,
                     };
@@ -724,7 +725,7 @@ proptest! {
     /// Start: none here.
     #[test]
     fn rates_held_fit(ops in prop::collection::vec((0u32..8, 1u32..100, 1u32..1_000_001), 1..150)) {
-        let mut bench = Bench::new(Pdq { variant: Variant::Basic, ..brisk() });
+        let mut bench = Bench::new(PdqConfig { variant: PdqVariant::Basic, ..brisk() });
         for (flow, expected, rate) in ops {
             bench.wait_us(1);
             let header = PdqHeader { rate, ..probe(f64::from(expected)) };

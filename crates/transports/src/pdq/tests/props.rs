@@ -1,43 +1,15 @@
-//! Whatever happens to packets, every flow ends and each byte is delivered once; the test driver
-//! checks the latter.
+//! Under any faults every flow ends and each byte is delivered once, which the test driver checks.
 
-use super::super::{Availability, Criticality, NOBODY, Port, Variant};
+use super::super::{Availability, Criticality, NOBODY, PdqPort, PdqVariant};
 use super::*;
+use crate::paced::tests::*;
 use proptest::prelude::*;
-use punctual_core::{
-    Call, Class, Controller, ExtArena, FlowEvent, FlowRoute, FlowSpec, Header, HostId, NicInfo,
-    Outbox, Packet, PacketFlags, PortId, PortView, Stack, TransportId,
-};
-use punctual_testkit::{Fault, FaultOdds};
+use punctual_core::{Controller, Header};
+use punctual_testkit::Fault;
 
-/// Loses one packet, or delivers it twice, or late, for each packet of a flow in turn.
 #[test]
 fn any_single_fault_is_survived() {
-    let faults = [Fault::Drop, Fault::Duplicate, Fault::Delay(Duration::from_millis(3))];
-    for segments in [1, 12, 60] {
-        for fault in faults {
-            for back in [false, true] {
-                let mut hit = 0;
-                loop {
-                    let mut pair = pair(1);
-                    let flow = start(&mut pair, segments * SEGMENT - 5);
-                    pair.set_faults(move |packet, index| {
-                        let hit = packet.is_to_sender() == back && index == hit;
-                        if hit { fault } else { Fault::Deliver }
-                    });
-                    assert!(pair.run_until_done(seconds(1)), "{fault:?} of {hit}, back: {back}");
-                    assert!(pair.result(flow).finished_at.is_some());
-                    assert!(pair.now() < at_us(12_000), "{} {fault:?} of {hit}", pair.now());
-                    let sent = if back { backward(&pair) } else { forward(&pair) };
-                    if sent.len() as u64 <= hit {
-                        break;
-                    }
-                    hit += 1;
-                }
-                assert!(hit > segments);
-            }
-        }
-    }
+    assert_survives_any_single_fault(|| pair(1), SEGMENT, at_us(12_000));
 }
 
 /// Loses each packet in turn where one flow waits for another, so that probes, pauses and what
@@ -80,7 +52,7 @@ fn any_single_loss_is_survived_where_flows_wait() {
 }
 
 /// After flows have ended, however badly, every port forgets them and falls silent.
-fn assert_ports_forget(pair: &mut Pair<Pdq>) {
+fn assert_ports_forget(pair: &mut Pair<PdqConfig>) {
     pair.run_until(pair.now() + Duration::from_secs(2));
     for port in pair.forward_controllers() {
         let port = port.unwrap();
@@ -90,8 +62,13 @@ fn assert_ports_forget(pair: &mut Pair<Pdq>) {
     assert_eq!(pair.extensions(), 0);
 }
 
-fn variants() -> impl Strategy<Value = Variant> {
-    prop::sample::select(vec![Variant::Basic, Variant::Es, Variant::EsEt, Variant::Full])
+fn variants() -> impl Strategy<Value = PdqVariant> {
+    prop::sample::select(vec![
+        PdqVariant::Basic,
+        PdqVariant::Es,
+        PdqVariant::EsEt,
+        PdqVariant::Full,
+    ])
 }
 
 fn criticalities() -> impl Strategy<Value = Criticality> {
@@ -105,27 +82,20 @@ proptest! {
     #[test]
     fn flows_end_whatever_happens_to_packets(
         sizes in prop::collection::vec((0u64..120_000, 0u64..3_000, prop::option::of(0u64..20_000)), 1..6),
-        (drop, duplicate, delay) in (0.0..0.3, 0.0..0.2, 0.0..0.3),
-        delay_us in 1u64..5_000,
+        (odds, seed) in faults(),
         switches in 0usize..5,
         (variant, criticality) in (variants(), criticalities()),
         (printed, syn_grants) in any::<(bool, bool)>(),
         list in 1u32..4,
         aging in prop::sample::select(vec![0.0, 5.0]),
-        seed: u64,
     ) {
-        let config = Pdq {
+        let config = PdqConfig {
             variant, criticality, syn_grants, aging,
             availability: if printed { Availability::Printed } else { Availability::Corrected },
             list_min: list, list_max: list,
-            ..Pdq::default()
+            ..PdqConfig::default()
         };
         let mut pair = Pair::new(config, testbed(switches));
-        let odds = FaultOdds {
-            drop, duplicate, delay,
-            delay_below: Duration::from_micros(delay_us),
-            ..FaultOdds::default()
-        };
         pair.set_faults(odds.rule(seed));
         let mut flows = Vec::new();
         for (size, start_us, deadline_us) in sizes {
@@ -138,7 +108,7 @@ proptest! {
         for flow in flows {
             let result = pair.result(flow);
             let may_give_up = result.spec.deadline.is_some()
-                && matches!(variant, Variant::EsEt | Variant::Full);
+                && matches!(variant, PdqVariant::EsEt | PdqVariant::Full);
             prop_assert!(may_give_up || result.completed_at.is_some(), "{result:?}");
         }
         assert_ports_forget(&mut pair);
@@ -154,7 +124,7 @@ proptest! {
         switches in 0usize..4,
         starts in prop::collection::vec(0u64..60, 9),
     ) {
-        let config = Pdq { variant: Variant::Basic, dampening: 0.0, ..Pdq::default() };
+        let config = PdqConfig { variant: PdqVariant::Basic, dampening: 0.0, ..PdqConfig::default() };
         let mut pair = Pair::new(config, testbed(switches));
         let mut flows: Vec<(u64, FlowId)> = Vec::new();
         for (size, start_us) in sizes.into_iter().zip(starts) {
@@ -168,7 +138,7 @@ proptest! {
         let round_trip =
             (line.transmission_time(1500) + line.transmission_time(60) + line.delay * 2) * hops;
         let bound = at_us(60) + round_trip * flows.len() as u64;
-        let rates = |pair: &Pair<Pdq>| -> Vec<Rate> {
+        let rates = |pair: &Pair<PdqConfig>| -> Vec<Rate> {
             flows.iter().map(|(_, flow)| pair.sender(*flow).unwrap().rate()).collect()
         };
         pair.run_until(bound);
@@ -188,61 +158,15 @@ proptest! {
     fn nonsense_is_survived(
         ops in prop::collection::vec((any::<[u64; 4]>(), any::<(u8, u16)>(), 0u64..300), 1..80),
     ) {
-        let nic = |host| NicInfo {
-            host: HostId(host),
-            rate: GBPS,
-            mtu: Bytes::new(1500),
-            framing: Bytes::ZERO,
-        };
-        let mut stack = Stack::new(Pdq::default(), &[nic(0), nic(1)]);
-        let (mut ext, mut out, mut now) = (ExtArena::default(), Outbox::default(), Instant::ZERO);
-        let mut port = Port::new(&Pdq::default());
-        let flow = FlowSpec {
-            id: FlowId(0),
-            src: HostId(0),
-            dst: HostId(1),
-            size: Bytes::new(20_000),
-            start: now,
-            deadline: None,
-            transport: TransportId(0),
-            class: Class::DATA,
-            background: false,
-            pattern: 0,
-        };
-        let route = |local, peer| FlowRoute { local, peer, paths: 1, ecmp_path: 0, seed: 0 };
-        let (there, back) = (route(flow.src, flow.dst), route(flow.dst, flow.src));
-        macro_rules! call {
-            ($host:expr) => {
-                Call { now, host: $host, ext: &mut ext, out: &mut out }
-            };
-        }
-        let sender = stack.open_sender(&flow, &there, call!(flow.src));
-        let first = out.packets[0];
-        let receiver = stack.open_receiver(&first, &back, call!(flow.dst));
-        for (words, (flags, payload), wait_us) in ops {
-            now += Duration::from_micros(wait_us);
+        let forged = ops.into_iter().map(|(words, (flags, payload), wait_us)| {
             // Small numbers make sense more often.
             let mut header: PdqHeader = zerocopy::transmute!(words);
             header.seq %= 1 << (header.seq % 32);
             header.expected %= 1 << (header.expected % 32);
-            let mut packet = Packet::new(flow.id, flow.dst, Header::new(header));
-            packet.flags = PacketFlags::from_bits(flags);
-            packet.payload_bytes = if payload % 2 == 0 { payload % 1500 } else { 1440 };
-            let view = PortView {
-                port: PortId(0), now, rate: GBPS, framing: Bytes::ZERO,
-                queue_bytes: 0, queue_packets: 0, sent_bytes: 0,
-            };
-            port.handle_forward(&mut packet, &view, &mut ext);
-            port.handle_reverse(&mut packet, view.port);
-            port.handle_timeout(&view);
-            stack.receiver_packet(receiver, &packet, call!(flow.dst));
-            stack.sender_packet(sender, &packet, call!(flow.src));
-            let over = |e: &FlowEvent| matches!(e, FlowEvent::Finished | FlowEvent::Abandoned);
-            if out.events.iter().any(over) {
-                break;
-            }
-            stack.poll_transmit(sender, call!(flow.src));
-            stack.sender_timeout(sender, call!(flow.src));
-        }
+            let payload_bytes = if payload % 2 == 0 { payload % 1500 } else { 1440 };
+            let (header, wait) = (Header::new(header), Duration::from_micros(wait_us));
+            Forged { header, flags, payload_bytes, block: None, wait }
+        });
+        assert_survives_forged_packets(PdqConfig::default(), PdqPort::new(&PdqConfig::default()), forged);
     }
 }

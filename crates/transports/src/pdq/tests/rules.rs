@@ -1,13 +1,13 @@
 //! The rules of `rules.md` between two hosts.
 
 use super::super::{
-    Criticality, HEADER_BYTES, NO_DEADLINE, NOBODY, Pdq, PdqHeader, RoundTrip, Variant,
+    Criticality, HEADER_BYTES, NO_DEADLINE, NOBODY, PdqConfig, PdqHeader, PdqVariant, RoundTrip,
 };
 use super::*;
 use punctual_core::{FlowEvent, PacketFlags};
 use punctual_testkit::Fault;
 
-fn data_of(pair: &Pair<Pdq>, flow: FlowId) -> Vec<Traced> {
+fn data_of(pair: &Pair<PdqConfig>, flow: FlowId) -> Vec<Traced> {
     of_flow(forward(pair), flow).into_iter().filter(|t| t.packet.payload_bytes > 0).collect()
 }
 
@@ -29,7 +29,7 @@ fn pdq_r01_data_follow_the_syn_by_a_round_trip() {
 
 #[test]
 fn pdq_r01_without_grants_on_the_syn_a_probe_comes_first() {
-    let config = Pdq { syn_grants: false, ..Pdq::default() };
+    let config = PdqConfig { syn_grants: false, ..PdqConfig::default() };
     let mut pair = Pair::new(config, testbed(1));
     start(&mut pair, SEGMENT);
     assert!(pair.run_until_done(seconds(1)));
@@ -66,7 +66,7 @@ fn pdq_r02_every_packet_says_what_the_flow_is() {
 #[test]
 fn pdq_r03_packets_are_paced_at_the_rate_granted() {
     let receiver_rate = Some(Rate::from_mbps(250));
-    let mut pair = Pair::new(Pdq { receiver_rate, ..Pdq::default() }, testbed(1));
+    let mut pair = Pair::new(PdqConfig { receiver_rate, ..PdqConfig::default() }, testbed(1));
     let flow = start(&mut pair, 20 * SEGMENT);
     assert!(pair.run_until_done(seconds(1)));
     let data = data_of(&pair, flow);
@@ -77,7 +77,8 @@ fn pdq_r03_packets_are_paced_at_the_rate_granted() {
 
 #[test]
 fn pdq_r04_a_paused_flow_probes_once_per_round_trip() {
-    let mut pair = Pair::new(Pdq { variant: Variant::Es, ..Pdq::default() }, testbed(1));
+    let mut pair =
+        Pair::new(PdqConfig { variant: PdqVariant::Es, ..PdqConfig::default() }, testbed(1));
     start(&mut pair, 100 * SEGMENT);
     let second = start(&mut pair, 200 * SEGMENT);
     pair.run_until(at_us(900));
@@ -94,20 +95,20 @@ fn pdq_r04_a_paused_flow_probes_once_per_round_trip() {
 #[test]
 fn pdq_r04_the_interval_grows_with_the_place_in_the_list() {
     let probes = |variant| {
-        let mut pair = Pair::new(Pdq { variant, ..Pdq::default() }, testbed(1));
+        let mut pair = Pair::new(PdqConfig { variant, ..PdqConfig::default() }, testbed(1));
         let flows: Vec<_> = (0..30).map(|n| start(&mut pair, (100 + n) * SEGMENT)).collect();
         pair.run_until(at_us(1_200));
         let last = flows[29];
         of_flow(forward(&pair), last).iter().filter(|t| is_probe(t)).count()
     };
-    let (each, suppressed) = (probes(Variant::EsEt), probes(Variant::Full));
+    let (each, suppressed) = (probes(PdqVariant::EsEt), probes(PdqVariant::Full));
     assert!(each >= 7 && suppressed <= 3, "{each} {suppressed}");
 }
 
 #[test]
 fn pdq_r04_a_slow_flow_probes_between_its_packets() {
     let receiver_rate = Some(Rate::from_mbps(10));
-    let mut pair = Pair::new(Pdq { receiver_rate, ..Pdq::default() }, testbed(1));
+    let mut pair = Pair::new(PdqConfig { receiver_rate, ..PdqConfig::default() }, testbed(1));
     let flow = start(&mut pair, 5 * SEGMENT);
     assert!(pair.run_until_done(seconds(1)));
     // Four gaps of 1.2 ms, and a probe each round trip as measured: four links of 25.1 µs, and 2 µs
@@ -181,8 +182,8 @@ fn pdq_r06_hopeless_flows_are_given_up() {
 
 #[test]
 fn pdq_r06_only_with_early_termination_and_a_deadline() {
-    for variant in [Variant::Basic, Variant::Es] {
-        let mut pair = Pair::new(Pdq { variant, ..Pdq::default() }, testbed(1));
+    for variant in [PdqVariant::Basic, PdqVariant::Es] {
+        let mut pair = Pair::new(PdqConfig { variant, ..PdqConfig::default() }, testbed(1));
         pair.run_until(at_us(100));
         let flow = start_by(&mut pair, 100 * SEGMENT, at_us(50));
         assert!(pair.run_until_done(seconds(1)));
@@ -193,7 +194,7 @@ fn pdq_r06_only_with_early_termination_and_a_deadline() {
 #[test]
 fn pdq_r07_the_receiver_returns_the_header_and_lowers_the_rate() {
     let receiver_rate = Some(Rate::from_mbps(300));
-    let mut pair = Pair::new(Pdq { receiver_rate, ..Pdq::default() }, testbed(1));
+    let mut pair = Pair::new(PdqConfig { receiver_rate, ..PdqConfig::default() }, testbed(1));
     start(&mut pair, 2 * SEGMENT);
     assert!(pair.run_until_done(seconds(1)));
     let (there, back) = (forward(&pair), backward(&pair));
@@ -223,14 +224,14 @@ fn pdq_r16_term_follows_the_last_data_and_empties_the_ports() {
     }
 }
 
-fn data_of_last(pair: &mut Pair<Pdq>, flow: FlowId) -> Instant {
+fn data_of_last(pair: &mut Pair<PdqConfig>, flow: FlowId) -> Instant {
     assert!(pair.run_until_done(seconds(1)));
     pair.result(flow).completed_at.unwrap()
 }
 
 #[test]
 fn pdq_r23_criticality_may_be_drawn_or_guessed() {
-    let random = Pdq { criticality: Criticality::Random, ..Pdq::default() };
+    let random = PdqConfig { criticality: Criticality::Random, ..PdqConfig::default() };
     let mut pair = Pair::new(random, testbed(1));
     let flows = [start_by(&mut pair, 40_000, seconds(1)), start(&mut pair, 40_000)];
     assert!(pair.run_until_done(seconds(1)));
@@ -244,7 +245,7 @@ fn pdq_r23_criticality_may_be_drawn_or_guessed() {
     }
     assert_ne!(drawn[0], drawn[1]);
 
-    let estimated = Pdq { criticality: Criticality::Estimated, ..Pdq::default() };
+    let estimated = PdqConfig { criticality: Criticality::Estimated, ..PdqConfig::default() };
     let mut pair = Pair::new(estimated, testbed(1));
     let flow = start(&mut pair, 120_000);
     assert!(pair.run_until_done(seconds(1)));
@@ -258,7 +259,7 @@ fn pdq_r23_criticality_may_be_drawn_or_guessed() {
 #[test]
 fn pdq_r23_without_sizes_nothing_starts_early() {
     for criticality in [Criticality::Random, Criticality::Estimated] {
-        assert_eq!(Pdq { criticality, ..Pdq::default() }.early_start_rtts(), 0.0);
+        assert_eq!(PdqConfig { criticality, ..PdqConfig::default() }.early_start_rtts(), 0.0);
     }
 }
 
@@ -266,7 +267,7 @@ fn pdq_r23_without_sizes_nothing_starts_early() {
 fn pdq_r24_waiting_ages_a_flow_until_it_may_go() {
     // A long flow against a stream of short ones that leave no gap.
     let run = |aging| {
-        let mut pair = Pair::new(Pdq { aging, ..Pdq::default() }, testbed(1));
+        let mut pair = Pair::new(PdqConfig { aging, ..PdqConfig::default() }, testbed(1));
         let long = start(&mut pair, 200 * SEGMENT);
         for n in 0..60 {
             let mut spec = pair.spec(Bytes::new(100 * SEGMENT));
@@ -337,7 +338,7 @@ fn empty_and_tiny_flows_end() {
 #[test]
 fn pdq_r29_the_shortest_round_trip_is_the_one_that_counts() {
     for round_trip in [RoundTrip::Least, RoundTrip::Smoothed] {
-        let mut pair = Pair::new(Pdq { round_trip, ..Pdq::default() }, testbed(1));
+        let mut pair = Pair::new(PdqConfig { round_trip, ..PdqConfig::default() }, testbed(1));
         // Every fifth answer is late.
         pair.set_faults(|packet, index| {
             let late = packet.is_to_sender() && index % 5 == 4;

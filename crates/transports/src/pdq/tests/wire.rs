@@ -3,7 +3,7 @@
 use super::super::header::{
     deadline_field, earlier, expected_field, kbps, rate, rtt_field, time_field,
 };
-use super::super::{Criticality, HEADER_BYTES, NO_DEADLINE, Pdq, Variant};
+use super::super::{Criticality, HEADER_BYTES, NO_DEADLINE, PdqConfig, PdqVariant};
 use super::*;
 use punctual_core::{Limit, QueueSpec, Transport};
 use serde::Deserialize;
@@ -29,30 +29,30 @@ fn fields_saturate_and_round() {
 
 #[test]
 fn params_bad_values_are_named() {
-    let d = Pdq::default;
+    let d = PdqConfig::default;
     assert_eq!(d().validate(), Ok(()));
     let zero = Duration::ZERO;
     for (pdq, name) in [
-        (Pdq { estimate_step: Bytes::ZERO, ..d() }, "estimate_step"),
-        (Pdq { aging: -1.0, ..d() }, "aging"),
-        (Pdq { early_start: f64::NAN, ..d() }, "early_start"),
-        (Pdq { probe_spread: -0.1, ..d() }, "probe_spread"),
-        (Pdq { dampening: 11.0, ..d() }, "dampening"),
-        (Pdq { list_min: 0, ..d() }, "list_min"),
-        (Pdq { list_max: 63, ..d() }, "list_max"),
-        (Pdq { update_rtts: 0.0, ..d() }, "update_rtts"),
-        (Pdq { rtt_initial: zero, ..d() }, "rtt_initial"),
-        (Pdq { purge_intervals: 1, ..d() }, "purge_intervals"),
-        (Pdq { share_min: 0.0, ..d() }, "share_min"),
-        (Pdq { rcp_alpha: 2.0, ..d() }, "rcp_alpha"),
-        (Pdq { rcp_beta: -1.0, ..d() }, "rcp_beta"),
-        (Pdq { receiver_rate: Some(Rate::ZERO), ..d() }, "receiver_rate"),
-        (Pdq { buffer: Bytes::ZERO, ..d() }, "buffer"),
-        (Pdq { rto_min: zero, ..d() }, "rto_min"),
-        (Pdq { rto_initial: zero, ..d() }, "rto_initial"),
-        (Pdq { rto_max: zero, ..d() }, "rto_max"),
-        (Pdq { rto_max: Duration::from_secs(2), ..d() }, "rto_max"),
-        (Pdq { loss_threshold: 0, ..d() }, "loss_threshold"),
+        (PdqConfig { estimate_step: Bytes::ZERO, ..d() }, "estimate_step"),
+        (PdqConfig { aging: -1.0, ..d() }, "aging"),
+        (PdqConfig { early_start: f64::NAN, ..d() }, "early_start"),
+        (PdqConfig { probe_spread: -0.1, ..d() }, "probe_spread"),
+        (PdqConfig { dampening: 11.0, ..d() }, "dampening"),
+        (PdqConfig { list_min: 0, ..d() }, "list_min"),
+        (PdqConfig { list_max: 63, ..d() }, "list_max"),
+        (PdqConfig { update_rtts: 0.0, ..d() }, "update_rtts"),
+        (PdqConfig { rtt_initial: zero, ..d() }, "rtt_initial"),
+        (PdqConfig { purge_intervals: 1, ..d() }, "purge_intervals"),
+        (PdqConfig { share_min: 0.0, ..d() }, "share_min"),
+        (PdqConfig { rcp_alpha: 2.0, ..d() }, "rcp_alpha"),
+        (PdqConfig { rcp_beta: -1.0, ..d() }, "rcp_beta"),
+        (PdqConfig { receiver_rate: Some(Rate::ZERO), ..d() }, "receiver_rate"),
+        (PdqConfig { buffer: Bytes::ZERO, ..d() }, "buffer"),
+        (PdqConfig { rto_min: zero, ..d() }, "rto_min"),
+        (PdqConfig { rto_initial: zero, ..d() }, "rto_initial"),
+        (PdqConfig { rto_max: zero, ..d() }, "rto_max"),
+        (PdqConfig { rto_max: Duration::from_secs(2), ..d() }, "rto_max"),
+        (PdqConfig { loss_threshold: 0, ..d() }, "loss_threshold"),
     ] {
         let error = pdq.validate().unwrap_err();
         assert_eq!(error.name, name);
@@ -64,12 +64,12 @@ fn params_bad_values_are_named() {
 fn params_are_checked_when_read() {
     let read = |pairs: &[(&'static str, &'static str)]| {
         let map = MapDeserializer::<_, ValueError>::new(pairs.iter().copied());
-        <Pdq as Deserialize>::deserialize(map).map_err(|error| error.to_string())
+        <PdqConfig as Deserialize>::deserialize(map).map_err(|error| error.to_string())
     };
-    assert_eq!(read(&[]), Ok(Pdq::default()));
-    let es_et = Pdq { variant: Variant::EsEt, ..Pdq::default() };
+    assert_eq!(read(&[]), Ok(PdqConfig::default()));
+    let es_et = PdqConfig { variant: PdqVariant::EsEt, ..PdqConfig::default() };
     assert_eq!(read(&[("variant", "es-et")]), Ok(es_et));
-    let random = Pdq { criticality: Criticality::Random, ..Pdq::default() };
+    let random = PdqConfig { criticality: Criticality::Random, ..PdqConfig::default() };
     assert_eq!(read(&[("criticality", "random")]), Ok(random));
     let error = read(&[("rto_min", "0s")]).unwrap_err();
     assert!(error.starts_with("rto_min = "), "{error}");
@@ -78,6 +78,6 @@ fn params_are_checked_when_read() {
 
 #[test]
 fn default_queue_holds_4_mb() {
-    let queue = Pdq::default().default_queue(GBPS, Bytes::new(1500));
+    let queue = PdqConfig::default().default_queue(GBPS, Bytes::new(1500));
     assert_eq!(queue, QueueSpec::DropTail { limit: Limit::Bytes(Bytes::new(4_000_000)) });
 }

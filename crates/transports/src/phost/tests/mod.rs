@@ -28,7 +28,7 @@ fn packets(n: u64) -> Bytes {
 }
 
 /// A pair with one flow of that size.
-fn pair(config: Phost, size: Bytes) -> (Pair<Phost>, FlowId) {
+fn pair(config: PhostConfig, size: Bytes) -> (Pair<PhostConfig>, FlowId) {
     let mut pair = Pair::new(config, line());
     let flow = pair.start(pair.spec(size));
     (pair, flow)
@@ -39,23 +39,13 @@ fn header(packet: &Packet) -> PhostHeader {
 }
 
 /// What was sent of one kind, in order, as it left its host.
-fn sent(pair: &Pair<Phost>, kind: u8) -> Vec<Traced> {
+fn sent(pair: &Pair<PhostConfig>, kind: u8) -> Vec<Traced> {
     let of_kind = |t: &&Traced| header(&t.packet).kind == kind;
     pair.trace().iter().filter(of_kind).copied().collect()
 }
 
 #[test]
 fn every_rule_has_its_test_and_every_test_its_rule() {
-    let rules = include_str!("../rules.md");
-    let tests = include_str!("rules.rs");
-    let named: Vec<&str> = rules.split('`').filter(|t| t.starts_with("phost_r")).collect();
-    assert!(!named.is_empty());
-    for test in &named {
-        assert!(tests.contains(&format!("fn {test}(")), "{test} is missing");
-    }
-    let functions = tests.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
-    for test in functions.filter(|f| f.starts_with("phost_r")) {
-        let name = test.split('(').next().unwrap();
-        assert!(named.contains(&name), "{name} is in no row of rules.md");
-    }
+    let sources = [include_str!("rules.rs")];
+    crate::testing::assert_rules_match(&["phost_r"], include_str!("../rules.md"), &sources);
 }

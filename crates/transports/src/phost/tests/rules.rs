@@ -11,7 +11,7 @@ const TRIP: Duration = Duration::from_picos(BARE.as_picos() + DELAY.as_picos());
 
 #[test]
 fn phost_r01_a_request_goes_first() {
-    let (mut pair, flow) = pair(Phost::default(), packets(30));
+    let (mut pair, flow) = pair(PhostConfig::default(), packets(30));
     assert!(pair.run_until_done(late()));
     let first = pair.trace()[0].packet;
     assert_eq!((header(&first).kind, header(&first).size), (kind::REQUEST, 30 * PAYLOAD));
@@ -28,7 +28,7 @@ fn phost_r01_a_request_goes_first() {
 /// The request is lost, but data goes without tokens: nothing waits for the request.
 #[test]
 fn phost_r01_whichever_packet_comes_first_opens_the_flow() {
-    let (mut pair, flow) = pair(Phost::default(), packets(5));
+    let (mut pair, flow) = pair(PhostConfig::default(), packets(5));
     pair.set_faults(|_, n| if n == 0 { Fault::Drop } else { Fault::Deliver });
     assert!(pair.run_until_done(late()));
     let completed = Instant::ZERO + BARE + DATA * 5 + DELAY;
@@ -38,7 +38,7 @@ fn phost_r01_whichever_packet_comes_first_opens_the_flow() {
 #[test]
 fn phost_r02_short_flows_need_no_tokens() {
     for (n, tokens) in [(1, 0), (8, 0), (9, 9), (20, 20)] {
-        let (mut pair, _) = pair(Phost::default(), packets(n));
+        let (mut pair, _) = pair(PhostConfig::default(), packets(n));
         assert!(pair.run_until_done(late()));
         assert_eq!(sent(&pair, kind::TOKEN).len(), tokens, "{n} packets");
         assert_eq!(sent(&pair, kind::DATA).len() as u64, n);
@@ -47,7 +47,7 @@ fn phost_r02_short_flows_need_no_tokens() {
 
 #[test]
 fn phost_r02_all_flows_may_burst() {
-    let config = Phost { free_for: Some(FreeFor::All), ..Phost::default() };
+    let config = PhostConfig { free_for: Some(FreeTokensFor::All), ..PhostConfig::default() };
     let (mut pair, flow) = pair(config, packets(30));
     assert!(pair.run_until_done(late()));
     assert_eq!(sent(&pair, kind::TOKEN).len(), 22);
@@ -62,17 +62,17 @@ fn phost_r02_all_flows_may_burst() {
 #[test]
 fn phost_r02_the_first_burst_is_a_round_trip() {
     let rtt = Some(Duration::from_nanos(19_400));
-    let authors = Phost { rtt, ..Phost::default() };
+    let authors = PhostConfig { rtt, ..PhostConfig::default() };
     assert_eq!([1_200, 7_251].map(|ns| authors.free_tokens_at(Duration::from_nanos(ns))), [17, 3]);
-    assert_eq!(Phost::default().free_tokens_at(DATA), 8);
-    assert_eq!(Phost { free_tokens: Some(5), ..authors.clone() }.free_tokens_at(DATA), 5);
+    assert_eq!(PhostConfig::default().free_tokens_at(DATA), 8);
+    assert_eq!(PhostConfig { free_tokens: Some(5), ..authors.clone() }.free_tokens_at(DATA), 5);
     for (variant, size, tokens) in [
-        (Variant::Authors, 17, 0),
-        (Variant::Authors, 18, 18),
-        (Variant::NdpPaper, 17, 0),
-        (Variant::NdpPaper, 30, 13),
+        (PhostVariant::Authors, 17, 0),
+        (PhostVariant::Authors, 18, 18),
+        (PhostVariant::NdpPaper, 17, 0),
+        (PhostVariant::NdpPaper, 30, 13),
     ] {
-        let (mut pair, _) = pair(Phost { variant, ..authors.clone() }, packets(size));
+        let (mut pair, _) = pair(PhostConfig { variant, ..authors.clone() }, packets(size));
         assert!(pair.run_until_done(late()));
         assert_eq!(sent(&pair, kind::TOKEN).len(), tokens, "{variant:?}, {size} packets");
     }
@@ -83,9 +83,9 @@ fn phost_r02_the_first_burst_is_a_round_trip() {
 fn phost_r03_tokens_expire() {
     let host = HostId(0);
     let nic = nic(host);
-    let mut stack = Stack::new(Phost::default(), &[nic]);
+    let mut stack = Stack::new(PhostConfig::default(), &[nic]);
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
-    let spec = Pair::new(Phost::default(), line()).spec(packets(30));
+    let spec = Pair::new(PhostConfig::default(), line()).spec(packets(30));
     let slot = stack.open_sender(&spec, &route(host), call(0, &mut ext, &mut out));
     for token in 0..3u32 {
         let packet = token_for(u64::from(token), token);
@@ -121,7 +121,7 @@ fn token_for(packet: u64, token: u32) -> Packet {
 }
 
 /// Which flow each of the first tokens was for.
-fn tokens_of(config: Phost, sizes: &[u64]) -> Vec<u32> {
+fn tokens_of(config: PhostConfig, sizes: &[u64]) -> Vec<u32> {
     let mut pair = Pair::new(config, line());
     for size in sizes {
         pair.start(pair.spec(packets(*size)));
@@ -132,7 +132,7 @@ fn tokens_of(config: Phost, sizes: &[u64]) -> Vec<u32> {
 
 #[test]
 fn phost_r04_receivers_serve_the_shortest_first() {
-    let tokens = tokens_of(Phost::default(), &[40, 20]);
+    let tokens = tokens_of(PhostConfig::default(), &[40, 20]);
     // The requests come one after the other, so that the first has one token before the second
     // is known.
     let first = tokens.iter().position(|f| *f == 1).expect("the second flow has tokens");
@@ -143,7 +143,8 @@ fn phost_r04_receivers_serve_the_shortest_first() {
 
 #[test]
 fn phost_r04_fair_takes_turns() {
-    let tokens = tokens_of(Phost { policy: Policy::Fair, ..Phost::default() }, &[40, 40]);
+    let tokens =
+        tokens_of(PhostConfig { policy: TokenPolicy::Fair, ..PhostConfig::default() }, &[40, 40]);
     let turns = tokens[2..60].windows(2).filter(|w| w[0] != w[1]).count();
     assert!(turns > 50, "{tokens:?}");
 }
@@ -152,8 +153,8 @@ fn phost_r04_fair_takes_turns() {
 #[test]
 fn phost_r04_senders_use_tokens_of_the_shortest_first() {
     let host = HostId(0);
-    for (policy, order) in [(Policy::Shortest, [1, 0]), (Policy::Fair, [0, 1])] {
-        let config = Phost { policy, ..Phost::default() };
+    for (policy, order) in [(TokenPolicy::Shortest, [1, 0]), (TokenPolicy::Fair, [0, 1])] {
+        let config = PhostConfig { policy, ..PhostConfig::default() };
         let mut stack = Stack::new(config.clone(), &[nic(host)]);
         let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
         let slots = [40, 20].map(|size| {
@@ -179,7 +180,7 @@ fn phost_r04_senders_use_tokens_of_the_shortest_first() {
 
 #[test]
 fn phost_r05_one_token_each_packet_time() {
-    let mut pair = Pair::new(Phost::default(), line());
+    let mut pair = Pair::new(PhostConfig::default(), line());
     for size in [20, 30, 40] {
         pair.start(pair.spec(packets(size)));
     }
@@ -189,7 +190,7 @@ fn phost_r05_one_token_each_packet_time() {
     assert!(at.windows(2).take(80).all(|w| w[1] == w[0] + DATA), "{at:?}");
 
     // Four free packets of a second flow take four times of the line.
-    let mut pair = Pair::new(Phost::default(), line());
+    let mut pair = Pair::new(PhostConfig::default(), line());
     pair.start(pair.spec(packets(40)));
     let spec = FlowSpec { start: Instant::ZERO + DATA * 10, ..pair.spec(packets(4)) };
     pair.start(spec);
@@ -203,7 +204,7 @@ fn phost_r05_one_token_each_packet_time() {
 #[test]
 fn phost_r06_at_most_a_window_without_answer() {
     for window in [1, 8, 20] {
-        let config = Phost { window: Some(window), ..Phost::default() };
+        let config = PhostConfig { window: Some(window), ..PhostConfig::default() };
         let (mut pair, flow) = pair(config, packets(100));
         pair.set_faults(|packet, _| {
             if header(packet).kind == kind::DATA { Fault::Drop } else { Fault::Deliver }
@@ -219,7 +220,7 @@ fn phost_r06_at_most_a_window_without_answer() {
 /// After the eighth token 25 packet times pass before the next, and the next.
 #[test]
 fn phost_r07_a_silent_flow_is_passed_over() {
-    let (mut pair, _) = pair(Phost::default(), packets(100));
+    let (mut pair, _) = pair(PhostConfig::default(), packets(100));
     pair.set_faults(
         |packet, _| {
             if header(packet).kind == kind::DATA { Fault::Drop } else { Fault::Deliver }
@@ -235,7 +236,7 @@ fn phost_r07_a_silent_flow_is_passed_over() {
 /// Two packets are lost; nine packet times after the last token both are asked for again.
 #[test]
 fn phost_r08_what_is_lost_is_asked_for_again() {
-    let (mut pair, flow) = pair(Phost::default(), packets(30));
+    let (mut pair, flow) = pair(PhostConfig::default(), packets(30));
     let mut lost = BTreeSet::from([5, 17]);
     pair.set_faults(move |packet, _| {
         let is_it = header(packet).kind == kind::DATA && lost.remove(&header(packet).packet);
@@ -252,7 +253,7 @@ fn phost_r08_what_is_lost_is_asked_for_again() {
 /// A packet lost early in a long flow is asked for again when 1,024 have come after it.
 #[test]
 fn phost_r08_long_flows_do_not_wait_for_their_end() {
-    let (mut pair, flow) = pair(Phost::default(), packets(3_000));
+    let (mut pair, flow) = pair(PhostConfig::default(), packets(3_000));
     let mut is_lost = false;
     pair.set_faults(move |packet, _| {
         let is_it = header(packet).kind == kind::DATA && header(packet).packet == 5 && !is_lost;
@@ -269,7 +270,7 @@ fn phost_r08_long_flows_do_not_wait_for_their_end() {
 
 #[test]
 fn phost_r09_three_classes() {
-    let mut pair = Pair::new(Phost::default(), line());
+    let mut pair = Pair::new(PhostConfig::default(), line());
     for (size, class) in [(8, 1), (9, 1), (8, 7), (9, 7)] {
         let spec = FlowSpec { class: Class(class), ..pair.spec(packets(size)) };
         pair.start(spec);
@@ -284,14 +285,14 @@ fn phost_r09_three_classes() {
 
 #[test]
 fn phost_r09_default_queue_is_short_and_by_class() {
-    let queue = |mtu| Phost::default().default_queue(Rate::from_gbps(10), Bytes::new(mtu));
+    let queue = |mtu| PhostConfig::default().default_queue(Rate::from_gbps(10), Bytes::new(mtu));
     let of = |bytes| QueueSpec::Priority { limit: Limit::Bytes(Bytes::new(bytes)) };
     assert_eq!((queue(1500), queue(9000)), (of(36_864), of(72_000)));
 }
 
 #[test]
 fn phost_r10_the_receiver_says_when_all_is_there() {
-    let (mut pair, flow) = pair(Phost::default(), packets(30));
+    let (mut pair, flow) = pair(PhostConfig::default(), packets(30));
     assert!(pair.run_until_done(late()));
     let acks = sent(&pair, kind::ACK);
     let result = pair.result(flow);
@@ -303,7 +304,7 @@ fn phost_r10_the_receiver_says_when_all_is_there() {
 /// the one, 1 ms for the other.
 #[test]
 fn phost_r10_lost_requests_and_acknowledgements_are_repaired() {
-    let (mut pair, flow) = pair(Phost::default(), packets(30));
+    let (mut pair, flow) = pair(PhostConfig::default(), packets(30));
     let mut lost = [0, 0];
     pair.set_faults(move |packet, _| {
         let (which, most) = match header(packet).kind {
@@ -325,14 +326,14 @@ fn phost_r10_lost_requests_and_acknowledgements_are_repaired() {
 
 #[test]
 fn phost_r10_empty_flow_completes() {
-    let (mut pair, flow) = pair(Phost::default(), Bytes::ZERO);
+    let (mut pair, flow) = pair(PhostConfig::default(), Bytes::ZERO);
     assert!(pair.run_until_done(late()));
     assert_eq!(pair.result(flow).completed_at, Some(Instant::ZERO + TRIP));
 }
 
 #[test]
 fn phost_r11_packets_are_sprayed() {
-    let (mut pair, _) = pair(Phost::default(), packets(30));
+    let (mut pair, _) = pair(PhostConfig::default(), packets(30));
     assert!(pair.run_until_done(late()));
     assert!(pair.trace().iter().all(|t| t.packet.flags.has(PacketFlags::SWITCH_PATH)));
 }
@@ -340,7 +341,7 @@ fn phost_r11_packets_are_sprayed() {
 #[test]
 fn phost_r12_malformed_packets_change_nothing() {
     let host = HostId(0);
-    let mut stack = Stack::new(Phost::default(), &[nic(host)]);
+    let mut stack = Stack::new(PhostConfig::default(), &[nic(host)]);
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
     let size = 30 * PAYLOAD;
     let of = |kind, size, packet, payload_bytes| {
@@ -368,7 +369,7 @@ fn phost_r12_malformed_packets_change_nothing() {
     assert_eq!(stack.shared(host).tokens().state_of(line), Some((0, 30)));
 
     // A token for a packet that does not exist is none.
-    let spec = Pair::new(Phost::default(), super::line()).spec(packets(30));
+    let spec = Pair::new(PhostConfig::default(), super::line()).spec(packets(30));
     let slot = stack.open_sender(&spec, &route(host), call(0, &mut ext, &mut out));
     stack.sender_packet(slot, &token_for(30, 0), call(0, &mut ext, &mut out));
     assert_eq!(stack.sender(slot).expect("open").counts(), TokenCounts::default());
@@ -385,7 +386,7 @@ fn phost_r14_windows_and_waits_follow_the_round_trip() {
     let window = 27;
     assert_eq!(trip.as_picos().div_ceil(DATA.as_picos()), window);
     let took = |variant| {
-        let mut pair = Pair::new(Phost { variant, ..Phost::default() }, long());
+        let mut pair = Pair::new(PhostConfig { variant, ..PhostConfig::default() }, long());
         let flow = pair.start(pair.spec(packets(400)));
         let mut is_lost = false;
         pair.set_faults(move |packet, _| {
@@ -403,9 +404,9 @@ fn phost_r14_windows_and_waits_follow_the_round_trip() {
         let waited = asked[asked.len() - 1] - asked[asked.len() - 2];
         (outstanding, trip, waited, pair.result(flow).completed_at.expect("completed"))
     };
-    let (outstanding, measured, _, authors) = took(Variant::Authors);
+    let (outstanding, measured, _, authors) = took(PhostVariant::Authors);
     assert_eq!((outstanding, measured), (8, None));
-    let (outstanding, measured, waited, ndp) = took(Variant::NdpPaper);
+    let (outstanding, measured, waited, ndp) = took(PhostVariant::NdpPaper);
     assert_eq!((measured, waited), (Some(trip), trip));
     // 26.03 packet times: one of the 27 has just been answered, most of the time.
     assert!((window - 1..=window).contains(&u64::from(outstanding)), "{outstanding}");
@@ -413,7 +414,7 @@ fn phost_r14_windows_and_waits_follow_the_round_trip() {
     assert!(ndp < Instant::ZERO + DATA * 400 + trip * 4, "{ndp}");
     assert!(authors > Instant::ZERO + DATA * 400 * 3, "{authors}");
     let downgraded = |variant| {
-        let mut pair = Pair::new(Phost { variant, ..Phost::default() }, long());
+        let mut pair = Pair::new(PhostConfig { variant, ..PhostConfig::default() }, long());
         pair.start(pair.spec(packets(400)));
         pair.set_faults(|packet, _| {
             let is_late = header(packet).kind == kind::DATA && header(packet).packet >= 100;
@@ -423,22 +424,25 @@ fn phost_r14_windows_and_waits_follow_the_round_trip() {
         let asked: Vec<Instant> = sent(&pair, kind::TOKEN).iter().map(|t| t.at).collect();
         asked[asked.len() - 1] - asked[asked.len() - 2]
     };
-    assert_eq!(downgraded(Variant::Authors), DATA * 25);
-    assert_eq!(downgraded(Variant::NdpPaper), trip * 3);
+    assert_eq!(downgraded(PhostVariant::Authors), DATA * 25);
+    assert_eq!(downgraded(PhostVariant::NdpPaper), trip * 3);
 }
 
 #[test]
 fn nonsense_is_refused_with_a_reason() {
-    assert_eq!(Phost::default().validate(), Ok(()));
+    assert_eq!(PhostConfig::default().validate(), Ok(()));
     for (bad, word) in [
-        (Phost { payload: Some(Bytes::ZERO), ..Phost::default() }, "payload"),
-        (Phost { window: Some(0), ..Phost::default() }, "window"),
-        (Phost { free_tokens: Some(2_000_000), ..Phost::default() }, "free_tokens"),
-        (Phost { rtt: Some(Duration::ZERO), ..Phost::default() }, "rtt"),
-        (Phost { token_life: f64::NAN, ..Phost::default() }, "token_life"),
-        (Phost { downgrade: 0.0, ..Phost::default() }, "downgrade"),
-        (Phost { reissue: -1.0, ..Phost::default() }, "reissue"),
-        (Phost { request_timeout: Duration::ZERO, ..Phost::default() }, "request_timeout"),
+        (PhostConfig { payload: Some(Bytes::ZERO), ..PhostConfig::default() }, "payload"),
+        (PhostConfig { window: Some(0), ..PhostConfig::default() }, "window"),
+        (PhostConfig { free_tokens: Some(2_000_000), ..PhostConfig::default() }, "free_tokens"),
+        (PhostConfig { rtt: Some(Duration::ZERO), ..PhostConfig::default() }, "rtt"),
+        (PhostConfig { token_life: f64::NAN, ..PhostConfig::default() }, "token_life"),
+        (PhostConfig { downgrade: 0.0, ..PhostConfig::default() }, "downgrade"),
+        (PhostConfig { reissue: -1.0, ..PhostConfig::default() }, "reissue"),
+        (
+            PhostConfig { request_timeout: Duration::ZERO, ..PhostConfig::default() },
+            "request_timeout",
+        ),
     ] {
         let said = bad.validate().expect_err(word).to_string();
         assert!(said.contains(word), "{said}");
@@ -458,10 +462,10 @@ proptest! {
         as_in_ndp in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        let config = Phost {
-            policy: if is_fair { Policy::Fair } else { Policy::Shortest },
-            variant: if as_in_ndp { Variant::NdpPaper } else { Variant::Authors },
-            ..Phost::default()
+        let config = PhostConfig {
+            policy: if is_fair { TokenPolicy::Fair } else { TokenPolicy::Shortest },
+            variant: if as_in_ndp { PhostVariant::NdpPaper } else { PhostVariant::Authors },
+            ..PhostConfig::default()
         };
         let mut pair = Pair::new(config.clone(), line());
         let odds =

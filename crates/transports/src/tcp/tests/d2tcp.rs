@@ -3,8 +3,8 @@
 use super::*;
 use punctual_testkit::Fault;
 
-fn plain_d2tcp() -> D2tcp {
-    D2tcp { handshake: false, ..D2tcp::default() }
+fn plain_d2tcp() -> D2tcpConfig {
+    D2tcpConfig { handshake: false, ..D2tcpConfig::default() }
 }
 
 fn at_ms(ms: u64) -> Instant {
@@ -37,14 +37,14 @@ fn packets_of<T: Transport>(
 
 #[test]
 fn d2tcp_r01_d_of_one_is_dctcp_packet_for_packet() {
-    let one = D2tcp { d_min: 1.0, d_max: 1.0, ..D2tcp::default() };
+    let one = D2tcpConfig { d_min: 1.0, d_max: 1.0, ..D2tcpConfig::default() };
     for (every, lose) in [(50, false), (300, false), (70, true)] {
-        let dctcp = packets_of(Dctcp::default(), None, every, lose);
+        let dctcp = packets_of(DctcpConfig::default(), None, every, lose);
         assert!(dctcp.len() > 6000);
         assert_eq!(packets_of(one.clone(), Some(at_ms(9)), every, lose), dctcp);
         assert_eq!(packets_of(one.clone(), Some(at_ms(1)), every, lose), dctcp, "missed");
         // And the comparison can tell: with other d it is another run.
-        let other = D2tcp { d_min: 2.0, ..D2tcp::default() };
+        let other = D2tcpConfig { d_min: 2.0, ..D2tcpConfig::default() };
         assert_ne!(packets_of(other, Some(at_ms(9000)), every, lose), dctcp);
     }
 }
@@ -109,19 +109,19 @@ fn feedback(una: u64, next: u64, marked: bool) -> Feedback {
     }
 }
 
-fn law(config: &D2tcp, deadline: Option<Instant>) -> (D2tcpLaw, D2tcpParams) {
+fn law(config: &D2tcpConfig, deadline: Option<Instant>) -> (D2tcpLaw, D2tcpParams) {
     let pair = Pair::new(config.clone(), line());
     let spec = FlowSpec { deadline, ..pair.spec(Bytes::ZERO) };
     (D2tcpLaw::new(&config.params(), &spec), config.params())
 }
 
-fn d(config: &D2tcp, deadline_ms: Option<u64>, ack: &Feedback) -> f64 {
+fn d(config: &D2tcpConfig, deadline_ms: Option<u64>, ack: &Feedback) -> f64 {
     imminence(deadline_ms.map(at_ms), ack, &config.params()).as_f64()
 }
 
 #[test]
 fn d2tcp_r02_alpha_is_not_touched() {
-    let config = D2tcp { initial_alpha: 0.5, ..plain_d2tcp() };
+    let config = D2tcpConfig { initial_alpha: 0.5, ..plain_d2tcp() };
     let (mut near, params) = law(&config, Some(at_ms(15)));
     let (mut none, _) = law(&config, None);
     for n in 1..50 {
@@ -136,7 +136,7 @@ fn d2tcp_r02_alpha_is_not_touched() {
 fn d2tcp_r03_d_is_time_needed_over_time_left() {
     // 90 KB at three quarters of 12 KB a round trip of 1 ms: 10 ms.
     let (config, ack) =
-        (D2tcp { d_min: 0.25, d_max: 4.0, ..D2tcp::default() }, feedback(1, 2, true));
+        (D2tcpConfig { d_min: 0.25, d_max: 4.0, ..D2tcpConfig::default() }, feedback(1, 2, true));
     assert_eq!(d(&config, Some(20), &ack), 1.0);
     assert_eq!(d(&config, Some(15), &ack), 2.0);
     assert_eq!(d(&config, Some(30), &ack), 0.5);
@@ -151,10 +151,10 @@ fn d2tcp_r03_d_is_time_needed_over_time_left() {
 
 #[test]
 fn d2tcp_r04_d_is_clipped() {
-    let (config, ack) = (D2tcp::default(), feedback(1, 2, true));
+    let (config, ack) = (D2tcpConfig::default(), feedback(1, 2, true));
     assert_eq!(d(&config, Some(11), &ack), 2.0);
     assert_eq!(d(&config, Some(1000), &ack), 0.5);
-    let wide = D2tcp { d_min: 0.25, d_max: 4.0, ..D2tcp::default() };
+    let wide = D2tcpConfig { d_min: 0.25, d_max: 4.0, ..D2tcpConfig::default() };
     assert_eq!(d(&wide, Some(11), &ack), 4.0);
     assert_eq!(d(&wide, Some(1000), &ack), 0.25);
     // Numbers at the ends of their types.
@@ -168,12 +168,12 @@ fn d2tcp_r04_d_is_clipped() {
 
 #[test]
 fn d2tcp_r05_without_deadline_d_is_one() {
-    assert_eq!(d(&D2tcp::default(), None, &feedback(1, 2, true)), 1.0);
+    assert_eq!(d(&D2tcpConfig::default(), None, &feedback(1, 2, true)), 1.0);
     let unknown = Feedback { smoothed_rtt: None, ..feedback(1, 2, true) };
-    assert_eq!(d(&D2tcp::default(), Some(20), &unknown), 1.0);
+    assert_eq!(d(&D2tcpConfig::default(), Some(20), &unknown), 1.0);
     for (every, lose) in [(50, false), (70, true)] {
-        let dctcp = packets_of(Dctcp::default(), None, every, lose);
-        assert_eq!(packets_of(D2tcp::default(), None, every, lose), dctcp);
+        let dctcp = packets_of(DctcpConfig::default(), None, every, lose);
+        assert_eq!(packets_of(D2tcpConfig::default(), None, every, lose), dctcp);
     }
 }
 
@@ -181,15 +181,15 @@ fn d2tcp_r05_without_deadline_d_is_one() {
 fn d2tcp_r06_after_a_miss_d_is_one_or_as_told() {
     let ack = feedback(1, 2, true);
     for deadline in [0, 9, 10] {
-        assert_eq!(d(&D2tcp::default(), Some(deadline), &ack), 1.0);
-        let eager = D2tcp { d_after_miss: 2.0, ..D2tcp::default() };
+        assert_eq!(d(&D2tcpConfig::default(), Some(deadline), &ack), 1.0);
+        let eager = D2tcpConfig { d_after_miss: 2.0, ..D2tcpConfig::default() };
         assert_eq!(d(&eager, Some(deadline), &ack), 2.0);
     }
 }
 
 #[test]
 fn d2tcp_r07_d_is_computed_at_each_cut() {
-    let config = D2tcp { initial_alpha: 0.5, ..D2tcp::default() };
+    let config = D2tcpConfig { initial_alpha: 0.5, ..D2tcpConfig::default() };
     let (mut law, params) = law(&config, Some(at_ms(20)));
     assert_eq!(law.imminence(), Imminence::ONE);
     law.handle_ack(&feedback(10, 110, true), &params);
@@ -226,7 +226,7 @@ fn d2tcp_r07_d_follows_the_flow() {
 #[test]
 fn d2tcp_r08_near_deadlines_cut_less_and_all_halve_at_full_congestion() {
     let window_after = |deadline_ms, alpha| {
-        let config = D2tcp { initial_alpha: alpha, ..plain_d2tcp() };
+        let config = D2tcpConfig { initial_alpha: alpha, ..plain_d2tcp() };
         let (mut law, params) = law(&config, Some(at_ms(deadline_ms)));
         let marked = Feedback { newly_acked_bytes: 0, ..feedback(10, 110, true) };
         let Reaction::Cut { penalty, floor_packets } = law.handle_ack(&marked, &params) else {
@@ -253,8 +253,8 @@ fn d2tcp_r09_marks_as_dctcp_does() {
     for (gbps, mtu) in [(1, 1500), (10, 1500), (10, 9000)] {
         let (rate, mtu) = (Rate::from_gbps(gbps), Bytes::new(mtu));
         assert_eq!(
-            D2tcp::default().default_queue(rate, mtu),
-            Dctcp::default().default_queue(rate, mtu)
+            D2tcpConfig::default().default_queue(rate, mtu),
+            DctcpConfig::default().default_queue(rate, mtu)
         );
     }
 }

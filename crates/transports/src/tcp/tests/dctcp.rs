@@ -4,8 +4,8 @@ use super::*;
 use punctual_core::Ecn;
 use punctual_testkit::Fault;
 
-fn plain_dctcp() -> Dctcp {
-    Dctcp { handshake: false, ..Dctcp::default() }
+fn plain_dctcp() -> DctcpConfig {
+    DctcpConfig { handshake: false, ..DctcpConfig::default() }
 }
 
 /// Marks these data packets, counted as they leave.
@@ -17,13 +17,13 @@ fn mark(numbers: &'static [u64]) -> impl FnMut(&Packet, u64) -> Fault {
 
 #[test]
 fn dctcp_r01_data_may_be_marked_and_nothing_else() {
-    let (mut pair, _) = pair(Dctcp::default(), packets(20));
+    let (mut pair, _) = pair(DctcpConfig::default(), packets(20));
     assert!(pair.run_until_done(late()));
     for t in pair.trace() {
         let ecn = if is_data(&t.packet) { Ecn::Capable } else { Ecn::NotCapable };
         assert_eq!(t.packet.ecn(), ecn);
     }
-    let (mut pair, _) = super::pair(Tcp::default(), packets(20));
+    let (mut pair, _) = super::pair(TcpConfig::default(), packets(20));
     assert!(pair.run_until_done(late()));
     assert!(pair.trace().iter().all(|t| t.packet.ecn() == Ecn::NotCapable));
 }
@@ -39,7 +39,7 @@ fn dctcp_r02_each_ack_echoes_its_packet() {
 
 #[test]
 fn dctcp_r02_delayed_acks_change_state_at_once() {
-    let config = Dctcp { delayed_ack: Some(Duration::from_millis(1)), ..plain_dctcp() };
+    let config = DctcpConfig { delayed_ack: Some(Duration::from_millis(1)), ..plain_dctcp() };
     let (mut pair, _) = pair(config, packets(8));
     pair.set_faults(mark(&[2, 3, 4]));
     assert!(pair.run_until_done(late()));
@@ -103,14 +103,14 @@ fn feedback(una: u64, next: u64, marked: bool) -> Feedback {
     }
 }
 
-fn law(config: &Dctcp) -> (DctcpLaw, DctcpParams) {
+fn law(config: &DctcpConfig) -> (DctcpLaw, DctcpParams) {
     let pair = Pair::new(config.clone(), line());
     (DctcpLaw::new(&config.params(), &pair.spec(Bytes::ZERO)), config.params())
 }
 
 #[test]
 fn dctcp_r04_cuts_once_per_window() {
-    let (mut law, params) = law(&Dctcp::default());
+    let (mut law, params) = law(&DctcpConfig::default());
     let mut react = |una, next, marked| {
         let reaction = law.handle_ack(&feedback(una, next, marked), &params);
         match reaction {
@@ -165,7 +165,8 @@ fn dctcp_r05_first_mark_ends_slow_start() {
 
 #[test]
 fn dctcp_r06_loss_halves_as_in_tcp() {
-    let config = Dctcp { initial_alpha: 0.0, initial_ssthresh: Some(packets(10)), ..plain_dctcp() };
+    let config =
+        DctcpConfig { initial_alpha: 0.0, initial_ssthresh: Some(packets(10)), ..plain_dctcp() };
     let (mut pair, flow) = pair(config, packets(100));
     pair.set_faults(|packet, index| match index {
         2 if is_data(packet) => Fault::Drop,
@@ -181,7 +182,7 @@ fn dctcp_r06_loss_halves_as_in_tcp() {
 
 #[test]
 fn dctcp_r06_marks_of_a_lossy_window_do_not_cut_again() {
-    let (mut law, params) = law(&Dctcp::default());
+    let (mut law, params) = law(&DctcpConfig::default());
     law.handle_loss(200);
     assert_eq!(law.handle_ack(&feedback(200, 300, true), &params), Reaction::Hold);
     let later = law.handle_ack(&feedback(210, 300, true), &params);
@@ -190,7 +191,8 @@ fn dctcp_r06_marks_of_a_lossy_window_do_not_cut_again() {
 
 #[test]
 fn dctcp_r07_may_cut_in_every_window() {
-    let config = Dctcp { cut_every_window: true, initial_alpha: 0.0, ..Dctcp::default() };
+    let config =
+        DctcpConfig { cut_every_window: true, initial_alpha: 0.0, ..DctcpConfig::default() };
     let (mut law, params) = law(&config);
     let mut react = |una, next, marked| law.handle_ack(&feedback(una, next, marked), &params);
     assert_eq!(react(10, 110, false), Reaction::GROW);
@@ -206,7 +208,7 @@ fn dctcp_r07_may_cut_in_every_window() {
 /// A packet more in each window and α/2 less balance at 2/α − 1 packets: 19 with one in ten marked.
 #[test]
 fn dctcp_r07_windows_grow_that_are_cut() {
-    let config = Dctcp {
+    let config = DctcpConfig {
         cut_every_window: true,
         initial_alpha: 0.0,
         initial_ssthresh: Some(packets(10)),
@@ -228,7 +230,8 @@ fn dctcp_r07_windows_grow_that_are_cut() {
 
 #[test]
 fn dctcp_r08_default_queue_marks_above_k() {
-    let k = |gbps, mtu| match Dctcp::default().default_queue(Rate::from_gbps(gbps), Bytes::new(mtu))
+    let k = |gbps, mtu| match DctcpConfig::default()
+        .default_queue(Rate::from_gbps(gbps), Bytes::new(mtu))
     {
         QueueSpec::Ecn { limit: Limit::Packets(limit), mark_above: Limit::Packets(k) } => {
             (limit, k)
@@ -255,8 +258,8 @@ fn permanent_marks_leave_the_floor() {
 #[test]
 fn without_marks_a_lone_flow_is_tcp() {
     for size in [1, 100_000, 3_000_000] {
-        let (mut dctcp, flow) = pair(Dctcp::default(), Bytes::new(size));
-        let (mut tcp, _) = pair(Tcp::default(), Bytes::new(size));
+        let (mut dctcp, flow) = pair(DctcpConfig::default(), Bytes::new(size));
+        let (mut tcp, _) = pair(TcpConfig::default(), Bytes::new(size));
         assert!(dctcp.run_until_done(late()) && tcp.run_until_done(late()));
         assert_eq!(dctcp.result(flow).finished_at, tcp.result(flow).finished_at);
     }

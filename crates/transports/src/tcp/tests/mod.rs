@@ -40,8 +40,8 @@ fn late() -> Instant {
 }
 
 /// TCP without handshake.
-fn plain() -> Tcp {
-    Tcp { handshake: false, ..Tcp::default() }
+fn plain() -> TcpConfig {
+    TcpConfig { handshake: false, ..TcpConfig::default() }
 }
 
 fn packets(n: u64) -> Bytes {
@@ -82,25 +82,17 @@ fn acks<T: Transport>(pair: &Pair<T>) -> Vec<TcpHeader> {
 
 #[test]
 fn every_rule_has_its_test_and_every_test_its_rule() {
-    let rules = include_str!("../rules.md");
-    let tests = concat!(
+    let sources = [
         include_str!("rules.rs"),
         include_str!("dctcp.rs"),
         include_str!("d2tcp.rs"),
         include_str!("lossless.rs"),
-        include_str!("tcppr.rs")
+        include_str!("tcppr.rs"),
+        include_str!("props.rs"),
+    ];
+    crate::testing::assert_rules_match(
+        &["tcp_r", "dctcp_r", "dctcpl_r", "d2tcp_r", "tcppr_r"],
+        include_str!("../rules.md"),
+        &sources,
     );
-    let is_rule = |name: &str| {
-        let starts = ["tcp_r", "dctcp_r", "dctcpl_r", "d2tcp_r", "tcppr_r"];
-        starts.iter().any(|start| name.starts_with(start))
-    };
-    let named: Vec<&str> = rules.split('`').filter(|t| is_rule(t)).collect();
-    for test in &named {
-        assert!(tests.contains(&format!("fn {test}()")), "{test} is missing");
-    }
-    let functions = tests.lines().filter_map(|line| line.strip_prefix("fn "));
-    for test in functions.filter(|f| is_rule(f)) {
-        let name = test.split('(').next().unwrap();
-        assert!(named.contains(&name), "{name} is in no row of rules.md");
-    }
 }

@@ -63,13 +63,13 @@ proptest! {
         initial_window in 1u32..20,
         tick_us in prop::option::of(1u64..20_000),
     ) {
-        let config = Tcp {
+        let config = TcpConfig {
             handshake,
             initial_window,
             rto_tick: tick_us.map(Duration::from_micros),
             delayed_ack: delayed.then_some(Duration::from_micros(200)),
             rto_max: Duration::from_millis(100),
-            ..Tcp::default()
+            ..TcpConfig::default()
         };
         run(config, &sizes, odds, seed);
     }
@@ -83,12 +83,12 @@ proptest! {
         delayed: bool,
         initial_alpha in 0.0..=1.0,
     ) {
-        let config = Dctcp {
+        let config = DctcpConfig {
             cut_every_window,
             initial_alpha,
             delayed_ack: delayed.then_some(Duration::from_micros(200)),
             rto_max: Duration::from_millis(100),
-            ..Dctcp::default()
+            ..DctcpConfig::default()
         };
         run(config, &sizes, odds, seed);
     }
@@ -104,14 +104,14 @@ proptest! {
         d_max in 1.0..=4.0,
         d_after_miss in 0.25..=4.0,
     ) {
-        let config = D2tcp {
+        let config = D2tcpConfig {
             cut_every_window,
             initial_alpha,
             d_min,
             d_max,
             d_after_miss,
             rto_max: Duration::from_millis(100),
-            ..D2tcp::default()
+            ..D2tcpConfig::default()
         };
         run_with_deadlines(config, &with_deadlines(flows), odds, seed);
     }
@@ -123,11 +123,11 @@ proptest! {
         seed: u64,
         levels in 2u8..=4,
     ) {
-        let config = Tcppr {
+        let config = TcpprConfig {
             levels,
             mean_deadline: Duration::from_millis(5),
             rto_max: Duration::from_millis(100),
-            ..Tcppr::default()
+            ..TcpprConfig::default()
         };
         run_with_deadlines(config, &with_deadlines(flows), odds, seed);
     }

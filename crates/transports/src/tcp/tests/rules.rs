@@ -1,6 +1,7 @@
 //! One test for each rule of TCP in `rules.md`, and closed forms.
 
 use super::*;
+use crate::rtt::{Rounding, RttEstimator};
 use punctual_core::{Class, FlowEvent, HostId};
 use punctual_testkit::Fault;
 
@@ -21,7 +22,7 @@ fn lose(segments: &'static [u64]) -> impl FnMut(&Packet, u64) -> Fault {
 
 #[test]
 fn tcp_r01_handshake_goes_before_data() {
-    let (mut pair, flow) = pair(Tcp::default(), packets(1));
+    let (mut pair, flow) = pair(TcpConfig::default(), packets(1));
     assert!(pair.run_until_done(late()));
     let opened = Instant::ZERO + (BARE + DELAY) * 2;
     let trace: Vec<_> = pair.trace().iter().map(|t| (t.at, header(&t.packet).flags)).collect();
@@ -40,7 +41,7 @@ fn tcp_r01_handshake_goes_before_data() {
 
 #[test]
 fn tcp_r01_lost_syn_is_sent_again_and_the_window_starts_at_one() {
-    let (mut pair, flow) = pair(Tcp::default(), packets(4));
+    let (mut pair, flow) = pair(TcpConfig::default(), packets(4));
     pair.set_faults(|packet, index| match (packet.is_to_sender(), index) {
         (false, 0) | (true, 0) => Fault::Drop, // a SYN and a SYN-ACK
         _ => Fault::Deliver,
@@ -71,7 +72,7 @@ fn tcp_r01_lost_syn_is_sent_again_and_the_window_starts_at_one() {
 #[test]
 fn tcp_r02_segments_fill_the_mtu_unless_told_otherwise() {
     let sizes = |mss, size| {
-        let tcp = Tcp { mss, ..plain() };
+        let tcp = TcpConfig { mss, ..plain() };
         let (mut pair, _) = pair(tcp, Bytes::new(size));
         assert!(pair.run_until_done(late()));
         let data = pair.trace().iter().filter(|t| is_data(&t.packet));
@@ -103,7 +104,7 @@ fn tcp_r03_sender_finishes_when_all_is_acknowledged() {
 
 #[test]
 fn tcp_r03_empty_flow_completes() {
-    for config in [plain(), Tcp::default()] {
+    for config in [plain(), TcpConfig::default()] {
         let (mut pair, flow) = pair(config, Bytes::ZERO);
         let mut dropped = false;
         pair.set_faults(move |packet, _| {
@@ -123,7 +124,7 @@ fn tcp_r04_lone_flow_finishes_at_the_picosecond() {
     for handshake in [false, true] {
         for size in [1, MSS, 10 * MSS, 10 * MSS + 1, 30 * MSS, 100_000, 219_000, 219_001, 3_000_000]
         {
-            let config = Tcp { handshake, ..Tcp::default() };
+            let config = TcpConfig { handshake, ..TcpConfig::default() };
             let (mut pair, flow) = pair(config, Bytes::new(size));
             assert!(pair.run_until_done(late()));
 
@@ -150,7 +151,8 @@ fn tcp_r04_lone_flow_finishes_at_the_picosecond() {
 #[test]
 fn tcp_r04_slow_start_counts_bytes_not_acks() {
     // Every second packet is acknowledged, yet windows double: 2, 4, 8.
-    let config = Tcp { initial_window: 2, delayed_ack: Some(Duration::from_millis(1)), ..plain() };
+    let config =
+        TcpConfig { initial_window: 2, delayed_ack: Some(Duration::from_millis(1)), ..plain() };
     let (mut pair, flow) = pair(config, packets(100));
     pair.run_until(Instant::ZERO + round_trip() * 2 + DATA * 10);
     assert_eq!(pair.sender(flow).unwrap().window().cwnd_bytes(), 8 * MSS);
@@ -158,7 +160,7 @@ fn tcp_r04_slow_start_counts_bytes_not_acks() {
 
 #[test]
 fn tcp_r05_avoidance_adds_a_packet_per_window() {
-    let config = Tcp { initial_ssthresh: Some(packets(1)), ..plain() };
+    let config = TcpConfig { initial_ssthresh: Some(packets(1)), ..plain() };
     let (mut pair, flow) = pair(config, packets(1000));
     let mut round = Vec::new();
     for n in 0..5 {
@@ -191,8 +193,8 @@ fn tcp_r05_unused_window_does_not_grow() {
 }
 
 /// Starts with ten packets in congestion avoidance, so that each acknowledgement releases one.
-fn ten() -> Tcp {
-    Tcp { initial_ssthresh: Some(packets(10)), ..plain() }
+fn ten() -> TcpConfig {
+    TcpConfig { initial_ssthresh: Some(packets(10)), ..plain() }
 }
 
 #[test]
@@ -253,7 +255,7 @@ fn tcp_r07_partial_ack_repairs_the_next_hole() {
 fn tcp_r07_only_the_first_partial_ack_restarts_the_timer() {
     // Four holes take four round trips, which is longer than the timeout.
     let timeout = Duration::from_micros(250);
-    let (mut pair, flow) = pair(Tcp { rto_min: timeout, ..ten() }, packets(100));
+    let (mut pair, flow) = pair(TcpConfig { rto_min: timeout, ..ten() }, packets(100));
     pair.set_faults(lose(&[2, 4, 6, 8]));
     assert!(pair.run_until_done(late()));
     let first_partial = ack_back(7) + round_trip(); // 3, 5 and 7 gave duplicates
@@ -274,9 +276,9 @@ fn tcp_r08_first_two_duplicates_release_new_data() {
 #[test]
 fn tcp_r09_timeout_follows_the_round_trip_time() {
     let micros = Duration::from_micros;
-    let config = Tcp { rto_min: micros(1), rto_max: micros(2500), ..plain() };
-    let mut rtt = RttEstimator::new(&config.settings());
-    assert_eq!(rtt.timeout(), config.rto_initial.min(config.rto_max));
+    let config = TcpConfig { rto_min: micros(1), rto_max: micros(2500), ..plain() };
+    let (mut rtt, rto) = (RttEstimator::default(), config.settings().rto());
+    assert_eq!(rtt.rto(&rto), config.rto_initial.min(config.rto_max));
     // sample, smoothed, timeout
     for (sample, smoothed, timeout) in [
         (800, 800, 800 + 4 * 400),
@@ -284,19 +286,19 @@ fn tcp_r09_timeout_follows_the_round_trip_time() {
         (1600, 900, 2500), // 900 + 4 × 425, above the bound
         (100, 800, 2500),
     ] {
-        rtt.sample(micros(sample));
+        rtt.sample(micros(sample), Rounding::Sum);
         assert_eq!(rtt.smoothed(), Some(micros(smoothed)));
-        assert_eq!(rtt.timeout(), micros(timeout));
+        assert_eq!(rtt.rto(&rto), micros(timeout));
     }
-    let mut floor = RttEstimator::new(&plain().settings());
-    floor.sample(micros(100));
-    assert_eq!(floor.timeout(), Duration::from_millis(10));
+    let mut floor = RttEstimator::default();
+    floor.sample(micros(100), Rounding::Sum);
+    assert_eq!(floor.rto(&plain().settings().rto()), Duration::from_millis(10));
 }
 
 #[test]
 fn tcp_r10_timeouts_double_and_go_back() {
     let at = |ms| Instant::ZERO + Duration::from_millis(ms);
-    let config = Tcp { initial_window: 8, ..plain() };
+    let config = TcpConfig { initial_window: 8, ..plain() };
     let (mut pair, flow) = pair(config, packets(16));
     pair.set_faults(lose(&[0, 1, 2, 3, 4, 5, 6, 7, 0, 0]));
     pair.run_until(at(70));
@@ -311,7 +313,7 @@ fn tcp_r10_timeouts_double_and_go_back() {
     assert_eq!(sent(&pair)[11..14], [(back, 1), (back + DATA, 2), (back + trip, 3)]);
     let result = pair.result(flow);
     assert_eq!((result.timed_out, result.retransmitted), (3, 10));
-    let backed_off = pair.sender(flow).unwrap().rtt().timeout();
+    let backed_off = pair.sender(flow).unwrap().rto();
     assert_eq!(backed_off, Duration::from_millis(10), "acknowledged data ends the backoff");
 }
 
@@ -319,7 +321,7 @@ fn tcp_r10_timeouts_double_and_go_back() {
 fn tcp_r10_echoes_of_a_timeout_are_no_loss() {
     // Four holes, and every ACK that would show them lost. Going back sends some packets that are
     // there already: 11, 12 and 13 give three duplicates, which must not start a fast retransmit.
-    let config = Tcp { initial_window: 20, ..plain() };
+    let config = TcpConfig { initial_window: 20, ..plain() };
     let (mut pair, flow) = pair(config, packets(60));
     let mut holes = lose(&[0, 2, 5, 10]);
     pair.set_faults(move |packet, index| match (packet.is_to_sender(), index) {
@@ -336,7 +338,7 @@ fn tcp_r10_echoes_of_a_timeout_are_no_loss() {
 #[test]
 fn tcp_r11_delayed_ack_every_second_or_in_time() {
     let delay = Duration::from_micros(500);
-    let config = Tcp { delayed_ack: Some(delay), ..plain() };
+    let config = TcpConfig { delayed_ack: Some(delay), ..plain() };
     let (mut first, _) = pair(config.clone(), packets(9));
     assert!(first.run_until_done(late()));
     let counts: Vec<_> = acks(&first).iter().map(|h| h.ack / MSS).collect();
@@ -345,7 +347,7 @@ fn tcp_r11_delayed_ack_every_second_or_in_time() {
     let sent_at: Vec<_> = acks(&first).iter().map(|h| h.timestamp_picos).collect();
     assert_eq!(sent_at, [0, 2, 4, 6, 8].map(|n| (DATA * n).as_picos()));
 
-    let (mut lone, flow) = pair(Tcp { initial_window: 1, ..config }, packets(2));
+    let (mut lone, flow) = pair(TcpConfig { initial_window: 1, ..config }, packets(2));
     assert!(lone.run_until_done(late()));
     let second = Instant::ZERO + round_trip() + delay;
     assert_eq!(sent(&lone)[1], (second, 1));
@@ -354,7 +356,7 @@ fn tcp_r11_delayed_ack_every_second_or_in_time() {
 
 #[test]
 fn tcp_r11_gaps_are_acknowledged_at_once() {
-    let config = Tcp { delayed_ack: Some(Duration::from_millis(5)), ..plain() };
+    let config = TcpConfig { delayed_ack: Some(Duration::from_millis(5)), ..plain() };
     let (mut pair, flow) = pair(config, packets(10));
     pair.set_faults(lose(&[2]));
     assert!(pair.run_until_done(late()));
@@ -365,7 +367,7 @@ fn tcp_r11_gaps_are_acknowledged_at_once() {
 
 #[test]
 fn tcp_r12_a_flow_keeps_its_path_and_class() {
-    let mut pair = Pair::new(Tcp::default(), Line { paths: 16, ..line() });
+    let mut pair = Pair::new(TcpConfig::default(), Line { paths: 16, ..line() });
     for class in [1, 1, 1, 5] {
         let spec = pair.spec(packets(30));
         pair.start(FlowSpec { class: Class(class), ..spec });
@@ -393,7 +395,7 @@ fn tcp_r12_a_flow_keeps_its_path_and_class() {
 
 #[test]
 fn tcp_r13_window_is_bounded() {
-    let config = Tcp { window_max: Some(packets(10)), ..plain() };
+    let config = TcpConfig { window_max: Some(packets(10)), ..plain() };
     let (mut pair, flow) = pair(config, packets(100));
     assert!(pair.run_until_done(late()));
     // Ten round trips of ten packets.
@@ -420,7 +422,7 @@ fn tcp_r14_flows_share_their_nic() {
 fn tcp_r14_may_fill_the_queue_of_the_nic() {
     // Which of two flows sends, in order, until the first acknowledgement is back.
     let order = |small_queues| {
-        let mut pair = Pair::new(Tcp { small_queues, ..plain() }, line());
+        let mut pair = Pair::new(TcpConfig { small_queues, ..plain() }, line());
         let flows = [0, 1].map(|_| pair.start(pair.spec(packets(10))));
         assert!(pair.run_until_done(late()));
         assert!(flows.iter().all(|flow| pair.result(*flow).timed_out == 0));
@@ -435,9 +437,9 @@ fn tcp_r14_may_fill_the_queue_of_the_nic() {
 #[test]
 fn tcp_r14_what_waits_at_the_nic_is_in_flight() {
     // 84 packets fill the round trip; a window of 200 leaves 116 in the queue of the NIC.
-    let window = Tcp { window_max: Some(packets(200)), ..plain() };
+    let window = TcpConfig { window_max: Some(packets(200)), ..plain() };
     let rtt = |small_queues| {
-        let (mut pair, flow) = pair(Tcp { small_queues, ..window.clone() }, packets(5000));
+        let (mut pair, flow) = pair(TcpConfig { small_queues, ..window.clone() }, packets(5000));
         pair.run_until(Instant::ZERO + DATA * 4000);
         let smoothed = pair.sender(flow).unwrap().rtt().smoothed().unwrap();
         smoothed.as_secs_f64() / DATA.as_secs_f64()
@@ -448,13 +450,13 @@ fn tcp_r14_what_waits_at_the_nic_is_in_flight() {
 
 #[test]
 fn tcp_r15_duplicates_and_strangers_are_harmless() {
-    let (mut pair, flow) = pair(Tcp::default(), packets(200));
+    let (mut pair, flow) = pair(TcpConfig::default(), packets(200));
     pair.set_faults(|_, _| Fault::Duplicate);
     assert!(pair.run_until_done(late()));
     assert_eq!(pair.result(flow).timed_out, 0);
 
     // Trimmed or returned packets are as good as lost.
-    let (mut pair, flow) = super::pair(Tcp::default(), packets(200));
+    let (mut pair, flow) = super::pair(TcpConfig::default(), packets(200));
     pair.set_faults(|_, index| match index {
         20 => Fault::Trim,
         40 => Fault::Bounce,
@@ -489,7 +491,7 @@ fn tcp_r15_acknowledgement_of_unsent_bytes_is_ignored() {
 
 #[test]
 fn tcp_r16_default_queue_is_drop_tail() {
-    let limit = |gbps| Tcp::default().default_queue(Rate::from_gbps(gbps), Bytes::new(1500));
+    let limit = |gbps| TcpConfig::default().default_queue(Rate::from_gbps(gbps), Bytes::new(1500));
     assert_eq!(limit(1), QueueSpec::DropTail { limit: Limit::Packets(100) });
     assert_eq!(limit(10), QueueSpec::DropTail { limit: Limit::Packets(200) });
 }
@@ -507,7 +509,8 @@ fn tcp_r17_timeouts_are_noticed_at_ticks() {
     let at = |ms| Instant::ZERO + Duration::from_millis(ms);
     let rto = Duration::from_millis(10);
     let again = |rto_tick| {
-        let config = Tcp { initial_window: 1, rto_initial: rto, rto_min: rto, rto_tick, ..plain() };
+        let config =
+            TcpConfig { initial_window: 1, rto_initial: rto, rto_min: rto, rto_tick, ..plain() };
         let (mut pair, _) = pair(config, packets(2));
         pair.set_faults(lose(&[0, 0, 0]));
         assert!(pair.run_until_done(late()));

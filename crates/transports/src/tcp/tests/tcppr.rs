@@ -3,15 +3,15 @@
 use super::*;
 use punctual_core::Class;
 
-fn class(config: &Tcppr, deadline_ms: Option<u64>, background: bool) -> u8 {
+fn class(config: &TcpprConfig, deadline_ms: Option<u64>, background: bool) -> u8 {
     let spec = Pair::new(plain(), line()).spec(Bytes::new(1));
     let start = Instant::ZERO + Duration::from_millis(500);
     let deadline = deadline_ms.map(|ms| start + Duration::from_millis(ms));
     config.params().class(&FlowSpec { start, deadline, background, ..spec }).0
 }
 
-fn levels(levels: u8) -> Tcppr {
-    Tcppr { levels, ..Tcppr::default() }
+fn levels(levels: u8) -> TcpprConfig {
+    TcpprConfig { levels, ..TcpprConfig::default() }
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn tcppr_r01_short_deadlines_go_first() {
     assert_eq!(class(&levels(2), Some(30), false), 1);
     assert_eq!(class(&levels(2), Some(31), false), 2);
     assert_eq!(class(&levels(3), Some(31), false), 2);
-    let at_40 = Tcppr { mean_deadline: Duration::from_millis(40), ..levels(3) };
+    let at_40 = TcpprConfig { mean_deadline: Duration::from_millis(40), ..levels(3) };
     assert_eq!(class(&at_40, Some(31), false), 1);
     assert_eq!(class(&at_40, Some(41), false), 2);
     let past = FlowSpec {
@@ -49,20 +49,20 @@ fn tcppr_r02_flows_without_deadline_and_background_are_lowest() {
 fn tcppr_r03_cuts_may_be_given() {
     let ms = Duration::from_millis;
     let four = levels(4);
-    let of = |config: &Tcppr, all: [u64; 4]| all.map(|d| class(config, Some(d), false));
+    let of = |config: &TcpprConfig, all: [u64; 4]| all.map(|d| class(config, Some(d), false));
     assert_eq!(of(&four, [15, 16, 30, 31]), [1, 2, 2, 3]);
-    let given = Tcppr { cuts: vec![ms(5), ms(50)], ..four.clone() };
+    let given = TcpprConfig { cuts: vec![ms(5), ms(50)], ..four.clone() };
     assert_eq!(given.validate(), Ok(()));
     assert_eq!(of(&given, [5, 6, 50, 51]), [1, 2, 2, 3]);
-    let given = Tcppr { cuts: vec![ms(5)], ..levels(2) };
+    let given = TcpprConfig { cuts: vec![ms(5)], ..levels(2) };
     assert_eq!(of(&given, [5, 6, 50, 51]), [1, 2, 2, 2]);
     for bad in [
         levels(1),
         levels(5),
-        Tcppr { cuts: vec![ms(5)], ..four.clone() },
-        Tcppr { cuts: vec![ms(5), ms(5)], ..four.clone() },
-        Tcppr { cuts: vec![Duration::ZERO, ms(5)], ..four },
-        Tcppr { mean_deadline: Duration::ZERO, ..levels(2) },
+        TcpprConfig { cuts: vec![ms(5)], ..four.clone() },
+        TcpprConfig { cuts: vec![ms(5), ms(5)], ..four.clone() },
+        TcpprConfig { cuts: vec![Duration::ZERO, ms(5)], ..four },
+        TcpprConfig { mean_deadline: Duration::ZERO, ..levels(2) },
     ] {
         assert!(bad.validate().is_err(), "{bad:?}");
     }
@@ -89,8 +89,8 @@ fn tcppr_r04_all_packets_of_a_flow_have_its_class() {
 #[test]
 fn tcppr_r05_otherwise_it_is_tcp() {
     for size in [1, 100_000, 3_000_000] {
-        let (mut tcppr, flow) = pair(Tcppr::default(), Bytes::new(size));
-        let (mut tcp, _) = pair(Tcp::default(), Bytes::new(size));
+        let (mut tcppr, flow) = pair(TcpprConfig::default(), Bytes::new(size));
+        let (mut tcp, _) = pair(TcpConfig::default(), Bytes::new(size));
         assert!(tcppr.run_until_done(late()) && tcp.run_until_done(late()));
         assert_eq!(tcppr.result(flow).finished_at, tcp.result(flow).finished_at);
         assert_eq!(sent(&tcppr), sent(&tcp));
@@ -99,7 +99,8 @@ fn tcppr_r05_otherwise_it_is_tcp() {
 
 #[test]
 fn tcppr_r06_default_queue_is_strict_priority() {
-    let queue = |gbps| Tcppr::default().default_queue(Rate::from_gbps(gbps), Bytes::new(1500));
+    let queue =
+        |gbps| TcpprConfig::default().default_queue(Rate::from_gbps(gbps), Bytes::new(1500));
     assert_eq!(queue(1), QueueSpec::Priority { limit: Limit::Packets(100) });
     assert_eq!(queue(10), QueueSpec::Priority { limit: Limit::Packets(200) });
 }

@@ -1,32 +1,14 @@
-//! The rules of `rules.md`.
+//! One test a rule of `rules.md`, and what follows from them.
 
-use super::{Rcp, Share};
+use super::*;
 use crate::d3::{D3Header, RateBlock};
-use punctual_core::{Bytes, Controller, Duration, FlowId, Instant, Rate};
-use punctual_testkit::{FaultOdds, Line, Pair};
-
-const LINE: Rate = Rate::from_gbps(1);
-
-fn testbed(switches: usize) -> Line {
-    let delay = Duration::from_micros(240) / (switches as u64 + 1);
-    Line { rate: LINE, delay, switches, ..Line::default() }
-}
-
-fn ms(ms: u64) -> Instant {
-    Instant::ZERO + Duration::from_millis(ms)
-}
-
-fn step(rate_mbps: u64, interval_us: u64, arrived: u64, queue: u64) -> u64 {
-    let rtt = Duration::from_micros(500);
-    let mut share = Share { rate: Rate::from_mbps(rate_mbps), rtt };
-    share.adapt(&Rcp::default(), LINE, Duration::from_micros(interval_us), arrived, queue);
-    share.rate.as_bps()
-}
+use punctual_core::{Bytes, Controller, FlowId};
+use punctual_testkit::{FaultOdds, Pair};
 
 #[test]
 fn rcp_r01_ports_stamp_the_lowest_rate_into_one_place() {
     // Eight ports: there is no limit on the path as D3 has it.
-    let mut pair = Pair::new(Rcp::default(), testbed(7));
+    let mut pair = Pair::new(RcpConfig::default(), testbed(7));
     let flow = pair.start(pair.spec(Bytes::new(20_000)));
     assert!(pair.run_until_done(ms(1_000)));
     assert!(pair.result(flow).finished_at.is_some());
@@ -60,7 +42,7 @@ fn rcp_r03_the_rate_stays_between_a_header_a_round_trip_and_the_line() {
 #[test]
 fn rcp_r04_ports_learn_the_round_trip_time() {
     let mut pair =
-        Pair::new(Rcp::default(), Line { delay: Duration::from_micros(50), ..testbed(1) });
+        Pair::new(RcpConfig::default(), Line { delay: Duration::from_micros(50), ..testbed(1) });
     pair.start(pair.spec(Bytes::new(5_000_000)));
     pair.run_until(ms(20));
     let port = pair.forward_controllers().next().unwrap().unwrap();
@@ -70,7 +52,7 @@ fn rcp_r04_ports_learn_the_round_trip_time() {
 
 #[test]
 fn rcp_r05_a_lone_flow_starts_at_the_line_rate_after_one_round_trip() {
-    let mut pair = Pair::new(Rcp::default(), testbed(0));
+    let mut pair = Pair::new(RcpConfig::default(), testbed(0));
     let flow = pair.start(pair.spec(Bytes::new(14_380)));
     assert!(pair.run_until_done(ms(1_000)));
     let header_trip = (pair.line().transmission_time(62) + pair.line().delay) * 2;
@@ -86,7 +68,7 @@ fn rcp_r05_a_lone_flow_starts_at_the_line_rate_after_one_round_trip() {
 
 #[test]
 fn rcp_r06_ports_fall_silent_after_flows() {
-    let mut pair = Pair::new(Rcp::default(), testbed(2));
+    let mut pair = Pair::new(RcpConfig::default(), testbed(2));
     for _ in 0..5 {
         pair.start(pair.spec(Bytes::new(40_000)));
     }
@@ -101,7 +83,7 @@ fn rcp_r06_ports_fall_silent_after_flows() {
 #[test]
 fn flows_complete_whatever_happens_to_packets() {
     for seed in 0..60 {
-        let mut pair = Pair::new(Rcp::default(), testbed(seed as usize % 4));
+        let mut pair = Pair::new(RcpConfig::default(), testbed(seed as usize % 4));
         let odds = FaultOdds { drop: 0.15, duplicate: 0.1, delay: 0.2, ..FaultOdds::default() };
         pair.set_faults(odds.rule(seed));
         let flows: Vec<FlowId> =
@@ -113,16 +95,16 @@ fn flows_complete_whatever_happens_to_packets() {
 
 #[test]
 fn bad_parameters_are_named() {
-    assert_eq!(Rcp::default().validate(), Ok(()));
+    assert_eq!(RcpConfig::default().validate(), Ok(()));
     for (config, name) in [
-        (Rcp { update_interval: Duration::ZERO, ..Rcp::default() }, "update_interval"),
-        (Rcp { alpha: -0.1, ..Rcp::default() }, "alpha"),
-        (Rcp { beta: f64::INFINITY, ..Rcp::default() }, "beta"),
-        (Rcp { rtt_initial: Duration::ZERO, ..Rcp::default() }, "rtt_initial"),
-        (Rcp { rate_min: Rate::ZERO, ..Rcp::default() }, "rate_min"),
-        (Rcp { buffer: Bytes::ZERO, ..Rcp::default() }, "buffer"),
-        (Rcp { rto_min: Duration::ZERO, ..Rcp::default() }, "rto_min"),
-        (Rcp { loss_threshold: 0, ..Rcp::default() }, "loss_threshold"),
+        (RcpConfig { update_interval: Duration::ZERO, ..RcpConfig::default() }, "update_interval"),
+        (RcpConfig { alpha: -0.1, ..RcpConfig::default() }, "alpha"),
+        (RcpConfig { beta: f64::INFINITY, ..RcpConfig::default() }, "beta"),
+        (RcpConfig { rtt_initial: Duration::ZERO, ..RcpConfig::default() }, "rtt_initial"),
+        (RcpConfig { rate_min: Rate::ZERO, ..RcpConfig::default() }, "rate_min"),
+        (RcpConfig { buffer: Bytes::ZERO, ..RcpConfig::default() }, "buffer"),
+        (RcpConfig { rto_min: Duration::ZERO, ..RcpConfig::default() }, "rto_min"),
+        (RcpConfig { loss_threshold: 0, ..RcpConfig::default() }, "loss_threshold"),
     ] {
         assert_eq!(config.validate().unwrap_err().name, name);
     }

@@ -2,59 +2,59 @@
 
 use punctual_core::{Bytes, Instant, LineRate, Rate};
 
-/// A packet waits for the time that the one before takes at the rate granted.
+/// Paces packets at the granted rate: `next departure = last departure + bytes / rate`.
 ///
-/// The time is reckoned when the rate changes or a packet leaves, and read many times between.
+/// The departure is computed when the rate changes or a packet leaves, and read often in between.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pacer {
     rate: LineRate,
-    /// `unpaid` have left since `paid_from`.
-    paid_from: Instant,
-    unpaid: Bytes,
-    /// Never while it is paused.
+    /// When the last packet left, and the bytes it occupies on the link.
+    left_at: Instant,
+    link_bytes: Bytes,
+    /// [`Instant::NEVER`] while paused.
     departs_at: Instant,
 }
 
 impl Pacer {
-    /// A flow that has sent nothing and may send nothing.
+    /// A paused flow that has sent nothing.
     pub(crate) fn new(now: Instant) -> Self {
         let rate = LineRate::new(Rate::ZERO);
-        Pacer { rate, paid_from: now, unpaid: Bytes::ZERO, departs_at: Instant::NEVER }
+        Pacer { rate, left_at: now, link_bytes: Bytes::ZERO, departs_at: Instant::NEVER }
     }
 
-    /// The rate it may send at; zero while it is paused.
+    /// The granted rate; zero while paused.
     #[inline]
     pub(crate) fn rate(&self) -> Rate {
         self.rate.rate()
     }
 
-    /// Whether it may send nothing.
+    /// Whether the granted rate is zero.
     #[inline]
     pub(crate) fn is_paused(&self) -> bool {
         self.rate() == Rate::ZERO
     }
 
-    /// It may send at this rate from now on, also what is unpaid.
+    /// Sets the granted rate. It also applies to the time that the last packet still takes.
     #[inline]
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         if rate != self.rate() {
             self.rate = LineRate::new(rate);
-            self.reckon();
+            self.update_departure();
         }
     }
 
-    /// A packet leaves now that takes this much of the link.
+    /// A packet leaves now and occupies `link_bytes` of the link.
     #[inline]
-    pub(crate) fn sent(&mut self, now: Instant, bytes: Bytes) {
-        (self.paid_from, self.unpaid) = (now, bytes);
-        self.reckon();
+    pub(crate) fn packet_left(&mut self, now: Instant, link_bytes: Bytes) {
+        (self.left_at, self.link_bytes) = (now, link_bytes);
+        self.update_departure();
     }
 
-    fn reckon(&mut self) {
-        self.departs_at = self.paid_from.saturating_add(self.rate.transmission_time(self.unpaid));
+    fn update_departure(&mut self) {
+        self.departs_at = self.left_at.saturating_add(self.rate.transmission_time(self.link_bytes));
     }
 
-    /// When the next packet may leave; never while it is paused.
+    /// When the next packet may leave; [`Instant::NEVER`] while paused.
     #[inline]
     pub(crate) fn next_departure(&self) -> Instant {
         self.departs_at
@@ -67,13 +67,13 @@ mod tests {
     use punctual_core::Duration;
 
     #[test]
-    fn a_packet_waits_for_the_one_before_at_the_rate_of_now() {
+    fn a_packet_waits_for_the_one_before_at_the_present_rate() {
         let at = |us| Instant::ZERO + Duration::from_micros(us);
         let mut pacer = Pacer::new(at(1));
         assert_eq!(pacer.next_departure(), Instant::NEVER);
         pacer.set_rate(Rate::from_gbps(1));
         assert_eq!(pacer.next_departure(), at(1), "nothing to wait for");
-        pacer.sent(at(2), Bytes::new(1250));
+        pacer.packet_left(at(2), Bytes::new(1250));
         assert_eq!(pacer.next_departure(), at(12));
         pacer.set_rate(Rate::from_mbps(100));
         assert_eq!(pacer.next_departure(), at(102));

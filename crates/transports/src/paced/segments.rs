@@ -1,0 +1,259 @@
+//! A flow's segments: which are unsent, in flight, lost or acknowledged.
+
+use punctual_core::{BitRing, Instant};
+use std::collections::VecDeque;
+
+/// A flow's bytes as segments of one size, the last perhaps shorter.
+#[derive(Clone, Debug)]
+pub(crate) struct Segments {
+    size_bytes: u64,
+    segment_bytes: u64,
+    count: u64,
+    next_new: u64,
+    lost: VecDeque<u64>,
+    /// Unacknowledged segments in the order sent; acknowledged ones may linger behind the first.
+    in_flight: VecDeque<InFlight>,
+    acked: BitRing,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    segment: u64,
+    sent_at: Instant,
+    /// Packets that were sent later and are acknowledged.
+    passed_by: u8,
+}
+
+/// A segment to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) number: u64,
+    pub(crate) len: u16,
+    /// Whether it is the flow's last segment.
+    pub(crate) is_end: bool,
+    /// Whether it was sent before.
+    pub(crate) is_retransmission: bool,
+}
+
+/// What an acknowledgement reports, in segments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack {
+    /// Every segment below this has arrived.
+    pub(crate) below: u64,
+    /// The segment in the packet that is acknowledged, if it carried one.
+    pub(crate) named: Option<u64>,
+}
+
+/// What a sender learns from an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckOutcome {
+    /// It acknowledges at least one segment for the first time.
+    Progress,
+    /// It acknowledges nothing new.
+    Stale,
+    /// It acknowledges segments that were never sent.
+    Malformed,
+}
+
+impl Segments {
+    /// A flow of `size_bytes` with nothing sent. `segment_bytes` must be below 2¹⁶, as packets
+    /// are.
+    pub(crate) fn new(size_bytes: u64, segment_bytes: u64) -> Self {
+        Segments {
+            size_bytes,
+            segment_bytes,
+            count: size_bytes.div_ceil(segment_bytes),
+            next_new: 0,
+            lost: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            acked: BitRing::default(),
+        }
+    }
+
+    /// Ends the flow after `count_max` segments: a bound for endless flows whose header cannot
+    /// number more.
+    pub(crate) fn at_most(mut self, count_max: u64) -> Self {
+        self.count = self.count.min(count_max);
+        self
+    }
+
+    /// Size of the flow.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Size of every segment but the last.
+    #[inline]
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Number of segments of the flow.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Number of the first segment never sent.
+    pub(crate) fn next_new(&self) -> u64 {
+        self.next_new
+    }
+
+    /// Segments to send: lost and unsent ones.
+    #[inline]
+    pub(crate) fn left(&self) -> u64 {
+        self.lost.len() as u64 + (self.count - self.next_new)
+    }
+
+    /// Bytes to send, each lost segment counted as a full one.
+    pub(crate) fn left_bytes(&self) -> u64 {
+        let lost_bytes = self.lost.len() as u64 * self.segment_bytes;
+        (self.size_bytes - self.sent_bytes()).saturating_add(lost_bytes)
+    }
+
+    /// Upper bound of [`Segments::left_bytes`] at any time, with `header_bytes` added for each
+    /// segment.
+    pub(crate) fn left_bytes_max(&self, header_bytes: u64) -> u64 {
+        let whole = self.segment_bytes.saturating_mul(self.count).max(self.size_bytes);
+        whole.saturating_add(self.count.saturating_mul(header_bytes))
+    }
+
+    /// Bytes sent at least once; also the offset of the first byte never sent.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.next_new.saturating_mul(self.segment_bytes).min(self.size_bytes)
+    }
+
+    /// Whether every segment is acknowledged.
+    pub(crate) fn all_acked(&self) -> bool {
+        self.acked.base() == self.count
+    }
+
+    /// Whether any segment is lost and not yet retransmitted.
+    #[inline]
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Whether this segment is lost and not yet retransmitted.
+    pub(crate) fn is_lost(&self, number: u64) -> bool {
+        self.lost.contains(&number)
+    }
+
+    /// When the oldest segment in flight was sent.
+    #[inline]
+    pub(crate) fn oldest_sent_at(&self) -> Option<Instant> {
+        self.in_flight.front().map(|flight| flight.sent_at)
+    }
+
+    /// The next segment, which is in flight from now on. Lost ones go first.
+    pub(crate) fn send_next(&mut self, now: Instant) -> Option<Segment> {
+        let (number, is_retransmission) = match self.lost.pop_front() {
+            Some(number) => (number, true),
+            None if self.next_new < self.count => {
+                self.next_new += 1;
+                (self.next_new - 1, false)
+            }
+            None => return None,
+        };
+        self.in_flight.push_back(InFlight { segment: number, sent_at: now, passed_by: 0 });
+        let len = self.segment_bytes.min(self.size_bytes - number * self.segment_bytes) as u16;
+        Some(Segment { number, len, is_end: number + 1 == self.count, is_retransmission })
+    }
+
+    /// The segment that contains this byte. It is usually the first unacknowledged one or the
+    /// next, for which no division is needed.
+    #[inline]
+    fn segment_at(&self, offset: u64) -> u64 {
+        let first = self.acked.base();
+        let ahead = offset.wrapping_sub(first.wrapping_mul(self.segment_bytes));
+        if ahead < self.segment_bytes {
+            first
+        } else if ahead < 2 * self.segment_bytes {
+            first + 1
+        } else {
+            offset / self.segment_bytes
+        }
+    }
+
+    /// An acknowledgement in bytes as one in segments: every byte below `ack` has arrived, and
+    /// the packet acknowledged carried the segment that starts at `named`.
+    #[inline]
+    pub(crate) fn ack_of_bytes(&self, ack: u64, named: Option<u64>) -> Ack {
+        let below = if ack == self.size_bytes { self.count } else { self.segment_at(ack) };
+        Ack { below, named: named.map(|offset| self.segment_at(offset)) }
+    }
+
+    /// Marks what has arrived as acknowledged. A segment is lost once `loss_threshold` packets
+    /// sent after it are acknowledged; `was_sent_before` returns whether a packet was sent before
+    /// the one acknowledged.
+    #[inline]
+    pub(crate) fn handle_ack(
+        &mut self,
+        ack: Ack,
+        loss_threshold: u8,
+        was_sent_before: impl Fn(Instant) -> bool,
+    ) -> AckOutcome {
+        if ack.below > self.next_new || ack.named.is_some_and(|number| number >= self.next_new) {
+            return AckOutcome::Malformed;
+        }
+        let mut progress = false;
+        for number in self.acked.base()..ack.below {
+            progress |= self.acked.insert(number);
+        }
+        if let Some(number) = ack.named
+            && number >= ack.below
+        {
+            progress |= self.acked.insert(number);
+        }
+        // A stale acknowledgement may be a duplicate, which must not count as another packet.
+        if !progress {
+            return AckOutcome::Stale;
+        }
+        self.drop_acked();
+        self.detect_loss(loss_threshold, was_sent_before);
+        AckOutcome::Progress
+    }
+
+    fn drop_acked(&mut self) {
+        if !self.lost.is_empty() {
+            let acked = &self.acked;
+            self.lost.retain(|&number| !acked.contains(number));
+        }
+        while let Some(flight) = self.in_flight.front()
+            && self.acked.contains(flight.segment)
+        {
+            self.in_flight.pop_front();
+        }
+    }
+
+    #[inline]
+    fn detect_loss(&mut self, loss_threshold: u8, was_sent_before: impl Fn(Instant) -> bool) {
+        let mut any = false;
+        let flights = self.in_flight.iter_mut();
+        for flight in flights.take_while(|flight| was_sent_before(flight.sent_at)) {
+            flight.passed_by = flight.passed_by.saturating_add(1);
+            any |= flight.passed_by >= loss_threshold;
+        }
+        if any {
+            self.mark_lost(|flight| flight.passed_by >= loss_threshold);
+        }
+    }
+
+    /// Counts everything in flight as lost.
+    pub(crate) fn mark_all_lost(&mut self) {
+        self.mark_lost(|_| true);
+    }
+
+    fn mark_lost(&mut self, is_lost: impl Fn(&InFlight) -> bool) {
+        let (acked, lost) = (&self.acked, &mut self.lost);
+        self.in_flight.retain(|flight| {
+            if acked.contains(flight.segment) {
+                return false;
+            }
+            let gone = is_lost(flight);
+            if gone {
+                lost.push_back(flight.segment);
+            }
+            !gone
+        });
+    }
+}
