@@ -292,9 +292,10 @@ const CIRCLES_TOLD: usize = 20;
 
 /// The circles of pauses of a run: deadlocks first, then those that stand, then those that ended.
 fn circles_in_words(network: &Network, outcome: &Outcome) -> Vec<String> {
+    let node_of = |port: PortId| &*network.names[network.link(port).from.index()];
     let mut circles: Vec<_> = outcome.pause_cycles.iter().collect();
     circles.sort_by_key(|circle| (!circle.is_deadlock, circle.ended.is_some()));
-    let told = circles.iter().take(CIRCLES_TOLD).map(|circle| circle.describe(network));
+    let told = circles.iter().take(CIRCLES_TOLD).map(|circle| circle.describe(node_of));
     let mut told: Vec<String> = told.collect();
     let rest = circles.len().saturating_sub(CIRCLES_TOLD) as u64 + outcome.pause_cycles_untold;
     if rest > 0 {

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use crate::flows::tests::{micros, record};
     use punctual_core::Duration;
-    use punctual_sim::{Outcome, Totals};
+    use punctual_record::{Outcome, Totals};
 
     #[test]
     fn columns_are_those_of_the_parquet_file() {

@@ -1,10 +1,10 @@
 //! One row a flow.
 
 use punctual_core::{Bytes, Duration, FlowId, HostId, Instant};
-use punctual_sim::{FlowRecord, Outcome, Totals};
+use punctual_record::{FlowRecord, Outcome, Totals};
 use std::sync::Arc;
 
-pub use punctual_sim::{FlowCounts, FlowStatus};
+pub use punctual_record::{FlowCounts, FlowStatus};
 
 /// One flow as the results tell it.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Float64Array, PrimitiveArray, StringArray};
 use arrow_schema::DataType;
 use punctual_core::{FlowId, Instant, PortId};
-use punctual_sim::{GaugeOf, Outcome};
+use punctual_record::{GaugeOf, Outcome};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
@@ -35,7 +35,7 @@ impl GaugeRow {
     /// When a transport has no name.
     pub fn all(outcome: &Outcome, transports: &[&str]) -> Vec<GaugeRow> {
         let mut names = Names::default();
-        let mut row = |sample: &punctual_sim::GaugeSample| GaugeRow {
+        let mut row = |sample: &punctual_record::GaugeSample| GaugeRow {
             at: sample.at,
             transport: names.get(transports[sample.transport.index()]),
             of: sample.of,

@@ -6,7 +6,7 @@ use arrow_array::PrimitiveArray;
 use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_schema::DataType;
 use punctual_core::{Duration, Instant, PortId, Rate};
-use punctual_sim::{Activity, NetworkTrace, PortFrame};
+use punctual_record::{Activity, NetworkTrace, PortFrame};
 use std::io::Write;
 use std::path::Path;
 

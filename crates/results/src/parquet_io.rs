@@ -15,7 +15,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use punctual_core::{Bytes, Duration, FlowId, HostId, Instant, PortId};
-use punctual_sim::PortSample;
+use punctual_record::PortSample;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;

@@ -6,7 +6,7 @@ use arrow_array::types::{UInt8Type, UInt32Type, UInt64Type};
 use arrow_array::{BooleanArray, PrimitiveArray, StringArray};
 use arrow_schema::DataType;
 use punctual_core::{Class, Duration, PortId};
-use punctual_sim::{Outcome, PortPauses};
+use punctual_record::{Outcome, PortPauses};
 use std::io::Write;
 use std::path::Path;
 

@@ -11,7 +11,7 @@ use crate::{
     PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, ReadError, SUMMARY_FILE, Summary,
     is_partial,
 };
-use punctual_sim::{NetworkTrace, PortSample};
+use punctual_record::{NetworkTrace, PortSample};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;

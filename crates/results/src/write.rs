@@ -12,7 +12,7 @@ use crate::{
     SUMMARY_FILE, Summary, WriteError, csv,
 };
 use parquet::errors::ParquetError;
-use punctual_sim::{NetworkTrace, PortSample};
+use punctual_record::{NetworkTrace, PortSample};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;

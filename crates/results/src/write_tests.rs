@@ -3,7 +3,7 @@ use super::*;
 use crate::flows::tests::{micros, record};
 use crate::{ReadError, RunFacts, RunFiles, is_complete, leftovers, read, stats};
 use punctual_core::{Bytes, Duration, PortId};
-use punctual_sim::{FlowRecord, FlowStatus, Outcome, PortFrame, Totals};
+use punctual_record::{FlowRecord, FlowStatus, Outcome, PortFrame, Totals};
 use std::sync::Mutex;
 use tempfile::TempDir;
 

@@ -1,9 +1,9 @@
 //! The documentation names every field of the files, and no other.
 
+use punctual_record::Outcome;
 use punctual_results::{
     Explained, ExplainedFlow, ExplainedPart, FlowRow, RunFacts, Summary, summarise, write_csv,
 };
-use punctual_sim::Outcome;
 
 const DOCS: &str = include_str!("../../../docs/results.md");
 

@@ -2,11 +2,11 @@ use super::*;
 use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, PortId, TransportId,
 };
+use punctual_record::{FlowRecord, FlowStatus, GaugeOf, Outcome, PortSample, Totals};
 use punctual_results::{
     Explained, ExplainedFlow, ExplainedPart, FlowRow, GaugeRow, Plan, PlanPoint, PlanRun, Run,
     RunFacts, WriteOptions, summarise, write,
 };
-use punctual_sim::{FlowRecord, FlowStatus, GaugeOf, Outcome, PortSample, Totals};
 use std::path::PathBuf;
 
 fn micros(micros: u64) -> Instant {
