@@ -240,7 +240,7 @@ fn one(
         return Err(ExecuteError::Violated { run, violations: outcome.violations });
     }
     let names = run.scenario.names(run.subject.transport.as_deref());
-    let flows = FlowRow::all(&outcome, &names, |record| {
+    let mut flows = FlowRow::all(&outcome, &names, |record| {
         let spec = &record.spec;
         if let Some(setup) = &ideal_setup {
             return setup.alone(spec);
@@ -248,6 +248,8 @@ fn one(
         let ends = spec.size != punctual_core::Bytes::ENDLESS;
         ends.then(|| ideal::completion_time(network, spec.src, spec.dst, spec.size))
     });
+    let traffic = run.scenario.traffic_names();
+    FlowRow::name_traffic(&mut flows, &traffic);
     let utilisation = utilisation(network, &outcome);
     let pause_cycles = circles_in_words(network, &outcome);
     let facts = RunFacts {

@@ -39,6 +39,7 @@
 //! ```
 
 mod capacity;
+mod columns;
 mod csv;
 mod dir;
 mod error;
@@ -53,6 +54,7 @@ mod parquet_io;
 mod pauses;
 mod plan;
 mod ports;
+mod queues;
 mod read;
 mod share;
 pub mod significance;
