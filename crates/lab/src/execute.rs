@@ -265,9 +265,11 @@ fn one(
     manifest.commit = commit();
     manifest.setup = print;
     manifest.name = study.name().to_owned();
-    manifest.traffic = run.scenario.traffic_names();
+    manifest.traffic = traffic;
     manifest.overrides = study.overrides().to_vec();
     manifest.point = run.values.clone();
+    manifest.transports = run.transports.clone();
+    manifest.directory = run.dir.display().to_string();
     manifest.host.threads = Some(options.threads as u32);
     manifest.host.wall_seconds = Some(begun.elapsed().as_secs_f64());
     manifest.host.started_unix_seconds = SystemTime::now()
