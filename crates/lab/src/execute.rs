@@ -325,6 +325,8 @@ fn port_rows(network: &Network, outcome: &Outcome) -> Vec<PortRow> {
             utilisation: share.is_finite().then_some(share),
             drops: did.drops,
             trims: did.trims,
+            bounces: did.bounces,
+            marks: did.marks,
             paused: did.pauses.time,
         }
     };

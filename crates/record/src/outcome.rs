@@ -122,6 +122,10 @@ pub struct PortTotals {
     pub drops: u64,
     /// Packets trimmed here.
     pub trims: u64,
+    /// Headers returned to their sender from here.
+    pub bounces: u64,
+    /// Packets ECN-marked here.
+    pub marks: u64,
     /// Pauses.
     pub pauses: PauseTotals,
 }

@@ -35,6 +35,8 @@ impl PortTotals {
             sent_bytes: self.sent_bytes - before.sent_bytes,
             drops: self.drops - before.drops,
             trims: self.trims - before.trims,
+            bounces: self.bounces - before.bounces,
+            marks: self.marks - before.marks,
             pauses: PauseTotals {
                 sent: self.pauses.sent - before.pauses.sent,
                 received: self.pauses.received - before.pauses.received,

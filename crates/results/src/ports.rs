@@ -26,6 +26,10 @@ pub struct PortRow {
     pub drops: u64,
     /// Packets trimmed.
     pub trims: u64,
+    /// Headers returned to their sender.
+    pub bounces: u64,
+    /// Packets ECN-marked.
+    pub marks: u64,
     /// Time that it was paused.
     pub paused: Duration,
 }
@@ -43,6 +47,8 @@ impl Table for PortRow {
         column!(utilisation, "utilisation", "", "share of the link rate that `sent_bytes` took; null when no time was measured"),
         column!(drops, "drops", "packets", "packets dropped by its queue in the measured window"),
         column!(trims, "trims", "packets", "packets trimmed by its queue in the measured window"),
+        column!(bounces, "bounces", "packets", "headers that it returned to their sender in the measured window"),
+        column!(marks, "marks", "packets", "packets ECN-marked by its queue in the measured window"),
         column!(paused, "paused_ps", "ps", "time that it was paused in the measured window"),
     ];
 }
@@ -65,6 +71,8 @@ mod tests {
             utilisation,
             drops: 1,
             trims: 2,
+            bounces: 4,
+            marks: 5,
             paused: Duration::from_picos(3),
         };
         let rows = [row(0, Some(0.1 + 0.2)), row(u32::MAX, None)];

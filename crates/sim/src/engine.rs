@@ -461,6 +461,7 @@ impl<T: Tap> Engine<T> {
             match fate {
                 Fate::Marked => {
                     self.totals.marks += 1;
+                    self.port_totals[port_id.index()].marks += 1;
                     self.line.tap.marked(port_id, &self.line.packets[id]);
                 }
                 Fate::Trimmed => {
@@ -492,6 +493,7 @@ impl<T: Tap> Engine<T> {
     #[inline(never)]
     fn bounce(&mut self, port_id: PortId, id: PacketId) {
         self.totals.bounces += 1;
+        self.port_totals[port_id.index()].bounces += 1;
         self.line.tap.bounced(port_id, id, &self.line.packets[id]);
         let node = self.network.link(port_id).from;
         let packet = &mut self.line.packets[id];

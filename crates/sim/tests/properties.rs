@@ -8,7 +8,7 @@ use punctual_core::{
     Bytes, Duration, FlowSpec, Instant, Limit, PortId, QueueSpec, Rate, TransportId,
 };
 use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology};
-use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, Setup};
+use punctual_sim::{FlowStatus, LinkChange, LinkFault, Outcome, PortTotals, Setup};
 use punctual_transports::AnyTransport;
 
 const NAMES: [&str; 13] = [
@@ -156,6 +156,17 @@ fn all_complete(outcome: &Outcome, case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// What ports counted adds up to what the network counted.
+fn ports_add_up(outcome: &Outcome) -> Result<(), TestCaseError> {
+    let sum = |count: fn(&PortTotals) -> u64| outcome.ports.iter().map(count).sum::<u64>();
+    let totals = &outcome.totals;
+    prop_assert_eq!(sum(|port| port.drops), totals.drops);
+    prop_assert_eq!(sum(|port| port.trims), totals.trims);
+    prop_assert_eq!(sum(|port| port.bounces), totals.bounces);
+    prop_assert_eq!(sum(|port| port.marks), totals.marks);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(200)))]
 
@@ -163,6 +174,7 @@ proptest! {
     fn every_flow_completes_and_every_byte_arrives_once(case in case()) {
         let outcome = run(setup_of(&case));
         all_complete(&outcome, &case)?;
+        ports_add_up(&outcome)?;
     }
 
     #[test]
