@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that a result depends on, this one included.
-const CRATES: [&str; 8] =
-    ["core", "fluid", "lab", "net", "results", "sim", "transports", "workload"];
+const CRATES: [&str; 9] =
+    ["core", "fluid", "lab", "net", "record", "results", "sim", "transports", "workload"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

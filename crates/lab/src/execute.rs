@@ -240,7 +240,7 @@ fn one(
         return Err(ExecuteError::Violated { run, violations: outcome.violations });
     }
     let names = run.scenario.names(run.subject.transport.as_deref());
-    let flows = FlowRow::all(&outcome, &names, |record| {
+    let mut flows = FlowRow::all(&outcome, &names, |record| {
         let spec = &record.spec;
         if let Some(setup) = &ideal_setup {
             return setup.alone(spec);
@@ -248,6 +248,8 @@ fn one(
         let ends = spec.size != punctual_core::Bytes::ENDLESS;
         ends.then(|| ideal::completion_time(network, spec.src, spec.dst, spec.size))
     });
+    let traffic = run.scenario.traffic_names();
+    FlowRow::name_traffic(&mut flows, &traffic);
     let utilisation = utilisation(network, &outcome);
     let pause_cycles = circles_in_words(network, &outcome);
     let facts = RunFacts {
@@ -263,9 +265,11 @@ fn one(
     manifest.commit = commit();
     manifest.setup = print;
     manifest.name = study.name().to_owned();
-    manifest.traffic = run.scenario.traffic_names();
+    manifest.traffic = traffic;
     manifest.overrides = study.overrides().to_vec();
     manifest.point = run.values.clone();
+    manifest.transports = run.transports.clone();
+    manifest.directory = run.dir.display().to_string();
     manifest.host.threads = Some(options.threads as u32);
     manifest.host.wall_seconds = Some(begun.elapsed().as_secs_f64());
     manifest.host.started_unix_seconds = SystemTime::now()
@@ -292,9 +296,10 @@ const CIRCLES_TOLD: usize = 20;
 
 /// The circles of pauses of a run: deadlocks first, then those that stand, then those that ended.
 fn circles_in_words(network: &Network, outcome: &Outcome) -> Vec<String> {
+    let node_of = |port: PortId| &*network.names[network.link(port).from.index()];
     let mut circles: Vec<_> = outcome.pause_cycles.iter().collect();
     circles.sort_by_key(|circle| (!circle.is_deadlock, circle.ended.is_some()));
-    let told = circles.iter().take(CIRCLES_TOLD).map(|circle| circle.describe(network));
+    let told = circles.iter().take(CIRCLES_TOLD).map(|circle| circle.describe(node_of));
     let mut told: Vec<String> = told.collect();
     let rest = circles.len().saturating_sub(CIRCLES_TOLD) as u64 + outcome.pause_cycles_untold;
     if rest > 0 {
@@ -320,6 +325,8 @@ fn port_rows(network: &Network, outcome: &Outcome) -> Vec<PortRow> {
             utilisation: share.is_finite().then_some(share),
             drops: did.drops,
             trims: did.trims,
+            bounces: did.bounces,
+            marks: did.marks,
             paused: did.pauses.time,
         }
     };

@@ -110,12 +110,16 @@ struct Stretch {
 impl Scenario {
     /// The offered load of the run with that seed.
     pub fn offered_load(&self, seed: u64) -> Result<OfferedLoad, Diagnostic> {
+        if seed == self.run.seed {
+            return Ok(self.first_load.clone());
+        }
         let workload = self.workload(&[], seed)?;
         Ok(of(self, &workload))
     }
 }
 
-fn of(scenario: &Scenario, workload: &Workload) -> OfferedLoad {
+/// The offered load of a workload.
+pub(crate) fn of(scenario: &Scenario, workload: &Workload) -> OfferedLoad {
     let network = &scenario.network;
     let mut load = OfferedLoad::default();
     let mut offers = Vec::new();

@@ -53,10 +53,15 @@ pub struct PlannedRun {
     pub scenario: Arc<Scenario>,
     /// With which transport.
     pub subject: Subject,
+    /// The transports that carry its flows, by their number in the run.
+    pub transports: Vec<String>,
     /// Which repetition, from 0.
     pub repetition: u32,
     /// With which seed: the same for every transport and every point of a sweep.
     pub seed: u64,
+    /// The directory of its point, below the directory of all results; empty without a sweep.
+    /// No two points have the same, even if their labels are equal.
+    pub point_dir: PathBuf,
     /// Where its results go, below the directory of all results.
     pub dir: PathBuf,
 }
@@ -271,11 +276,13 @@ impl Study {
         repetitions: Range<u32>,
     ) -> impl Iterator<Item = PlannedRun> + 'a {
         let Point { labels, values, scenario } = &self.points[point];
-        let mut parent = PathBuf::new();
-        if !labels.is_empty() {
-            parent.push(self.directory_of(point));
-        }
-        parent.push(&subject.label);
+        let point_dir = match labels.is_empty() {
+            true => PathBuf::new(),
+            false => PathBuf::from(self.directory_of(point)),
+        };
+        let parent = point_dir.join(&subject.label);
+        let names = scenario.names(subject.transport.as_deref());
+        let transports: Vec<String> = names.into_iter().map(str::to_owned).collect();
         repetitions.enumerate().map(move |(index, repetition)| {
             let seed = scenario.run.seed.wrapping_add(u64::from(repetition));
             PlannedRun {
@@ -284,8 +291,10 @@ impl Study {
                 values: values.clone(),
                 scenario: scenario.clone(),
                 subject: subject.clone(),
+                transports: transports.clone(),
                 repetition,
                 seed,
+                point_dir: point_dir.clone(),
                 dir: parent.join(format!("seed-{seed}")),
             }
         })

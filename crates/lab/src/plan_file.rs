@@ -11,10 +11,8 @@ impl Study {
         let mut plan = Plan::new(self.name(), about, self.text(), self.overrides());
         let mut last = None;
         for run in runs {
-            // Labels may repeat (a sweep may list a value twice), directories do not.
-            let point = run.dir.ancestors().nth(2);
-            if last != Some(point) {
-                last = Some(point);
+            if last != Some(&run.point_dir) {
+                last = Some(&run.point_dir);
                 let (values, ports) = (run.labels.clone(), sampled_ports(run));
                 let load = run.scenario.offered_load(run.scenario.run.seed).unwrap_or_default();
                 let (offered_load, warnings) = (load.to_string(), load.warnings);

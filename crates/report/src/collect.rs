@@ -74,6 +74,8 @@ pub struct PointRuns {
 /// All repetitions of one transport.
 #[derive(Debug)]
 pub struct Row {
+    /// The transports that carry flows, by their number in the runs.
+    pub transports: Vec<String>,
     /// Where each repetition is.
     pub dirs: Vec<PathBuf>,
     /// Each repetition by itself.
@@ -88,6 +90,11 @@ impl Row {
         Repeated { summary: self.summary.clone(), repetitions: self.repetitions.clone() }
     }
 
+    /// Whether it is a mix of transports, rather than one transport among fixed others.
+    pub fn is_mix(&self) -> bool {
+        self.transports.len() > 1 && !self.transports.contains(&self.summary.transport)
+    }
+
     /// The files of a repetition.
     ///
     /// # Panics
@@ -97,11 +104,14 @@ impl Row {
     }
 }
 
-/// A directory of a run, and the row and point that it belongs to.
-struct Found {
-    dir: PathBuf,
-    row: PathBuf,
-    point: PathBuf,
+/// The runs of one point of a sweep, found without a plan.
+struct FoundPoint {
+    /// The directory of all results.
+    top: PathBuf,
+    /// The point's values, by axis.
+    values: Vec<(String, String)>,
+    /// Directories of runs, by transport.
+    rows: Vec<(String, Vec<PathBuf>)>,
 }
 
 /// How deep runs lie below a directory of results: point, transport, seed.
@@ -202,26 +212,42 @@ impl Results {
     fn take_all(&mut self, dir: &Path) -> Result<(), ReportError> {
         let mut found = Vec::new();
         let mut left_behind = 0;
-        search(dir, dir, DEPTH, &mut found, &mut left_behind)?;
+        search(dir, DEPTH, &mut found, &mut left_behind)?;
         // By number where names have numbers: seed-2 before seed-10.
-        found.sort_by_key(|run| natural(&run.dir));
+        found.sort_by_key(|run| natural(run));
         let mut damaged = Vec::new();
-        type Rows = Vec<(PathBuf, Vec<PathBuf>)>;
-        let mut points: Vec<(PathBuf, Rows)> = Vec::new();
-        for Found { dir, row, point } in found {
-            if points.last().is_none_or(|(last, _)| *last != point) {
-                points.push((point, Vec::new()));
-            }
-            let Some((_, rows)) = points.last_mut() else { continue };
-            match rows.last_mut().filter(|(last, _)| *last == row) {
+        let mut points: Vec<FoundPoint> = Vec::new();
+        for dir in found {
+            let manifest = match read_manifest(&dir) {
+                Ok(manifest) => manifest,
+                Err(error @ ReadError::Format { .. }) => return Err(error.into()),
+                Err(error) => {
+                    damaged.push(error.to_string());
+                    continue;
+                }
+            };
+            let top = top_of(&dir, &manifest);
+            let values: Vec<_> = manifest.point.into_iter().map(|v| (v.axis, v.label)).collect();
+            let own = points.iter().position(|p| p.top == top && p.values == values);
+            let own = own.unwrap_or_else(|| {
+                points.push(FoundPoint { top, values, rows: Vec::new() });
+                points.len() - 1
+            });
+            let rows = &mut points[own].rows;
+            match rows.iter_mut().find(|(transport, _)| *transport == manifest.transport) {
                 Some((_, dirs)) => dirs.push(dir),
-                None => rows.push((row, vec![dir])),
+                None => rows.push((manifest.transport, vec![dir])),
             }
         }
-        let several = points.len() > 1;
-        for (point, rows) in points {
-            let name = point.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
-            let label = if several { name } else { String::new() };
+        let several_tops = points.iter().any(|point| point.top != points[0].top);
+        for FoundPoint { top, values, rows } in points {
+            let name = top.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
+            let mut labels = vec![labelled(&values)];
+            if several_tops {
+                labels.insert(0, name);
+            }
+            labels.retain(|label| !label.is_empty());
+            let label = labels.join(", ");
             let mut runs = PointRuns { values: vec![label.clone()], label, ..PointRuns::default() };
             for (_, dirs) in rows {
                 runs.rows.extend(self.row(dirs, &mut damaged)?);
@@ -244,6 +270,7 @@ impl Results {
         damaged: &mut Vec<String>,
     ) -> Result<Option<Row>, ReportError> {
         let (mut whole, mut repetitions) = (Vec::new(), Vec::new());
+        let mut transports = Vec::new();
         for dir in dirs {
             // Every length is checked here, so that what is shown is what was written.
             let read = read_manifest(&dir).and_then(|m| Ok((m, read_summary(&dir)?)));
@@ -257,6 +284,7 @@ impl Results {
                         let text = format!("Incomplete: {} was stopped early.", dir.display());
                         self.incomplete.push(text);
                     }
+                    transports.clone_from(&manifest.transports);
                     self.manifest.get_or_insert(manifest);
                     whole.push(dir);
                     repetitions.push(summary);
@@ -268,7 +296,7 @@ impl Results {
         let Some(first) = whole.first() else { return Ok(None) };
         let summary = combine(&repetitions)
             .map_err(|source| ReportError::Combine { dir: first.clone(), source })?;
-        Ok(Some(Row { dirs: whole, repetitions, summary }))
+        Ok(Some(Row { transports, dirs: whole, repetitions, summary }))
     }
 
     fn warn_of(&mut self, damaged: Vec<String>) {
@@ -302,23 +330,23 @@ pub(crate) fn labelled(values: &[(String, String)]) -> String {
     values.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")
 }
 
+/// The directory of all results that a run was written to. A run that was moved away from it is
+/// counted to the directory that it lies in.
+fn top_of(dir: &Path, manifest: &Manifest) -> PathBuf {
+    let top = dir.ancestors().skip(1).find(|top| top.join(&manifest.directory) == dir);
+    top.or(dir.parent()).unwrap_or(dir).to_owned()
+}
+
+/// Finds the directories of runs below a directory, and counts those left behind.
 fn search(
-    top: &Path,
     dir: &Path,
     depth: usize,
-    found: &mut Vec<Found>,
+    found: &mut Vec<PathBuf>,
     left_behind: &mut usize,
 ) -> Result<(), ReportError> {
     let look = |source| ReportError::Look { dir: dir.to_owned(), source };
     if dir.join(punctual_results::MANIFEST_FILE).exists() {
-        // Above `top` nothing is known.
-        let up = |path: &Path| match path.parent() {
-            Some(parent) if path != top => parent.to_owned(),
-            _ => path.to_owned(),
-        };
-        let row = up(dir);
-        let point = up(&row);
-        found.push(Found { dir: dir.to_owned(), row, point });
+        found.push(dir.to_owned());
         return Ok(());
     }
     *left_behind += leftovers(dir).map_err(look)?.len();
@@ -328,7 +356,7 @@ fn search(
     for entry in std::fs::read_dir(dir).map_err(look)? {
         let path = entry.map_err(look)?.path();
         if path.is_dir() && !is_partial(&path) {
-            search(top, &path, depth - 1, found, left_behind)?;
+            search(&path, depth - 1, found, left_behind)?;
         }
     }
     Ok(())

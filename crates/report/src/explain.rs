@@ -2,8 +2,8 @@
 
 use crate::table::{Style, ruled};
 use comfy_table::{Cell, CellAlignment, Table};
+use punctual_record::What;
 use punctual_results::{Explained, ExplainedFlow, ExplainedPart, TimeLine, short_time};
-use punctual_sim::What;
 
 /// Names of flows before the rest is counted.
 const NAMED: usize = 3;

@@ -1,57 +1,21 @@
-//! Flows as text.
+//! Tables as text.
 
-use crate::flows::status_name;
-use crate::parquet_io::{flow_column_names, traffic_name};
-use crate::{FlowCounts, FlowRow};
-use punctual_core::{Bytes, Duration, Instant};
-use std::fmt::Display;
+use crate::FlowRow;
+use crate::columns::Table;
 use std::io::{self, Write};
 
-/// Writes flows as comma-separated values (RFC 4180) with the columns of `flows.parquet`; what is
+/// Writes flows as comma-separated values (RFC 4180) with the columns of `flows.parquet`. What is
 /// null there is empty here.
 pub fn write_csv(out: impl Write, flows: &[FlowRow]) -> io::Result<()> {
-    write(out, flows, &[])
-}
-
-/// Writes flows whose traffic has these names, see [`write_csv`].
-pub(crate) fn write(mut out: impl Write, flows: &[FlowRow], traffic: &[String]) -> io::Result<()> {
-    let header: Vec<_> = flow_column_names().collect();
-    writeln!(out, "{}", header.join(","))?;
+    let mut writer = ::csv::Writer::from_writer(out);
+    writer.write_record(FlowRow::COLUMNS.iter().map(|column| column.name))?;
     for row in flows {
-        let size = maybe(row.size.map(Bytes::get));
-        let deadline = maybe(row.deadline.map(Instant::as_picos));
-        let ended = maybe(row.ended.map(Instant::as_picos));
-        let fct = maybe(row.fct.map(Duration::as_picos));
-        let (met, slowdown) = (maybe(row.met), maybe(row.slowdown));
-        let censored = maybe(row.censored.map(Duration::as_picos));
-        let ideal = maybe(row.ideal.map(Duration::as_picos));
-        let FlowCounts { delivered, retransmits, timeouts } = row.in_window;
-        let window = format!("{},{retransmits},{timeouts}", delivered.get());
-        let traffic = quoted(traffic_name(traffic, row));
-        let (transport, status) = (quoted(&row.transport), status_name(row.status));
-        let FlowRow { flow, src, dst, pattern, background, measured, .. } = row;
-        let FlowRow { retransmits, timeouts, trims, bounces, .. } = row;
-        let (start, delivered) = (row.start.as_picos(), row.delivered.get());
-        writeln!(
-            out,
-            "{flow},{src},{dst},{transport},{pattern},{background},{size},{start},{deadline},\
-             {ended},{status},{met},{fct},{delivered},{retransmits},{timeouts},{trims},{bounces},\
-             {slowdown},{censored},{ideal},{measured},{window},{traffic}"
-        )?;
+        for column in FlowRow::COLUMNS {
+            writer.write_field((column.get)(row).to_string())?;
+        }
+        writer.write_record(None::<&[u8]>)?;
     }
-    out.flush()
-}
-
-fn maybe(value: Option<impl Display>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
+    writer.flush()
 }
 
 #[cfg(test)]
@@ -59,7 +23,7 @@ mod tests {
     use super::*;
     use crate::flows::tests::{micros, record};
     use punctual_core::Duration;
-    use punctual_sim::{Outcome, Totals};
+    use punctual_record::{Outcome, Totals};
 
     #[test]
     fn columns_are_those_of_the_parquet_file() {
@@ -68,9 +32,11 @@ mod tests {
             totals: Totals { ended_at: micros(100), ..Totals::default() },
             ..Outcome::default()
         };
-        let rows = FlowRow::all(&outcome, &["ndp, 8 packets"], |_| Some(Duration::from_micros(4)));
+        let ideal = Some(Duration::from_micros(4));
+        let mut rows = FlowRow::all(&outcome, &["ndp, 8 packets"], |_| ideal);
+        FlowRow::name_traffic(&mut rows, &["search".into()]);
         let mut text = Vec::new();
-        write(&mut text, &rows, &["search".into()]).unwrap();
+        write_csv(&mut text, &rows).unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "flow,src,dst,transport,pattern,background,size_bytes,start_ps,deadline_ps,ended_ps,\

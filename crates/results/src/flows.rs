@@ -1,13 +1,14 @@
 //! One row a flow.
 
+use crate::columns::{Cell, Column, Field, Kind, Table, column, misplaced};
 use punctual_core::{Bytes, Duration, FlowId, HostId, Instant};
-use punctual_sim::{FlowRecord, Outcome, Totals};
+use punctual_record::{FlowRecord, Outcome, Totals};
 use std::sync::Arc;
 
-pub use punctual_sim::{FlowCounts, FlowStatus};
+pub use punctual_record::{FlowCounts, FlowStatus};
 
-/// One flow as the results tell it.
-#[derive(Clone, Debug, PartialEq)]
+/// One flow as results have it.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowRow {
     /// The flow.
     pub flow: FlowId,
@@ -19,6 +20,8 @@ pub struct FlowRow {
     pub transport: Arc<str>,
     /// Which of the scenario's traffic patterns it came from, counted from 0.
     pub pattern: u16,
+    /// Name of that traffic; empty where it has none, see [`FlowRow::name_traffic`].
+    pub traffic: Arc<str>,
     /// Traffic that others are measured against rather than measured itself.
     pub background: bool,
     /// Whether it is in the statistics of flows: it is not background, has an end, and started in
@@ -81,6 +84,14 @@ impl FlowRow {
         outcome.flows.iter().map(row).collect()
     }
 
+    /// Fills in the names of the flows' traffic. `names` are in the order of the scenario.
+    pub fn name_traffic(flows: &mut [FlowRow], names: &[String]) {
+        let names: Vec<Arc<str>> = names.iter().map(|name| Arc::from(&**name)).collect();
+        for flow in flows {
+            flow.traffic = names.get(usize::from(flow.pattern)).cloned().unwrap_or_default();
+        }
+    }
+
     fn new(
         record: &FlowRecord,
         transport: Arc<str>,
@@ -98,6 +109,7 @@ impl FlowRow {
             dst: spec.dst,
             transport,
             pattern: spec.pattern,
+            traffic: Arc::default(),
             background: spec.background,
             measured: !spec.background && spec.size != Bytes::ENDLESS,
             size: Some(spec.size).filter(|size| *size != Bytes::ENDLESS),
@@ -130,8 +142,40 @@ fn met(record: &FlowRecord, run_ended: Instant) -> Option<bool> {
     record.met_deadline()
 }
 
+#[rustfmt::skip]
+impl Table for FlowRow {
+    const COLUMNS: &'static [Column<FlowRow>] = &[
+        column!(flow, "flow", "", "number of the flow, in order of start"),
+        column!(src, "src", "", "sending host"),
+        column!(dst, "dst", "", "receiving host"),
+        column!(transport, "transport", "", "transport that carried it"),
+        column!(pattern, "pattern", "", "which `[[traffic]]` of the scenario it came from, counted from 0"),
+        column!(background, "background", "", "background traffic, which is not in the statistics"),
+        column!(size, "size_bytes", "bytes", "size; null for an endless flow"),
+        column!(start, "start_ps", "ps", "when it started"),
+        column!(deadline, "deadline_ps", "ps", "deadline; the last one where it was changed; null without deadline"),
+        column!(ended, "ended_ps", "ps", "when the last byte arrived or the sender gave up; null if the run ended first"),
+        column!(status, "status", "", "`completed`, `abandoned` or `unfinished`"),
+        column!(met, "met", "", "whether it met its deadline; null without deadline, or when the run ended before both the flow and its deadline"),
+        column!(fct, "fct_ps", "ps", "completion time of a completed flow: from its start to the last byte at the receiver"),
+        column!(delivered, "delivered_bytes", "bytes", "bytes that arrived, each counted once"),
+        column!(retransmits, "retransmits", "packets", "data packets sent again"),
+        column!(timeouts, "timeouts", "", "retransmission timers that fired"),
+        column!(trims, "trims", "packets", "trimmed headers that its receiver got"),
+        column!(bounces, "bounces", "packets", "headers that switches returned to its sender"),
+        column!(slowdown, "slowdown", "", "`fct_ps` over `ideal_ps`"),
+        column!(censored, "censored_ps", "ps", "of an unfinished flow: from its start to the end of the run, a lower bound of its completion time"),
+        column!(ideal, "ideal_ps", "ps", "least completion time on an empty network; null where it is not known"),
+        column!(measured, "measured", "", "whether it is in the statistics of flows: not background, not endless, and started in the measured window"),
+        column!(in_window.delivered, "window_bytes", "bytes", "`delivered_bytes`, counted in the measured window"),
+        column!(in_window.retransmits, "window_retransmits", "packets", "`retransmits`, counted in the measured window"),
+        column!(in_window.timeouts, "window_timeouts", "", "`timeouts`, counted in the measured window"),
+        column!(traffic, "traffic", "", "name of its `[[traffic]]`; its pattern where that has no name"),
+    ];
+}
+
 /// The name of a status in files.
-pub(crate) fn status_name(status: FlowStatus) -> &'static str {
+fn status_name(status: FlowStatus) -> &'static str {
     match status {
         FlowStatus::Completed => "completed",
         FlowStatus::Abandoned => "abandoned",
@@ -139,11 +183,24 @@ pub(crate) fn status_name(status: FlowStatus) -> &'static str {
     }
 }
 
-/// The status of a name in files.
-pub(crate) fn status_named(name: &str) -> Option<FlowStatus> {
-    [FlowStatus::Completed, FlowStatus::Abandoned, FlowStatus::Unfinished]
-        .into_iter()
-        .find(|status| status_name(*status) == name)
+impl Field for FlowStatus {
+    const KIND: Kind = Kind::Text;
+
+    fn to_cell(&self) -> Cell<'_> {
+        Cell::Text(status_name(*self))
+    }
+
+    fn from_cell(cell: Cell<'_>) -> Result<FlowStatus, String> {
+        let name = match cell {
+            Cell::Text(name) => name,
+            Cell::Shared(name) => name,
+            other => return Err(misplaced(other, Kind::Text)),
+        };
+        [FlowStatus::Completed, FlowStatus::Abandoned, FlowStatus::Unfinished]
+            .into_iter()
+            .find(|status| status_name(*status) == name)
+            .ok_or_else(|| format!("holds the unknown status `{name}`"))
+    }
 }
 
 #[cfg(test)]
@@ -237,8 +294,8 @@ pub(crate) mod tests {
     #[test]
     fn status_names_go_both_ways() {
         for status in [FlowStatus::Completed, FlowStatus::Abandoned, FlowStatus::Unfinished] {
-            assert_eq!(status_named(status_name(status)), Some(status));
+            assert_eq!(FlowStatus::from_cell(status.to_cell()), Ok(status));
         }
-        assert_eq!(status_named("lost"), None);
+        assert!(FlowStatus::from_cell(Cell::Text("lost")).is_err());
     }
 }

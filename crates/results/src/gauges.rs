@@ -1,15 +1,9 @@
-//! What transports told of themselves, one row a gauge and instant.
+//! Gauges of transports, one row a gauge and sampling instant.
 
-use crate::ReadError;
-use crate::parquet_io::{About, Column, floats, ints, read_batches, texts, write_batches};
-use arrow_array::types::{UInt32Type, UInt64Type};
-use arrow_array::{Float64Array, PrimitiveArray, StringArray};
-use arrow_schema::DataType;
+use crate::columns::{Cell, Column, Field, Table, column};
 use punctual_core::{FlowId, Instant, PortId};
-use punctual_sim::{GaugeOf, Outcome};
+use punctual_record::{GaugeOf, Outcome};
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 
 /// One gauge at one instant.
@@ -35,7 +29,7 @@ impl GaugeRow {
     /// When a transport has no name.
     pub fn all(outcome: &Outcome, transports: &[&str]) -> Vec<GaugeRow> {
         let mut names = Names::default();
-        let mut row = |sample: &punctual_sim::GaugeSample| GaugeRow {
+        let mut row = |sample: &punctual_record::GaugeSample| GaugeRow {
             at: sample.at,
             transport: names.get(transports[sample.transport.index()]),
             of: sample.of,
@@ -61,79 +55,68 @@ impl Names {
     }
 }
 
-#[rustfmt::skip]
-pub(crate) const GAUGE_COLUMNS: [Column; 6] = [
-    ("at_ps", DataType::UInt64, "ps", false, "when, since the start of the run"),
-    ("transport", DataType::Utf8, "", false, "transport that told it"),
-    ("of", DataType::Utf8, "", false, "sender, receiver or port"),
-    ("number", DataType::UInt32, "", false, "the flow, or the output port"),
-    ("gauge", DataType::Utf8, "", false, "what it is called, its unit last"),
-    ("value", DataType::Float64, "", false, "what it showed"),
-];
-
-/// Name and number of whom a gauge is of.
-fn of(of: GaugeOf) -> (&'static str, u32) {
-    match of {
-        GaugeOf::Sender(flow) => ("sender", flow.0),
-        GaugeOf::Receiver(flow) => ("receiver", flow.0),
-        GaugeOf::Port(port) => ("port", port.0),
+impl Default for GaugeRow {
+    fn default() -> GaugeRow {
+        GaugeRow {
+            at: Instant::ZERO,
+            transport: Arc::default(),
+            of: GaugeOf::Port(PortId(0)),
+            gauge: Arc::default(),
+            value: 0.0,
+        }
     }
 }
 
-/// Writes `gauges.parquet`.
-pub(crate) fn write_gauges(
-    out: impl Write + Send,
-    about: &About,
-    rows: &[GaugeRow],
-) -> parquet::errors::Result<()> {
-    write_batches(out, about, &GAUGE_COLUMNS, rows, |rows| {
-        vec![
-            ints::<_, UInt64Type>(rows, |row| row.at.as_picos()),
-            texts(rows, |row| &row.transport),
-            texts(rows, |row| of(row.of).0),
-            ints::<_, UInt32Type>(rows, |row| of(row.of).1),
-            texts(rows, |row| &row.gauge),
-            floats(rows, |row| Some(row.value)),
-        ]
+#[rustfmt::skip]
+impl Table for GaugeRow {
+    const COLUMNS: &'static [Column<GaugeRow>] = &[
+        column!(at, "at_ps", "ps", "sampling instant"),
+        column!(transport, "transport", "", "transport that has the gauge"),
+        column!(fn Text kind, set_kind; "of", "", "`sender`, `receiver` or `port`"),
+        column!(fn U32 number, set_number; "number", "", "number of the flow or, for a port, of the output port"),
+        column!(gauge, "gauge", "", "name of the gauge, which ends in its unit"),
+        column!(value, "value", "", "value at that instant"),
+    ];
+}
+
+fn kind(row: &GaugeRow) -> Cell<'_> {
+    Cell::Text(match row.of {
+        GaugeOf::Sender(_) => "sender",
+        GaugeOf::Receiver(_) => "receiver",
+        GaugeOf::Port(_) => "port",
     })
 }
 
-/// Reads `gauges.parquet`.
-pub(crate) fn read_gauges(path: &Path) -> Result<Vec<GaugeRow>, ReadError> {
-    let mut names = Names::default();
-    read_batches(path, |columns, all| {
-        let c = &GAUGE_COLUMNS;
-        let at = columns.get::<PrimitiveArray<UInt64Type>>(c, 0)?;
-        let transport = columns.get::<StringArray>(c, 1)?;
-        let of = columns.get::<StringArray>(c, 2)?;
-        let number = columns.get::<PrimitiveArray<UInt32Type>>(c, 3)?;
-        let gauge = columns.get::<StringArray>(c, 4)?;
-        let value = columns.get::<Float64Array>(c, 5)?;
-        for i in 0..columns.rows() {
-            let number = number.value(i);
-            let of = match of.value(i) {
-                "sender" => GaugeOf::Sender(FlowId(number)),
-                "receiver" => GaugeOf::Receiver(FlowId(number)),
-                "port" => GaugeOf::Port(PortId(number)),
-                other => {
-                    return Err(columns.problem("of", format!("holds the unknown `{other}`")));
-                }
-            };
-            all.push(GaugeRow {
-                at: Instant::from_picos(at.value(i)),
-                transport: names.get(transport.value(i)),
-                of,
-                gauge: names.get(gauge.value(i)),
-                value: value.value(i),
-            });
-        }
-        Ok(())
-    })
+/// Comes before [`set_number`].
+fn set_kind(row: &mut GaugeRow, cell: Cell<'_>) -> Result<(), String> {
+    row.of = match &*String::from_cell(cell)? {
+        "sender" => GaugeOf::Sender(FlowId(0)),
+        "receiver" => GaugeOf::Receiver(FlowId(0)),
+        "port" => GaugeOf::Port(PortId(0)),
+        other => return Err(format!("holds the unknown `{other}`")),
+    };
+    Ok(())
+}
+
+fn number(row: &GaugeRow) -> Cell<'_> {
+    match &row.of {
+        GaugeOf::Sender(flow) | GaugeOf::Receiver(flow) => flow.to_cell(),
+        GaugeOf::Port(port) => port.to_cell(),
+    }
+}
+
+fn set_number(row: &mut GaugeRow, cell: Cell<'_>) -> Result<(), String> {
+    match &mut row.of {
+        GaugeOf::Sender(flow) | GaugeOf::Receiver(flow) => *flow = FlowId::from_cell(cell)?,
+        GaugeOf::Port(port) => *port = PortId::from_cell(cell)?,
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parquet_io::{read_table, write_table};
 
     #[test]
     fn gauges_are_read_as_written() {
@@ -151,16 +134,7 @@ mod tests {
         ];
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("gauges.parquet");
-        write_gauges(std::fs::File::create(&path).unwrap(), &[], &rows).unwrap();
-        assert_eq!(read_gauges(&path).unwrap(), rows);
-    }
-
-    #[test]
-    fn every_column_is_documented() {
-        let docs = include_str!("../../../docs/results.md");
-        let section = docs.split("## gauges.parquet").nth(1).expect("a section");
-        for (name, ..) in GAUGE_COLUMNS {
-            assert!(section.contains(&format!("| `{name}` |")), "{name}");
-        }
+        write_table(std::fs::File::create(&path).unwrap(), &[], &rows).unwrap();
+        assert_eq!(read_table::<GaugeRow>(&path).unwrap(), rows);
     }
 }

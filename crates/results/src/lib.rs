@@ -3,11 +3,11 @@
 //! A run directory holds
 //!
 //! * `flows.parquet`: one row a flow ([`FlowRow`]);
-//! * `queues.parquet`: the time series of the sampled ports ([`punctual_sim::PortSample`]);
+//! * `queues.parquet`: the time series of the sampled ports ([`punctual_record::PortSample`]);
 //! * `gauges.parquet`: the time series of transports' own state ([`GaugeRow`]), where there is any;
 //! * `pauses.parquet`: pauses by port and class ([`PauseRow`]), where there were any;
 //! * `ports.parquet`: every port and what it did in all ([`PortRow`]);
-//! * `network.parquet`: what every port did in time ([`punctual_sim::NetworkTrace`]), where that was
+//! * `network.parquet`: what every port did in time ([`punctual_record::NetworkTrace`]), where that was
 //!   recorded;
 //! * `summary.json`: the run in one object ([`Summary`]);
 //! * `manifest.json`: what the run was made of ([`Manifest`]);
@@ -26,7 +26,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let place = tempfile::tempdir()?;
 //! # let dir = place.path().join("ndp-1");
-//! let outcome = punctual_sim::Outcome::default(); // what `punctual_sim::run` returned
+//! let outcome = punctual_record::Outcome::default(); // what `punctual_sim::run` returned
 //! let flows = FlowRow::all(&outcome, &["ndp"], |_flow| None);
 //! let facts = RunFacts { transport: "ndp", seed: 1, ..RunFacts::default() };
 //! let summary = punctual_results::summarise(&outcome, &flows, &facts);
@@ -39,6 +39,7 @@
 //! ```
 
 mod capacity;
+mod columns;
 mod csv;
 mod dir;
 mod error;
@@ -53,6 +54,7 @@ mod parquet_io;
 mod pauses;
 mod plan;
 mod ports;
+mod queues;
 mod read;
 mod share;
 pub mod significance;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The format of run directories that this version writes and reads. A change that a reader of
 /// the old format would misunderstand makes a new one.
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 6;
 
 /// What a run was made of: enough to run it again.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -37,10 +37,16 @@ pub struct Manifest {
     /// The point of the sweep, an entry for each axis; empty without a sweep.
     #[serde(default)]
     pub point: Vec<AxisValue>,
-    /// The transport, or the mix of transports.
+    /// Name of what was run: the transport, or the mix of transports.
     pub transport: String,
+    /// The transports that carry flows of the run, by their number in it.
+    #[serde(default)]
+    pub transports: Vec<String>,
     /// The seed.
     pub seed: u64,
+    /// The directory of the run, below the directory of all results that it was written to.
+    #[serde(default)]
+    pub directory: String,
     /// The run was stopped from outside before its end.
     #[serde(default)]
     pub interrupted: bool,
@@ -72,6 +78,7 @@ impl Manifest {
             punctual: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: scenario.to_owned(),
             transport: transport.to_owned(),
+            transports: vec![transport.to_owned()],
             seed,
             host: Host::here(),
             ..Manifest::default()

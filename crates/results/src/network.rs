@@ -1,35 +1,43 @@
 //! What every port did in time, one row a port and frame.
 
 use crate::ReadError;
-use crate::parquet_io::{About, Column, ints, read_batches, write_batches};
-use arrow_array::PrimitiveArray;
-use arrow_array::types::{UInt32Type, UInt64Type};
-use arrow_schema::DataType;
-use punctual_core::{Duration, Instant, PortId, Rate};
-use punctual_sim::{Activity, NetworkTrace, PortFrame};
+use crate::columns::{Column, Table, column};
+use crate::parquet_io::{About, read_table, write_table};
+use punctual_core::{Duration, Instant};
+use punctual_record::{NetworkTrace, PortFrame};
 use std::io::Write;
 use std::path::Path;
 
+/// What a port did in a frame, and when that was.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FrameRow {
+    from: Instant,
+    until: Instant,
+    cell: PortFrame,
+}
+
 #[rustfmt::skip]
-const NETWORK_COLUMNS: [Column; 17] = [
-    ("frame", DataType::UInt32, "", false, "which stretch of time, from 0"),
-    ("from_ps", DataType::UInt64, "ps", false, "when it begins, since the start of the run"),
-    ("until_ps", DataType::UInt64, "ps", false, "when it ends"),
-    ("port", DataType::UInt32, "", false, "output port"),
-    ("sent_bytes", DataType::UInt64, "bytes", false, "sent in it, framing included"),
-    ("busy_ps", DataType::UInt64, "ps", false, "time that it was sending"),
-    ("queue_bytes", DataType::UInt64, "bytes", false, "the most that waited"),
-    ("queue_packets", DataType::UInt32, "packets", false, "the most that waited"),
-    ("drops", DataType::UInt32, "packets", false, "packets dropped"),
-    ("losses", DataType::UInt32, "packets", false, "packets lost on its link"),
-    ("trims", DataType::UInt32, "packets", false, "packets trimmed"),
-    ("bounces", DataType::UInt32, "packets", false, "headers returned to their sender"),
-    ("marks", DataType::UInt32, "packets", false, "packets ECN-marked"),
-    ("pauses", DataType::UInt32, "", false, "times that it was told to pause a class"),
-    ("paused_ps", DataType::UInt64, "ps", false, "time that some class was paused"),
-    ("grants", DataType::UInt32, "", false, "times that more was granted, or one more flow let send"),
-    ("granted_bps", DataType::UInt64, "bit/s", false, "the most that was granted in all"),
-];
+impl Table for FrameRow {
+    const COLUMNS: &'static [Column<FrameRow>] = &[
+        column!(cell.frame, "frame", "", "number of the frame, from 0"),
+        column!(from, "from_ps", "ps", "when the frame begins"),
+        column!(until, "until_ps", "ps", "when the frame ends"),
+        column!(cell.port, "port", "", "number of the output port, as in `ports.parquet`"),
+        column!(cell.did.sent_bytes, "sent_bytes", "bytes", "bytes sent in the frame, framing and pause frames included, each packet split where frames end"),
+        column!(cell.did.busy, "busy_ps", "ps", "time that it was sending"),
+        column!(cell.did.queue_bytes, "queue_bytes", "bytes", "most bytes that waited at any time, without the packet being sent"),
+        column!(cell.did.queue_packets, "queue_packets", "packets", "most packets that waited at any time, without the one being sent"),
+        column!(cell.did.drops, "drops", "packets", "packets dropped by its queue"),
+        column!(cell.did.losses, "losses", "packets", "packets lost on its link"),
+        column!(cell.did.trims, "trims", "packets", "packets trimmed by its queue"),
+        column!(cell.did.bounces, "bounces", "packets", "headers returned to their sender"),
+        column!(cell.did.marks, "marks", "packets", "packets ECN-marked by its queue"),
+        column!(cell.did.pauses, "pauses", "", "pause frames that stopped a class of it"),
+        column!(cell.did.paused, "paused_ps", "ps", "time that at least one class was paused"),
+        column!(cell.did.grants, "grants", "", "times that its controller granted more in total (D3, RCPdc) or let one more flow send (PDQ)"),
+        column!(cell.did.granted, "granted_bps", "bit/s", "most that its controller had granted in total (D3, RCPdc)"),
+    ];
+}
 
 /// Writes `network.parquet`.
 pub(crate) fn write_network(
@@ -37,85 +45,30 @@ pub(crate) fn write_network(
     about: &About,
     trace: &NetworkTrace,
 ) -> parquet::errors::Result<()> {
-    let rows: Vec<(Instant, Instant, PortFrame)> = trace
-        .cells
-        .iter()
-        .map(|cell| {
-            let (from, until) = trace.span(cell.frame);
-            (from, until, *cell)
-        })
-        .collect();
-    write_batches(out, about, &NETWORK_COLUMNS, &rows, |rows| {
-        let u32s = |get: fn(&Activity) -> u32| ints::<_, UInt32Type>(rows, |row| get(&row.2.did));
-        let u64s = |get: fn(&Activity) -> u64| ints::<_, UInt64Type>(rows, |row| get(&row.2.did));
-        vec![
-            ints::<_, UInt32Type>(rows, |row| row.2.frame),
-            ints::<_, UInt64Type>(rows, |row| row.0.as_picos()),
-            ints::<_, UInt64Type>(rows, |row| row.1.as_picos()),
-            ints::<_, UInt32Type>(rows, |row| row.2.port.0),
-            u64s(|did| did.sent_bytes),
-            u64s(|did| did.busy.as_picos()),
-            u64s(|did| did.queue_bytes),
-            u32s(|did| did.queue_packets),
-            u32s(|did| did.drops),
-            u32s(|did| did.losses),
-            u32s(|did| did.trims),
-            u32s(|did| did.bounces),
-            u32s(|did| did.marks),
-            u32s(|did| did.pauses),
-            u64s(|did| did.paused.as_picos()),
-            u32s(|did| did.grants),
-            u64s(|did| did.granted.as_bps()),
-        ]
-    })
+    let row = |cell: &PortFrame| {
+        let (from, until) = trace.span(cell.frame);
+        FrameRow { from, until, cell: *cell }
+    };
+    write_table(out, about, &trace.cells.iter().map(row).collect::<Vec<_>>())
 }
 
 /// Reads `network.parquet`.
 pub(crate) fn read_network(path: &Path) -> Result<NetworkTrace, ReadError> {
-    type U32 = PrimitiveArray<UInt32Type>;
-    type U64 = PrimitiveArray<UInt64Type>;
-    let mut trace = NetworkTrace::default();
-    let cells = read_batches(path, |columns, all| {
-        let c = &NETWORK_COLUMNS;
-        let u32s = |place| columns.get::<U32>(c, place);
-        let u64s = |place| columns.get::<U64>(c, place);
-        let (frame, from, until, port) = (u32s(0)?, u64s(1)?, u64s(2)?, u32s(3)?);
-        let (sent, busy, queue_bytes, queue_packets) = (u64s(4)?, u64s(5)?, u64s(6)?, u32s(7)?);
-        let (drops, losses, trims, bounces) = (u32s(8)?, u32s(9)?, u32s(10)?, u32s(11)?);
-        let (marks, pauses, paused) = (u32s(12)?, u32s(13)?, u64s(14)?);
-        let (grants, granted) = (u32s(15)?, u64s(16)?);
-        for i in 0..columns.rows() {
-            // Every frame is as long as the first, and the last is always there.
-            trace.frame = match frame.value(i) {
-                0 => Duration::from_picos(until.value(i)),
-                n => Duration::from_picos(from.value(i) / u64::from(n)),
-            };
-            trace.ended_at = trace.ended_at.max(Instant::from_picos(until.value(i)));
-            let did = Activity {
-                sent_bytes: sent.value(i),
-                busy: Duration::from_picos(busy.value(i)),
-                queue_bytes: queue_bytes.value(i),
-                queue_packets: queue_packets.value(i),
-                drops: drops.value(i),
-                losses: losses.value(i),
-                trims: trims.value(i),
-                bounces: bounces.value(i),
-                marks: marks.value(i),
-                pauses: pauses.value(i),
-                paused: Duration::from_picos(paused.value(i)),
-                grants: grants.value(i),
-                granted: Rate::from_bps(granted.value(i)),
-            };
-            all.push(PortFrame { frame: frame.value(i), port: PortId(port.value(i)), did });
-        }
-        Ok(())
-    })?;
-    Ok(NetworkTrace { cells, ..trace })
+    let rows: Vec<FrameRow> = read_table(path)?;
+    // Every frame is as long as the first, and the last is always there.
+    let frame = rows.last().map_or(Duration::ZERO, |row| match row.cell.frame {
+        0 => row.until - Instant::ZERO,
+        n => (row.from - Instant::ZERO) / u64::from(n),
+    });
+    let ended_at = rows.iter().map(|row| row.until).max().unwrap_or_default();
+    Ok(NetworkTrace { frame, ended_at, cells: rows.into_iter().map(|row| row.cell).collect() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_core::{PortId, Rate};
+    use punctual_record::Activity;
 
     #[test]
     fn a_trace_is_read_as_written() {
@@ -156,15 +109,5 @@ mod tests {
         write_network(std::fs::File::create(&path).unwrap(), &[], &short).unwrap();
         let read = read_network(&path).unwrap();
         assert_eq!((read.frames(), read.span(0)), (1, (Instant::ZERO, ended_at)));
-    }
-
-    #[test]
-    fn every_column_is_documented() {
-        let docs = include_str!("../../../docs/results.md");
-        let section = docs.split("## network.parquet").nth(1).expect("a section");
-        let section = section.split("\n## ").next().expect("its text");
-        for (name, ..) in NETWORK_COLUMNS {
-            assert!(section.contains(&format!("`{name}`")), "{name}");
-        }
     }
 }

@@ -1,372 +1,296 @@
-//! Columns in Parquet files.
+//! Tables in Parquet files, written and read column by column.
 
 use crate::ReadError;
-use crate::flows::{FlowCounts, FlowRow, status_name, status_named};
-use arrow_array::builder::{BooleanBuilder, Float64Builder};
-use arrow_array::types::{ArrowPrimitiveType, UInt16Type, UInt32Type, UInt64Type};
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, PrimitiveArray, RecordBatch, StringArray,
+use crate::columns::{Cell, Column, Kind, Table};
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
 };
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::basic::Compression;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{WriterProperties, WriterVersion};
-use punctual_core::{Bytes, Duration, FlowId, HostId, Instant, PortId};
-use punctual_sim::PortSample;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{ColumnDescriptor, Type, TypePtr};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows turned into columns at a time.
+/// Rows of a row group at most.
+const GROUP_ROWS: usize = 1 << 20;
+/// Values that are encoded or decoded at a time.
 const BATCH_ROWS: usize = 1 << 16;
-
-/// A column: name, type, unit or "", whether it may be null, and what it is.
-pub(crate) type Column = (&'static str, DataType, &'static str, bool, &'static str);
-
-#[rustfmt::skip]
-const FLOW_COLUMNS: [Column; 26] = [
-    ("flow", DataType::UInt32, "", false, "the flow, unique in the run"),
-    ("src", DataType::UInt32, "", false, "sending host"),
-    ("dst", DataType::UInt32, "", false, "receiving host"),
-    ("transport", DataType::Utf8, "", false, "transport that carried it"),
-    ("pattern", DataType::UInt16, "", false, "traffic pattern of the scenario, from 0"),
-    ("background", DataType::Boolean, "", false, "not measured itself"),
-    ("size_bytes", DataType::UInt64, "bytes", true, "bytes asked for; null when endless"),
-    ("start_ps", DataType::UInt64, "ps", false, "handed over, since the start of the run"),
-    ("deadline_ps", DataType::UInt64, "ps", true, "due, since the start of the run"),
-    ("ended_ps", DataType::UInt64, "ps", true, "completed or given up, since the start of the run"),
-    ("status", DataType::Utf8, "", false, "completed, abandoned or unfinished"),
-    ("met", DataType::Boolean, "", true, "on time; null without deadline or when not known"),
-    ("fct_ps", DataType::UInt64, "ps", true, "completion time of a completed flow"),
-    ("delivered_bytes", DataType::UInt64, "bytes", false, "received, each byte counted once"),
-    ("retransmits", DataType::UInt32, "packets", false, "data packets sent again"),
-    ("timeouts", DataType::UInt32, "", false, "retransmission timers fired"),
-    ("trims", DataType::UInt32, "packets", false, "trimmed headers received"),
-    ("bounces", DataType::UInt32, "packets", false, "headers returned to the sender"),
-    ("slowdown", DataType::Float64, "", true, "completion time over that on an empty network"),
-    ("censored_ps", DataType::UInt64, "ps", true, "of an unfinished flow: from its start to the end of the run"),
-    ("ideal_ps", DataType::UInt64, "ps", true, "completion time on an empty network"),
-    ("measured", DataType::Boolean, "", false, "in the statistics of flows"),
-    ("window_bytes", DataType::UInt64, "bytes", false, "received in the measured window"),
-    ("window_retransmits", DataType::UInt32, "packets", false, "data packets sent again in the measured window"),
-    ("window_timeouts", DataType::UInt32, "", false, "retransmission timers fired in the measured window"),
-    ("traffic", DataType::Utf8, "", false, "name of the scenario's traffic that it came from"),
-];
-
-#[rustfmt::skip]
-const QUEUE_COLUMNS: [Column; 6] = [
-    ("at_ps", DataType::UInt64, "ps", false, "when, since the start of the run"),
-    ("port", DataType::UInt32, "", false, "output port"),
-    ("queue_bytes", DataType::UInt64, "bytes", false, "waiting or in service"),
-    ("queue_packets", DataType::UInt32, "packets", false, "waiting or in service"),
-    ("sent_bytes", DataType::UInt64, "bytes", false, "sent since the start of the run"),
-    ("paused_ps", DataType::UInt64, "ps", false, "time paused since the start of the run"),
-];
-
-/// Names of the columns of `flows.parquet` and `flows.csv`, in order.
-pub(crate) fn flow_column_names() -> impl Iterator<Item = &'static str> {
-    FLOW_COLUMNS.iter().map(|column| column.0)
-}
-
-fn schema(columns: &[Column]) -> SchemaRef {
-    let field = |(name, kind, unit, nullable, about): &Column| {
-        let mut metadata = vec![("about", *about)];
-        if !unit.is_empty() {
-            metadata.push(("unit", *unit));
-        }
-        let metadata = arrow_schema::Metadata::from_iter(metadata);
-        Field::new(*name, kind.clone(), *nullable).with_metadata(metadata)
-    };
-    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
-}
 
 /// Metadata of a file: keys and values.
 pub(crate) type About = [(String, String)];
 
+impl Kind {
+    fn physical(self) -> Physical {
+        match self {
+            Kind::U8 | Kind::U16 | Kind::U32 => Physical::INT32,
+            Kind::U64 => Physical::INT64,
+            Kind::F64 => Physical::DOUBLE,
+            Kind::Bool => Physical::BOOLEAN,
+            Kind::Text => Physical::BYTE_ARRAY,
+        }
+    }
+
+    fn logical(self) -> Option<LogicalType> {
+        match self {
+            Kind::U8 => Some(LogicalType::integer(8, false)),
+            Kind::U16 => Some(LogicalType::integer(16, false)),
+            Kind::U32 => Some(LogicalType::integer(32, false)),
+            Kind::U64 => Some(LogicalType::integer(64, false)),
+            Kind::Text => Some(LogicalType::String),
+            Kind::F64 | Kind::Bool => None,
+        }
+    }
+}
+
+fn schema<R: Table>() -> Result<TypePtr> {
+    let field = |column: &Column<R>| {
+        let nullable = [Repetition::REQUIRED, Repetition::OPTIONAL];
+        Type::primitive_type_builder(column.name, column.kind.physical())
+            .with_repetition(nullable[usize::from(column.is_nullable)])
+            .with_logical_type(column.kind.logical())
+            .build()
+            .map(Arc::new)
+    };
+    let fields = R::COLUMNS.iter().map(field).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(Type::group_type_builder("rows").with_fields(fields).build()?))
+}
+
 /// Everything that could differ between two writings of the same rows is fixed here.
-fn properties(about: &About) -> WriterProperties {
-    let pair = |(key, value): &(String, String)| KeyValue::new(key.clone(), value.clone());
+///
+/// The metadata are those of the run, then for each column `about.NAME` and, where it has one,
+/// `unit.NAME`.
+fn properties<R: Table>(about: &About) -> WriterProperties {
+    let mut pairs: Vec<KeyValue> =
+        about.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
+    for column in R::COLUMNS {
+        pairs.push(KeyValue::new(format!("about.{}", column.name), column.about.to_owned()));
+        if !column.unit.is_empty() {
+            pairs.push(KeyValue::new(format!("unit.{}", column.name), column.unit.to_owned()));
+        }
+    }
     WriterProperties::builder()
         .set_created_by("punctual".to_owned())
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::SNAPPY)
-        .set_key_value_metadata(Some(about.iter().map(pair).collect()))
-        .set_max_row_group_row_count(Some(1 << 20))
+        .set_key_value_metadata(Some(pairs))
         .build()
 }
 
-pub(crate) fn write_batches<T>(
+/// Writes a table.
+pub(crate) fn write_table<R: Table>(
     out: impl Write + Send,
     about: &About,
-    columns: &[Column],
-    rows: &[T],
-    arrays: impl Fn(&[T]) -> Vec<ArrayRef>,
+    rows: &[R],
 ) -> Result<()> {
-    let schema = schema(columns);
-    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties(about)))?;
-    for chunk in rows.chunks(BATCH_ROWS) {
-        writer.write(&RecordBatch::try_new(schema.clone(), arrays(chunk))?)?;
+    let properties = Arc::new(properties::<R>(about));
+    let mut writer = SerializedFileWriter::new(out, schema::<R>()?, properties)?;
+    for rows in rows.chunks(GROUP_ROWS) {
+        let mut group = writer.next_row_group()?;
+        for column in R::COLUMNS {
+            let Some(mut out) = group.next_column()? else { break };
+            write_column(&mut out, column, rows)?;
+            out.close()?;
+        }
+        group.close()?;
     }
     writer.close()?;
     Ok(())
 }
 
-/// A column of whole numbers that are always there.
-pub(crate) fn ints<T, P: ArrowPrimitiveType>(
-    rows: &[T],
-    get: impl Fn(&T) -> P::Native,
-) -> ArrayRef {
-    Arc::new(PrimitiveArray::<P>::from_iter_values(rows.iter().map(get)))
-}
-
-/// A column of truths that are always there.
-pub(crate) fn flags<T>(rows: &[T], get: impl Fn(&T) -> bool) -> ArrayRef {
-    Arc::new(rows.iter().map(|row| Some(get(row))).collect::<BooleanArray>())
-}
-
-/// A column of picoseconds or bytes that may be missing.
-fn maybe<T>(rows: &[T], get: impl Fn(&T) -> Option<u64>) -> ArrayRef {
-    Arc::new(rows.iter().map(get).collect::<PrimitiveArray<UInt64Type>>())
-}
-
-pub(crate) fn texts<'a, T>(rows: &'a [T], get: impl Fn(&'a T) -> &'a str) -> ArrayRef {
-    Arc::new(StringArray::from_iter_values(rows.iter().map(get)))
-}
-
-fn bools(rows: &[FlowRow], get: impl Fn(&FlowRow) -> Option<bool>) -> ArrayRef {
-    let mut column = BooleanBuilder::with_capacity(rows.len());
-    rows.iter().for_each(|row| column.append_option(get(row)));
-    Arc::new(column.finish())
-}
-
-pub(crate) fn floats<T>(rows: &[T], get: impl Fn(&T) -> Option<f64>) -> ArrayRef {
-    let mut column = Float64Builder::with_capacity(rows.len());
-    rows.iter().for_each(|row| column.append_option(get(row)));
-    Arc::new(column.finish())
-}
-
-/// The name of a flow's traffic; empty where it has none.
-pub(crate) fn traffic_name<'a>(traffic: &'a [String], row: &FlowRow) -> &'a str {
-    traffic.get(usize::from(row.pattern)).map_or("", String::as_str)
-}
-
-/// Writes one row a flow; `traffic` has the names of what `pattern` counts.
-pub(crate) fn write_flows(
-    out: impl Write + Send,
-    about: &About,
-    rows: &[FlowRow],
-    traffic: &[String],
+fn write_column<R>(
+    out: &mut SerializedColumnWriter<'_>,
+    column: &Column<R>,
+    rows: &[R],
 ) -> Result<()> {
-    write_batches(out, about, &FLOW_COLUMNS, rows, |rows| {
-        vec![
-            ints::<_, UInt32Type>(rows, |row| row.flow.0),
-            ints::<_, UInt32Type>(rows, |row| row.src.0),
-            ints::<_, UInt32Type>(rows, |row| row.dst.0),
-            texts(rows, |row| &row.transport),
-            ints::<_, UInt16Type>(rows, |row| row.pattern),
-            bools(rows, |row| Some(row.background)),
-            maybe(rows, |row| row.size.map(Bytes::get)),
-            ints::<_, UInt64Type>(rows, |row| row.start.as_picos()),
-            maybe(rows, |row| row.deadline.map(Instant::as_picos)),
-            maybe(rows, |row| row.ended.map(Instant::as_picos)),
-            texts(rows, |row| status_name(row.status)),
-            bools(rows, |row| row.met),
-            maybe(rows, |row| row.fct.map(Duration::as_picos)),
-            ints::<_, UInt64Type>(rows, |row| row.delivered.get()),
-            ints::<_, UInt32Type>(rows, |row| row.retransmits),
-            ints::<_, UInt32Type>(rows, |row| row.timeouts),
-            ints::<_, UInt32Type>(rows, |row| row.trims),
-            ints::<_, UInt32Type>(rows, |row| row.bounces),
-            floats(rows, |row| row.slowdown),
-            maybe(rows, |row| row.censored.map(Duration::as_picos)),
-            maybe(rows, |row| row.ideal.map(Duration::as_picos)),
-            bools(rows, |row| Some(row.measured)),
-            ints::<_, UInt64Type>(rows, |row| row.in_window.delivered.get()),
-            ints::<_, UInt32Type>(rows, |row| row.in_window.retransmits),
-            ints::<_, UInt32Type>(rows, |row| row.in_window.timeouts),
-            Arc::new(StringArray::from_iter_values(
-                rows.iter().map(|row| traffic_name(traffic, row)),
-            )),
-        ]
-    })
-}
-
-/// Writes one row a sample.
-pub(crate) fn write_queues(
-    out: impl Write + Send,
-    about: &About,
-    rows: &[PortSample],
-) -> Result<()> {
-    write_batches(out, about, &QUEUE_COLUMNS, rows, |rows| {
-        vec![
-            ints::<_, UInt64Type>(rows, |row| row.at.as_picos()),
-            ints::<_, UInt32Type>(rows, |row| row.port.0),
-            ints::<_, UInt64Type>(rows, |row| row.queue_bytes),
-            ints::<_, UInt32Type>(rows, |row| row.queue_packets),
-            ints::<_, UInt64Type>(rows, |row| row.sent_bytes),
-            ints::<_, UInt64Type>(rows, |row| row.paused.as_picos()),
-        ]
-    })
-}
-
-/// The columns of one batch, checked once.
-pub(crate) struct Columns<'a> {
-    path: &'a Path,
-    batch: RecordBatch,
-}
-
-impl Columns<'_> {
-    pub(crate) fn rows(&self) -> usize {
-        self.batch.num_rows()
-    }
-
-    pub(crate) fn problem(&self, column: &'static str, problem: String) -> ReadError {
-        ReadError::Column { path: self.path.to_owned(), column, problem }
-    }
-
-    /// The column of that place in `known`, by name, wherever the file has it.
-    pub(crate) fn get<A: Array + 'static>(
-        &self,
-        known: &[Column],
-        place: usize,
-    ) -> std::result::Result<&A, ReadError> {
-        let (name, kind, _, nullable, _) = &known[place];
-        let Some(column) = self.batch.column_by_name(name) else {
-            return Err(self.problem(name, "is missing".into()));
-        };
-        if !nullable && column.null_count() > 0 {
-            return Err(self.problem(name, "has empty places".into()));
+    match column.kind {
+        Kind::U8 | Kind::U16 | Kind::U32 => {
+            // Unsigned numbers are stored as the signed numbers of the same bits.
+            write_values::<Int32Type, R>(out, column, rows, |cell| match cell {
+                Cell::Int(value) => Some(value as u32 as i32),
+                _ => None,
+            })
         }
-        column.as_any().downcast_ref().ok_or_else(|| {
-            let found = column.data_type();
-            self.problem(name, format!("holds {found} where {kind} belongs"))
-        })
+        Kind::U64 => write_values::<Int64Type, R>(out, column, rows, |cell| match cell {
+            Cell::Int(value) => Some(value as i64),
+            _ => None,
+        }),
+        Kind::F64 => write_values::<DoubleType, R>(out, column, rows, |cell| match cell {
+            Cell::Float(value) => Some(value),
+            _ => None,
+        }),
+        Kind::Bool => write_values::<BoolType, R>(out, column, rows, |cell| match cell {
+            Cell::Bool(value) => Some(value),
+            _ => None,
+        }),
+        Kind::Text => {
+            // Neighbours mostly hold the same text: one copy for all of them.
+            let mut last = ByteArray::from("");
+            write_values::<ByteArrayType, R>(out, column, rows, |cell| {
+                let text = match cell {
+                    Cell::Text(text) => text,
+                    Cell::Shared(text) => text,
+                    _ => return None,
+                };
+                if last.data() != text.as_bytes() {
+                    last = ByteArray::from(text);
+                }
+                Some(last.clone())
+            })
+        }
     }
 }
 
-/// Reads all rows of a file, a batch at a time.
-pub(crate) fn read_batches<T>(
-    path: &Path,
-    mut rows: impl FnMut(&Columns<'_>, &mut Vec<T>) -> std::result::Result<(), ReadError>,
-) -> std::result::Result<Vec<T>, ReadError> {
+fn write_values<T: DataType, R>(
+    out: &mut SerializedColumnWriter<'_>,
+    column: &Column<R>,
+    rows: &[R],
+    mut value: impl FnMut(Cell<'_>) -> Option<T::T>,
+) -> Result<()> {
+    for rows in rows.chunks(BATCH_ROWS) {
+        let (mut values, mut levels) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in rows {
+            let value = value((column.get)(row));
+            if column.is_nullable {
+                levels.push(i16::from(value.is_some()));
+            }
+            values.extend(value);
+        }
+        let levels = column.is_nullable.then_some(&levels[..]);
+        out.typed::<T>().write_batch(&values, levels, None)?;
+    }
+    Ok(())
+}
+
+/// Reads all rows of a table. Columns are found by name; others are ignored.
+pub(crate) fn read_table<R: Table>(path: &Path) -> std::result::Result<Vec<R>, ReadError> {
     let damaged = |source: ParquetError| ReadError::Parquet { path: path.to_owned(), source };
     let file = File::open(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => ReadError::Missing(path.to_owned()),
         _ => ReadError::Io { path: path.to_owned(), source: error },
     })?;
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(damaged)?;
-    let reader = reader.with_batch_size(BATCH_ROWS).build().map_err(damaged)?;
-    let mut all = Vec::new();
-    for batch in reader {
-        let batch = batch.map_err(|error| damaged(error.into()))?;
-        rows(&Columns { path, batch }, &mut all)?;
-    }
-    Ok(all)
-}
-
-fn value<P: ArrowPrimitiveType>(column: &PrimitiveArray<P>, row: usize) -> Option<P::Native> {
-    column.is_valid(row).then(|| column.value(row))
-}
-
-/// Reads `flows.parquet`.
-pub(crate) fn read_flows(path: &Path) -> std::result::Result<Vec<FlowRow>, ReadError> {
-    type U16 = PrimitiveArray<UInt16Type>;
-    type U32 = PrimitiveArray<UInt32Type>;
-    type U64 = PrimitiveArray<UInt64Type>;
-    // Most runs have one transport: one text for all its rows.
-    let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
-    read_batches(path, |columns, all| {
-        let c = &FLOW_COLUMNS;
-        let (flow, src, dst) =
-            (columns.get::<U32>(c, 0)?, columns.get::<U32>(c, 1)?, columns.get::<U32>(c, 2)?);
-        let transport = columns.get::<StringArray>(c, 3)?;
-        let pattern = columns.get::<U16>(c, 4)?;
-        let background = columns.get::<BooleanArray>(c, 5)?;
-        let size = columns.get::<U64>(c, 6)?;
-        let start = columns.get::<U64>(c, 7)?;
-        let deadline = columns.get::<U64>(c, 8)?;
-        let ended = columns.get::<U64>(c, 9)?;
-        let status = columns.get::<StringArray>(c, 10)?;
-        let met = columns.get::<BooleanArray>(c, 11)?;
-        let fct = columns.get::<U64>(c, 12)?;
-        let delivered = columns.get::<U64>(c, 13)?;
-        let retransmits = columns.get::<U32>(c, 14)?;
-        let timeouts = columns.get::<U32>(c, 15)?;
-        let trims = columns.get::<U32>(c, 16)?;
-        let bounces = columns.get::<U32>(c, 17)?;
-        let slowdown = columns.get::<Float64Array>(c, 18)?;
-        let (censored, ideal) = (columns.get::<U64>(c, 19)?, columns.get::<U64>(c, 20)?);
-        let measured = columns.get::<BooleanArray>(c, 21)?;
-        let window_bytes = columns.get::<U64>(c, 22)?;
-        let window_retransmits = columns.get::<U32>(c, 23)?;
-        let window_timeouts = columns.get::<U32>(c, 24)?;
-        for i in 0..columns.rows() {
-            let name = transport.value(i);
-            if !names.contains(name) {
-                names.insert(name.into());
+    let reader = SerializedFileReader::new(file).map_err(damaged)?;
+    let mut rows: Vec<R> = Vec::new();
+    let mut names = Names::default();
+    for group in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(group).map_err(damaged)?;
+        let first = rows.len();
+        for (i, column) in R::COLUMNS.iter().enumerate() {
+            let wrong = |problem: String| {
+                let (path, column) = (path.to_owned(), column.name);
+                ReadError::Column { path, column, problem }
+            };
+            let schema = group.metadata().schema_descr().columns();
+            let Some(at) = schema.iter().position(|known| known.name() == column.name) else {
+                return Err(wrong("is missing".into()));
+            };
+            check_type(&schema[at], column.kind).map_err(wrong)?;
+            let values = group.get_column_reader(at).map_err(damaged)?;
+            let mut next = first;
+            read_column(values, column.kind, &mut names, |cell| {
+                if next == rows.len() && i == 0 {
+                    rows.push(R::default());
+                }
+                let row = rows.get_mut(next).ok_or("has too many values")?;
+                next += 1;
+                (column.set)(row, cell)
+            })
+            .map_err(|fault| match fault {
+                Fault::Value(problem) => wrong(problem),
+                Fault::Parquet(source) => damaged(source),
+            })?;
+            if next < rows.len() {
+                return Err(wrong("has too few values".into()));
             }
-            let status = status.value(i);
-            all.push(FlowRow {
-                flow: FlowId(flow.value(i)),
-                src: HostId(src.value(i)),
-                dst: HostId(dst.value(i)),
-                transport: names.get(name).expect("inserted above").clone(),
-                pattern: pattern.value(i),
-                background: background.value(i),
-                size: value(size, i).map(Bytes::new),
-                start: Instant::from_picos(start.value(i)),
-                deadline: value(deadline, i).map(Instant::from_picos),
-                ended: value(ended, i).map(Instant::from_picos),
-                status: status_named(status).ok_or_else(|| {
-                    columns.problem("status", format!("holds the unknown status `{status}`"))
-                })?,
-                met: met.is_valid(i).then(|| met.value(i)),
-                fct: value(fct, i).map(Duration::from_picos),
-                delivered: Bytes::new(delivered.value(i)),
-                retransmits: retransmits.value(i),
-                timeouts: timeouts.value(i),
-                trims: trims.value(i),
-                bounces: bounces.value(i),
-                slowdown: value(slowdown, i),
-                censored: value(censored, i).map(Duration::from_picos),
-                ideal: value(ideal, i).map(Duration::from_picos),
-                measured: measured.value(i),
-                in_window: FlowCounts {
-                    delivered: Bytes::new(window_bytes.value(i)),
-                    retransmits: window_retransmits.value(i),
-                    timeouts: window_timeouts.value(i),
-                },
-            });
         }
-        Ok(())
-    })
+    }
+    Ok(rows)
 }
 
-/// Reads `queues.parquet`.
-pub(crate) fn read_queues(path: &Path) -> std::result::Result<Vec<PortSample>, ReadError> {
-    type U32 = PrimitiveArray<UInt32Type>;
-    type U64 = PrimitiveArray<UInt64Type>;
-    read_batches(path, |columns, all| {
-        let c = &QUEUE_COLUMNS;
-        let at = columns.get::<U64>(c, 0)?;
-        let port = columns.get::<U32>(c, 1)?;
-        let queue_bytes = columns.get::<U64>(c, 2)?;
-        let queue_packets = columns.get::<U32>(c, 3)?;
-        let sent_bytes = columns.get::<U64>(c, 4)?;
-        let paused = columns.get::<U64>(c, 5)?;
-        all.extend((0..columns.rows()).map(|i| PortSample {
-            at: Instant::from_picos(at.value(i)),
-            port: PortId(port.value(i)),
-            queue_bytes: queue_bytes.value(i),
-            queue_packets: queue_packets.value(i),
-            sent_bytes: sent_bytes.value(i),
-            paused: Duration::from_picos(paused.value(i)),
-        }));
-        Ok(())
-    })
+fn check_type(found: &ColumnDescriptor, kind: Kind) -> std::result::Result<(), String> {
+    let expected = kind.physical();
+    if found.physical_type() != expected {
+        return Err(format!("holds {} where {expected} belongs", found.physical_type()));
+    }
+    match found.max_rep_level() == 0 && found.max_def_level() <= 1 {
+        true => Ok(()),
+        false => Err("is nested".into()),
+    }
+}
+
+/// Why a column could not be read.
+enum Fault {
+    Value(String),
+    Parquet(ParquetError),
+}
+
+/// One text for all rows that hold it.
+#[derive(Default)]
+struct Names(BTreeSet<Arc<str>>);
+
+impl Names {
+    fn get(&mut self, name: &str) -> &Arc<str> {
+        if !self.0.contains(name) {
+            self.0.insert(name.into());
+        }
+        self.0.get(name).expect("inserted above")
+    }
+}
+
+fn read_column(
+    values: ColumnReader,
+    kind: Kind,
+    names: &mut Names,
+    mut each: impl FnMut(Cell<'_>) -> std::result::Result<(), String>,
+) -> std::result::Result<(), Fault> {
+    match values {
+        ColumnReader::Int32ColumnReader(values) => read_values(values, |value| {
+            each(value.map_or(Cell::Null, |value| Cell::Int(u64::from(*value as u32))))
+        }),
+        ColumnReader::Int64ColumnReader(values) => read_values(values, |value| {
+            each(value.map_or(Cell::Null, |value| Cell::Int(*value as u64)))
+        }),
+        ColumnReader::DoubleColumnReader(values) => {
+            read_values(values, |value| each(value.map_or(Cell::Null, |value| Cell::Float(*value))))
+        }
+        ColumnReader::BoolColumnReader(values) => {
+            read_values(values, |value| each(value.map_or(Cell::Null, |value| Cell::Bool(*value))))
+        }
+        ColumnReader::ByteArrayColumnReader(values) => read_values(values, |value| {
+            let Some(value) = value else { return each(Cell::Null) };
+            let text = std::str::from_utf8(value.data()).map_err(|e| format!("is no text: {e}"))?;
+            each(Cell::Shared(names.get(text)))
+        }),
+        _ => Err(Fault::Value(format!("holds no {kind:?}"))),
+    }
+}
+
+fn read_values<T: DataType>(
+    mut reader: ColumnReaderImpl<T>,
+    mut each: impl FnMut(Option<&T::T>) -> std::result::Result<(), String>,
+) -> std::result::Result<(), Fault> {
+    let (mut levels, mut values) = (Vec::new(), Vec::new());
+    loop {
+        levels.clear();
+        values.clear();
+        let (records, ..) = reader
+            .read_records(BATCH_ROWS, Some(&mut levels), None, &mut values)
+            .map_err(Fault::Parquet)?;
+        if records == 0 {
+            return Ok(());
+        }
+        // Only columns that may be null have levels; nulls take no place among the values.
+        let mut values = values.iter();
+        for record in 0..records {
+            let is_null = levels.get(record) == Some(&0);
+            each(if is_null { None } else { values.next() }).map_err(Fault::Value)?;
+        }
+    }
 }

@@ -1,13 +1,7 @@
-//! Every port of a run and what it did in all, one row a port: the network, and its use.
+//! Every output port of a run: where it is and what it sent, one row a port.
 
-use crate::ReadError;
-use crate::parquet_io::{About, Column, floats, ints, read_batches, texts, write_batches};
-use arrow_array::types::{UInt32Type, UInt64Type};
-use arrow_array::{Array, Float64Array, PrimitiveArray, StringArray};
-use arrow_schema::DataType;
+use crate::columns::{Column, Table, column};
 use punctual_core::{Duration, PortId, Rate};
-use std::io::Write;
-use std::path::Path;
 
 /// An output port and the link that leaves from it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,7 +18,7 @@ pub struct PortRow {
     pub rate: Rate,
     /// From the last bit sent to the packet ready in the next node.
     pub delay: Duration,
-    /// Bytes sent since measuring began.
+    /// Bytes sent in the measured window.
     pub sent_bytes: u64,
     /// The share of its rate that they took; none when no time was measured.
     pub utilisation: Option<f64>,
@@ -32,84 +26,37 @@ pub struct PortRow {
     pub drops: u64,
     /// Packets trimmed.
     pub trims: u64,
+    /// Headers returned to their sender.
+    pub bounces: u64,
+    /// Packets ECN-marked.
+    pub marks: u64,
     /// Time that it was paused.
     pub paused: Duration,
 }
 
 #[rustfmt::skip]
-const PORT_COLUMNS: [Column; 11] = [
-    ("port", DataType::UInt32, "", false, "output port"),
-    ("from", DataType::Utf8, "", false, "name of the node whose port it is"),
-    ("to", DataType::Utf8, "", false, "name of the node that its link leads to"),
-    ("tier", DataType::Utf8, "", false, "where in the network it is"),
-    ("rate_bps", DataType::UInt64, "bit/s", false, "its rate at the start"),
-    ("delay_ps", DataType::UInt64, "ps", false, "from the last bit sent to the packet ready"),
-    ("sent_bytes", DataType::UInt64, "bytes", false, "sent since measuring began, framing included"),
-    ("utilisation", DataType::Float64, "", true, "share of its rate that they took"),
-    ("drops", DataType::UInt64, "packets", false, "packets dropped"),
-    ("trims", DataType::UInt64, "packets", false, "packets trimmed"),
-    ("paused_ps", DataType::UInt64, "ps", false, "time that it was paused"),
-];
-
-/// Writes `ports.parquet`.
-pub(crate) fn write_ports(
-    out: impl Write + Send,
-    about: &About,
-    rows: &[PortRow],
-) -> parquet::errors::Result<()> {
-    write_batches(out, about, &PORT_COLUMNS, rows, |rows| {
-        vec![
-            ints::<_, UInt32Type>(rows, |row| row.port.0),
-            texts(rows, |row| &row.from),
-            texts(rows, |row| &row.to),
-            texts(rows, |row| &row.tier),
-            ints::<_, UInt64Type>(rows, |row| row.rate.as_bps()),
-            ints::<_, UInt64Type>(rows, |row| row.delay.as_picos()),
-            ints::<_, UInt64Type>(rows, |row| row.sent_bytes),
-            floats(rows, |row| row.utilisation),
-            ints::<_, UInt64Type>(rows, |row| row.drops),
-            ints::<_, UInt64Type>(rows, |row| row.trims),
-            ints::<_, UInt64Type>(rows, |row| row.paused.as_picos()),
-        ]
-    })
-}
-
-/// Reads `ports.parquet`.
-pub(crate) fn read_ports(path: &Path) -> Result<Vec<PortRow>, ReadError> {
-    type U64 = PrimitiveArray<UInt64Type>;
-    read_batches(path, |columns, all| {
-        let c = &PORT_COLUMNS;
-        let port = columns.get::<PrimitiveArray<UInt32Type>>(c, 0)?;
-        let from = columns.get::<StringArray>(c, 1)?;
-        let to = columns.get::<StringArray>(c, 2)?;
-        let tier = columns.get::<StringArray>(c, 3)?;
-        let rate = columns.get::<U64>(c, 4)?;
-        let delay = columns.get::<U64>(c, 5)?;
-        let sent_bytes = columns.get::<U64>(c, 6)?;
-        let utilisation = columns.get::<Float64Array>(c, 7)?;
-        let drops = columns.get::<U64>(c, 8)?;
-        let trims = columns.get::<U64>(c, 9)?;
-        let paused = columns.get::<U64>(c, 10)?;
-        all.extend((0..columns.rows()).map(|i| PortRow {
-            port: PortId(port.value(i)),
-            from: from.value(i).to_owned(),
-            to: to.value(i).to_owned(),
-            tier: tier.value(i).to_owned(),
-            rate: Rate::from_bps(rate.value(i)),
-            delay: Duration::from_picos(delay.value(i)),
-            sent_bytes: sent_bytes.value(i),
-            utilisation: utilisation.is_valid(i).then(|| utilisation.value(i)),
-            drops: drops.value(i),
-            trims: trims.value(i),
-            paused: Duration::from_picos(paused.value(i)),
-        }));
-        Ok(())
-    })
+impl Table for PortRow {
+    const COLUMNS: &'static [Column<PortRow>] = &[
+        column!(port, "port", "", "number of the output port, as in the other files"),
+        column!(from, "from", "", "name of the node that the port belongs to"),
+        column!(to, "to", "", "name of the node that its link leads to"),
+        column!(tier, "tier", "", "`host-up`, `rack-up`, `pod-up`, `core-down`, `pod-down`, `host-down` or `middle`"),
+        column!(rate, "rate_bps", "bit/s", "link rate at the start of the run"),
+        column!(delay, "delay_ps", "ps", "from the last bit sent to the packet ready in the next node"),
+        column!(sent_bytes, "sent_bytes", "bytes", "bytes sent in the measured window, framing included"),
+        column!(utilisation, "utilisation", "", "share of the link rate that `sent_bytes` took; null when no time was measured"),
+        column!(drops, "drops", "packets", "packets dropped by its queue in the measured window"),
+        column!(trims, "trims", "packets", "packets trimmed by its queue in the measured window"),
+        column!(bounces, "bounces", "packets", "headers that it returned to their sender in the measured window"),
+        column!(marks, "marks", "packets", "packets ECN-marked by its queue in the measured window"),
+        column!(paused, "paused_ps", "ps", "time that it was paused in the measured window"),
+    ];
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parquet_io::{read_table, write_table};
 
     #[test]
     fn ports_are_read_as_written() {
@@ -124,22 +71,14 @@ mod tests {
             utilisation,
             drops: 1,
             trims: 2,
+            bounces: 4,
+            marks: 5,
             paused: Duration::from_picos(3),
         };
         let rows = [row(0, Some(0.1 + 0.2)), row(u32::MAX, None)];
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("ports.parquet");
-        write_ports(std::fs::File::create(&path).unwrap(), &[], &rows).unwrap();
-        assert_eq!(read_ports(&path).unwrap(), rows);
-    }
-
-    #[test]
-    fn every_column_is_documented() {
-        let docs = include_str!("../../../docs/results.md");
-        let section = docs.split("## ports.parquet").nth(1).expect("a section");
-        let section = section.split("\n## ").next().expect("its text");
-        for (name, ..) in PORT_COLUMNS {
-            assert!(section.contains(&format!("`{name}`")), "{name}");
-        }
+        write_table(std::fs::File::create(&path).unwrap(), &[], &rows).unwrap();
+        assert_eq!(read_table::<PortRow>(&path).unwrap(), rows);
     }
 }

@@ -1,17 +1,15 @@
 //! Reading a run back.
 
+use crate::columns::Table;
 use crate::files::check_format;
-use crate::gauges::read_gauges;
 use crate::network::read_network;
-use crate::parquet_io::{read_flows, read_queues};
-use crate::pauses::read_pauses;
-use crate::ports::read_ports;
+use crate::parquet_io::read_table;
 use crate::{
     FLOWS_FILE, FORMAT, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, NETWORK_FILE,
     PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, ReadError, SUMMARY_FILE, Summary,
     is_partial,
 };
-use punctual_sim::{NetworkTrace, PortSample};
+use punctual_record::{NetworkTrace, PortSample};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
@@ -43,29 +41,25 @@ pub fn read(dir: &Path) -> Result<RunFiles, ReadError> {
     let manifest = read_manifest(dir)?;
     verify(dir, &manifest)?;
     let has = |name: &str| manifest.files.contains_key(name);
+    let network = has(NETWORK_FILE).then(|| read_network(&dir.join(NETWORK_FILE))).transpose()?;
     Ok(RunFiles {
-        flows: read_flows(&dir.join(FLOWS_FILE))?,
-        queues: read_queues(&dir.join(QUEUES_FILE))?,
-        gauges: match has(GAUGES_FILE) {
-            true => read_gauges(&dir.join(GAUGES_FILE))?,
-            false => Vec::new(),
-        },
-        ports: match has(PORTS_FILE) {
-            true => read_ports(&dir.join(PORTS_FILE))?,
-            false => Vec::new(),
-        },
-        network: match has(NETWORK_FILE) {
-            true => Some(read_network(&dir.join(NETWORK_FILE))?),
-            false => None,
-        },
-        pauses: if manifest.files.contains_key(PAUSES_FILE) {
-            read_pauses(&dir.join(PAUSES_FILE))?
-        } else {
-            Vec::new()
-        },
+        flows: read_table(&dir.join(FLOWS_FILE))?,
+        queues: read_table(&dir.join(QUEUES_FILE))?,
+        gauges: read_listed(dir, &manifest, GAUGES_FILE)?,
+        ports: read_listed(dir, &manifest, PORTS_FILE)?,
+        pauses: read_listed(dir, &manifest, PAUSES_FILE)?,
+        network,
         summary: json(&dir.join(SUMMARY_FILE))?,
         manifest,
     })
+}
+
+/// Reads the rows of a file that not every run has.
+fn read_listed<R: Table>(dir: &Path, manifest: &Manifest, name: &str) -> Result<Vec<R>, ReadError> {
+    match manifest.files.contains_key(name) {
+        true => read_table(&dir.join(name)),
+        false => Ok(Vec::new()),
+    }
 }
 
 /// Reads only the summary of a run directory.

@@ -4,7 +4,7 @@ use crate::share::{ShareOf, share_interval};
 use crate::student::t_quantile;
 use crate::times::Times;
 use crate::{AtLeast, Ci95, CombineError, FlowCounts, FlowRow, FlowStatus, RunKind, Summary};
-use punctual_sim::Outcome;
+use punctual_record::Outcome;
 
 /// What a summary needs to know beside the outcome.
 #[derive(Debug, Clone, Copy, Default)]

@@ -3,7 +3,7 @@ use super::*;
 use crate::flows::tests::{micros, record};
 use proptest::prelude::*;
 use punctual_core::{Bytes, Duration, Instant};
-use punctual_sim::{FlowRecord, Measure, Totals};
+use punctual_record::{FlowRecord, Measure, Totals};
 
 fn summary_of(flows: Vec<FlowRecord>, ended_at: Instant) -> Summary {
     let delivered_bytes = flows.iter().map(|flow| flow.in_window.delivered.get()).sum();

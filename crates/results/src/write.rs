@@ -1,18 +1,15 @@
 //! Writing a run, whole or not at all.
 
 use crate::dir::{Place, partial_path, place};
-use crate::gauges::write_gauges;
 use crate::network::write_network;
-use crate::parquet_io::{write_flows, write_queues};
-use crate::pauses::write_pauses;
-use crate::ports::write_ports;
+use crate::parquet_io::write_table;
 use crate::{
     CSV_FILE, FLOWS_FILE, FileInfo, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest,
     NETWORK_FILE, OWN_FILES, PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, REPORT_FILE,
     SUMMARY_FILE, Summary, WriteError, csv,
 };
 use parquet::errors::ParquetError;
-use punctual_sim::{NetworkTrace, PortSample};
+use punctual_record::{NetworkTrace, PortSample};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -198,29 +195,29 @@ fn fill(
     options: WriteOptions,
 ) -> Result<(), WriteError> {
     let mut files = BTreeMap::new();
-    let (about, traffic) = (&*run.manifest.about(), &*run.manifest.traffic);
+    let about = &*run.manifest.about();
     let mut file = |name: &str, content: &mut dyn FnMut(&mut File) -> Result<(), Fault>| {
         let info = write_file(storage, &dir.join(name), content)?;
         files.insert(name.to_owned(), info);
         Ok(())
     };
-    file(FLOWS_FILE, &mut |out| Ok(write_flows(out, about, run.flows, traffic)?))?;
-    file(QUEUES_FILE, &mut |out| Ok(write_queues(out, about, run.queues)?))?;
+    file(FLOWS_FILE, &mut |out| Ok(write_table(out, about, run.flows)?))?;
+    file(QUEUES_FILE, &mut |out| Ok(write_table(out, about, run.queues)?))?;
     if !run.gauges.is_empty() {
-        file(GAUGES_FILE, &mut |out| Ok(write_gauges(out, about, run.gauges)?))?;
+        file(GAUGES_FILE, &mut |out| Ok(write_table(out, about, run.gauges)?))?;
     }
     if !run.pauses.is_empty() {
-        file(PAUSES_FILE, &mut |out| Ok(write_pauses(out, about, run.pauses)?))?;
+        file(PAUSES_FILE, &mut |out| Ok(write_table(out, about, run.pauses)?))?;
     }
     if !run.ports.is_empty() {
-        file(PORTS_FILE, &mut |out| Ok(write_ports(out, about, run.ports)?))?;
+        file(PORTS_FILE, &mut |out| Ok(write_table(out, about, run.ports)?))?;
     }
     if let Some(trace) = run.network {
         file(NETWORK_FILE, &mut |out| Ok(write_network(out, about, trace)?))?;
     }
     file(SUMMARY_FILE, &mut |out| write_json(out, run.summary))?;
     if options.csv {
-        file(CSV_FILE, &mut |out| Ok(csv::write(out, run.flows, traffic)?))?;
+        file(CSV_FILE, &mut |out| Ok(csv::write_csv(out, run.flows)?))?;
     }
     for (name, bytes) in run.extra {
         file(name, &mut |out| Ok(out.write_all(bytes)?))?;

@@ -3,7 +3,7 @@ use super::*;
 use crate::flows::tests::{micros, record};
 use crate::{ReadError, RunFacts, RunFiles, is_complete, leftovers, read, stats};
 use punctual_core::{Bytes, Duration, PortId};
-use punctual_sim::{FlowRecord, FlowStatus, Outcome, PortFrame, Totals};
+use punctual_record::{FlowRecord, FlowStatus, Outcome, PortFrame, Totals};
 use std::sync::Mutex;
 use tempfile::TempDir;
 
@@ -114,17 +114,16 @@ fn write__machine_is_named_in_the_manifest_alone() {
 
 #[test]
 fn write__columns_carry_their_unit() {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
     let (_place, dir) = written(10);
     let file = fs::File::open(dir.join(FLOWS_FILE)).unwrap();
-    let reader =
-        parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-    let unit = |name: &str| {
-        let field = reader.schema().field_with_name(name).unwrap();
-        field.metadata().get("unit").cloned()
-    };
-    assert_eq!(unit("start_ps").as_deref(), Some("ps"));
-    assert_eq!(unit("size_bytes").as_deref(), Some("bytes"));
-    assert_eq!(unit("flow"), None);
+    let reader = SerializedFileReader::new(file).unwrap();
+    let pairs = reader.metadata().file_metadata().key_value_metadata().unwrap();
+    let value = |key: &str| pairs.iter().find(|pair| pair.key == key)?.value.as_deref();
+    assert_eq!(value("unit.start_ps"), Some("ps"));
+    assert_eq!(value("unit.size_bytes"), Some("bytes"));
+    assert_eq!(value("unit.flow"), None);
+    assert_eq!(value("about.src"), Some("sending host"));
 }
 
 #[test]
@@ -396,7 +395,7 @@ fn read__damaged_file_of_the_right_length_is_named() {
 fn read__wrong_columns_are_named() {
     let (_place, dir) = written(1);
     fs::copy(dir.join(QUEUES_FILE), dir.join(FLOWS_FILE)).unwrap();
-    let error = crate::parquet_io::read_flows(&dir.join(FLOWS_FILE)).unwrap_err();
+    let error = crate::parquet_io::read_table::<FlowRow>(&dir.join(FLOWS_FILE)).unwrap_err();
     assert!(error.to_string().contains("column `flow` is missing"), "{error}");
 }
 

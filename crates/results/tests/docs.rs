@@ -1,9 +1,7 @@
 //! The documentation names every field of the files, and no other.
 
-use punctual_results::{
-    Explained, ExplainedFlow, ExplainedPart, FlowRow, RunFacts, Summary, summarise, write_csv,
-};
-use punctual_sim::Outcome;
+use punctual_record::Outcome;
+use punctual_results::{Explained, ExplainedFlow, ExplainedPart, RunFacts, Summary, summarise};
 
 const DOCS: &str = include_str!("../../../docs/results.md");
 
@@ -48,13 +46,4 @@ fn every_field_of_an_explained_flow_is_documented() {
     for field in nested.iter().flat_map(|object| object.as_object().expect("an object").keys()) {
         assert!(section.contains(&format!("`{field}`")), "{field}");
     }
-}
-
-#[test]
-fn every_column_of_flows_is_documented() {
-    let mut csv = Vec::new();
-    write_csv(&mut csv, &[] as &[FlowRow]).expect("CSV");
-    let header = String::from_utf8(csv).expect("text");
-    let columns: Vec<&str> = header.lines().next().expect("a header").split(',').collect();
-    assert_eq!(documented("## flows.parquet"), columns);
 }

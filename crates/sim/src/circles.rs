@@ -8,10 +8,10 @@
 
 use crate::engine::Engine;
 use crate::lossless::Lossless;
-use crate::record::PauseCycle;
 use crate::tap::Tap;
 use punctual_core::{Class, Duration, Instant, PortId};
 use punctual_net::{Network, Tier};
+use punctual_record::PauseCycle;
 
 /// Different circles that are told of; the rest are merely counted.
 const TOLD_MAX: usize = 256;

@@ -2,11 +2,11 @@
 
 use crate::engine::Engine;
 use crate::events::{EventClass, EventQueue};
-use crate::record::ControllerRecord;
 use crate::tap::Tap;
 use crate::timers::Timers;
 use crate::world::World;
 use punctual_core::{Controller, Instant, PacketId, PortId, TransportId};
+use punctual_record::ControllerRecord;
 use punctual_transports::AnyController;
 
 /// A transport's controller at a port.

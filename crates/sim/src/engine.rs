@@ -7,8 +7,7 @@ use crate::events::{Event, EventClass, EventQueue};
 use crate::flows::{DeadlineChanges, FlowState, ReadyLines};
 use crate::lossless::Lossless;
 use crate::port::{Line, PortState};
-use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
-use crate::setup::{GaugeSample, PortSample, Progress, Setup};
+use crate::setup::{Progress, Setup};
 use crate::tap::{Ending, Findings, Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
 use crate::window::Counters;
@@ -19,6 +18,7 @@ use punctual_core::{
     PacketFlags, PacketId, PortId, QueueSpec, TransportId, prefetch,
 };
 use punctual_net::{Fate, Fates, LosslessLimits, Network, Queue};
+use punctual_record::{FlowRecord, GaugeSample, Outcome, PortSample, PortTotals, Totals};
 use punctual_transports::{AnyStack, AnyTransport};
 use punctual_workload::Workload;
 use std::cmp::Reverse;
@@ -77,7 +77,7 @@ pub(crate) struct Rest {
     pub(crate) switch_resets: Vec<crate::setup::SwitchReset>,
     pub(crate) next_reset: usize,
     pub(crate) sampling: Option<crate::setup::Sampling>,
-    pub(crate) measure: crate::setup::Measure,
+    pub(crate) measure: punctual_record::Measure,
 }
 
 /// Networks of more ports than this do not fit in a near cache, so that looking ahead pays.
@@ -461,6 +461,7 @@ impl<T: Tap> Engine<T> {
             match fate {
                 Fate::Marked => {
                     self.totals.marks += 1;
+                    self.port_totals[port_id.index()].marks += 1;
                     self.line.tap.marked(port_id, &self.line.packets[id]);
                 }
                 Fate::Trimmed => {
@@ -492,6 +493,7 @@ impl<T: Tap> Engine<T> {
     #[inline(never)]
     fn bounce(&mut self, port_id: PortId, id: PacketId) {
         self.totals.bounces += 1;
+        self.port_totals[port_id.index()].bounces += 1;
         self.line.tap.bounced(port_id, id, &self.line.packets[id]);
         let node = self.network.link(port_id).from;
         let packet = &mut self.line.packets[id];

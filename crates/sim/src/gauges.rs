@@ -2,9 +2,10 @@
 
 use crate::engine::Engine;
 use crate::flows::CLOSED;
-use crate::setup::{GaugeOf, GaugeSample, Sampling};
+use crate::setup::Sampling;
 use crate::tap::Tap;
 use punctual_core::{Controller, TransportId};
+use punctual_record::{GaugeOf, GaugeSample};
 
 impl<T: Tap> Engine<T> {
     /// Asks the controllers of the sampled ports, then both ends of the sampled flows that are

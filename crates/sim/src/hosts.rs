@@ -3,7 +3,6 @@
 use crate::engine::{Engine, must_end};
 use crate::events::EventClass;
 use crate::flows::{CLOSED, FlowState, NONE};
-use crate::record::{FlowCounts, FlowRecord, FlowStatus};
 use crate::tap::{End, Loss, Tap, Why};
 use crate::timers::Owner;
 use crate::world::World;
@@ -12,6 +11,7 @@ use punctual_core::{
     Bytes, Call, Controller as _, FlowEvent, FlowId, FlowRoute, FlowSpec, HostId, Instant, Packet,
     PacketId, TimerChange, TransportId, Wait,
 };
+use punctual_record::{FlowCounts, FlowRecord, FlowStatus};
 use std::cmp::Reverse;
 
 macro_rules! call {

@@ -18,25 +18,19 @@ mod hosts;
 mod lossless;
 mod pauses;
 mod port;
-mod record;
 mod recorder;
 mod setup;
 mod tap;
 mod timers;
-mod trace;
 mod window;
 mod world;
 
-pub use explain::{Behind, Explanation, Part, What};
-pub use record::{
-    ControllerRecord, FlowCounts, FlowRecord, FlowStatus, Outcome, PauseCycle, PauseTotals,
-    PortPauses, PortTotals, Totals,
+pub use punctual_record::{
+    Activity, Behind, ControllerRecord, Explanation, FlowCounts, FlowRecord, FlowStatus, GaugeOf,
+    GaugeSample, Measure, NetworkTrace, Outcome, Part, PauseCycle, PauseTotals, PortFrame,
+    PortPauses, PortSample, PortTotals, Totals, What,
 };
-pub use setup::{
-    GaugeOf, GaugeSample, LinkChange, LinkFault, Measure, PortSample, Progress, Sampling, Setup,
-    Stop, SwitchReset,
-};
-pub use trace::{Activity, NetworkTrace, PortFrame};
+pub use setup::{LinkChange, LinkFault, Progress, Sampling, Setup, Stop, SwitchReset};
 
 use punctual_core::FlowId;
 use std::ops::ControlFlow;

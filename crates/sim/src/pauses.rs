@@ -1,9 +1,9 @@
 //! How often and how long ports were paused, class by class.
 
 use crate::engine::Engine;
-use crate::record::{PauseTotals, PortPauses};
 use crate::tap::Tap;
 use punctual_core::{Class, Duration, Instant, PortId};
+use punctual_record::{PauseTotals, PortPauses};
 
 /// When a port was paused, class by class, and for how long in all.
 #[derive(Debug, Clone, Copy)]

@@ -5,9 +5,9 @@
 //! takes.
 
 use crate::tap::{Ending, Findings, Loss, Tap};
-use crate::trace::{Activity, NetworkTrace, PortFrame};
 use punctual_core::{Class, ControllerState, Duration, Instant, Packet, PacketId, PortId, Rate};
 use punctual_net::{Network, PAUSE_FRAME_BYTES};
+use punctual_record::{Activity, NetworkTrace, PortFrame};
 
 /// The length of a frame at first.
 const FIRST_FRAME: Duration = Duration::from_nanos(250);

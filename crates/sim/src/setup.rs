@@ -1,7 +1,8 @@
 //! What a run is made of.
 
-use punctual_core::{Duration, FlowId, Instant, NodeId, PortId, QueueSpec, Rate, TransportId};
+use punctual_core::{Duration, FlowId, Instant, NodeId, PortId, QueueSpec, Rate};
 use punctual_net::Network;
+use punctual_record::Measure;
 use punctual_transports::AnyTransport;
 use punctual_workload::Workload;
 
@@ -39,29 +40,6 @@ pub struct Setup {
     pub network_trace: bool,
     /// What is measured.
     pub measure: Measure,
-}
-
-/// The measured window: flows that start in it are measured, and what the network does in it is
-/// counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Measure {
-    /// When it begins.
-    pub from: Instant,
-    /// When it ends; with the run when absent. A run that stops when done then waits for the flows
-    /// that start in the window, and for no others.
-    pub until: Option<Instant>,
-}
-
-impl Measure {
-    /// Whether an instant is in the window.
-    pub fn contains(&self, at: Instant) -> bool {
-        at >= self.from && self.until.is_none_or(|until| at < until)
-    }
-
-    /// Whether a run that stops when done waits for a flow that starts then.
-    pub(crate) fn awaits(&self, start: Instant) -> bool {
-        self.until.is_none() || self.contains(start)
-    }
 }
 
 /// When a run ends: whichever comes first.
@@ -115,49 +93,6 @@ pub struct Sampling {
     pub every: Duration,
     /// At which ports.
     pub ports: Vec<PortId>,
-}
-
-/// One row of a time series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PortSample {
-    /// When.
-    pub at: Instant,
-    /// Which port.
-    pub port: PortId,
-    /// Bytes waiting or in service.
-    pub queue_bytes: u64,
-    /// Packets waiting or in service.
-    pub queue_packets: u32,
-    /// Bytes sent since the start.
-    pub sent_bytes: u64,
-    /// Time that it was paused since the start.
-    pub paused: Duration,
-}
-
-/// Whose a gauge is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GaugeOf {
-    /// A flow's sending end.
-    Sender(FlowId),
-    /// A flow's receiving end.
-    Receiver(FlowId),
-    /// A transport's controller at a port.
-    Port(PortId),
-}
-
-/// What a transport told of itself at a sampling instant.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GaugeSample {
-    /// When.
-    pub at: Instant,
-    /// The transport.
-    pub transport: TransportId,
-    /// Whose gauge it is.
-    pub of: GaugeOf,
-    /// What it is called; ends in its unit.
-    pub name: &'static str,
-    /// What it showed.
-    pub value: f64,
 }
 
 /// How far a run is.

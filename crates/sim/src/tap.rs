@@ -1,11 +1,10 @@
 //! Where observers look in. A tap that does nothing costs nothing.
 
-use crate::explain::Explanation;
-use crate::trace::NetworkTrace;
 use punctual_core::{
     ByteRange, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, Packet,
     PacketId, PortId, Rate, TimerChange, TransportId, Wait,
 };
+use punctual_record::{Explanation, NetworkTrace};
 
 /// Why a packet ended before it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 //! so the packet path does not know of it.
 
 use crate::engine::Engine;
-use crate::record::{FlowCounts, PauseTotals, PortTotals, Totals};
 use crate::tap::Tap;
 use punctual_core::PortId;
+use punctual_record::{FlowCounts, PortTotals, Totals};
 
 /// What a run has counted up to an instant.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +50,7 @@ impl<T: Tap> Engine<T> {
             totals.paused += port.pauses.time;
             totals.longest_pause = totals.longest_pause.max(port.pauses.longest);
         }
-        let counts = |flow: &crate::record::FlowRecord| FlowCounts {
+        let counts = |flow: &punctual_record::FlowRecord| FlowCounts {
             delivered: flow.delivered,
             retransmits: flow.retransmits,
             timeouts: flow.timeouts,
@@ -92,58 +92,6 @@ impl<T: Tap> Engine<T> {
         for (f, flow) in end.flows.iter().enumerate() {
             let before = begin.flows.get(f).copied().unwrap_or_default();
             self.records[f].in_window = flow.since(&before);
-        }
-    }
-}
-
-impl Totals {
-    /// What was counted since.
-    fn since(&self, before: &Totals) -> Totals {
-        Totals {
-            delivered_packets: self.delivered_packets - before.delivered_packets,
-            delivered_wire_bytes: self.delivered_wire_bytes - before.delivered_wire_bytes,
-            delivered_bytes: self.delivered_bytes - before.delivered_bytes,
-            drops: self.drops - before.drops,
-            losses: self.losses - before.losses,
-            trims: self.trims - before.trims,
-            bounces: self.bounces - before.bounces,
-            marks: self.marks - before.marks,
-            pauses: self.pauses - before.pauses,
-            paused: self.paused.saturating_sub(before.paused),
-            retransmits: self.retransmits - before.retransmits,
-            timeouts: self.timeouts - before.timeouts,
-            // A controller whose switch restarts counts anew.
-            deadline_requests: self.deadline_requests.saturating_sub(before.deadline_requests),
-            priority_inversions: self
-                .priority_inversions
-                .saturating_sub(before.priority_inversions),
-            ..self.clone()
-        }
-    }
-}
-
-impl PortTotals {
-    fn since(&self, before: &PortTotals) -> PortTotals {
-        PortTotals {
-            sent_bytes: self.sent_bytes - before.sent_bytes,
-            drops: self.drops - before.drops,
-            trims: self.trims - before.trims,
-            pauses: PauseTotals {
-                sent: self.pauses.sent - before.pauses.sent,
-                received: self.pauses.received - before.pauses.received,
-                time: self.pauses.time.saturating_sub(before.pauses.time),
-                longest: self.pauses.longest,
-            },
-        }
-    }
-}
-
-impl FlowCounts {
-    fn since(&self, before: &FlowCounts) -> FlowCounts {
-        FlowCounts {
-            delivered: self.delivered - before.delivered,
-            retransmits: self.retransmits - before.retransmits,
-            timeouts: self.timeouts - before.timeouts,
         }
     }
 }

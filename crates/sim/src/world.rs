@@ -2,10 +2,11 @@
 
 use crate::engine::Engine;
 use crate::events::EventClass;
-use crate::setup::{LinkFault, PortSample};
+use crate::setup::LinkFault;
 use crate::tap::Tap;
 use punctual_core::rng::Stream;
 use punctual_core::{Instant, PortId};
+use punctual_record::PortSample;
 
 /// What a `World` event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

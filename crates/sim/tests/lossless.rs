@@ -50,6 +50,11 @@ fn all_completed(outcome: &Outcome) {
     }
 }
 
+/// The name of the node that each port of a network belongs to.
+fn node_names<'a>(network: &'a Network) -> impl Fn(PortId) -> &'a str {
+    |port| &*network.names[network.link(port).from.index()]
+}
+
 #[test]
 fn an_incast_without_a_drop() {
     let flows: Vec<FlowSpec> = (1..9).map(|h| flow(h, 0, 300_000)).collect();
@@ -242,7 +247,7 @@ fn a_circle_of_pauses_is_found_and_named() {
     let ends = cycle.ports.iter().map(|p| network.link(*p).to);
     let starts = cycle.ports.iter().cycle().skip(1).map(|p| network.link(*p).from);
     assert!(ends.zip(starts).all(|(end, start)| end == start), "{cycle:?}");
-    let said = cycle.describe(&network);
+    let said = cycle.describe(node_names(&network));
     println!("{said}");
     assert!(said.starts_with(&format!("deadlock: since {} class 1", cycle.since)), "{said}");
     assert_eq!(said.matches(" -> ").count(), 5, "{said}");
@@ -279,7 +284,7 @@ fn circles_that_end_are_told_from_those_that_stand() {
     assert!(circle.first < circle.since && circle.since < ended, "{circle:?}");
     assert!(circle.longest >= ended - circle.since);
     assert!(circle.longest < Duration::from_micros(50), "{circle:?}");
-    let (since, said) = (circle.since, circle.describe(&network));
+    let (since, said) = (circle.since, circle.describe(node_names(&network)));
     assert!(said.starts_with(&format!("circle of pauses that ended: from {since} to {ended}")));
     assert!(said.contains("(2 times before, from "), "{said}");
 

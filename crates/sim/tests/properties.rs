@@ -10,7 +10,7 @@ use punctual_core::{
 };
 use punctual_net::{ClosLinks, ClosShape, Dumbbell, Network, Topology};
 use punctual_sim::{
-    FlowStatus, GaugeOf, LinkChange, LinkFault, Outcome, Sampling, Setup, SwitchReset,
+    FlowStatus, GaugeOf, LinkChange, LinkFault, Outcome, PortTotals, Sampling, Setup, SwitchReset,
 };
 use punctual_transports::AnyTransport;
 use punctual_transports::d3::{CapacityRule, D3CommonConfig, D3Config, QueueMeasure};
@@ -287,6 +287,17 @@ fn all_complete(outcome: &Outcome, case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// What ports counted adds up to what the network counted.
+fn ports_add_up(outcome: &Outcome) -> Result<(), TestCaseError> {
+    let sum = |count: fn(&PortTotals) -> u64| outcome.ports.iter().map(count).sum::<u64>();
+    let totals = &outcome.totals;
+    prop_assert_eq!(sum(|port| port.drops), totals.drops);
+    prop_assert_eq!(sum(|port| port.trims), totals.trims);
+    prop_assert_eq!(sum(|port| port.bounces), totals.bounces);
+    prop_assert_eq!(sum(|port| port.marks), totals.marks);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(200)))]
 
@@ -294,6 +305,7 @@ proptest! {
     fn every_flow_completes_and_every_byte_arrives_once(case in case()) {
         let outcome = run(setup_of(&case));
         all_complete(&outcome, &case)?;
+        ports_add_up(&outcome)?;
     }
 
     #[test]
@@ -353,7 +365,7 @@ fn a_new_d3_flow_s_base_rate_may_exceed_the_capacity() {
         queue_measure: Some(QueueMeasure::Least),
         ..D3CommonConfig::default()
     };
-    setup.transports[1] = AnyTransport::D3(D3 { params, ..D3::default() });
+    setup.transports[1] = AnyTransport::D3(D3Config { params, ..D3Config::default() });
     let nic = setup.network.nics[2];
     setup.sampling = Some(Sampling { every: US, ports: vec![nic] });
     let outcome = run(setup);

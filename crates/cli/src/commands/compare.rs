@@ -81,12 +81,8 @@ fn points(done: &Done) -> anyhow::Result<Vec<Vec<Row<'_>>>> {
     let mut points: Vec<(&Labels, Vec<Row<'_>>)> = Vec::new();
     for pair in done.runs.iter().zip(&done.reports) {
         let run = pair.0;
-        // Labels may repeat (a sweep may list a value twice), directories do not.
-        let same = |labels: &Labels, rows: &[Row<'_>]| {
-            *labels == run.labels
-                && rows[0].runs[0].0.dir.ancestors().nth(2) == run.dir.ancestors().nth(2)
-        };
-        if !points.last().is_some_and(|(labels, rows)| same(labels, rows)) {
+        let same = |rows: &[Row<'_>]| rows[0].runs[0].0.point_dir == run.point_dir;
+        if !points.last().is_some_and(|(_, rows)| same(rows)) {
             points.push((&run.labels, Vec::new()));
         }
         let rows = &mut points.last_mut().expect("just pushed").1;
@@ -252,10 +248,7 @@ fn by_transport(row: &Row<'_>) -> anyhow::Result<Vec<Repeated>> {
 
 /// Draws a point's figures and returns their files.
 fn draw(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> anyhow::Result<Vec<PathBuf>> {
-    let dir = match rows[0].runs[0].0.dir.ancestors().nth(2) {
-        Some(point) => done.out.join(point),
-        None => done.out.clone(),
-    };
+    let dir = done.out.join(&rows[0].runs[0].0.point_dir);
     let mut subtitle: Vec<String> = labels.iter().map(|(k, v)| format!("{k} = {v}")).collect();
     subtitle.push(done.study.points()[0].scenario.description.clone());
     let subtitle = subtitle.join(", ");

@@ -5,13 +5,14 @@ use super::{Scenario, is_transport};
 use crate::diagnostic::Diagnostic;
 use crate::document::span_of;
 use crate::ideal;
+use crate::load::{self, OfferedLoad};
 use crate::scheduler::IdealSetup;
 use punctual_core::{Bytes, FlowSpec, HostId, PortId, Rate};
 use punctual_fluid::Policy;
 use punctual_net::{Network, clocked};
 use punctual_sim::{LinkChange, LinkFault, Setup};
 use punctual_transports::AnyTransport;
-use punctual_workload::HostsView;
+use punctual_workload::{HostsView, Workload};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -93,16 +94,11 @@ impl Scenario {
     /// Everything that a run needs.
     pub(crate) fn setup(&self, subject: &Subject, seed: u64) -> Result<RunSetup, Diagnostic> {
         let names = self.names(subject.transport.as_deref());
+        let workload = || self.workload(&names, seed);
         if let Some(policy) = subject.policy() {
-            return self.ideal_setup(policy, &names, seed).map(Box::new).map(RunSetup::Ideal);
+            return self.ideal_setup(policy, workload, seed).map(Box::new).map(RunSetup::Ideal);
         }
-        let transports: Vec<AnyTransport> = names
-            .iter()
-            .map(|name| {
-                let transport = AnyTransport::by_name(name, &self.settings);
-                transport.expect("names were checked when the scenario was read")
-            })
-            .collect();
+        let transports = self.transports_of(subject);
         let queues = self.switch_queues(&transports)?;
         let links = &self.network.links;
         let port_queues = match queues.single() {
@@ -113,7 +109,7 @@ impl Scenario {
             network: self.network_with_clocks(seed).into_owned(),
             switch_queue: queues.at(Rate::ZERO),
             port_queues,
-            workload: self.workload(&names, seed)?,
+            workload: workload()?,
             transports,
             seed,
             stop: self.run.stop(),
@@ -126,6 +122,16 @@ impl Scenario {
             network_trace: seed == self.run.seed && self.run.records(&self.network),
             measure: self.run.measure(),
         })))
+    }
+
+    /// The transports of a run, by id.
+    fn transports_of(&self, subject: &Subject) -> Vec<AnyTransport> {
+        let names = self.names(subject.transport.as_deref());
+        let transport = |name| {
+            let transport = AnyTransport::by_name(name, &self.settings);
+            transport.expect("names were checked when the scenario was read")
+        };
+        names.into_iter().map(transport).collect()
     }
 
     /// The network of the run with that seed: `clock_tolerance` draws each port's rate.
@@ -151,7 +157,7 @@ impl Scenario {
     fn ideal_setup(
         &self,
         policy: Policy,
-        names: &[&str],
+        workload: impl FnOnce() -> Result<Workload, Diagnostic>,
         seed: u64,
     ) -> Result<IdealSetup, Diagnostic> {
         let name = policy.name();
@@ -171,7 +177,7 @@ impl Scenario {
             .at(at("link"))
             .help(format!("remove the [[link]], or `{name}` from `transports`")));
         }
-        let workload = self.workload(names, seed)?;
+        let workload = workload()?;
         if let Some(which) = workload.closed_loops.iter().position(Option::is_some) {
             return Err(Diagnostic::new(format!(
                 "`{name}` is ideal and needs flows whose start does not depend on others' end"
@@ -196,8 +202,9 @@ impl Scenario {
         span_of(&self.tree, path)
     }
 
-    /// Refuses what only shows when the parts are put together.
-    pub(super) fn check(&self) -> Result<(), Vec<Diagnostic>> {
+    /// Refuses what only shows when the parts are put together. Returns the offered load of the
+    /// first run, whose workload is built for these checks anyway.
+    pub(super) fn check(&self) -> Result<OfferedLoad, Vec<Diagnostic>> {
         let mut errors = self.check_queues();
         let free = self.traffic.iter().any(|t| t.transport.is_none());
         if free && self.transports.is_empty() {
@@ -239,26 +246,38 @@ impl Scenario {
                     .help(format!("leave this out, or have {HOSTS_RECORDED_MOST} hosts at most")),
             );
         }
-        if errors.is_empty() {
-            // The first seed stands for all: what is wrong does not depend on the draw.
-            for subject in self.subjects() {
-                match self.setup(&subject, self.run.seed) {
-                    Ok(setup) if errors.is_empty() => errors.extend(self.check_window(&setup)),
-                    Ok(_) => {}
-                    Err(error) => errors.push(error),
-                }
-            }
+        if !errors.is_empty() {
+            return Err(errors);
         }
-        if errors.is_empty() { Ok(()) } else { Err(errors) }
+        // The first seed stands for all: what is wrong does not depend on the draw. Which transport
+        // carries a flow does not matter here, so that one workload serves all transports.
+        let workload = self.workload(&[], self.run.seed).map_err(|error| vec![error])?;
+        for subject in self.subjects() {
+            errors.extend(self.check_subject(&subject, &workload).err());
+        }
+        if errors.is_empty() && self.subjects().iter().any(|subject| subject.policy().is_none()) {
+            errors.extend(self.check_window(&workload));
+        }
+        if errors.is_empty() { Ok(load::of(self, &workload)) } else { Err(errors) }
+    }
+
+    /// Refuses a transport or ideal scheduler that this scenario cannot be run with.
+    fn check_subject(&self, subject: &Subject, workload: &Workload) -> Result<(), Diagnostic> {
+        match subject.policy() {
+            Some(policy) => {
+                let workload = || Ok(workload.clone());
+                self.ideal_setup(policy, workload, self.run.seed).map(|_| ())
+            }
+            None => self.switch_queues(&self.transports_of(subject)).map(|_| ()),
+        }
     }
 
     /// Refuses a measured window in which none of the flows starts that could be measured.
-    fn check_window(&self, setup: &RunSetup) -> Option<Diagnostic> {
-        let RunSetup::Packets(setup) = setup else { return None };
-        let workload = &setup.workload;
+    fn check_window(&self, workload: &Workload) -> Option<Diagnostic> {
+        let measure = self.run.measure();
         let has_end = |flow: &&FlowSpec| !flow.background && flow.size != Bytes::ENDLESS;
         let mut flows = workload.flows.iter().filter(has_end).peekable();
-        let is_empty = flows.peek().is_some() && !flows.any(|f| setup.measure.contains(f.start));
+        let is_empty = flows.peek().is_some() && !flows.any(|f| measure.contains(f.start));
         let goes_on = workload.closed_loops.iter().any(Option::is_some);
         (is_empty && !goes_on).then(|| {
             Diagnostic::new("no flow starts in the measured window, so none would be measured")

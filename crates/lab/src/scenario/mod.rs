@@ -20,6 +20,7 @@ pub(crate) use queues::carriers;
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Kind, Node, Table, decode, fields_of, unknown};
+use crate::load::OfferedLoad;
 use punctual_core::{Rate, Tolerance};
 use punctual_fluid::Policy;
 use punctual_net::Network;
@@ -68,6 +69,8 @@ pub struct Scenario {
     pub(crate) switches: Switches,
     /// How to run it.
     pub run: RunSection,
+    /// The offered load of the first run.
+    pub(crate) first_load: OfferedLoad,
     /// Where things were written, for messages about what only shows later.
     tree: Table,
 }
@@ -124,7 +127,7 @@ impl Scenario {
         }
         match (network, run) {
             (Some(network), Some(run)) if errors.is_empty() => {
-                let scenario = Scenario {
+                let mut scenario = Scenario {
                     name,
                     description,
                     transports,
@@ -136,9 +139,11 @@ impl Scenario {
                     link_changes,
                     switches,
                     run,
+                    first_load: OfferedLoad::default(),
                     tree: tree.clone(),
                 };
-                scenario.check().map(|()| scenario)
+                scenario.first_load = scenario.check()?;
+                Ok(scenario)
             }
             _ => Err(errors),
         }

@@ -4,8 +4,8 @@ use super::model::{Body, Section, Stack, StackKind, StackRow, StackView};
 use super::numbers::Numbered;
 use crate::collect::Row;
 use crate::explain::Means;
+use punctual_record::What;
 use punctual_results::{Explained, ReadError};
-use punctual_sim::What;
 
 /// Flows of a run that have a bar.
 const FLOWS_MAX: usize = 30;

@@ -160,19 +160,19 @@ fn details(
     let mut parts: Vec<(usize, Repeated)> = Vec::new();
     for row in &point.rows {
         let mut own: Vec<(String, Group)> = Vec::new();
-        let carriers: Vec<&str> = row.summary.transport.split('+').collect();
+        let carriers: Vec<&str> = row.transports.iter().map(String::as_str).collect();
         let mut of_carriers: Vec<Vec<Summary>> = vec![Vec::new(); carriers.len()];
         for (i, repetition) in row.repetitions.iter().enumerate() {
             let files = row.read(i)?;
             let seed = repetition.seeds.first().copied().unwrap_or(0);
             let transport = number(&row.summary.title());
-            if is_mix(row) {
+            if row.is_mix() {
                 for (carrier, summaries) in carriers.iter().zip(&mut of_carriers) {
                     summaries.extend(part_of(repetition, &files.flows, carrier));
                 }
             }
             for flow in files.flows.into_iter().filter(|flow| flow.measured) {
-                let name = match is_mix(row) {
+                let name = match row.is_mix() {
                     true => part_name(row, &flow.transport, names),
                     false => row.summary.title(),
                 };
@@ -231,11 +231,6 @@ fn details(
     Ok(sections)
 }
 
-/// Whether several transports share the network.
-fn is_mix(row: &Row) -> bool {
-    row.summary.transport.contains('+')
-}
-
 /// What a transport's part of a mix is called: as the transport, or where that also has a row of its
 /// own, by both.
 fn part_name(row: &Row, transport: &str, names: &[String]) -> String {
@@ -257,10 +252,10 @@ fn names(results: &Results) -> Vec<String> {
         found.answers.iter().for_each(|answer| add(answer.transport.clone()));
     }
     rows().for_each(|row| add(row.summary.title()));
-    let mixes = || rows().filter(|row| is_mix(row));
+    let mixes = || rows().filter(|row| row.is_mix());
     for row in mixes() {
         let whole = row.summary.title();
-        for part in row.summary.transport.split('+') {
+        for part in &row.transports {
             let part = title(part, row.summary.kind);
             let alone = rows().any(|other| other.summary.title() == part);
             let several = mixes().any(|other| other.summary.transport != row.summary.transport);

@@ -3,8 +3,8 @@
 use super::layout::{self, Graph};
 use super::model::{Body, Section};
 use punctual_core::{Duration, Instant, Rate};
+use punctual_record::{Activity, NetworkTrace};
 use punctual_results::PortRow;
-use punctual_sim::{Activity, NetworkTrace};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -132,7 +132,7 @@ fn halve(trace: &mut NetworkTrace) {
     trace.frame = trace.frame + trace.frame;
     trace.cells = joined
         .into_iter()
-        .map(|((frame, port), did)| punctual_sim::PortFrame {
+        .map(|((frame, port), did)| punctual_record::PortFrame {
             frame,
             port: punctual_core::PortId(port),
             did,
@@ -215,7 +215,7 @@ fn digits(values: impl Iterator<Item = (usize, u64)>) -> String {
 mod tests {
     use super::*;
     use punctual_core::PortId;
-    use punctual_sim::PortFrame;
+    use punctual_record::PortFrame;
 
     #[test]
     fn digits_hold_what_they_are_given() {

@@ -76,7 +76,7 @@ pub(crate) fn tiers(runs: &[Paused], names: &[String]) -> Option<Section> {
 mod tests {
     use super::*;
     use punctual_core::{Class, Duration, PortId};
-    use punctual_sim::PortPauses;
+    use punctual_record::PortPauses;
 
     #[test]
     fn ports_are_summed_by_tier_in_the_order_of_a_way() {

@@ -3,8 +3,8 @@
 use super::Budget;
 use super::model::{Axis, Body, Chart, Mark, Section, Series, Unit, View};
 use punctual_core::Instant;
+use punctual_record::{GaugeOf, PortSample};
 use punctual_results::{GaugeRow, PlanPort};
-use punctual_sim::{GaugeOf, PortSample};
 use std::collections::BTreeMap;
 
 /// The time series of one run of one transport.

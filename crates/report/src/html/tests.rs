@@ -2,11 +2,11 @@ use super::*;
 use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, PortId, TransportId,
 };
+use punctual_record::{FlowRecord, FlowStatus, GaugeOf, Outcome, PortSample, Totals};
 use punctual_results::{
     Explained, ExplainedFlow, ExplainedPart, FlowRow, GaugeRow, Plan, PlanPoint, PlanRun, Run,
     RunFacts, WriteOptions, summarise, write,
 };
-use punctual_sim::{FlowRecord, FlowStatus, GaugeOf, Outcome, PortSample, Totals};
 use std::path::PathBuf;
 
 fn micros(micros: u64) -> Instant {
@@ -57,7 +57,8 @@ fn write_sampled(
     let rows = FlowRow::all(&outcome, &[transport], |_| Some(Duration::from_micros(1)));
     let facts = RunFacts { transport, seed, ..RunFacts::default() };
     let summary = summarise(&outcome, &rows, &facts);
-    let manifest = Manifest::new("name = \"x\"", transport, seed);
+    let directory = format!("{transport}/seed-{seed}");
+    let manifest = Manifest { directory, ..Manifest::new("name = \"x\"", transport, seed) };
     let run = Run { gauges, ..Run::new(&rows, queues, &summary, &manifest) };
     write(dir, &run, WriteOptions::default()).unwrap();
 }
@@ -121,7 +122,9 @@ fn a_mix_is_shown_in_parts() {
     outcome.flows.iter_mut().step_by(4).for_each(|flow| flow.spec.transport = TransportId(1));
     let rows = FlowRow::all(&outcome, &["d3", "tcp"], |_| None);
     let facts = RunFacts { transport: "d3+tcp", seed: 1, ..RunFacts::default() };
-    let (summary, manifest) = (summarise(&outcome, &rows, &facts), Manifest::new("", "d3+tcp", 1));
+    let summary = summarise(&outcome, &rows, &facts);
+    let transports = vec!["d3".to_owned(), "tcp".to_owned()];
+    let manifest = Manifest { transports, ..Manifest::new("", "d3+tcp", 1) };
     let run = Run::new(&rows, &[], &summary, &manifest);
     write(&place.path().join("d3+tcp/seed-1"), &run, WriteOptions::default()).unwrap();
     let data = data(&html(place.path()).unwrap());

@@ -5,13 +5,13 @@ use super::flows::{Followed, Lost};
 use super::logs::{Entry, Log, Names};
 use super::walk;
 use super::{Behind, Explanation, What};
-use crate::record::FlowStatus;
 use crate::setup::Setup;
 use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
 use punctual_core::{
     ByteRange, Duration, FlowEvent, FlowId, FlowSpec, Header, HostId, Instant, Packet, PacketId,
     PortId, TimerChange, TransportId, Wait,
 };
+use punctual_record::FlowStatus;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

@@ -3,8 +3,8 @@
 use super::chain::{Again, Cause, Node, Stretch, Trip};
 use super::flows::Followed;
 use super::{Behind, Explanation, Part, What};
-use crate::record::FlowStatus;
 use punctual_core::{Instant, PortId};
+use punctual_record::FlowStatus;
 use std::rc::Rc;
 
 /// Parts found so far, the last first.

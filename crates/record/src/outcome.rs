@@ -1,4 +1,4 @@
-//! What a run leaves behind.
+//! What came out of a run: its flows, sums over the network and over each port.
 
 use crate::{Explanation, GaugeSample, Measure, NetworkTrace, PortSample};
 use punctual_core::{
@@ -6,13 +6,14 @@ use punctual_core::{
 };
 
 /// How a flow stands at the end of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlowStatus {
     /// Its receiver has every byte.
     Completed,
     /// Its sender gave it up.
     Abandoned,
     /// The run ended first.
+    #[default]
     Unfinished,
 }
 
@@ -121,6 +122,10 @@ pub struct PortTotals {
     pub drops: u64,
     /// Packets trimmed here.
     pub trims: u64,
+    /// Headers returned to their sender from here.
+    pub bounces: u64,
+    /// Packets ECN-marked here.
+    pub marks: u64,
     /// Pauses.
     pub pauses: PauseTotals,
 }
@@ -139,7 +144,7 @@ pub struct PauseTotals {
 }
 
 /// Pauses of one class at one port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortPauses {
     /// The port that was paused.
     pub port: PortId,
@@ -178,10 +183,10 @@ pub struct PauseCycle {
 }
 
 impl PauseCycle {
-    /// In words, with the names of a network's nodes.
-    pub fn describe(&self, network: &punctual_net::Network) -> String {
-        let name = |port: &PortId| &*network.names[network.link(*port).from.index()];
-        let nodes: Vec<&str> = self.ports.iter().chain(self.ports.first()).map(name).collect();
+    /// The cycle in words. `node_of` gives the name of the node that a port belongs to.
+    pub fn describe<'a>(&self, node_of: impl Fn(PortId) -> &'a str) -> String {
+        let ports = self.ports.iter().chain(self.ports.first());
+        let nodes: Vec<&str> = ports.map(|port| node_of(*port)).collect();
         let (class, ring) = (self.class.0, nodes.join(" -> "));
         let before = match self.times {
             0 | 1 => String::new(),

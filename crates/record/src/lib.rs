@@ -1,0 +1,20 @@
+//! What a run leaves in memory: its flows, sums over ports, time series and explanations.
+//!
+//! The simulator fills these types and results are written from them, so that reading and showing
+//! results needs no simulator.
+
+mod explain;
+mod measure;
+mod outcome;
+mod samples;
+mod since;
+mod trace;
+
+pub use explain::{Behind, Explanation, Part, What};
+pub use measure::Measure;
+pub use outcome::{
+    ControllerRecord, FlowCounts, FlowRecord, FlowStatus, Outcome, PauseCycle, PauseTotals,
+    PortPauses, PortTotals, Totals,
+};
+pub use samples::{GaugeOf, GaugeSample, PortSample};
+pub use trace::{Activity, NetworkTrace, PortFrame};
