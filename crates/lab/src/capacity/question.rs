@@ -119,6 +119,7 @@ impl CapacitySearch {
                 kind: RunKind::Packets,
                 known: BTreeMap::new(),
                 loads: BTreeMap::new(),
+                directories: BTreeMap::new(),
                 order: Vec::new(),
                 open: None,
                 runs: 0,
