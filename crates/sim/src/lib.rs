@@ -6,7 +6,6 @@
 #[doc(hidden)]
 pub mod bench;
 mod checks;
-mod circles;
 mod control;
 mod detour;
 mod engine;
@@ -16,6 +15,7 @@ mod flows;
 mod gauges;
 mod hosts;
 mod lossless;
+mod pause_cycles;
 mod pauses;
 mod port;
 mod record;

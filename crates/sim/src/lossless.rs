@@ -5,7 +5,7 @@
 //! because that is when its bytes leave the buffer, and a link elsewhere may then be told to go
 //! on.
 
-use crate::circles::Circles;
+use crate::pause_cycles::Circles;
 use crate::engine::Engine;
 use crate::events::EventClass;
 use crate::pauses::PauseClock;
