@@ -1,6 +1,6 @@
 //! Flows while a simulation runs: what every packet needs close together, the rest apart.
 
-use punctual_core::{Class, FlowId, FlowSpec, HostId, Instant, TransportId};
+use punctual_core::{Class, End, FlowId, FlowSpec, HostId, Instant, TransportId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -36,6 +36,15 @@ impl FlowState {
             next_ready: NONE,
             transport: spec.transport,
             is_ready: false,
+        }
+    }
+
+    /// The slot of one end in its stack, and its host.
+    #[inline(always)]
+    pub(crate) fn endpoint(&self, end: End) -> (u32, HostId) {
+        match end {
+            End::Sender => (self.sender, self.src),
+            End::Receiver => (self.receiver, self.dst),
         }
     }
 }

@@ -1,53 +1,56 @@
-//! Circles of paused ports, found when they form: each holds what the one before is paused for.
+//! PFC pause cycles, and which of them are deadlocks.
 //!
-//! A paused port is paused for what came by its link and waits in the switch behind. It leads on
-//! to another if some of that waits there and that one is paused as well. As a paused port sends
-//! nothing, such a connection lasts until one of the two goes on, and comes to be only when a port
-//! is paused or when what was on its way to a paused port arrives there. So these are the only
-//! moments at which a circle can close, and a port that goes on is the only way for it to end.
+//! When routes form a cycle, each port may wait for buffer space that the next one never frees: a
+//! PFC deadlock. Port A *depends on* port B if both are paused and packets that came by A's link
+//! wait at B: A resumes only when B has sent them. A cycle of such dependencies is a pause cycle.
+//!
+//! A paused port sends nothing, so a dependency lasts until one of the two ports resumes. It begins
+//! when a port is paused, or when a packet arrives at a paused port. These are the only moments at
+//! which a cycle can form, and a port that resumes is the only way for it to end.
 
 use crate::engine::Engine;
 use crate::lossless::Lossless;
 use crate::record::PauseCycle;
 use crate::tap::Tap;
-use punctual_core::{Class, Duration, Instant, PortId};
+use punctual_core::{Class, Duration, Instant, PortId, TransportSet};
 use punctual_net::{Network, Tier};
 
-/// Different circles that are told of; the rest are merely counted.
-const TOLD_MAX: usize = 256;
-/// Ports looked at for one answer, lest a dense network of pauses has the run stand still.
+/// Different cycles that are recorded; further ones are counted only.
+const RECORDED_MAX: usize = 256;
+/// Dependencies that one search follows at most, so that a dense network of paused ports does not
+/// stall the run.
 const STEPS_MAX: u32 = 4096;
 
-/// The circles of a run.
+/// The pause cycles of a run.
 #[derive(Debug)]
-pub(crate) struct Circles {
+pub(crate) struct PauseCycles {
     /// By node, its ports that lead to switches.
-    ways: Vec<Vec<PortId>>,
+    switch_ports: Vec<Vec<PortId>>,
     found: Vec<PauseCycle>,
-    /// Places in `found` of those that stand.
+    /// Indices in `found` of the cycles that have not ended.
     standing: Vec<usize>,
-    /// Those beyond [`TOLD_MAX`].
-    untold: u64,
+    /// Cycles beyond [`RECORDED_MAX`].
+    unrecorded: u64,
 }
 
-impl Circles {
-    /// None for a network in which ways go up and then down: no circle can close there.
+impl PauseCycles {
+    /// `None` for a network whose paths go up and then down: it has no cycle.
     pub(crate) fn new(network: &Network) -> Option<Self> {
         let is_tree = network.links.iter().all(|link| link.tier != Tier::Middle);
         if is_tree {
             return None;
         }
-        let mut ways = vec![Vec::new(); network.names.len()];
+        let mut switch_ports = vec![Vec::new(); network.names.len()];
         for (port, link) in network.links.iter().enumerate() {
             if link.from.0 >= network.hosts && link.to.0 >= network.hosts {
-                ways[link.from.index()].push(PortId::from(port));
+                switch_ports[link.from.index()].push(PortId::from(port));
             }
         }
-        Some(Circles { ways, found: Vec::new(), standing: Vec::new(), untold: 0 })
+        Some(PauseCycles { switch_ports, found: Vec::new(), standing: Vec::new(), unrecorded: 0 })
     }
 
-    /// A circle that closes now, unless it is closed already.
-    fn close(&mut self, class: Class, path: &[PortId], now: Instant) {
+    /// Records a cycle that forms now, unless it stands already.
+    fn record(&mut self, class: Class, path: &[PortId], now: Instant) {
         let mut ports = path.to_vec();
         let first = (0..ports.len()).min_by_key(|n| ports[*n]).unwrap_or(0);
         ports.rotate_left(first);
@@ -55,8 +58,8 @@ impl Circles {
         let place = match known {
             Some(place) if self.found[place].ended.is_none() => return,
             Some(place) => place,
-            None if self.found.len() >= TOLD_MAX => {
-                self.untold += 1;
+            None if self.found.len() >= RECORDED_MAX => {
+                self.unrecorded += 1;
                 return;
             }
             None => {
@@ -73,141 +76,140 @@ impl Circles {
                 self.found.len() - 1
             }
         };
-        let circle = &mut self.found[place];
-        (circle.since, circle.ended) = (now, None);
-        circle.times += 1;
+        let cycle = &mut self.found[place];
+        (cycle.since, cycle.ended) = (now, None);
+        cycle.times += 1;
         self.standing.push(place);
     }
 
-    /// A port goes on: so ends every circle that it is in.
-    pub(crate) fn go_on(&mut self, port: PortId, class: Class, now: Instant) {
+    /// Ends every cycle that a port is in, which resumes.
+    pub(crate) fn resume(&mut self, port: PortId, class: Class, now: Instant) {
         let found = &mut self.found;
         self.standing.retain(|place| {
-            let circle = &mut found[*place];
-            if circle.class != class || !circle.ports.contains(&port) {
+            let cycle = &mut found[*place];
+            if cycle.class != class || !cycle.ports.contains(&port) {
                 return true;
             }
-            circle.ended = Some(now);
-            circle.longest = circle.longest.max(now.saturating_since(circle.since));
+            cycle.ended = Some(now);
+            cycle.longest = cycle.longest.max(now.saturating_since(cycle.since));
             false
         });
     }
 }
 
-/// A search for ways from a port back to itself.
+/// A depth-first search for paths of dependencies from a port back to itself.
 struct Search {
     path: Vec<PortId>,
-    /// Ports from which there is no way back, whatever came before.
+    /// Ports from which no path leads back to the first.
     dead: Vec<PortId>,
     closed: Vec<Vec<PortId>>,
     steps: u32,
 }
 
-impl<T: Tap> Engine<T> {
-    /// A port has been paused, or something has come to wait at one that is: the circles that this
-    /// closes.
-    pub(crate) fn look_for_circles(&mut self, port: PortId, class: Class) {
-        let Some(mut circles) = self.lossless.as_mut().and_then(Lossless::take_circles) else {
+impl<S: TransportSet, T: Tap> Engine<S, T> {
+    /// Records the cycles that form because a port is paused, or because a packet has arrived at a
+    /// paused port.
+    pub(crate) fn find_pause_cycles(&mut self, port: PortId, class: Class) {
+        let Some(mut cycles) = self.lossless.as_mut().and_then(Lossless::take_pause_cycles) else {
             return;
         };
         let mut search =
             Search { path: vec![port], dead: Vec::new(), closed: Vec::new(), steps: 0 };
-        self.search(&circles, class, &mut search);
+        self.search(&cycles, class, &mut search);
         for path in &search.closed {
-            circles.close(class, path, self.line.now);
+            cycles.record(class, path, self.cx.now);
         }
         if let Some(lossless) = &mut self.lossless {
-            lossless.put_circles(circles);
+            lossless.put_pause_cycles(cycles);
         }
     }
 
-    /// Goes on from the end of the path. Whether there is, or may be when one comes another way, a
-    /// way back.
-    fn search(&self, circles: &Circles, class: Class, search: &mut Search) -> bool {
+    /// Extends the path from its last port. Whether a path leads back to the first port, or may do
+    /// so from another predecessor.
+    fn search(&self, cycles: &PauseCycles, class: Class, search: &mut Search) -> bool {
         let Some((&first, &last)) = search.path.first().zip(search.path.last()) else {
             return false;
         };
-        let mut has_hope = false;
-        for &next in &circles.ways[self.ports[last.index()].to.index()] {
+        let mut may_return = false;
+        for &next in &cycles.switch_ports[self.ports[last.index()].to.index()] {
             search.steps += 1;
             if search.steps > STEPS_MAX {
                 return true;
             }
-            if search.dead.contains(&next) || !self.leads_on(last, next, class) {
+            if search.dead.contains(&next) || !self.depends_on(last, next, class) {
                 continue;
             }
             if next == first {
                 search.closed.push(search.path.clone());
-                has_hope = true;
+                may_return = true;
             } else if search.path.contains(&next) {
-                has_hope = true;
+                may_return = true;
             } else {
                 search.path.push(next);
-                has_hope |= self.search(circles, class, search);
+                may_return |= self.search(cycles, class, search);
                 search.path.pop();
             }
         }
-        if !has_hope {
+        if !may_return {
             search.dead.push(last);
         }
-        has_hope
+        may_return
     }
 
-    /// Whether both ports are paused, and something that came by the link of one waits at the
-    /// other.
-    fn leads_on(&self, from: PortId, at: PortId, class: Class) -> bool {
+    /// Whether one port depends on another: both are paused, and packets that came by the link of the
+    /// first wait at the second.
+    fn depends_on(&self, from: PortId, at: PortId, class: Class) -> bool {
         let Some(lossless) = &self.lossless else { return false };
         lossless.clock(from).is_paused(class)
             && lossless.clock(at).is_paused(class)
             && self.waiting_from(from, at, class).next().is_some()
     }
 
-    /// Bytes of the packets that came by one link and wait at a port.
+    /// Sizes in bytes of the packets that came by one link and wait at a port.
     fn waiting_from(
         &self,
         from: PortId,
         at: PortId,
         class: Class,
     ) -> impl Iterator<Item = u64> + '_ {
-        let packets = &self.line.packets;
+        let packets = &self.cx.packets;
         let fifo = self.ports[at.index()].queue.waiting_in(class);
         let ids = fifo.into_iter().flat_map(|fifo| fifo.iter(packets));
         let came = ids.filter(move |id| packets[*id].port == from);
         came.map(|id| u64::from(packets[id].wire_bytes))
     }
 
-    /// All circles of the run, and how many more there were; those that stand are deadlocks where
-    /// nothing can dissolve them.
+    /// All recorded cycles of the run, and how many more there were. A standing cycle is a deadlock if
+    /// none of its ports can ever resume.
     ///
-    /// A port goes on when its link has little enough in the buffer of the switch behind. Of what
-    /// its link has there, that which waits at ports that cannot go on stays. So: of all paused
-    /// ports, put aside those whose links would get below the limit if all paused ports stayed
-    /// as they are and all others sent what they have; then again with those that are left, until
-    /// none can be put aside. What is left waits for itself, for ever.
-    pub(crate) fn conclude_circles(&mut self) -> (Vec<PauseCycle>, u64) {
-        let circles = self.lossless.as_mut().and_then(Lossless::take_circles);
-        let Some(mut circles) = circles else { return (Vec::new(), 0) };
+    /// A port resumes when its link holds little enough of the next switch's buffer. Start with all
+    /// paused ports. Remove those whose links would fall below the limit if the ports of the set
+    /// sent nothing and all others sent everything. Repeat until none can be removed. The ports
+    /// that are left can never resume.
+    pub(crate) fn conclude_pause_cycles(&mut self) -> (Vec<PauseCycle>, u64) {
+        let cycles = self.lossless.as_mut().and_then(Lossless::take_pause_cycles);
+        let Some(mut cycles) = cycles else { return (Vec::new(), 0) };
         for class in (0..Class::COUNT as u8).map(Class) {
-            let stuck = self.stuck(&circles, class);
-            let found = &mut circles.found;
-            for &place in &circles.standing {
-                let circle = &mut found[place];
-                circle.is_deadlock |=
-                    circle.class == class && circle.ports.iter().all(|p| stuck.contains(p));
+            let stuck = self.stuck(&cycles, class);
+            let found = &mut cycles.found;
+            for &place in &cycles.standing {
+                let cycle = &mut found[place];
+                cycle.is_deadlock |=
+                    cycle.class == class && cycle.ports.iter().all(|p| stuck.contains(p));
             }
-            let is_told = found.iter().any(|c| c.class == class && c.is_deadlock);
-            debug_assert!(stuck.is_empty() || is_told || circles.untold > 0, "{stuck:?}");
+            let is_recorded = found.iter().any(|c| c.class == class && c.is_deadlock);
+            debug_assert!(stuck.is_empty() || is_recorded || cycles.unrecorded > 0, "{stuck:?}");
         }
-        let now = self.line.now;
-        for &place in &circles.standing {
-            let circle = &mut circles.found[place];
-            circle.longest = circle.longest.max(now.saturating_since(circle.since));
+        let now = self.cx.now;
+        for &place in &cycles.standing {
+            let cycle = &mut cycles.found[place];
+            cycle.longest = cycle.longest.max(now.saturating_since(cycle.since));
         }
-        (circles.found, circles.untold)
+        (cycles.found, cycles.unrecorded)
     }
 
-    /// Paused ports of a class that can never go on.
-    fn stuck(&self, circles: &Circles, class: Class) -> Vec<PortId> {
+    /// Paused ports of a class that can never resume.
+    fn stuck(&self, cycles: &PauseCycles, class: Class) -> Vec<PortId> {
         let Some(lossless) = &self.lossless else { return Vec::new() };
         let held = |port: &&PortId| {
             let waits = self.ports[port.index()].queue.waiting_in(class);
@@ -215,10 +217,11 @@ impl<T: Tap> Engine<T> {
                 && lossless.is_pausing(**port, class)
                 && waits.is_some_and(|fifo| !fifo.is_empty())
         };
-        let mut stuck: Vec<PortId> = circles.ways.iter().flatten().filter(held).copied().collect();
+        let mut stuck: Vec<PortId> =
+            cycles.switch_ports.iter().flatten().filter(held).copied().collect();
         loop {
             let stays = |port: &PortId| {
-                let behind = &circles.ways[self.ports[port.index()].to.index()];
+                let behind = &cycles.switch_ports[self.ports[port.index()].to.index()];
                 let at_stuck = behind.iter().filter(|at| stuck.contains(at));
                 let bytes: u64 = at_stuck.flat_map(|at| self.waiting_from(*port, *at, class)).sum();
                 bytes > lossless.limits().resume_below().get()

@@ -1,13 +1,16 @@
 //! What a run is made of.
 
-use punctual_core::{Duration, FlowId, Instant, NodeId, PortId, QueueSpec, Rate, TransportId};
+use punctual_core::{
+    Duration, FlowId, Instant, NodeId, PortId, QueueSpec, Rate, TransportId, TransportSet,
+};
 use punctual_net::Network;
 use punctual_transports::AnyTransport;
 use punctual_workload::Workload;
 
-/// Everything a run depends on. The same set-up gives the same outcome, bit for bit.
+/// Everything a run depends on. The same set-up gives the same outcome, bit for bit. `S` is the set
+/// of transports that the simulator is compiled for.
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub struct Setup<S: TransportSet = AnyTransport> {
     /// The network.
     pub network: Network,
     /// The queue of every switch port, unless `port_queues` says otherwise.
@@ -16,7 +19,7 @@ pub struct Setup {
     /// these. Lossless switches take their limits from `switch_queue`.
     pub port_queues: Vec<QueueSpec>,
     /// The transports; flows name them by position.
-    pub transports: Vec<AnyTransport>,
+    pub transports: Vec<S>,
     /// The flows.
     pub workload: Workload,
     /// Seed of all random streams.

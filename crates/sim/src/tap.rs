@@ -2,6 +2,7 @@
 
 use crate::explain::Explanation;
 use crate::trace::NetworkTrace;
+pub(crate) use punctual_core::End;
 use punctual_core::{
     ByteRange, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, Packet,
     PacketId, PortId, Rate, TimerChange, TransportId, Wait,
@@ -16,13 +17,6 @@ pub(crate) enum Loss {
     OnLink,
     /// For a flow that has ended.
     Stray,
-}
-
-/// Which end of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Sender,
-    Receiver,
 }
 
 /// Why a transport is called, other than for a flow's start or for a packet that arrived.

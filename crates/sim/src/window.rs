@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::record::{FlowCounts, PauseTotals, PortTotals, Totals};
 use crate::tap::Tap;
-use punctual_core::PortId;
+use punctual_core::{PortId, TransportSet};
 
 /// What a run has counted up to an instant.
 #[derive(Debug, Clone, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Counters {
     flows: Vec<FlowCounts>,
 }
 
-impl<T: Tap> Engine<T> {
+impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// The window begins.
     pub(crate) fn begin_window(&mut self) {
         self.window_begin = Some(self.counters());
@@ -36,7 +36,7 @@ impl<T: Tap> Engine<T> {
             self.catch_up(PortId::from(port));
         }
         let mut totals = self.totals.clone();
-        let now = self.line.now;
+        let now = self.cx.now;
         let clock = |port| self.lossless.as_ref().map(|lossless| lossless.clock(port).totals(now));
         let port_totals = self.port_totals.iter().zip(&self.ports).enumerate();
         let ports: Vec<PortTotals> = port_totals
@@ -76,7 +76,7 @@ impl<T: Tap> Engine<T> {
         let begin = match self.window_begin.take() {
             Some(begin) => begin,
             // The run ended before its window began.
-            None if self.setup.measure.from > self.line.now => end.clone(),
+            None if self.setup.measure.from > self.cx.now => end.clone(),
             None => Counters::default(),
         };
         self.totals = Totals {

@@ -4,9 +4,9 @@
 
 use crate::Done;
 use punctual_core::{
-    Bytes, Call, Class, Controller, Duration, ExtArena, ExtBlock, ExtId, FlowId, FlowRoute,
-    FlowSpec, HostId, Instant, NicInfo, Outbox, Packet, PacketFlags, PortId, PortView, Rate,
-    TimerChange, TransportId,
+    Bytes, Call, Class, Controller, Duration, End, ExtArena, ExtBlock, ExtId, FlowId, FlowRoute,
+    FlowSpec, FlowStack, HostId, Instant, NicInfo, Outbox, Packet, PacketFlags, PortId, PortView,
+    Rate, TimerChange, TransportId, TransportSet,
 };
 use punctual_transports::{AnyController, AnyStack, AnyTransport, TransportSettings};
 use std::collections::BTreeMap;
@@ -154,22 +154,22 @@ impl End {
                 let mut packet = *packet;
                 packet.ext = block.as_ref().map(|block| ext.alloc(**block));
                 if host == SENDER {
-                    stack.sender_packet(slot.expect("open"), &packet, call!());
+                    stack.handle_packet(End::Sender, slot.expect("open"), &packet, call!());
                 } else {
                     let slot =
                         *slot.get_or_insert_with(|| stack.open_receiver(&packet, &route, call!()));
-                    stack.receiver_packet(slot, &packet, call!());
+                    stack.handle_packet(End::Receiver, slot, &packet, call!());
                 }
                 free(ext, packet.ext);
                 None
             }
             (Ask::Poll, _) => stack.poll_transmit(slot.expect("open"), call!()),
             (Ask::Timeout, SENDER) => {
-                stack.sender_timeout(slot.expect("open"), call!());
+                stack.handle_timeout(End::Sender, slot.expect("open"), call!());
                 None
             }
             (Ask::Timeout, _) => {
-                stack.receiver_timeout(slot.expect("open"), call!());
+                stack.handle_timeout(End::Receiver, slot.expect("open"), call!());
                 None
             }
             (Ask::HostTimeout, _) => {

@@ -1,11 +1,11 @@
 //! D3 proper: what a flow with a deadline asks for, and when it gives up.
 
 use super::config::{AfterDeadline, D3, SenderParams};
-use super::header::RATE_UNIT;
+use super::header::{HOPS_MAX, RATE_UNIT};
 use super::{Host, Need, Plan, Port, Receiver, Sender, Variant};
 use punctual_core::{
     Bytes, Class, Duration, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView,
-    QueueSpec, Rate, Transport,
+    QueueSpec, Rate, Transport, TransportInfo,
 };
 
 impl D3 {
@@ -79,6 +79,12 @@ impl Transport for D3 {
     type Shared = Host;
     type Controller = Port;
 
+    const INFO: TransportInfo = TransportInfo::new(
+        "d3",
+        "D3: ports grant each flow the rate that its deadline needs, and a share",
+    )
+    .with_max_hops(HOPS_MAX);
+
     fn open_host(&self, nic: &NicInfo) -> Host {
         Host::new(nic)
     }
@@ -94,6 +100,14 @@ impl Transport for D3 {
     fn controller(&self, port: &PortView) -> Option<Port> {
         let controller = Port::new(&self.params, port.rate);
         Some(if self.count_inversions { controller.counting_inversions() } else { controller })
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
+    }
+
+    fn may_abandon(&self) -> bool {
+        true
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

@@ -50,7 +50,7 @@ pub use sender::Sender;
 
 use punctual_core::{
     Bytes, Duration, FlowRoute, FlowSpec, HostCx, Instant, Limit, NicInfo, Packet, PortView,
-    QueueSpec, Rate, Transport,
+    QueueSpec, Rate, Transport, TransportInfo,
 };
 
 /// What sets the variants apart.
@@ -171,6 +171,10 @@ impl Transport for Rcpdc {
     type Shared = Host;
     type Controller = Port;
 
+    const INFO: TransportInfo =
+        TransportInfo::new("rcpdc", "RCPdc: every port grants every flow an explicit fair rate")
+            .with_max_hops(HOPS_MAX);
+
     fn open_host(&self, nic: &NicInfo) -> Host {
         Host::new(nic)
     }
@@ -185,6 +189,14 @@ impl Transport for Rcpdc {
 
     fn controller(&self, port: &PortView) -> Option<Port> {
         Some(Port::new(&self.0, port.rate))
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
+    }
+
+    fn may_abandon(&self) -> bool {
+        true // where a path has more ports than the header can record
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

@@ -32,6 +32,7 @@ use crate::tcp::{Settings, TCP_IP_HEADER_BYTES, tcp_queue};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, NicInfo, NoController, Packet, QueueSpec, Rate, Transport,
+    TransportInfo,
 };
 
 /// What the flows of one host share: parameters made ready for use.
@@ -46,6 +47,11 @@ impl Transport for Mptcp {
     type Receiver = MptcpReceiver;
     type Shared = MptcpHost;
     type Controller = NoController;
+
+    const INFO: TransportInfo = TransportInfo::new(
+        "mptcp",
+        "MPTCP: one stream over TCP subflows on several paths, coupled or not",
+    );
 
     fn open_host(&self, nic: &NicInfo) -> MptcpHost {
         debug_assert_eq!(self.validate(), Ok(()));
@@ -63,6 +69,10 @@ impl Transport for Mptcp {
         cx: &mut HostCx<'_, Self>,
     ) -> MptcpReceiver {
         MptcpReceiver::open(first, route, cx)
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
     }
 
     fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {

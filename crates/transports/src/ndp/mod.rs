@@ -33,7 +33,7 @@ pub use sender::NdpSender;
 
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec, Rate,
-    Transport,
+    Transport, TransportInfo,
 };
 
 impl Transport for Ndp {
@@ -41,6 +41,11 @@ impl Transport for Ndp {
     type Receiver = NdpReceiver;
     type Shared = PullQueue;
     type Controller = NoController;
+
+    const INFO: TransportInfo = TransportInfo::new(
+        "ndp",
+        "NDP: receivers pull, switches trim, packets sprayed over all paths",
+    );
 
     fn open_host(&self, nic: &NicInfo) -> PullQueue {
         PullQueue::new(self, nic)
@@ -64,6 +69,14 @@ impl Transport for Ndp {
 
     fn sprays(&self) -> bool {
         self.paths != PathPolicy::Single
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate()
+    }
+
+    fn is_trimmable(&self) -> bool {
+        true
     }
 
     /// Eight packets of data, as many bytes of headers.

@@ -45,7 +45,7 @@ pub use sender::Sender;
 
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, LineRate, NicInfo, Packet, PortView, QueueSpec,
-    Rate, Transport,
+    Rate, Transport, TransportInfo,
 };
 
 /// What the flows of one host share.
@@ -94,6 +94,11 @@ impl Transport for Pdq {
     type Shared = Host;
     type Controller = Port;
 
+    const INFO: TransportInfo = TransportInfo::new(
+        "pdq",
+        "PDQ: ports let the most critical flows send and pause the others",
+    );
+
     fn open_host(&self, nic: &NicInfo) -> Host {
         Host::new(nic)
     }
@@ -108,6 +113,14 @@ impl Transport for Pdq {
 
     fn controller(&self, _port: &PortView) -> Option<Port> {
         Some(Port::new(self))
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
+    }
+
+    fn may_abandon(&self) -> bool {
+        self.terminates_early()
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

@@ -28,7 +28,7 @@ pub use port::{Port, Share};
 use crate::d3::{Host, Need, Plan, Receiver, Sender, SenderParams, Variant};
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView, QueueSpec, Rate,
-    Transport,
+    Transport, TransportInfo,
 };
 
 impl Variant for Rcp {
@@ -58,6 +58,11 @@ impl Transport for Rcp {
     type Shared = Host;
     type Controller = Port;
 
+    const INFO: TransportInfo = TransportInfo::new(
+        "rcp",
+        "RCP: every port stamps one rate for all flows, found without counting them",
+    );
+
     fn open_host(&self, nic: &NicInfo) -> Host {
         Host::new(nic)
     }
@@ -72,6 +77,10 @@ impl Transport for Rcp {
 
     fn controller(&self, port: &PortView) -> Option<Port> {
         Some(Port::new(self, port.rate))
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

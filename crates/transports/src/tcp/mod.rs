@@ -49,7 +49,7 @@ pub(crate) use sender::rtt_since;
 
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec, Rate,
-    Transport,
+    Transport, TransportInfo,
 };
 
 /// What the flows of one host share: parameters made ready for use.
@@ -72,12 +72,14 @@ impl<L: Law> TcpHost<L> {
 }
 
 macro_rules! tcp_transport {
-    ($config:ty, $law:ty, $queue:ident, |$self:ident| $params:expr) => {
+    ($config:ty, $name:literal, $summary:literal, $law:ty, $queue:ident, |$self:ident| $params:expr) => {
         impl Transport for $config {
             type Sender = TcpSender<$law>;
             type Receiver = TcpReceiver;
             type Shared = TcpHost<$law>;
             type Controller = NoController;
+
+            const INFO: TransportInfo = TransportInfo::new($name, $summary);
 
             fn open_host(&self, nic: &NicInfo) -> Self::Shared {
                 debug_assert_eq!(self.validate(), Ok(()));
@@ -101,6 +103,10 @@ macro_rules! tcp_transport {
                 TcpReceiver::open(first, route)
             }
 
+            fn check_config(&self) -> Result<(), String> {
+                self.validate().map_err(|e| e.to_string())
+            }
+
             fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {
                 $queue(rate, mtu)
             }
@@ -108,11 +114,46 @@ macro_rules! tcp_transport {
     };
 }
 
-tcp_transport!(Tcp, NewReno, tcp_queue, |_config| ());
-tcp_transport!(Tcppr, TcpprLaw, tcppr_queue, |config| config.params());
-tcp_transport!(Dctcp, DctcpLaw, dctcp_queue, |config| config.params());
-tcp_transport!(DctcpLossless, DctcpLaw, lossless_queue, |config| config.params());
-tcp_transport!(D2tcp, D2tcpLaw, dctcp_queue, |config| config.params());
+tcp_transport!(
+    Tcp,
+    "tcp",
+    "TCP NewReno: windows, acknowledgements, loss as the signal",
+    NewReno,
+    tcp_queue,
+    |_config| ()
+);
+tcp_transport!(
+    Tcppr,
+    "tcppr",
+    "TCPpr: TCP in classes of strict priority, short deadlines first",
+    TcpprLaw,
+    tcppr_queue,
+    |config| config.params()
+);
+tcp_transport!(
+    Dctcp,
+    "dctcp",
+    "DCTCP: TCP that cuts its window by the share of packets marked",
+    DctcpLaw,
+    dctcp_queue,
+    |config| config.params()
+);
+tcp_transport!(
+    DctcpLossless,
+    "dctcp-lossless",
+    "DCTCP over PFC: windows that never lose, what NDP's paper ran as DCQCN",
+    DctcpLaw,
+    lossless_queue,
+    |config| config.params()
+);
+tcp_transport!(
+    D2tcp,
+    "d2tcp",
+    "D2TCP: DCTCP that cuts less the nearer the deadline, more the farther",
+    D2tcpLaw,
+    dctcp_queue,
+    |config| config.params()
+);
 
 /// The parameters of DCTCP's law, of whichever configuration has them.
 macro_rules! dctcp_params {

@@ -15,7 +15,7 @@ pub use config::{Udp, UdpError};
 use punctual_core::{
     ByteRange, Bytes, Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
     HostId, Instant, NicInfo, NoController, Packet, PacketFlags, QueueSpec, RangeSet, Rate,
-    Transport, Wait,
+    Transport, TransportInfo, Wait,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -66,6 +66,9 @@ impl Transport for Udp {
     type Shared = NicInfo;
     type Controller = NoController;
 
+    const INFO: TransportInfo =
+        TransportInfo::new("udp", "UDP: datagrams at a constant rate; what is lost stays lost");
+
     fn open_host(&self, nic: &NicInfo) -> NicInfo {
         *nic
     }
@@ -86,6 +89,18 @@ impl Transport for Udp {
 
     fn open_receiver(_: &Packet, _: &FlowRoute, _: &mut HostCx<'_, Self>) -> UdpReceiver {
         UdpReceiver::default()
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
+    }
+
+    fn is_trimmable(&self) -> bool {
+        self.trimmable
+    }
+
+    fn may_abandon(&self) -> bool {
+        true
     }
 
     /// NDP's where datagrams may be trimmed, TCP's where not.

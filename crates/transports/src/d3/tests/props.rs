@@ -5,8 +5,8 @@ use super::super::{Pacing, Port};
 use super::*;
 use proptest::prelude::*;
 use punctual_core::{
-    Call, Class, Controller, ExtArena, ExtBlock, FlowEvent, FlowRoute, FlowSpec, Header, HostId,
-    NicInfo, Outbox, Packet, PacketFlags, PortId, PortView, Stack, TransportId,
+    Call, Class, Controller, End, ExtArena, ExtBlock, FlowEvent, FlowRoute, FlowSpec, Header,
+    HostId, NicInfo, Outbox, Packet, PacketFlags, PortId, PortView, Stack, TransportId,
 };
 use punctual_testkit::{Fault, FaultOdds};
 
@@ -153,14 +153,14 @@ proptest! {
             };
             port.handle_forward(&mut packet, &view, &mut ext);
             port.handle_timeout(&view);
-            stack.receiver_packet(receiver, &packet, call!(flow.dst));
-            stack.sender_packet(sender, &packet, call!(flow.src));
+            stack.handle_packet(End::Receiver, receiver, &packet, call!(flow.dst));
+            stack.handle_packet(End::Sender, sender, &packet, call!(flow.src));
             let over = |e: &FlowEvent| matches!(e, FlowEvent::Finished | FlowEvent::Abandoned);
             if out.events.iter().any(over) {
                 break;
             }
             stack.poll_transmit(sender, call!(flow.src));
-            stack.sender_timeout(sender, call!(flow.src));
+            stack.handle_timeout(End::Sender, sender, call!(flow.src));
         }
     }
 }
