@@ -14,6 +14,7 @@ use crate::ideal;
 use crate::scenario::{Scenario, TierName};
 use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant, PortId};
 use punctual_net::{Network, Tier};
+use punctual_sim::Simulate;
 use punctual_workload::{Arrivals, Pattern, TrafficSpec, Workload};
 use routes::Spread;
 use serde::Serialize;
@@ -81,7 +82,7 @@ struct Stretch {
     variances: Vec<f64>,
 }
 
-impl Scenario {
+impl<S: Simulate> Scenario<S> {
     /// The offered load of the run with that seed.
     pub fn offered_load(&self, seed: u64) -> Result<OfferedLoad, Diagnostic> {
         let workload = self.workload(&[], seed)?;
@@ -89,7 +90,7 @@ impl Scenario {
     }
 }
 
-fn of(scenario: &Scenario, workload: &Workload) -> OfferedLoad {
+fn of<S: Simulate>(scenario: &Scenario<S>, workload: &Workload) -> OfferedLoad {
     let network = &scenario.network;
     let mut load = OfferedLoad::default();
     let mut offers = Vec::new();
@@ -159,10 +160,10 @@ fn is_drawn(spec: &TrafficSpec) -> bool {
 }
 
 /// From when to when flows arrive; none where all start together.
-fn arrivals(
+fn arrivals<S: Simulate>(
     spec: &TrafficSpec,
     flows: &[&FlowSpec],
-    scenario: &Scenario,
+    scenario: &Scenario<S>,
 ) -> Option<(Instant, Instant)> {
     let (first, last) = (flows.first()?.start, flows.last()?.start);
     let end = Instant::ZERO + scenario.run.duration;

@@ -9,7 +9,7 @@ use crate::scheduler::IdealSetup;
 use punctual_core::{Bytes, FlowSpec, HostId, PortId, Rate};
 use punctual_fluid::Policy;
 use punctual_net::{Network, clocked};
-use punctual_sim::{LinkChange, LinkFault, Setup};
+use punctual_sim::{LinkChange, LinkFault, Setup, Simulate};
 use punctual_transports::AnyTransport;
 use punctual_workload::HostsView;
 use std::borrow::Cow;
@@ -33,16 +33,16 @@ impl Subject {
 
 /// Everything that a run depends on.
 #[derive(Debug, Clone)]
-pub enum RunSetup {
+pub enum RunSetup<S: Simulate = AnyTransport> {
     /// Packets, in the simulator.
-    Packets(Box<Setup>),
+    Packets(Box<Setup<S>>),
     /// An ideal scheduler of whole flows.
     Ideal(Box<IdealSetup>),
 }
 
-impl RunSetup {
+impl<S: Simulate> RunSetup<S> {
     /// What the simulator needs; none for an ideal scheduler.
-    pub fn packets(self) -> Option<Setup> {
+    pub fn packets(self) -> Option<Setup<S>> {
         match self {
             RunSetup::Packets(setup) => Some(*setup),
             RunSetup::Ideal(_) => None,
@@ -50,13 +50,10 @@ impl RunSetup {
     }
 }
 
-/// Transports whose header has room for so many ports only, the sender's own included.
-const SHORT_VECTORS: &[(&str, usize)] = &[("rcpdc", 6), ("d3", 6)];
-
 /// Up to so many hosts the path between every two is looked at.
 const PAIRWISE_HOSTS_MAX: u32 = 256;
 
-impl Scenario {
+impl<S: Simulate> Scenario<S> {
     /// What to run: one subject for each transport of `transports`, or a single one when every
     /// traffic names its own.
     pub fn subjects(&self) -> Vec<Subject> {
@@ -91,15 +88,15 @@ impl Scenario {
     }
 
     /// Everything that a run needs.
-    pub(crate) fn setup(&self, subject: &Subject, seed: u64) -> Result<RunSetup, Diagnostic> {
+    pub(crate) fn setup(&self, subject: &Subject, seed: u64) -> Result<RunSetup<S>, Diagnostic> {
         let names = self.names(subject.transport.as_deref());
         if let Some(policy) = subject.policy() {
             return self.ideal_setup(policy, &names, seed).map(Box::new).map(RunSetup::Ideal);
         }
-        let transports: Vec<AnyTransport> = names
+        let transports: Vec<S> = names
             .iter()
             .map(|name| {
-                let transport = AnyTransport::by_name(name, &self.settings);
+                let transport = S::by_name(name, &self.settings);
                 transport.expect("names were checked when the scenario was read")
             })
             .collect();
@@ -202,10 +199,13 @@ impl Scenario {
         let free = self.traffic.iter().any(|t| t.transport.is_none());
         if free && self.transports.is_empty() {
             let which = self.traffic.iter().position(|t| t.transport.is_none()).unwrap_or(0);
+            let any = S::catalogue().first().map_or("NAME", |t| t.name);
             errors.push(
                 Diagnostic::new("no transport carries this traffic")
                     .at(self.span(&format!("traffic.{which}")))
-                    .help("add `transports = [\"ndp\"]` at the top, or `transport` here"),
+                    .help(format!(
+                        "add `transports = [\"{any}\"]` at the top, or `transport` here"
+                    )),
             );
         }
         if !free && !self.transports.is_empty() {
@@ -216,9 +216,9 @@ impl Scenario {
             );
         }
         let used = self.used();
-        for name in used.iter().copied().filter(|name| is_transport(name)) {
-            let transport = AnyTransport::by_name(name, &self.settings).expect("it is one");
-            if let Err(message) = transport.validate() {
+        for name in used.iter().copied().filter(|name| is_transport::<S>(name)) {
+            let transport = S::by_name(name, &self.settings).expect("it is one");
+            if let Err(message) = transport.check_config() {
                 let span = self.span(&format!("transport.{name}"));
                 errors.push(Diagnostic::new(message).at(span));
             }
@@ -252,7 +252,7 @@ impl Scenario {
     }
 
     /// Refuses a measured window in which none of the flows starts that could be measured.
-    fn check_window(&self, setup: &RunSetup) -> Option<Diagnostic> {
+    fn check_window(&self, setup: &RunSetup<S>) -> Option<Diagnostic> {
         let RunSetup::Packets(setup) = setup else { return None };
         let workload = &setup.workload;
         let has_end = |flow: &&FlowSpec| !flow.background && flow.size != Bytes::ENDLESS;
@@ -267,7 +267,8 @@ impl Scenario {
     }
 
     fn check_hops(&self, used: &[&str]) -> Option<Diagnostic> {
-        let (name, room) = SHORT_VECTORS.iter().copied().find(|(name, _)| used.contains(name))?;
+        let short = S::catalogue().iter().filter(|t| used.contains(&t.name));
+        let (room, name) = short.filter_map(|t| Some((t.max_hops?, t.name))).min()?;
         // Ports of legacy switches take no room.
         let grants = |port: &PortId| !self.switches.legacy.contains(&self.network.link(*port).from);
         let ports = |src, dst| {
