@@ -21,8 +21,8 @@ cargo xtask COMMAND
 
   setup                 install what the tests need and this machine lacks
   test [STEP…]          setup, then every check; or only the steps named:
-                        setup fmt clippy test figures swarm browser doc instructions
-                        smoke
+                        setup fmt clippy test example figures swarm browser doc
+                        instructions smoke
   bench-instructions [--update] [NAME…]
                         count instructions per operation under callgrind and compare them with
                         benches/instructions.toml; more than 2 % above it fails. NAME selects
