@@ -4,7 +4,7 @@
 use crate::control::{Controllers, PortController};
 use crate::detour::Detours;
 use crate::events::{Event, EventClass, EventQueue};
-use crate::flows::{DeadlineChanges, FlowState, ReadyLines};
+use crate::flows::{DeadlineChanges, FlowState, ReadyQueues};
 use crate::lossless::Lossless;
 use crate::port::{PortState, SimContext};
 use crate::record::{FlowRecord, Outcome, PortTotals, Totals};
@@ -33,7 +33,7 @@ pub(crate) struct Engine<S: TransportSet, T: Tap> {
     pub(crate) timers: Timers,
     pub(crate) flows: Vec<FlowState>,
     pub(crate) records: Vec<FlowRecord>,
-    pub(crate) ready: Vec<ReadyLines>,
+    pub(crate) ready: Vec<ReadyQueues>,
     /// By transport.
     pub(crate) stacks: Vec<S::Stack>,
     /// Timers of hosts' shared state, by transport then host.
@@ -133,7 +133,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             timers: Timers::default(),
             flows: Vec::new(),
             records: Vec::new(),
-            ready: vec![ReadyLines::default(); hosts as usize],
+            ready: vec![ReadyQueues::default(); hosts as usize],
             stacks: transports.iter().map(|t| t.stack(&nics)).collect(),
             host_timers: Vec::new(),
             outbox: Outbox::default(),

@@ -1,4 +1,4 @@
-//! What a run is made of.
+//! The input of a run: network, queues, transports, flows, faults, what to measure.
 
 use punctual_core::{
     Duration, FlowId, Instant, NodeId, PortId, QueueSpec, Rate, TransportId, TransportSet,
@@ -98,7 +98,7 @@ pub enum LinkFault {
     Down,
     /// It works again.
     Up,
-    /// Routing has learned that it is cut, and leads packets around it; or that it is not.
+    /// Routing withdraws it, so that packets take other paths (`true`), or uses it again (`false`).
     Withdrawn(bool),
 }
 
@@ -148,7 +148,7 @@ pub enum GaugeOf {
     Port(PortId),
 }
 
-/// What a transport told of itself at a sampling instant.
+/// The value of a gauge of a transport at a sampling instant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GaugeSample {
     /// When.

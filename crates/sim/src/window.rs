@@ -1,12 +1,12 @@
-//! The measured window. Counters are taken at its two borders and subtracted when the run is over,
-//! so the packet path does not know of it.
+//! The measured window. Counters are copied when it begins and when it ends, and subtracted at the
+//! end of the run, so that the window costs nothing on the packet path.
 
 use crate::engine::Engine;
 use crate::record::{FlowCounts, PauseTotals, PortTotals, Totals};
 use crate::tap::Tap;
 use punctual_core::{PortId, TransportSet};
 
-/// What a run has counted up to an instant.
+/// Snapshot of everything that a run has counted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counters {
     totals: Totals,
@@ -68,8 +68,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         Counters { totals, ports, flows }
     }
 
-    /// The run is over: what was counted within the window takes the place of what was counted in
-    /// all.
+    /// At the end of the run, replaces the counts of the whole run by those of the window.
     pub(crate) fn close_window(&mut self) {
         let whole = self.counters();
         let end = self.window_end.take().unwrap_or_else(|| whole.clone());
