@@ -244,6 +244,7 @@ impl PortState {
         }
     }
 
+    #[inline]
     pub(crate) fn view(&self, port: PortId, now: Instant) -> PortView {
         let (queue_bytes, queue_packets) = self.queue.waiting();
         PortView {

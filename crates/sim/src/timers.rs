@@ -45,6 +45,7 @@ pub(crate) enum Expiry {
 }
 
 impl Timers {
+    #[inline]
     pub(crate) fn alloc(&mut self, owner: Owner) -> u32 {
         let never = Instant::NEVER;
         let slot = Slot { wanted: never, armed: never, owner, departs: false };
@@ -62,6 +63,7 @@ impl Timers {
         }
     }
 
+    #[inline]
     pub(crate) fn release(&mut self, id: u32) {
         self.slots[id as usize].wanted = Instant::NEVER;
         self.slots[id as usize].armed = Instant::NEVER;
