@@ -16,6 +16,7 @@ const STEPS: &[Step] = &[
     ("fmt", fmt),
     ("clippy", clippy),
     ("test", test),
+    ("example", example),
     ("figures", quick_figures),
     ("book", || book::book(book::Options::default())),
     ("swarm", || swarm::swarm(&swarm::Options { minutes: 2.0, names: Vec::new() })),
@@ -75,6 +76,29 @@ fn clippy() -> anyhow::Result<Outcome> {
 
 fn test() -> anyhow::Result<Outcome> {
     run_cargo(&["test", "--workspace", "--no-fail-fast"])
+}
+
+/// A transport in a crate of its own builds against this workspace, passes its test, and runs beside
+/// ours.
+fn example() -> anyhow::Result<Outcome> {
+    let dir = root().join("examples").join("my-transport");
+    // The versions of this workspace. Cargo leaves out what the example does not need.
+    std::fs::copy(root().join("Cargo.lock"), dir.join("Cargo.lock"))?;
+    // Packages of others are built in this workspace's target directory already.
+    let in_example = || {
+        let mut command = cargo();
+        command.current_dir(&dir).env("CARGO_TARGET_DIR", target());
+        command
+    };
+    run_command(in_example().args(["test", "--lib"]))?;
+    let compare = ["run", "--", "compare", "scenario.toml", "--fresh", "--out"];
+    run_command(in_example().args(compare).arg(target().join("example-results")))?;
+    Ok(Outcome::Passed)
+}
+
+/// Where cargo puts what it builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from)
 }
 
 /// Tables of the docs that are made quickly are still what their commands print.

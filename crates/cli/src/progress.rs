@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_core::{Duration, Instant};
 use punctual_lab::{PlannedRun, RunReport, Watch};
-use punctual_sim::Progress;
+use punctual_sim::{Progress, Simulate};
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,7 +40,7 @@ const LINE_EVERY: WallTime = WallTime::from_secs(3);
 
 impl Board {
     /// A board for these runs.
-    pub(crate) fn new(runs: &[PlannedRun], quiet: bool) -> Board {
+    pub(crate) fn new<S: Simulate>(runs: &[PlannedRun<S>], quiet: bool) -> Board {
         let display = if quiet {
             Display::Nothing
         } else if std::io::stderr().is_terminal() {
@@ -52,7 +52,7 @@ impl Board {
         } else {
             Display::Lines
         };
-        let state = |run: &PlannedRun| RunState {
+        let state = |run: &PlannedRun<S>| RunState {
             picos: AtomicU64::new(0),
             picos_max: run.scenario.run.duration.as_picos(),
             events: AtomicU64::new(0),
@@ -122,8 +122,8 @@ impl Board {
     }
 }
 
-impl Watch for Board {
-    fn progress(&self, run: &PlannedRun, progress: Progress) {
+impl<S: Simulate> Watch<S> for Board {
+    fn progress(&self, run: &PlannedRun<S>, progress: Progress) {
         let state = &self.runs[run.index];
         state.picos.store(progress.now.as_picos().min(state.picos_max), Ordering::Relaxed);
         state.events.store(progress.events, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl Watch for Board {
         }
     }
 
-    fn finished(&self, run: &PlannedRun, report: &RunReport) {
+    fn finished(&self, run: &PlannedRun<S>, report: &RunReport) {
         let state = &self.runs[run.index];
         state.picos.store(state.picos_max, Ordering::Relaxed);
         self.finished.fetch_add(1, Ordering::Relaxed);

@@ -65,6 +65,14 @@ pub trait Controller {
     /// A packet is about to be queued here.
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena);
 
+    /// Calls [`Controller::handle_forward`] and returns [`Controller::next_timeout`], or
+    /// [`Instant::NEVER`]. Controllers that are an enum override it to dispatch once.
+    #[inline(always)]
+    fn forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) -> Instant {
+        self.handle_forward(packet, port, ext);
+        self.next_timeout().unwrap_or(Instant::NEVER)
+    }
+
     /// Whether it looks at packets of the opposite direction at all.
     fn reads_answers(&self) -> bool {
         false

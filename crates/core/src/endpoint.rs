@@ -19,7 +19,7 @@
 
 use crate::{
     Bytes, Class, Controller, ExtArena, FlowEvent, FlowRoute, FlowSpec, HostId, Instant, Packet,
-    PortView, QueueSpec, Rate, Wait,
+    PortView, QueueSpec, Rate, TransportInfo, Wait,
 };
 
 /// A host's interface as transports see it.
@@ -43,7 +43,7 @@ pub enum TimerChange {
     Keep,
     /// Fire at this instant instead.
     Set(Instant),
-    /// The same; all there is to do then is to send a data packet.
+    /// Fire at this instant instead; all there is to do then is to send a data packet.
     Depart(Instant),
     /// Do not fire.
     Clear,
@@ -167,6 +167,9 @@ pub trait Transport: Sized {
     /// What it runs at every output port, if anything ([`NoController`](crate::NoController)).
     type Controller: Controller;
 
+    /// Its name, one line about it, and what else holds whatever its parameters.
+    const INFO: TransportInfo;
+
     /// The shared state of one host.
     fn open_host(&self, nic: &NicInfo) -> Self::Shared;
 
@@ -189,6 +192,11 @@ pub trait Transport: Sized {
         None
     }
 
+    /// What is wrong with its parameters, if anything.
+    fn check_config(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// What is wrong with its parameters on this interface, if anything: which parameter, and why.
     fn check_nic(&self, _nic: &NicInfo) -> Result<(), (&'static str, String)> {
         Ok(())
@@ -197,6 +205,17 @@ pub trait Transport: Sized {
     /// Whether a flow's packets take all paths in turn. Any other path then serves as well as the
     /// one that a packet names; packets of other transports must keep to one for their order.
     fn sprays(&self) -> bool {
+        false
+    }
+
+    /// Whether switches may trim its packets to their headers.
+    fn is_trimmable(&self) -> bool {
+        false
+    }
+
+    /// Whether its senders may give a flow up ([`FlowEvent::Abandoned`]). The simulator's checks
+    /// report a transport that gives a flow up and does not say so here.
+    fn may_abandon(&self) -> bool {
         false
     }
 

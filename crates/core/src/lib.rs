@@ -5,6 +5,7 @@
 //! * [`Transport`], [`Endpoint`], [`HostCx`]: how a protocol talks to whatever drives it.
 //! * [`Controller`]: what an explicit-rate protocol runs at every output port.
 //! * [`Stack`]: all flows of one transport on a set of hosts, for any driver.
+//! * [`TransportSet`]: all transports that a program offers, behind one `match`.
 //! * [`rng`]: named random streams.
 //!
 //! Nothing here knows a clock, a socket, a thread or a particular protocol.
@@ -18,6 +19,7 @@ mod ids;
 mod packet;
 mod queue;
 mod seqs;
+mod set;
 mod stack;
 mod wait;
 
@@ -35,7 +37,8 @@ pub use packet::{
 };
 pub use queue::{Limit, QueueSpec, RedMarking, TrimModel};
 pub use seqs::{BitRing, RangeSet};
-pub use stack::{Call, Stack};
+pub use set::{FlowStack, TransportInfo, TransportSet};
+pub use stack::{Call, End, Stack};
 pub use units::{Bytes, Duration, Instant, LineRate, Rate, Tolerance};
 pub use wait::Wait;
 

@@ -5,8 +5,19 @@ use crate::{
     Slab, Transport, Wait,
 };
 
-/// Senders, receivers and shared state of one transport, each in an arena of its own kind.
-/// The driver keeps the slots it is given and names them in later calls.
+/// One end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// The end that sends the flow's data.
+    Sender,
+    /// The end that receives the flow's data.
+    Receiver,
+}
+
+/// Senders, receivers and shared state of one transport, each in an arena of its own type.
+///
+/// Opening one end of a flow returns its slot. The driver names an end by [`End`] and slot in all
+/// later calls.
 pub struct Stack<T: Transport> {
     config: T,
     hosts: Vec<T::Shared>,
@@ -14,7 +25,7 @@ pub struct Stack<T: Transport> {
     receivers: Slab<T::Receiver>,
 }
 
-/// What a call needs besides the stack: the time, where, and where answers go.
+/// What a call needs besides the stack: the time, the host, and where answers go.
 pub struct Call<'a> {
     /// The time.
     pub now: Instant,
@@ -34,6 +45,24 @@ macro_rules! cx {
             shared: &mut $self.hosts[$call.host.index()],
             ext: &mut *$call.ext,
             out: &mut *$call.out,
+        }
+    };
+}
+
+/// Calls one end of a flow, if it is still open.
+macro_rules! at_end {
+    ($self:ident, $end:ident, $slot:ident, |$endpoint:ident| $call:expr) => {
+        match $end {
+            End::Sender => {
+                if let Some($endpoint) = $self.senders.get_mut($slot) {
+                    $call;
+                }
+            }
+            End::Receiver => {
+                if let Some($endpoint) = $self.receivers.get_mut($slot) {
+                    $call;
+                }
+            }
         }
     };
 }
@@ -67,38 +96,20 @@ impl<T: Transport> Stack<T> {
         self.receivers.insert(receiver)
     }
 
-    /// Hands a packet to a sender.
-    #[inline]
-    pub fn sender_packet(&mut self, slot: u32, packet: &Packet, call: Call<'_>) {
-        if let Some(sender) = self.senders.get_mut(slot) {
-            sender.handle_packet(packet, &mut cx!(self, call));
-        }
+    /// Hands a packet to one end of its flow.
+    #[inline(always)]
+    pub fn handle_packet(&mut self, end: End, slot: u32, packet: &Packet, call: Call<'_>) {
+        at_end!(self, end, slot, |endpoint| endpoint.handle_packet(packet, &mut cx!(self, call)));
     }
 
-    /// Hands a packet to a receiver.
-    #[inline]
-    pub fn receiver_packet(&mut self, slot: u32, packet: &Packet, call: Call<'_>) {
-        if let Some(receiver) = self.receivers.get_mut(slot) {
-            receiver.handle_packet(packet, &mut cx!(self, call));
-        }
+    /// Fires the timer of one end of a flow.
+    #[inline(always)]
+    pub fn handle_timeout(&mut self, end: End, slot: u32, call: Call<'_>) {
+        at_end!(self, end, slot, |endpoint| endpoint.handle_timeout(&mut cx!(self, call)));
     }
 
-    /// Fires a sender's timer.
-    pub fn sender_timeout(&mut self, slot: u32, call: Call<'_>) {
-        if let Some(sender) = self.senders.get_mut(slot) {
-            sender.handle_timeout(&mut cx!(self, call));
-        }
-    }
-
-    /// Fires a receiver's timer.
-    pub fn receiver_timeout(&mut self, slot: u32, call: Call<'_>) {
-        if let Some(receiver) = self.receivers.get_mut(slot) {
-            receiver.handle_timeout(&mut cx!(self, call));
-        }
-    }
-
-    /// Tells a sender its flow's new deadline.
-    pub fn sender_deadline(&mut self, slot: u32, deadline: Option<Instant>, call: Call<'_>) {
+    /// Gives a sender its flow's new deadline.
+    pub fn handle_deadline(&mut self, slot: u32, deadline: Option<Instant>, call: Call<'_>) {
         if let Some(sender) = self.senders.get_mut(slot) {
             sender.handle_deadline(deadline, &mut cx!(self, call));
         }
@@ -115,43 +126,44 @@ impl<T: Transport> Stack<T> {
         self.senders.get_mut(slot)?.poll_transmit(&mut cx!(self, call))
     }
 
-    /// Forgets a sender of `host` that has ended.
-    pub fn close_sender(&mut self, slot: u32, host: HostId) {
-        self.senders.remove(slot).close(&mut self.hosts[host.index()]);
-    }
-
-    /// Forgets a receiver of `host`.
-    pub fn close_receiver(&mut self, slot: u32, host: HostId) {
-        self.receivers.remove(slot).close(&mut self.hosts[host.index()]);
-    }
-
-    /// Asks a sender of `host` for its gauges.
-    pub fn sender_gauges(&self, slot: u32, host: HostId, tell: &mut dyn FnMut(&'static str, f64)) {
-        if let Some(sender) = self.senders.get(slot) {
-            sender.gauges(&self.hosts[host.index()], tell);
+    /// Forgets one end of a flow, which is at `host`.
+    pub fn close(&mut self, end: End, slot: u32, host: HostId) {
+        let shared = &mut self.hosts[host.index()];
+        match end {
+            End::Sender => self.senders.remove(slot).close(shared),
+            End::Receiver => self.receivers.remove(slot).close(shared),
         }
     }
 
-    /// Asks a receiver of `host` for its gauges.
-    pub fn receiver_gauges(
+    /// Asks one end of a flow, which is at `host`, for its gauges.
+    pub fn gauges(
         &self,
+        end: End,
         slot: u32,
         host: HostId,
-        tell: &mut dyn FnMut(&'static str, f64),
+        report: &mut dyn FnMut(&'static str, f64),
     ) {
-        if let Some(receiver) = self.receivers.get(slot) {
-            receiver.gauges(&self.hosts[host.index()], tell);
+        let shared = &self.hosts[host.index()];
+        match end {
+            End::Sender => {
+                if let Some(sender) = self.senders.get(slot) {
+                    sender.gauges(shared, report);
+                }
+            }
+            End::Receiver => {
+                if let Some(receiver) = self.receivers.get(slot) {
+                    receiver.gauges(shared, report);
+                }
+            }
         }
     }
 
-    /// Asks a sender what it waits for.
-    pub fn sender_waits_for(&self, slot: u32) -> Wait {
-        self.senders.get(slot).map_or(Wait::Timer, Endpoint::waits_for)
-    }
-
-    /// Asks a receiver what it waits for.
-    pub fn receiver_waits_for(&self, slot: u32) -> Wait {
-        self.receivers.get(slot).map_or(Wait::Timer, Endpoint::waits_for)
+    /// Asks one end of a flow what it waits for.
+    pub fn waits_for(&self, end: End, slot: u32) -> Wait {
+        match end {
+            End::Sender => self.senders.get(slot).map_or(Wait::Timer, Endpoint::waits_for),
+            End::Receiver => self.receivers.get(slot).map_or(Wait::Timer, Endpoint::waits_for),
+        }
     }
 
     /// A sender's state, for tests and time series.

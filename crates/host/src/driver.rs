@@ -5,7 +5,7 @@ use crate::nic::{Nic, Turn};
 use crate::timers::{Alarm, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    ByteRange, Bytes, Call, Class, Duration, ExtArena, FlowEvent, FlowId, FlowRoute, FlowSpec,
+    ByteRange, Bytes, Call, Class, Duration, End, ExtArena, FlowEvent, FlowId, FlowRoute, FlowSpec,
     HostId, Instant, NicInfo, Outbox, Packet, Rate, Stack, TimerChange, Transport, TransportId,
 };
 use punctual_wire::{Codec, Data, Datagram, Near, WireError, emit, parse};
@@ -103,6 +103,13 @@ struct Name {
     peer: SocketAddr,
     number: u32,
     sent_from_here: bool,
+}
+
+impl Name {
+    /// Which end of the flow is here.
+    fn end(&self) -> End {
+        if self.sent_from_here { End::Sender } else { End::Receiver }
+    }
 }
 
 #[derive(Debug)]
@@ -405,13 +412,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         app: &mut A,
     ) -> Result<(), DriverError> {
         let Some(flow) = self.flows.get(&packet.flow) else { return Ok(()) };
-        let (slot, sent_from_here) = (flow.slot, flow.name.sent_from_here);
+        let (slot, end) = (flow.slot, flow.name.end());
         let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-        if sent_from_here {
-            self.stack.sender_packet(slot, packet, call);
-        } else {
-            self.stack.receiver_packet(slot, packet, call);
-        }
+        self.stack.handle_packet(end, slot, packet, call);
         let arrived = self.codec.data(packet).map(|data| (data.range, payload));
         self.drain(Some(packet.flow), arrived, app)
     }
@@ -431,11 +434,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 }
                 Alarm::Flow(id) => {
                     let Some(flow) = self.flows.get(&id) else { continue };
-                    if flow.name.sent_from_here {
-                        self.stack.sender_timeout(flow.slot, call);
-                    } else {
-                        self.stack.receiver_timeout(flow.slot, call);
-                    }
+                    self.stack.handle_timeout(flow.name.end(), flow.slot, call);
                     self.drain(Some(id), None, app)?;
                 }
                 Alarm::Forget(id) => {
@@ -517,11 +516,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         }
         self.timers.apply(Alarm::Flow(id), TimerChange::Clear);
         self.timers.apply(Alarm::Forget(id), TimerChange::Clear);
-        if flow.name.sent_from_here {
-            self.stack.close_sender(flow.slot, HERE);
-        } else {
-            self.stack.close_receiver(flow.slot, HERE);
-        }
+        self.stack.close(flow.name.end(), flow.slot, HERE);
     }
 
     /// Sends what the interface has time for.

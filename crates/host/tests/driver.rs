@@ -5,7 +5,7 @@ mod support;
 use punctual_core::{
     ByteRange, Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header,
     HostCx, HostId, Instant, Limit, NicInfo, NoController, Packet, PacketFlags, QueueSpec, Rate,
-    Transport,
+    Transport, TransportInfo,
 };
 use punctual_host::{
     Application, Driver, DriverOptions, LinkOptions, Offer, ReceiveOptions, Receiver, SendOptions,
@@ -140,6 +140,8 @@ impl Transport for Toy {
     type Receiver = ToyReceiver;
     type Shared = ();
     type Controller = NoController;
+
+    const INFO: TransportInfo = TransportInfo::new("toy", "a transport for tests");
 
     fn open_host(&self, _nic: &NicInfo) {}
 

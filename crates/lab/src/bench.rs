@@ -91,6 +91,12 @@ impl BenchCase {
         self.transport
     }
 
+    /// Whether it measures the transport that others are compared with: DCTCP, whose ports only
+    /// queue and mark.
+    pub fn is_reference(&self) -> bool {
+        self.transport == "dctcp"
+    }
+
     /// What it has the transport do: its name without the transport's.
     pub fn work(&self) -> &'static str {
         let work = self.name.strip_prefix(self.transport);

@@ -13,7 +13,8 @@ use punctual_results::{
     FlowRow, GaugeRow, Manifest, PauseRow, PortRow, Run, RunFacts, RunKind, Summary, WriteError,
     WriteOptions, read_summary,
 };
-use punctual_sim::{Outcome, Progress};
+use punctual_sim::{Outcome, Progress, Simulate};
+use punctual_transports::AnyTransport;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -34,17 +35,17 @@ pub struct Options {
 }
 
 /// Is told how an execution gets on, from several threads.
-pub trait Watch: Sync {
+pub trait Watch<S: Simulate = AnyTransport>: Sync {
     /// A run begins.
-    fn started(&self, _run: &PlannedRun) {}
+    fn started(&self, _run: &PlannedRun<S>) {}
     /// A run is so far.
-    fn progress(&self, _run: &PlannedRun, _progress: Progress) {}
+    fn progress(&self, _run: &PlannedRun<S>, _progress: Progress) {}
     /// A run is over and written, or was found written.
-    fn finished(&self, _run: &PlannedRun, _report: &RunReport) {}
+    fn finished(&self, _run: &PlannedRun<S>, _report: &RunReport) {}
 }
 
 /// Watches nothing.
-impl Watch for () {}
+impl<S: Simulate> Watch<S> for () {}
 
 /// What became of a run.
 #[derive(Debug, Clone)]
@@ -106,9 +107,9 @@ pub enum ExecuteError {
 
 /// Looks at what the directory of results holds of each run, in the plan's order. Nothing is
 /// written. Fails where it holds results of other settings, unless they are to be replaced.
-pub fn survey(
-    study: &Study,
-    runs: &[PlannedRun],
+pub fn survey<S: Simulate>(
+    study: &Study<S>,
+    runs: &[PlannedRun<S>],
     options: &Options,
     stop: &AtomicBool,
 ) -> Result<Vec<RunState>, ExecuteError> {
@@ -122,11 +123,11 @@ pub fn survey(
 
 /// Executes a plan and returns what became of each run, in the plan's order whatever the number
 /// of threads. `stop` ends it at once from outside.
-pub fn execute(
-    study: &Study,
-    runs: &[PlannedRun],
+pub fn execute<S: Simulate>(
+    study: &Study<S>,
+    runs: &[PlannedRun<S>],
     options: &Options,
-    watch: &dyn Watch,
+    watch: &dyn Watch<S>,
     stop: &AtomicBool,
 ) -> Result<Vec<RunReport>, ExecuteError> {
     let states = survey(study, runs, options, stop)?;
@@ -137,12 +138,12 @@ pub fn execute(
 ///
 /// # Panics
 /// When there are not as many states as runs.
-pub fn execute_surveyed(
-    study: &Study,
-    runs: &[PlannedRun],
+pub fn execute_surveyed<S: Simulate>(
+    study: &Study<S>,
+    runs: &[PlannedRun<S>],
     states: &[RunState],
     options: &Options,
-    watch: &dyn Watch,
+    watch: &dyn Watch<S>,
     stop: &AtomicBool,
 ) -> Result<Vec<RunReport>, ExecuteError> {
     assert_eq!(runs.len(), states.len(), "a state for each run");
@@ -199,12 +200,12 @@ fn side_by_side<T: Send>(
 }
 
 /// Executes one run; nothing when it was stopped.
-fn one(
-    study: &Study,
-    run: &PlannedRun,
+fn one<S: Simulate>(
+    study: &Study<S>,
+    run: &PlannedRun<S>,
     state: &RunState,
     options: &Options,
-    watch: &dyn Watch,
+    watch: &dyn Watch<S>,
     halt: &dyn Fn() -> bool,
 ) -> Result<Option<RunReport>, ExecuteError> {
     let begun = WallInstant::now();

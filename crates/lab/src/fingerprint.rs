@@ -2,12 +2,27 @@
 
 use crate::plan::PlannedRun;
 use crate::scenario::RunSetup;
+use punctual_sim::Simulate;
 use std::fmt::{self, Write};
+use std::path::Path;
 use std::sync::OnceLock;
 
-/// The build id: a hash of all sources that can change a result, computed when they are compiled.
+static BUILD: OnceLock<String> = OnceLock::new();
+
+/// The build id: a hash of all sources that can change a result, computed when they are compiled; or
+/// of the whole program, see [`set_program`].
 pub fn build_id() -> &'static str {
-    env!("PUNCTUAL_BUILD")
+    BUILD.get_or_init(|| env!("PUNCTUAL_BUILD").to_owned())
+}
+
+/// Makes the build id a hash of the whole program, a file. Programs that add transports of their own
+/// call it before the first run: the sources of those transports are not among ours, and runs of an
+/// earlier version of them must not be reused.
+pub fn set_program(program: &Path) -> std::io::Result<()> {
+    let mut hash = blake3::Hasher::new();
+    hash.update(&std::fs::read(program)?);
+    let _ = BUILD.set(hash.finalize().to_hex()[..16].to_owned());
+    Ok(())
 }
 
 static COMMIT: OnceLock<String> = OnceLock::new();
@@ -35,7 +50,7 @@ impl Write for Hash {
 /// A hash of a run's set-up, which holds everything that its outcome depends on besides the build:
 /// also the contents of files that the scenario names. Whether the network is recorded does not
 /// count, as it changes no other file.
-pub(crate) fn fingerprint(setup: &RunSetup, run: &PlannedRun) -> String {
+pub(crate) fn fingerprint<S: Simulate>(setup: &RunSetup<S>, run: &PlannedRun<S>) -> String {
     let mut hash = Hash(blake3::Hasher::new());
     let (transport, seed) = (&run.subject.label, run.seed);
     let traffic = run.scenario.traffic_names();

@@ -2,12 +2,12 @@
 
 use crate::document::fields_of;
 use crate::scenario::{LinkSection, NetworkSection, RunSection, SwitchSection, TOP_KEYS};
-use punctual_transports::TransportSettings;
+use punctual_sim::Simulate;
 use punctual_workload::TrafficSpec;
 
 /// Every section of a scenario with its keys. Keys of a topology are under
 /// `network.NAME-OF-TOPOLOGY`; parameters of transports are the transports' own.
-pub fn keys() -> Vec<(String, Vec<&'static str>)> {
+pub fn keys<S: Simulate>() -> Vec<(String, Vec<&'static str>)> {
     let mut sections = vec![
         ("scenario".to_owned(), TOP_KEYS.to_vec()),
         ("network".to_owned(), NetworkSection::common_keys()),
@@ -16,7 +16,7 @@ pub fn keys() -> Vec<(String, Vec<&'static str>)> {
         let keys = NetworkSection::keys_of(topology.name).to_vec();
         sections.push((format!("network.{}", topology.name), keys));
     }
-    sections.push(("transport".to_owned(), fields_of::<TransportSettings>().to_vec()));
+    sections.push(("transport".to_owned(), fields_of::<S::Settings>().to_vec()));
     sections.push(("traffic".to_owned(), fields_of::<TrafficSpec>().to_vec()));
     sections.push(("link".to_owned(), fields_of::<LinkSection>().to_vec()));
     sections.push(("switch".to_owned(), fields_of::<SwitchSection>().to_vec()));
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn every_key_is_documented_and_every_documented_key_exists() {
         let documented = documented();
-        for (section, keys) in keys() {
+        for (section, keys) in keys::<punctual_transports::AnyTransport>() {
             let keys: BTreeSet<String> = keys.iter().map(|k| (*k).to_owned()).collect();
             let found = documented.get(&section).cloned().unwrap_or_default();
             assert_eq!(found, keys, "docs/scenario.md, section {section}");

@@ -35,10 +35,10 @@ pub use execute::{
     ExecuteError, Options, RunReport, Watch, execute, execute_surveyed, survey, utilisation,
 };
 pub use explain::{Chosen, ExplainError, MISSED_MAX, Pick, explain, pick};
-pub use fingerprint::{build_id, set_commit};
+pub use fingerprint::{build_id, set_commit, set_program};
 pub use keys::keys;
 pub use load::{LinkLoad, OfferedLoad, TierLoad};
-pub use plan::{LoadError, PlannedRun, Point, Study};
+pub use plan::{LoadError, PlannedRun, Point, Study, load_study, study_from_text};
 pub use scenario::{
     LinkSection, NetworkSection, Queues, RunSection, RunSetup, Scenario, StopWhen, Subject,
     SwitchQueues, SwitchSection, TOP_KEYS, TierName, TopologyInfo, TrafficSection,

@@ -16,6 +16,7 @@ use crate::ideal;
 use crate::scenario::{Scenario, TierName};
 use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant, PortId};
 use punctual_net::{Network, Tier};
+use punctual_sim::Simulate;
 use punctual_workload::{Arrivals, Pattern, TrafficSpec, Workload};
 use routes::Spread;
 use serde::Serialize;
@@ -107,7 +108,7 @@ struct Stretch {
     offers: Vec<usize>,
 }
 
-impl Scenario {
+impl<S: Simulate> Scenario<S> {
     /// The offered load of the run with that seed.
     pub fn offered_load(&self, seed: u64) -> Result<OfferedLoad, Diagnostic> {
         if seed == self.run.seed {
@@ -119,7 +120,7 @@ impl Scenario {
 }
 
 /// The offered load of a workload.
-pub(crate) fn of(scenario: &Scenario, workload: &Workload) -> OfferedLoad {
+pub(crate) fn of<S: Simulate>(scenario: &Scenario<S>, workload: &Workload) -> OfferedLoad {
     let network = &scenario.network;
     let mut load = OfferedLoad::default();
     let mut offers = Vec::new();
@@ -197,10 +198,10 @@ fn rate_bps(network: &Network, port: usize) -> f64 {
 }
 
 /// From when to when flows arrive; none where all start together.
-fn arrivals(
+fn arrivals<S: Simulate>(
     spec: &TrafficSpec,
     flows: &[&FlowSpec],
-    scenario: &Scenario,
+    scenario: &Scenario<S>,
 ) -> Option<(Instant, Instant)> {
     let (first, last) = (flows.first()?.start, flows.last()?.start);
     let end = Instant::ZERO + scenario.run.duration;

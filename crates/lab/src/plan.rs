@@ -7,16 +7,19 @@ use crate::scenario::{self, RunSetup, Scenario, Subject};
 use crate::source::Sources;
 use crate::sweep::{self, Axis, Labels};
 use punctual_results::AxisValue;
+use punctual_sim::Simulate;
+use punctual_transports::AnyTransport;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A scenario file, read and checked: one scenario for each point of its sweep.
+/// A scenario file, read and checked: one scenario for each point of its sweep. `S` is the set of
+/// transports that it may name.
 #[derive(Debug, Clone)]
-pub struct Study {
+pub struct Study<S: Simulate = AnyTransport> {
     sources: Arc<Sources>,
     overrides: Vec<String>,
-    points: Vec<Point>,
+    points: Vec<Point<S>>,
     origin: Arc<Origin>,
 }
 
@@ -31,18 +34,18 @@ struct Origin {
 
 /// A point of a sweep.
 #[derive(Debug, Clone)]
-pub struct Point {
+pub struct Point<S: Simulate = AnyTransport> {
     /// The axes and values that make it; none without a sweep.
     pub labels: Labels,
     /// What those values set in the scenario.
     pub values: Vec<AxisValue>,
     /// The scenario with those values.
-    pub scenario: Arc<Scenario>,
+    pub scenario: Arc<Scenario<S>>,
 }
 
 /// One run of a plan.
 #[derive(Debug, Clone)]
-pub struct PlannedRun {
+pub struct PlannedRun<S: Simulate = AnyTransport> {
     /// Its position in the plan.
     pub index: usize,
     /// The axes and values of the sweep; none without one.
@@ -50,7 +53,7 @@ pub struct PlannedRun {
     /// What those values set in the scenario.
     pub values: Vec<AxisValue>,
     /// What is run.
-    pub scenario: Arc<Scenario>,
+    pub scenario: Arc<Scenario<S>>,
     /// With which transport.
     pub subject: Subject,
     /// The transports that carry its flows, by their number in the run.
@@ -84,34 +87,52 @@ pub enum LoadError {
 }
 
 impl Study {
-    /// Reads a scenario file and applies `key=value` overrides in order.
+    /// Reads a scenario file of our transports and applies `key=value` overrides in order.
     pub fn load(path: &Path, overrides: &[String]) -> Result<Study, LoadError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let stem = path.file_stem().map_or("scenario".into(), |s| s.to_string_lossy());
-        let name = path.to_string_lossy();
-        Ok(Self::read(&name, &stem, &text, folder, overrides)?)
+        load_study(path, overrides)
     }
 
-    /// Reads a scenario from text. `name` is what messages call the text and `folder` where the
-    /// files it names are.
+    /// Reads a scenario of our transports from text, see [`study_from_text`].
     pub fn from_text(
         name: &str,
         text: &str,
         folder: &Path,
         overrides: &[String],
     ) -> Result<Study, ScenarioError> {
-        Self::read(name, name, text, folder, overrides)
+        study_from_text(name, text, folder, overrides)
     }
+}
 
+/// Reads a scenario file that may name any transport of a set, and applies `key=value` overrides in
+/// order.
+pub fn load_study<S: Simulate>(path: &Path, overrides: &[String]) -> Result<Study<S>, LoadError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let stem = path.file_stem().map_or("scenario".into(), |s| s.to_string_lossy());
+    let name = path.to_string_lossy();
+    Ok(Study::read(&name, &stem, &text, folder, overrides)?)
+}
+
+/// Reads a scenario that may name any transport of a set from text. `name` is what messages call
+/// the text and `folder` where the files it names are.
+pub fn study_from_text<S: Simulate>(
+    name: &str,
+    text: &str,
+    folder: &Path,
+    overrides: &[String],
+) -> Result<Study<S>, ScenarioError> {
+    Study::read(name, name, text, folder, overrides)
+}
+
+impl<S: Simulate> Study<S> {
     fn read(
         file: &str,
         stem: &str,
         text: &str,
         folder: &Path,
         overrides: &[String],
-    ) -> Result<Study, ScenarioError> {
+    ) -> Result<Study<S>, ScenarioError> {
         let mut sources = Sources::new(file, text);
         let mut errors: Vec<Diagnostic> = Vec::new();
         let mut tree = document::parse(text, 0).map_err(|e| errors.push(e)).unwrap_or_default();
@@ -137,7 +158,7 @@ impl Study {
         let (folder, stem) = (folder.to_owned(), stem.to_owned());
         check_product(&tree, &axes).map_err(|e| fail(vec![e]))?;
         let origin = Arc::new(Origin { tree, axes, folder, stem });
-        let points = origin.points(&origin.axes).map_err(fail)?;
+        let points: Vec<Point<S>> = origin.points(&origin.axes).map_err(fail)?;
         check_size(&origin.tree, &points).map_err(|e| fail(vec![e]))?;
         // A queue may be for a transport of another point, or for one that the command line has
         // left out.
@@ -151,21 +172,21 @@ impl Study {
     }
 
     /// This study with another axis, in the place of the one of the sweep that sets its keys.
-    pub(crate) fn with_axis(&self, axis: Axis) -> Result<Study, ScenarioError> {
+    pub(crate) fn with_axis(&self, axis: Axis) -> Result<Study<S>, ScenarioError> {
         let Origin { tree, axes, .. } = &*self.origin;
         let axes = sweep::with_axis(tree, axes.clone(), axis).map_err(|d| self.error(d))?;
         self.with_axes(&axes)
     }
 
     /// This study with other axes than those of its sweep.
-    fn with_axes(&self, axes: &[Axis]) -> Result<Study, ScenarioError> {
+    fn with_axes(&self, axes: &[Axis]) -> Result<Study<S>, ScenarioError> {
         let fail = |errors| ScenarioError::new(&self.sources, errors);
         let points = self.origin.points(axes).map_err(fail)?;
         Ok(Study { points, ..self.clone() })
     }
 
     /// The same study, whose messages may be about further texts too.
-    pub(crate) fn with_sources(&self, sources: Sources) -> Study {
+    pub(crate) fn with_sources(&self, sources: Sources) -> Study<S> {
         Study { sources: Arc::new(sources), ..self.clone() }
     }
 
@@ -194,7 +215,7 @@ impl Study {
     }
 
     /// The points of its sweep; one without a sweep.
-    pub fn points(&self) -> &[Point] {
+    pub fn points(&self) -> &[Point<S>] {
         &self.points
     }
 
@@ -211,15 +232,15 @@ impl Study {
     /// Everything that one run needs.
     pub fn setup(
         &self,
-        scenario: &Scenario,
+        scenario: &Scenario<S>,
         subject: &Subject,
         seed: u64,
-    ) -> Result<RunSetup, ScenarioError> {
+    ) -> Result<RunSetup<S>, ScenarioError> {
         scenario.setup(subject, seed).map_err(|d| self.error(d))
     }
 
     /// The offered load of the first run at a point.
-    pub fn offered_load(&self, scenario: &Scenario) -> Result<OfferedLoad, ScenarioError> {
+    pub fn offered_load(&self, scenario: &Scenario<S>) -> Result<OfferedLoad, ScenarioError> {
         scenario.offered_load(scenario.run.seed).map_err(|d| self.error(d))
     }
 
@@ -229,7 +250,7 @@ impl Study {
     }
 
     /// All runs: by point, then transport, then repetition.
-    pub fn runs(&self) -> Vec<PlannedRun> {
+    pub fn runs(&self) -> Vec<PlannedRun<S>> {
         let mut runs = Vec::new();
         for (p, point) in self.points.iter().enumerate() {
             for subject in point.scenario.subjects() {
@@ -250,7 +271,7 @@ impl Study {
         point: &[AxisValue],
         transport: &str,
         seed: u64,
-    ) -> Result<Option<(Study, PlannedRun)>, ScenarioError> {
+    ) -> Result<Option<(Study<S>, PlannedRun<S>)>, ScenarioError> {
         let mut sources = (*self.sources).clone();
         let mut axes = Vec::new();
         for value in point {
@@ -274,7 +295,7 @@ impl Study {
         point: usize,
         subject: &'a Subject,
         repetitions: Range<u32>,
-    ) -> impl Iterator<Item = PlannedRun> + 'a {
+    ) -> impl Iterator<Item = PlannedRun<S>> + 'a {
         let Point { labels, values, scenario } = &self.points[point];
         let point_dir = match labels.is_empty() {
             true => PathBuf::new(),
@@ -302,7 +323,7 @@ impl Study {
 
     /// A point's directory, told from that of every other point.
     fn directory_of(&self, point: usize) -> String {
-        let name = |p: &Point| plain(&p.labels);
+        let name = |p: &Point<S>| plain(&p.labels);
         let own = name(&self.points[point]);
         let twins = self.points[..point].iter().filter(|p| name(p) == own).count();
         if twins == 0 { own } else { format!("{own}-{}", twins + 1) }
@@ -311,7 +332,7 @@ impl Study {
 
 impl Origin {
     /// The scenarios of a sweep with these axes, one for each point.
-    fn points(&self, axes: &[Axis]) -> Result<Vec<Point>, Vec<Diagnostic>> {
+    fn points<S: Simulate>(&self, axes: &[Axis]) -> Result<Vec<Point<S>>, Vec<Diagnostic>> {
         let mut points = Vec::new();
         let mut errors: Vec<Diagnostic> = Vec::new();
         for point in sweep::expand(&self.tree, axes).map_err(|e| vec![e])? {
@@ -355,8 +376,8 @@ fn too_many(tree: &Table, runs: u64) -> Diagnostic {
 }
 
 /// Refuses a plan of too many runs before it is made.
-fn check_size(tree: &Table, points: &[Point]) -> Result<(), Diagnostic> {
-    let of_point = |point: &Point| {
+fn check_size<S: Simulate>(tree: &Table, points: &[Point<S>]) -> Result<(), Diagnostic> {
+    let of_point = |point: &Point<S>| {
         point.scenario.subjects().len() as u64 * u64::from(point.scenario.run.repetitions)
     };
     // Ten thousand points of 2^32 repetitions and every transport are far below 2^64.
@@ -388,7 +409,7 @@ fn plain(labels: &Labels) -> String {
     labels.iter().map(part).collect::<Vec<_>>().join(",")
 }
 
-impl PlannedRun {
+impl<S: Simulate> PlannedRun<S> {
     /// What a person calls it: `ndp, traffic.senders=10, seed 1`.
     pub fn title(&self) -> String {
         let mut title = self.subject.label.clone();

@@ -3,10 +3,11 @@
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::TierName;
 use punctual_results::{Plan, PlanPoint, PlanPort, PlanRun};
+use punctual_sim::Simulate;
 
-impl Study {
+impl<S: Simulate> Study<S> {
     /// What `plan.json` says of some runs of this study, which are in the order of their points.
-    pub fn plan_file(&self, runs: &[PlannedRun]) -> Plan {
+    pub fn plan_file(&self, runs: &[PlannedRun<S>]) -> Plan {
         let about = &self.points()[0].scenario.description;
         let mut plan = Plan::new(self.name(), about, self.text(), self.overrides());
         let mut last = None;
@@ -30,7 +31,7 @@ impl Study {
     }
 }
 
-fn sampled_ports(run: &PlannedRun) -> Vec<PlanPort> {
+fn sampled_ports<S: Simulate>(run: &PlannedRun<S>) -> Vec<PlanPort> {
     let network = &run.scenario.network;
     let Some(sampling) = run.scenario.run.sampling(network) else { return Vec::new() };
     let port = |port: punctual_core::PortId| {

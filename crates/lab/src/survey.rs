@@ -9,6 +9,7 @@ use crate::sweep;
 use punctual_results::{
     CSV_FILE, Capacities, NETWORK_FILE, Plan, ReadError, read_manifest, verify,
 };
+use punctual_sim::Simulate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -37,9 +38,9 @@ pub enum Again {
 }
 
 /// Looks at what is there of one run. Fails where that is of other settings.
-pub(crate) fn look(
-    study: &Study,
-    run: &PlannedRun,
+pub(crate) fn look<S: Simulate>(
+    study: &Study<S>,
+    run: &PlannedRun<S>,
     options: &Options,
 ) -> Result<RunState, ExecuteError> {
     let dir = options.out.join(&run.dir);
@@ -86,9 +87,9 @@ fn damaged(error: &ReadError) -> RunState {
 
 /// Refuses a directory whose plan or capacities are of other settings than these runs, whatever
 /// their directories are called. Keys that vary there or here do not count.
-pub(crate) fn check_directory(
-    study: &Study,
-    runs: &[PlannedRun],
+pub(crate) fn check_directory<S: Simulate>(
+    study: &Study<S>,
+    runs: &[PlannedRun<S>],
     out: &Path,
 ) -> Result<(), ExecuteError> {
     // A file that cannot be read says nothing, and is written anew.

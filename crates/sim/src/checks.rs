@@ -14,7 +14,7 @@ mod tests;
 #[cfg(test)]
 mod wiring;
 
-use crate::engine::trimming_transports;
+use crate::engine::transports_that;
 use crate::setup::Setup;
 use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
 use flows::{FlowCheck, SHARED_FIRINGS_MAX, SILENT_FIRINGS_MAX};
@@ -22,7 +22,7 @@ use pauses::{BufferCheck, Ingress, IngressCheck, PauseCheck, Promise};
 use ports::{Discipline, Left, PortCheck};
 use punctual_core::{
     ByteRange, Bytes, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, NodeId,
-    Packet, PacketId, PortId, QueueSpec, Rate, TimerChange, TransportId,
+    Packet, PacketId, PortId, QueueSpec, Rate, TimerChange, TransportId, TransportSet,
 };
 use punctual_net::{Link, Network, PAUSE_FRAME_BYTES};
 use routes::Distances;
@@ -47,6 +47,8 @@ pub(crate) struct Checks {
     /// By number of the node.
     buffers: Vec<BufferCheck>,
     promise: Option<Promise>,
+    /// A bit for each transport whose senders may give a flow up.
+    may_abandon: u64,
     /// By slot.
     packets: Vec<Option<PacketCheck>>,
     flows: Vec<FlowCheck>,
@@ -89,11 +91,13 @@ enum Place {
 }
 
 impl Checks {
-    pub(crate) fn new(setup: &Setup) -> Self {
-        let trimming = trimming_transports(&setup.transports, &setup.network);
+    pub(crate) fn new<S: TransportSet>(setup: &Setup<S>) -> Self {
+        let trimming = transports_that(&setup.transports, S::is_trimmable);
         let sized = |queue: &QueueSpec| queue.sized_for(setup.network.mtu);
         let own: Vec<QueueSpec> = setup.port_queues.iter().map(sized).collect();
-        Checks::of(&setup.network, sized(&setup.switch_queue), &own, trimming)
+        let may_abandon = transports_that(&setup.transports, S::may_abandon);
+        let checks = Checks::of(&setup.network, sized(&setup.switch_queue), &own, trimming);
+        Checks { may_abandon, ..checks }
     }
 
     /// `port_queues` are those of single ports; all other switch ports have `switch_queue`.
@@ -131,6 +135,7 @@ impl Checks {
             ingresses: vec![IngressCheck::default(); count],
             buffers: vec![BufferCheck::default(); network.names.len()],
             promise,
+            may_abandon: u64::MAX,
             packets: Vec::new(),
             flows: Vec::new(),
             host_timers: HashSet::new(),
@@ -441,6 +446,14 @@ impl Tap for Checks {
     fn told(&mut self, flow: FlowId, event: &FlowEvent) {
         if matches!(event, FlowEvent::Finished | FlowEvent::Abandoned) {
             self.flow(flow).ended = true;
+        }
+        if *event == FlowEvent::Abandoned
+            && let Some(spec) = self.flow(flow).spec
+            && self.may_abandon >> (spec.transport.0 & 63) & 1 == 0
+        {
+            self.report(format!(
+                "flow {flow} was given up by a transport that declares it never does"
+            ));
         }
     }
 

@@ -2,27 +2,26 @@
 
 use crate::engine::Engine;
 use crate::events::{EventClass, EventQueue};
+use crate::scenario_events::ScenarioEvent;
 use crate::tap::Tap;
 use crate::timers::Timers;
-use crate::world::World;
-use punctual_core::{Controller, Instant, PacketId, PortId, TransportId};
+use punctual_core::{Controller, Instant, PacketId, PortId, TransportId, TransportSet};
 use punctual_record::ControllerRecord;
-use punctual_transports::AnyController;
 
 /// A transport's controller at a port.
-pub(crate) struct PortController {
-    pub(crate) controller: AnyController,
+pub(crate) struct PortController<C> {
+    pub(crate) controller: C,
     timer: u32,
     /// What the timer is set to, or never.
     timeout: Instant,
 }
 
-impl PortController {
-    pub(crate) fn new(controller: AnyController, timer: u32) -> Self {
+impl<C: Controller> PortController<C> {
+    pub(crate) fn new(controller: C, timer: u32) -> Self {
         PortController { controller, timer, timeout: Instant::NEVER }
     }
 
-    /// Sets its timer to what it wants it to be.
+    /// Sets the controller's timer to `timeout`.
     #[inline]
     fn arm(&mut self, timeout: Instant, timers: &mut Timers, events: &mut EventQueue) {
         if timeout != self.timeout {
@@ -40,7 +39,7 @@ impl PortController {
         }
     }
 
-    /// The same, by asking it.
+    /// Asks the controller for its timeout and sets its timer to that.
     fn arm_again(&mut self, timers: &mut Timers, events: &mut EventQueue) {
         let timeout = self.controller.next_timeout();
         self.arm(timeout.unwrap_or(Instant::NEVER), timers, events);
@@ -49,12 +48,17 @@ impl PortController {
 
 /// The controllers of a network: by transport, then by port, so that a packet finds its own at
 /// once. Transports without any have an empty list.
-#[derive(Default)]
-pub(crate) struct Controllers(Vec<Vec<Option<PortController>>>);
+pub(crate) struct Controllers<C>(Vec<Vec<Option<PortController<C>>>>);
 
-impl Controllers {
-    /// Adds those of the next transport.
-    pub(crate) fn push(&mut self, mut of_ports: Vec<Option<PortController>>) {
+impl<C> Default for Controllers<C> {
+    fn default() -> Self {
+        Controllers(Vec::new())
+    }
+}
+
+impl<C> Controllers<C> {
+    /// Adds the controllers of the next transport, by port.
+    pub(crate) fn push(&mut self, mut of_ports: Vec<Option<PortController<C>>>) {
         if of_ports.iter().all(Option::is_none) {
             of_ports = Vec::new();
         }
@@ -62,49 +66,52 @@ impl Controllers {
     }
 
     #[inline]
-    pub(crate) fn get(&self, transport: TransportId, port: PortId) -> Option<&PortController> {
+    pub(crate) fn get(&self, transport: TransportId, port: PortId) -> Option<&PortController<C>> {
         self.0.get(transport.index())?.get(port.index())?.as_ref()
     }
 
     #[inline]
-    fn get_mut(&mut self, transport: TransportId, port: PortId) -> Option<&mut PortController> {
+    fn get_mut(&mut self, transport: TransportId, port: PortId) -> Option<&mut PortController<C>> {
         self.0.get_mut(transport.index())?.get_mut(port.index())?.as_mut()
     }
 
-    /// Those of a port, and the transports whose they are.
-    pub(crate) fn at(&self, port: PortId) -> impl Iterator<Item = (TransportId, &PortController)> {
+    /// The controllers of a port, each with its transport.
+    pub(crate) fn at(
+        &self,
+        port: PortId,
+    ) -> impl Iterator<Item = (TransportId, &PortController<C>)> {
         let transports = (0..self.0.len()).map(|t| TransportId(t as u8));
         transports.filter_map(move |t| self.get(t, port).map(|c| (t, c)))
     }
 }
 
-impl<T: Tap> Engine<T> {
+impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Shows a packet of a flow's data to the controller of the port by which it will leave.
     #[inline(never)]
     pub(crate) fn control_forward(&mut self, port_id: PortId, id: PacketId) {
-        self.control_forward_here(port_id, id);
+        self.control_forward_inlined(port_id, id);
     }
 
-    /// The same, for the one place where most packets pass.
+    /// Force-inlined copy of [`Engine::control_forward`] for arrivals at switches, the hot path.
     #[inline(always)]
-    pub(crate) fn control_forward_here(&mut self, port_id: PortId, id: PacketId) {
-        let packet = &self.line.packets[id];
+    pub(crate) fn control_forward_inlined(&mut self, port_id: PortId, id: PacketId) {
+        let packet = &self.cx.packets[id];
         let Some(c) = self.controllers.get_mut(packet.transport, port_id) else { return };
         let port = &mut self.ports[port_id.index()];
-        port.catch_up(port_id, &mut self.line);
-        let view = port.view(port_id, self.line.now);
+        port.catch_up(port_id, &mut self.cx);
+        let view = port.view(port_id, self.cx.now);
         let before = T::WATCHES_CONTROLLERS.then(|| c.controller.state());
-        let timeout = c.controller.forward(&mut self.line.packets[id], &view, &mut self.ext);
+        let timeout = c.controller.forward(&mut self.cx.packets[id], &view, &mut self.ext);
         if let Some(before) = before {
-            self.line.tap.controlled(port_id, &before, &c.controller.state());
+            self.cx.tap.controlled(port_id, &before, &c.controller.state());
         }
-        c.arm(timeout, &mut self.timers, &mut self.line.events);
+        c.arm(timeout, &mut self.timers, &mut self.cx.events);
     }
 
     /// Shows a packet to the controller of the port whose link it comes back along.
     #[inline(never)]
     pub(crate) fn control_reverse(&mut self, port_id: PortId, id: PacketId) {
-        let packet = &mut self.line.packets[id];
+        let packet = &mut self.cx.packets[id];
         if let Some(c) = self.controllers.get_mut(packet.transport, port_id) {
             c.controller.handle_reverse(packet, port_id);
         }
@@ -113,18 +120,18 @@ impl<T: Tap> Engine<T> {
     #[inline(never)]
     pub(crate) fn control_timeout(&mut self, transport: TransportId, port_id: PortId) {
         self.catch_up(port_id);
-        let view = self.ports[port_id.index()].view(port_id, self.line.now);
+        let view = self.ports[port_id.index()].view(port_id, self.cx.now);
         if let Some(c) = self.controllers.get_mut(transport, port_id) {
             c.timeout = Instant::NEVER; // it has fired
             c.controller.handle_timeout(&view);
-            c.arm_again(&mut self.timers, &mut self.line.events);
+            c.arm_again(&mut self.timers, &mut self.cx.events);
         }
     }
 
     pub(crate) fn reset_switches(&mut self) {
         while let Some(reset) = self.setup.switch_resets.get(self.setup.next_reset).copied() {
-            if reset.at > self.line.now {
-                self.world(reset.at, World::SwitchReset);
+            if reset.at > self.cx.now {
+                self.schedule(reset.at, ScenarioEvent::SwitchReset);
                 return;
             }
             self.setup.next_reset += 1;
@@ -134,14 +141,14 @@ impl<T: Tap> Engine<T> {
                 {
                     if let Some(c) = c {
                         c.controller.reset();
-                        c.arm_again(&mut self.timers, &mut self.line.events);
+                        c.arm_again(&mut self.timers, &mut self.cx.events);
                     }
                 }
             }
         }
     }
 
-    /// What controllers know.
+    /// The state of every controller, by port.
     pub(crate) fn controller_records(&self) -> Vec<ControllerRecord> {
         let mut records = Vec::new();
         for port in (0..self.ports.len()).map(PortId::from) {

@@ -1,10 +1,10 @@
-//! What routing knows of links that are gone: packets are led around them, once it has been told.
+//! Routes around links that routing has withdrawn because they failed.
 
 use punctual_core::rng::derive;
 use punctual_core::{HostId, Packet, PacketFlags, PortId};
 use punctual_net::Network;
 
-/// Longer ways than this are loops.
+/// A path with more hops than this is a loop.
 const HOPS_MAX: u8 = 64;
 
 /// The links that routing has withdrawn.
@@ -32,7 +32,7 @@ impl Detours {
         self.count == 0
     }
 
-    /// Routing learns that a link is gone, or back.
+    /// Withdraws a link from routing, or puts it back.
     pub(crate) fn set(&mut self, port: PortId, is_withdrawn: bool, ports: usize) {
         self.withdrawn.resize(ports, false);
         let known = &mut self.withdrawn[port.index()];
@@ -99,7 +99,7 @@ impl Detours {
     }
 }
 
-/// Whether the way of a packet that has entered the network has no withdrawn link.
+/// Whether the path of a packet that has entered the network has no withdrawn link.
 fn is_clear(withdrawn: &[bool], network: &Network, src: HostId, mut packet: Packet) -> bool {
     let mut port = network.nic(src);
     while !withdrawn[port.index()] && packet.hop < HOPS_MAX {

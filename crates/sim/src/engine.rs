@@ -1,32 +1,31 @@
-//! The engine: events, ports and packets. Hosts and their transports are in `hosts.rs`, what ports
-//! run for transports in `control.rs`, what happens to the network itself in `world.rs`.
+//! The engine: events, ports and packets. `hosts.rs` drives transports at hosts, `control.rs` drives
+//! their controllers at ports, `scenario_events.rs` has the events that are about no packet.
 
 use crate::control::{Controllers, PortController};
 use crate::detour::Detours;
 use crate::events::{Event, EventClass, EventQueue};
-use crate::flows::{DeadlineChanges, FlowState, ReadyLines};
+use crate::flows::{DeadlineChanges, FlowState, ReadyQueues};
 use crate::lossless::Lossless;
-use crate::port::{Line, PortState};
+use crate::port::{PortState, SimContext};
+use crate::scenario_events::LinkHealth;
 use crate::setup::{Progress, Setup};
 use crate::tap::{Ending, Findings, Loss, Tap};
 use crate::timers::{Expiry, Owner, Timers};
 use crate::window::Counters;
-use crate::world::LinkHealth;
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, Controller, ExtArena, FlowId, FlowSpec, HostId, Instant, NodeId, Outbox, PacketArena,
-    PacketFlags, PacketId, PortId, QueueSpec, TransportId, prefetch,
+    PacketFlags, PacketId, PortId, TransportId, TransportSet, prefetch,
 };
 use punctual_net::{Fate, Fates, LosslessLimits, Network, Queue};
 use punctual_record::{FlowRecord, GaugeSample, Outcome, PortSample, PortTotals, Totals};
-use punctual_transports::{AnyStack, AnyTransport};
 use punctual_workload::Workload;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
-pub(crate) struct Engine<T: Tap> {
-    pub(crate) line: Line<T>,
+pub(crate) struct Engine<S: TransportSet, T: Tap> {
+    pub(crate) cx: SimContext<T>,
     pub(crate) network: Network,
     pub(crate) ext: ExtArena,
     pub(crate) ports: Vec<PortState>,
@@ -34,8 +33,9 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) timers: Timers,
     pub(crate) flows: Vec<FlowState>,
     pub(crate) records: Vec<FlowRecord>,
-    pub(crate) ready: Vec<ReadyLines>,
-    pub(crate) stacks: Vec<AnyStack>,
+    pub(crate) ready: Vec<ReadyQueues>,
+    /// By transport.
+    pub(crate) stacks: Vec<S::Stack>,
     /// Timers of hosts' shared state, by transport then host.
     pub(crate) host_timers: Vec<Vec<u32>>,
     pub(crate) outbox: Outbox,
@@ -57,7 +57,7 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) flows_ended: u64,
     /// Events after which to see whether the run is over, and to report.
     pub(crate) check_at: u64,
-    pub(crate) controllers: Controllers,
+    pub(crate) controllers: Controllers<S::Controller>,
     pub(crate) fates: Fates,
     pub(crate) lossless: Option<Lossless>,
     pub(crate) switch_choice: Stream,
@@ -66,11 +66,11 @@ pub(crate) struct Engine<T: Tap> {
     pub(crate) samples: Vec<PortSample>,
     pub(crate) gauges: Vec<GaugeSample>,
     pub(crate) sampled_flows: Vec<FlowId>,
-    pub(crate) setup: Rest,
+    pub(crate) setup: KeptSetup,
 }
 
-/// The parts of a set-up that the engine keeps as they are.
-pub(crate) struct Rest {
+/// The parts of a [`Setup`] that the engine keeps as they are, and how far it is through them.
+pub(crate) struct KeptSetup {
     pub(crate) stop: crate::setup::Stop,
     pub(crate) link_changes: Vec<crate::setup::LinkChange>,
     pub(crate) next_change: usize,
@@ -80,18 +80,18 @@ pub(crate) struct Rest {
     pub(crate) measure: punctual_record::Measure,
 }
 
-/// Networks of more ports than this do not fit in a near cache, so that looking ahead pays.
+/// Networks of more ports than this do not fit in the L2 cache, so that prefetching pays.
 const LOOK_AHEAD_FROM: usize = 3_000;
 
 /// Progress is reported each time this many events have been handled.
 const PROGRESS_EVERY: u64 = 1 << 17;
 
-impl<T: Tap> Engine<T> {
-    pub(crate) fn new(setup: Setup, tap: T) -> Self {
+impl<S: TransportSet, T: Tap> Engine<S, T> {
+    pub(crate) fn new(setup: Setup<S>, tap: T) -> Self {
         let Setup { network, switch_queue, port_queues, transports, workload, seed, .. } = setup;
         let hosts = network.hosts;
         let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
-        let trimming = trimming_transports(&transports, &network);
+        let trimming = transports_that(&transports, S::is_trimmable);
         let switch_queue = switch_queue.sized_for(network.mtu);
         let ports: Vec<PortState> = network
             .links
@@ -120,7 +120,7 @@ impl<T: Tap> Engine<T> {
         // The end of the window is awaited, too.
         let awaited = awaited + u64::from(measure.until.is_some());
         let mut engine = Engine {
-            line: Line {
+            cx: SimContext {
                 now: Instant::ZERO,
                 packets: PacketArena::default(),
                 events: EventQueue::new(punctual_core::rng::derive(seed, "ties", 0)),
@@ -133,7 +133,7 @@ impl<T: Tap> Engine<T> {
             timers: Timers::default(),
             flows: Vec::new(),
             records: Vec::new(),
-            ready: vec![ReadyLines::default(); hosts as usize],
+            ready: vec![ReadyQueues::default(); hosts as usize],
             stacks: transports.iter().map(|t| t.stack(&nics)).collect(),
             host_timers: Vec::new(),
             outbox: Outbox::default(),
@@ -155,11 +155,11 @@ impl<T: Tap> Engine<T> {
             lossless,
             switch_choice: Stream::named(seed, "switch paths", 0),
             health: Vec::new(),
-            detours: Detours::new(hosts, transports_that(&transports, AnyTransport::sprays), seed),
+            detours: Detours::new(hosts, transports_that(&transports, S::sprays), seed),
             samples: Vec::new(),
             gauges: Vec::new(),
             sampled_flows: setup.sampled_flows,
-            setup: Rest {
+            setup: KeptSetup {
                 stop: setup.stop,
                 link_changes: setup.link_changes,
                 next_change: 0,
@@ -174,11 +174,7 @@ impl<T: Tap> Engine<T> {
         engine
     }
 
-    fn install_timers_and_controllers(
-        &mut self,
-        transports: &[punctual_transports::AnyTransport],
-        legacy_switches: &[NodeId],
-    ) {
+    fn install_timers_and_controllers(&mut self, transports: &[S], legacy_switches: &[NodeId]) {
         for t in 0..transports.len() {
             let transport = TransportId(t as u8);
             let timers = (0..self.network.hosts)
@@ -195,7 +191,7 @@ impl<T: Tap> Engine<T> {
                 }
                 let controller = config.controller(&port.view(id, Instant::ZERO))?;
                 port.has_controllers = true;
-                port.reads_answers |= controller.reads_answers();
+                port.controller_reads_reverse |= controller.reads_answers();
                 let timer = self.timers.alloc(Owner::Controller(transport, id));
                 Some(PortController::new(controller, timer))
             });
@@ -203,26 +199,27 @@ impl<T: Tap> Engine<T> {
         }
         for (link, port) in self.network.links.iter().zip(&mut self.ports) {
             let is_switch = link.from.0 >= self.network.hosts;
-            port.is_attended = port.has_controllers || is_switch && self.lossless.is_some();
+            port.needs_departure_checks =
+                port.has_controllers || is_switch && self.lossless.is_some();
         }
         for p in 0..self.ports.len() {
-            let is_answered = self.ports[self.ports[p].twin.index()].reads_answers;
-            self.ports[p].is_answered = is_answered;
-            self.ports[p].is_watched |= is_answered;
+            let is_read = self.ports[self.ports[p].twin.index()].controller_reads_reverse;
+            self.ports[p].reverse_has_controller = is_read;
+            self.ports[p].needs_arrival_checks |= is_read;
         }
     }
 
     /// Runs to the end.
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
-        self.schedule_world();
+        self.schedule_scenario();
         let stop_at = self.setup.stop.at;
         let is_large = self.ports.len() > LOOK_AHEAD_FROM;
         if is_large {
-            self.line.events.keep_in_sight();
+            self.cx.events.keep_in_sight();
         }
         let mut interrupted = false;
         let mut goes_on = !self.is_done();
-        while goes_on && let Some(event) = self.line.events.pop() {
+        while goes_on && let Some(event) = self.cx.events.pop() {
             if event.at() > stop_at {
                 break;
             }
@@ -236,7 +233,7 @@ impl<T: Tap> Engine<T> {
             }
         }
         if !self.is_done() && !interrupted && stop_at != Instant::NEVER {
-            self.line.now = stop_at;
+            self.cx.now = stop_at;
         }
         self.finish(interrupted)
     }
@@ -250,7 +247,7 @@ impl<T: Tap> Engine<T> {
             return ControlFlow::Continue(());
         }
         progress(Progress {
-            now: self.line.now,
+            now: self.cx.now,
             stop_at: self.setup.stop.at,
             events,
             flows_ended: self.flows_ended,
@@ -263,10 +260,10 @@ impl<T: Tap> Engine<T> {
 
     #[inline(always)]
     fn handle(&mut self, event: Event) {
-        debug_assert!(event.at() >= self.line.now, "time goes back");
-        self.line.now = event.at();
+        debug_assert!(event.at() >= self.cx.now, "time goes back");
+        self.cx.now = event.at();
         self.totals.events += 1;
-        self.line.tap.event(self.line.now);
+        self.cx.tap.event(self.cx.now);
         if event.class() == EventClass::Arrival {
             self.arrive(PacketId(event.target()));
             return;
@@ -275,33 +272,33 @@ impl<T: Tap> Engine<T> {
             EventClass::Arrival => {}
             EventClass::PortFree => self.port_free(PortId(event.target())),
             EventClass::Timer => self.timer(event.target()),
-            EventClass::World => self.world_event(event.target()),
+            EventClass::Scenario => self.scenario_event(event.target()),
         }
     }
 
-    /// Brings near what the next events will touch, each a step further the sooner it comes:
-    /// the packet, then the port it comes from, then the port it goes to or its flow.
+    /// Prefetches what the next arrivals will touch: the packet three events ahead, the port it
+    /// comes from two events ahead, the port it goes to or its flow one event ahead.
     #[inline]
     fn look_ahead(&self) {
         let arrival = |n| {
-            let event = self.line.events.upcoming(n)?;
+            let event = self.cx.events.upcoming(n)?;
             (event.class() == EventClass::Arrival).then_some(PacketId(event.target()))
         };
         if let Some(id) = arrival(3) {
-            prefetch(&self.line.packets[id]);
+            prefetch(&self.cx.packets[id]);
         }
         if let Some(id) = arrival(2) {
-            let port = &self.ports[self.line.packets[id].port.index()];
+            let port = &self.ports[self.cx.packets[id].port.index()];
             prefetch(port);
             prefetch(&port.queue);
         }
         if let Some(id) = arrival(1) {
-            let packet = &self.line.packets[id];
+            let packet = &self.cx.packets[id];
             let port = &self.ports[packet.port.index()];
             if port.has_waiting
                 && let Some(next) = port.queue.front()
             {
-                prefetch(&self.line.packets[next]);
+                prefetch(&self.cx.packets[next]);
             }
             let node = port.to;
             if node.0 < self.network.hosts {
@@ -317,47 +314,47 @@ impl<T: Tap> Engine<T> {
     /// A packet has reached the end of its link.
     #[inline(always)]
     fn arrive(&mut self, id: PacketId) {
-        let port_id = self.line.packets[id].port;
+        let port_id = self.cx.packets[id].port;
         let mut port = &mut self.ports[port_id.index()];
-        if port.is_watched {
-            let (twin, is_answered) = (port.twin, port.is_answered);
+        if port.needs_arrival_checks {
+            let (twin, reverse_has_controller) = (port.twin, port.reverse_has_controller);
             if !self.health.is_empty() && self.is_lost(port_id) {
                 self.catch_up(port_id);
                 self.lose(id, Loss::OnLink);
                 return;
             }
-            if is_answered && self.line.packets[id].is_to_sender() {
+            if reverse_has_controller && self.cx.packets[id].is_to_sender() {
                 self.control_reverse(twin, id);
             }
             port = &mut self.ports[port_id.index()];
         }
         // Whatever waited behind this packet has been sent since.
-        port.catch_up_here(port_id, &mut self.line);
+        port.catch_up_inlined(port_id, &mut self.cx);
         let node = port.to;
         if node.0 < self.network.hosts {
             self.deliver(HostId(node.0), id);
             return;
         }
-        let packet = &mut self.line.packets[id];
+        let packet = &mut self.cx.packets[id];
         packet.hop += 1;
         let choice = &mut self.switch_choice;
         let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
-        self.offer_here(out, id);
+        self.offer_inlined(out, id);
     }
 
-    /// A packet wants to leave by a port: at once if it can, else after what waits.
+    /// Sends a packet by a port, at once if the port is idle, else after what waits there.
     #[inline]
     pub(crate) fn offer(&mut self, port_id: PortId, id: PacketId) {
         self.offer_after(port_id, id, Self::control_forward);
     }
 
-    /// The same, for the one place where most packets pass.
+    /// Force-inlined copy of [`Engine::offer`] for arrivals at switches, the hot path.
     #[inline(always)]
-    fn offer_here(&mut self, port_id: PortId, id: PacketId) {
-        self.offer_after(port_id, id, Self::control_forward_here);
+    fn offer_inlined(&mut self, port_id: PortId, id: PacketId) {
+        self.offer_after(port_id, id, Self::control_forward_inlined);
     }
 
-    /// The same, after controllers have had their say.
+    /// Shows a packet to the controllers of a port by `control`, then sends it by that port.
     #[inline(always)]
     fn offer_after(
         &mut self,
@@ -366,8 +363,8 @@ impl<T: Tap> Engine<T> {
         control: impl FnOnce(&mut Self, PortId, PacketId),
     ) {
         let mut port = &mut self.ports[port_id.index()];
-        if port.is_attended {
-            if !self.line.packets[id].is_to_sender() {
+        if port.needs_departure_checks {
+            if !self.cx.packets[id].is_to_sender() {
                 control(self, port_id, id);
             }
             if self.is_lossless(port_id) {
@@ -376,9 +373,9 @@ impl<T: Tap> Engine<T> {
             }
             port = &mut self.ports[port_id.index()];
         }
-        port.offer(port_id, id, &mut self.line, &mut self.fates);
+        port.offer(port_id, id, &mut self.cx, &mut self.fates);
         if !self.fates.is_empty() {
-            self.meet_fates(port_id);
+            self.apply_fates(port_id);
         }
     }
 
@@ -387,13 +384,14 @@ impl<T: Tap> Engine<T> {
         self.lossless.is_some() && self.network.link(port).from.0 >= self.network.hosts
     }
 
-    /// Sends what a switch port would have sent by now. Comes before anything that looks at its
-    /// queue.
+    /// Sends what a port would have sent by now, see [`PortState::catch_up`]. Whatever looks at the
+    /// port's queue calls it first.
     pub(crate) fn catch_up(&mut self, port_id: PortId) {
-        self.ports[port_id.index()].catch_up(port_id, &mut self.line);
+        self.ports[port_id.index()].catch_up(port_id, &mut self.cx);
     }
 
-    /// A lossless port is free; or a NIC may be, for the packets of its host's senders: they go after what waits.
+    /// A lossless port is free, or a NIC may ask its host's senders for a packet if nothing waits in
+    /// its queue.
     fn port_free(&mut self, port_id: PortId) {
         if self.is_lossless(port_id) {
             self.lossless_port_free(port_id);
@@ -401,8 +399,8 @@ impl<T: Tap> Engine<T> {
         }
         let host = HostId(self.network.link(port_id).from.0);
         let port = &mut self.ports[port_id.index()];
-        port.catch_up(port_id, &mut self.line);
-        if port.busy_until <= self.line.now {
+        port.catch_up(port_id, &mut self.cx);
+        if port.busy_until <= self.cx.now {
             // What senders push while they are asked waits until they have answered.
             port.busy_until = Instant::NEVER;
             let polled = self.poll_nic(host);
@@ -412,30 +410,30 @@ impl<T: Tap> Engine<T> {
         }
     }
 
-    /// Senders have answered whether they have a packet.
+    /// Sends what the senders of a host have returned when its NIC asked for a packet.
     #[inline(always)]
     pub(crate) fn end_poll(&mut self, port_id: PortId, host: HostId, polled: Option<PacketId>) {
         let port = &mut self.ports[port_id.index()];
-        port.busy_until = self.line.now;
+        port.busy_until = self.cx.now;
         match polled {
-            Some(id) => port.send(port_id, id, self.line.now, false, &mut self.line),
-            None => port.catch_up(port_id, &mut self.line),
+            Some(id) => port.send(port_id, id, self.cx.now, false, &mut self.cx),
+            None => port.catch_up(port_id, &mut self.cx),
         }
         self.poll_again(port_id, host);
     }
 
-    /// Has a NIC ask senders once it is free, if there are any to ask.
+    /// Schedules the next time a NIC asks its host's senders, if some are ready.
     #[inline(always)]
     fn poll_again(&mut self, port_id: PortId, host: HostId) {
         let port = &mut self.ports[port_id.index()];
         port.will_poll = !self.ready[host.index()].is_empty();
         if port.will_poll {
-            let at = port.busy_until.max(self.line.now);
-            self.line.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
+            let at = port.busy_until.max(self.cx.now);
+            self.cx.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
         }
     }
 
-    /// Makes sure that a NIC asks its host's senders once it is free.
+    /// Makes sure that a NIC will ask its host's senders when it is free.
     #[inline]
     pub(crate) fn wake_nic(&mut self, host: HostId) {
         let port_id = self.network.nic(host);
@@ -444,25 +442,25 @@ impl<T: Tap> Engine<T> {
             return;
         }
         port.will_poll = true;
-        port.catch_up(port_id, &mut self.line);
-        if port.busy_until <= self.line.now {
+        port.catch_up(port_id, &mut self.cx);
+        if port.busy_until <= self.cx.now {
             self.port_free(port_id);
         } else {
             let at = port.busy_until;
-            self.line.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
+            self.cx.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
         }
     }
 
-    /// What the discipline did besides queueing.
+    /// Acts on what the queue discipline did besides queueing: marks, trims, drops, bounces.
     #[cold]
-    pub(crate) fn meet_fates(&mut self, port_id: PortId) {
+    pub(crate) fn apply_fates(&mut self, port_id: PortId) {
         let mut fates = std::mem::take(&mut self.fates);
         for (id, fate) in fates.drain(..) {
             match fate {
                 Fate::Marked => {
                     self.totals.marks += 1;
                     self.port_totals[port_id.index()].marks += 1;
-                    self.line.tap.marked(port_id, &self.line.packets[id]);
+                    self.cx.tap.marked(port_id, &self.cx.packets[id]);
                 }
                 Fate::Trimmed => {
                     self.totals.trims += 1;
@@ -470,20 +468,20 @@ impl<T: Tap> Engine<T> {
                     if T::FOLLOWS
                         && let Some(tail) = self.ports[port_id.index()].queue.trimming_tail()
                     {
-                        self.line.tap.may_have_swapped(id, &self.line.packets[id], tail);
+                        self.cx.tap.may_have_swapped(id, &self.cx.packets[id], tail);
                     }
-                    self.line.tap.trimmed(port_id, id, &self.line.packets[id]);
+                    self.cx.tap.trimmed(port_id, id, &self.cx.packets[id]);
                 }
                 Fate::Dropped => {
                     self.totals.drops += 1;
                     self.port_totals[port_id.index()].drops += 1;
-                    self.line.packets[id].port = port_id;
+                    self.cx.packets[id].port = port_id;
                     self.lose(id, Loss::Dropped);
                 }
                 Fate::Bounced => self.bounce(port_id, id),
             }
         }
-        // Bouncing may have met fates of its own, in a vector of its own: keep the larger.
+        // Bouncing may have filled a new vector of fates: keep the one with more capacity.
         if self.fates.capacity() < fates.capacity() {
             self.fates = fates;
         }
@@ -494,9 +492,9 @@ impl<T: Tap> Engine<T> {
     fn bounce(&mut self, port_id: PortId, id: PacketId) {
         self.totals.bounces += 1;
         self.port_totals[port_id.index()].bounces += 1;
-        self.line.tap.bounced(port_id, id, &self.line.packets[id]);
+        self.cx.tap.bounced(port_id, id, &self.cx.packets[id]);
         let node = self.network.link(port_id).from;
-        let packet = &mut self.line.packets[id];
+        let packet = &mut self.cx.packets[id];
         packet.dst = self.flows[packet.flow.index()].src;
         packet.flags.set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
         self.network.turn_back(packet);
@@ -511,49 +509,48 @@ impl<T: Tap> Engine<T> {
         if why == Loss::OnLink {
             self.totals.losses += 1;
         }
-        let packet = &self.line.packets[id];
-        self.line.tap.lost(packet.port, id, packet, why);
+        let packet = &self.cx.packets[id];
+        self.cx.tap.lost(packet.port, id, packet, why);
         self.dispose(id);
     }
 
-    /// Gives a packet's memory back.
+    /// Frees a packet and its header extension.
     #[inline]
     pub(crate) fn dispose(&mut self, id: PacketId) {
-        if let Some(ext) = self.line.packets[id].ext {
+        if let Some(ext) = self.cx.packets[id].ext {
             self.ext.free(ext);
         }
-        self.line.packets.free(id);
+        self.cx.packets.free(id);
     }
 
     fn timer(&mut self, id: u32) {
-        match self.timers.expire(id, self.line.now) {
+        match self.timers.expire(id, self.cx.now) {
             Expiry::Stale => {}
-            Expiry::Later(at) => self.line.events.push(at, EventClass::Timer, id, id),
+            Expiry::Later(at) => self.cx.events.push(at, EventClass::Timer, id, id),
             Expiry::Fire(Owner::Controller(transport, port)) => {
                 self.control_timeout(transport, port);
             }
             Expiry::Depart(flow) => self.depart(flow),
-            Expiry::Fire(Owner::Sender(flow)) => self.sender_timeout(flow),
-            Expiry::Fire(Owner::Receiver(flow)) => self.receiver_timeout(flow),
+            Expiry::Fire(Owner::Endpoint(flow, end)) => self.endpoint_timeout(flow, end),
             Expiry::Fire(Owner::Host(transport, host)) => self.host_timeout(transport, host),
         }
     }
 
     fn finish(mut self, interrupted: bool) -> Outcome {
         self.close_window();
-        self.totals.ended_at = self.line.now;
-        self.totals.packet_hops = self.line.hops;
+        self.totals.ended_at = self.cx.now;
+        self.totals.packet_hops = self.cx.hops;
         self.totals.most_buffered = self.lossless.as_ref().map_or(Bytes::ZERO, Lossless::most_used);
         let pauses = self.pauses_by_class();
-        let (pause_cycles, pause_cycles_untold) = self.conclude_circles();
+        let (pause_cycles, pause_cycles_untold) = self.conclude_pause_cycles();
         let controllers = self.controller_records();
         let end = Ending {
-            at: self.line.now,
+            at: self.cx.now,
             waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
-            alive: self.line.packets.len(),
+            alive: self.cx.packets.len(),
         };
         let mut findings = Findings::default();
-        self.line.tap.conclude(&end, &mut findings);
+        self.cx.tap.conclude(&end, &mut findings);
         Outcome {
             flows: self.records,
             totals: self.totals,
@@ -572,16 +569,8 @@ impl<T: Tap> Engine<T> {
     }
 }
 
-/// A bit for each transport that would have its packets trimmed, at a port of whatever rate.
-pub(crate) fn trimming_transports(transports: &[AnyTransport], network: &Network) -> u64 {
-    let rates = || network.links.iter().map(|link| link.rate);
-    transports_that(transports, |t| {
-        rates().any(|rate| matches!(t.default_queue(rate, network.mtu), QueueSpec::Trim { .. }))
-    })
-}
-
 /// A bit for each transport for which `is` holds.
-fn transports_that(transports: &[AnyTransport], is: impl Fn(&AnyTransport) -> bool) -> u64 {
+pub(crate) fn transports_that<S>(transports: &[S], is: impl Fn(&S) -> bool) -> u64 {
     let bits = transports.iter().enumerate().filter(|(_, t)| is(t));
     bits.fold(0, |mask, (t, _)| mask | 1 << (t & 63))
 }

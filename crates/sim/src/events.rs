@@ -21,7 +21,7 @@ pub(crate) enum EventClass {
     /// A timer may have expired. Target: the timer.
     Timer = 2,
     /// Flows start, links change, samples are taken. Target: which of these.
-    World = 3,
+    Scenario = 3,
 }
 
 /// An event: 16 bytes.
@@ -44,7 +44,7 @@ impl Event {
             0 => EventClass::PortFree,
             1 => EventClass::Arrival,
             2 => EventClass::Timer,
-            _ => EventClass::World,
+            _ => EventClass::Scenario,
         }
     }
 

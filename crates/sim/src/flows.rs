@@ -1,6 +1,6 @@
-//! Flows while a simulation runs: what every packet needs close together, the rest apart.
+//! Flows while a simulation runs. What every packet reads is in one small struct, [`FlowState`].
 
-use punctual_core::{Class, FlowId, FlowSpec, HostId, Instant, TransportId};
+use punctual_core::{Class, End, FlowId, FlowSpec, HostId, Instant, TransportId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -18,7 +18,7 @@ pub(crate) struct FlowState {
     pub(crate) receiver: u32,
     pub(crate) sender_timer: u32,
     pub(crate) receiver_timer: u32,
-    /// The next flow in its NIC's line of ready senders.
+    /// The next flow in its NIC's queue of ready senders.
     next_ready: u32,
     pub(crate) transport: TransportId,
     is_ready: bool,
@@ -38,22 +38,31 @@ impl FlowState {
             is_ready: false,
         }
     }
+
+    /// The slot of one end in its stack, and its host.
+    #[inline(always)]
+    pub(crate) fn endpoint(&self, end: End) -> (u32, HostId) {
+        match end {
+            End::Sender => (self.sender, self.src),
+            End::Receiver => (self.receiver, self.dst),
+        }
+    }
 }
 
-/// Senders of one host that wait for its NIC: lines by class, linked through the flows.
+/// Senders of one host that wait for its NIC: a FIFO queue for each class, linked through the flows.
 #[derive(Clone, Debug)]
-pub(crate) struct ReadyLines {
+pub(crate) struct ReadyQueues {
     heads: [u32; Class::COUNT],
     tails: [u32; Class::COUNT],
-    /// A bit for each line that is not empty.
+    /// A bit for each queue that is not empty.
     waiting: u8,
-    /// A bit for each line that the network has paused.
+    /// A bit for each queue that the network has paused.
     paused: u8,
 }
 
-impl Default for ReadyLines {
+impl Default for ReadyQueues {
     fn default() -> Self {
-        ReadyLines {
+        ReadyQueues {
             heads: [NONE; Class::COUNT],
             tails: [NONE; Class::COUNT],
             waiting: 0,
@@ -62,26 +71,26 @@ impl Default for ReadyLines {
     }
 }
 
-impl ReadyLines {
-    /// Whether nobody waits who may send.
+impl ReadyQueues {
+    /// Whether no sender of a class that is not paused waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting & !self.paused == 0
     }
 
-    /// Whether nobody waits and no class is held back.
+    /// Whether no sender waits and no class is paused.
     #[inline]
     pub(crate) fn is_at_rest(&self) -> bool {
         self.waiting | self.paused == 0
     }
 
-    /// Holds back a class, or lets it go on.
+    /// Pauses or resumes a class.
     pub(crate) fn set_paused(&mut self, class: Class, is_paused: bool) {
         let bit = 1 << (usize::from(class.0) % Class::COUNT);
         self.paused = if is_paused { self.paused | bit } else { self.paused & !bit };
     }
 
-    /// Puts a flow at the end of its class's line, unless it waits already.
+    /// Puts a flow at the end of its class's queue, unless it waits already.
     #[inline]
     pub(crate) fn push(&mut self, flows: &mut [FlowState], flow: FlowId, class: Class) {
         let state = &mut flows[flow.index()];
@@ -90,29 +99,29 @@ impl ReadyLines {
         }
         state.is_ready = true;
         state.next_ready = NONE;
-        let line = usize::from(class.0) % Class::COUNT;
-        if self.waiting & 1 << line == 0 {
-            self.heads[line] = flow.0;
-            self.waiting |= 1 << line;
+        let queue = usize::from(class.0) % Class::COUNT;
+        if self.waiting & 1 << queue == 0 {
+            self.heads[queue] = flow.0;
+            self.waiting |= 1 << queue;
         } else {
-            flows[self.tails[line] as usize].next_ready = flow.0;
+            flows[self.tails[queue] as usize].next_ready = flow.0;
         }
-        self.tails[line] = flow.0;
+        self.tails[queue] = flow.0;
     }
 
     /// Takes the flow whose turn it is: the first of the lowest class.
     #[inline]
     pub(crate) fn pop(&mut self, flows: &mut [FlowState]) -> Option<FlowId> {
-        let line = (self.waiting & !self.paused).trailing_zeros() as usize;
-        if line >= Class::COUNT {
+        let queue = (self.waiting & !self.paused).trailing_zeros() as usize;
+        if queue >= Class::COUNT {
             return None;
         }
-        let flow = FlowId(self.heads[line]);
+        let flow = FlowId(self.heads[queue]);
         let state = &mut flows[flow.index()];
         state.is_ready = false;
-        self.heads[line] = state.next_ready;
+        self.heads[queue] = state.next_ready;
         if state.next_ready == NONE {
-            self.waiting &= !(1 << line);
+            self.waiting &= !(1 << queue);
         }
         Some(flow)
     }

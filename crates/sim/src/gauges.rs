@@ -4,14 +4,14 @@ use crate::engine::Engine;
 use crate::flows::CLOSED;
 use crate::setup::Sampling;
 use crate::tap::Tap;
-use punctual_core::{Controller, TransportId};
+use punctual_core::{Controller, End, FlowStack, TransportId, TransportSet};
 use punctual_record::{GaugeOf, GaugeSample};
 
-impl<T: Tap> Engine<T> {
+impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Asks the controllers of the sampled ports, then both ends of the sampled flows that are
     /// under way.
     pub(crate) fn sample_gauges(&mut self, sampling: &Sampling) {
-        let at = self.line.now;
+        let at = self.cx.now;
         let gauges = &mut self.gauges;
         let mut ask = |transport: TransportId, of: GaugeOf, ask: &mut dyn FnMut(&mut Tell<'_>)| {
             ask(&mut |name, value| gauges.push(GaugeSample { at, transport, of, name, value }));
@@ -26,12 +26,12 @@ impl<T: Tap> Engine<T> {
             let stack = &self.stacks[state.transport.index()];
             if state.sender < CLOSED {
                 ask(state.transport, GaugeOf::Sender(flow), &mut |tell| {
-                    stack.sender_gauges(state.sender, state.src, tell);
+                    stack.gauges(End::Sender, state.sender, state.src, tell);
                 });
             }
             if state.receiver < CLOSED {
                 ask(state.transport, GaugeOf::Receiver(flow), &mut |tell| {
-                    stack.receiver_gauges(state.receiver, state.dst, tell);
+                    stack.gauges(End::Receiver, state.receiver, state.dst, tell);
                 });
             }
         }

@@ -1,34 +1,34 @@
-//! Hosts: where the engine drives transports, by the duties written on the contract.
+//! Hosts: the engine drives transports as the contract in `core/src/endpoint.rs` demands.
 
 use crate::engine::{Engine, must_end};
 use crate::events::EventClass;
 use crate::flows::{CLOSED, FlowState, NONE};
-use crate::tap::{End, Loss, Tap, Why};
+use crate::scenario_events::ScenarioEvent;
+use crate::tap::{Loss, Tap, Why};
 use crate::timers::Owner;
-use crate::world::World;
 use punctual_core::rng::derive;
 use punctual_core::{
-    Bytes, Call, Controller as _, FlowEvent, FlowId, FlowRoute, FlowSpec, HostId, Instant, Packet,
-    PacketId, TimerChange, TransportId, Wait,
+    Bytes, Call, Controller as _, End, FlowEvent, FlowId, FlowRoute, FlowSpec, FlowStack, HostId,
+    Instant, Packet, PacketId, TimerChange, TransportId, TransportSet, Wait,
 };
 use punctual_record::{FlowCounts, FlowRecord, FlowStatus};
 use std::cmp::Reverse;
 
 macro_rules! call {
     ($engine:ident, $host:expr) => {
-        Call { now: $engine.line.now, host: $host, ext: &mut $engine.ext, out: &mut $engine.outbox }
+        Call { now: $engine.cx.now, host: $host, ext: &mut $engine.ext, out: &mut $engine.outbox }
     };
 }
 
-impl<T: Tap> Engine<T> {
-    /// Flows due by now start.
+impl<S: TransportSet, T: Tap> Engine<S, T> {
+    /// Starts the flows that are due by now.
     pub(crate) fn start_flows(&mut self) {
-        if self.flow_start_at > self.line.now {
-            return; // An event that an earlier one has made needless.
+        if self.flow_start_at > self.cx.now {
+            return; // An earlier event has started them.
         }
         self.flow_start_at = Instant::NEVER;
         while let Some(spec) = self.workload.flows.get(self.next_flow).copied() {
-            if spec.start > self.line.now {
+            if spec.start > self.cx.now {
                 self.expect_flows(spec.start);
                 break;
             }
@@ -36,7 +36,7 @@ impl<T: Tap> Engine<T> {
             self.start_flow(spec);
         }
         while let Some(&Reverse((at, index))) = self.later.peek() {
-            if at > self.line.now {
+            if at > self.cx.now {
                 self.expect_flows(at);
                 break;
             }
@@ -60,10 +60,10 @@ impl<T: Tap> Engine<T> {
             bounces: 0,
             in_window: FlowCounts::default(),
         });
-        self.line.tap.started(&spec);
+        self.cx.tap.started(&spec);
         if let Some((at, deadline)) = self.workload.deadline_change(&spec) {
             self.deadline_changes.push(at, flow, deadline);
-            self.world(at, World::DeadlineChange);
+            self.schedule(at, ScenarioEvent::DeadlineChange);
         }
         let route = self.route(flow, spec.src, spec.dst);
         let stack = &mut self.stacks[spec.transport.index()];
@@ -72,9 +72,9 @@ impl<T: Tap> Engine<T> {
         self.drain(spec.src, flow, End::Sender);
     }
 
-    /// Applications want some flows by another time from now on.
+    /// Applies the changes of deadlines that are due by now.
     pub(crate) fn change_deadlines(&mut self) {
-        while let Some((flow, deadline)) = self.deadline_changes.pop(self.line.now) {
+        while let Some((flow, deadline)) = self.deadline_changes.pop(self.cx.now) {
             let state = self.flows[flow.index()];
             let record = &mut self.records[flow.index()];
             if record.status != FlowStatus::Unfinished || state.sender >= CLOSED {
@@ -82,9 +82,9 @@ impl<T: Tap> Engine<T> {
             }
             self.deadline_changes.remember(flow, record.spec.deadline);
             record.spec.deadline = deadline;
-            self.line.tap.called(Why::Deadline(flow));
+            self.cx.tap.called(Why::Deadline(flow));
             let stack = &mut self.stacks[state.transport.index()];
-            stack.sender_deadline(state.sender, deadline, call!(self, state.src));
+            stack.handle_deadline(state.sender, deadline, call!(self, state.src));
             self.drain(state.src, flow, End::Sender);
         }
     }
@@ -101,7 +101,7 @@ impl<T: Tap> Engine<T> {
     /// A packet has reached its host.
     #[inline]
     pub(crate) fn deliver(&mut self, host: HostId, id: PacketId) {
-        let packet = &self.line.packets[id];
+        let packet = &self.cx.packets[id];
         debug_assert_eq!(packet.dst, host, "misrouted");
         let flow = packet.flow;
         let FlowState { sender, receiver, transport, .. } = self.flows[flow.index()];
@@ -111,8 +111,8 @@ impl<T: Tap> Engine<T> {
                 self.lose(id, Loss::Stray);
                 return;
             }
-            self.line.tap.arrived(id, packet, self.line.now);
-            stack.sender_packet(sender, packet, call!(self, host));
+            self.cx.tap.arrived(id, packet, self.cx.now);
+            stack.handle_packet(End::Sender, sender, packet, call!(self, host));
             self.dispose(id);
             self.drain(host, flow, End::Sender);
             return;
@@ -121,20 +121,20 @@ impl<T: Tap> Engine<T> {
             self.deliver_first(host, id);
             return;
         }
-        self.line.tap.arrived(id, packet, self.line.now);
+        self.cx.tap.arrived(id, packet, self.cx.now);
         if packet.payload_bytes > 0 && !packet.is_trimmed() {
             self.totals.delivered_packets += 1;
             self.totals.delivered_wire_bytes += u64::from(packet.wire_bytes);
         }
-        stack.receiver_packet(receiver, packet, call!(self, host));
+        stack.handle_packet(End::Receiver, receiver, packet, call!(self, host));
         self.dispose(id);
         self.drain(host, flow, End::Receiver);
     }
 
-    /// A packet has come for a receiver that is not there yet, or no more.
+    /// A packet has reached a receiver that is not open yet, or is closed.
     #[cold]
     fn deliver_first(&mut self, host: HostId, id: PacketId) {
-        let first = self.line.packets[id];
+        let first = self.cx.packets[id];
         if self.flows[first.flow.index()].receiver == CLOSED {
             self.lose(id, Loss::Stray);
             return;
@@ -152,27 +152,21 @@ impl<T: Tap> Engine<T> {
         self.drain(host, first.flow, End::Receiver);
     }
 
+    /// The timer of one end of a flow fires.
     #[inline(never)]
-    pub(crate) fn sender_timeout(&mut self, flow: FlowId) {
+    pub(crate) fn endpoint_timeout(&mut self, flow: FlowId, end: End) {
         let state = self.flows[flow.index()];
-        self.line.tap.called(Why::Timer(flow, End::Sender));
-        self.stacks[state.transport.index()].sender_timeout(state.sender, call!(self, state.src));
-        self.drain(state.src, flow, End::Sender);
+        let (slot, host) = state.endpoint(end);
+        self.cx.tap.called(Why::Timer(flow, end));
+        self.stacks[state.transport.index()].handle_timeout(end, slot, call!(self, host));
+        self.drain(host, flow, end);
     }
 
-    #[inline(never)]
-    pub(crate) fn receiver_timeout(&mut self, flow: FlowId) {
-        let state = self.flows[flow.index()];
-        self.line.tap.called(Why::Timer(flow, End::Receiver));
-        self.stacks[state.transport.index()]
-            .receiver_timeout(state.receiver, call!(self, state.dst));
-        self.drain(state.dst, flow, End::Receiver);
-    }
-
+    /// The timer of what a transport's flows share at a host fires.
     #[inline(never)]
     pub(crate) fn host_timeout(&mut self, transport: TransportId, host: HostId) {
-        self.line.tap.called(Why::HostTimer(host));
-        self.line.tap.host_timer(transport, host, false);
+        self.cx.tap.called(Why::HostTimer(host));
+        self.cx.tap.host_timer(transport, host, false);
         self.stacks[transport.index()].host_timeout(call!(self, host));
         self.apply_host_timer(transport, host);
         self.send_all(transport, host);
@@ -194,28 +188,28 @@ impl<T: Tap> Engine<T> {
 
     #[inline]
     fn poll_sender(&mut self, host: HostId, flow: FlowId, state: FlowState) -> Option<PacketId> {
-        self.line.tap.called(Why::Polled(flow));
+        self.cx.tap.called(Why::Polled(flow));
         let stack = &mut self.stacks[state.transport.index()];
         let packet = stack.poll_transmit(state.sender, call!(self, host));
         self.drain(host, flow, End::Sender);
         Some(self.admit_polled(state.transport, host, &packet?))
     }
 
-    /// A packet of a flow is due: its sender is asked for it, without being told first if its NIC
-    /// has nothing else to do.
+    /// A packet of a flow is due ([`TimerChange::Depart`]). If its NIC is idle, the sender is polled
+    /// at once; else its timer fires.
     #[inline(never)]
     pub(crate) fn depart(&mut self, flow: FlowId) {
         let state = self.flows[flow.index()];
         let port_id = self.network.nic(state.src);
         let port = &mut self.ports[port_id.index()];
-        port.catch_up(port_id, &mut self.line);
-        let is_free = !port.will_poll && port.busy_until <= self.line.now;
+        port.catch_up(port_id, &mut self.cx);
+        let is_free = !port.will_poll && port.busy_until <= self.cx.now;
         if !is_free || !self.ready[state.src.index()].is_at_rest() {
-            self.sender_timeout(flow);
+            self.endpoint_timeout(flow, End::Sender);
             return;
         }
-        self.line.tap.called(Why::Timer(flow, End::Sender));
-        self.line.tap.ready(flow);
+        self.cx.tap.called(Why::Timer(flow, End::Sender));
+        self.cx.tap.ready(flow);
         port.will_poll = true;
         // What it pushes while it is asked waits until it has answered.
         port.busy_until = Instant::NEVER;
@@ -223,11 +217,11 @@ impl<T: Tap> Engine<T> {
         self.end_poll(port_id, state.src, polled);
     }
 
-    /// Takes a packet that a transport made into the network's care.
+    /// Gives a packet that a transport made a slot in the arena and a path.
     #[inline]
     fn admit(&mut self, transport: TransportId, host: HostId, packet: &Packet) -> PacketId {
-        let id = self.line.packets.alloc(*packet);
-        let packet = &mut self.line.packets[id];
+        let id = self.cx.packets.alloc(*packet);
+        let packet = &mut self.cx.packets[id];
         packet.transport = transport;
         let choice = &mut self.switch_choice;
         let random = |n| choice.below(u64::from(n)) as u32;
@@ -236,7 +230,7 @@ impl<T: Tap> Engine<T> {
         } else {
             self.detours.enter(&self.network, host, packet, random);
         }
-        self.line.tap.made(id, packet);
+        self.cx.tap.made(id, packet);
         id
     }
 
@@ -259,11 +253,11 @@ impl<T: Tap> Engine<T> {
             self.apply_timer(flow, end);
         }
         if self.outbox.host_timer != TimerChange::Keep {
-            self.line.tap.host_timer_set(flow);
+            self.cx.tap.host_timer_set(flow);
             self.apply_host_timer(transport, host);
         }
         if let Some(class) = self.outbox.ready.take() {
-            self.line.tap.ready(flow);
+            self.cx.tap.ready(flow);
             self.ready[host.index()].push(&mut self.flows, flow, class);
         }
         if !self.outbox.packets.is_empty() {
@@ -272,31 +266,31 @@ impl<T: Tap> Engine<T> {
         if !self.outbox.events.is_empty() {
             self.handle_events(flow);
         }
-        if T::FOLLOWS && self.line.tap.follows(flow) {
-            self.ask_what_for(flow, end);
+        if T::FOLLOWS && self.cx.tap.follows(flow) {
+            self.observe_wait(flow, end);
         }
         if !self.ready[host.index()].is_empty() {
             self.wake_nic(host);
         }
     }
 
-    /// Asks an end what it waits for now, and the port that pauses it whom it puts first.
+    /// Asks an end what it waits for, and the port that pauses it which flows go first.
     #[cold]
-    fn ask_what_for(&mut self, flow: FlowId, end: End) {
+    fn observe_wait(&mut self, flow: FlowId, end: End) {
         let state = self.flows[flow.index()];
         let stack = &self.stacks[state.transport.index()];
-        let wait = match end {
-            End::Sender if state.sender < CLOSED => stack.sender_waits_for(state.sender),
-            End::Receiver if state.receiver < CLOSED => stack.receiver_waits_for(state.receiver),
-            _ => return,
-        };
+        let (slot, _) = state.endpoint(end);
+        if slot >= CLOSED {
+            return;
+        }
+        let wait = stack.waits_for(end, slot);
         let mut ahead = Vec::new();
         if let Wait::Paused(port) = wait
             && let Some(c) = self.controllers.get(state.transport, port)
         {
             c.controller.flows_ahead(flow, &mut |other| ahead.push(other));
         }
-        self.line.tap.waits(flow, end, wait, &mut ahead);
+        self.cx.tap.waits(flow, end, wait, &mut ahead);
     }
 
     fn send_all(&mut self, transport: TransportId, host: HostId) {
@@ -316,11 +310,11 @@ impl<T: Tap> Engine<T> {
     #[inline]
     fn apply_timer(&mut self, flow: FlowId, end: End) {
         let change = std::mem::take(&mut self.outbox.timer);
-        self.line.tap.timer_set(flow, end, change);
+        self.cx.tap.timer_set(flow, end, change);
         let state = &mut self.flows[flow.index()];
-        let (timer, owner) = match end {
-            End::Sender => (&mut state.sender_timer, Owner::Sender(flow)),
-            End::Receiver => (&mut state.receiver_timer, Owner::Receiver(flow)),
+        let timer = match end {
+            End::Sender => &mut state.sender_timer,
+            End::Receiver => &mut state.receiver_timer,
         };
         match change {
             TimerChange::Keep => {}
@@ -328,12 +322,12 @@ impl<T: Tap> Engine<T> {
             TimerChange::Clear => self.timers.clear(*timer),
             TimerChange::Set(at) | TimerChange::Depart(at) => {
                 if *timer == NONE {
-                    *timer = self.timers.alloc(owner);
+                    *timer = self.timers.alloc(Owner::Endpoint(flow, end));
                 }
-                let at = at.max(self.line.now);
+                let at = at.max(self.cx.now);
                 let departs = matches!(change, TimerChange::Depart(_));
                 if self.timers.set_for(*timer, at, departs) {
-                    self.line.events.push(at, EventClass::Timer, *timer, *timer);
+                    self.cx.events.push(at, EventClass::Timer, *timer, *timer);
                 }
             }
         }
@@ -346,14 +340,14 @@ impl<T: Tap> Engine<T> {
         match change {
             TimerChange::Keep => {}
             TimerChange::Clear => {
-                self.line.tap.host_timer(transport, host, false);
+                self.cx.tap.host_timer(transport, host, false);
                 self.timers.clear(timer);
             }
             TimerChange::Set(at) | TimerChange::Depart(at) => {
-                self.line.tap.host_timer(transport, host, true);
-                let at = at.max(self.line.now);
+                self.cx.tap.host_timer(transport, host, true);
+                let at = at.max(self.cx.now);
                 if self.timers.set(timer, at) {
-                    self.line.events.push(at, EventClass::Timer, timer, timer);
+                    self.cx.events.push(at, EventClass::Timer, timer, timer);
                 }
             }
         }
@@ -362,24 +356,24 @@ impl<T: Tap> Engine<T> {
     fn handle_events(&mut self, flow: FlowId) {
         let mut events = std::mem::take(&mut self.outbox.events);
         for event in events.drain(..) {
-            self.line.tap.told(flow, &event);
+            self.cx.tap.told(flow, &event);
             let record = &mut self.records[flow.index()];
             match event {
                 FlowEvent::Delivered(range) => {
                     record.delivered += Bytes::new(range.len);
                     self.totals.delivered_bytes += range.len;
-                    self.line.tap.delivered(flow, range);
+                    self.cx.tap.delivered(flow, range);
                 }
                 FlowEvent::Completed => {
                     record.status = FlowStatus::Completed;
-                    record.ended = Some(self.line.now);
-                    self.line.tap.completed(flow);
+                    record.ended = Some(self.cx.now);
+                    self.cx.tap.completed(flow);
                     self.flow_ended(flow);
                 }
                 FlowEvent::Abandoned => {
                     if record.status == FlowStatus::Unfinished {
                         record.status = FlowStatus::Abandoned;
-                        record.ended = Some(self.line.now);
+                        record.ended = Some(self.cx.now);
                         self.flow_ended(flow);
                     }
                     self.close(flow);
@@ -401,15 +395,15 @@ impl<T: Tap> Engine<T> {
         self.flows_ended += 1;
         let mut spec = self.records[flow.index()].spec;
         if let Some(first) = self.deadline_changes.take_first(flow) {
-            spec.deadline = first; // closed loops know their flows by it
+            spec.deadline = first; // closed loops find the next flow by it
         }
         let measure = self.setup.measure;
         let is_awaited = |flow: &FlowSpec, start| must_end(flow) && measure.awaits(start);
         if is_awaited(&spec, spec.start) {
             self.awaited -= 1;
         }
-        if let Some(next) = self.workload.next_after(&spec, self.line.now) {
-            let at = next.start.max(self.line.now);
+        if let Some(next) = self.workload.next_after(&spec, self.cx.now) {
+            let at = next.start.max(self.cx.now);
             self.awaited += u64::from(is_awaited(&next, at));
             self.later_specs.push(FlowSpec { start: at, ..next });
             self.later.push(Reverse((at, self.later_specs.len() as u64 - 1)));
@@ -424,11 +418,11 @@ impl<T: Tap> Engine<T> {
     fn close(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.index()];
         let stack = &mut self.stacks[state.transport.index()];
-        if state.sender < CLOSED {
-            stack.close_sender(state.sender, state.src);
-        }
-        if state.receiver < CLOSED {
-            stack.close_receiver(state.receiver, state.dst);
+        for end in [End::Sender, End::Receiver] {
+            let (slot, host) = state.endpoint(end);
+            if slot < CLOSED {
+                stack.close(end, slot, host);
+            }
         }
         for timer in [state.sender_timer, state.receiver_timer] {
             if timer != NONE {

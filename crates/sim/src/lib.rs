@@ -2,11 +2,13 @@
 //!
 //! [`run`] takes a [`Setup`] and returns an [`Outcome`]; the same set-up gives the same outcome,
 //! bit for bit. One run is single-threaded; run several at once to use more cores.
+//!
+//! The simulator is generic over the set of transports ([`Simulate`]). Calls of transports on the
+//! packet path are a `match` over that set, never a virtual call.
 
 #[doc(hidden)]
 pub mod bench;
 mod checks;
-mod circles;
 mod control;
 mod detour;
 mod engine;
@@ -16,14 +18,15 @@ mod flows;
 mod gauges;
 mod hosts;
 mod lossless;
+mod pause_cycles;
 mod pauses;
 mod port;
 mod recorder;
+mod scenario_events;
 mod setup;
 mod tap;
 mod timers;
 mod window;
-mod world;
 
 pub use punctual_record::{
     Activity, Behind, ControllerRecord, Explanation, FlowCounts, FlowRecord, FlowStatus, GaugeOf,
@@ -32,17 +35,65 @@ pub use punctual_record::{
 };
 pub use setup::{LinkChange, LinkFault, Progress, Sampling, Setup, Stop, SwitchReset};
 
-use punctual_core::FlowId;
+#[doc(hidden)]
+pub use punctual_core::FlowId;
+
+use punctual_core::TransportSet;
 use std::ops::ControlFlow;
 
+/// A set of transports that the simulator is compiled for, by [`simulate!`].
+///
+/// The engine is generic over the set and large. This trait makes sure that it is compiled once for
+/// each set, in the crate that calls [`simulate!`], and not again in every crate that runs it.
+pub trait Simulate: TransportSet {
+    /// See [`explain`].
+    fn simulate(
+        setup: Setup<Self>,
+        flows: &[FlowId],
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Outcome;
+}
+
+/// Compiles the simulator for a set of transports: implements [`Simulate`] for it.
+#[macro_export]
+macro_rules! simulate {
+    ($Set:ty) => {
+        impl $crate::Simulate for $Set {
+            fn simulate(
+                setup: $crate::Setup<Self>,
+                flows: &[$crate::FlowId],
+                progress: &mut dyn FnMut($crate::Progress) -> ::std::ops::ControlFlow<()>,
+            ) -> $crate::Outcome {
+                $crate::simulate_set(setup, flows, progress)
+            }
+        }
+    };
+}
+
+simulate!(punctual_transports::AnyTransport);
+
 /// Runs a simulation to its end. `progress` is called now and then and may stop the run.
-pub fn run(setup: Setup, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
+pub fn run<S: Simulate>(
+    setup: Setup<S>,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Outcome {
     explain(setup, &[], progress)
 }
 
-/// Runs a simulation and explains where the time of some flows went. All else comes out as without.
-pub fn explain(
-    setup: Setup,
+/// Runs a simulation and explains where the time of some flows went. Everything else in the outcome
+/// is what [`run`] returns.
+pub fn explain<S: Simulate>(
+    setup: Setup<S>,
+    flows: &[FlowId],
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Outcome {
+    S::simulate(setup, flows, progress)
+}
+
+/// What [`simulate!`] calls.
+#[doc(hidden)]
+pub fn simulate_set<S: TransportSet>(
+    setup: Setup<S>,
     flows: &[FlowId],
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Outcome {

@@ -1,16 +1,15 @@
 //! Lossless switches: one buffer for all ports of a switch, and frames that pause and resume
 //! links.
 //!
-//! Other ports catch up when touched. A lossless one has an event at the end of each packet,
-//! because that is when its bytes leave the buffer, and a link elsewhere may then be told to go
-//! on.
+//! Other ports catch up when touched. A lossless port has an event at the end of each packet,
+//! because the packet's bytes leave the switch's buffer then, and a paused link may resume.
 
-use crate::circles::Circles;
 use crate::engine::Engine;
 use crate::events::EventClass;
+use crate::pause_cycles::PauseCycles;
 use crate::pauses::PauseClock;
 use crate::tap::Tap;
-use punctual_core::{Bytes, Class, HostId, Packet, PacketId, PortId, Slab};
+use punctual_core::{Bytes, Class, HostId, Packet, PacketId, PortId, Slab, TransportSet};
 use punctual_net::{
     Admission, Fate, IngressAccount, LosslessLimits, Network, PAUSE_FRAME_BYTES, SharedBuffer,
 };
@@ -27,8 +26,8 @@ pub(crate) struct Lossless {
     ports: Vec<LosslessPort>,
     /// By port.
     clocks: Vec<PauseClock>,
-    /// Where circles of pauses can close.
-    circles: Option<Circles>,
+    /// None where paths form no cycle.
+    pause_cycles: Option<PauseCycles>,
     frames: Slab<PauseFrame>,
     /// By port, how often its link was cut, either way.
     cuts: Vec<u32>,
@@ -76,7 +75,7 @@ impl Lossless {
             accounts: vec![IngressAccount::default(); links],
             ports: vec![LosslessPort::default(); links],
             clocks: vec![PauseClock::default(); links],
-            circles: Circles::new(network),
+            pause_cycles: PauseCycles::new(network),
             frames: Slab::default(),
             cuts: vec![0; links],
         }
@@ -86,23 +85,23 @@ impl Lossless {
         &self.limits
     }
 
-    /// How long a port was paused.
+    /// The pauses of a port.
     pub(crate) fn clock(&self, port: PortId) -> &PauseClock {
         &self.clocks[port.index()]
     }
 
-    /// Whether a port was told to pause a class, and not yet to go on.
+    /// Whether a port has been sent a pause of a class and no resume since.
     pub(crate) fn is_pausing(&self, port: PortId, class: Class) -> bool {
         self.accounts[port.index()].is_pausing(class)
     }
 
-    /// Takes the circles out, to be put back.
-    pub(crate) fn take_circles(&mut self) -> Option<Circles> {
-        self.circles.take()
+    /// Takes the pause cycles out; [`Lossless::put_pause_cycles`] puts them back.
+    pub(crate) fn take_pause_cycles(&mut self) -> Option<PauseCycles> {
+        self.pause_cycles.take()
     }
 
-    pub(crate) fn put_circles(&mut self, circles: Circles) {
-        self.circles = Some(circles);
+    pub(crate) fn put_pause_cycles(&mut self, cycles: PauseCycles) {
+        self.pause_cycles = Some(cycles);
     }
 
     /// The most that any switch ever held.
@@ -111,39 +110,39 @@ impl Lossless {
     }
 }
 
-impl<T: Tap> Engine<T> {
-    /// A packet wants to leave a lossless switch.
+impl<S: TransportSet, T: Tap> Engine<S, T> {
+    /// Queues a packet that is to leave a lossless switch, within the switch's buffer.
     #[inline(never)]
     pub(crate) fn offer_lossless(&mut self, port_id: PortId, id: PacketId) {
         let switch = self.switch_of(port_id);
         let Some(lossless) = &mut self.lossless else { return };
-        let held = Held::by(&self.line.packets[id]);
+        let held = Held::by(&self.cx.packets[id]);
         let account = &mut lossless.accounts[held.ingress.index()];
         let admission =
             lossless.buffers[switch].admit(account, held.class, held.bytes, &lossless.limits);
-        self.line.tap.queued(port_id, id, &self.line.packets[id]);
+        self.cx.tap.queued(port_id, id, &self.cx.packets[id]);
         if admission == Admission::Refused {
             self.fates.push((id, Fate::Dropped));
-            self.meet_fates(port_id);
+            self.apply_fates(port_id);
             return;
         }
         let port = &mut self.ports[port_id.index()];
-        let in_service = port.in_service_at(self.line.now);
-        port.queue.enqueue(id, in_service, &mut self.line.packets, &mut self.fates);
-        port.tell_waiting(port_id, &mut self.line);
+        let in_service = port.in_service_at(self.cx.now);
+        port.queue.enqueue(id, in_service, &mut self.cx.packets, &mut self.fates);
+        port.report_waiting(port_id, &mut self.cx);
         if !self.fates.is_empty() {
-            self.meet_fates(port_id);
+            self.apply_fates(port_id);
         }
         if admission == Admission::AdmittedAndPause {
             self.send_pause(held.ingress, held.class, true);
         }
         self.serve_lossless(port_id);
         if let Some(lossless) = &self.lossless
-            && lossless.circles.is_some()
+            && lossless.pause_cycles.is_some()
             && lossless.clock(port_id).is_paused(held.class)
             && lossless.clock(held.ingress).is_paused(held.class)
         {
-            self.look_for_circles(port_id, held.class);
+            self.find_pause_cycles(port_id, held.class);
         }
     }
 
@@ -172,17 +171,17 @@ impl<T: Tap> Engine<T> {
         if state.has_event {
             return;
         }
-        if port.busy_until <= self.line.now {
-            let Some(id) = port.queue.dequeue(&self.line.packets) else { return };
-            state.sending = Some(Held::by(&self.line.packets[id]));
-            port.send(port_id, id, self.line.now, true, &mut self.line);
+        if port.busy_until <= self.cx.now {
+            let Some(id) = port.queue.dequeue(&self.cx.packets) else { return };
+            state.sending = Some(Held::by(&self.cx.packets[id]));
+            port.send(port_id, id, self.cx.now, true, &mut self.cx);
         }
         state.has_event = true;
-        self.line.events.push(port.busy_until, EventClass::PortFree, port_id.0, port_id.0);
+        self.cx.events.push(port.busy_until, EventClass::PortFree, port_id.0, port_id.0);
     }
 
-    /// Tells the far end of a link to pause or to go on. The frame goes before all that waits,
-    /// but not before what is being sent.
+    /// Sends the far end of a link a pause or resume frame. The frame goes before all packets that
+    /// wait, but after the packet in service.
     fn send_pause(&mut self, port: PortId, class: Class, is_pause: bool) {
         let back = self.ports[port.index()].twin;
         let is_cut = self.is_cut(back);
@@ -195,10 +194,10 @@ impl<T: Tap> Engine<T> {
         if is_pause {
             lossless.clocks[back.index()].count_sent();
         }
-        let from = self.ports[back.index()].busy_until.max(self.line.now);
-        let at = self.ports[back.index()].send_frame(self.line.now, PAUSE_FRAME_BYTES);
+        let from = self.ports[back.index()].busy_until.max(self.cx.now);
+        let at = self.ports[back.index()].send_frame(self.cx.now, PAUSE_FRAME_BYTES);
         let until = self.ports[back.index()].busy_until;
-        self.line.tap.sends_pause(back, from, until, class, is_pause);
+        self.cx.tap.sends_pause(back, from, until, class, is_pause);
         let cuts = lossless.cuts[port.index()];
         let frame = lossless.frames.insert(PauseFrame { port, class, is_pause, cuts });
         self.frame_event(at, back, frame);
@@ -213,8 +212,8 @@ impl<T: Tap> Engine<T> {
         }
     }
 
-    /// A link has been cut. Frames that are on it are lost, and the pauses of both its ends are
-    /// over: as nobody can tell them to go on, they do so, and what they send is lost.
+    /// Ends the pauses at both ends of a link that is cut, since no resume frame can reach them.
+    /// Frames on the link are lost.
     pub(crate) fn end_pauses(&mut self, port_id: PortId) {
         for port in [port_id, self.ports[port_id.index()].twin] {
             for class in (0..Class::COUNT as u8).map(Class) {
@@ -229,26 +228,26 @@ impl<T: Tap> Engine<T> {
         }
     }
 
-    /// Pauses a class of a port, or lets it go on.
+    /// Pauses or resumes a class at a port.
     fn set_paused(&mut self, port_id: PortId, class: Class, is_pause: bool) {
         let Some(lossless) = &mut self.lossless else { return };
-        lossless.clocks[port_id.index()].set(class, is_pause, self.line.now);
-        if !is_pause && let Some(circles) = &mut lossless.circles {
-            circles.go_on(port_id, class, self.line.now);
+        lossless.clocks[port_id.index()].set(class, is_pause, self.cx.now);
+        if !is_pause && let Some(cycles) = &mut lossless.pause_cycles {
+            cycles.resume(port_id, class, self.cx.now);
         }
-        self.line.tap.paused(port_id, class, is_pause);
+        self.cx.tap.paused(port_id, class, is_pause);
         let from = self.network.link(port_id).from;
         let port = &mut self.ports[port_id.index()];
         if from.0 >= self.network.hosts {
             port.set_paused(class, is_pause);
             match is_pause {
-                true => self.look_for_circles(port_id, class),
+                true => self.find_pause_cycles(port_id, class),
                 false => self.serve_lossless(port_id),
             }
             return;
         }
-        // A NIC catches up like any port that is not lossless: as of before the frame, first.
-        port.catch_up(port_id, &mut self.line);
+        // A NIC has no event for each packet: send first what it sent before the frame arrived.
+        port.catch_up(port_id, &mut self.cx);
         port.set_paused(class, is_pause);
         port.has_waiting = !port.queue.is_empty();
         let host = HostId(from.0);
@@ -256,8 +255,8 @@ impl<T: Tap> Engine<T> {
         if is_pause {
             return;
         }
-        port.busy_until = port.busy_until.max(self.line.now);
-        port.catch_up(port_id, &mut self.line);
+        port.busy_until = port.busy_until.max(self.cx.now);
+        port.catch_up(port_id, &mut self.cx);
         if !self.ready[host.index()].is_empty() {
             self.wake_nic(host);
         }

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::tap::Tap;
-use punctual_core::{Class, Duration, Instant, PortId};
+use punctual_core::{Class, Duration, Instant, PortId, TransportSet};
 use punctual_record::{PauseTotals, PortPauses};
 
 /// When a port was paused, class by class, and for how long in all.
@@ -113,17 +113,17 @@ impl PauseClock {
     }
 }
 
-impl<T: Tap> Engine<T> {
+impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Time that a port was paused, up to now.
     pub(crate) fn paused_time(&self, port: PortId) -> Duration {
         let clock = self.lossless.as_ref().map(|lossless| lossless.clock(port));
-        clock.map_or(Duration::ZERO, |clock| clock.totals(self.line.now).time)
+        clock.map_or(Duration::ZERO, |clock| clock.totals(self.cx.now).time)
     }
 
     /// Pauses of the whole run, by port and class.
     pub(crate) fn pauses_by_class(&self) -> Vec<PortPauses> {
         let Some(lossless) = &self.lossless else { return Vec::new() };
         let ports = (0..self.ports.len()).map(PortId::from);
-        ports.flat_map(|port| lossless.clock(port).by_class(port, self.line.now)).collect()
+        ports.flat_map(|port| lossless.clock(port).by_class(port, self.cx.now)).collect()
     }
 }

@@ -8,9 +8,9 @@ use punctual_core::{
 };
 use punctual_net::{Fates, InService, Link, Queue};
 
-/// What ports need to send: everything of the engine but the ports and what is behind them.
+/// Simulation context shared by all ports: clock, packet arena, event queue, observer.
 #[derive(Debug)]
-pub(crate) struct Line<T> {
+pub(crate) struct SimContext<T> {
     pub(crate) now: Instant,
     pub(crate) packets: PacketArena,
     pub(crate) events: EventQueue,
@@ -19,8 +19,8 @@ pub(crate) struct Line<T> {
     pub(crate) hops: u64,
 }
 
-/// What sending a packet that is at hand needs of a [`Line`].
-struct Sender<'a, T> {
+/// What [`PortState::start`] needs of a [`SimContext`] while the packet is borrowed from it.
+struct Transmission<'a, T> {
     tap: &'a mut T,
     events: &'a mut EventQueue,
 }
@@ -41,20 +41,23 @@ pub(crate) struct PortState {
     framing: u16,
     in_service_bytes: u16,
     in_service_is_control: bool,
-    /// Something waits in the queue.
+    /// Whether packets wait in the queue.
     pub(crate) has_waiting: bool,
-    /// A NIC's: there is an event for when its host's senders may be asked.
+    /// A NIC's: whether an event is due at which it asks its host's senders for a packet.
     pub(crate) will_poll: bool,
-    /// Its link loses packets, or a controller of the opposite direction reads answers.
-    pub(crate) is_watched: bool,
-    /// The latter.
-    pub(crate) is_answered: bool,
-    /// Controllers watch this port.
+    /// Whether something may happen to a packet at the end of this link: the link may lose it
+    /// ([`LinkHealth`](crate::scenario_events::LinkHealth)), or `reverse_has_controller`.
+    pub(crate) needs_arrival_checks: bool,
+    /// Whether the port of the opposite direction has a controller that reads what this link
+    /// brings.
+    pub(crate) reverse_has_controller: bool,
+    /// Whether transports run controllers at this port.
     pub(crate) has_controllers: bool,
-    /// One of them looks at packets of the opposite direction.
-    pub(crate) reads_answers: bool,
-    /// Something besides queueing happens to what is to leave by it.
-    pub(crate) is_attended: bool,
+    /// Whether one of these controllers reads packets of the opposite direction.
+    pub(crate) controller_reads_reverse: bool,
+    /// Whether a packet that is to leave by this port passes a controller or a lossless switch's
+    /// buffer first.
+    pub(crate) needs_departure_checks: bool,
     pub(crate) queue: Queue,
 }
 
@@ -75,11 +78,11 @@ impl PortState {
             in_service_is_control: false,
             has_waiting: false,
             will_poll: false,
-            is_watched: false,
-            is_answered: false,
+            needs_arrival_checks: false,
+            reverse_has_controller: false,
             has_controllers: false,
-            reads_answers: false,
-            is_attended: false,
+            controller_reads_reverse: false,
+            needs_departure_checks: false,
             queue,
         }
     }
@@ -88,86 +91,86 @@ impl PortState {
         self.rate = LineRate::new(rate);
     }
 
-    /// Takes in a packet: sends it at once if it can, else queues it. What the discipline does
-    /// besides is added to `fates`.
+    /// Sends a packet at once if the port is idle, else queues it. What the queue discipline does
+    /// besides (mark, trim, drop, bounce) is added to `fates`.
     #[inline(always)]
     pub(crate) fn offer<T: Tap>(
         &mut self,
         port: PortId,
         id: PacketId,
-        line: &mut Line<T>,
+        cx: &mut SimContext<T>,
         fates: &mut Fates,
     ) {
-        self.catch_up(port, line);
-        let is_idle = !self.has_waiting && self.busy_until <= line.now;
+        self.catch_up(port, cx);
+        let is_idle = !self.has_waiting && self.busy_until <= cx.now;
         if is_idle {
-            let now = line.now;
-            let packet = &mut line.packets[id];
+            let now = cx.now;
+            let packet = &mut cx.packets[id];
             if u32::from(packet.wire_bytes) <= self.idle_pass_bytes {
-                let sender = Sender { tap: &mut line.tap, events: &mut line.events };
-                line.hops += 1;
-                self.start(port, id, packet, now, false, sender);
+                let transmission = Transmission { tap: &mut cx.tap, events: &mut cx.events };
+                cx.hops += 1;
+                self.start(port, id, packet, now, false, transmission);
                 return;
             }
         }
-        line.tap.queued(port, id, &line.packets[id]);
-        let in_service = self.in_service_at(line.now);
-        self.queue.enqueue(id, in_service, &mut line.packets, fates);
-        self.tell_waiting(port, line);
+        cx.tap.queued(port, id, &cx.packets[id]);
+        let in_service = self.in_service_at(cx.now);
+        self.queue.enqueue(id, in_service, &mut cx.packets, fates);
+        self.report_waiting(port, cx);
         if self.has_waiting {
             return;
         }
         self.has_waiting = !self.queue.is_empty();
         if is_idle {
-            self.busy_until = line.now;
-            self.catch_up(port, line);
+            self.busy_until = cx.now;
+            self.catch_up(port, cx);
         }
     }
 
-    /// Tells how much waits, if anybody wants to know.
+    /// Reports the length of the queue to an observer that watches queues.
     #[inline(always)]
-    pub(crate) fn tell_waiting<T: Tap>(&self, port: PortId, line: &mut Line<T>) {
+    pub(crate) fn report_waiting<T: Tap>(&self, port: PortId, cx: &mut SimContext<T>) {
         if T::WATCHES_QUEUES {
             let (bytes, packets) = self.queue.waiting();
-            line.tap.holds(port, bytes.get(), packets);
+            cx.tap.holds(port, bytes.get(), packets);
         }
     }
 
-    /// Sends what waits and would have been sent by now.
+    /// Sends the waiting packets whose transmission would have started by now.
     ///
-    /// A port has no event of its own when it falls idle: nobody can tell the difference until
-    /// its queue is touched or the packet it was sending arrives, and each of these calls here
-    /// first. So a hop costs one event. Only a NIC whose host has senders waiting does have such
-    /// events, since its next packet has to be asked for.
+    /// A port has no event for the moment at which it becomes idle. Its state is observed only when
+    /// its queue is touched or when the packet it was sending arrives, and both call `catch_up`
+    /// first. So a hop costs one event. A NIC whose host has ready senders does have such events,
+    /// because it has to ask a sender for its next packet.
     #[inline(always)]
-    pub(crate) fn catch_up<T: Tap>(&mut self, port: PortId, line: &mut Line<T>) {
-        if self.has_waiting && self.busy_until <= line.now {
-            self.send_waiting(port, line);
+    pub(crate) fn catch_up<T: Tap>(&mut self, port: PortId, cx: &mut SimContext<T>) {
+        if self.has_waiting && self.busy_until <= cx.now {
+            self.send_waiting(port, cx);
         }
     }
 
-    /// The same, for the one place where most of what waits is sent.
+    /// Force-inlined copy of [`PortState::catch_up`] for arrivals, the hot path.
     #[inline(always)]
-    pub(crate) fn catch_up_here<T: Tap>(&mut self, port: PortId, line: &mut Line<T>) {
-        if self.has_waiting && self.busy_until <= line.now {
-            self.send_waiting_here(port, line);
+    pub(crate) fn catch_up_inlined<T: Tap>(&mut self, port: PortId, cx: &mut SimContext<T>) {
+        if self.has_waiting && self.busy_until <= cx.now {
+            self.send_waiting_inlined(port, cx);
         }
     }
 
     #[inline(never)]
-    fn send_waiting<T: Tap>(&mut self, port: PortId, line: &mut Line<T>) {
-        self.send_waiting_here(port, line);
+    fn send_waiting<T: Tap>(&mut self, port: PortId, cx: &mut SimContext<T>) {
+        self.send_waiting_inlined(port, cx);
     }
 
     #[inline(always)]
-    fn send_waiting_here<T: Tap>(&mut self, port: PortId, line: &mut Line<T>) {
+    fn send_waiting_inlined<T: Tap>(&mut self, port: PortId, cx: &mut SimContext<T>) {
         loop {
-            let Some(id) = self.queue.dequeue(&line.packets) else {
+            let Some(id) = self.queue.dequeue(&cx.packets) else {
                 self.has_waiting = false;
                 return;
             };
-            self.send(port, id, self.busy_until, true, line);
-            if self.busy_until > line.now {
+            self.send(port, id, self.busy_until, true, cx);
+            if self.busy_until > cx.now {
                 self.has_waiting = !self.queue.is_empty();
                 return;
             }
@@ -182,11 +185,11 @@ impl PortState {
         id: PacketId,
         from: Instant,
         waited: bool,
-        line: &mut Line<T>,
+        cx: &mut SimContext<T>,
     ) {
-        line.hops += 1;
-        let sender = Sender { tap: &mut line.tap, events: &mut line.events };
-        self.start(port, id, &mut line.packets[id], from, waited, sender);
+        cx.hops += 1;
+        let transmission = Transmission { tap: &mut cx.tap, events: &mut cx.events };
+        self.start(port, id, &mut cx.packets[id], from, waited, transmission);
     }
 
     #[inline(always)]
@@ -197,7 +200,7 @@ impl PortState {
         packet: &mut Packet,
         from: Instant,
         waited: bool,
-        sender: Sender<'_, T>,
+        transmission: Transmission<'_, T>,
     ) {
         packet.port = port;
         let bytes = self.link_bytes(packet.wire_bytes);
@@ -206,12 +209,11 @@ impl PortState {
         self.sent_bytes += u64::from(bytes);
         self.in_service_bytes = packet.wire_bytes;
         self.in_service_is_control = packet.class == Class::CONTROL;
-        sender.tap.sends(port, id, packet, from, until, waited);
-        sender.events.push(until + self.delay, EventClass::Arrival, port.0, id.0);
+        transmission.tap.sends(port, id, packet, from, until, waited);
+        transmission.events.push(until + self.delay, EventClass::Arrival, port.0, id.0);
     }
 
-    /// Puts a frame of the link's own on the link, after what is being sent. Returns when it
-    /// arrives.
+    /// Sends a pause frame after the packet in service. Returns when it arrives.
     pub(crate) fn send_frame(&mut self, now: Instant, wire_bytes: u16) -> Instant {
         let bytes = self.link_bytes(wire_bytes);
         self.busy_until = self.busy_until.max(now) + self.rate.packet_time(bytes);
@@ -219,7 +221,7 @@ impl PortState {
         self.busy_until + self.delay
     }
 
-    /// Holds back a class, or lets it go on.
+    /// Pauses or resumes a class.
     pub(crate) fn set_paused(&mut self, class: Class, is_paused: bool) {
         self.queue.set_paused(class, is_paused);
         self.idle_pass_bytes = self.queue.idle_pass_bytes();
@@ -242,6 +244,7 @@ impl PortState {
         }
     }
 
+    #[inline]
     pub(crate) fn view(&self, port: PortId, now: Instant) -> PortView {
         let (queue_bytes, queue_packets) = self.queue.waiting();
         PortView {

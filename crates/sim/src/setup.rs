@@ -1,14 +1,15 @@
-//! What a run is made of.
+//! The input of a run: network, queues, transports, flows, faults, what to measure.
 
-use punctual_core::{Duration, FlowId, Instant, NodeId, PortId, QueueSpec, Rate};
+use punctual_core::{Duration, FlowId, Instant, NodeId, PortId, QueueSpec, Rate, TransportSet};
 use punctual_net::Network;
 use punctual_record::Measure;
 use punctual_transports::AnyTransport;
 use punctual_workload::Workload;
 
-/// Everything a run depends on. The same set-up gives the same outcome, bit for bit.
+/// Everything a run depends on. The same set-up gives the same outcome, bit for bit. `S` is the set
+/// of transports that the simulator is compiled for.
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub struct Setup<S: TransportSet = AnyTransport> {
     /// The network.
     pub network: Network,
     /// The queue of every switch port, unless `port_queues` says otherwise.
@@ -17,7 +18,7 @@ pub struct Setup {
     /// these. Lossless switches take their limits from `switch_queue`.
     pub port_queues: Vec<QueueSpec>,
     /// The transports; flows name them by position.
-    pub transports: Vec<AnyTransport>,
+    pub transports: Vec<S>,
     /// The flows.
     pub workload: Workload,
     /// Seed of all random streams.
@@ -73,7 +74,7 @@ pub enum LinkFault {
     Down,
     /// It works again.
     Up,
-    /// Routing has learned that it is cut, and leads packets around it; or that it is not.
+    /// Routing withdraws it, so that packets take other paths (`true`), or uses it again (`false`).
     Withdrawn(bool),
 }
 

@@ -1,5 +1,6 @@
 //! Where observers look in. A tap that does nothing costs nothing.
 
+pub(crate) use punctual_core::End;
 use punctual_core::{
     ByteRange, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, Packet,
     PacketId, PortId, Rate, TimerChange, TransportId, Wait,
@@ -15,13 +16,6 @@ pub(crate) enum Loss {
     OnLink,
     /// For a flow that has ended.
     Stray,
-}
-
-/// Which end of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Sender,
-    Receiver,
 }
 
 /// Why a transport is called, other than for a flow's start or for a packet that arrived.

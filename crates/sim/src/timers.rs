@@ -1,12 +1,13 @@
-//! Timers that are cheap to set again: moving one later only writes a field.
+//! Timers that are cheap to reset: moving one to a later instant only writes a field.
 
-use punctual_core::{FlowId, HostId, Instant, PortId, TransportId};
+use punctual_core::{End, FlowId, HostId, Instant, PortId, TransportId};
 
 /// Whose timer it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    Sender(FlowId),
-    Receiver(FlowId),
+    /// One end of a flow.
+    Endpoint(FlowId, End),
+    /// What the flows of that transport share at that host.
     Host(TransportId, HostId),
     /// The controller of that transport at that port.
     Controller(TransportId, PortId),
@@ -14,12 +15,12 @@ pub(crate) enum Owner {
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// When it is to fire.
+    /// When it fires, or never.
     wanted: Instant,
-    /// When the one event that counts is due, if there is one.
+    /// When the one event that is not stale is due, or never.
     armed: Instant,
     owner: Owner,
-    /// A sender's, whose packet is then due.
+    /// Whether all there is to do then is to send the flow's next packet.
     departs: bool,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Timers {
 /// What to do about a timer event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
-    /// An event that no longer counts.
+    /// The event is stale.
     Stale,
     /// It was moved later: arm it again for that instant.
     Later(Instant),
@@ -44,13 +45,14 @@ pub(crate) enum Expiry {
 }
 
 impl Timers {
+    #[inline]
     pub(crate) fn alloc(&mut self, owner: Owner) -> u32 {
         let never = Instant::NEVER;
         let slot = Slot { wanted: never, armed: never, owner, departs: false };
         match self.free.pop() {
             Some(id) => {
-                // An event of the previous owner may still be due: it keeps its instant, so that
-                // it can be told from one of the new owner.
+                // An event of the previous owner may still be due. It is stale, because its instant
+                // is not `armed`.
                 self.slots[id as usize] = slot;
                 id
             }
@@ -61,6 +63,7 @@ impl Timers {
         }
     }
 
+    #[inline]
     pub(crate) fn release(&mut self, id: u32) {
         self.slots[id as usize].wanted = Instant::NEVER;
         self.slots[id as usize].armed = Instant::NEVER;
@@ -73,7 +76,8 @@ impl Timers {
         self.set_for(id, at, false)
     }
 
-    /// The same; a sender's packet may be due then.
+    /// Sets a timer; `departs` says that a sender's packet is due then and nothing else. True when an
+    /// event must be pushed for `at`.
     #[inline]
     pub(crate) fn set_for(&mut self, id: u32, at: Instant, departs: bool) -> bool {
         let slot = &mut self.slots[id as usize];
@@ -107,7 +111,7 @@ impl Timers {
         } else {
             slot.wanted = Instant::NEVER;
             match slot.owner {
-                Owner::Sender(flow) if slot.departs => Expiry::Depart(flow),
+                Owner::Endpoint(flow, _) if slot.departs => Expiry::Depart(flow),
                 owner => Expiry::Fire(owner),
             }
         }

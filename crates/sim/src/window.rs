@@ -1,12 +1,12 @@
-//! The measured window. Counters are taken at its two borders and subtracted when the run is over,
-//! so the packet path does not know of it.
+//! The measured window. Counters are copied when it begins and when it ends, and subtracted at the
+//! end of the run, so that the window costs nothing on the packet path.
 
 use crate::engine::Engine;
 use crate::tap::Tap;
-use punctual_core::PortId;
+use punctual_core::{PortId, TransportSet};
 use punctual_record::{FlowCounts, PortTotals, Totals};
 
-/// What a run has counted up to an instant.
+/// Snapshot of everything that a run has counted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counters {
     totals: Totals,
@@ -15,7 +15,7 @@ pub(crate) struct Counters {
     flows: Vec<FlowCounts>,
 }
 
-impl<T: Tap> Engine<T> {
+impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// The window begins.
     pub(crate) fn begin_window(&mut self) {
         self.window_begin = Some(self.counters());
@@ -36,7 +36,7 @@ impl<T: Tap> Engine<T> {
             self.catch_up(PortId::from(port));
         }
         let mut totals = self.totals.clone();
-        let now = self.line.now;
+        let now = self.cx.now;
         let clock = |port| self.lossless.as_ref().map(|lossless| lossless.clock(port).totals(now));
         let port_totals = self.port_totals.iter().zip(&self.ports).enumerate();
         let ports: Vec<PortTotals> = port_totals
@@ -68,15 +68,14 @@ impl<T: Tap> Engine<T> {
         Counters { totals, ports, flows }
     }
 
-    /// The run is over: what was counted within the window takes the place of what was counted in
-    /// all.
+    /// At the end of the run, replaces the counts of the whole run by those of the window.
     pub(crate) fn close_window(&mut self) {
         let whole = self.counters();
         let end = self.window_end.take().unwrap_or_else(|| whole.clone());
         let begin = match self.window_begin.take() {
             Some(begin) => begin,
             // The run ended before its window began.
-            None if self.setup.measure.from > self.line.now => end.clone(),
+            None if self.setup.measure.from > self.cx.now => end.clone(),
             None => Counters::default(),
         };
         self.totals = Totals {

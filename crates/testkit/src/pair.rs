@@ -1,12 +1,12 @@
 //! The smallest driver: two hosts, one line.
 
 use crate::port::{Port, Turn};
-use crate::schedule::{End, Event, Schedule};
+use crate::schedule::{Event, Schedule};
 use crate::{Direction, Fault, FlowResult, Line, Traced};
 use punctual_core::rng::derive;
 use punctual_core::{
-    Bytes, Call, Class, Controller, ExtArena, ExtId, FlowId, FlowRoute, FlowSpec, HostId, Instant,
-    NicInfo, Outbox, Packet, PacketFlags, PortId, PortView, Stack, TimerChange, Transport,
+    Bytes, Call, Class, Controller, End, ExtArena, ExtId, FlowId, FlowRoute, FlowSpec, HostId,
+    Instant, NicInfo, Outbox, Packet, PacketFlags, PortId, PortView, Stack, TimerChange, Transport,
     TransportId,
 };
 
@@ -300,11 +300,10 @@ impl<T: Transport> Pair<T> {
         }
         *timer = None;
         let slot = slot.expect("only open ends set timers");
-        match end {
-            End::Sender if state.result.sender_ended() => return,
-            End::Sender => self.stack.sender_timeout(slot, call!(self, host)),
-            End::Receiver => self.stack.receiver_timeout(slot, call!(self, host)),
+        if end == End::Sender && state.result.sender_ended() {
+            return;
         }
+        self.stack.handle_timeout(end, slot, call!(self, host));
         self.drain(host, Some((flow, end)));
         self.kick(self.nic_port(host));
     }
@@ -331,7 +330,7 @@ impl<T: Transport> Pair<T> {
             assert_eq!(host, state.result.spec.src, "packet for a sender at the wrong host");
             if !state.result.sender_ended() {
                 let slot = state.sender.expect("a flow's packets come after its start");
-                self.stack.sender_packet(slot, &packet, call!(self, host));
+                self.stack.handle_packet(End::Sender, slot, &packet, call!(self, host));
                 self.drain(host, Some((flow, End::Sender)));
             }
         } else {
@@ -347,7 +346,7 @@ impl<T: Transport> Pair<T> {
                     slot
                 }
             };
-            self.stack.receiver_packet(slot, &packet, call!(self, host));
+            self.stack.handle_packet(End::Receiver, slot, &packet, call!(self, host));
             self.drain(host, Some((flow, End::Receiver)));
         }
         self.free_ext(packet.ext);

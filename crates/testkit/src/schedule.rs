@@ -1,15 +1,8 @@
 //! What happens when.
 
-use punctual_core::{Instant, Packet};
+use punctual_core::{End, Instant, Packet};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// Which end of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Sender,
-    Receiver,
-}
 
 /// Something that will happen.
 pub(crate) enum Event {

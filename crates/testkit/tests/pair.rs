@@ -4,7 +4,7 @@
 use punctual_core::{
     ByteRange, Bytes, Class, Controller, Duration, Endpoint, ExtArena, ExtBlock, FlowEvent,
     FlowRoute, FlowSpec, Header, HostCx, HostId, Instant, Limit, NicInfo, Packet, PacketFlags,
-    PortId, PortView, QueueSpec, RangeSet, Rate, Transport,
+    PortId, PortView, QueueSpec, RangeSet, Rate, Transport, TransportInfo,
 };
 use punctual_testkit::{Direction, Fault, FaultOdds, Line, Pair};
 
@@ -137,6 +137,8 @@ impl Transport for Toy {
     type Receiver = Receiver;
     type Shared = ();
     type Controller = Counter;
+
+    const INFO: TransportInfo = TransportInfo::new("toy", "a transport for tests");
 
     fn open_host(&self, _: &NicInfo) {}
     fn open_sender(flow: &FlowSpec, _: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Sender {

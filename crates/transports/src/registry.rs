@@ -1,97 +1,173 @@
-//! The list of transports, and what is generated from it: the closed enums through which drivers
-//! reach any of them, and the settings that scenarios may give.
+//! The list of transports, and what is generated from a list: the closed enums through which
+//! drivers reach any of them, and the settings that scenarios may give.
 
-use punctual_core::{
-    Bytes, Call, Controller, ControllerState, ExtArena, FlowId, FlowRoute, FlowSpec, HostId,
-    Instant, NicInfo, Packet, PortId, PortView, QueueSpec, Rate, Stack, Transport, Wait,
-};
-use serde::{Deserialize, Serialize};
-
-/// A transport's entry in the catalogue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TransportInfo {
-    /// Its name in scenarios and on the command line.
-    pub name: &'static str,
-    /// One line about it.
-    pub summary: &'static str,
+/// Passes our transports to [`register!`], followed by lines of the caller's own.
+///
+/// Adding a transport is a line here: variant, configuration type, field. The field is the
+/// transport's name with `_` for `-`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_our_transports {
+    ($($own:tt)*) => {
+        $crate::register! {
+            Tcp($crate::tcp::TcpConfig), tcp;
+            Tcppr($crate::tcp::TcpprConfig), tcppr;
+            Dctcp($crate::tcp::DctcpConfig), dctcp;
+            DctcpLossless($crate::tcp::DctcpLosslessConfig), dctcp_lossless;
+            D2tcp($crate::tcp::D2tcpConfig), d2tcp;
+            Mptcp($crate::mptcp::MptcpConfig), mptcp;
+            D3($crate::d3::D3Config), d3;
+            Rcpdc($crate::d3::RcpdcConfig), rcpdc;
+            Rcp($crate::rcp::RcpConfig), rcp;
+            Pdq($crate::pdq::PdqConfig), pdq;
+            Ndp($crate::ndp::NdpConfig), ndp;
+            Dcqcn($crate::dcqcn::DcqcnConfig), dcqcn;
+            Phost($crate::phost::PhostConfig), phost;
+            Udp($crate::udp::UdpConfig), udp;
+            $($own)*
+        }
+    };
 }
 
+/// Generates a set of transports: `AnyTransport`, `TransportSettings`, `AnyStack` and
+/// `AnyController`, in the module that calls it.
+///
+/// Each line is a variant, the type that implements
+/// [`Transport`](punctual_core::Transport), and the transport's name with `_` for `-`. `include
+/// punctual;` in front adds all transports of this crate. The crate that calls it depends on
+/// `serde` with its feature `derive`.
+///
+/// ```ignore
+/// punctual_transports::register! {
+///     include punctual;
+///     FixedWindow(crate::fixed_window::FixedWindow), fixed_window;
+/// }
+/// ```
+#[macro_export]
 macro_rules! register {
-    ($($Variant:ident($Type:ty), $field:ident $name:literal: $summary:literal;)*) => {
+    (include punctual; $($own:tt)*) => {
+        $crate::with_our_transports! { $($own)* }
+    };
+    ($($Variant:ident($Type:ty), $field:ident;)*) => {
+        $(const _: () = assert!(
+            <$Type as $crate::core::Transport>::INFO.is_named_like(stringify!($field)),
+            concat!("the field `", stringify!($field), "` is not the name of its transport"),
+        );)*
+
         /// Any transport with its parameters.
-        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[derive(Debug, Clone, PartialEq, ::serde::Serialize)]
+        #[serde(rename_all = "kebab-case")]
         pub enum AnyTransport {
-            $(#[doc = $summary] #[serde(rename = $name)] $Variant($Type),)*
+            $(#[doc = concat!("See [`", stringify!($Type), "`].")] $Variant($Type),)*
         }
 
-        /// Parameters of every transport, as a scenario may set them: `[transport.ndp]` and so on.
-        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
+        /// Parameters of every transport, as a scenario may set them: `[transport.NAME]`.
+        #[derive(Debug, Clone, Default, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+        #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
         pub struct TransportSettings {
-            $(#[doc = $summary] #[serde(rename = $name)] pub $field: $Type,)*
+            $(#[doc = concat!("See [`", stringify!($Type), "`].")] pub $field: $Type,)*
         }
 
         /// A stack of any transport. Dispatch is one `match`, the states behind it are typed.
         pub enum AnyStack {
-            $(#[doc = $summary] $Variant(Stack<$Type>),)*
+            $(#[doc = concat!("See [`", stringify!($Type), "`].")]
+            $Variant($crate::core::Stack<$Type>),)*
         }
 
         /// A controller of any transport.
         pub enum AnyController {
-            $(#[doc = $summary] $Variant(<$Type as Transport>::Controller),)*
+            $(#[doc = concat!("See [`", stringify!($Type), "`].")]
+            $Variant(<$Type as $crate::core::Transport>::Controller),)*
         }
 
         impl AnyTransport {
-            /// All transports.
-            pub fn catalogue() -> &'static [TransportInfo] {
-                &[$(TransportInfo { name: $name, summary: $summary },)*]
+            /// All transports, in the order in which they are registered.
+            pub fn catalogue() -> &'static [$crate::core::TransportInfo] {
+                const ALL: &[$crate::core::TransportInfo] =
+                    &[$(<$Type as $crate::core::Transport>::INFO,)*];
+                ALL
             }
 
             /// The transport of that name with the given settings.
             pub fn by_name(name: &str, settings: &TransportSettings) -> Option<AnyTransport> {
-                $(if name == $name {
+                $(if name == <$Type as $crate::core::Transport>::INFO.name {
                     return Some(AnyTransport::$Variant(settings.$field.clone()));
                 })*
                 None
             }
 
-            /// Its name.
+            /// Its name in scenarios, results and on the command line.
             pub fn name(&self) -> &'static str {
-                match self { $(AnyTransport::$Variant(_) => $name,)* }
+                $crate::core::TransportSet::info(self).name
             }
 
             /// The switch queue that suits it.
-            pub fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {
+            pub fn default_queue(
+                &self,
+                rate: $crate::core::Rate,
+                mtu: $crate::core::Bytes,
+            ) -> $crate::core::QueueSpec {
+                use $crate::core::Transport as _;
                 match self { $(AnyTransport::$Variant(t) => t.default_queue(rate, mtu),)* }
             }
+        }
 
-            /// What is wrong with its parameters, if anything.
-            pub fn validate(&self) -> Result<(), String> {
-                match self { $(AnyTransport::$Variant(t) => t.validate().map_err(|e| e.to_string()),)* }
+        impl $crate::core::TransportSet for AnyTransport {
+            type Settings = TransportSettings;
+            type Stack = AnyStack;
+            type Controller = AnyController;
+
+            fn catalogue() -> &'static [$crate::core::TransportInfo] {
+                AnyTransport::catalogue()
             }
-
-            /// What is wrong with its parameters on this interface, if anything: which parameter,
-            /// and why.
-            pub fn check_nic(&self, nic: &NicInfo) -> Result<(), (&'static str, String)> {
-                match self { $(AnyTransport::$Variant(t) => t.check_nic(nic),)* }
+            fn by_name(name: &str, settings: &TransportSettings) -> Option<Self> {
+                AnyTransport::by_name(name, settings)
             }
-
-            /// Whether its flows' packets take all paths in turn.
-            pub fn sprays(&self) -> bool {
-                match self { $(AnyTransport::$Variant(t) => t.sprays(),)* }
-            }
-
-            /// Its stack on these hosts.
-            pub fn stack(&self, nics: &[NicInfo]) -> AnyStack {
+            fn info(&self) -> &'static $crate::core::TransportInfo {
                 match self {
-                    $(AnyTransport::$Variant(t) => {
-                        AnyStack::$Variant(Stack::new(t.clone(), nics))
+                    $(AnyTransport::$Variant(_) => {
+                        const INFO: &$crate::core::TransportInfo =
+                            &<$Type as $crate::core::Transport>::INFO;
+                        INFO
                     })*
                 }
             }
-
-            /// Its controller for a port, if it has one.
-            pub fn controller(&self, port: &PortView) -> Option<AnyController> {
+            fn check_config(&self) -> Result<(), String> {
+                use $crate::core::Transport as _;
+                match self { $(AnyTransport::$Variant(t) => t.check_config(),)* }
+            }
+            fn check_nic(&self, nic: &$crate::core::NicInfo) -> Result<(), (&'static str, String)> {
+                use $crate::core::Transport as _;
+                match self { $(AnyTransport::$Variant(t) => t.check_nic(nic),)* }
+            }
+            fn sprays(&self) -> bool {
+                use $crate::core::Transport as _;
+                match self { $(AnyTransport::$Variant(t) => t.sprays(),)* }
+            }
+            fn is_trimmable(&self) -> bool {
+                use $crate::core::Transport as _;
+                match self { $(AnyTransport::$Variant(t) => t.is_trimmable(),)* }
+            }
+            fn may_abandon(&self) -> bool {
+                use $crate::core::Transport as _;
+                match self { $(AnyTransport::$Variant(t) => t.may_abandon(),)* }
+            }
+            fn default_queue(
+                &self,
+                rate: $crate::core::Rate,
+                mtu: $crate::core::Bytes,
+            ) -> $crate::core::QueueSpec {
+                AnyTransport::default_queue(self, rate, mtu)
+            }
+            fn stack(&self, nics: &[$crate::core::NicInfo]) -> AnyStack {
+                match self {
+                    $(AnyTransport::$Variant(t) => {
+                        AnyStack::$Variant($crate::core::Stack::new(t.clone(), nics))
+                    })*
+                }
+            }
+            fn controller(&self, port: &$crate::core::PortView) -> Option<AnyController> {
+                use $crate::core::Transport as _;
                 match self {
                     $(AnyTransport::$Variant(t) => {
                         t.controller(port).map(AnyController::$Variant)
@@ -100,132 +176,130 @@ macro_rules! register {
             }
         }
 
-        impl AnyStack {
-            /// See [`Stack::open_sender`].
-            pub fn open_sender(&mut self, flow: &FlowSpec, route: &FlowRoute, call: Call<'_>) -> u32 {
+        impl $crate::core::FlowStack for AnyStack {
+            fn open_sender(
+                &mut self,
+                flow: &$crate::core::FlowSpec,
+                route: &$crate::core::FlowRoute,
+                call: $crate::core::Call<'_>,
+            ) -> u32 {
                 match self { $(AnyStack::$Variant(s) => s.open_sender(flow, route, call),)* }
             }
-            /// See [`Stack::open_receiver`].
-            pub fn open_receiver(&mut self, first: &Packet, route: &FlowRoute, call: Call<'_>) -> u32 {
+            fn open_receiver(
+                &mut self,
+                first: &$crate::core::Packet,
+                route: &$crate::core::FlowRoute,
+                call: $crate::core::Call<'_>,
+            ) -> u32 {
                 match self { $(AnyStack::$Variant(s) => s.open_receiver(first, route, call),)* }
             }
-            /// See [`Stack::sender_packet`].
-            #[inline]
-            pub fn sender_packet(&mut self, slot: u32, packet: &Packet, call: Call<'_>) {
-                match self { $(AnyStack::$Variant(s) => s.sender_packet(slot, packet, call),)* }
+            #[inline(always)]
+            fn handle_packet(
+                &mut self,
+                end: $crate::core::End,
+                slot: u32,
+                packet: &$crate::core::Packet,
+                call: $crate::core::Call<'_>,
+            ) {
+                match self { $(AnyStack::$Variant(s) => s.handle_packet(end, slot, packet, call),)* }
             }
-            /// See [`Stack::receiver_packet`].
-            #[inline]
-            pub fn receiver_packet(&mut self, slot: u32, packet: &Packet, call: Call<'_>) {
-                match self { $(AnyStack::$Variant(s) => s.receiver_packet(slot, packet, call),)* }
+            #[inline(always)]
+            fn handle_timeout(
+                &mut self,
+                end: $crate::core::End,
+                slot: u32,
+                call: $crate::core::Call<'_>,
+            ) {
+                match self { $(AnyStack::$Variant(s) => s.handle_timeout(end, slot, call),)* }
             }
-            /// See [`Stack::sender_timeout`].
-            pub fn sender_timeout(&mut self, slot: u32, call: Call<'_>) {
-                match self { $(AnyStack::$Variant(s) => s.sender_timeout(slot, call),)* }
+            fn handle_deadline(
+                &mut self,
+                slot: u32,
+                deadline: Option<$crate::core::Instant>,
+                call: $crate::core::Call<'_>,
+            ) {
+                match self { $(AnyStack::$Variant(s) => s.handle_deadline(slot, deadline, call),)* }
             }
-            /// See [`Stack::receiver_timeout`].
-            pub fn receiver_timeout(&mut self, slot: u32, call: Call<'_>) {
-                match self { $(AnyStack::$Variant(s) => s.receiver_timeout(slot, call),)* }
-            }
-            /// See [`Stack::sender_deadline`].
-            pub fn sender_deadline(&mut self, slot: u32, deadline: Option<Instant>, call: Call<'_>) {
-                match self { $(AnyStack::$Variant(s) => s.sender_deadline(slot, deadline, call),)* }
-            }
-            /// See [`Stack::host_timeout`].
-            pub fn host_timeout(&mut self, call: Call<'_>) {
+            fn host_timeout(&mut self, call: $crate::core::Call<'_>) {
                 match self { $(AnyStack::$Variant(s) => s.host_timeout(call),)* }
             }
-            /// See [`Stack::poll_transmit`].
             #[inline]
-            pub fn poll_transmit(&mut self, slot: u32, call: Call<'_>) -> Option<Packet> {
+            fn poll_transmit(
+                &mut self,
+                slot: u32,
+                call: $crate::core::Call<'_>,
+            ) -> Option<$crate::core::Packet> {
                 match self { $(AnyStack::$Variant(s) => s.poll_transmit(slot, call),)* }
             }
-            /// See [`Stack::sender_gauges`].
-            pub fn sender_gauges(&self, slot: u32, host: HostId, tell: &mut dyn FnMut(&'static str, f64)) {
-                match self { $(AnyStack::$Variant(s) => s.sender_gauges(slot, host, tell),)* }
+            fn close(&mut self, end: $crate::core::End, slot: u32, host: $crate::core::HostId) {
+                match self { $(AnyStack::$Variant(s) => s.close(end, slot, host),)* }
             }
-            /// See [`Stack::receiver_gauges`].
-            pub fn receiver_gauges(&self, slot: u32, host: HostId, tell: &mut dyn FnMut(&'static str, f64)) {
-                match self { $(AnyStack::$Variant(s) => s.receiver_gauges(slot, host, tell),)* }
+            fn gauges(
+                &self,
+                end: $crate::core::End,
+                slot: u32,
+                host: $crate::core::HostId,
+                report: &mut dyn FnMut(&'static str, f64),
+            ) {
+                match self { $(AnyStack::$Variant(s) => s.gauges(end, slot, host, report),)* }
             }
-            /// See [`Stack::sender_waits_for`].
-            pub fn sender_waits_for(&self, slot: u32) -> Wait {
-                match self { $(AnyStack::$Variant(s) => s.sender_waits_for(slot),)* }
-            }
-            /// See [`Stack::receiver_waits_for`].
-            pub fn receiver_waits_for(&self, slot: u32) -> Wait {
-                match self { $(AnyStack::$Variant(s) => s.receiver_waits_for(slot),)* }
-            }
-            /// See [`Stack::close_sender`].
-            pub fn close_sender(&mut self, slot: u32, host: HostId) {
-                match self { $(AnyStack::$Variant(s) => s.close_sender(slot, host),)* }
-            }
-            /// See [`Stack::close_receiver`].
-            pub fn close_receiver(&mut self, slot: u32, host: HostId) {
-                match self { $(AnyStack::$Variant(s) => s.close_receiver(slot, host),)* }
+            fn waits_for(&self, end: $crate::core::End, slot: u32) -> $crate::core::Wait {
+                match self { $(AnyStack::$Variant(s) => s.waits_for(end, slot),)* }
             }
         }
 
-        impl AnyController {
-            /// [`Controller::handle_forward`] and what [`Controller::next_timeout`] is then, or
-            /// never; told apart by transport once.
-            #[inline]
-            pub fn forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) -> Instant {
-                match self {
-                    $(AnyController::$Variant(c) => {
-                        c.handle_forward(packet, port, ext);
-                        c.next_timeout().unwrap_or(Instant::NEVER)
-                    })*
-                }
-            }
-        }
-
-        impl Controller for AnyController {
-            fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
+        impl $crate::core::Controller for AnyController {
+            fn handle_forward(
+                &mut self,
+                packet: &mut $crate::core::Packet,
+                port: &$crate::core::PortView,
+                ext: &mut $crate::core::ExtArena,
+            ) {
                 match self { $(AnyController::$Variant(c) => c.handle_forward(packet, port, ext),)* }
             }
-            fn handle_reverse(&mut self, packet: &mut Packet, port: PortId) {
+            #[inline]
+            fn forward(
+                &mut self,
+                packet: &mut $crate::core::Packet,
+                port: &$crate::core::PortView,
+                ext: &mut $crate::core::ExtArena,
+            ) -> $crate::core::Instant {
+                match self { $(AnyController::$Variant(c) => c.forward(packet, port, ext),)* }
+            }
+            fn handle_reverse(
+                &mut self,
+                packet: &mut $crate::core::Packet,
+                port: $crate::core::PortId,
+            ) {
                 match self { $(AnyController::$Variant(c) => c.handle_reverse(packet, port),)* }
             }
             fn reads_answers(&self) -> bool {
                 match self { $(AnyController::$Variant(c) => c.reads_answers(),)* }
             }
-            fn handle_timeout(&mut self, port: &PortView) {
+            fn handle_timeout(&mut self, port: &$crate::core::PortView) {
                 match self { $(AnyController::$Variant(c) => c.handle_timeout(port),)* }
             }
-            fn next_timeout(&self) -> Option<Instant> {
+            fn next_timeout(&self) -> Option<$crate::core::Instant> {
                 match self { $(AnyController::$Variant(c) => c.next_timeout(),)* }
             }
-            fn gauges(&self, tell: &mut dyn FnMut(&'static str, f64)) {
-                match self { $(AnyController::$Variant(c) => c.gauges(tell),)* }
+            fn gauges(&self, report: &mut dyn FnMut(&'static str, f64)) {
+                match self { $(AnyController::$Variant(c) => c.gauges(report),)* }
             }
-            fn flows_ahead(&self, of: FlowId, tell: &mut dyn FnMut(FlowId)) {
-                match self { $(AnyController::$Variant(c) => c.flows_ahead(of, tell),)* }
+            fn flows_ahead(
+                &self,
+                of: $crate::core::FlowId,
+                report: &mut dyn FnMut($crate::core::FlowId),
+            ) {
+                match self { $(AnyController::$Variant(c) => c.flows_ahead(of, report),)* }
             }
             fn reset(&mut self) {
                 match self { $(AnyController::$Variant(c) => c.reset(),)* }
             }
-            fn state(&self) -> ControllerState {
+            fn state(&self) -> $crate::core::ControllerState {
                 match self { $(AnyController::$Variant(c) => c.state(),)* }
             }
         }
     };
 }
 
-// Adding a transport is a line here: variant, configuration type, field, name, summary.
-register! {
-    Tcp(crate::tcp::TcpConfig), tcp "tcp": "TCP NewReno: windows, acknowledgements, loss as the signal";
-    Tcppr(crate::tcp::TcpprConfig), tcppr "tcppr": "TCPpr: TCP in classes of strict priority, short deadlines first";
-    Dctcp(crate::tcp::DctcpConfig), dctcp "dctcp": "DCTCP: TCP that cuts its window by the share of packets marked";
-    DctcpLossless(crate::tcp::DctcpLosslessConfig), dctcp_lossless "dctcp-lossless": "DCTCP over PFC: windows that never lose, what NDP's paper ran as DCQCN";
-    D2tcp(crate::tcp::D2tcpConfig), d2tcp "d2tcp": "D2TCP: DCTCP that cuts less the nearer the deadline, more the farther";
-    Mptcp(crate::mptcp::MptcpConfig), mptcp "mptcp": "MPTCP: one stream over TCP subflows on several paths, coupled or not";
-    D3(crate::d3::D3Config), d3 "d3": "D3: ports grant each flow the rate that its deadline needs, and a share";
-    Rcpdc(crate::d3::RcpdcConfig), rcpdc "rcpdc": "RCPdc: every port grants every flow an explicit fair rate";
-    Rcp(crate::rcp::RcpConfig), rcp "rcp": "RCP: every port stamps one rate for all flows, found without counting them";
-    Pdq(crate::pdq::PdqConfig), pdq "pdq": "PDQ: ports let the most critical flows send and pause the others";
-    Ndp(crate::ndp::NdpConfig), ndp "ndp": "NDP: receivers pull, switches trim, packets sprayed over all paths";
-    Dcqcn(crate::dcqcn::DcqcnConfig), dcqcn "dcqcn": "DCQCN: rates cut by marks that receivers report, on networks that lose nothing";
-    Phost(crate::phost::PhostConfig), phost "phost": "pHost: receivers hand out tokens, one each packet time; packets sprayed, no trimming";
-    Udp(crate::udp::UdpConfig), udp "udp": "UDP: datagrams at a constant rate; what is lost stays lost";
-}
+crate::register! { include punctual; }

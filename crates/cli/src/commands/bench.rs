@@ -6,7 +6,8 @@ use crate::progress::spinner;
 use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
 use nix::sys::resource::{UsageWho, getrusage};
-use punctual_lab::{BENCH_CASES, BenchCase, Study, nearest, utilisation};
+use punctual_lab::{BENCH_CASES, BenchCase, nearest, study_from_text, utilisation};
+use punctual_sim::Simulate;
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -27,7 +28,11 @@ struct Measured {
     utilisation: f64,
 }
 
-pub(crate) fn bench(names: &[String], here: bool, global: &Global) -> anyhow::Result<()> {
+pub(crate) fn bench<S: Simulate>(
+    names: &[String],
+    here: bool,
+    global: &Global,
+) -> anyhow::Result<()> {
     let mut cases = Vec::new();
     for name in names {
         cases.push(BenchCase::by_name(name).ok_or_else(|| {
@@ -59,7 +64,7 @@ pub(crate) fn bench(names: &[String], here: bool, global: &Global) -> anyhow::Re
         let work = first.work();
         let (alike, others) = cases.into_iter().partition(|case| case.work() == work);
         cases = others;
-        for (case, measured) in measure_in_turn(alike, here, &spinner)? {
+        for (case, measured) in measure_in_turn::<S>(alike, here, &spinner)? {
             spinner.suspend(|| {
                 if global.json {
                     writeln!(out, "{}", serde_json::to_string(&measured)?)?;
@@ -102,7 +107,7 @@ const SHORT_SECONDS: f64 = 2.0;
 /// Measures transports that do the same work. The shortest of each counts, as whatever else the
 /// machine does only adds, and what it does for a second must not fall on one of them alone. A
 /// process that measures for another takes one turn.
-fn measure_in_turn(
+fn measure_in_turn<S: Simulate>(
     cases: Vec<&'static BenchCase>,
     here: bool,
     spinner: &ProgressBar,
@@ -110,7 +115,7 @@ fn measure_in_turn(
     let turns = if here { 1 } else { TURNS };
     let measure_now = |case: &BenchCase| {
         spinner.set_message(case.name);
-        if here { measure(case) } else { measure_in_child(case) }
+        if here { measure::<S>(case) } else { measure_in_child(case) }
     };
     let mut all = Vec::new();
     for case in cases {
@@ -132,7 +137,7 @@ fn measure_in_turn(
 fn beside_dctcp(all: &[(&BenchCase, Measured)]) -> Vec<String> {
     let mut lines = Vec::new();
     let cost = |m: &Measured| m.cpu_seconds / m.packet_hops as f64;
-    for (base, ordinary) in all.iter().filter(|(case, _)| case.transport() == "dctcp") {
+    for (base, ordinary) in all.iter().filter(|(case, _)| case.is_reference()) {
         let others: Vec<String> = all
             .iter()
             .filter(|(case, _)| case.work() == base.work() && case != base)
@@ -164,11 +169,11 @@ fn measure_in_child(case: &BenchCase) -> anyhow::Result<Measured> {
 /// In each turn, short cases are measured again until they have taken this much CPU time.
 const LONG_ENOUGH_SECONDS: f64 = 0.3;
 
-fn measure(case: &BenchCase) -> anyhow::Result<Measured> {
-    let mut best = measure_once(case)?;
+fn measure<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
+    let mut best = measure_once::<S>(case)?;
     let mut spent = best.cpu_seconds;
     while spent < LONG_ENOUGH_SECONDS {
-        let next = measure_once(case)?;
+        let next = measure_once::<S>(case)?;
         spent += next.cpu_seconds.max(0.01); // clocks may be coarse
         if next.cpu_seconds < best.cpu_seconds {
             best = next;
@@ -178,9 +183,9 @@ fn measure(case: &BenchCase) -> anyhow::Result<Measured> {
 }
 
 /// Building the network and drawing the flows count too.
-fn measure_once(case: &BenchCase) -> anyhow::Result<Measured> {
+fn measure_once<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
     let before = cpu_seconds()?;
-    let study = Study::from_text(case.name, &case.scenario(), Path::new("."), &[])?;
+    let study = study_from_text::<S>(case.name, &case.scenario(), Path::new("."), &[])?;
     let runs = study.runs();
     let run = &runs[0];
     let setup = study.setup(&run.scenario, &run.subject, run.seed)?;

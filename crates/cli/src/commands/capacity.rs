@@ -5,11 +5,12 @@ use super::{execute_runs, lock, look_at, options, report, say_reused, style};
 use crate::args::{Global, Question as QuestionArgs, Study as StudyArgs};
 use crate::exit::BeyondBounds;
 use punctual_lab::{
-    Answer, CapacitySearch, Condition, Estimate, Labels, Outcome, Probe, Question, Reason, Study,
-    Verdict,
+    Answer, CapacitySearch, Condition, Estimate, Labels, Outcome, Probe, Question, Reason, Verdict,
+    load_study,
 };
 use punctual_report::plain_table;
 use punctual_results::{Capacities, CapacityAnswer};
+use punctual_sim::Simulate;
 use serde::Serialize;
 use std::io::Write;
 
@@ -25,12 +26,12 @@ struct Line<'a> {
     answer: &'a Answer,
 }
 
-pub(crate) fn capacity(
+pub(crate) fn capacity<S: Simulate>(
     args: &StudyArgs,
     question: &QuestionArgs,
     global: &Global,
 ) -> anyhow::Result<()> {
-    let study = Study::load(&args.file, &global.overrides())?;
+    let study = load_study::<S>(&args.file, &global.overrides())?;
     let options = options(&study, args, global);
     let question = Question {
         vary: question.vary.clone(),
@@ -103,8 +104,8 @@ pub(crate) fn capacity(
 }
 
 /// The question and its answers as they are written beside the runs.
-fn capacities(
-    search: &CapacitySearch,
+fn capacities<S: Simulate>(
+    search: &CapacitySearch<S>,
     answers: &[Answer],
     smallest: bool,
 ) -> anyhow::Result<Capacities> {
@@ -198,9 +199,9 @@ fn number(condition: &Condition, estimate: &Estimate) -> String {
     }
 }
 
-fn print_table(
+fn print_table<S: Simulate>(
     out: &mut impl Write,
-    search: &CapacitySearch,
+    search: &CapacitySearch<S>,
     answers: &[Answer],
     smallest: bool,
 ) -> anyhow::Result<()> {
@@ -306,7 +307,11 @@ fn left_open(answer: &Answer, key: &str) -> Option<String> {
 }
 
 /// What to say of transports without a capacity within the bounds.
-fn beyond(search: &CapacitySearch, answers: &[Answer], smallest: bool) -> Option<String> {
+fn beyond<S: Simulate>(
+    search: &CapacitySearch<S>,
+    answers: &[Answer],
+    smallest: bool,
+) -> Option<String> {
     let (least, greatest) = search.bounds();
     let (key, condition) = (search.key(), search.condition());
     let of = |outcome| {

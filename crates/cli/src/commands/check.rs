@@ -2,13 +2,13 @@
 
 use crate::args::Global;
 use punctual_core::Rate;
-use punctual_lab::{OfferedLoad, Point, RunSetup, Scenario, Study};
-use punctual_sim::Setup;
+use punctual_lab::{OfferedLoad, Point, RunSetup, Scenario, Study, load_study};
+use punctual_sim::{Setup, Simulate};
 use std::io::Write as _;
 use std::path::Path;
 
-pub(crate) fn check(file: &Path, global: &Global) -> anyhow::Result<()> {
-    let study = Study::load(file, &global.overrides())?;
+pub(crate) fn check<S: Simulate>(file: &Path, global: &Global) -> anyhow::Result<()> {
+    let study = load_study::<S>(file, &global.overrides())?;
     let runs = study.runs();
     let loads = loads(&study)?;
     let mut out = std::io::stdout().lock();
@@ -16,7 +16,7 @@ pub(crate) fn check(file: &Path, global: &Global) -> anyhow::Result<()> {
         for run in &runs {
             let labels: serde_json::Map<_, _> =
                 run.labels.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect();
-            let own = |(point, _): &&(&Point, OfferedLoad)| {
+            let own = |(point, _): &&(&Point<S>, OfferedLoad)| {
                 std::sync::Arc::ptr_eq(&point.scenario, &run.scenario)
             };
             let load = loads.iter().find(own).map(|(_, load)| load);
@@ -78,12 +78,12 @@ pub(crate) fn check(file: &Path, global: &Global) -> anyhow::Result<()> {
 }
 
 /// The offered load of every point of the sweep.
-fn loads(study: &Study) -> anyhow::Result<Vec<(&Point, OfferedLoad)>> {
+fn loads<S: Simulate>(study: &Study<S>) -> anyhow::Result<Vec<(&Point<S>, OfferedLoad)>> {
     study.points().iter().map(|point| Ok((point, study.offered_load(&point.scenario)?))).collect()
 }
 
 /// The rates of a network's links: one, or from the lowest to the highest.
-fn rates(scenario: &Scenario) -> String {
+fn rates<S: Simulate>(scenario: &Scenario<S>) -> String {
     let rates = || scenario.network.links.iter().map(|link| link.rate);
     match (rates().min(), rates().max()) {
         (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
@@ -92,7 +92,7 @@ fn rates(scenario: &Scenario) -> String {
 }
 
 /// The queues of a run's switch ports, by rate where they differ.
-fn queues(scenario: &Scenario, setup: &Setup) -> anyhow::Result<String> {
+fn queues<S: Simulate>(scenario: &Scenario<S>, setup: &Setup<S>) -> anyhow::Result<String> {
     if setup.port_queues.is_empty() {
         return Ok(format!("queue {}", serde_json::to_string(&setup.switch_queue)?));
     }

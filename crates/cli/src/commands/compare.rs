@@ -8,16 +8,17 @@ use punctual_lab::{Labels, PlannedRun, RunReport};
 use punctual_report::{Curve, DeadlineBars, FctCdf, SweepPoint};
 use punctual_report::{baseline_of, fewer_misses, sweep_tables, table};
 use punctual_results::{FlowRow, Repeated, RunKind, Summary, part_of, save, title};
+use punctual_sim::Simulate;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// All repetitions of one transport at one point of a sweep.
-struct Row<'a> {
-    runs: Vec<(&'a PlannedRun, &'a RunReport)>,
+struct Row<'a, S: Simulate> {
+    runs: Vec<(&'a PlannedRun<S>, &'a RunReport)>,
     repeated: Repeated,
 }
 
-pub(crate) fn compare(args: &Compare, global: &Global) -> anyhow::Result<()> {
+pub(crate) fn compare<S: Simulate>(args: &Compare, global: &Global) -> anyhow::Result<()> {
     match &args.paths[..] {
         [a, b] if a.is_dir() && b.is_dir() => super::difference::difference(a, b, global),
         [dir] if dir.is_dir() => {
@@ -27,7 +28,7 @@ pub(crate) fn compare(args: &Compare, global: &Global) -> anyhow::Result<()> {
         }
         [file] => {
             let study = Study { file: file.clone(), fresh: args.fresh, csv: args.csv };
-            of_scenario(&study, args, global)
+            of_scenario::<S>(&study, args, global)
         }
         paths => {
             let not = paths.iter().find(|path| !path.is_dir()).unwrap_or(&paths[0]).display();
@@ -37,8 +38,8 @@ pub(crate) fn compare(args: &Compare, global: &Global) -> anyhow::Result<()> {
     }
 }
 
-fn of_scenario(study: &Study, args: &Compare, global: &Global) -> anyhow::Result<()> {
-    let done = execute_study(study, global)?;
+fn of_scenario<S: Simulate>(study: &Study, args: &Compare, global: &Global) -> anyhow::Result<()> {
+    let done = execute_study::<S>(study, global)?;
     let mut out = std::io::stdout().lock();
     let width = if args.wide { None } else { super::terminal_width() };
     let mut figures = Vec::new();
@@ -77,11 +78,11 @@ fn of_scenario(study: &Study, args: &Compare, global: &Global) -> anyhow::Result
 }
 
 /// Runs by point of the sweep, then by transport, in the plan's order.
-fn points(done: &Done) -> anyhow::Result<Vec<Vec<Row<'_>>>> {
-    let mut points: Vec<(&Labels, Vec<Row<'_>>)> = Vec::new();
+fn points<S: Simulate>(done: &Done<S>) -> anyhow::Result<Vec<Vec<Row<'_, S>>>> {
+    let mut points: Vec<(&Labels, Vec<Row<'_, S>>)> = Vec::new();
     for pair in done.runs.iter().zip(&done.reports) {
         let run = pair.0;
-        let same = |rows: &[Row<'_>]| rows[0].runs[0].0.point_dir == run.point_dir;
+        let same = |rows: &[Row<'_, S>]| rows[0].runs[0].0.point_dir == run.point_dir;
         if !points.last().is_some_and(|(_, rows)| same(rows)) {
             points.push((&run.labels, Vec::new()));
         }
@@ -98,7 +99,11 @@ fn points(done: &Done) -> anyhow::Result<Vec<Vec<Row<'_>>>> {
     Ok(points.into_iter().map(|(_, rows)| rows).collect())
 }
 
-fn print_json(out: &mut impl Write, done: &Done, rows: &[Row<'_>]) -> anyhow::Result<()> {
+fn print_json<S: Simulate>(
+    out: &mut impl Write,
+    done: &Done<S>,
+    rows: &[Row<'_, S>],
+) -> anyhow::Result<()> {
     for row in rows {
         let run = row.runs[0].0;
         let directory = done.out.join(run.dir.parent().unwrap_or(Path::new("")));
@@ -115,7 +120,11 @@ fn print_json(out: &mut impl Write, done: &Done, rows: &[Row<'_>]) -> anyhow::Re
 }
 
 /// All points of a sweep side by side.
-fn print_sweep(out: &mut impl Write, done: &Done, sweep: &[SweepPoint]) -> anyhow::Result<()> {
+fn print_sweep<S: Simulate>(
+    out: &mut impl Write,
+    done: &Done<S>,
+    sweep: &[SweepPoint],
+) -> anyhow::Result<()> {
     if sweep.len() < 2 {
         return Ok(());
     }
@@ -130,9 +139,9 @@ fn print_sweep(out: &mut impl Write, done: &Done, sweep: &[SweepPoint]) -> anyho
 
 /// How many fewer deadlines each transport misses than the baseline: over a sweep, and where a
 /// baseline is named.
-fn print_fewer_misses(
+fn print_fewer_misses<S: Simulate>(
     out: &mut impl Write,
-    done: &Done,
+    done: &Done<S>,
     sweep: &[SweepPoint],
     named: Option<&str>,
 ) -> anyhow::Result<()> {
@@ -155,11 +164,11 @@ fn print_fewer_misses(
     Ok(())
 }
 
-fn print_tables(
+fn print_tables<S: Simulate>(
     out: &mut impl Write,
-    done: &Done,
+    done: &Done<S>,
     labels: &Labels,
-    rows: &[Row<'_>],
+    rows: &[Row<'_, S>],
     width: Option<usize>,
 ) -> anyhow::Result<()> {
     let style = style();
@@ -207,7 +216,7 @@ fn notes(rows: &[Repeated]) -> Vec<&'static str> {
     notes
 }
 
-fn heading(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> String {
+fn heading<S: Simulate>(done: &Done<S>, labels: &Labels, rows: &[Row<'_, S>]) -> String {
     let mut heading = done.study.title();
     for (key, value) in labels {
         heading.push_str(&format!(", {key} = {value}"));
@@ -219,18 +228,18 @@ fn heading(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> String {
 }
 
 /// The transports that carry a row's flows.
-fn carriers<'a>(row: &Row<'a>) -> Vec<&'a str> {
+fn carriers<'a, S: Simulate>(row: &Row<'a, S>) -> Vec<&'a str> {
     let run = row.runs[0].0;
     run.scenario.names(run.subject.transport.as_deref())
 }
 
 /// The flows of all repetitions.
-fn flows(row: &Row<'_>) -> anyhow::Result<Vec<Vec<FlowRow>>> {
+fn flows<S: Simulate>(row: &Row<'_, S>) -> anyhow::Result<Vec<Vec<FlowRow>>> {
     row.runs.iter().map(|(_, report)| Ok(punctual_results::read(&report.dir)?.flows)).collect()
 }
 
 /// A mixed run in parts, one for each transport that carried flows.
-fn by_transport(row: &Row<'_>) -> anyhow::Result<Vec<Repeated>> {
+fn by_transport<S: Simulate>(row: &Row<'_, S>) -> anyhow::Result<Vec<Repeated>> {
     let repetitions = flows(row)?;
     let mut parts = Vec::new();
     for name in carriers(row) {
@@ -247,7 +256,11 @@ fn by_transport(row: &Row<'_>) -> anyhow::Result<Vec<Repeated>> {
 }
 
 /// Draws a point's figures and returns their files.
-fn draw(done: &Done, labels: &Labels, rows: &[Row<'_>]) -> anyhow::Result<Vec<PathBuf>> {
+fn draw<S: Simulate>(
+    done: &Done<S>,
+    labels: &Labels,
+    rows: &[Row<'_, S>],
+) -> anyhow::Result<Vec<PathBuf>> {
     let dir = done.out.join(&rows[0].runs[0].0.point_dir);
     let mut subtitle: Vec<String> = labels.iter().map(|(k, v)| format!("{k} = {v}")).collect();
     subtitle.push(done.study.points()[0].scenario.description.clone());

@@ -11,6 +11,7 @@ use punctual_results::{
     Explained, ExplainedFlow, MANIFEST_FILE, REPORT_FILE, RunKind, is_report, read, read_manifest,
     read_summary,
 };
+use punctual_sim::Simulate;
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ const SAMPLED: usize = 100;
 /// Runs named in a message.
 const NAMED: usize = 3;
 
-pub(crate) fn explain(args: &Explain, global: &Global) -> anyhow::Result<()> {
+pub(crate) fn explain<S: Simulate>(args: &Explain, global: &Global) -> anyhow::Result<()> {
     if !global.set.is_empty() || global.seed.is_some() {
         let message = "what is explained is what was run: without --set and --seed";
         return Err(UsageError(message.into()).into());
@@ -37,7 +38,7 @@ pub(crate) fn explain(args: &Explain, global: &Global) -> anyhow::Result<()> {
     for point in &points {
         let mut explained = Vec::new();
         for dir in &point.dirs {
-            explained.extend(one(dir, which, args, global, count > 1)?);
+            explained.extend(one::<S>(dir, which, args, global, count > 1)?);
         }
         told.push((&point.label, explained));
     }
@@ -155,7 +156,7 @@ fn runs(args: &Explain, which: Pick) -> anyhow::Result<Vec<PointDirs>> {
 
 /// Runs one run again and stores where its flows' time went. None for what has no packets, where
 /// several runs are explained.
-fn one(
+fn one<S: Simulate>(
     dir: &Path,
     which: Pick,
     args: &Explain,
@@ -177,7 +178,7 @@ fn one(
     if chosen.flows.is_empty() {
         return Err(UsageError(nothing(dir, which, files.flows.len())).into());
     }
-    let (study, run) = planned(manifest, &args.folder)?;
+    let (study, run) = planned::<S>(manifest, &args.folder)?;
     if !global.quiet {
         let _ =
             writeln!(std::io::stderr(), "running {} again, to follow {}", run.title(), chosen.how);

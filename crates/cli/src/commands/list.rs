@@ -2,8 +2,8 @@
 
 use crate::args::Global;
 use punctual_fluid::Policy;
-use punctual_lab::{BENCH_CASES, NetworkSection, Study};
-use punctual_transports::AnyTransport;
+use punctual_lab::{BENCH_CASES, NetworkSection, load_study};
+use punctual_sim::Simulate;
 use punctual_workload::BuiltIn;
 use std::io::Write as _;
 use std::path::Path;
@@ -11,8 +11,8 @@ use std::path::Path;
 /// A heading and what stands under it: name and a line about it.
 type Section = (&'static str, Vec<(String, String)>);
 
-pub(crate) fn list(global: &Global) -> anyhow::Result<()> {
-    let transports = AnyTransport::catalogue().iter().map(|t| (t.name, t.summary));
+pub(crate) fn list<S: Simulate>(global: &Global) -> anyhow::Result<()> {
+    let transports = S::catalogue().iter().map(|t| (t.name, t.summary));
     let ideal = Policy::ALL.iter().map(|p| (p.name(), p.summary()));
     let topologies = NetworkSection::catalogue().iter().map(|t| (t.name, t.summary));
     let patterns = PATTERNS.iter().copied();
@@ -27,7 +27,7 @@ pub(crate) fn list(global: &Global) -> anyhow::Result<()> {
         ("patterns", owned(patterns.collect())),
         ("arrivals", owned(ARRIVALS.to_vec())),
         ("sizes", owned(sizes.collect())),
-        ("scenarios", scenarios(Path::new("scenarios"))),
+        ("scenarios", scenarios::<S>(Path::new("scenarios"))),
         ("benchmarks", BENCH_CASES.iter().map(|c| (c.name.to_owned(), String::new())).collect()),
     ];
     let mut out = std::io::stdout().lock();
@@ -87,13 +87,13 @@ const SIZES: &[(&str, &str)] = &[
 ];
 
 /// Scenario files of a directory with their descriptions.
-fn scenarios(dir: &Path) -> Vec<(String, String)> {
+fn scenarios<S: Simulate>(dir: &Path) -> Vec<(String, String)> {
     let mut files: Vec<_> = std::fs::read_dir(dir)
         .map(|entries| entries.filter_map(|e| Some(e.ok()?.path())).collect())
         .unwrap_or_default();
     files.retain(|path| path.extension().is_some_and(|e| e == "toml"));
     files.sort();
-    let about = |path: &Path| match Study::load(path, &[]) {
+    let about = |path: &Path| match load_study::<S>(path, &[]) {
         Ok(study) => study.points()[0].scenario.description.clone(),
         Err(_) => "cannot be read; `punctual check` says why".to_owned(),
     };

@@ -20,10 +20,11 @@ use crate::progress::Board;
 use anyhow::Context as _;
 use punctual_lab::{
     ExecuteError, Options, PlannedRun, RunReport, RunState, Study, describe, execute_surveyed,
-    survey,
+    load_study, survey,
 };
 use punctual_report::Style;
 use punctual_results::{DirLock, Plan, PlanPoint, check_place, results_around};
+use punctual_sim::Simulate;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -33,9 +34,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// A study with all its runs done.
-pub(crate) struct Done {
-    pub(crate) study: Study,
-    pub(crate) runs: Vec<PlannedRun>,
+pub(crate) struct Done<S: Simulate> {
+    pub(crate) study: Study<S>,
+    pub(crate) runs: Vec<PlannedRun<S>>,
     pub(crate) reports: Vec<RunReport>,
     pub(crate) out: PathBuf,
     plan: Plan,
@@ -43,9 +44,9 @@ pub(crate) struct Done {
     _lock: DirLock,
 }
 
-impl Done {
+impl<S: Simulate> Done<S> {
     /// What makes the results of a run easy to misread.
-    pub(crate) fn warnings(&self, run: &PlannedRun) -> &[String] {
+    pub(crate) fn warnings(&self, run: &PlannedRun<S>) -> &[String] {
         let dir = run.dir.display().to_string();
         let own = |point: &&PlanPoint| point.runs.iter().any(|planned| planned.directory == dir);
         self.plan.points.iter().find(own).map_or(&[], |point| &point.warnings)
@@ -53,8 +54,11 @@ impl Done {
 }
 
 /// Reads a scenario and executes its plan.
-pub(crate) fn execute_study(args: &StudyArgs, global: &Global) -> anyhow::Result<Done> {
-    let study = Study::load(&args.file, &global.overrides())?;
+pub(crate) fn execute_study<S: Simulate>(
+    args: &StudyArgs,
+    global: &Global,
+) -> anyhow::Result<Done<S>> {
+    let study = load_study::<S>(&args.file, &global.overrides())?;
     let options = options(&study, args, global);
     let runs = study.runs();
     let lock = lock(&options.out)?;
@@ -82,7 +86,7 @@ fn warn(plan: &Plan, quiet: bool) {
 }
 
 /// How to execute what the command line asks for.
-fn options(study: &Study, args: &StudyArgs, global: &Global) -> Options {
+fn options<S: Simulate>(study: &Study<S>, args: &StudyArgs, global: &Global) -> Options {
     let out = global.out.clone().unwrap_or_else(|| PathBuf::from("results").join(study.name()));
     Options { out, threads: global.threads(), fresh: args.fresh, csv: args.csv }
 }
@@ -108,15 +112,19 @@ fn lock_around(dir: &Path) -> anyhow::Result<Option<DirLock>> {
 }
 
 /// Looks at which runs are there already; an error when they are of other settings.
-fn look_at(study: &Study, runs: &[PlannedRun], options: &Options) -> anyhow::Result<Vec<RunState>> {
+fn look_at<S: Simulate>(
+    study: &Study<S>,
+    runs: &[PlannedRun<S>],
+    options: &Options,
+) -> anyhow::Result<Vec<RunState>> {
     stop_on_ctrl_c()?;
     Ok(survey(study, runs, options, &STOP)?)
 }
 
 /// Executes a plan, showing how it gets on, until its end or Ctrl-C.
-fn execute_runs(
-    study: &Study,
-    runs: &[PlannedRun],
+fn execute_runs<S: Simulate>(
+    study: &Study<S>,
+    runs: &[PlannedRun<S>],
     states: &[RunState],
     options: &Options,
     quiet: bool,

@@ -4,8 +4,9 @@ use super::{execute_runs, lock, look_at};
 use crate::args::{Global, Replay};
 use crate::exit::{ReplayDiffers, UsageError};
 use anyhow::Context as _;
-use punctual_lab::{Options, PlannedRun, Study};
+use punctual_lab::{Options, PlannedRun, Study, study_from_text};
 use punctual_results::{CSV_FILE, MANIFEST_FILE, Manifest, read_manifest};
+use punctual_sim::Simulate;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ enum Same {
     Unknown,
 }
 
-pub(crate) fn replay(args: &Replay, global: &Global) -> anyhow::Result<()> {
+pub(crate) fn replay<S: Simulate>(args: &Replay, global: &Global) -> anyhow::Result<()> {
     if !global.set.is_empty() || global.seed.is_some() {
         let message = "a replay is of what the manifest says: without --set and --seed";
         return Err(UsageError(message.into()).into());
@@ -35,7 +36,7 @@ pub(crate) fn replay(args: &Replay, global: &Global) -> anyhow::Result<()> {
         _ => PathBuf::from("."),
     };
     let manifest = read_manifest(&dir)?;
-    let (study, run) = planned(&manifest, &args.folder)?;
+    let (study, run) = planned::<S>(&manifest, &args.folder)?;
     let out = global.out.clone();
     let out = out.unwrap_or_else(|| Path::new("results").join(format!("{}-replay", study.name())));
     let options = Options {
@@ -57,9 +58,12 @@ pub(crate) fn replay(args: &Replay, global: &Global) -> anyhow::Result<()> {
 }
 
 /// The run that a manifest is of.
-pub(super) fn planned(manifest: &Manifest, folder: &Path) -> anyhow::Result<(Study, PlannedRun)> {
+pub(super) fn planned<S: Simulate>(
+    manifest: &Manifest,
+    folder: &Path,
+) -> anyhow::Result<(Study<S>, PlannedRun<S>)> {
     let text = &manifest.scenario;
-    let study = Study::from_text("the manifest's scenario", text, folder, &manifest.overrides)?;
+    let study = study_from_text::<S>("the manifest's scenario", text, folder, &manifest.overrides)?;
     study.run_of(&manifest.point, &manifest.transport, manifest.seed)?.with_context(|| {
         let Manifest { transport, seed, punctual, .. } = manifest;
         format!(

@@ -3,6 +3,7 @@
 use super::execute_study;
 use crate::args::{Global, Study};
 use punctual_results::Summary;
+use punctual_sim::Simulate;
 use serde::Serialize;
 use std::io::Write as _;
 use std::path::Path;
@@ -34,8 +35,8 @@ fn flow_counts(summary: &Summary) -> String {
     }
 }
 
-pub(crate) fn run(args: &Study, global: &Global) -> anyhow::Result<()> {
-    let done = execute_study(args, global)?;
+pub(crate) fn run<S: Simulate>(args: &Study, global: &Global) -> anyhow::Result<()> {
+    let done = execute_study::<S>(args, global)?;
     let mut out = std::io::stdout().lock();
     for (run, report) in done.runs.iter().zip(&done.reports) {
         if global.json {

@@ -24,6 +24,8 @@ use crate::scenario::Subject;
 use crate::sweep::Labels;
 use bracket::{Edge, Line};
 use punctual_results::{RunKind, Summary, stats};
+use punctual_sim::Simulate;
+use punctual_transports::AnyTransport;
 use std::collections::BTreeMap;
 use varied::Varied;
 
@@ -37,8 +39,8 @@ pub const VALUE_FACTOR: u64 = 64;
 /// A search for the capacity of every transport of a scenario, at every point of what else its
 /// sweep varies.
 #[derive(Debug)]
-pub struct CapacitySearch {
-    study: Study,
+pub struct CapacitySearch<S: Simulate = AnyTransport> {
+    study: Study<S>,
     varied: Varied,
     condition: Condition,
     line: Line,
@@ -49,7 +51,7 @@ pub struct CapacitySearch {
     repetitions_first: u32,
     repetitions_max: u32,
     /// The study at each value tried.
-    studies: BTreeMap<u64, Study>,
+    studies: BTreeMap<u64, Study<S>>,
     series: Vec<Series>,
     /// Which runs of the plan last made belong to which series.
     asked: Vec<(usize, usize)>,
@@ -85,9 +87,9 @@ struct Found {
     fails_from: Option<u64>,
 }
 
-impl CapacitySearch {
+impl<S: Simulate> CapacitySearch<S> {
     /// The study that the runs are of.
-    pub fn study(&self) -> &Study {
+    pub fn study(&self) -> &Study<S> {
         &self.study
     }
 
@@ -131,8 +133,8 @@ impl CapacitySearch {
 
     /// The runs to make next, as a plan; none when every answer is there. Their reports go to
     /// [`learn`](Self::learn).
-    pub fn next_runs(&mut self) -> Result<Vec<PlannedRun>, ScenarioError> {
-        let mut runs: Vec<PlannedRun> = Vec::new();
+    pub fn next_runs(&mut self) -> Result<Vec<PlannedRun<S>>, ScenarioError> {
+        let mut runs: Vec<PlannedRun<S>> = Vec::new();
         self.asked.clear();
         for s in 0..self.series.len() {
             if self.series[s].found.is_some() {

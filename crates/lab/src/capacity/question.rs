@@ -7,6 +7,7 @@ use super::{CapacitySearch, REPETITIONS_FACTOR, REPETITIONS_MIN, Series, VALUE_F
 use crate::diagnostic::{Diagnostic, ScenarioError};
 use crate::plan::Study;
 use punctual_results::RunKind;
+use punctual_sim::Simulate;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -30,9 +31,9 @@ pub struct Question {
     pub repetitions_max: Option<u32>,
 }
 
-impl CapacitySearch {
+impl<S: Simulate> CapacitySearch<S> {
     /// Prepares a search, or says what is wrong with the question.
-    pub fn new(study: &Study, question: &Question) -> Result<CapacitySearch, ScenarioError> {
+    pub fn new(study: &Study<S>, question: &Question) -> Result<CapacitySearch<S>, ScenarioError> {
         let mut sources = study.sources().clone();
         let mut add = |name: &str, text: &str| {
             let start = sources.add(name, text);

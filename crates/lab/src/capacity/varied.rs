@@ -7,6 +7,7 @@ use crate::keys::keys;
 use crate::plan::Study;
 use crate::suggest;
 use crate::sweep::Axis;
+use punctual_sim::Simulate;
 use std::ops::Range;
 
 /// What varies: a quantity with its grid, and the keys that follow it.
@@ -36,7 +37,11 @@ const OWN_KEYS: [&str; 2] = ["run.repetitions", "run.seed"];
 
 impl Varied {
     /// Reads `KEY`, `KEY,KEY` or the name of a linked axis; `at` is where it was written.
-    pub(super) fn new(study: &Study, text: &str, at: &Range<usize>) -> Result<Varied, Diagnostic> {
+    pub(super) fn new<S: Simulate>(
+        study: &Study<S>,
+        text: &str,
+        at: &Range<usize>,
+    ) -> Result<Varied, Diagnostic> {
         let name = text.trim();
         let linked = study.axes().iter().find(|axis| axis.name == name && axis.is_linked());
         match linked {
@@ -45,7 +50,11 @@ impl Varied {
         }
     }
 
-    fn of_keys(study: &Study, text: &str, at: &Range<usize>) -> Result<Varied, Diagnostic> {
+    fn of_keys<S: Simulate>(
+        study: &Study<S>,
+        text: &str,
+        at: &Range<usize>,
+    ) -> Result<Varied, Diagnostic> {
         let mut keys: Vec<(String, Node)> = Vec::new();
         for key in text.split(',').map(str::trim) {
             if keys.iter().any(|(other, _)| other == key) {
@@ -143,7 +152,11 @@ fn ratio(quantity: &Node, value: &Node) -> Option<(Grid, Ratio)> {
 
 /// The number that a key is in the scenario, or in the first value of the sweep, or why it cannot
 /// vary.
-fn number(study: &Study, key: &str, span: &Range<usize>) -> Result<Node, Diagnostic> {
+fn number<S: Simulate>(
+    study: &Study<S>,
+    key: &str,
+    span: &Range<usize>,
+) -> Result<Node, Diagnostic> {
     let tree = study.tree();
     let leaves = leaves(tree);
     let numbers = || leaves.iter().filter(|(_, node)| Grid::of(node).is_some());
@@ -160,7 +173,7 @@ fn number(study: &Study, key: &str, span: &Range<usize>) -> Result<Node, Diagnos
         own.map(|own| (key.to_owned(), &own.values[0]))
     };
     let Some((place, node)) = resolve(tree, key).or_else(swept) else {
-        return Err(missing(key, &leaves.iter().map(|(p, _)| &**p).collect::<Vec<_>>())
+        return Err(missing::<S>(key, &leaves.iter().map(|(p, _)| &**p).collect::<Vec<_>>())
             .at(span.clone())
             .help(help));
     };
@@ -188,8 +201,8 @@ fn number(study: &Study, key: &str, span: &Range<usize>) -> Result<Node, Diagnos
 }
 
 /// What to say of a key that the scenario does not have.
-fn missing(key: &str, present: &[&str]) -> Diagnostic {
-    let sections = keys();
+fn missing<S: Simulate>(key: &str, present: &[&str]) -> Diagnostic {
+    let sections = keys::<S>();
     let known: Vec<String> = sections
         .iter()
         .flat_map(|(section, keys)| {

@@ -11,7 +11,7 @@ use crate::scenario::RunSetup;
 use punctual_core::{Duration, FlowId, Instant};
 use punctual_net::Network;
 use punctual_results::{ExplainedFlow, ExplainedPart, FlowRow, FlowStatus, TimeLine};
-use punctual_sim::{Behind, Explanation, Outcome, Progress, What};
+use punctual_sim::{Behind, Explanation, Outcome, Progress, Simulate, What};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -48,9 +48,9 @@ pub enum ExplainError {
 
 /// Runs a run again and tells where the time of some of its flows went. `rows` are its flows as
 /// `version` of punctual wrote them.
-pub fn explain(
-    study: &Study,
-    run: &PlannedRun,
+pub fn explain<S: Simulate>(
+    study: &Study<S>,
+    run: &PlannedRun<S>,
     (rows, version): (&[FlowRow], &str),
     flows: &[FlowId],
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,

@@ -10,7 +10,7 @@ use crate::scheduler::IdealSetup;
 use punctual_core::{Bytes, FlowSpec, HostId, PortId, Rate};
 use punctual_fluid::Policy;
 use punctual_net::{Network, clocked};
-use punctual_sim::{LinkChange, LinkFault, Setup};
+use punctual_sim::{LinkChange, LinkFault, Setup, Simulate};
 use punctual_transports::AnyTransport;
 use punctual_workload::{HostsView, Workload};
 use std::borrow::Cow;
@@ -34,16 +34,16 @@ impl Subject {
 
 /// Everything that a run depends on.
 #[derive(Debug, Clone)]
-pub enum RunSetup {
+pub enum RunSetup<S: Simulate = AnyTransport> {
     /// Packets, in the simulator.
-    Packets(Box<Setup>),
+    Packets(Box<Setup<S>>),
     /// An ideal scheduler of whole flows.
     Ideal(Box<IdealSetup>),
 }
 
-impl RunSetup {
+impl<S: Simulate> RunSetup<S> {
     /// What the simulator needs; none for an ideal scheduler.
-    pub fn packets(self) -> Option<Setup> {
+    pub fn packets(self) -> Option<Setup<S>> {
         match self {
             RunSetup::Packets(setup) => Some(*setup),
             RunSetup::Ideal(_) => None,
@@ -51,13 +51,10 @@ impl RunSetup {
     }
 }
 
-/// Transports whose header has room for so many ports only, the sender's own included.
-const SHORT_VECTORS: &[(&str, usize)] = &[("rcpdc", 6), ("d3", 6)];
-
 /// Up to so many hosts the path between every two is looked at.
 const PAIRWISE_HOSTS_MAX: u32 = 256;
 
-impl Scenario {
+impl<S: Simulate> Scenario<S> {
     /// What to run: one subject for each transport of `transports`, or a single one when every
     /// traffic names its own.
     pub fn subjects(&self) -> Vec<Subject> {
@@ -92,7 +89,7 @@ impl Scenario {
     }
 
     /// Everything that a run needs.
-    pub(crate) fn setup(&self, subject: &Subject, seed: u64) -> Result<RunSetup, Diagnostic> {
+    pub(crate) fn setup(&self, subject: &Subject, seed: u64) -> Result<RunSetup<S>, Diagnostic> {
         let names = self.names(subject.transport.as_deref());
         let workload = || self.workload(&names, seed);
         if let Some(policy) = subject.policy() {
@@ -209,10 +206,13 @@ impl Scenario {
         let free = self.traffic.iter().any(|t| t.transport.is_none());
         if free && self.transports.is_empty() {
             let which = self.traffic.iter().position(|t| t.transport.is_none()).unwrap_or(0);
+            let any = S::catalogue().first().map_or("NAME", |t| t.name);
             errors.push(
                 Diagnostic::new("no transport carries this traffic")
                     .at(self.span(&format!("traffic.{which}")))
-                    .help("add `transports = [\"ndp\"]` at the top, or `transport` here"),
+                    .help(format!(
+                        "add `transports = [\"{any}\"]` at the top, or `transport` here"
+                    )),
             );
         }
         if !free && !self.transports.is_empty() {
@@ -223,9 +223,9 @@ impl Scenario {
             );
         }
         let used = self.used();
-        for name in used.iter().copied().filter(|name| is_transport(name)) {
-            let transport = AnyTransport::by_name(name, &self.settings).expect("it is one");
-            if let Err(message) = transport.validate() {
+        for name in used.iter().copied().filter(|name| is_transport::<S>(name)) {
+            let transport = S::by_name(name, &self.settings).expect("it is one");
+            if let Err(message) = transport.check_config() {
                 let span = self.span(&format!("transport.{name}"));
                 errors.push(Diagnostic::new(message).at(span));
             }
@@ -287,7 +287,8 @@ impl Scenario {
     }
 
     fn check_hops(&self, used: &[&str]) -> Option<Diagnostic> {
-        let (name, room) = SHORT_VECTORS.iter().copied().find(|(name, _)| used.contains(name))?;
+        let short = S::catalogue().iter().filter(|t| used.contains(&t.name));
+        let (room, name) = short.filter_map(|t| Some((t.max_hops?, t.name))).min()?;
         // Ports of legacy switches take no room.
         let grants = |port: &PortId| !self.switches.legacy.contains(&self.network.link(*port).from);
         let ports = |src, dst| {

@@ -24,8 +24,8 @@ use crate::load::OfferedLoad;
 use punctual_core::{Rate, Tolerance};
 use punctual_fluid::Policy;
 use punctual_net::Network;
-use punctual_sim::LinkChange;
-use punctual_transports::{AnyTransport, TransportSettings};
+use punctual_sim::{LinkChange, Simulate};
+use punctual_transports::AnyTransport;
 use std::path::Path;
 use switches::Switches;
 
@@ -44,9 +44,9 @@ pub const TOP_KEYS: &[&str] = &[
     "sweep",
 ];
 
-/// A scenario at one point of its sweep.
+/// A scenario at one point of its sweep. `S` is the set of transports that it may name.
 #[derive(Debug, Clone)]
-pub struct Scenario {
+pub struct Scenario<S: Simulate = AnyTransport> {
     /// What it is called.
     pub name: String,
     /// What it shows.
@@ -54,7 +54,7 @@ pub struct Scenario {
     /// The transports to compare.
     pub transports: Vec<String>,
     /// Their parameters.
-    pub settings: TransportSettings,
+    pub settings: S::Settings,
     /// The queues of switch ports, where they are not what transports suggest.
     pub queues: Queues,
     /// The network, with every rate as it is written.
@@ -75,7 +75,7 @@ pub struct Scenario {
     tree: Table,
 }
 
-impl Scenario {
+impl<S: Simulate> Scenario<S> {
     /// Reads a scenario from a tree. Files it names are looked for beside the scenario's own,
     /// in `folder`; `fallback_name` is what it is called when it does not say.
     pub(crate) fn decode(
@@ -91,18 +91,18 @@ impl Scenario {
         let mut part = Part { tree, errors: &mut errors };
         let name = part.optional::<String>("name").unwrap_or_else(|| fallback_name.to_owned());
         let description = part.optional::<String>("description").unwrap_or_default();
-        let transports = part.names("transports");
-        let settings = part.settings();
+        let transports = part.names::<S>("transports");
+        let settings = part.settings::<S>();
         let network_section = part.required("network", NetworkSection::decode);
         let run = part.required("run", RunSection::decode);
-        let traffic = part.traffic(folder);
+        let traffic = part.traffic::<S>(folder);
         let clock_tolerance =
             network_section.as_ref().map_or(Tolerance::ZERO, NetworkSection::clock_tolerance);
         let network = network_section.and_then(|section| {
             let node = tree.get("network").expect("a section was read from it");
             section.build(node, folder).map_err(|e| part.errors.push(e)).ok()
         });
-        let queues = part.queues(network.as_ref(), &settings);
+        let queues = part.queues::<S>(network.as_ref(), &settings);
         let mut link_changes = Vec::new();
         let mut switches = Switches::default();
         if let Some(network) = &network {
@@ -197,12 +197,12 @@ impl<'a> Part<'a> {
     }
 
     /// A list of transports.
-    fn names(&mut self, key: &str) -> Vec<String> {
+    fn names<S: Simulate>(&mut self, key: &str) -> Vec<String> {
         let names: Vec<String> = self.optional(key).unwrap_or_default();
         let nodes = self.tree.get(key).and_then(Node::list).unwrap_or_default();
         for (i, (name, node)) in names.iter().zip(nodes).enumerate() {
-            if !is_transport(name) && Policy::by_name(name).is_none() {
-                let known = transports().chain(Policy::ALL.map(Policy::name));
+            if !is_transport::<S>(name) && Policy::by_name(name).is_none() {
+                let known = transports::<S>().chain(Policy::ALL.map(Policy::name));
                 let unknown = unknown("transport", name, known.collect::<Vec<_>>());
                 self.errors.push(unknown.at(node.span.clone()));
             } else if names[..i].contains(name) {
@@ -213,31 +213,31 @@ impl<'a> Part<'a> {
         names
     }
 
-    fn settings(&mut self) -> TransportSettings {
-        let Some(node) = self.tree.get("transport") else { return TransportSettings::default() };
+    fn settings<S: Simulate>(&mut self) -> S::Settings {
+        let Some(node) = self.tree.get("transport") else { return S::Settings::default() };
         // Said here because serde would call it a field.
-        let known = fields_of::<TransportSettings>();
+        let known = fields_of::<S::Settings>();
         for entry in node.table().map_or(&[][..], |t| &t.entries) {
             if !known.contains(&&*entry.key) {
-                self.errors.push(unknown_transport(&entry.key).at(entry.key_span.clone()));
-                return TransportSettings::default();
+                self.errors.push(unknown_transport::<S>(&entry.key).at(entry.key_span.clone()));
+                return S::Settings::default();
             }
         }
         self.optional("transport").unwrap_or_default()
     }
 
-    fn queues(&mut self, network: Option<&Network>, settings: &TransportSettings) -> Queues {
+    fn queues<S: Simulate>(&mut self, network: Option<&Network>, settings: &S::Settings) -> Queues {
         let Some(node) = self.tree.get("queue") else { return Queues::default() };
         let rates = network.map_or_else(|| vec![Rate::ZERO], queues::port_rates);
         let suggested = |name: &str, rate: Rate| {
-            let transport = AnyTransport::by_name(name, settings)?;
+            let transport = S::by_name(name, settings)?;
             Some(transport.default_queue(rate, network?.mtu))
         };
-        let queues = Queues::decode(node, &rates, suggested);
+        let queues = Queues::decode::<S>(node, &rates, suggested);
         queues.map_err(|e| self.errors.extend(e)).unwrap_or_default()
     }
 
-    fn traffic(&mut self, folder: &Path) -> Vec<TrafficSection> {
+    fn traffic<S: Simulate>(&mut self, folder: &Path) -> Vec<TrafficSection> {
         let mut traffic = Vec::new();
         let nodes = self.list("traffic");
         if nodes.is_empty() && self.tree.get("traffic").is_none_or(|n| n.list().is_some()) {
@@ -245,7 +245,7 @@ impl<'a> Part<'a> {
             self.errors.push(Diagnostic::new(message).help("add at least one [[traffic]]"));
         }
         for node in nodes {
-            match TrafficSection::decode(node, folder) {
+            match TrafficSection::decode::<S>(node, folder) {
                 Ok(section) => traffic.push(section),
                 Err(e) => self.errors.push(e),
             }
@@ -255,18 +255,18 @@ impl<'a> Part<'a> {
 }
 
 /// Names of all transports that send packets.
-fn transports() -> impl Iterator<Item = &'static str> {
-    AnyTransport::catalogue().iter().map(|t| t.name)
+fn transports<S: Simulate>() -> impl Iterator<Item = &'static str> {
+    S::catalogue().iter().map(|t| t.name)
 }
 
-fn is_transport(name: &str) -> bool {
-    transports().any(|known| known == name)
+fn is_transport<S: Simulate>(name: &str) -> bool {
+    transports::<S>().any(|known| known == name)
 }
 
-fn unknown_transport(name: &str) -> Diagnostic {
+fn unknown_transport<S: Simulate>(name: &str) -> Diagnostic {
     if Policy::by_name(name).is_some() {
         return Diagnostic::new(format!("`{name}` is an ideal scheduler and carries no packets"))
             .help("name it in `transports` at the top, where it runs all traffic by itself");
     }
-    unknown("transport", name, transports().collect::<Vec<_>>())
+    unknown("transport", name, transports::<S>().collect::<Vec<_>>())
 }

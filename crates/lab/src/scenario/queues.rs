@@ -7,7 +7,7 @@ use crate::suggest;
 use punctual_core::{QueueSpec, Rate};
 use punctual_fluid::Policy;
 use punctual_net::Network;
-use punctual_transports::AnyTransport;
+use punctual_sim::Simulate;
 use serde_json::{Map, Value};
 use std::ops::Range;
 
@@ -72,14 +72,14 @@ impl Queues {
     /// Reads `[queue]` and what is below it. `rates` are those of switch ports. `suggested` is what
     /// a transport has at a port of that rate when nobody says otherwise; none where that is not
     /// known because something else is wrong.
-    pub(super) fn decode(
+    pub(super) fn decode<S: Simulate>(
         node: &Node,
         rates: &[Rate],
         suggested: impl Fn(&str, Rate) -> Option<QueueSpec>,
     ) -> Result<Self, Vec<Diagnostic>> {
         let table = table_at(node, "queue").map_err(|e| vec![e])?;
         let is_own = |e: &&Entry| {
-            is_transport(&e.key) || e.key != TABLE_OF_A_QUEUE && e.value.table().is_some()
+            is_transport::<S>(&e.key) || e.key != TABLE_OF_A_QUEUE && e.value.table().is_some()
         };
         let (own, rest): (Vec<&Entry>, Vec<&Entry>) = table.entries.iter().partition(is_own);
         let mut errors = Vec::new();
@@ -101,7 +101,7 @@ impl Queues {
         for entry in own {
             let at = |rate| {
                 let base = || queues.all.or_else(|| suggested(&entry.key, rate));
-                own_queue(entry, base).map_err(Some)?.ok_or(None)
+                own_queue::<S>(entry, base).map_err(Some)?.ok_or(None)
             };
             match SwitchQueues::for_rates(rates, at) {
                 Ok(own) => queues.own.push((entry.key.clone(), own)),
@@ -136,7 +136,7 @@ fn table_at<'a>(node: &'a Node, path: &str) -> Result<&'a Table, Diagnostic> {
 
 /// Reads `[queue.NAME]`: with `kind` a queue as it stands, without it `base` but for what is
 /// written. None without a base to lay it over.
-fn own_queue(
+fn own_queue<S: Simulate>(
     entry: &Entry,
     base: impl Fn() -> Option<QueueSpec>,
 ) -> Result<Option<QueueSpec>, Diagnostic> {
@@ -146,8 +146,8 @@ fn own_queue(
             .at(entry.key_span.clone())
             .help(format!("remove [queue.{name}]")));
     }
-    if !is_transport(name) {
-        return Err(unknown_transport(name).at(entry.key_span.clone()));
+    if !is_transport::<S>(name) {
+        return Err(unknown_transport::<S>(name).at(entry.key_span.clone()));
     }
     let own = table_at(&entry.value, &format!("queue.{name}"))?;
     if own.get("kind").is_some() {
@@ -218,10 +218,10 @@ pub(crate) fn carriers(tree: &Table) -> Vec<&str> {
     list("transports").iter().chain(fixed).filter_map(Node::text).collect()
 }
 
-impl Scenario {
+impl<S: Simulate> Scenario<S> {
     /// The queues of switch ports in a run of these transports.
-    pub(super) fn switch_queues(&self, run: &[AnyTransport]) -> Result<SwitchQueues, Diagnostic> {
-        let own = |t: &AnyTransport| Some((t.name(), self.queues.of(t.name())?));
+    pub(super) fn switch_queues(&self, run: &[S]) -> Result<SwitchQueues, Diagnostic> {
+        let own = |t: &S| Some((t.name(), self.queues.of(t.name())?));
         let mut with_own = run.iter().filter_map(own);
         if let Some((first, queue)) = with_own.next() {
             return match with_own.find(|(_, other)| *other != queue) {
@@ -243,15 +243,14 @@ impl Scenario {
         if let Some(queue) = self.queues.all {
             return Ok(everywhere(&|_| queue));
         }
-        let suggested =
-            |t: &AnyTransport| everywhere(&|rate| t.default_queue(rate, self.network.mtu));
+        let suggested = |t: &S| everywhere(&|rate| t.default_queue(rate, self.network.mtu));
         let suits: Vec<SwitchQueues> = run.iter().map(suggested).collect();
         if let Some(first) = suits.first()
             && suits.iter().all(|queues| queues == first)
         {
             return Ok(first.clone());
         }
-        let names = suggest::list(run.iter().map(AnyTransport::name));
+        let names = suggest::list(run.iter().map(S::name));
         Err(Diagnostic::new(format!("{names} share a network but each would have another queue"))
             .help(
                 "add [queue] with the queue they share; `kind = \"trim\"` with `mark_above` has \

@@ -4,6 +4,7 @@ use super::{Scenario, is_transport, unknown_transport};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Kind, Node, decode};
 use punctual_core::TransportId;
+use punctual_sim::Simulate;
 use punctual_workload::{Problem, TrafficSpec, Workload, WorkloadError, build};
 use std::ops::Range;
 use std::path::Path;
@@ -18,7 +19,7 @@ pub struct TrafficSection {
 }
 
 impl TrafficSection {
-    pub(super) fn decode(node: &Node, folder: &Path) -> Result<Self, Diagnostic> {
+    pub(super) fn decode<S: Simulate>(node: &Node, folder: &Path) -> Result<Self, Diagnostic> {
         let mut node = node.clone();
         let mut transport = None;
         if let Kind::Table(table) = &mut node.kind
@@ -26,8 +27,8 @@ impl TrafficSection {
         {
             // Traffic counts transports; scenarios name them.
             let name = entry.to_string();
-            if entry.text().is_none_or(|name| !is_transport(name)) {
-                return Err(unknown_transport(&name).at(entry.span.clone()));
+            if entry.text().is_none_or(|name| !is_transport::<S>(name)) {
+                return Err(unknown_transport::<S>(&name).at(entry.span.clone()));
             }
             transport = Some(name);
             entry.kind = Kind::Integer(0);
@@ -42,7 +43,7 @@ impl TrafficSection {
     }
 }
 
-impl Scenario {
+impl<S: Simulate> Scenario<S> {
     /// What to call each `[[traffic]]`: its name, or its pattern, with a number from the second of
     /// the same on.
     pub fn traffic_names(&self) -> Vec<String> {

@@ -4,9 +4,9 @@
 
 use crate::Done;
 use punctual_core::{
-    Bytes, Call, Class, Controller, Duration, ExtArena, ExtBlock, ExtId, FlowId, FlowRoute,
-    FlowSpec, HostId, Instant, NicInfo, Outbox, Packet, PacketFlags, PortId, PortView, Rate,
-    TimerChange, TransportId,
+    Bytes, Call, Class, Controller, Duration, End, ExtArena, ExtBlock, ExtId, FlowId, FlowRoute,
+    FlowSpec, FlowStack, HostId, Instant, NicInfo, Outbox, Packet, PacketFlags, PortId, PortView,
+    Rate, TimerChange, TransportId, TransportSet,
 };
 use punctual_transports::{AnyController, AnyStack, AnyTransport, TransportSettings};
 use std::collections::BTreeMap;
@@ -27,14 +27,14 @@ const RECORDED_PACKETS: u64 = 20_000;
 pub(crate) fn sender(transport: &str, packets: u64) -> Done {
     let transport = by_name(transport);
     let recording = record(&transport, packets);
-    replay(End::new(&transport, SENDER), &recording.sender, packets)
+    replay(BenchEnd::new(&transport, SENDER), &recording.sender, packets)
 }
 
 /// Data packets received: the timers of the host's shared state included.
 pub(crate) fn receiver(transport: &str, packets: u64) -> Done {
     let transport = by_name(transport);
     let recording = record(&transport, packets);
-    replay(End::new(&transport, RECEIVER), &recording.receiver, packets)
+    replay(BenchEnd::new(&transport, RECEIVER), &recording.receiver, packets)
 }
 
 /// Packets with a header extension handled by the controller of a port.
@@ -96,7 +96,7 @@ enum Ask {
 }
 
 /// One host with the one end of the flow that it has.
-struct End {
+struct BenchEnd {
     stack: AnyStack,
     host: HostId,
     slot: Option<u32>,
@@ -104,11 +104,11 @@ struct End {
     out: Outbox,
 }
 
-impl End {
+impl BenchEnd {
     fn new(transport: &AnyTransport, host: HostId) -> Self {
         let stack = transport.stack(&[nic(SENDER, transport), nic(RECEIVER, transport)]);
         let mut end =
-            End { stack, host, slot: None, ext: ExtArena::default(), out: Outbox::default() };
+            BenchEnd { stack, host, slot: None, ext: ExtArena::default(), out: Outbox::default() };
         if host == SENDER {
             end.open_sender();
         }
@@ -143,7 +143,7 @@ impl End {
     #[inline]
     fn ask(&mut self, now: Instant, ask: &Ask) -> Option<Packet> {
         let route = self.route();
-        let End { stack, host, slot, ext, out } = self;
+        let BenchEnd { stack, host, slot, ext, out } = self;
         macro_rules! call {
             () => {
                 Call { now, host: *host, ext: &mut *ext, out: &mut *out }
@@ -154,22 +154,22 @@ impl End {
                 let mut packet = *packet;
                 packet.ext = block.as_ref().map(|block| ext.alloc(**block));
                 if host == SENDER {
-                    stack.sender_packet(slot.expect("open"), &packet, call!());
+                    stack.handle_packet(End::Sender, slot.expect("open"), &packet, call!());
                 } else {
                     let slot =
                         *slot.get_or_insert_with(|| stack.open_receiver(&packet, &route, call!()));
-                    stack.receiver_packet(slot, &packet, call!());
+                    stack.handle_packet(End::Receiver, slot, &packet, call!());
                 }
                 free(ext, packet.ext);
                 None
             }
             (Ask::Poll, _) => stack.poll_transmit(slot.expect("open"), call!()),
             (Ask::Timeout, SENDER) => {
-                stack.sender_timeout(slot.expect("open"), call!());
+                stack.handle_timeout(End::Sender, slot.expect("open"), call!());
                 None
             }
             (Ask::Timeout, _) => {
-                stack.receiver_timeout(slot.expect("open"), call!());
+                stack.handle_timeout(End::Receiver, slot.expect("open"), call!());
                 None
             }
             (Ask::HostTimeout, _) => {
@@ -198,7 +198,7 @@ fn free(ext: &mut ExtArena, id: Option<ExtId>) {
 }
 
 /// Asks an end all it was asked before, up to so many data packets, and throws its answers away.
-fn replay(mut end: End, asks: &[(Instant, Ask)], packets: u64) -> Done {
+fn replay(mut end: BenchEnd, asks: &[(Instant, Ask)], packets: u64) -> Done {
     let (mut operations, mut digest) = (0, 0u64);
     for (now, ask) in asks {
         if operations == packets {
@@ -238,7 +238,7 @@ struct Recording {
 /// A line between two hosts, without loss, while a recording is made.
 struct Line {
     now: Instant,
-    ends: [End; 2],
+    ends: [BenchEnd; 2],
     controller: Option<AnyController>,
     agenda: BTreeMap<(Instant, u64), (HostId, Ask)>,
     added: u64,
@@ -256,7 +256,7 @@ fn record(transport: &AnyTransport, packets: u64) -> Recording {
     let packets = if packets * 2 >= RECORDED_PACKETS { RECORDED_PACKETS } else { packets };
     let mut line = Line {
         now: Instant::ZERO,
-        ends: [End::new(transport, SENDER), End::new(transport, RECEIVER)],
+        ends: [BenchEnd::new(transport, SENDER), BenchEnd::new(transport, RECEIVER)],
         controller: transport.controller(&view(Instant::ZERO, 0)),
         agenda: BTreeMap::new(),
         added: 0,

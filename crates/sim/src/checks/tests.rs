@@ -341,6 +341,18 @@ fn routing__packets_end_at_their_hosts() {
 }
 
 #[test]
+fn flows__only_transports_that_declare_it_give_up() {
+    let mut run = Watched::drop_tail();
+    run.checks.told(FlowId(0), &FlowEvent::Abandoned);
+    assert_eq!(run.found(), Vec::<String>::new());
+    let mut run = Watched::drop_tail();
+    run.checks.may_abandon = 0;
+    run.checks.told(FlowId(0), &FlowEvent::Finished);
+    run.checks.told(FlowId(0), &FlowEvent::Abandoned);
+    assert_one(&run.found(), "declares it never does");
+}
+
+#[test]
 fn routing__no_packet_goes_back() {
     let mut run = Watched::drop_tail();
     let id = run.at_switch();

@@ -9,7 +9,7 @@ use crate::setup::Setup;
 use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
 use punctual_core::{
     ByteRange, Duration, FlowEvent, FlowId, FlowSpec, Header, HostId, Instant, Packet, PacketId,
-    PortId, TimerChange, TransportId, Wait,
+    PortId, TimerChange, TransportId, TransportSet, Wait,
 };
 use punctual_record::FlowStatus;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ const NIC_NAMES: Names = Names { behind_others: What::Nic, idle: What::LinkPause
 
 impl Explainer {
     /// Follows these flows.
-    pub(crate) fn new(setup: &Setup, flows: &[FlowId]) -> Self {
+    pub(crate) fn new<S: TransportSet>(setup: &Setup<S>, flows: &[FlowId]) -> Self {
         let network = &setup.network;
         let facts = |host| {
             let nic = network.nic_info(HostId(host));

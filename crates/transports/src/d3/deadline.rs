@@ -1,11 +1,11 @@
 //! D3: the desired rate of a flow with a deadline, and when the flow is abandoned.
 
 use super::config::{AfterDeadline, D3Config, D3SenderConfig};
-use super::header::RATE_UNIT;
+use super::header::{HOPS_MAX, RATE_UNIT};
 use super::{D3Host, D3Port, D3Receiver, D3Sender, FlowDemand, RequestPlan, RequestPolicy};
 use punctual_core::{
     Bytes, Class, Duration, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView,
-    QueueSpec, Rate, Transport,
+    QueueSpec, Rate, Transport, TransportInfo,
 };
 
 impl D3Config {
@@ -79,6 +79,12 @@ impl Transport for D3Config {
     type Shared = D3Host;
     type Controller = D3Port;
 
+    const INFO: TransportInfo = TransportInfo::new(
+        "d3",
+        "D3: ports grant each flow the rate that its deadline needs, and a share",
+    )
+    .with_max_hops(HOPS_MAX);
+
     fn open_host(&self, nic: &NicInfo) -> D3Host {
         D3Host::new(nic)
     }
@@ -94,6 +100,14 @@ impl Transport for D3Config {
     fn controller(&self, port: &PortView) -> Option<D3Port> {
         let controller = D3Port::new(&self.params, port.rate);
         Some(if self.count_inversions { controller.counting_inversions() } else { controller })
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
+    }
+
+    fn may_abandon(&self) -> bool {
+        true
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

@@ -59,7 +59,7 @@ pub use sender::D3Sender;
 
 use punctual_core::{
     Bytes, Duration, FlowRoute, FlowSpec, HostCx, Instant, Limit, NicInfo, Packet, PortView,
-    QueueSpec, Rate, Transport,
+    QueueSpec, Rate, Transport, TransportInfo,
 };
 
 /// What a sender requests: the difference between D3, RCPdc and RCP.
@@ -180,6 +180,10 @@ impl Transport for RcpdcConfig {
     type Shared = D3Host;
     type Controller = D3Port;
 
+    const INFO: TransportInfo =
+        TransportInfo::new("rcpdc", "RCPdc: every port grants every flow an explicit fair rate")
+            .with_max_hops(HOPS_MAX);
+
     fn open_host(&self, nic: &NicInfo) -> D3Host {
         D3Host::new(nic)
     }
@@ -194,6 +198,14 @@ impl Transport for RcpdcConfig {
 
     fn controller(&self, port: &PortView) -> Option<D3Port> {
         Some(D3Port::new(&self.0, port.rate))
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
+    }
+
+    fn may_abandon(&self) -> bool {
+        true // where a path has more ports than the header can record
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

@@ -34,7 +34,7 @@ pub use sender::DcqcnSender;
 
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, NicInfo, NoController, Packet, QueueSpec, Rate, RedMarking,
-    Transport,
+    Transport, TransportInfo,
 };
 
 /// State that the flows of one host share: their parameters in internal units.
@@ -50,6 +50,11 @@ impl Transport for DcqcnConfig {
     type Receiver = DcqcnReceiver;
     type Shared = DcqcnHost;
     type Controller = NoController;
+
+    const INFO: TransportInfo = TransportInfo::new(
+        "dcqcn",
+        "DCQCN: rates cut by marks that receivers report, on networks that lose nothing",
+    );
 
     fn open_host(&self, nic: &NicInfo) -> DcqcnHost {
         debug_assert_eq!(self.validate(), Ok(()));
@@ -68,6 +73,10 @@ impl Transport for DcqcnConfig {
 
     fn open_receiver(first: &Packet, route: &FlowRoute, _: &mut HostCx<'_, Self>) -> DcqcnReceiver {
         DcqcnReceiver::open(first, route)
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
     }
 
     /// Lossless, marking at random. A link is paused only where marks have not helped: at twice

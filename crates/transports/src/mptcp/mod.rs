@@ -37,6 +37,7 @@ use crate::tcp::{TCP_IP_HEADER_BYTES, TcpSettings, tcp_queue};
 use punctual_core::rng::Stream;
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, NicInfo, NoController, Packet, QueueSpec, Rate, Transport,
+    TransportInfo,
 };
 
 /// State that the flows of one host share: their parameters in internal units.
@@ -51,6 +52,11 @@ impl Transport for MptcpConfig {
     type Receiver = MptcpReceiver;
     type Shared = MptcpHost;
     type Controller = NoController;
+
+    const INFO: TransportInfo = TransportInfo::new(
+        "mptcp",
+        "MPTCP: one stream over TCP subflows on several paths, coupled or not",
+    );
 
     fn open_host(&self, nic: &NicInfo) -> MptcpHost {
         debug_assert_eq!(self.validate(), Ok(()));
@@ -68,6 +74,10 @@ impl Transport for MptcpConfig {
         cx: &mut HostCx<'_, Self>,
     ) -> MptcpReceiver {
         MptcpReceiver::open(first, route, cx)
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
     }
 
     fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {

@@ -32,7 +32,7 @@ pub use sender::NdpSender;
 
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec, Rate,
-    Transport,
+    Transport, TransportInfo,
 };
 
 impl Transport for NdpConfig {
@@ -40,6 +40,11 @@ impl Transport for NdpConfig {
     type Receiver = NdpReceiver;
     type Shared = PullQueue;
     type Controller = NoController;
+
+    const INFO: TransportInfo = TransportInfo::new(
+        "ndp",
+        "NDP: receivers pull, switches trim, packets sprayed over all paths",
+    );
 
     fn open_host(&self, nic: &NicInfo) -> PullQueue {
         PullQueue::new(self, nic)
@@ -63,6 +68,14 @@ impl Transport for NdpConfig {
 
     fn sprays(&self) -> bool {
         self.paths != PathPolicy::Single
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate()
+    }
+
+    fn is_trimmable(&self) -> bool {
+        true
     }
 
     /// Eight packets of data, as many bytes of headers.

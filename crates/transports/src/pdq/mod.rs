@@ -45,7 +45,7 @@ pub use sender::PdqSender;
 
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, LineRate, NicInfo, Packet, PortView, QueueSpec,
-    Rate, Transport,
+    Rate, Transport, TransportInfo,
 };
 
 /// State that the flows of one host share.
@@ -94,6 +94,11 @@ impl Transport for PdqConfig {
     type Shared = PdqHost;
     type Controller = PdqPort;
 
+    const INFO: TransportInfo = TransportInfo::new(
+        "pdq",
+        "PDQ: ports let the most critical flows send and pause the others",
+    );
+
     fn open_host(&self, nic: &NicInfo) -> PdqHost {
         PdqHost::new(nic)
     }
@@ -108,6 +113,14 @@ impl Transport for PdqConfig {
 
     fn controller(&self, _port: &PortView) -> Option<PdqPort> {
         Some(PdqPort::new(self))
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
+    }
+
+    fn may_abandon(&self) -> bool {
+        self.terminates_early()
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

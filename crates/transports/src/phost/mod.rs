@@ -31,7 +31,7 @@ pub use tokens::TokenQueue;
 
 use punctual_core::{
     Bytes, Class, FlowId, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet,
-    QueueSpec, Rate, Transport,
+    QueueSpec, Rate, Transport, TransportInfo,
 };
 
 /// State that the flows of one host share.
@@ -77,6 +77,11 @@ impl Transport for PhostConfig {
     type Shared = PhostHost;
     type Controller = NoController;
 
+    const INFO: TransportInfo = TransportInfo::new(
+        "phost",
+        "pHost: receivers hand out tokens, one each packet time; packets sprayed, no trimming",
+    );
+
     fn open_host(&self, nic: &NicInfo) -> PhostHost {
         debug_assert_eq!(self.validate(), Ok(()));
         let tokens = TokenQueue::new(self, nic);
@@ -111,6 +116,10 @@ impl Transport for PhostConfig {
         if let Some(at) = next {
             cx.set_host_timer(at);
         }
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
     }
 
     /// Strict priorities, short. PHOST-R09.

@@ -36,7 +36,7 @@ use crate::d3::{
 };
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView, QueueSpec, Rate,
-    Transport,
+    Transport, TransportInfo,
 };
 
 impl RequestPolicy for RcpConfig {
@@ -63,6 +63,11 @@ impl Transport for RcpConfig {
     type Shared = D3Host;
     type Controller = RcpPort;
 
+    const INFO: TransportInfo = TransportInfo::new(
+        "rcp",
+        "RCP: every port stamps one rate for all flows, found without counting them",
+    );
+
     fn open_host(&self, nic: &NicInfo) -> D3Host {
         D3Host::new(nic)
     }
@@ -77,6 +82,10 @@ impl Transport for RcpConfig {
 
     fn controller(&self, port: &PortView) -> Option<RcpPort> {
         Some(RcpPort::new(self, port.rate))
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

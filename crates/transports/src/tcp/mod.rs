@@ -55,7 +55,7 @@ pub(crate) use sender::rtt_since;
 
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec, Rate,
-    Transport,
+    Transport, TransportInfo,
 };
 
 /// State that the flows of one host share: their parameters in internal units.
@@ -78,12 +78,14 @@ impl<L: WindowLaw> TcpHost<L> {
 }
 
 macro_rules! tcp_transport {
-    ($config:ty, $law:ty, $queue:ident, |$self:ident| $params:expr) => {
+    ($config:ty, $name:literal, $summary:literal, $law:ty, $queue:ident, |$self:ident| $params:expr) => {
         impl Transport for $config {
             type Sender = TcpSender<$law>;
             type Receiver = TcpReceiver;
             type Shared = TcpHost<$law>;
             type Controller = NoController;
+
+            const INFO: TransportInfo = TransportInfo::new($name, $summary);
 
             fn open_host(&self, nic: &NicInfo) -> Self::Shared {
                 debug_assert_eq!(self.validate(), Ok(()));
@@ -107,6 +109,10 @@ macro_rules! tcp_transport {
                 TcpReceiver::open(first, route)
             }
 
+            fn check_config(&self) -> Result<(), String> {
+                self.validate().map_err(|e| e.to_string())
+            }
+
             fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {
                 $queue(rate, mtu)
             }
@@ -114,11 +120,46 @@ macro_rules! tcp_transport {
     };
 }
 
-tcp_transport!(TcpConfig, NewReno, tcp_queue, |_config| ());
-tcp_transport!(TcpprConfig, TcpprLaw, tcppr_queue, |config| config.params());
-tcp_transport!(DctcpConfig, DctcpLaw, dctcp_queue, |config| config.params());
-tcp_transport!(DctcpLosslessConfig, DctcpLaw, lossless_queue, |config| config.params());
-tcp_transport!(D2tcpConfig, D2tcpLaw, dctcp_queue, |config| config.params());
+tcp_transport!(
+    TcpConfig,
+    "tcp",
+    "TCP NewReno: windows, acknowledgements, loss as the signal",
+    NewReno,
+    tcp_queue,
+    |_config| ()
+);
+tcp_transport!(
+    TcpprConfig,
+    "tcppr",
+    "TCPpr: TCP in classes of strict priority, short deadlines first",
+    TcpprLaw,
+    tcppr_queue,
+    |config| config.params()
+);
+tcp_transport!(
+    DctcpConfig,
+    "dctcp",
+    "DCTCP: TCP that cuts its window by the share of packets marked",
+    DctcpLaw,
+    dctcp_queue,
+    |config| config.params()
+);
+tcp_transport!(
+    DctcpLosslessConfig,
+    "dctcp-lossless",
+    "DCTCP over PFC: windows that never lose, what NDP's paper ran as DCQCN",
+    DctcpLaw,
+    lossless_queue,
+    |config| config.params()
+);
+tcp_transport!(
+    D2tcpConfig,
+    "d2tcp",
+    "D2TCP: DCTCP that cuts less the nearer the deadline, more the farther",
+    D2tcpLaw,
+    dctcp_queue,
+    |config| config.params()
+);
 
 /// Parameters of [`DctcpLaw`] from a configuration that has DCTCP's keys.
 macro_rules! dctcp_params {

@@ -14,7 +14,7 @@ pub use config::{UdpConfig, UdpError};
 use punctual_core::{
     ByteRange, Bytes, Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
     HostId, Instant, NicInfo, NoController, Packet, PacketFlags, QueueSpec, RangeSet, Rate,
-    Transport, Wait,
+    Transport, TransportInfo, Wait,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -65,6 +65,9 @@ impl Transport for UdpConfig {
     type Shared = NicInfo;
     type Controller = NoController;
 
+    const INFO: TransportInfo =
+        TransportInfo::new("udp", "UDP: datagrams at a constant rate; what is lost stays lost");
+
     fn open_host(&self, nic: &NicInfo) -> NicInfo {
         *nic
     }
@@ -85,6 +88,18 @@ impl Transport for UdpConfig {
 
     fn open_receiver(_: &Packet, _: &FlowRoute, _: &mut HostCx<'_, Self>) -> UdpReceiver {
         UdpReceiver::default()
+    }
+
+    fn check_config(&self) -> Result<(), String> {
+        self.validate().map_err(|e| e.to_string())
+    }
+
+    fn is_trimmable(&self) -> bool {
+        self.trimmable
+    }
+
+    fn may_abandon(&self) -> bool {
+        true
     }
 
     /// NDP's where datagrams may be trimmed, TCP's where not.

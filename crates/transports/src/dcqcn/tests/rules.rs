@@ -2,7 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use punctual_core::{Call, Class, Ecn, ExtArena, FlowSpec, Header, HostId, Outbox, Stack};
+use punctual_core::{Call, Class, Ecn, End, ExtArena, FlowSpec, Header, HostId, Outbox, Stack};
 use punctual_testkit::{Fault, FaultOdds};
 
 /// Back to back from the first instant: no handshake, no window.
@@ -185,7 +185,7 @@ fn dcqcn_r13_strangers_change_nothing() {
     ] {
         let header = DcqcnHeader { offset, flags, ..DcqcnHeader::default() };
         let packet = Packet::new(FlowId(0), host, Header::new(header));
-        stack.sender_packet(slot, &packet, call!());
+        stack.handle_packet(End::Sender, slot, &packet, call!());
         assert!(out.events.is_empty() && out.packets.is_empty(), "{header:?}");
     }
     let sender = stack.sender(slot).expect("open");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tcp::{Fraction, TcpConfig, TcpConfigError};
-use punctual_core::{Call, Class, ExtArena, FlowEvent, Header, HostId, Limit, Outbox, Stack};
+use punctual_core::{Call, Class, End, ExtArena, FlowEvent, Header, HostId, Limit, Outbox, Stack};
 use punctual_testkit::Fault;
 use serde::Deserialize;
 use serde::de::value::{Error, MapDeserializer};
@@ -377,7 +377,7 @@ fn mptcp_r10_malformed_packets_change_nothing() {
         (data(0, 0, 0), 1),
     ] {
         let call = Call { now: Instant::ZERO, host, ext: &mut ext, out: &mut out };
-        stack.receiver_packet(slot, &packet, call);
+        stack.handle_packet(End::Receiver, slot, &packet, call);
         assert_eq!(out.packets.len(), answers, "{packet:?}");
     }
     let answer = header(&out.packets[0]);
@@ -408,7 +408,7 @@ fn mptcp_r10_strange_acks_change_nothing() {
         let header = MptcpHeader { segment, data, subflow, flags, ..MptcpHeader::default() };
         let packet = Packet::new(FlowId(0), host, Header::new(header));
         let call = Call { now: Instant::ZERO, host, ext: &mut ext, out: &mut out };
-        stack.sender_packet(slot, &packet, call);
+        stack.handle_packet(End::Sender, slot, &packet, call);
         assert!(out.events.is_empty() && out.packets.is_empty(), "{header:?}");
     }
     let call = Call { now: Instant::ZERO, host, ext: &mut ext, out: &mut out };

@@ -2,7 +2,7 @@
 
 use super::*;
 use punctual_core::{
-    Call, ExtArena, FlowSpec, Header, HostId, Outbox, PacketFlags, Rate, Stack, TransportId,
+    Call, End, ExtArena, FlowSpec, Header, HostId, Outbox, PacketFlags, Rate, Stack, TransportId,
 };
 
 pub(super) struct Lone {
@@ -72,12 +72,12 @@ impl Lone {
 
     pub(super) fn hand(&mut self, packet: &Packet) {
         let call = Call { now: self.now, host: HostId(0), ext: &mut self.ext, out: &mut self.out };
-        self.stack.sender_packet(self.slot, packet, call);
+        self.stack.handle_packet(End::Sender, self.slot, packet, call);
     }
 
     pub(super) fn timeout(&mut self) {
         let call = Call { now: self.now, host: HostId(0), ext: &mut self.ext, out: &mut self.out };
-        self.stack.sender_timeout(self.slot, call);
+        self.stack.handle_timeout(End::Sender, self.slot, call);
     }
 }
 

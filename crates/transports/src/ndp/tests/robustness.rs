@@ -3,7 +3,9 @@
 
 use super::lone::*;
 use super::*;
-use punctual_core::{Call, Class, ExtArena, FlowEvent, FlowSpec, Header, HostId, Outbox, Stack};
+use punctual_core::{
+    Call, Class, End, ExtArena, FlowEvent, FlowSpec, Header, HostId, Outbox, Stack,
+};
 use punctual_core::{PacketFlags, TransportId};
 
 /// Plays a network of four paths on which a fault befalls all packets of path 1. Returns how many
@@ -179,7 +181,7 @@ impl Forgetful {
             None => self.stack.open_receiver(packet, &route(), call(now, &mut ext, &mut out)),
         };
         self.receiver = Some(slot);
-        self.stack.receiver_packet(slot, packet, call(now, &mut ext, &mut out));
+        self.stack.handle_packet(End::Receiver, slot, packet, call(now, &mut ext, &mut out));
         for event in &out.events {
             match event {
                 FlowEvent::Delivered(_) => self.delivered += 1,
@@ -188,7 +190,7 @@ impl Forgetful {
             }
         }
         if out.events.contains(&FlowEvent::Completed) {
-            self.stack.close_receiver(slot, HostId(0));
+            self.stack.close(End::Receiver, slot, HostId(0));
             self.receiver = None;
         }
     }
@@ -279,7 +281,7 @@ fn ndp_r22_a_sender_waits_before_it_uses_a_name_again() {
     assert_eq!(poll_all(&mut lone), [0, 1]);
     answer(&mut lone, kind::ACK, 0, None);
     answer(&mut lone, kind::ACK, 1, None);
-    lone.stack.close_sender(lone.slot, HostId(0));
+    lone.stack.close(End::Sender, lone.slot, HostId(0));
     lone.open_again(2);
     assert_eq!(poll_all(&mut lone), Vec::<u64>::new(), "the old one's packets may be about");
     lone.now = Instant::ZERO + Duration::from_millis(1);

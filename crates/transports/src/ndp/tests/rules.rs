@@ -1,6 +1,6 @@
 use super::lone::*;
 use super::*;
-use punctual_core::{Call, ExtArena, HostId, Outbox, Stack};
+use punctual_core::{Call, End, ExtArena, HostId, Outbox, Stack};
 
 #[test]
 fn ndp_r01_pushes_a_window_at_line_rate_then_waits_for_pulls() {
@@ -388,7 +388,7 @@ fn ndp_r17_absurd_packet_numbers_are_refused() {
         Call { now: Instant::ZERO, host: HostId(0), ext, out }
     }
     let slot = stack.open_receiver(&packet, &route(), call(&mut ext, &mut out));
-    stack.receiver_packet(slot, &packet, call(&mut ext, &mut out));
+    stack.handle_packet(End::Receiver, slot, &packet, call(&mut ext, &mut out));
     assert!(out.packets.is_empty() && out.events.is_empty(), "not answered, not counted");
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use punctual_core::{Call, ExtArena, Header, HostId, Outbox, PacketFlags, Stack};
+use punctual_core::{Call, End, ExtArena, Header, HostId, Outbox, PacketFlags, Stack};
 use punctual_testkit::{Fault, FaultOdds};
 use std::collections::BTreeSet;
 
@@ -89,7 +89,7 @@ fn phost_r03_tokens_expire() {
     let slot = stack.open_sender(&spec, &route(host), call(0, &mut ext, &mut out));
     for token in 0..3u32 {
         let packet = token_for(u64::from(token), token);
-        stack.sender_packet(slot, &packet, call(0, &mut ext, &mut out));
+        stack.handle_packet(End::Sender, slot, &packet, call(0, &mut ext, &mut out));
     }
     assert!(stack.poll_transmit(slot, call(0, &mut ext, &mut out)).is_some());
     // 1.5 packet times are 1,800 ns: the last instant is in time, the next is not.
@@ -165,7 +165,7 @@ fn phost_r04_senders_use_tokens_of_the_shortest_first() {
         for (slot, missing) in slots.into_iter().zip([40, 20]) {
             let header = PhostHeader { missing, kind: kind::TOKEN, ..PhostHeader::default() };
             let token = Packet::new(FlowId(0), host, Header::new(header));
-            stack.sender_packet(slot, &token, call(0, &mut ext, &mut out));
+            stack.handle_packet(End::Sender, slot, &token, call(0, &mut ext, &mut out));
         }
         // The driver asks in the order of asking, again and again.
         let mut went = Vec::new();
@@ -352,7 +352,7 @@ fn phost_r12_malformed_packets_change_nothing() {
     };
     let request = of(kind::REQUEST, size, 0, 0);
     let slot = stack.open_receiver(&request, &route(host), call(0, &mut ext, &mut out));
-    stack.receiver_packet(slot, &request, call(0, &mut ext, &mut out));
+    stack.handle_packet(End::Receiver, slot, &request, call(0, &mut ext, &mut out));
     for bad in [
         of(kind::DATA, size + 1, 0, 1460),
         of(kind::DATA, size, 30, 1460),
@@ -362,7 +362,7 @@ fn phost_r12_malformed_packets_change_nothing() {
         of(0, size, 0, 1460),
         of(200, size, 0, 1460),
     ] {
-        stack.receiver_packet(slot, &bad, call(0, &mut ext, &mut out));
+        stack.handle_packet(End::Receiver, slot, &bad, call(0, &mut ext, &mut out));
         assert!(out.events.is_empty() && out.packets.is_empty(), "{bad:?}");
     }
     let line = stack.receiver(slot).and_then(PhostReceiver::line).expect("open");
@@ -371,7 +371,7 @@ fn phost_r12_malformed_packets_change_nothing() {
     // A token for a packet that does not exist is none.
     let spec = Pair::new(PhostConfig::default(), super::line()).spec(packets(30));
     let slot = stack.open_sender(&spec, &route(host), call(0, &mut ext, &mut out));
-    stack.sender_packet(slot, &token_for(30, 0), call(0, &mut ext, &mut out));
+    stack.handle_packet(End::Sender, slot, &token_for(30, 0), call(0, &mut ext, &mut out));
     assert_eq!(stack.sender(slot).expect("open").counts(), TokenCounts::default());
 }
 

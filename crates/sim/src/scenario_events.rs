@@ -1,16 +1,16 @@
-//! What happens besides packets: flows start, links change, switches restart, samples are taken.
+//! Events that are about no packet: flows start, links change, switches restart, samples are taken.
 
 use crate::engine::Engine;
 use crate::events::EventClass;
 use crate::setup::LinkFault;
 use crate::tap::Tap;
 use punctual_core::rng::Stream;
-use punctual_core::{Instant, PortId};
+use punctual_core::{Instant, PortId, TransportSet};
 use punctual_record::PortSample;
 
-/// What a `World` event is about.
+/// What an event of [`EventClass::Scenario`] is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum World {
+pub(crate) enum ScenarioEvent {
     LinkChange = 0,
     WindowBegins = 1,
     FlowStart = 2,
@@ -20,12 +20,12 @@ pub(crate) enum World {
     WindowEnds = 6,
 }
 
-impl World {
-    /// From here on, targets are frames that pause links.
+impl ScenarioEvent {
+    /// Targets from here on are numbers of pause frames.
     const FIRST_FRAME: u32 = 16;
 }
 
-/// What befalls packets on a link that is not sound.
+/// Whether a link loses packets: it is down, or loses them at random.
 #[derive(Debug)]
 pub(crate) struct LinkHealth {
     is_down: bool,
@@ -33,65 +33,67 @@ pub(crate) struct LinkHealth {
     stream: Stream,
 }
 
-impl<T: Tap> Engine<T> {
+impl<S: TransportSet, T: Tap> Engine<S, T> {
     pub(crate) fn frame_event(&mut self, at: Instant, port: PortId, frame: u32) {
-        self.line.events.push(at, EventClass::World, port.0, World::FIRST_FRAME + frame);
+        self.cx.events.push(at, EventClass::Scenario, port.0, ScenarioEvent::FIRST_FRAME + frame);
     }
 
-    pub(crate) fn world(&mut self, at: Instant, what: World) {
-        // A window that ends and one that begins at an instant divide its events alike.
-        let key = if what == World::WindowEnds { World::WindowBegins } else { what };
-        self.line.events.push(at, EventClass::World, key as u32, what as u32);
+    pub(crate) fn schedule(&mut self, at: Instant, what: ScenarioEvent) {
+        // The begin and the end of the window have one key for breaking ties, so that both divide the
+        // events of an instant at the same place.
+        let key =
+            if what == ScenarioEvent::WindowEnds { ScenarioEvent::WindowBegins } else { what };
+        self.cx.events.push(at, EventClass::Scenario, key as u32, what as u32);
     }
 
-    /// Flows start at this time. One event stands for all: each sets the next, so that a second
-    /// would set one more for every start to come.
+    /// Schedules the start of the next flows. There is at most one such event at a time, because
+    /// each schedules the next one.
     pub(crate) fn expect_flows(&mut self, at: Instant) {
         if at < self.flow_start_at {
             self.flow_start_at = at;
-            self.world(at, World::FlowStart);
+            self.schedule(at, ScenarioEvent::FlowStart);
         }
     }
 
-    pub(crate) fn schedule_world(&mut self) {
+    pub(crate) fn schedule_scenario(&mut self) {
         if let Some(first) = self.workload.flows.first() {
             self.expect_flows(first.start);
         }
         if let Some(first) = self.setup.link_changes.first() {
-            self.world(first.at, World::LinkChange);
+            self.schedule(first.at, ScenarioEvent::LinkChange);
         }
         if let Some(first) = self.setup.switch_resets.first() {
-            self.world(first.at, World::SwitchReset);
+            self.schedule(first.at, ScenarioEvent::SwitchReset);
         }
         if let Some(sampling) = &self.setup.sampling {
-            self.world(Instant::ZERO + sampling.every, World::Sample);
+            self.schedule(Instant::ZERO + sampling.every, ScenarioEvent::Sample);
         }
         if self.setup.measure.from > Instant::ZERO {
-            self.world(self.setup.measure.from, World::WindowBegins);
+            self.schedule(self.setup.measure.from, ScenarioEvent::WindowBegins);
         }
         if let Some(until) = self.setup.measure.until {
-            self.world(until, World::WindowEnds);
+            self.schedule(until, ScenarioEvent::WindowEnds);
         }
     }
 
     #[cold]
-    pub(crate) fn world_event(&mut self, what: u32) {
+    pub(crate) fn scenario_event(&mut self, what: u32) {
         match what {
-            w if w == World::FlowStart as u32 => self.start_flows(),
-            w if w == World::LinkChange as u32 => self.change_links(),
-            w if w == World::Sample as u32 => self.sample(),
-            w if w == World::SwitchReset as u32 => self.reset_switches(),
-            w if w == World::DeadlineChange as u32 => self.change_deadlines(),
-            w if w == World::WindowBegins as u32 => self.begin_window(),
-            w if w == World::WindowEnds as u32 => self.end_window(),
-            w => self.pause_arrives(w - World::FIRST_FRAME),
+            w if w == ScenarioEvent::FlowStart as u32 => self.start_flows(),
+            w if w == ScenarioEvent::LinkChange as u32 => self.change_links(),
+            w if w == ScenarioEvent::Sample as u32 => self.sample(),
+            w if w == ScenarioEvent::SwitchReset as u32 => self.reset_switches(),
+            w if w == ScenarioEvent::DeadlineChange as u32 => self.change_deadlines(),
+            w if w == ScenarioEvent::WindowBegins as u32 => self.begin_window(),
+            w if w == ScenarioEvent::WindowEnds as u32 => self.end_window(),
+            w => self.pause_arrives(w - ScenarioEvent::FIRST_FRAME),
         }
     }
 
     pub(crate) fn change_links(&mut self) {
         while let Some(change) = self.setup.link_changes.get(self.setup.next_change).copied() {
-            if change.at > self.line.now {
-                self.world(change.at, World::LinkChange);
+            if change.at > self.cx.now {
+                self.schedule(change.at, ScenarioEvent::LinkChange);
                 return;
             }
             self.setup.next_change += 1;
@@ -117,20 +119,21 @@ impl<T: Tap> Engine<T> {
         match what {
             LinkFault::Rate(rate) => {
                 port.set_rate(rate);
-                self.line.tap.rate_changed(port_id, rate);
+                self.cx.tap.rate_changed(port_id, rate);
             }
             LinkFault::Loss(p) => health.loss = p,
             LinkFault::Down => health.is_down = true,
             LinkFault::Up => health.is_down = false,
             LinkFault::Withdrawn(_) => {}
         }
-        port.is_watched = health.is_down || health.loss > 0.0 || port.is_answered;
+        port.needs_arrival_checks =
+            health.is_down || health.loss > 0.0 || port.reverse_has_controller;
         match what {
             LinkFault::Down => {
-                self.line.tap.cut(port_id, true);
+                self.cx.tap.cut(port_id, true);
                 self.end_pauses(port_id);
             }
-            LinkFault::Up => self.line.tap.cut(port_id, false),
+            LinkFault::Up => self.cx.tap.cut(port_id, false),
             _ => {}
         }
     }
@@ -158,9 +161,9 @@ impl<T: Tap> Engine<T> {
             self.catch_up(port_id);
             let port = &self.ports[port_id.index()];
             let (bytes, packets) = port.queue.waiting();
-            let in_service = port.in_service_at(self.line.now);
+            let in_service = port.in_service_at(self.cx.now);
             self.samples.push(PortSample {
-                at: self.line.now,
+                at: self.cx.now,
                 port: port_id,
                 queue_bytes: bytes.get() + u64::from(in_service.bytes),
                 queue_packets: packets + u32::from(in_service.bytes > 0),
@@ -169,7 +172,7 @@ impl<T: Tap> Engine<T> {
             });
         }
         self.sample_gauges(&sampling);
-        self.world(self.line.now + sampling.every, World::Sample);
+        self.schedule(self.cx.now + sampling.every, ScenarioEvent::Sample);
         self.setup.sampling = Some(sampling);
     }
 }

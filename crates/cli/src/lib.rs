@@ -1,0 +1,64 @@
+//! The `punctual` command: arguments, progress, messages and exit codes. What it does is done by
+//! the lab.
+//!
+//! It is a library, so that a crate with transports of its own gets a `punctual` that has them too:
+//! [`main`] is generic over the set of transports.
+
+mod args;
+mod commands;
+mod exit;
+mod help;
+mod progress;
+
+use anyhow::Context as _;
+use args::{Cli, Command};
+use clap::Parser as _;
+use punctual_sim::Simulate;
+use std::any::TypeId;
+use std::process::ExitCode;
+
+/// Runs the command that the command line names, with the transports of a set.
+pub fn main<S: Simulate>() -> ExitCode {
+    let cli = Cli::parse();
+    punctual_lab::set_commit(env!("PUNCTUAL_COMMIT"));
+    if let Err(error) = identify::<S>() {
+        return exit::report(&error);
+    }
+    let global = &cli.global;
+    let result = match &cli.command {
+        Command::Run(study) => commands::run::run::<S>(study, global),
+        Command::Compare(study) => commands::compare::compare::<S>(study, global),
+        Command::Capacity { study, question } => {
+            commands::capacity::capacity::<S>(study, question, global)
+        }
+        Command::Report { dir, open } => commands::report::report(dir, *open, global),
+        Command::Explain(args) => commands::explain::explain::<S>(args, global),
+        Command::Init { file } => commands::init::init(file, global),
+        Command::Replay(replay) => commands::replay::replay::<S>(replay, global),
+        Command::Completions { shell } => commands::shell::completions(*shell),
+        Command::Man { dir } => commands::shell::man(dir),
+        Command::Check { file } => commands::check::check::<S>(file, global),
+        Command::List => commands::list::list::<S>(global),
+        Command::Send { file, address, deadline, link } => {
+            commands::transfer::send(file, address, *deadline, link, global)
+        }
+        Command::Receive { listen, overwrite, wait, link } => {
+            commands::transfer::receive(listen, *overwrite, *wait, link, global)
+        }
+        Command::Bench { names, here } => commands::bench::bench::<S>(names, *here, global),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}
+
+/// Makes the build id cover transports that are not ours.
+fn identify<S: Simulate>() -> anyhow::Result<()> {
+    if TypeId::of::<S>() != TypeId::of::<punctual_transports::AnyTransport>() {
+        let program = std::env::current_exe().context("cannot find this program")?;
+        punctual_lab::set_program(&program)
+            .with_context(|| format!("cannot read {}", program.display()))?;
+    }
+    Ok(())
+}

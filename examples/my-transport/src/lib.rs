@@ -1,0 +1,3 @@
+//! A transport for punctual in a crate of its own.
+
+pub mod fixed_window;
