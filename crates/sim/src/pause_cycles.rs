@@ -10,10 +10,10 @@
 
 use crate::engine::Engine;
 use crate::lossless::Lossless;
-use crate::record::PauseCycle;
 use crate::tap::Tap;
 use punctual_core::{Class, Duration, Instant, PortId, TransportSet};
 use punctual_net::{Network, Tier};
+use punctual_record::PauseCycle;
 
 /// Different cycles that are recorded; further ones are counted only.
 const RECORDED_MAX: usize = 256;

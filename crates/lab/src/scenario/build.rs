@@ -122,10 +122,10 @@ impl<S: Simulate> Scenario<S> {
     }
 
     /// The transports of a run, by id.
-    fn transports_of(&self, subject: &Subject) -> Vec<AnyTransport> {
+    fn transports_of(&self, subject: &Subject) -> Vec<S> {
         let names = self.names(subject.transport.as_deref());
         let transport = |name| {
-            let transport = AnyTransport::by_name(name, &self.settings);
+            let transport = S::by_name(name, &self.settings);
             transport.expect("names were checked when the scenario was read")
         };
         names.into_iter().map(transport).collect()

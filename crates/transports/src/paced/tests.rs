@@ -1,6 +1,7 @@
 //! Properties of every paced transport, called by the tests of each.
 
 use proptest::prelude::*;
+use punctual_core::End;
 use punctual_core::{
     Bytes, Call, Class, Controller, Duration, ExtArena, ExtBlock, FlowEvent, FlowId, FlowRoute,
     FlowSpec, Header, HostId, Instant, NicInfo, Outbox, Packet, PacketFlags, PortId, PortView,
@@ -133,13 +134,13 @@ pub(crate) fn assert_survives_forged_packets<T: Transport>(
         port.handle_forward(&mut packet, &view, &mut ext);
         port.handle_reverse(&mut packet, view.port);
         port.handle_timeout(&view);
-        stack.receiver_packet(receiver, &packet, call!(flow.dst));
-        stack.sender_packet(sender, &packet, call!(flow.src));
+        stack.handle_packet(End::Receiver, receiver, &packet, call!(flow.dst));
+        stack.handle_packet(End::Sender, sender, &packet, call!(flow.src));
         let is_over = |e: &FlowEvent| matches!(e, FlowEvent::Finished | FlowEvent::Abandoned);
         if out.events.iter().any(is_over) {
             break;
         }
         stack.poll_transmit(sender, call!(flow.src));
-        stack.sender_timeout(sender, call!(flow.src));
+        stack.handle_timeout(End::Sender, sender, call!(flow.src));
     }
 }
