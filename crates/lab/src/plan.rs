@@ -338,7 +338,8 @@ fn check_product(tree: &Table, axes: &[Axis]) -> Result<(), Diagnostic> {
         Some((_, Node { kind: Kind::Integer(n), .. })) => u64::try_from(*n).unwrap_or(1).max(1),
         _ => 1,
     };
-    let transports = tree.get("transports").and_then(Node::list).map_or(1, |list| list.len().max(1));
+    let transports =
+        tree.get("transports").and_then(Node::list).map_or(1, |list| list.len().max(1));
     let points = axes.iter().map(|axis| axis.len() as u64).fold(1, u64::saturating_mul);
     let runs = points.saturating_mul(transports as u64).saturating_mul(repetitions);
     if runs > MAX_RUNS && axes.iter().all(|axis| !axis.varies(tree, "run.repetitions")) {

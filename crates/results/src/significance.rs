@@ -6,8 +6,8 @@
 //! of a seed have in common cancels. Otherwise the means are (Welch's t, which does not ask for
 //! equal variances).
 
-use crate::stats::{ALPHA, mean, variance};
 use crate::share::{ShareOf, share_interval};
+use crate::stats::{ALPHA, mean, variance};
 use crate::student::t_quantile;
 use crate::times::Times;
 use crate::{Figure, Summary};

@@ -37,7 +37,8 @@ fn tcp_with_timers(rto: Duration) -> (AnyTransport, Option<QueueSpec>) {
 fn tcppr_of_the_paper(levels: u8) -> (AnyTransport, Option<QueueSpec>) {
     let limit = Limit::Bytes(Bytes::new(100_000));
     let (rto_min, rto_initial, initial_window) = (OLD_RTO, OLD_RTO, OLD_WINDOW);
-    let tcppr = TcpprConfig { rto_min, rto_initial, initial_window, levels, ..TcpprConfig::default() };
+    let tcppr =
+        TcpprConfig { rto_min, rto_initial, initial_window, levels, ..TcpprConfig::default() };
     (AnyTransport::Tcppr(tcppr), Some(QueueSpec::Priority { limit }))
 }
 

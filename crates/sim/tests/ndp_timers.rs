@@ -51,7 +51,8 @@ fn timers_where_nothing_is_lost() {
                      1 Gb/s, no scoreboard |\n|---|--:|--:|--:|--:|\n"
             .to_owned();
     let (mut needless, mut beside_slow_link, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, timer) in [("slowest", NdpTimer::Slowest), ("rtt", NdpTimer::Rtt), ("fixed", NdpTimer::Fixed)]
+    for (name, timer) in
+        [("slowest", NdpTimer::Slowest), ("rtt", NdpTimer::Rtt), ("fixed", NdpTimer::Fixed)]
     {
         let (window, _) = incast(timer, 129, 135_000);
         let (long, last) = incast(timer, 431, 450_000);

@@ -384,7 +384,10 @@ fn a_new_d3_flow_s_base_rate_may_exceed_the_capacity() {
     let most = beyond.fold(f64::MIN, f64::max);
     println!("host 2's NIC grants {most} bit/s above its capacity and a fair share");
     assert!(most > 0.0, "{most}: nothing shown");
-    assert!(most <= D3CommonConfig::default().base_rate.as_bps() as f64, "{most}: more than a base rate");
+    assert!(
+        most <= D3CommonConfig::default().base_rate.as_bps() as f64,
+        "{most}: more than a base rate"
+    );
 }
 
 /// Every transport beside every other, on one bottleneck.

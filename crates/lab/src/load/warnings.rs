@@ -27,7 +27,8 @@ pub(super) fn add(
     }
     let above = overloaded(offers, stretches, network);
     load.overload = above.clone().map(|(name, load)| LinkLoad { name, load });
-    load.arrivals = offers.iter().map(|offer| (traffic_name(offer), offer.to - offer.from)).collect();
+    load.arrivals =
+        offers.iter().map(|offer| (traffic_name(offer), offer.to - offer.from)).collect();
     if let Some((what, times)) = &above {
         load.warnings.push(format!(
             "offered load is {times:.2} at {what}: flows arrive faster than it can carry them, so \

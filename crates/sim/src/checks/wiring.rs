@@ -5,10 +5,10 @@
 
 use super::*;
 use crate::engine::Engine;
-use crate::record::Outcome;
-use crate::setup::{LinkChange, LinkFault, Measure, Stop};
+use crate::setup::{LinkChange, LinkFault, Stop};
 use punctual_core::{Duration, Limit, PacketFlags};
 use punctual_net::{ClosLinks, ClosShape};
+use punctual_record::{Measure, Outcome};
 use punctual_transports::{AnyTransport, TransportSettings};
 use punctual_workload::Workload;
 use std::ops::ControlFlow;
