@@ -108,8 +108,9 @@ fn questions_of_capacity_are_explained() {
         String::from_utf8(output.stderr).expect("text")
     };
     let numbers = "numbers of this scenario: `network.hosts`, `network.rate`, `network.delay`, \
-        `transport.tcp.rto_min`, `transport.tcp.rto_initial`, `transport.tcppr.rto_min`, \
-        `transport.tcppr.rto_initial`, `transport.tcppr.mean_deadline`, `traffic.receiver`, \
+        `queue.tcp.limit`, `queue.tcppr.limit`, `transport.tcp.initial_window`, \
+        `transport.tcp.rto_min`, `transport.tcp.rto_initial`, `transport.tcppr.initial_window`, \
+        `transport.tcppr.rto_min`, `transport.tcppr.rto_initial`, `transport.tcppr.mean_deadline`, `traffic.receiver`, \
         `traffic.workers`, `traffic.deadlines.exponential.mean`, \
         `traffic.deadlines.exponential.floor` or `run.duration`";
     assert_eq!(

@@ -231,7 +231,7 @@ fn huge_plans_are_refused_at_once() {
 fn overrides_are_in_every_heading() {
     let place = Place::new(SCENARIO);
     let output = place.punctual(&["compare", "s.toml", "--set", "traffic.queries.workers=7", "-q"]);
-    let heading = "small (--set traffic.queries.workers=7), 2 repetitions";
+    let heading = "small (--set traffic.queries.workers=7), means over 2 repetitions";
     assert!(text(&output.stdout).contains(heading), "{}", said(&output));
     let page = std::fs::read_to_string(place.path().join("results/small/report.html")).unwrap();
     assert!(page.contains("<title>small (--set traffic.queries.workers=7)"), "no such title");

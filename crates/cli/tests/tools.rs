@@ -187,7 +187,10 @@ fn every_command_and_exit_code_is_documented() {
 #[test]
 fn colours_are_for_terminals_and_not_with_no_color() {
     let place = Place::new(&SCENARIO.replace("{ file = \"sizes.txt\" }", "\"20KB\""));
-    let command = format!("{} compare s.toml -q --out out", env!("CARGO_BIN_EXE_punctual"));
+    let command = format!(
+        "{} compare s.toml -q --set run.repetitions=8 --out out",
+        env!("CARGO_BIN_EXE_punctual")
+    );
     // A terminal of its own.
     let on_terminal = |no_color: Option<&str>| {
         let mut script = std::process::Command::new("script");
@@ -205,7 +208,9 @@ fn colours_are_for_terminals_and_not_with_no_color() {
     assert!(has_escapes(&on_terminal(Some("")).unwrap().stdout), "nothing is not set");
     let plain = on_terminal(Some("1")).unwrap().stdout;
     assert!(text(&plain).contains("Deadlines") && !has_escapes(&plain), "{}", text(&plain));
-    let piped = place.punctual(&["compare", "s.toml", "-q", "--out", "out"]);
+    let repetitions = ["--set", "run.repetitions=8"];
+    let piped =
+        place.punctual(&[&["compare", "s.toml", "-q", "--out", "out"], &repetitions[..]].concat());
     assert!(!has_escapes(&piped.stdout));
 }
 

@@ -189,7 +189,7 @@ fn ideal_runs_have_the_same_flows_and_conserve_bytes() {
     let runs = text(
         "transports = [\"ndp\", \"ideal-fair\", \"ideal-edf\", \"ideal-sjf\", \"ideal-reservation\"]\n\
          [network]\ntopology = \"star\"\nhosts = 4\nrate = \"1Gbps\"\ndelay = \"1us\"\nframing = \"0B\"\n\
-         [[traffic]]\npattern = \"incast\"\nreceiver = 0\nworkers = 5\nsizes = \"14600B\"\ndeadlines = \"1ms\"\n\
+         [[traffic]]\npattern = \"incast\"\nreceiver = 0\nworkers = 5\nsizes = \"14600B\"\ndeadlines = \"1ms\"\nbackground = true\n\
          [[traffic]]\npattern = \"pairs\"\npairs = [[1, 0]]\nsizes = \"endless\"\nbackground = true\n\
          [run]\nduration = \"2ms\"\nstop = \"duration\"\nmeasure = { from = \"1ms\" }\n",
     );
