@@ -54,7 +54,8 @@ mod tests {
         assert_eq!(of("crates/sim/tests/mptcp.rs"), test("mptcp"));
         assert_eq!(of("crates/sim/tests/pdq/robust.rs"), test("pdq"));
         assert_eq!(of("crates/net/src/lib.rs"), ["--lib"]);
-        assert_eq!(of("crates/cli/src/main.rs"), ["--bins"]);
+        assert_eq!(of("crates/cli/src/help.rs"), ["--lib"]);
+        assert_eq!(of("crates/no-library/src/main.rs"), ["--bins"]);
         assert!(target_of(&root, Path::new("crates/sim/tests/common/mod.rs")).is_err());
     }
 }

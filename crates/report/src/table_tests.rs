@@ -24,7 +24,7 @@ fn summary(transport: &str, met: Option<f64>, fct_us: f64, drops: f64) -> Summar
 /// Three repetitions that differ by a per cent or less from their mean, of each transport a little
 /// otherwise.
 fn repeated(summary: Summary) -> Repeated {
-    let own = summary.transport.len() as f64;
+    let own = summary.transport.bytes().map(f64::from).sum::<f64>() / 100.0;
     let one = |(seed, factor): (u64, f64)| Summary {
         seeds: vec![seed],
         repetitions: 1,

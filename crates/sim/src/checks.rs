@@ -12,7 +12,7 @@ mod routes;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod wiring;
+mod wiring_tests;
 
 use crate::engine::transports_that;
 use crate::setup::Setup;
