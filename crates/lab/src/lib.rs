@@ -38,7 +38,7 @@ pub use explain::{Chosen, ExplainError, MISSED_MAX, Pick, explain, pick};
 pub use fingerprint::{build_id, set_commit, set_program};
 pub use keys::keys;
 pub use load::{LinkLoad, OfferedLoad, TierLoad};
-pub use plan::{LoadError, PlannedRun, Point, Study, load_study, study_from_text};
+pub use plan::{LoadError, PlannedRun, Point, Study, StudyOfRun, load_study, study_from_text};
 pub use scenario::{
     LinkSection, NetworkSection, Queues, RunSection, RunSetup, Scenario, StopWhen, Subject,
     SwitchQueues, SwitchSection, TOP_KEYS, TierName, TopologyInfo, TrafficSection,

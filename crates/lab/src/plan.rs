@@ -69,6 +69,9 @@ pub struct PlannedRun<S: Simulate = AnyTransport> {
     pub dir: PathBuf,
 }
 
+/// A study with a single point, and one of its runs.
+pub type StudyOfRun<S> = (Study<S>, PlannedRun<S>);
+
 /// Why a study could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -271,7 +274,7 @@ impl<S: Simulate> Study<S> {
         point: &[AxisValue],
         transport: &str,
         seed: u64,
-    ) -> Result<Option<(Study<S>, PlannedRun<S>)>, ScenarioError> {
+    ) -> Result<Option<StudyOfRun<S>>, ScenarioError> {
         let mut sources = (*self.sources).clone();
         let mut axes = Vec::new();
         for value in point {

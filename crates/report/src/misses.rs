@@ -79,7 +79,7 @@ fn misses(summary: &Summary) -> Option<(f64, f64)> {
     let flows =
         summary.deadline_flows_met + summary.deadline_flows_late + summary.deadline_flows_abandoned;
     (summary.deadlines_met.is_some() && flows > 0.0)
-        .then(|| (flows - summary.deadline_flows_met, flows))
+        .then_some((flows - summary.deadline_flows_met, flows))
 }
 
 /// How many fewer of its flows a transport misses than another, as a share of the other's; none

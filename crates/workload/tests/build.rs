@@ -498,7 +498,9 @@ fn poisson_load_follows_the_rate_of_each_host() {
     };
     // In whatever order hosts are: host 0 stands for nobody.
     for rates in [[10, 1, 1, 10], [1, 10, 10, 1]] {
-        let flows = build(&[spec.clone()], &gbps(rates), Duration::from_secs(1), 3).unwrap().flows;
+        let flows = build(std::slice::from_ref(&spec), &gbps(rates), Duration::from_secs(1), 3)
+            .unwrap()
+            .flows;
         let counts = tally(flows.iter().map(|flow| flow.src));
         for (host, rate) in rates.into_iter().enumerate() {
             let (got, mean) = (counts[&HostId(host as u32)] as f64, 6_250.0 * rate as f64);
