@@ -211,7 +211,9 @@ fn output_of(printed: &Printed, options: &Options) -> anyhow::Result<String> {
         std::iter::once(programs.clone()).chain(std::env::split_paths(&path)),
     )?;
     let mut command = Command::new("sh");
-    command.args(["-c", &printed.command]).current_dir(&dir).env("PATH", path);
+    // Exit code 4 of `capacity`, a condition that never or always holds, is an answer too.
+    let script = format!("{} || [ $? -eq 4 ]", printed.command);
+    command.args(["-c", &script]).current_dir(&dir).env("PATH", path);
     println!("$ {}", printed.command);
     let text = crate::tools::output(&mut command)?;
     std::fs::remove_dir_all(&dir)?;
