@@ -80,8 +80,9 @@ struct Offer<'a> {
     to: Instant,
     /// Bits a second that it brings to each port.
     rates: Vec<f64>,
-    /// The variance of `rates`: which hosts the flows of a random pattern have is drawn. Zero where
-    /// arrivals are not random.
+    /// The variance of `rates`: which hosts the flows of a random pattern have is drawn. Of n flows
+    /// that each pass a port with probability p it is n p (1 − p) × (rate of a flow)². Zero where
+    /// arrivals are not random, and at a port that every flow passes.
     variances: Vec<f64>,
     /// Bits a second that one flow stands for, where arrivals are random.
     flow_rate: Option<f64>,
@@ -160,7 +161,9 @@ pub(crate) fn of<S: Simulate>(scenario: &Scenario<S>, workload: &Workload) -> Of
                 let rate = flows_per_second * bits_per_flow / flows.len() as f64;
                 offer.flow_rate = Some(rate);
                 spread.add(flows, |_| rate, &mut offer.rates);
-                spread.add(flows, |_| rate * rate, &mut offer.variances);
+                let all = rate * flows.len() as f64;
+                let variance = |own: &f64| own * rate * (1.0 - own / all).max(0.0);
+                offer.variances = offer.rates.iter().map(variance).collect();
             }
             None => {
                 let rate = |flow: &FlowSpec| wire_bits(network, flow.size) / time;
