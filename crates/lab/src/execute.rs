@@ -250,12 +250,14 @@ fn one(
     });
     let utilisation = utilisation(network, &outcome);
     let pause_cycles = circles_in_words(network, &outcome);
+    let traffic = run.scenario.traffic_names();
     let facts = RunFacts {
         transport: &run.subject.label,
         kind,
         seed: run.seed,
         utilisation: utilisation.filter(|_| kind != RunKind::Bound),
         pause_cycles: &pause_cycles,
+        traffic: &traffic,
     };
     let summary = punctual_results::summarise(&outcome, &flows, &facts);
     let mut manifest = Manifest::new(study.text(), &run.subject.label, run.seed);
@@ -263,7 +265,7 @@ fn one(
     manifest.commit = commit();
     manifest.setup = print;
     manifest.name = study.name().to_owned();
-    manifest.traffic = run.scenario.traffic_names();
+    manifest.traffic = traffic.clone();
     manifest.overrides = study.overrides().to_vec();
     manifest.point = run.values.clone();
     manifest.host.threads = Some(options.threads as u32);

@@ -1,7 +1,8 @@
 //! The documentation names every field of the files, and no other.
 
 use punctual_results::{
-    Explained, ExplainedFlow, ExplainedPart, FlowRow, RunFacts, Summary, summarise, write_csv,
+    Explained, ExplainedFlow, ExplainedPart, FlowRow, Group, RunFacts, Summary, reference,
+    summarise, write_csv,
 };
 use punctual_sim::Outcome;
 
@@ -29,6 +30,35 @@ fn every_field_of_the_summary_is_documented() {
     fields.sort();
     named.sort();
     assert_eq!(fields, named);
+}
+
+/// The table of metrics is generated; `UPDATE_EXPECTED=1` writes it.
+#[test]
+fn the_table_of_metrics_is_up_to_date() {
+    let (start, end) = ("<!-- metrics -->\n", "<!-- /metrics -->");
+    let (before, rest) = DOCS.split_once(start).expect("where the table starts");
+    let (table, after) = rest.split_once(end).expect("where the table ends");
+    let expected = format!("\n{}\n", reference());
+    if std::env::var_os("UPDATE_EXPECTED").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.md");
+        std::fs::write(path, format!("{before}{start}{expected}{end}{after}")).expect("written");
+        return;
+    }
+    assert!(
+        table == expected,
+        "docs/results.md is out of date; run UPDATE_EXPECTED=1 cargo test -p punctual-results \
+         --test docs"
+    );
+}
+
+#[test]
+fn every_field_of_a_group_is_documented() {
+    let json = serde_json::to_value(Group::default()).expect("JSON");
+    let section = DOCS.split_once("### Results by traffic and size").expect("the section").1;
+    let section = section.split_once("###").expect("the next section").0;
+    for field in json.as_object().expect("an object").keys().filter(|field| *field != "name") {
+        assert!(section.contains(&format!("`{field}`")), "{field}");
+    }
 }
 
 #[test]
