@@ -218,6 +218,10 @@ fn one(
     let print = fingerprint(&setup, run);
     let network = &*run.scenario.network_with_clocks(run.seed);
     let mut ideal_setup = None;
+    let queue = match &setup {
+        RunSetup::Packets(setup) => crate::queue_words(setup),
+        RunSetup::Ideal(_) => String::new(),
+    };
     let (outcome, kind) = match setup {
         RunSetup::Packets(setup) => {
             let outcome = punctual_sim::run(*setup, &mut |progress| {
@@ -262,6 +266,7 @@ fn one(
     manifest.build = build_id().to_owned();
     manifest.commit = commit();
     manifest.setup = print;
+    manifest.queue = queue;
     manifest.name = study.name().to_owned();
     manifest.traffic = run.scenario.traffic_names();
     manifest.overrides = study.overrides().to_vec();

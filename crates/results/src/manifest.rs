@@ -41,6 +41,10 @@ pub struct Manifest {
     pub transport: String,
     /// The seed.
     pub seed: u64,
+    /// The queues of the switches in words, with their limits; empty for an ideal scheduler, and in
+    /// manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub queue: String,
     /// The run was stopped from outside before its end.
     #[serde(default)]
     pub interrupted: bool,
