@@ -3,7 +3,9 @@
 use super::aggregation::aggregation;
 use super::*;
 use proptest::prelude::*;
-use punctual_sim::{LinkChange, LinkFault, Setup};
+use punctual_core::FlowId;
+use punctual_net::Link;
+use punctual_sim::{GaugeSample, LinkChange, LinkFault, Setup};
 
 fn lossy(setup: &mut Setup, share: f64) {
     setup.link_changes = (0..setup.network.links.len())
@@ -75,6 +77,38 @@ fn mean_fct(transport: &AnyTransport, share: f64) -> f64 {
         total += outcome.flows.iter().map(|f| f.ended.expect("ended").as_secs_f64()).sum::<f64>();
     }
     total / (10.0 * RUNS as f64)
+}
+
+/// Twelve flows cross two spines, and routing leads around one uplink while some wait there: they
+/// go on over the other, and all end in the time that it takes to send them one after the other, each
+/// after five round trips of at most 60 µs.
+#[test]
+fn pdq_r30_a_port_off_the_path_pauses_nobody() {
+    let links = ClosLinks::uniform(GBPS1, Duration::from_nanos(700));
+    let mut paused_there = 0;
+    for seed in 0..10 {
+        let network = ClosShape::leaf_spine(2, 6, 2).build(&links, Bytes::new(1500), Bytes::ZERO);
+        let flows =
+            (0..12).map(|n| flow(n % 6, 6 + (n * 5 + 1) % 6, 100_000 + u64::from(n))).collect();
+        let mut setup = setup(network, pdq(PdqConfig::default()), flows);
+        setup.seed = seed;
+        let leaf = setup.network.link(setup.network.nics[0]).to;
+        let is_uplink = |link: &Link| link.from == leaf && link.to.0 >= setup.network.hosts;
+        let uplink = PortId::from(setup.network.links.iter().position(is_uplink).expect("one"));
+        let at = ms(0.5);
+        setup.link_changes =
+            vec![LinkChange { at, port: uplink, what: LinkFault::Withdrawn(true) }];
+        setup.sampling = Some(Sampling { every: US * 10, ports: Vec::new() });
+        setup.sampled_flows = (0..12).map(FlowId).collect();
+        let outcome = run(setup);
+        let paused = |g: &&GaugeSample| g.name == "pausing_port" && g.value == f64::from(uplink.0);
+        paused_there += outcome.gauges.iter().filter(|g| g.at <= at).filter(paused).count();
+        assert!(outcome.flows.iter().all(|f| f.status == FlowStatus::Completed), "seed {seed}");
+        let last = outcome.flows.iter().filter_map(|f| f.ended).max().expect("ended");
+        let bound = GBPS1.transmission_time(Bytes::new(12 * 100_011 * 1500 / 1440)) + US * 300 * 12;
+        assert!(last < Instant::ZERO + bound, "seed {seed}: {last}");
+    }
+    assert!(paused_there > 0, "nobody waited at the uplink");
 }
 
 #[test]

@@ -69,11 +69,20 @@ impl PdqHeader {
     pub const DATA: u8 = 1 << 4;
     /// The packet is a retransmission.
     pub const AGAIN: u8 = 1 << 5;
+    /// The port that P names was passed, and pauses the flow still (PDQ-R30).
+    pub const HELD: u8 = 1 << 6;
 
     /// Whether all these flags are set.
     #[inline]
     pub fn has(&self, flags: u8) -> bool {
         self.flags & flags == flags
+    }
+
+    /// A port pauses the flow.
+    #[inline]
+    pub(super) fn pause(&mut self, port: u32) {
+        self.pauser = port;
+        self.flags |= Self::HELD;
     }
 }
 

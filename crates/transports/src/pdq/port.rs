@@ -243,7 +243,11 @@ impl PdqPort {
             // PDQ-R21: beyond the list.
             self.rates.count_beyond(flow, wire_bytes, header.pauser == me);
             header.rate = header.rate.min(self.rates.share());
-            header.pauser = if header.rate == 0 { me } else { NOBODY };
+            if header.rate == 0 {
+                header.pause(me);
+            } else {
+                header.pauser = NOBODY;
+            }
             return;
         };
         let paused = self.list.entries()[place].pauser != NOBODY;
@@ -258,7 +262,7 @@ impl PdqPort {
                 self.list.update(place, |entry| entry.dampened = false);
             }
         } else {
-            header.pauser = me;
+            header.pause(me);
             self.list.update(place, |entry| {
                 entry.pauser = me;
                 entry.dampened = dampened;

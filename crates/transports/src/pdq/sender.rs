@@ -334,7 +334,11 @@ impl PdqSender {
             self.ask_now = true;
             return;
         }
-        self.pauser = header.pauser;
+        let is_held = header.has(PdqHeader::HELD);
+        if header.pauser != NOBODY && !is_held {
+            self.ask_now = true; // PDQ-R30
+        }
+        self.pauser = if is_held { header.pauser } else { NOBODY };
         self.probe_interval = header.deadline;
         self.flow.pacer.set_rate(if header.pauser == NOBODY {
             rate(header.rate).min(cx.shared.nic.rate)

@@ -50,6 +50,7 @@ fn every_rule_has_its_test_and_every_test_its_rule() {
         include_str!("rules.rs"),
         include_str!("wire.rs"),
         include_str!("../../../../sim/tests/exact.rs"),
+        include_str!("../../../../sim/tests/pdq/robust.rs"),
     ];
     crate::testing::assert_rules_match(&["pdq_r"], include_str!("../rules.md"), &sources);
 }

@@ -177,6 +177,18 @@ fn pdq_r09_a_flow_paused_elsewhere_hears_what_there_would_be() {
 }
 
 #[test]
+fn pdq_r30_a_port_says_that_it_still_pauses() {
+    let mut bench = Bench::new(PdqConfig { list_min: 2, list_max: 2, ..brisk() });
+    let is_held = |header: PdqHeader| (header.pauser, header.has(PdqHeader::HELD));
+    assert_eq!(is_held(bench.exchange(1, probe(10.0))), (NOBODY, false));
+    assert_eq!(is_held(bench.exchange(2, probe(20.0))), (ME, true), "in the list");
+    let asked = PdqHeader { pauser: ME, ..probe(30.0) };
+    assert_eq!(is_held(bench.exchange(3, asked)), (ME, true), "beyond the list");
+    let elsewhere = PdqHeader { pauser: OTHER, ..probe(20.0) };
+    assert_eq!(is_held(bench.exchange(2, elsewhere)), (OTHER, false), "not by this port");
+}
+
+#[test]
 fn pdq_r10_the_list_holds_twice_the_sending_flows_within_its_bounds() {
     let config = PdqConfig { list_min: 4, list_max: 6, ..brisk() };
     let mut bench = Bench::new(config);
