@@ -17,9 +17,9 @@ mod wiring_tests;
 use crate::engine::transports_that;
 use crate::setup::Setup;
 use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
-use flows::{FlowCheck, SHARED_FIRINGS_MAX, SILENT_FIRINGS_MAX};
+use flows::{FlowCheck, SHARED_FIRINGS_MAX, SILENT_FIRINGS_MAX, VAIN_PACKETS_MAX};
 use pauses::{BufferCheck, Ingress, IngressCheck, PauseCheck, Promise};
-use ports::{Discipline, Left, PortCheck};
+use ports::{Discipline, InService, Left, PortCheck};
 use punctual_core::{
     ByteRange, Bytes, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, NodeId,
     Packet, PacketId, PortId, QueueSpec, Rate, TimerChange, TransportId, TransportSet,
@@ -56,14 +56,28 @@ pub(crate) struct Checks {
     host_timers: HashSet<(TransportId, HostId)>,
     /// How often these have fired, by transport, then host.
     host_firings: Vec<Vec<u64>>,
-    /// Ports whose queue grew in this event, by what came by which link, to be looked at when it
-    /// is over.
-    grown: Vec<(PortId, Option<Ingress>)>,
+    /// Lanes of ports that grew in this event, to be looked at when it is over.
+    grown: Vec<Grown>,
     made: u64,
     arrived: u64,
     lost: u64,
+    /// Packets that are gone since a byte was delivered or a flow started.
+    vain_packets: u64,
     violations: Vec<String>,
     violation_count: u64,
+}
+
+/// A lane of a port that has grown.
+#[derive(Debug, Clone, Copy)]
+struct Grown {
+    port: PortId,
+    lane: usize,
+    /// The packet that joined it.
+    id: PacketId,
+    /// What took up room in the lane at that time without waiting there.
+    in_service: InService,
+    /// What came by which link.
+    came_by: Option<Ingress>,
 }
 
 /// A packet in the network.
@@ -144,6 +158,7 @@ impl Checks {
             made: 0,
             arrived: 0,
             lost: 0,
+            vain_packets: 0,
             violations: Vec::new(),
             violation_count: 0,
         }
@@ -239,7 +254,9 @@ impl Checks {
 
     /// A packet joins the queue of the port that it has come to.
     fn joins(&mut self, port: PortId, id: PacketId, packet: &Packet) {
-        let lane = self.ports[port.index()].join(id, packet);
+        let check = &mut self.ports[port.index()];
+        let lane = check.join(id, packet);
+        let in_service = check.in_service(lane, self.now);
         let node = self.link(port).from;
         self.buffers[node.index()].bytes += u64::from(packet.wire_bytes);
         let mut came_by = None;
@@ -251,7 +268,7 @@ impl Checks {
         if let Some((by, class)) = came_by {
             *self.ingresses[by.index()].waiting_of(class) += u64::from(packet.wire_bytes);
         }
-        self.grown.push((port, came_by));
+        self.grown.push(Grown { port, lane, id, in_service, came_by });
     }
 
     /// A packet leaves the queue of a port, in its turn unless the port does away with it.
@@ -309,8 +326,10 @@ impl Checks {
     /// An event is over: what grew in it must be within its limits.
     fn settle(&mut self) {
         let mut grown = std::mem::take(&mut self.grown);
-        for (port, came_by) in grown.drain(..) {
-            if let Some(excess) = self.ports[port.index()].excess(self.now) {
+        for Grown { port, lane, id, in_service, came_by } in grown.drain(..) {
+            let packet = self.packets.get(id.index()).copied().flatten();
+            let stays = packet.is_some_and(|packet| packet.place == Place::Waits(port, lane));
+            if stays && let Some(excess) = self.ports[port.index()].excess(lane, in_service) {
                 let name = self.name(port);
                 self.report(format!("port {name} {excess}"));
             }
@@ -347,6 +366,12 @@ impl Checks {
         check.silent_firings = 0;
         let is_excess = check.gone > check.made;
         self.touch(flow);
+        self.vain_packets += 1;
+        if self.vain_packets == VAIN_PACKETS_MAX {
+            self.report(format!(
+                "the flows are stuck: {VAIN_PACKETS_MAX} packets delivered no byte of any flow"
+            ));
+        }
         if is_excess {
             self.report(format!("flow {flow} received more packets than were sent"));
         }
@@ -403,6 +428,7 @@ impl Tap for Checks {
 
     fn started(&mut self, spec: &FlowSpec) {
         self.flow(spec.id).spec = Some(*spec);
+        self.vain_packets = 0;
     }
 
     fn called(&mut self, why: Why) {
@@ -618,6 +644,7 @@ impl Tap for Checks {
     }
 
     fn delivered(&mut self, flow: FlowId, range: ByteRange) {
+        self.vain_packets = 0;
         let wrong = self.flow(flow).delivers(range);
         self.report_of(flow, wrong);
     }
@@ -625,6 +652,10 @@ impl Tap for Checks {
     fn completed(&mut self, flow: FlowId) {
         let wrong = self.flow(flow).completes();
         self.report_of(flow, wrong);
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.vain_packets >= VAIN_PACKETS_MAX
     }
 
     fn conclude(&mut self, end: &Ending, findings: &mut Findings) {

@@ -246,6 +246,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         if !events.is_multiple_of(PROGRESS_EVERY) {
             return ControlFlow::Continue(());
         }
+        if self.cx.tap.is_stuck() {
+            return ControlFlow::Break(());
+        }
         progress(Progress {
             now: self.cx.now,
             stop_at: self.setup.stop.at,

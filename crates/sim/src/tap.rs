@@ -46,6 +46,10 @@ pub(crate) trait Tap {
     fn follows(&self, _flow: FlowId) -> bool {
         false
     }
+    /// Whether it is certain that no flow will make progress, so that the run can end.
+    fn is_stuck(&self) -> bool {
+        false
+    }
     /// A transport is about to be called. What hosts do until the next call, they do in this one.
     fn called(&mut self, _why: Why) {}
     /// A call changed the timer of an end.
@@ -159,6 +163,9 @@ macro_rules! tell {
             fn follows(&self, flow: FlowId) -> bool {
                 self.as_ref().is_some_and(|tap| tap.follows(flow))
             }
+            fn is_stuck(&self) -> bool {
+                self.as_ref().is_some_and(Tap::is_stuck)
+            }
             $(fn $method(&mut self, $($arg: $type),*) {
                 if let Some(tap) = self {
                     tap.$method($($arg),*);
@@ -172,6 +179,9 @@ macro_rules! tell {
             const FOLLOWS: bool = A::FOLLOWS || B::FOLLOWS;
             fn follows(&self, flow: FlowId) -> bool {
                 self.0.follows(flow) || self.1.follows(flow)
+            }
+            fn is_stuck(&self) -> bool {
+                self.0.is_stuck() || self.1.is_stuck()
             }
             $(fn $method(&mut self, $($arg: $type),*) {
                 self.0.$method($($arg),*);

@@ -15,6 +15,11 @@ pub(super) const SILENT_FIRINGS_MAX: u32 = 1 << 15;
 /// wait while 2^20 packets, 1.5 GB, are sent for shorter ones.
 pub(super) const SHARED_FIRINGS_MAX: u64 = 1 << 20;
 
+/// How many packets may end, of all flows together, before one delivers a byte. Flows that a port
+/// pauses probe once per RTT, and behind a cut link the flow that may send waits for its timeout,
+/// 1 ms or 50 RTTs: 20,000 paused flows send 2^20 probes in that time.
+pub(super) const VAIN_PACKETS_MAX: u64 = 1 << 20;
+
 /// A flow and its two ends.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FlowCheck {

@@ -152,23 +152,35 @@ impl PortCheck {
         self.lanes.iter().map(|lane| lane.ids.len()).sum()
     }
 
-    /// What is too much for its queue at this time, if anything.
-    pub(super) fn excess(&self, now: Instant) -> Option<String> {
+    /// What takes up room in a lane without waiting there: the packet being sent, if it counts.
+    pub(super) fn in_service(&self, number: usize, now: Instant) -> InService {
         let is_sending = self.busy_until > now && self.sending.bytes > 0;
-        (0..LANES).find_map(|number| {
-            let lane = &self.lanes[number];
-            let limit = self.discipline.limit(number)?;
-            let counts = is_sending && self.discipline.counts_in_service(number, self.sending.lane);
-            let (held, most) = match limit {
-                Limit::Packets(most) => (lane.ids.len() as u64 + u64::from(counts), most.into()),
-                Limit::Bytes(most) => {
-                    (lane.bytes + u64::from(self.sending.bytes) * u64::from(counts), most.get())
-                }
-            };
-            let is_empty = lane.ids.is_empty();
-            (!is_empty && held > most).then(|| format!("holds {held} where {limit} fit"))
-        })
+        if is_sending && self.discipline.counts_in_service(number, self.sending.lane) {
+            InService { packets: 1, bytes: self.sending.bytes.into() }
+        } else {
+            InService::default()
+        }
     }
+
+    /// How far a lane that has grown exceeds its limit, if it does, with what was in service then.
+    /// Later it may: a larger packet may be sent, of another lane.
+    pub(super) fn excess(&self, number: usize, in_service: InService) -> Option<String> {
+        let lane = &self.lanes[number];
+        let limit = self.discipline.limit(number)?;
+        let (held, most) = match limit {
+            Limit::Packets(most) => (lane.ids.len() as u64 + in_service.packets, most.into()),
+            Limit::Bytes(most) => (lane.bytes + in_service.bytes, most.get()),
+        };
+        let is_empty = lane.ids.is_empty();
+        (!is_empty && held > most).then(|| format!("holds {held} where {limit} fit"))
+    }
+}
+
+/// What takes up room in a queue without waiting there.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct InService {
+    packets: u64,
+    bytes: u64,
 }
 
 /// How a packet left its lane.

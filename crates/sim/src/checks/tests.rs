@@ -557,6 +557,41 @@ fn stuck__a_flow_whose_timers_fire_for_nothing() {
     assert_eq!(run.conclude(), [""; 0]);
 }
 
+/// A flow that probes for ever: its packets arrive, and bring nothing.
+#[test]
+fn stuck__flows_whose_packets_deliver_nothing() {
+    let probe = |run: &mut Watched| {
+        let id = run.at_switch();
+        let now = run.checks.now;
+        let at = run.send(run.port_to(1), id, now, false);
+        run.arrive(id, at);
+        run.checks.ready(FlowId(0));
+    };
+    let after = |vain_packets| {
+        let mut run = Watched::drop_tail();
+        run.checks.vain_packets = vain_packets;
+        run
+    };
+    let mut run = after(VAIN_PACKETS_MAX - 2);
+    probe(&mut run);
+    assert!(!run.checks.is_stuck());
+    assert_eq!(run.conclude(), [""; 0]);
+
+    let mut run = after(VAIN_PACKETS_MAX - 2);
+    (0..3).for_each(|_| probe(&mut run));
+    assert!(run.checks.is_stuck());
+    assert_one(&run.conclude(), "1048576 packets delivered no byte");
+
+    // A byte delivered or a flow started: the count begins again.
+    let mut run = after(VAIN_PACKETS_MAX - 1);
+    run.checks.started(&flow());
+    probe(&mut run);
+    run.checks.vain_packets = VAIN_PACKETS_MAX - 1;
+    run.checks.delivered(FlowId(0), ByteRange { offset: 0, len: 1 });
+    probe(&mut run);
+    assert_eq!(run.conclude(), [""; 0]);
+}
+
 /// Host 1 has a timer for all its flows. It goes on firing for another flow, and is set at the end.
 #[test]
 fn stuck__a_flow_beside_another_flow_s_host_timer() {
@@ -888,6 +923,24 @@ fn limits__the_packet_in_service_counts_where_it_does() {
         let above = with_one_in_service(queue, sent, fit + 1, class);
         assert_one(&above, "where 3packets fit");
     }
+}
+
+/// A lane is held to its limit when it grows, not when a larger packet is sent later.
+#[test]
+fn limits__of_the_lane_that_grows() {
+    let limit = Limit::Bytes(Bytes::new(4_000));
+    let grow = |class: Class| {
+        let mut run = Watched::new(QueueSpec::Priority { limit });
+        run.fill(2, Class::DATA, 1500);
+        let (port, id) = (run.port_to(1), run.make_of(Class::CONTROL, 1500));
+        let node = run.network.link(port).from;
+        run.checks.packets[id.index()].as_mut().expect("made").place = Place::At(node);
+        run.send(port, id, Instant::ZERO, false);
+        run.fill(1, class, 1500);
+        run.found()
+    };
+    assert_eq!(grow(Class::CONTROL), [""; 0]);
+    assert_one(&grow(Class::DATA), "holds 6000 where 4KB fit");
 }
 
 /// A port with a queue of its own is held to that one, and others to the switches'.
