@@ -5,7 +5,6 @@ mod common;
 use common::{Ran, shipped, text};
 use punctual_core::{Duration, Instant};
 use punctual_sim::GaugeOf;
-use punctual_testkit::assert_figure;
 use std::collections::BTreeMap;
 
 fn find<'a>(runs: &'a [Ran], name: &str) -> &'a Ran {
@@ -116,9 +115,6 @@ fn d3_figure_2_five_of_six() {
     // With packets the order: with quenching, without, fair shares.
     assert!(of("d3", "true") > of("d3", "false") && of("d3", "false") > of("rcpdc", "false"));
     assert!(of("pdq", "true") <= 50, "there is room for five of six");
-    // The specification's trial with packets: 2 to 4 of six with quenching, 1 to 3 without.
-    assert_figure("d3-figure-2-quenching", of("d3", "true") as f64, 20.0..=40.0);
-    assert_figure("d3-figure-2-plain", of("d3", "false") as f64, 10.0..=30.0);
     let longer = ["transports=[\"d3\"]", "traffic.sizes=4MB", "traffic.deadlines=200ms"];
     let [without, with] = ["false", "true"].map(|quenching| {
         let runs = shipped("d3-example-2", &longer);
@@ -126,8 +122,6 @@ fn d3_figure_2_five_of_six() {
     });
     println!("the same with 4 MB by 200 ms, D3: {with} with quenching, {without} without");
     assert!(with >= without, "{with} {without}");
-    assert_figure("d3-figure-2-longer-quenching", with as f64, 20.0..=40.0);
-    assert_figure("d3-figure-2-longer-plain", without as f64, 10.0..=30.0);
 }
 
 #[test]

@@ -18,13 +18,13 @@ pub enum CapacityRule {
     /// lowered it, because fully used grants make u/T equal to C.
     Printed,
     /// `C ← C + α(L − u/T) − β·q/T`: an idle line raises C, as in RCP and XCP.
-    #[default]
     LineRate,
     /// [`CapacityRule::LineRate`], but C rises only if the grants had reached 95 % of C when the
     /// interval began: the paper's law assumes that some flow is bottlenecked at the port.
     Gated,
     /// [`CapacityRule::LineRate`] with the changes of C subtracted that do not show in u and q
     /// yet, so that none is made twice (D3-R42, D3-R43).
+    #[default]
     Predictive,
 }
 
@@ -64,8 +64,8 @@ pub struct D3CommonConfig {
     pub alpha: f64,
     /// β, the gain of the queue. 1 (§4.4, footnote 4).
     pub beta: f64,
-    /// The capacity law. `"line-rate"`: the simplest that is not clearly worse than another
-    /// (`docs/transports/d3.md`).
+    /// The capacity law. `"predictive"`: the simplest that is not clearly worse than another
+    /// (`docs/validation/d3.md`).
     pub capacity_rule: CapacityRule,
     /// The queue that the capacity law subtracts. By default it depends on the law: see
     /// [`D3CommonConfig::effective_queue_measure`].

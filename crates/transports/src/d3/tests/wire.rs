@@ -119,7 +119,7 @@ fn params_bad_values_are_named() {
         assert_eq!(error.name, name);
         assert!(error.to_string().contains("must be"), "{error}");
     }
-    assert_eq!(D3CommonConfig::default().capacity_rule, CapacityRule::LineRate);
+    assert_eq!(D3CommonConfig::default().capacity_rule, CapacityRule::Predictive);
 }
 
 #[test]

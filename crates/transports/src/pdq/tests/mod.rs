@@ -39,7 +39,7 @@ fn of_flow(list: Vec<Traced>, flow: FlowId) -> Vec<Traced> {
 
 /// Whether it neither carries data nor starts or ends the flow.
 fn is_probe(traced: &Traced) -> bool {
-    header(traced).flags == 0
+    header(traced).flags & !PdqHeader::HELD == 0
 }
 
 #[test]
