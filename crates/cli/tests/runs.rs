@@ -157,6 +157,64 @@ fn check_says_where_paths_are_sampled() {
     assert_eq!(paths_of(70), expected);
 }
 
+/// Hosts by name and by number, in every key that takes hosts, are the same hosts.
+#[test]
+fn hosts_have_names() {
+    let scenario = |a: &str, b: &str| {
+        format!(
+            r#"
+        transports = ["ndp"]
+        [network]
+        topology = "file"
+        path = "named.topology"
+        [[traffic]]
+        pattern = "pairs"
+        pairs = [[{a}, {b}]]
+        sizes = "1MB"
+        [[traffic]]
+        pattern = "incast"
+        receiver = {b}
+        exclude = [{a}]
+        sizes = "10KB"
+        [[traffic]]
+        pattern = "all-to-all"
+        from = [{a}]
+        to = {b}
+        sizes = "10KB"
+        [[traffic]]
+        pattern = "list"
+        flows = [{{ src = {a}, dst = {b}, size = "2KB" }}]
+        [[traffic]]
+        pattern = "list"
+        file = "flows.csv"
+        [run]
+        duration = "10ms"
+    "#
+        )
+    };
+    let run = |a: &str, b: &str, file: &str| {
+        let place = Place::new(&scenario(a, b));
+        let node = |kind: &str, name: &str| format!("[[{kind}]]\nname = \"{name}\"\n");
+        let link = |name: &str| {
+            format!("[[link]]\nbetween = [\"{name}\", \"x\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\n")
+        };
+        let hosts = ["web 1", "web-2", "db"];
+        let nodes: String = hosts.iter().map(|host| node("host", host) + &link(host)).collect();
+        let topology = nodes + &node("switch", "x");
+        std::fs::write(place.path().join("named.topology"), topology).expect("written");
+        std::fs::write(place.path().join("flows.csv"), file).expect("written");
+        let output = place.punctual(&["run", "s.toml", "-q", "--csv"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let flows = place.path().join("results/s/ndp/seed-1/flows.csv");
+        std::fs::read_to_string(flows).expect("flows.csv")
+    };
+    let header = "src,dst,size,start\n";
+    let named = run("\"web-2\"", "\"db\"", &format!("{header}web 1,web-2,5KB,0s\n"));
+    let numbered = run("1", "2", &format!("{header}0,1,5KB,0s\n"));
+    assert_eq!(named, numbered);
+    assert_eq!(named.lines().count(), 1 + 1 + 1 + 1 + 1 + 1, "{named}");
+}
+
 #[test]
 fn json_has_one_object_a_transport_and_point() {
     let place = Place::new(SCENARIO);

@@ -3,7 +3,7 @@
 use crate::MAX_FLOWS;
 use crate::error::{Problem, WorkloadError};
 use crate::flows::{ClosedLoop, Workload};
-use crate::hosts::HostsView;
+use crate::hosts::{HostSet, HostsView};
 use crate::law::{Law, Participants, Seeds, Slot, To, exponential};
 use crate::list::{FlowList, ListedFlow};
 use crate::sizes::{SizeLaw, Sizes};
@@ -80,7 +80,7 @@ impl<'a> Traffic<'a> {
         if spec.limit == Some(0) {
             return Err(Problem::Zero("limit"));
         }
-        let sets = [spec.hosts.as_ref(), Some(&spec.exclude)];
+        let sets = [spec.hosts.as_ref(), Some(&spec.exclude), spec.from.as_ref(), spec.to.as_ref()];
         for last in sets.into_iter().flatten().filter_map(|set| set.last()) {
             known(last, view)?;
         }
@@ -88,13 +88,23 @@ impl<'a> Traffic<'a> {
             spec.hosts.as_ref().is_none_or(|set| set.contains(*host))
                 && !spec.exclude.contains(*host)
         };
+        let hosts: Vec<HostId> = (0..view.count()).map(HostId).filter(takes_part).collect();
+        let group = |key, set: &Option<HostSet>| -> Result<Vec<HostId>, Problem> {
+            let is_in = |host: &HostId| set.as_ref().is_none_or(|set| set.contains(*host));
+            let group: Vec<HostId> = hosts.iter().copied().filter(is_in).collect();
+            match (set, group.is_empty()) {
+                (Some(_), true) => Err(Problem::EmptyGroup(key)),
+                _ => Ok(group),
+            }
+        };
         Ok(Traffic {
             spec,
             view,
             pattern,
             seeds: Seeds::new(seed, pattern),
             participants: Participants {
-                hosts: (0..view.count()).map(HostId).filter(takes_part).collect(),
+                senders: group("from", &spec.from)?,
+                receivers: group("to", &spec.to)?,
                 rack_size: view.rack_size.unwrap_or(1).max(1),
             },
             until,
@@ -203,7 +213,7 @@ impl<'a> Traffic<'a> {
 
     /// Who sends, and to whom, in that burst.
     fn slots(&self, burst: u64) -> Result<Vec<Slot>, Problem> {
-        let hosts = &self.participants.hosts;
+        let Participants { senders: hosts, receivers, .. } = &self.participants;
         let count = hosts.len() as u32;
         let mut stream = Stream::named(self.seeds.pattern, "burst", burst);
         let fixed = |src: HostId, dst: HostId| Slot { src, to: To::Host(dst) };
@@ -216,11 +226,30 @@ impl<'a> Traffic<'a> {
             }
             return Ok(pairs.iter().map(|&(src, dst)| fixed(src, dst)).collect());
         }
-        if count < 2 {
+        let has_groups = self.spec.from.is_some() || self.spec.to.is_some();
+        if count < 2 && !has_groups {
             return Err(Problem::TooFewHosts(count));
+        }
+        if let [only] = receivers[..]
+            && hosts.contains(&only)
+            && !(matches!(self.spec.pattern, Pattern::Incast { .. }) && count > 1)
+        {
+            return Err(Problem::ToItself(only));
         }
         match self.spec.pattern {
             Pattern::Incast { senders, receiver } => self.incast(senders, receiver, &mut stream),
+            Pattern::Permutation if has_groups => {
+                if let Some(&host) = hosts.iter().find(|host| receivers.contains(host)) {
+                    return Err(Problem::InBothGroups(host));
+                }
+                let (from, to) = (count, receivers.len() as u32);
+                if from > to {
+                    return Err(Problem::TooFewReceivers { from, to });
+                }
+                let mut to = receivers.clone();
+                stream.shuffle(&mut to);
+                Ok(hosts.iter().zip(to).map(|(&a, b)| fixed(a, b)).collect())
+            }
             Pattern::Permutation => {
                 let to = derangement(hosts, &mut stream);
                 Ok(hosts.iter().zip(to).map(|(&a, b)| fixed(a, b)).collect())
@@ -239,8 +268,8 @@ impl<'a> Traffic<'a> {
                 Ok(self.drawn(To::Staggered(local), &mut stream))
             }
             Pattern::AllToAll => {
-                check_count(f64::from(count) * f64::from(count - 1))?;
-                let others = |a: HostId| hosts.iter().filter(move |b| **b != a);
+                check_count(f64::from(count) * receivers.len() as f64)?;
+                let others = |a: HostId| receivers.iter().filter(move |b| **b != a);
                 let from = |&a: &HostId| others(a).map(move |&b| fixed(a, b));
                 Ok(hosts.iter().flat_map(from).collect())
             }
@@ -258,7 +287,7 @@ impl<'a> Traffic<'a> {
                 false => Slot { src, to: To::Host(self.participants.destination(slot, stream)) },
             }
         };
-        self.participants.hosts.iter().map(slot).collect()
+        self.participants.senders.iter().map(slot).collect()
     }
 
     fn incast(
@@ -267,19 +296,22 @@ impl<'a> Traffic<'a> {
         receiver: Option<HostId>,
         stream: &mut Stream,
     ) -> Result<Vec<Slot>, Problem> {
-        let hosts = &self.participants.hosts;
+        let Participants { senders: hosts, receivers, .. } = &self.participants;
         let receiver = match receiver {
             Some(host) => {
                 known(host, self.view)?;
-                if hosts.binary_search(&host).is_err() {
+                if receivers.binary_search(&host).is_err() {
                     return Err(Problem::ReceiverLeftOut(host));
                 }
                 host
             }
-            None => hosts[stream.below(hosts.len() as u64) as usize],
+            None => receivers[stream.below(receivers.len() as u64) as usize],
         };
         let others: Vec<HostId> = hosts.iter().copied().filter(|h| *h != receiver).collect();
         let possible = others.len() as u32;
+        if possible == 0 {
+            return Err(Problem::ToItself(receiver));
+        }
         let wanted = match senders {
             Senders::All => possible,
             Senders::Hosts(0) => return Err(Problem::Zero("senders")),
@@ -307,11 +339,11 @@ impl<'a> Traffic<'a> {
         if self.view.rack_size.is_none() {
             return Err(Problem::NoRacks);
         }
-        for &host in &self.participants.hosts {
+        for &host in &self.participants.senders {
             let mates = self.participants.rack(host).len();
             let place = if local > 0.0 && mates < 2 {
                 "in its rack"
-            } else if local < 1.0 && mates == self.participants.hosts.len() {
+            } else if local < 1.0 && mates == self.participants.receivers.len() {
                 "in another rack"
             } else {
                 continue;

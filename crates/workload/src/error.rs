@@ -48,8 +48,24 @@ pub enum Problem {
         count: u32,
     },
     /// A receiver that was left out.
-    #[error("receiver = {0} is left out by `hosts` or `exclude`; choose one that takes part")]
+    #[error("receiver = {0} is left out by `hosts`, `exclude` or `to`; choose one that takes part")]
     ReceiverLeftOut(HostId),
+    /// A group of hosts without a host that takes part.
+    #[error("`{0}` names no host that takes part; see `hosts` and `exclude`")]
+    EmptyGroup(&'static str),
+    /// A host that would have to send to itself.
+    #[error("host {0} is in `from` and in `to`; a permutation needs groups without a common host")]
+    InBothGroups(HostId),
+    /// Fewer receivers than senders, where each needs its own.
+    #[error(
+        "`from` has {from} hosts and `to` {to}; a permutation needs a receiver for each sender"
+    )]
+    TooFewReceivers {
+        /// Hosts that send.
+        from: u32,
+        /// Hosts that receive.
+        to: u32,
+    },
     /// A flow from a host to itself.
     #[error("host {0} sends to itself; give it another destination")]
     ToItself(HostId),

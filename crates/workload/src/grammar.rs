@@ -35,6 +35,10 @@ pub(crate) struct Table {
     #[serde(skip_serializing_if = "Option::is_none")]
     exclude: Option<HostSet>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<HostSet>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<HostSet>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     redraw: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     arrivals: Option<Arrivals>,
@@ -130,7 +134,8 @@ impl Table {
     /// Refuses what the pattern would ignore.
     fn check_keys(&self) -> Result<(), SpecError> {
         use PatternName::*;
-        let given: [(&'static str, bool, &[PatternName]); 8] = [
+        let grouped = &[Incast, Permutation, Random, AllToAll];
+        let given: [(&'static str, bool, &[PatternName]); 10] = [
             ("senders", self.senders.is_some(), &[Incast]),
             ("workers", self.workers.is_some(), &[Incast]),
             ("receiver", self.receiver.is_some(), &[Incast]),
@@ -139,6 +144,8 @@ impl Table {
             ("pairs", self.pairs.is_some(), &[Pairs]),
             ("file", self.file.is_some(), &[List]),
             ("flows", self.flows.is_some(), &[List]),
+            ("from", self.from.is_some(), grouped),
+            ("to", self.to.is_some(), grouped),
         ];
         let not_listed = [
             ("hosts", self.hosts.is_some()),
@@ -236,6 +243,8 @@ impl TryFrom<Table> for TrafficSpec {
             name: table.name,
             hosts: table.hosts,
             exclude: table.exclude.unwrap_or_default(),
+            from: table.from,
+            to: table.to,
             redraw: table.redraw,
             arrivals: table.arrivals.unwrap_or_default(),
             flows_each: table.flows_each.unwrap_or(1),
@@ -265,6 +274,8 @@ impl From<TrafficSpec> for Table {
             name: spec.name,
             hosts: spec.hosts,
             exclude: (!spec.exclude.is_empty()).then_some(spec.exclude),
+            from: spec.from,
+            to: spec.to,
             redraw: spec.redraw,
             arrivals: unless(spec.arrivals, &Arrivals::Together),
             flows_each: unless(spec.flows_each, &1),

@@ -31,7 +31,7 @@ impl HostsView {
     }
 }
 
-/// Some hosts: `"0-3, 8"` or `[0, 1, 2, 3, 8]` in scenarios.
+/// Some hosts: `"0-3, 8"`, `[0, 1, 2, 3, 8]` or `8` in scenarios.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostSet {
     /// First and last of each range, in the order given.
@@ -118,6 +118,14 @@ impl<'de> Deserialize<'de> for HostSet {
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<HostSet, E> {
                 text.parse().map_err(E::custom)
+            }
+            fn visit_u64<E: serde::de::Error>(self, host: u64) -> Result<HostSet, E> {
+                let host = u32::try_from(host).map_err(E::custom)?;
+                Ok([host].into_iter().collect())
+            }
+            fn visit_i64<E: serde::de::Error>(self, host: i64) -> Result<HostSet, E> {
+                let host = u64::try_from(host).map_err(E::custom)?;
+                self.visit_u64(host)
             }
             fn visit_seq<A: serde::de::SeqAccess<'de>>(
                 self,

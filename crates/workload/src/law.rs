@@ -25,19 +25,24 @@ pub(crate) enum To {
 /// The hosts that take part, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Participants {
-    pub(crate) hosts: Vec<HostId>,
+    pub(crate) senders: Vec<HostId>,
+    pub(crate) receivers: Vec<HostId>,
     /// 1 where there are no racks.
     pub(crate) rack_size: u32,
 }
 
 impl Participants {
-    fn position(&self, host: HostId) -> usize {
-        self.hosts.binary_search(&host).expect("senders take part")
+    /// The position of a host among the receivers: nothing where it only sends.
+    fn position(&self, host: HostId) -> Range<usize> {
+        match self.receivers.binary_search(&host) {
+            Ok(place) => place..place + 1,
+            Err(place) => place..place,
+        }
     }
 
-    /// Positions of those in the same rack.
+    /// Positions of those in the same rack, among the receivers.
     pub(crate) fn rack(&self, host: HostId) -> Range<usize> {
-        let before = |edge: u64| self.hosts.partition_point(|h| u64::from(h.0) < edge);
+        let before = |edge: u64| self.receivers.partition_point(|h| u64::from(h.0) < edge);
         let rack = u64::from(host.0 / self.rack_size);
         let size = u64::from(self.rack_size);
         before(rack * size)..before((rack + 1) * size)
@@ -46,25 +51,23 @@ impl Participants {
     pub(crate) fn destination(&self, slot: Slot, stream: &mut Stream) -> HostId {
         match slot.to {
             To::Host(host) => host,
-            To::Anyone => {
-                self.other_than(self.position(slot.src)..self.position(slot.src) + 1, stream)
-            }
+            To::Anyone => self.other_than(self.position(slot.src), stream),
             To::Staggered(local) => {
                 let rack = self.rack(slot.src);
                 if !stream.chance(local) {
                     return self.other_than(rack, stream);
                 }
-                let here = self.position(slot.src);
+                let here = self.position(slot.src).start;
                 let place = rack.start + stream.below(rack.len() as u64 - 1) as usize;
-                self.hosts[place + usize::from(place >= here)]
+                self.receivers[place + usize::from(place >= here)]
             }
         }
     }
 
     /// One whose position is not in `skipped`.
     fn other_than(&self, skipped: Range<usize>, stream: &mut Stream) -> HostId {
-        let place = stream.below((self.hosts.len() - skipped.len()) as u64) as usize;
-        self.hosts[if place < skipped.start { place } else { place + skipped.len() }]
+        let place = stream.below((self.receivers.len() - skipped.len()) as u64) as usize;
+        self.receivers[if place < skipped.start { place } else { place + skipped.len() }]
     }
 }
 

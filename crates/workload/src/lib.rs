@@ -30,7 +30,8 @@
 //! | `"list"` | `file = "flows.csv"` or `flows = [{ src = 0, dst = 1, size = "1MB", start = "1ms" }]` | flows one by one; see [`FlowList::parse_csv`] for the file |
 //!
 //! `hosts = "2-9, 12"` and `exclude = [0]` choose the hosts that take part in a pattern (not in
-//! `pairs` and `list`, which name theirs). `redraw` says whether what is drawn is drawn again: the
+//! `pairs` and `list`, which name theirs). `from = "0-3"` and `to = "8-15"` choose among them who
+//! sends and who receives (`incast`, `permutation`, `random` and `all-to-all`). `redraw` says whether what is drawn is drawn again: the
 //! destination of each flow for `random` and `staggered` (`true` unless said otherwise), all of an
 //! `incast` or a `permutation` at each burst (`false` unless said otherwise).
 //!

@@ -74,8 +74,20 @@ pub enum FlowListError {
         /// Fields of the header.
         expected: usize,
     },
+    /// A field that is no host.
+    #[error(
+        "line {line}, {column}: `{text}` is neither the number of a host, from 0 on, nor its name"
+    )]
+    Host {
+        /// Counted from 1.
+        line: usize,
+        /// Which column.
+        column: &'static str,
+        /// What was there.
+        text: String,
+    },
     /// A field that is not a whole number.
-    #[error("line {line}, {column}: `{text}` is not a whole number (hosts count from 0)")]
+    #[error("line {line}, {column}: `{text}` is not a whole number")]
     Number {
         /// Counted from 1.
         line: usize,
@@ -103,8 +115,11 @@ impl FlowList {
     /// Reads CSV: a header with the columns `src`, `dst`, `size`, `start` and optionally
     /// `deadline` and `transport` in any order, then a line a flow. Sizes and times have units;
     /// `deadline` counts from the flow's start and may be empty, as may `transport`. `#` starts a
-    /// comment.
-    pub fn parse_csv(text: &str) -> Result<Self, FlowListError> {
+    /// comment. Hosts are numbers, or names that `host` knows.
+    pub fn parse_csv(
+        text: &str,
+        host: impl Fn(&str) -> Option<HostId>,
+    ) -> Result<Self, FlowListError> {
         let mut lines = text
             .lines()
             .enumerate()
@@ -113,7 +128,7 @@ impl FlowList {
         let (_, header) = lines.next().ok_or(FlowListError::Empty)?;
         let columns = Columns::parse(header)?;
         lines
-            .map(|(line, text)| columns.flow(line, text))
+            .map(|(line, text)| columns.flow(line, text, &host))
             .collect::<Result<_, _>>()
             .map(FlowList::Flows)
     }
@@ -144,15 +159,25 @@ impl Columns {
         }
     }
 
-    fn flow(&self, line: usize, text: &str) -> Result<ListedFlow, FlowListError> {
+    fn flow(
+        &self,
+        line: usize,
+        text: &str,
+        host: &impl Fn(&str) -> Option<HostId>,
+    ) -> Result<ListedFlow, FlowListError> {
         let fields: Vec<&str> = text.split(',').map(str::trim).collect();
         if fields.len() != self.count {
             return Err(FlowListError::Fields { line, found: fields.len(), expected: self.count });
         }
         let field = |which: usize| self.places[which].map_or("", |place| fields[place]);
+        let end = |which: usize| {
+            let (column, text) = (COLUMNS[which], field(which));
+            let named = || FlowListError::Host { line, column, text: text.into() };
+            host(text).or_else(|| text.parse().ok().map(HostId)).ok_or_else(named)
+        };
         Ok(ListedFlow {
-            src: HostId(number(line, COLUMNS[0], field(0))?),
-            dst: HostId(number(line, COLUMNS[1], field(1))?),
+            src: end(0)?,
+            dst: end(1)?,
             size: match field(2) {
                 "endless" => Bytes::ENDLESS,
                 text => unit(line, COLUMNS[2], text)?,
@@ -237,7 +262,7 @@ mod tests {
         };
         let (zero, ms) = (Duration::ZERO, Duration::from_millis(1));
         assert_eq!(
-            FlowList::parse_csv(text).unwrap(),
+            FlowList::parse_csv(text, |_| None).unwrap(),
             FlowList::Flows(vec![
                 flow(1, 2, Bytes::new(64_000), zero, Some(Duration::from_millis(20))),
                 flow(3, 0, Bytes::ENDLESS, ms, None),
@@ -246,8 +271,17 @@ mod tests {
     }
 
     #[test]
+    fn csv_may_name_hosts() {
+        let host = |name: &str| (name == "db").then_some(HostId(7));
+        let list = FlowList::parse_csv("src,dst,size,start\ndb,0,1KB,0s\n2,db,1KB,0s", host);
+        let FlowList::Flows(flows) = list.unwrap() else { panic!("flows") };
+        let ends: Vec<_> = flows.iter().map(|flow| (flow.src.0, flow.dst.0)).collect();
+        assert_eq!(ends, [(7, 0), (2, 7)]);
+    }
+
+    #[test]
     fn bad_csv_is_explained_by_line() {
-        let error = |text: &str| FlowList::parse_csv(text).unwrap_err().to_string();
+        let error = |text: &str| FlowList::parse_csv(text, |_| None).unwrap_err().to_string();
         assert!(error("").contains("first line"));
         assert!(error("src,dst,sise,start").contains("`sise`"));
         assert!(error("src,dst,size").contains("`start` is missing"));
@@ -255,6 +289,6 @@ mod tests {
         let header = "src,dst,size,start\n";
         assert!(error(&format!("{header}1,2,64KB")).starts_with("line 2: 3 fields"));
         assert!(error(&format!("{header}\n1,2,64,0s")).starts_with("line 3, size: `64` has no"));
-        assert!(error(&format!("{header}h1,2,64B,0s")).starts_with("line 2, src: `h1`"));
+        assert!(error(&format!("{header}h1,2,64B,0s")).starts_with("line 2, src: `h1` is neither"));
     }
 }

@@ -21,6 +21,10 @@ pub struct TrafficSpec {
     pub hosts: Option<HostSet>,
     /// Hosts that do not take part.
     pub exclude: HostSet,
+    /// Of those that take part, the hosts that send; all when absent.
+    pub from: Option<HostSet>,
+    /// Of those that take part, the hosts that receive; all when absent.
+    pub to: Option<HostSet>,
     /// Whether what the pattern draws is drawn again: the destination of each flow for
     /// [`Pattern::Random`] and [`Pattern::Staggered`] (yes unless said otherwise), all of
     /// [`Pattern::Incast`] and [`Pattern::Permutation`] at each burst (no unless said otherwise).
@@ -190,6 +194,8 @@ impl TrafficSpec {
             pattern,
             hosts: None,
             exclude: HostSet::EMPTY,
+            from: None,
+            to: None,
             redraw: None,
             arrivals: Arrivals::Together,
             flows_each: 1,
@@ -213,9 +219,11 @@ impl TrafficSpec {
     }
 
     /// Reads the files that the traffic names, through `read`, and puts their contents in place.
+    /// `host` knows hosts by name.
     pub fn load_files<E>(
         &mut self,
         mut read: impl FnMut(&str) -> Result<String, E>,
+        host: impl Fn(&str) -> Option<HostId>,
     ) -> Result<(), LoadError<E>> {
         if let Sizes::File(file) = &self.sizes {
             let text =
@@ -227,7 +235,7 @@ impl TrafficSpec {
         if let Pattern::Listed(FlowList::File(file)) = &self.pattern {
             let text =
                 read(file).map_err(|source| LoadError::Read { file: file.clone(), source })?;
-            let flows = FlowList::parse_csv(&text)
+            let flows = FlowList::parse_csv(&text, host)
                 .map_err(|source| LoadError::Flows { file: file.clone(), source })?;
             self.pattern = Pattern::Listed(flows);
         }

@@ -1,10 +1,11 @@
 //! Properties of the flows that descriptions give.
+#![allow(non_snake_case)]
 
 use proptest::prelude::*;
 use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant, Rate, TransportId};
 use punctual_workload::{
-    Arrivals, BuiltIn, DeadlineChange, Deadlines, Gap, HostsView, ListedFlow, LoopSpec, Pareto,
-    Pattern, Problem, Senders, Sizes, TrafficSpec, Workload, build,
+    Arrivals, BuiltIn, DeadlineChange, Deadlines, Gap, HostSet, HostsView, ListedFlow, LoopSpec,
+    Pareto, Pattern, Problem, Senders, Sizes, TrafficSpec, Workload, build,
 };
 use std::collections::BTreeMap;
 
@@ -507,4 +508,70 @@ fn poisson_load_follows_the_rate_of_each_host() {
             assert!((got - mean).abs() < 5.0 * mean.sqrt(), "host {host}: {got}, {mean} expected");
         }
     }
+}
+
+fn group(text: &str) -> Option<HostSet> {
+    Some(text.parse().unwrap())
+}
+
+/// A traffic from hosts 0 to 3 to hosts 8 to 15.
+fn across(pattern: Pattern) -> TrafficSpec {
+    TrafficSpec { from: group("0-3"), to: group("8-15"), ..kilobyte(pattern) }
+}
+
+#[test]
+fn groups__senders_and_receivers() {
+    let ends = |spec: TrafficSpec| {
+        let flows = flows(spec, 16, 5);
+        assert!(flows.iter().all(|f| f.src.0 < 4 && f.dst.0 >= 8), "{flows:?}");
+        let (from, to) = (tally(flows.iter().map(|f| f.src)), tally(flows.iter().map(|f| f.dst)));
+        (flows.len(), from.len(), to.values().copied().max())
+    };
+    assert_eq!(ends(across(Pattern::AllToAll)), (32, 4, Some(4)));
+    assert_eq!(ends(across(Pattern::Permutation)), (4, 4, Some(1)));
+    assert_eq!(ends(across(incast(Senders::All, None))), (4, 4, Some(4)));
+    assert_eq!(ends(across(incast(Senders::Workers(9), Some(12)))), (9, 4, Some(9)));
+    let random = TrafficSpec { flows_each: 1_000, ..across(Pattern::Random) };
+    let to = tally(flows(random.clone(), 16, 5).iter().map(|f| f.dst));
+    assert_eq!(to.len(), 8);
+    // 4,000 draws among eight: 500 each, with a standard deviation of 21.
+    assert!(to.values().all(|n| (400..600).contains(n)), "{to:?}");
+    let (_, senders, _) = ends(random);
+    assert_eq!(senders, 4);
+}
+
+#[test]
+fn groups__one_alone_and_overlapping() {
+    let all = |spec: TrafficSpec| flows(TrafficSpec { flows_each: 200, ..spec }, 8, 5);
+    let from = all(TrafficSpec { from: group("0-1"), ..kilobyte(Pattern::Random) });
+    assert!(from.iter().all(|f| f.src.0 < 2 && f.src != f.dst));
+    assert_eq!(tally(from.iter().map(|f| f.dst)).len(), 8, "to anyone");
+    let to = all(TrafficSpec { to: group("6-7"), ..kilobyte(Pattern::Random) });
+    assert!(to.iter().all(|f| f.dst.0 >= 6 && f.src != f.dst));
+    assert_eq!(tally(to.iter().map(|f| f.src)).len(), 8, "from anyone");
+    let spec = TrafficSpec { from: group("0-2"), to: group("1-2"), ..kilobyte(Pattern::AllToAll) };
+    assert_eq!(flows(spec, 8, 5).len(), 4);
+}
+
+#[test]
+fn groups__what_cannot_be() {
+    let with = |from: &str, to: &str, pattern| TrafficSpec {
+        from: group(from),
+        to: group(to),
+        ..kilobyte(pattern)
+    };
+    let excluded = TrafficSpec { exclude: "0-3".parse().unwrap(), ..across(Pattern::Random) };
+    assert_eq!(problem(excluded, 16), Problem::EmptyGroup("from"));
+    let both = with("0-3", "3-8", Pattern::Permutation);
+    assert_eq!(problem(both, 16), Problem::InBothGroups(HostId(3)));
+    let few = with("0-3", "8-9", Pattern::Permutation);
+    assert_eq!(problem(few, 16), Problem::TooFewReceivers { from: 4, to: 2 });
+    for pattern in [Pattern::Random, Pattern::AllToAll, incast(Senders::All, None)] {
+        let problem = problem(with("3", "3", pattern), 16);
+        assert_eq!(problem, Problem::ToItself(HostId(3)));
+    }
+    let left_out = across(incast(Senders::All, Some(0)));
+    assert_eq!(problem(left_out, 16), Problem::ReceiverLeftOut(HostId(0)));
+    let unknown = with("0", "8-16", Pattern::Random);
+    assert!(matches!(problem(unknown, 16), Problem::UnknownHost { .. }));
 }

@@ -163,23 +163,20 @@ fn every_form_is_read_and_written_back() {
 #[test]
 fn files_are_loaded_by_the_caller() {
     let mut spec = read("pattern = 'random'\nsizes = { file = 'sizes.txt' }");
-    spec.load_files(|file| {
-        match file {
-            "sizes.txt" => Ok("1000 0.5\n2000 1\n"),
-            _ => Err("no such file"),
-        }
-        .map(String::from)
-    })
-    .unwrap();
+    let file = |file: &str| match file {
+        "sizes.txt" => Ok(String::from("1000 0.5\n2000 1\n")),
+        _ => Err("no such file"),
+    };
+    spec.load_files(file, |_| None).unwrap();
     assert_eq!(spec.sizes.mean(), Some(1250.0));
 
     let mut spec = read("pattern = 'list'\nfile = 'flows.csv'");
     let text = |_: &str| Ok::<_, String>("src,dst,size,start\n0,1,1KB,0s\n".into());
-    spec.load_files(text).unwrap();
+    spec.load_files(text, |_| None).unwrap();
     assert!(matches!(&spec.pattern, Pattern::Listed(FlowList::Flows(flows)) if flows.len() == 1));
 
     let mut spec = read("pattern = 'list'\nfile = 'flows.csv'");
-    let problem = spec.load_files(|_| Ok::<_, String>("src,dst\n".into()));
+    let problem = spec.load_files(|_| Ok::<_, String>("src,dst\n".into()), |_| None);
     assert!(matches!(problem, Err(LoadError::Flows { .. })));
     let problem = problem.unwrap_err().to_string();
     assert!(problem.starts_with("flows.csv: line 1"), "{problem}");

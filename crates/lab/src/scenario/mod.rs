@@ -88,32 +88,32 @@ impl<S: Simulate> Scenario<S> {
             let unknown = unknown("key", &entry.key, TOP_KEYS.iter().copied());
             errors.push(unknown.at(entry.key_span.clone()));
         }
-        let mut part = Part { tree, errors: &mut errors };
-        let name = part.optional::<String>("name").unwrap_or_else(|| fallback_name.to_owned());
-        let description = part.optional::<String>("description").unwrap_or_default();
-        let transports = part.names::<S>("transports");
-        let settings = part.settings::<S>();
-        let network_section = part.required("network", NetworkSection::decode);
-        let run = part.required("run", RunSection::decode);
-        let traffic = part.traffic::<S>(folder);
+        let mut sections = SectionReader { tree, errors: &mut errors };
+        let name = sections.optional::<String>("name").unwrap_or_else(|| fallback_name.to_owned());
+        let description = sections.optional::<String>("description").unwrap_or_default();
+        let transports = sections.names::<S>("transports");
+        let settings = sections.settings::<S>();
+        let network_section = sections.required("network", NetworkSection::decode);
+        let run = sections.required("run", RunSection::decode);
         let clock_tolerance =
             network_section.as_ref().map_or(Tolerance::ZERO, NetworkSection::clock_tolerance);
         let network = network_section.and_then(|section| {
             let node = tree.get("network").expect("a section was read from it");
-            section.build(node, folder).map_err(|e| part.errors.push(e)).ok()
+            section.build(node, folder).map_err(|e| sections.errors.push(e)).ok()
         });
-        let queues = part.queues::<S>(network.as_ref(), &settings);
+        let traffic = sections.traffic::<S>(folder, network.as_ref());
+        let queues = sections.queues::<S>(network.as_ref(), &settings);
         let mut link_changes = Vec::new();
         let mut switches = Switches::default();
         if let Some(network) = &network {
-            for node in part.list("link") {
+            for node in sections.list("link") {
                 match LinkSection::decode(node, network) {
                     Ok((_, changes)) => link_changes.extend(changes),
-                    Err(e) => part.errors.push(e),
+                    Err(e) => sections.errors.push(e),
                 }
             }
-            for node in part.list("switch") {
-                switches.decode(node, network).unwrap_or_else(|e| part.errors.push(e));
+            for node in sections.list("switch") {
+                switches.decode(node, network).unwrap_or_else(|e| sections.errors.push(e));
             }
         }
         link_changes.sort_by_key(|c| c.at);
@@ -157,12 +157,12 @@ pub(crate) fn name_is_plain(name: &str) -> bool {
 }
 
 /// Reads one section after the other, keeping what is wrong with each.
-struct Part<'a> {
+struct SectionReader<'a> {
     tree: &'a Table,
     errors: &'a mut Vec<Diagnostic>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> SectionReader<'a> {
     fn optional<T: serde::de::DeserializeOwned>(&mut self, key: &str) -> Option<T> {
         let node = self.tree.get(key)?;
         decode(node).map_err(|e| self.errors.push(e)).ok()
@@ -237,7 +237,11 @@ impl<'a> Part<'a> {
         queues.map_err(|e| self.errors.extend(e)).unwrap_or_default()
     }
 
-    fn traffic<S: Simulate>(&mut self, folder: &Path) -> Vec<TrafficSection> {
+    fn traffic<S: Simulate>(
+        &mut self,
+        folder: &Path,
+        network: Option<&Network>,
+    ) -> Vec<TrafficSection> {
         let mut traffic = Vec::new();
         let nodes = self.list("traffic");
         if nodes.is_empty() && self.tree.get("traffic").is_none_or(|n| n.list().is_some()) {
@@ -245,7 +249,7 @@ impl<'a> Part<'a> {
             self.errors.push(Diagnostic::new(message).help("add at least one [[traffic]]"));
         }
         for node in nodes {
-            match TrafficSection::decode::<S>(node, folder) {
+            match TrafficSection::decode::<S>(node, folder, network) {
                 Ok(section) => traffic.push(section),
                 Err(e) => self.errors.push(e),
             }

@@ -3,7 +3,9 @@
 use super::{Scenario, is_transport, unknown_transport};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Kind, Node, decode};
-use punctual_core::TransportId;
+use crate::suggest::nearest;
+use punctual_core::{HostId, TransportId};
+use punctual_net::Network;
 use punctual_sim::Simulate;
 use punctual_workload::{Problem, TrafficSpec, Workload, WorkloadError, build};
 use std::ops::Range;
@@ -19,8 +21,13 @@ pub struct TrafficSection {
 }
 
 impl TrafficSection {
-    pub(super) fn decode<S: Simulate>(node: &Node, folder: &Path) -> Result<Self, Diagnostic> {
+    pub(super) fn decode<S: Simulate>(
+        node: &Node,
+        folder: &Path,
+        network: Option<&Network>,
+    ) -> Result<Self, Diagnostic> {
         let mut node = node.clone();
+        number_hosts(&mut node, network)?;
         let mut transport = None;
         if let Kind::Table(table) = &mut node.kind
             && let Some(entry) = table.get_mut("transport")
@@ -34,13 +41,89 @@ impl TrafficSection {
             entry.kind = Kind::Integer(0);
         }
         let mut spec: TrafficSpec = decode(&node)?;
-        spec.load_files(|file| std::fs::read_to_string(folder.join(file))).map_err(|e| {
+        let read = |file: &str| std::fs::read_to_string(folder.join(file));
+        let host = |name: &str| host_number(network, name).map(HostId);
+        spec.load_files(read, host).map_err(|e| {
             Diagnostic::new(e.to_string())
                 .at(place(&node, &["file", "sizes"]))
                 .help("files are looked for beside the scenario")
         })?;
         Ok(TrafficSection { spec, transport })
     }
+}
+
+/// Keys whose values are hosts, and those of the flows of a list.
+const HOST_KEYS: [&str; 6] = ["receiver", "pairs", "hosts", "exclude", "from", "to"];
+const FLOW_KEYS: [&str; 2] = ["src", "dst"];
+
+/// The number of a host with this name. In a network that could not be built, which is reported
+/// for itself, every name is a host's.
+fn host_number(network: Option<&Network>, name: &str) -> Option<u32> {
+    let Some(network) = network else { return (!is_range(name)).then_some(0) };
+    let hosts = network.names.iter().take(network.hosts as usize);
+    hosts.zip(0..).find(|(host, _)| *host == name).map(|(_, number)| number)
+}
+
+/// Replaces the names of hosts by their numbers.
+fn number_hosts(traffic: &mut Node, network: Option<&Network>) -> Result<(), Diagnostic> {
+    let Kind::Table(table) = &mut traffic.kind else { return Ok(()) };
+    for key in HOST_KEYS {
+        if let Some(value) = table.get_mut(key) {
+            number_value(value, network)?;
+        }
+    }
+    let Some(Node { kind: Kind::List(flows), .. }) = table.get_mut("flows") else { return Ok(()) };
+    for flow in flows {
+        let Kind::Table(flow) = &mut flow.kind else { continue };
+        for key in FLOW_KEYS {
+            if let Some(end) = flow.get_mut(key) {
+                number_value(end, network)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Replaces a name by its number, in lists too. A text of numbers, ranges and names, such as
+/// `"0-3, db"`, stays a text.
+fn number_value(value: &mut Node, network: Option<&Network>) -> Result<(), Diagnostic> {
+    match &mut value.kind {
+        Kind::List(items) => items.iter_mut().try_for_each(|item| number_value(item, network)),
+        Kind::Text(text) => {
+            if let Some(number) = host_number(network, text) {
+                value.kind = Kind::Integer(number.into());
+                return Ok(());
+            }
+            let mut parts = Vec::new();
+            for part in text.split(',').map(str::trim) {
+                match host_number(network, part) {
+                    Some(number) => parts.push(number.to_string()),
+                    None if is_range(part) => parts.push(part.to_owned()),
+                    None => return Err(unknown_host(network, part).at(value.span.clone())),
+                }
+            }
+            *text = parts.join(", ");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a text is a number or a range of numbers.
+fn is_range(part: &str) -> bool {
+    part.chars().all(|c| c.is_ascii_digit() || " -".contains(c))
+}
+
+fn unknown_host(network: Option<&Network>, name: &str) -> Diagnostic {
+    let Some(network) = network else { return Diagnostic::new(format!("`{name}` is no host")) };
+    let count = network.hosts as usize;
+    let names = network.names.iter().take(count).map(String::as_str);
+    let close = nearest(name, names);
+    let message = format!("there is no host `{name}`");
+    Diagnostic::new(message).help(match close {
+        Some(close) => format!("did you mean `{close}`?"),
+        None => format!("hosts are 0 to {}, or `{}`, …", count - 1, network.names[0]),
+    })
 }
 
 impl<S: Simulate> Scenario<S> {
@@ -87,12 +170,14 @@ impl<S: Simulate> Scenario<S> {
                 if let Some(span) = pair_to_itself(node, host.0) {
                     return Diagnostic::new(message).at(span);
                 }
-                vec!["pairs", "flows", "file", "receiver"]
+                vec!["pairs", "flows", "file", "receiver", "to"]
             }
             Problem::TooFewHosts(_) => vec!["exclude", "hosts"],
             Problem::UnknownHost { .. } => {
-                vec!["receiver", "pairs", "flows", "file", "hosts", "exclude"]
+                vec!["receiver", "pairs", "flows", "file", "hosts", "exclude", "from", "to"]
             }
+            Problem::EmptyGroup(key) => vec![key],
+            Problem::InBothGroups(_) | Problem::TooFewReceivers { .. } => vec!["to", "from"],
             Problem::TooManyFlows(_) => vec!["arrivals", "limit"],
             Problem::NotPositive { .. } | Problem::EndlessLoad | Problem::EndlessLoop => {
                 vec!["arrivals"]
