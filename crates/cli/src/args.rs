@@ -13,37 +13,77 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "punctual", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
-    #[command(flatten)]
-    pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// Options of every command.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Global {
+/// How results are printed.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Printing {
+    /// Print results as JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No progress, only results and errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// How results are printed where there is no progress to show.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Json {
+    /// Print results as JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Changes of a scenario.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Changes {
     /// Change a value of the scenario; may be given several times
     ///
     /// KEY is dotted; entries of a list go by number (traffic.0.senders), by name
     /// (traffic.queries.senders) or, where only one entry has the key, without either. VALUE is
     /// TOML, and texts need no quotes.
-    #[arg(long = "set", value_name = "KEY=VALUE", global = true)]
+    #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Seed of the first repetition; short for --set run.seed=SEED
-    #[arg(long, global = true)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
-    /// Directory for results [default: results/NAME-OF-SCENARIO]; the file of `receive` and `report`
-    #[arg(long, value_name = "PATH", global = true)]
+}
+
+/// How runs are made.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Execution {
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+    /// Directory of the results [default: results/NAME, with the scenario's name]
+    #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Print results as JSON, one object a line
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
+    /// Run again what is there already, and replace results of other settings
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Also write flows.csv
+    #[arg(long)]
+    pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+}
+
+/// Runs at a time.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct Threads {
     /// Runs at a time [default: one for each processor]
-    #[arg(long, value_name = "N", global = true, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) threads: Option<u16>,
-    /// No progress, only results and errors
-    #[arg(long, short, global = true)]
-    pub(crate) quiet: bool,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+}
+
+impl Threads {
+    pub(crate) fn get(self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, |n| n.get());
+        self.threads.map_or_else(all, usize::from)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -72,6 +112,11 @@ pub(crate) enum Command {
         /// Open it in a browser
         #[arg(long)]
         open: bool,
+        /// File of the page [default: DIR/report.html]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        #[command(flatten)]
+        json: Json,
     },
     /// Say where a flow's time went, and why it missed its deadline: its run is run again, followed
     #[command(after_help = EXPLAIN_HELP)]
@@ -82,6 +127,8 @@ pub(crate) enum Command {
         /// Its name; a file that is there already is left alone
         #[arg(value_name = "FILE", default_value = "scenario.toml")]
         file: PathBuf,
+        #[command(flatten)]
+        json: Json,
     },
     /// Run again what a manifest is of, and compare the results byte by byte
     #[command(after_help = REPLAY_HELP)]
@@ -104,10 +151,17 @@ pub(crate) enum Command {
     Check {
         /// The scenario, a TOML file
         file: PathBuf,
+        #[command(flatten)]
+        changes: Changes,
+        #[command(flatten)]
+        json: Json,
     },
-    /// List transports, topologies, traffic patterns, size distributions and scenarios
+    /// List transports, topologies, traffic patterns, size distributions, queues and scenarios
     #[command(after_help = LIST_HELP)]
-    List,
+    List {
+        #[command(flatten)]
+        json: Json,
+    },
     /// Send a file over NDP on UDP and wait until the receiver has checked it
     #[command(after_help = SEND_HELP)]
     Send {
@@ -121,6 +175,8 @@ pub(crate) enum Command {
         deadline: Option<Duration>,
         #[command(flatten)]
         link: Link,
+        #[command(flatten)]
+        json: Json,
     },
     /// Wait for a file over NDP on UDP, check it and store it as --out FILE
     #[command(after_help = SEND_HELP)]
@@ -128,6 +184,9 @@ pub(crate) enum Command {
         /// Where to listen, ADDRESS:PORT; port 0 takes any that is free
         #[arg(long, value_name = "ADDR")]
         listen: String,
+        /// Where to store the file
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
         /// Replace a file that is there already
         #[arg(long)]
         overwrite: bool,
@@ -136,6 +195,8 @@ pub(crate) enum Command {
         wait: Option<Duration>,
         #[command(flatten)]
         link: Link,
+        #[command(flatten)]
+        printing: Printing,
     },
     /// Measure the simulator's speed on fixed scenarios
     #[command(after_help = BENCH_HELP)]
@@ -146,6 +207,8 @@ pub(crate) enum Command {
         /// Measure in this process (each scenario has a process of its own otherwise)
         #[arg(long, hide = true)]
         here: bool,
+        #[command(flatten)]
+        printing: Printing,
     },
 }
 
@@ -158,6 +221,9 @@ pub(crate) struct Link {
     /// Largest IP packet, such as 9000B [default: 1500B]
     #[arg(long)]
     pub(crate) mtu: Option<Bytes>,
+    /// Seed of what the transport draws, such as paths [default: drawn]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
 }
 
 /// A scenario to run.
@@ -165,12 +231,8 @@ pub(crate) struct Link {
 pub(crate) struct Study {
     /// The scenario, a TOML file
     pub(crate) file: PathBuf,
-    /// Run again what is there already, and replace results of other settings
-    #[arg(long)]
-    pub(crate) fresh: bool,
-    /// Also write flows.csv
-    #[arg(long)]
-    pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) execution: Execution,
 }
 
 /// What is compared.
@@ -179,12 +241,8 @@ pub(crate) struct Compare {
     /// A scenario, a TOML file; or two directories of results, A and B
     #[arg(value_name = "SCENARIO | A B", required = true, num_args = 1..=2)]
     pub(crate) paths: Vec<PathBuf>,
-    /// Run again what is there already, and replace results of other settings
-    #[arg(long)]
-    pub(crate) fresh: bool,
-    /// Also write flows.csv
-    #[arg(long)]
-    pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) execution: Execution,
     /// Show every column, however wide the table
     #[arg(long)]
     pub(crate) wide: bool,
@@ -203,6 +261,11 @@ pub(crate) struct Replay {
     /// Where the files are that the scenario names (topologies, sizes, lists of flows)
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
+    /// Directory of the new run [default: results/NAME-replay, with the scenario's name]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
 }
 
 /// Flows to explain.
@@ -229,8 +292,10 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<String>,
     /// Where the files are that the scenario names (topologies, sizes, lists of flows)
-    #[arg(long, value_name = "PATH", default_value = ".")]
+    #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
 }
 
 /// What a capacity is of.
@@ -265,17 +330,16 @@ pub(crate) struct Question {
     pub(crate) max_repetitions: Option<u32>,
 }
 
-impl Global {
+impl Changes {
     /// What the command line changes in the scenario, in order.
     pub(crate) fn overrides(&self) -> Vec<String> {
         let seed = self.seed.map(|seed| format!("run.seed={seed}"));
         self.set.iter().cloned().chain(seed).collect()
     }
 
-    /// Runs at a time.
-    pub(crate) fn threads(&self) -> usize {
-        let all = || std::thread::available_parallelism().map_or(1, |n| n.get());
-        self.threads.map_or_else(all, usize::from)
+    /// Whether nothing is changed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.seed.is_none()
     }
 }
 
@@ -299,8 +363,28 @@ mod tests {
     }
 
     #[test]
-    fn global_options_may_follow_the_command() {
-        let cli = Cli::parse_from("punctual run a.toml --set a=1 --seed 3 --set b=2".split(' '));
-        assert_eq!(cli.global.overrides(), ["a=1", "b=2", "run.seed=3"]);
+    fn changes_are_in_order() {
+        let line = "punctual run a.toml --set a=1 --seed 3 --set b=2";
+        let Command::Run(study) = Cli::parse_from(line.split(' ')).command else { panic!("run") };
+        assert_eq!(study.execution.changes.overrides(), ["a=1", "b=2", "run.seed=3"]);
+    }
+
+    /// A flag that would be ignored is refused.
+    #[test]
+    fn commands_have_only_what_they_use() {
+        for line in [
+            "list --set a=1",
+            "list --threads 2",
+            "report dir --seed 3",
+            "explain dir --set a=1",
+            "replay dir --seed 3",
+            "check a.toml --out dir",
+            "send file addr --out dir",
+            "bench --threads 2",
+        ] {
+            let line = format!("punctual {line}");
+            let error = Cli::try_parse_from(line.split(' ')).expect_err(&line);
+            assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument, "{line}");
+        }
     }
 }

@@ -64,25 +64,40 @@ pub(crate) fn report(error: &Error) -> ExitCode {
     let colour = colour(&std::io::stderr());
     let (code, text) = match cause(error) {
         Some(Cause::Scenario(e)) => (USAGE, e.render(colour)),
-        Some(Cause::Usage) => (USAGE, format!("error: {error:#}")),
+        Some(Cause::Usage) => (USAGE, format!("error: {}", chain(error))),
         Some(Cause::Violated(violations)) => {
-            let mut text = format!("error: {error:#}");
+            let mut text = format!("error: {}", chain(error));
             for violation in violations.iter().skip(1).take(9) {
                 text.push_str(&format!("\n  {violation}"));
             }
             (VIOLATED, text)
         }
-        Some(Cause::Beyond) => (BEYOND, format!("{error:#}")),
-        Some(Cause::Incomplete) => (INCOMPLETE, format!("{error:#}")),
-        Some(Cause::Differs) => (DIFFERS, format!("{error:#}")),
-        Some(Cause::Interrupted) => (INTERRUPTED, format!("{error:#}")),
+        Some(Cause::Beyond) => (BEYOND, chain(error)),
+        Some(Cause::Incomplete) => (INCOMPLETE, chain(error)),
+        Some(Cause::Differs) => (DIFFERS, chain(error)),
+        Some(Cause::Interrupted) => (INTERRUPTED, chain(error)),
         // The reader of our output went away, as `head` does; there is nobody to tell.
         Some(Cause::ClosedPipe) => return ExitCode::SUCCESS,
-        None => (FAILURE, format!("error: {error:#}")),
+        None => (FAILURE, format!("error: {}", chain(error))),
     };
     // Where stderr is closed too, the code is all that is left to say.
     let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
     ExitCode::from(code)
+}
+
+/// An error and its causes, each once: some errors name their cause themselves.
+fn chain(error: &Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.ends_with(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause);
+    }
+    text
 }
 
 enum Cause<'a> {

@@ -24,28 +24,31 @@ pub fn main<S: Simulate>() -> ExitCode {
     if let Err(error) = identify::<S>() {
         return exit::report(&error);
     }
-    let global = &cli.global;
     let result = match &cli.command {
-        Command::Run(study) => commands::run::run::<S>(study, global),
-        Command::Compare(study) => commands::compare::compare::<S>(study, global),
-        Command::Capacity { study, question } => {
-            commands::capacity::capacity::<S>(study, question, global)
+        Command::Run(study) => commands::run::run::<S>(study),
+        Command::Compare(study) => commands::compare::compare::<S>(study),
+        Command::Capacity { study, question } => commands::capacity::capacity::<S>(study, question),
+        Command::Report { dir, open, out, json } => {
+            commands::report::report(dir, *open, out.as_deref(), json.json)
         }
-        Command::Report { dir, open } => commands::report::report(dir, *open, global),
-        Command::Explain(args) => commands::explain::explain::<S>(args, global),
-        Command::Init { file } => commands::init::init(file, global),
-        Command::Replay(replay) => commands::replay::replay::<S>(replay, global),
+        Command::Explain(args) => commands::explain::explain::<S>(args),
+        Command::Init { file, json } => commands::init::init(file, json.json),
+        Command::Replay(replay) => commands::replay::replay::<S>(replay),
         Command::Completions { shell } => commands::shell::completions(*shell),
         Command::Man { dir } => commands::shell::man(dir),
-        Command::Check { file } => commands::check::check::<S>(file, global),
-        Command::List => commands::list::list::<S>(global),
-        Command::Send { file, address, deadline, link } => {
-            commands::transfer::send(file, address, *deadline, link, global)
+        Command::Check { file, changes, json } => {
+            commands::check::check::<S>(file, changes, json.json)
         }
-        Command::Receive { listen, overwrite, wait, link } => {
-            commands::transfer::receive(listen, *overwrite, *wait, link, global)
+        Command::List { json } => commands::list::list::<S>(json.json),
+        Command::Send { file, address, deadline, link, json } => {
+            commands::transfer::send(file, address, *deadline, link, json.json)
         }
-        Command::Bench { names, here } => commands::bench::bench::<S>(names, *here, global),
+        Command::Receive { listen, out, overwrite, wait, link, printing } => {
+            commands::transfer::receive(listen, out, *overwrite, *wait, link, printing)
+        }
+        Command::Bench { names, here, printing } => {
+            commands::bench::bench::<S>(names, *here, printing)
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -83,7 +83,7 @@ fn a_directory_is_summed_up_by_transport_and_reported() {
     let counts = told.lines().find(|line| line.contains("flows explained")).unwrap();
     // PDQ gives up half of its flows.
     assert_eq!(counts.split_whitespace().skip(2).collect::<Vec<_>>(), ["10", "8", "10"]);
-    let report = place.punctual(&["report", "out", "-q"]);
+    let report = place.punctual(&["report", "out"]);
     assert!(report.status.success(), "{}", text(&report.stderr));
     let page = std::fs::read_to_string(place.path().join("out/report.html")).unwrap();
     assert!(page.contains("Where the time went"));

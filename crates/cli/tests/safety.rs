@@ -246,3 +246,34 @@ fn flows_have_the_names_of_their_traffic() {
     assert_eq!(csv.lines().filter(|line| line.ends_with(",queries")).count(), 10);
     assert_eq!(csv.lines().filter(|line| line.ends_with(",pairs")).count(), 1);
 }
+
+/// A path that cannot hold results, and files that are not there, are named once.
+#[test]
+fn paths_that_cannot_be_are_named_once() {
+    let place = Place::new(SCENARIO);
+    std::fs::write(place.path().join("file"), "mine").expect("written");
+    let said = |args: &[&str]| {
+        let output = place.punctual(args);
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    assert_eq!(said(&["run", "s.toml", "--out", "file"]), "error: --out file: file is a file\n");
+    let below = said(&["run", "s.toml", "--out", "file/below"]);
+    assert_eq!(below, "error: --out file/below: file is a file\n");
+    assert_eq!(std::fs::read_to_string(place.path().join("file")).expect("there"), "mine");
+    let missing = "error: cannot read no.toml: No such file or directory (os error 2)\n";
+    for command in ["run", "compare", "check"] {
+        assert_eq!(said(&[command, "no.toml"]), missing);
+    }
+}
+
+#[test]
+fn names_may_be_in_any_script() {
+    let place = Place::new(SCENARIO);
+    std::fs::copy(place.path().join("s.toml"), place.path().join("bär 雪.toml")).expect("copied");
+    let output = place.punctual(&["run", "bär 雪.toml", "-q", "--out", "résultats/雪"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = place.punctual(&["report", "résultats/雪"]);
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    assert!(text(&report.stdout).contains("résultats/雪/report.html"));
+}

@@ -141,7 +141,7 @@ fn what_cannot_be_replayed_says_why() {
     };
     refused(&["replay", "nowhere/manifest.json"], 1, "nowhere does not exist");
     refused(&["replay", "s.toml"], 2, "give a manifest.json, or its directory");
-    refused(&["replay", "s.toml", "--seed", "3"], 2, "without --set and --seed");
+    refused(&["replay", "s.toml", "--seed", "3"], 2, "unexpected argument '--seed'");
 }
 
 #[test]

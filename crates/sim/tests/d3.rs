@@ -206,7 +206,7 @@ fn grants_stay_within_capacity_and_return() {
             let port = *pair.forward_controllers().next().unwrap().unwrap().allocator();
             recent.pop_front();
             let spare = port.capacity.saturating_sub(port.demand).as_bps();
-            let share = (spare / u64::from(port.flows).max(1)).max(base_rate.as_bps());
+            let share = (spare / port.flows.max(1)).max(base_rate.as_bps());
             recent.push_back((port.capacity.as_bps(), port.capacity.as_bps() + share));
             let highest = recent.iter().map(|(capacity, _)| *capacity).max().unwrap();
             let most = recent.iter().map(|(_, most)| *most).max().unwrap();

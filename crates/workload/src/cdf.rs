@@ -199,6 +199,18 @@ impl BuiltIn {
         }
     }
 
+    /// Where it comes from.
+    pub const fn source(self) -> &'static str {
+        match self {
+            BuiltIn::WebSearch => "search cluster of the DCTCP paper",
+            BuiltIn::DataMining => "data mining cluster of the VL2 paper",
+            BuiltIn::FacebookWeb => "Facebook web servers, within a cluster",
+            BuiltIn::FacebookCache => "Facebook cache followers, within a cluster",
+            BuiltIn::Hadoop => "Facebook Hadoop",
+            BuiltIn::Imc10 => "pHost's mix after the IMC 2010 measurements",
+        }
+    }
+
     /// The distribution of that name.
     pub fn by_name(name: &str) -> Option<Self> {
         BuiltIn::ALL.into_iter().find(|b| b.name() == name)

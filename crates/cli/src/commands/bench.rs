@@ -1,6 +1,6 @@
 //! `punctual bench`.
 
-use crate::args::Global;
+use crate::args::Printing;
 use crate::exit::UsageError;
 use crate::progress::spinner;
 use anyhow::{Context as _, bail};
@@ -31,7 +31,7 @@ struct Measured {
 pub(crate) fn bench<S: Simulate>(
     names: &[String],
     here: bool,
-    global: &Global,
+    printing: &Printing,
 ) -> anyhow::Result<()> {
     let mut cases = Vec::new();
     for name in names {
@@ -51,14 +51,14 @@ pub(crate) fn bench<S: Simulate>(
         cases.extend(BENCH_CASES);
     }
     let mut out = std::io::stdout().lock();
-    if !global.json {
+    if !printing.json {
         writeln!(
             out,
             "{:<32}{:>9}{:>13}{:>13}{:>10}{:>13}{:>10}{:>8}",
             "scenario", "simulated", "packet hops", "events", "CPU", "hops/CPU s", "memory", "used"
         )?;
     }
-    let spinner = spinner(global.quiet || here);
+    let spinner = spinner(printing.quiet || here);
     let mut all = Vec::new();
     while let Some(first) = cases.first() {
         let work = first.work();
@@ -66,7 +66,7 @@ pub(crate) fn bench<S: Simulate>(
         cases = others;
         for (case, measured) in measure_in_turn::<S>(alike, here, &spinner)? {
             spinner.suspend(|| {
-                if global.json {
+                if printing.json {
                     writeln!(out, "{}", serde_json::to_string(&measured)?)?;
                 } else {
                     write_row(&mut out, &measured)?;
@@ -77,7 +77,7 @@ pub(crate) fn bench<S: Simulate>(
         }
     }
     spinner.finish_and_clear();
-    if !global.json {
+    if !printing.json {
         for line in beside_dctcp(&all) {
             writeln!(out, "{line}")?;
         }

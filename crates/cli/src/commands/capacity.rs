@@ -2,7 +2,7 @@
 
 use super::run::point;
 use super::{execute_runs, lock, look_at, options, report, say_reused, style};
-use crate::args::{Global, Question as QuestionArgs, Study as StudyArgs};
+use crate::args::{Question as QuestionArgs, Study as StudyArgs};
 use crate::exit::BeyondBounds;
 use punctual_lab::{
     Answer, CapacitySearch, Condition, Estimate, Labels, Outcome, Probe, Question, Reason, Verdict,
@@ -29,10 +29,10 @@ struct Line<'a> {
 pub(crate) fn capacity<S: Simulate>(
     args: &StudyArgs,
     question: &QuestionArgs,
-    global: &Global,
 ) -> anyhow::Result<()> {
-    let study = load_study::<S>(&args.file, &global.overrides())?;
-    let options = options(&study, args, global);
+    let study = load_study::<S>(&args.file, &args.execution.changes.overrides())?;
+    let options = options(&study, &args.execution);
+    let printing = &args.execution.printing;
     let question = Question {
         vary: question.vary.clone(),
         until: question.until.clone(),
@@ -56,7 +56,7 @@ pub(crate) fn capacity<S: Simulate>(
             report::begin(&options.out)?;
             let begun = capacities(&search, &[], question.smallest)?;
             if let Some(name) = begun.keep_other(&options.out)?
-                && !global.quiet
+                && !printing.quiet
             {
                 let _ = writeln!(
                     std::io::stderr(),
@@ -65,23 +65,23 @@ pub(crate) fn capacity<S: Simulate>(
             }
             begun.write(&options.out)?;
         }
-        let reports = execute_runs(search.study(), &runs, &states, &options, global.quiet)?;
+        let reports = execute_runs(search.study(), &runs, &states, &options, printing.quiet)?;
         seen.extend(states);
         for probe in search.learn(&reports)? {
-            if !global.quiet {
+            if !printing.quiet {
                 let line = progress(&probe, search.key(), search.condition());
                 let _ = writeln!(std::io::stderr(), "{line}");
             }
         }
     }
-    say_reused(&seen, global.quiet);
+    say_reused(&seen, printing.quiet);
     let answers = search.answers();
     let mut found = capacities(&search, &answers, question.smallest)?;
     found.complete = true;
     found.write(&options.out)?;
     let report = report::write(&options.out)?;
     let mut out = std::io::stdout().lock();
-    if global.json {
+    if printing.json {
         for answer in &answers {
             let line = Line {
                 scenario: search.study().name(),

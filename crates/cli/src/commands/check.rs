@@ -1,18 +1,18 @@
 //! `punctual check`.
 
-use crate::args::Global;
+use crate::args::Changes;
 use punctual_core::Rate;
 use punctual_lab::{OfferedLoad, Point, RunSetup, Scenario, Study, load_study};
 use punctual_sim::{Setup, Simulate};
 use std::io::Write as _;
 use std::path::Path;
 
-pub(crate) fn check<S: Simulate>(file: &Path, global: &Global) -> anyhow::Result<()> {
-    let study = load_study::<S>(file, &global.overrides())?;
+pub(crate) fn check<S: Simulate>(file: &Path, changes: &Changes, json: bool) -> anyhow::Result<()> {
+    let study = load_study::<S>(file, &changes.overrides())?;
     let runs = study.runs();
     let loads = loads(&study)?;
     let mut out = std::io::stdout().lock();
-    if global.json {
+    if json {
         for run in &runs {
             let labels: serde_json::Map<_, _> =
                 run.labels.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect();

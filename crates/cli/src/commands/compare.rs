@@ -2,7 +2,7 @@
 
 use super::run::{Line, point};
 use super::{Done, execute_study, style};
-use crate::args::{Compare, Global, Study};
+use crate::args::{Compare, Study};
 use crate::exit::UsageError;
 use punctual_lab::{Labels, PlannedRun, RunReport};
 use punctual_report::{Curve, DeadlineBars, FctCdf, SweepPoint};
@@ -18,17 +18,17 @@ struct Row<'a, S: Simulate> {
     repeated: Repeated,
 }
 
-pub(crate) fn compare<S: Simulate>(args: &Compare, global: &Global) -> anyhow::Result<()> {
+pub(crate) fn compare<S: Simulate>(args: &Compare) -> anyhow::Result<()> {
     match &args.paths[..] {
-        [a, b] if a.is_dir() && b.is_dir() => super::difference::difference(a, b, global),
+        [a, b] if a.is_dir() && b.is_dir() => super::difference::difference(a, b, &args.execution),
         [dir] if dir.is_dir() => {
             let dir = dir.display();
             let message = format!("{dir} is a directory: give a scenario, or a second directory");
             Err(UsageError(message).into())
         }
         [file] => {
-            let study = Study { file: file.clone(), fresh: args.fresh, csv: args.csv };
-            of_scenario::<S>(&study, args, global)
+            let study = Study { file: file.clone(), execution: args.execution.clone() };
+            of_scenario::<S>(&study, args)
         }
         paths => {
             let not = paths.iter().find(|path| !path.is_dir()).unwrap_or(&paths[0]).display();
@@ -38,8 +38,8 @@ pub(crate) fn compare<S: Simulate>(args: &Compare, global: &Global) -> anyhow::R
     }
 }
 
-fn of_scenario<S: Simulate>(study: &Study, args: &Compare, global: &Global) -> anyhow::Result<()> {
-    let done = execute_study::<S>(study, global)?;
+fn of_scenario<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Result<()> {
+    let done = execute_study::<S>(study)?;
     let mut out = std::io::stdout().lock();
     let width = if args.wide { None } else { super::terminal_width() };
     let mut figures = Vec::new();
@@ -51,7 +51,7 @@ fn of_scenario<S: Simulate>(study: &Study, args: &Compare, global: &Global) -> a
             values.join(", "),
             rows.iter().map(|row| row.repeated.summary.clone()).collect(),
         ));
-        if global.json {
+        if args.execution.printing.json {
             print_json(&mut out, &done, &rows)?;
         } else {
             print_tables(&mut out, &done, labels, &rows, width)?;
@@ -64,7 +64,7 @@ fn of_scenario<S: Simulate>(study: &Study, args: &Compare, global: &Global) -> a
         figures.extend(draw(&done, labels, &rows)?);
     }
     let report = super::report::write(&done.out)?;
-    if !global.json {
+    if !args.execution.printing.json {
         print_sweep(&mut out, &done, &sweep)?;
         print_fewer_misses(&mut out, &done, &sweep, args.baseline.as_deref())?;
         let figures: Vec<String> = figures.iter().map(|f| f.display().to_string()).collect();

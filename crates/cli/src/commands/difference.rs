@@ -1,7 +1,7 @@
 //! `punctual compare A B`: whether two directories of results differ by more than chance.
 
 use super::style;
-use crate::args::Global;
+use crate::args::Execution;
 use crate::exit::UsageError;
 use punctual_report::{PointRuns, Results, Row, plain_table};
 use punctual_results::significance::{Comparison, Difference, chance_below, compare};
@@ -62,8 +62,8 @@ struct Line<'a> {
     factor: f64,
 }
 
-pub(crate) fn difference(a: &Path, b: &Path, global: &Global) -> anyhow::Result<()> {
-    if !global.set.is_empty() || global.seed.is_some() {
+pub(crate) fn difference(a: &Path, b: &Path, execution: &Execution) -> anyhow::Result<()> {
+    if !execution.changes.is_empty() {
         let message = "two directories are compared as they are: without --set and --seed";
         return Err(UsageError(message.into()).into());
     }
@@ -88,7 +88,7 @@ pub(crate) fn difference(a: &Path, b: &Path, global: &Global) -> anyhow::Result<
         let message = format!("{a} and {b} have no transport at the same point in common");
         return Err(UsageError(message).into());
     }
-    if global.json {
+    if execution.printing.json {
         for line in &lines {
             writeln!(out, "{}", serde_json::to_string(line)?)?;
         }

@@ -2,7 +2,7 @@
 
 use super::replay::planned;
 use super::{STOP, stop_on_ctrl_c, style, terminal_width};
-use crate::args::{Explain, Global};
+use crate::args::Explain;
 use crate::exit::{ReplayDiffers, UsageError};
 use punctual_core::FlowId;
 use punctual_lab::{ExplainError, MISSED_MAX, Pick, pick};
@@ -24,11 +24,7 @@ const SAMPLED: usize = 100;
 /// Runs named in a message.
 const NAMED: usize = 3;
 
-pub(crate) fn explain<S: Simulate>(args: &Explain, global: &Global) -> anyhow::Result<()> {
-    if !global.set.is_empty() || global.seed.is_some() {
-        let message = "what is explained is what was run: without --set and --seed";
-        return Err(UsageError(message.into()).into());
-    }
+pub(crate) fn explain<S: Simulate>(args: &Explain) -> anyhow::Result<()> {
     let _lock = super::lock_around(&args.run)?;
     let which = asked(args);
     let points = runs(args, which)?;
@@ -38,14 +34,14 @@ pub(crate) fn explain<S: Simulate>(args: &Explain, global: &Global) -> anyhow::R
     for point in &points {
         let mut explained = Vec::new();
         for dir in &point.dirs {
-            explained.extend(one::<S>(dir, which, args, global, count > 1)?);
+            explained.extend(one::<S>(dir, which, args, count > 1)?);
         }
         told.push((&point.label, explained));
     }
     let run = points.iter().flat_map(|point| &point.dirs).next();
     let page = run.map(|run| super::report::write(&reported(run, &args.run))).transpose()?;
     let mut out = std::io::stdout().lock();
-    if global.json {
+    if args.printing.json {
         for flow in told.iter().flat_map(|(_, runs)| runs).flat_map(|run| &run.flows) {
             writeln!(out, "{}", serde_json::to_string(flow)?)?;
         }
@@ -160,7 +156,6 @@ fn one<S: Simulate>(
     dir: &Path,
     which: Pick,
     args: &Explain,
-    global: &Global,
     is_one_of_many: bool,
 ) -> anyhow::Result<Option<Explained>> {
     let files = read(dir)?;
@@ -179,7 +174,7 @@ fn one<S: Simulate>(
         return Err(UsageError(nothing(dir, which, files.flows.len())).into());
     }
     let (study, run) = planned::<S>(manifest, &args.folder)?;
-    if !global.quiet {
+    if !args.printing.quiet {
         let _ =
             writeln!(std::io::stderr(), "running {} again, to follow {}", run.title(), chosen.how);
     }

@@ -1,6 +1,5 @@
 //! `punctual init`.
 
-use crate::args::Global;
 use crate::exit::UsageError;
 use anyhow::Context as _;
 use std::fs::OpenOptions;
@@ -10,7 +9,7 @@ use std::path::Path;
 /// The scenario to start from.
 const TEMPLATE: &str = include_str!("init.toml");
 
-pub(crate) fn init(file: &Path, global: &Global) -> anyhow::Result<()> {
+pub(crate) fn init(file: &Path, json: bool) -> anyhow::Result<()> {
     let created = OpenOptions::new().write(true).create_new(true).open(file);
     let mut out = match created {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -23,7 +22,7 @@ pub(crate) fn init(file: &Path, global: &Global) -> anyhow::Result<()> {
     let text = TEMPLATE.replace("THIS-FILE", &name);
     out.write_all(text.as_bytes()).with_context(|| format!("cannot write {name}"))?;
     let mut out = std::io::stdout().lock();
-    match global.json {
+    match json {
         true => writeln!(out, "{}", serde_json::json!({ "scenario": name }))?,
         false => writeln!(out, "{name} is written; next: punctual compare {name}")?,
     }

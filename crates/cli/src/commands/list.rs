@@ -1,6 +1,6 @@
 //! `punctual list`.
 
-use crate::args::Global;
+use punctual_core::Bytes;
 use punctual_fluid::Policy;
 use punctual_lab::{BENCH_CASES, NetworkSection, load_study};
 use punctual_sim::Simulate;
@@ -11,12 +11,13 @@ use std::path::Path;
 /// A heading and what stands under it: name and a line about it.
 type Section = (&'static str, Vec<(String, String)>);
 
-pub(crate) fn list<S: Simulate>(global: &Global) -> anyhow::Result<()> {
+pub(crate) fn list<S: Simulate>(json: bool) -> anyhow::Result<()> {
     let transports = S::catalogue().iter().map(|t| (t.name, t.summary));
     let ideal = Policy::ALL.iter().map(|p| (p.name(), p.summary()));
     let topologies = NetworkSection::catalogue().iter().map(|t| (t.name, t.summary));
     let patterns = PATTERNS.iter().copied();
-    let sizes = BuiltIn::ALL.iter().map(|b| (b.name(), "")).chain(SIZES.iter().copied());
+    let built_in = BuiltIn::ALL.map(|sizes| (sizes.name().to_owned(), about(sizes)));
+    let given = SIZES.iter().map(|(name, about)| ((*name).to_owned(), (*about).to_owned()));
     let owned = |items: Vec<(&str, &str)>| {
         items.into_iter().map(|(name, about)| (name.to_owned(), about.to_owned())).collect()
     };
@@ -26,12 +27,13 @@ pub(crate) fn list<S: Simulate>(global: &Global) -> anyhow::Result<()> {
         ("topologies", owned(topologies.collect())),
         ("patterns", owned(patterns.collect())),
         ("arrivals", owned(ARRIVALS.to_vec())),
-        ("sizes", owned(sizes.collect())),
+        ("sizes", built_in.into_iter().chain(given).collect()),
+        ("queues", owned(QUEUES.to_vec())),
         ("scenarios", scenarios::<S>(Path::new("scenarios"))),
         ("benchmarks", BENCH_CASES.iter().map(|c| (c.name.to_owned(), String::new())).collect()),
     ];
     let mut out = std::io::stdout().lock();
-    if global.json {
+    if json {
         for (kind, items) in &sections {
             for (name, about) in items {
                 let object = serde_json::json!({ "kind": kind, "name": name, "about": about });
@@ -43,7 +45,7 @@ pub(crate) fn list<S: Simulate>(global: &Global) -> anyhow::Result<()> {
     for (i, (heading, items)) in sections.iter().filter(|(_, items)| !items.is_empty()).enumerate()
     {
         writeln!(out, "{}{heading}", if i > 0 { "\n" } else { "" })?;
-        let width = items.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(26);
+        let width = items.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         for (name, about) in items {
             writeln!(out, "{}", format!("  {name:<width$}  {about}").trim_end())?;
         }
@@ -61,6 +63,31 @@ const PATTERNS: &[(&str, &str)] = &[
     ("pairs", "from the first to the second of each pair"),
     ("list", "flows one by one, in a CSV file or in the scenario"),
 ];
+
+/// Kinds of `[queue]`; docs/scenario.md has their keys.
+const QUEUES: &[(&str, &str)] = &[
+    ("drop-tail", "drops arrivals that do not fit"),
+    ("ecn", "drop-tail; marks ECN-capable packets above a threshold"),
+    ("priority", "strict priority by service class, drop-tail in each"),
+    ("lossless", "PFC: pauses links instead of dropping"),
+    ("trim", "NDP's two queues: trims packets that do not fit to their header"),
+    ("trim-model", "a trimming switch as simulated by NDP's paper, or as built"),
+    ("cut-payload", "trims arrivals above a threshold; headers queue with whole packets"),
+    ("fair-classes", "a trim queue and another one that share the link"),
+];
+
+/// A size distribution in a line: where it comes from, its median and its mean.
+fn about(sizes: BuiltIn) -> String {
+    let cdf = sizes.cdf();
+    let [median, mean] = [cdf.quantile(0.5), cdf.mean()].map(|bytes| Bytes::new(bytes as u64));
+    format!("{}; median {}, mean {}", sizes.source(), rounded(median), rounded(mean))
+}
+
+/// A size with two digits.
+fn rounded(size: Bytes) -> Bytes {
+    let unit = 10u64.pow(size.get().max(1).ilog10().saturating_sub(1));
+    Bytes::new((size.get() + unit / 2) / unit * unit)
+}
 
 /// Forms of `arrivals`; docs/scenario.md explains them.
 const ARRIVALS: &[(&str, &str)] = &[
@@ -98,4 +125,28 @@ fn scenarios<S: Simulate>(dir: &Path) -> Vec<(String, String)> {
         Err(_) => "cannot be read; `punctual check` says why".to_owned(),
     };
     files.iter().map(|path| (path.display().to_string(), about(path))).collect()
+}
+
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod tests {
+    use super::*;
+    use punctual_core::QueueSpec;
+
+    /// The error of a kind that does not exist names those that do.
+    #[test]
+    fn every_kind_of_queue_is_listed() {
+        let error = serde_json::from_str::<QueueSpec>(r#"{ "kind": "no" }"#).unwrap_err();
+        let names: Vec<String> = QUEUES.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let text = error.to_string();
+        let (_, known) = text.split_once("expected one of ").expect("a list");
+        let known: Vec<&str> = known.split(" at line").next().expect("it").split(", ").collect();
+        assert_eq!(known, names);
+    }
+
+    #[test]
+    fn rounded__two_digits() {
+        let text = |bytes| rounded(Bytes::new(bytes)).to_string();
+        assert_eq!([0, 7, 64, 1_749, 1_671_432].map(text), ["0B", "7B", "64B", "1.7KB", "1.7MB"]);
+    }
 }

@@ -14,7 +14,7 @@ pub(crate) mod run;
 pub(crate) mod shell;
 pub(crate) mod transfer;
 
-use crate::args::{Global, Study as StudyArgs};
+use crate::args::{Execution, Study as StudyArgs};
 use crate::exit::UsageError;
 use crate::progress::Board;
 use anyhow::Context as _;
@@ -54,23 +54,21 @@ impl<S: Simulate> Done<S> {
 }
 
 /// Reads a scenario and executes its plan.
-pub(crate) fn execute_study<S: Simulate>(
-    args: &StudyArgs,
-    global: &Global,
-) -> anyhow::Result<Done<S>> {
-    let study = load_study::<S>(&args.file, &global.overrides())?;
-    let options = options(&study, args, global);
+pub(crate) fn execute_study<S: Simulate>(args: &StudyArgs) -> anyhow::Result<Done<S>> {
+    let study = load_study::<S>(&args.file, &args.execution.changes.overrides())?;
+    let options = options(&study, &args.execution);
+    let quiet = args.execution.printing.quiet;
     let runs = study.runs();
     let lock = lock(&options.out)?;
     let states = look_at(&study, &runs, &options)?;
-    say_reused(&states, global.quiet);
+    say_reused(&states, quiet);
     // The plan is written first, so that a directory with only some of its runs is known to be
     // incomplete.
     let mut plan = study.plan_file(&runs);
     report::begin(&options.out)?;
     plan.write(&options.out)?;
-    warn(&plan, global.quiet);
-    let reports = execute_runs(&study, &runs, &states, &options, global.quiet)?;
+    warn(&plan, quiet);
+    let reports = execute_runs(&study, &runs, &states, &options, quiet)?;
     plan.complete = true;
     plan.write(&options.out)?;
     Ok(Done { study, runs, reports, out: options.out, plan, _lock: lock })
@@ -86,13 +84,17 @@ fn warn(plan: &Plan, quiet: bool) {
 }
 
 /// How to execute what the command line asks for.
-fn options<S: Simulate>(study: &Study<S>, args: &StudyArgs, global: &Global) -> Options {
-    let out = global.out.clone().unwrap_or_else(|| PathBuf::from("results").join(study.name()));
-    Options { out, threads: global.threads(), fresh: args.fresh, csv: args.csv }
+fn options<S: Simulate>(study: &Study<S>, args: &Execution) -> Options {
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("results").join(study.name()));
+    Options { out, threads: args.threads.get(), fresh: args.fresh, csv: args.csv }
 }
 
 /// Makes this command the only one that writes into a directory of results.
 fn lock(out: &Path) -> anyhow::Result<DirLock> {
+    if let Some(file) = out.ancestors().find(|path| path.is_file()) {
+        let message = format!("--out {}: {} is a file", out.display(), file.display());
+        return Err(UsageError(message).into());
+    }
     check_place(out)?;
     if let Some(around) = out.parent().and_then(results_around) {
         let message = format!(

@@ -1,7 +1,7 @@
 //! `punctual replay`.
 
 use super::{execute_runs, lock, look_at};
-use crate::args::{Global, Replay};
+use crate::args::Replay;
 use crate::exit::{ReplayDiffers, UsageError};
 use anyhow::Context as _;
 use punctual_lab::{Options, PlannedRun, Study, study_from_text};
@@ -18,11 +18,7 @@ enum Same {
     Unknown,
 }
 
-pub(crate) fn replay<S: Simulate>(args: &Replay, global: &Global) -> anyhow::Result<()> {
-    if !global.set.is_empty() || global.seed.is_some() {
-        let message = "a replay is of what the manifest says: without --set and --seed";
-        return Err(UsageError(message.into()).into());
-    }
+pub(crate) fn replay<S: Simulate>(args: &Replay) -> anyhow::Result<()> {
     let is_dir = args.manifest.is_dir();
     let named = args.manifest.file_name().is_some_and(|name| name == MANIFEST_FILE);
     if !is_dir && args.manifest.exists() && !named {
@@ -37,24 +33,20 @@ pub(crate) fn replay<S: Simulate>(args: &Replay, global: &Global) -> anyhow::Res
     };
     let manifest = read_manifest(&dir)?;
     let (study, run) = planned::<S>(&manifest, &args.folder)?;
-    let out = global.out.clone();
+    let out = args.out.clone();
     let out = out.unwrap_or_else(|| Path::new("results").join(format!("{}-replay", study.name())));
-    let options = Options {
-        out,
-        threads: global.threads(),
-        fresh: true,
-        csv: manifest.files.contains_key(CSV_FILE),
-    };
+    let options =
+        Options { out, threads: 1, fresh: true, csv: manifest.files.contains_key(CSV_FILE) };
     let runs = [PlannedRun { dir: format!("{}-{}", run.subject.label, run.seed).into(), ..run }];
     let _lock = lock(&options.out)?;
     let states = look_at(&study, &runs, &options)?;
-    let reports = execute_runs(&study, &runs, &states, &options, global.quiet)?;
+    let reports = execute_runs(&study, &runs, &states, &options, args.printing.quiet)?;
     let again = &reports[0].dir;
     let mut compared = Vec::new();
     for (name, info) in &manifest.files {
         compared.push((name.as_str(), compare(&dir.join(name), info.bytes, &again.join(name))?));
     }
-    tell(&manifest, again, &compared, global)
+    tell(&manifest, again, &compared, args.printing.json)
 }
 
 /// The run that a manifest is of.
@@ -88,7 +80,7 @@ fn tell(
     manifest: &Manifest,
     again: &Path,
     compared: &[(&str, Same)],
-    global: &Global,
+    json: bool,
 ) -> anyhow::Result<()> {
     let names = |which: fn(&Same) -> bool| -> Vec<&str> {
         compared.iter().filter(|(_, same)| which(same)).map(|(name, _)| *name).collect()
@@ -97,7 +89,7 @@ fn tell(
     let different = names(|same| matches!(same, Same::No));
     let unknown = names(|same| matches!(same, Same::Unknown));
     let mut out = std::io::stdout().lock();
-    if global.json {
+    if json {
         let object = serde_json::json!({
             "directory": again, "same": same, "different": different, "not_compared": unknown,
         });

@@ -1,6 +1,5 @@
 //! `punctual report`.
 
-use crate::args::Global;
 use crate::exit::{Incomplete, UsageError};
 use anyhow::Context as _;
 use punctual_report::Report;
@@ -9,10 +8,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub(crate) fn report(dir: &Path, open: bool, global: &Global) -> anyhow::Result<()> {
-    let _lock = if global.out.is_none() { super::lock_around(dir)? } else { None };
+pub(crate) fn report(dir: &Path, open: bool, out: Option<&Path>, json: bool) -> anyhow::Result<()> {
+    let _lock = if out.is_none() { super::lock_around(dir)? } else { None };
     let Report { html: page, incomplete } = punctual_report::report(dir)?;
-    let path = global.out.clone().unwrap_or_else(|| dir.join(REPORT_FILE));
+    let path = out.map(Path::to_owned).unwrap_or_else(|| dir.join(REPORT_FILE));
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(name) = name.filter(|_| !path.is_dir()) else {
         let message = format!("{}: --out is the file of the report", path.display());
@@ -25,7 +24,7 @@ pub(crate) fn report(dir: &Path, open: bool, global: &Global) -> anyhow::Result<
     }
     let path = save(path.parent().unwrap_or(Path::new("")), name, page.as_bytes())?;
     let mut out = std::io::stdout().lock();
-    match global.json {
+    match json {
         true => writeln!(out, "{}", serde_json::json!({ "report": path, "bytes": page.len() }))?,
         false => writeln!(out, "report: {}", path.display())?,
     }

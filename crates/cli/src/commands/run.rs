@@ -1,7 +1,7 @@
 //! `punctual run`.
 
 use super::execute_study;
-use crate::args::{Global, Study};
+use crate::args::Study;
 use punctual_results::Summary;
 use punctual_sim::Simulate;
 use serde::Serialize;
@@ -35,11 +35,11 @@ fn flow_counts(summary: &Summary) -> String {
     }
 }
 
-pub(crate) fn run<S: Simulate>(args: &Study, global: &Global) -> anyhow::Result<()> {
-    let done = execute_study::<S>(args, global)?;
+pub(crate) fn run<S: Simulate>(args: &Study) -> anyhow::Result<()> {
+    let done = execute_study::<S>(args)?;
     let mut out = std::io::stdout().lock();
     for (run, report) in done.runs.iter().zip(&done.reports) {
-        if global.json {
+        if args.execution.printing.json {
             let line = Line {
                 scenario: done.study.name(),
                 point: point(&run.labels),
@@ -88,7 +88,7 @@ pub(crate) fn run<S: Simulate>(args: &Study, global: &Global) -> anyhow::Result<
         }
     }
     let report = super::report::write(&done.out)?;
-    if !global.json {
+    if !args.execution.printing.json {
         writeln!(out, "results in {}", done.out.display())?;
         writeln!(out, "report: {}", report.display())?;
     }

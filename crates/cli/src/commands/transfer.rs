@@ -1,6 +1,6 @@
 //! `punctual send` and `punctual receive`: the simulated transports on real sockets.
 
-use crate::args::{Global, Link};
+use crate::args::{Link, Printing};
 use crate::exit::UsageError;
 use anyhow::Context as _;
 use punctual_core::Duration;
@@ -14,12 +14,12 @@ pub(crate) fn send(
     address: &str,
     deadline: Option<Duration>,
     link: &Link,
-    global: &Global,
+    json: bool,
 ) -> anyhow::Result<()> {
-    let options = SendOptions { deadline, link: link_options(link, global) };
+    let options = SendOptions { deadline, link: link_options(link) };
     let report = send_file(file, resolve(address)?, &options)?;
     let mut out = std::io::stdout().lock();
-    if global.json {
+    if json {
         let object = serde_json::json!({
             "bytes": report.bytes,
             "hash": report.hash.to_string(),
@@ -42,25 +42,23 @@ pub(crate) fn send(
 
 pub(crate) fn receive(
     listen: &str,
+    file: &Path,
     overwrite: bool,
     wait: Option<Duration>,
     link: &Link,
-    global: &Global,
+    printing: &Printing,
 ) -> anyhow::Result<()> {
-    let Some(file) = &global.out else {
-        return Err(UsageError("receive: where to? add --out FILE".into()).into());
-    };
-    let link = link_options(link, global);
+    let link = link_options(link);
     let defaults = ReceiveOptions::default();
     let options = ReceiveOptions { wait: wait.or(defaults.wait), overwrite, link, ..defaults };
     let receiver = Receiver::bind(resolve(listen)?)?;
-    if !global.quiet {
+    if !printing.quiet {
         // Whoever asked for any free port needs to know which it is.
         let _ = writeln!(std::io::stderr(), "listening on {}", receiver.local_addr());
     }
     let report = receiver.receive(file, &options)?;
     let mut out = std::io::stdout().lock();
-    if global.json {
+    if printing.json {
         let object = serde_json::json!({
             "peer": report.peer.to_string(),
             "bytes": report.bytes,
@@ -80,12 +78,12 @@ pub(crate) fn receive(
     Ok(())
 }
 
-fn link_options(link: &Link, global: &Global) -> LinkOptions {
+fn link_options(link: &Link) -> LinkOptions {
     let defaults = LinkOptions::default();
     LinkOptions {
         rate: link.rate.unwrap_or(defaults.rate),
         mtu: link.mtu.unwrap_or(defaults.mtu),
-        seed: global.seed,
+        seed: link.seed,
         ..defaults
     }
 }

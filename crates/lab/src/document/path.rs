@@ -23,6 +23,11 @@ pub(crate) fn set(
     let value_start = start + text.len() - text[equals + 1..].trim_start().len();
     let value = match parse_value(value, value_start) {
         Ok(value) => value,
+        Err(_) if is_whole(value) => {
+            return Err(Diagnostic::new(format!("{value} is too large"))
+                .at(value_start..value_start + value.len())
+                .help(format!("whole numbers go up to {}", i64::MAX)));
+        }
         // A bare word is a text; broken lists, tables and quotes are mistakes.
         Err(e) if value.is_empty() || value.starts_with(['[', '{', '"', '\'']) => return Err(e),
         Err(_) => Node {
@@ -33,6 +38,12 @@ pub(crate) fn set(
     let at = start..start + equals;
     set_path(root, text[..equals].trim(), at.clone(), value)?;
     Ok(at)
+}
+
+/// Whether a text is a whole number, of any size.
+fn is_whole(text: &str) -> bool {
+    let digits = text.trim_start_matches(['+', '-']);
+    !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '_')
 }
 
 /// Puts a value at a dotted path; `at` is where the path was written.

@@ -167,6 +167,13 @@ impl RunSection {
         if run.duration.is_zero() {
             fail("duration", "a run of no time shows nothing".into(), "give 1ms or more");
         }
+        // Manifests and overrides are TOML, whose numbers end here.
+        let last_seed = run.seed.saturating_add(u64::from(run.repetitions.max(1)) - 1);
+        if last_seed > i64::MAX as u64 {
+            let message = format!("the last of the seeds is {last_seed}");
+            let help = "seeds go up to 9223372036854775807; repetition r has the seed `seed` + r";
+            fail("seed", message, help);
+        }
         if run.repetitions == 0 {
             fail("repetitions", "repetitions = 0: nothing would run".into(), "give 1 or more");
         }

@@ -81,7 +81,7 @@ impl Transport for D3Config {
 
     const INFO: TransportInfo = TransportInfo::new(
         "d3",
-        "D3: ports grant each flow the rate that its deadline needs, and a share",
+        "D3: ports grant each flow the rate its deadline needs, plus a fair share",
     )
     .with_max_hops(HOPS_MAX);
 

@@ -181,7 +181,7 @@ impl Transport for RcpdcConfig {
     type Controller = D3Port;
 
     const INFO: TransportInfo =
-        TransportInfo::new("rcpdc", "RCPdc: every port grants every flow an explicit fair rate")
+        TransportInfo::new("rcpdc", "RCPdc: ports count their flows and grant each an equal share")
             .with_max_hops(HOPS_MAX);
 
     fn open_host(&self, nic: &NicInfo) -> D3Host {

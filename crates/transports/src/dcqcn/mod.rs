@@ -51,10 +51,8 @@ impl Transport for DcqcnConfig {
     type Shared = DcqcnHost;
     type Controller = NoController;
 
-    const INFO: TransportInfo = TransportInfo::new(
-        "dcqcn",
-        "DCQCN: rates cut by marks that receivers report, on networks that lose nothing",
-    );
+    const INFO: TransportInfo =
+        TransportInfo::new("dcqcn", "DCQCN: rate-based, cut by ECN marks, for lossless Ethernet");
 
     fn open_host(&self, nic: &NicInfo) -> DcqcnHost {
         debug_assert_eq!(self.validate(), Ok(()));

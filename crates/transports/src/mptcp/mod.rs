@@ -53,10 +53,8 @@ impl Transport for MptcpConfig {
     type Shared = MptcpHost;
     type Controller = NoController;
 
-    const INFO: TransportInfo = TransportInfo::new(
-        "mptcp",
-        "MPTCP: one stream over TCP subflows on several paths, coupled or not",
-    );
+    const INFO: TransportInfo =
+        TransportInfo::new("mptcp", "MPTCP: one stream over TCP subflows on several paths");
 
     fn open_host(&self, nic: &NicInfo) -> MptcpHost {
         debug_assert_eq!(self.validate(), Ok(()));

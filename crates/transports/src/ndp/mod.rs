@@ -43,7 +43,7 @@ impl Transport for NdpConfig {
 
     const INFO: TransportInfo = TransportInfo::new(
         "ndp",
-        "NDP: receivers pull, switches trim, packets sprayed over all paths",
+        "NDP: receiver-driven pulls, packet trimming, per-packet spraying",
     );
 
     fn open_host(&self, nic: &NicInfo) -> PullQueue {

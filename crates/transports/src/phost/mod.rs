@@ -79,7 +79,7 @@ impl Transport for PhostConfig {
 
     const INFO: TransportInfo = TransportInfo::new(
         "phost",
-        "pHost: receivers hand out tokens, one each packet time; packets sprayed, no trimming",
+        "pHost: receiver-driven tokens, per-packet spraying, no trimming",
     );
 
     fn open_host(&self, nic: &NicInfo) -> PhostHost {

@@ -65,7 +65,7 @@ impl Transport for RcpConfig {
 
     const INFO: TransportInfo = TransportInfo::new(
         "rcp",
-        "RCP: every port stamps one rate for all flows, found without counting them",
+        "RCP: each port announces one rate for all flows, without counting them",
     );
 
     fn open_host(&self, nic: &NicInfo) -> D3Host {

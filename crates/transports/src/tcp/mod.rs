@@ -123,7 +123,7 @@ macro_rules! tcp_transport {
 tcp_transport!(
     TcpConfig,
     "tcp",
-    "TCP NewReno: windows, acknowledgements, loss as the signal",
+    "TCP NewReno: window-based, loss as the congestion signal",
     NewReno,
     tcp_queue,
     |_config| ()
@@ -131,7 +131,7 @@ tcp_transport!(
 tcp_transport!(
     TcpprConfig,
     "tcppr",
-    "TCPpr: TCP in classes of strict priority, short deadlines first",
+    "TCPpr: TCP with strict priority by class, short deadlines first",
     TcpprLaw,
     tcppr_queue,
     |config| config.params()
@@ -139,7 +139,7 @@ tcp_transport!(
 tcp_transport!(
     DctcpConfig,
     "dctcp",
-    "DCTCP: TCP that cuts its window by the share of packets marked",
+    "DCTCP: TCP that cuts its window in proportion to ECN marks",
     DctcpLaw,
     dctcp_queue,
     |config| config.params()
@@ -147,7 +147,7 @@ tcp_transport!(
 tcp_transport!(
     DctcpLosslessConfig,
     "dctcp-lossless",
-    "DCTCP over PFC: windows that never lose, what NDP's paper ran as DCQCN",
+    "DCTCP over PFC, which NDP's paper simulated as DCQCN",
     DctcpLaw,
     lossless_queue,
     |config| config.params()
@@ -155,7 +155,7 @@ tcp_transport!(
 tcp_transport!(
     D2tcpConfig,
     "d2tcp",
-    "D2TCP: DCTCP that cuts less the nearer the deadline, more the farther",
+    "D2TCP: DCTCP that cuts less for near deadlines, more for far ones",
     D2tcpLaw,
     dctcp_queue,
     |config| config.params()

@@ -66,7 +66,7 @@ impl Transport for UdpConfig {
     type Controller = NoController;
 
     const INFO: TransportInfo =
-        TransportInfo::new("udp", "UDP: datagrams at a constant rate; what is lost stays lost");
+        TransportInfo::new("udp", "UDP: datagrams at a constant rate, no retransmissions");
 
     fn open_host(&self, nic: &NicInfo) -> NicInfo {
         *nic
