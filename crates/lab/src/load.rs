@@ -324,6 +324,12 @@ impl OfferedLoad {
     }
 }
 
+/// A time with three digits.
+fn three_digits(nanos: u64) -> Duration {
+    let unit = 10u64.pow(nanos.max(1).ilog10().saturating_sub(2));
+    Duration::from_nanos((nanos + unit / 2) / unit * unit)
+}
+
 impl std::fmt::Display for OfferedLoad {
     /// One line: `host-up 0.60, host-down 0.60; busiest host: 3 sends 0.71, 5 receives 0.83`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -340,7 +346,7 @@ impl std::fmt::Display for OfferedLoad {
             parts.push(format!("busiest: {}", busiest.join(", ")));
         }
         if let Some(us) = self.burst_us {
-            let time = Duration::from_nanos((us * 1e3) as u64);
+            let time = three_digits((us * 1e3) as u64);
             parts.push(format!("a burst that takes its busiest link {time}"));
         }
         if self.follows_capacity {
