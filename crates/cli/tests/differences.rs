@@ -123,7 +123,33 @@ fn a_table_fits_its_terminal() {
     let widest = |text: &str| text.lines().map(|line| line.chars().count()).max();
     let narrow = table("80", &[]);
     assert!(widest(&narrow) <= Some(80), "{narrow}");
-    assert!(narrow.contains(" not shown: on time, late,"), "{narrow}");
+    assert!(narrow.contains(" not shown: Deadline flows met, Deadline flows late,"), "{narrow}");
     let wide = table("80", &["--wide"]);
     assert!(widest(&wide) > Some(110) && !wide.contains("not shown"), "{wide}");
+}
+
+#[test]
+fn several_traffics_have_a_table_of_their_own() {
+    let place = Place::new(SCENARIO);
+    let output = place.punctual(&["compare", "s.toml", "-q", "--out", "one"]);
+    assert!(!text(&output.stdout).contains("by traffic"), "{}", text(&output.stdout));
+    let storage = "[[traffic]]\nname = \"storage\"\npattern = \"incast\"\nworkers = 2\n\
+                   arrivals = { periodic = \"1ms\" }\nstop = \"4ms\"\nsizes = \"200KB\"\n[run]";
+    let place = Place::new(&SCENARIO.replace("[run]", storage));
+    let output = place.punctual(&["compare", "s.toml", "-q", "--out", "two"]);
+    let stdout = text(&output.stdout);
+    let (_, table) = stdout.split_once("by traffic\n").expect("the table");
+    let named = |transport: &str, traffic: &str| {
+        let mut words = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        words.any(|words| words.len() > 2 && words[..2] == [transport, traffic])
+    };
+    assert!(named("tcp", "incast") && named("ndp", "storage"), "{stdout}");
+    let output = place.punctual(&["compare", "s.toml", "-q", "--out", "two", "--json"]);
+    let line: serde_json::Value =
+        serde_json::from_str(text(&output.stdout).lines().next().expect("a line")).expect("JSON");
+    // Four requests to two workers, none of which has a deadline.
+    let storage = &line["by_traffic"][1];
+    assert_eq!((&storage["name"], &storage["flows"]), (&"storage".into(), &8.into()));
+    assert!(storage["deadlines_met"].is_null() && storage["fct_p99_us"].is_number(), "{storage}");
+    assert_eq!(line["by_size"][2]["name"], "100KB-1MB");
 }

@@ -259,6 +259,7 @@ fn one<S: Simulate>(
         seed: run.seed,
         utilisation: utilisation.filter(|_| kind != RunKind::Bound),
         pause_cycles: &pause_cycles,
+        traffic: &traffic,
     };
     let summary = punctual_results::summarise(&outcome, &flows, &facts);
     let mut manifest = Manifest::new(study.text(), &run.subject.label, run.seed);
@@ -266,7 +267,7 @@ fn one<S: Simulate>(
     manifest.commit = commit();
     manifest.setup = print;
     manifest.name = study.name().to_owned();
-    manifest.traffic = traffic;
+    manifest.traffic = traffic.clone();
     manifest.overrides = study.overrides().to_vec();
     manifest.point = run.values.clone();
     manifest.transports = run.transports.clone();
