@@ -316,7 +316,7 @@ macro_rules! metrics {
 }
 
 use Better::{Higher, Lower};
-use Column::Dispensable;
+use Column::{Dispensable, Wide};
 use Interval::StudentT;
 use Place::{Difference, Group, Plot, Sweep};
 use Take::{Mean, Percentile};
@@ -381,6 +381,10 @@ metrics! {
     /// Median flow completion time.
     FctP50 = fct("fct_p50_us", "FCT p50", Percentile(500))
         .column(Dispensable(5), Always).places(&[Plot, Difference, Group]);
+    /// 90th percentile of the flow completion time.
+    FctP90 = fct("fct_p90_us", "FCT p90", Percentile(900)).column(Wide, Always).places(&[Plot]);
+    /// 95th percentile of the flow completion time.
+    FctP95 = fct("fct_p95_us", "FCT p95", Percentile(950)).column(Wide, Always).places(&[Plot]);
     /// 99th percentile of the flow completion time.
     FctP99 = fct("fct_p99_us", "FCT p99", Percentile(990))
         .column(Dispensable(0), Always).places(&[Plot, Difference, Group]);
@@ -390,6 +394,8 @@ metrics! {
     SlowdownMean = slowdown("slowdown_mean", "Slowdown mean", Mean);
     /// Median slowdown.
     SlowdownP50 = slowdown("slowdown_p50", "Slowdown p50", Percentile(500));
+    /// 95th percentile of the slowdown.
+    SlowdownP95 = slowdown("slowdown_p95", "Slowdown p95", Percentile(950)).column(Wide, Always);
     /// 99th percentile of the slowdown.
     SlowdownP99 = slowdown("slowdown_p99", "Slowdown p99", Percentile(990))
         .column(Dispensable(3), Always).places(&[Plot, Difference]);
