@@ -72,6 +72,10 @@ fn what_differs_is_told_from_chance() {
     assert_eq!(better["verdict"], "B better");
     assert_eq!(better["half_width"], fct["half_width"]);
 
+    // 64 flows a run have no 99th percentile but their maximum.
+    assert!(slow.iter().all(|l| (l["figure"] == "fct_p99_us" || l["figure"] == "slowdown_p99")
+        == (l["a_is_maximum"] == true && l["b_is_maximum"] == true)));
+
     // Other seeds are other flows, which are no pairs.
     let seeds = lines(&place, "a", "seeds");
     let fct = find(&seeds, "ndp", "fct_mean_us");
@@ -82,6 +86,9 @@ fn what_differs_is_told_from_chance() {
     assert!(stdout.starts_with("A: a (small)\nB: slow (small, network.rate=5Gbps)\n"), "{stdout}");
     assert!(stdout.contains("B worse") && stdout.contains("differ significantly at 95 %"));
     assert!(stdout.contains("the same seeds"), "{stdout}");
+    let p99 = stdout.lines().find(|line| line.contains("FCT p99")).expect("a line");
+    assert_eq!(p99.matches("max ").count(), 2, "{p99}");
+    assert!(stdout.contains("max x: the maximum"), "{stdout}");
     assert!(stdout.lines().all(|line| line.chars().count() <= 100), "{stdout}");
 }
 

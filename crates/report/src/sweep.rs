@@ -9,9 +9,10 @@ use punctual_results::{Metric, Place, Summary, Unit};
 pub type SweepPoint = (String, Vec<Summary>);
 
 /// The most important metrics over all points: deadlines met or, where there are no deadlines, mean
-/// and longest completion times. Each table comes with its heading. A transport that is missing at
-/// a point has a gap there; `>` marks a lower bound, where flows were unfinished.
-pub fn sweep_tables(points: &[SweepPoint], style: Style) -> Vec<(String, String)> {
+/// and longest completion times; and the number of unfinished flows, where there are any. Each table
+/// comes with its heading, which names the keys that vary and the number of runs. A transport that
+/// is missing at a point has a gap there; `>` marks a lower bound, where flows were unfinished.
+pub fn sweep_tables(points: &[SweepPoint], keys: &[&str], style: Style) -> Vec<(String, String)> {
     let all = || points.iter().flat_map(|(_, summaries)| summaries);
     let mut transports: Vec<&str> = Vec::new();
     for summary in all() {
@@ -24,6 +25,11 @@ pub fn sweep_tables(points: &[SweepPoint], style: Style) -> Vec<(String, String)
     let has_value = |metric: Metric| all().any(|summary| summary[metric].value.is_some());
     let metrics = || Metric::shown_in(Place::Sweep);
     let has_share = metrics().filter(is_share).any(has_value);
+    let is_shown = |metric: &Metric| match metric.unit() {
+        Unit::Count => all().any(|summary| summary.number(*metric) > 0.0),
+        _ => is_share(metric) == has_share,
+    };
+    let means = means_over(all());
     let one = |metric: Metric| {
         let values = || all().filter_map(|summary| summary[metric].value);
         let (symbol, factor) = match metric.unit() {
@@ -31,7 +37,12 @@ pub fn sweep_tables(points: &[SweepPoint], style: Style) -> Vec<(String, String)
             unit => (unit.symbol(), unit.factor()),
         };
         let is_small = values().fold(f64::INFINITY, f64::min) * factor < 10.0;
-        let decimals = if is_small && !is_share(&metric) { 2 } else { 1 };
+        let is_whole = metric.unit() == Unit::Count && values().all(|value| value.fract() == 0.0);
+        let decimals = match metric.unit() {
+            _ if is_whole => 0,
+            Unit::Share | Unit::Count => 1,
+            _ => 1 + usize::from(is_small),
+        };
         let mut table = ruled(style);
         let labels = points.iter().map(|(label, _)| Cell::new(label));
         table.set_header(std::iter::once(Cell::new("Transport")).chain(labels));
@@ -48,9 +59,22 @@ pub fn sweep_tables(points: &[SweepPoint], style: Style) -> Vec<(String, String)
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        (format!("{} ({symbol})", metric.title()), table.trim_fmt())
+        let unit = if symbol.is_empty() { String::new() } else { format!(" ({symbol})") };
+        let heading = format!("{}{unit} by {}{means}", metric.title(), keys.join(", "));
+        (heading, table.trim_fmt())
     };
-    metrics().filter(|metric| is_share(metric) == has_share).map(one).collect()
+    metrics().filter(is_shown).map(one).collect()
+}
+
+/// How many runs the values are means of, as the end of a heading; empty for single runs.
+fn means_over<'a>(summaries: impl Iterator<Item = &'a Summary> + Clone) -> String {
+    let runs = summaries.map(|summary| summary.repetitions);
+    let (least, most) = (runs.clone().min().unwrap_or(1), runs.max().unwrap_or(1));
+    match (least, most) {
+        (_, 0..=1) => String::new(),
+        (least, most) if least == most => format!(", means over {most} runs"),
+        (least, most) => format!(", means over {least} to {most} runs"),
+    }
 }
 
 #[cfg(test)]
@@ -71,9 +95,9 @@ mod tests {
             ("3".to_owned(), vec![summary("d3", Some(1.0), 1.0), summary("tcp", Some(0.5), 1.0)]),
             ("25".to_owned(), vec![summary("d3", Some(0.123), 1.0)]),
         ];
-        let tables = sweep_tables(&points, Style::Plain);
+        let tables = sweep_tables(&points, &["workers"], Style::Plain);
         assert_eq!(tables.len(), 1);
-        assert_eq!(tables[0].0, "Deadlines met (%)");
+        assert_eq!(tables[0].0, "Deadlines met (%) by workers");
         let lines: Vec<&str> = tables[0].1.lines().collect();
         assert_eq!(lines[0], " Transport       3     25");
         assert_eq!(lines[2], " d3          100.0   12.3");
@@ -83,9 +107,10 @@ mod tests {
     #[test]
     fn times_where_there_are_no_deadlines() {
         let points = [("1".to_owned(), vec![summary("d3", None, 12_345.0)])];
-        let tables = sweep_tables(&points, Style::Plain);
+        let tables = sweep_tables(&points, &["a", "b"], Style::Plain);
         assert_eq!(tables.len(), 2);
-        assert_eq!((&*tables[0].0, &*tables[1].0), ("FCT mean (ms)", "FCT max (ms)"));
+        let headings = (&*tables[0].0, &*tables[1].0);
+        assert_eq!(headings, ("FCT mean (ms) by a, b", "FCT max (ms) by a, b"));
         assert!(tables[0].1.contains("12.3") && tables[1].1.contains("24.7"));
     }
 
@@ -93,7 +118,26 @@ mod tests {
     fn what_is_only_a_bound_is_marked() {
         let mut open = summary("d3", None, 12_345.0);
         open[Metric::FctMax].is_bound = true;
-        let tables = sweep_tables(&[("1".to_owned(), vec![open])], Style::Plain);
+        let tables = sweep_tables(&[("1".to_owned(), vec![open])], &["a"], Style::Plain);
         assert!(tables[1].1.contains("> 24.7"), "{}", tables[1].1);
+    }
+
+    #[test]
+    fn unfinished_flows_have_a_table_and_headings_the_number_of_runs() {
+        let point = |label: &str, unfinished: f64, repetitions| {
+            let tcp = summary("tcp", Some(0.5), 1.0).with(Metric::FlowsUnfinished, unfinished);
+            (label.to_owned(), vec![Summary { repetitions, ..tcp }])
+        };
+        let tables = |points: &[SweepPoint]| sweep_tables(points, &["load"], Style::Plain);
+        let some = tables(&[point("0.5", 0.0, 5), point("0.9", 2.4, 5)]);
+        let headings: Vec<&str> = some.iter().map(|(heading, _)| &**heading).collect();
+        let expected = ["Deadlines met (%)", "Flows unfinished"]
+            .map(|title| format!("{title} by load, means over 5 runs"));
+        assert_eq!(headings, expected);
+        assert!(some[1].1.contains(" tcp         0.0   2.4"), "{}", some[1].1);
+        // Where all flows end there is nothing to count; runs may differ in number.
+        let none = tables(&[point("0.5", 0.0, 3), point("0.9", 0.0, 5)]);
+        assert_eq!(none.len(), 1);
+        assert_eq!(none[0].0, "Deadlines met (%) by load, means over 3 to 5 runs");
     }
 }

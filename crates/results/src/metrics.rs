@@ -369,7 +369,7 @@ metrics! {
     FlowsUnfinished = flows("flows_unfinished", "Flows unfinished", |run| {
         Some(run.ended_as(FlowStatus::Unfinished))
     })
-    .column(Dispensable(0), Nonzero).places(&[Difference]);
+    .column(Dispensable(0), Nonzero).places(&[Sweep, Difference]);
     /// Flows that are not measured: background and endless flows, and flows that started outside
     /// the measured window.
     BackgroundFlows = flows("background_flows", "Background flows", |run| {
@@ -404,8 +404,8 @@ metrics! {
         Definition::new("goodput_gbps", "Goodput", Unit::Gbps, Source::Run(|run| run.goodput_gbps()))
             .better(Higher).interval(StudentT).places(&[Difference]);
     /// Bytes of data packets that reached their receiver, headers included, over what the links
-    /// into all hosts that receive a flow could carry in the time measured. Every receiving host
-    /// counts alike, however little is sent to it: where one of ten hosts receives all that its
+    /// into all hosts that receive a flow in the measured window could carry in that time. Every
+    /// such host counts alike, however little is sent to it: where one of ten hosts receives all that its
     /// link carries and the others next to nothing, it is 10 %. `ports.parquet` has the
     /// utilisation of each link.
     Utilisation = share("utilisation", "Utilisation", |run| run.utilisation())
@@ -431,11 +431,12 @@ metrics! {
     Paused = network("paused_us", "Paused", Unit::Micros, |run| {
         Some(run.totals.paused.as_secs_f64() * 1e6)
     });
-    /// Longest time that a port was paused without a break.
+    /// Longest time that a port was paused without a break, in the whole run: a pause that
+    /// crosses a border of the measured window is not cut there.
     LongestPause = network("longest_pause_us", "Longest pause", Unit::Micros, |run| {
         Some(run.totals.longest_pause.as_secs_f64() * 1e6)
     });
-    /// Most bytes that the buffer of any lossless switch held.
+    /// Most bytes that the buffer of any lossless switch held, in the whole run.
     MostBuffered = network("most_buffered_bytes", "Most buffered", Unit::Bytes, |run| {
         Some(run.totals.most_buffered.get() as f64)
     });
@@ -706,9 +707,14 @@ fn serialize_some<S: Serializer>(
     let half_widths = some.clone().filter(has_interval);
     let half_widths = half_widths.map(|metric| (metric.name(), metrics[metric].half_width));
     map.serialize_entry(CI95, &half_widths.collect::<BTreeMap<_, _>>())?;
+    let flows = metrics.number(Metric::Flows);
+    let is_maximum =
+        |metric: &Metric| metric.is_maximum_of(flows) && metrics[*metric].exact().is_some();
+    let maxima: Vec<&str> = some.clone().filter(is_maximum).map(Metric::name).collect();
     let bounds = some.filter(|metric| metric.is_left_open());
     let bounds = bounds.map(|metric| (metric.name(), metrics[metric].bound()));
     map.serialize_entry(AT_LEAST, &bounds.collect::<BTreeMap<_, _>>())?;
+    map.serialize_entry(MAXIMA, &maxima)?;
     map.end()
 }
 
@@ -716,6 +722,10 @@ fn serialize_some<S: Serializer>(
 const CI95: &str = "ci95";
 /// Field with the lower bounds of values that unfinished flows leave open.
 const AT_LEAST: &str = "at_least";
+
+/// Field with the names of percentiles that are the maximum, because there are too few flows. It is
+/// not read: it follows from the number of flows.
+const MAXIMA: &str = "maxima";
 
 /// A number that is written without fraction where it has none: a mean over repetitions may have.
 struct Whole(f64);

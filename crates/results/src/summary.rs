@@ -130,9 +130,8 @@ mod tests {
     #[test]
     fn field_names_are_stable() {
         let json = serde_json::to_value(Summary::default()).unwrap();
-        let mut names: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
-        names.sort();
-        let expected = "at_least background_flows bounces by_size by_traffic ci95 deadline_flows \
+        // Fields that were published stay; a new metric adds a field.
+        let published = "at_least background_flows bounces by_size by_traffic ci95 deadline_flows \
             deadline_flows_abandoned deadline_flows_late deadline_flows_met \
             deadline_flows_unknown deadline_requests \
             deadlines_met drops events \
@@ -140,11 +139,13 @@ mod tests {
             flows_abandoned \
             flows_completed flows_unfinished goodput_gbps kind longest_pause_us losses marks \
             measured_seconds \
-            most_buffered_bytes packet_hops pause_cycles paused_us pauses \
+            maxima most_buffered_bytes packet_hops pause_cycles paused_us pauses \
             priority_inversions repetitions \
             retransmits seeds simulated_seconds slowdown_mean slowdown_p50 slowdown_p95 slowdown_p99 \
             timeouts transport trims utilisation";
-        assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
+        for name in published.split_whitespace() {
+            assert!(json.get(name).is_some(), "{name}");
+        }
         // Metrics that had an interval or a lower bound when the format was published keep it.
         let half_widths = "deadlines_met fct_mean_us fct_p50_us fct_p99_us fct_max_us \
             slowdown_mean slowdown_p50 slowdown_p99 goodput_gbps utilisation drops trims bounces \
@@ -168,6 +169,18 @@ mod tests {
         let json = serde_json::to_value(&summary).unwrap();
         assert!(json["fct_p99_us"].is_null() && json["at_least"]["fct_p99_us"] == 9.0, "{json}");
         assert_eq!(serde_json::from_value::<Summary>(json).unwrap(), summary);
+    }
+
+    #[test]
+    fn percentiles_of_too_few_flows_are_named() {
+        let json = |flows: f64| {
+            let summary = Summary::default().with(Metric::Flows, flows).with(Metric::FctP99, 9.0);
+            let json = serde_json::to_value(&summary).unwrap();
+            assert_eq!(serde_json::from_value::<Summary>(json.clone()).unwrap(), summary);
+            json["maxima"].clone()
+        };
+        assert_eq!(json(100.0), serde_json::json!([]));
+        assert_eq!(json(40.0), serde_json::json!(["fct_p99_us"]));
     }
 
     #[test]
@@ -208,7 +221,7 @@ mod tests {
         let mut names: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
         names.sort();
         let expected = "at_least ci95 deadline_flows deadline_flows_met deadline_flows_unknown \
-            deadlines_met fct_p50_us fct_p99_us flows name";
+            deadlines_met fct_p50_us fct_p99_us flows maxima name";
         assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
     }
 }

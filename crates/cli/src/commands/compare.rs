@@ -134,8 +134,8 @@ fn print_sweep<S: Simulate>(
     }
     let labels = &done.runs[0].labels;
     let keys: Vec<&str> = labels.iter().map(|(key, _)| key.as_str()).collect();
-    for (heading, table) in sweep_tables(sweep, style()) {
-        writeln!(out, "{}: {heading} by {}", done.study.title(), keys.join(", "))?;
+    for (heading, table) in sweep_tables(sweep, &keys, style()) {
+        writeln!(out, "{}: {heading}", done.study.title())?;
         writeln!(out, "{table}\n")?;
     }
     Ok(())

@@ -22,6 +22,9 @@ struct Line<'a> {
     /// Lower bounds, where unfinished flows leave the value open.
     a_at_least: Option<f64>,
     b_at_least: Option<f64>,
+    /// Whether it is a percentile that is the maximum, because a run has too few flows.
+    a_is_maximum: bool,
+    b_is_maximum: bool,
     difference: f64,
     half_width: Option<f64>,
     significant: bool,
@@ -109,6 +112,9 @@ fn described(dir: &Path, results: &Results) -> String {
 fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<'a>>> {
     let transport = a.summary.transport.as_str();
     let mut lines = Vec::new();
+    let is_maximum = |row: &Row, metric: Metric, figure: Figure| {
+        figure.exact().is_some() && row.repetitions.iter().any(|run| run.is_maximum(metric))
+    };
     for metric in Metric::shown_in(Place::Difference) {
         let found = compare(&a.repetitions, &b.repetitions, metric);
         let Some(found) = found.filter(|f| f.a.value != Some(0.0) || f.b.value != Some(0.0)) else {
@@ -122,6 +128,8 @@ fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<
             b: found.b.exact(),
             a_at_least: found.a.bound(),
             b_at_least: found.b.bound(),
+            a_is_maximum: is_maximum(a, metric, found.a),
+            b_is_maximum: is_maximum(b, metric, found.b),
             difference: found.difference.mean,
             half_width: found.difference.half_width,
             significant: found.is_more() || found.is_less(),
@@ -163,6 +171,8 @@ fn ranked<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Option<Line
         b: Some(chance),
         a_at_least: None,
         b_at_least: None,
+        a_is_maximum: false,
+        b_is_maximum: false,
         difference: difference.mean,
         half_width: difference.half_width,
         significant: difference.is_significant(),
@@ -237,6 +247,12 @@ fn print(
     if lines.iter().any(|line| line.a_at_least.or(line.b_at_least).is_some()) {
         writeln!(out, "> x: at least x. Flows were unfinished when their run ended, or given up.")?;
     }
+    if lines.iter().any(|line| line.a_is_maximum || line.b_is_maximum) {
+        writeln!(
+            out,
+            "max x: the maximum, where a percentile has too few flows (p99: fewer than 100 per run)."
+        )?;
+    }
     writeln!(out, "Values are means over runs.")?;
     Ok(())
 }
@@ -252,8 +268,12 @@ fn row(transport: &str, line: &Line<'_>) -> Vec<String> {
         scaled[2].is_some_and(|d| format!("{:.decimals$}", d.abs()).parse() == Ok(0.0))
     };
     let decimals = (decimals..6).find(|d| !line.significant || !nothing(d)).unwrap_or(6);
-    let number = |value: Option<f64>, bound: Option<f64>| {
-        let mark = if bound.is_some() { "> " } else { "" };
+    let number = |value: Option<f64>, bound: Option<f64>, is_maximum: bool| {
+        let mark = match is_maximum {
+            _ if bound.is_some() => "> ",
+            true => "max ",
+            false => "",
+        };
         value.map_or("–".into(), |value| format!("{mark}{value:.decimals$}"))
     };
     let [a, b, difference, half] = scaled;
@@ -262,8 +282,8 @@ fn row(transport: &str, line: &Line<'_>) -> Vec<String> {
     vec![
         transport.to_owned(),
         line.title.clone(),
-        number(a, line.a_at_least),
-        number(b, line.b_at_least),
+        number(a, line.a_at_least, line.a_is_maximum),
+        number(b, line.b_at_least, line.b_is_maximum),
         format!("{difference}{half}"),
         line.verdict.to_owned(),
     ]
