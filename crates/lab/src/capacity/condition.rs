@@ -50,6 +50,9 @@ pub struct Estimate {
     pub verdict: Verdict,
     /// Why it is not sure, where more repetitions would not help.
     pub reason: Option<Reason>,
+    /// Whether it is not sure because the repetitions reached their maximum: the interval still
+    /// contains the threshold, and more repetitions may decide.
+    pub capped: bool,
 }
 
 /// Why runs leave open whether a condition holds, however many there are.
@@ -201,6 +204,7 @@ impl Condition {
             unfinished: average(Metric::FlowsUnfinished),
             verdict: Verdict::Fails,
             reason: None,
+            capped: false,
         };
         if let Interval::Share { met, of, unknown } = self.metric.definition().interval {
             return self.judge_share(repetitions, alpha, nothing, [met, of, unknown]);
