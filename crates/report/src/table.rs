@@ -350,7 +350,7 @@ pub fn notes(rows: &[Repeated]) -> Vec<String> {
         );
     }
     if shows(&|s, metric| s.is_maximum(metric) && figure(metric, s).exact().is_some()) {
-        notes.push("max x: the maximum, where a percentile has too few flows (p99: fewer than 100 flows per run)".to_owned());
+        notes.push("max x: the maximum: too few flows per run (p99: fewer than 100)".to_owned());
     }
     let unknown = rows.summaries().map(|s| s.number(Metric::DeadlineFlowsUnknown));
     let unknown = unknown.fold(0.0, f64::max);

@@ -178,7 +178,7 @@ fn ranked<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Option<Line
         significant: difference.is_significant(),
         verdict: verdict(&found, Better::Higher),
         test: "t of Mann-Whitney chances",
-        title: "B's flow is faster (%)".to_owned(),
+        title: "B is faster (%)".to_owned(),
         factor: 100.0,
     }))
 }
@@ -248,10 +248,7 @@ fn print(
         writeln!(out, "> x: at least x. Flows were unfinished when their run ended, or given up.")?;
     }
     if lines.iter().any(|line| line.a_is_maximum || line.b_is_maximum) {
-        writeln!(
-            out,
-            "max x: the maximum, where a percentile has too few flows (p99: fewer than 100 per run)."
-        )?;
+        writeln!(out, "max x: the maximum: too few flows per run (p99: fewer than 100).")?;
     }
     writeln!(out, "Values are means over runs.")?;
     Ok(())
