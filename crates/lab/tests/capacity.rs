@@ -75,8 +75,10 @@ fn a_fair_share_gives_the_capacity_of_arithmetic() {
     for answer in &found {
         assert_eq!(answer.outcome, Outcome::Found);
         assert_eq!(answer.capacity.as_deref(), Some("19"), "{answer:?}");
-        // That every flow of all is on time is never sure, that one of them is late is.
+        // That every flow of all is on time is never sure, that one of them is late is. More
+        // repetitions would not help.
         assert_eq!(answer.holds_to.as_deref(), None);
+        assert!(answer.probes.iter().all(|probe| !probe.estimate.capped), "{answer:?}");
         assert_eq!(answer.fails_from.as_deref(), Some("20"));
         let runs: u32 = answer.probes.iter().map(|probe| probe.estimate.repetitions).sum();
         assert_eq!(answer.runs, runs as usize);

@@ -33,7 +33,8 @@ pub fn sweep_tables(points: &[SweepPoint], keys: &[&str], style: Style) -> Vec<(
     let one = |metric: Metric| {
         let values = || all().filter_map(|summary| summary[metric].value);
         let (symbol, factor) = match metric.unit() {
-            Unit::Micros => time_unit(values()),
+            // Times of a sweep differ widely: one below 1 has two digits still.
+            Unit::Micros => time_unit(values().map(|value| 10.0 * value)),
             unit => (unit.symbol(), unit.factor()),
         };
         let is_small = values().fold(f64::INFINITY, f64::min) * factor < 10.0;
@@ -112,6 +113,24 @@ mod tests {
         let headings = (&*tables[0].0, &*tables[1].0);
         assert_eq!(headings, ("FCT mean (ms) by a, b", "FCT max (ms) by a, b"));
         assert!(tables[0].1.contains("12.3") && tables[1].1.contains("24.7"));
+    }
+
+    #[test]
+    fn times_are_in_the_unit_of_most_of_them() {
+        let heading = |least: f64| {
+            let points = [("1", least), ("9", 9e4)]
+                .map(|(label, us)| (label.to_owned(), vec![summary("d3", None, us)]));
+            let tables = sweep_tables(&points, &["n"], Style::Plain);
+            (tables[0].0.clone(), tables[0].1.lines().last().unwrap_or_default().to_owned())
+        };
+        assert_eq!(
+            heading(528.8),
+            ("FCT mean (ms) by n".into(), " d3          0.53   90.00".into())
+        );
+        assert_eq!(
+            heading(52.8),
+            ("FCT mean (µs) by n".into(), " d3          52.8   90000.0".into())
+        );
     }
 
     #[test]

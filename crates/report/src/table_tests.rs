@@ -154,7 +154,7 @@ fn p99_of_few_flows_is_called_the_maximum() {
     let few = repeated(summary("ndp", None, 90.0, 0.0).with(Metric::Flows, 24.0));
     let text = markdown(std::slice::from_ref(&few));
     assert!(text.contains("| max 810 | max 12.9 |"), "{text}");
-    assert!(notes(&[few])[0].contains("fewer than 100 flows"));
+    assert!(notes(&[few])[0].contains("too few flows per run (p99: fewer than 100)"));
     assert!(!markdown(&three()).contains("max"));
 }
 

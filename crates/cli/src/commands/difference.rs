@@ -115,7 +115,10 @@ fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<
     let is_maximum = |row: &Row, metric: Metric, figure: Figure| {
         figure.exact().is_some() && row.repetitions.iter().any(|run| run.is_maximum(metric))
     };
-    for metric in Metric::shown_in(Place::Difference) {
+    // Metrics that can be better or worse come first.
+    let mut metrics: Vec<Metric> = Metric::shown_in(Place::Difference).collect();
+    metrics.sort_by_key(|metric| metric.better() == Better::Neither);
+    for metric in metrics {
         let found = compare(&a.repetitions, &b.repetitions, metric);
         let Some(found) = found.filter(|f| f.a.value != Some(0.0) || f.b.value != Some(0.0)) else {
             continue;

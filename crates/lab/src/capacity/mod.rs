@@ -291,7 +291,8 @@ impl<S: Simulate> CapacitySearch<S> {
                 series.open = Some((value, summaries));
                 continue;
             } else {
-                estimate.capped = estimate.is_open();
+                let can_be_sure = !estimate.verdict.passes() || self.condition.can_surely_hold();
+                estimate.capped = estimate.is_open() && can_be_sure;
             }
             series.known.insert(value, estimate);
             series.order.push(value);
