@@ -324,8 +324,9 @@ pub(crate) struct Question {
     /// of which more makes it easier
     #[arg(long)]
     pub(crate) smallest: bool,
-    /// Repetitions of a value at most, while its interval includes the threshold [default: 4 times
-    /// what it begins with: the scenario's repetitions, 5 at least]
+    /// Repetitions of a value at most, while its interval contains the threshold. With this many,
+    /// the mean decides and the output says that it is not sure [default: 4 times what it begins
+    /// with: the scenario's repetitions, 5 at least]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_repetitions: Option<u32>,
 }

@@ -3,6 +3,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_core::{Duration, Instant};
 use punctual_lab::{PlannedRun, RunReport, Watch};
+use punctual_results::Metric;
 use punctual_sim::{Progress, Simulate};
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Mutex;
@@ -141,7 +142,7 @@ impl<S: Simulate> Watch<S> for Board {
         if report.reused {
             self.reused.fetch_add(1, Ordering::Relaxed);
         } else {
-            state.events.store(report.summary.events as u64, Ordering::Relaxed);
+            state.events.store(report.summary.number(Metric::Events) as u64, Ordering::Relaxed);
         }
         self.show();
     }

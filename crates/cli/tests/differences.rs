@@ -72,6 +72,10 @@ fn what_differs_is_told_from_chance() {
     assert_eq!(better["verdict"], "B better");
     assert_eq!(better["half_width"], fct["half_width"]);
 
+    // 64 flows a run have no 99th percentile but their maximum.
+    assert!(slow.iter().all(|l| (l["figure"] == "fct_p99_us" || l["figure"] == "slowdown_p99")
+        == (l["a_is_maximum"] == true && l["b_is_maximum"] == true)));
+
     // Other seeds are other flows, which are no pairs.
     let seeds = lines(&place, "a", "seeds");
     let fct = find(&seeds, "ndp", "fct_mean_us");
@@ -82,6 +86,9 @@ fn what_differs_is_told_from_chance() {
     assert!(stdout.starts_with("A: a (small)\nB: slow (small, network.rate=5Gbps)\n"), "{stdout}");
     assert!(stdout.contains("B worse") && stdout.contains("differ significantly at 95 %"));
     assert!(stdout.contains("the same seeds"), "{stdout}");
+    let p99 = stdout.lines().find(|line| line.contains("FCT p99")).expect("a line");
+    assert_eq!(p99.matches("max ").count(), 2, "{p99}");
+    assert!(stdout.contains("max x: the maximum"), "{stdout}");
     assert!(stdout.lines().all(|line| line.chars().count() <= 100), "{stdout}");
 }
 
@@ -123,7 +130,33 @@ fn a_table_fits_its_terminal() {
     let widest = |text: &str| text.lines().map(|line| line.chars().count()).max();
     let narrow = table("80", &[]);
     assert!(widest(&narrow) <= Some(80), "{narrow}");
-    assert!(narrow.contains(" not shown: on time, late,"), "{narrow}");
+    assert!(narrow.contains(" not shown: Deadline flows met, Deadline flows late,"), "{narrow}");
     let wide = table("80", &["--wide"]);
     assert!(widest(&wide) > Some(110) && !wide.contains("not shown"), "{wide}");
+}
+
+#[test]
+fn several_traffics_have_a_table_of_their_own() {
+    let place = Place::new(SCENARIO);
+    let output = place.punctual(&["compare", "s.toml", "-q", "--out", "one"]);
+    assert!(!text(&output.stdout).contains("by traffic"), "{}", text(&output.stdout));
+    let storage = "[[traffic]]\nname = \"storage\"\npattern = \"incast\"\nworkers = 2\n\
+                   arrivals = { periodic = \"1ms\" }\nstop = \"4ms\"\nsizes = \"200KB\"\n[run]";
+    let place = Place::new(&SCENARIO.replace("[run]", storage));
+    let output = place.punctual(&["compare", "s.toml", "-q", "--out", "two"]);
+    let stdout = text(&output.stdout);
+    let (_, table) = stdout.split_once("by traffic\n").expect("the table");
+    let named = |transport: &str, traffic: &str| {
+        let mut words = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        words.any(|words| words.len() > 2 && words[..2] == [transport, traffic])
+    };
+    assert!(named("tcp", "incast") && named("ndp", "storage"), "{stdout}");
+    let output = place.punctual(&["compare", "s.toml", "-q", "--out", "two", "--json"]);
+    let line: serde_json::Value =
+        serde_json::from_str(text(&output.stdout).lines().next().expect("a line")).expect("JSON");
+    // Four requests to two workers, none of which has a deadline.
+    let storage = &line["by_traffic"][1];
+    assert_eq!((&storage["name"], &storage["flows"]), (&"storage".into(), &8.into()));
+    assert!(storage["deadlines_met"].is_null() && storage["fct_p99_us"].is_number(), "{storage}");
+    assert_eq!(line["by_size"][2]["name"], "100KB-1MB");
 }

@@ -117,7 +117,11 @@ fn what_cannot_be_explained_is_said() {
     refused(&["out/ndp/seed-1", "--transport", "tcp"], 2, "out/ndp/seed-1 is a run of ndp");
     refused(&["nowhere"], 1, "nowhere");
     refused(&["out/tcp/seed-1", "1", "--worst", "3"], 2, "cannot be used with");
-    refused(&["out/tcp/seed-1", "1", "--set", "network.delay=1us"], 2, "unexpected argument '--set'");
+    refused(
+        &["out/tcp/seed-1", "1", "--set", "network.delay=1us"],
+        2,
+        "unexpected argument '--set'",
+    );
     let fine =
         place.punctual(&["run", "s.toml", "-q", "--out", "easy", "--set", "traffic.deadlines=9s"]);
     assert!(fine.status.success(), "{}", text(&fine.stderr));

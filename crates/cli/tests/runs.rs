@@ -500,7 +500,7 @@ fn a_deadlock_is_told_and_pauses_are_written() {
     let stuck = files.pauses.iter().filter(|p| p.tier == "middle" && p.pauses.lasts);
     assert_eq!(stuck.count(), 5, "{:?}", files.pauses);
     let pauses: u64 = files.pauses.iter().map(|p| p.pauses.pauses).sum();
-    assert_eq!(pauses as f64, files.summary.pauses);
+    assert_eq!(pauses as f64, files.summary.number(punctual_results::Metric::Pauses));
     assert_eq!(files.summary.pause_cycles, [told]);
 }
 

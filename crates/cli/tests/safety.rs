@@ -242,9 +242,9 @@ fn flows_have_the_names_of_their_traffic() {
     let place = Place::new(SCENARIO);
     fine(&place, &["run", "s.toml", "--csv", "--out", "out"]);
     let csv = std::fs::read_to_string(place.path().join("out/tcp/seed-1/flows.csv")).unwrap();
-    assert!(csv.lines().next().unwrap().ends_with(",traffic"), "{csv}");
-    assert_eq!(csv.lines().filter(|line| line.ends_with(",queries")).count(), 10);
-    assert_eq!(csv.lines().filter(|line| line.ends_with(",pairs")).count(), 1);
+    assert!(csv.lines().next().unwrap().ends_with(",traffic,scenario,seed,point"), "{csv}");
+    assert_eq!(csv.lines().filter(|line| line.ends_with(",queries,small,1,")).count(), 10);
+    assert_eq!(csv.lines().filter(|line| line.ends_with(",pairs,small,1,")).count(), 1);
 }
 
 /// A path that cannot hold results, and files that are not there, are named once.

@@ -13,7 +13,7 @@ use punctual_results::{
     FlowRow, GaugeRow, Manifest, PauseRow, PortRow, Run, RunFacts, RunKind, Summary, WriteError,
     WriteOptions, read_summary,
 };
-use punctual_sim::{Outcome, Progress, Simulate};
+use punctual_sim::{FlowRecord, Measure, Outcome, Progress, Simulate, Totals};
 use punctual_transports::AnyTransport;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -259,6 +259,7 @@ fn one<S: Simulate>(
         seed: run.seed,
         utilisation: utilisation.filter(|_| kind != RunKind::Bound),
         pause_cycles: &pause_cycles,
+        traffic: &traffic,
     };
     let summary = punctual_results::summarise(&outcome, &flows, &facts);
     let mut manifest = Manifest::new(study.text(), &run.subject.label, run.seed);
@@ -266,7 +267,7 @@ fn one<S: Simulate>(
     manifest.commit = commit();
     manifest.setup = print;
     manifest.name = study.name().to_owned();
-    manifest.traffic = traffic;
+    manifest.traffic = traffic.clone();
     manifest.overrides = study.overrides().to_vec();
     manifest.point = run.values.clone();
     manifest.transports = run.transports.clone();
@@ -335,11 +336,11 @@ fn port_rows(network: &Network, outcome: &Outcome) -> Vec<PortRow> {
 }
 
 /// The share of what the links into receiving hosts could carry in the time measured that data
-/// packets took which reached their receiver, headers included. Every host that receives a flow
-/// counts alike, however little is sent to it.
+/// packets took which reached their receiver, headers included. Every host that receives a flow in
+/// the measured window counts alike, however little is sent to it.
 pub fn utilisation(network: &Network, outcome: &Outcome) -> Option<f64> {
     let mut receives = vec![false; network.hosts as usize];
-    for flow in &outcome.flows {
+    for flow in outcome.flows.iter().filter(|flow| is_open_in_window(flow, &outcome.totals)) {
         receives[flow.spec.dst.index()] = true;
     }
     let down = |host: usize| network.link(network.link(network.nics[host]).twin).rate.as_bps();
@@ -348,4 +349,12 @@ pub fn utilisation(network: &Network, outcome: &Outcome) -> Option<f64> {
     let bits = outcome.totals.delivered_wire_bytes as f64 * 8.0;
     let share = bits / (capacity as f64 * time);
     share.is_finite().then_some(share)
+}
+
+/// Whether a flow was open at some time of the measured window: it had started by its end and had
+/// not ended at its beginning.
+fn is_open_in_window(flow: &FlowRecord, totals: &Totals) -> bool {
+    let Measure { from, until } = totals.measure;
+    let until = until.unwrap_or(totals.ended_at).min(totals.ended_at);
+    flow.spec.start < until && flow.ended.is_none_or(|ended| ended > from)
 }

@@ -1,8 +1,11 @@
 //! Whole searches, on scenarios whose answers arithmetic gives.
 
+use punctual_core::rng::Stream;
 use punctual_lab::{
-    Answer, CapacitySearch, Options, Outcome, Question, Reason, RunReport, Study, Verdict, execute,
+    Answer, CapacitySearch, Estimate, Options, Outcome, Question, Reason, RunReport, RunState,
+    Study, Verdict, execute,
 };
+use punctual_results::{Metric, Summary};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -72,8 +75,10 @@ fn a_fair_share_gives_the_capacity_of_arithmetic() {
     for answer in &found {
         assert_eq!(answer.outcome, Outcome::Found);
         assert_eq!(answer.capacity.as_deref(), Some("19"), "{answer:?}");
-        // That every flow of all is on time is never sure, that one of them is late is.
+        // That every flow of all is on time is never sure, that one of them is late is. More
+        // repetitions would not help.
         assert_eq!(answer.holds_to.as_deref(), None);
+        assert!(answer.probes.iter().all(|probe| !probe.estimate.capped), "{answer:?}");
         assert_eq!(answer.fails_from.as_deref(), Some("20"));
         let runs: u32 = answer.probes.iter().map(|probe| probe.estimate.repetitions).sum();
         assert_eq!(answer.runs, runs as usize);
@@ -122,6 +127,73 @@ fn a_condition_that_never_or_always_holds_says_so() {
     let hosts = SHARED.replace("workers = 8", "senders = 2");
     let found = &answers(&hosts, &question("traffic.senders", "deadlines_met >= 100%"))[0];
     assert_eq!((found.outcome, found.capacity.as_deref()), (Outcome::Always, Some("3")));
+}
+
+/// A report of a run in which a metric had a value.
+fn reported(metric: Metric, value: f64) -> RunReport {
+    RunReport {
+        summary: Summary::default().with(Metric::Flows, 1000.0).with(metric, value),
+        dir: "nowhere".into(),
+        reused: false,
+        state: RunState::New,
+        wall: std::time::Duration::ZERO,
+    }
+}
+
+/// Searches at one value with runs whose mean FCT comes from `draw`, and returns the estimate there.
+fn judged_by(question: &Question, draw: &mut impl FnMut() -> f64) -> Estimate {
+    let mut search =
+        CapacitySearch::new(&study(SHARED), question).unwrap_or_else(|e| panic!("{e}"));
+    loop {
+        let runs = search.next_runs().unwrap_or_else(|e| panic!("{e}"));
+        if runs.is_empty() {
+            return search.answers()[0].probes[0].estimate;
+        }
+        let reports: Vec<RunReport> =
+            runs.iter().map(|_| reported(Metric::FctMean, draw())).collect();
+        search.learn(&reports).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+/// A question about one value, which is judged over and over while repetitions double.
+fn of_one_value(most: u32) -> Question {
+    Question {
+        from: Some("8".into()),
+        to: Some("8".into()),
+        repetitions_max: Some(most),
+        ..question("traffic.workers", "fct_mean_us <= 1000")
+    }
+}
+
+/// Runs whose mean lies exactly at the threshold are sure of nothing, so each sure verdict is wrong.
+/// With up to four looks at 5, 10, 20 and 40 repetitions, at most 5 % of verdicts may be sure; with
+/// 95 % intervals at every look more than 10 % would be.
+#[test]
+fn several_looks_are_wrong_no_more_often_than_one() {
+    const TRIALS: u32 = 1500;
+    let mut random = Stream::named(1, "looks", 0);
+    // Nearly normal: the sum of twelve uniform numbers, with variance 1.
+    let mut draw = || 1000.0 + 10.0 * ((0..12).map(|_| random.unit()).sum::<f64>() - 6.0);
+    let question = of_one_value(40);
+    let sure = (0..TRIALS).filter(|_| judged_by(&question, &mut draw).verdict.is_sure()).count();
+    let share = sure as f64 / f64::from(TRIALS);
+    // A standard error of 0.6 %.
+    assert!((0.005..0.065).contains(&share), "{share}");
+}
+
+#[test]
+fn a_verdict_says_that_repetitions_reached_their_maximum() {
+    let mut i = 0;
+    let mut around = |step: f64| {
+        i += 1;
+        1000.0 + if i % 2 == 0 { step } else { -step } - 0.1
+    };
+    let open = judged_by(&of_one_value(12), &mut || around(10.0));
+    assert_eq!((open.verdict, open.repetitions), (Verdict::LeansToHold, 12));
+    assert!(open.capped && open.reason.is_none(), "{open:?}");
+    let sure = judged_by(&of_one_value(12), &mut || around(0.01));
+    assert_eq!((sure.verdict, sure.repetitions), (Verdict::Holds, 5));
+    assert!(!sure.capped, "{sure:?}");
 }
 
 #[test]

@@ -209,16 +209,22 @@ fn ideal_runs_have_the_same_flows_and_conserve_bytes() {
     }
 }
 
-/// One host is sent to all the time and another once: each is half of the capacity.
+/// One host is sent to all the time and another once: each is half of the capacity, if both are sent
+/// to in the measured window.
 #[test]
 fn utilisation_of_uneven_traffic_is_over_every_receiver() {
-    let runs = text(
-        "transports = [\"ideal-fair\"]\n\
-         [network]\ntopology = \"star\"\nhosts = 4\nrate = \"1Gbps\"\ndelay = \"1us\"\nframing = \"0B\"\n\
-         [[traffic]]\npattern = \"pairs\"\npairs = [[0, 1]]\nsizes = \"endless\"\n\
-         [[traffic]]\npattern = \"pairs\"\npairs = [[2, 3]]\nsizes = \"1460B\"\n\
-         [run]\nduration = \"20ms\"\nstop = \"duration\"\nmeasure = { from = \"1ms\", until = \"19ms\" }\n",
-    );
-    let share = punctual_lab::utilisation(&runs[0].run.scenario.network, &runs[0].outcome);
-    assert!(share.is_some_and(|share| (share - 0.5).abs() < 1e-3), "{share:?}");
+    let utilisation = |start: &str| {
+        let runs = text(&format!(
+            "transports = [\"ideal-fair\"]\n\
+             [network]\ntopology = \"star\"\nhosts = 4\nrate = \"1Gbps\"\ndelay = \"1us\"\nframing = \"0B\"\n\
+             [[traffic]]\npattern = \"pairs\"\npairs = [[0, 1]]\nsizes = \"endless\"\n\
+             [[traffic]]\npattern = \"pairs\"\npairs = [[2, 3]]\nsizes = \"1460B\"\nstart = \"{start}\"\n\
+             [run]\nduration = \"20ms\"\nstop = \"duration\"\nmeasure = {{ from = \"1ms\", until = \"19ms\" }}\n",
+        ));
+        punctual_lab::utilisation(&runs[0].run.scenario.network, &runs[0].outcome).unwrap()
+    };
+    assert!((utilisation("2ms") - 0.5).abs() < 1e-3);
+    for outside in ["0ms", "19.5ms"] {
+        assert!((utilisation(outside) - 1.0).abs() < 1e-3, "{outside}");
+    }
 }

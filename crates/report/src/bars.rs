@@ -5,7 +5,7 @@ use crate::canvas::{Canvas, Stroke};
 use crate::cdf::{bold, draw_titles, plain, shortened};
 use crate::font::Align;
 use crate::palette::{Colour, line_styles};
-use punctual_results::Summary;
+use punctual_results::{Metric, Summary};
 
 /// The share of deadlines that each transport met, with 95 % intervals: a bar a transport.
 #[derive(Debug, Clone, Default)]
@@ -29,8 +29,8 @@ impl DeadlineBars {
     pub fn new(title: &str, subtitle: &str, summaries: &[Summary]) -> DeadlineBars {
         let bar = |summary: &Summary| Bar {
             transport: summary.title(),
-            met: summary.deadlines_met,
-            half_width: summary.ci95.deadlines_met,
+            met: summary[Metric::DeadlinesMet].value,
+            half_width: summary[Metric::DeadlinesMet].half_width,
         };
         DeadlineBars {
             title: title.to_owned(),

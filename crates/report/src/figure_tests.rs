@@ -1,7 +1,7 @@
 use super::*;
 use crate::DeadlineBars;
 use punctual_core::rng::Stream;
-use punctual_results::{Ci95, Summary};
+use punctual_results::{Figure, Metric, Summary};
 
 /// Completion times spread over some orders of magnitude.
 fn times(seed: u64, n: usize, shortest_us: f64, spread: f64) -> Vec<Duration> {
@@ -33,11 +33,10 @@ fn cdf() -> FctCdf {
 }
 
 fn bars() -> DeadlineBars {
-    let summary = |name: &str, met, half| Summary {
-        transport: name.into(),
-        deadlines_met: Some(met),
-        ci95: Ci95 { deadlines_met: Some(half), ..Ci95::default() },
-        ..Summary::default()
+    let summary = |name: &str, met, half| {
+        let mut summary = Summary { transport: name.into(), ..Summary::default() };
+        summary[Metric::DeadlinesMet] = Figure::known(Some(met), Some(half));
+        summary
     };
     let summaries = [
         summary("ndp", 0.997, 0.002),

@@ -3,7 +3,7 @@
 //! * [`FctCdf`]: how completion times are distributed, a curve a transport.
 //! * [`DeadlineBars`]: how many deadlines each transport met, with intervals.
 //! * [`Results`]: the runs of a directory, in order; [`html()`]: a directory of results as one page, to look at in a browser.
-//! * [`table`], [`markdown`]: the comparison in numbers; [`sweep_tables`]: over a sweep; [`plain_table`]: of any texts.
+//! * [`table`], [`markdown`]: the comparison in numbers; [`group_table`]: by traffic class or flow size; [`sweep_tables`]: over a sweep; [`plain_table`]: of any texts.
 //!
 //! A figure is drawn to SVG or PNG in memory. It carries its own font, needs nothing of the
 //! system, and comes out as the same bytes wherever it is drawn. A transport has the same colour
@@ -30,7 +30,7 @@ pub use html::{Report, html, report};
 pub use misses::{baseline_of, fewer_misses};
 pub use palette::{Colour, Dash, LineStyle, line_style};
 pub use sweep::{SweepPoint, sweep_tables};
-pub use table::{Style, markdown, notes, plain_table, table};
+pub use table::{GroupedBy, Style, Width, group_table, markdown, notes, plain_table, table};
 
 use canvas::Canvas;
 

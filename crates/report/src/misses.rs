@@ -1,7 +1,7 @@
 //! How many fewer deadlines transports miss than one of them.
 
 use crate::{Style, SweepPoint, plain_table};
-use punctual_results::Summary;
+use punctual_results::{Metric, Summary};
 
 /// The transports that others are compared with where none is named: the first that is there.
 const BASELINES: [&str; 2] = ["dctcp", "tcp"];
@@ -76,10 +76,10 @@ fn row_of(points: &[SweepPoint], baseline: &str, name: &str) -> Option<Vec<Strin
 
 /// Deadlines missed and flows with deadlines, of one run on average; none without deadlines.
 fn misses(summary: &Summary) -> Option<(f64, f64)> {
-    let flows =
-        summary.deadline_flows_met + summary.deadline_flows_late + summary.deadline_flows_abandoned;
-    (summary.deadlines_met.is_some() && flows > 0.0)
-        .then_some((flows - summary.deadline_flows_met, flows))
+    let number = |metric| summary.metrics.number(metric);
+    let missed = number(Metric::DeadlineFlowsLate) + number(Metric::DeadlineFlowsAbandoned);
+    let flows = number(Metric::DeadlineFlowsMet) + missed;
+    (summary[Metric::DeadlinesMet].value.is_some() && flows > 0.0).then_some((missed, flows))
 }
 
 /// How many fewer of its flows a transport misses than another, as a share of the other's; none
@@ -98,14 +98,11 @@ mod tests {
     use super::*;
 
     fn summary(transport: &str, met: f64, late: f64) -> Summary {
-        Summary {
-            transport: transport.into(),
-            deadlines_met: Some(met / (met + late)),
-            deadline_flows: met + late,
-            deadline_flows_met: met,
-            deadline_flows_late: late,
-            ..Summary::default()
-        }
+        Summary { transport: transport.into(), ..Summary::default() }
+            .with(Metric::DeadlinesMet, met / (met + late))
+            .with(Metric::DeadlineFlows, met + late)
+            .with(Metric::DeadlineFlowsMet, met)
+            .with(Metric::DeadlineFlowsLate, late)
     }
 
     fn points() -> Vec<SweepPoint> {

@@ -1,21 +1,23 @@
-//! The comparison in numbers.
+//! Tables of a comparison.
 
 use comfy_table::{
     Attribute, Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle,
 };
 use punctual_results::significance::compare;
-use punctual_results::{Figure, Repeated, Summary};
+use punctual_results::{
+    Better, Column, Figure, Group, Metric, Place, Repeated, Summary, Unit, When,
+};
 
-/// Where a table goes.
+/// How a table is styled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// A file or another program.
+    /// Plain text, for a file or another program.
     Plain,
-    /// A terminal: a value that is significantly the best of its column is bold.
+    /// For a terminal: a value that is significantly the best of its column is bold.
     Colour,
 }
 
-/// A line below the header and nothing else: the numbers need the width.
+/// A line below the header and no borders, which leaves the width to the numbers.
 const RULED: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
@@ -30,7 +32,7 @@ pub(crate) fn ruled(style: Style) -> Table {
     table
 }
 
-/// A table of texts under a header, numbers to the right of the first column.
+/// A table of texts under a header. All columns but the first are aligned to the right.
 pub fn plain_table(header: &[&str], rows: &[Vec<String>], style: Style) -> String {
     let mut table = ruled(style);
     table.set_header(header.iter().map(Cell::new));
@@ -43,42 +45,90 @@ pub fn plain_table(header: &[&str], rows: &[Vec<String>], style: Style) -> Strin
     table.trim_fmt()
 }
 
-/// A table with one row a transport, of means over repetitions. Columns that no transport has a
-/// value for are left out. What follows `±` is half the 95 % interval, `>` a lower bound (flows were
-/// unfinished), and `max` a 99th percentile of fewer than 100 flows, which is their maximum. The
-/// best value of a column is bold where it is significantly better than every other. Trims are
-/// neither good nor bad, so none is best.
-///
-/// Where it would be wider than `width`, columns are left out until it fits, the least telling
-/// first; their names are returned.
-pub fn table(rows: &[Repeated], style: Style, width: Option<usize>) -> (String, Vec<&'static str>) {
-    let mut columns = columns(rows);
-    let mut left_out = Vec::new();
-    let widest = |columns: &[Column]| {
-        let table = drawn(rows, columns, Style::Plain);
-        table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
-    };
-    while width.is_some_and(|width| widest(&columns) > width) {
-        let least = columns.iter().enumerate().max_by_key(|(_, column)| column.dispensable);
-        let Some((i, _)) = least.filter(|(_, column)| column.dispensable > 0) else { break };
-        left_out.push(columns.remove(i).title);
-    }
-    (drawn(rows, &columns, style), left_out)
+/// How wide a table may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    /// As wide as it takes, with every column that there is.
+    Wide,
+    /// As wide as it takes, with the usual columns.
+    Usual,
+    /// At most so many characters: columns are left out until it fits, the least important first.
+    Within(usize),
 }
 
-fn drawn(rows: &[Repeated], columns: &[Column], style: Style) -> String {
+/// How flows are divided in a table of groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupedBy {
+    /// By `[[traffic]]`.
+    Traffic,
+    /// By flow size.
+    Size,
+}
+
+impl GroupedBy {
+    /// The header of the column with the groups' names.
+    pub fn title(self) -> &'static str {
+        match self {
+            GroupedBy::Traffic => "Traffic",
+            GroupedBy::Size => "Flow size",
+        }
+    }
+
+    fn groups(self, summary: &Summary) -> &[Group] {
+        match self {
+            GroupedBy::Traffic => &summary.by_traffic,
+            GroupedBy::Size => &summary.by_size,
+        }
+    }
+}
+
+/// A table with one row per transport, of means over repetitions. Columns without a value in any
+/// row are left out. `±` precedes half the 95 % interval, `>` a lower bound (flows were unfinished),
+/// and `max` a tail percentile of so few flows that it is their maximum. The best value of a column
+/// is bold where it is significantly better than every other.
+///
+/// The titles of columns that were left out for want of room are returned, too.
+pub fn table(rows: &[Repeated], style: Style, width: Width) -> (String, Vec<&'static str>) {
+    let rows = TableRows::of_transports(rows);
+    let mut columns = columns(&rows, Metric::ALL.iter().copied().filter(|m| is_column(*m, width)));
+    let mut left_out = Vec::new();
+    if let Width::Within(width) = width {
+        let widest = |columns: &[TableColumn]| {
+            let table = drawn(&rows, columns, Style::Plain);
+            table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+        };
+        while widest(&columns) > width {
+            let rank = |column: &TableColumn| match column.metric.definition().column {
+                Column::Dispensable(rank) => rank,
+                Column::Wide | Column::Never => u8::MAX,
+            };
+            let least = columns.iter().enumerate().max_by_key(|(_, column)| rank(column));
+            let Some((i, _)) = least.filter(|(_, column)| rank(column) > 0) else { break };
+            left_out.push(columns.remove(i).metric.title());
+        }
+    }
+    (drawn(&rows, &columns, style), left_out)
+}
+
+/// A table with one row per group of flows and transport; none unless there are several groups. The
+/// best transport of a group is bold, as in [`table`].
+pub fn group_table(rows: &[Repeated], by: GroupedBy, style: Style) -> Option<String> {
+    let rows = TableRows::of_groups(rows, by)?;
+    Some(drawn(&rows, &columns(&rows, Metric::shown_in(Place::Group)), style))
+}
+
+fn drawn(rows: &TableRows, columns: &[TableColumn], style: Style) -> String {
     let mut table = ruled(style);
     let headers = columns.iter().map(|column| Cell::new(column.header.join("\n")));
-    table.set_header(std::iter::once(Cell::new("Transport")).chain(headers));
-    for (row, Repeated { summary, .. }) in rows.iter().enumerate() {
-        let cell = |column: &Column| {
-            let cell = Cell::new(&column.cells[row]);
-            if column.best[row] { cell.add_attribute(Attribute::Bold) } else { cell }
+    table.set_header(rows.titles.iter().map(Cell::new).chain(headers));
+    for (i, labels) in rows.labels.iter().enumerate() {
+        let cell = |column: &TableColumn| {
+            let cell = Cell::new(&column.cells[i]);
+            if column.best[i] { cell.add_attribute(Attribute::Bold) } else { cell }
         };
-        let name = std::iter::once(Cell::new(summary.title()));
-        table.add_row(name.chain(columns.iter().map(cell)));
+        table.add_row(labels.iter().map(Cell::new).chain(columns.iter().map(cell)));
     }
-    for column in table.column_iter_mut().skip(1) {
+    for column in table.column_iter_mut().skip(rows.titles.len()) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.trim_fmt()
@@ -105,188 +155,237 @@ pub(crate) type Cells = (Vec<String>, Vec<usize>);
 
 /// The table of [`table`] as texts: its header and its rows.
 pub(crate) fn cells(rows: &[Repeated]) -> (Vec<String>, Vec<Cells>) {
-    let columns = columns(rows);
-    let mut header = vec!["Transport".to_owned()];
-    header.extend(columns.iter().map(|column| column.header.join(" ").trim().to_owned()));
-    let row = |(i, row): (usize, &Repeated)| {
-        let mut cells = vec![row.summary.title()];
-        cells.extend(columns.iter().map(|column| column.cells[i].clone()));
-        let best = columns.iter().enumerate().filter(|(_, column)| column.best[i]);
-        (cells, best.map(|(c, _)| c + 1).collect())
-    };
-    (header, rows.iter().enumerate().map(row).collect())
+    let rows = TableRows::of_transports(rows);
+    texts(&rows, Metric::ALL.iter().copied().filter(|m| is_column(*m, Width::Usual)))
 }
 
-struct Column {
+/// The table of [`group_table`] as texts. Its rows have the transport's name first.
+pub(crate) fn group_cells(rows: &[Repeated], by: GroupedBy) -> Option<(Vec<String>, Vec<Cells>)> {
+    Some(texts(&TableRows::of_groups(rows, by)?, Metric::shown_in(Place::Group)))
+}
+
+fn texts(
+    rows: &TableRows,
+    metrics: impl Iterator<Item = Metric> + Clone,
+) -> (Vec<String>, Vec<Cells>) {
+    let columns = columns(rows, metrics);
+    let mut header: Vec<String> = rows.titles.iter().map(|title| (*title).to_owned()).collect();
+    header.extend(columns.iter().map(|column| column.header.join(" ").trim().to_owned()));
+    let row = |(i, labels): (usize, &Vec<String>)| {
+        let mut cells = labels.clone();
+        cells.extend(columns.iter().map(|column| column.cells[i].clone()));
+        let best = columns.iter().enumerate().filter(|(_, column)| column.best[i]);
+        (cells, best.map(|(c, _)| c + labels.len()).collect())
+    };
+    (header, rows.labels.iter().enumerate().map(row).collect())
+}
+
+/// What the rows of a table are about.
+struct TableRows {
+    /// Headers of the columns with labels.
+    titles: Vec<&'static str>,
+    /// The labels of each row, the transport first.
+    labels: Vec<Vec<String>>,
+    values: Vec<Repeated>,
+    /// The group of each row: only rows of one group compete for the best value.
+    groups: Vec<usize>,
+}
+
+impl TableRows {
+    fn of_transports(rows: &[Repeated]) -> TableRows {
+        TableRows {
+            titles: vec!["Transport"],
+            labels: rows.iter().map(|row| vec![row.summary.title()]).collect(),
+            values: rows.to_vec(),
+            groups: vec![0; rows.len()],
+        }
+    }
+
+    fn of_groups(rows: &[Repeated], by: GroupedBy) -> Option<TableRows> {
+        let mut names: Vec<&str> = Vec::new();
+        for group in rows.iter().flat_map(|row| by.groups(&row.summary)) {
+            if !names.contains(&&*group.name) {
+                names.push(&group.name);
+            }
+        }
+        let mut own = TableRows {
+            titles: vec!["Transport", by.title()],
+            labels: Vec::new(),
+            values: Vec::new(),
+            groups: Vec::new(),
+        };
+        for (group, name) in names.iter().enumerate() {
+            let of = |summary: &Summary| {
+                let own = by.groups(summary).iter().find(|group| group.name == *name)?;
+                Some(Summary { metrics: own.metrics.clone(), ..summary.clone() })
+            };
+            for Repeated { summary, repetitions } in rows {
+                let Some(summary) = of(summary) else { continue };
+                let repetitions = repetitions.iter().filter_map(of).collect();
+                own.labels.push(vec![summary.title(), (*name).to_owned()]);
+                own.values.push(Repeated { summary, repetitions });
+                own.groups.push(group);
+            }
+        }
+        (names.len() > 1).then_some(own)
+    }
+
+    fn summaries(&self) -> impl Iterator<Item = &Summary> + Clone {
+        self.values.iter().map(|row| &row.summary)
+    }
+}
+
+struct TableColumn {
+    metric: Metric,
     /// Two lines.
     header: [String; 2],
     cells: Vec<String>,
     best: Vec<bool>,
-    /// Its name in one word or two.
-    title: &'static str,
-    /// The greater, the sooner it is left out of a table that is too wide; 0 never is.
-    dispensable: u8,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Best {
-    Least,
-    Most,
-    Neither,
-}
-
-/// A column: its name, its unit, which value is best, and whose value it is.
-struct Kind {
-    /// In two lines.
-    name: [&'static str; 2],
-    unit: Unit,
-    best: Best,
-    /// The column of the summary.
-    column: &'static str,
-    /// Whether a summary has it.
-    has: fn(&Summary) -> bool,
-    title: &'static str,
-    dispensable: u8,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Unit {
-    Percent,
-    Time,
-    Factor,
-    Count,
-}
-
-#[rustfmt::skip]
-const KINDS: [Kind; 12] = [
-    Kind { name: ["Deadlines", "met"], unit: Unit::Percent, best: Best::Most, column: "deadlines_met", has: |_| true, title: "deadlines met", dispensable: 0 },
-    Kind { name: ["On", "time"], unit: Unit::Count, best: Best::Neither, column: "deadline_flows_met", has: has_deadlines, title: "on time", dispensable: 9 },
-    Kind { name: ["", "Late"], unit: Unit::Count, best: Best::Neither, column: "deadline_flows_late", has: has_deadlines, title: "late", dispensable: 8 },
-    Kind { name: ["Given", "up"], unit: Unit::Count, best: Best::Neither, column: "flows_abandoned", has: |s| has_deadlines(s) || s.flows_abandoned > 0.0, title: "given up", dispensable: 6 },
-    Kind { name: ["FCT mean", ""], unit: Unit::Time, best: Best::Least, column: "fct_mean_us", has: |_| true, title: "FCT mean", dispensable: 1 },
-    Kind { name: ["FCT p50", ""], unit: Unit::Time, best: Best::Least, column: "fct_p50_us", has: |_| true, title: "FCT p50", dispensable: 5 },
-    Kind { name: ["FCT p99", ""], unit: Unit::Time, best: Best::Least, column: "fct_p99_us", has: |_| true, title: "FCT p99", dispensable: 0 },
-    Kind { name: ["Slowdown", "p99"], unit: Unit::Factor, best: Best::Least, column: "slowdown_p99", has: |_| true, title: "slowdown p99", dispensable: 3 },
-    Kind { name: ["Utilisation", ""], unit: Unit::Percent, best: Best::Most, column: "utilisation", has: |_| true, title: "utilisation", dispensable: 4 },
-    // What completion times leave open, so shown wherever there is any.
-    Kind { name: ["", "Unfinished"], unit: Unit::Count, best: Best::Neither, column: "flows_unfinished", has: |s| s.flows_unfinished > 0.0, title: "unfinished", dispensable: 0 },
-    Kind { name: ["Drops", ""], unit: Unit::Count, best: Best::Least, column: "drops", has: |s| !s.is_ideal(), title: "drops", dispensable: 2 },
-    Kind { name: ["Trims", ""], unit: Unit::Count, best: Best::Neither, column: "trims", has: |s| !s.is_ideal(), title: "trims", dispensable: 7 },
-];
-
-impl Kind {
-    fn figure(&self, summary: &Summary) -> Figure {
-        if (self.has)(summary) { summary.figure(self.column) } else { Figure::default() }
+fn is_column(metric: Metric, width: Width) -> bool {
+    match metric.definition().column {
+        Column::Never => false,
+        Column::Wide => width == Width::Wide,
+        Column::Dispensable(_) => true,
     }
 }
 
-fn has_deadlines(summary: &Summary) -> bool {
-    summary.deadline_flows > 0.0
-}
-
-fn columns(rows: &[Repeated]) -> Vec<Column> {
-    let shown = |kind: &&Kind| rows.iter().any(|row| kind.figure(&row.summary).value.is_some());
-    KINDS.iter().filter(shown).map(|kind| column(kind, rows)).collect()
-}
-
-fn column(kind: &Kind, rows: &[Repeated]) -> Column {
-    let (unit, factor) = match kind.unit {
-        Unit::Percent => (" (%)", 100.0),
-        Unit::Factor => (" (×)", 1.0),
-        Unit::Count => ("", 1.0),
-        Unit::Time => time_unit(rows),
+/// The value of a metric in a row.
+fn figure(metric: Metric, summary: &Summary) -> Figure {
+    let has_value = match metric.definition().when {
+        When::Always | When::Nonzero => true,
+        When::Deadlines => summary.number(Metric::DeadlineFlows) > 0.0,
+        When::Packets => !summary.is_ideal(),
     };
-    let figures: Vec<Figure> = rows.iter().map(|row| kind.figure(&row.summary)).collect();
+    if has_value { summary[metric] } else { Figure::default() }
+}
+
+fn columns(rows: &TableRows, metrics: impl Iterator<Item = Metric> + Clone) -> Vec<TableColumn> {
+    let is_shown = |metric: &Metric| {
+        let mut values = rows.summaries().filter_map(|s| figure(*metric, s).value);
+        match metric.definition().when {
+            When::Nonzero => values.any(|value| value != 0.0),
+            _ => values.next().is_some(),
+        }
+    };
+    let metrics = metrics.filter(is_shown);
+    // All times are in one unit, so that columns can be compared.
+    let times = metrics.clone().filter(|metric| metric.unit() == Unit::Micros);
+    let times = times.flat_map(|m| rows.summaries().filter_map(move |s| figure(m, s).value));
+    let time_unit = time_unit(times);
+    metrics.map(|metric| column(metric, rows, time_unit)).collect()
+}
+
+fn column(metric: Metric, rows: &TableRows, time_unit: (&str, f64)) -> TableColumn {
+    let (symbol, factor) = match metric.unit() {
+        Unit::Micros => time_unit,
+        unit => (unit.symbol(), unit.factor()),
+    };
+    let figures: Vec<Figure> = rows.summaries().map(|summary| figure(metric, summary)).collect();
     let scaled = figures.iter().filter_map(|figure| Some(figure.value? * factor));
-    let decimals = decimals(kind.unit, scaled);
-    let text = |(row, figure): (&Repeated, &Figure)| {
+    let decimals = decimals(metric.unit(), scaled);
+    let text = |(summary, figure): (&Summary, &Figure)| {
         let Some(value) = figure.value else { return "–".to_owned() };
         let mark = match figure.is_bound {
             true => "> ",
-            false if row.summary.is_maximum(kind.column) => "max ",
+            false if summary.is_maximum(metric) => "max ",
             false => "",
         };
         let half = figure.half_width.map(|half| format!(" ± {:.decimals$}", half * factor));
         format!("{mark}{:.decimals$}{}", value * factor, half.unwrap_or_default())
     };
-    let cells = rows.iter().zip(&figures).map(text).collect();
-    let best = best(kind, rows);
-    let header = [kind.name[0].to_owned(), format!("{}{unit}", kind.name[1]).trim().to_owned()];
-    let Kind { title, dispensable, .. } = *kind;
-    let best = (0..rows.len()).map(|row| best == Some(row)).collect();
-    Column { header, cells, best, title, dispensable }
+    let cells = rows.summaries().zip(&figures).map(text).collect();
+    let best = (0..rows.values.len()).map(|row| is_best(metric, rows, row)).collect();
+    TableColumn { metric, header: header(metric.title(), symbol), cells, best }
 }
 
-/// The row whose value is significantly better than that of every other. An ideal scheduler is
-/// what others are compared with: it does not win.
-fn best(kind: &Kind, rows: &[Repeated]) -> Option<usize> {
-    let is_rival =
-        |row: &Repeated| !row.summary.is_ideal() && kind.figure(&row.summary).value.is_some();
-    let rivals: Vec<usize> = (0..rows.len()).filter(|row| is_rival(&rows[*row])).collect();
-    let is_better = |row: usize, other: usize| {
-        let (a, b) = (&rows[row].repetitions, &rows[other].repetitions);
-        compare(a, b, kind.column).is_some_and(|compared| match kind.best {
-            Best::Least => compared.is_more(),
-            Best::Most => compared.is_less(),
-            Best::Neither => false,
+/// A title and a unit in two lines. A title of several words is broken where the lines are most
+/// even, unless it is short and its unit fills the second line.
+fn header(title: &str, symbol: &str) -> [String; 2] {
+    const SHORT: usize = 8;
+    let unit = if symbol.is_empty() { String::new() } else { format!("({symbol})") };
+    let longer = |at: usize| at.max(title.len() - at);
+    let even = title.match_indices(' ').map(|(at, _)| at).min_by_key(|at| longer(*at));
+    match even.filter(|_| title.len() > SHORT || unit.is_empty()) {
+        Some(at) => [title[..at].to_owned(), format!("{} {unit}", &title[at + 1..]).trim().into()],
+        None => [title.to_owned(), unit],
+    }
+}
+
+/// Whether a row's value is significantly better than that of every other row of its group. Ideal
+/// schedulers do not compete: the others are compared with them.
+fn is_best(metric: Metric, rows: &TableRows, row: usize) -> bool {
+    let has_value = |row: usize| figure(metric, &rows.values[row].summary).value.is_some();
+    let competes = |row: usize| !rows.values[row].summary.is_ideal() && has_value(row);
+    let is_better = |other: usize| {
+        let (a, b) = (&rows.values[row].repetitions, &rows.values[other].repetitions);
+        compare(a, b, metric).is_some_and(|compared| match metric.better() {
+            Better::Lower => compared.is_more(),
+            Better::Higher => compared.is_less(),
+            Better::Neither => false,
         })
     };
-    let wins = |row: &usize| rivals.iter().all(|other| other == row || is_better(*row, *other));
-    (rivals.len() > 1).then(|| rivals.iter().copied().find(wins)).flatten()
+    let mut rivals = (0..rows.values.len())
+        .filter(|other| *other != row && rows.groups[*other] == rows.groups[row])
+        .filter(|other| competes(*other))
+        .peekable();
+    competes(row) && rivals.peek().is_some() && rivals.all(is_better)
 }
 
 /// What a reader must know to read the marks of a table.
 pub fn notes(rows: &[Repeated]) -> Vec<String> {
-    let summaries = || rows.iter().map(|row| &row.summary);
-    let shows = |is_so: &dyn Fn(&Summary, &Kind) -> bool| {
-        summaries().any(|s| KINDS.iter().any(|kind| is_so(s, kind)))
+    let rows = TableRows::of_transports(rows);
+    let columns =
+        columns(&rows, Metric::ALL.iter().copied().filter(|m| is_column(*m, Width::Usual)));
+    let shows = |is_so: &dyn Fn(&Summary, Metric) -> bool| {
+        rows.summaries().any(|s| columns.iter().any(|column| is_so(s, column.metric)))
     };
     let mut notes = Vec::new();
-    if shows(&|s, kind| kind.figure(s).is_bound) {
+    if shows(&|s, metric| figure(metric, s).is_bound) {
         notes.push(
             "> x: at least x. Flows were unfinished when their run ended, or given up; a longer \
-             run.duration or run.measure.until lets the first end"
+             run.duration or run.measure.until lets the unfinished ones complete"
                 .to_owned(),
         );
     }
-    if shows(&|s, kind| s.is_maximum(kind.column) && kind.figure(s).exact().is_some()) {
-        notes.push("max x: p99 of fewer than 100 flows a run is their maximum".to_owned());
+    if shows(&|s, metric| s.is_maximum(metric) && figure(metric, s).exact().is_some()) {
+        notes.push("max x: the maximum: too few flows per run (p99: fewer than 100)".to_owned());
     }
-    let unknown: f64 = summaries().map(|s| s.deadline_flows_unknown).fold(0.0, f64::max);
+    let unknown = rows.summaries().map(|s| s.number(Metric::DeadlineFlowsUnknown));
+    let unknown = unknown.fold(0.0, f64::max);
     if unknown > 0.0 {
         notes.push(format!(
             "deadlines after the end of a run with unfinished flows are not counted (up to \
-             {unknown:.0} a run)"
+             {unknown:.0} per run)"
         ));
     }
-    if KINDS.iter().any(|kind| best(kind, rows).is_some()) {
+    if columns.iter().any(|column| column.best.contains(&true)) {
         notes.push("bold: better than every other row at 95 %".to_owned());
     }
     notes
 }
 
-/// The unit of all times, so that they can be compared across columns: the largest in which none
-/// is below 1.
-fn time_unit(rows: &[Repeated]) -> (&'static str, f64) {
-    let times = KINDS.iter().filter(|kind| kind.unit == Unit::Time);
-    let times = times.flat_map(|kind| rows.iter().filter_map(|r| kind.figure(&r.summary).value));
+/// The unit for times in microseconds, and the factor to it: the largest unit in which no time is
+/// below 1.
+pub(crate) fn time_unit(times: impl Iterator<Item = f64>) -> (&'static str, f64) {
     match times.fold(f64::INFINITY, f64::min) {
-        shortest if (1e6..f64::INFINITY).contains(&shortest) => (" (s)", 1e-6),
-        shortest if (1e3..f64::INFINITY).contains(&shortest) => (" (ms)", 1e-3),
-        _ => (" (µs)", 1.0),
+        shortest if (1e6..f64::INFINITY).contains(&shortest) => ("s", 1e-6),
+        shortest if (1e3..f64::INFINITY).contains(&shortest) => ("ms", 1e-3),
+        _ => ("µs", 1.0),
     }
 }
 
-/// Decimals for all numbers of a column, so that their points stand below each other: three
-/// significant digits for the smallest, or as many as the unit deserves.
+/// Decimals for all numbers of a column, so that their decimal points are aligned: three
+/// significant digits for the smallest, or one decimal for shares and fractions of counts.
 fn decimals(unit: Unit, values: impl Iterator<Item = f64> + Clone) -> usize {
     match unit {
-        Unit::Percent => 1,
-        Unit::Count if values.clone().all(|value| value.fract() == 0.0) => 0,
-        // Of thousands nobody reads tenths.
-        Unit::Count if values.clone().any(|value| value >= 1000.0) => 0,
-        Unit::Count => 1,
-        Unit::Time | Unit::Factor => {
+        Unit::Share => 1,
+        Unit::Count | Unit::Bytes if values.clone().all(|value| value.fract() == 0.0) => 0,
+        // Tenths do not matter beside thousands.
+        Unit::Count | Unit::Bytes if values.clone().any(|value| value >= 1000.0) => 0,
+        Unit::Count | Unit::Bytes => 1,
+        Unit::Micros | Unit::Factor | Unit::Seconds | Unit::Gbps => {
             let smallest = values.filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
             if smallest >= 100.0 {
                 0

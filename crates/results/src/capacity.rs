@@ -96,6 +96,9 @@ pub struct CapacityEstimate {
     /// Why it is not sure, where more repetitions would not help: `unfinished`,
     /// `deadlines-not-due` or `few-flows`.
     pub reason: Option<String>,
+    /// Whether it is not sure because the repetitions reached their maximum.
+    #[serde(default)]
+    pub capped: bool,
 }
 
 /// A value that was tried.

@@ -49,6 +49,7 @@ mod flows;
 mod gauges;
 mod lock;
 mod manifest;
+mod metrics;
 mod network;
 mod parquet_io;
 mod pauses;
@@ -56,6 +57,7 @@ mod plan;
 mod ports;
 mod queues;
 mod read;
+mod run_data;
 mod share;
 pub mod significance;
 pub mod stats;
@@ -74,13 +76,17 @@ pub use flows::{FlowCounts, FlowRow, FlowStatus};
 pub use gauges::GaugeRow;
 pub use lock::{DirLock, LOCK_FILE, results_around};
 pub use manifest::{AxisValue, FORMAT, FileInfo, Host, Manifest};
+pub use metrics::{
+    Better, Column, Definition, Figure, Interval, Metric, Metrics, Place, Scope, Unit, When,
+    reference,
+};
 pub use pauses::PauseRow;
 pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun, titled};
 pub use ports::PortRow;
 pub use read::{RunFiles, read, read_manifest, read_summary, verify};
 pub use share::{ShareOf, share_interval};
 pub use stats::{Repeated, RunFacts, combine, part_of, summarise};
-pub use summary::{AtLeast, Ci95, Figure, RunKind, Summary, title};
+pub use summary::{Group, RunKind, SIZE_BINS, Summary, title};
 pub use times::{Statistic, Time, Times};
 pub use write::{Run, WriteOptions, write};
 

@@ -3,12 +3,12 @@
 use crate::stats::{mean, variance};
 use crate::student::t_quantile;
 
-/// What one repetition says of a share.
+/// The share in one repetition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShareOf {
     /// The share, 0 to 1.
     pub share: f64,
-    /// Number of flows that it is of.
+    /// Number of flows in its denominator.
     pub flows: f64,
 }
 
@@ -17,9 +17,9 @@ pub struct ShareOf {
 /// It is Wilson's interval, which has a width even where every flow of every repetition met its
 /// deadline, with two corrections:
 ///
-/// * Flows of one repetition share queues, so n flows say less than n independent ones. Their
-///   effective number is p (1 − p) R / s², with the variance s² of the share between the R
-///   repetitions; it is never more than there are flows.
+/// * Flows of one repetition share queues and are not independent. Their effective number is
+///   p (1 − p) R / s², with the variance s² of the share between the R repetitions, and at most the
+///   number of flows.
 /// * s² is itself estimated from R values, so Student's t with R − 1 degrees of freedom takes the
 ///   place of the normal quantile.
 pub fn share_interval(repetitions: &[ShareOf], alpha: f64) -> Option<(f64, f64)> {
@@ -27,7 +27,7 @@ pub fn share_interval(repetitions: &[ShareOf], alpha: f64) -> Option<(f64, f64)>
     let (share, spread) = (mean(&shares)?, variance(&shares)?);
     let runs = shares.len() as f64;
     let flows: f64 = repetitions.iter().map(|one| one.flows).sum();
-    // A share of nothing is one observation a repetition.
+    // A repetition without flows counts as one observation.
     let flows = flows.max(runs);
     let product = share * (1.0 - share);
     let effective = if spread > 0.0 { (product * runs / spread).min(flows) } else { flows };
@@ -53,7 +53,7 @@ mod tests {
         // Wilson's lower end at a share of 1 is n / (n + t²), with t = 2.776 and 200 flows.
         assert!((low - 200.0 / (200.0 + 2.776 * 2.776)).abs() < 1e-4, "{low}");
         assert_eq!(high, 1.0);
-        // A hundred times the flows say more.
+        // A hundred times the flows narrow it.
         let (more, _) = share_interval(&of(&[1.0; 5], 4000.0), 0.05).unwrap();
         assert!(more > low && more < 1.0);
     }
@@ -61,8 +61,8 @@ mod tests {
     #[test]
     fn as_published_for_independent_flows() {
         // Wilson's interval of 15 of 150 at 95 %: 0.0615 to 0.1583 (1.96 standard errors). With many
-        // repetitions that differ no more than chance has it, Student's t is the normal quantile
-        // and flows count fully.
+        // repetitions that differ by chance alone, Student's t is the normal quantile and every flow
+        // counts.
         let shares: Vec<f64> = (0..150).map(|i| f64::from(u8::from(i % 10 == 0))).collect();
         let (low, high) = share_interval(&of(&shares, 1.0), 0.05).unwrap();
         assert!((low - 0.0615).abs() < 1e-3 && (high - 0.1583).abs() < 1e-3, "{low} {high}");
@@ -76,8 +76,8 @@ mod tests {
         assert_eq!(share_interval(&of(&[0.9], 1000.0), 0.05), None);
     }
 
-    /// An interval that is said to hold the truth 95 times of 100 does, with flows of a repetition
-    /// that meet fates together.
+    /// A 95 % interval contains the true share 95 times of 100, with flows of a repetition that are
+    /// on time or late together.
     #[test]
     fn it_covers_the_truth_as_often_as_said() {
         let mut stream = punctual_core::rng::Stream::from_seed(11);

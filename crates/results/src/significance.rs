@@ -1,51 +1,50 @@
 //! Whether two sets of runs differ by more than chance.
 //!
-//! The unit is the run: flows of one run share queues and are not independent, so what is tested is
-//! one number a run. Where both sides have the same seeds, their runs carry the same flows and
-//! belong together in pairs: the differences within pairs are tested (paired t), and what the flows
-//! of a seed have in common cancels. Otherwise the means are (Welch's t, which does not ask for
-//! equal variances).
+//! Flows of one run share queues and are not independent, so the tests use one number per run. Where
+//! both sides have the same seeds, their runs carry the same flows: the test is a paired t of the
+//! differences between runs of one seed. Otherwise it is Welch's t of the means, which does not
+//! assume equal variances.
 
-use crate::share::{ShareOf, share_interval};
+use crate::share::share_interval;
 use crate::stats::{ALPHA, mean, variance};
 use crate::student::t_quantile;
 use crate::times::Times;
-use crate::{Figure, Summary};
+use crate::{Figure, Interval, Metric, Summary};
 
 /// A difference of means and half its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
-    /// Mean of the second less mean of the first.
+    /// Mean of the second minus mean of the first.
     pub mean: f64,
-    /// Half the width of its 95 % interval; none below two runs a side.
+    /// Half the width of its 95 % interval; none if a side has fewer than two runs.
     pub half_width: Option<f64>,
 }
 
 impl Difference {
-    /// Whether its interval leaves out 0; never without an interval.
+    /// Whether its interval excludes 0; false without an interval.
     pub fn is_significant(&self) -> bool {
         self.half_width.is_some_and(|half| self.mean.abs() > half)
     }
 }
 
-/// How a column of some runs differs from that of others.
+/// How a metric of some runs differs from that of others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
-    /// The column of the first runs; its mean may be a lower bound.
+    /// The mean over the first runs, which may be a lower bound.
     pub a: Figure,
-    /// The column of the second runs.
+    /// The mean over the second runs, which may be a lower bound.
     pub b: Figure,
-    /// The second less the first, bounds taken as if they were the numbers.
+    /// The second minus the first, with lower bounds taken as values.
     pub difference: Difference,
     /// Whether the runs were compared in pairs of one seed.
     pub is_paired: bool,
-    /// Whether the runs are the same, pair by pair.
+    /// Whether both runs of every pair have the same value.
     pub is_same: bool,
 }
 
 impl Comparison {
-    /// Whether the second is significantly more than the first. A lower bound on the second side
-    /// only makes the difference larger; one on the first side leaves it open.
+    /// Whether the second is significantly more than the first. If the second is a lower bound, the
+    /// difference can only be larger; if the first is, it is open.
     pub fn is_more(&self) -> bool {
         self.difference.is_significant() && self.difference.mean > 0.0 && !self.a.is_bound
     }
@@ -56,20 +55,21 @@ impl Comparison {
     }
 }
 
-/// Compares a column over repetitions: in pairs where both sides have the same seeds, otherwise by
+/// Compares a metric over repetitions: in pairs where both sides have the same seeds, otherwise by
 /// Welch's t. None where a side has no value.
-pub fn compare(a: &[Summary], b: &[Summary], column: &str) -> Option<Comparison> {
-    let figures = |side: &[Summary]| side.iter().map(|s| s.figure(column)).collect::<Vec<_>>();
+pub fn compare(a: &[Summary], b: &[Summary], metric: Metric) -> Option<Comparison> {
+    let figures = |side: &[Summary]| side.iter().map(|s| s[metric]).collect::<Vec<_>>();
     let (of_a, of_b) = (figures(a), figures(b));
     let values = |side: &[Figure]| side.iter().filter_map(|f| f.value).collect::<Vec<f64>>();
     let (first, second) = (values(&of_a), values(&of_b));
     let seeds = |side: &[Summary]| side.iter().map(|s| s.seeds.clone()).collect::<Vec<_>>();
-    // A pair of which one has no value is none.
+    // Pairs need a value in every run.
     let is_whole = first.len() == a.len() && second.len() == b.len();
     let is_paired = is_whole && seeds(a) == seeds(b);
     let mut difference = if is_paired { paired(&first, &second) } else { welch(&first, &second) }?;
-    if column == DEADLINES_MET && !has_spread(&first, &second, is_paired) {
-        difference.half_width = newcombe(a, b);
+    let is_share_of_flows = matches!(metric.definition().interval, Interval::Share { .. });
+    if is_share_of_flows && !has_spread(&first, &second, is_paired) {
+        difference.half_width = newcombe(a, b, metric);
     }
     let whole = |side: &[Figure], values: &[f64]| Figure {
         value: mean(values),
@@ -85,16 +85,13 @@ pub fn compare(a: &[Summary], b: &[Summary], column: &str) -> Option<Comparison>
     })
 }
 
-const DEADLINES_MET: &str = "deadlines_met";
-
 /// Half the width of the interval of a difference of two shares, each with its own interval
 /// (Newcombe's hybrid score): with the intervals [l, u] of the shares p, it is the longer of
 /// √((p₁ − l₁)² + (u₂ − p₂)²) and √((u₁ − p₁)² + (p₂ − l₂)²). It has a width even where runs do
 /// not differ among themselves. None below two runs a side.
-fn newcombe(a: &[Summary], b: &[Summary]) -> Option<f64> {
+fn newcombe(a: &[Summary], b: &[Summary], metric: Metric) -> Option<f64> {
     let interval = |side: &[Summary]| {
-        let of = |s: &Summary| Some(ShareOf { share: s.deadlines_met?, flows: s.deadline_flows });
-        let shares: Vec<ShareOf> = side.iter().filter_map(of).collect();
+        let shares = metric.shares(side.iter().map(|one| &one.metrics));
         let mean = mean(&shares.iter().map(|one| one.share).collect::<Vec<_>>())?;
         let (low, high) = share_interval(&shares, ALPHA)?;
         Some((mean - low, high - mean))
@@ -119,11 +116,12 @@ fn without_spread(difference: f64, chance: f64) -> f64 {
     if chance < ALPHA { 0.0 } else { difference.abs() }
 }
 
-/// By the differences within pairs: `a[i]` and `b[i]` are of the same flows. None of nothing.
-/// Differences that are all equal are judged by their signs alone: six pairs are needed.
+/// Student's t of the differences within pairs: `a[i]` and `b[i]` are runs of the same flows. None
+/// without values. Differences that are all equal are judged by their signs alone: six pairs are
+/// needed.
 ///
 /// # Panics
-/// When one side has more values.
+/// When the sides differ in length.
 pub fn paired(a: &[f64], b: &[f64]) -> Option<Difference> {
     assert_eq!(a.len(), b.len(), "pairs");
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
@@ -134,7 +132,7 @@ pub fn paired(a: &[f64], b: &[f64]) -> Option<Difference> {
     Some(Difference { mean, half_width })
 }
 
-/// By Welch's t, for runs that have nothing in common. None where a side has nothing.
+/// Welch's t of independent runs. None where a side has no value.
 pub fn welch(a: &[f64], b: &[f64]) -> Option<Difference> {
     let difference = mean(b)? - mean(a)?;
     let (runs_a, runs_b) = (a.len(), b.len());
@@ -162,9 +160,9 @@ fn squared_error(values: &[f64]) -> Option<(f64, f64)> {
     Some((variance(values)? / n, n - 1.0))
 }
 
-/// The chance that a time of `b` is shorter than one of `a`: Mann and Whitney's U over the number of
-/// pairs. Pairs that are equal, or of which an unfinished flow leaves open which is shorter, count
-/// half (Gehan). None where a side has nothing.
+/// The probability that a time of `b` is shorter than one of `a`: U / (|a| |b|), with Mann and
+/// Whitney's U. Equal pairs, and pairs that an unfinished flow leaves open, count half (Gehan). None
+/// where a side has no time.
 pub fn chance_below(a: &Times, b: &Times) -> Option<f64> {
     let pairs = a.len() as f64 * b.len() as f64;
     let more = wins(b, a) - wins(a, b);
@@ -231,14 +229,13 @@ mod tests {
     /// and still it may be chance.
     #[test]
     fn shares_that_differ_alike_in_every_run_have_a_width() {
-        let run = |seed, met: f64, of: f64| Summary {
-            seeds: vec![seed],
-            deadlines_met: Some(met / of),
-            deadline_flows: of,
-            ..Summary::default()
+        let run = |seed, met: f64, of: f64| {
+            Summary { seeds: vec![seed], ..Summary::default() }
+                .with(Metric::DeadlinesMet, met / of)
+                .with(Metric::DeadlineFlows, of)
         };
         let of = |met, of, runs: u64| (1..=runs).map(|s| run(s, met, of)).collect::<Vec<_>>();
-        let compare = |a: &[Summary], b: &[Summary]| compare(a, b, "deadlines_met").unwrap();
+        let compare = |a: &[Summary], b: &[Summary]| compare(a, b, Metric::DeadlinesMet).unwrap();
         let few = compare(&of(0.0, 20.0, 2), &of(5.0, 20.0, 2));
         assert!(few.is_paired && !few.is_more(), "{few:?}");
         let many = compare(&of(0.0, 2000.0, 5), &of(500.0, 2000.0, 5));
@@ -249,21 +246,18 @@ mod tests {
     fn a_bound_can_only_be_more() {
         let run = |seed, value, is_bound| {
             let mut summary = Summary { seeds: vec![seed], ..Summary::default() };
-            match is_bound {
-                true => summary.at_least.fct_p99_us = Some(value),
-                false => summary.fct_p99_us = Some(value),
-            }
+            summary[Metric::FctP99] = Figure { value: Some(value), is_bound, half_width: None };
             summary
         };
         let known = [run(1, 10.0, false), run(2, 11.0, false), run(3, 10.0, false)];
         let short = [run(1, 5.0, true), run(2, 6.2, true), run(3, 5.1, false)];
         let long = [run(1, 50.0, true), run(2, 60.0, true), run(3, 50.0, true)];
-        let than = |b: &[Summary]| compare(&known, b, "fct_p99_us").unwrap();
+        let than = |b: &[Summary]| compare(&known, b, Metric::FctP99).unwrap();
         assert!(than(&long).is_more() && than(&long).is_paired && than(&long).b.is_bound);
-        // Its bounds are below, but what it is nobody knows.
+        // Its bounds are below, but its value is open.
         assert!(than(&short).difference.is_significant() && !than(&short).is_less());
-        assert!(compare(&long, &known, "fct_p99_us").unwrap().is_less());
-        assert!(than(&known).is_same && compare(&known, &known, "fct_p50_us").is_none());
+        assert!(compare(&long, &known, Metric::FctP99).unwrap().is_less());
+        assert!(than(&known).is_same && compare(&known, &known, Metric::FctP50).is_none());
     }
 
     #[test]

@@ -1,9 +1,22 @@
 #![allow(non_snake_case)] // Tests are named function__case.
 use super::*;
+use crate::Metric::{self, *};
 use crate::flows::tests::{micros, record};
+use crate::share::{ShareOf, share_interval};
+use crate::{Figure, FlowCounts, FlowStatus};
 use proptest::prelude::*;
 use punctual_core::{Bytes, Duration, Instant};
-use punctual_record::{FlowRecord, Measure, Totals};
+use punctual_record::{FlowRecord, Measure};
+
+/// The values of some metrics.
+fn values<const N: usize>(summary: &Summary, metrics: [Metric; N]) -> [Option<f64>; N] {
+    metrics.map(|metric| summary[metric].exact())
+}
+
+/// The lower bounds of some metrics.
+fn bounds<const N: usize>(summary: &Summary, metrics: [Metric; N]) -> [Option<f64>; N] {
+    metrics.map(|metric| summary[metric].bound())
+}
 
 fn summary_of(flows: Vec<FlowRecord>, ended_at: Instant) -> Summary {
     let delivered_bytes = flows.iter().map(|flow| flow.in_window.delivered.get()).sum();
@@ -33,16 +46,18 @@ fn summarise__counts_and_times() {
     let late = FlowRecord { ended: Some(micros(21)), ..record(1) };
     let abandoned = FlowRecord { status: FlowStatus::Abandoned, ..record(2) };
     let summary = summary_of(vec![record(0), late, abandoned], micros(100));
-    assert_eq!((summary.flows, summary.flows_completed, summary.flows_abandoned), (3.0, 2.0, 1.0));
-    assert_eq!((summary.deadline_flows, summary.deadlines_met), (3.0, Some(1.0 / 3.0)));
-    // Of three flows the second longest took 20 µs; the one given up never ends.
-    assert_eq!((summary.fct_p50_us, summary.fct_p99_us), (Some(20.0), None));
-    assert_eq!((summary.at_least.fct_p50_us, summary.at_least.fct_p99_us), (None, Some(20.0)));
+    let counts = values(&summary, [Flows, FlowsCompleted, FlowsAbandoned]);
+    assert_eq!(counts, [Some(3.0), Some(2.0), Some(1.0)]);
+    let deadlines = values(&summary, [DeadlineFlows, DeadlinesMet]);
+    assert_eq!(deadlines, [Some(3.0), Some(1.0 / 3.0)]);
+    // The second longest of the three flows took 20 µs; the one given up never completes.
+    assert_eq!(values(&summary, [FctP50, FctP99]), [Some(20.0), None]);
+    assert_eq!(bounds(&summary, [FctP50, FctP99]), [None, Some(20.0)]);
     // 9 µs, 20 µs and, given up after 9 µs, at least that.
-    assert_eq!((summary.fct_mean_us, summary.fct_max_us), (None, None));
-    assert_eq!(summary.at_least.fct_mean_us, Some((9.0 + 20.0 + 9.0) / 3.0));
-    assert_eq!(summary.slowdown_p50, Some(20.0 / 3.0));
-    assert_eq!((summary.drops, summary.utilisation), (3.0, Some(0.5)));
+    assert_eq!(values(&summary, [FctMean, FctMax]), [None, None]);
+    assert_eq!(bounds(&summary, [FctMean]), [Some((9.0 + 20.0 + 9.0) / 3.0)]);
+    assert_eq!(values(&summary, [SlowdownP50]), [Some(20.0 / 3.0)]);
+    assert_eq!(values(&summary, [Drops, Utilisation]), [Some(3.0), Some(0.5)]);
     assert_eq!((summary.seeds, summary.repetitions), (vec![7], 1));
 }
 
@@ -50,12 +65,12 @@ fn summarise__counts_and_times() {
 fn summarise__background_counts_for_goodput_and_fairness_only() {
     let flows = vec![record(0), background(1, 3_000), background(2, 1_000)];
     let summary = summary_of(flows, micros(10));
-    assert_eq!((summary.flows, summary.background_flows), (1.0, 2.0));
-    assert_eq!((summary.flows_unfinished, summary.fct_max_us), (0.0, Some(9.0)));
+    assert_eq!(values(&summary, [Flows, BackgroundFlows]), [Some(1.0), Some(2.0)]);
+    assert_eq!(values(&summary, [FlowsUnfinished, FctMax]), [Some(0.0), Some(9.0)]);
     // 5000 bytes in 10 µs.
-    assert!((summary.goodput_gbps.unwrap() - 4.0).abs() < 1e-9);
-    assert_eq!(summary.fairness, Some(4.0 * 4.0 / (2.0 * 10.0)));
-    assert_eq!(summary.retransmits, 4.0);
+    assert!((summary.number(Goodput) - 4.0).abs() < 1e-9);
+    assert_eq!(summary.number(Fairness), 4.0 * 4.0 / (2.0 * 10.0));
+    assert_eq!(summary.number(Retransmits), 4.0);
 }
 
 #[test]
@@ -63,14 +78,12 @@ fn summarise__unfinished_flow_is_censored() {
     let mut long = FlowRecord { status: FlowStatus::Unfinished, ended: None, ..record(1) };
     long.spec.deadline = None;
     let summary = summary_of(vec![record(0), long], micros(31));
-    assert_eq!((summary.flows_completed, summary.flows_unfinished), (1.0, 1.0));
-    assert_eq!(summary.fct_p50_us, Some(9.0));
+    assert_eq!(values(&summary, [FlowsCompleted, FlowsUnfinished]), [Some(1.0), Some(1.0)]);
+    assert_eq!(values(&summary, [FctP50]), [Some(9.0)]);
     // It started after 1 µs, so it had been under way for 30 of them.
-    let none = [summary.fct_p99_us, summary.fct_max_us, summary.fct_mean_us, summary.slowdown_p99];
-    assert_eq!(none, [None; 4]);
-    let bounds = summary.at_least;
-    assert_eq!((bounds.fct_p99_us, bounds.fct_mean_us), (Some(30.0), Some(19.5)));
-    assert_eq!((bounds.slowdown_p99, bounds.fct_p50_us), (Some(10.0), None));
+    assert_eq!(values(&summary, [FctP99, FctMax, FctMean, SlowdownP99]), [None; 4]);
+    assert_eq!(bounds(&summary, [FctP99, FctMean]), [Some(30.0), Some(19.5)]);
+    assert_eq!(bounds(&summary, [SlowdownP99, FctP50]), [Some(10.0), None]);
     let json = serde_json::to_value(&summary).unwrap();
     assert!(json["fct_p99_us"].is_null() && json["at_least"]["fct_p99_us"] == 30.0, "{json}");
 }
@@ -80,18 +93,19 @@ fn summarise__deadlines_after_the_end_count_alike() {
     // Due after 11 µs.
     let unfinished = |id| FlowRecord { status: FlowStatus::Unfinished, ended: None, ..record(id) };
     let up = summary_of(vec![record(0), unfinished(1)], micros(11));
-    assert_eq!((up.deadline_flows, up.deadlines_met), (2.0, Some(0.5)));
+    let counted = |summary: &Summary| values(summary, [DeadlineFlows, DeadlinesMet]);
+    assert_eq!(counted(&up), [Some(2.0), Some(0.5)]);
     // Neither the flow that was early nor the one that may be late.
     let not_up = summary_of(vec![record(0), unfinished(1)], micros(10));
-    assert_eq!((not_up.deadline_flows, not_up.deadlines_met), (0.0, None));
-    assert_eq!(not_up.deadline_flows_unknown, 2.0);
-    assert_eq!((up.flows_unfinished, not_up.flows_unfinished), (1.0, 1.0));
+    assert_eq!(counted(&not_up), [Some(0.0), None]);
+    assert_eq!(not_up.number(DeadlineFlowsUnknown), 2.0);
+    assert_eq!((up.number(FlowsUnfinished), not_up.number(FlowsUnfinished)), (1.0, 1.0));
     let abandoned = FlowRecord { status: FlowStatus::Abandoned, ..record(2) };
     let all = summary_of(vec![record(0), unfinished(1), abandoned], micros(10));
-    assert_eq!((all.deadline_flows, all.deadline_flows_unknown), (0.0, 3.0));
+    assert_eq!((all.number(DeadlineFlows), all.number(DeadlineFlowsUnknown)), (0.0, 3.0));
     // A run that ended because every flow had leaves nothing open.
     let done = summary_of(vec![record(0), abandoned], micros(10));
-    assert_eq!((done.deadline_flows, done.deadlines_met), (2.0, Some(0.5)));
+    assert_eq!(counted(&done), [Some(2.0), Some(0.5)]);
 }
 
 #[test]
@@ -107,71 +121,131 @@ fn summarise__only_flows_that_start_in_the_window_are_measured() {
     let rows = FlowRow::all(&outcome, &["ndp"], |_| None);
     assert_eq!(rows.iter().map(|row| row.measured).collect::<Vec<_>>(), [false, true, false]);
     let summary = summarise(&outcome, &rows, &RunFacts::default());
-    assert_eq!((summary.flows, summary.background_flows), (1.0, 2.0));
-    assert_eq!((summary.deadline_flows, summary.fct_max_us), (1.0, Some(2.0)));
-    assert!((summary.measured_seconds - 3e-6).abs() < 1e-15);
-    assert_eq!(summary.fairness, None, "flows outside the window are no long ones");
+    assert_eq!(values(&summary, [Flows, BackgroundFlows]), [Some(1.0), Some(2.0)]);
+    assert_eq!(values(&summary, [DeadlineFlows, FctMax]), [Some(1.0), Some(2.0)]);
+    assert!((summary.number(Measured) - 3e-6).abs() < 1e-15);
+    assert_eq!(summary[Fairness].value, None, "flows outside the window are not endless");
 }
 
 #[test]
 fn summarise__nothing_gives_null_and_not_nan() {
     let summary = summary_of(Vec::new(), Instant::ZERO);
-    assert_eq!(summary.deadlines_met, None);
-    assert_eq!((summary.fct_mean_us, summary.goodput_gbps), (None, None));
+    assert_eq!(values(&summary, [DeadlinesMet, FctMean, Goodput]), [None; 3]);
     let json = serde_json::to_string(&summary).unwrap();
     assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), summary);
 }
 
 #[test]
 fn combine__means_and_intervals() {
-    let one = |seed, met: Option<f64>, drops| Summary {
-        transport: "d3".into(),
-        repetitions: 1,
-        seeds: vec![seed],
-        deadlines_met: met,
-        deadline_flows: if met.is_some() { 50.0 } else { 0.0 },
-        drops,
-        ..Summary::default()
+    let one = |seed, met: Option<f64>, drops| {
+        let mut one = Summary { repetitions: 1, seeds: vec![seed], ..Summary::default() };
+        one[DeadlinesMet].value = met;
+        one.with(DeadlineFlows, if met.is_some() { 50.0 } else { 0.0 }).with(Drops, drops)
     };
     let all = combine(&[one(1, Some(0.9), 1.0), one(2, Some(0.7), 2.0), one(3, None, 6.0)]);
     let all = all.unwrap();
-    assert_eq!((all.repetitions, all.seeds), (3, vec![1, 2, 3]));
-    assert!((all.deadlines_met.unwrap() - 0.8).abs() < 1e-12);
+    assert_eq!((all.repetitions, &*all.seeds), (3, &[1, 2, 3][..]));
+    assert!((all.number(DeadlinesMet) - 0.8).abs() < 1e-12);
     let two = [ShareOf { share: 0.9, flows: 50.0 }, ShareOf { share: 0.7, flows: 50.0 }];
     let (low, _) = share_interval(&two, 0.05).unwrap();
-    assert!((all.ci95.deadlines_met.unwrap() - (0.8 - low)).abs() < 1e-12);
-    assert_eq!(all.drops, 3.0);
+    assert!((all[DeadlinesMet].half_width.unwrap() - (0.8 - low)).abs() < 1e-12);
+    assert_eq!(all.number(Drops), 3.0);
     // Standard deviation √7 over √3, times 4.303.
-    assert!((all.ci95.drops.unwrap() - 4.303 * (7.0f64 / 3.0).sqrt()).abs() < 1e-3);
-    assert_eq!(all.ci95.fct_mean_us, None);
+    let half_width = all[Drops].half_width.unwrap();
+    assert!((half_width - 4.303 * (7.0f64 / 3.0).sqrt()).abs() < 1e-3);
+    assert_eq!(all[FctMean].half_width, None);
+    assert_eq!(all[DeadlineFlows].half_width, None, "a metric without an interval");
 }
 
 #[test]
 fn combine__all_met_in_every_repetition_is_no_certainty() {
-    let one = Summary {
-        repetitions: 1,
-        deadlines_met: Some(1.0),
-        deadline_flows: 20.0,
-        ..Summary::default()
-    };
+    let one = Summary { repetitions: 1, ..Summary::default() };
+    let one = one.with(DeadlinesMet, 1.0).with(DeadlineFlows, 20.0);
     let all = combine(&[one.clone(), one.clone(), one]).unwrap();
-    assert_eq!(all.deadlines_met, Some(1.0));
-    assert!(all.ci95.deadlines_met.unwrap() > 0.1, "{:?}", all.ci95);
+    assert_eq!(all[DeadlinesMet].value, Some(1.0));
+    assert!(all[DeadlinesMet].half_width.unwrap() > 0.1, "{:?}", all[DeadlinesMet]);
 }
 
 #[test]
 fn combine__a_mean_over_bounds_is_a_bound() {
-    let one = |known: Option<f64>, bound: Option<f64>| Summary {
-        repetitions: 1,
-        fct_p99_us: known,
-        at_least: AtLeast { fct_p99_us: bound, ..AtLeast::default() },
-        ..Summary::default()
+    let one = |value, is_bound| {
+        let mut one = Summary { repetitions: 1, ..Summary::default() };
+        one[FctP99] = Figure { value: Some(value), is_bound, half_width: None };
+        one
     };
-    let all = combine(&[one(Some(10.0), None), one(None, Some(30.0))]).unwrap();
-    assert_eq!((all.fct_p99_us, all.at_least.fct_p99_us), (None, Some(20.0)));
-    assert_eq!(all.ci95.fct_p99_us, None);
-    let known = combine(&[one(Some(10.0), None), one(Some(30.0), None)]).unwrap();
-    assert_eq!((known.fct_p99_us, known.at_least.fct_p99_us), (Some(20.0), None));
+    let all = combine(&[one(10.0, false), one(30.0, true)]).unwrap();
+    assert_eq!(all[FctP99], Figure::at_least(20.0));
+    let known = combine(&[one(10.0, false), one(30.0, false)]).unwrap();
+    assert_eq!(known[FctP99].exact(), Some(20.0));
+}
+
+#[test]
+fn groups__by_traffic_and_size() {
+    let flow = |id, pattern, size, ended| {
+        let mut flow = FlowRecord { ended: Some(micros(ended)), ..record(id) };
+        (flow.spec.pattern, flow.spec.size) = (pattern, Bytes::new(size));
+        flow
+    };
+    let mut unmeasured = flow(5, 2, 5_000, 9);
+    unmeasured.spec.background = true;
+    let flows = vec![
+        flow(0, 0, 9_999, 3),
+        flow(1, 0, 10_000, 5),
+        flow(2, 1, 99_999, 7),
+        flow(3, 1, 1_000_000, 21),
+        flow(4, 1, 5_000_000, 31),
+        unmeasured,
+    ];
+    let outcome = Outcome { flows, ..Outcome::default() };
+    let rows = FlowRow::all(&outcome, &["ndp"], |_| None);
+    let traffic = ["queries", "updates", "storage"].map(str::to_owned);
+    let facts = RunFacts { traffic: &traffic, ..RunFacts::default() };
+    let summary = summarise(&outcome, &rows, &facts);
+    let shown = |groups: &[Group]| -> Vec<(String, f64, Option<f64>, Option<f64>)> {
+        let of = |group: &Group| {
+            let figure = |metric| group.metrics[metric].exact();
+            let flows = group.metrics.number(Flows);
+            (group.name.clone(), flows, figure(FctP99), figure(DeadlinesMet))
+        };
+        groups.iter().map(of).collect()
+    };
+    // Started after 1 µs, due after 11.
+    let expected = [
+        ("queries".to_owned(), 2.0, Some(4.0), Some(1.0)),
+        ("updates".to_owned(), 3.0, Some(30.0), Some(1.0 / 3.0)),
+    ];
+    assert_eq!(shown(&summary.by_traffic), expected);
+    let expected = [
+        ("<10KB".to_owned(), 1.0, Some(2.0), Some(1.0)),
+        ("10KB-100KB".to_owned(), 2.0, Some(6.0), Some(1.0)),
+        (">=1MB".to_owned(), 2.0, Some(30.0), Some(0.0)),
+    ];
+    assert_eq!(shown(&summary.by_size), expected);
+    let json = serde_json::to_value(&summary).unwrap();
+    assert_eq!(json["by_traffic"][1]["fct_p99_us"], 30.0);
+    assert_eq!(serde_json::from_value::<Summary>(json).unwrap(), summary);
+
+    // A group that a repetition does not have is the mean over the others.
+    let other = summarise(&outcome, &rows[..2], &facts);
+    let all = combine(&[summary, other]).unwrap();
+    assert_eq!(shown(&all.by_traffic)[1].1, 3.0);
+    assert_eq!(all.by_traffic[0].metrics[FctP99].half_width, Some(0.0));
+    // Classes of one name are told apart by their number.
+    let same = ["incast".to_owned(), "incast".to_owned()];
+    let facts = RunFacts { traffic: &same, ..RunFacts::default() };
+    let names = summarise(&outcome, &rows, &facts).by_traffic;
+    assert_eq!(names[1].name, "incast (traffic.1)");
+}
+
+#[test]
+fn part_of__takes_the_network_from_the_whole() {
+    let whole = summary_of(vec![record(0), record(1)], micros(100));
+    let outcome = Outcome { flows: vec![record(0)], ..Outcome::default() };
+    let rows = FlowRow::all(&outcome, &["d3"], |_| None);
+    let part = part_of(&whole, &rows, "d3").unwrap();
+    assert_eq!(values(&part, [Flows, Drops, Utilisation]), [Some(1.0), Some(3.0), Some(0.5)]);
+    assert_eq!(values(&part, [SlowdownP50, Goodput]), [None; 2]);
+    assert_eq!(part_of(&whole, &rows, "tcp"), None);
 }
 
 #[test]

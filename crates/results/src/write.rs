@@ -217,7 +217,7 @@ fn fill(
     }
     file(SUMMARY_FILE, &mut |out| write_json(out, run.summary))?;
     if options.csv {
-        file(CSV_FILE, &mut |out| Ok(csv::write_csv(out, run.flows)?))?;
+        file(CSV_FILE, &mut |out| Ok(csv::write_csv(out, run.flows, run.manifest)?))?;
     }
     for (name, bytes) in run.extra {
         file(name, &mut |out| Ok(out.write_all(bytes)?))?;

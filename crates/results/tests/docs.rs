@@ -1,7 +1,10 @@
 //! The documentation names every field of the files, and no other.
 
 use punctual_record::Outcome;
-use punctual_results::{Explained, ExplainedFlow, ExplainedPart, RunFacts, Summary, summarise};
+use punctual_results::{
+    Explained, ExplainedFlow, ExplainedPart, Group, RunFacts, Summary, reference, summarise,
+};
+use punctual_testkit::print_figure;
 
 const DOCS: &str = include_str!("../../../docs/results.md");
 
@@ -27,6 +30,24 @@ fn every_field_of_the_summary_is_documented() {
     fields.sort();
     named.sort();
     assert_eq!(fields, named);
+}
+
+/// `cargo xtask figures metrics` writes the table to the page.
+#[test]
+fn docs_have_the_table_of_metrics() {
+    print_figure("metrics", &reference());
+    let block = format!("<!-- figure: metrics -->\n{}<!-- /figure -->", reference());
+    assert!(DOCS.contains(&block), "docs/results.md: run `cargo xtask figures metrics`");
+}
+
+#[test]
+fn every_field_of_a_group_is_documented() {
+    let json = serde_json::to_value(Group::default()).expect("JSON");
+    let section = DOCS.split_once("### Results by traffic and size").expect("the section").1;
+    let section = section.split_once("###").expect("the next section").0;
+    for field in json.as_object().expect("an object").keys().filter(|field| *field != "name") {
+        assert!(section.contains(&format!("`{field}`")), "{field}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use common::{flow, run, setup, star, transport};
 use punctual_core::{Duration, FlowSpec, Instant};
-use punctual_sim::{FlowStatus, Measure, Outcome};
+use punctual_sim::{FlowStatus, Measure, Outcome, PortTotals, Totals};
 
 fn ms(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
@@ -83,4 +83,58 @@ fn a_window_that_the_run_does_not_reach_measures_nothing() {
     assert!(outcome.totals.ended_at < ms(50));
     assert_eq!(outcome.totals.delivered_bytes, 0);
     assert_eq!(outcome.totals.measured_time(), Duration::ZERO);
+}
+
+/// Seven senders to one host at 0 ms and at 6 ms, and a flow alone at 3 ms.
+fn bursts_around_a_lone_flow(size: u64) -> Vec<FlowSpec> {
+    let at = |src: u32, start| FlowSpec { start: ms(start), ..flow(src, 7, size) };
+    let burst = |start| (0..7).map(move |src| at(src, start));
+    burst(0).chain([at(0, 3)]).chain(burst(6)).collect()
+}
+
+/// The network's count of something in the window that begins and ends so, and the sum of what the
+/// ports counted.
+fn counted(
+    name: &str,
+    size: u64,
+    (from, until): (u64, Option<u64>),
+    totals: fn(&Totals) -> u64,
+    port: fn(&PortTotals) -> u64,
+) -> u64 {
+    let mut setup = setup(star(8, 1500), vec![transport(name)], bursts_around_a_lone_flow(size));
+    setup.measure = Measure { from: ms(from), until: until.map(ms) };
+    setup.stop = punctual_sim::Stop { at: ms(12), when_done: false };
+    let outcome = run(setup);
+    assert!(outcome.flows.iter().all(|flow| flow.status == FlowStatus::Completed), "{name}");
+    let lone = outcome.flows.iter().find(|flow| flow.spec.start == ms(3)).expect("the lone flow");
+    let is_measured = from <= 3 && until.is_none_or(|until| until > 5);
+    assert_eq!(lone.in_window.delivered.get(), if is_measured { size } else { 0 });
+    let by_port: u64 = outcome.ports.iter().map(port).sum();
+    assert_eq!(totals(&outcome.totals), by_port, "{name}");
+    by_port
+}
+
+/// What bursts before and after the window cause is not counted in it.
+fn is_counted_in_its_window(
+    name: &str,
+    size: u64,
+    totals: fn(&Totals) -> u64,
+    port: fn(&PortTotals) -> u64,
+) {
+    let in_window = |from, until| counted(name, size, (from, until), totals, port);
+    let (before, within, after) =
+        (in_window(0, Some(3)), in_window(3, Some(6)), in_window(6, None));
+    assert!(before > 0 && after > 0, "{name}: {before}, {after}");
+    assert_eq!(within, 0, "{name}");
+    assert_eq!(before + after, in_window(0, None), "{name}");
+}
+
+#[test]
+fn trims_outside_the_window_do_not_count() {
+    is_counted_in_its_window("ndp", 50_000, |totals| totals.trims, |port| port.trims);
+}
+
+#[test]
+fn marks_outside_the_window_do_not_count() {
+    is_counted_in_its_window("dctcp", 300_000, |totals| totals.marks, |port| port.marks);
 }

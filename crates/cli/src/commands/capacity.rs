@@ -147,8 +147,9 @@ fn progress(probe: &Probe, key: &str, condition: &Condition) -> String {
     let (column, value) = (condition.column(), number(condition, &probe.estimate));
     let reasons = reason(&probe.estimate).into_iter().chain(probe.reasons.iter().cloned());
     let reasons: String = reasons.map(|reason| format!("; {reason}")).collect();
+    let most = if probe.estimate.capped { ", the maximum" } else { "" };
     format!(
-        "{title}, {key} = {}: {column} {value}, {verdict} ({repetitions} runs){reasons}",
+        "{title}, {key} = {}: {column} {value}, {verdict} ({repetitions} runs{most}){reasons}",
         probe.value
     )
 }
@@ -250,7 +251,7 @@ fn print_table<S: Simulate>(
     ];
     writeln!(out, "{}", plain_table(&header, &rows, style()))?;
     for answer in answers {
-        if let Some(reason) = left_open(answer, key) {
+        for reason in left_open(answer, key).into_iter().chain(capped(answer, most)) {
             writeln!(out, " {}", title(&answer.transport, &answer.labels) + &reason)?;
         }
     }
@@ -304,6 +305,20 @@ fn left_open(answer: &Answer, key: &str) -> Option<String> {
     };
     let value = &probe.value;
     Some(format!(": not sure at {of} of {all} values; at {key} = {value} {reason}. {advice}"))
+}
+
+/// What to say of a transport for which repetitions reached their maximum before the interval
+/// decided.
+fn capped(answer: &Answer, most: u32) -> Option<String> {
+    let capped = answer.probes.iter().filter(|probe| probe.estimate.capped);
+    let values: Vec<&str> = capped.map(|probe| &*probe.value).collect();
+    (!values.is_empty()).then(|| {
+        format!(
+            ": not sure at {} after {most} repetitions, the maximum: the interval contains the \
+             threshold, and the mean decides. A larger --max-repetitions may make it sure.",
+            values.join(", ")
+        )
+    })
 }
 
 /// What to say of transports without a capacity within the bounds.

@@ -5,9 +5,9 @@ use super::{Done, execute_study, style};
 use crate::args::{Compare, Study};
 use crate::exit::UsageError;
 use punctual_lab::{Labels, PlannedRun, RunReport};
-use punctual_report::{Curve, DeadlineBars, FctCdf, SweepPoint};
-use punctual_report::{baseline_of, fewer_misses, sweep_tables, table};
-use punctual_results::{FlowRow, Repeated, RunKind, Summary, part_of, save, title};
+use punctual_report::{Curve, DeadlineBars, FctCdf, GroupedBy, SweepPoint, Width};
+use punctual_report::{baseline_of, fewer_misses, group_table, sweep_tables, table};
+use punctual_results::{FlowRow, Metric, Repeated, RunKind, Summary, part_of, save, title};
 use punctual_sim::Simulate;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,11 @@ pub(crate) fn compare<S: Simulate>(args: &Compare) -> anyhow::Result<()> {
 fn of_scenario<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Result<()> {
     let done = execute_study::<S>(study)?;
     let mut out = std::io::stdout().lock();
-    let width = if args.wide { None } else { super::terminal_width() };
+    let width = match super::terminal_width() {
+        _ if args.wide => Width::Wide,
+        Some(columns) => Width::Within(columns),
+        None => Width::Usual,
+    };
     let mut figures = Vec::new();
     let mut sweep: Vec<SweepPoint> = Vec::new();
     for rows in points(&done)? {
@@ -130,8 +134,8 @@ fn print_sweep<S: Simulate>(
     }
     let labels = &done.runs[0].labels;
     let keys: Vec<&str> = labels.iter().map(|(key, _)| key.as_str()).collect();
-    for (heading, table) in sweep_tables(sweep, style()) {
-        writeln!(out, "{}: {heading} by {}", done.study.title(), keys.join(", "))?;
+    for (heading, table) in sweep_tables(sweep, &keys, style()) {
+        writeln!(out, "{}: {heading}", done.study.title())?;
         writeln!(out, "{table}\n")?;
     }
     Ok(())
@@ -169,7 +173,7 @@ fn print_tables<S: Simulate>(
     done: &Done<S>,
     labels: &Labels,
     rows: &[Row<'_, S>],
-    width: Option<usize>,
+    width: Width,
 ) -> anyhow::Result<()> {
     let style = style();
     let repeated: Vec<Repeated> = rows.iter().map(|row| row.repeated.clone()).collect();
@@ -177,7 +181,7 @@ fn print_tables<S: Simulate>(
     let (table, left_out) = table(&repeated, style, width);
     writeln!(out, "{table}")?;
     if !left_out.is_empty() {
-        writeln!(out, " not shown: {} (--wide)", left_out.join(", "))?;
+        writeln!(out, "{}", not_shown(&left_out, width))?;
     }
     // Without a terminal nothing is bold.
     let is_bold = style == punctual_report::Style::Colour;
@@ -189,12 +193,30 @@ fn print_tables<S: Simulate>(
         writeln!(out, " {note}")?;
     }
     writeln!(out)?;
+    if let Some(table) = group_table(&repeated, GroupedBy::Traffic, style) {
+        writeln!(out, "by traffic\n{table}\n")?;
+    }
     for row in rows.iter().filter(|row| carriers(row).len() > 1) {
         let parts = by_transport(row)?;
-        writeln!(out, "its flows by transport (drops, trims and utilisation are all of theirs)")?;
+        writeln!(out, "by transport (drops, trims and utilisation are those of the whole run)")?;
         writeln!(out, "{}\n", punctual_report::table(&parts, style, width).0)?;
     }
     Ok(())
+}
+
+/// The columns that a table leaves out, in lines that fit its width.
+fn not_shown(left_out: &[&str], width: Width) -> String {
+    let columns = if let Width::Within(columns) = width { columns } else { usize::MAX };
+    let (mut text, mut line) = (String::new(), " not shown:".to_owned());
+    for (i, title) in left_out.iter().enumerate() {
+        let end = if i + 1 < left_out.len() { "," } else { " (--wide)" };
+        if line.chars().count() + 1 + title.chars().count() + end.len() > columns {
+            text += &format!("{line}\n");
+            line = "  ".to_owned();
+        }
+        line += &format!(" {title}{end}");
+    }
+    text + &line
 }
 
 /// What a reader must know of ideal rows.
@@ -277,7 +299,7 @@ fn draw<S: Simulate>(
         }
     }
     let mut files = Vec::new();
-    if rows.iter().any(|row| row.repeated.summary.flows_completed > 0.0) {
+    if rows.iter().any(|row| row.repeated.summary.number(Metric::FlowsCompleted) > 0.0) {
         let deadline = deadlines[0].filter(|first| deadlines.iter().all(|d| d == &Some(*first)));
         let title = format!("{}: flow completion times", done.study.title());
         let figure = FctCdf { title, subtitle: subtitle.clone(), curves, deadline };

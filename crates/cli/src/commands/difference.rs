@@ -6,39 +6,10 @@ use crate::exit::UsageError;
 use punctual_report::{PointRuns, Results, Row, plain_table};
 use punctual_results::significance::{Comparison, Difference, chance_below, compare};
 use punctual_results::stats::{half_width_95, mean};
-use punctual_results::{Figure as Value, FlowRow, Times};
+use punctual_results::{Better, Figure, FlowRow, Metric, Place, Times};
 use serde::Serialize;
 use std::io::Write as _;
 use std::path::Path;
-
-/// Which way a figure is better.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Better {
-    Less,
-    More,
-    /// That depends.
-    Neither,
-}
-
-/// A figure of a run: its column, its name for people, the factor for them, which way is better.
-type Figure = (&'static str, &'static str, f64, Better);
-
-/// Counts of flows depend on how many were offered, so neither way is better.
-const FIGURES: [Figure; 13] = [
-    ("deadlines_met", "Deadlines met (%)", 100.0, Better::More),
-    ("fct_mean_us", "FCT mean (µs)", 1.0, Better::Less),
-    ("fct_p50_us", "FCT p50 (µs)", 1.0, Better::Less),
-    ("fct_p99_us", "FCT p99 (µs)", 1.0, Better::Less),
-    ("fct_max_us", "FCT max (µs)", 1.0, Better::Less),
-    ("slowdown_p99", "Slowdown p99 (×)", 1.0, Better::Less),
-    ("goodput_gbps", "Goodput (Gb/s)", 1.0, Better::More),
-    ("flows", "Flows", 1.0, Better::Neither),
-    ("flows_completed", "Flows completed", 1.0, Better::Neither),
-    ("flows_unfinished", "Flows unfinished", 1.0, Better::Neither),
-    ("drops", "Drops", 1.0, Better::Less),
-    ("trims", "Trims", 1.0, Better::Neither),
-    ("timeouts", "Timeouts", 1.0, Better::Less),
-];
 
 /// One line of `--json`.
 #[derive(Serialize)]
@@ -48,16 +19,19 @@ struct Line<'a> {
     figure: &'static str,
     a: Option<f64>,
     b: Option<f64>,
-    /// Lower bounds of what unfinished flows leave open.
+    /// Lower bounds, where unfinished flows leave the value open.
     a_at_least: Option<f64>,
     b_at_least: Option<f64>,
+    /// Whether it is a percentile that is the maximum, because a run has too few flows.
+    a_is_maximum: bool,
+    b_is_maximum: bool,
     difference: f64,
     half_width: Option<f64>,
     significant: bool,
     verdict: &'static str,
     test: &'static str,
     #[serde(skip)]
-    name: &'static str,
+    title: String,
     #[serde(skip)]
     factor: f64,
 }
@@ -103,7 +77,7 @@ pub(crate) fn difference(a: &Path, b: &Path, execution: &Execution) -> anyhow::R
     print(&mut out, &lines, &alone)
 }
 
-/// Points that are in both, by their values; where each has one, that one.
+/// Points that both have, matched by their values; if each side has one point, these two.
 fn points<'a>(
     a: &'a Results,
     b: &'a Results,
@@ -134,38 +108,45 @@ fn described(dir: &Path, results: &Results) -> String {
     text
 }
 
-/// Every figure of a transport at a point, and how its completion times rank.
+/// The metrics of a transport at a point, and how its completion times rank.
 fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<'a>>> {
     let transport = a.summary.transport.as_str();
     let mut lines = Vec::new();
-    for (figure, name, factor, better) in FIGURES {
-        let found = compare(&a.repetitions, &b.repetitions, figure);
+    let is_maximum = |row: &Row, metric: Metric, figure: Figure| {
+        figure.exact().is_some() && row.repetitions.iter().any(|run| run.is_maximum(metric))
+    };
+    // Metrics that can be better or worse come first.
+    let mut metrics: Vec<Metric> = Metric::shown_in(Place::Difference).collect();
+    metrics.sort_by_key(|metric| metric.better() == Better::Neither);
+    for metric in metrics {
+        let found = compare(&a.repetitions, &b.repetitions, metric);
         let Some(found) = found.filter(|f| f.a.value != Some(0.0) || f.b.value != Some(0.0)) else {
             continue;
         };
-        let bound = |side: Value| side.value.filter(|_| side.is_bound);
         lines.push(Line {
             point,
             transport,
-            figure,
+            figure: metric.name(),
             a: found.a.exact(),
             b: found.b.exact(),
-            a_at_least: bound(found.a),
-            b_at_least: bound(found.b),
+            a_at_least: found.a.bound(),
+            b_at_least: found.b.bound(),
+            a_is_maximum: is_maximum(a, metric, found.a),
+            b_is_maximum: is_maximum(b, metric, found.b),
             difference: found.difference.mean,
             half_width: found.difference.half_width,
             significant: found.is_more() || found.is_less(),
-            verdict: verdict(&found, better),
+            verdict: verdict(&found, metric.better()),
             test: if found.is_paired { "paired t" } else { "Welch's t" },
-            name,
-            factor,
+            title: metric.title_with_unit(),
+            factor: metric.unit().factor(),
         });
     }
     lines.extend(ranked(point, a, b)?);
     Ok(lines)
 }
 
-/// The chance that a flow of B is faster than one of A, run by run.
+/// The probability that a flow of B is faster than one of A, the mean over runs.
 fn ranked<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Option<Line<'a>>> {
     let times = |row: &Row, i: usize| -> anyhow::Result<Times> {
         let flows = row.read(i)?.flows;
@@ -177,7 +158,7 @@ fn ranked<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Option<Line
     }
     let Some(chance) = mean(&chances) else { return Ok(None) };
     let difference = Difference { mean: chance - 0.5, half_width: half_width_95(&chances) };
-    let known = |value| Value::known(Some(value), None);
+    let known = |value| Figure::known(Some(value), None);
     let found = Comparison {
         a: known(0.5),
         b: known(chance),
@@ -193,17 +174,19 @@ fn ranked<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Option<Line
         b: Some(chance),
         a_at_least: None,
         b_at_least: None,
+        a_is_maximum: false,
+        b_is_maximum: false,
         difference: difference.mean,
         half_width: difference.half_width,
         significant: difference.is_significant(),
-        verdict: verdict(&found, Better::More),
+        verdict: verdict(&found, Better::Higher),
         test: "t of Mann-Whitney chances",
-        name: "B's flow is faster (%)",
+        title: "B is faster (%)".to_owned(),
         factor: 100.0,
     }))
 }
 
-/// In words, by whether the difference is significant.
+/// The verdict in words.
 fn verdict(found: &Comparison, better: Better) -> &'static str {
     let is_known = !found.a.is_bound && !found.b.is_bound;
     match (found.is_more(), found.is_less(), better) {
@@ -211,8 +194,8 @@ fn verdict(found: &Comparison, better: Better) -> &'static str {
         _ if found.difference.half_width.is_none() => "one run: cannot be tested",
         (true, _, Better::Neither) => "B more",
         (_, true, Better::Neither) => "B less",
-        (true, _, Better::More) | (_, true, Better::Less) => "B better",
-        (true, _, Better::Less) | (_, true, Better::More) => "B worse",
+        (true, _, Better::Higher) | (_, true, Better::Lower) => "B better",
+        (true, _, Better::Lower) | (_, true, Better::Higher) => "B worse",
         _ if !is_known => "open: flows unfinished",
         _ => "not significant",
     }
@@ -223,7 +206,7 @@ fn print(
     lines: &[Line<'_>],
     alone: &[String],
 ) -> anyhow::Result<()> {
-    let header = ["Transport", "Figure", "A", "B", "B − A", "At 95 %"];
+    let header = ["Transport", "Metric", "A", "B", "B − A", "At 95 %"];
     let mut rest = lines;
     while let Some(first) = rest.first() {
         let end = rest.iter().position(|line| line.point != first.point).unwrap_or(rest.len());
@@ -245,31 +228,30 @@ fn print(
         writeln!(out, "{text}")?;
     }
     let significant = lines.iter().filter(|line| line.significant).count();
-    writeln!(out, "\n{significant} of {} figures differ significantly at 95 %.", lines.len())?;
+    writeln!(out, "\n{significant} of {} metrics differ significantly at 95 %.", lines.len())?;
     let pairs = lines.iter().any(|line| line.test == "paired t");
     let test = match pairs {
         true => {
-            "Both have the same seeds, so each run of A has one of B with the same flows: tested \
-             are\nthe differences within those pairs (Student's t), in which what a seed's flows \
-             have in\ncommon cancels."
+            "A and B have the same seeds, so each run of A is paired with the run of B that has the \
+             same\nflows: the test is Student's t of the differences within pairs."
         }
         false => {
-            "Their seeds differ, so tested are the means over the runs (Welch's t, which does not \
-             ask for\nequal variances)."
+            "A and B have different seeds: the test is Welch's t of the means over runs, which does \
+             not\nassume equal variances."
         }
     };
     writeln!(
         out,
-        "{test} What is counted is runs: flows of one run share queues, so they are\nno independent \
-         witnesses. The last line of a transport ranks the flows of each run (Mann and\nWhitney), \
-         50 % when neither side is faster. Of 20 figures that do not differ, one is called\n\
-         significant by chance."
+        "{test}\nFlows of one run share queues and are not independent, so each run counts once. \
+         The last line\nof a transport is the probability that a flow of B is faster than a flow of \
+         A (Mann-Whitney);\n50 % means no difference. Of 20 metrics that do not differ, one is \
+         called significant by chance."
     )?;
     if lines.iter().any(|line| line.a_at_least.or(line.b_at_least).is_some()) {
-        writeln!(
-            out,
-            "> x is at least x: flows were unfinished when their run ended, or given up."
-        )?;
+        writeln!(out, "> x: at least x. Flows were unfinished when their run ended, or given up.")?;
+    }
+    if lines.iter().any(|line| line.a_is_maximum || line.b_is_maximum) {
+        writeln!(out, "max x: the maximum: too few flows per run (p99: fewer than 100).")?;
     }
     writeln!(out, "Values are means over runs.")?;
     Ok(())
@@ -281,13 +263,17 @@ fn row(transport: &str, line: &Line<'_>) -> Vec<String> {
     let scaled = values.map(|value| value.map(|value| value * line.factor));
     let largest = scaled.iter().flatten().map(|value| value.abs()).fold(0.0, f64::max);
     let decimals = if largest >= 1000.0 { 0 } else { 1 + usize::from(largest < 10.0) };
-    // A difference that is called significant is not shown as none.
+    // A significant difference is never rounded to 0.
     let nothing = |decimals: &usize| {
         scaled[2].is_some_and(|d| format!("{:.decimals$}", d.abs()).parse() == Ok(0.0))
     };
     let decimals = (decimals..6).find(|d| !line.significant || !nothing(d)).unwrap_or(6);
-    let number = |value: Option<f64>, bound: Option<f64>| {
-        let mark = if bound.is_some() { "> " } else { "" };
+    let number = |value: Option<f64>, bound: Option<f64>, is_maximum: bool| {
+        let mark = match is_maximum {
+            _ if bound.is_some() => "> ",
+            true => "max ",
+            false => "",
+        };
         value.map_or("–".into(), |value| format!("{mark}{value:.decimals$}"))
     };
     let [a, b, difference, half] = scaled;
@@ -295,9 +281,9 @@ fn row(transport: &str, line: &Line<'_>) -> Vec<String> {
     let half = half.map_or(String::new(), |half| format!(" ± {half:.decimals$}"));
     vec![
         transport.to_owned(),
-        line.name.to_owned(),
-        number(a, line.a_at_least),
-        number(b, line.b_at_least),
+        line.title.clone(),
+        number(a, line.a_at_least, line.a_is_maximum),
+        number(b, line.b_at_least, line.b_is_maximum),
         format!("{difference}{half}"),
         line.verdict.to_owned(),
     ]

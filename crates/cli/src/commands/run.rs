@@ -2,7 +2,7 @@
 
 use super::execute_study;
 use crate::args::Study;
-use punctual_results::Summary;
+use punctual_results::{Metric, Summary};
 use punctual_sim::Simulate;
 use serde::Serialize;
 use std::io::Write as _;
@@ -29,9 +29,11 @@ pub(super) fn point(labels: &punctual_lab::Labels) -> serde_json::Map<String, se
 /// How many flows completed of how many. A run whose flows are all endless or background has none
 /// to complete, so only their number is given.
 fn flow_counts(summary: &Summary) -> String {
-    match summary.flows > 0.0 {
-        true => format!("{:.0}/{:.0} flows", summary.flows_completed, summary.flows),
-        false => format!("{:.0} endless or background flows", summary.background_flows),
+    let [flows, completed, background] =
+        [Metric::Flows, Metric::FlowsCompleted, Metric::BackgroundFlows].map(|m| summary.number(m));
+    match flows > 0.0 {
+        true => format!("{completed:.0}/{flows:.0} flows"),
+        false => format!("{background:.0} endless or background flows"),
     }
 }
 
@@ -52,36 +54,33 @@ pub(crate) fn run<S: Simulate>(args: &Study) -> anyhow::Result<()> {
         }
         let s = &report.summary;
         let mut facts = vec![flow_counts(s)];
-        if s.flows_unfinished > 0.0 {
-            facts.push(format!("{:.0} unfinished", s.flows_unfinished));
-        }
-        facts.extend(s.deadlines_met.map(|share| format!("{:.1} % on time", share * 100.0)));
-        if s.deadline_flows_late > 0.0 {
-            facts.push(format!("{:.0} late", s.deadline_flows_late));
-        }
-        if s.deadline_flows_abandoned > 0.0 {
-            facts.push(format!("{:.0} given up", s.deadline_flows_abandoned));
-        }
-        for (name, column) in [("fct p50", "fct_p50_us"), ("p99", "fct_p99_us")] {
-            let figure = s.figure(column);
+        let counted = |metric: Metric, words: &str| {
+            let count = s.number(metric);
+            (count > 0.0).then(|| format!("{count:.0} {words}"))
+        };
+        let per_cent = |metric: Metric| s[metric].value.map(|share| share * 100.0);
+        facts.extend(counted(Metric::FlowsUnfinished, "unfinished"));
+        facts.extend(per_cent(Metric::DeadlinesMet).map(|share| format!("{share:.1} % on time")));
+        facts.extend(counted(Metric::DeadlineFlowsLate, "late"));
+        facts.extend(counted(Metric::DeadlineFlowsAbandoned, "given up"));
+        for metric in [Metric::FctP50, Metric::FctP99] {
+            let figure = s[metric];
             let mark = match figure.is_bound {
                 true => "> ",
-                false if s.is_maximum(column) => "(max) ",
+                false if s.is_maximum(metric) => "(max) ",
                 false => "",
             };
-            facts.extend(figure.value.map(|us| format!("{name} {mark}{us:.1} us")));
+            let title = metric.title();
+            facts.extend(figure.value.map(|us| format!("{title} {mark}{us:.1} us")));
         }
-        facts.extend(s.utilisation.map(|share| format!("utilisation {:.1} %", share * 100.0)));
+        facts
+            .extend(per_cent(Metric::Utilisation).map(|share| format!("utilisation {share:.1} %")));
         match s.is_ideal() {
             true => facts.push(s.kind.about().to_owned()),
-            false => facts.push(format!("{:.0} drops", s.drops)),
+            false => facts.push(format!("{:.0} drops", s.number(Metric::Drops))),
         }
-        if s.trims > 0.0 {
-            facts.push(format!("{:.0} trims", s.trims));
-        }
-        if s.pauses > 0.0 {
-            facts.push(format!("{:.0} pauses", s.pauses));
-        }
+        facts.extend(counted(Metric::Trims, "trims"));
+        facts.extend(counted(Metric::Pauses, "pauses"));
         writeln!(out, "{}: {}", run.title(), facts.join(", "))?;
         for cycle in &s.pause_cycles {
             writeln!(out, "  {cycle}")?;

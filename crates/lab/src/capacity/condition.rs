@@ -1,15 +1,15 @@
-//! `--until`: a column of the summary, a comparison and a number.
+//! `--until`: a metric, a comparison and a number.
 
 use crate::diagnostic::Diagnostic;
 use crate::document::unknown;
 use punctual_core::Duration;
-use punctual_results::{Figure, ShareOf, Summary, share_interval, stats};
+use punctual_results::{Figure, Interval, Metric, ShareOf, Summary, Unit, share_interval, stats};
 use serde::Serialize;
 
 /// What must hold, such as `deadlines_met >= 99%`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    column: String,
+    metric: Metric,
     comparison: Comparison,
     threshold: f64,
 }
@@ -29,18 +29,12 @@ const COMPARISONS: [(&str, Comparison); 4] = [
     ("<", Comparison::Below),
 ];
 
-/// Columns from 0 to 1, for which per cent may be written.
-const SHARES: [&str; 3] = ["deadlines_met", "fairness", "utilisation"];
-
-/// The column that is a share of flows, so that its interval is a share's.
-const DEADLINES_MET: &str = "deadlines_met";
-
-/// A column's mean over the repetitions.
+/// A metric's mean over the repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Repetitions it is over.
+    /// Number of repetitions.
     pub repetitions: u32,
-    /// The mean; none when unfinished flows leave it open, and when no flow has the column.
+    /// The mean; none when unfinished flows leave it open, and when no flow completed.
     pub mean: Option<f64>,
     /// A lower bound of the mean, when unfinished flows leave it open.
     pub at_least: Option<f64>,
@@ -52,22 +46,25 @@ pub struct Estimate {
     pub flows: f64,
     /// Those of them that were unfinished when their run ended.
     pub unfinished: f64,
-    /// What it says.
+    /// Whether the condition holds.
     pub verdict: Verdict,
     /// Why it is not sure, where more repetitions would not help.
     pub reason: Option<Reason>,
+    /// Whether it is not sure because the repetitions reached their maximum: the interval still
+    /// contains the threshold, and more repetitions may decide.
+    pub capped: bool,
 }
 
 /// Why runs leave open whether a condition holds, however many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// The column depends on flows that were unfinished when their run ended.
+    /// The metric depends on flows that were unfinished when their run ended.
     Unfinished,
     /// Deadlines lay after the end of runs with unfinished flows, and could decide it.
     DeadlinesNotDue,
-    /// The column is a 99th percentile of fewer than 100 flows a run: their maximum, which may be
-    /// below what 99 of 100 flows do not exceed.
+    /// The metric is a tail percentile of so few flows per run that it is their maximum, which may
+    /// be below the percentile of many flows.
     FewFlows,
 }
 
@@ -98,7 +95,7 @@ impl Verdict {
         matches!(self, Verdict::Holds | Verdict::LeansToHold)
     }
 
-    /// Whether the whole interval says the same.
+    /// Whether the whole interval agrees.
     pub fn is_sure(self) -> bool {
         matches!(self, Verdict::Holds | Verdict::Fails)
     }
@@ -116,54 +113,59 @@ impl Condition {
             let at = start + (part.as_ptr() as usize - text.as_ptr() as usize);
             at..at + part.len()
         };
-        let help = "write a column, >=, <=, > or <, and a number, \
+        let help = "write a metric, >=, <=, > or <, and a number, \
                     such as \"deadlines_met >= 99%\" or \"fct_p99_us <= 500\"";
         let fail = |message: &str, at: &str| Diagnostic::new(message).at(part(at)).help(help);
         let Some(at) = text.find(['<', '>', '=', '!']) else {
             return Err(fail("there is no comparison in this condition", text));
         };
-        let (column, rest) = (text[..at].trim(), &text[at..]);
+        let (name, rest) = (text[..at].trim(), &text[at..]);
         let sign_end = rest.find(|c| !"<>=!".contains(c)).unwrap_or(rest.len());
         let (sign, number) = (&rest[..sign_end], rest[sign_end..].trim());
         let Some((_, comparison)) = COMPARISONS.iter().find(|(text, _)| *text == sign) else {
             return Err(fail(&format!("`{sign}` is none of >=, <=, > and <"), sign));
         };
-        if column.is_empty() {
-            return Err(fail("which column must it be?", sign));
+        if name.is_empty() {
+            return Err(fail("a metric is missing before the comparison", sign));
         }
-        if !Summary::FIGURES.contains(&column) {
-            let names = Summary::FIGURES.iter().copied();
-            return Err(unknown("column", column, names).at(part(column)));
-        }
+        let Some(metric) = Metric::named(name) else {
+            let names = Metric::ALL.iter().map(|metric| metric.name());
+            return Err(unknown("metric", name, names).at(part(name)));
+        };
         if number.is_empty() {
             return Err(fail("a number is missing after the comparison", sign));
         }
-        let threshold = threshold(column, number).map_err(|(message, help)| {
+        let threshold = threshold(metric, number).map_err(|(message, help)| {
             let diagnostic = Diagnostic::new(message).at(part(number));
             if help.is_empty() { diagnostic } else { diagnostic.help(help) }
         })?;
-        Ok(Condition { column: column.to_owned(), comparison: *comparison, threshold })
+        Ok(Condition { metric, comparison: *comparison, threshold })
     }
 
-    /// The column it is about.
+    /// The name of its metric.
     pub fn column(&self) -> &str {
-        &self.column
+        self.metric.name()
     }
 
-    /// What the column is compared with.
+    /// What the metric is compared with.
     pub fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// The time that the column is compared with, where it is a time.
+    /// The time that the metric is compared with, where it is a time.
     pub(crate) fn time(&self) -> Option<punctual_core::Duration> {
-        let is_time = self.column.ends_with("_us") && self.threshold.is_finite();
+        let is_time = self.metric.unit() == Unit::Micros && self.threshold.is_finite();
         is_time.then(|| punctual_core::Duration::from_secs_f64(self.threshold.max(0.0) / 1e6))
     }
 
-    /// Whether the column is a share, shown in per cent.
+    /// Whether the metric is a share, shown in per cent.
     pub fn is_share(&self) -> bool {
-        SHARES.contains(&&*self.column)
+        self.metric.unit() == Unit::Share
+    }
+
+    /// Whether the metric is a share of flows, so that its interval is a share's.
+    fn is_share_of_flows(&self) -> bool {
+        matches!(self.metric.definition().interval, Interval::Share { .. })
     }
 
     fn passes(&self, value: f64) -> bool {
@@ -175,20 +177,22 @@ impl Condition {
         }
     }
 
-    /// Whether runs can make sure that it holds. Of no share of flows is it sure that it is 1.
+    /// Whether runs can make sure that it holds. No number of runs makes sure that a share of flows
+    /// is 1.
     pub(super) fn can_surely_hold(&self) -> bool {
-        let all = self.column == DEADLINES_MET && self.threshold >= 1.0;
+        let all = self.is_share_of_flows() && self.threshold >= 1.0;
         !(all && matches!(self.comparison, Comparison::AtLeast | Comparison::Above))
     }
 
-    /// What some repetitions say, with confidence 1 − `alpha`; none when the column has no value in
-    /// any of them although flows completed. Completion times of which there are none, because no
-    /// flow completed, fail; so do those that unfinished flows leave open.
+    /// Judges some repetitions with confidence 1 − `alpha`; none when the metric has no value in any
+    /// of them although flows completed. A condition on completion times fails when no flow
+    /// completed, and when unfinished flows leave the metric open.
     pub(super) fn judge(&self, repetitions: &[Summary], alpha: f64) -> Option<Estimate> {
-        let figures: Vec<Figure> = repetitions.iter().map(|s| s.figure(&self.column)).collect();
+        let figures: Vec<Figure> = repetitions.iter().map(|s| s[self.metric]).collect();
         let values: Vec<f64> = figures.iter().filter_map(|figure| figure.value).collect();
-        let average = |get: fn(&Summary) -> f64| {
-            stats::mean(&repetitions.iter().map(get).collect::<Vec<_>>()).unwrap_or_default()
+        let average = |metric| {
+            let numbers: Vec<f64> = repetitions.iter().map(|s| s.number(metric)).collect();
+            stats::mean(&numbers).unwrap_or_default()
         };
         let nothing = Estimate {
             repetitions: repetitions.len() as u32,
@@ -196,24 +200,27 @@ impl Condition {
             at_least: None,
             low: None,
             high: None,
-            flows: average(|s| s.flows),
-            unfinished: average(|s| s.flows_unfinished),
+            flows: average(Metric::Flows),
+            unfinished: average(Metric::FlowsUnfinished),
             verdict: Verdict::Fails,
             reason: None,
+            capped: false,
         };
-        if self.column == DEADLINES_MET {
-            return self.judge_deadlines(repetitions, alpha, nothing);
+        if let Interval::Share { met, of, unknown } = self.metric.definition().interval {
+            return self.judge_share(repetitions, alpha, nothing, [met, of, unknown]);
         }
         let Some(mean) = stats::mean(&values) else {
-            let of_completed = ["fct_", "slowdown_"].iter().any(|p| self.column.starts_with(p));
-            let none = repetitions.iter().all(|s| s.flows > 0.0 && s.flows_completed == 0.0);
-            return (of_completed && none).then_some(nothing);
+            let none_completed = |s: &Summary| {
+                s.number(Metric::Flows) > 0.0 && s.number(Metric::FlowsCompleted) == 0.0
+            };
+            let fails = self.metric.is_left_open() && repetitions.iter().all(none_completed);
+            return fails.then_some(nothing);
         };
         // A single value has no interval: it may be anything.
         let half = stats::half_width(&values, alpha);
         let (low, high) = (half.map(|half| mean - half), half.map(|half| mean + half));
         if figures.iter().any(|figure| figure.is_bound) {
-            // It is above the bound. That it is beyond what may be is sure where the bound is.
+            // The value is above the bound, so it surely exceeds an upper limit if the bound does.
             let is_upper = matches!(self.comparison, Comparison::AtMost | Comparison::Below);
             let beyond = is_upper && low.is_some_and(|low| !self.passes(low));
             let (verdict, reason) = match beyond {
@@ -223,7 +230,7 @@ impl Condition {
             return Some(Estimate { at_least: Some(mean), verdict, reason, ..nothing });
         }
         let verdict = self.verdict(mean, low.zip(high));
-        let is_few = repetitions.iter().any(|s| s.is_maximum(&self.column));
+        let is_few = repetitions.iter().any(|s| s.is_maximum(self.metric));
         let (verdict, reason) = match verdict {
             Verdict::Holds if is_few => (Verdict::LeansToHold, Some(Reason::FewFlows)),
             other => (other, None),
@@ -231,32 +238,34 @@ impl Condition {
         Some(Estimate { mean: Some(mean), low, high, verdict, reason, ..nothing })
     }
 
-    fn judge_deadlines(
+    /// Judges a share of flows, such as that of deadlines met.
+    fn judge_share(
         &self,
         repetitions: &[Summary],
         alpha: f64,
         nothing: Estimate,
+        [met, of, unknown]: [Metric; 3],
     ) -> Option<Estimate> {
         let judged = |shares: &[ShareOf]| {
             let mean = stats::mean(&shares.iter().map(|one| one.share).collect::<Vec<_>>())?;
             let interval = share_interval(shares, alpha);
             Some((mean, interval, self.verdict(mean, interval)))
         };
-        // As if every flow that was not due had been late, or on time.
-        let with_unknown = |met: f64| -> Vec<ShareOf> {
-            let of = |s: &Summary| ShareOf {
-                share: (s.deadline_flows_met + met * s.deadline_flows_unknown)
-                    / (s.deadline_flows + s.deadline_flows_unknown),
-                flows: s.deadline_flows + s.deadline_flows_unknown,
+        // As if every flow that was not due had been late (0), or on time (1).
+        let with_unknown = |on_time: f64| -> Vec<ShareOf> {
+            let share = |s: &Summary| {
+                let flows = s.number(of) + s.number(unknown);
+                ShareOf { share: (s.number(met) + on_time * s.number(unknown)) / flows, flows }
             };
-            repetitions.iter().map(of).filter(|one| one.flows > 0.0).collect()
+            repetitions.iter().map(share).filter(|one| one.flows > 0.0).collect()
         };
-        let is_open = repetitions.iter().any(|s| s.deadline_flows_unknown > 0.0);
-        let Some((mean, interval, verdict)) = judged(&stats::shares_met(repetitions)) else {
+        let is_open = repetitions.iter().any(|s| s.number(unknown) > 0.0);
+        let shares = self.metric.shares(repetitions.iter().map(|s| &s.metrics));
+        let Some((mean, interval, verdict)) = judged(&shares) else {
             let (verdict, reason) = (Verdict::LeansToFail, Some(Reason::DeadlinesNotDue));
             return is_open.then_some(Estimate { verdict, reason, ..nothing });
         };
-        let same = |met| judged(&with_unknown(met)).is_some_and(|(_, _, other)| other == verdict);
+        let same = |on_time| judged(&with_unknown(on_time)).is_some_and(|(_, _, v)| v == verdict);
         let is_doubtful = is_open && verdict.is_sure() && !(same(0.0) && same(1.0));
         Some(Estimate {
             mean: Some(mean),
@@ -286,24 +295,25 @@ impl std::fmt::Display for Condition {
         // As many digits as it takes, and none that only binary fractions have.
         let percent = (self.threshold * 1e11).round() / 1e9;
         match self.is_share() {
-            true => write!(f, "{} {sign} {percent}%", self.column),
-            false => write!(f, "{} {sign} {}", self.column, self.threshold),
+            true => write!(f, "{} {sign} {percent}%", self.metric.name()),
+            false => write!(f, "{} {sign} {}", self.metric.name(), self.threshold),
         }
     }
 }
 
 /// The number of a condition, or what is wrong with it and what to do.
-fn threshold(column: &str, text: &str) -> Result<f64, (String, String)> {
+fn threshold(metric: Metric, text: &str) -> Result<f64, (String, String)> {
     let finite = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
-    let share = SHARES.contains(&column);
+    let (name, share) = (metric.name(), metric.unit() == Unit::Share);
     if let Some(number) = text.strip_suffix('%') {
         let Some(percent) = finite(number.trim()) else {
             return Err((format!("`{text}` is not a number"), String::new()));
         };
         if !share {
-            let shares = crate::suggest::list(SHARES);
+            let shares = Metric::ALL.iter().filter(|metric| metric.unit() == Unit::Share);
+            let shares = crate::suggest::list(shares.map(|metric| metric.name()));
             return Err((
-                format!("`{column}` is not a share, so per cent of what?"),
+                format!("`{name}` is not a share, so it cannot be compared with per cent"),
                 format!("per cent go with {shares}"),
             ));
         }
@@ -312,15 +322,15 @@ fn threshold(column: &str, text: &str) -> Result<f64, (String, String)> {
         }
         return Ok(percent / 100.0);
     }
-    // A time may have a unit where the column has one.
-    if column.ends_with("_us")
+    // A time may have a unit.
+    if metric.unit() == Unit::Micros
         && let Ok(time) = text.parse::<Duration>()
     {
         return Ok(time.as_micros_f64());
     }
     match finite(text) {
         Some(number) if share && !(0.0..=1.0).contains(&number) => Err((
-            format!("`{column}` is a share, from 0 to 1"),
+            format!("`{name}` is a share, from 0 to 1"),
             format!("write {text}% for per cent"),
         )),
         Some(number) => Ok(number),
@@ -365,8 +375,8 @@ mod tests {
             ("drops <= few", "few", "not a number"),
             ("drops <= 5 %%", "5 %%", "not a number"),
             ("drops <= inf", "inf", "not a number"),
-            ("<= 5", "<=", "which column"),
-            ("seeds <= 5", "seeds", "unknown column"),
+            ("<= 5", "<=", "metric is missing"),
+            ("seeds <= 5", "seeds", "unknown metric"),
             ("", "", "no comparison"),
         ] {
             let message = parse(text).unwrap_err();
@@ -376,13 +386,13 @@ mod tests {
     }
 
     fn met(shares: &[f64]) -> Vec<Summary> {
-        let one = |share: &f64| Summary {
-            deadlines_met: Some(*share),
-            deadline_flows: 1000.0,
-            deadline_flows_met: share * 1000.0,
-            flows: 1000.0,
-            flows_completed: 1000.0,
-            ..Summary::default()
+        let one = |share: &f64| {
+            Summary::default()
+                .with(Metric::DeadlinesMet, *share)
+                .with(Metric::DeadlineFlows, 1000.0)
+                .with(Metric::DeadlineFlowsMet, share * 1000.0)
+                .with(Metric::Flows, 1000.0)
+                .with(Metric::FlowsCompleted, 1000.0)
         };
         shares.iter().map(one).collect()
     }
@@ -403,7 +413,10 @@ mod tests {
     #[test]
     fn all_met_of_few_flows_is_not_sure() {
         let mut few = met(&[1.0, 1.0, 1.0, 1.0, 1.0]);
-        few.iter_mut().for_each(|s| (s.deadline_flows, s.deadline_flows_met) = (8.0, 8.0));
+        for summary in &mut few {
+            summary[Metric::DeadlineFlows].value = Some(8.0);
+            summary[Metric::DeadlineFlowsMet].value = Some(8.0);
+        }
         let judge = |text: &str| parse(text).unwrap().judge(&few, 0.05).unwrap();
         let estimate = judge("deadlines_met >= 99%");
         assert_eq!(estimate.verdict, Verdict::LeansToHold);
@@ -414,10 +427,10 @@ mod tests {
     #[test]
     fn an_unfinished_flow_fails_a_condition_on_what_it_leaves_open() {
         let one = |bound| {
-            let mut summary =
-                Summary { flows: 100.0, flows_unfinished: 50.0, ..met(&[1.0])[0].clone() };
-            summary.at_least.fct_p99_us = Some(bound);
-            summary
+            let one = met(&[1.0]).remove(0);
+            let mut one = one.with(Metric::Flows, 100.0).with(Metric::FlowsUnfinished, 50.0);
+            one[Metric::FctP99] = Figure::at_least(bound);
+            one
         };
         let condition = parse("fct_p99_us <= 20ms").unwrap();
         let judge = |bounds: [f64; 3]| condition.judge(&bounds.map(one), 0.05).unwrap();
@@ -427,7 +440,7 @@ mod tests {
         // One repetition that leaves it open is enough.
         let mut mixed = [19_000.0, 19_500.0, 19_200.0].map(one);
         for summary in &mut mixed[..2] {
-            (summary.fct_p99_us, summary.at_least.fct_p99_us) = (Some(100.0), None);
+            summary[Metric::FctP99] = Figure::known(Some(100.0), None);
         }
         assert_eq!(condition.judge(&mixed, 0.05).unwrap().verdict, Verdict::LeansToFail);
         // Beyond the threshold it is sure.
@@ -438,7 +451,7 @@ mod tests {
     #[test]
     fn the_maximum_of_few_flows_is_not_surely_the_99th_percentile() {
         let judge = |flows| {
-            let one = Summary { flows, fct_p99_us: Some(5.0), ..Summary::default() };
+            let one = Summary::default().with(Metric::Flows, flows).with(Metric::FctP99, 5.0);
             parse("fct_p99_us <= 10").unwrap().judge(&vec![one; 5], 0.05).unwrap()
         };
         assert_eq!(judge(100.0).verdict, Verdict::Holds);
@@ -452,25 +465,27 @@ mod tests {
         let all = met(&[1.0; 5]);
         assert_eq!(condition.judge(&all, 0.05).unwrap().verdict, Verdict::Holds);
         let mut open = all.clone();
-        open.iter_mut().for_each(|s| s.deadline_flows_unknown = 500.0);
+        let unknown = Metric::DeadlineFlowsUnknown;
+        open.iter_mut().for_each(|s| s[unknown].value = Some(500.0));
         let estimate = condition.judge(&open, 0.05).unwrap();
         assert_eq!(estimate.verdict, Verdict::LeansToHold);
         assert_eq!(estimate.reason, Some(Reason::DeadlinesNotDue));
         // Nothing was due: nothing holds.
         let mut none = open.clone();
         for summary in &mut none {
-            (summary.deadlines_met, summary.deadline_flows) = (None, 0.0);
+            summary[Metric::DeadlinesMet].value = None;
+            summary[Metric::DeadlineFlows].value = Some(0.0);
         }
         assert!(!condition.judge(&none, 0.05).unwrap().verdict.passes());
         // Two of a thousand that were not due do not matter at 90 %.
-        open.iter_mut().for_each(|s| s.deadline_flows_unknown = 2.0);
+        open.iter_mut().for_each(|s| s[unknown].value = Some(2.0));
         let lax = parse("deadlines_met >= 90%").unwrap();
         assert_eq!(lax.judge(&open, 0.05).unwrap().verdict, Verdict::Holds);
     }
 
     #[test]
     fn what_has_no_value_is_told_from_what_fails() {
-        let nothing = Summary { flows: 2.0, ..Summary::default() };
+        let nothing = Summary::default().with(Metric::Flows, 2.0);
         let judge =
             |text: &str| parse(text).unwrap().judge(&[nothing.clone(), nothing.clone()], 0.05);
         assert_eq!(judge("deadlines_met >= 90%"), None);

@@ -119,9 +119,9 @@ impl<S: Simulate> CapacitySearch<S> {
         (self.repetitions_first, self.repetitions_max)
     }
 
-    /// One less the confidence of a single look at a probe. Repetitions are added until a verdict
-    /// is sure, so a probe is looked at several times; the chance of a wrong verdict is shared out
-    /// among the looks (Bonferroni), so that all of them together stay below 5 %.
+    /// One minus the confidence of a single look at a probe: 0.05 / k for k looks (Bonferroni).
+    /// Repetitions are doubled until a verdict is sure, so a probe is looked at several times, and
+    /// each look may be wrong. All looks together are wrong in at most 5 % of probes.
     fn alpha(&self) -> f64 {
         let (mut repetitions, mut looks) = (self.repetitions_first, 1);
         while repetitions < self.repetitions_max {
@@ -290,6 +290,9 @@ impl<S: Simulate> CapacitySearch<S> {
             } else if estimate.is_open() && (summaries.len() as u32) < self.repetitions_max {
                 series.open = Some((value, summaries));
                 continue;
+            } else {
+                let can_be_sure = !estimate.verdict.passes() || self.condition.can_surely_hold();
+                estimate.capped = estimate.is_open() && can_be_sure;
             }
             series.known.insert(value, estimate);
             series.order.push(value);

@@ -16,6 +16,7 @@ mod tiers;
 
 use crate::collect::{PointRuns, ReportError, Results, Row};
 use crate::palette::line_styles;
+use crate::table::GroupedBy;
 use flows::Group;
 use model::{Body, Look, Page, Section};
 use network::Traced;
@@ -208,6 +209,9 @@ fn details(
     }
     let mut sections = vec![table];
     sections.extend(numbers::parts(&parts));
+    for by in [GroupedBy::Traffic, GroupedBy::Size] {
+        sections.extend(numbers::groups(&rows, by, number));
+    }
     sections.extend(numbers::bars(&rows, number));
     sections.extend(flows::cdf(&groups, budget));
     sections.extend(flows::deadlines(&groups, budget));

@@ -4,24 +4,24 @@ use super::model::{
     Axis, Body, Chart, Mark, Reference, Section, Series, TableBody, TableRow, Unit, View,
 };
 use crate::collect::PointRuns;
-use crate::table::{Cells, cells, notes};
-use punctual_results::{Capacities, CapacityEstimate, Repeated};
+use crate::table::{Cells, GroupedBy, cells, group_cells, notes};
+use punctual_results::{self as results, Capacities, CapacityEstimate, Metric, Place, Repeated};
 
 /// Gives the number of a transport's name.
 pub(crate) type Numbered<'a> = dyn Fn(&str) -> usize + 'a;
 
-/// The headline: the comparison in numbers.
+/// The table of the comparison.
 pub(crate) fn table(repeated: &[Repeated], number: &Numbered<'_>) -> Section {
     let (header, rows) = cells(repeated);
     let summaries = || repeated.iter().map(|row| &row.summary);
     let repetitions = summaries().map(|s| s.repetitions).max().unwrap_or(1);
     let mut lead = match repetitions {
         1 => "One run each.".to_owned(),
-        n => format!("Means over {n} runs with different seeds, ± half of the 95 % interval."),
+        n => format!("Means over {n} runs with different seeds, ± half the 95 % interval."),
     };
     if summaries().any(|summary| summary.is_ideal()) {
-        lead += " Ideal schedulers know everything and have no packets and no delays: they are \
-                 what others are held against.";
+        lead += " Ideal schedulers know all flows in advance and have no packets and no delays: \
+                 they bound what transports can reach.";
     }
     lead += &in_sentences(&notes(repeated));
     let rows = rows.into_iter().zip(summaries()).map(|((cells, best), summary)| TableRow {
@@ -44,6 +44,21 @@ fn in_sentences(notes: &[String]) -> String {
     notes.iter().map(sentence).collect()
 }
 
+/// The table of some of the flows: by traffic class, or by flow size. None if all are in one group.
+pub(crate) fn groups(rows: &[Repeated], by: GroupedBy, number: &Numbered<'_>) -> Option<Section> {
+    let (header, cells) = group_cells(rows, by)?;
+    let row = |(cells, best): Cells| TableRow { transport: Some(number(&cells[0])), cells, best };
+    let body = Body::Table(TableBody { header, rows: cells.into_iter().map(row).collect() });
+    let (id, title, lead) = match by {
+        GroupedBy::Traffic => {
+            ("traffic", "By traffic", "The measured flows of each [[traffic]] of the scenario.")
+        }
+        GroupedBy::Size => ("size", "By flow size", "The measured flows of each range of sizes."),
+    };
+    let (id, title, lead) = (id.to_owned(), title.to_owned(), lead.to_owned());
+    Some(Section { id, title, lead, point: None, body })
+}
+
 /// The parts of mixed runs, each with the number of its transport.
 pub(crate) fn parts(parts: &[(usize, Repeated)]) -> Option<Section> {
     let repeated: Vec<Repeated> = parts.iter().map(|(_, part)| part.clone()).collect();
@@ -55,54 +70,55 @@ pub(crate) fn parts(parts: &[(usize, Repeated)]) -> Option<Section> {
     };
     let rows: Vec<TableRow> = rows.into_iter().zip(parts).map(row).collect();
     let lead =
-        "The flows of each transport that took part. Utilisation, drops and trims are of all \
-                of them together."
+        "The flows of each transport that took part. Utilisation, drops and trims are those of \
+         the whole run."
             .to_owned();
     let body = Body::Table(TableBody { header, rows });
     let (id, title) = ("parts".to_owned(), "In parts".to_owned());
     (!parts.is_empty()).then_some(Section { id, title, lead, point: None, body })
 }
 
-/// How many deadlines each transport met.
+/// The share of deadlines that each transport met.
 pub(crate) fn bars(rows: &[Repeated], number: &Numbered<'_>) -> Option<Section> {
     let mut series = Vec::new();
     for Repeated { summary, .. } in rows {
-        let Some(met) = summary.deadlines_met else { continue };
+        let figure = summary[Metric::DeadlinesMet];
+        let Some(met) = figure.value else { continue };
         series.push(Series {
             transport: number(&summary.title()),
             x: vec![0.0],
             y: vec![met],
-            half: vec![summary.ci95.deadlines_met.unwrap_or(f64::NAN)],
+            half: vec![figure.half_width.unwrap_or(f64::NAN)],
             ..Series::default()
         });
     }
     if series.is_empty() {
         return None;
     }
-    let axis = Axis { range: Some([0.0, 1.0]), ..Axis::new("Deadlines met", Unit::Share) };
+    let title = Metric::DeadlinesMet.title();
+    let axis = Axis { range: Some([0.0, 1.0]), ..Axis::new(title, Unit::Share) };
     let views = vec![View { series, ..View::default() }];
     let chart = Chart { mark: Mark::Bars, x: Axis::new("", Unit::Number), y: axis, views };
-    let (id, title) = ("met".to_owned(), "Deadlines met".to_owned());
-    let lead = "The share of flows with a deadline that were on time, with its 95 % interval over \
-                the runs where there are several."
+    let (id, title) = ("met".to_owned(), title.to_owned());
+    let lead = "The share of flows with a deadline that met it, with its 95 % interval if there \
+                are several runs."
         .to_owned();
     Some(Section { id, title, lead, point: None, body: Body::Chart(chart) })
 }
 
-/// A figure of a summary: its name, its unit and its column.
-type Figure = (&'static str, Unit, &'static str);
+/// The unit of a metric on the page.
+fn unit(metric: Metric) -> Unit {
+    match metric.unit() {
+        results::Unit::Share => Unit::Share,
+        results::Unit::Micros => Unit::Time,
+        results::Unit::Factor => Unit::Factor,
+        results::Unit::Bytes => Unit::Bytes,
+        results::Unit::Count => Unit::Number,
+        unit @ (results::Unit::Seconds | results::Unit::Gbps) => Unit::Other(unit.symbol().into()),
+    }
+}
 
-const FIGURES: [Figure; 7] = [
-    ("Deadlines met", Unit::Share, "deadlines_met"),
-    ("FCT, mean", Unit::Time, "fct_mean_us"),
-    ("FCT, median", Unit::Time, "fct_p50_us"),
-    ("FCT, 99th percentile", Unit::Time, "fct_p99_us"),
-    ("FCT, longest", Unit::Time, "fct_max_us"),
-    ("Slowdown, 99th percentile", Unit::Factor, "slowdown_p99"),
-    ("Utilisation", Unit::Share, "utilisation"),
-];
-
-/// Figures over the points of a sweep.
+/// Metrics over the points of a sweep.
 pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> Option<Section> {
     if points.len() < 2 {
         return None;
@@ -117,17 +133,18 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
     }
     let mut views = Vec::new();
     let mut is_open = false;
-    for (label, unit, column) in FIGURES {
+    for metric in Metric::shown_in(Place::Plot) {
+        let (label, unit) = (metric.title(), unit(metric));
         let mut view = View { label: label.to_owned(), ..View::default() };
         for transport in &transports {
             let mut series = Series::default();
             for (point, place) in points.iter().zip(&places) {
                 let own = point.rows.iter().find(|row| row.summary.transport == *transport);
                 let Some(summary) = own.map(|row| &row.summary) else { continue };
-                // A bound at one point and exact at another is one line, named by its first point.
+                // A bound at one point and exact at another is one line, named after its first point.
                 series.transport =
                     if series.x.is_empty() { number(&summary.title()) } else { series.transport };
-                let figure = summary.figure(column);
+                let figure = summary[metric];
                 is_open |= figure.is_bound;
                 let Some(value) = figure.exact() else { continue };
                 series.x.push(*place);
@@ -148,11 +165,11 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
     let y = views.first()?.y.clone()?;
     let chart = Chart { mark: Mark::Line, x, y, views };
     let (id, title) = ("sweep".to_owned(), format!("By {key}"));
-    let mut lead = "A value at each point of the sweep: the mean over its runs, with its 95 % \
-                    interval where there are several."
+    let mut lead = "The mean over the runs at each point of the sweep, with its 95 % interval if \
+                    there are several runs."
         .to_owned();
     if is_open {
-        lead += " Where flows that did not finish leave a value open, its point is left out.";
+        lead += " Points are left out where unfinished flows leave the value open.";
     }
     Some(Section { id, title, lead, point: None, body: Body::Chart(chart) })
 }
@@ -180,16 +197,13 @@ fn measured(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit)).filter(|_| plain)
 }
 
-/// What a search for capacities found, as a table and a chart of what it tried.
+/// The capacities that a search found, and a chart of the values that it tried.
 pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section> {
     let Capacities { vary, until, column, .. } = found;
     let which = if found.smallest { "smallest" } else { "largest" };
-    let share = ["deadlines_met", "fairness", "utilisation"].contains(&column.as_str());
-    let unit = match column {
-        _ if share => Unit::Share,
-        column if column.ends_with("_us") => Unit::Time,
-        _ => Unit::Number,
-    };
+    let unit = Metric::named(column).map_or(Unit::Number, unit);
+    let share = unit == Unit::Share;
+    let title = Metric::named(column).map_or(column.as_str(), |metric| metric.title());
     let factor = if share { 100.0 } else { 1.0 };
     let (mut rows, mut series) = (Vec::new(), Vec::new());
     let values: Vec<String> =
@@ -241,12 +255,12 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
     }
     let header = ["Transport", "Capacity", "Surely holds to", "Surely fails from"];
     let mut header: Vec<String> = header.map(str::to_owned).to_vec();
-    header.extend([format!("{column} there"), "Unfinished there".into(), "Runs".into()]);
+    header.extend([format!("{title} there"), "Unfinished there".into(), "Runs".into()]);
     let line = Reference::Horizontal { at: found.threshold, label: until.clone() };
     let chart = Chart {
         mark: Mark::Line,
         x,
-        y: Axis { log: unit == Unit::Time, ..Axis::new(column, unit) },
+        y: Axis { log: unit == Unit::Time, ..Axis::new(title, unit) },
         views: vec![View { series, lines: vec![line], ..View::default() }],
     };
     let section = |id: &str, title: String, lead: String, body| Section {
@@ -257,19 +271,19 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
         body,
     };
     let lead = format!(
-        "The {which} {vary} with {until}, looked for from {} to {} in steps of {}. Between what \
-         surely holds and what surely fails, the runs do not tell.",
+        "The {which} {vary} with {until}, searched from {} to {} in steps of {}. Between the value \
+         that surely holds and the one that surely fails, the runs leave it open.",
         found.from, found.to, found.step
     );
     let tried =
-        "Every value that was tried, with the interval of its mean (95 % over all looks at \
-                 it); the capacity is ringed. Values at which unfinished flows leave the mean open \
-                 are left out."
+        "Every value that was tried, with the interval of its mean (95 % over all tests of a \
+         value); the capacity is ringed. Values at which unfinished flows leave the mean open are \
+         left out."
             .to_owned();
     let table = Body::Table(TableBody { header, rows });
     vec![
         section("capacity", format!("Capacity: {which} {vary}"), lead, table),
-        section("probes", format!("{column} by {vary}"), tried, Body::Chart(chart)),
+        section("probes", format!("{title} by {vary}"), tried, Body::Chart(chart)),
     ]
 }
 
@@ -302,6 +316,25 @@ fn labelled_after(transport: &str, point: &[(String, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_results::{Group, Summary};
+
+    #[test]
+    fn flow_sizes_are_a_table() {
+        let group = |name: &str, us: f64| {
+            let mut group = Group { name: name.into(), ..Group::default() };
+            group.metrics[Metric::FctP99].value = Some(us);
+            group
+        };
+        let by_size = vec![group("<10KB", 20.0), group(">=1MB", 900.0)];
+        let summary = Summary { transport: "ndp".into(), by_size, ..Summary::default() };
+        let rows = [Repeated { repetitions: vec![summary.clone()], summary }];
+        let section = groups(&rows, GroupedBy::Size, &|_| 3).unwrap();
+        let Body::Table(table) = section.body else { panic!("a table") };
+        assert_eq!(table.header, ["Transport", "Flow size", "FCT p99 (µs)"]);
+        assert_eq!(table.rows[1].cells, ["ndp", ">=1MB", "900.0"]);
+        assert_eq!(table.rows[1].transport, Some(3));
+        assert!(groups(&rows, GroupedBy::Traffic, &|_| 3).is_none());
+    }
 
     #[test]
     fn values_of_one_unit_stand_at_their_numbers() {
