@@ -31,7 +31,7 @@ pub fn main<S: Simulate>() -> ExitCode {
         Command::Capacity { study, question } => {
             commands::capacity::capacity::<S>(study, question, global)
         }
-        Command::Report { dir, open } => commands::report::report(dir, *open, global),
+        Command::Report { dir, open } => commands::report::report::<S>(dir, *open, global),
         Command::Explain(args) => commands::explain::explain::<S>(args, global),
         Command::Init { file } => commands::init::init(file, global),
         Command::Replay(replay) => commands::replay::replay::<S>(replay, global),

@@ -87,7 +87,7 @@ pub(crate) fn run<S: Simulate>(args: &Study, global: &Global) -> anyhow::Result<
             writeln!(out, "  {cycle}")?;
         }
     }
-    let report = super::report::write(&done.out)?;
+    let report = super::report::write::<S>(&done.out)?;
     if !global.json {
         writeln!(out, "results in {}", done.out.display())?;
         writeln!(out, "report: {}", report.display())?;

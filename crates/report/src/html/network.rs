@@ -85,7 +85,7 @@ pub(crate) fn section(runs: &[Traced], runs_of_page: usize) -> Option<Section> {
     let hosts = ports.iter().filter(|port| port.tier == "host-up").count();
     let told = |lead: String, body: NetworkBody| Section {
         id: "network".to_owned(),
-        title: "The network in time".to_owned(),
+        title: "Network playback".to_owned(),
         lead,
         point: None,
         body: Body::Network(Box::new(body)),

@@ -1,0 +1,220 @@
+//! The verdict above the page: which transport is best, and better than which others. It claims
+//! only differences that are significant at 95 %.
+
+use super::model::Unit;
+use crate::svg::formatted;
+use punctual_results::significance::{Comparison, compare};
+use punctual_results::{Capacities, CapacityAnswer, Repeated, Summary};
+
+/// A column that the verdict is about.
+struct Measure {
+    column: &'static str,
+    higher_is_better: bool,
+    /// What the best did, with `{}` for its value.
+    best: &'static str,
+    /// How the best compares with the others.
+    than: &'static str,
+    /// The measure as a noun.
+    noun: &'static str,
+}
+
+const MET: Measure = Measure {
+    column: "deadlines_met",
+    higher_is_better: true,
+    best: "met {} of deadlines",
+    than: "significantly more than",
+    noun: "deadlines met",
+};
+const MEAN: Measure = Measure {
+    column: "fct_mean_us",
+    higher_is_better: false,
+    best: "had the shortest mean FCT ({})",
+    than: "significantly shorter than",
+    noun: "mean FCT",
+};
+const P99: Measure = Measure {
+    column: "fct_p99_us",
+    higher_is_better: false,
+    best: "had the shortest FCT p99 ({})",
+    than: "significantly shorter than",
+    noun: "FCT p99",
+};
+/// FCT p99 of fewer than 100 flows.
+const LONGEST: Measure =
+    Measure { best: "had the shortest maximum FCT ({})", noun: "maximum FCT", ..P99 };
+
+/// The verdict on the transports of one point, in sentences. Ideal schedulers take no part.
+pub(super) fn of(rows: &[Repeated]) -> Vec<String> {
+    let rows: Vec<&Repeated> = rows.iter().filter(|row| !row.summary.is_ideal()).collect();
+    let summaries = || rows.iter().map(|row| &row.summary);
+    let has_deadlines = summaries().any(|summary| summary.deadlines_met.is_some());
+    let is_maximum = summaries().any(|summary| summary.is_maximum(P99.column));
+    let first = if has_deadlines { MET } else { MEAN };
+    let second = if is_maximum { LONGEST } else { P99 };
+    let mut sentences: Vec<String> =
+        [first, second].iter().filter_map(|measure| sentence(&rows, measure)).collect();
+    if rows.len() > 1 && summaries().all(|summary| summary.repetitions < 2) {
+        sentences.push(
+            "There is one run of each transport, so no difference can be called significant: set \
+             run.repetitions to 5."
+                .to_owned(),
+        );
+    }
+    sentences
+}
+
+fn sentence(rows: &[&Repeated], measure: &Measure) -> Option<String> {
+    let exact = |row: &Repeated| row.summary.figure(measure.column).exact();
+    let sign = if measure.higher_is_better { 1.0 } else { -1.0 };
+    let known = rows.iter().filter_map(|row| Some((*row, sign * exact(row)?)));
+    let (best, _) = known.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+    let name = best.summary.title();
+    let words = measure.best.replace("{}", &value(&best.summary, measure));
+    let (mut worse, mut open) = (Vec::new(), Vec::new());
+    for row in rows.iter().filter(|row| !std::ptr::eq(**row, best)) {
+        let comparison = compare(&row.repetitions, &best.repetitions, measure.column);
+        let is_better = |c: &Comparison| match measure.higher_is_better {
+            true => c.is_more(),
+            false => c.is_less(),
+        };
+        let text = format!("{} ({})", row.summary.title(), value(&row.summary, measure));
+        match comparison {
+            Some(comparison) if is_better(&comparison) => worse.push(text),
+            Some(_) => open.push(text),
+            None => {}
+        }
+    }
+    let noun = measure.noun;
+    Some(match (worse.is_empty(), open.is_empty()) {
+        (true, true) if rows.len() > 1 => return None,
+        (true, true) => format!("{name} {words}."),
+        // Of one run each nothing is significant; the last sentence says so.
+        (true, false) if best.summary.repetitions < 2 => {
+            let open = listed(&open);
+            format!("{name} {words}; compare {open}.")
+        }
+        (true, false) => {
+            let value = value(&best.summary, measure);
+            let all = listed(&[vec![format!("{name} ({value})")], open].concat());
+            format!("No significant difference in {noun} between {all}.")
+        }
+        (false, true) => format!("{name} {words}, {} {}.", measure.than, listed(&worse)),
+        (false, false) => format!(
+            "{name} {words}, {} {}; its difference to {} is not significant.",
+            measure.than,
+            listed(&worse),
+            listed(&open)
+        ),
+    })
+}
+
+/// A column of a summary in words.
+fn value(summary: &Summary, measure: &Measure) -> String {
+    let figure = summary.figure(measure.column);
+    let bound = if figure.is_bound { "> " } else { "" };
+    match figure.value {
+        None => "none".to_owned(),
+        Some(value) if measure.column == MET.column => format!("{bound}{:.1} %", value * 100.0),
+        Some(value) => format!("{bound}{}", formatted(value, &Unit::Time)),
+    }
+}
+
+/// `a, b and c`.
+fn listed(texts: &[String]) -> String {
+    match texts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// The verdict of a search for capacities.
+pub(super) fn of_capacities(found: &Capacities) -> Vec<String> {
+    let answer = |answer: &CapacityAnswer| {
+        let at: Vec<String> = answer.point.iter().map(|(k, v)| format!(", {k} = {v}")).collect();
+        let capacity = match (answer.outcome.as_str(), found.smallest) {
+            ("never", _) => "at no value tried".to_owned(),
+            ("always", true) => format!("{} or less", found.from),
+            ("always", false) => format!("{} or more", found.to),
+            _ => answer.capacity.clone().unwrap_or_else(|| "not known".into()),
+        };
+        format!("{}{}: {capacity}", answer.transport, at.concat())
+    };
+    let answers: Vec<String> = found.answers.iter().map(answer).collect();
+    if answers.is_empty() {
+        return Vec::new();
+    }
+    let which = if found.smallest { "Smallest" } else { "Largest" };
+    vec![format!("{which} {} with {}. {}.", found.vary, found.until, answers.join("; "))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A transport with the same seeds as all others; `met` and `p99` of each run.
+    fn row(name: &str, runs: &[(f64, f64)]) -> Repeated {
+        let run = |(i, (met, p99)): (usize, &(f64, f64))| Summary {
+            transport: name.into(),
+            repetitions: 1,
+            seeds: vec![i as u64],
+            flows: 1000.0,
+            deadline_flows: 1000.0,
+            deadline_flows_met: met * 1000.0,
+            deadlines_met: Some(*met),
+            fct_p99_us: Some(*p99),
+            ..Summary::default()
+        };
+        Repeated::new(runs.iter().enumerate().map(run).collect()).unwrap()
+    }
+
+    #[test]
+    fn only_significant_differences_are_claimed() {
+        let quick = row("quick", &[(1.0, 900.0), (0.999, 1000.0), (1.0, 950.0)]);
+        let close = row("close", &[(0.998, 930.0), (1.0, 950.0), (0.999, 980.0)]);
+        let slow = row("slow", &[(0.80, 9000.0), (0.82, 8000.0), (0.81, 9500.0)]);
+        let said = of(&[slow.clone(), quick.clone(), close.clone()]);
+        assert_eq!(
+            said,
+            [
+                "quick met 100.0 % of deadlines, significantly more than slow (81.0 %); its \
+                 difference to close (99.9 %) is not significant.",
+                "quick had the shortest FCT p99 (950 µs), significantly shorter than slow \
+                 (8.83 ms); its difference to close (953 µs) is not significant.",
+            ]
+        );
+        let said = of(&[quick.clone(), close]);
+        assert_eq!(
+            said[0],
+            "No significant difference in deadlines met between quick (100.0 %) and close (99.9 %)."
+        );
+        assert_eq!(of(&[quick])[0], "quick met 100.0 % of deadlines.");
+        let one = of(&[row("quick", &[(1.0, 900.0)]), row("slow", &[(0.5, 9000.0)])]);
+        assert_eq!(one[0], "quick met 100.0 % of deadlines; compare slow (50.0 %).");
+        assert!(one[2].contains("no difference can be called significant"), "{one:?}");
+        assert!(of(&[slow])[1].contains("FCT p99"));
+        assert!(of(&[]).is_empty());
+    }
+
+    #[test]
+    fn capacities_are_listed() {
+        let mut found = Capacities { vary: "traffic.workers".into(), ..Capacities::new() };
+        (found.until, found.to) = ("deadlines_met >= 99%".into(), "40".into());
+        let answer = |transport: &str, outcome: &str, capacity: Option<&str>| CapacityAnswer {
+            transport: transport.into(),
+            outcome: outcome.into(),
+            capacity: capacity.map(str::to_owned),
+            ..Default::default()
+        };
+        found.answers = vec![
+            answer("a", "found", Some("12")),
+            answer("b", "never", None),
+            answer("c", "always", Some("40")),
+        ];
+        assert_eq!(
+            of_capacities(&found),
+            ["Largest traffic.workers with deadlines_met >= 99%. a: 12; b: at no value tried; c: \
+              40 or more."]
+        );
+    }
+}
