@@ -1,7 +1,7 @@
 //! The colour and dash of each transport, from its place in the catalogue.
 //!
-//! Two neighbours of the catalogue share a colour and differ in their dash, so that a protocol and
-//! its variant look related. Ideal schedulers are grey: they are the reference of all others.
+//! Each transport has a colour of its own. The second, fourth … of the catalogue are also dashed.
+//! Ideal schedulers are grey and differ in their dash: they are the reference of all others.
 
 /// A colour as red, green and blue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,23 +27,32 @@ pub struct Colour {
     pub dark: Rgb,
 }
 
-/// Colours of transports, then the grey of ideal schedulers. They are chosen by a search for the
-/// greatest distance between any two, as seen with normal vision, protanopia and deuteranopia.
-const COLOURS: [Colour; 9] = [
-    Colour { light: rgb(0x1b1f24), dark: rgb(0xe8ebef) }, // ink
-    Colour { light: rgb(0xd6a90c), dark: rgb(0xe49a44) }, // amber
-    Colour { light: rgb(0xd416a9), dark: rgb(0xff46b2) }, // magenta
-    Colour { light: rgb(0x23a877), dark: rgb(0x5ef374) }, // green
-    Colour { light: rgb(0xc31001), dark: rgb(0xce2418) }, // red
-    Colour { light: rgb(0x255bec), dark: rgb(0x0161d9) }, // blue
-    Colour { light: rgb(0x31b8ff), dark: rgb(0x4dc5ff) }, // sky
-    Colour { light: rgb(0x521d87), dark: rgb(0xa379ff) }, // violet
-    GREY,
-];
-const GREY: Colour = Colour { light: rgb(0x646464), dark: rgb(0x6e6e6e) };
+const fn colour(light: u32, dark: u32) -> Colour {
+    Colour { light: rgb(light), dark: rgb(dark) }
+}
 
-/// How many colours transports have.
-const HUES: usize = COLOURS.len() - 1;
+/// Colours of transports: pairs of one hue, black and grey first. A search chose them for the
+/// greatest distance between any two, the grey of ideal schedulers included, as seen with normal
+/// vision, protanopia, deuteranopia and tritanopia; a test asserts the distances.
+const COLOURS: [Colour; 16] = [
+    colour(0x161616, 0xffffff),
+    colour(0xadadad, 0xa7a7a7),
+    colour(0xc47b00, 0xf0d703),
+    colour(0xfe9c04, 0xffb66b),
+    colour(0x6d005b, 0xb50eb4),
+    colour(0xca179d, 0xdf008b),
+    colour(0x15a284, 0x05ffa7),
+    colour(0x066400, 0x00ab40),
+    colour(0xc2000e, 0xf96a00),
+    colour(0xe5646b, 0xb83c00),
+    colour(0x031ac2, 0x377dff),
+    colour(0x3e317f, 0x8d91ff),
+    colour(0x81b5ff, 0x05c1ff),
+    colour(0x0a97ff, 0x7fe0fe),
+    colour(0xa665cf, 0xae7cba),
+    colour(0x683eee, 0x8d32e2),
+];
+const GREY: Colour = colour(0x5f5f5f, 0x676767);
 
 /// How a line is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,14 +149,14 @@ impl Palette {
 }
 
 /// How many looks of transports there are.
-const STYLES: usize = HUES * 4;
+const STYLES: usize = COLOURS.len() * 2;
 
-/// The look at a place of the catalogue: colours in turn, each solid then dashed; once all are
-/// taken, each dotted then dash-dotted.
+/// The look at a place of the catalogue: colours in turn, solid and dashed; once all are taken, the
+/// same colours dotted and dash-dotted.
 fn nth(place: usize) -> LineStyle {
     let place = place % STYLES;
-    let dash = Dash::ALL[2 * (place / (2 * HUES)) + place % 2];
-    LineStyle { colour: COLOURS[place / 2 % HUES], dash }
+    let dash = Dash::ALL[2 * (place / COLOURS.len()) + place % 2];
+    LineStyle { colour: COLOURS[place % COLOURS.len()], dash }
 }
 
 #[cfg(test)]
@@ -182,11 +191,13 @@ mod tests {
         product(&LAB, product(&CONES, light).map(libm::cbrt))
     }
 
-    /// Machado, Oliveira and Fernandes (2009), severity 1: what a person with that vision sees.
-    const VISIONS: [(&str, [[f64; 3]; 3]); 3] = [
-        ("normal", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+    /// Name, the least distance of two colours, and what a person with that vision sees: Machado,
+    /// Oliveira and Fernandes (2009), severity 1.
+    const VISIONS: [(&str, f64, [[f64; 3]; 3]); 4] = [
+        ("normal", 10.0, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
         (
             "protanopia",
+            6.0,
             [
                 [0.152286, 1.052583, -0.204868],
                 [0.114503, 0.786281, 0.099216],
@@ -195,10 +206,20 @@ mod tests {
         ),
         (
             "deuteranopia",
+            6.0,
             [
                 [0.367322, 0.860646, -0.227968],
                 [0.280085, 0.672501, 0.047413],
                 [-0.011820, 0.042940, 0.968881],
+            ],
+        ),
+        (
+            "tritanopia",
+            5.0,
+            [
+                [1.255528, -0.076749, -0.178779],
+                [-0.078411, 0.930809, 0.147602],
+                [0.004733, 0.691367, 0.303900],
             ],
         ),
     ];
@@ -222,13 +243,13 @@ mod tests {
 
     #[test]
     fn colours_are_told_apart_by_colour_blind_readers_on_both_pages() {
-        for (i, a) in COLOURS.iter().enumerate() {
-            for b in &COLOURS[..i] {
-                for (vision, matrix) in &VISIONS {
+        let all: Vec<Colour> = COLOURS.into_iter().chain([GREY]).collect();
+        for (i, a) in all.iter().enumerate() {
+            for b in &all[..i] {
+                for (vision, least, matrix) in &VISIONS {
                     for (a, b) in [(a.light, b.light), (a.dark, b.dark)] {
                         let far = distance(a, b, matrix);
-                        let least = if *vision == "normal" { 19.0 } else { 10.0 };
-                        assert!(far >= least, "{a} and {b}: {far:.1} with {vision}");
+                        assert!(far >= *least, "{a} and {b}: {far:.1} with {vision}");
                     }
                 }
             }
@@ -262,13 +283,10 @@ mod tests {
             assert_eq!(palette.styles(["a mix", name.as_str()])[1], *style, "{name}");
         }
         assert_eq!(palette.styles(["optimal (bound)"])[0], all[18]);
-        // The first transports have different colours, each solid.
-        assert_eq!(
-            (all[0].dash, all[1].dash, all[2].dash),
-            (Dash::Solid, Dash::Dashed, Dash::Solid)
-        );
-        assert_eq!(all[0].colour, all[1].colour);
-        assert_ne!(all[0].colour, all[2].colour);
+        let dashes = [Dash::Solid, Dash::Dashed, Dash::Solid];
+        assert_eq!([all[0].dash, all[1].dash, all[2].dash], dashes);
+        let colours: HashSet<_> = all[..14].iter().map(|style| style.colour).collect();
+        assert_eq!(colours.len(), 14, "each transport has a colour of its own");
     }
 
     #[test]

@@ -234,11 +234,10 @@ fn bars(picture: &mut Picture, chart: &Chart, view: &View, looks: &[Look]) -> f6
         let middle = TOP + ROW * (i as f64 + 0.5);
         let label = shortened(&look.name, 15.0, left - 40.0);
         picture.text((left - 12.0, middle + 5.0), "end", &label, 15.0, INK);
-        let opacity = if look.dash == "solid" { 1.0 } else { 0.6 };
         let _ = writeln!(
             picture.0,
             "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{THICK}\" rx=\"2\" \
-             fill=\"{}\" fill-opacity=\"{opacity}\"/>",
+             fill=\"{}\"/>",
             middle - THICK / 2.0,
             (x(*value) - left).max(1.0),
             look.colour,

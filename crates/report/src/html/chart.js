@@ -135,7 +135,6 @@ function drawBars(options) {
     svgNode("text", { x: left - 10, y: middle + 4.5, "text-anchor": "end", "font-size": 13.5, fill: theme.ink }, svg, shortened(look.name, 13.5, left - 14));
     svgNode("rect", {
       class: "series", x: left, y: middle - thick / 2, width: Math.max(end - left, 1), height: thick, rx: 2, fill: colour,
-      "fill-opacity": look.dash === "solid" ? 1 : 0.55, stroke: colour, "stroke-dasharray": look.dash_pattern || "",
     }, marks);
     const half = series.half ? series.half[0] : null;
     if (half !== null && half > 0) {

@@ -32,7 +32,7 @@ pub(super) fn of(
 }
 
 /// `48 hosts, 7 switches, 60 links of 10Gbps to 40Gbps`.
-fn network(ports: &[PortRow]) -> String {
+pub(super) fn network(ports: &[PortRow]) -> String {
     if ports.is_empty() {
         return String::new();
     }
@@ -46,7 +46,11 @@ fn network(ports: &[PortRow]) -> String {
         (Some(only), _) => only.to_string(),
         _ => String::new(),
     };
-    format!("{hosts} hosts, {switches} switches, {links} links of {rates}")
+    let of = |count: usize, one: &str, more: &str| {
+        format!("{count} {}", if count == 1 { one } else { more })
+    };
+    let (hosts, switches) = (of(hosts, "host", "hosts"), of(switches, "switch", "switches"));
+    format!("{hosts}, {switches}, {} of {rates}", of(links, "link", "links"))
 }
 
 /// `1200 measured, 1799 background`.
@@ -76,7 +80,7 @@ mod tests {
             port("rack 0", "host-down", 10),
             port("rack 0", "host-down", 40),
         ];
-        assert_eq!(network(&ports), "2 hosts, 1 switches, 2 links of 10Gbps to 40Gbps");
+        assert_eq!(network(&ports), "2 hosts, 1 switch, 2 links of 10Gbps to 40Gbps");
         assert_eq!(network(&[]), "");
     }
 }

@@ -119,14 +119,19 @@ fn page(results: &Results, directory: &str, palette: &Palette) -> Result<Page, R
 
     let target = sla::Target::of(results.capacities.as_ref());
     if let Some(found) = &results.capacities {
-        let verdict = verdict::of_capacities(found);
-        page.heads.push(Head { verdict, ..Head::default() });
+        page.heads.push(probes::head(found, &results.probed, &number)?);
         let mut sections = numbers::capacity(found, &number);
         for section in &mut sections {
             let heading = probes::heading(&found.column);
             section.title = section.title.replace(&found.column, &heading);
-            if let Body::Chart(chart) = &mut section.body {
-                chart.y.label = heading;
+            match &mut section.body {
+                Body::Chart(chart) => chart.y.label = heading,
+                Body::Table(table) => {
+                    for text in &mut table.header {
+                        *text = text.replace(&found.column, &heading);
+                    }
+                }
+                _ => {}
             }
         }
         page.sections.extend(sections);
@@ -140,7 +145,6 @@ fn page(results: &Results, directory: &str, palette: &Palette) -> Result<Page, R
         let key = key.filter(|key| !key.is_empty()).unwrap_or_else(|| "point".into());
         if let Some(mut sweep) = numbers::sweep(&results.points, &key, &number) {
             sla::mark(&mut sweep, &target);
-            sweep.title = format!("Sweep over {key}");
             say_maxima(&mut sweep);
             page.sections.push(sweep);
         }
@@ -257,10 +261,8 @@ fn details(
     let ports = ports.map(Vec::as_slice).unwrap_or_default();
     let facts = facts::of(point, ports, first.as_ref());
     let head = Head { verdict: verdict::of(&rows), facts, queues };
-    let table = Section { title: "Summary".into(), ..numbers::table(&rows, number) };
-    let mut sections = vec![table];
-    let by_transport = |parts| Section { title: "Flows by transport".into(), ..parts };
-    sections.extend(numbers::parts(&parts).map(by_transport));
+    let mut sections = vec![numbers::table(&rows, number)];
+    sections.extend(numbers::parts(&parts));
     sections.extend(numbers::bars(&rows, number).map(|mut met| {
         sla::mark(&mut met, target);
         met.lead += &format!(" The dashed line is at {}.", target.label);

@@ -30,7 +30,7 @@ pub(crate) fn table(repeated: &[Repeated], number: &Numbered<'_>) -> Section {
         best,
     });
     let body = Body::Table(TableBody { header, rows: rows.collect() });
-    let (id, title) = ("summary".to_owned(), "In numbers".to_owned());
+    let (id, title) = ("summary".to_owned(), "Summary".to_owned());
     Section { id, title, lead, point: None, body }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn parts(parts: &[(usize, Repeated)]) -> Option<Section> {
                 of them together."
             .to_owned();
     let body = Body::Table(TableBody { header, rows });
-    let (id, title) = ("parts".to_owned(), "In parts".to_owned());
+    let (id, title) = ("parts".to_owned(), "Flows by transport".to_owned());
     (!parts.is_empty()).then_some(Section { id, title, lead, point: None, body })
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
     }
     let y = views.first()?.y.clone()?;
     let chart = Chart { mark: Mark::Line, x, y, views };
-    let (id, title) = ("sweep".to_owned(), format!("By {key}"));
+    let (id, title) = ("sweep".to_owned(), format!("Sweep over {key}"));
     let mut lead = "A value at each point of the sweep: the mean over its runs, with its 95 % \
                     interval where there are several."
         .to_owned();
@@ -161,7 +161,7 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
 
 /// Where values stand on an axis: at their numbers where all are numbers of one unit, at even
 /// distances otherwise.
-fn x_axis(key: &str, values: &[String]) -> (Vec<f64>, Axis) {
+pub(super) fn x_axis(key: &str, values: &[String]) -> (Vec<f64>, Axis) {
     let parsed: Option<Vec<(f64, &str)>> = values.iter().map(|value| measured(value)).collect();
     if let Some(parsed) = parsed.filter(|all| all.iter().all(|(_, unit)| *unit == all[0].1)) {
         let unit = match parsed.first().map_or("", |(_, unit)| unit) {
@@ -186,13 +186,12 @@ fn measured(text: &str) -> Option<(f64, &str)> {
 pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section> {
     let Capacities { vary, until, column, .. } = found;
     let which = if found.smallest { "smallest" } else { "largest" };
-    let share = ["deadlines_met", "fairness", "utilisation"].contains(&column.as_str());
+    let share = is_share(column);
     let unit = match column {
         _ if share => Unit::Share,
         column if column.ends_with("_us") => Unit::Time,
         _ => Unit::Number,
     };
-    let factor = if share { 100.0 } else { 1.0 };
     let (mut rows, mut series) = (Vec::new(), Vec::new());
     let values: Vec<String> =
         found.answers.iter().flat_map(|a| a.probes.iter().map(|p| p.value.clone())).collect();
@@ -208,7 +207,7 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
             ("always", false) => format!("≥ {}", found.to),
             _ => or_none(&answer.capacity),
         };
-        let there = answer.estimate.as_ref().map(|estimate| shown(estimate, factor, share));
+        let there = answer.estimate.as_ref().map(|estimate| shown(estimate, share));
         let unfinished = answer.estimate.as_ref().map_or(0.0, |e| e.unfinished);
         let transport = number(&answer.transport);
         rows.push(TableRow {
@@ -237,7 +236,7 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
             own.y.push(mean);
             own.half.push(half_width(&probe.estimate).unwrap_or(f64::NAN));
             let (runs, verdict) = (probe.estimate.repetitions, &probe.estimate.verdict);
-            own.about.push(format!("{runs} runs: {}", verdict.replace('-', " ")));
+            own.about.push(format!("{runs} runs: {}", super::probes::verdict_words(verdict)));
         }
         series.push(own);
     }
@@ -259,8 +258,8 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
         body,
     };
     let lead = format!(
-        "The {which} {vary} with {until}, looked for from {} to {} in steps of {}. Between what \
-         surely holds and what surely fails, the runs do not tell.",
+        "The {which} {vary} with {until}, searched from {} to {} in steps of {}. Between the \
+         value that surely holds and the one that surely fails, the runs do not decide.",
         found.from, found.to, found.step
     );
     let tried =
@@ -275,9 +274,14 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
     ]
 }
 
+/// Whether a column of a summary is a share, shown in per cent.
+pub(super) fn is_share(column: &str) -> bool {
+    ["deadlines_met", "fairness", "utilisation"].contains(&column)
+}
+
 /// A mean and its interval, or a lower bound.
-fn shown(estimate: &CapacityEstimate, factor: f64, share: bool) -> String {
-    let percent = if share { " %" } else { "" };
+pub(super) fn shown(estimate: &CapacityEstimate, share: bool) -> String {
+    let (factor, percent) = if share { (100.0, " %") } else { (1.0, "") };
     match (estimate.mean, estimate.at_least, estimate.low.zip(estimate.high)) {
         (Some(mean), _, Some((low, high))) => {
             format!("{:.1}{percent} ({:.1} to {:.1})", mean * factor, low * factor, high * factor)
@@ -294,7 +298,7 @@ fn half_width(estimate: &CapacityEstimate) -> Option<f64> {
     Some((mean - low).max(high - mean))
 }
 
-fn labelled_after(transport: &str, point: &[(String, String)]) -> String {
+pub(super) fn labelled_after(transport: &str, point: &[(String, String)]) -> String {
     match point {
         [] => transport.to_owned(),
         point => format!("{transport}, {}", crate::collect::labelled(point)),

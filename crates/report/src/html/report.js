@@ -99,15 +99,21 @@ const KINDS = {
 function showTable(card, tools, section) {
   const { header, rows } = section.body;
   const facts = data.heads[section.point || 0];
-  const queues = new Map(section.id === "summary" && facts ? facts.queues : []);
+  const queues = new Map(["summary", "capacity"].includes(section.id) && facts ? facts.queues : []);
   const table = node("table", {}, node("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": section.title }, card));
   const head = node("tr", {}, node("thead", {}, table));
-  for (const text of header) node("th", { scope: "col" }, head, text);
+  // Texts are on the left, numbers on the right.
+  const kinds = header.map((_, i) => {
+    const cells = rows.map((row) => row.cells[i]);
+    if (i === 0) return "";
+    return cells.some((text) => text.length > 30) ? "prose" : cells.every((text) => /^[a-z]/i.test(text)) ? "words" : "";
+  });
+  header.forEach((text, i) => node("th", { scope: "col", ...(kinds[i] ? { class: kinds[i] } : {}) }, head, text));
   const body = node("tbody", {}, table);
   const drawn = rows.map((row) => {
     const line = node("tr", {}, body);
     row.cells.forEach((text, i) => {
-      const kind = (row.best || []).includes(i) ? "best" : text.length > 30 ? "prose" : "";
+      const kind = (row.best || []).includes(i) ? "best" : kinds[i];
       const cell = node("td", { "data-label": header[i], ...(kind ? { class: kind } : {}) }, line);
       if (i === 0 && row.transport !== undefined) {
         const name = node("span", { class: "name" }, cell);

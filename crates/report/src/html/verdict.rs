@@ -68,25 +68,29 @@ fn sentence(rows: &[&Repeated], measure: &Measure) -> Option<String> {
     let sign = if measure.higher_is_better { 1.0 } else { -1.0 };
     let known = rows.iter().filter_map(|row| Some((*row, sign * exact(row)?)));
     let (best, _) = known.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
-    let name = best.summary.title();
-    let words = measure.best.replace("{}", &value(&best.summary, measure));
+    let shown = value(&best.summary, measure);
+    let words = measure.best.replace("{}", &shown);
+    // Those with the same value, as far as the sentence shows it, are best together.
+    let (first, others): (Vec<&Repeated>, Vec<&Repeated>) =
+        rows.iter().partition(|row| value(&row.summary, measure) == shown);
+    let name = listed(&first.iter().map(|row| row.summary.title()).collect::<Vec<_>>());
+    let is_better = |c: &Comparison| match measure.higher_is_better {
+        true => c.is_more(),
+        false => c.is_less(),
+    };
     let (mut worse, mut open) = (Vec::new(), Vec::new());
-    for row in rows.iter().filter(|row| !std::ptr::eq(**row, best)) {
-        let comparison = compare(&row.repetitions, &best.repetitions, measure.column);
-        let is_better = |c: &Comparison| match measure.higher_is_better {
-            true => c.is_more(),
-            false => c.is_less(),
-        };
+    for row in others {
+        let than = |best: &&Repeated| compare(&row.repetitions, &best.repetitions, measure.column);
         let text = format!("{} ({})", row.summary.title(), value(&row.summary, measure));
-        match comparison {
-            Some(comparison) if is_better(&comparison) => worse.push(text),
+        match first.iter().map(than).collect::<Option<Vec<Comparison>>>() {
+            Some(all) if all.iter().all(is_better) => worse.push(text),
             Some(_) => open.push(text),
             None => {}
         }
     }
     let noun = measure.noun;
     Some(match (worse.is_empty(), open.is_empty()) {
-        (true, true) if rows.len() > 1 => return None,
+        (true, true) if first.len() < rows.len() => return None,
         (true, true) => format!("{name} {words}."),
         // Of one run each nothing is significant; the last sentence says so.
         (true, false) if best.summary.repetitions < 2 => {
@@ -94,13 +98,13 @@ fn sentence(rows: &[&Repeated], measure: &Measure) -> Option<String> {
             format!("{name} {words}; compare {open}.")
         }
         (true, false) => {
-            let value = value(&best.summary, measure);
-            let all = listed(&[vec![format!("{name} ({value})")], open].concat());
+            let first = first.iter().map(|row| format!("{} ({shown})", row.summary.title()));
+            let all = listed(&first.chain(open).collect::<Vec<_>>());
             format!("No significant difference in {noun} between {all}.")
         }
         (false, true) => format!("{name} {words}, {} {}.", measure.than, listed(&worse)),
         (false, false) => format!(
-            "{name} {words}, {} {}; its difference to {} is not significant.",
+            "{name} {words}, {} {}; no significant difference from {}.",
             measure.than,
             listed(&worse),
             listed(&open)
@@ -133,19 +137,21 @@ pub(super) fn of_capacities(found: &Capacities) -> Vec<String> {
     let answer = |answer: &CapacityAnswer| {
         let at: Vec<String> = answer.point.iter().map(|(k, v)| format!(", {k} = {v}")).collect();
         let capacity = match (answer.outcome.as_str(), found.smallest) {
-            ("never", _) => "at no value tried".to_owned(),
+            ("never", _) => "none".to_owned(),
             ("always", true) => format!("{} or less", found.from),
             ("always", false) => format!("{} or more", found.to),
             _ => answer.capacity.clone().unwrap_or_else(|| "not known".into()),
         };
-        format!("{}{}: {capacity}", answer.transport, at.concat())
+        let sure = answer.holds_to.as_ref().filter(|sure| Some(*sure) != answer.capacity.as_ref());
+        let sure = sure.map_or_else(String::new, |sure| format!(" (surely to {sure})"));
+        format!("{capacity} with {}{}{sure}", answer.transport, at.concat())
     };
     let answers: Vec<String> = found.answers.iter().map(answer).collect();
     if answers.is_empty() {
         return Vec::new();
     }
     let which = if found.smallest { "Smallest" } else { "Largest" };
-    vec![format!("{which} {} with {}. {}.", found.vary, found.until, answers.join("; "))]
+    vec![format!("{which} {} with {}: {}.", found.vary, found.until, answers.join("; "))]
 }
 
 #[cfg(test)]
@@ -177,10 +183,10 @@ mod tests {
         assert_eq!(
             said,
             [
-                "quick met 100.0 % of deadlines, significantly more than slow (81.0 %); its \
-                 difference to close (99.9 %) is not significant.",
+                "quick met 100.0 % of deadlines, significantly more than slow (81.0 %); no \
+                 significant difference from close (99.9 %).",
                 "quick had the shortest FCT p99 (950 µs), significantly shorter than slow \
-                 (8.83 ms); its difference to close (953 µs) is not significant.",
+                 (8.83 ms); no significant difference from close (953 µs).",
             ]
         );
         let said = of(&[quick.clone(), close]);
@@ -191,6 +197,12 @@ mod tests {
         assert_eq!(of(&[quick])[0], "quick met 100.0 % of deadlines.");
         let one = of(&[row("quick", &[(1.0, 900.0)]), row("slow", &[(0.5, 9000.0)])]);
         assert_eq!(one[0], "quick met 100.0 % of deadlines; compare slow (50.0 %).");
+        let tied = of(&[
+            row("a", &[(1.0, 900.0), (1.0, 910.0)]),
+            row("slow", &[(0.5, 9000.0), (0.51, 9100.0)]),
+            row("b", &[(1.0, 950.0), (1.0, 960.0)]),
+        ]);
+        assert!(tied[0].starts_with("a and b met 100.0 % of deadlines"), "{tied:?}");
         assert!(one[2].contains("no difference can be called significant"), "{one:?}");
         assert!(of(&[slow])[1].contains("FCT p99"));
         assert!(of(&[]).is_empty());
@@ -207,14 +219,14 @@ mod tests {
             ..Default::default()
         };
         found.answers = vec![
-            answer("a", "found", Some("12")),
+            CapacityAnswer { holds_to: Some("11".into()), ..answer("a", "found", Some("12")) },
             answer("b", "never", None),
             answer("c", "always", Some("40")),
         ];
         assert_eq!(
             of_capacities(&found),
-            ["Largest traffic.workers with deadlines_met >= 99%. a: 12; b: at no value tried; c: \
-              40 or more."]
+            ["Largest traffic.workers with deadlines_met >= 99%: 12 with a (surely to 11); none \
+              with b; 40 or more with c."]
         );
     }
 }
