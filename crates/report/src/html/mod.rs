@@ -24,7 +24,7 @@ use flows::Group;
 use model::{Body, Head, Look, Page, Section};
 use network::Traced;
 use pauses::Paused;
-use punctual_results::{Manifest, PortRow, Repeated, Summary, part_of, title};
+use punctual_results::{Manifest, PortRow, Repeated, Summary, part_of, title, titled};
 use samples::Recorded;
 use std::path::Path;
 use tiers::Used;
@@ -390,6 +390,8 @@ fn rendered(page: &Page) -> String {
         text += before;
         match name {
             "title" => text += &escaped(&page.title),
+            // The tab shows nothing else of the page.
+            "tab" => text += &escaped(&titled(&page.title, &page.overrides)),
             "style" => [STYLE, NETWORK_STYLE].into_iter().for_each(|part| text += part),
             "plain" => text += &plain::text(page),
             "data" => text += &data,
