@@ -118,8 +118,16 @@ fn page(results: &Results, directory: &str, palette: &Palette) -> Result<Page, R
     let number = |name: &str| names.iter().position(|known| known == name).unwrap_or(0);
 
     let target = sla::Target::of(results.capacities.as_ref());
+    let mut searched: Option<Head> = None;
     if let Some(found) = &results.capacities {
-        page.heads.push(probes::head(found, &results.probed, &number)?);
+        let mut head = probes::head(found, &results.probed, &number)?;
+        // The directory may also have the runs of a comparison, with overrides of their own.
+        if page.overrides != found.overrides && !found.overrides.is_empty() {
+            let set = found.overrides.iter().map(|set| format!("--set {set}"));
+            let set = set.collect::<Vec<_>>().join(" ");
+            head.facts.push(("Overrides of the search".into(), set));
+        }
+        searched = Some(head);
         let mut sections = numbers::capacity(found, &number);
         for section in &mut sections {
             let heading = probes::heading(&found.column);
@@ -161,15 +169,19 @@ fn page(results: &Results, directory: &str, palette: &Palette) -> Result<Page, R
     let budget = Budget::new(curves, detailed);
     for (i, point) in results.points.iter().take(detailed).enumerate() {
         let (head, sections) = details(point, &names, &number, &budget, &target)?;
-        if results.capacities.is_none() {
-            page.heads.push(head);
-        }
+        page.heads.push(match &searched {
+            Some(searched) => head.after(searched),
+            None => head,
+        });
         let of_point =
             sections.into_iter().map(|section| Section { point: several.then_some(i), ..section });
         page.sections.extend(of_point);
         if several {
             page.points.push(point.label.clone());
         }
+    }
+    if page.heads.is_empty() {
+        page.heads.extend(searched);
     }
     page.sections.extend(sources(results));
     Ok(page)

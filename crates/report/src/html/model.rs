@@ -40,6 +40,20 @@ pub(crate) struct Head {
     pub(crate) queues: Vec<(usize, String)>,
 }
 
+impl Head {
+    /// This head of a point after the head of a capacity search in the same directory.
+    pub(crate) fn after(self, search: &Head) -> Head {
+        let Head { mut verdict, mut facts, mut queues } = search.clone();
+        verdict.extend(self.verdict);
+        // Network and traffic of both are the same; the point's own load and runs count.
+        facts.retain(|(name, _)| !self.facts.iter().any(|(own, _)| own == name));
+        facts.extend(self.facts);
+        queues.retain(|(transport, _)| !self.queues.iter().any(|(own, _)| own == transport));
+        queues.extend(self.queues);
+        Head { verdict, facts, queues }
+    }
+}
+
 /// A transport and its look.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Look {

@@ -43,6 +43,11 @@ const P99: Measure = Measure {
 const LONGEST: Measure =
     Measure { best: "had the shortest maximum FCT ({})", noun: "maximum FCT", ..P99 };
 
+/// How a sentence without a significant difference begins.
+const NO_DIFFERENCE: &str = "No significant difference";
+/// Below so many runs of each transport, the verdict suggests more of them.
+const REPETITIONS_ENOUGH: u32 = 5;
+
 /// The verdict on the transports of one point, in sentences. Ideal schedulers take no part.
 pub(super) fn of(rows: &[Repeated]) -> Vec<String> {
     let rows: Vec<&Repeated> = rows.iter().filter(|row| !row.summary.is_ideal()).collect();
@@ -59,6 +64,16 @@ pub(super) fn of(rows: &[Repeated]) -> Vec<String> {
              run.repetitions to 5."
                 .to_owned(),
         );
+    } else if rows.len() > 1
+        && sentences.iter().all(|sentence| sentence.starts_with(NO_DIFFERENCE))
+        && summaries().any(|summary| summary.repetitions < REPETITIONS_ENOUGH)
+        && !sentences.is_empty()
+    {
+        let runs = summaries().map(|summary| summary.repetitions).min().unwrap_or(0);
+        sentences.push(format!(
+            "With {runs} runs of each transport only large differences are significant: set \
+             run.repetitions to {REPETITIONS_ENOUGH} or more."
+        ));
     }
     sentences
 }
@@ -100,7 +115,7 @@ fn sentence(rows: &[&Repeated], measure: &Measure) -> Option<String> {
         (true, false) => {
             let first = first.iter().map(|row| format!("{} ({shown})", row.summary.title()));
             let all = listed(&first.chain(open).collect::<Vec<_>>());
-            format!("No significant difference in {noun} between {all}.")
+            format!("{NO_DIFFERENCE} in {noun} between {all}.")
         }
         (false, true) => format!("{name} {words}, {} {}.", measure.than, listed(&worse)),
         (false, false) => format!(
@@ -194,6 +209,7 @@ mod tests {
             said[0],
             "No significant difference in deadlines met between quick (100.0 %) and close (99.9 %)."
         );
+        assert!(said[2].starts_with("With 3 runs of each transport only large"), "{said:?}");
         assert_eq!(of(&[quick])[0], "quick met 100.0 % of deadlines.");
         let one = of(&[row("quick", &[(1.0, 900.0)]), row("slow", &[(0.5, 9000.0)])]);
         assert_eq!(one[0], "quick met 100.0 % of deadlines; compare slow (50.0 %).");
