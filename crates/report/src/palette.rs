@@ -35,24 +35,24 @@ const fn colour(light: u32, dark: u32) -> Colour {
 /// greatest distance between any two, the grey of ideal schedulers included, as seen with normal
 /// vision, protanopia, deuteranopia and tritanopia; a test asserts the distances.
 const COLOURS: [Colour; 16] = [
-    colour(0x161616, 0xffffff),
-    colour(0xadadad, 0xa7a7a7),
-    colour(0xc47b00, 0xf0d703),
-    colour(0xfe9c04, 0xffb66b),
-    colour(0x6d005b, 0xb50eb4),
-    colour(0xca179d, 0xdf008b),
-    colour(0x15a284, 0x05ffa7),
-    colour(0x066400, 0x00ab40),
-    colour(0xc2000e, 0xf96a00),
-    colour(0xe5646b, 0xb83c00),
-    colour(0x031ac2, 0x377dff),
-    colour(0x3e317f, 0x8d91ff),
-    colour(0x81b5ff, 0x05c1ff),
-    colour(0x0a97ff, 0x7fe0fe),
-    colour(0xa665cf, 0xae7cba),
-    colour(0x683eee, 0x8d32e2),
+    colour(0x191919, 0xffffff),
+    colour(0xa4a4a4, 0xa7a7a7),
+    colour(0xd48100, 0xffb66b),
+    colour(0xceb805, 0xf0d703),
+    colour(0x920169, 0xb50eb4),
+    colour(0xcf54b6, 0xdf008b),
+    colour(0x16a95d, 0x00ab40),
+    colour(0x68cb89, 0x05ffa7),
+    colour(0x9c1104, 0xb83c00),
+    colour(0xd70013, 0xf96a00),
+    colour(0x1249e9, 0x377dff),
+    colour(0xb6aff8, 0x8d91ff),
+    colour(0x067bff, 0x05c1ff),
+    colour(0x025789, 0x7fe0fe),
+    colour(0x5923bf, 0x8d32e2),
+    colour(0x888bf8, 0xae7cba),
 ];
-const GREY: Colour = colour(0x5f5f5f, 0x676767);
+const GREY: Colour = colour(0x747474, 0x676767);
 
 /// How a line is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
