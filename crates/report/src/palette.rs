@@ -80,7 +80,7 @@ impl Dash {
             Dash::Dashed => "9 5",
             Dash::Dotted => "2.5 4",
             Dash::DashDotted => "12 4 2.5 4",
-            Dash::LongDashed => "20 6",
+            Dash::LongDashed => "14 3",
         }
     }
 }

@@ -106,7 +106,7 @@ function showTable(card, tools, section) {
   const kinds = header.map((_, i) => {
     const cells = rows.map((row) => row.cells[i]);
     if (i === 0) return "";
-    return cells.some((text) => text.length > 30) ? "prose" : cells.every((text) => /^[a-z]/i.test(text)) ? "words" : "";
+    return cells.some((text) => text.length > 30) ? "prose" : cells.every((text) => /^\D*[a-z]\D*$/i.test(text)) ? "words" : "";
   });
   header.forEach((text, i) => node("th", { scope: "col", ...(kinds[i] ? { class: kinds[i] } : {}) }, head, text));
   const body = node("tbody", {}, table);

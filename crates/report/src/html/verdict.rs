@@ -43,6 +43,8 @@ const P99: Measure = Measure {
 const LONGEST: Measure =
     Measure { best: "had the shortest maximum FCT ({})", noun: "maximum FCT", ..P99 };
 
+/// How many transports a list names, if it leaves out any.
+const LISTED: usize = 4;
 /// How a sentence without a significant difference begins.
 const NO_DIFFERENCE: &str = "No significant difference";
 /// Below so many runs of each transport, the verdict suggests more of them.
@@ -88,7 +90,11 @@ fn sentence(rows: &[&Repeated], measure: &Measure) -> Option<String> {
     // Those with the same value, as far as the sentence shows it, are best together.
     let (first, others): (Vec<&Repeated>, Vec<&Repeated>) =
         rows.iter().partition(|row| value(&row.summary, measure) == shown);
-    let name = listed(&first.iter().map(|row| row.summary.title()).collect::<Vec<_>>());
+    let names: Vec<String> = first.iter().map(|row| row.summary.title()).collect();
+    let name = match &names[..] {
+        [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
+    };
     let is_better = |c: &Comparison| match measure.higher_is_better {
         true => c.is_more(),
         false => c.is_less(),
@@ -138,9 +144,12 @@ fn value(summary: &Summary, measure: &Measure) -> String {
     }
 }
 
-/// `a, b and c`.
+/// `a, b and c`; of many the first few and the number of the others.
 fn listed(texts: &[String]) -> String {
     match texts {
+        [first @ .., _, _] if first.len() >= LISTED => {
+            format!("{} and {} others", first[..LISTED].join(", "), texts.len() - LISTED)
+        }
         [] => String::new(),
         [one] => one.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
@@ -222,6 +231,9 @@ mod tests {
         assert!(one[2].contains("no difference can be called significant"), "{one:?}");
         assert!(of(&[slow])[1].contains("FCT p99"));
         assert!(of(&[]).is_empty());
+        let names = |count: usize| (0..count).map(|i| i.to_string()).collect::<Vec<_>>();
+        assert_eq!(listed(&names(5)), "0, 1, 2, 3 and 4");
+        assert_eq!(listed(&names(9)), "0, 1, 2, 3 and 5 others");
     }
 
     #[test]
