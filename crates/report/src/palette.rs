@@ -137,9 +137,11 @@ impl Palette {
             let own = self.own(name).filter(|style| !taken.contains(style));
             let free = || {
                 // From the end of the catalogue on, so that these look like no known transport.
-                let from = self.transports.len();
-                let all = (0..STYLES).map(|i| nth(from + i));
-                all.into_iter().find(|style| !taken.contains(style) && !reserved.contains(style))
+                let all = (0..STYLES).map(|i| nth(self.transports.len() + i));
+                let used = || taken.iter().chain(&reserved);
+                let has_own_colour = |style: &LineStyle| used().all(|u| u.colour != style.colour);
+                let is_free = |style: &LineStyle| used().all(|u| u != style);
+                all.clone().find(has_own_colour).or_else(|| all.clone().find(is_free))
             };
             let style = own.or_else(free).unwrap_or(nth(taken.len()));
             taken.push(style);
@@ -296,6 +298,12 @@ mod tests {
         let looks: HashSet<_> =
             palette.styles(names.iter().map(String::as_str)).into_iter().collect();
         assert_eq!(looks.len(), 20);
+        let colours: HashSet<_> = palette
+            .styles(["mix 1", "transport 0", "mix 2", "transport 3", "mix 3", "mix 4", "mix 5"])
+            .into_iter()
+            .map(|style| style.colour)
+            .collect();
+        assert_eq!(colours.len(), 7, "while there are colours, no two names share one");
         let twice = palette.styles(["transport 3", "transport 3"]);
         assert_ne!(twice[0], twice[1]);
     }

@@ -83,3 +83,18 @@ fn open_in_browser(path: &Path) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_transports::AnyTransport;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_of_our_transports_has_a_colour_of_its_own() {
+        let names = AnyTransport::catalogue().iter().map(|transport| transport.name);
+        let styles = super::palette::<AnyTransport>().styles(names);
+        let light: HashSet<_> = styles.iter().map(|style| style.colour.light).collect();
+        let dark: HashSet<_> = styles.iter().map(|style| style.colour.dark).collect();
+        assert_eq!((light.len(), dark.len()), (styles.len(), styles.len()));
+    }
+}
