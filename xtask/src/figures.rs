@@ -241,7 +241,7 @@ fn link(_to: &Path, _at: &Path) -> anyhow::Result<()> {
 
 /// The directory of `punctual`, built from the code as it is now: with the profile that tests use,
 /// or for release.
-fn programs(dev: bool) -> anyhow::Result<PathBuf> {
+pub(crate) fn programs(dev: bool) -> anyhow::Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
     run(&mut build(dev))?;
     Ok(target.join(if dev { "debug" } else { "release" }))

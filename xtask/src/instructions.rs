@@ -87,10 +87,12 @@ pub(crate) fn gate(options: &Options) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Builds the benchmarks as releases are built; returns the program.
+/// Builds the benchmarks as releases are built, with the names that callgrind_annotate shows; returns
+/// the program.
 fn build() -> anyhow::Result<PathBuf> {
     let mut command = cargo();
-    command.args(["build", "--release", "--package", "punctual-sim", "--bench", "instructions"]);
+    command.args(["build", "--profile", "profiling", "--package", "punctual-sim"]);
+    command.args(["--bench", "instructions"]);
     command.arg("--message-format=json-render-diagnostics");
     let messages = output(&mut command)?;
     executable_in(&messages).context("cargo does not say where it put the benchmarks")

@@ -5,6 +5,7 @@ mod callgrind;
 mod figures;
 mod instructions;
 mod mutants;
+mod picture;
 mod setup;
 mod sources;
 mod steps;
@@ -34,6 +35,8 @@ cargo xtask COMMAND
                         part of their name; --quick leaves out what takes long; --check writes
                         nothing and fails where a page differs; --dev uses the tests' profile
                         instead of a release build
+  picture [--dev]       run the README's comparison and take the picture of its report that the README
+                        shows, with Chromium; --dev as for figures
   book [--write]        check the links of all pages, check that the commands on them parse, run the
                         marked ones and compare what they print, and build the book with mdBook;
                         --write updates the outputs on the pages
@@ -67,6 +70,9 @@ fn main() -> ExitCode {
             Ok(options) => suite::run_step("figures", || figures::figures(&options)),
             Err(option) => return usage(&format!("no option `{option}`")),
         },
+        Some((&"picture", rest @ ([] | ["--dev"]))) => {
+            suite::run_step("picture", || picture::picture(!rest.is_empty()))
+        }
         Some((&"book", rest)) => match book::Options::parse(rest) {
             Ok(options) => suite::run_step("book", || book::book(options)),
             Err(option) => return usage(&format!("no option `{option}`")),

@@ -29,7 +29,7 @@ pub fn main<S: Simulate>() -> ExitCode {
         Command::Compare(study) => commands::compare::compare::<S>(study),
         Command::Capacity { study, question } => commands::capacity::capacity::<S>(study, question),
         Command::Report { dir, open, out, json } => {
-            commands::report::report(dir, *open, out.as_deref(), json.json)
+            commands::report::report::<S>(dir, *open, out.as_deref(), json.json)
         }
         Command::Explain(args) => commands::explain::explain::<S>(args),
         Command::Init { file, json } => commands::init::init(file, json.json),

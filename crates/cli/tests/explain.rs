@@ -51,7 +51,7 @@ fn the_worst_flows_of_a_run_are_explained_and_kept() {
     // The report of the study around it shows it at once.
     assert!(told.ends_with("report: out/report.html\n"), "{told}");
     let page = std::fs::read_to_string(place.path().join("out/report.html")).unwrap();
-    assert!(page.contains("Where the time went"));
+    assert!(page.contains("Delay breakdown"));
     // The last line of a table is the sum, which is the completion time.
     let json = place.punctual(&["explain", "out/tcp/seed-1", "--worst", "4", "--json", "-q"]);
     let lines: Vec<String> = text(&json.stdout).lines().map(str::to_owned).collect();
@@ -86,7 +86,7 @@ fn a_directory_is_summed_up_by_transport_and_reported() {
     let report = place.punctual(&["report", "out"]);
     assert!(report.status.success(), "{}", text(&report.stderr));
     let page = std::fs::read_to_string(place.path().join("out/report.html")).unwrap();
-    assert!(page.contains("Where the time went"));
+    assert!(page.contains("Delay breakdown"));
     // One transport alone.
     let output = place.punctual(&["explain", "out", "--transport", "ndp", "-q"]);
     assert!(text(&output.stdout).lines().next().unwrap().ends_with("ndp"));

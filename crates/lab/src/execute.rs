@@ -219,6 +219,10 @@ fn one<S: Simulate>(
     let print = fingerprint(&setup, run);
     let network = &*run.scenario.network_with_clocks(run.seed);
     let mut ideal_setup = None;
+    let queue = match &setup {
+        RunSetup::Packets(setup) => crate::queue_words(setup),
+        RunSetup::Ideal(_) => String::new(),
+    };
     let (outcome, kind) = match setup {
         RunSetup::Packets(setup) => {
             let outcome = punctual_sim::run(*setup, &mut |progress| {
@@ -266,6 +270,7 @@ fn one<S: Simulate>(
     manifest.build = build_id().to_owned();
     manifest.commit = commit();
     manifest.setup = print;
+    manifest.queue = queue;
     manifest.name = study.name().to_owned();
     manifest.traffic = traffic.clone();
     manifest.overrides = study.overrides().to_vec();

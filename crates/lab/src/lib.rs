@@ -17,6 +17,7 @@ mod keys;
 mod load;
 mod plan;
 mod plan_file;
+mod queue_words;
 mod scenario;
 mod scheduler;
 mod settings;
@@ -39,6 +40,7 @@ pub use fingerprint::{build_id, set_commit, set_program};
 pub use keys::keys;
 pub use load::{LinkLoad, OfferedLoad, TierLoad};
 pub use plan::{LoadError, PlannedRun, Point, Study, StudyOfRun, load_study, study_from_text};
+pub use queue_words::queue_words;
 pub use scenario::{
     LinkSection, NetworkSection, Queues, RunSection, RunSetup, Scenario, StopWhen, Subject,
     SwitchQueues, SwitchSection, TOP_KEYS, TierName, TopologyInfo, TrafficSection,

@@ -1,8 +1,8 @@
 //! Results as they are found on disk, put in order.
 
 use punctual_results::{
-    Capacities, CombineError, Manifest, Plan, PlanPort, ReadError, Repeated, RunFiles, Summary,
-    combine, is_partial, leftovers, read, read_manifest, read_summary,
+    Capacities, CapacityProbe, CombineError, Manifest, Plan, PlanPort, ReadError, Repeated,
+    RunFiles, Summary, combine, is_partial, leftovers, read, read_manifest, read_summary,
 };
 use std::collections::BTreeSet;
 use std::io;
@@ -54,6 +54,9 @@ pub struct Results {
     pub warnings: Vec<String>,
     /// The manifest of the first run.
     pub manifest: Option<Manifest>,
+    /// A run of each answer of `capacity`: the first at its capacity, or at the last value tried.
+    /// The number is that of the answer. Answers whose run is not there are left out.
+    pub probed: Vec<(usize, PathBuf)>,
 }
 
 /// A point of a sweep.
@@ -320,8 +323,19 @@ impl Results {
                 runs.len()
             ));
         }
-        let damaged = there.into_iter().filter(|run| !punctual_results::is_complete(run));
-        self.warn_of(damaged.map(|run| format!("{} is damaged", run.display())).collect());
+        let damaged: Vec<&PathBuf> =
+            there.into_iter().filter(|run| !punctual_results::is_complete(run)).collect();
+        let probed = self.capacities.iter().flat_map(|found| &found.answers).map(|answer| {
+            let is_capacity =
+                |probe: &&CapacityProbe| Some(&probe.value) == answer.capacity.as_ref();
+            let probe = answer.probes.iter().find(is_capacity).or(answer.probes.last());
+            probe.and_then(|probe| probe.directories.first()).map(|run| dir.join(run))
+        });
+        let is_whole = |run: &PathBuf| run.is_dir() && !damaged.contains(&run);
+        self.probed =
+            probed.enumerate().filter_map(|(i, run)| Some((i, run.filter(is_whole)?))).collect();
+        let damaged = damaged.into_iter().map(|run| format!("{} is damaged", run.display()));
+        self.warn_of(damaged.collect());
     }
 }
 

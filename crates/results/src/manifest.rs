@@ -47,6 +47,10 @@ pub struct Manifest {
     /// The directory of the run, below the directory of all results that it was written to.
     #[serde(default)]
     pub directory: String,
+    /// The queues of the switches in words, with their limits; empty for an ideal scheduler, and in
+    /// manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub queue: String,
     /// The run was stopped from outside before its end.
     #[serde(default)]
     pub interrupted: bool,

@@ -17,7 +17,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ),
     ("cli/src/help.rs", "examples of command lines in the help"),
     ("report/src/misses.rs", "the default baseline of `compare`; `--baseline` names another"),
-    ("report/src/palette.rs", "pending: colours will follow the registry's order"),
 ];
 
 /// All Rust files below a directory that are not tests.

@@ -79,7 +79,7 @@ pub(crate) fn capacity<S: Simulate>(
     let mut found = capacities(&search, &answers, question.smallest)?;
     found.complete = true;
     found.write(&options.out)?;
-    let report = report::write(&options.out)?;
+    let report = report::write::<S>(&options.out)?;
     let mut out = std::io::stdout().lock();
     if printing.json {
         for answer in &answers {

@@ -5,9 +5,9 @@ use super::{Done, execute_study, style};
 use crate::args::{Compare, Study};
 use crate::exit::UsageError;
 use punctual_lab::{Labels, PlannedRun, RunReport};
-use punctual_report::{Curve, DeadlineBars, FctCdf, GroupedBy, SweepPoint, Width};
+use punctual_report::{Curve, GroupedBy, SweepPoint, Width, figures};
 use punctual_report::{baseline_of, fewer_misses, group_table, sweep_tables, table};
-use punctual_results::{FlowRow, Metric, Repeated, RunKind, Summary, part_of, save, title};
+use punctual_results::{FlowRow, Repeated, RunKind, Summary, part_of, save, title};
 use punctual_sim::Simulate;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ fn of_scenario<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Result<()>
         }
         figures.extend(draw(&done, labels, &rows)?);
     }
-    let report = super::report::write(&done.out)?;
+    let report = super::report::write::<S>(&done.out)?;
     if !args.execution.printing.json {
         print_sweep(&mut out, &done, &sweep)?;
         print_fewer_misses(&mut out, &done, &sweep, args.baseline.as_deref())?;
@@ -288,30 +288,20 @@ fn draw<S: Simulate>(
     subtitle.push(done.study.points()[0].scenario.description.clone());
     let subtitle = subtitle.join(", ");
     let mut curves = Vec::new();
-    let mut deadlines = Vec::new();
     for row in rows {
         let flows: Vec<FlowRow> = flows(row)?.into_iter().flatten().collect();
-        deadlines.push(FctCdf::common_deadline(&flows));
         let names = carriers(row);
         for name in &names {
             let own = flows.iter().filter(|f| names.len() == 1 || *f.transport == **name);
-            curves.push(Curve::of(&title(name, row.repeated.summary.kind), own));
+            let (name, flows) = (title(name, row.repeated.summary.kind), own.cloned().collect());
+            curves.push(Curve { name, flows });
         }
     }
+    let repeated: Vec<Repeated> = rows.iter().map(|row| row.repeated.clone()).collect();
+    let palette = super::report::palette::<S>();
     let mut files = Vec::new();
-    if rows.iter().any(|row| row.repeated.summary.number(Metric::FlowsCompleted) > 0.0) {
-        let deadline = deadlines[0].filter(|first| deadlines.iter().all(|d| d == &Some(*first)));
-        let title = format!("{}: flow completion times", done.study.title());
-        let figure = FctCdf { title, subtitle: subtitle.clone(), curves, deadline };
-        files.push(save(&dir, "fct.svg", figure.svg().as_bytes())?);
-        files.push(save(&dir, "fct.png", &figure.png())?);
-    }
-    let summaries: Vec<Summary> = rows.iter().map(|row| row.repeated.summary.clone()).collect();
-    let title = format!("{}: deadlines met", done.study.title());
-    let bars = DeadlineBars::new(&title, &subtitle, &summaries);
-    if !bars.is_empty() {
-        files.push(save(&dir, "deadlines.svg", bars.svg().as_bytes())?);
-        files.push(save(&dir, "deadlines.png", &bars.png())?);
+    for (name, svg) in figures(&palette, &done.study.title(), &subtitle, curves, &repeated) {
+        files.push(save(&dir, name, svg.as_bytes())?);
     }
     Ok(files)
 }

@@ -39,7 +39,7 @@ pub(crate) fn explain<S: Simulate>(args: &Explain) -> anyhow::Result<()> {
         told.push((&point.label, explained));
     }
     let run = points.iter().flat_map(|point| &point.dirs).next();
-    let page = run.map(|run| super::report::write(&reported(run, &args.run))).transpose()?;
+    let page = run.map(|run| super::report::write::<S>(&reported(run, &args.run))).transpose()?;
     let mut out = std::io::stdout().lock();
     if args.printing.json {
         for flow in told.iter().flat_map(|(_, runs)| runs).flat_map(|run| &run.flows) {

@@ -2,15 +2,22 @@
 
 use crate::exit::{Incomplete, UsageError};
 use anyhow::Context as _;
-use punctual_report::Report;
+use punctual_fluid::Policy;
+use punctual_report::{Palette, Report};
 use punctual_results::{REPORT_FILE, is_report, save};
+use punctual_sim::Simulate;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub(crate) fn report(dir: &Path, open: bool, out: Option<&Path>, json: bool) -> anyhow::Result<()> {
+pub(crate) fn report<S: Simulate>(
+    dir: &Path,
+    open: bool,
+    out: Option<&Path>,
+    json: bool,
+) -> anyhow::Result<()> {
     let _lock = if out.is_none() { super::lock_around(dir)? } else { None };
-    let Report { html: page, incomplete } = punctual_report::report(dir)?;
+    let Report { html: page, incomplete } = punctual_report::report(dir, &palette::<S>())?;
     let path = out.map(Path::to_owned).unwrap_or_else(|| dir.join(REPORT_FILE));
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(name) = name.filter(|_| !path.is_dir()) else {
@@ -37,6 +44,12 @@ pub(crate) fn report(dir: &Path, open: bool, out: Option<&Path>, json: bool) -> 
     }
 }
 
+/// The looks of all transports and ideal schedulers of this program.
+pub(super) fn palette<S: Simulate>() -> Palette {
+    let transports = S::catalogue().iter().map(|transport| transport.name);
+    Palette::new(transports, Policy::ALL.iter().map(|policy| policy.name()))
+}
+
 /// Removes the report of what was here before: it is not of what is about to be.
 pub(super) fn begin(out: &Path) -> anyhow::Result<()> {
     let path = out.join(REPORT_FILE);
@@ -49,8 +62,8 @@ pub(super) fn begin(out: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes the report of results that are just there.
-pub(super) fn write(out: &Path) -> anyhow::Result<PathBuf> {
-    Ok(save(out, REPORT_FILE, punctual_report::html(out)?.as_bytes())?)
+pub(super) fn write<S: Simulate>(out: &Path) -> anyhow::Result<PathBuf> {
+    Ok(save(out, REPORT_FILE, punctual_report::html(out, &palette::<S>())?.as_bytes())?)
 }
 
 /// Asks the desktop to show a page.
@@ -73,4 +86,19 @@ fn open_in_browser(path: &Path) -> anyhow::Result<()> {
         anyhow::bail!("{opener} could not open {path} ({status}); open it in a browser yourself");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_transports::AnyTransport;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_of_our_transports_has_a_colour_of_its_own() {
+        let names = AnyTransport::catalogue().iter().map(|transport| transport.name);
+        let styles = super::palette::<AnyTransport>().styles(names);
+        let light: HashSet<_> = styles.iter().map(|style| style.colour.light).collect();
+        let dark: HashSet<_> = styles.iter().map(|style| style.colour.dark).collect();
+        assert_eq!((light.len(), dark.len()), (styles.len(), styles.len()));
+    }
 }

@@ -86,7 +86,7 @@ pub(crate) fn run<S: Simulate>(args: &Study) -> anyhow::Result<()> {
             writeln!(out, "  {cycle}")?;
         }
     }
-    let report = super::report::write(&done.out)?;
+    let report = super::report::write::<S>(&done.out)?;
     if !args.execution.printing.json {
         writeln!(out, "results in {}", done.out.display())?;
         writeln!(out, "report: {}", report.display())?;

@@ -118,8 +118,12 @@ fn a_report_is_drawn_without_errors_or_requests_and_can_be_used() {
     let texts = "[...document.querySelectorAll('#queues svg.canvas text')].map(t => t.textContent)";
     let texts = browser.eval(texts).to_string();
     assert!(texts.contains("Time (ms)") && texts.contains("Queue (KB)"), "{texts}");
+    // A plot a transport, each with the line of the deadline.
     let diagonal = "document.querySelectorAll('#deadlines [data-kind=diagonal]').length";
-    assert_eq!(browser.eval(diagonal), 1);
+    assert_eq!(browser.eval(diagonal), 3);
+    let line = "document.querySelector('#met svg.canvas .reference') !== null";
+    assert_eq!(browser.eval(line), true);
+    reads_its_head(&mut browser);
     // Texts of the scenario are text.
     let about = browser.eval("document.getElementById('about').textContent");
     assert!(about.as_str().is_some_and(|t| t.starts_with("</script><img")), "{about}");
@@ -164,6 +168,22 @@ fn explained_flows_are_drawn_part_by_part() {
     browser.eval("document.getElementById('time').scrollIntoView()");
     store(&mut browser, "explained", false);
     assert_eq!(browser.complaints(), [""; 0]);
+}
+
+/// The verdict, the facts of network and load, and each transport's queue are on the page.
+fn reads_its_head(browser: &mut Browser) {
+    let verdict = browser.eval("document.getElementById('verdict').innerText").to_string();
+    // Two runs are too few for a significant difference, and the verdict says so.
+    assert!(verdict.contains("No significant difference in deadlines met"), "{verdict}");
+    assert!(verdict.contains("run.repetitions"), "{verdict}");
+    let facts = browser.eval("document.getElementById('facts').innerText").to_string();
+    for part in ["8 hosts, 4 switches, 12 links of 10Gbps", "queries", "2 repetitions each"] {
+        assert!(facts.contains(part), "{facts}");
+    }
+    let queues = "[...document.querySelectorAll('#summary tr.note')].map(r => r.textContent)";
+    let queues = browser.eval(queues);
+    assert_eq!(queues.as_array().map(Vec::len), Some(3), "{queues}");
+    assert!(queues.to_string().contains("switch queue: trim"), "{queues}");
 }
 
 /// A click hides a transport in every plot and table, another shows it again.
@@ -228,10 +248,18 @@ fn tells_and_zooms(browser: &mut Browser) {
         assert!(tip.contains(part), "{tip}");
     }
     store(browser, "hover-flow", false);
-    // Another view of the same plot.
-    let choose = "(() => { const s = document.querySelector('#fct select'); s.value = 1; \
-                  s.dispatchEvent(new Event('change')); })()";
-    browser.eval(choose);
+    // Other views of the same plot: the tail, then slowdowns.
+    let choose = |view: u32| {
+        format!(
+            "(() => {{ const s = document.querySelector('#fct select'); s.value = {view}; \
+             s.dispatchEvent(new Event('change')); }})()"
+        )
+    };
+    browser.eval(&choose(1));
+    let texts = browser.eval(ticks).to_string();
+    assert!(texts.contains("Flows not completed") && texts.contains("\"10 %\""), "{texts}");
+    store(browser, "tail", false);
+    browser.eval(&choose(2));
     assert!(browser.eval(ticks).to_string().contains("Slowdown"));
 }
 
@@ -244,7 +272,7 @@ fn downloads(browser: &mut Browser, dir: &Path) {
     for (button, name, begins) in [
         (2, "small-deadlines.svg", &b"<svg xmlns=\"http://www.w3.org/2000/svg\""[..]),
         (3, "small-deadlines.png", b"\x89PNG\r\n"),
-        (4, "small-deadlines.csv", b"transport,allowed_deadline_after_the_start_us,"),
+        (4, "small-deadlines.csv", b"transport,allowed_deadline_start_us,"),
     ] {
         browser.click(&format!("#deadlines .tools button:nth-child({button})"));
         let begun = Instant::now();
@@ -271,6 +299,12 @@ fn a_report_fits_a_phone_and_follows_dark_mode() {
     browser.open(&page);
     assert_eq!(browser.eval("document.documentElement.scrollWidth"), 390);
     assert_eq!(browser.eval(DRAWN)["fct"], 3);
+    // No table, picture or other part is wider than the page, and none has to be scrolled.
+    let wider = "[...document.querySelectorAll('main *, header *, dl *')].filter(e =>
+        e.closest('pre') === null && (e.getBoundingClientRect().right > 391
+        || (['auto', 'scroll'].includes(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1)))
+        .map(e => e.tagName + '.' + e.className)";
+    assert_eq!(browser.eval(wider), json!([]));
     // No text of a plot is cut off at its edges.
     let outside = "[...document.querySelectorAll('svg.canvas')].flatMap(svg => {
         const box = svg.getBoundingClientRect();
@@ -285,10 +319,12 @@ fn a_report_fits_a_phone_and_follows_dark_mode() {
     let dark = "document.documentElement.dataset.theme === 'dark'
         && getComputedStyle(document.body).backgroundColor === 'rgb(16, 19, 23)'";
     assert_eq!(browser.eval(dark), true);
-    // What is black on white must not be black on black.
-    let strokes = "[...document.querySelectorAll('#fct .series path')]
-        .map(p => p.getAttribute('stroke')).includes('#000000')";
-    assert_eq!(browser.eval(strokes), false);
+    // Colours are those of the dark page.
+    let strokes = "[...document.querySelectorAll('#fct .series')].every(s => {
+        const look = looks.find(l => l.name === s.dataset.name);
+        return s.querySelector('path').getAttribute('stroke') === look.dark;
+    })";
+    assert_eq!(browser.eval(strokes), true);
     store(&mut browser, "phone-dark", true);
     browser.click("#theme");
     assert_eq!(browser.eval("document.documentElement.dataset.theme"), "light");
@@ -319,10 +355,18 @@ fn sweeps_and_capacities_are_drawn() {
     store(&mut browser, "sweep", true);
     let capacity = ["capacity", "s.toml", "--vary", "traffic.workers", "--to", "40"];
     let until = ["--until", "deadlines_met >= 60%", "--set", "transports=[\"tcp\", \"ndp\"]"];
+    let place = Place::new(SCENARIO);
     let page = report(&place, &[&capacity[..], &until].concat());
     browser.open(&page);
     assert_eq!(browser.eval(DRAWN)["probes"], 2);
-    assert_eq!(browser.eval("document.querySelectorAll('#capacity tbody tr').length"), 2);
+    let rows = "document.querySelectorAll('#capacity tbody tr:not(.note)').length";
+    assert_eq!(browser.eval(rows), 2);
+    let queues = browser.eval("document.querySelectorAll('#capacity tbody tr.note').length");
+    assert_eq!(queues, 2, "each transport has its queue below it");
+    let tried = browser.eval("document.getElementById('tried').textContent").to_string();
+    assert!(tried.contains("host-down 0."), "the offered load: {tried}");
+    let overrides = browser.eval("document.getElementById('overrides').textContent").to_string();
+    assert!(overrides.contains("--set transports="), "{overrides}");
     store(&mut browser, "capacity", true);
     assert_eq!(browser.complaints(), [""; 0]);
 }

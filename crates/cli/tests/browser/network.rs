@@ -39,8 +39,12 @@ fn the_network_is_drawn_and_plays() {
     assert_eq!(browser.complaints(), [""; 0]);
     // Eight hosts, two racks and two spines: twelve links in both directions.
     let count = |what: &str| format!("document.querySelectorAll('#network {what}').length");
-    assert_eq!(browser.eval(&count("svg.network .link")), 24);
-    assert_eq!(browser.eval(&count("svg.network .nodes rect")), 12);
+    // Of two transports side by side.
+    assert_eq!(browser.eval(&count(".net-pane svg.network")), 2);
+    assert_eq!(browser.eval(&count("svg.network .link")), 48);
+    assert_eq!(browser.eval(&count("svg.network .nodes rect")), 24);
+    let names = "[...document.querySelectorAll('#network .net-pane h3')].map(h => h.textContent)";
+    assert_eq!(browser.eval(names), json!(["tcp", "ndp"]));
     // The slider changes the picture, and what it says of the time.
     let first = slide(&mut browser, 0);
     let later = slide(&mut browser, 40);

@@ -3,7 +3,6 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
-const DASHES = { solid: "", dashed: "9 5", dotted: "2.5 4" };
 
 function svgNode(name, attributes, parent, text) {
   const node = document.createElementNS(SVG, name);
@@ -18,9 +17,9 @@ const THEMES = {
   dark: { page: "#181c22", ink: "#e8ebef", muted: "#a2abb6", axis: "#6d7783", grid: "#323a44", fine: "#232931" },
 };
 
-// A transport's colour. Black is the colour of what is written with: light on dark.
+// A transport's colour on the page of a theme.
 function colourOf(look, theme) {
-  return look.colour === "#000000" ? theme.ink : look.colour;
+  return theme === THEMES.dark && look.dark ? look.dark : look.colour;
 }
 
 // About how wide a text is. Canvas text is measured where there is a canvas.
@@ -54,8 +53,10 @@ function* valuesAlong(view, shown, which, lines) {
   }
 }
 
+// Returns the picture, its height, and its planes: where each is and which series it shows.
 function drawChart(options) {
-  return options.chart.mark === "bars" ? drawBars(options) : drawPlane(options);
+  const { mark } = options.chart;
+  return mark === "bars" ? drawBars(options) : mark === "points" ? drawMultiples(options) : drawPlane(options);
 }
 
 function canvasOf(options, height) {
@@ -82,7 +83,7 @@ function drawLegend(svg, options, names, top) {
     if (x + wide > options.width - 12 && x > 20) { x = 20; y += 22; }
     svgNode("line", {
       x1: x, x2: x + 24, y1: y - 4, y2: y - 4, stroke: colourOf(look, options.theme), "stroke-width": 3,
-      "stroke-dasharray": DASHES[look.dash],
+      "stroke-dasharray": look.dash_pattern || "",
     }, svg);
     svgNode("text", { x: x + 31, y, fill: options.theme.ink }, svg, label);
     x += wide + 8;
@@ -105,7 +106,8 @@ function drawBars(options) {
   const { chart, view, shown, looks, theme, width } = options;
   const rows = view.series.filter(shown);
   const axis = view.y || chart.y;
-  const top = options.file ? 72 : 6;
+  const lines = view.lines || [];
+  const top = (options.file ? 72 : 6) + (lines.length ? 18 : 0);
   const row = 36, thick = 20;
   const longest = Math.max(0, ...rows.map((series) => textWidth(looks[series.transport].name, 13.5)));
   const left = Math.min(longest + 22, width * 0.4);
@@ -133,7 +135,6 @@ function drawBars(options) {
     svgNode("text", { x: left - 10, y: middle + 4.5, "text-anchor": "end", "font-size": 13.5, fill: theme.ink }, svg, shortened(look.name, 13.5, left - 14));
     svgNode("rect", {
       class: "series", x: left, y: middle - thick / 2, width: Math.max(end - left, 1), height: thick, rx: 2, fill: colour,
-      "fill-opacity": look.dash === "solid" ? 1 : 0.55, stroke: colour, "stroke-dasharray": DASHES[look.dash],
     }, marks);
     const half = series.half ? series.half[0] : null;
     if (half !== null && half > 0) {
@@ -144,33 +145,75 @@ function drawBars(options) {
     }
     svgNode("text", { x: right + 10, y: middle + 4.5, "font-size": 13.5, fill: theme.ink }, svg, value(series));
   });
-  return { svg, height, area: null };
+  for (const { at, label } of lines) {
+    const half = textWidth(label, 12.5) / 2;
+    svgNode("line", { x1: x(at), x2: x(at), y1: top - 3, y2: bottom, stroke: theme.ink, "stroke-width": 1.5, "stroke-dasharray": "5 3", class: "reference" }, svg);
+    svgNode("text", { x: Math.min(x(at), width - half - 2), y: top - 7, "text-anchor": "middle" }, svg, label);
+  }
+  return { svg, height, areas: [] };
 }
 
-// Lines or points in a plane.
+// Lines in one plane.
 function drawPlane(options) {
-  const { chart, view, shown, looks, theme, width, zoom } = options;
-  const xAxis = view.x || chart.x, yAxis = view.y || chart.y;
-  const lines = view.lines || [];
-  const narrow = width < 520;
-  let xEnds = domainOf(xAxis, valuesAlong(view, shown, "x", lines));
-  let yEnds = domainOf(yAxis, valuesAlong(view, shown, "y", lines));
-  if (zoom) { xEnds = zoom.x; yEnds = zoom.y; }
+  const { view, shown, looks, width } = options;
   const names = options.file ? namesOf(view, shown, looks) : [];
   const top = options.file ? 98 : 28;
-  const plotHeight = options.plotHeight || (narrow ? 250 : 350);
-  const bottom = top + plotHeight;
-  const height = bottom + 50 + (options.file ? legendHeight(options, names) : 0);
+  const plotHeight = options.plotHeight || (width < 520 ? 250 : 350);
+  const height = top + plotHeight + 50 + (options.file ? legendHeight(options, names) : 0);
   const svg = canvasOf(options, height);
+  const box = { at: 0, width, top, plotHeight };
+  const area = planeIn(svg, options, box, view.series.filter(shown), endsOf(options));
+  if (options.file) drawLegend(svg, options, names, top + plotHeight + 54);
+  return { svg, height, areas: [area] };
+}
+
+// Small multiples: a plane a transport, all with the same axes.
+function drawMultiples(options) {
+  const { view, shown, looks, width, chart } = options;
+  const all = view.series.filter(shown);
+  const most = width < 480 ? 1 : width < 860 || all.length === 4 ? 2 : 3;
+  const columns = Math.max(1, Math.min(most, all.length));
+  const wide = width / columns, plotHeight = columns === 1 ? 190 : 210;
+  const head = options.file ? 84 : 24, tall = plotHeight + 62;
+  const height = head + Math.max(1, Math.ceil(all.length / columns)) * tall + 24;
+  const svg = canvasOf(options, height);
+  const ends = endsOf(options), ink = { fill: options.theme.ink };
+  svgNode("text", { x: options.file ? 20 : 2, y: head - 8, ...ink }, svg, shortened((view.y || chart.y).label, 12.5, width - 30));
+  svgNode("text", { x: width / 2, y: height - 8, "text-anchor": "middle", ...ink }, svg, shortened((view.x || chart.x).label, 12.5, width - 30));
+  const areas = all.map((series, i) => {
+    const box = { at: (i % columns) * wide, width: wide - 6, top: head + Math.floor(i / columns) * tall + 24, plotHeight };
+    const area = planeIn(svg, { ...options, id: options.id + "-" + i, panel: true, unnamed: i > 0 }, box, [series], ends);
+    svgNode("text", { x: area.left, y: box.top - 8, "font-size": 13.5, "font-weight": 600, ...ink }, svg, shortened(looks[series.transport].name, 13.5, wide - 40));
+    return area;
+  });
+  if (!all.length) svgNode("text", { x: width / 2, y: head + 80, "text-anchor": "middle", "font-size": 14 }, svg, "nothing to draw");
+  return { svg, height, areas };
+}
+
+// The ends of both axes: those of all that is shown, or the zoom.
+function endsOf({ chart, view, shown, zoom }) {
+  const lines = view.lines || [];
+  const ends = (which) => domainOf(view[which] || chart[which], valuesAlong(view, shown, which, lines));
+  return zoom || { x: ends("x"), y: ends("y") };
+}
+
+// A plane with its axes and series, in a box of a picture. Returns where it is.
+function planeIn(svg, options, box, visible, ends) {
+  const { chart, view, theme } = options;
+  const xAxis = view.x || chart.x, yAxis = view.y || chart.y;
+  const lines = view.lines || [];
+  const { top, plotHeight } = box, bottom = top + plotHeight;
+  const narrow = box.width < 520;
 
   // Ticks first: how wide they are decides where the plane begins.
-  const yTicks = ticksOf(yAxis, yEnds, Math.max(3, Math.floor(plotHeight / 55)));
+  const yTicks = ticksOf(yAxis, ends.y, Math.max(3, Math.floor(plotHeight / 55)));
   const widest = Math.max(...yTicks.labelled.map((tick) => textWidth(tick.text, 12.5)), 10);
-  const left = Math.ceil(widest) + 14, right = width - (narrow ? 10 : 18);
-  const xTicks = ticksOf(xAxis, xEnds, Math.max(2, Math.floor((right - left) / (narrow ? 72 : 84))));
-  const xScale = scaleOf(xAxis, ...xEnds), yScale = scaleOf(yAxis, ...yEnds);
+  const left = box.at + Math.ceil(widest) + 14, right = box.at + box.width - (narrow ? 10 : 18);
+  const xTicks = ticksOf(xAxis, ends.x, Math.max(2, Math.floor((right - left) / (narrow ? 72 : 84))));
+  const xScale = scaleOf(xAxis, ...ends.x), yScale = scaleOf(yAxis, ...ends.y);
   const x = (value) => left + xScale.place(value) * (right - left);
-  const y = (value) => bottom - yScale.place(value) * (bottom - top);
+  // Far beyond the plane is as good as anywhere beyond it: a logarithm of 0 has no place.
+  const y = (value) => bottom - Math.max(-9, Math.min(9, yScale.place(value))) * (bottom - top);
 
   const line = (x1, y1, x2, y2, stroke) => svgNode("line", { x1, y1, x2, y2, stroke }, svg);
   for (const value of xTicks.fine) line(x(value), top, x(value), bottom, theme.fine);
@@ -179,7 +222,7 @@ function drawPlane(options) {
   for (const { value, text } of xTicks.labelled) {
     line(x(value), top, x(value), bottom + 4, theme.grid);
     const half = textWidth(text, 12.5) / 2;
-    const middle = Math.min(Math.max(x(value), half + 2), width - half - 2);
+    const middle = Math.min(Math.max(x(value), box.at + half + 2), box.at + box.width - half - 2);
     if (middle - half < free) continue;
     free = middle + half + 8;
     svgNode("text", { x: middle, y: bottom + 19, "text-anchor": "middle" }, svg, text);
@@ -189,25 +232,25 @@ function drawPlane(options) {
     svgNode("text", { x: left - 7, y: y(value) + 4.5, "text-anchor": "end" }, svg, text);
   }
   line(left, bottom, right, bottom, theme.axis);
-  const ink = theme.ink;
-  svgNode("text", { x: options.file ? 20 : 2, y: top - 12, fill: ink }, svg, shortened(yAxis.label + yTicks.unit, 12.5, width - 30));
-  svgNode("text", { x: (left + right) / 2, y: bottom + 41, "text-anchor": "middle", fill: ink }, svg, shortened(xAxis.label + xTicks.unit, 12.5, width - 30));
+  if (!options.panel) {
+    const ink = { fill: theme.ink };
+    svgNode("text", { x: options.file ? 20 : 2, y: top - 12, ...ink }, svg, shortened(yAxis.label + yTicks.unit, 12.5, box.width - 30));
+    svgNode("text", { x: (left + right) / 2, y: bottom + 41, "text-anchor": "middle", ...ink }, svg, shortened(xAxis.label + xTicks.unit, 12.5, box.width - 30));
+  }
 
   const clip = "clip-" + options.id;
   const defs = svgNode("defs", {}, svg);
   svgNode("rect", { x: left, y: top - 3, width: right - left, height: bottom - top + 6 }, svgNode("clipPath", { id: clip }, defs));
   const marks = svgNode("g", { class: "marks", "clip-path": `url(#${clip})` }, svg);
-  const area = { left, right, top, bottom, x, y, xScale, yScale, xAxis, yAxis };
+  const area = { left, right, top, bottom, x, y, xScale, yScale, xAxis, yAxis, series: visible };
   const named = drawReferences(marks, options, area, lines);
   // The first of the legend is drawn last, on top.
-  const visible = view.series.filter(shown);
   for (const series of [...visible].reverse()) drawSeries(marks, series, options, area);
-  svg.appendChild(named);
+  if (!options.unnamed) svg.appendChild(named);
   if (visible.every((series) => series.x.length === 0)) {
     svgNode("text", { x: (left + right) / 2, y: (top + bottom) / 2, "text-anchor": "middle", "font-size": 14 }, svg, "nothing to draw");
   }
-  if (options.file) drawLegend(svg, options, names, bottom + 54);
-  return { svg, height, area };
+  return area;
 }
 
 function ticksOf(axis, [from, to], most) {
@@ -265,7 +308,7 @@ function drawReferences(marks, { theme }, { left, right, top, bottom, x, y, xSca
   return named;
 }
 
-function drawSeries(marks, series, { chart, looks, theme }, { x, y, right }) {
+function drawSeries(marks, series, { chart, view, looks, theme }, { x, y, right }) {
   const look = looks[series.transport];
   const colour = colourOf(look, theme);
   const group = svgNode("g", { class: "series", "data-name": look.name }, marks);
@@ -287,13 +330,13 @@ function drawSeries(marks, series, { chart, looks, theme }, { x, y, right }) {
   let d = "";
   for (let i = 0; i < n; i++) {
     const [px, py] = at(i);
-    if (i === 0) d += chart.mark === "step" && chart.y.range ? `M${px} ${y(0).toFixed(1)}V${py}` : `M${px} ${py}`;
+    if (i === 0) d += view.before !== undefined ? `M${px} ${y(view.before).toFixed(1)}V${py}` : `M${px} ${py}`;
     else d += chart.mark === "step" ? `H${px}V${py}` : `L${px} ${py}`;
   }
   // A distribution stays where it is for ever.
-  if (n && chart.mark === "step" && chart.y.range) d += `H${right}`;
+  if (n && view.before !== undefined) d += `H${right}`;
   svgNode("path", {
-    d, stroke: colour, "stroke-width": 2.25, "stroke-linejoin": "round", "stroke-dasharray": DASHES[look.dash], fill: "none",
+    d, stroke: colour, "stroke-width": 2.25, "stroke-linejoin": "round", "stroke-dasharray": look.dash_pattern || "", fill: "none",
   }, group);
   if (chart.mark !== "line") return;
   for (let i = 0; i < n; i++) {
@@ -308,11 +351,11 @@ function drawSeries(marks, series, { chart, looks, theme }, { x, y, right }) {
   }
 }
 
-// What lies under a place of the plane: values of every line there, or the nearest point.
-function lookUp(view, mark, shown, area, px, py) {
+// What lies under a place of a plane: values of every line there, or the nearest point.
+function lookUp(mark, area, px, py) {
   if (mark === "points") {
     let best = null, nearest = 26 * 26;
-    for (const series of view.series.filter(shown)) {
+    for (const series of area.series) {
       for (let i = 0; i < series.x.length; i++) {
         const dx = area.x(series.x[i]) - px, dy = area.y(series.y[i]) - py;
         const distance = dx * dx + dy * dy;
@@ -323,7 +366,7 @@ function lookUp(view, mark, shown, area, px, py) {
   }
   const at = area.xScale.value((px - area.left) / (area.right - area.left));
   const found = [];
-  for (const series of view.series.filter(shown)) {
+  for (const series of area.series) {
     // Values are in order: the last that is not beyond.
     let low = -1, high = series.x.length;
     while (high - low > 1) {

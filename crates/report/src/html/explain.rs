@@ -89,10 +89,12 @@ pub(super) fn section(rows: &[Row], number: &Numbered<'_>) -> Result<Option<Sect
     }
     Ok(Some(Section {
         id: "time".into(),
-        title: "Where the time went".into(),
-        lead: "What the completion times of explained flows (`punctual explain`) are made of: the \
-               last byte's way is walked back along what caused it, to the start of the flow."
-            .into(),
+        title: "Delay breakdown".into(),
+        lead:
+            "Components of the completion times of explained flows (`punctual explain`): the path \
+               of the last byte, traced back through the event that caused each step, to the start \
+               of the flow."
+                .into(),
         point: None,
         body: Body::Stack(Stack { kinds, views }),
     }))

@@ -2,7 +2,6 @@
 
 use super::Budget;
 use super::model::{Axis, Body, Chart, Mark, Reference, Section, Series, Unit, View};
-use crate::FctCdf;
 use punctual_core::Duration;
 use punctual_results::{FlowRow, FlowStatus, stats::sorted};
 
@@ -14,51 +13,77 @@ pub(crate) struct Group {
     pub(crate) flows: Vec<(u64, FlowRow)>,
 }
 
-/// The distribution of completion times, and that of slowdowns.
+/// The distribution of completion times and that of slowdowns, each also with its tail: the share
+/// of flows that took longer, on a logarithmic axis.
 pub(crate) fn cdf(groups: &[Group], budget: &Budget) -> Option<Section> {
+    let all = || groups.iter().flat_map(|group| group.flows.iter().map(|(_, flow)| flow));
     let mut reduced = false;
-    let mut view = |label: &str, get: fn(&FlowRow) -> Option<f64>| {
-        let mut series = Vec::new();
+    let mut views = Vec::new();
+    let times = Axis::log("Flow completion time", Unit::Time);
+    let slowdowns = Axis::log("Slowdown: FCT over FCT on an empty network", Unit::Factor);
+    let get_time: fn(&FlowRow) -> Option<f64> = |flow| Some(flow.fct?.as_micros_f64());
+    let get_slowdown: fn(&FlowRow) -> Option<f64> = |flow| flow.slowdown;
+    for (label, x, get) in
+        [("completion time", &times, get_time), ("slowdown", &slowdowns, get_slowdown)]
+    {
+        let axis = || (x.unit != times.unit).then(|| x.clone());
+        let mut whole =
+            View { label: label.into(), x: axis(), before: Some(0.0), ..View::default() };
+        let not_completed = Axis::log("Flows not completed", Unit::Share);
+        let mut tail = View {
+            label: format!("{label}, tail (1 − CDF)"),
+            x: axis(),
+            y: Some(not_completed),
+            before: Some(1.0),
+            ..View::default()
+        };
         for group in groups {
             let values = sorted(group.flows.iter().filter_map(|(_, flow)| get(flow)));
-            let (x, y) = curve(&values, group.flows.len(), budget.cdf);
+            let (flows, transport) = (group.flows.len(), group.transport);
             reduced |= values.len() > budget.cdf;
-            series.push(Series { transport: group.transport, x, y, ..Series::default() });
+            let (x, y) = curve(&values, flows, budget.cdf);
+            whole.series.push(Series { transport, x, y, ..Series::default() });
+            let (x, y) = tail_curve(&values, flows, budget.cdf / 4);
+            tail.series.push(Series { transport, x, y, ..Series::default() });
         }
-        View { label: label.to_owned(), series, ..View::default() }
-    };
-    let mut times = view("completion time", |flow| Some(flow.fct?.as_micros_f64()));
-    let mut slowdowns = view("slowdown", |flow| flow.slowdown);
-    slowdowns.x = Some(Axis::log("Slowdown: times the time on an empty network", Unit::Factor));
-    if times.series.iter().all(|series| series.x.is_empty()) {
+        if whole.series.iter().any(|series| !series.x.is_empty()) {
+            views.extend([whole, tail]);
+        }
+    }
+    if all().all(|flow| flow.fct.is_none()) {
         return None;
     }
-    let all = || groups.iter().flat_map(|group| group.flows.iter().map(|(_, flow)| flow));
-    if let Some(deadline) = FctCdf::common_deadline(all()) {
+    if let Some(deadline) = common_deadline(all()) {
         let at = deadline.as_micros_f64();
-        times.lines.push(Reference::Vertical { at, label: "deadline".into() });
+        for view in views.iter_mut().filter(|view| view.x.is_none()) {
+            view.lines.push(Reference::Vertical { at, label: "deadline".into() });
+        }
     }
-    let mut lead = "How many of the measured flows had completed after how long, the flows of all \
-                    runs pooled. A transport that leaves flows unfinished does not reach 100 %."
+    let mut lead = "The share of measured flows that had completed after a time, the flows of all \
+                    runs pooled. A transport that leaves flows unfinished does not reach 100 %. \
+                    The tail shows the share that took longer, on a logarithmic axis."
         .to_owned();
     if reduced {
-        // In tenths of a per cent, never less than it is.
+        // In tenths of a per cent, rounded up.
         let points = budget.cdf;
         let error = 1000usize.div_ceil(even(points)) as f64 / 10.0;
         lead += &format!(
-            " A curve goes through {points} of its flows at most, those of the tail among them: no \
-             point of it is off by more than {error:.1} % of flows."
+            " A curve goes through at most {points} of its flows, with more of them in the tail: \
+             its error is at most {error:.1} % of flows."
         );
     }
-    let mut views = vec![times];
-    if slowdowns.series.iter().any(|series| !series.x.is_empty()) {
-        views.push(slowdowns);
-    }
     let share = Axis { range: Some([0.0, 1.0]), ..Axis::new("Flows completed", Unit::Share) };
-    let x = Axis::log("Flow completion time", Unit::Time);
-    let body = Body::Chart(Chart { mark: Mark::Step, x, y: share, views });
+    let body = Body::Chart(Chart { mark: Mark::Step, x: times, y: share, views });
     let (id, title) = ("fct".to_owned(), "Flow completion times".to_owned());
     Some(Section { id, title, lead, point: None, body })
+}
+
+/// The deadline that all flows share, counted from the start of each; none when they differ or some
+/// flow has none.
+fn common_deadline<'a>(mut flows: impl Iterator<Item = &'a FlowRow>) -> Option<Duration> {
+    let allowed = |flow: &FlowRow| Some(flow.deadline?.saturating_since(flow.start));
+    let first = allowed(flows.next()?)?;
+    flows.all(|flow| allowed(flow) == Some(first)).then_some(first)
 }
 
 /// Of how many points of a curve the ranks are evenly spread; the rest are for the tail.
@@ -96,6 +121,33 @@ fn curve(values: &[f64], flows: usize, points: usize) -> (Vec<f64>, Vec<f64>) {
     (x, y)
 }
 
+/// The share of so many flows that took longer than each value, for values in ascending order: as
+/// many points for each decade of the share.
+fn tail_curve(values: &[f64], flows: usize, points: usize) -> (Vec<f64>, Vec<f64>) {
+    let (n, points) = (values.len(), points.max(2));
+    let decades = libm::log10(flows.max(2) as f64);
+    // From all flows down to one.
+    let longer = |i: usize| flows as f64 * libm::pow(10.0, -decades * i as f64 / points as f64);
+    let mut ranks: Vec<usize> = match n <= points {
+        true => (1..=n).collect(),
+        false => (0..=points).map(|i| flows - (longer(i) as usize).min(flows - 1)).collect(),
+    };
+    ranks.push(n);
+    ranks.retain(|rank| (1..=n).contains(rank));
+    ranks.sort_unstable();
+    ranks.dedup();
+    let (mut x, mut y): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+    for rank in ranks {
+        if x.last() == Some(&values[rank - 1]) {
+            y.pop();
+        } else {
+            x.push(values[rank - 1]);
+        }
+        y.push((flows - rank) as f64 / flows as f64);
+    }
+    (x, y)
+}
+
 /// When flows were there against when they were to be, both counted from their start.
 pub(crate) fn deadlines(groups: &[Group], budget: &Budget) -> Option<Section> {
     let (mut all, mut drawn, mut without_end) = (0, 0, 0);
@@ -126,23 +178,25 @@ pub(crate) fn deadlines(groups: &[Group], budget: &Budget) -> Option<Section> {
         return None;
     }
     view.lines.push(Reference::Diagonal { label: "deadline".into() });
-    let mut lead = "Each point is a flow: how long it was allowed to take and how long it took. \
-                    Above the diagonal it was late; a cross is where its sender gave it up."
-        .to_owned();
+    let mut lead =
+        "A plot for each transport, a point for each flow: the time its deadline allowed \
+                    and its completion time. Above the diagonal it was late; a cross is a flow \
+                    that its sender gave up."
+            .to_owned();
     if drawn < all {
         lead += &format!(" {drawn} of {all} flows are drawn, spread evenly from early to late.");
     }
     if without_end > 0 {
         lead +=
-            &format!(" {without_end} flows had not ended when their run did: they are not here.");
+            &format!(" {without_end} flows were unfinished at the end of their run: not drawn.");
     }
     let chart = Chart {
         mark: Mark::Points,
-        x: Axis::log("Allowed: deadline after the start", Unit::Time),
-        y: Axis::log("Taken: completion after the start", Unit::Time),
+        x: Axis::log("Allowed: deadline − start", Unit::Time),
+        y: Axis::log("Taken: completion − start", Unit::Time),
         views: vec![view],
     };
-    let (id, title) = ("deadlines".to_owned(), "Completion against deadline".to_owned());
+    let (id, title) = ("deadlines".to_owned(), "Completion time against deadline".to_owned());
     Some(Section { id, title, lead, point: None, body: Body::Chart(chart) })
 }
 
@@ -211,6 +265,23 @@ mod tests {
         assert!(gap <= 1.0 / 300.0 + 1e-5, "{gap}");
         // The tail has points of its own.
         assert!(y.iter().filter(|share| **share > 0.999 && **share < 1.0).count() > 20);
+    }
+
+    #[test]
+    fn a_tail_has_points_in_every_decade() {
+        assert_eq!(tail_curve(&[1.0, 2.0, 2.0], 4, 10), (vec![1.0, 2.0], vec![0.75, 0.25]));
+        assert_eq!(tail_curve(&[], 4, 10), (vec![], vec![]));
+        let values: Vec<f64> = (1..=100_000).map(f64::from).collect();
+        let (x, y) = tail_curve(&values, 100_000, 100);
+        assert!(x.len() <= 102, "{}", x.len());
+        // All completed: the curve ends at nothing.
+        assert_eq!((x[x.len() - 1], y[y.len() - 1]), (1e5, 0.0));
+        for decade in 0..4 {
+            let (to, from) =
+                (libm::pow(10.0, -f64::from(decade)), libm::pow(10.0, -f64::from(decade + 1)));
+            let within = y.iter().filter(|share| (from..to).contains(*share)).count();
+            assert!(within >= 15, "{within} between {from} and {to}");
+        }
     }
 
     #[test]

@@ -4,21 +4,25 @@
 //! stays below 5 MB whatever the size of the runs; where it is, the page says so.
 
 mod explain;
-mod flows;
+mod facts;
+pub(crate) mod flows;
 mod layout;
-mod model;
+pub(crate) mod model;
 mod network;
-mod numbers;
+pub(crate) mod numbers;
 mod pauses;
 mod plain;
+mod probes;
 mod samples;
+pub(crate) mod sla;
 mod tiers;
+mod verdict;
 
 use crate::collect::{PointRuns, ReportError, Results, Row};
-use crate::palette::line_styles;
+use crate::palette::Palette;
 use crate::table::GroupedBy;
 use flows::Group;
-use model::{Body, Look, Page, Section};
+use model::{Body, Head, Look, Page, Section};
 use network::Traced;
 use pauses::Paused;
 use punctual_results::{Manifest, PortRow, Repeated, Summary, part_of, title, titled};
@@ -48,7 +52,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// Of so many curves, at so many points of a sweep.
-    fn new(curves: usize, points_in_detail: usize) -> Budget {
+    pub(crate) fn new(curves: usize, points_in_detail: usize) -> Budget {
         let curves = curves.max(1);
         // Completion times and slowdowns are two distributions.
         let cdf = (CDF_POINTS / curves / 2).clamp(24, 600);
@@ -69,8 +73,8 @@ impl Budget {
 }
 
 /// The page of a directory of results: of a run, or of any directory above runs.
-pub fn html(dir: &Path) -> Result<String, ReportError> {
-    Ok(report(dir)?.html)
+pub fn html(dir: &Path, palette: &Palette) -> Result<String, ReportError> {
+    Ok(report(dir, palette)?.html)
 }
 
 /// A page, and what is missing in it.
@@ -83,14 +87,14 @@ pub struct Report {
 }
 
 /// The page of a directory of results like [`html`], and what is missing in it.
-pub fn report(dir: &Path) -> Result<Report, ReportError> {
+pub fn report(dir: &Path, palette: &Palette) -> Result<Report, ReportError> {
     let results = Results::of(dir)?;
     let name = dir.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy());
-    let html = rendered(&page(&results, &name)?);
+    let html = rendered(&page(&results, &name, palette)?);
     Ok(Report { html, incomplete: results.incomplete })
 }
 
-fn page(results: &Results, directory: &str) -> Result<Page, ReportError> {
+fn page(results: &Results, directory: &str, palette: &Palette) -> Result<Page, ReportError> {
     let mut page = Page {
         title: directory.to_owned(),
         warnings: results.incomplete.iter().chain(&results.warnings).cloned().collect(),
@@ -98,21 +102,49 @@ fn page(results: &Results, directory: &str) -> Result<Page, ReportError> {
         ..Page::default()
     };
     if let Some(found) = &results.capacities {
-        page.title = titled(&found.name, &found.overrides);
+        page.title = found.name.clone();
         page.about = found.description.clone();
     }
     if let Some(plan) = &results.plan {
-        page.title = titled(&plan.name, &plan.overrides);
+        page.title = plan.name.clone();
         page.about = plan.description.clone();
     }
+    if let Some((_, overrides)) = source(results) {
+        page.overrides = overrides.to_vec();
+    }
     let names = names(results);
-    let styles = line_styles(names.iter().map(String::as_str));
+    let styles = palette.styles(names.iter().map(String::as_str));
     page.transports =
         names.iter().zip(styles).map(|(name, style)| Look::new(name, style)).collect();
     let number = |name: &str| names.iter().position(|known| known == name).unwrap_or(0);
 
+    let target = sla::Target::of(results.capacities.as_ref());
+    let mut searched: Option<Head> = None;
     if let Some(found) = &results.capacities {
-        page.sections.extend(numbers::capacity(found, &number));
+        let mut head = probes::head(found, &results.probed, &number)?;
+        // The directory may also have the runs of a comparison, with overrides of their own.
+        if page.overrides != found.overrides && !found.overrides.is_empty() {
+            let set = found.overrides.iter().map(|set| format!("--set {set}"));
+            let set = set.collect::<Vec<_>>().join(" ");
+            head.facts.push(("Overrides of the search".into(), set));
+        }
+        searched = Some(head);
+        let mut sections = numbers::capacity(found, &number);
+        for section in &mut sections {
+            let heading = probes::heading(&found.column);
+            section.title = section.title.replace(&found.column, &heading);
+            match &mut section.body {
+                Body::Chart(chart) => chart.y.label = heading,
+                Body::Table(table) => {
+                    for text in &mut table.header {
+                        *text = text.replace(&found.column, &heading);
+                    }
+                }
+                _ => {}
+            }
+        }
+        page.sections.extend(sections);
+        page.sections.extend(probes::section(found, &number));
     }
     let several = results.points.len() > 1;
     if several {
@@ -120,7 +152,11 @@ fn page(results: &Results, directory: &str) -> Result<Page, ReportError> {
             point.values.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", ")
         });
         let key = key.filter(|key| !key.is_empty()).unwrap_or_else(|| "point".into());
-        page.sections.extend(numbers::sweep(&results.points, &key, &number));
+        if let Some(mut sweep) = numbers::sweep(&results.points, &key, &number) {
+            sla::mark(&mut sweep, &target);
+            say_maxima(&mut sweep);
+            page.sections.push(sweep);
+        }
     }
     let detailed = results.points.len().min(POINTS_IN_DETAIL);
     if detailed < results.points.len() {
@@ -133,7 +169,11 @@ fn page(results: &Results, directory: &str) -> Result<Page, ReportError> {
     let curves = results.points.iter().take(detailed).map(|point| point.rows.len()).sum();
     let budget = Budget::new(curves, detailed);
     for (i, point) in results.points.iter().take(detailed).enumerate() {
-        let sections = details(point, &names, &number, &budget)?;
+        let (head, sections) = details(point, &names, &number, &budget, &target)?;
+        page.heads.push(match &searched {
+            Some(searched) => head.after(searched),
+            None => head,
+        });
         let of_point =
             sections.into_iter().map(|section| Section { point: several.then_some(i), ..section });
         page.sections.extend(of_point);
@@ -141,8 +181,26 @@ fn page(results: &Results, directory: &str) -> Result<Page, ReportError> {
             page.points.push(point.label.clone());
         }
     }
+    if page.heads.is_empty() {
+        page.heads.extend(searched);
+    }
     page.sections.extend(sources(results));
     Ok(page)
+}
+
+/// Says where a 99th percentile is the maximum.
+fn say_maxima(sweep: &mut Section) {
+    let Body::Chart(chart) = &mut sweep.body else { return };
+    let mut some = false;
+    for series in chart.views.iter_mut().flat_map(|view| &mut view.series) {
+        match series.about.iter().all(String::is_empty) {
+            true => series.about.clear(),
+            false => some = true,
+        }
+    }
+    if some {
+        sweep.lead += " The 99th percentile of fewer than 100 flows is their maximum.";
+    }
 }
 
 /// Everything about one point.
@@ -151,7 +209,8 @@ fn details(
     names: &[String],
     number: &numbers::Numbered<'_>,
     budget: &Budget,
-) -> Result<Vec<Section>, ReportError> {
+    target: &sla::Target,
+) -> Result<(Head, Vec<Section>), ReportError> {
     let rows: Vec<Repeated> = point.rows.iter().map(Row::repeated).collect();
     let mut groups: Vec<Group> = Vec::new();
     let mut recorded = Vec::new();
@@ -159,12 +218,18 @@ fn details(
     let mut traced: Vec<Traced> = Vec::new();
     let mut used: Vec<(usize, Vec<PortRow>)> = Vec::new();
     let mut parts: Vec<(usize, Repeated)> = Vec::new();
+    let mut first: Option<Manifest> = None;
+    let mut queues: Vec<(usize, String)> = Vec::new();
     for row in &point.rows {
         let mut own: Vec<(String, Group)> = Vec::new();
         let carriers: Vec<&str> = row.transports.iter().map(String::as_str).collect();
         let mut of_carriers: Vec<Vec<Summary>> = vec![Vec::new(); carriers.len()];
         for (i, repetition) in row.repetitions.iter().enumerate() {
             let files = row.read(i)?;
+            if i == 0 {
+                queues.push((number(&row.summary.title()), files.manifest.queue.clone()));
+                first.get_or_insert_with(|| files.manifest.clone());
+            }
             let seed = repetition.seeds.first().copied().unwrap_or(0);
             let transport = number(&row.summary.title());
             if row.is_mix() {
@@ -203,16 +268,22 @@ fn details(
             }
         }
     }
-    let mut table = numbers::table(&rows, number);
-    if !point.offered_load.is_empty() {
-        table.lead += &format!(" Offered load: {}.", point.offered_load);
-    }
-    let mut sections = vec![table];
+    // Ideal schedulers have none.
+    queues.retain(|(_, queue)| !queue.is_empty());
+    let ports = used.iter().map(|(_, ports)| ports).find(|ports| !ports.is_empty());
+    let ports = ports.map(Vec::as_slice).unwrap_or_default();
+    let facts = facts::of(point, ports, first.as_ref());
+    let head = Head { verdict: verdict::of(&rows), facts, queues };
+    let mut sections = vec![numbers::table(&rows, number)];
     sections.extend(numbers::parts(&parts));
     for by in [GroupedBy::Traffic, GroupedBy::Size] {
         sections.extend(numbers::groups(&rows, by, number));
     }
-    sections.extend(numbers::bars(&rows, number));
+    sections.extend(numbers::bars(&rows, number).map(|mut met| {
+        sla::mark(&mut met, target);
+        met.lead += &format!(" The dashed line is at {}.", target.label);
+        met
+    }));
     sections.extend(flows::cdf(&groups, budget));
     sections.extend(flows::deadlines(&groups, budget));
     sections.extend(explain::section(&point.rows, number)?);
@@ -223,8 +294,8 @@ fn details(
         && gauges.is_none()
         && recorded.iter().any(|run| !run.gauges.is_empty())
     {
-        first.lead += " What transports told of themselves is left out, for want of room: it is in \
-                       the report of this point's directory alone.";
+        first.lead += " Transport state is left out, for want of room: it is in the report of this \
+                       point's directory alone.";
     }
     sections.extend(ports);
     let used: Vec<Used<'_>> =
@@ -232,7 +303,7 @@ fn details(
     sections.extend(tiers::section(&used, names));
     sections.extend(pauses::tiers(&paused, names));
     sections.extend(gauges);
-    Ok(sections)
+    Ok((head, sections))
 }
 
 /// What a transport's part of a mix is called: as the transport, or where that also has a row of its
@@ -269,16 +340,20 @@ fn names(results: &Results) -> Vec<String> {
     names
 }
 
-/// The scenario and what the runs were made of.
+/// The text of the scenario, and what the command line changed in it.
+fn source(results: &Results) -> Option<(&str, &[String])> {
+    let plan = results.plan.as_ref().map(|plan| (&*plan.scenario, &*plan.overrides));
+    let found = results.capacities.as_ref().map(|found| (&*found.scenario, &*found.overrides));
+    let run = results.manifest.as_ref().map(|made| (&*made.scenario, &*made.overrides));
+    plan.or(found).or(run)
+}
+
+/// The scenario and the manifest.
 fn sources(results: &Results) -> Vec<Section> {
-    let plan = results.plan.as_ref().map(|plan| (&plan.scenario, &plan.overrides));
-    let found = results.capacities.as_ref().map(|found| (&found.scenario, &found.overrides));
-    let run = results.manifest.as_ref().map(|manifest| (&manifest.scenario, &manifest.overrides));
-    let Some((scenario, overrides)) = plan.or(found).or(run) else { return Vec::new() };
-    let mut lead = "The file that all runs were made of.".to_owned();
+    let Some((scenario, overrides)) = source(results) else { return Vec::new() };
+    let mut lead = "The scenario file of all runs.".to_owned();
     if !overrides.is_empty() {
-        let set: Vec<String> = overrides.iter().map(|change| format!("--set {change}")).collect();
-        lead += &format!(" Changed on the command line: {}", set.join(" "));
+        lead += " The overrides above are not in it.";
     }
     let text = |id: &str, title: &str, lead: String, file: &str, text: String| Section {
         id: id.to_owned(),
@@ -287,7 +362,8 @@ fn sources(results: &Results) -> Vec<Section> {
         point: None,
         body: Body::Text { file: file.to_owned(), text },
     };
-    let mut sections = vec![text("scenario", "Scenario", lead, "scenario.toml", scenario.clone())];
+    let mut sections =
+        vec![text("scenario", "Scenario", lead, "scenario.toml", scenario.to_owned())];
     if let Some(manifest) = &results.manifest {
         // Without the scenario, which is above, and the machine: a page is the same wherever it is
         // made.
@@ -299,8 +375,8 @@ fn sources(results: &Results) -> Vec<Section> {
             fields.remove("digest");
         }
         let lead =
-            "What the first run was made of; the others differ in transport, seed and point \
-                    of the sweep. The machine and the time it took are in the file itself."
+            "The manifest of the first run; the others differ in transport, seed and point of the \
+             sweep. The machine and the time it took are in the file itself."
                 .to_owned();
         let json = serde_json::to_string_pretty(&json).unwrap_or_default();
         sections.push(text("manifest", "Manifest", lead, "manifest.json", json));
@@ -330,6 +406,8 @@ fn rendered(page: &Page) -> String {
         text += before;
         match name {
             "title" => text += &escaped(&page.title),
+            // The tab shows nothing else of the page.
+            "tab" => text += &escaped(&titled(&page.title, &page.overrides)),
             "style" => [STYLE, NETWORK_STYLE].into_iter().for_each(|part| text += part),
             "plain" => text += &plain::text(page),
             "data" => text += &data,
@@ -344,7 +422,7 @@ fn rendered(page: &Page) -> String {
 }
 
 /// A text within HTML.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

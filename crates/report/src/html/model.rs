@@ -17,6 +17,10 @@ pub(crate) struct Page {
     pub(crate) warnings: Vec<String>,
     /// Version of punctual that wrote the page.
     pub(crate) version: &'static str,
+    /// What the command line changed in the scenario, each as `key=value`.
+    pub(crate) overrides: Vec<String>,
+    /// The verdict and the facts of each point of the sweep; one entry without a sweep.
+    pub(crate) heads: Vec<Head>,
     /// All that have a colour, in the order of the legend.
     pub(crate) transports: Vec<Look>,
     /// Points of the sweep; none without one.
@@ -25,12 +29,41 @@ pub(crate) struct Page {
     pub(crate) sections: Vec<Section>,
 }
 
+/// What a reader should know before anything else.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Head {
+    /// What the runs show, in sentences; only what is significant.
+    pub(crate) verdict: Vec<String>,
+    /// Network, load and runs: a name and a text each.
+    pub(crate) facts: Vec<(String, String)>,
+    /// The switch queue of each transport that has one, by the number of the transport.
+    pub(crate) queues: Vec<(usize, String)>,
+}
+
+impl Head {
+    /// This head of a point after the head of a capacity search in the same directory.
+    pub(crate) fn after(self, search: &Head) -> Head {
+        let Head { mut verdict, mut facts, mut queues } = search.clone();
+        verdict.extend(self.verdict);
+        // Network and traffic of both are the same; the point's own load and runs count.
+        facts.retain(|(name, _)| !self.facts.iter().any(|(own, _)| own == name));
+        facts.extend(self.facts);
+        queues.retain(|(transport, _)| !self.queues.iter().any(|(own, _)| own == transport));
+        queues.extend(self.queues);
+        Head { verdict, facts, queues }
+    }
+}
+
 /// A transport and its look.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Look {
     pub(crate) name: String,
     pub(crate) colour: String,
+    /// Its colour on a dark page.
+    pub(crate) dark: String,
     pub(crate) dash: &'static str,
+    /// The dash as SVG's `stroke-dasharray`.
+    pub(crate) dash_pattern: &'static str,
 }
 
 impl Look {
@@ -39,8 +72,16 @@ impl Look {
             Dash::Solid => "solid",
             Dash::Dashed => "dashed",
             Dash::Dotted => "dotted",
+            Dash::DashDotted => "dash-dotted",
+            Dash::LongDashed => "long-dashed",
         };
-        Look { name: name.to_owned(), colour: style.colour.to_string(), dash }
+        Look {
+            name: name.to_owned(),
+            colour: style.colour.light.to_string(),
+            dark: style.colour.dark.to_string(),
+            dash,
+            dash_pattern: style.dash.pattern(),
+        }
     }
 }
 
@@ -106,7 +147,7 @@ pub(crate) enum Mark {
     Step,
     /// A line from value to value, with intervals where there are any.
     Line,
-    /// Points alone.
+    /// Points, those of each series in a plot of its own; all plots have the same axes.
     Points,
     /// Horizontal bars, one a series, with intervals.
     Bars,
@@ -167,8 +208,10 @@ pub(crate) struct View {
     pub(crate) x: Option<Axis>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) y: Option<Axis>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) note: String,
+    /// The value of a distribution before its first step; the last value holds to the end of the
+    /// axis. None for charts that are no distribution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<f64>,
 }
 
 /// One transport's values.

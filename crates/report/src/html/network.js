@@ -68,12 +68,12 @@ function networkRun(body, run) {
   return read;
 }
 
-// Where nodes and links are on a canvas of some width. Hosts have room for a finger's breadth of
-// nothing: where there is less, the picture is wider than the screen and scrolls.
-function networkPlaces(body, room) {
+// Where nodes and links are on a canvas of some width. Hosts are at least `pitch` apart: where there
+// is less room, the picture is wider than the screen and scrolls.
+function networkPlaces(body, room, pitch) {
   const hosts = body.nodes.filter((node) => node.host).length;
   if (body.circle) return circlePlaces(body, Math.max(room, 320));
-  const width = Math.max(room, Math.min(hosts, 300) * 15 + 40);
+  const width = Math.max(room, Math.min(hosts, 300) * pitch + 40);
   const top = Math.max(...body.nodes.map((node) => node.y));
   const side = 14, gap = top > 2 ? 118 : 132;
   const tall = (node) => (node.host ? 20 : 26);
@@ -93,7 +93,7 @@ function networkPlaces(body, room) {
     const spacing = Math.min(spread, ...peers);
     const slots = Math.max(ends[i].up.length, ends[i].down.length, 1);
     const pitch = Math.min(node.host ? 14 : 80, (0.86 * spacing) / slots);
-    const least = node.host ? 8 : Math.min(96, 0.8 * spacing);
+    const least = node.host ? Math.min(8, 0.8 * spacing) : Math.min(96, 0.8 * spacing);
     return { ...node, x: x(node), y: y(node.y), wide: Math.max(slots * pitch, least), tall: tall(node) };
   });
   const place = new Array(body.links.length);
@@ -135,27 +135,14 @@ function circlePlaces(body, width) {
   return { width, height: size, nodes, lines };
 }
 
+// One clock for one transport, or for two side by side.
 function showNetwork(card, tools, section) {
   const body = section.body;
   if (!body.runs.length) return () => {};
-  let run = body.runs[0], frame = 0, timer = null, drawn = null, hovered = -1;
-  const theme = () => NETWORK_THEMES[themeName()];
-  const ink = () => THEMES[themeName()];
-
-  // --- Controls
+  let frame = 0, timer = null;
   const view = node("div", { class: "net-view", tabindex: 0, role: "group", "aria-label": section.title + ": space plays, arrow keys step" }, card);
   const controls = node("div", { class: "net-controls" }, view);
-  let choice = null;
-  if (body.runs.length > 1) {
-    choice = node("select", { "aria-label": "Transport", class: "run" }, node("label", {}, controls, "Of "));
-    body.runs.forEach((own, i) => node("option", { value: i }, choice, looks[own.transport].name));
-    choice.addEventListener("change", () => {
-      const at = (frame + 0.5) * run.frame_us;
-      run = body.runs[Number(choice.value)];
-      draw();
-      show(Math.min(Math.floor(at / run.frame_us), run.frames - 1));
-    });
-  }
+  const choices = node("span", { class: "net-choices" }, controls);
   const play = node("button", { type: "button", class: "play", onclick: () => (timer === null ? start() : stop()) }, controls, "▶ Play");
   node("button", { type: "button", class: "step", "aria-label": "Back", onclick: () => { stop(); show(frame - 1); } }, controls, "‹");
   node("button", { type: "button", class: "step", "aria-label": "On", onclick: () => { stop(); show(frame + 1); } }, controls, "›");
@@ -178,13 +165,44 @@ function showNetwork(card, tools, section) {
     }
   });
 
+  const row = node("div", { class: "net-panes" }, view);
+  const seek = (us) => { stop(); show(Math.floor(us / step())); };
+  const panes = [networkPane(row, choices, section, 0, seek, update)];
+  // The first and the last transport, where there is room for two.
+  const wide = matchMedia("(min-width: 50rem)").matches;
+  if (body.runs.length > 1) panes.push(networkPane(row, choices, section, wide ? body.runs.length - 1 : -1, seek, update));
+  const open = () => panes.filter((pane) => pane.run());
+  // Frames of the clock are those of the finer run, until the longer one ends.
+  const step = () => Math.min(...open().map((pane) => pane.run().frame_us));
+  const frames = () => Math.max(1, ...open().map(({ run }) => Math.ceil((run().frames * run().frame_us) / step() - 1e-6)));
+  const end = () => Math.max(...open().map((pane) => pane.run().end_us));
+
+  function show(next) {
+    frame = Math.min(Math.max(next, 0), frames() - 1);
+    const [from, until] = [frame * step(), Math.min((frame + 1) * step(), end())];
+    for (const pane of open()) pane.show((frame + 0.5) * step());
+    slider.max = frames() - 1;
+    slider.value = frame;
+    clock.textContent = spanText(from, until);
+    slider.setAttribute("aria-valuetext", clock.textContent);
+  }
+  // Both ends in the unit of the end of the runs, with as many digits as frames need.
+  function spanText(from, until) {
+    const [size, unit] = unitFor("time", end());
+    const decimals = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(step() / size))));
+    return `${(from / size).toFixed(decimals)} – ${(until / size).toFixed(decimals)} ${unit}`;
+  }
+  function update(at) {
+    row.classList.toggle("two", open().length > 1);
+    for (const pane of panes) pane.draw();
+    show(at === undefined ? frame : Math.floor(at / step()));
+  }
   function start() {
-    if (frame >= run.frames - 1) show(0);
-    const every = 1000 / Number(speed.value);
+    if (frame >= frames() - 1) show(0);
     play.textContent = "❚❚ Pause";
     timer = setInterval(() => {
-      if (card.hidden || frame >= run.frames - 1) stop(); else show(frame + 1);
-    }, every);
+      if (card.hidden || frame >= frames() - 1) stop(); else show(frame + 1);
+    }, 1000 / Number(speed.value));
   }
   function stop() {
     clearInterval(timer);
@@ -192,24 +210,73 @@ function showNetwork(card, tools, section) {
     play.textContent = "▶ Play";
   }
 
+  // The pictures as they are now, side by side.
+  function filed() {
+    const theme = THEMES[themeName()];
+    let width = 0, height = 0;
+    const file = svgNode("svg", { xmlns: SVG, "font-family": FONT, "font-size": 11, fill: theme.ink });
+    const page = svgNode("rect", { fill: theme.page }, file);
+    for (const pane of open()) {
+      const picture = pane.picture();
+      const group = svgNode("g", { transform: `translate(${width} 24)` }, file);
+      group.append(...picture.svg.childNodes);
+      svgNode("text", { x: width + 8, y: 15, "font-size": 13 }, file, `${data.title}, ${looks[pane.run().transport].name}, ${clock.textContent}`);
+      width += picture.width + 16;
+      height = Math.max(height, picture.height + 24);
+    }
+    for (const whole of [file, page]) { whole.setAttribute("width", width); whole.setAttribute("height", height); }
+    file.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    return { svg: file, width, height };
+  }
+  const save = {
+    SVG: () => download("network.svg", new Blob([svgText(filed().svg)], { type: "image/svg+xml" })),
+    PNG: () => { const { svg, width, height } = filed(); svgToPng(svg, width, height, (blob) => download("network.png", blob)); },
+    CSV: () => download("network.csv", new Blob([csv(networkRows(body, open().map((pane) => pane.run())))], { type: "text/csv" })),
+  };
+  for (const [name, action] of Object.entries(save)) node("button", { type: "button", onclick: action }, tools, name);
+
+  let width = 0;
+  new ResizeObserver(() => {
+    if (row.clientWidth !== width) { width = row.clientWidth; update(); }
+  }).observe(row);
+  return () => { if (card.hidden) stop(); else update(); };
+}
+
+// One transport's network: a choice, the strip of its whole run, the picture and its legend.
+// `chosen` is the run shown first, or -1 for none; `seek` moves the clock, `update` redraws all.
+function networkPane(row, choices, section, chosen, seek, update) {
+  const body = section.body;
+  let run = body.runs[chosen], frame = 0, drawn = null, hovered = -1;
+  const theme = () => NETWORK_THEMES[themeName()];
+  const ink = () => THEMES[themeName()];
+  const view = node("div", { class: "net-pane" }, row);
+  if (body.runs.length > 1) {
+    const label = node("label", {}, choices, chosen === 0 ? "Transport " : " beside ");
+    const choice = node("select", { "aria-label": chosen === 0 ? "Transport" : "Second transport", class: "run" }, label);
+    if (chosen !== 0) node("option", { value: -1 }, choice, "none");
+    body.runs.forEach((own, i) => node("option", { value: i }, choice, looks[own.transport].name));
+    choice.value = chosen;
+    choice.addEventListener("change", () => {
+      const at = run && (frame + 0.5) * run.frame_us;
+      run = body.runs[Number(choice.value)];
+      update(at);
+    });
+  }
+  const name = node("h3", {}, view);
   const strip = node("div", { class: "net-strip" }, view);
   const plot = node("div", { class: "plot" }, view);
   const scroll = node("div", { class: "net-scroll" }, plot);
   const tip = node("div", { class: "tip", hidden: "" }, plot);
   const legend = node("div", { class: "net-legend" }, view);
-  const save = {
-    SVG: () => download("network.svg", new Blob([svgText(filed())], { type: "image/svg+xml" })),
-    PNG: () => svgToPng(filed(), drawn.places.width, drawn.places.height, (blob) => download("network.png", blob)),
-    CSV: () => download("network.csv", new Blob([csv(networkRows(body, run))], { type: "text/csv" })),
-  };
-  for (const [name, action] of Object.entries(save)) node("button", { type: "button", onclick: action }, tools, name);
 
   // --- The picture
   function draw() {
+    view.hidden = !run;
     const room = Math.round(plot.clientWidth);
-    if (!room) return;
+    if (!room || !run) return;
+    name.textContent = looks[run.transport].name;
     const values = networkRun(body, run);
-    const places = networkPlaces(body, room);
+    const places = networkPlaces(body, room, room < 480 ? 6 : row.classList.contains("two") ? 10 : 15);
     const { width, height, nodes, lines } = places;
     const svg = svgNode("svg", {
       xmlns: SVG, class: "network", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": section.title,
@@ -247,8 +314,6 @@ function showNetwork(card, tools, section) {
     listen(svg);
     drawStrip(room);
     drawLegend();
-    slider.max = run.frames - 1;
-    show(Math.min(frame, run.frames - 1));
   }
 
   function outward(box, width, height) {
@@ -256,28 +321,34 @@ function showNetwork(card, tools, section) {
     return [box.x + ((box.x - width / 2) / far) * 30, box.y + ((box.y - height / 2) / far) * 20 + 4];
   }
 
-  // A name where there is room for it, or the number at its end.
+  // A name where there is room for it, or the number at its end; of hosts that stand close, only as
+  // many as fit.
   function nodeLabel(box, nodes) {
-    const near = box.host && !box.round ? Math.min(...nodes.filter((n) => n.host && n !== box).map((n) => Math.abs(n.x - box.x)), 200) - 3 : box.wide - 4;
     if (box.round && box.host) return box.name;
-    if (textWidth(box.name, 11) <= near) return box.name;
-    const number = (box.name.match(/[0-9]+$/) || [""])[0];
-    return textWidth(number, 11) <= near ? number : "";
+    const hosts = nodes.filter((n) => n.host);
+    const near = box.host ? Math.min(...hosts.filter((n) => n !== box).map((n) => Math.abs(n.x - box.x)), 200) - 3 : box.wide - 4;
+    const numberOf = (n) => (n.name.match(/[0-9]+$/) || [""])[0];
+    const fits = (text) => textWidth(text, 11) <= near;
+    if (!box.host) return fits(box.name) ? box.name : fits(numberOf(box)) ? numberOf(box) : "";
+    if (hosts.every((n) => fits(n.name))) return box.name;
+    const every = Math.ceil(Math.max(...hosts.map((n) => textWidth(numberOf(n), 11))) / Math.max(near, 1));
+    return hosts.indexOf(box) % every === 0 ? numberOf(box) : "";
   }
 
-  function show(next) {
-    frame = Math.min(Math.max(next, 0), run.frames - 1);
+  // Shows the frame at a time; the last one once the run has ended.
+  function show(at) {
+    frame = Math.min(Math.max(Math.floor(at / run.frame_us), 0), run.frames - 1);
     if (!drawn) return;
     const { values, strokes, beside, apart } = drawn;
     const shades = theme();
-    const at = (port) => port * run.frames + frame;
+    const cell = (port) => port * run.frames + frame;
     let bars = "";
     const longest = Math.max(run.most_bytes, 1);
     strokes.forEach((stroke, port) => {
-      const used = values.used[at(port)];
+      const used = values.used[cell(port)];
       stroke.setAttribute("stroke", used > 0 ? rampColour(shades, used) : shades.idle);
       stroke.setAttribute("stroke-width", used > 0 ? apart * (1.1 + 0.6 * used) : 1);
-      const waiting = values.bytes[at(port)];
+      const waiting = values.bytes[cell(port)];
       if (waiting > 0) {
         const { x1, y1, ux, uy, nx, ny, far } = beside[port];
         const long = Math.max(1.5, Math.min(52, far * 0.44) * waiting / longest);
@@ -292,7 +363,7 @@ function showNetwork(card, tools, section) {
       let d = "";
       if (run.events[name]) {
         strokes.forEach((_, port) => {
-          const count = values[name][at(port)];
+          const count = values[name][cell(port)];
           if (!(count > 0)) return;
           const { x1, y1, ux, uy, nx, ny, far } = beside[port];
           const size = share ? 2.5 + 2.5 * count : Math.min(2.9 + 0.5 * Math.log2(count), 5.5);
@@ -306,19 +377,8 @@ function showNetwork(card, tools, section) {
       }
       drawn.happenings[kind].setAttribute("d", d);
     });
-    slider.value = frame;
-    const [from, until] = [frame * run.frame_us, Math.min((frame + 1) * run.frame_us, run.end_us)];
-    clock.textContent = spanText(from, until);
-    slider.setAttribute("aria-valuetext", clock.textContent);
-    if (drawn.cursor) drawn.cursor.setAttribute("x", drawn.stripX(from));
+    if (drawn.cursor) drawn.cursor.setAttribute("x", drawn.stripX(frame * run.frame_us));
     if (hovered >= 0) tell(hovered);
-  }
-
-  // Both ends in the unit of the run's end, with as many digits as frames need.
-  function spanText(from, until) {
-    const [size, unit] = unitFor("time", run.end_us);
-    const decimals = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(run.frame_us / size))));
-    return `${(from / size).toFixed(decimals)} – ${(until / size).toFixed(decimals)} ${unit}`;
   }
 
   // --- What is under the mouse
@@ -413,14 +473,13 @@ function showNetwork(card, tools, section) {
     });
     drawn.cursor = svgNode("rect", { class: "cursor", x: left, y: 0, width: Math.max(2, x(run.frame_us) - x(0)), height: y - 2, fill: ink().ink, "fill-opacity": 0.28 }, svg);
     drawn.stripX = x;
-    const seek = (event) => {
+    const follow = (event) => {
       const box = svg.getBoundingClientRect();
       const share = ((event.clientX - box.left) * (room / box.width) - left) / (right - left);
-      stop();
-      show(Math.floor(share * frames));
+      seek(share * frames * run.frame_us);
     };
-    svg.addEventListener("pointerdown", (event) => { svg.setPointerCapture(event.pointerId); seek(event); });
-    svg.addEventListener("pointermove", (event) => { if (event.buttons) seek(event); });
+    svg.addEventListener("pointerdown", (event) => { svg.setPointerCapture(event.pointerId); follow(event); });
+    svg.addEventListener("pointermove", (event) => { if (event.buttons) follow(event); });
     strip.replaceChildren(svg);
   }
 
@@ -442,35 +501,29 @@ function showNetwork(card, tools, section) {
     }
   }
 
-  // As it is now, on a page of its own.
-  function filed() {
-    const copy = drawn.svg.cloneNode(true);
-    copy.querySelector(".hovered").replaceChildren();
-    copy.prepend(svgNode("rect", { width: drawn.places.width, height: drawn.places.height, fill: ink().page }));
-    svgNode("text", { x: 8, y: 14, fill: ink().ink, "font-size": 13 }, copy, `${data.title}, ${looks[run.transport].name}, ${clock.textContent}`);
-    return copy;
+  // A copy of what is shown.
+  function picture() {
+    const svg = drawn.svg.cloneNode(true);
+    svg.querySelector(".hovered").replaceChildren();
+    return { svg, width: drawn.places.width, height: drawn.places.height };
   }
-
-  let width = 0;
-  new ResizeObserver(() => {
-    if (plot.clientWidth !== width) { width = plot.clientWidth; draw(); }
-  }).observe(plot);
-  return () => { if (card.hidden) stop(); draw(); };
+  return { draw, show, picture, run: () => run };
 }
 
-// Every port in every frame in which it did something.
-function networkRows(body, run) {
-  const values = networkRun(body, run);
-  const rows = [["from_us", "until_us", "from", "to", "sending_share", "queue_bytes", "queue_packets", "granted_bps", ...HAPPENINGS.map(({ name, share }) => name + (share ? "_share" : ""))]];
-  for (let f = 0; f < run.frames; f++) {
-    body.links.forEach((link, port) => {
-      const i = port * run.frames + f;
-      const numbers = [values.used[i], Math.round(values.bytes[i]), Math.round(values.packets[i]), values.granted[i] * link.rate, ...HAPPENINGS.map(({ name }) => values[name][i])];
-      if (!numbers.some((value) => value > 0)) return;
-      const ends = [f * run.frame_us, Math.min((f + 1) * run.frame_us, run.end_us)];
-      rows.push([...ends, body.nodes[link.from].name, body.nodes[link.to].name, ...numbers.map((value) => Number(value.toPrecision(6)))]);
-    });
+// Every port in every frame of some runs in which it did something.
+function networkRows(body, runs) {
+  const rows = [["transport", "from_us", "until_us", "from", "to", "sending_share", "queue_bytes", "queue_packets", "granted_bps", ...HAPPENINGS.map(({ name, share }) => name + (share ? "_share" : ""))]];
+  for (const run of runs) {
+    const values = networkRun(body, run);
+    for (let f = 0; f < run.frames; f++) {
+      body.links.forEach((link, port) => {
+        const i = port * run.frames + f;
+        const numbers = [values.used[i], Math.round(values.bytes[i]), Math.round(values.packets[i]), values.granted[i] * link.rate, ...HAPPENINGS.map(({ name }) => values[name][i])];
+        if (!numbers.some((value) => value > 0)) return;
+        const ends = [f * run.frame_us, Math.min((f + 1) * run.frame_us, run.end_us)];
+        rows.push([looks[run.transport].name, ...ends, body.nodes[link.from].name, body.nodes[link.to].name, ...numbers.map((value) => Number(value.toPrecision(6)))]);
+      });
+    }
   }
   return rows;
 }
-

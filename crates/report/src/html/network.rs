@@ -85,7 +85,7 @@ pub(crate) fn section(runs: &[Traced], runs_of_page: usize) -> Option<Section> {
     let hosts = ports.iter().filter(|port| port.tier == "host-up").count();
     let told = |lead: String, body: NetworkBody| Section {
         id: "network".to_owned(),
-        title: "The network in time".to_owned(),
+        title: "Network playback".to_owned(),
         lead,
         point: None,
         body: Body::Network(Box::new(body)),
@@ -115,10 +115,10 @@ pub(crate) fn section(runs: &[Traced], runs_of_page: usize) -> Option<Section> {
         }
     }
     let runs = recorded.iter().map(|(transport, trace)| run(*transport, trace, ports)).collect();
-    let lead = "What every link and queue did, in the first run of each transport. A link is two \
-                lines, one a direction, on its right; each is coloured by the share of the time \
-                that it was sending. A bar is the longest queue of a port in that stretch of time, \
-                where its link begins. Play it, or look below for when something happened."
+    let lead = "Every link and queue in the first run of each transport. A link has one line per \
+                direction; its colour is the share of time that it was sending. A bar at the start \
+                of a link is the longest queue of its port in the frame. The strip above a network \
+                shows the whole run: click there, or press play."
         .to_owned();
     Some(told(lead, NetworkBody { graph: layout::graph(ports), runs }))
 }

@@ -30,7 +30,7 @@ pub(crate) fn table(repeated: &[Repeated], number: &Numbered<'_>) -> Section {
         best,
     });
     let body = Body::Table(TableBody { header, rows: rows.collect() });
-    let (id, title) = ("summary".to_owned(), "In numbers".to_owned());
+    let (id, title) = ("summary".to_owned(), "Summary".to_owned());
     Section { id, title, lead, point: None, body }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn parts(parts: &[(usize, Repeated)]) -> Option<Section> {
          the whole run."
             .to_owned();
     let body = Body::Table(TableBody { header, rows });
-    let (id, title) = ("parts".to_owned(), "In parts".to_owned());
+    let (id, title) = ("parts".to_owned(), "Flows by transport".to_owned());
     (!parts.is_empty()).then_some(Section { id, title, lead, point: None, body })
 }
 
@@ -150,6 +150,8 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
                 series.x.push(*place);
                 series.y.push(value);
                 series.half.push(figure.half_width.unwrap_or(f64::NAN));
+                let is_maximum = summary.is_maximum(metric);
+                series.about.push(if is_maximum { "the maximum" } else { "" }.to_owned());
             }
             if !series.x.is_empty() {
                 view.series.push(series);
@@ -164,7 +166,7 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
     }
     let y = views.first()?.y.clone()?;
     let chart = Chart { mark: Mark::Line, x, y, views };
-    let (id, title) = ("sweep".to_owned(), format!("By {key}"));
+    let (id, title) = ("sweep".to_owned(), format!("Sweep over {key}"));
     let mut lead = "The mean over the runs at each point of the sweep, with its 95 % interval if \
                     there are several runs."
         .to_owned();
@@ -176,7 +178,7 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
 
 /// Where values stand on an axis: at their numbers where all are numbers of one unit, at even
 /// distances otherwise.
-fn x_axis(key: &str, values: &[String]) -> (Vec<f64>, Axis) {
+pub(super) fn x_axis(key: &str, values: &[String]) -> (Vec<f64>, Axis) {
     let parsed: Option<Vec<(f64, &str)>> = values.iter().map(|value| measured(value)).collect();
     if let Some(parsed) = parsed.filter(|all| all.iter().all(|(_, unit)| *unit == all[0].1)) {
         let unit = match parsed.first().map_or("", |(_, unit)| unit) {
@@ -204,7 +206,6 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
     let unit = Metric::named(column).map_or(Unit::Number, unit);
     let share = unit == Unit::Share;
     let title = Metric::named(column).map_or(column.as_str(), |metric| metric.title());
-    let factor = if share { 100.0 } else { 1.0 };
     let (mut rows, mut series) = (Vec::new(), Vec::new());
     let values: Vec<String> =
         found.answers.iter().flat_map(|a| a.probes.iter().map(|p| p.value.clone())).collect();
@@ -220,7 +221,7 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
             ("always", false) => format!("≥ {}", found.to),
             _ => or_none(&answer.capacity),
         };
-        let there = answer.estimate.as_ref().map(|estimate| shown(estimate, factor, share));
+        let there = answer.estimate.as_ref().map(|estimate| shown(estimate, share));
         let unfinished = answer.estimate.as_ref().map_or(0.0, |e| e.unfinished);
         let transport = number(&answer.transport);
         rows.push(TableRow {
@@ -249,7 +250,7 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
             own.y.push(mean);
             own.half.push(half_width(&probe.estimate).unwrap_or(f64::NAN));
             let (runs, verdict) = (probe.estimate.repetitions, &probe.estimate.verdict);
-            own.about.push(format!("{runs} runs: {}", verdict.replace('-', " ")));
+            own.about.push(format!("{runs} runs: {}", super::probes::verdict_words(verdict)));
         }
         series.push(own);
     }
@@ -271,8 +272,8 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
         body,
     };
     let lead = format!(
-        "The {which} {vary} with {until}, searched from {} to {} in steps of {}. Between the value \
-         that surely holds and the one that surely fails, the runs leave it open.",
+        "The {which} {vary} with {until}, searched from {} to {} in steps of {}. Between the \
+         value that surely holds and the one that surely fails, the runs do not decide.",
         found.from, found.to, found.step
     );
     let tried =
@@ -287,9 +288,14 @@ pub(crate) fn capacity(found: &Capacities, number: &Numbered<'_>) -> Vec<Section
     ]
 }
 
+/// Whether a column of a summary is a share, shown in per cent.
+pub(super) fn is_share(column: &str) -> bool {
+    ["deadlines_met", "fairness", "utilisation"].contains(&column)
+}
+
 /// A mean and its interval, or a lower bound.
-fn shown(estimate: &CapacityEstimate, factor: f64, share: bool) -> String {
-    let percent = if share { " %" } else { "" };
+pub(super) fn shown(estimate: &CapacityEstimate, share: bool) -> String {
+    let (factor, percent) = if share { (100.0, " %") } else { (1.0, "") };
     match (estimate.mean, estimate.at_least, estimate.low.zip(estimate.high)) {
         (Some(mean), _, Some((low, high))) => {
             format!("{:.1}{percent} ({:.1} to {:.1})", mean * factor, low * factor, high * factor)
@@ -306,7 +312,7 @@ fn half_width(estimate: &CapacityEstimate) -> Option<f64> {
     Some((mean - low).max(high - mean))
 }
 
-fn labelled_after(transport: &str, point: &[(String, String)]) -> String {
+pub(super) fn labelled_after(transport: &str, point: &[(String, String)]) -> String {
     match point {
         [] => transport.to_owned(),
         point => format!("{transport}, {}", crate::collect::labelled(point)),

@@ -10,6 +10,23 @@ pub(crate) fn text(page: &Page) -> String {
     if !page.about.is_empty() {
         let _ = writeln!(html, "<p class=\"lead\">{}</p>", escaped(&page.about));
     }
+    if !page.overrides.is_empty() {
+        let set: Vec<String> = page.overrides.iter().map(|set| format!("--set {set}")).collect();
+        let _ = writeln!(html, "<p class=\"lead\">Overrides: {}</p>", escaped(&set.join(" ")));
+    }
+    for (i, head) in page.heads.iter().enumerate() {
+        let point = page.points.get(i).map_or_else(String::new, |point| format!("{point}: "));
+        let verdict = format!("{point}{}", head.verdict.join(" "));
+        let _ = writeln!(html, "<p class=\"verdict\">{}</p>", escaped(&verdict));
+        let queues = head.queues.iter().filter_map(|(transport, queue)| {
+            Some((format!("Switch queue of {}", page.transports.get(*transport)?.name), queue))
+        });
+        let facts = head.facts.iter().map(|(name, text)| (name.clone(), text));
+        for (name, text) in facts.chain(queues) {
+            let fact = format!("{name}: {text}");
+            let _ = writeln!(html, "<p class=\"lead\">{}</p>", escaped(&fact));
+        }
+    }
     for warning in &page.warnings {
         let _ = writeln!(html, "<p class=\"warning\">{}</p>", escaped(warning));
     }

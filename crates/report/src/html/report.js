@@ -31,7 +31,7 @@ function redrawAll() { for (const redraw of redraws) redraw(); }
 
 function swatch(look, theme) {
   const svg = svgNode("svg", { width: 22, height: 10, "aria-hidden": "true" });
-  svgNode("line", { x1: 1, x2: 21, y1: 5, y2: 5, stroke: colourOf(look, theme), "stroke-width": 3.5, "stroke-dasharray": DASHES[look.dash] }, svg);
+  svgNode("line", { x1: 1, x2: 21, y1: 5, y2: 5, stroke: colourOf(look, theme), "stroke-width": 3.5, "stroke-dasharray": look.dash_pattern }, svg);
   return svg;
 }
 
@@ -98,14 +98,23 @@ const KINDS = {
 
 function showTable(card, tools, section) {
   const { header, rows } = section.body;
+  const facts = data.heads[section.point || 0];
+  const queues = new Map(["summary", "capacity"].includes(section.id) && facts ? facts.queues : []);
   const table = node("table", {}, node("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": section.title }, card));
   const head = node("tr", {}, node("thead", {}, table));
-  for (const text of header) node("th", { scope: "col" }, head, text);
+  // Texts are on the left, numbers on the right.
+  const kinds = header.map((_, i) => {
+    const cells = rows.map((row) => row.cells[i]);
+    if (i === 0) return "";
+    return cells.some((text) => text.length > 30) ? "prose" : cells.every((text) => /^\D*[a-z]\D*$/i.test(text)) ? "words" : "";
+  });
+  header.forEach((text, i) => node("th", { scope: "col", ...(kinds[i] ? { class: kinds[i] } : {}) }, head, text));
   const body = node("tbody", {}, table);
   const drawn = rows.map((row) => {
     const line = node("tr", {}, body);
     row.cells.forEach((text, i) => {
-      const cell = node("td", (row.best || []).includes(i) ? { class: "best" } : {}, line);
+      const kind = (row.best || []).includes(i) ? "best" : kinds[i];
+      const cell = node("td", { "data-label": header[i], ...(kind ? { class: kind } : {}) }, line);
       if (i === 0 && row.transport !== undefined) {
         const name = node("span", { class: "name" }, cell);
         name.append(swatch(looks[row.transport], THEMES[themeName()]), text);
@@ -113,10 +122,12 @@ function showTable(card, tools, section) {
         cell.textContent = text;
       }
     });
+    const queue = queues.get(row.transport);
+    if (queue) node("td", { colspan: header.length }, node("tr", { class: "note" }, body), "switch queue: " + queue);
     return { row, line };
   });
   node("button", { type: "button", onclick: () => {
-    download(section.id + ".csv", new Blob([csv([header, ...rows.map((row) => row.cells)])], { type: "text/csv" }));
+    download(section.id + ".csv", new Blob([csv([queues.size ? [...header, "Switch queue"] : header, ...rows.map((row) => [...row.cells, ...(queues.size ? [queues.get(row.transport)] : [])])])], { type: "text/csv" }));
   } }, tools, "CSV");
   return () => {
     for (const { row, line } of drawn) {
@@ -156,7 +167,7 @@ function showChart(card, tools, section) {
   const file = (width) => drawChart({
     chart, view, shown, looks, theme: THEMES.light, width, zoom, id: "file-" + id, file: true,
     title: data.title + ": " + section.title,
-    subtitle: [data.points[section.point], view.label, data.about].filter(Boolean).join(", "),
+    subtitle: [data.points[section.point], ...data.overrides, view.label, data.about].filter(Boolean).join(", "),
   });
   const save = { SVG: () => {
     download(section.id + ".svg", new Blob([svgText(file(900).svg)], { type: "image/svg+xml" }));
@@ -178,7 +189,7 @@ function showChart(card, tools, section) {
     overlay = svgNode("g", { class: "overlay" }, drawn.svg);
     reset.hidden = !zoom;
     tip.hidden = true;
-    if (drawn.area) listen(drawn.svg);
+    if (drawn.areas.length) listen(drawn.svg);
   }
 
   function place(event) {
@@ -187,25 +198,27 @@ function showChart(card, tools, section) {
   }
 
   function listen(svg) {
-    let from = null;
-    const inside = ([px, py]) => px >= drawn.area.left && px <= drawn.area.right && py >= drawn.area.top && py <= drawn.area.bottom;
+    let from = null, area = null;
+    const areaAt = ([px, py]) => drawn.areas.find(({ left, right, top, bottom }) => px >= left && px <= right && py >= top && py <= bottom);
     svg.addEventListener("pointerdown", (event) => {
       const at = place(event);
-      if (event.button !== 0 || !inside(at)) return;
+      area = areaAt(at);
+      if (event.button !== 0 || !area) return;
       from = at;
-      if (event.pointerType === "touch") hover(at);
+      if (event.pointerType === "touch") hover(area, at);
       svg.setPointerCapture(event.pointerId);
     });
     svg.addEventListener("pointermove", (event) => {
       const at = place(event);
-      if (from && (Math.abs(at[0] - from[0]) > 6 || Math.abs(at[1] - from[1]) > 6)) band(from, at);
-      else if (inside(at)) hover(at);
+      const under = areaAt(at);
+      if (from && (Math.abs(at[0] - from[0]) > 6 || Math.abs(at[1] - from[1]) > 6)) band(area, from, at);
+      else if (under) hover(under, at);
       else leave();
     });
     svg.addEventListener("pointerup", (event) => {
       const start = from;
       from = null;
-      if (start) zoomTo(start, place(event));
+      if (start) zoomTo(area, start, place(event));
     });
     svg.addEventListener("pointercancel", () => { from = null; leave(); });
     svg.addEventListener("pointerleave", () => { if (!from) leave(); });
@@ -213,8 +226,7 @@ function showChart(card, tools, section) {
   }
 
   // The part of the plane between two places. A flat drag is about x alone, an upright one about y.
-  function part([x1, y1], [x2, y2]) {
-    const { left, right, top, bottom } = drawn.area;
+  function part({ left, right, top, bottom }, [x1, y1], [x2, y2]) {
     const within = (value, low, high) => Math.min(Math.max(value, low), high);
     let [xs, ys] = [[x1, x2], [y1, y2]].map((ends) => ends.sort((a, b) => a - b));
     xs = xs.map((value) => within(value, left, right));
@@ -224,17 +236,17 @@ function showChart(card, tools, section) {
     return { xs, ys };
   }
 
-  function band(from, to) {
-    const { xs, ys } = part(from, to);
+  function band(area, from, to) {
+    const { xs, ys } = part(area, from, to);
     overlay.replaceChildren();
     tip.hidden = true;
     svgNode("rect", { x: xs[0], y: ys[0], width: xs[1] - xs[0], height: ys[1] - ys[0], fill: "#0072b2", "fill-opacity": 0.15, stroke: "#0072b2" }, overlay);
   }
 
-  function zoomTo(from, to) {
+  function zoomTo(area, from, to) {
     if (Math.abs(from[0] - to[0]) < 14 && Math.abs(from[1] - to[1]) < 14) return;
-    const { left, right, top, bottom, xScale, yScale } = drawn.area;
-    const { xs, ys } = part(from, to);
+    const { left, right, top, bottom, xScale, yScale } = area;
+    const { xs, ys } = part(area, from, to);
     zoom = {
       x: xs.map((px) => xScale.value((px - left) / (right - left))),
       y: [ys[1], ys[0]].map((py) => yScale.value((bottom - py) / (bottom - top))),
@@ -244,11 +256,10 @@ function showChart(card, tools, section) {
 
   function leave() { overlay.replaceChildren(); tip.hidden = true; }
 
-  function hover([px, py]) {
-    const { area } = drawn;
+  function hover(area, [px, py]) {
     const theme = THEMES[themeName()];
     overlay.replaceChildren();
-    const found = lookUp(view, chart.mark, shown, area, px, py);
+    const found = lookUp(chart.mark, area, px, py);
     if (!found.length) { tip.hidden = true; return; }
     tip.replaceChildren();
     const written = (value, axis) => axis.places ? axis.places[value] : formatted(value, axis.unit);
@@ -277,11 +288,10 @@ function showChart(card, tools, section) {
       node("div", { class: "head" }, tip, written(at, area.xAxis));
       for (const hit of found.slice(0, 14)) {
         const { series, i } = hit;
-        const distribution = chart.mark === "step" && chart.y.range;
-        if (i < 0 && !distribution) continue;
+        if (i < 0 && view.before === undefined) continue;
         const half = series.half && series.half[i] ? " ± " + formatted(series.half[i], area.yAxis.unit) : "";
         const about = series.about && series.about[i] ? ", " + series.about[i] : "";
-        row(series, (i < 0 ? "0 %" : written(series.y[i], area.yAxis)) + half + about);
+        row(series, written(i < 0 ? view.before : series.y[i], area.yAxis) + half + about);
         if (chart.mark === "line") dot(hit);
       }
     }
@@ -332,6 +342,7 @@ function showPoints(cards) {
   const update = () => {
     const contents = document.getElementById("contents");
     contents.replaceChildren();
+    showHead(data.heads[point] || data.heads[0]);
     for (const { section, card } of cards) {
       card.hidden = section.point !== undefined && section.point !== point;
       if (!card.hidden) node("a", { href: "#" + card.id }, contents, section.title);
@@ -341,8 +352,27 @@ function showPoints(cards) {
   update();
 }
 
+// The verdict on a point, and its network, load and runs.
+function showHead(head) {
+  const verdict = document.getElementById("verdict");
+  const facts = document.getElementById("facts");
+  verdict.replaceChildren();
+  facts.replaceChildren();
+  if (!head) return;
+  for (const sentence of head.verdict) node("p", {}, verdict, sentence);
+  for (const [name, text] of head.facts) {
+    const fact = node("div", {}, facts);
+    node("dt", {}, fact, name);
+    node("dd", {}, fact, text);
+  }
+}
+
 function showPage() {
   document.getElementById("about").textContent = data.about;
+  const overrides = document.getElementById("overrides");
+  overrides.hidden = !data.overrides.length;
+  overrides.append(data.overrides.length === 1 ? "Override: " : "Overrides: ");
+  data.overrides.forEach((set) => { node("code", {}, overrides, "--set " + set); overrides.append(" "); });
   for (const text of data.warnings) node("p", { class: "warning" }, document.getElementById("warnings"), text);
   showLegend();
   const main = document.getElementById("main");

@@ -75,7 +75,7 @@ pub(crate) fn ports(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> V
     vec![
         section(
             "queues",
-            "Queues",
+            "Queue lengths",
             format!(
                 "{which}, {first}. Where there are more samples than can be drawn, the longest \
                  queue of each stretch of time is."
@@ -84,7 +84,7 @@ pub(crate) fn ports(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> V
         ),
         section(
             "rates",
-            "Rates",
+            "Sending rates",
             format!(
                 "{which}, {first}: bytes that left, over the time between two samples. Packets \
                  count whole, so that a short time can show more than the link's rate."
@@ -144,12 +144,12 @@ pub(crate) fn gauges(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> 
         views.push(view);
     }
     let lead = format!(
-        "What the transports of the first runs were doing at each sample: the first {LINES} \
-         recorded flows or ports of each."
+        "Gauges of the transports at each sample, in the first run of each: the first {LINES} \
+         recorded flows or ports."
     );
     let y = views.first()?.y.clone()?;
     let chart = Chart { mark: Mark::Step, x: Axis::new("Time", Unit::Time), y, views };
-    let (id, title) = ("gauges".to_owned(), "Inside the transports".to_owned());
+    let (id, title) = ("gauges".to_owned(), "Transport state".to_owned());
     Some(Section { id, title, lead, point: None, body: Body::Chart(chart) })
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::palette::Palette;
 use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, PortId, TransportId,
 };
@@ -8,6 +9,20 @@ use punctual_results::{
     RunFacts, WriteOptions, summarise, write,
 };
 use std::path::PathBuf;
+
+/// A catalogue as a program has it.
+fn palette() -> Palette {
+    Palette::new(["tcp", "tcppr", "dctcp", "d2tcp", "d3", "ndp"], ["ideal-edf", "optimal"])
+}
+
+/// The page of a directory, in the looks of [`palette`].
+fn html(dir: &Path) -> Result<String, ReportError> {
+    super::html(dir, &palette())
+}
+
+fn page(results: &Results, name: &str) -> Result<Page, ReportError> {
+    super::page(results, name, &palette())
+}
 
 fn micros(micros: u64) -> Instant {
     Instant::ZERO + Duration::from_micros(micros)
@@ -101,7 +116,9 @@ fn a_plan_is_shown_in_its_order_and_in_known_colours() {
     let data = data(&html(&dir).unwrap());
     assert_eq!(data["warnings"], serde_json::json!([]));
     assert_eq!(data["transports"][0]["name"], "tcp");
-    assert_eq!(data["transports"][1]["colour"], "#0072b2");
+    let style = palette().styles(["ndp"])[0];
+    assert_eq!(data["transports"][1]["colour"], style.colour.light.to_string());
+    assert_eq!(data["transports"][1]["dark"], style.colour.dark.to_string());
     let curve = &section(&data, "fct")["body"]["views"][0]["series"][1];
     assert_eq!(curve["transport"], 1);
     // Of two runs with 60 flows each, one of them given up.
@@ -264,11 +281,11 @@ fn a_page_of_a_large_sampled_sweep_is_small() {
         html(place.path()).unwrap()
     };
     let one = sized(1);
-    assert!(one.contains("Inside the transports") && one.contains("\"Queues\""));
+    assert!(one.contains("\"Transport state\"") && one.contains("\"Queue lengths\""));
     assert!(one.len() < 2_500_000, "{} bytes", one.len());
     let many = sized(20);
     assert!(many.len() < 5_000_000, "{} bytes", many.len());
-    assert!(many.contains("\"Queues\"") && !many.contains("Inside the transports"));
+    assert!(many.contains("\"Queue lengths\"") && !many.contains("\"Transport state\""));
     assert!(many.contains("is left out, for want of room"));
 }
 
@@ -339,4 +356,58 @@ fn explained_flows_are_bars_of_their_parts() {
     explained.write(&dir.join("ndp/seed-1")).unwrap();
     let error = html(&dir).unwrap_err().to_string();
     assert!(error.contains("explain.json"), "{error}");
+}
+
+/// One transport's flows of [`outcome`] as a curve.
+fn curve(name: &str, flows: u32) -> crate::Curve {
+    let flows = FlowRow::all(&outcome(flows), &[name], |_| Some(Duration::from_micros(1)));
+    crate::Curve { name: name.into(), flows }
+}
+
+fn met(name: &str, share: f64, half: f64) -> Repeated {
+    let mut summary = Summary { transport: name.into(), ..Summary::default() };
+    summary[punctual_results::Metric::DeadlinesMet] =
+        punctual_results::Figure::known(Some(share), Some(half));
+    Repeated { summary, repetitions: Vec::new() }
+}
+
+#[test]
+fn files_have_names_units_intervals_and_the_line_at_99_per_cent() {
+    let draw = || {
+        let curves = vec![curve("ndp", 60), curve("tcp", 30)];
+        let rows = [met("ndp", 0.997, 0.002), met("tcp", 0.433, 0.066)];
+        crate::figures(&palette(), "incast", "40 senders to 1 receiver", curves, &rows)
+    };
+    let files = draw();
+    // To look at: `FIGURES=dir cargo test -p punctual-report`.
+    if let Some(dir) = std::env::var_os("FIGURES") {
+        for (name, svg) in &files {
+            std::fs::write(Path::new(&dir).join(name), svg).unwrap();
+        }
+    }
+    let [("fct.svg", fct), ("deadlines.svg", met)] = &files[..] else { panic!("two files") };
+    for part in ["ndp", "tcp", ">10 µs<", "deadline 40 µs", "Flows completed", "incast: flow"] {
+        assert!(fct.contains(part), "{part} is not in {fct}");
+    }
+    for part in ["99.7 ± 0.2 %", "43.3 ± 6.6 %", ">100 %<", ">99 %<", "Deadlines met"] {
+        assert!(met.contains(part), "{part} is not in {met}");
+    }
+    assert_eq!(files, draw());
+}
+
+#[test]
+fn figures_with_nothing_to_show_are_left_out() {
+    let none = crate::Curve { name: "tcp".into(), flows: Vec::new() };
+    let rows = [Repeated { summary: Summary::default(), repetitions: Vec::new() }];
+    assert!(crate::figures(&palette(), "x", "", vec![none], &rows).is_empty());
+}
+
+#[test]
+fn names_in_figures_are_escaped_and_many_flows_make_a_small_file() {
+    let long = "tcp <with> & a very long description of its parameters";
+    let curves = vec![curve(long, 300_000)];
+    let files = crate::figures(&palette(), "a < b", &long.repeat(5), curves, &[]);
+    let svg = &files[0].1;
+    assert!(svg.contains("a &lt; b") && svg.contains('…') && !svg.contains("<with>"));
+    assert!(svg.len() < 100_000, "{} bytes", svg.len());
 }
