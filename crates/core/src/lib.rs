@@ -30,7 +30,7 @@ pub use arena::Slab;
 pub use controller::{Controller, ControllerState, NoController, PortView};
 pub use endpoint::{Endpoint, HostCx, NicInfo, Outbox, TimerChange, Transport};
 pub use fifo::Fifo;
-pub use flow::{ByteRange, FlowEvent, FlowRoute, FlowSpec};
+pub use flow::{ByteRange, FlowEvent, FlowRoute, FlowSpec, RetransmitCause};
 pub use ids::{FlowId, HostId, NodeId, PacketId, PortId, TransportId};
 pub use packet::{
     Class, Ecn, ExtArena, ExtBlock, ExtId, HEADER_BYTES, Header, Packet, PacketArena, PacketFlags,

@@ -13,8 +13,8 @@ mod trace;
 pub use explain::{Behind, Explanation, Part, What};
 pub use measure::Measure;
 pub use outcome::{
-    ControllerRecord, FlowCounts, FlowRecord, FlowStatus, Outcome, PauseCycle, PauseTotals,
-    PortPauses, PortTotals, Totals,
+    ByCause, ControllerRecord, FlowCounts, FlowRecord, FlowStatus, Outcome, PauseCycle,
+    PauseTotals, PortPauses, PortTotals, Totals,
 };
 pub use samples::{GaugeOf, GaugeSample, PortSample};
 pub use trace::{Activity, NetworkTrace, PortFrame};

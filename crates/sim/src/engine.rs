@@ -551,6 +551,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             at: self.cx.now,
             waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
             alive: self.cx.packets.len(),
+            flows: &self.records,
         };
         let mut findings = Findings::default();
         self.cx.tap.conclude(&end, &mut findings);

@@ -29,8 +29,8 @@ mod timers;
 mod window;
 
 pub use punctual_record::{
-    Activity, Behind, ControllerRecord, Explanation, FlowCounts, FlowRecord, FlowStatus, GaugeOf,
-    GaugeSample, Measure, NetworkTrace, Outcome, Part, PauseCycle, PauseTotals, PortFrame,
+    Activity, Behind, ByCause, ControllerRecord, Explanation, FlowCounts, FlowRecord, FlowStatus,
+    GaugeOf, GaugeSample, Measure, NetworkTrace, Outcome, Part, PauseCycle, PauseTotals, PortFrame,
     PortPauses, PortSample, PortTotals, Totals, What,
 };
 pub use setup::{LinkChange, LinkFault, Progress, Sampling, Setup, Stop, SwitchReset};

@@ -279,7 +279,7 @@ impl Tap for Misled {
         self.checks.completed(flow);
     }
 
-    fn conclude(&mut self, end: &Ending, findings: &mut Findings) {
+    fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
         self.checks.conclude(end, findings);
     }
 }
