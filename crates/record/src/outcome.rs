@@ -168,6 +168,8 @@ impl Totals {
 pub struct PortTotals {
     /// Bytes sent.
     pub sent_bytes: u64,
+    /// Packets sent, pause frames not included.
+    pub sent_packets: u64,
     /// Packets dropped here.
     pub drops: u64,
     /// Packets trimmed here.

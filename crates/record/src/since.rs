@@ -34,6 +34,7 @@ impl PortTotals {
     pub fn since(&self, before: &PortTotals) -> PortTotals {
         PortTotals {
             sent_bytes: self.sent_bytes - before.sent_bytes,
+            sent_packets: self.sent_packets - before.sent_packets,
             drops: self.drops - before.drops,
             trims: self.trims - before.trims,
             bounces: self.bounces - before.bounces,

@@ -239,8 +239,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     fn admit_polled(&mut self, transport: TransportId, host: HostId, packet: &Packet) -> PacketId {
         let id = self.admit(transport, host, packet);
         let port = self.network.nic(host);
-        if self.ports[port.index()].has_controllers {
-            // Polled packets do not pass `offer`, where others meet the NIC's controllers.
+        // Polled packets do not pass `offer`, where others meet the NIC's controllers.
+        if self.ports[port.index()].needs_departure_checks {
             self.control_forward(port, id);
         }
         id

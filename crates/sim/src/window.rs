@@ -42,6 +42,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let ports: Vec<PortTotals> = port_totals
             .map(|(p, (counted, port))| PortTotals {
                 sent_bytes: port.sent_bytes,
+                sent_packets: port.sent_packets,
                 pauses: clock(PortId::from(p)).unwrap_or_default(),
                 ..*counted
             })

@@ -64,6 +64,7 @@ fn what_is_counted_in_parts_adds_up() {
             .into_iter()
             .chain([flow(0), flow(1), own])
             .chain([by.nack, by.bounce, by.timeout, by.duplicate_ack])
+            .chain(o.ports.iter().map(|port| port.sent_packets))
             .collect::<Vec<u64>>()
     };
     let sums =
@@ -76,6 +77,8 @@ fn what_is_counted_in_parts_adds_up() {
     for part in parts.iter().chain([&whole]) {
         assert_eq!(part.totals.retransmits_by.total(), part.totals.retransmits);
     }
+    let packets: u64 = whole.ports.iter().map(|port| port.sent_packets).sum();
+    assert_eq!(packets, whole.totals.packet_hops, "each hop is a packet of one port");
     // What is not counted is of the whole run.
     assert!(parts.iter().all(|part| part.totals.packet_hops == whole.totals.packet_hops));
 }
