@@ -40,7 +40,7 @@ pub use seqs::{BitRing, RangeSet};
 pub use set::{FlowStack, TransportInfo, TransportSet};
 pub use stack::{Call, End, Stack};
 pub use units::{Bytes, Duration, Instant, LineRate, Rate, Tolerance};
-pub use wait::Wait;
+pub use wait::{Wait, WaitNames, WaitWords};
 
 /// Asks the processor to bring a value near. Changes nothing but speed.
 #[inline]

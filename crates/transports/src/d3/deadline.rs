@@ -2,7 +2,9 @@
 
 use super::config::{AfterDeadline, D3Config, D3SenderConfig};
 use super::header::{HOPS_MAX, RATE_UNIT};
-use super::{D3Host, D3Port, D3Receiver, D3Sender, FlowDemand, RequestPlan, RequestPolicy};
+use super::{
+    D3Host, D3Port, D3Receiver, D3Sender, FlowDemand, GRANT_WAITS, RequestPlan, RequestPolicy,
+};
 use punctual_core::{
     Bytes, Class, Duration, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView,
     QueueSpec, Rate, Transport, TransportInfo,
@@ -83,7 +85,8 @@ impl Transport for D3Config {
         "d3",
         "D3: ports grant each flow the rate that its deadline needs, and a share",
     )
-    .with_max_hops(HOPS_MAX);
+    .with_max_hops(HOPS_MAX)
+    .with_waits(GRANT_WAITS);
 
     fn open_host(&self, nic: &NicInfo) -> D3Host {
         D3Host::new(nic)

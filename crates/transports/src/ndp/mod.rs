@@ -31,8 +31,8 @@ pub use receiver::NdpReceiver;
 pub use sender::NdpSender;
 
 use punctual_core::{
-    Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec, Rate,
-    Transport, TransportInfo,
+    Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec,
+    Rate, Transport, TransportInfo, WaitNames, WaitWords,
 };
 
 impl Transport for NdpConfig {
@@ -44,7 +44,11 @@ impl Transport for NdpConfig {
     const INFO: TransportInfo = TransportInfo::new(
         "ndp",
         "NDP: receivers pull, switches trim, packets sprayed over all paths",
-    );
+    )
+    .with_waits(WaitNames {
+        pull: WaitWords::new("waiting to be pulled", "{time} until its receiver pulled it{behind}"),
+        ..WaitNames::DEFAULT
+    });
 
     fn open_host(&self, nic: &NicInfo) -> PullQueue {
         PullQueue::new(self, nic)

@@ -44,8 +44,8 @@ pub use receiver::PdqReceiver;
 pub use sender::PdqSender;
 
 use punctual_core::{
-    Bytes, FlowRoute, FlowSpec, HostCx, Limit, LineRate, NicInfo, Packet, PortView, QueueSpec,
-    Rate, Transport, TransportInfo,
+    Bytes, FlowRoute, FlowSpec, HostCx, Limit, LineRate, NicInfo, Packet, PortView,
+    QueueSpec, Rate, Transport, TransportInfo, WaitNames,
 };
 
 /// State that the flows of one host share.
@@ -97,7 +97,11 @@ impl Transport for PdqConfig {
     const INFO: TransportInfo = TransportInfo::new(
         "pdq",
         "PDQ: ports let the most critical flows send and pause the others",
-    );
+    )
+    .with_waits(WaitNames {
+        paused: WaitNames::DEFAULT.paused.ahead("more critical flow"),
+        ..WaitNames::DEFAULT
+    });
 
     fn open_host(&self, nic: &NicInfo) -> PdqHost {
         PdqHost::new(nic)

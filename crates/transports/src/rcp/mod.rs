@@ -32,7 +32,8 @@ pub use config::RcpConfig;
 pub use port::{FairRate, RcpPort};
 
 use crate::d3::{
-    D3Host, D3Receiver, D3Sender, D3SenderConfig, FlowDemand, RequestPlan, RequestPolicy,
+    D3Host, D3Receiver, D3Sender, D3SenderConfig, FlowDemand, GRANT_WAITS, RequestPlan,
+    RequestPolicy,
 };
 use punctual_core::{
     Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView, QueueSpec, Rate,
@@ -66,7 +67,8 @@ impl Transport for RcpConfig {
     const INFO: TransportInfo = TransportInfo::new(
         "rcp",
         "RCP: every port stamps one rate for all flows, found without counting them",
-    );
+    )
+    .with_waits(GRANT_WAITS);
 
     fn open_host(&self, nic: &NicInfo) -> D3Host {
         D3Host::new(nic)
