@@ -11,6 +11,7 @@
 //! Nothing here knows a clock, a socket, a thread or a particular protocol.
 
 mod arena;
+mod content;
 mod controller;
 mod endpoint;
 mod fifo;
@@ -27,6 +28,7 @@ pub mod rng;
 pub mod units;
 
 pub use arena::Slab;
+pub use content::Content;
 pub use controller::{Controller, ControllerState, NoController, PortView};
 pub use endpoint::{Endpoint, HostCx, NicInfo, Outbox, TimerChange, Transport};
 pub use fifo::Fifo;

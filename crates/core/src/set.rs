@@ -5,7 +5,7 @@
 //! path are a `match` and no virtual call.
 
 use crate::{
-    Bytes, Call, Controller, End, FlowRoute, FlowSpec, HostId, Instant, NicInfo, Packet,
+    Bytes, Call, Content, Controller, End, FlowRoute, FlowSpec, HostId, Instant, NicInfo, Packet,
     PortView, QueueSpec, Rate, Wait, WaitNames,
 };
 use serde::Serialize;
@@ -106,6 +106,9 @@ pub trait TransportSet: Debug + Clone + PartialEq + Serialize + Send + Sync + 's
 
     /// See [`Transport::may_abandon`](crate::Transport::may_abandon).
     fn may_abandon(&self) -> bool;
+
+    /// See [`Transport::content`](crate::Transport::content).
+    fn content(&self, packet: &Packet) -> Content;
 
     /// See [`Transport::default_queue`](crate::Transport::default_queue).
     fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec;

@@ -4,6 +4,7 @@
 //! results needs no simulator.
 
 mod explain;
+mod latency;
 mod measure;
 mod outcome;
 mod samples;
@@ -11,6 +12,7 @@ mod since;
 mod trace;
 
 pub use explain::{Behind, Explanation, Part, What};
+pub use latency::{Histogram, PacketLatency};
 pub use measure::Measure;
 pub use outcome::{
     ByCause, ControllerRecord, FlowCounts, FlowRecord, FlowStatus, Outcome, PauseCycle,

@@ -1,6 +1,6 @@
 //! What came out of a run: its flows, sums over the network and over each port.
 
-use crate::{Explanation, GaugeSample, Measure, NetworkTrace, PortSample};
+use crate::{Explanation, GaugeSample, Measure, NetworkTrace, PacketLatency, PortSample};
 use punctual_core::{
     Bytes, Class, ControllerState, Duration, FlowSpec, Instant, PortId, RetransmitCause,
     TransportId,
@@ -297,6 +297,8 @@ pub struct Outcome {
     pub violations: Vec<String>,
     /// What every port did in time, when that was recorded.
     pub network: Option<NetworkTrace>,
+    /// Latency of data packets by transport, when that was recorded.
+    pub packet_latency: Vec<PacketLatency>,
     /// Where the time of the flows went that were to be explained, by flow.
     pub explained: Vec<Explanation>,
     /// The run was stopped from outside before its end.

@@ -47,6 +47,7 @@ mod explain;
 mod files;
 mod flows;
 mod gauges;
+mod latency;
 mod lock;
 mod manifest;
 mod network;
@@ -72,6 +73,7 @@ pub use explain::{EXPLAIN_FILE, Explained, ExplainedFlow, ExplainedPart, TimeLin
 pub use files::{check_place, is_report, save};
 pub use flows::{ByCause, FlowCounts, FlowRow, FlowStatus};
 pub use gauges::GaugeRow;
+pub use latency::LatencySummary;
 pub use lock::{DirLock, LOCK_FILE, results_around};
 pub use manifest::{AxisValue, FORMAT, FileInfo, Host, Manifest};
 pub use pauses::PauseRow;

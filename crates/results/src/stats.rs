@@ -3,7 +3,9 @@
 use crate::share::{ShareOf, share_interval};
 use crate::student::t_quantile;
 use crate::times::Times;
-use crate::{AtLeast, Ci95, CombineError, FlowCounts, FlowRow, FlowStatus, RunKind, Summary};
+use crate::{
+    AtLeast, Ci95, CombineError, FlowCounts, FlowRow, FlowStatus, LatencySummary, RunKind, Summary,
+};
 use punctual_record::Outcome;
 
 /// What a summary needs to know beside the outcome.
@@ -89,6 +91,7 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         deadline_requests: totals.deadline_requests as f64,
         priority_inversions: totals.priority_inversions as f64,
         fairness: if long.len() < 2 { None } else { jain(&long) },
+        packet_latency: LatencySummary::all(outcome, flows),
         ci95: Ci95::default(),
         at_least: AtLeast {
             fct_mean_us: fct.mean().bound(),
@@ -154,6 +157,12 @@ pub fn part_of(whole: &Summary, flows: &[FlowRow], transport: &str) -> Option<Su
         most_buffered_bytes: whole.most_buffered_bytes,
         pause_cycles: whole.pause_cycles.clone(),
         losses: whole.losses,
+        packet_latency: whole
+            .packet_latency
+            .iter()
+            .filter(|latency| latency.transport == transport)
+            .cloned()
+            .collect(),
         ..of_flows
     })
 }
@@ -200,6 +209,9 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
         paused_us: all(|s| s.paused_us),
         longest_pause_us: all(|s| s.longest_pause_us),
         most_buffered_bytes: all(|s| s.most_buffered_bytes),
+        packet_latency: LatencySummary::combine(
+            &repetitions.iter().map(|s| &s.packet_latency[..]).collect::<Vec<_>>(),
+        ),
         pause_cycles: repetitions.iter().flat_map(|s| s.pause_cycles.clone()).collect(),
         ..Summary::default()
     };

@@ -1,5 +1,6 @@
 //! A run, or several repetitions of one, in one object.
 
+use crate::LatencySummary;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// What stands behind a run's numbers.
@@ -165,6 +166,9 @@ pub struct Summary {
     /// Jain's index over the bytes delivered for background and endless flows, 1 when all got the
     /// same; null below two such flows.
     pub fairness: Option<f64>,
+    /// Latency of data packets by transport; absent unless `run.packet_latency` asks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packet_latency: Vec<LatencySummary>,
     /// Half widths of 95 % intervals.
     pub ci95: Ci95,
     /// Lower bounds of numbers that unfinished flows leave open.

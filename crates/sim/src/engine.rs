@@ -565,6 +565,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             gauges: self.gauges,
             violations: findings.violations,
             network: findings.network,
+            packet_latency: findings.packet_latency,
             explained: findings.explained,
             interrupted,
         }

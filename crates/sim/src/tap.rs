@@ -5,7 +5,7 @@ use punctual_core::{
     ByteRange, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, Packet,
     PacketId, PortId, Rate, TimerChange, TransportId, Wait,
 };
-use punctual_record::{Explanation, FlowRecord, NetworkTrace};
+use punctual_record::{Explanation, FlowRecord, NetworkTrace, PacketLatency};
 
 /// Why a packet ended before it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +144,8 @@ pub(crate) struct Findings {
     pub(crate) violations: Vec<String>,
     /// What every port did in time.
     pub(crate) network: Option<NetworkTrace>,
+    /// Latency of data packets, by transport.
+    pub(crate) packet_latency: Vec<PacketLatency>,
     /// Where the time of followed flows went.
     pub(crate) explained: Vec<Explanation>,
 }

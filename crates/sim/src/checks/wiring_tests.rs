@@ -317,6 +317,7 @@ fn incast(name: &str, queue: Option<QueueSpec>) -> Setup {
         sampled_flows: Vec::new(),
         check: true,
         network_trace: false,
+        packet_latency: false,
         measure: Measure::default(),
     }
 }

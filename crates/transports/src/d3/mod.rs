@@ -58,7 +58,7 @@ pub use receiver::D3Receiver;
 pub use sender::D3Sender;
 
 use punctual_core::{
-    Bytes, Duration, FlowRoute, FlowSpec, HostCx, Instant, Limit, NicInfo, Packet,
+    Bytes, Content, Duration, FlowRoute, FlowSpec, HostCx, Instant, Limit, NicInfo, Packet,
     PortView, QueueSpec, Rate, Transport, TransportInfo, WaitNames,
 };
 
@@ -214,6 +214,10 @@ impl Transport for RcpdcConfig {
 
     fn may_abandon(&self) -> bool {
         true // where a path has more ports than the header can record
+    }
+
+    fn content(packet: &Packet) -> Content {
+        D3Header::content(packet)
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {
