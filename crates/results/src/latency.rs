@@ -2,6 +2,7 @@
 
 use crate::FlowRow;
 use crate::stats::mean;
+use crate::summary::count;
 use punctual_record::Outcome;
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +16,11 @@ pub struct LatencySummary {
     /// Name of the transport.
     pub transport: String,
     /// Packets whose data were acknowledged.
+    #[serde(serialize_with = "count")]
     pub packets: f64,
     /// Packets whose data were not acknowledged before the run, or their flow, ended. They have no
     /// time.
+    #[serde(serialize_with = "count")]
     pub packets_unacked: f64,
     /// Median, in microseconds. Like the others it is null without packets.
     pub p50_us: Option<f64>,

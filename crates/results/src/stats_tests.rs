@@ -3,7 +3,7 @@ use super::*;
 use crate::flows::tests::{micros, record};
 use proptest::prelude::*;
 use punctual_core::{Bytes, Duration, Instant};
-use punctual_record::{FlowRecord, Measure, Totals};
+use punctual_record::{ByCause, FlowRecord, Measure, Totals};
 
 fn summary_of(flows: Vec<FlowRecord>, ended_at: Instant) -> Summary {
     let delivered_bytes = flows.iter().map(|flow| flow.in_window.delivered.get()).sum();
@@ -23,8 +23,12 @@ fn background(id: u32, delivered: u64) -> FlowRecord {
     flow.status = FlowStatus::Unfinished;
     flow.ended = None;
     flow.delivered = Bytes::new(delivered + 500);
-    flow.in_window =
-        FlowCounts { delivered: Bytes::new(delivered), retransmits: 2, ..FlowCounts::default() };
+    flow.in_window = FlowCounts {
+        delivered: Bytes::new(delivered),
+        retransmits: 10,
+        retransmits_by: ByCause { nack: 1, bounce: 2, timeout: 3, duplicate_ack: 4 },
+        ..FlowCounts::default()
+    };
     flow
 }
 
@@ -55,7 +59,10 @@ fn summarise__background_counts_for_goodput_and_fairness_only() {
     // 5000 bytes in 10 µs.
     assert!((summary.goodput_gbps.unwrap() - 4.0).abs() < 1e-9);
     assert_eq!(summary.fairness, Some(4.0 * 4.0 / (2.0 * 10.0)));
-    assert_eq!(summary.retransmits, 4.0);
+    assert_eq!(summary.retransmits, 20.0);
+    let both = combine(&[summary.clone(), summary]).unwrap();
+    assert_eq!((both.retransmits_nack, both.retransmits_bounce), (2.0, 4.0));
+    assert_eq!((both.retransmits_timeout, both.retransmits_duplicate_ack), (6.0, 8.0));
 }
 
 #[test]

@@ -147,6 +147,18 @@ pub struct Summary {
     /// Packets of data sent again, background included.
     #[serde(serialize_with = "count")]
     pub retransmits: f64,
+    /// Those of `retransmits` that followed a NACK.
+    #[serde(default, serialize_with = "count")]
+    pub retransmits_nack: f64,
+    /// Those of `retransmits` that followed a header returned by a switch.
+    #[serde(default, serialize_with = "count")]
+    pub retransmits_bounce: f64,
+    /// Those of `retransmits` that followed a timeout, of the sender or the receiver.
+    #[serde(default, serialize_with = "count")]
+    pub retransmits_timeout: f64,
+    /// Those of `retransmits` that followed acknowledgements of later packets.
+    #[serde(default, serialize_with = "count")]
+    pub retransmits_duplicate_ack: f64,
     /// Retransmission timers fired, background included.
     #[serde(serialize_with = "count")]
     pub timeouts: f64,
@@ -241,7 +253,8 @@ figures!(
     bare: simulated_seconds measured_seconds flows flows_completed flows_abandoned flows_unfinished background_flows
         deadline_flows deadline_flows_met deadline_flows_late deadline_flows_abandoned
         deadline_flows_unknown paused_us longest_pause_us most_buffered_bytes events packet_hops
-        deadline_requests priority_inversions
+        deadline_requests priority_inversions retransmits_nack retransmits_bounce
+        retransmits_timeout retransmits_duplicate_ack
 );
 
 impl Summary {
@@ -338,7 +351,7 @@ pub struct AtLeast {
 }
 
 /// A count is written as a whole number where it is one: a mean over repetitions need not be.
-fn count<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn count<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = (1u64 << 53) as f64;
     if (0.0..=EXACT).contains(value) && value.fract() == 0.0 {
         serializer.serialize_u64(*value as u64)
@@ -365,7 +378,8 @@ mod tests {
             measured_seconds \
             most_buffered_bytes packet_hops pause_cycles paused_us pauses \
             priority_inversions repetitions \
-            retransmits seeds simulated_seconds slowdown_mean slowdown_p50 slowdown_p99 timeouts \
+            retransmits retransmits_bounce retransmits_duplicate_ack retransmits_nack \
+            retransmits_timeout seeds simulated_seconds slowdown_mean slowdown_p50 slowdown_p99 timeouts \
             transport trims utilisation";
         assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
     }
