@@ -13,13 +13,10 @@ fn late() -> Instant {
     Instant::ZERO + Duration::from_secs(100)
 }
 
-fn finish<T: Transport>(
+fn finish<T: Transport + Clone>(
     config: &T,
     faults: impl FnMut(&punctual_core::Packet, u64) -> Fault + 'static,
-) -> (FlowResult, usize)
-where
-    T: Clone,
-{
+) -> (FlowResult, usize) {
     let mut pair = Pair::new(config.clone(), Line { switches: 1, ..Line::default() });
     let flow = pair.start(pair.spec(SIZE));
     pair.set_faults(faults);
