@@ -18,8 +18,8 @@
 //! 7. After [`FlowEvent::Finished`] or [`FlowEvent::Abandoned`] a sender is not called again.
 
 use crate::{
-    Bytes, Class, Controller, ExtArena, FlowEvent, FlowRoute, FlowSpec, HostId, Instant, Packet,
-    PortView, QueueSpec, Rate, TransportInfo, Wait,
+    Bytes, Class, Content, Controller, ExtArena, FlowEvent, FlowRoute, FlowSpec, HostId, Instant,
+    Packet, PortView, QueueSpec, Rate, TransportInfo, Wait,
 };
 
 /// A host's interface as transports see it.
@@ -217,6 +217,12 @@ pub trait Transport: Sized {
     /// report a transport that gives a flow up and does not say so here.
     fn may_abandon(&self) -> bool {
         false
+    }
+
+    /// What a packet of it carries or acknowledges. Asked by observers only, which cannot read its
+    /// header. A transport that does not acknowledge data packet by packet need not answer.
+    fn content(_packet: &Packet) -> Content {
+        Content::Other
     }
 
     /// The switch queue that suits it on a link of `rate`, where the user names none.

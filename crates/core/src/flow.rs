@@ -51,6 +51,19 @@ pub struct ByteRange {
     pub len: u64,
 }
 
+/// Why a sender sends data again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RetransmitCause {
+    /// The receiver asked for it: a trimmed header or a gap arrived.
+    Nack,
+    /// A switch returned the packet's header to the sender.
+    Bounce,
+    /// Nothing was heard of the packet until a timer fired, at either end.
+    Timeout,
+    /// Packets sent later were acknowledged before it.
+    DuplicateAck,
+}
+
 /// What an endpoint tells its driver about the flow it was called for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -63,8 +76,8 @@ pub enum FlowEvent {
     Finished,
     /// The sender gave the flow up before its end (quenched or terminated).
     Abandoned,
-    /// Data was sent again.
-    Retransmitted,
+    /// A data packet was sent again.
+    Retransmitted(RetransmitCause),
     /// A retransmission timer fired.
     TimedOut,
     /// The receiver saw a trimmed header.

@@ -11,6 +11,7 @@
 //! Nothing here knows a clock, a socket, a thread or a particular protocol.
 
 mod arena;
+mod content;
 mod controller;
 mod endpoint;
 mod fifo;
@@ -27,10 +28,11 @@ pub mod rng;
 pub mod units;
 
 pub use arena::Slab;
+pub use content::Content;
 pub use controller::{Controller, ControllerState, NoController, PortView};
 pub use endpoint::{Endpoint, HostCx, NicInfo, Outbox, TimerChange, Transport};
 pub use fifo::Fifo;
-pub use flow::{ByteRange, FlowEvent, FlowRoute, FlowSpec};
+pub use flow::{ByteRange, FlowEvent, FlowRoute, FlowSpec, RetransmitCause};
 pub use ids::{FlowId, HostId, NodeId, PacketId, PortId, TransportId};
 pub use packet::{
     Class, Ecn, ExtArena, ExtBlock, ExtId, HEADER_BYTES, Header, Packet, PacketArena, PacketFlags,
@@ -40,7 +42,7 @@ pub use seqs::{BitRing, RangeSet};
 pub use set::{FlowStack, TransportInfo, TransportSet};
 pub use stack::{Call, End, Stack};
 pub use units::{Bytes, Duration, Instant, LineRate, Rate, Tolerance};
-pub use wait::Wait;
+pub use wait::{Wait, WaitNames, WaitWords};
 
 /// Asks the processor to bring a value near. Changes nothing but speed.
 #[inline]

@@ -5,8 +5,8 @@
 //! path are a `match` and no virtual call.
 
 use crate::{
-    Bytes, Call, Controller, End, FlowRoute, FlowSpec, HostId, Instant, NicInfo, Packet, PortView,
-    QueueSpec, Rate, Wait,
+    Bytes, Call, Content, Controller, End, FlowRoute, FlowSpec, HostId, Instant, NicInfo, Packet,
+    PortView, QueueSpec, Rate, Wait, WaitNames,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,17 +22,24 @@ pub struct TransportInfo {
     /// The most ports of a path that its header can record, the sender's NIC included. `None`:
     /// paths may have any length.
     pub max_hops: Option<usize>,
+    /// What it calls the waits of its flows.
+    pub waits: WaitNames,
 }
 
 impl TransportInfo {
-    /// A transport whose paths may have any length.
+    /// A transport whose paths may have any length, with [`WaitNames::DEFAULT`].
     pub const fn new(name: &'static str, summary: &'static str) -> Self {
-        TransportInfo { name, summary, max_hops: None }
+        TransportInfo { name, summary, max_hops: None, waits: WaitNames::DEFAULT }
     }
 
     /// This transport, with a header that can record no more than `max_hops` ports of a path.
     pub const fn with_max_hops(self, max_hops: usize) -> Self {
         TransportInfo { max_hops: Some(max_hops), ..self }
+    }
+
+    /// This transport, with its own names for waits.
+    pub const fn with_waits(self, waits: WaitNames) -> Self {
+        TransportInfo { waits, ..self }
     }
 
     /// Whether `field` names this transport when each `_` is read as `-`. Names of fields cannot
@@ -99,6 +106,9 @@ pub trait TransportSet: Debug + Clone + PartialEq + Serialize + Send + Sync + 's
 
     /// See [`Transport::may_abandon`](crate::Transport::may_abandon).
     fn may_abandon(&self) -> bool;
+
+    /// See [`Transport::content`](crate::Transport::content).
+    fn content(&self, packet: &Packet) -> Content;
 
     /// See [`Transport::default_queue`](crate::Transport::default_queue).
     fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec;

@@ -212,7 +212,7 @@ impl Application for Sending {
         match event {
             FlowEvent::Completed if at_verdict => self.verdict_at = Some(now),
             FlowEvent::Finished if !at_verdict => self.ended_at = Some(now),
-            FlowEvent::Retransmitted => self.retransmits += 1,
+            FlowEvent::Retransmitted(_) => self.retransmits += 1,
             FlowEvent::TimedOut => self.timeouts += 1,
             FlowEvent::Bounced => self.bounces += 1,
             _ => {}

@@ -5,7 +5,7 @@ mod support;
 use punctual_core::{
     ByteRange, Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header,
     HostCx, HostId, Instant, Limit, NicInfo, NoController, Packet, PacketFlags, QueueSpec, Rate,
-    Transport, TransportInfo,
+    RetransmitCause, Transport, TransportInfo,
 };
 use punctual_host::{
     Application, Driver, DriverOptions, LinkOptions, Offer, ReceiveOptions, Receiver, SendOptions,
@@ -88,7 +88,7 @@ impl Endpoint<Toy> for ToySender {
         self.look(cx.now);
         assert!(std::mem::take(&mut self.ready), "asked without being ready");
         if self.sent > self.acked {
-            cx.emit(FlowEvent::Retransmitted);
+            cx.emit(FlowEvent::Retransmitted(RetransmitCause::Timeout));
         }
         let len = (self.size - self.acked).min(SEGMENT);
         self.sent = self.acked + len;

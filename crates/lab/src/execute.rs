@@ -329,6 +329,7 @@ fn port_rows(network: &Network, outcome: &Outcome) -> Vec<PortRow> {
             rate: link.rate,
             delay: link.delay,
             sent_bytes: did.sent_bytes,
+            sent_packets: did.sent_packets,
             utilisation: share.is_finite().then_some(share),
             drops: did.drops,
             trims: did.trims,

@@ -148,6 +148,7 @@ impl IdealSetup {
                 ended: finished.filter(|_| status == FlowStatus::Completed),
                 delivered,
                 retransmits: 0,
+                retransmits_by: Default::default(),
                 timeouts: 0,
                 trims: 0,
                 bounces: 0,

@@ -1,7 +1,7 @@
 //! Where a flow's time went.
 
 use crate::FlowStatus;
-use punctual_core::{Duration, FlowId, Instant, PortId};
+use punctual_core::{Duration, FlowId, Instant, PortId, WaitNames, WaitWords};
 
 /// What a stretch of a flow's time went into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,8 +89,21 @@ impl What {
         What::ALL.into_iter().find(|what| what.name() == name)
     }
 
-    /// What it is in a few words.
+    /// What a transport calls it, where it is a wait that transports have names for.
+    pub fn words(self, names: &WaitNames) -> Option<&WaitWords> {
+        match self {
+            What::Pacing => Some(&names.pacing),
+            What::Grant => Some(&names.grant),
+            What::Paused => Some(&names.paused),
+            What::Pull => Some(&names.pull),
+            What::Token => Some(&names.token),
+            _ => None,
+        }
+    }
+
+    /// What it is in a few words, whatever the transport.
     pub fn title(self) -> &'static str {
+        const NAMES: &WaitNames = &WaitNames::DEFAULT;
         match self {
             What::Serialisation => "being put on links",
             What::Propagation => "on links and in switches",
@@ -98,11 +111,11 @@ impl What {
             What::Queue => "in a queue behind others",
             What::Nic => "at its host's NIC behind others",
             What::LinkPaused => "link paused",
-            What::Pacing => "held to its rate",
-            What::Grant => "asking for a rate",
-            What::Paused => "paused by a port",
-            What::Pull => "waiting to be pulled",
-            What::Token => "waiting for a token",
+            What::Pacing => NAMES.pacing.title,
+            What::Grant => NAMES.grant.title,
+            What::Paused => NAMES.paused.title,
+            What::Pull => NAMES.pull.title,
+            What::Token => NAMES.token.title,
             What::Timeout => "lost to a timeout",
             What::Retransmission => "lost, until sent again",
             What::Trimmed => "trimmed, until sent again",

@@ -4,6 +4,7 @@
 //! results needs no simulator.
 
 mod explain;
+mod latency;
 mod measure;
 mod outcome;
 mod samples;
@@ -11,10 +12,11 @@ mod since;
 mod trace;
 
 pub use explain::{Behind, Explanation, Part, What};
+pub use latency::{Histogram, PacketLatency};
 pub use measure::Measure;
 pub use outcome::{
-    ControllerRecord, FlowCounts, FlowRecord, FlowStatus, Outcome, PauseCycle, PauseTotals,
-    PortPauses, PortTotals, Totals,
+    ByCause, ControllerRecord, FlowCounts, FlowRecord, FlowStatus, Outcome, PauseCycle,
+    PauseTotals, PortPauses, PortTotals, Totals,
 };
 pub use samples::{GaugeOf, GaugeSample, PortSample};
 pub use trace::{Activity, NetworkTrace, PortFrame};

@@ -1,8 +1,9 @@
 //! What came out of a run: its flows, sums over the network and over each port.
 
-use crate::{Explanation, GaugeSample, Measure, NetworkTrace, PortSample};
+use crate::{Explanation, GaugeSample, Measure, NetworkTrace, PacketLatency, PortSample};
 use punctual_core::{
-    Bytes, Class, ControllerState, Duration, FlowSpec, Instant, PortId, TransportId,
+    Bytes, Class, ControllerState, Duration, FlowSpec, Instant, PortId, RetransmitCause,
+    TransportId,
 };
 
 /// How a flow stands at the end of a run.
@@ -15,6 +16,49 @@ pub enum FlowStatus {
     /// The run ended first.
     #[default]
     Unfinished,
+}
+
+/// Retransmissions by cause, see [`RetransmitCause`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByCause<N> {
+    /// After a NACK.
+    pub nack: N,
+    /// After a switch returned the header.
+    pub bounce: N,
+    /// After a timeout.
+    pub timeout: N,
+    /// After packets sent later were acknowledged.
+    pub duplicate_ack: N,
+}
+
+impl<N> ByCause<N> {
+    /// The count of one cause.
+    pub fn of(&mut self, cause: RetransmitCause) -> &mut N {
+        match cause {
+            RetransmitCause::Nack => &mut self.nack,
+            RetransmitCause::Bounce => &mut self.bounce,
+            RetransmitCause::Timeout => &mut self.timeout,
+            RetransmitCause::DuplicateAck => &mut self.duplicate_ack,
+        }
+    }
+
+    /// Applies `f` to each count and its counterpart in `other`.
+    pub fn zip<M, R>(self, other: ByCause<M>, f: impl Fn(N, M) -> R) -> ByCause<R> {
+        ByCause {
+            nack: f(self.nack, other.nack),
+            bounce: f(self.bounce, other.bounce),
+            timeout: f(self.timeout, other.timeout),
+            duplicate_ack: f(self.duplicate_ack, other.duplicate_ack),
+        }
+    }
+}
+
+impl<N: Into<u64>> ByCause<N> {
+    /// The sum over causes: all retransmissions.
+    pub fn total(self) -> u64 {
+        let ByCause { nack, bounce, timeout, duplicate_ack } = self;
+        nack.into() + bounce.into() + timeout.into() + duplicate_ack.into()
+    }
 }
 
 /// One flow's fate.
@@ -30,6 +74,8 @@ pub struct FlowRecord {
     pub delivered: Bytes,
     /// Packets of data sent again.
     pub retransmits: u32,
+    /// `retransmits` by cause.
+    pub retransmits_by: ByCause<u32>,
     /// Retransmission timers fired.
     pub timeouts: u32,
     /// Trimmed headers its receiver saw.
@@ -47,6 +93,8 @@ pub struct FlowCounts {
     pub delivered: Bytes,
     /// Packets of data sent again.
     pub retransmits: u32,
+    /// `retransmits` by cause.
+    pub retransmits_by: ByCause<u32>,
     /// Retransmission timers fired.
     pub timeouts: u32,
 }
@@ -97,6 +145,8 @@ pub struct Totals {
     pub most_buffered: Bytes,
     /// Packets of data sent again.
     pub retransmits: u64,
+    /// `retransmits` by cause.
+    pub retransmits_by: ByCause<u64>,
     /// Retransmission timers fired.
     pub timeouts: u64,
     /// Requests for a rate by which to meet a deadline, at every port that counts inversions.
@@ -118,6 +168,8 @@ impl Totals {
 pub struct PortTotals {
     /// Bytes sent.
     pub sent_bytes: u64,
+    /// Packets sent, pause frames not included.
+    pub sent_packets: u64,
     /// Packets dropped here.
     pub drops: u64,
     /// Packets trimmed here.
@@ -245,6 +297,8 @@ pub struct Outcome {
     pub violations: Vec<String>,
     /// What every port did in time, when that was recorded.
     pub network: Option<NetworkTrace>,
+    /// Latency of data packets by transport, when that was recorded.
+    pub packet_latency: Vec<PacketLatency>,
     /// Where the time of the flows went that were to be explained, by flow.
     pub explained: Vec<Explanation>,
     /// The run was stopped from outside before its end.

@@ -17,6 +17,7 @@ impl Totals {
             pauses: self.pauses - before.pauses,
             paused: self.paused.saturating_sub(before.paused),
             retransmits: self.retransmits - before.retransmits,
+            retransmits_by: self.retransmits_by.zip(before.retransmits_by, |now, then| now - then),
             timeouts: self.timeouts - before.timeouts,
             // A controller whose switch restarts counts anew.
             deadline_requests: self.deadline_requests.saturating_sub(before.deadline_requests),
@@ -33,6 +34,7 @@ impl PortTotals {
     pub fn since(&self, before: &PortTotals) -> PortTotals {
         PortTotals {
             sent_bytes: self.sent_bytes - before.sent_bytes,
+            sent_packets: self.sent_packets - before.sent_packets,
             drops: self.drops - before.drops,
             trims: self.trims - before.trims,
             bounces: self.bounces - before.bounces,
@@ -53,6 +55,7 @@ impl FlowCounts {
         FlowCounts {
             delivered: self.delivered - before.delivered,
             retransmits: self.retransmits - before.retransmits,
+            retransmits_by: self.retransmits_by.zip(before.retransmits_by, |now, then| now - then),
             timeouts: self.timeouts - before.timeouts,
         }
     }

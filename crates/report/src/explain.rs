@@ -8,9 +8,13 @@ use punctual_results::{Explained, ExplainedFlow, ExplainedPart, TimeLine, short_
 /// Names of flows before the rest is counted.
 const NAMED: usize = 3;
 
-/// What a part's name means, in a few words.
-fn title(what: &str) -> &str {
-    What::by_name(what).map_or(what, |what| what.title())
+/// What the parts of this name are in a few words, as the flow's transport calls them.
+fn title<'a>(what: &'a str, parts: &'a [ExplainedPart]) -> &'a str {
+    let own = parts.iter().find(|part| part.what == what && !part.title.is_empty());
+    match own {
+        Some(part) => &part.title,
+        None => What::by_name(what).map_or(what, |what| what.title()),
+    }
 }
 
 /// Microseconds, to the picosecond.
@@ -59,7 +63,7 @@ pub fn explained_flow(flow: &ExplainedFlow, style: Style) -> String {
     table.set_header(["What", "Where", "Behind flows", "Time (µs)", "Share (%)"].map(Cell::new));
     for part in &flow.parts {
         table.add_row([
-            title(&part.what).to_owned(),
+            title(&part.what, &flow.parts).to_owned(),
             part.port.clone().unwrap_or_default(),
             behind(part),
             micros(part.time_ps),
@@ -88,7 +92,8 @@ pub fn explained_flow(flow: &ExplainedFlow, style: Style) -> String {
 /// since when it was behind its deadline's pace.
 pub fn time_line(flow: &ExplainedFlow, width: Option<usize>) -> String {
     let TimeLine { what, percent, delivered_percent } = &flow.time_line;
-    let label = what.iter().map(|what| title(what).chars().count()).max().unwrap_or(0).max(9);
+    let label =
+        what.iter().map(|what| title(what, &flow.parts).chars().count()).max().unwrap_or(0).max(9);
     let slices = delivered_percent.len();
     let room = width.unwrap_or(usize::MAX).saturating_sub(label + 3);
     let fold = slices.div_ceil(room.max(10)).max(1);
@@ -100,7 +105,7 @@ pub fn time_line(flow: &ExplainedFlow, width: Option<usize>) -> String {
     };
     let mut text = String::new();
     for (what, row) in what.iter().zip(percent) {
-        text += &format!("{:<label$}  {}\n", title(what), bars(row));
+        text += &format!("{:<label$}  {}\n", title(what, &flow.parts), bars(row));
     }
     let drawn = slices.div_ceil(fold);
     text += &format!("{:<label$}  {}\n", "delivered", bars(delivered_percent));
@@ -147,9 +152,9 @@ pub fn explained_totals(runs: &[Explained], style: Style) -> String {
     let mut table = ruled(style);
     let header = std::iter::once("Mean (µs)".to_owned()).chain(means.transports.iter().cloned());
     table.set_header(header.map(Cell::new));
-    for (what, row) in means.what.iter().zip(&means.micros) {
+    for (title, row) in means.titles.iter().zip(&means.micros) {
         let cells = row.iter().map(|mean| number(*mean));
-        table.add_row(std::iter::once(what.title().to_owned()).chain(cells));
+        table.add_row(std::iter::once(title.clone()).chain(cells));
     }
     let sums = (0..means.transports.len()).map(|n| means.micros.iter().map(|row| row[n]).sum());
     table.add_row(
@@ -173,6 +178,8 @@ pub(crate) struct Means {
     pub(crate) flows: Vec<usize>,
     /// Those that any flow has.
     pub(crate) what: Vec<What>,
+    /// What they are in a few words: as the transports call them, if they agree.
+    pub(crate) titles: Vec<String>,
     /// By kind, then transport.
     pub(crate) micros: Vec<Vec<f64>>,
 }
@@ -199,15 +206,55 @@ impl Means {
             transports,
             flows: flows.iter().map(Vec::len).collect(),
             what: Vec::new(),
+            titles: Vec::new(),
             micros: Vec::new(),
         };
         for what in What::ALL {
             let row: Vec<f64> = flows.iter().map(|flows| mean(flows, what)).collect();
             if row.iter().any(|mean| *mean > 0.0) {
                 means.what.push(what);
+                means.titles.push(common_title(what, &flows));
                 means.micros.push(row);
             }
         }
         means
+    }
+}
+
+/// What all flows call this, or else what it is called whatever the transport.
+fn common_title(what: What, flows: &[Vec<&ExplainedFlow>]) -> String {
+    let own =
+        flows.iter().flatten().filter(|flow| flow.parts.iter().any(|p| p.what == what.name()));
+    let mut titles = own.map(|flow| title(what.name(), &flow.parts));
+    let first = titles.next().unwrap_or(what.title());
+    if titles.all(|other| other == first) { first.to_owned() } else { what.title().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(transport: &str, what: &str, title: &str) -> Explained {
+        let part = ExplainedPart {
+            what: what.to_owned(),
+            title: title.to_owned(),
+            time_ps: 1_000_000,
+            ..ExplainedPart::default()
+        };
+        let flow = ExplainedFlow { parts: vec![part], ..ExplainedFlow::default() };
+        Explained { flows: vec![flow], ..Explained::new(transport, 1, "all") }
+    }
+
+    #[test]
+    fn parts_have_the_titles_that_their_transports_give_if_they_agree() {
+        let titles = |runs: &[Explained]| Means::of(runs).titles;
+        let pulled = run("ndp", "pull", "waiting to be pulled");
+        assert_eq!(titles(std::slice::from_ref(&pulled)), ["waiting to be pulled"]);
+        let credit = run("own", "pull", "waiting for credit");
+        assert_eq!(titles(&[pulled.clone(), credit]), [What::Pull.title()]);
+        // Files of earlier versions have no titles.
+        assert_eq!(titles(&[run("ndp", "queue", "")]), [What::Queue.title()]);
+        let text = explained_flow(&pulled.flows[0], Style::Plain);
+        assert!(text.contains("waiting to be pulled"), "{text}");
     }
 }

@@ -62,11 +62,15 @@ mod tests {
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "flow,src,dst,transport,pattern,background,size_bytes,start_ps,deadline_ps,ended_ps,\
-             status,met,fct_ps,delivered_bytes,retransmits,timeouts,trims,bounces,slowdown,\
-             censored_ps,ideal_ps,measured,window_bytes,window_retransmits,window_timeouts,\
+             status,met,fct_ps,delivered_bytes,retransmits,retransmits_nack,\
+             retransmits_bounce,retransmits_timeout,retransmits_duplicate_ack,timeouts,trims,\
+             bounces,slowdown,\
+             censored_ps,ideal_ps,measured,window_bytes,window_retransmits,\
+             window_retransmits_nack,window_retransmits_bounce,window_retransmits_timeout,\
+             window_retransmits_duplicate_ack,window_timeouts,\
              traffic,scenario,seed,point\n\
              7,0,1,\"ndp, 8 packets\",0,false,1000,1000000,11000000,10000000,completed,true,\
-             9000000,1000,0,0,0,0,2.25,,4000000,true,1000,0,0,search,web,3,\
+             9000000,1000,0,0,0,0,0,0,0,0,2.25,,4000000,true,1000,0,0,0,0,0,0,search,web,3,\
              \"load=0.5, hosts=8\"\n"
         );
     }

@@ -69,6 +69,9 @@ pub struct ExplainedFlow {
 pub struct ExplainedPart {
     /// What it was, such as `queue`.
     pub what: String,
+    /// What it was in a few words, as the transport calls it.
+    #[serde(default)]
+    pub title: String,
     /// The port at which it was spent or which is to blame.
     pub port: Option<String>,
     /// How long it was in all.

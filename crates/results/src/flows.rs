@@ -5,7 +5,7 @@ use punctual_core::{Bytes, Duration, FlowId, HostId, Instant};
 use punctual_record::{FlowRecord, Outcome, Totals};
 use std::sync::Arc;
 
-pub use punctual_record::{FlowCounts, FlowStatus};
+pub use punctual_record::{ByCause, FlowCounts, FlowStatus};
 
 /// One flow as results have it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,6 +50,8 @@ pub struct FlowRow {
     pub in_window: FlowCounts,
     /// Packets of data sent again.
     pub retransmits: u32,
+    /// `retransmits` by cause.
+    pub retransmits_by: ByCause<u32>,
     /// Retransmission timers fired.
     pub timeouts: u32,
     /// Trimmed headers its receiver saw.
@@ -123,6 +125,7 @@ impl FlowRow {
             delivered: record.delivered,
             in_window: record.in_window,
             retransmits: record.retransmits,
+            retransmits_by: record.retransmits_by,
             timeouts: record.timeouts,
             trims: record.trims,
             bounces: record.bounces,
@@ -160,6 +163,10 @@ impl Table for FlowRow {
         column!(fct, "fct_ps", "ps", "completion time of a completed flow: from its start to the last byte at the receiver"),
         column!(delivered, "delivered_bytes", "bytes", "bytes that arrived, each counted once"),
         column!(retransmits, "retransmits", "packets", "data packets sent again"),
+        column!(retransmits_by.nack, "retransmits_nack", "packets", "those of `retransmits` that followed a NACK"),
+        column!(retransmits_by.bounce, "retransmits_bounce", "packets", "those of `retransmits` that followed a header returned by a switch"),
+        column!(retransmits_by.timeout, "retransmits_timeout", "packets", "those of `retransmits` that followed a timeout, of the sender or the receiver"),
+        column!(retransmits_by.duplicate_ack, "retransmits_duplicate_ack", "packets", "those of `retransmits` that followed acknowledgements of later packets"),
         column!(timeouts, "timeouts", "", "retransmission timers that fired"),
         column!(trims, "trims", "packets", "trimmed headers that its receiver got"),
         column!(bounces, "bounces", "packets", "headers that switches returned to its sender"),
@@ -169,6 +176,10 @@ impl Table for FlowRow {
         column!(measured, "measured", "", "whether it is in the statistics of flows: not background, not endless, and started in the measured window"),
         column!(in_window.delivered, "window_bytes", "bytes", "`delivered_bytes`, counted in the measured window"),
         column!(in_window.retransmits, "window_retransmits", "packets", "`retransmits`, counted in the measured window"),
+        column!(in_window.retransmits_by.nack, "window_retransmits_nack", "packets", "`retransmits_nack`, counted in the measured window"),
+        column!(in_window.retransmits_by.bounce, "window_retransmits_bounce", "packets", "`retransmits_bounce`, counted in the measured window"),
+        column!(in_window.retransmits_by.timeout, "window_retransmits_timeout", "packets", "`retransmits_timeout`, counted in the measured window"),
+        column!(in_window.retransmits_by.duplicate_ack, "window_retransmits_duplicate_ack", "packets", "`retransmits_duplicate_ack`, counted in the measured window"),
         column!(in_window.timeouts, "window_timeouts", "", "`timeouts`, counted in the measured window"),
         column!(traffic, "traffic", "", "name of its `[[traffic]]`; its pattern where that has no name"),
     ];
@@ -227,6 +238,7 @@ pub(crate) mod tests {
             ended: Some(micros(10)),
             delivered: Bytes::new(1_000),
             retransmits: 0,
+            retransmits_by: Default::default(),
             timeouts: 0,
             trims: 0,
             bounces: 0,

@@ -47,6 +47,7 @@ mod explain;
 mod files;
 mod flows;
 mod gauges;
+mod latency;
 mod lock;
 mod manifest;
 mod metrics;
@@ -72,8 +73,9 @@ pub use dir::{Leftover, is_complete, is_partial, leftovers};
 pub use error::{CombineError, ReadError, WriteError};
 pub use explain::{EXPLAIN_FILE, Explained, ExplainedFlow, ExplainedPart, TimeLine, short_time};
 pub use files::{check_place, is_report, save};
-pub use flows::{FlowCounts, FlowRow, FlowStatus};
+pub use flows::{ByCause, FlowCounts, FlowRow, FlowStatus};
 pub use gauges::GaugeRow;
+pub use latency::LatencySummary;
 pub use lock::{DirLock, LOCK_FILE, results_around};
 pub use manifest::{AxisValue, FORMAT, FileInfo, Host, Manifest};
 pub use metrics::{

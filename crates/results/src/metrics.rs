@@ -444,6 +444,22 @@ metrics! {
     Retransmits =
         flows("retransmits", "Retransmits", |run| Some(run.sum(|counts| counts.retransmits)))
             .better(Lower).interval(StudentT);
+    /// Packets of `retransmits` sent again after a NACK.
+    RetransmitsNack = flows("retransmits_nack", "After NACK", |run| {
+        Some(run.sum(|counts| counts.retransmits_by.nack))
+    });
+    /// Packets of `retransmits` sent again after a switch returned their header.
+    RetransmitsBounce = flows("retransmits_bounce", "After bounce", |run| {
+        Some(run.sum(|counts| counts.retransmits_by.bounce))
+    });
+    /// Packets of `retransmits` sent again after a timeout, of the sender or the receiver.
+    RetransmitsTimeout = flows("retransmits_timeout", "After timeout", |run| {
+        Some(run.sum(|counts| counts.retransmits_by.timeout))
+    });
+    /// Packets of `retransmits` sent again after acknowledgements of later packets.
+    RetransmitsDuplicateAck = flows("retransmits_duplicate_ack", "After duplicate ACK", |run| {
+        Some(run.sum(|counts| counts.retransmits_by.duplicate_ack))
+    });
     /// Retransmission timers that fired, background included.
     Timeouts = flows("timeouts", "Timeouts", |run| Some(run.sum(|counts| counts.timeouts)))
         .better(Lower).interval(StudentT).places(&[Difference]);
@@ -739,6 +755,11 @@ impl Serialize for Whole {
             serializer.serialize_f64(self.0)
         }
     }
+}
+
+/// Writes a count without fraction where it has none.
+pub(crate) fn count<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    Whole(*value).serialize(serializer)
 }
 
 impl<'de> Deserialize<'de> for Metrics {

@@ -20,6 +20,8 @@ pub struct PortRow {
     pub delay: Duration,
     /// Bytes sent in the measured window.
     pub sent_bytes: u64,
+    /// Packets sent in the measured window.
+    pub sent_packets: u64,
     /// The share of its rate that they took; none when no time was measured.
     pub utilisation: Option<f64>,
     /// Packets dropped.
@@ -44,6 +46,7 @@ impl Table for PortRow {
         column!(rate, "rate_bps", "bit/s", "link rate at the start of the run"),
         column!(delay, "delay_ps", "ps", "from the last bit sent to the packet ready in the next node"),
         column!(sent_bytes, "sent_bytes", "bytes", "bytes sent in the measured window, framing included"),
+        column!(sent_packets, "sent_packets", "packets", "packets sent in the measured window; a trimmed packet counts, a pause frame does not"),
         column!(utilisation, "utilisation", "", "share of the link rate that `sent_bytes` took; null when no time was measured"),
         column!(drops, "drops", "packets", "packets dropped by its queue in the measured window"),
         column!(trims, "trims", "packets", "packets trimmed by its queue in the measured window"),
@@ -68,6 +71,7 @@ mod tests {
             rate: Rate::from_gbps(10),
             delay: Duration::from_micros(1),
             sent_bytes: u64::MAX,
+            sent_packets: 7,
             utilisation,
             drops: 1,
             trims: 2,

@@ -3,7 +3,7 @@
 use crate::run_data::RunData;
 use crate::student::t_quantile;
 use crate::summary::SIZE_BINS;
-use crate::{CombineError, FlowRow, Group, Metrics, RunKind, Summary};
+use crate::{CombineError, FlowRow, Group, LatencySummary, Metrics, RunKind, Summary};
 use punctual_record::{Outcome, Totals};
 
 /// What a summary needs to know beside the outcome.
@@ -35,6 +35,7 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         pause_cycles: facts.pause_cycles.to_vec(),
         by_traffic: by_traffic(&flows, facts),
         by_size: by_size(&flows, facts),
+        packet_latency: LatencySummary::all(outcome, &flows),
     }
 }
 
@@ -83,6 +84,12 @@ pub fn part_of(whole: &Summary, flows: &[FlowRow], transport: &str) -> Option<Su
     (!own.is_empty()).then(|| Summary {
         metrics: part.metrics.within(&whole.metrics),
         pause_cycles: whole.pause_cycles.clone(),
+        packet_latency: whole
+            .packet_latency
+            .iter()
+            .filter(|latency| latency.transport == transport)
+            .cloned()
+            .collect(),
         ..part
     })
 }
@@ -111,6 +118,9 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
         pause_cycles: repetitions.iter().flat_map(|one| one.pause_cycles.clone()).collect(),
         by_traffic: combine_groups(repetitions, |one| &one.by_traffic),
         by_size,
+        packet_latency: LatencySummary::combine(
+            &repetitions.iter().map(|one| &one.packet_latency[..]).collect::<Vec<_>>(),
+        ),
     })
 }
 

@@ -6,7 +6,7 @@ use crate::share::{ShareOf, share_interval};
 use crate::{Figure, FlowCounts, FlowStatus};
 use proptest::prelude::*;
 use punctual_core::{Bytes, Duration, Instant};
-use punctual_record::{FlowRecord, Measure};
+use punctual_record::{ByCause, FlowRecord, Measure};
 
 /// The values of some metrics.
 fn values<const N: usize>(summary: &Summary, metrics: [Metric; N]) -> [Option<f64>; N] {
@@ -36,8 +36,12 @@ fn background(id: u32, delivered: u64) -> FlowRecord {
     flow.status = FlowStatus::Unfinished;
     flow.ended = None;
     flow.delivered = Bytes::new(delivered + 500);
-    flow.in_window =
-        FlowCounts { delivered: Bytes::new(delivered), retransmits: 2, ..FlowCounts::default() };
+    flow.in_window = FlowCounts {
+        delivered: Bytes::new(delivered),
+        retransmits: 10,
+        retransmits_by: ByCause { nack: 1, bounce: 2, timeout: 3, duplicate_ack: 4 },
+        ..FlowCounts::default()
+    };
     flow
 }
 
@@ -70,7 +74,10 @@ fn summarise__background_counts_for_goodput_and_fairness_only() {
     // 5000 bytes in 10 µs.
     assert!((summary.number(Goodput) - 4.0).abs() < 1e-9);
     assert_eq!(summary.number(Fairness), 4.0 * 4.0 / (2.0 * 10.0));
-    assert_eq!(summary.number(Retransmits), 4.0);
+    assert_eq!(summary.number(Retransmits), 20.0);
+    let both = combine(&[summary.clone(), summary]).unwrap();
+    let causes = [RetransmitsNack, RetransmitsBounce, RetransmitsTimeout, RetransmitsDuplicateAck];
+    assert_eq!(values(&both, causes), [2.0, 4.0, 6.0, 8.0].map(Some));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The metrics of a run, or of several repetitions of one, in one object.
 
-use crate::{Metric, Metrics, metrics};
+use crate::{LatencySummary, Metric, Metrics, metrics};
 use serde::{Deserialize, Serialize};
 
 /// How the numbers of a run were obtained.
@@ -67,6 +67,9 @@ pub struct Summary {
     /// Some metrics of the measured flows of each range of sizes, see [`SIZE_BINS`].
     #[serde(default)]
     pub by_size: Vec<Group>,
+    /// Latency of data packets by transport; absent unless `run.packet_latency` asks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packet_latency: Vec<LatencySummary>,
 }
 
 /// Some metrics of some of a run's flows.

@@ -3,7 +3,7 @@ use super::*;
 use crate::flows::tests::{micros, record};
 use crate::{ReadError, RunFacts, RunFiles, is_complete, leftovers, read, stats};
 use punctual_core::{Bytes, Duration, PortId};
-use punctual_record::{FlowRecord, FlowStatus, Outcome, PortFrame, Totals};
+use punctual_record::{ByCause, FlowRecord, FlowStatus, Outcome, PortFrame, Totals};
 use std::sync::Mutex;
 use tempfile::TempDir;
 
@@ -20,7 +20,10 @@ fn run_files(flows: u32) -> RunFiles {
             }
             _ => flow.ended = Some(micros(10 + u64::from(id % 97))),
         }
-        FlowRecord { retransmits: id % 5, trims: id, ..flow }
+        let retransmits_by =
+            ByCause { nack: id, bounce: id + 1, timeout: id + 2, duplicate_ack: 7 };
+        flow.in_window.retransmits_by = ByCause { nack: 5, ..retransmits_by };
+        FlowRecord { retransmits: id % 5, retransmits_by, trims: id, ..flow }
     };
     let sample = |i: u32| PortSample {
         at: micros(u64::from(i)),

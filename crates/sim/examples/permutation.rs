@@ -54,6 +54,7 @@ fn main() {
             sampled_flows: Vec::new(),
             check: false,
             network_trace: false,
+            packet_latency: false,
             measure: Measure::default(),
         },
         &mut |_| ControlFlow::Continue(()),

@@ -1,7 +1,7 @@
 //! Invariants that can be watched in any run: bytes and packets conserved, each byte delivered
 //! once and only if it arrived, no link above its rate, no queue above its limit or out of order,
-//! every packet on its way from node to node, pauses kept, no port granting above its capacity, no
-//! flow stuck, time never backwards.
+//! every packet on its way from node to node, pauses kept, no port granting above its capacity, each
+//! retransmission recorded once and by its cause, no flow stuck, time never backwards.
 //!
 //! The checker keeps books of its own from what it is told, and shares no code with what it checks.
 
@@ -473,6 +473,10 @@ impl Tap for Checks {
         if matches!(event, FlowEvent::Finished | FlowEvent::Abandoned) {
             self.flow(flow).ended = true;
         }
+        if let FlowEvent::Retransmitted(cause) = *event {
+            let wrong = self.flow(flow).retransmits(cause);
+            self.report_of(flow, wrong);
+        }
         if *event == FlowEvent::Abandoned
             && let Some(spec) = self.flow(flow).spec
             && self.may_abandon >> (spec.transport.0 & 63) & 1 == 0
@@ -658,7 +662,7 @@ impl Tap for Checks {
         self.vain_packets >= VAIN_PACKETS_MAX
     }
 
-    fn conclude(&mut self, end: &Ending, findings: &mut Findings) {
+    fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
         self.settle();
         for (port, &in_queue) in end.waiting.iter().enumerate() {
             let counted = self.ports[port].waiting();
@@ -675,6 +679,10 @@ impl Tap for Checks {
             self.report(format!(
                 "{alive} packets are in the network, but {unaccounted} were made and did not end"
             ));
+        }
+        for record in end.flows {
+            let wrong = self.flow(record.spec.id).is_recorded(record);
+            self.report_of(record.spec.id, wrong);
         }
         self.find_stuck_flows();
         if self.violation_count > KEPT as u64 {

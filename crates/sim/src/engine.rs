@@ -125,7 +125,6 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                 packets: PacketArena::default(),
                 events: EventQueue::new(punctual_core::rng::derive(seed, "ties", 0)),
                 tap,
-                hops: 0,
             },
             ext: ExtArena::default(),
             ports,
@@ -182,30 +181,29 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                 .collect();
             self.host_timers.push(timers);
         }
+        let mut has_controllers = vec![false; self.ports.len()];
+        let mut reads_reverse = vec![false; self.ports.len()];
         for (t, config) in transports.iter().enumerate() {
             let transport = TransportId(t as u8);
-            let of_ports = self.ports.iter_mut().enumerate().map(|(p, port)| {
+            let of_ports = self.ports.iter().enumerate().map(|(p, port)| {
                 let id = PortId::from(p);
                 if legacy_switches.contains(&self.network.link(id).from) {
                     return None;
                 }
                 let controller = config.controller(&port.view(id, Instant::ZERO))?;
-                port.has_controllers = true;
-                port.controller_reads_reverse |= controller.reads_answers();
+                has_controllers[p] = true;
+                reads_reverse[p] |= controller.reads_answers();
                 let timer = self.timers.alloc(Owner::Controller(transport, id));
                 Some(PortController::new(controller, timer))
             });
             self.controllers.push(of_ports.collect());
         }
-        for (link, port) in self.network.links.iter().zip(&mut self.ports) {
+        for (p, (link, port)) in self.network.links.iter().zip(&mut self.ports).enumerate() {
             let is_switch = link.from.0 >= self.network.hosts;
             port.needs_departure_checks =
-                port.has_controllers || is_switch && self.lossless.is_some();
-        }
-        for p in 0..self.ports.len() {
-            let is_read = self.ports[self.ports[p].twin.index()].controller_reads_reverse;
-            self.ports[p].reverse_has_controller = is_read;
-            self.ports[p].needs_arrival_checks |= is_read;
+                has_controllers[p] || is_switch && self.lossless.is_some();
+            port.reverse_has_controller = reads_reverse[link.twin.index()];
+            port.needs_arrival_checks |= port.reverse_has_controller;
         }
     }
 
@@ -320,14 +318,14 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let port_id = self.cx.packets[id].port;
         let mut port = &mut self.ports[port_id.index()];
         if port.needs_arrival_checks {
-            let (twin, reverse_has_controller) = (port.twin, port.reverse_has_controller);
+            let reverse_has_controller = port.reverse_has_controller;
             if !self.health.is_empty() && self.is_lost(port_id) {
                 self.catch_up(port_id);
                 self.lose(id, Loss::OnLink);
                 return;
             }
             if reverse_has_controller && self.cx.packets[id].is_to_sender() {
-                self.control_reverse(twin, id);
+                self.control_reverse(self.network.link(port_id).twin, id);
             }
             port = &mut self.ports[port_id.index()];
         }
@@ -542,7 +540,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     fn finish(mut self, interrupted: bool) -> Outcome {
         self.close_window();
         self.totals.ended_at = self.cx.now;
-        self.totals.packet_hops = self.cx.hops;
+        self.totals.packet_hops = self.ports.iter().map(|port| port.sent_packets).sum();
         self.totals.most_buffered = self.lossless.as_ref().map_or(Bytes::ZERO, Lossless::most_used);
         let pauses = self.pauses_by_class();
         let (pause_cycles, pause_cycles_untold) = self.conclude_pause_cycles();
@@ -551,6 +549,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             at: self.cx.now,
             waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
             alive: self.cx.packets.len(),
+            flows: &self.records,
         };
         let mut findings = Findings::default();
         self.cx.tap.conclude(&end, &mut findings);
@@ -566,6 +565,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             gauges: self.gauges,
             violations: findings.violations,
             network: findings.network,
+            packet_latency: findings.packet_latency,
             explained: findings.explained,
             interrupted,
         }

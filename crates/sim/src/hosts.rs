@@ -11,7 +11,7 @@ use punctual_core::{
     Bytes, Call, Controller as _, End, FlowEvent, FlowId, FlowRoute, FlowSpec, FlowStack, HostId,
     Instant, Packet, PacketId, TimerChange, TransportId, TransportSet, Wait,
 };
-use punctual_record::{FlowCounts, FlowRecord, FlowStatus};
+use punctual_record::{ByCause, FlowCounts, FlowRecord, FlowStatus};
 use std::cmp::Reverse;
 
 macro_rules! call {
@@ -55,6 +55,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             ended: None,
             delivered: Bytes::ZERO,
             retransmits: 0,
+            retransmits_by: ByCause::default(),
             timeouts: 0,
             trims: 0,
             bounces: 0,
@@ -238,8 +239,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     fn admit_polled(&mut self, transport: TransportId, host: HostId, packet: &Packet) -> PacketId {
         let id = self.admit(transport, host, packet);
         let port = self.network.nic(host);
-        if self.ports[port.index()].has_controllers {
-            // Polled packets do not pass `offer`, where others meet the NIC's controllers.
+        // Polled packets do not pass `offer`, where others meet the NIC's controllers.
+        if self.ports[port.index()].needs_departure_checks {
             self.control_forward(port, id);
         }
         id
@@ -379,7 +380,10 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                     self.close(flow);
                 }
                 FlowEvent::Finished => self.close(flow),
-                FlowEvent::Retransmitted => record.retransmits += 1,
+                FlowEvent::Retransmitted(cause) => {
+                    record.retransmits += 1;
+                    *record.retransmits_by.of(cause) += 1;
+                }
                 FlowEvent::TimedOut => record.timeouts += 1,
                 FlowEvent::Trimmed => record.trims += 1,
                 FlowEvent::Bounced => record.bounces += 1,

@@ -17,6 +17,7 @@ mod explain;
 mod flows;
 mod gauges;
 mod hosts;
+mod latency;
 mod lossless;
 mod pause_cycles;
 mod pauses;
@@ -29,9 +30,9 @@ mod timers;
 mod window;
 
 pub use punctual_record::{
-    Activity, Behind, ControllerRecord, Explanation, FlowCounts, FlowRecord, FlowStatus, GaugeOf,
-    GaugeSample, Measure, NetworkTrace, Outcome, Part, PauseCycle, PauseTotals, PortFrame,
-    PortPauses, PortSample, PortTotals, Totals, What,
+    Activity, Behind, ByCause, ControllerRecord, Explanation, FlowCounts, FlowRecord, FlowStatus,
+    GaugeOf, GaugeSample, Histogram, Measure, NetworkTrace, Outcome, PacketLatency, Part,
+    PauseCycle, PauseTotals, PortFrame, PortPauses, PortSample, PortTotals, Totals, What,
 };
 pub use setup::{LinkChange, LinkFault, Progress, Sampling, Setup, Stop, SwitchReset};
 
@@ -100,8 +101,11 @@ pub fn simulate_set<S: TransportSet>(
     let checks = setup.check.then(|| checks::Checks::new(&setup));
     let recorder = setup.network_trace.then(|| recorder::Recorder::new(&setup.network));
     let explainer = (!flows.is_empty()).then(|| explain::Explainer::new(&setup, flows));
-    if checks.is_none() && recorder.is_none() && explainer.is_none() {
+    let latency = setup.packet_latency.then(|| latency::LatencyMeter::new(&setup));
+    let is_watched =
+        checks.is_some() || recorder.is_some() || explainer.is_some() || latency.is_some();
+    if !is_watched {
         return engine::Engine::new(setup, tap::NoTap).run(progress);
     }
-    engine::Engine::new(setup, (checks, (recorder, explainer))).run(progress)
+    engine::Engine::new(setup, ((checks, latency), (recorder, explainer))).run(progress)
 }

@@ -183,7 +183,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Sends the far end of a link a pause or resume frame. The frame goes before all packets that
     /// wait, but after the packet in service.
     fn send_pause(&mut self, port: PortId, class: Class, is_pause: bool) {
-        let back = self.ports[port.index()].twin;
+        let back = self.network.link(port).twin;
         let is_cut = self.is_cut(back);
         let Some(lossless) = &mut self.lossless else { return };
         if is_cut {
@@ -215,7 +215,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Ends the pauses at both ends of a link that is cut, since no resume frame can reach them.
     /// Frames on the link are lost.
     pub(crate) fn end_pauses(&mut self, port_id: PortId) {
-        for port in [port_id, self.ports[port_id.index()].twin] {
+        for port in [port_id, self.network.link(port_id).twin] {
             for class in (0..Class::COUNT as u8).map(Class) {
                 let Some(lossless) = &mut self.lossless else { return };
                 lossless.accounts[port.index()].forget_pause(class);

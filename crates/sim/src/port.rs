@@ -15,8 +15,6 @@ pub(crate) struct SimContext<T> {
     pub(crate) packets: PacketArena,
     pub(crate) events: EventQueue,
     pub(crate) tap: T,
-    /// Packets sent so far, by all ports.
-    pub(crate) hops: u64,
 }
 
 /// What [`PortState::start`] needs of a [`SimContext`] while the packet is borrowed from it.
@@ -33,11 +31,12 @@ pub(crate) struct PortState {
     pub(crate) delay: Duration,
     /// Bytes sent since the start, framing included.
     pub(crate) sent_bytes: u64,
+    /// Packets sent since the start, pause frames not included.
+    pub(crate) sent_packets: u64,
     rate: LineRate,
-    /// Packets up to this size pass an idle port at once.
-    pub(crate) idle_pass_bytes: u32,
     pub(crate) to: NodeId,
-    pub(crate) twin: PortId,
+    /// Packets up to this size pass an idle port at once.
+    idle_pass_bytes: u16,
     framing: u16,
     in_service_bytes: u16,
     in_service_is_control: bool,
@@ -51,10 +50,6 @@ pub(crate) struct PortState {
     /// Whether the port of the opposite direction has a controller that reads what this link
     /// brings.
     pub(crate) reverse_has_controller: bool,
-    /// Whether transports run controllers at this port.
-    pub(crate) has_controllers: bool,
-    /// Whether one of these controllers reads packets of the opposite direction.
-    pub(crate) controller_reads_reverse: bool,
     /// Whether a packet that is to leave by this port passes a controller or a lossless switch's
     /// buffer first.
     pub(crate) needs_departure_checks: bool,
@@ -63,16 +58,21 @@ pub(crate) struct PortState {
 
 const _: () = assert!(size_of::<PortState>() == 128);
 
+/// [`Queue::idle_pass_bytes`], as far as packets can be that large.
+fn idle_pass_bytes(queue: &Queue) -> u16 {
+    u16::try_from(queue.idle_pass_bytes()).unwrap_or(u16::MAX)
+}
+
 impl PortState {
     pub(crate) fn new(link: &Link, framing: Bytes, queue: Queue) -> Self {
         PortState {
             busy_until: Instant::ZERO,
             delay: link.delay,
             sent_bytes: 0,
+            sent_packets: 0,
             rate: LineRate::new(link.rate),
-            idle_pass_bytes: queue.idle_pass_bytes(),
             to: link.to,
-            twin: link.twin,
+            idle_pass_bytes: idle_pass_bytes(&queue),
             framing: framing.get() as u16,
             in_service_bytes: 0,
             in_service_is_control: false,
@@ -80,8 +80,6 @@ impl PortState {
             will_poll: false,
             needs_arrival_checks: false,
             reverse_has_controller: false,
-            has_controllers: false,
-            controller_reads_reverse: false,
             needs_departure_checks: false,
             queue,
         }
@@ -106,9 +104,8 @@ impl PortState {
         if is_idle {
             let now = cx.now;
             let packet = &mut cx.packets[id];
-            if u32::from(packet.wire_bytes) <= self.idle_pass_bytes {
+            if packet.wire_bytes <= self.idle_pass_bytes {
                 let transmission = Transmission { tap: &mut cx.tap, events: &mut cx.events };
-                cx.hops += 1;
                 self.start(port, id, packet, now, false, transmission);
                 return;
             }
@@ -187,7 +184,6 @@ impl PortState {
         waited: bool,
         cx: &mut SimContext<T>,
     ) {
-        cx.hops += 1;
         let transmission = Transmission { tap: &mut cx.tap, events: &mut cx.events };
         self.start(port, id, &mut cx.packets[id], from, waited, transmission);
     }
@@ -207,6 +203,7 @@ impl PortState {
         let until = from + self.rate.packet_time(bytes);
         self.busy_until = until;
         self.sent_bytes += u64::from(bytes);
+        self.sent_packets += 1;
         self.in_service_bytes = packet.wire_bytes;
         self.in_service_is_control = packet.class == Class::CONTROL;
         transmission.tap.sends(port, id, packet, from, until, waited);
@@ -224,7 +221,7 @@ impl PortState {
     /// Pauses or resumes a class.
     pub(crate) fn set_paused(&mut self, class: Class, is_paused: bool) {
         self.queue.set_paused(class, is_paused);
-        self.idle_pass_bytes = self.queue.idle_pass_bytes();
+        self.idle_pass_bytes = idle_pass_bytes(&self.queue);
     }
 
     /// Bytes a packet takes on this link.

@@ -336,7 +336,7 @@ impl Tap for Recorder {
         }
     }
 
-    fn conclude(&mut self, end: &Ending, findings: &mut Findings) {
+    fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
         for p in 0..self.ports.len() {
             let port = PortId::from(p);
             self.take_back(port, end.at);

@@ -16,7 +16,7 @@ fn nanos(nanos: u64) -> Instant {
 
 fn concluded(mut recorder: Recorder, at: Instant) -> NetworkTrace {
     let mut findings = Findings::default();
-    recorder.conclude(&Ending { at, waiting: vec![0, 0], alive: 0 }, &mut findings);
+    recorder.conclude(&Ending { at, waiting: vec![0, 0], alive: 0, flows: &[] }, &mut findings);
     findings.network.expect("it recorded")
 }
 

@@ -39,6 +39,8 @@ pub struct Setup<S: TransportSet = AnyTransport> {
     pub check: bool,
     /// Whether to record what every port does in time, at some cost.
     pub network_trace: bool,
+    /// Whether to record the latency of data packets, at some cost.
+    pub packet_latency: bool,
     /// What is measured.
     pub measure: Measure,
 }

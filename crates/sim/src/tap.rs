@@ -5,7 +5,7 @@ use punctual_core::{
     ByteRange, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, Packet,
     PacketId, PortId, Rate, TimerChange, TransportId, Wait,
 };
-use punctual_record::{Explanation, NetworkTrace};
+use punctual_record::{Explanation, FlowRecord, NetworkTrace, PacketLatency};
 
 /// Why a packet ended before it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,17 +122,19 @@ pub(crate) trait Tap {
     /// An event is handled.
     fn event(&mut self, _at: Instant) {}
     /// The run is over: adds what was found.
-    fn conclude(&mut self, _end: &Ending, _findings: &mut Findings) {}
+    fn conclude(&mut self, _end: &Ending<'_>, _findings: &mut Findings) {}
 }
 
 /// How things stand at the end of a run.
-pub(crate) struct Ending {
+pub(crate) struct Ending<'a> {
     /// When it is over.
     pub(crate) at: Instant,
     /// Packets in each port's queue.
     pub(crate) waiting: Vec<u32>,
     /// Packets anywhere.
     pub(crate) alive: usize,
+    /// Records of the flows that have started, by number.
+    pub(crate) flows: &'a [FlowRecord],
 }
 
 /// What the observers of a run bring back.
@@ -142,6 +144,8 @@ pub(crate) struct Findings {
     pub(crate) violations: Vec<String>,
     /// What every port did in time.
     pub(crate) network: Option<NetworkTrace>,
+    /// Latency of data packets, by transport.
+    pub(crate) packet_latency: Vec<PacketLatency>,
     /// Where the time of followed flows went.
     pub(crate) explained: Vec<Explanation>,
 }
@@ -225,5 +229,5 @@ tell! {
     delivered(flow: FlowId, range: ByteRange);
     completed(flow: FlowId);
     event(at: Instant);
-    conclude(end: &Ending, findings: &mut Findings);
+    conclude(end: &Ending<'_>, findings: &mut Findings);
 }

@@ -42,6 +42,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let ports: Vec<PortTotals> = port_totals
             .map(|(p, (counted, port))| PortTotals {
                 sent_bytes: port.sent_bytes,
+                sent_packets: port.sent_packets,
                 pauses: clock(PortId::from(p)).unwrap_or_default(),
                 ..*counted
             })
@@ -53,10 +54,16 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let counts = |flow: &punctual_record::FlowRecord| FlowCounts {
             delivered: flow.delivered,
             retransmits: flow.retransmits,
+            retransmits_by: flow.retransmits_by,
             timeouts: flow.timeouts,
         };
         let flows: Vec<FlowCounts> = self.records.iter().map(counts).collect();
         totals.retransmits = flows.iter().map(|flow| u64::from(flow.retransmits)).sum();
+        for flow in &flows {
+            let sums = totals.retransmits_by;
+            totals.retransmits_by =
+                sums.zip(flow.retransmits_by, |sum, count| sum + u64::from(count));
+        }
         totals.timeouts = flows.iter().map(|flow| u64::from(flow.timeouts)).sum();
         for port in (0..self.ports.len()).map(PortId::from) {
             for (_, c) in self.controllers.at(port) {

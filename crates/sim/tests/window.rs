@@ -59,9 +59,12 @@ fn what_is_counted_in_parts_adds_up() {
         let ports: u64 = o.ports.iter().map(|port| port.sent_bytes + port.drops).sum();
         let flow = |i: usize| o.flows[i].in_window.delivered.get();
         let own: u64 = o.flows.iter().map(|flow| u64::from(flow.in_window.retransmits)).sum();
+        let by = t.retransmits_by;
         [t.delivered_bytes, t.delivered_packets, t.drops, t.retransmits, t.timeouts, ports]
             .into_iter()
             .chain([flow(0), flow(1), own])
+            .chain([by.nack, by.bounce, by.timeout, by.duplicate_ack])
+            .chain(o.ports.iter().map(|port| port.sent_packets))
             .collect::<Vec<u64>>()
     };
     let sums =
@@ -71,6 +74,11 @@ fn what_is_counted_in_parts_adds_up() {
     assert!(parts.iter().all(|part| part.totals.delivered_bytes > 1_000_000));
     assert!(whole.totals.drops > 0 && parts[2].totals.drops < whole.totals.drops);
     assert_eq!(whole.totals.retransmits, counts(&whole)[8]);
+    for part in parts.iter().chain([&whole]) {
+        assert_eq!(part.totals.retransmits_by.total(), part.totals.retransmits);
+    }
+    let packets: u64 = whole.ports.iter().map(|port| port.sent_packets).sum();
+    assert_eq!(packets, whole.totals.packet_hops, "each hop is a packet of one port");
     // What is not counted is of the whole run.
     assert!(parts.iter().all(|part| part.totals.packet_hops == whole.totals.packet_hops));
 }

@@ -1,7 +1,9 @@
 //! What a run leaves behind: a result per flow, a trace of packets.
 
 use crate::Fault;
-use punctual_core::{ByteRange, ExtBlock, FlowEvent, FlowSpec, Instant, Packet, RangeSet};
+use punctual_core::{
+    ByteRange, ExtBlock, FlowEvent, FlowSpec, Instant, Packet, RangeSet, RetransmitCause,
+};
 
 /// Which way a packet went on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub struct FlowResult {
     pub abandoned_at: Option<Instant>,
     /// Number of [`FlowEvent::Retransmitted`].
     pub retransmitted: u64,
+    /// Why, in order.
+    pub retransmit_causes: Vec<RetransmitCause>,
     /// Number of [`FlowEvent::TimedOut`].
     pub timed_out: u64,
     /// Number of [`FlowEvent::Trimmed`].
@@ -62,6 +66,7 @@ impl FlowResult {
             finished_at: None,
             abandoned_at: None,
             retransmitted: 0,
+            retransmit_causes: Vec::new(),
             timed_out: 0,
             trimmed: 0,
             bounced: 0,
@@ -101,7 +106,10 @@ impl FlowResult {
                 assert!(!self.sender_ended(), "flow {flow} ended twice");
                 self.abandoned_at = Some(now);
             }
-            FlowEvent::Retransmitted => self.retransmitted += 1,
+            FlowEvent::Retransmitted(cause) => {
+                self.retransmitted += 1;
+                self.retransmit_causes.push(cause);
+            }
             FlowEvent::TimedOut => self.timed_out += 1,
             FlowEvent::Trimmed => self.trimmed += 1,
             FlowEvent::Bounced => self.bounced += 1,

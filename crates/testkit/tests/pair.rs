@@ -4,7 +4,7 @@
 use punctual_core::{
     ByteRange, Bytes, Class, Controller, Duration, Endpoint, ExtArena, ExtBlock, FlowEvent,
     FlowRoute, FlowSpec, Header, HostCx, HostId, Instant, Limit, NicInfo, Packet, PacketFlags,
-    PortId, PortView, QueueSpec, RangeSet, Rate, Transport, TransportInfo,
+    PortId, PortView, QueueSpec, RangeSet, Rate, RetransmitCause, Transport, TransportInfo,
 };
 use punctual_testkit::{Direction, Fault, FaultOdds, Line, Pair};
 
@@ -89,7 +89,7 @@ impl Endpoint<Toy> for Sender {
     }
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, Toy>) {
         cx.emit(FlowEvent::TimedOut);
-        cx.emit(FlowEvent::Retransmitted);
+        cx.emit(FlowEvent::Retransmitted(RetransmitCause::Timeout));
         let packet = self.packet(self.acked.prefix_end() / PAYLOAD * PAYLOAD, cx);
         cx.send(packet);
         cx.set_timer(cx.now + TIMEOUT);

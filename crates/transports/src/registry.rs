@@ -144,6 +144,13 @@ macro_rules! register {
                 use $crate::core::Transport as _;
                 match self { $(AnyTransport::$Variant(t) => t.sprays(),)* }
             }
+            fn content(&self, packet: &$crate::core::Packet) -> $crate::core::Content {
+                match self {
+                    $(AnyTransport::$Variant(_) => {
+                        <$Type as $crate::core::Transport>::content(packet)
+                    })*
+                }
+            }
             fn is_trimmable(&self) -> bool {
                 use $crate::core::Transport as _;
                 match self { $(AnyTransport::$Variant(t) => t.is_trimmable(),)* }

@@ -7,7 +7,7 @@
 use punctual_core::{
     BitRing, ByteRange, Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec,
     Header, HostCx, HostId, Limit, NicInfo, NoController, Packet, PacketFlags, QueueSpec, Rate,
-    Transport, TransportInfo,
+    RetransmitCause, Transport, TransportInfo,
 };
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -130,7 +130,7 @@ impl Endpoint<FixedWindow> for FixedWindowSender {
         packet.class = self.class;
         packet.path = self.path;
         if number < self.fresh {
-            cx.emit(FlowEvent::Retransmitted);
+            cx.emit(FlowEvent::Retransmitted(RetransmitCause::Timeout));
         }
         self.next += 1;
         self.fresh = self.fresh.max(self.next);

@@ -8,7 +8,7 @@ pub use pick::{Chosen, MISSED_MAX, Pick, pick};
 use crate::execute::ExecuteError;
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::RunSetup;
-use punctual_core::{Duration, FlowId, Instant};
+use punctual_core::{Duration, FlowId, Instant, WaitNames};
 use punctual_net::Network;
 use punctual_results::{ExplainedFlow, ExplainedPart, FlowRow, FlowStatus, TimeLine};
 use punctual_sim::{Behind, Explanation, Outcome, Progress, Simulate, What};
@@ -74,7 +74,11 @@ pub fn explain<S: Simulate>(
     let network = &run.scenario.network;
     let told = outcome.explained.iter();
     Ok(told
-        .map(|explanation| tell(explanation, &rows[explanation.flow.index()], network))
+        .map(|explanation| {
+            let row = &rows[explanation.flow.index()];
+            let info = S::catalogue().iter().find(|info| info.name == &*row.transport);
+            tell(explanation, row, network, info.map_or(&WaitNames::DEFAULT, |info| &info.waits))
+        })
         .collect())
 }
 
@@ -95,7 +99,12 @@ fn first_difference(rows: &[FlowRow], outcome: &Outcome) -> Option<FlowId> {
 }
 
 /// An explanation with names for numbers, like parts put together.
-fn tell(explanation: &Explanation, row: &FlowRow, network: &Network) -> ExplainedFlow {
+fn tell(
+    explanation: &Explanation,
+    row: &FlowRow,
+    network: &Network,
+    names: &WaitNames,
+) -> ExplainedFlow {
     let name = |host: punctual_core::HostId| network.names[host.index()].to_string();
     let since = |at: Instant| at.saturating_since(explanation.from).as_picos();
     let mut flow = ExplainedFlow {
@@ -116,11 +125,11 @@ fn tell(explanation: &Explanation, row: &FlowRow, network: &Network) -> Explaine
         met: row.met,
         behind_since_ps: behind_since(explanation, row).map(Instant::as_picos),
         trips: explanation.trips,
-        parts: together(explanation, network),
+        parts: together(explanation, network, names),
         time_line: time_line(explanation, row),
         sentence: String::new(),
     };
-    flow.sentence = words::sentence(&flow);
+    flow.sentence = words::sentence(&flow, names);
     flow
 }
 
@@ -130,7 +139,7 @@ fn is_everywhere(what: What) -> bool {
 }
 
 /// Parts of one kind at one port as one.
-fn together(explanation: &Explanation, network: &Network) -> Vec<ExplainedPart> {
+fn together(explanation: &Explanation, network: &Network, names: &WaitNames) -> Vec<ExplainedPart> {
     let mut order = Vec::new();
     let mut sums: BTreeMap<_, (Duration, u32, Behind)> = BTreeMap::new();
     for part in &explanation.parts {
@@ -147,6 +156,7 @@ fn together(explanation: &Explanation, network: &Network) -> Vec<ExplainedPart> 
         let (time, times, behind) = &sums[key];
         ExplainedPart {
             what: key.0.name().to_owned(),
+            title: key.0.words(names).map_or(key.0.title(), |words| words.title).to_owned(),
             port: key.1.map(|port| network.port_name(port)),
             time_ps: time.as_picos(),
             times: *times,

@@ -1,5 +1,6 @@
 //! Where a flow's time went, in one sentence.
 
+use punctual_core::{WaitNames, WaitWords};
 use punctual_results::{ExplainedFlow, ExplainedPart, short_time as short};
 use punctual_sim::What;
 
@@ -7,7 +8,7 @@ use punctual_sim::What;
 const WORTH_TELLING: f64 = 0.2;
 
 /// How a flow came out, and what most of its time went into that it would not have needed alone.
-pub(super) fn sentence(flow: &ExplainedFlow) -> String {
+pub(super) fn sentence(flow: &ExplainedFlow, names: &WaitNames) -> String {
     let time = flow.time_ps;
     let deadline = flow.deadline_ps.map(|at| at.saturating_sub(flow.start_ps));
     let fate = match (flow.status.as_str(), flow.met, deadline) {
@@ -39,7 +40,7 @@ pub(super) fn sentence(flow: &ExplainedFlow) -> String {
     }
     for part in avoidable.iter().take(2) {
         if reasons.is_empty() || share(part) >= WORTH_TELLING {
-            reasons.push(phrase(part));
+            reasons.push(phrase(part, names));
         }
     }
     format!("{fate}: {}", reasons.join(", "))
@@ -50,7 +51,10 @@ fn kind(part: &ExplainedPart) -> What {
 }
 
 /// What one part was.
-fn phrase(part: &ExplainedPart) -> String {
+fn phrase(part: &ExplainedPart, names: &WaitNames) -> String {
+    if let Some(words) = kind(part).words(names) {
+        return in_words_of(words, part);
+    }
     let time = short(part.time_ps);
     let at = part.port.as_ref().map_or_else(String::new, |port| format!(" at {port}"));
     let behind = behind(part, "flow");
@@ -58,17 +62,6 @@ fn phrase(part: &ExplainedPart) -> String {
         What::Queue => format!("{time} in the queue{at}{behind}"),
         What::Nic => format!("{time} waiting for its host's NIC{behind}"),
         What::LinkPaused => format!("{time} held up by pauses{at}"),
-        What::Pacing => match &part.port {
-            Some(port) => format!("held for {time} to the rate that {port} granted"),
-            None => format!("held to its rate for {time}"),
-        },
-        What::Grant => match &part.port {
-            Some(port) => format!("{time} without a rate from {port}"),
-            None => format!("{time} asking for a rate"),
-        },
-        What::Paused => format!("paused {time}{}{at}", self::behind(part, "more critical flow")),
-        What::Pull => format!("{time} until its receiver pulled it{behind}"),
-        What::Token => format!("{time} until its receiver had a token for it{behind}"),
         What::Timeout => {
             let lost = part.port.as_ref();
             let lost = lost.map_or_else(String::new, |port| format!(" after a loss at {port}"));
@@ -76,10 +69,23 @@ fn phrase(part: &ExplainedPart) -> String {
         }
         What::Retransmission => format!("{time} until what was lost{at} was sent again"),
         What::Trimmed => format!("{time} until what was trimmed{at} was sent again"),
-        What::Timer => format!("{time} waiting for a host's timer"),
+        // Waits that transports name are handled above.
+        What::Timer | What::Pacing | What::Grant | What::Paused | What::Pull | What::Token => {
+            format!("{time} waiting for a host's timer")
+        }
         What::Silence => format!("the last {time} of it under way"),
         What::Serialisation | What::Propagation | What::Own => format!("{time} sending"),
     }
+}
+
+/// What one part was, in the transport's words.
+fn in_words_of(words: &WaitWords, part: &ExplainedPart) -> String {
+    let (sentence, port) = match &part.port {
+        Some(port) => (words.sentence_at_port, port.as_str()),
+        None => (words.sentence, ""),
+    };
+    let sentence = sentence.replace("{behind}", &behind(part, words.ahead));
+    sentence.replace("{time}", &short(part.time_ps)).replace("{port}", port)
 }
 
 fn behind(part: &ExplainedPart, whom: &str) -> String {
@@ -92,4 +98,51 @@ fn behind(part: &ExplainedPart, whom: &str) -> String {
 
 fn times(count: u32, what: &str) -> String {
     if count == 1 { format!("a {what}") } else { format!("{count} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(what: What, port: Option<&str>, behind: &[u32]) -> ExplainedPart {
+        ExplainedPart {
+            what: what.name().to_owned(),
+            port: port.map(str::to_owned),
+            time_ps: 2_000_000,
+            behind: behind.to_vec(),
+            behind_count: behind.len() as u32,
+            ..ExplainedPart::default()
+        }
+    }
+
+    #[test]
+    fn waits_are_told_in_the_words_of_their_transport() {
+        let of = |name: &str, part: &ExplainedPart| {
+            let catalogue = punctual_transports::AnyTransport::catalogue();
+            let info = catalogue.iter().find(|info| info.name == name).unwrap();
+            phrase(part, &info.waits)
+        };
+        let pacing = |port| part(What::Pacing, port, &[]);
+        assert_eq!(of("d3", &pacing(Some("a"))), "held for 2.00 µs to the rate that a granted");
+        assert_eq!(of("d3", &pacing(None)), "held to its rate for 2.00 µs");
+        assert_eq!(of("dcqcn", &pacing(None)), "held to its rate for 2.00 µs");
+        let grant = part(What::Grant, Some("a"), &[]);
+        assert_eq!(of("rcp", &grant), "2.00 µs without a rate from a");
+        let paused = part(What::Paused, Some("a"), &[1, 2]);
+        assert_eq!(of("pdq", &paused), "paused 2.00 µs behind 2 more critical flows at a");
+        let pull = part(What::Pull, Some("a"), &[7]);
+        assert_eq!(of("ndp", &pull), "2.00 µs until its receiver pulled it behind a flow (7)");
+        let token = part(What::Token, None, &[]);
+        assert_eq!(of("phost", &token), "2.00 µs until its receiver had a token for it");
+    }
+
+    #[test]
+    fn a_transport_without_words_gets_neutral_ones() {
+        let pull = part(What::Pull, None, &[7]);
+        let told = phrase(&pull, &WaitNames::DEFAULT);
+        assert_eq!(told, "2.00 µs waiting for its receiver behind a flow (7)");
+        let own = WaitWords::new("waiting for credit", "{time} without credit{behind}");
+        let names = WaitNames { pull: own.ahead("sender"), ..WaitNames::DEFAULT };
+        assert_eq!(phrase(&pull, &names), "2.00 µs without credit behind a sender (7)");
+    }
 }

@@ -117,6 +117,7 @@ impl<S: Simulate> Scenario<S> {
             sampled_flows: self.run.sampled_flows(),
             check: self.run.check,
             network_trace: seed == self.run.seed && self.run.records(&self.network),
+            packet_latency: self.run.packet_latency,
             measure: self.run.measure(),
         })))
     }

@@ -38,6 +38,9 @@ pub struct RunSection {
     /// Whether to record what every port does in time, in the first repetition; small networks
     /// unless the scenario chooses.
     pub network_trace: Option<bool>,
+    /// Whether to record the latency of data packets, from first transmission to acknowledgement.
+    #[serde(default)]
+    pub packet_latency: bool,
 }
 
 /// `measure` of `[run]`: a window of time.

@@ -48,9 +48,9 @@ pub(super) fn section(rows: &[Row], number: &Numbered<'_>) -> Result<Option<Sect
     }
     let all: Vec<Explained> = runs.iter().map(|(_, run)| run.clone()).collect();
     let means = Means::of(&all);
-    let kinds = means.what.iter().map(|what| StackKind {
+    let kinds = means.what.iter().zip(&means.titles).map(|(what, title)| StackKind {
         name: what.name().to_owned(),
-        title: what.title().to_owned(),
+        title: title.clone(),
         colour: colour(*what),
     });
     let kinds: Vec<StackKind> = kinds.collect();

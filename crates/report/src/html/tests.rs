@@ -47,6 +47,7 @@ fn outcome(flows: u32) -> Outcome {
         ended: Some(micros(6 + u64::from(i))),
         delivered: Bytes::new(1_000),
         retransmits: 0,
+        retransmits_by: Default::default(),
         timeouts: 0,
         trims: 0,
         bounces: 0,

@@ -183,16 +183,16 @@ mod tests {
     fn row(name: &str, runs: &[(f64, f64)]) -> Repeated {
         let run = |(i, (met, p99)): (usize, &(f64, f64))| {
             Summary {
-            transport: name.into(),
-            repetitions: 1,
-            seeds: vec![i as u64],
-            ..Summary::default()
-        }
-        .with(Metric::Flows, 1000.0)
-        .with(Metric::DeadlineFlows, 1000.0)
-        .with(Metric::DeadlineFlowsMet, met * 1000.0)
-        .with(Metric::DeadlinesMet, *met)
-        .with(Metric::FctP99, *p99)
+                transport: name.into(),
+                repetitions: 1,
+                seeds: vec![i as u64],
+                ..Summary::default()
+            }
+            .with(Metric::Flows, 1000.0)
+            .with(Metric::DeadlineFlows, 1000.0)
+            .with(Metric::DeadlineFlowsMet, met * 1000.0)
+            .with(Metric::DeadlinesMet, *met)
+            .with(Metric::FctP99, *p99)
         };
         Repeated::new(runs.iter().enumerate().map(run).collect()).unwrap()
     }

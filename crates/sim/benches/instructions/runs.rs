@@ -66,6 +66,7 @@ fn run(transport: &str, network: Network, flows: Vec<FlowSpec>, micros: u64) -> 
         sampled_flows: Vec::new(),
         check: false,
         network_trace: false,
+        packet_latency: false,
         measure: Measure::default(),
     };
     let totals = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(())).totals;

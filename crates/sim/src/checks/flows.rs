@@ -2,7 +2,8 @@
 //! always under way that can bring the flow on.
 
 use crate::tap::End;
-use punctual_core::{ByteRange, Bytes, FlowSpec, Packet, RangeSet, TimerChange};
+use punctual_core::{ByteRange, Bytes, FlowSpec, Packet, RangeSet, RetransmitCause, TimerChange};
+use punctual_record::FlowRecord;
 
 /// How often the timers of a flow may fire with nothing of it in the network before it sends
 /// something. Most transports send at each firing. DCQCN's rate machine has a timer of its own: on
@@ -34,6 +35,11 @@ pub(super) struct FlowCheck {
     arrived: u64,
     sender_timer: bool,
     receiver_timer: bool,
+    /// Data packets that its sender sent again, and headers that switches returned to it.
+    pub(super) retransmits: u64,
+    pub(super) bounces: u64,
+    /// Data packets that its sender sent again because their headers were returned.
+    pub(super) bounce_retransmits: u64,
     /// It waits for its NIC.
     pub(super) is_ready: bool,
     /// How often its timers have fired since a packet of it was made or ended.
@@ -50,9 +56,34 @@ impl FlowCheck {
 
     /// A packet reached one of its ends. A trimmed one brings no data, whatever it carried.
     pub(super) fn arrives(&mut self, packet: &Packet) {
+        self.bounces += u64::from(packet.is_bounced());
         if !packet.is_to_sender() {
             self.arrived = if packet.is_trimmed() { 0 } else { packet.payload_bytes.into() };
         }
+    }
+
+    /// Its sender sends data again. What is wrong with that.
+    pub(super) fn retransmits(&mut self, cause: RetransmitCause) -> Vec<String> {
+        self.retransmits += 1;
+        self.bounce_retransmits += u64::from(cause == RetransmitCause::Bounce);
+        let (sent, returned) = (self.bounce_retransmits, self.bounces);
+        if cause == RetransmitCause::Bounce && sent > returned {
+            return vec![format!("sent {sent} packets again for {returned} returned headers")];
+        }
+        Vec::new()
+    }
+
+    /// What is wrong with its record.
+    pub(super) fn is_recorded(&self, record: &FlowRecord) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let (all, by_cause) = (record.retransmits, record.retransmits_by.total());
+        if u64::from(all) != self.retransmits {
+            wrong.push(format!("sent {} packets again, {all} are recorded", self.retransmits));
+        }
+        if u64::from(all) != by_cause {
+            wrong.push(format!("sent {all} packets again, {by_cause} of them for a cause"));
+        }
+        wrong
     }
 
     /// Bytes are delivered. What is wrong with that.

@@ -2,8 +2,9 @@
 #![allow(non_snake_case)]
 
 use super::*;
-use punctual_core::{Duration, Header, Limit, PacketFlags, TrimModel};
+use punctual_core::{Duration, Header, Limit, PacketFlags, RetransmitCause, TrimModel};
 use punctual_net::{ClosLinks, ClosShape};
+use punctual_record::{ByCause, FlowCounts, FlowRecord, FlowStatus};
 
 const US: Duration = Duration::from_micros(1);
 const RATE: Rate = Rate::from_gbps(10);
@@ -136,7 +137,7 @@ impl Watched {
     fn conclude(mut self) -> Vec<String> {
         let waiting = self.checks.ports.iter().map(|p| p.waiting() as u32).collect();
         let alive = self.checks.packets.iter().flatten().count();
-        let end = Ending { at: self.checks.now, waiting, alive };
+        let end = Ending { at: self.checks.now, waiting, alive, flows: &[] };
         let mut findings = Findings::default();
         self.checks.conclude(&end, &mut findings);
         findings.violations
@@ -808,7 +809,7 @@ fn conclusion__books_balance() {
         }
         let mut waiting = vec![0; run.network.links.len()];
         waiting[port.index()] = u32::from(waits) + extra.0;
-        let end = Ending { at: run.checks.now, waiting, alive: 1 + extra.1 };
+        let end = Ending { at: run.checks.now, waiting, alive: 1 + extra.1, flows: &[] };
         let mut findings = Findings::default();
         run.checks.conclude(&end, &mut findings);
         findings.violations
@@ -818,6 +819,54 @@ fn conclusion__books_balance() {
     assert_one(&conclude(false, (1, 0)), "holds 1 packets, but 0 came and did not leave");
     let found = conclude(true, (0, 1));
     assert_one(&found, "2 packets are in the network, but 1 were made and did not end");
+}
+
+/// What the checker says of a flow that sent a packet again for each cause, with this record.
+fn found_with(causes: &[RetransmitCause], change: impl FnOnce(&mut FlowRecord)) -> Vec<String> {
+    let mut run = Watched::drop_tail();
+    run.checks.flow(FlowId(0)).ended = true;
+    let mut record = FlowRecord {
+        spec: flow(),
+        status: FlowStatus::Unfinished,
+        ended: None,
+        delivered: Bytes::ZERO,
+        retransmits: causes.len() as u32,
+        retransmits_by: ByCause::default(),
+        timeouts: 0,
+        trims: 0,
+        bounces: 0,
+        in_window: FlowCounts::default(),
+    };
+    for cause in causes {
+        run.checks.told(FlowId(0), &FlowEvent::Retransmitted(*cause));
+        *record.retransmits_by.of(*cause) += 1;
+    }
+    change(&mut record);
+    let waiting = vec![0; run.network.links.len()];
+    let end = Ending { at: run.checks.now, waiting, alive: 0, flows: &[record] };
+    let mut findings = Findings::default();
+    run.checks.conclude(&end, &mut findings);
+    findings.violations
+}
+
+#[test]
+fn retransmissions__are_recorded_once_and_by_cause() {
+    use RetransmitCause::{DuplicateAck, Nack, Timeout};
+    let causes = [Nack, Timeout, Timeout, DuplicateAck];
+    assert_eq!(found_with(&causes, |_| {}), [""; 0]);
+    let found = found_with(&causes, |record| record.retransmits_by.nack = 0);
+    assert_one(&found, "flow 0 sent 4 packets again, 3 of them for a cause");
+    let found = found_with(&causes, |record| {
+        record.retransmits += 1;
+        record.retransmits_by.timeout += 1;
+    });
+    assert_one(&found, "flow 0 sent 4 packets again, 5 are recorded");
+}
+
+#[test]
+fn retransmissions__for_a_bounce_need_a_returned_header() {
+    let found = found_with(&[RetransmitCause::Bounce], |_| {});
+    assert_one(&found, "flow 0 sent 1 packets again for 0 returned headers");
 }
 
 /// Violations beyond those that are kept are counted.

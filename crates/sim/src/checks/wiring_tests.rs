@@ -279,7 +279,7 @@ impl Tap for Misled {
         self.checks.completed(flow);
     }
 
-    fn conclude(&mut self, end: &Ending, findings: &mut Findings) {
+    fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
         self.checks.conclude(end, findings);
     }
 }
@@ -317,6 +317,7 @@ fn incast(name: &str, queue: Option<QueueSpec>) -> Setup {
         sampled_flows: Vec::new(),
         check: true,
         network_trace: false,
+        packet_latency: false,
         measure: Measure::default(),
     }
 }

@@ -323,7 +323,7 @@ impl Tap for Explainer {
                     followed.timed_out(&call.node);
                 }
             }
-            FlowEvent::Retransmitted => {
+            FlowEvent::Retransmitted(_) => {
                 let Some(call) = self.call_of(flow) else { return };
                 match call.made.pop() {
                     Some(id) => self.mark_again(flow, id),
@@ -477,7 +477,7 @@ impl Tap for Explainer {
         }
     }
 
-    fn conclude(&mut self, end: &Ending, findings: &mut Findings) {
+    fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
         self.now = end.at;
         let left: Vec<FlowId> = self.followed.keys().copied().collect();
         for flow in left {

@@ -87,6 +87,7 @@ pub fn setup(network: Network, transports: Vec<AnyTransport>, mut flows: Vec<Flo
         sampled_flows: Vec::new(),
         check: true,
         network_trace: false,
+        packet_latency: false,
         measure: Measure::default(),
     }
 }

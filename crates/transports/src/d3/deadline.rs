@@ -1,10 +1,12 @@
 //! D3: the desired rate of a flow with a deadline, and when the flow is abandoned.
 
 use super::config::{AfterDeadline, D3Config, D3SenderConfig};
-use super::header::{HOPS_MAX, RATE_UNIT};
-use super::{D3Host, D3Port, D3Receiver, D3Sender, FlowDemand, RequestPlan, RequestPolicy};
+use super::header::{D3Header, HOPS_MAX, RATE_UNIT};
+use super::{
+    D3Host, D3Port, D3Receiver, D3Sender, FlowDemand, GRANT_WAITS, RequestPlan, RequestPolicy,
+};
 use punctual_core::{
-    Bytes, Class, Duration, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView,
+    Bytes, Class, Content, Duration, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView,
     QueueSpec, Rate, Transport, TransportInfo,
 };
 
@@ -83,7 +85,8 @@ impl Transport for D3Config {
         "d3",
         "D3: ports grant each flow the rate its deadline needs, plus a fair share",
     )
-    .with_max_hops(HOPS_MAX);
+    .with_max_hops(HOPS_MAX)
+    .with_waits(GRANT_WAITS);
 
     fn open_host(&self, nic: &NicInfo) -> D3Host {
         D3Host::new(nic)
@@ -108,6 +111,10 @@ impl Transport for D3Config {
 
     fn may_abandon(&self) -> bool {
         true
+    }
+
+    fn content(packet: &Packet) -> Content {
+        D3Header::content(packet)
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

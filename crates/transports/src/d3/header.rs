@@ -6,7 +6,7 @@
 //! byte. Packets have the paper's sizes on links: 40 bytes of TCP/IP-like header, and 22 more with
 //! a block.
 
-use punctual_core::{Duration, ExtBlock, Instant, Rate};
+use punctual_core::{Content, Duration, ExtBlock, Instant, Packet, Rate};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of the header that every packet has.
@@ -56,6 +56,16 @@ impl D3Header {
     pub const ACK: u8 = 1 << 5;
     /// The packet acknowledged carried data.
     pub const DATA: u8 = 1 << 6;
+
+    /// What a packet carries or acknowledges.
+    pub(crate) fn content(packet: &Packet) -> Content {
+        let header: D3Header = packet.header.get();
+        if !packet.is_to_sender() {
+            return Content::Data(header.seq);
+        }
+        let named = header.has(Self::DATA).then_some(header.seq);
+        Content::Ack { below: header.ack, named }
+    }
 
     /// Whether all these flags are set.
     #[inline]

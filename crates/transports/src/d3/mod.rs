@@ -58,8 +58,8 @@ pub use receiver::D3Receiver;
 pub use sender::D3Sender;
 
 use punctual_core::{
-    Bytes, Duration, FlowRoute, FlowSpec, HostCx, Instant, Limit, NicInfo, Packet, PortView,
-    QueueSpec, Rate, Transport, TransportInfo,
+    Bytes, Content, Duration, FlowRoute, FlowSpec, HostCx, Instant, Limit, NicInfo, Packet,
+    PortView, QueueSpec, Rate, Transport, TransportInfo, WaitNames,
 };
 
 /// What a sender requests: the difference between D3, RCPdc and RCP.
@@ -174,6 +174,13 @@ impl RequestPolicy for RcpdcConfig {
     }
 }
 
+/// What D3, RCPdc and RCP call their waits: ports grant a rate.
+pub(crate) const GRANT_WAITS: WaitNames = WaitNames {
+    pacing: WaitNames::DEFAULT.pacing.at_port("held for {time} to the rate that {port} granted"),
+    grant: WaitNames::DEFAULT.grant.at_port("{time} without a rate from {port}"),
+    ..WaitNames::DEFAULT
+};
+
 impl Transport for RcpdcConfig {
     type Sender = D3Sender;
     type Receiver = D3Receiver;
@@ -182,7 +189,8 @@ impl Transport for RcpdcConfig {
 
     const INFO: TransportInfo =
         TransportInfo::new("rcpdc", "RCPdc: ports count their flows and grant each an equal share")
-            .with_max_hops(HOPS_MAX);
+            .with_max_hops(HOPS_MAX)
+            .with_waits(GRANT_WAITS);
 
     fn open_host(&self, nic: &NicInfo) -> D3Host {
         D3Host::new(nic)
@@ -206,6 +214,10 @@ impl Transport for RcpdcConfig {
 
     fn may_abandon(&self) -> bool {
         true // where a path has more ports than the header can record
+    }
+
+    fn content(packet: &Packet) -> Content {
+        D3Header::content(packet)
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

@@ -33,8 +33,8 @@ pub use receiver::DcqcnReceiver;
 pub use sender::DcqcnSender;
 
 use punctual_core::{
-    Bytes, FlowRoute, FlowSpec, HostCx, NicInfo, NoController, Packet, QueueSpec, Rate, RedMarking,
-    Transport, TransportInfo,
+    Bytes, Content, FlowRoute, FlowSpec, HostCx, NicInfo, NoController, Packet, QueueSpec, Rate,
+    RedMarking, Transport, TransportInfo,
 };
 
 /// State that the flows of one host share: their parameters in internal units.
@@ -79,6 +79,15 @@ impl Transport for DcqcnConfig {
 
     /// Lossless, marking at random. A link is paused only where marks have not helped: at twice
     /// the queue above which all packets are marked, and goes on two packets below. DCQCN-R12.
+    fn content(packet: &Packet) -> Content {
+        let header: DcqcnHeader = packet.header.get();
+        match packet.is_to_sender() {
+            true if !header.has(DcqcnFlags::ACK) => Content::Other,
+            true => Content::Ack { below: header.offset, named: None },
+            false => Content::Data(header.offset),
+        }
+    }
+
     fn default_queue(&self, _: Rate, mtu: Bytes) -> QueueSpec {
         let pause_above = 2 * self.mark_to.get();
         QueueSpec::Lossless {

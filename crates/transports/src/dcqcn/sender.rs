@@ -4,7 +4,7 @@ use super::header::{DATA_HEADER_BYTES, DcqcnFlags, DcqcnHeader};
 use super::{DcqcnConfig, DcqcnHost, RateMachine};
 use punctual_core::{
     Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx,
-    HostId, Instant, Packet, PacketFlags, Wait,
+    HostId, Instant, Packet, PacketFlags, RetransmitCause, Wait,
 };
 
 /// State of a DCQCN sender.
@@ -21,6 +21,8 @@ pub struct DcqcnSender {
     next: u64,
     /// The first byte never sent.
     highest: u64,
+    /// Why it went back last.
+    went_back: RetransmitCause,
     /// Whether the last packet has been sent since the last go-back.
     is_all_sent: bool,
     machine: RateMachine,
@@ -52,6 +54,7 @@ impl DcqcnSender {
             acked: 0,
             next: 0,
             highest: 0,
+            went_back: RetransmitCause::Timeout,
             is_all_sent: false,
             machine: RateMachine::new(&cx.shared.machine),
             sent_at: cx.now,
@@ -106,8 +109,9 @@ impl DcqcnSender {
     }
 
     /// Go-back-N: resends everything from the first unacknowledged byte. DCQCN-R11.
-    fn go_back(&mut self) {
+    fn go_back(&mut self, cause: RetransmitCause) {
         self.next = self.acked;
+        self.went_back = cause;
         self.is_all_sent = false;
     }
 
@@ -128,7 +132,7 @@ impl DcqcnSender {
             self.rto_at = is_in_flight.then(|| cx.now + self.rto(cx.config));
         }
         if header.has(DcqcnFlags::NAK) {
-            self.go_back();
+            self.go_back(RetransmitCause::Nack);
         }
         self.go_on(cx);
     }
@@ -165,7 +169,7 @@ impl Endpoint<DcqcnConfig> for DcqcnSender {
             cx.emit(FlowEvent::TimedOut);
             self.timeouts += 1;
             self.rto_at = Some(cx.now + self.rto(cx.config));
-            self.go_back();
+            self.go_back(RetransmitCause::Timeout);
         }
         self.go_on(cx);
     }
@@ -188,7 +192,7 @@ impl Endpoint<DcqcnConfig> for DcqcnSender {
         packet.path = self.path; // DCQCN-R10
         packet.flags.set(PacketFlags::ECN_CAPABLE);
         if self.next < self.highest {
-            cx.emit(FlowEvent::Retransmitted);
+            cx.emit(FlowEvent::Retransmitted(self.went_back));
         }
         self.next = end;
         self.highest = self.highest.max(end);

@@ -33,11 +33,11 @@ pub use lia::Lia;
 pub use receiver::MptcpReceiver;
 pub use sender::MptcpSender;
 
-use crate::tcp::{TCP_IP_HEADER_BYTES, TcpSettings, tcp_queue};
+use crate::tcp::{TCP_IP_HEADER_BYTES, TcpFlags, TcpSettings, tcp_queue};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Bytes, FlowRoute, FlowSpec, HostCx, NicInfo, NoController, Packet, QueueSpec, Rate, Transport,
-    TransportInfo,
+    Bytes, Content, FlowRoute, FlowSpec, HostCx, NicInfo, NoController, Packet, QueueSpec, Rate,
+    Transport, TransportInfo,
 };
 
 /// State that the flows of one host share: their parameters in internal units.
@@ -76,6 +76,16 @@ impl Transport for MptcpConfig {
 
     fn check_config(&self) -> Result<(), String> {
         self.validate().map_err(|e| e.to_string())
+    }
+
+    /// Numbers are those of the connection: what waits for another subflow is not acknowledged.
+    fn content(packet: &Packet) -> Content {
+        let header: MptcpHeader = packet.header.get();
+        match packet.is_to_sender() {
+            true if header.has(TcpFlags::SYN) => Content::Other,
+            true => Content::Ack { below: header.data, named: None },
+            false => Content::Data(header.data),
+        }
     }
 
     fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {

@@ -8,7 +8,7 @@ use crate::rtt::RttEstimator;
 use crate::tcp::{Reaction, TCP_IP_HEADER_BYTES, TcpFlags, Window, rtt_since};
 use punctual_core::{
     Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId, Instant,
-    Packet,
+    Packet, RetransmitCause,
 };
 
 /// ACKs after which the coupling is recomputed for changed RTTs, if no window has changed.
@@ -288,8 +288,9 @@ impl MptcpSender {
         };
         let seq = segment * self.mss_bytes;
         let again = self.subflows[subflow].flight.send(seq, self.mss_bytes, cx.now);
-        if again || elsewhere {
-            cx.emit(FlowEvent::Retransmitted);
+        // Only segments of a subflow that timed out are reinjected.
+        if let Some(cause) = again.or(elsewhere.then_some(RetransmitCause::Timeout)) {
+            cx.emit(FlowEvent::Retransmitted(cause));
         }
         self.keep_timer(subflow, cx);
 

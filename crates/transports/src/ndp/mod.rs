@@ -31,8 +31,8 @@ pub use receiver::NdpReceiver;
 pub use sender::NdpSender;
 
 use punctual_core::{
-    Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec, Rate,
-    Transport, TransportInfo,
+    Bytes, Content, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec,
+    Rate, Transport, TransportInfo, WaitNames, WaitWords,
 };
 
 impl Transport for NdpConfig {
@@ -44,7 +44,11 @@ impl Transport for NdpConfig {
     const INFO: TransportInfo = TransportInfo::new(
         "ndp",
         "NDP: receiver-driven pulls, packet trimming, per-packet spraying",
-    );
+    )
+    .with_waits(WaitNames {
+        pull: WaitWords::new("waiting to be pulled", "{time} until its receiver pulled it{behind}"),
+        ..WaitNames::DEFAULT
+    });
 
     fn open_host(&self, nic: &NicInfo) -> PullQueue {
         PullQueue::new(self, nic)
@@ -79,6 +83,15 @@ impl Transport for NdpConfig {
     }
 
     /// Eight packets of data, as many bytes of headers.
+    fn content(packet: &Packet) -> Content {
+        let NdpHeader { kind, seq, cumulative: below, .. } = NdpHeader::of(packet);
+        match kind {
+            kind::DATA => Content::Data(seq),
+            kind::ACK => Content::Ack { below, named: Some(seq) },
+            _ => Content::Ack { below, named: None },
+        }
+    }
+
     fn default_queue(&self, _rate: Rate, mtu: Bytes) -> QueueSpec {
         let bytes = Limit::Bytes(Bytes::new(8 * self.payload_for(mtu)));
         QueueSpec::Trim { data: bytes, headers: bytes, mark_above: None }

@@ -6,7 +6,7 @@ use super::{NdpConfig, NdpHeader, NdpTimer, PathPolicy, PullQueue};
 use crate::rtt::{Rounding, RtoBounds, RttEstimator};
 use punctual_core::{
     Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
-    Instant, Packet, PacketFlags,
+    Instant, Packet, PacketFlags, RetransmitCause,
 };
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ enum State {
     /// In flight.
     InFlight,
     /// Trimmed, bounced or lost: in `resend`, waiting for a pull.
-    ToResend,
+    ToResend(RetransmitCause),
     /// Arrived.
     Acked,
 }
@@ -186,19 +186,19 @@ impl NdpSender {
 
     /// Queues a packet for retransmission. Returns false if there is no need.
     ///
-    /// Feedback names a transmission of the packet by its timestamp; feedback on an older one is
+    /// A packet whose header was returned goes first. Feedback names a transmission of the packet by its timestamp; feedback on an older one is
     /// ignored.
-    fn queue_again(&mut self, header: &NdpHeader, first: bool, now: Instant) -> bool {
+    fn queue_again(&mut self, header: &NdpHeader, cause: RetransmitCause, now: Instant) -> bool {
         let seq = header.seq;
         let sent_at = match self.sent_mut(seq) {
             Some(sent) if sent.state == State::InFlight && stamp(sent.at) == header.sent_at => {
-                sent.state = State::ToResend;
+                sent.state = State::ToResend(cause);
                 sent.at
             }
             _ => return false,
         };
         self.slowest_word = self.slowest_word.max(now.saturating_since(sent_at));
-        if first {
+        if cause == RetransmitCause::Bounce {
             self.resend.push_front(seq);
         } else {
             self.resend.push_back(seq);
@@ -274,7 +274,7 @@ impl NdpSender {
         self.paths.board.bounce(header.path);
         // NDP-R26: a header queue is full, and may hold other headers of this flow.
         self.slowest_word = self.slowest_word.max(cx.config.rto);
-        if !self.queue_again(header, true, cx.now) {
+        if !self.queue_again(header, RetransmitCause::Bounce, cx.now) {
             return;
         }
         let nothing_coming = self.pull_window <= 0 && self.unaccounted <= 1;
@@ -293,22 +293,22 @@ impl NdpSender {
         }
     }
 
-    /// The next packet number to send, retransmissions first.
-    fn next_seq(&mut self) -> Option<(u64, bool)> {
+    /// The next packet number to send, retransmissions first, and why it is sent again.
+    fn next_seq(&mut self) -> Option<(u64, Option<RetransmitCause>)> {
         if self.lowest_first {
             self.put_lowest_first();
         }
         while let Some(seq) = self.resend.pop_front() {
             // The ACK of an earlier transmission may have arrived.
-            if self.sent_mut(seq).is_some_and(|s| s.state == State::ToResend) {
-                return Some((seq, true));
+            if let Some(State::ToResend(cause)) = self.sent_mut(seq).map(|s| s.state) {
+                return Some((seq, Some(cause)));
             }
         }
         if self.next_new >= self.packets {
             return None;
         }
         self.next_new += 1;
-        Some((self.next_new - 1, false))
+        Some((self.next_new - 1, None))
     }
 
     fn data_packet(&mut self, seq: u64, path: u32, now: Instant) -> Packet {
@@ -379,7 +379,7 @@ impl Endpoint<NdpConfig> for NdpSender {
                 } else {
                     self.paths.board.nack(header.path);
                 }
-                self.queue_again(&header, false, cx.now);
+                self.queue_again(&header, RetransmitCause::Nack, cx.now);
             }
         } else if header.cumulative > self.base {
             self.release(header.cumulative, cx);
@@ -399,13 +399,13 @@ impl Endpoint<NdpConfig> for NdpSender {
         }
         let (seq, again) = self.next_seq()?;
         self.credits -= 1;
-        let avoid = if again { self.sent_mut(seq).map(|s| s.path) } else { None };
+        let avoid = if again.is_some() { self.sent_mut(seq).map(|s| s.path) } else { None };
         let path = self.paths.next(avoid);
-        let pushed = !again && seq < self.first_window;
+        let pushed = again.is_none() && seq < self.first_window;
         let sent =
             Sent { at: cx.now, path: path as u16, state: State::InFlight, unaccounted: pushed };
-        if again {
-            cx.emit(FlowEvent::Retransmitted);
+        if let Some(cause) = again {
+            cx.emit(FlowEvent::Retransmitted(cause));
             if let Some(old) = self.sent_mut(seq) {
                 *old = Sent { unaccounted: old.unaccounted, ..sent };
             }
@@ -443,7 +443,7 @@ impl Endpoint<NdpConfig> for NdpSender {
                 earliest = Some(earliest.map_or(due, |e| e.min(due)));
                 continue;
             }
-            sent.state = State::ToResend;
+            sent.state = State::ToResend(RetransmitCause::Timeout);
             if sent.unaccounted {
                 sent.unaccounted = false;
                 self.unaccounted -= 1;

@@ -106,8 +106,8 @@ impl PacedFlow {
     ) {
         let link_bytes = u64::from(packet.wire_bytes) + framing.get();
         self.pacer.packet_left(cx.now, Bytes::new(link_bytes));
-        if segment.is_retransmission {
-            cx.emit(FlowEvent::Retransmitted);
+        if let Some(cause) = segment.again {
+            cx.emit(FlowEvent::Retransmitted(cause));
         }
     }
 

@@ -1,6 +1,6 @@
 //! A flow's segments: which are unsent, in flight, lost or acknowledged.
 
-use punctual_core::{BitRing, Instant};
+use punctual_core::{BitRing, Instant, RetransmitCause};
 use std::collections::VecDeque;
 
 /// A flow's bytes as segments of one size, the last perhaps shorter.
@@ -10,10 +10,17 @@ pub(crate) struct Segments {
     segment_bytes: u64,
     count: u64,
     next_new: u64,
-    lost: VecDeque<u64>,
+    lost: VecDeque<Lost>,
     /// Unacknowledged segments in the order sent; acknowledged ones may linger behind the first.
     in_flight: VecDeque<InFlight>,
     acked: BitRing,
+}
+
+/// A segment to send again.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    segment: u64,
+    cause: RetransmitCause,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +38,8 @@ pub(crate) struct Segment {
     pub(crate) len: u16,
     /// Whether it is the flow's last segment.
     pub(crate) is_end: bool,
-    /// Whether it was sent before.
-    pub(crate) is_retransmission: bool,
+    /// Why it is sent again; none if it was never sent.
+    pub(crate) again: Option<RetransmitCause>,
 }
 
 /// What an acknowledgement reports, in segments.
@@ -135,7 +142,7 @@ impl Segments {
 
     /// Whether this segment is lost and not yet retransmitted.
     pub(crate) fn is_lost(&self, number: u64) -> bool {
-        self.lost.contains(&number)
+        self.lost.iter().any(|lost| lost.segment == number)
     }
 
     /// When the oldest segment in flight was sent.
@@ -146,17 +153,17 @@ impl Segments {
 
     /// The next segment, which is in flight from now on. Lost ones go first.
     pub(crate) fn send_next(&mut self, now: Instant) -> Option<Segment> {
-        let (number, is_retransmission) = match self.lost.pop_front() {
-            Some(number) => (number, true),
+        let (number, again) = match self.lost.pop_front() {
+            Some(lost) => (lost.segment, Some(lost.cause)),
             None if self.next_new < self.count => {
                 self.next_new += 1;
-                (self.next_new - 1, false)
+                (self.next_new - 1, None)
             }
             None => return None,
         };
         self.in_flight.push_back(InFlight { segment: number, sent_at: now, passed_by: 0 });
         let len = self.segment_bytes.min(self.size_bytes - number * self.segment_bytes) as u16;
-        Some(Segment { number, len, is_end: number + 1 == self.count, is_retransmission })
+        Some(Segment { number, len, is_end: number + 1 == self.count, again })
     }
 
     /// The segment that contains this byte. It is usually the first unacknowledged one or the
@@ -216,7 +223,7 @@ impl Segments {
     fn drop_acked(&mut self) {
         if !self.lost.is_empty() {
             let acked = &self.acked;
-            self.lost.retain(|&number| !acked.contains(number));
+            self.lost.retain(|lost| !acked.contains(lost.segment));
         }
         while let Some(flight) = self.in_flight.front()
             && self.acked.contains(flight.segment)
@@ -234,16 +241,17 @@ impl Segments {
             any |= flight.passed_by >= loss_threshold;
         }
         if any {
-            self.mark_lost(|flight| flight.passed_by >= loss_threshold);
+            let is_lost = |flight: &InFlight| flight.passed_by >= loss_threshold;
+            self.mark_lost(RetransmitCause::DuplicateAck, is_lost);
         }
     }
 
-    /// Counts everything in flight as lost.
+    /// Counts everything in flight as lost, because a timeout passed.
     pub(crate) fn mark_all_lost(&mut self) {
-        self.mark_lost(|_| true);
+        self.mark_lost(RetransmitCause::Timeout, |_| true);
     }
 
-    fn mark_lost(&mut self, is_lost: impl Fn(&InFlight) -> bool) {
+    fn mark_lost(&mut self, cause: RetransmitCause, is_lost: impl Fn(&InFlight) -> bool) {
         let (acked, lost) = (&self.acked, &mut self.lost);
         self.in_flight.retain(|flight| {
             if acked.contains(flight.segment) {
@@ -251,7 +259,7 @@ impl Segments {
             }
             let gone = is_lost(flight);
             if gone {
-                lost.push_back(flight.segment);
+                lost.push_back(Lost { segment: flight.segment, cause });
             }
             !gone
         });

@@ -44,8 +44,8 @@ pub use receiver::PdqReceiver;
 pub use sender::PdqSender;
 
 use punctual_core::{
-    Bytes, FlowRoute, FlowSpec, HostCx, Limit, LineRate, NicInfo, Packet, PortView, QueueSpec,
-    Rate, Transport, TransportInfo,
+    Bytes, Content, FlowRoute, FlowSpec, HostCx, Limit, LineRate, NicInfo, Packet, PortView,
+    QueueSpec, Rate, Transport, TransportInfo, WaitNames,
 };
 
 /// State that the flows of one host share.
@@ -97,7 +97,11 @@ impl Transport for PdqConfig {
     const INFO: TransportInfo = TransportInfo::new(
         "pdq",
         "PDQ: ports let the most critical flows send and pause the others",
-    );
+    )
+    .with_waits(WaitNames {
+        paused: WaitNames::DEFAULT.paused.ahead("more critical flow"),
+        ..WaitNames::DEFAULT
+    });
 
     fn open_host(&self, nic: &NicInfo) -> PdqHost {
         PdqHost::new(nic)
@@ -121,6 +125,16 @@ impl Transport for PdqConfig {
 
     fn may_abandon(&self) -> bool {
         self.terminates_early()
+    }
+
+    fn content(packet: &Packet) -> Content {
+        let header: PdqHeader = packet.header.get();
+        let seq = u64::from(header.seq);
+        if !packet.is_to_sender() {
+            return Content::Data(seq);
+        }
+        let named = header.has(PdqHeader::DATA).then_some(seq);
+        Content::Ack { below: u64::from(header.expected), named }
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

@@ -211,7 +211,7 @@ impl PdqSender {
             self.rest_at_most = self.expected(cx);
         }
         let end = if segment.is_end { PdqHeader::END } else { 0 };
-        let again = if segment.is_retransmission { PdqHeader::AGAIN } else { 0 };
+        let again = if segment.again.is_some() { PdqHeader::AGAIN } else { 0 };
         let header = self.header(segment.number as u32, PdqHeader::DATA | end | again, cx);
         let packet = self.flow.data_packet(&segment, Header::new(header), HEADER_BYTES);
         self.flow.release = Release::Due;

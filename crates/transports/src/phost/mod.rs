@@ -31,7 +31,7 @@ pub use tokens::TokenQueue;
 
 use punctual_core::{
     Bytes, Class, FlowId, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet,
-    QueueSpec, Rate, Transport, TransportInfo,
+    QueueSpec, Rate, Transport, TransportInfo, WaitNames, WaitWords,
 };
 
 /// State that the flows of one host share.
@@ -80,7 +80,14 @@ impl Transport for PhostConfig {
     const INFO: TransportInfo = TransportInfo::new(
         "phost",
         "pHost: receiver-driven tokens, per-packet spraying, no trimming",
-    );
+    )
+    .with_waits(WaitNames {
+        token: WaitWords::new(
+            "waiting for a token",
+            "{time} until its receiver had a token for it{behind}",
+        ),
+        ..WaitNames::DEFAULT
+    });
 
     fn open_host(&self, nic: &NicInfo) -> PhostHost {
         debug_assert_eq!(self.validate(), Ok(()));

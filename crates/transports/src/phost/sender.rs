@@ -4,7 +4,7 @@ use super::header::{HEADER_BYTES, PhostHeader, kind};
 use super::{PhostConfig, PhostHost, TokenPolicy, Waiting};
 use punctual_core::{
     BitRing, Class, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
-    Instant, Packet, PacketFlags,
+    Instant, Packet, PacketFlags, RetransmitCause,
 };
 use std::collections::VecDeque;
 
@@ -196,7 +196,8 @@ impl Endpoint<PhostConfig> for PhostSender {
         let token = self.tokens.pop_front()?;
         self.counts.used += 1;
         if !self.sent.insert(token.packet) {
-            cx.emit(FlowEvent::Retransmitted);
+            // The receiver issues a token again when the packet did not come in time.
+            cx.emit(FlowEvent::Retransmitted(RetransmitCause::Timeout));
         }
         let payload_bytes = cx.shared.bytes_in(token.packet, self.size_bytes).unwrap_or(0);
         self.ask(cx);

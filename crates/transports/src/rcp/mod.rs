@@ -32,10 +32,11 @@ pub use config::RcpConfig;
 pub use port::{FairRate, RcpPort};
 
 use crate::d3::{
-    D3Host, D3Receiver, D3Sender, D3SenderConfig, FlowDemand, RequestPlan, RequestPolicy,
+    D3Header, D3Host, D3Receiver, D3Sender, D3SenderConfig, FlowDemand, GRANT_WAITS, RequestPlan,
+    RequestPolicy,
 };
 use punctual_core::{
-    Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView, QueueSpec, Rate,
+    Bytes, Content, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView, QueueSpec, Rate,
     Transport, TransportInfo,
 };
 
@@ -66,7 +67,8 @@ impl Transport for RcpConfig {
     const INFO: TransportInfo = TransportInfo::new(
         "rcp",
         "RCP: each port announces one rate for all flows, without counting them",
-    );
+    )
+    .with_waits(GRANT_WAITS);
 
     fn open_host(&self, nic: &NicInfo) -> D3Host {
         D3Host::new(nic)
@@ -86,6 +88,10 @@ impl Transport for RcpConfig {
 
     fn check_config(&self) -> Result<(), String> {
         self.validate().map_err(|e| e.to_string())
+    }
+
+    fn content(packet: &Packet) -> Content {
+        D3Header::content(packet)
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

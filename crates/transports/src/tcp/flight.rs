@@ -4,7 +4,7 @@
 use super::config::TcpSettings;
 use super::congestion::{Fraction, Reaction, Window};
 use crate::rtt::{Rounding, RtoBounds, RttEstimator, next_tick};
-use punctual_core::{Duration, Instant};
+use punctual_core::{Duration, Instant, RetransmitCause};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -180,17 +180,22 @@ impl Flight {
         (flight == 0 || flight + len <= allowed).then_some((self.next, len))
     }
 
-    /// Sends the segment that [`Flight::next_segment`] returned; returns whether it is a
-    /// retransmission.
+    /// Sends the segment that [`Flight::next_segment`] returned; returns why it was sent
+    /// again, if it was sent before.
+    ///
+    /// A segment below `highest` is sent in two cases: `resend` is set by duplicate and partial
+    /// ACKs, and `next` falls back at a timeout.
     #[inline]
-    pub(crate) fn send(&mut self, seq: u64, len: u64, now: Instant) -> bool {
+    pub(crate) fn send(&mut self, seq: u64, len: u64, now: Instant) -> Option<RetransmitCause> {
         let end = seq + len;
+        let mut cause = RetransmitCause::Timeout;
         if self.resend {
             self.resend = false;
+            cause = RetransmitCause::DuplicateAck;
         } else {
             self.next = end;
         }
-        let again = seq < self.highest;
+        let again = (seq < self.highest).then_some(cause);
         self.highest = self.highest.max(end);
         if self.rto_at.is_none() {
             self.start_timer(now);

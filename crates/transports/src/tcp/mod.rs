@@ -54,8 +54,8 @@ pub(crate) use flight::{Advance, Flight};
 pub(crate) use sender::rtt_since;
 
 use punctual_core::{
-    Bytes, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec, Rate,
-    Transport, TransportInfo,
+    Bytes, Content, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec,
+    Rate, Transport, TransportInfo,
 };
 
 /// State that the flows of one host share: their parameters in internal units.
@@ -107,6 +107,15 @@ macro_rules! tcp_transport {
                 _: &mut HostCx<'_, Self>,
             ) -> Self::Receiver {
                 TcpReceiver::open(first, route)
+            }
+
+            fn content(packet: &Packet) -> Content {
+                let header: TcpHeader = packet.header.get();
+                match packet.is_to_sender() {
+                    true if header.has(TcpFlags::SYN) => Content::Other,
+                    true => Content::Ack { below: header.ack, named: None },
+                    false => Content::Data(header.seq),
+                }
             }
 
             fn check_config(&self) -> Result<(), String> {

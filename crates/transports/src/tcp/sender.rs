@@ -159,8 +159,8 @@ impl<L: WindowLaw> TcpSender<L> {
     #[inline(always)]
     fn send_segment<T: Transport>(&mut self, cx: &mut HostCx<'_, T>) -> Option<(u64, u64, u8)> {
         let (seq, len) = self.next_segment()?;
-        if self.flight.send(seq, len, cx.now) {
-            cx.emit(FlowEvent::Retransmitted);
+        if let Some(cause) = self.flight.send(seq, len, cx.now) {
+            cx.emit(FlowEvent::Retransmitted(cause));
         }
         self.empty_sent = self.size_bytes == 0;
         self.keep_timer(cx);
