@@ -445,19 +445,19 @@ metrics! {
         flows("retransmits", "Retransmits", |run| Some(run.sum(|counts| counts.retransmits)))
             .better(Lower).interval(StudentT);
     /// Packets of `retransmits` sent again after a NACK.
-    RetransmitsNack = flows("retransmits_nack", "After NACK", |run| {
+    RetransmitsNack = flows("retransmits_nack", "Retransmits NACK", |run| {
         Some(run.sum(|counts| counts.retransmits_by.nack))
     });
     /// Packets of `retransmits` sent again after a switch returned their header.
-    RetransmitsBounce = flows("retransmits_bounce", "After bounce", |run| {
+    RetransmitsBounce = flows("retransmits_bounce", "Retransmits bounce", |run| {
         Some(run.sum(|counts| counts.retransmits_by.bounce))
     });
     /// Packets of `retransmits` sent again after a timeout, of the sender or the receiver.
-    RetransmitsTimeout = flows("retransmits_timeout", "After timeout", |run| {
+    RetransmitsTimeout = flows("retransmits_timeout", "Retransmits timeout", |run| {
         Some(run.sum(|counts| counts.retransmits_by.timeout))
     });
     /// Packets of `retransmits` sent again after acknowledgements of later packets.
-    RetransmitsDuplicateAck = flows("retransmits_duplicate_ack", "After duplicate ACK", |run| {
+    RetransmitsDuplicateAck = flows("retransmits_duplicate_ack", "Retransmits duplicate ACK", |run| {
         Some(run.sum(|counts| counts.retransmits_by.duplicate_ack))
     });
     /// Retransmission timers that fired, background included.
