@@ -251,9 +251,12 @@ fn print_table<S: Simulate>(
     ];
     writeln!(out, "{}", plain_table(&header, &rows, style()))?;
     for answer in answers {
-        for reason in left_open(answer, key).into_iter().chain(capped(answer, most)) {
+        if let Some(reason) = left_open(answer, key) {
             writeln!(out, " {}", title(&answer.transport, &answer.labels) + &reason)?;
         }
+    }
+    for line in capped(answers, most) {
+        writeln!(out, " {line}")?;
     }
     for line in loads(answers, key) {
         writeln!(out, " {line}")?;
@@ -307,18 +310,23 @@ fn left_open(answer: &Answer, key: &str) -> Option<String> {
     Some(format!(": not sure at {of} of {all} values; at {key} = {value} {reason}. {advice}"))
 }
 
-/// What to say of a transport for which repetitions reached their maximum before the interval
-/// decided.
-fn capped(answer: &Answer, most: u32) -> Option<String> {
-    let capped = answer.probes.iter().filter(|probe| probe.estimate.capped);
-    let values: Vec<&str> = capped.map(|probe| &*probe.value).collect();
-    (!values.is_empty()).then(|| {
-        format!(
-            ": not sure at {} after {most} repetitions, the maximum: the interval contains the \
-             threshold, and the mean decides. A larger --max-repetitions may make it sure.",
-            values.join(", ")
-        )
-    })
+/// Values of each transport at which repetitions reached their maximum before the interval decided,
+/// and what that means.
+fn capped(answers: &[Answer], most: u32) -> Vec<String> {
+    let of = |answer: &Answer| {
+        let capped = answer.probes.iter().filter(|probe| probe.estimate.capped);
+        let values: Vec<&str> = capped.map(|probe| &*probe.value).collect();
+        let title = title(&answer.transport, &answer.labels);
+        (!values.is_empty()).then(|| format!("{title}: not sure at {}", values.join(", ")))
+    };
+    let mut lines: Vec<String> = answers.iter().filter_map(of).collect();
+    if !lines.is_empty() {
+        lines.push(format!(
+            "not sure: the interval contains the threshold after {most} repetitions, the maximum, \
+             and the mean decides;\n a larger --max-repetitions may make it sure"
+        ));
+    }
+    lines
 }
 
 /// What to say of transports without a capacity within the bounds.
