@@ -1,4 +1,4 @@
-//! The book: links, the commands on its pages, and mdBook itself.
+//! Checks the book's links and commands, and builds it with mdBook.
 
 mod examples;
 mod links;
@@ -12,18 +12,18 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Version of mdBook that the book is built with.
+/// The version of mdBook that builds the book.
 const MDBOOK: &str = "0.4.52";
 
-/// What to do with outputs that changed.
+/// Options of `cargo xtask book`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Write them to the pages instead of complaining.
+    /// Write changed outputs to the pages instead of failing.
     pub(crate) write: bool,
 }
 
 impl Options {
-    /// From the command line; the error is the unknown option.
+    /// Parses the command line. The error is the unknown option.
     pub(crate) fn parse(args: &[&str]) -> Result<Options, String> {
         match args {
             [] => Ok(Options { write: false }),
@@ -33,13 +33,13 @@ impl Options {
     }
 }
 
-/// Checks links and commands of all pages and builds the book.
+/// Checks the links and commands of all pages and builds the book.
 pub(crate) fn book(options: Options) -> anyhow::Result<Outcome> {
     let pages = links::read_pages()?;
     let mut complaints = links::check(&pages);
     let mut missing = Vec::new();
     match built_program() {
-        None => missing.push("`punctual` is not built; the step `test` builds it".to_owned()),
+        None => missing.push("`punctual` is not built; run the step `test` first".to_owned()),
         Some(program) => {
             for (path, text) in &pages {
                 complaints.extend(examples::parse(path, text, &program)?);
@@ -52,7 +52,7 @@ pub(crate) fn book(options: Options) -> anyhow::Result<Outcome> {
                     println!("wrote {}", path.display());
                 } else {
                     complaints.push(format!(
-                        "{}: its commands print something else now:\n{}  to write it: \
+                        "{}: the output of its commands has changed:\n{}  to update it: \
                          cargo xtask book --write",
                         path.display(),
                         difference(text, &now)
@@ -62,14 +62,14 @@ pub(crate) fn book(options: Options) -> anyhow::Result<Outcome> {
         }
     }
     match mdbook() {
-        None => missing.push("mdbook is not installed; `cargo xtask setup` installs it".to_owned()),
+        None => missing.push("mdbook is not installed; run `cargo xtask setup`".to_owned()),
         Some(program) => run(Command::new(program).arg("build").current_dir(root()))?,
     }
     complaints.iter().for_each(|complaint| println!("{complaint}"));
     Ok(match (complaints.len(), missing.is_empty()) {
         (0, true) => Outcome::Passed,
         (0, false) => Outcome::Skipped(missing.join("; ")),
-        (count, _) => Outcome::Failed(format!("{count} complaints, above")),
+        (count, _) => Outcome::Failed(format!("{count} problems, listed above")),
     })
 }
 
@@ -87,8 +87,8 @@ fn tools() -> PathBuf {
     target.join("tools")
 }
 
-/// Builds mdBook if it is missing. No package of Debian 12 has it. Without optimisation and without
-/// its web server that takes 80 seconds of CPU time instead of 170.
+/// Builds mdBook if it is missing, because Debian 12 has no package of it. Returns whether mdBook is
+/// available. Without optimisation and its web server the build takes 80 s of CPU time, not 170.
 pub(crate) fn install_mdbook() -> bool {
     mdbook().is_some()
         || run(crate::tools::cargo()
@@ -98,7 +98,7 @@ pub(crate) fn install_mdbook() -> bool {
         .is_ok()
 }
 
-/// The preprocessor of mdBook that adapts links; book.toml names it.
+/// The mdBook preprocessor that adapts links; book.toml names it.
 ///
 /// mdBook first asks `supports RENDERER`, then sends `[context, book]` as JSON and reads the book.
 pub(crate) fn preprocess(args: &[&str]) -> anyhow::Result<()> {
@@ -106,13 +106,13 @@ pub(crate) fn preprocess(args: &[&str]) -> anyhow::Result<()> {
         return Ok(());
     }
     let mut input: Value = serde_json::from_reader(std::io::stdin().lock())?;
-    let book = input.get_mut(1).context("mdBook sends a list of context and book")?;
+    let book = input.get_mut(1).context("mdBook did not send a list of context and book")?;
     adapt(book);
     serde_json::to_writer(std::io::stdout().lock(), book)?;
     Ok(())
 }
 
-/// Adapts the links of every chapter in a value.
+/// Adapts the links of every chapter in mdBook's JSON.
 fn adapt(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(adapt),

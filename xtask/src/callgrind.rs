@@ -1,11 +1,11 @@
-//! Runs a program under callgrind and reads what it counted.
+//! Runs a benchmark under callgrind and reads its instruction count.
 
 use crate::tools::typed;
 use anyhow::{Context as _, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// What one run of a benchmark was.
+/// The counts of one run of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) instructions: u64,
@@ -13,17 +13,17 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Instructions per operation in what `self` did beyond `shorter`.
+    /// (instructions − `shorter` instructions) / (operations − `shorter` operations).
     pub(crate) fn per_operation_beyond(self, shorter: Counted) -> anyhow::Result<f64> {
         if self.operations <= shorter.operations || self.instructions < shorter.instructions {
-            bail!("twice the length is not more work: {shorter:?}, then {self:?}");
+            bail!("the longer run did not do more work: {shorter:?}, then {self:?}");
         }
         let instructions = (self.instructions - shorter.instructions) as f64;
         Ok(instructions / (self.operations - shorter.operations) as f64)
     }
 }
 
-/// Runs a benchmark of `program` at a length; its profile goes to `profile`.
+/// Runs a benchmark of `program` with this length and writes its profile to `profile`.
 pub(crate) fn count(
     program: &Path,
     name: &str,
@@ -35,7 +35,7 @@ pub(crate) fn count(
     let mut command = Command::new("valgrind");
     command.arg("--tool=callgrind").arg(out_file).arg(program);
     command.args(["--run", name, &length.to_string()]);
-    // Wherever the loader looks, instructions are spent; let it be the same place for everybody.
+    // The search path of the loader costs instructions and must be equal on all machines.
     command.env_remove("LD_LIBRARY_PATH");
     let output = command.output().with_context(|| format!("cannot run {}", typed(&command)))?;
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -45,13 +45,13 @@ pub(crate) fn count(
     let stdout = String::from_utf8_lossy(&output.stdout);
     Ok(Counted {
         instructions: instructions_in(&stderr)
-            .with_context(|| format!("valgrind does not say what it counted:\n{stderr}"))?,
+            .with_context(|| format!("valgrind printed no instruction count:\n{stderr}"))?,
         operations: operations_in(&stdout)
-            .with_context(|| format!("{name} does not say what it did: {stdout}"))?,
+            .with_context(|| format!("benchmark {name} printed no operation count: {stdout}"))?,
     })
 }
 
-/// The count in what callgrind prints when it ends: `==123== Collected : 4567` or, with commas,
+/// Parses the instruction count that callgrind prints: `==123== Collected : 4567` or, with commas,
 /// `==123== I   refs:      4,567`.
 pub(crate) fn instructions_in(stderr: &str) -> Option<u64> {
     stderr.lines().find_map(|line| {
@@ -64,7 +64,7 @@ pub(crate) fn instructions_in(stderr: &str) -> Option<u64> {
     })
 }
 
-/// The count in a benchmark's `operations 4567 digest 0123456789abcdef`.
+/// Parses the operation count of a benchmark: `operations 4567 digest 0123456789abcdef`.
 pub(crate) fn operations_in(stdout: &str) -> Option<u64> {
     let mut words = stdout.split_whitespace();
     words.find(|word| *word == "operations")?;

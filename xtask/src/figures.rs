@@ -1,7 +1,7 @@
-//! Tables of the docs, written by the commands that measure them.
+//! Writes the tables of the docs from the output of tests and commands.
 //!
-//! A page shows a figure between `<!-- figure: NAME -->` and `<!-- /figure -->`. NAME is that of a
-//! study (see [`studies`]), or `cli: COMMAND` or `cli quick: COMMAND`: what COMMAND prints.
+//! A page shows a figure between `<!-- figure: NAME -->` and `<!-- /figure -->`. NAME is the name of
+//! a study (see [`studies`]), or `cli: COMMAND` or `cli quick: COMMAND` for the output of COMMAND.
 
 mod pages;
 mod studies;
@@ -17,21 +17,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use studies::{Study, find_studies};
 
-/// Which figures to make, and what to do with them.
+/// Which figures to produce, and whether to write or compare them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Leave out what takes long.
+    /// Omit long studies.
     pub(crate) quick: bool,
     /// Compare with the pages instead of writing them.
     pub(crate) check: bool,
-    /// Use the profile that tests use, which is built already.
+    /// Use the test profile, which is already built.
     pub(crate) dev: bool,
-    /// Parts of names; none stands for all figures.
+    /// Parts of figure names; empty selects all.
     pub(crate) names: Vec<String>,
 }
 
 impl Options {
-    /// From the command line; the error is the option that there is not.
+    /// Parses the command line. The error is the unknown option.
     pub(crate) fn parse(args: &[&str]) -> Result<Options, String> {
         let mut options = Options::default();
         for arg in args {
@@ -52,25 +52,25 @@ impl Options {
     }
 }
 
-/// A figure that a command of ours prints.
+/// A figure that is the output of a `punctual` command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Printed {
-    /// The whole name on the marker.
+struct CommandFigure {
+    /// The full name on the marker.
     name: String,
     command: String,
     is_long: bool,
 }
 
-impl Printed {
-    fn parse(name: &str) -> Option<Printed> {
+impl CommandFigure {
+    fn parse(name: &str) -> Option<CommandFigure> {
         let long = name.strip_prefix("cli: ").map(|command| (command, true));
         let (command, is_long) =
             long.or_else(|| Some((name.strip_prefix("cli quick: ")?, false)))?;
-        Some(Printed { name: name.into(), command: command.into(), is_long })
+        Some(CommandFigure { name: name.into(), command: command.into(), is_long })
     }
 }
 
-/// Makes the figures and writes them to their pages, or compares them.
+/// Produces the figures and writes them to their pages, or compares them.
 pub(crate) fn figures(options: &Options) -> anyhow::Result<Outcome> {
     let pages = read_pages()?;
     let studies = find_studies(&root())?;
@@ -78,14 +78,14 @@ pub(crate) fn figures(options: &Options) -> anyhow::Result<Outcome> {
     let mut complaints = unpaired(&shown, &studies);
     let chosen: Vec<&Study> =
         studies.iter().filter(|s| options.selects(&s.figure, s.is_long)).collect();
-    let commands: BTreeMap<String, Printed> = shown
+    let commands: BTreeMap<String, CommandFigure> = shown
         .iter()
-        .filter_map(|(name, _)| Printed::parse(name))
+        .filter_map(|(name, _)| CommandFigure::parse(name))
         .filter(|printed| options.selects(&printed.name, printed.is_long))
         .map(|printed| (printed.name.clone(), printed))
         .collect();
     if chosen.is_empty() && commands.is_empty() && !options.names.is_empty() {
-        bail!("no figure is named like {}", options.names.join(", "));
+        bail!("no figure matches {}", options.names.join(", "));
     }
     let mut made = BTreeMap::new();
     for is_long in [false, true] {
@@ -114,14 +114,14 @@ pub(crate) fn figures(options: &Options) -> anyhow::Result<Outcome> {
     for complaint in &complaints {
         println!("{complaint}");
     }
-    println!("{} figures made, {} on pages", made.len(), shown.len());
+    println!("{} figures produced, {} on pages", made.len(), shown.len());
     Ok(match complaints.len() {
         0 => Outcome::Passed,
-        count => Outcome::Failed(format!("{count} complaints, above")),
+        count => Outcome::Failed(format!("{count} problems, listed above")),
     })
 }
 
-/// The figures on pages: their names, and where they are.
+/// The names and positions of the figures on pages.
 fn shown_on(pages: &[Page]) -> anyhow::Result<BTreeSet<(String, String)>> {
     let mut shown = BTreeSet::new();
     for page in pages {
@@ -133,11 +133,11 @@ fn shown_on(pages: &[Page]) -> anyhow::Result<BTreeSet<(String, String)>> {
     Ok(shown)
 }
 
-/// Figures that are on a page and no study prints, or that a study prints and no page shows.
+/// Figures on a page that no study prints, and figures of studies that no page shows.
 fn unpaired(shown: &BTreeSet<(String, String)>, studies: &[Study]) -> Vec<String> {
     let mut complaints = Vec::new();
     for (name, place) in shown {
-        if Printed::parse(name).is_none() && studies.iter().all(|s| s.figure != *name) {
+        if CommandFigure::parse(name).is_none() && studies.iter().all(|s| s.figure != *name) {
             complaints.push(format!("{place}: no study prints figure `{name}`"));
         }
     }
@@ -150,7 +150,7 @@ fn unpaired(shown: &BTreeSet<(String, String)>, studies: &[Study]) -> Vec<String
     complaints
 }
 
-/// Runs studies that are all long or all quick, and collects what they print.
+/// Runs studies, all long or all quick, and collects their figures.
 fn run_studies(
     studies: &[&Study],
     options: &Options,
@@ -162,7 +162,7 @@ fn run_studies(
     if is_long && !options.dev {
         command.arg("--release");
     }
-    // All of the workspace, so that nothing is built again with other features.
+    // The whole workspace, so that cargo does not rebuild crates with other features.
     command.arg("--workspace");
     let targets: BTreeSet<&[String]> = studies.iter().map(|s| &s.target[..]).collect();
     targets.into_iter().for_each(|target| _ = command.args(target));
@@ -173,7 +173,7 @@ fn run_studies(
     let tests: BTreeSet<&str> = studies.iter().map(|s| &*s.test).collect();
     command.args(tests);
     let (succeeded, text) = tee(&mut command)?;
-    // A study that panics in the midst of a line leaves no open block: a block is one write.
+    // A study that panics leaves no open block, because a block is one write.
     for block in blocks_in(&text).context("in what studies printed")? {
         if studies.iter().any(|study| study.figure == block.name) {
             made.insert(block.name, block.body);
@@ -182,7 +182,7 @@ fn run_studies(
     Ok(if succeeded { Vec::new() } else { vec![format!("`{}` failed", typed(&command))] })
 }
 
-/// Runs a command, shows what it prints and returns it, with whether it succeeded.
+/// Runs a command, prints its output, and returns whether it succeeded and the output.
 fn tee(command: &mut Command) -> anyhow::Result<(bool, String)> {
     println!("$ {}", typed(command));
     let cannot = format!("cannot run {}", typed(command));
@@ -197,11 +197,11 @@ fn tee(command: &mut Command) -> anyhow::Result<(bool, String)> {
     Ok((child.wait()?.success(), text))
 }
 
-/// What one of our commands prints, between code fences.
-fn output_of(printed: &Printed, options: &Options) -> anyhow::Result<String> {
+/// The output of a `punctual` command, in a code fence.
+fn output_of(printed: &CommandFigure, options: &Options) -> anyhow::Result<String> {
     let programs = programs(!printed.is_long || options.dev)?;
     let target = programs.parent().context("no target directory")?;
-    // A directory of its own, in which results are put down and go away.
+    // A temporary directory for results.
     let dir = target.join("figures");
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir)?;
@@ -211,7 +211,7 @@ fn output_of(printed: &Printed, options: &Options) -> anyhow::Result<String> {
         std::iter::once(programs.clone()).chain(std::env::split_paths(&path)),
     )?;
     let mut command = Command::new("sh");
-    // Exit code 4 of `capacity`, a condition that never or always holds, is an answer too.
+    // Exit code 4 of `capacity` is a valid answer: the condition never or always holds.
     let script = format!("{} || [ $? -eq 4 ]", printed.command);
     command.args(["-c", &script]).current_dir(&dir).env("PATH", path);
     println!("$ {}", printed.command);
@@ -220,7 +220,7 @@ fn output_of(printed: &Printed, options: &Options) -> anyhow::Result<String> {
     Ok(fenced(&text))
 }
 
-/// What a command printed, as a page shows it: without where it put its results.
+/// Puts the output of a command in a code fence, without the lines that name result files.
 fn fenced(text: &str) -> String {
     let is_place = |line: &&str| {
         ["results in ", "figures: ", "report: "].iter().any(|start| line.starts_with(start))
@@ -236,26 +236,25 @@ fn link(to: &Path, at: &Path) -> anyhow::Result<()> {
 
 #[cfg(not(unix))]
 fn link(_to: &Path, _at: &Path) -> anyhow::Result<()> {
-    bail!("figures of commands are made on Unix only")
+    bail!("figures of commands need Unix")
 }
 
-/// The directory of `punctual`, built from the code as it is now: with the profile that tests use,
-/// or for release.
+/// Builds `punctual` with the test or release profile. Returns the directory of the program.
 pub(crate) fn programs(dev: bool) -> anyhow::Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
     run(&mut build(dev))?;
     Ok(target.join(if dev { "debug" } else { "release" }))
 }
 
-/// The command that builds `punctual`. It always runs: a program that exists may be of older code.
+/// The command that builds `punctual`. It always runs, because an existing program may be outdated.
 fn build(dev: bool) -> Command {
     let mut command = cargo();
-    // All of the workspace in the tests' profile, so that nothing is built with other features.
+    // The whole workspace in the test profile, so that features do not change.
     command.args(["build", "--bin", "punctual", if dev { "--workspace" } else { "--release" }]);
     command
 }
 
-/// Writes made figures to a page, or says where the page differs from them.
+/// Writes figures to a page, or returns where the page differs from them.
 fn paste(
     page: &Page,
     made: &BTreeMap<String, String>,
@@ -277,8 +276,8 @@ fn paste(
             continue;
         };
         complaints.push(format!(
-            "{path}:{}: figure `{}` is not what its command prints now:\n{}  \
-             to write it: cargo xtask figures '{}'",
+            "{path}:{}: figure `{}` differs from the output of its command:\n{}  \
+             to update it: cargo xtask figures '{}'",
             block.line,
             block.name,
             difference(&block.body, body),
@@ -320,7 +319,7 @@ mod tests {
 
     #[test]
     fn printed__long_unless_it_says_otherwise() {
-        let of = |name: &str| Printed::parse(name).map(|p| (p.command, p.is_long));
+        let of = |name: &str| CommandFigure::parse(name).map(|p| (p.command, p.is_long));
         assert_eq!(of("cli: punctual list"), Some(("punctual list".into(), true)));
         assert_eq!(of("cli quick: punctual list"), Some(("punctual list".into(), false)));
         assert_eq!(of("mptcp-figure-14"), None);
@@ -363,8 +362,8 @@ mod tests {
         let drift = paste(&page, &made("| 2 |\n"), &options).expect("drift");
         assert_eq!(
             drift,
-            ["docs/page.md:1: figure `a` is not what its command prints now:\n  - | 1 |\n  \
-              + | 2 |\n  to write it: cargo xtask figures 'a'"]
+            ["docs/page.md:1: figure `a` differs from the output of its command:\n  - | 1 |\n  \
+              + | 2 |\n  to update it: cargo xtask figures 'a'"]
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Instruction counts per operation, held against those written down in `benches/`.
+//! Compares instruction counts per operation with the baseline in `benches/`.
 
 mod baseline;
 pub(crate) mod ratio;
@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-/// A count this far above its baseline fails, in percent.
+/// The tolerance above the baseline, in percent.
 const TOLERANCE_PERCENT: f64 = 2.0;
 
-/// What to count, and whether to write it down.
+/// Which benchmarks to run, and whether to update the baseline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) update: bool,
-    /// Parts of names; none stands for all benchmarks.
+    /// Parts of benchmark names; empty selects all.
     pub(crate) names: Vec<String>,
 }
 
 impl Options {
-    /// From the command line; the error is the option that there is not.
+    /// Parses the command line. The error is the unknown option.
     pub(crate) fn parse(args: &[&str]) -> Result<Options, String> {
         let mut options = Options::default();
         for arg in args {
@@ -43,25 +43,25 @@ impl Options {
     }
 }
 
-/// A benchmark of the catalogue, with what was counted.
+/// A benchmark and its instructions per operation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) name: String,
     pub(crate) per_operation: f64,
 }
 
-/// Counts, prints the table, and compares or writes down.
+/// Counts instructions, prints the table, and compares with the baseline or updates it.
 pub(crate) fn gate(options: &Options) -> anyhow::Result<Outcome> {
     if !is_installed("valgrind") {
-        return Ok(Outcome::Skipped("valgrind is not installed; `cargo xtask setup` does".into()));
+        return Ok(Outcome::Skipped("valgrind is not installed; run `cargo xtask setup`".into()));
     }
     let path = root().join("benches/instructions.toml");
     let toolchain = Toolchain::parse(&output(Command::new("rustc").arg("-vV"))?)?;
     let baseline = Baseline::read(&path)?;
     if !options.update && baseline.toolchain != toolchain {
-        // Another compiler makes other code; its counts say nothing about ours.
+        // Counts of different compilers cannot be compared.
         return Ok(Outcome::Skipped(format!(
-            "counts were written down with {}, this is {toolchain}",
+            "the baseline is for {}, but this is {toolchain}",
             baseline.toolchain
         )));
     }
@@ -80,25 +80,24 @@ pub(crate) fn gate(options: &Options) -> anyhow::Result<Outcome> {
         Outcome::Passed
     } else {
         Outcome::Failed(format!(
-            "{}; look into it, or accept it with `cargo xtask bench-instructions --update` and \
-             say why in the commit",
+            "{}; find the cause, or accept it with `cargo xtask bench-instructions --update` and \
+             give the reason in the commit",
             complaints.join(", ")
         ))
     })
 }
 
-/// Builds the benchmarks as releases are built, with the names that callgrind_annotate shows; returns
-/// the program.
+/// Builds the benchmarks with the release profile and debug names. Returns the program.
 fn build() -> anyhow::Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--profile", "profiling", "--package", "punctual-sim"]);
     command.args(["--bench", "instructions"]);
     command.arg("--message-format=json-render-diagnostics");
     let messages = output(&mut command)?;
-    executable_in(&messages).context("cargo does not say where it put the benchmarks")
+    executable_in(&messages).context("cargo printed no path of the benchmark program")
 }
 
-/// The program in cargo's JSON messages. Its path has no character that JSON escapes but these.
+/// The path of the program in cargo's JSON messages. Handles only escaped quotes and backslashes.
 pub(crate) fn executable_in(messages: &str) -> Option<PathBuf> {
     let (_, rest) = messages.rsplit_once(r#""executable":""#)?;
     let mut path = String::new();
@@ -116,12 +115,17 @@ fn measure(program: &Path, options: &Options) -> anyhow::Result<Vec<Measured>> {
     let catalogue = output(Command::new(program).arg("--catalogue"))?;
     let mut benchmarks = Vec::new();
     for line in catalogue.lines() {
-        let (name, length) = line.split_once(' ').context("a catalogue of names and lengths")?;
+        let (name, length) =
+            line.split_once(' ').context("the catalogue must list names and lengths")?;
         if options.selects(name) {
-            benchmarks.push((name, length.parse::<u64>().context("a length")?));
+            benchmarks
+                .push((name, length.parse::<u64>().context("invalid length in the catalogue")?));
         }
     }
-    anyhow::ensure!(!benchmarks.is_empty(), "no benchmark has such a name; all are:\n{catalogue}");
+    anyhow::ensure!(
+        !benchmarks.is_empty(),
+        "no benchmark matches; the benchmarks are:\n{catalogue}"
+    );
     // Profiles are kept beside the program, for callgrind_annotate.
     let profiles = program.with_file_name("callgrind");
     std::fs::create_dir_all(&profiles)
@@ -137,7 +141,7 @@ fn measure(program: &Path, options: &Options) -> anyhow::Result<Vec<Measured>> {
     })
 }
 
-/// Does `job` for every item, on all cores; counts do not depend on who else computes.
+/// Runs `job` for every item on all cores. Instruction counts do not depend on the load.
 fn in_parallel<I: Sync, O: Send>(
     items: &[I],
     job: impl Fn(&I) -> anyhow::Result<O> + Sync,
@@ -165,11 +169,11 @@ fn in_parallel<I: Sync, O: Send>(
 fn change_percent(measured: &Measured, baseline: &Baseline) -> Option<f64> {
     let before = baseline.get(&measured.name)?;
     let percent = (measured.per_operation / before - 1.0) * 100.0;
-    // To hundredths, like the counts written down; adding 0 makes -0 plain 0.
+    // Rounded to hundredths, like the baseline; adding 0 turns -0 into 0.
     Some((percent * 100.0).round() / 100.0 + 0.0)
 }
 
-/// Name, instructions per operation, baseline, change.
+/// A table of name, instructions per operation, baseline and change.
 pub(crate) fn table(measured: &[Measured], baseline: &Baseline) -> String {
     let mut text =
         format!("{:<24} {:>14} {:>10} {:>9}\n", "benchmark", "instructions", "baseline", "change");
@@ -182,13 +186,13 @@ pub(crate) fn table(measured: &[Measured], baseline: &Baseline) -> String {
     text
 }
 
-/// What is wrong with the counts. A baseline without benchmark is wrong too, if `all` ran.
+/// Counts above the baseline, benchmarks without one and, if `all` ran, baselines without benchmark.
 pub(crate) fn complaints(measured: &[Measured], baseline: &Baseline, all: bool) -> Vec<String> {
     let mut complaints = Vec::new();
     for one in measured {
         match change_percent(one, baseline) {
             Some(change) if change > TOLERANCE_PERCENT => {
-                complaints.push(format!("{} takes {change:+.2} % instructions", one.name));
+                complaints.push(format!("{} needs {change:.2} % more instructions", one.name));
             }
             Some(_) => {}
             None if ratio::is_relative(&one.name) => {}
@@ -197,7 +201,7 @@ pub(crate) fn complaints(measured: &[Measured], baseline: &Baseline, all: bool) 
     }
     for name in baseline.names().filter(|_| all) {
         if measured.iter().all(|one| one.name != name) {
-            complaints.push(format!("{name} has a baseline and no benchmark"));
+            complaints.push(format!("{name} has a baseline but no benchmark"));
         }
     }
     complaints

@@ -1,4 +1,4 @@
-//! Chores of the workspace: `cargo xtask help` lists them.
+//! Development tasks of the workspace. `cargo xtask help` lists them.
 
 mod book;
 mod callgrind;
@@ -21,61 +21,62 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  setup                 install what the tests need and this machine lacks
-  test [STEP…]          setup, then every check; or only the steps named:
+  setup                 install the tools that the tests need and this machine lacks
+  test [STEP…]          run all steps, or only the named ones:
                         setup fmt clippy test example figures book swarm browser doc
                         instructions smoke
   bench-instructions [--update] [NAME…]
                         count instructions per operation under callgrind and compare them with
-                        benches/instructions.toml; more than 2 % above it fails. NAME selects
-                        benchmarks by a part of their name; --update writes the new counts down
+                        benches/instructions.toml; fail if a count is more than 2 % higher. NAME
+                        selects benchmarks by a part of their name; --update saves the new counts
   figures [--quick] [--check] [--dev] [NAME…]
                         run the studies and write the tables that the docs show between
                         `<!-- figure: NAME -->` and `<!-- /figure -->`. NAME selects figures by a
-                        part of their name; --quick leaves out what takes long; --check writes
-                        nothing and fails where a page differs; --dev uses the tests' profile
-                        instead of a release build
-  picture [--dev]       run the README's comparison and take the picture of its report that the README
-                        shows, with Chromium; --dev as for figures
-  book [--write]        check the links of all pages, check that the commands on them parse, run the
-                        marked ones and compare what they print, and build the book with mdBook;
-                        --write updates the outputs on the pages
+                        part of their name; --quick omits long studies; --check writes nothing
+                        and fails if a page differs; --dev uses the test profile instead of a
+                        release build
+  picture [--dev]       run the README's comparison and take the picture of its report that the
+                        README shows, with Chromium; --dev as for figures
+  book [--write]        check the links of all pages, check that their commands parse, run the
+                        marked commands and compare their output, and build the book with mdBook;
+                        --write updates the output on the pages
   swarm [--minutes N] [NAME…]
-                        run the property tests with fresh seeds and as many cases as fit into N
-                        minutes (10), and print the command that repeats a failure. NAME selects
-                        tests by a part of their name or file
+                        run the property tests with fresh seeds for N minutes (default 10), and
+                        print the command that repeats a failure. NAME selects tests by a part of
+                        their name or file
   mutants [--shard K/N] [GROUP…]
-                        change the code in small ways and list the changes that no test notices,
-                        in queues, results, d3, pdq, tcp, ndp; --shard takes one part of N
+                        mutation testing: list the small changes of the code that no test notices.
+                        Groups: queues, results, checks, d3, pdq, tcp, ndp; --shard runs part K of
+                        N, counted from 0
   help                  print this
 
-A step that cannot run on this machine is SKIPPED; PUNCTUAL_NO_SKIPS=1 makes that a failure.
-Exit codes: 0 all well, 1 something failed, 2 no such command.
+A step that cannot run on this machine is SKIPPED; with PUNCTUAL_NO_SKIPS=1 it fails instead.
+Exit codes: 0 success, 1 a step failed, 2 usage error.
 ";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let failed = match args.split_first() {
+    let has_failed = match args.split_first() {
         Some((&"setup", [])) => suite::run(&["setup"]),
         Some((&"test", steps)) => match suite::unknown_step(steps) {
-            Some(step) => return usage(&format!("no step `{step}`")),
+            Some(step) => return usage(&format!("unknown step `{step}`")),
             None => suite::run(steps),
         },
         Some((&"bench-instructions", rest)) => match instructions::Options::parse(rest) {
             Ok(options) => suite::run_step("instructions", || instructions::gate(&options)),
-            Err(option) => return usage(&format!("no option `{option}`")),
+            Err(option) => return usage(&format!("invalid argument `{option}`")),
         },
         Some((&"figures", rest)) => match figures::Options::parse(rest) {
             Ok(options) => suite::run_step("figures", || figures::figures(&options)),
-            Err(option) => return usage(&format!("no option `{option}`")),
+            Err(option) => return usage(&format!("invalid argument `{option}`")),
         },
         Some((&"picture", rest @ ([] | ["--dev"]))) => {
             suite::run_step("picture", || picture::picture(!rest.is_empty()))
         }
         Some((&"book", rest)) => match book::Options::parse(rest) {
             Ok(options) => suite::run_step("book", || book::book(options)),
-            Err(option) => return usage(&format!("no option `{option}`")),
+            Err(option) => return usage(&format!("invalid argument `{option}`")),
         },
         Some((&"book-links", rest)) => {
             let result = book::preprocess(rest);
@@ -83,20 +84,22 @@ fn main() -> ExitCode {
         }
         Some((&"swarm", rest)) => match swarm::Options::parse(rest) {
             Ok(options) => suite::run_step("swarm", || swarm::swarm(&options)),
-            Err(option) => return usage(&format!("no option `{option}`")),
+            Err(option) => return usage(&format!("invalid argument `{option}`")),
         },
         Some((&"mutants", rest)) => match mutants::Options::parse(rest) {
             Ok(options) => suite::run_step("mutants", || mutants::mutants(&options)),
-            Err(option) => return usage(&format!("no option `{option}`")),
+            Err(option) => return usage(&format!("invalid argument `{option}`")),
         },
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{HELP}");
             false
         }
-        Some((command, _)) => return usage(&format!("cannot do `{command}` like that")),
+        Some((command, _)) => {
+            return usage(&format!("unknown command `{command}`, or it takes no arguments"));
+        }
         None => return usage("no command given"),
     };
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn usage(what: &str) -> ExitCode {

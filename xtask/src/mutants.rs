@@ -1,4 +1,4 @@
-//! Mutation testing: changes the code in small ways and looks whether a test fails.
+//! Mutation testing: changes the code in small ways and checks that a test fails.
 
 use crate::setup::has_subcommand;
 use crate::steps::Outcome;
@@ -7,12 +7,12 @@ use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Code whose mistakes would mislead rather than fail, and the tests that watch it.
+/// Code whose errors would give wrong results silently, and the tests that cover it.
 struct Group {
     name: &'static str,
     package: &'static str,
     files: &'static [&'static str],
-    /// What `cargo test` is told.
+    /// Arguments of `cargo test`.
     tests: &'static [&'static str],
 }
 
@@ -68,17 +68,17 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// Which mutants to try.
+/// Which mutants to test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// One part of many, `2/10`: a sample where all would take too long.
+    /// One shard, such as `2/10`: a sample if all mutants would take too long.
     shard: Option<String>,
-    /// Names of groups; none stands for all.
+    /// Names of groups; empty selects all.
     names: Vec<String>,
 }
 
 impl Options {
-    /// From the command line; the error is what there is not.
+    /// Parses the command line. The error is the invalid argument.
     pub(crate) fn parse(args: &[&str]) -> Result<Options, String> {
         let mut options = Options::default();
         let mut args = args.iter();
@@ -104,7 +104,7 @@ impl Options {
     }
 }
 
-/// What cargo-mutants reports of one group.
+/// The results of cargo-mutants for one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Tally {
     caught: usize,
@@ -114,8 +114,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Reads the lists that a run has written. Each must be there, and at least one mutant must
-    /// have been built and tested: a run without a tested mutant shows nothing.
+    /// Reads the lists that a run has written. Each must exist, and at least one mutant must have
+    /// been caught or missed; otherwise the run tested nothing.
     fn read(output: &Path) -> anyhow::Result<Tally> {
         let list = |name: &str| -> anyhow::Result<Vec<String>> {
             let path = output.join("mutants.out").join(name);
@@ -146,14 +146,14 @@ impl Tally {
     }
 }
 
-/// Whether an exit code of cargo-mutants says that mutants were tested: all caught (0), some
-/// missed (2), or some timed out (3). Others are usage errors (1), tests that fail without any
-/// mutant (4), or faults of the program itself (70).
+/// Whether mutants were tested, by the exit code of cargo-mutants: all caught (0), some missed (2),
+/// or some timed out (3). Other codes are usage errors (1), tests that fail without any mutant (4),
+/// or internal errors (70).
 fn has_tested(code: Option<i32>) -> bool {
     matches!(code, Some(0 | 2 | 3))
 }
 
-/// Tries the mutants of each group and lists those that no test caught.
+/// Tests the mutants of each group and lists those that no test caught.
 pub(crate) fn mutants(options: &Options) -> anyhow::Result<Outcome> {
     if !has_subcommand("mutants") {
         run(cargo().args(["install", "cargo-mutants", "--locked"]))?;
@@ -176,10 +176,10 @@ pub(crate) fn mutants(options: &Options) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Tries the mutants of one group.
+/// Tests the mutants of one group.
 fn try_group(group: &Group, options: &Options) -> anyhow::Result<Tally> {
     let (mut command, output) = command(group, options);
-    // Lists of an earlier run must not pass for those of this one.
+    // Remove the lists of an earlier run.
     if output.exists() {
         std::fs::remove_dir_all(&output)
             .with_context(|| format!("cannot clear {}", output.display()))?;
@@ -194,12 +194,12 @@ fn try_group(group: &Group, options: &Options) -> anyhow::Result<Tally> {
     Tally::read(&output).with_context(|| format!("group {}", group.name))
 }
 
-/// The command for a group, and the directory that it reports in.
+/// The command for a group, and its output directory.
 fn command(group: &Group, options: &Options) -> (Command, PathBuf) {
     let output = root().join("target/mutants-of").join(group.name);
     let mut command = cargo();
     command.args(["mutants", "--package", group.package, "--no-shuffle", "--colors=never"]);
-    // A mutant may loop for ever; tests of one package take seconds.
+    // A mutant may loop forever; tests of one package take seconds.
     command.args(["--minimum-test-timeout", "60"]);
     group.files.iter().for_each(|file| _ = command.args(["--file", file]));
     if let Some(shard) = &options.shard {

@@ -1,11 +1,11 @@
-//! Installs what the tests need beyond rustc and gcc, where it is missing.
+//! Installs missing tools that the tests need beyond rustc and gcc.
 
 use crate::book::install_mdbook;
 use crate::steps::Outcome;
 use crate::tools::{cargo, is_installed, output, run};
 use std::process::{Command, Stdio};
 
-/// A program, the Debian package that has it, and what it is for.
+/// A program, its Debian package, and its purpose.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("valgrind", "valgrind", "instruction counts"),
     (BROWSER, "chromium", "the report in a browser"),
@@ -14,15 +14,15 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
 /// The browser that tests use.
 pub(crate) const BROWSER: &str = "chromium";
 
-/// Cargo's own parts: subcommand, rustup component.
+/// Cargo subcommands and their rustup components.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
-/// Installs what is missing. What cannot be had is skipped, and so is what needs it.
+/// Installs missing tools. If a tool cannot be installed, the steps that need it are skipped.
 pub(crate) fn setup() -> anyhow::Result<Outcome> {
     let mut missing = Vec::new();
     for (subcommand, component) in COMPONENTS {
         if !has_subcommand(subcommand) && !add_component(component) {
-            println!("{component} is missing: `rustup component add {component}` has it");
+            println!("{component} is missing: run `rustup component add {component}`");
             missing.push(*component);
         }
     }
@@ -33,16 +33,16 @@ pub(crate) fn setup() -> anyhow::Result<Outcome> {
     }
     for (name, package, purpose) in lacking {
         if !is_installed(name) {
-            println!("{name} is missing: install it ({package} on Debian); it is for {purpose}");
+            println!("{name} is missing: install it ({package} on Debian) for {purpose}");
             missing.push(*name);
         }
     }
     if !install_mdbook() {
-        println!("mdbook is missing: `cargo install mdbook` has it; it is for the book");
+        println!("mdbook is missing: run `cargo install mdbook` to build the book");
         missing.push("mdbook");
     }
     Ok(if missing.is_empty() {
-        println!("everything the tests need is installed");
+        println!("all tools that the tests need are installed");
         Outcome::Passed
     } else {
         Outcome::Skipped(format!("could not install {}", missing.join(", ")))
@@ -60,13 +60,13 @@ fn add_component(name: &str) -> bool {
     is_installed("rustup") && run(Command::new("rustup").args(["component", "add", name])).is_ok()
 }
 
-/// Installs Debian packages, as root or by sudo. Says so when it cannot.
+/// Installs Debian packages as root or with sudo. Prints a message if it cannot.
 fn install(packages: &[&str]) {
     if !is_installed("apt-get") {
-        println!("this machine has no apt-get to install {} with", packages.join(", "));
+        println!("no apt-get on this machine: install {} yourself", packages.join(", "));
         return;
     }
-    // The lists may be there and fresh; only if they are not, they are fetched.
+    // Fetches the package lists only if installing without that fails.
     let mut install = vec!["install", "--yes", "--no-install-recommends"];
     install.extend(packages);
     let installed = run(&mut apt_get(&install))

@@ -1,9 +1,9 @@
-//! Source files, and the tests that they belong to.
+//! Finds source files and the test binaries they belong to.
 
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
 
-/// Adds all files with this extension under a directory.
+/// Adds all files with this extension under `dir`, recursively, to `found`.
 pub(crate) fn find(
     root: &Path,
     dir: &Path,
@@ -23,11 +23,11 @@ pub(crate) fn find(
     Ok(())
 }
 
-/// The test binary that a source file belongs to, as cargo's arguments.
+/// The test binary that a source file belongs to, as arguments for cargo.
 pub(crate) fn target_of(root: &Path, path: &Path) -> anyhow::Result<Vec<String>> {
     let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     let [_, name, kind, rest @ ..] = &parts[..] else {
-        bail!("{} belongs to no crate", path.display());
+        bail!("{} is not in a crate", path.display());
     };
     let directory = root.join("crates").join(name).join(kind);
     Ok(match (kind.as_str(), rest) {
@@ -37,7 +37,7 @@ pub(crate) fn target_of(root: &Path, path: &Path) -> anyhow::Result<Vec<String>>
         }
         ("src", _) if directory.join("lib.rs").exists() => vec!["--lib".to_owned()],
         ("src", _) => vec!["--bins".to_owned()],
-        _ => bail!("{} is shared by tests and belongs to none", path.display()),
+        _ => bail!("{} belongs to no single test binary", path.display()),
     })
 }
 

@@ -1,41 +1,41 @@
-//! Steps, one after the other, each with its outcome and time, and their sum at the end.
+//! Runs steps in order and reports the outcome and time of each.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-/// How a step went.
+/// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
-    /// What failed.
+    /// It failed, for this reason.
     Failed(String),
-    /// Why it could not be tried.
+    /// It could not run, for this reason.
     Skipped(String),
 }
 
 #[derive(Clone, Debug)]
-struct Report {
+struct StepReport {
     name: &'static str,
     outcome: Outcome,
     elapsed: Duration,
 }
 
-/// Runs steps and remembers how they went. A failure does not stop those that follow.
+/// Runs steps and records their outcomes. A failure does not stop later steps.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     /// Whether a skipped step counts as failed.
     pub(crate) no_skips: bool,
-    reports: Vec<Report>,
+    reports: Vec<StepReport>,
 }
 
 impl Steps {
-    /// As the environment says: `PUNCTUAL_NO_SKIPS`, unless empty or 0, forbids skipping.
+    /// Reads the environment: `PUNCTUAL_NO_SKIPS`, unless empty or 0, makes skipped steps fail.
     pub(crate) fn from_env() -> Self {
         let no_skips = std::env::var("PUNCTUAL_NO_SKIPS").is_ok_and(|v| !v.is_empty() && v != "0");
         Steps { no_skips, reports: Vec::new() }
     }
 
-    /// Runs a step. An error is a failure.
+    /// Runs a step. An error counts as a failure.
     pub(crate) fn run(
         &mut self,
         name: &'static str,
@@ -45,9 +45,9 @@ impl Steps {
         let started = Instant::now();
         let mut outcome = step().unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
         if let (true, Outcome::Skipped(why)) = (self.no_skips, &outcome) {
-            outcome = Outcome::Failed(format!("skips are forbidden, and this was one: {why}"));
+            outcome = Outcome::Failed(format!("skipped, which PUNCTUAL_NO_SKIPS forbids: {why}"));
         }
-        let report = Report { name, outcome, elapsed: started.elapsed() };
+        let report = StepReport { name, outcome, elapsed: started.elapsed() };
         println!("<== {}\n", line(&report));
         self.reports.push(report);
     }
@@ -57,7 +57,7 @@ impl Steps {
         self.count(|outcome| matches!(outcome, Outcome::Failed(_))) > 0
     }
 
-    /// The table of all steps; its last line is their sum.
+    /// The table of all steps; its last line counts the outcomes.
     pub(crate) fn summary(&self) -> String {
         let mut text = String::new();
         for report in &self.reports {
@@ -80,7 +80,7 @@ impl Steps {
     }
 }
 
-fn line(report: &Report) -> String {
+fn line(report: &StepReport) -> String {
     let (word, why) = match &report.outcome {
         Outcome::Passed => ("passed", ""),
         Outcome::Failed(what) => ("FAILED", what.as_str()),

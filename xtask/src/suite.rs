@@ -1,4 +1,4 @@
-//! All that `cargo xtask test` does, in order.
+//! The steps of `cargo xtask test`, in order.
 
 use crate::book;
 use crate::figures;
@@ -26,12 +26,12 @@ const STEPS: &[Step] = &[
     ("smoke", smoke),
 ];
 
-/// The first of these names that no step has.
+/// The first name that is not a step.
 pub(crate) fn unknown_step<'a>(names: &[&'a str]) -> Option<&'a str> {
     names.iter().copied().find(|name| STEPS.iter().all(|(step, _)| step != name))
 }
 
-/// Runs the steps of these names, or all when none is given. Returns whether any failed.
+/// Runs the named steps, or all if no name is given. Returns whether any failed.
 pub(crate) fn run(names: &[&str]) -> bool {
     let mut steps = Steps::from_env();
     for (name, step) in STEPS {
@@ -43,7 +43,7 @@ pub(crate) fn run(names: &[&str]) -> bool {
     steps.failed()
 }
 
-/// Runs one step, which has options of its own. Returns whether it failed.
+/// Runs one step with its own options. Returns whether it failed.
 pub(crate) fn run_step(name: &'static str, step: impl FnOnce() -> anyhow::Result<Outcome>) -> bool {
     let mut steps = Steps::from_env();
     steps.run(name, step);
@@ -57,7 +57,7 @@ fn run_cargo(args: &[&str]) -> anyhow::Result<Outcome> {
 }
 
 fn without(component: &str) -> anyhow::Result<Outcome> {
-    Ok(Outcome::Skipped(format!("cargo has no {component} on this machine")))
+    Ok(Outcome::Skipped(format!("`cargo {component}` is not installed")))
 }
 
 fn fmt() -> anyhow::Result<Outcome> {
@@ -78,13 +78,13 @@ fn test() -> anyhow::Result<Outcome> {
     run_cargo(&["test", "--workspace", "--no-fail-fast"])
 }
 
-/// A transport in a crate of its own builds against this workspace, passes its test, and runs beside
-/// ours.
+/// Builds the example crate with its own transport, runs its test, and compares it with the built-in
+/// transports.
 fn example() -> anyhow::Result<Outcome> {
     let dir = root().join("examples").join("my-transport");
-    // The versions of this workspace. Cargo leaves out what the example does not need.
+    // Use the dependency versions of this workspace. Cargo drops those that are not needed.
     std::fs::copy(root().join("Cargo.lock"), dir.join("Cargo.lock"))?;
-    // Packages of others are built in this workspace's target directory already.
+    // Dependencies are already built in this workspace's target directory.
     let in_example = || {
         let mut command = cargo();
         command.current_dir(&dir).env("CARGO_TARGET_DIR", target());
@@ -96,21 +96,23 @@ fn example() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from)
 }
 
-/// Tables of the docs that are made quickly are still what their commands print.
+/// Checks that the quick tables of the docs match the output of their commands.
 fn quick_figures() -> anyhow::Result<Outcome> {
     figures::figures(&figures::Options { quick: true, check: true, ..Default::default() })
 }
 
-/// The report in a real browser: the tests that the step before leaves out. Of the same workspace,
-/// so that nothing is built again with other features.
+/// Runs the browser tests of the report, which the step `test` ignores. Uses the whole workspace, so
+/// that cargo does not rebuild crates with other features.
 fn browser() -> anyhow::Result<Outcome> {
     if !is_installed(BROWSER) {
-        return Ok(Outcome::Skipped(format!("there is no {BROWSER} on this machine")));
+        return Ok(Outcome::Skipped(format!(
+            "{BROWSER} is not installed; run `cargo xtask setup`"
+        )));
     }
     run_cargo(&["test", "--workspace", "--test", "browser", "--", "--ignored"])
 }
@@ -127,15 +129,15 @@ fn doc() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// The command-line program reads every scenario that comes with it. It is the one that the tests
-/// ran: asking cargo for it would build its dependencies again, with other features.
+/// Checks every shipped scenario with the `punctual` that the step `test` built. Building it here
+/// would rebuild its dependencies with other features.
 fn smoke() -> anyhow::Result<Outcome> {
     let Some(program) = built_program() else {
-        return Ok(Outcome::Skipped("the program is not built; the step `test` does that".into()));
+        return Ok(Outcome::Skipped("`punctual` is not built; run the step `test` first".into()));
     };
     let scenarios = scenarios()?;
     if scenarios.is_empty() {
-        return Ok(Outcome::Failed("there is no scenario in scenarios/".into()));
+        return Ok(Outcome::Failed("scenarios/ contains no scenario".into()));
     }
     for scenario in scenarios {
         run_command(std::process::Command::new(&program).arg("check").arg(root().join(scenario)))?;

@@ -1,4 +1,4 @@
-//! Property tests with fresh seeds, and as many cases as fit into a time.
+//! Runs property tests with fresh seeds for a given time.
 
 mod run;
 
@@ -12,21 +12,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Tests of whole networks find most, so that each gets as much time as so many others.
+/// Time weight of tests of whole networks, which find the most bugs. Other tests have weight 1.
 const WEIGHT_OF_SIM: u32 = 4;
-/// Cases of a test's first round; later rounds take as many as fit.
+/// Cases of a test's first round. Later rounds run as many as fit.
 const FIRST_CASES: u32 = 16;
 
-/// How long to try.
+/// How long to run, and which tests.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
     pub(crate) minutes: f64,
-    /// Parts of `path/of/file.rs::test`; none stands for all property tests.
+    /// Parts of `path/of/file.rs::test`; empty selects all property tests.
     pub(crate) names: Vec<String>,
 }
 
 impl Options {
-    /// From the command line; the error is the option that there is not, or its value.
+    /// Parses the command line. The error is the unknown option, or the option with its bad value.
     pub(crate) fn parse(args: &[&str]) -> Result<Options, String> {
         let mut options = Options { minutes: 10.0, names: Vec::new() };
         let mut args = args.iter();
@@ -55,11 +55,11 @@ impl Options {
 /// A property test in a built test binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Property {
-    /// Its whole name in the binary.
+    /// Its full name in the binary.
     name: String,
     binary: PathBuf,
     package: String,
-    /// What cargo is told to choose the binary.
+    /// Cargo's arguments that select the binary.
     target: Vec<String>,
 }
 
@@ -85,13 +85,13 @@ impl Property {
     }
 }
 
-/// What became of one property.
+/// The result of one property test.
 #[derive(Clone, Debug, Default)]
-struct Tried {
+struct PropertyResult {
     name: String,
     cases: u64,
     rounds: u32,
-    /// What went wrong, with the command that repeats it.
+    /// The failure, with the command that repeats it.
     failure: Option<String>,
 }
 
@@ -99,7 +99,7 @@ struct Tried {
 pub(crate) fn swarm(options: &Options) -> anyhow::Result<Outcome> {
     let properties = built(options)?;
     if properties.is_empty() {
-        return Ok(Outcome::Failed("there is no such property test".into()));
+        return Ok(Outcome::Failed("no property test matches".into()));
     }
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let seconds = options.minutes * 60.0 * workers as f64;
@@ -132,10 +132,10 @@ pub(crate) fn swarm(options: &Options) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Rounds of one property, each with another seed and as many cases as may fit.
-fn try_property(property: &Property, share: Duration) -> Tried {
+/// Runs rounds of one property, each with a fresh seed and as many cases as fit.
+fn try_property(property: &Property, share: Duration) -> PropertyResult {
     let started = Instant::now();
-    let mut tried = Tried { name: property.name.clone(), ..Tried::default() };
+    let mut tried = PropertyResult { name: property.name.clone(), ..PropertyResult::default() };
     let mut cases = FIRST_CASES;
     loop {
         let round = Round { cases, seed: fresh_seed() };
@@ -154,26 +154,26 @@ fn try_property(property: &Property, share: Duration) -> Tried {
     }
 }
 
-/// Cases that fit into the time left, with some to spare, if at least the first round's do.
+/// Cases that fit into 80 % of the time left; `None` if fewer than [`FIRST_CASES`] fit.
 fn next_cases(cases: u32, took: Duration, left: Duration) -> Option<u32> {
     let fit = 0.8 * f64::from(cases) * left.as_secs_f64() / took.as_secs_f64().max(1e-6);
-    // A short round is mostly the start of the process: it says little about a long one.
+    // A short round is mostly process start-up, so it is a poor estimate for a long one.
     let next = fit.min(16.0 * f64::from(cases)) as u32;
     (next >= FIRST_CASES).then_some(next)
 }
 
-/// A seed that was not used before.
+/// A random seed.
 fn fresh_seed() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(std::process::id())
 }
 
-fn line(tried: &Tried) -> String {
+fn line(tried: &PropertyResult) -> String {
     let verdict = if tried.failure.is_some() { "FAILED" } else { "held" };
     format!("{verdict:<6} {:>9} cases in {} rounds  {}", tried.cases, tried.rounds, tried.name)
 }
 
-/// Builds the tests that have the properties wanted and finds those in them.
+/// Builds the test binaries and finds the selected property tests in them.
 fn built(options: &Options) -> anyhow::Result<Vec<Property>> {
     let mut files = Vec::new();
     find(&root(), Path::new("crates"), "rs", &mut files)?;
@@ -203,7 +203,7 @@ fn built(options: &Options) -> anyhow::Result<Vec<Property>> {
         // The main file of a test is at `tests/NAME.rs` or `tests/NAME/main.rs`.
         let Ok(target) = target_of(&root(), &source) else { continue };
         let krate = source.iter().nth(1).map(|c| c.to_string_lossy().into_owned());
-        let krate = krate.context("a crate's name")?;
+        let krate = krate.context("the source path has no crate name")?;
         let place = [vec![krate.clone()], target.clone()].concat();
         let is_here = |name: &str| {
             let last = name.rsplit("::").next().unwrap_or(name);
@@ -237,7 +237,7 @@ fn properties_in(text: &str) -> Vec<String> {
     names
 }
 
-/// The main source file and the test binary in a message of cargo's.
+/// The main source file and the test binary in a JSON message of cargo.
 fn binary_in(message: &str) -> Option<(PathBuf, PathBuf)> {
     let field = |name: &str| {
         let (_, rest) = message.split_once(&format!("\"{name}\":\""))?;

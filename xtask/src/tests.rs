@@ -1,4 +1,4 @@
-//! What is read from other programs, and how outcomes add up.
+//! Parsing of other programs' output, baselines, and the summary of steps.
 #![allow(non_snake_case)]
 
 use crate::callgrind::{Counted, instructions_in, operations_in};
@@ -115,7 +115,7 @@ fn updated__keeps_what_was_not_measured() {
     assert_eq!((some.get("a"), some.get("b")), (Some(3.0), Some(2.0)));
     let all = old.updated(same, &[measured("a", 3.0)], true);
     assert_eq!(all.names().collect::<Vec<_>>(), ["a"]);
-    // Counts of two compilers do not mix.
+    // Counts of different compilers are not mixed.
     let other = old.updated(Toolchain::default(), &[measured("a", 3.0)], false);
     assert_eq!(other.names().collect::<Vec<_>>(), ["a"]);
 }
@@ -126,14 +126,14 @@ fn complaints__beyond_two_percent_only() {
     assert!(complaints(&[measured("a", 101.9)], &old, true).is_empty());
     assert!(complaints(&[measured("a", 50.0)], &old, true).is_empty());
     let found = complaints(&[measured("a", 102.5)], &old, true);
-    assert_eq!(found, ["a takes +2.50 % instructions"]);
+    assert_eq!(found, ["a needs 2.50 % more instructions"]);
 }
 
 #[test]
 fn complaints__names_on_one_side_only() {
     let old = baseline("\"a\" = 100.00\n\"b\" = 5.00\n");
     let found = complaints(&[measured("a", 100.0), measured("c", 1.0)], &old, true);
-    assert_eq!(found, ["c has no baseline", "b has a baseline and no benchmark"]);
+    assert_eq!(found, ["c has no baseline", "b has a baseline but no benchmark"]);
     assert!(complaints(&[measured("a", 100.0)], &old, false).is_empty());
 }
 
@@ -151,16 +151,16 @@ fn ratio__twice_an_ordinary_port_at_most() {
     let of = |pdq| [measured("ten-flows/dctcp", 500.0), measured("ten-flows/pdq", pdq)];
     assert!(ratio::complaints(&of(1000.0)).is_empty());
     let found = ratio::complaints(&of(1010.0));
-    assert_eq!(found, ["ten-flows/pdq takes 2.02 times DCTCP's, not 2.00"]);
+    assert_eq!(found, ["ten-flows/pdq needs 2.02 times the instructions of DCTCP, above 2.00"]);
     assert!(ratio::complaints(&of(1010.0)[1..]).is_empty(), "nothing to compare with");
     let text = ratio::table(&of(750.0));
     let rows: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
     assert_eq!(rows[3], ["ten-flows/pdq", "1.50", "2.00"]);
     assert_eq!(ratio::table(&[measured("queue/trim", 1.0)]), "");
-    // They need no baseline; with one, both hold.
+    // They need no baseline. If there is one, both limits apply.
     let old = baseline("\"ten-flows/pdq\" = 100.00\n");
     let all = [measured("ten-flows/dctcp", 500.0), measured("ten-flows/pdq", 110.0)];
-    assert_eq!(complaints(&all, &old, true), ["ten-flows/pdq takes +10.00 % instructions"]);
+    assert_eq!(complaints(&all, &old, true), ["ten-flows/pdq needs 10.00 % more instructions"]);
 }
 
 #[test]

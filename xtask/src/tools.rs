@@ -1,4 +1,4 @@
-//! Finding and running other programs.
+//! Finds and runs other programs.
 
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ pub(crate) fn root() -> PathBuf {
     here.parent().map_or_else(|| here.clone(), Path::to_path_buf)
 }
 
-/// Cargo itself, at the root of the workspace: the one that started us, where one did.
+/// Cargo at the root of the workspace: the one that started this program, if any.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
-    // What `cargo run` says about this package is not true of those that are built next.
+    // Remove the variables that `cargo run` sets for this package.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
@@ -26,7 +26,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// A command as a person would type it.
+/// A command as typed in a shell.
 pub(crate) fn typed(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let program = program.file_name().unwrap_or(program.as_os_str());
@@ -44,7 +44,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a command for what it prints, which it must end well to be given.
+/// Runs a command and returns its output. Fails if the command fails.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let output = command
         .stderr(std::process::Stdio::inherit())
@@ -56,7 +56,7 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("output of {}", typed(command)))
 }
 
-/// The `punctual` that the tests built, if they did.
+/// The `punctual` that the tests built, if it exists.
 pub(crate) fn built_program() -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
     let program = target.join("debug").join("punctual");

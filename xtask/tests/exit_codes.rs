@@ -1,4 +1,4 @@
-//! The program as a shell sees it, with stand-ins for what it calls.
+//! Exit codes and output of xtask, with fake versions of the programs that it runs.
 #![cfg(unix)]
 #![allow(non_snake_case)]
 
@@ -33,7 +33,7 @@ fn a_passing_step_passes_the_run() {
 
 #[test]
 fn a_missing_tool_is_skipped_unless_that_is_forbidden() {
-    // No cargo fmt where there is no cargo that knows it.
+    // `false` as cargo has no `fmt`.
     let output = xtask(&["test", "fmt"]).env("CARGO", "false").output().expect("xtask");
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(last_line(&output), "0 passed, 0 failed, 1 skipped");
@@ -60,7 +60,7 @@ fn what_there_is_not_is_refused() {
     }
 }
 
-/// A directory with programs made for one test, and nothing else on the search path.
+/// A directory with fake programs, which is the whole search path of a test.
 struct Programs(PathBuf);
 
 impl Programs {
@@ -89,7 +89,7 @@ impl Programs {
 fn setup__updates_the_lists_only_when_it_must() {
     let programs = Programs::new("apt");
     let dir = programs.0.display().to_string();
-    // Packages are found once the lists are fetched.
+    // Packages are found only after the lists are fetched.
     programs.add(
         "apt-get",
         &format!(

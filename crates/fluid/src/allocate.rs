@@ -1,18 +1,18 @@
-//! Who gets what rate, as of one instant.
+//! Rate allocation of the policies at one instant.
 
 use crate::{FluidFlow, Policy};
 
-/// A flow that has started and is not done.
+/// A flow that has started and is not complete.
 pub(crate) struct Active<'a> {
     pub(crate) index: usize,
     pub(crate) flow: &'a FluidFlow,
-    /// Work left; none for an endless flow.
+    /// Remaining work; `None` for an endless flow.
     pub(crate) left: Option<u128>,
-    /// Its rate from now on.
+    /// Its current rate.
     pub(crate) rate: u128,
 }
 
-/// Sets the rate of each. `active` is in order of arrival.
+/// Sets the rate of each active flow. `active` is in order of arrival.
 pub(crate) fn allocate(policy: Policy, active: &mut [Active<'_>], capacities: &[u128], now: u64) {
     match policy {
         Policy::FairShare => fair(active, capacities),
@@ -21,7 +21,7 @@ pub(crate) fn allocate(policy: Policy, active: &mut [Active<'_>], capacities: &[
         }),
         Policy::Sjf => greedy(active, capacities, |a| (0, left(a), a.flow.id)),
         Policy::Reservation => reserve(active, capacities, now),
-        Policy::Optimal => unreachable!("the optimum is not made from event to event"),
+        Policy::Optimal => unreachable!("the optimum is computed as a whole"),
     }
 }
 
@@ -29,7 +29,7 @@ fn left(a: &Active<'_>) -> u128 {
     a.left.unwrap_or(u128::MAX)
 }
 
-/// What a path has to spare.
+/// The spare capacity of a flow's path.
 fn spare(flow: &FluidFlow, residual: &[u128]) -> u128 {
     flow.path.iter().map(|link| residual[*link]).min().unwrap_or(0)
 }
@@ -40,7 +40,7 @@ fn take(flow: &FluidFlow, rate: u128, residual: &mut [u128]) {
     }
 }
 
-/// In this order each takes all that its path has to spare.
+/// Gives each flow, in order of `key`, the whole spare capacity of its path.
 fn greedy<K: Ord>(active: &mut [Active<'_>], capacities: &[u128], key: impl Fn(&Active<'_>) -> K) {
     let mut order: Vec<usize> = (0..active.len()).collect();
     order.sort_by_key(|&i| key(&active[i]));
@@ -52,7 +52,7 @@ fn greedy<K: Ord>(active: &mut [Active<'_>], capacities: &[u128], key: impl Fn(&
     }
 }
 
-/// Max-min: the link with the least for each of its flows decides for them, then the next.
+/// Max-min fair sharing by progressive filling.
 fn fair(active: &mut [Active<'_>], capacities: &[u128]) {
     let mut residual = capacities.to_vec();
     for a in &mut *active {
@@ -61,7 +61,7 @@ fn fair(active: &mut [Active<'_>], capacities: &[u128]) {
     share_equally(active, &mut residual);
 }
 
-/// Gives what is left of each link to the flows on it, max-min, on top of what they have.
+/// Shares the spare capacity max-min among the flows, in addition to their current rates.
 fn share_equally(active: &mut [Active<'_>], residual: &mut [u128]) {
     let mut counts = vec![0u128; residual.len()];
     let mut on_link: Vec<Vec<usize>> = vec![Vec::new(); residual.len()];
@@ -87,7 +87,7 @@ fn share_equally(active: &mut [Active<'_>], residual: &mut [u128]) {
     }
 }
 
-/// The rate that ends a flow just in time, rounded up; nothing without deadline or after it.
+/// remaining work / time to the deadline, rounded up; 0 without a deadline or after it.
 fn desired(a: &Active<'_>, now: u64) -> u128 {
     let (Some(deadline), Some(left)) = (a.flow.deadline, a.left) else { return 0 };
     let time = deadline.as_picos().saturating_sub(now);

@@ -1,45 +1,45 @@
-//! What cannot be scheduled.
+//! Errors in the flows and links to schedule.
 
 use crate::FluidFlow;
 use punctual_core::{Bytes, Rate};
 
-/// The fastest link, so that no product overflows: 17.6 Tb/s.
+/// The fastest link, 17.6 Tb/s, so that no product overflows.
 const RATE_MAX: Rate = Rate::from_bps(1 << 44);
-/// The largest flow: a pebibyte.
+/// The largest flow, 1 PiB, so that no product overflows.
 const SIZE_MAX: Bytes = Bytes::new(1 << 50);
 
 /// Why flows cannot be scheduled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FluidError {
-    /// A flow that crosses nothing.
-    #[error("flow {0} has an empty path: name at least one link")]
+    /// A flow has an empty path.
+    #[error("flow {0} has an empty path; name at least one link")]
     EmptyPath(u64),
-    /// A link that is not there.
-    #[error("flow {flow} crosses link {link}, but there are only {links}: count from 0")]
+    /// A path names a link that does not exist.
+    #[error("flow {flow} crosses link {link}, but there are only {links}, counted from 0")]
     NoSuchLink {
         /// The flow.
         flow: u64,
-        /// What it names.
+        /// The link it names.
         link: usize,
-        /// How many there are.
+        /// Number of links.
         links: usize,
     },
-    /// A link twice in a path.
-    #[error("flow {0} crosses link {1} twice: name each link once")]
+    /// A path crosses a link twice.
+    #[error("flow {0} crosses link {1} twice; name each link once")]
     LinkTwice(u64, usize),
-    /// A link on which nothing moves.
-    #[error("link {0} has no capacity: leave it out or give it a rate")]
+    /// A link has a rate of zero.
+    #[error("link {0} has a rate of zero; leave it out or give it a rate")]
     NoCapacity(usize),
-    /// More than the arithmetic holds.
-    #[error("link {0} is faster than 17.5Tbps: scale all rates and sizes down")]
+    /// A link is too fast for the arithmetic.
+    #[error("link {0} is faster than 17.59Tbps; scale all rates and sizes down")]
     TooFast(usize),
-    /// More than the arithmetic holds.
-    #[error("flow {0} is larger than 1 PiB: scale all sizes down, or make it endless")]
+    /// A flow is too large for the arithmetic.
+    #[error("flow {0} is larger than 1 PiB; scale all sizes down, or make it endless")]
     TooLarge(u64),
 }
 
-/// Refuses what cannot be scheduled.
+/// Checks that the flows can be scheduled on links of these capacities.
 pub fn check(flows: &[FluidFlow], capacities: &[Rate]) -> Result<(), FluidError> {
     for (link, rate) in capacities.iter().enumerate() {
         if *rate == Rate::ZERO {

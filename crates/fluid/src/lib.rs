@@ -1,18 +1,17 @@
-//! Ideal schedulers at the level of flows: no packets, no headers, no round trips, no losses.
+//! Ideal flow-level schedulers: no packets, no headers, no round trips, no losses.
 //!
-//! Flows are fluid. At every instant a policy gives each of them a rate on all links of its path,
-//! and knows sizes, deadlines and all queues of the network at once. What comes out is what a
-//! transport of that kind would reach if control cost nothing; [`Policy::Optimal`] is what none
-//! can pass.
+//! Flows are fluid. At every instant a policy gives each flow a rate on all links of its path. The
+//! policy knows all sizes, deadlines and link rates. The result is what a transport with this
+//! policy would reach if control cost nothing. No transport beats [`Policy::Optimal`].
 //!
 //! # Exactness
 //!
-//! All of it is integers. Rates are multiples of 1/720,720 bit/s (the least common multiple of 1
-//! to 16), so that any link divides exactly among up to 16 flows; a share beyond that is rounded
-//! down. What a flow has left is counted without rounding. Events fall on whole picoseconds,
-//! rounded up: a finishing time is at most one picosecond late for each event before it, and
-//! never early. On one link of 1, 10, 25, 40 or 100 Gb/s flows that start together and are served
-//! one by one, or in equal parts, finish at their exact times.
+//! All arithmetic uses integers. Rates are multiples of 1/720,720 bit/s, because 720,720 is the
+//! least common multiple of 1 to 16: any link divides exactly among up to 16 flows. Shares among
+//! more flows are rounded down. The remaining size of a flow is exact. Events fall on whole
+//! picoseconds, rounded up: a completion is at most one picosecond late for each event before it,
+//! and never early. Flows that start together on one link of 1, 10, 25, 40 or 100 Gb/s and are
+//! served one by one, or in equal shares, finish at their exact times.
 
 mod allocate;
 mod engine;
@@ -25,42 +24,44 @@ pub use optimal::{is_exact, most_on_time};
 
 use punctual_core::{Bytes, Instant, Rate};
 
-/// How capacity is given to flows.
+/// How link capacity is allocated to flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Max-min fair shares.
+    /// Max-min fair sharing.
     FairShare,
-    /// Earliest deadline first: the most urgent flow gets all it can take, then the next. Flows
-    /// without deadline come last; equal deadlines by size left.
+    /// Earliest deadline first: the most urgent flow gets all it can use, then the next. Flows
+    /// without deadline come last. Equal deadlines are served by remaining size.
     Edf,
-    /// Shortest flow first, by what is left.
+    /// Shortest remaining flow first.
     Sjf,
-    /// First-come reservation, D3's greedy way: in order of arrival each flow gets the rate that
-    /// would end it just in time, or what is left; what nobody reserved is shared equally. A flow
-    /// past its deadline asks for nothing.
+    /// First-come reservation, as in D3. In order of arrival each flow reserves the rate that
+    /// meets its deadline just in time, or the spare capacity if that is less. The rest is shared
+    /// max-min among all flows. A flow past its deadline reserves nothing.
     Reservation,
-    /// The largest possible number of flows on time. Exact where [`is_exact`] says so, an upper
-    /// bound elsewhere; see [`schedule`].
+    /// The largest possible number of flows on time. Exact if [`is_exact`], otherwise an upper
+    /// bound; see [`schedule`].
     Optimal,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Policy; 5] =
         [Policy::FairShare, Policy::Edf, Policy::Sjf, Policy::Reservation, Policy::Optimal];
 
-    /// The one of that name.
+    /// The policy with this scenario name.
     pub fn by_name(name: &str) -> Option<Policy> {
         Policy::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// One line about it.
+    /// A description in one line.
     pub fn summary(self) -> &'static str {
         match self {
             Policy::FairShare => "ideal: max-min fair shares, without packets or delays",
-            Policy::Edf => "ideal: the earliest deadline gets all it can take, then the next",
-            Policy::Sjf => "ideal: the least left gets all it can take, then the next",
-            Policy::Reservation => "ideal: what deadlines need, first come first served",
+            Policy::Edf => "ideal: earliest deadline first; it gets all it can use, then the next",
+            Policy::Sjf => {
+                "ideal: shortest remaining flow first; it gets all it can use, then the next"
+            }
+            Policy::Reservation => "ideal: reserves what deadlines need, first come first served",
             Policy::Optimal => "ideal: the most deadlines that any transport can meet",
         }
     }
@@ -77,42 +78,43 @@ impl Policy {
     }
 }
 
-/// One flow.
+/// A flow to schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FluidFlow {
-    /// Its name, which decides where nothing else does: lower first.
+    /// Identifies the flow and breaks ties: the lower id goes first.
     pub id: u64,
-    /// When it may begin. Flows of one instant arrive in the order in which they are given.
+    /// Start time. Flows with equal starts arrive in the order in which they are given.
     pub start: Instant,
-    /// What it carries, overheads included if they are to count; [`Bytes::ENDLESS`] never ends.
+    /// Bytes to carry, including headers if they count. [`Bytes::ENDLESS`] never ends.
     pub size: Bytes,
-    /// When it must be done, if it must.
+    /// Its deadline, if any.
     pub deadline: Option<Instant>,
-    /// The links it crosses, by position in the capacities.
+    /// The links it crosses, as indices into the capacities.
     pub path: Vec<usize>,
 }
 
-/// What became of a flow.
+/// The outcome of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FluidResult {
-    /// The flow's name.
+    /// The id of the flow.
     pub id: u64,
-    /// When it was done; none if it never is.
+    /// When it completed; `None` if it never does, or if a bound counts it as late.
     pub finished: Option<Instant>,
-    /// Whether a deadline flow was done in time; none for a flow without deadline.
+    /// Whether the flow met its deadline; `None` for a flow without deadline.
     pub met: Option<bool>,
 }
 
-/// What becomes of these flows on links of these capacities, in the order in which they are given.
+/// Schedules flows on links of these capacities. The results are in the order of the flows.
 ///
 /// With [`Policy::Optimal`]:
 ///
-/// * One link that limits all, and one start: the most flows that can be on time are (Moore and Hodgson), in order
-///   of deadlines; all others follow, shortest first.
-/// * One link and no deadlines: shortest remaining first, which has the least mean.
-/// * Elsewhere a bound, flow by flow: `finished` is when the flow would be done alone in the
-///   network, and of the deadlines at least as many are met as any schedule can. No schedule does
-///   as well as that in general. Flows that the bound counts as late have no `finished`.
+/// * One bottleneck link and one start: the largest possible number of flows is on time (Moore and
+///   Hodgson). They are served by deadline; all others follow, shortest first.
+/// * One bottleneck link and no deadlines: shortest remaining flow first, which minimizes the mean
+///   completion time.
+/// * Otherwise a bound: `finished` is when the flow would complete alone in the network, and at
+///   least as many deadlines count as met as any schedule can meet. In general no schedule reaches
+///   the bound. Flows that the bound counts as late have no `finished`.
 pub fn schedule(
     policy: Policy,
     flows: &[FluidFlow],
@@ -123,12 +125,12 @@ pub fn schedule(
     if policy == Policy::Optimal && !optimal::is_exact_reduced(&flows) {
         return Ok(optimal::bound(&flows, &capacities));
     }
-    let fates = fates(policy, &flows, &capacities, Instant::NEVER);
-    Ok(flows.iter().zip(fates).map(|(flow, fate)| result(flow, fate.finished)).collect())
+    let progress = progress(policy, &flows, &capacities, Instant::NEVER);
+    Ok(flows.iter().zip(progress).map(|(flow, progress)| result(flow, progress.finished)).collect())
 }
 
-/// How much of each flow has been carried by a time, in the order in which they are given; none
-/// where [`schedule`] gives a bound, because then there is no schedule.
+/// The bytes of each flow carried until a time, in the order of the flows. `None` if [`schedule`]
+/// gives a bound, because then there is no schedule.
 pub fn moved_by(
     policy: Policy,
     flows: &[FluidFlow],
@@ -140,16 +142,16 @@ pub fn moved_by(
     if policy == Policy::Optimal && !optimal::is_exact_reduced(&flows) {
         return Ok(None);
     }
-    let fates = fates(policy, &flows, &capacities, until);
-    Ok(Some(fates.iter().map(|fate| engine::size_of(fate.moved)).collect()))
+    let progress = progress(policy, &flows, &capacities, until);
+    Ok(Some(progress.iter().map(|flow| engine::size_of(flow.moved)).collect()))
 }
 
-fn fates(
+fn progress(
     policy: Policy,
     flows: &[FluidFlow],
     capacities: &[Rate],
     until: Instant,
-) -> Vec<engine::Fate> {
+) -> Vec<engine::Progress> {
     match policy {
         Policy::Optimal => optimal::exact(flows, capacities, until),
         _ => engine::run(policy, flows, capacities, until),
@@ -161,7 +163,7 @@ fn result(flow: &FluidFlow, finished: Option<Instant>) -> FluidResult {
     FluidResult { id: flow.id, finished, met }
 }
 
-/// Share of deadlines met; none without deadlines.
+/// The share of deadlines met; `None` if no flow has a deadline.
 pub fn share_met(results: &[FluidResult]) -> Option<f64> {
     let with_deadline = results.iter().filter(|r| r.met.is_some()).count();
     let met = results.iter().filter(|r| r.met == Some(true)).count();

@@ -1,34 +1,36 @@
-//! The best that can be done, or a bound on it.
+//! The largest number of deadlines that any schedule can meet, or an upper bound on it.
 
-use crate::engine::{self, Fate, capacity_units, work_units};
+use crate::engine::{self, Progress, capacity_units, work_units};
 use crate::{FluidFlow, FluidResult, Policy, reduce, result};
 use punctual_core::{Bytes, Instant, Rate};
 
-/// At most so many starting times of a link are tried for the bound.
+/// The most start times per link that the bound tries.
 const STARTS_MAX: usize = 64;
 
-fn one_link(flows: &[FluidFlow]) -> bool {
+fn has_one_link(flows: &[FluidFlow]) -> bool {
     flows.windows(2).all(|pair| pair[0].path == pair[1].path)
         && flows.first().is_none_or(|flow| flow.path.len() == 1)
 }
 
-fn one_start(flows: &[FluidFlow]) -> bool {
+fn has_one_start(flows: &[FluidFlow]) -> bool {
     flows.windows(2).all(|pair| pair[0].start == pair[1].start)
 }
 
-/// Whether [`Policy::Optimal`] is exact for these flows: one link alone limits them all, and
+/// Whether [`Policy::Optimal`] is exact for these flows: one link is the bottleneck of all, and
 /// either all start together or none has a deadline.
 pub fn is_exact(flows: &[FluidFlow], capacities: &[Rate]) -> bool {
     is_exact_reduced(&reduce::reduce(flows, capacities).0)
 }
 
 pub(crate) fn is_exact_reduced(flows: &[FluidFlow]) -> bool {
-    one_link(flows) && (one_start(flows) || flows.iter().all(|flow| flow.deadline.is_none()))
+    has_one_link(flows)
+        && (has_one_start(flows) || flows.iter().all(|flow| flow.deadline.is_none()))
 }
 
-/// Which of these jobs to do so that the most are on time (Moore and Hodgson): in order of
-/// deadlines, and whenever one would be late, without the longest so far. A job is (time needed,
-/// time allowed), in any unit; all can begin at once. Linear logarithmic.
+/// Selects jobs so that the most are on time, by the Moore–Hodgson algorithm in O(n log n).
+///
+/// A job is (time needed, time allowed), in any unit; all can begin at once. The algorithm adds
+/// jobs in order of deadlines. Whenever one would be late, it drops the longest job so far.
 pub fn most_on_time(jobs: &[(u128, u128)]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&job| (jobs[job].1, jobs[job].0));
@@ -51,7 +53,7 @@ pub fn most_on_time(jobs: &[(u128, u128)]) -> Vec<bool> {
     on_time
 }
 
-/// Work and the most that the link does until the deadline, for flows that begin at `start`.
+/// A flow's work, and the work that the link can do from `start` until the deadline.
 fn job(flow: &FluidFlow, start: Instant, deadline: Instant, capacity: u128) -> (u128, u128) {
     let time = u128::from(deadline.saturating_since(start).as_picos());
     // An endless flow is never on time.
@@ -59,32 +61,33 @@ fn job(flow: &FluidFlow, start: Instant, deadline: Instant, capacity: u128) -> (
     (needed, capacity * time)
 }
 
-/// The best schedule until this time, where it is known ([`is_exact_reduced`]).
-pub(crate) fn exact(flows: &[FluidFlow], capacities: &[Rate], until: Instant) -> Vec<Fate> {
+/// The optimal schedule until a time. Requires [`is_exact_reduced`].
+pub(crate) fn exact(flows: &[FluidFlow], capacities: &[Rate], until: Instant) -> Vec<Progress> {
     let Some(first) = flows.first() else { return Vec::new() };
-    if !one_start(flows) {
+    if !has_one_start(flows) {
         return engine::run(Policy::Sjf, flows, capacities, until);
     }
     let capacity = capacity_units(capacities[first.path[0]]);
-    let mut fates = vec![Fate::default(); flows.len()];
+    let mut progress = vec![Progress::default(); flows.len()];
     let time = until.saturating_since(first.start).as_picos();
     let mut room = capacity * u128::from(time);
     let mut total = 0u128;
     for i in best_order(flows, first.start, capacity) {
         if flows[i].size == Bytes::ENDLESS {
-            fates[i].moved = room;
-            break; // and so are all that follow
+            progress[i].moved = room;
+            break; // flows after an endless one get nothing
         }
         let work = work_units(flows[i].size);
-        fates[i].moved = work.min(room);
-        room -= fates[i].moved;
+        progress[i].moved = work.min(room);
+        room -= progress[i].moved;
         total += work;
-        fates[i].finished = after(first.start, total.div_ceil(capacity)).filter(|at| *at <= until);
+        progress[i].finished =
+            after(first.start, total.div_ceil(capacity)).filter(|at| *at <= until);
     }
-    fates
+    progress
 }
 
-/// Those that can be on time by their deadlines, then the others, shortest first.
+/// Flows that can be on time in order of deadlines, then the others, shortest first.
 fn best_order(flows: &[FluidFlow], start: Instant, capacity: u128) -> Vec<usize> {
     let with_deadline: Vec<usize> =
         (0..flows.len()).filter(|&i| flows[i].deadline.is_some()).collect();
@@ -109,15 +112,15 @@ fn after(start: Instant, picos: u128) -> Option<Instant> {
     Some(Instant::from_picos(start.as_picos().checked_add(u64::try_from(picos).ok()?)?))
 }
 
-/// A set of flows of one link that may all be taken to begin at one time, and which of them are
-/// late even so.
+/// A relaxed problem: flows of one link that all begin at one time, and which of them are still
+/// late.
 struct Relaxed {
     members: Vec<usize>,
     late: Vec<usize>,
 }
 
-/// Of the flows of a link, given in order of start, those that begin at `start` or later, as if
-/// all began then.
+/// Relaxes the flows of a link that begin at `start` or later, as if all began at `start`. `on_link`
+/// is in order of start.
 fn relax(flows: &[FluidFlow], on_link: &[usize], start: Instant, capacity: u128) -> Relaxed {
     let first = on_link.partition_point(|&i| flows[i].start < start);
     let members = on_link[first..].to_vec();
@@ -130,8 +133,8 @@ fn relax(flows: &[FluidFlow], on_link: &[usize], start: Instant, capacity: u128)
     Relaxed { late: late.collect(), members }
 }
 
-/// The set of a link's flows, given in order of start, of which the most are late; none if all
-/// may be on time.
+/// The relaxed problem of a link with the most late flows; `None` if all may be on time. `on_link`
+/// is in order of start.
 fn tightest(flows: &[FluidFlow], on_link: &[usize], capacity: u128) -> Option<Relaxed> {
     let mut starts: Vec<Instant> = on_link.iter().map(|&i| flows[i].start).collect();
     starts.dedup();
@@ -146,8 +149,10 @@ fn tightest(flows: &[FluidFlow], on_link: &[usize], capacity: u128) -> Option<Re
     best
 }
 
-/// Of any set of flows on a link, taken to begin when the first of them does, as many are late as
-/// Moore and Hodgson say, at least. Sets without common flows add up.
+/// An upper bound on the number of flows on time.
+///
+/// Take any set of flows on a link, and let all begin when the first of them does. Then Moore and
+/// Hodgson give the least number of late flows. The numbers of disjoint sets add up.
 pub(crate) fn bound(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult> {
     let capacities: Vec<u128> = capacities.iter().map(|rate| capacity_units(*rate)).collect();
     let alone = |flow: &FluidFlow| {
@@ -157,7 +162,7 @@ pub(crate) fn bound(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult
     };
     let mut results: Vec<FluidResult> =
         flows.iter().map(|flow| result(flow, alone(flow))).collect();
-    // Flows late even alone are late, and need not be counted again.
+    // Flows that are late even alone are not counted again.
     let mut open: Vec<bool> = results.iter().map(|result| result.met == Some(true)).collect();
     for (flow, result) in flows.iter().zip(&mut results) {
         if result.met == Some(false) && flow.deadline.is_some() {
@@ -170,14 +175,14 @@ pub(crate) fn bound(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult
     for i in by_start.into_iter().filter(|&i| open[i]) {
         flows[i].path.iter().for_each(|link| on_link[*link].push(i));
     }
-    // A link is looked at again only when flows of it were settled.
-    let look =
+    // A link is solved again only after some of its flows were decided.
+    let solve =
         |on_link: &[Vec<usize>], link: usize| tightest(flows, &on_link[link], capacities[link]);
     let mut best: Vec<Option<Relaxed>> =
-        (0..capacities.len()).map(|link| look(&on_link, link)).collect();
+        (0..capacities.len()).map(|link| solve(&on_link, link)).collect();
     loop {
         let late = |link: &usize| best[*link].as_ref().map_or(0, |relaxed| relaxed.late.len());
-        // Of equals the first.
+        // Ties go to the first link.
         let worst = (0..capacities.len()).rev().max_by_key(late);
         let Some(relaxed) = worst.and_then(|link| best[link].take()) else { return results };
         let mut touched: Vec<usize> = Vec::new();
@@ -189,7 +194,7 @@ pub(crate) fn bound(flows: &[FluidFlow], capacities: &[Rate]) -> Vec<FluidResult
         touched.dedup();
         for link in touched {
             on_link[link].retain(|&i| open[i]);
-            best[link] = look(&on_link, link);
+            best[link] = solve(&on_link, link);
         }
         for i in relaxed.late {
             results[i].met = Some(false);

@@ -1,11 +1,11 @@
-//! Leaving out links that can never be full.
+//! Removes links that can never be a bottleneck.
 
 use crate::FluidFlow;
 use punctual_core::Rate;
 
-/// The same flows on fewer links: a link goes when all of its flows share another one that is no
-/// faster. Nothing that a policy decides changes by it, and a tree whose flows all end at one host
-/// becomes the single link that it amounts to.
+/// Removes links that can never be a bottleneck: a link whose flows all share another link that is
+/// no faster. This changes no allocation. A tree whose flows all end at one host becomes a single
+/// link.
 pub(crate) fn reduce(flows: &[FluidFlow], capacities: &[Rate]) -> (Vec<FluidFlow>, Vec<Rate>) {
     let mut on_link: Vec<Vec<usize>> = vec![Vec::new(); capacities.len()];
     for (i, flow) in flows.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! The papers' examples, exactly, and the anchors of query aggregation.
+//! Examples from the D3 and PDQ papers, and published values for query aggregation.
 
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Duration, Instant, Rate};
 use punctual_fluid::{FluidFlow, FluidResult, Policy, schedule, share_met};
 
 const GBPS: Rate = Rate::from_gbps(1);
-/// What 1 Gb/s carries in a second, as bytes.
+/// Bytes that 1 Gb/s carries per second.
 const UNIT: u64 = 125_000_000;
 
 fn secs(n: u64) -> Instant {
@@ -21,7 +21,7 @@ fn finished(results: &[FluidResult]) -> Vec<Instant> {
     results.iter().map(|r| r.finished.expect("finite")).collect()
 }
 
-/// PDQ's A, B and C: 1, 2 and 3 units by 1, 4 and 6.
+/// PDQ's flows A, B and C: sizes 1, 2 and 3, deadlines 1, 4 and 6.
 fn pdq_figure_1() -> [FluidFlow; 3] {
     [flow(0, 1, Some(secs(1))), flow(1, 2, Some(secs(4))), flow(2, 3, Some(secs(6)))]
 }
@@ -62,7 +62,7 @@ fn reservation_fails_in_five_of_six_arrival_orders() {
             assert_eq!(finished(&results), [1, 4, 6].map(secs));
         }
         if order == [1, 0, 2] {
-            // Figure 1d: B is done right at its deadline, A is not.
+            // Figure 1d: B completes exactly at its deadline, A after its deadline.
             assert_eq!(results[0].finished, Some(secs(4)));
             assert_eq!(results[1].met, Some(false));
         }
@@ -71,7 +71,7 @@ fn reservation_fails_in_five_of_six_arrival_orders() {
     println!("PDQ Figure 1: reservation meets all deadlines in {} of 6 orders", good.len());
 }
 
-/// Two flows of like size and unlike deadlines: halves of the link are too little for one.
+/// Two flows of equal size and different deadlines: half of the link is too slow for one.
 #[test]
 fn d3_figure_1_both_deadlines_are_met() {
     for flows in [
@@ -86,7 +86,7 @@ fn d3_figure_1_both_deadlines_are_met() {
     }
 }
 
-/// Six flows, one deadline, room for five.
+/// Six flows with one deadline and capacity for five.
 #[test]
 fn d3_figure_2_five_of_six() {
     let flows: Vec<_> = (0..6).map(|id| flow(id, 1, Some(secs(5)))).collect();
@@ -156,8 +156,8 @@ fn aggregation_anchors() {
     }
 }
 
-/// Up to these many flows the optimum is said to have 99 % on time. The curve is so flat there
-/// that a tenth of a point is a flow or more: the share is compared, not the count.
+/// Published numbers of flows up to which the optimum has 99 % on time. The curve is so flat there
+/// that 0.1 percentage points are a flow or more, so the test compares shares, not counts.
 #[test]
 fn optimal_has_99_percent_at_the_anchors() {
     for (mean_ms, count) in [(20.0, 9), (30.0, 17), (40.0, 23), (50.0, 34), (60.0, 44)] {
@@ -188,8 +188,8 @@ fn sjf_against_fair_mean_completion() {
     }
 }
 
-/// D3's Figure 5: `count` flows of U[2, 50] KB with exponential deadlines, 5 ms at least, beside
-/// two long flows without, all at once on one link. The share of deadlines met, in per cent.
+/// The percentage of deadlines met in D3's Figure 5: `count` flows of U[2, 50] KB with exponential
+/// deadlines of at least 5 ms, and two long flows without deadlines, all at once on one link.
 fn d3_figure_5(policy: Policy, count: u64, mean_ms: f64) -> f64 {
     const RUNS: u64 = 200;
     let share = |run| {
@@ -228,7 +228,7 @@ fn d3_figure_5_orderings() {
             let met = policies.map(|policy| d3_figure_5(policy, count, mean_ms));
             println!("  {count} flows: {met:.1?}");
             assert!(met[..3].iter().all(|other| *other <= met[3]));
-            // Overload: the most urgent flows are the ones that are late already.
+            // In overload the most urgent flows are already late.
             if mean_ms == 20.0 && count == 200 {
                 assert!(met[1] < met[2], "EDF collapses: {met:?}");
             }

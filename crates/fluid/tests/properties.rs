@@ -1,4 +1,4 @@
-//! What must hold for any flows.
+//! Properties that hold for any flows.
 
 use proptest::prelude::*;
 use punctual_core::rng::Stream;
@@ -11,7 +11,7 @@ fn met(results: &[FluidResult]) -> usize {
     results.iter().filter(|r| r.met == Some(true)).count()
 }
 
-/// The most jobs of any subset that are all on time in order of deadlines.
+/// The size of the largest subset of jobs that are all on time in order of deadlines.
 fn brute_force(jobs: &[(u128, u128)]) -> usize {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&job| jobs[job].1);
@@ -35,7 +35,7 @@ proptest! {
     ) {
         let kept = most_on_time(&jobs);
         prop_assert_eq!(kept.iter().filter(|kept| **kept).count(), brute_force(&jobs));
-        // And what it keeps is on time.
+        // The selected jobs are on time.
         let mut chosen: Vec<_> = jobs.iter().zip(&kept).filter(|(_, k)| **k).map(|(j, _)| *j).collect();
         chosen.sort_by_key(|job| job.1);
         let mut total = 0;
@@ -46,8 +46,8 @@ proptest! {
     }
 }
 
-/// Flows that all start at 0 on one link, of sizes and deadlines on a coarse grid so that ties
-/// and exact fits happen.
+/// Flows that all start at 0 on one link. Sizes and deadlines lie on a coarse grid, so that ties
+/// and exact fits occur.
 fn simultaneous(draw: &mut Stream, rate: Rate) -> Vec<FluidFlow> {
     let count = 1 + draw.below(12);
     let unit = [1u64, 1_000, 1_460][draw.below(3) as usize];
@@ -80,13 +80,13 @@ fn nothing_beats_the_optimum_in_ten_thousand_cases() {
             } else {
                 below[n] += 1
             }
-            // Work is conserved: one link is done with all of it at the same time, give or take
-            // the picosecond that an event may cost.
+            // Work is conserved: all policies finish the last flow at the same time, up to one
+            // picosecond per event.
             let end =
                 |r: &[FluidResult]| r.iter().filter_map(|r| r.finished).max().unwrap().as_picos();
             assert!(end(&results).abs_diff(end(&best)) <= 2 * flows.len() as u64, "{policy:?}");
         }
-        // Where all deadlines can be met, EDF meets them.
+        // If all deadlines can be met, EDF meets them.
         if met(&best) == flows.iter().filter(|f| f.deadline.is_some()).count() {
             let edf = schedule(Policy::Edf, &flows, &[Rate::from_bps(rate.as_bps())]).unwrap();
             if rate.as_bps().is_multiple_of(1_000_000_000) {
@@ -100,7 +100,7 @@ fn nothing_beats_the_optimum_in_ten_thousand_cases() {
     assert!(below.iter().all(|n| *n > 500), "the cases are too easy: {below:?}");
 }
 
-/// The optimum's bound against the policies on random networks with random starts.
+/// No policy beats the bound on random networks with random starts.
 #[test]
 fn nothing_beats_the_bound_on_networks() {
     let mut draw = Stream::named(8, "networks", 0);
@@ -139,7 +139,7 @@ fn nothing_beats_the_bound_on_networks() {
     println!("deadlines met on networks: best policy {best_policy}, bound {bound}");
 }
 
-/// Every flow ends, not before it could alone; no link is done before its flows could be.
+/// Every flow ends, none earlier than alone; no link carries its flows faster than its rate.
 fn check(flows: &[FluidFlow], capacities: &[Rate], results: &[FluidResult]) {
     for (flow, result) in flows.iter().zip(results) {
         assert_eq!(flow.id, result.id);
@@ -177,9 +177,9 @@ fn max_min_on_two_links() {
     let capacities = [Rate::from_gbps(1), Rate::from_gbps(2)];
     let flows =
         [flow(0, 0, 125_000, &[0, 1]), flow(1, 0, 125_000, &[0]), flow(2, 0, 375_000, &[1])];
-    // 0.5, 0.5 and 1.5 Gb/s: all are done after 2 ms.
+    // 0.5, 0.5 and 1.5 Gb/s: all complete after 2 ms.
     assert_eq!(ends_us(Policy::FairShare, &flows, &capacities), [2000.0; 3]);
-    // Shortest first: 0 takes all of link 0 and leaves 1 Gb/s to 2.
+    // Shortest first: flow 0 takes all of link 0 and leaves 1 Gb/s to flow 2.
     assert_eq!(ends_us(Policy::Sjf, &flows, &capacities), [1000.0, 2000.0, 2000.0]);
 }
 
@@ -225,7 +225,7 @@ fn nonsense_is_refused() {
     assert_eq!(try_one(flow(7, 0, 1 << 51, &[0]), rate), FluidError::TooLarge(7));
 }
 
-/// What is carried by a time adds up to what the link can carry, and by the end to the sizes.
+/// The bytes carried until a time add up to the link's capacity, and at the end to the sizes.
 #[test]
 fn what_moves_is_what_the_link_carries() {
     use punctual_fluid::moved_by;
@@ -248,7 +248,7 @@ fn what_moves_is_what_the_link_carries() {
         let moved = moved_by(policy, &two, &[rate], late).unwrap().unwrap();
         assert_eq!(moved, [Bytes::new(12_500), Bytes::new(7)], "{policy:?}");
     }
-    // A bound is no schedule.
+    // A bound has no schedule.
     let apart = [flow(0, 0, 1, &[0]), flow(1, 0, 1, &[1])];
     assert_eq!(moved_by(Policy::Optimal, &apart, &rates, late), Ok(None));
 }

@@ -1,4 +1,4 @@
-//! Sends a file to itself over loopback and tells how fast: `loopback [SIZE [RATE [MTU [RTO]]]]`, for
+//! Sends a file over loopback and prints the goodput: `loopback [SIZE [RATE [MTU [RTO]]]]`, for
 //! example `cargo run --release -p punctual-host --example loopback 200MB 1Gbps 1500B`.
 
 use punctual_core::{Bytes, Rate};

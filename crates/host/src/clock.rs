@@ -1,16 +1,16 @@
-//! Time as transports count it, and waiting for it to pass.
+//! The clock that drives transports, and waiting on the socket.
 
 use punctual_core::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::UdpSocket;
 
-/// The monotonic clock, from 0 at the start of the process's run.
+/// A monotonic clock that reads 0 when it is created.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     start: std::time::Instant,
 }
 
-/// The kernel wakes sleepers late by about this much; the rest of a wait is spun.
+/// Typical lateness of a kernel wake-up. The clock spins for the last part of a wait.
 const WAKE_LATENESS: Duration = Duration::from_micros(60);
 
 impl Clock {
@@ -19,16 +19,16 @@ impl Clock {
         Clock { start: std::time::Instant::now() }
     }
 
-    /// The time.
+    /// The current time.
     #[inline]
     pub fn now(&self) -> Instant {
         let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        // Picoseconds last 213 days; then time stands still rather than going back.
+        // 64 bits of picoseconds overflow after 213 days; then the clock stops.
         Instant::from_picos(nanos.saturating_mul(1_000))
     }
 
-    /// Waits for `socket` to have something to read (or room to write), at most until `wake`.
-    /// Returns early when the wait is too short for a sleep: call again.
+    /// Waits until `socket` is readable (or writable, if `for_room`), at most until `wake`. Returns
+    /// early if the wait is too short for a sleep: call again.
     pub(crate) fn wait(
         &self,
         socket: &UdpSocket,

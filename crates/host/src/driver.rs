@@ -1,7 +1,7 @@
-//! The event loop: one host's flows of one transport over one UDP socket.
+//! The event loop: runs the flows of one transport over one UDP socket.
 
 use crate::clock::Clock;
-use crate::nic::{Nic, Turn};
+use crate::nic::{NextSend, Nic};
 use crate::timers::{Alarm, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
@@ -13,36 +13,36 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 
-/// Datagrams read before timers and sending have their turn.
+/// Datagrams, timers or packets handled before the loop moves on.
 const BATCH: usize = 32;
 
-/// The one host of this stack.
+/// The only host of this stack.
 const HERE: HostId = HostId(0);
 
-/// What uses the flows. Data is read and written by range, as packets leave and arrive.
+/// The user of the flows. Data is read and written by range, as packets leave and arrive.
 pub trait Application {
-    /// Whether to open a flow that someone else has started.
+    /// Whether to accept a flow that a peer has started.
     fn accept(&mut self, offer: &Offer) -> bool;
 
-    /// Fills `into` with the bytes of a flow sent from here.
+    /// Fills `into` with bytes of a flow that this host sends.
     fn read(&mut self, flow: FlowId, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
-    /// Takes bytes of a flow received here: each once, in any order. Called before their
-    /// acknowledgement leaves, which it does not when this fails.
+    /// Stores bytes of a flow that this host receives: each byte once, in any order. The driver
+    /// sends their acknowledgement afterwards, and only if this succeeds.
     fn write(&mut self, flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()>;
 
-    /// Something happened to a flow.
+    /// Handles an event of a flow.
     fn handle_event(&mut self, flow: FlowId, now: Instant, event: FlowEvent);
 }
 
-/// A flow that someone wants to send here.
+/// A flow that a peer wants to send to this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
-    /// What it will be called here.
+    /// The id that the flow will have.
     pub flow: FlowId,
-    /// Who sends it.
+    /// The sender.
     pub peer: SocketAddr,
-    /// Its size, [`Bytes::ENDLESS`] when it has none.
+    /// Its size; [`Bytes::ENDLESS`] if it has none.
     pub size: Bytes,
     /// When its first packet arrived.
     pub at: Instant,
@@ -51,62 +51,63 @@ pub struct Offer {
 /// Parameters of a [`Driver`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverOptions {
-    /// Rate at which packets leave, headers and framing included.
+    /// Rate at which packets leave, including headers and framing.
     pub rate: Rate,
     /// Largest IP packet.
     pub mtu: Bytes,
     /// Bytes that the link adds to each packet: 38 on Ethernet.
     pub framing: Bytes,
-    /// How long a completed flow answers late packets after the last of them.
+    /// How long after its last packet a completed flow answers late packets.
     pub time_wait: Duration,
-    /// Flows open at once, beyond which new ones are refused.
+    /// Most flows open at once. Further flows from peers are refused.
     pub flows_max: usize,
-    /// Where flow names and transports' random choices come from.
+    /// Seed of flow numbers and of the transport's random choices.
     pub seed: u64,
 }
 
-/// Why a [`Driver`] cannot go on.
+/// Why a [`Driver`] stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverError {
     /// The socket failed.
     #[error("socket failed: {0}")]
     Socket(#[source] io::Error),
-    /// The network takes no datagrams of this size.
+    /// The network does not carry datagrams of this size.
     #[error("a datagram of {0} bytes is too big for the network; choose a smaller MTU")]
     TooBig(usize),
     /// [`Application::read`] failed.
-    #[error("reading what to send failed: {0}")]
+    #[error("cannot read the data to send: {0}")]
     Read(#[source] io::Error),
     /// [`Application::write`] failed.
-    #[error("writing what arrived failed: {0}")]
+    #[error("cannot write the received data: {0}")]
     Write(#[source] io::Error),
 }
 
-/// Datagrams by what became of them.
+/// Counts of datagrams.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Sent.
+    /// Datagrams sent.
     pub sent: u64,
-    /// Received and understood.
+    /// Datagrams received and accepted.
     pub received: u64,
-    /// Received and dropped, by the reason's name. One is about what was to be sent:
-    /// `interface_full`, when packets come in faster than answers may go out.
+    /// Datagrams dropped, by the name of the reason. `interface_full` counts packets that were
+    /// not sent because the NIC's queue was full.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Not sent because the peer's host said that nobody listens there.
+    /// Transient socket errors: the peer or network is unreachable, a call was interrupted, or the
+    /// kernel had no buffer.
     pub unreachable: u64,
 }
 
-/// What tells flows apart: several peers may choose the same number.
+/// Identifies a flow on the wire. Several peers may choose the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Name {
+struct WireFlow {
     peer: SocketAddr,
     number: u32,
     sent_from_here: bool,
 }
 
-impl Name {
-    /// Which end of the flow is here.
+impl WireFlow {
+    /// The end of the flow that this host runs.
     fn end(&self) -> End {
         if self.sent_from_here { End::Sender } else { End::Receiver }
     }
@@ -114,18 +115,18 @@ impl Name {
 
 #[derive(Debug)]
 struct Flow {
-    name: Name,
+    name: WireFlow,
     slot: u32,
     near: Near,
     size: Bytes,
-    /// Bytes in each packet but the last, once one has told.
+    /// Bytes in each packet but the last, once a packet has shown it.
     segment_bytes: Option<u64>,
-    /// In the interface's line of ready senders.
-    ready: bool,
+    /// Whether it is in the NIC's queue of ready senders.
+    is_ready: bool,
     heard_at: Instant,
 }
 
-/// Drives a [`Stack`] of one host as the contract of [`punctual_core::Endpoint`] demands.
+/// Drives the [`Stack`] of one host, as the contract of [`punctual_core::Endpoint`] requires.
 pub struct Driver<T: Transport, C: Codec> {
     stack: Stack<T>,
     codec: C,
@@ -135,8 +136,8 @@ pub struct Driver<T: Transport, C: Codec> {
     now: Instant,
     random: Stream,
     flows: HashMap<FlowId, Flow>,
-    names: HashMap<Name, FlowId>,
-    /// Peers with flows open.
+    names: HashMap<WireFlow, FlowId>,
+    /// Peers with open flows.
     peers: HashMap<SocketAddr, HostId>,
     last_peer: u32,
     next_flow: u32,
@@ -145,12 +146,12 @@ pub struct Driver<T: Transport, C: Codec> {
     ext: ExtArena,
     out: Outbox,
     traffic: Traffic,
-    /// The datagram being sent; kept when the socket has no room.
+    /// The datagram being sent; kept while the socket blocks.
     outgoing: Vec<u8>,
     blocked: Option<SocketAddr>,
     incoming: Vec<u8>,
-    /// A flow was opened or has ended since the last wait.
-    news: bool,
+    /// Whether a flow was opened, completed or closed since the last wait.
+    flows_changed: bool,
 }
 
 impl<T: Transport, C: Codec> Driver<T, C> {
@@ -185,29 +186,29 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             outgoing: Vec::new(),
             blocked: None,
             incoming: vec![0; 1 << 16],
-            news: false,
+            flows_changed: false,
         })
     }
 
-    /// The time on the clock that transports and events see.
+    /// The current time on the clock that transports and events see.
     pub fn now(&mut self) -> Instant {
         // Monotonic already; `max` keeps the contract whatever the platform does.
         self.now = self.now.max(self.clock.now());
         self.now
     }
 
-    /// What became of datagrams so far.
+    /// Counts of datagrams so far.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// When a packet of this flow last arrived or, before that, when it was opened. Nothing for
-    /// a flow that has ended.
+    /// When the last packet of this flow arrived or, before the first, when the flow was opened.
+    /// `None` if the flow is closed.
     pub fn heard_at(&self, flow: FlowId) -> Option<Instant> {
         self.flows.get(&flow).map(|f| f.heard_at)
     }
 
-    /// Whether the flow is still known: open, or in its time-wait.
+    /// Whether the flow is open or in its time-wait.
     pub fn is_open(&self, flow: FlowId) -> bool {
         self.flows.contains_key(&flow)
     }
@@ -222,7 +223,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     ) -> Result<FlowId, DriverError> {
         let name = loop {
             let number = self.random.bits() as u32;
-            let name = Name { peer, number, sent_from_here: true };
+            let name = WireFlow { peer, number, sent_from_here: true };
             if !self.names.contains_key(&name) {
                 break name;
             }
@@ -247,27 +248,28 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         Ok(flow)
     }
 
-    /// One round: takes what has arrived, fires what is due, sends what may leave; then waits for
-    /// more to do, at most until `until`. It does not wait after a flow was opened or ended.
+    /// Runs one round of the event loop: receives datagrams, fires timers and sends packets. Then
+    /// it waits for more work, at most until `until`. It does not wait if a flow was opened or
+    /// ended.
     pub fn turn<A: Application>(&mut self, app: &mut A, until: Instant) -> Result<(), DriverError> {
         let more = self.receive(app)?;
         self.fire(app)?;
         self.transmit(app)?;
-        if core::mem::take(&mut self.news) || more {
+        if core::mem::take(&mut self.flows_changed) || more {
             return Ok(());
         }
         let mut wake = until;
         if let Some(at) = self.timers.next_at() {
             wake = wake.min(at);
         }
-        let blocked = self.blocked.is_some();
-        if let (false, Some(at)) = (blocked, self.nic.next_at()) {
+        let is_blocked = self.blocked.is_some();
+        if let (false, Some(at)) = (is_blocked, self.nic.next_at()) {
             wake = wake.min(at);
         }
-        self.clock.wait(&self.socket, blocked, wake).map_err(DriverError::Socket)
+        self.clock.wait(&self.socket, is_blocked, wake).map_err(DriverError::Socket)
     }
 
-    /// Takes in a batch of datagrams. True when there may be more.
+    /// Receives a batch of datagrams. Returns whether there may be more.
     fn receive<A: Application>(&mut self, app: &mut A) -> Result<bool, DriverError> {
         let mut incoming = core::mem::take(&mut self.incoming);
         let mut count = 0;
@@ -276,7 +278,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             match self.socket.recv_from(&mut incoming) {
                 Ok((len, peer)) => result = self.handle_datagram(&incoming[..len], peer, app),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                Err(e) if is_passing(&e) => self.traffic.unreachable += 1,
+                Err(e) if is_transient(&e) => self.traffic.unreachable += 1,
                 Err(e) => result = Err(DriverError::Socket(e)),
             }
             count += 1;
@@ -303,8 +305,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         }
     }
 
-    /// Makes a packet of a datagram and finds or opens its flow; the name of what is wrong
-    /// otherwise.
+    /// Parses a datagram and finds or opens its flow. The error is the name of the reason to drop
+    /// it.
     fn accept<'a, A: Application>(
         &mut self,
         bytes: &'a [u8],
@@ -314,7 +316,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let name_of = |error: WireError| error.name();
         let datagram = Datagram::parse(bytes).map_err(name_of)?;
         let to_sender = datagram.envelope.flags.has(punctual_core::PacketFlags::TO_SENDER);
-        let name = Name { peer, number: datagram.envelope.flow, sent_from_here: to_sender };
+        let name = WireFlow { peer, number: datagram.envelope.flow, sent_from_here: to_sender };
         let now = self.now();
         let known = self.names.get(&name).copied();
         let near = match known.and_then(|flow| self.flows.get(&flow)) {
@@ -329,11 +331,11 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             self.open_receiver(name, &packet, data, app)?;
         }
         if let (Some(flow), Some(data)) = (self.flows.get_mut(&id), data) {
-            // One flow has one size; whoever says otherwise did not send its first packet.
+            // A flow has one size. Another size means a corrupt or malicious sender.
             if data.flow_bytes != flow.size.get() {
                 return Err("flow_size");
             }
-            // Packets of one flow are of one size, or their bytes would overlap.
+            // Packets of a flow have one segment size; otherwise their bytes would overlap.
             if let Some(segment) = data.segment_bytes
                 && *flow.segment_bytes.get_or_insert(segment) != segment
             {
@@ -349,7 +351,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
 
     fn open_receiver<A: Application>(
         &mut self,
-        name: Name,
+        name: WireFlow,
         first: &Packet,
         data: Option<Data>,
         app: &mut A,
@@ -370,12 +372,12 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         Ok(())
     }
 
-    /// Enters a flow into the tables.
-    fn register(&mut self, name: Name, size: Bytes) -> (FlowId, FlowRoute) {
+    /// Adds a flow to the tables.
+    fn register(&mut self, name: WireFlow, size: Bytes) -> (FlowId, FlowRoute) {
         let flow = FlowId(self.next_flow);
-        // Names of ended flows are not used again within 2³² flows.
+        // Ids are not reused within 2³² flows.
         self.next_flow = self.next_flow.wrapping_add(1);
-        self.news = true;
+        self.flows_changed = true;
         let peer = *self.peers.entry(name.peer).or_insert_with(|| {
             self.last_peer = self.last_peer.wrapping_add(1).max(1);
             HostId(self.last_peer)
@@ -390,7 +392,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 near: Near::default(),
                 size,
                 segment_bytes: None,
-                ready: false,
+                is_ready: false,
                 heard_at: now,
             },
         );
@@ -404,7 +406,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         }
     }
 
-    /// Hands a packet to the end it is for.
+    /// Passes a packet to its endpoint.
     fn deliver<A: Application>(
         &mut self,
         packet: &Packet,
@@ -451,7 +453,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         Ok(())
     }
 
-    /// Takes everything out of the outbox. `arrived` is the data in the packet just handled.
+    /// Empties the outbox. `arrived` is the data of the packet just handled.
     fn drain<A: Application>(
         &mut self,
         flow: Option<FlowId>,
@@ -468,7 +470,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         if let Some(id) = flow {
             self.timers.apply(Alarm::Flow(id), timer);
             if let (Some(class), Some(flow)) = (ready, self.flows.get_mut(&id))
-                && !core::mem::replace(&mut flow.ready, true)
+                && !core::mem::replace(&mut flow.is_ready, true)
             {
                 self.nic.push_ready(id, class);
             }
@@ -480,7 +482,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                     _ => {}
                 }
                 if result.is_err() {
-                    // What could not be stored must not be acknowledged.
+                    // Bytes that are not stored must not be acknowledged.
                     self.out.packets.clear();
                     break;
                 }
@@ -501,15 +503,15 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     }
 
     fn start_time_wait(&mut self, id: FlowId) {
-        self.news = true;
+        self.flows_changed = true;
         let at = self.now.saturating_add(self.options.time_wait);
         self.timers.apply(Alarm::Forget(id), TimerChange::Set(at));
     }
 
-    /// Forgets a flow.
+    /// Closes a flow and removes its state.
     pub fn close(&mut self, id: FlowId) {
         let Some(flow) = self.flows.remove(&id) else { return };
-        self.news = true;
+        self.flows_changed = true;
         self.names.remove(&flow.name);
         if !self.flows.values().any(|f| f.name.peer == flow.name.peer) {
             self.peers.remove(&flow.name.peer);
@@ -519,7 +521,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.stack.close(flow.name.end(), flow.slot, HERE);
     }
 
-    /// Sends what the interface has time for.
+    /// Sends packets as fast as the pacer allows.
     fn transmit<A: Application>(&mut self, app: &mut A) -> Result<(), DriverError> {
         let mut count = 0;
         if let Some(peer) = self.blocked.take() {
@@ -529,8 +531,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             let now = self.now();
             let packet = match self.nic.pop(now) {
                 None => break,
-                Some(Turn::Packet(packet)) => Some(packet),
-                Some(Turn::Ask(flow)) => self.ask(flow, app)?,
+                Some(NextSend::Packet(packet)) => Some(packet),
+                Some(NextSend::Poll(flow)) => self.poll(flow, app)?,
             };
             count += 1;
             if let Some(packet) = packet {
@@ -540,13 +542,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         Ok(())
     }
 
-    fn ask<A: Application>(
+    fn poll<A: Application>(
         &mut self,
         id: FlowId,
         app: &mut A,
     ) -> Result<Option<Packet>, DriverError> {
         let Some(flow) = self.flows.get_mut(&id) else { return Ok(None) };
-        flow.ready = false;
+        flow.is_ready = false;
         let slot = flow.slot;
         let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
         let packet = self.stack.poll_transmit(slot, call);
@@ -556,7 +558,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
 
     fn send<A: Application>(&mut self, packet: &Packet, app: &mut A) -> Result<(), DriverError> {
         if let Some(ext) = packet.ext {
-            // No wire format has room for extensions: such transports have no codec.
+            // No wire format carries extensions; transports that use them have no codec.
             self.ext.free(ext);
         }
         let Some(flow) = self.flows.get_mut(&packet.flow) else { return Ok(()) };
@@ -573,12 +575,12 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.put(peer)
     }
 
-    /// Gives the outgoing datagram to the socket.
+    /// Writes the outgoing datagram to the socket.
     fn put(&mut self, peer: SocketAddr) -> Result<(), DriverError> {
         match self.socket.send_to(&self.outgoing, peer) {
             Ok(_) => self.traffic.sent += 1,
             Err(e) if e.kind() == ErrorKind::WouldBlock => self.blocked = Some(peer),
-            Err(e) if is_passing(&e) => self.traffic.unreachable += 1,
+            Err(e) if is_transient(&e) => self.traffic.unreachable += 1,
             Err(e) if is_too_big(&e) => return Err(DriverError::TooBig(self.outgoing.len())),
             Err(e) => return Err(DriverError::Socket(e)),
         }
@@ -586,7 +588,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     }
 }
 
-/// Hands the application the part of a packet's data that its flow has for the first time.
+/// Passes newly received bytes of a packet to the application.
 fn write<A: Application>(
     flow: FlowId,
     range: ByteRange,
@@ -598,16 +600,17 @@ fn write<A: Application>(
         let len = usize::try_from(range.len).ok()?;
         payload.get(start..start.checked_add(len)?)
     });
-    // A transport that delivers what is not in the packet it was given has no place on a wire.
+    // A transport may deliver only bytes of the packet that it was given.
     let Some(part) = part else {
-        debug_assert!(false, "delivered {range:?}, which has just not arrived");
-        return Err(DriverError::Write(io::Error::other("bytes delivered that did not arrive")));
+        debug_assert!(false, "delivered {range:?}, which is not in the packet");
+        let error = "the transport delivered bytes that are not in the packet";
+        return Err(DriverError::Write(io::Error::other(error)));
     };
     app.write(flow, range.offset, part).map_err(DriverError::Write)
 }
 
-/// An error that speaks of a datagram sent earlier, or of a moment, rather than of the socket.
-fn is_passing(error: &io::Error) -> bool {
+/// Whether an error concerns one datagram or is temporary, so that the socket still works.
+fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionRefused

@@ -1,4 +1,4 @@
-//! Why a file did not get across, and what to do about it.
+//! Errors of file transfers.
 
 use crate::driver::DriverError;
 use punctual_core::{Bytes, Duration};
@@ -10,96 +10,96 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The file to send is not there.
+    /// The file to send does not exist.
     #[error("{0}: no such file")]
     Missing(PathBuf),
-    /// The file to send is something else.
-    #[error("{0}: not a regular file, which is all that can be sent")]
+    /// The path to send is not a regular file.
+    #[error("{0}: not a regular file; only regular files can be sent")]
     NotAFile(PathBuf),
-    /// The file to send became shorter.
+    /// The file to send became shorter during the transfer.
     #[error("{0}: changed while it was being sent; send it again")]
     Changed(PathBuf),
-    /// The file to write is there already.
-    #[error("{0}: exists already; remove it or choose another name")]
+    /// The file to write exists already.
+    #[error("{0}: exists already; remove it, choose another name or pass --overwrite")]
     Exists(PathBuf),
-    /// A file could not be read or written.
+    /// A file cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// No room for the file.
-    #[error("{0}: the disk is full; what had arrived was removed")]
+    /// The disk is full.
+    #[error("{0}: the disk is full; the incomplete file was removed")]
     DiskFull(PathBuf),
-    /// Another socket has the address.
+    /// Another socket uses the address.
     #[error("{0}: address in use; stop the other program or choose another port")]
     AddressInUse(SocketAddr),
-    /// The address is not one of this machine.
+    /// The address does not belong to this machine.
     #[error("{0}: not an address of this machine; listen on 0.0.0.0 or [::] for all of them")]
     AddressNotHere(SocketAddr),
-    /// Nothing was heard of the other end for too long.
+    /// The peer was silent for too long.
     #[error("{peer}: silent for {waited}{}", refused_hint(*.refused))]
     PeerSilent {
-        /// The other end.
+        /// The peer.
         peer: SocketAddr,
-        /// How long nothing was heard.
+        /// How long it was silent.
         waited: Duration,
-        /// Its host said that nobody listens there.
+        /// Whether the socket reported the peer as unreachable.
         refused: bool,
     },
-    /// Nobody sent anything.
-    #[error("{listen}: no sender within {waited}; start one with this address")]
+    /// No sender appeared.
+    #[error("{listen}: no sender within {waited}; start `punctual send` or set a longer --wait")]
     NoSender {
-        /// Where nobody called.
+        /// The receiver's address.
         listen: SocketAddr,
-        /// For how long.
+        /// How long it waited.
         waited: Duration,
     },
-    /// The file arrived, but differs.
-    #[error("{0}: what arrived differs from what was sent and was removed; send it again")]
+    /// The received file differs from the one sent.
+    #[error("{0}: the received file differs from what was sent and was removed; send it again")]
     HashMismatch(PathBuf),
-    /// What is offered is larger than accepted.
-    #[error("the sender offers {offered}, more than the {accepted} accepted here")]
+    /// The offered file is too large.
+    #[error("the sender offers {offered}, but this receiver accepts at most {accepted}")]
     TooLarge {
-        /// Bytes offered.
+        /// Size of the offered file.
         offered: Bytes,
-        /// Bytes accepted at most.
+        /// Largest size accepted.
         accepted: Bytes,
     },
-    /// The flow is not a file's.
-    #[error("{0}: sends something that is not a file of this program's version")]
+    /// The flow does not carry a file.
+    #[error("{0}: the peer uses another file format; run the same version at both ends")]
     NotOurs(SocketAddr),
-    /// The receiver says that it failed.
-    #[error("{peer}: the receiver refuses: {reason}")]
+    /// The receiver did not store the file.
+    #[error("{peer}: the receiver did not store the file: {reason}")]
     Refused {
         /// The receiver.
         peer: SocketAddr,
-        /// What it said.
+        /// Its reason.
         reason: &'static str,
     },
     /// The MTU leaves no room for data, or is more than IP can carry.
-    #[error("mtu of {0}: must be from 256B to 65000B; 1500B suits most networks")]
+    #[error("mtu = {0}: must be from 256B to 65000B; 1500B suits most networks")]
     Mtu(Bytes),
-    /// The rate is too low to be meant.
-    #[error("rate of {0}: must be 10Kbps or more")]
+    /// The rate is too low.
+    #[error("rate = {0}: must be 10Kbps or more")]
     Rate(punctual_core::Rate),
-    /// The transport's parameters are wrong.
+    /// The transport's parameters are invalid.
     #[error("{0}")]
     Transport(String),
     /// The socket failed.
     #[error("{address}: {source}")]
     Socket {
-        /// The address concerned.
+        /// The address of the socket or of the peer.
         address: SocketAddr,
-        /// What happened.
+        /// The error.
         source: DriverError,
     },
 }
 
 fn refused_hint(refused: bool) -> &'static str {
-    if refused { "; its host says that nobody listens there" } else { "" }
+    if refused { "; nothing seems to listen there, start the receiver first" } else { "" }
 }
 
 impl HostError {
@@ -138,12 +138,12 @@ mod tests {
     fn messages_say_what_to_do() {
         let path = Path::new("out.bin");
         let full = HostError::writing(path, io::ErrorKind::StorageFull.into());
-        assert_eq!(full.to_string(), "out.bin: the disk is full; what had arrived was removed");
+        assert_eq!(full.to_string(), "out.bin: the disk is full; the incomplete file was removed");
         let peer = SocketAddr::from(([127, 0, 0, 1], 9));
         let silent = HostError::PeerSilent { peer, waited: Duration::from_secs(5), refused: true };
         assert_eq!(
             silent.to_string(),
-            "127.0.0.1:9: silent for 5s; its host says that nobody listens there"
+            "127.0.0.1:9: silent for 5s; nothing seems to listen there, start the receiver first"
         );
     }
 }

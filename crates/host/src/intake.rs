@@ -1,17 +1,17 @@
-//! What arrives of a file: stored in large pieces, hashed in order.
+//! Stores a file as it arrives, in large blocks, and hashes it in order.
 
 use crate::Hash;
-use crate::partial::Partial;
+use crate::partial::PartialFile;
 use std::io;
 
-/// Bytes stored and hashed at once: large enough to make system calls rare, small enough not to
-/// keep packets waiting.
+/// Bytes stored and hashed at once: large enough that system calls are rare, small enough that
+/// packets do not wait long.
 const STEP: usize = 1 << 16;
 
-/// Collects neighbouring packets and writes them together.
+/// Merges adjacent packets and writes them together.
 #[derive(Debug)]
 pub(crate) struct Intake {
-    pub(crate) partial: Partial,
+    pub(crate) partial: PartialFile,
     /// Bytes not yet written, and where they belong.
     pending: Vec<u8>,
     pending_at: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn new(partial: Partial) -> Self {
+    pub(crate) fn new(partial: PartialFile) -> Self {
         Intake {
             partial,
             pending: Vec::with_capacity(STEP),
@@ -33,7 +33,7 @@ impl Intake {
         }
     }
 
-    /// Takes bytes of the file. An error may be about bytes taken earlier.
+    /// Adds bytes of the file. An error may concern bytes added earlier.
     pub(crate) fn put(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
         if offset != self.pending_at + self.pending.len() as u64 || self.pending.len() >= STEP {
             self.flush()?;
@@ -43,7 +43,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Writes what is pending.
+    /// Writes the pending bytes.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
@@ -58,8 +58,8 @@ impl Intake {
         Ok(())
     }
 
-    /// Hashes a step of what came out of order, once the bytes below `complete` have all been
-    /// taken. True when a step's worth or, at the `end`, anything is left to hash.
+    /// Hashes up to [`STEP`] bytes that arrived out of order. All bytes below `complete` have
+    /// arrived. Returns whether another step is left to hash or, at the `end`, any byte.
     pub(crate) fn catch_up(&mut self, complete: u64, end: bool) -> io::Result<bool> {
         if end {
             self.flush()?;
@@ -78,7 +78,7 @@ impl Intake {
         Ok(left - step >= STEP as u64 || end && left > step)
     }
 
-    /// The hash of what was hashed.
+    /// The hash of the bytes hashed so far.
     pub(crate) fn hash(&self) -> Hash {
         Hash(*self.hasher.finalize().as_bytes())
     }
@@ -104,7 +104,7 @@ mod tests {
                 pieces.swap(a as usize, b as usize);
             }
             let out = dir.path().join(seed.to_string());
-            let mut intake = Intake::new(Partial::create(&out, false).unwrap());
+            let mut intake = Intake::new(PartialFile::create(&out, false).unwrap());
             let mut arrived = RangeSet::default();
             for piece in pieces {
                 let (start, end) = (piece * 1_400, data.len().min(piece * 1_400 + 1_400));

@@ -1,14 +1,13 @@
 //! Transports on real UDP sockets.
 //!
-//! [`Driver`] runs the very endpoints that the simulator runs, on the machine's clock and one
-//! socket. On top of it, [`send_file`] and [`receive_file`] carry a file from one host to
-//! another over NDP:
+//! [`Driver`] runs the simulator's endpoints on the machine's clock and one socket. On top of it,
+//! [`send_file`] and [`receive_file`] transfer a file from one host to another over NDP:
 //!
-//! * The flow begins with the file's length, hash and deadline, then the file; no name.
-//! * Packets are read from and written to files by range, so memory does not grow with size.
-//! * The receiver checks the hash before the file gets its name, and tells the sender in a flow
-//!   of its own. A sender that returns without error knows that the file is stored.
-//! * Nothing waits for ever: a silent peer is an error after [`LinkOptions::silence`].
+//! * The flow begins with the file's length, hash and deadline, then the file. It has no file name.
+//! * Packets are read from and written to files by range, so memory does not grow with file size.
+//! * The receiver checks the hash before it renames the file, and reports the result to the sender
+//!   in a second flow. If the sender returns without error, the file is stored.
+//! * A transfer never hangs: a silent peer is an error after [`LinkOptions::silence`].
 //!
 //! There is no encryption and no authentication: use it on networks you trust.
 
@@ -35,7 +34,7 @@ pub use stream::Hash;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{SocketAddr, UdpSocket};
 
-/// What a process that is not always running needs to be able to leave in the kernel.
+/// Socket buffer size, so that the kernel can hold packets while the process is not scheduled.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
 fn bind(address: SocketAddr) -> Result<UdpSocket, HostError> {

@@ -1,18 +1,18 @@
-//! The interface's turn-taking: what waits to be sent, in which order, how fast.
+//! The NIC scheduler: strict priority by class, round robin among senders, paced at the line rate.
 
 use punctual_core::{Bytes, Class, Duration, FlowId, Instant, Packet, Rate};
 use std::collections::VecDeque;
 
-/// What may go next.
+/// What the NIC sends next.
 #[derive(Debug)]
-pub(crate) enum Turn {
-    /// This packet.
+pub(crate) enum NextSend {
+    /// A queued packet.
     Packet(Packet),
-    /// Whatever this sender has.
-    Ask(FlowId),
+    /// The packet that this flow's sender returns when polled.
+    Poll(FlowId),
 }
 
-/// Packets and ready senders by class, lower classes first, and a pacer at the line rate.
+/// Queues of packets and ready senders per class, lower classes first, and a pacer at the line rate.
 #[derive(Debug)]
 pub(crate) struct Nic {
     rate: Rate,
@@ -34,7 +34,7 @@ impl Nic {
         }
     }
 
-    /// Queues a packet. False when it is dropped because too many wait already.
+    /// Queues a packet. Returns false if the queue is full and the packet is dropped.
     pub(crate) fn push(&mut self, packet: Packet) -> bool {
         let queue = &mut self.packets[class_index(packet.class)];
         let fits = queue.len() < PACKETS_MAX;
@@ -44,46 +44,46 @@ impl Nic {
         fits
     }
 
-    /// A sender has something. The caller sees to it that each is here at most once.
+    /// Queues a sender that has data. The caller queues each sender at most once.
     pub(crate) fn push_ready(&mut self, flow: FlowId, class: Class) {
         self.ready[class_index(class)].push_back(flow);
     }
 
-    /// When something can be sent next; nothing when nothing waits.
+    /// When the next packet may leave; `None` if nothing is queued.
     pub(crate) fn next_at(&self) -> Option<Instant> {
-        let idle = self.packets.iter().all(VecDeque::is_empty)
+        let is_idle = self.packets.iter().all(VecDeque::is_empty)
             && self.ready.iter().all(VecDeque::is_empty);
-        (!idle).then_some(self.free_at)
+        (!is_idle).then_some(self.free_at)
     }
 
-    /// Whose turn it is, if the last packet has left.
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<Turn> {
+    /// Removes what to send next, if the previous packet has left.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<NextSend> {
         if now < self.free_at {
             return None;
         }
         for (packets, ready) in self.packets.iter_mut().zip(&mut self.ready) {
             if let Some(packet) = packets.pop_front() {
-                return Some(Turn::Packet(packet));
+                return Some(NextSend::Packet(packet));
             }
             if let Some(flow) = ready.pop_front() {
-                return Some(Turn::Ask(flow));
+                return Some(NextSend::Poll(flow));
             }
         }
         None
     }
 
-    /// A packet leaves now. Time in which nothing was sent is lost: a pacer that caught up would
-    /// send bursts that no link of this rate can carry.
+    /// Charges the pacer for a packet that leaves now. Unused time is lost: catching up would send
+    /// bursts above the line rate.
     pub(crate) fn sent(&mut self, now: Instant, wire_bytes: u16) {
         let time = self.rate.transmission_time(Bytes::new(wire_bytes.into()) + self.framing);
         self.free_at = self.free_at.max(now).saturating_add(time.min(LONGEST));
     }
 }
 
-/// Packets of one class that may wait: memory stays bounded whatever peers make us answer.
+/// Most queued packets per class, so that peers cannot make memory grow without bound.
 const PACKETS_MAX: usize = 4_096;
 
-/// However low the rate, the interface is free again some day.
+/// The longest time that one packet occupies the NIC, however low the rate.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn class_index(class: Class) -> usize {
@@ -108,10 +108,10 @@ mod tests {
         nic.push_ready(FlowId(6), Class::DATA);
         nic.push(packet(Class::CONTROL));
         let mut order = vec![];
-        while let Some(turn) = nic.pop(Instant::ZERO) {
-            order.push(match turn {
-                Turn::Packet(p) => u32::from(p.class.0),
-                Turn::Ask(flow) => flow.0,
+        while let Some(next) = nic.pop(Instant::ZERO) {
+            order.push(match next {
+                NextSend::Packet(p) => u32::from(p.class.0),
+                NextSend::Poll(flow) => flow.0,
             });
         }
         assert_eq!(order, [0, 5, 6]);

@@ -1,4 +1,4 @@
-//! What one may choose, and what one is told.
+//! Options and reports of file transfers.
 
 use crate::driver::{DriverOptions, Traffic};
 use crate::{Hash, HostError};
@@ -7,21 +7,21 @@ use punctual_transports::ndp::NdpConfig;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 
-/// What both ends of a transfer choose. They need not choose the same, but a receiver paces its
-/// sender by its own MTU and rate.
+/// Options of both ends of a transfer. They may differ, but the receiver paces the sender by the
+/// receiver's MTU and rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkOptions {
-    /// Rate at which packets leave this host and, at a receiver, at which it asks for them.
+    /// Rate at which this host sends packets and, at a receiver, pulls them.
     pub rate: Rate,
     /// Largest IP packet: 1500 B on most networks, up to 65000 B on loopback.
     pub mtu: Bytes,
-    /// Bytes that the link adds to each packet: 38 on Ethernet, which is the default.
+    /// Bytes that the link adds to each packet: 38 on Ethernet, the default.
     pub framing: Bytes,
-    /// For how long the other end may be silent.
+    /// How long the peer may be silent before the transfer fails.
     pub silence: Duration,
-    /// Where flow names come from; drawn by the system when absent.
+    /// Seed of flow numbers and of the transport's random choices; random when absent.
     pub seed: Option<u64>,
-    /// The transport.
+    /// Parameters of NDP.
     pub ndp: NdpConfig,
 }
 
@@ -33,33 +33,33 @@ impl Default for LinkOptions {
             framing: Bytes::new(38),
             silence: Duration::from_secs(5),
             seed: None,
-            // A process that shares its processor may be away for tens of milliseconds. Taking
-            // that for a lost packet costs more than waiting: each packet sent again in vain is
-            // pulled again too, and stays in flight for the rest of the flow.
+            // The scheduler may suspend a process for tens of milliseconds. A shorter RTO would
+            // take that for loss. Each spurious retransmission is pulled too, and stays in flight
+            // for the rest of the flow.
             ndp: NdpConfig { rto: Duration::from_millis(50), ..NdpConfig::default() },
         }
     }
 }
 
-/// How to send a file.
+/// Options of [`send_file`](crate::send_file).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SendOptions {
-    /// How long the transfer may take. Nothing is given up when it takes longer.
+    /// Deadline of the transfer. A late transfer is still completed.
     pub deadline: Option<Duration>,
-    /// The rest.
+    /// Options of the link.
     pub link: LinkOptions,
 }
 
-/// How to receive a file.
+/// Options of [`receive_file`](crate::receive_file).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceiveOptions {
-    /// How long to wait for a sender; for ever when absent.
+    /// How long to wait for a sender; without limit when absent.
     pub wait: Option<Duration>,
     /// Largest file accepted.
     pub size_max: Bytes,
-    /// Whether a file that is there already may be replaced.
+    /// Whether to replace an existing file.
     pub overwrite: bool,
-    /// The rest.
+    /// Options of the link.
     pub link: LinkOptions,
 }
 
@@ -74,16 +74,16 @@ impl Default for ReceiveOptions {
     }
 }
 
-/// How sending went.
+/// The result of sending a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SendReport {
     /// Bytes of the file.
     pub bytes: u64,
     /// The file's hash, confirmed by the receiver.
     pub hash: Hash,
-    /// From the first packet until the receiver was known to have every byte.
+    /// Time from the first packet until the sender knew that the receiver has every byte.
     pub duration: Duration,
-    /// Whether that was in time, where there was a deadline.
+    /// Whether `duration` is within the deadline; `None` without a deadline.
     pub deadline_met: Option<bool>,
     /// Data packets sent again.
     pub retransmits: u64,
@@ -91,49 +91,49 @@ pub struct SendReport {
     pub timeouts: u64,
     /// Headers that switches returned.
     pub bounces: u64,
-    /// Datagrams, with those dropped by name.
+    /// Counts of datagrams, with drops by reason.
     pub traffic: Traffic,
 }
 
-/// How receiving went.
+/// The result of receiving a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceiveReport {
-    /// Who sent.
+    /// The sender's address.
     pub peer: SocketAddr,
     /// Bytes of the file.
     pub bytes: u64,
-    /// The file's hash, which is the sender's.
+    /// The file's hash, equal to the sender's.
     pub hash: Hash,
-    /// From the first packet's arrival to the last byte's.
+    /// Time from the arrival of the first packet to that of the last byte.
     pub duration: Duration,
     /// The sender's deadline.
     pub deadline: Option<Duration>,
-    /// Whether it was met, counted from the first packet's arrival.
+    /// Whether the deadline was met, counted from the arrival of the first packet.
     pub deadline_met: Option<bool>,
     /// Trimmed packets that arrived.
     pub trims: u64,
-    /// Datagrams, with those dropped by name.
+    /// Counts of datagrams, with drops by reason.
     pub traffic: Traffic,
 }
 
 impl SendReport {
-    /// Bits of the file per second.
+    /// Goodput: bits of the file per second.
     pub fn goodput(&self) -> Rate {
         Rate::of(Bytes::new(self.bytes), self.duration)
     }
 }
 
 impl ReceiveReport {
-    /// Bits of the file per second.
+    /// Goodput: bits of the file per second.
     pub fn goodput(&self) -> Rate {
         Rate::of(Bytes::new(self.bytes), self.duration)
     }
 }
 
-/// How long an end that has what it wants answers the other's late packets.
+/// How long an endpoint that is done answers the peer's late packets.
 pub(crate) const TIME_WAIT: Duration = Duration::from_millis(50);
 
-/// How long a receiver insists on telling its verdict.
+/// How long a receiver tries to deliver its verdict.
 pub(crate) const VERDICT_PATIENCE: Duration = Duration::from_secs(1);
 
 impl LinkOptions {
@@ -145,7 +145,7 @@ impl LinkOptions {
             return Err(HostError::Rate(self.rate));
         }
         self.ndp.validate().map_err(HostError::Transport)?;
-        // Packet sizes are counted with IPv4's header; IPv6's is 20 bytes longer.
+        // Packet sizes include the IPv4 header; the IPv6 header is 20 bytes longer.
         let longer = Bytes::new(if is_ipv6 { 20 } else { 0 });
         let (mtu, framing) = (self.mtu.saturating_sub(longer), self.framing + longer);
         self.ndp
@@ -157,7 +157,7 @@ impl LinkOptions {
             framing,
             time_wait: TIME_WAIT,
             flows_max: 64,
-            // RandomState's keys are the system's randomness, hashed.
+            // RandomState takes its keys from the system's random generator.
             seed: self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish()),
         })
     }

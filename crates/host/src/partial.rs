@@ -1,4 +1,4 @@
-//! A file that is there under its name only once it is whole.
+//! A file that gets its name only when it is complete.
 
 use crate::HostError;
 use std::fs::{self, File, OpenOptions};
@@ -6,17 +6,18 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Written as `<out>.partial`; removed when dropped, unless it was [kept](Partial::keep).
+/// A file written as `<out>.partial`. Dropping it removes it, unless it was
+/// [renamed](PartialFile::keep).
 #[derive(Debug)]
-pub(crate) struct Partial {
+pub(crate) struct PartialFile {
     file: File,
     path: PathBuf,
     out: PathBuf,
     overwrite: bool,
-    kept: bool,
+    is_kept: bool,
 }
 
-impl Partial {
+impl PartialFile {
     pub(crate) fn create(out: &Path, overwrite: bool) -> Result<Self, HostError> {
         let mut name = out.as_os_str().to_owned();
         name.push(".partial");
@@ -27,7 +28,7 @@ impl Partial {
         let mut how = OpenOptions::new();
         how.read(true).write(true).create(true).truncate(true);
         let file = how.open(&path).map_err(|e| HostError::writing(&path, e))?;
-        Ok(Partial { file, path, out: out.into(), overwrite, kept: false })
+        Ok(PartialFile { file, path, out: out.into(), overwrite, is_kept: false })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -46,21 +47,21 @@ impl Partial {
         self.file.read_exact_at(into, offset)
     }
 
-    /// Gives it its name.
+    /// Renames the complete file to its final name.
     pub(crate) fn keep(&mut self) -> Result<(), HostError> {
         if !self.overwrite && self.out.symlink_metadata().is_ok() {
             return Err(HostError::Exists(self.out.clone()));
         }
         fs::rename(&self.path, &self.out).map_err(|e| HostError::writing(&self.out, e))?;
-        self.kept = true;
+        self.is_kept = true;
         Ok(())
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialFile {
     fn drop(&mut self) {
-        if !self.kept {
-            // Nothing can be done about a failure here, and the reason for it is reported.
+        if !self.is_kept {
+            // The error that led here is reported; one of this removal is not.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -3,7 +3,7 @@
 use crate::driver::{Application, Driver, DriverError, Offer};
 use crate::intake::Intake;
 use crate::options::VERDICT_PATIENCE;
-use crate::partial::Partial;
+use crate::partial::PartialFile;
 use crate::stream::{Preamble, Verdict};
 use crate::{HostError, ReceiveOptions, ReceiveReport, bind};
 use punctual_core::{Bytes, FlowEvent, FlowId, Instant, RangeSet, Transport};
@@ -12,7 +12,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 
-/// Waits at `listen` for one file over NDP and stores it at `out`.
+/// Waits at `listen` for one file over NDP and stores it as `out`.
 pub fn receive_file(
     listen: SocketAddr,
     out: &Path,
@@ -21,7 +21,7 @@ pub fn receive_file(
     Receiver::bind(listen)?.receive(out, options)
 }
 
-/// A socket that waits for a file: between its two steps its address can be told to senders.
+/// A bound socket that can receive a file. Its address is known before it starts to wait.
 #[derive(Debug)]
 pub struct Receiver {
     socket: UdpSocket,
@@ -29,7 +29,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Takes the address. Port 0 takes any that is free.
+    /// Binds the address. Port 0 takes any free port.
     pub fn bind(listen: SocketAddr) -> Result<Self, HostError> {
         let socket = bind(listen)?;
         let listen = socket.local_addr().map_err(|e| HostError::socket(listen, e))?;
@@ -41,13 +41,14 @@ impl Receiver {
         self.listen
     }
 
-    /// Stores the first file that is sent here at `out`. It is written under the same name with
-    /// `.partial` added, and renamed once it is complete and its hash is right.
+    /// Receives one file and stores it as `out`. The file is written as `<out>.partial`, and renamed
+    /// when it is complete and its hash matches.
     pub fn receive(self, out: &Path, options: &ReceiveOptions) -> Result<ReceiveReport, HostError> {
         self.receive_over(options.link.ndp.clone(), NdpCodec, out, options)
     }
 
-    /// Receives over any transport that has a wire format. [`LinkOptions::ndp`] does not matter.
+    /// Receives over any transport that has a wire format. [`LinkOptions::ndp`] is validated, but
+    /// not used.
     ///
     /// [`LinkOptions::ndp`]: crate::LinkOptions::ndp
     pub fn receive_over<T: Transport, C: Codec>(
@@ -59,17 +60,17 @@ impl Receiver {
     ) -> Result<ReceiveReport, HostError> {
         let Receiver { socket, listen } = self;
         let link = options.link.driver(listen.is_ipv6())?;
-        let partial = Partial::create(out, options.overwrite)?;
+        let partial = PartialFile::create(out, options.overwrite)?;
         let driver = Driver::new(transport, codec, socket, link)
             .map_err(|source| HostError::Socket { address: listen, source })?;
-        let app = Receiving::new(partial, options.size_max);
+        let app = FileReceiver::new(partial, options.size_max);
         Session { driver, app, options, listen }.run()
     }
 }
 
 struct Session<'a, T: Transport, C: Codec> {
     driver: Driver<T, C>,
-    app: Receiving,
+    app: FileReceiver,
     options: &'a ReceiveOptions,
     listen: SocketAddr,
 }
@@ -78,7 +79,7 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
     fn run(mut self) -> Result<ReceiveReport, HostError> {
         let peer = self.wait_for_sender()?;
         let outcome = self.transfer(peer).and_then(|preamble| self.store(preamble));
-        // The sender waits for this, good or bad, unless nobody is there to hear it.
+        // The sender waits for the verdict, unless it is gone.
         let verdict = match &outcome {
             Ok(_) => Some(Verdict::Verified),
             Err(HostError::HashMismatch(_)) => Some(Verdict::HashMismatch),
@@ -89,8 +90,8 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
             Err(_) => None,
         };
         if let Some(verdict) = verdict {
-            // The file is stored, or the error is known: not being heard changes neither.
-            let _ = self.tell(peer, verdict);
+            // A verdict that cannot be sent does not change the outcome.
+            let _ = self.send_verdict(peer, verdict);
         }
         let preamble = outcome?;
         let duration = match (self.app.started_at, self.app.completed_at) {
@@ -127,13 +128,13 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
             if let (true, Some(waited)) = (now >= until, self.options.wait) {
                 return Err(HostError::NoSender { listen: self.listen, waited });
             }
-            // An endless wait is made of many.
-            let a_while = now.saturating_add(punctual_core::Duration::from_secs(3_600));
-            self.turn(until.min(a_while))?;
+            // A wait without limit is split into hours.
+            let hour = now.saturating_add(punctual_core::Duration::from_secs(3_600));
+            self.turn(until.min(hour))?;
         }
     }
 
-    /// Takes everything in, hashing along the way.
+    /// Receives the file and hashes it as it arrives.
     fn transfer(&mut self, peer: SocketAddr) -> Result<Preamble, HostError> {
         let silence = self.options.link.silence;
         let (mut heard_at, mut heard_count) = (self.driver.now(), 0);
@@ -142,24 +143,24 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
                 let accepted = self.options.size_max;
                 return Err(HostError::TooLarge { offered: size, accepted });
             }
-            if self.app.not_ours {
+            if self.app.is_foreign {
                 return Err(HostError::NotOurs(peer));
             }
-            let behind = self
+            let is_behind = self
                 .app
                 .hash_some()
                 .map_err(|e| HostError::writing(self.app.intake.partial.path(), e))?;
             if let (false, Some(preamble), Some(_)) =
-                (behind, self.app.preamble, self.app.completed_at)
+                (is_behind, self.app.preamble, self.app.completed_at)
             {
                 return Ok(preamble);
             }
             let give_up_at = heard_at.saturating_add(silence);
-            // With bytes left to hash there is no time to wait.
-            let until = if behind { self.driver.now() } else { give_up_at };
+            // Does not wait while bytes are left to hash.
+            let until = if is_behind { self.driver.now() } else { give_up_at };
             self.turn(until)?;
             let now = self.driver.now();
-            if self.driver.traffic().received > heard_count || behind {
+            if self.driver.traffic().received > heard_count || is_behind {
                 heard_count = self.driver.traffic().received;
                 heard_at = now;
             } else if now >= give_up_at {
@@ -176,10 +177,10 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
         Ok(preamble)
     }
 
-    /// Tells the sender how it went, until it has heard or that has taken too long.
-    fn tell(&mut self, peer: SocketAddr, verdict: Verdict) -> Result<(), HostError> {
+    /// Sends the verdict to the sender until it is acknowledged or [`VERDICT_PATIENCE`] is over.
+    fn send_verdict(&mut self, peer: SocketAddr, verdict: Verdict) -> Result<(), HostError> {
         self.app.verdict = verdict.to_bytes();
-        self.app.closed = true;
+        self.app.is_closed = true;
         let socket_error = |source| HostError::Socket { address: peer, source };
         let size = Bytes::new(Verdict::BYTES as u64);
         let flow = self.driver.open(peer, size, None, &mut self.app).map_err(socket_error)?;
@@ -191,40 +192,40 @@ impl<T: Transport, C: Codec> Session<'_, T, C> {
     }
 }
 
-struct Receiving {
+struct FileReceiver {
     intake: Intake,
     size_max: Bytes,
     peer: Option<SocketAddr>,
     flow: Option<FlowId>,
     flow_size: u64,
     too_large: Option<Bytes>,
-    not_ours: bool,
+    is_foreign: bool,
     preamble_bytes: [u8; Preamble::BYTES],
     preamble: Option<Preamble>,
-    /// What has arrived of the flow.
+    /// Bytes of the flow that have arrived.
     arrived: RangeSet,
-    /// What comes now is not wanted any more.
-    closed: bool,
+    /// Whether further data is ignored.
+    is_closed: bool,
     started_at: Option<Instant>,
     completed_at: Option<Instant>,
     trims: u64,
     verdict: [u8; Verdict::BYTES],
 }
 
-impl Receiving {
-    fn new(partial: Partial, size_max: Bytes) -> Self {
-        Receiving {
+impl FileReceiver {
+    fn new(partial: PartialFile, size_max: Bytes) -> Self {
+        FileReceiver {
             intake: Intake::new(partial),
             size_max,
             peer: None,
             flow: None,
             flow_size: 0,
             too_large: None,
-            not_ours: false,
+            is_foreign: false,
             preamble_bytes: [0; Preamble::BYTES],
             preamble: None,
             arrived: RangeSet::default(),
-            closed: false,
+            is_closed: false,
             started_at: None,
             completed_at: None,
             trims: 0,
@@ -232,7 +233,7 @@ impl Receiving {
         }
     }
 
-    /// Hashes some of what is there without gaps. True when there is more to do at once.
+    /// Hashes some of the bytes that have arrived without gaps. Returns whether more are left.
     fn hash_some(&mut self) -> io::Result<bool> {
         let complete = self.arrived.prefix_end().saturating_sub(Preamble::BYTES as u64);
         self.intake.catch_up(complete, self.completed_at.is_some())
@@ -241,14 +242,14 @@ impl Receiving {
     fn read_preamble(&mut self) {
         self.preamble = Preamble::from_bytes(&self.preamble_bytes);
         let size = self.preamble.and_then(|p| p.len.checked_add(Preamble::BYTES as u64));
-        self.not_ours = size != Some(self.flow_size);
+        self.is_foreign = size != Some(self.flow_size);
     }
 }
 
-impl Application for Receiving {
+impl Application for FileReceiver {
     fn accept(&mut self, offer: &Offer) -> bool {
         let preamble = Bytes::new(Preamble::BYTES as u64);
-        // What is too short for a file is something else, and no reason to stop waiting.
+        // A flow too short for a file is refused, and the wait goes on.
         if self.flow.is_some() || offer.size < preamble {
             return false;
         }
@@ -270,7 +271,7 @@ impl Application for Receiving {
     }
 
     fn write(&mut self, _flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()> {
-        if self.closed || self.too_large.is_some() || self.not_ours {
+        if self.is_closed || self.too_large.is_some() || self.is_foreign {
             return Ok(());
         }
         let preamble_len = Preamble::BYTES as u64;
@@ -295,7 +296,7 @@ impl Application for Receiving {
         match event {
             FlowEvent::Completed => {
                 self.completed_at = Some(now);
-                self.not_ours |= self.arrived.prefix_end() != self.flow_size;
+                self.is_foreign |= self.arrived.prefix_end() != self.flow_size;
             }
             FlowEvent::Trimmed => self.trims += 1,
             _ => {}

@@ -12,8 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Sends the file at `path` to a receiver at `peer` over NDP, and returns once the receiver has
-/// stored it and found it right.
+/// Sends the file at `path` to `peer` over NDP. Returns when the receiver has checked and stored it.
 pub fn send_file(
     path: &Path,
     peer: SocketAddr,
@@ -22,7 +21,8 @@ pub fn send_file(
     send_file_over(options.link.ndp.clone(), NdpCodec, path, peer, options)
 }
 
-/// Sends a file over any transport that has a wire format. [`LinkOptions::ndp`] does not matter.
+/// Sends a file over any transport that has a wire format. [`LinkOptions::ndp`] is validated, but
+/// not used.
 ///
 /// [`LinkOptions::ndp`]: crate::LinkOptions::ndp
 pub fn send_file_over<T: Transport, C: Codec>(
@@ -46,11 +46,11 @@ pub fn send_file_over<T: Transport, C: Codec>(
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let socket = bind(SocketAddr::new(any, 0))?;
-    // A connected socket hears when nobody listens at the other end, and nobody else.
+    // A connected socket reports a closed port, and receives from the peer only.
     socket.connect(peer).map_err(|e| HostError::socket(peer, e))?;
     let socket_error = |source| HostError::Socket { address: peer, source };
     let mut driver = Driver::new(transport, codec, socket, link).map_err(socket_error)?;
-    let mut app = Sending {
+    let mut app = FileSender {
         source: Source { file, len, ahead: Vec::new(), ahead_at: 0 },
         preamble: preamble.to_bytes(),
         flow: None,
@@ -98,7 +98,7 @@ pub fn send_file_over<T: Transport, C: Codec>(
         Some(Verdict::Verified) => {}
         Some(other) => return Err(HostError::Refused { peer, reason: other.reason() }),
     }
-    // When every acknowledgement of the last packets was lost, the verdict tells.
+    // If the acknowledgements of the last packets were lost, the verdict ends the transfer.
     let ended_at = app.ended_at.map_or(verdict_at, |at| at.min(verdict_at));
     let duration = ended_at.saturating_since(started_at);
     Ok(SendReport {
@@ -113,7 +113,7 @@ pub fn send_file_over<T: Transport, C: Codec>(
     })
 }
 
-/// Length and hash of what the file holds now.
+/// Length and hash of the file's current contents.
 fn hash_file(mut file: &File) -> io::Result<(u64, Hash)> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 1 << 18];
@@ -132,7 +132,7 @@ fn hash_file(mut file: &File) -> io::Result<(u64, Hash)> {
     Ok((len, Hash(*hasher.finalize().as_bytes())))
 }
 
-/// A file read ahead, so that packets in order rarely cost a system call.
+/// A file with read-ahead, so that packets in order rarely need a system call.
 struct Source {
     file: File,
     len: u64,
@@ -147,7 +147,7 @@ impl Source {
         let ahead_end = self.ahead_at + self.ahead.len() as u64;
         let end = offset + into.len() as u64;
         if !(self.ahead_at..=ahead_end).contains(&offset) {
-            // Sent again, from before: what is ahead stays.
+            // A retransmission does not discard the read-ahead.
             return self.file.read_exact_at(into, offset);
         }
         if end > ahead_end {
@@ -165,7 +165,7 @@ impl Source {
     }
 }
 
-struct Sending {
+struct FileSender {
     source: Source,
     preamble: [u8; Preamble::BYTES],
     flow: Option<FlowId>,
@@ -178,7 +178,7 @@ struct Sending {
     bounces: u64,
 }
 
-impl Application for Sending {
+impl Application for FileSender {
     fn accept(&mut self, offer: &Offer) -> bool {
         let is_verdict = offer.size.get() == Verdict::BYTES as u64;
         if is_verdict && self.verdict_flow.is_none() {
@@ -199,7 +199,7 @@ impl Application for Sending {
     }
 
     fn write(&mut self, _flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()> {
-        // Nothing else is accepted than a flow of this size.
+        // Only flows of a verdict's size are accepted.
         let start = offset.min(Verdict::BYTES as u64) as usize;
         for (to, from) in self.verdict[start..].iter_mut().zip(data) {
             *to = *from;
@@ -208,10 +208,10 @@ impl Application for Sending {
     }
 
     fn handle_event(&mut self, flow: FlowId, now: Instant, event: FlowEvent) {
-        let at_verdict = self.verdict_flow == Some(flow);
+        let is_verdict = self.verdict_flow == Some(flow);
         match event {
-            FlowEvent::Completed if at_verdict => self.verdict_at = Some(now),
-            FlowEvent::Finished if !at_verdict => self.ended_at = Some(now),
+            FlowEvent::Completed if is_verdict => self.verdict_at = Some(now),
+            FlowEvent::Finished if !is_verdict => self.ended_at = Some(now),
             FlowEvent::Retransmitted(_) => self.retransmits += 1,
             FlowEvent::TimedOut => self.timeouts += 1,
             FlowEvent::Bounced => self.bounces += 1,

@@ -1,11 +1,11 @@
-//! What a file's flow carries around the file, and the answer to it.
+//! The format of a file transfer: a preamble before the file, and the receiver's verdict.
 //!
-//! A flow begins with a [`Preamble`] that tells what follows it; the receiver answers with a
-//! flow of its own, a [`Verdict`]. Transports know nothing of either.
+//! The flow begins with a [`Preamble`] that describes the file. The receiver answers with a
+//! [`Verdict`] in a second flow. Transports know neither.
 
 use punctual_core::Duration;
 
-/// Identifies contents: BLAKE3.
+/// A BLAKE3 hash of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Hash(pub [u8; 32]);
 
@@ -21,13 +21,13 @@ impl core::fmt::Debug for Hash {
     }
 }
 
-/// What a file's flow begins with.
+/// The first bytes of a file's flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Preamble {
-    /// Bytes of the file, which follow.
+    /// Bytes of the file, which follows.
     pub(crate) len: u64,
     pub(crate) hash: Hash,
-    /// How long the transfer may take, in whole microseconds.
+    /// Deadline of the transfer, in whole microseconds.
     pub(crate) deadline: Option<Duration>,
 }
 
@@ -39,7 +39,7 @@ impl Preamble {
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let micros = match self.deadline {
-            // Zero says that there is none.
+            // Zero means no deadline.
             Some(deadline) => (deadline.as_nanos() / 1_000).max(1),
             None => 0,
         };
@@ -67,10 +67,10 @@ impl Preamble {
     }
 }
 
-/// What a receiver makes of a file.
+/// The outcome of a transfer, as the receiver reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is there and its hash is right.
+    /// The file is stored and its hash matches.
     Verified,
     HashMismatch,
     DiskFull,
@@ -110,11 +110,13 @@ impl Verdict {
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Verdict::Verified => "nothing is wrong",
-            Verdict::HashMismatch => "what arrived differs from what was sent",
+            Verdict::HashMismatch => "the received file differs from what was sent",
             Verdict::DiskFull => "its disk is full",
             Verdict::WriteFailed => "it cannot write its file",
             Verdict::TooLarge => "the file is larger than it accepts",
-            Verdict::NotAFile => "it does not understand what was sent",
+            Verdict::NotAFile => {
+                "it expects another file format; run the same version at both ends"
+            }
         }
     }
 }

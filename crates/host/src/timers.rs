@@ -1,20 +1,20 @@
-//! What is to happen when.
+//! Timers of the host and its flows.
 
 use punctual_core::{FlowId, Instant, TimerChange};
 use std::collections::{BTreeSet, HashMap};
 
-/// Whose timer.
+/// Identifies a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Alarm {
-    /// The state that the host's flows share.
+    /// The timer of the state that the host's flows share.
     Host,
-    /// One end of a flow.
+    /// The timer of a flow's endpoint.
     Flow(FlowId),
     /// The end of a finished flow's time-wait.
     Forget(FlowId),
 }
 
-/// At most one instant for each alarm.
+/// Pending timers: at most one instant per alarm.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     by_time: BTreeSet<(Instant, Alarm)>,
@@ -44,7 +44,7 @@ impl Timers {
         self.by_time.first().map(|(at, _)| *at)
     }
 
-    /// Takes out the first alarm that is due.
+    /// Removes the first alarm that is due.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Alarm> {
         let (at, alarm) = *self.by_time.first()?;
         if at > now {

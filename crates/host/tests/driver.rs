@@ -1,4 +1,4 @@
-//! The driver keeps its side of the contract, for any transport: here, the simplest one.
+//! The driver keeps its side of the contract, tested with a stop-and-wait transport.
 
 mod support;
 
@@ -16,8 +16,8 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use support::{Faults, Lossy};
 
-/// Stop and wait: one packet, its acknowledgement, the next. Its endpoints assert what drivers
-/// owe them.
+/// Stop and wait: one packet, its acknowledgement, the next. Its endpoints assert the driver's side
+/// of the contract.
 struct Toy;
 
 const SEGMENT: u64 = 1_000;
@@ -174,7 +174,7 @@ struct ToyCodec;
 
 impl Codec for ToyCodec {
     const TRANSPORT: u8 = 31;
-    // As long as NDP's, which is what the relay knows how to trim.
+    // The relay can trim only headers of NDP's length.
     const FIELDS_BYTES: usize = 20;
 
     fn emit_fields(&self, packet: &Packet, fields: &mut [u8]) {
@@ -259,7 +259,7 @@ fn peers_may_choose_the_same_flow_number() {
     let senders: Vec<_> = (0..2u8)
         .map(|salt| {
             std::thread::spawn(move || {
-                // The same seed draws the same names.
+                // Equal seeds draw equal flow numbers.
                 let (mut driver, local) = driver(7, Rate::from_gbps(1));
                 let sending = contents(20_500, salt);
                 let mut app = Memory { sending, ..Memory::default() };
@@ -333,7 +333,7 @@ fn the_interface_keeps_its_rate() {
         receiver.turn(&mut to, now).unwrap();
     }
     let took = sender.now() - start;
-    // The first packet leaves at once, nineteen wait for the one before.
+    // The first packet leaves at once; each of the other nineteen waits for the previous one.
     assert!(took >= Duration::from_micros(19 * 851), "{took}");
 }
 

@@ -24,7 +24,7 @@ fn contents(len: usize) -> Vec<u8> {
 
 fn link() -> LinkOptions {
     let mut link = LinkOptions { silence: Duration::from_secs(5), ..LinkOptions::default() };
-    // Losses are on purpose here, and recovered by timers.
+    // Losses are intended here, and timers recover them.
     link.ndp.rto = Duration::from_millis(10);
     link
 }
@@ -66,7 +66,7 @@ fn small_files_arrive() {
     // 1380 bytes and the preamble of 56 fill a packet of 1500.
     for len in [0, 1, 1_379, 1_380, 1_381, 30 * 1_436, 100_000] {
         let (sent, received, _) = transfer(&contents(len), Faults::default(), 1);
-        // A busy machine may be late and send twice, but nothing is malformed.
+        // A busy machine may retransmit, but no packet is malformed.
         for name in sent.traffic.dropped.keys().chain(received.traffic.dropped.keys()) {
             assert!(["refused", "no_such_flow"].contains(name), "{len}: {sent:?} {received:?}");
         }
@@ -112,7 +112,7 @@ fn damage_is_found() {
     let faults = Faults { corrupt: 0.05, ..Faults::default() };
     let (sent, received, done) = transfer(&contents(2_000_000), faults, 6);
     assert!(done.corrupted > 50, "{done:?}");
-    // What goes one way is mostly payload, what comes back is all header.
+    // Forward packets are mostly payload; packets of the reverse path are all header.
     assert!(received.traffic.dropped["payload_check"] > 30, "{received:?}");
     assert!(sent.traffic.dropped["header_check"] > 30, "{sent:?}");
 }
@@ -144,7 +144,7 @@ fn garbage_is_counted_and_harmless() {
         for n in 0..2_000 {
             let len = stream.below(200) as usize;
             let mut bytes: Vec<u8> = (0..len).map(|_| stream.bits() as u8).collect();
-            // Every other one gets past the first byte.
+            // Every second datagram has the right first byte.
             if n % 2 == 0
                 && let Some(first) = bytes.first_mut()
             {
@@ -156,7 +156,7 @@ fn garbage_is_counted_and_harmless() {
             }
         }
     });
-    // Let some of it be the first that the receiver hears.
+    // Some garbage reaches the receiver before the file.
     std::thread::sleep(std::time::Duration::from_millis(2));
     send_file(&path, address, &SendOptions::default()).unwrap();
     attack.join().unwrap();
@@ -172,7 +172,7 @@ fn jumbo_frames_and_other_rates_work() {
     let (path, out) = (dir.path().join("in"), dir.path().join("out"));
     let data = contents(3_000_000);
     std::fs::write(&path, &data).unwrap();
-    // Each end has its own idea; IPv6 for a change.
+    // The two ends use different options, over IPv6.
     let receiver = Receiver::bind("[::1]:0".parse().unwrap()).unwrap();
     let address = receiver.local_addr();
     let to = out.clone();
@@ -248,7 +248,7 @@ fn errors_say_what_is_wrong() {
     assert_eq!(silent, format!("{address}: silent for 300ms"));
     drop(mute);
     let silent = refused(send_file(&file, address, &send));
-    assert!(silent.contains("nobody listens there"), "{silent}");
+    assert!(silent.contains("nothing seems to listen there"), "{silent}");
 }
 
 #[test]
@@ -270,8 +270,8 @@ fn a_file_too_large_is_refused_at_both_ends() {
     assert!(!out.exists() && !dir.path().join("out.partial").exists());
 }
 
-/// Sends 4 MB, slowly enough for `meddle` to do something to the file meanwhile, and returns
-/// what the sender and the receiver say. `prepare` is given the receiver's file name first.
+/// Sends 4 MB slowly, so that `meddle` can change the file during the transfer. Returns the errors
+/// of the sender and the receiver. `prepare` gets the receiver's file name first.
 fn fail(prepare: impl FnOnce(&Path), meddle: impl FnOnce(&Path)) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let (path, out) = (dir.path().join("in"), dir.path().join("out"));
@@ -291,7 +291,7 @@ fn fail(prepare: impl FnOnce(&Path), meddle: impl FnOnce(&Path)) -> (String, Str
     let sending = std::thread::spawn(move || {
         send_file(&from, address, &SendOptions { link, deadline: None })
     });
-    // Once some of it is stored, the sender has hashed it and is under way.
+    // Once part of it is stored, the sender has hashed the file.
     let stored = || std::fs::metadata(out.with_extension("partial")).map_or(0, |m| m.len());
     while stored() == 0 && !sending.is_finished() {
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -317,7 +317,7 @@ fn a_file_that_changes_is_an_error() {
         file.write_all_at(&[0; 1_000], 3_900_000).unwrap();
     };
     let (sent, received) = fail(|_| {}, meddle);
-    assert!(sent.contains("what arrived differs from what was sent"), "{sent}");
+    assert!(sent.contains("the received file differs from what was sent"), "{sent}");
     assert!(received.contains("differs from what was sent and was removed"), "{received}");
 }
 

@@ -1,5 +1,5 @@
-//! Peers that speak the protocol correctly and mean harm: every datagram is well formed and carries
-//! a sound checksum, and what it says is anything.
+//! Malicious peers: every datagram is well formed with a valid checksum, but its contents are
+//! arbitrary.
 
 use punctual_core::rng::Stream;
 use punctual_core::{
@@ -16,12 +16,12 @@ use std::net::{SocketAddr, UdpSocket};
 
 const FLOWS_MAX: usize = 8;
 
-/// Holds the driver to its word: what is written was offered and is new, what is read exists.
+/// Checks the driver: writes are offered and new, reads are within the flow.
 #[derive(Default)]
 struct Watchful {
     offered: HashMap<FlowId, u64>,
     written: HashMap<FlowId, RangeSet>,
-    /// Sizes of the flows sent from here.
+    /// Sizes of the flows that this host sends.
     sent: HashMap<FlowId, u64>,
     completed: Vec<FlowId>,
 }
@@ -78,8 +78,8 @@ fn peer() -> UdpSocket {
     socket
 }
 
-/// Small numbers are likely, so that datagrams meet the same flows and each other; the largest are
-/// too, as that is where arithmetic ends.
+/// Small numbers are likely, so that datagrams hit the same flows and ranges. The largest numbers
+/// are likely too, to find overflows.
 fn number(stream: &mut Stream, most: u64) -> u64 {
     match stream.below(8) {
         0 => most - stream.below(3).min(most),
@@ -89,7 +89,7 @@ fn number(stream: &mut Stream, most: u64) -> u64 {
     }
 }
 
-/// A datagram that any parser must take for sound, except that what it says is random.
+/// A datagram that parses, with random contents.
 fn anything(stream: &mut Stream, to_sender: bool) -> (u32, Packet) {
     let flow = stream.below(12);
     if !to_sender && stream.coin() {
@@ -98,7 +98,7 @@ fn anything(stream: &mut Stream, to_sender: bool) -> (u32, Packet) {
     let sizes = [0, 1, 999, 1_436, 5_000, 1 << 40, u64::MAX - 1, u64::MAX];
     let size = sizes[stream.below(sizes.len() as u64) as usize];
     let kind = match to_sender {
-        // A header that a switch returned is data on its way back.
+        // A bounced header is a data packet on its way back.
         true => stream.below(4) as u8,
         false => kind::DATA,
     };
@@ -133,7 +133,7 @@ fn anything(stream: &mut Stream, to_sender: bool) -> (u32, Packet) {
     (flow as u32, packet)
 }
 
-/// A packet as an honest sender of so many bytes makes it, any of them and as often as it likes.
+/// A random packet of an honest sender with `size` bytes; packets may repeat.
 fn plausible(stream: &mut Stream, size: u64, segment: u64) -> Packet {
     let count = size.div_ceil(segment);
     let seq = stream.below(count);
@@ -169,8 +169,8 @@ fn turn(driver: &mut Driver<NdpConfig, NdpCodec>, app: &mut Watchful) {
     driver.turn(app, until).expect("a peer cannot stop the driver");
 }
 
-/// Data that contradicts itself, from many flows at once: sizes, lengths and places of any kind.
-/// Nothing panics, all of it is counted, flows stay bounded, and who is honest gets through.
+/// Inconsistent data from many flows at once: any sizes, lengths and offsets. Nothing panics, every
+/// datagram is counted, flows stay bounded, and honest peers get through.
 #[test]
 fn a_receiver_survives_any_sender() {
     let mut understood = 0;
@@ -196,15 +196,15 @@ fn a_receiver_survives_any_sender() {
         assert_eq!(traffic.received + dropped, count, "{traffic:?}");
         let open = app.offered.keys().filter(|flow| receiver.is_open(**flow)).count();
         assert!(open <= FLOWS_MAX, "{open} flows");
-        // Each packet is answered by an acknowledgement and a pull at most.
+        // Each packet causes at most an acknowledgement and a pull.
         assert!(traffic.sent <= 2 * traffic.received, "{traffic:?}");
         understood += traffic.received;
     }
     assert!(understood > 400, "nearly nothing was sound: {understood}");
 }
 
-/// Acknowledgements, refusals, pulls and returned headers for packets that were never sent, or
-/// were long ago. Nothing panics, and the sender reads nothing beyond its file.
+/// ACKs, NACKs, pulls and bounced headers for packets that were never sent, or were sent long
+/// ago. Nothing panics, and the sender reads nothing beyond its file.
 #[test]
 fn a_sender_survives_any_receiver() {
     let mut understood = 0;
@@ -215,7 +215,7 @@ fn a_sender_survives_any_receiver() {
         let target = attacker.local_addr().expect("its address");
         let mut app = Watchful::default();
         let size = [1, 1_436, 100_000, 1 << 40][seed as usize % 4];
-        // The name that the flow will have: the driver asks for its bytes only once it is open.
+        // The id that the flow will have. The driver reads its bytes only after it is open.
         app.sent.insert(FlowId(0), size);
         let flow = sender.open(target, Bytes::new(size), None, &mut app).expect("a flow");
         assert_eq!(flow, FlowId(0));
@@ -235,7 +235,7 @@ fn a_sender_survives_any_receiver() {
     assert!(understood > 400, "nearly nothing was sound: {understood}");
 }
 
-/// A file from an honest peer arrives whole while another fills the receiver with nonsense.
+/// A file from an honest peer arrives while another peer floods the receiver with garbage.
 #[test]
 fn an_honest_peer_gets_through() {
     let mut stream = Stream::named(1, "nonsense", 0);
@@ -245,7 +245,7 @@ fn an_honest_peer_gets_through() {
     sending.sent.insert(FlowId(0), size);
     let mut receiving = Watchful::default();
     let flow = sender.open(address, Bytes::new(size), None, &mut sending).expect("a flow");
-    // It is the first that the receiver hears of, so that it is open before others are.
+    // Its first packet arrives first, so that its flow is open before others.
     for _ in 0..50 {
         turn(&mut sender, &mut sending);
         turn(&mut receiver, &mut receiving);

@@ -1,18 +1,18 @@
 //! Regular multi-rooted trees: star, leaf–spine and fat tree. The next hop is computed, not
-//! looked up, so that routes of thousands of hosts fit in a cache.
+//! looked up, so that routing for thousands of hosts stays in the CPU cache.
 
 use crate::network::{Link, Network, Routing, Tier};
 use punctual_core::{Bytes, Duration, HostId, NodeId, Packet, PacketFlags, PortId, Rate};
 use std::hint::select_unpredictable;
 
-/// A regular tree's shape.
+/// The shape of a regular tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClosShape {
-    /// Hosts of each rack.
+    /// Hosts per rack.
     pub hosts_per_rack: u32,
-    /// Racks of each pod; with one tier of switches 1, with two the number of racks.
+    /// Racks per pod: 1 with one tier of switches, the number of racks with two.
     pub racks_per_pod: u32,
-    /// Pods; 1 with fewer than three tiers.
+    /// Number of pods; 1 with fewer than three tiers.
     pub pods: u32,
     /// Uplinks of each rack switch, one to each switch of the tier above; 0 for a star.
     pub rack_uplinks: u32,
@@ -35,12 +35,12 @@ pub struct ClosLinks {
     pub rack_delay: Duration,
     /// Propagation between aggregation switches and the core.
     pub pod_delay: Duration,
-    /// Time a switch takes over each packet, besides sending it.
+    /// Processing delay of a switch per packet.
     pub processing: Duration,
 }
 
 impl ClosLinks {
-    /// The same rate and delay everywhere.
+    /// One rate and one delay for every link, and no processing delay.
     pub fn uniform(rate: Rate, delay: Duration) -> Self {
         ClosLinks {
             host_rate: rate,
@@ -58,31 +58,31 @@ impl ClosLinks {
 #[derive(Clone, Debug)]
 pub(crate) struct Clos {
     shape: ClosShape,
-    /// Nodes before the first switch: hosts.
+    /// Number of hosts; the first switch has this node id.
     hosts: u32,
-    /// By node id less the number of hosts.
+    /// Indexed by node id minus the number of hosts.
     switches: Vec<SwitchPlace>,
 }
 
-/// Hosts are numbered from left to right, so those below a switch, and below each of its ports
-/// down, are a range.
+/// A switch's ports and the hosts below it. Hosts are numbered from left to right, so the hosts
+/// below a switch, and below each of its downlinks, are a range.
 #[derive(Clone, Copy, Debug)]
 struct SwitchPlace {
-    /// 2^40 divided by the hosts below a port, rounded up: multiplying by it divides.
+    /// 2^40 divided by the hosts below a downlink, rounded up: replaces a division.
     ports_per_host: u64,
     first_port: u32,
     first_host: u32,
     hosts_below: u32,
-    /// Ports down; ports up follow them.
+    /// Number of downlinks; the uplinks follow them.
     down: u16,
     level: Level,
-    /// Where a packet's path has the choice of this switch.
+    /// Bit position of this switch's uplink choice in `Packet::path`.
     digit_shift: u8,
 }
 
 impl SwitchPlace {
-    /// The port down to the host that is this many after the first; anything for one that is not
-    /// below.
+    /// The downlink to the host `offset` places after the first one below this switch. The result
+    /// means nothing if the host is not below it.
     #[inline]
     fn port_down(&self, offset: u32) -> u32 {
         (u64::from(offset).wrapping_mul(self.ports_per_host) >> 40) as u32
@@ -97,7 +97,7 @@ enum Level {
 }
 
 impl ClosShape {
-    /// One switch.
+    /// A star: one switch.
     pub fn star(hosts: u32) -> Self {
         ClosShape {
             hosts_per_rack: hosts,
@@ -108,7 +108,7 @@ impl ClosShape {
         }
     }
 
-    /// Two tiers: every rack switch has a link to every spine.
+    /// A leaf–spine network: every rack switch has a link to every spine.
     pub fn leaf_spine(racks: u32, hosts_per_rack: u32, spines: u32) -> Self {
         ClosShape {
             hosts_per_rack,
@@ -119,7 +119,7 @@ impl ClosShape {
         }
     }
 
-    /// A k-ary fat tree: k pods of k/2 racks; `oversubscription` × k/2 hosts to a rack.
+    /// A k-ary fat tree: k pods of k/2 racks, with `oversubscription` × k/2 hosts per rack.
     pub fn fat_tree(k: u32, oversubscription: u32) -> Self {
         ClosShape {
             hosts_per_rack: k / 2 * oversubscription,
@@ -188,12 +188,12 @@ impl Builder {
         });
     }
 
-    /// A switch with `below` hosts from `first_host` on, evenly behind `down` ports.
+    /// Adds a switch with `below` hosts from `first_host` on, spread evenly over `down` ports.
     fn switch(&mut self, level: Level, first_host: u32, below: u32, down: u32, name: String) {
         let hosts_per_port = u64::from(below / down.max(1)).max(1);
-        // So that no rounding shows, and nothing overflows.
+        // Within these bounds `port_down` is exact and does not overflow.
         let is_exact = below < 1 << 24 && u64::from(below) * hosts_per_port < 1 << 40;
-        assert!(is_exact, "a network of too many hosts");
+        assert!(is_exact, "a switch has more hosts below it than routing supports: {below}");
         self.names.push(name);
         self.switches.push(SwitchPlace {
             ports_per_host: (1u64 << 40).div_ceil(hosts_per_port),
@@ -259,7 +259,7 @@ impl Builder {
     }
 }
 
-/// How many choices of a packet's way are packed into `Packet::path`.
+/// Bits of `Packet::path` for each uplink choice.
 const DIGIT_BITS: u32 = 16;
 const DIGIT_MASK: u32 = (1 << DIGIT_BITS) - 1;
 
@@ -280,8 +280,8 @@ impl Clos {
         }
     }
 
-    /// Writes path number `n` as the two choices made on the way up. The way back makes the same
-    /// choices, so a reversed path is coded alike.
+    /// Encodes path number `n` as the two uplink choices of a packet. The reverse path makes the
+    /// same choices and has the same code.
     #[inline]
     pub(crate) fn encode(&self, n: u32) -> u32 {
         let up = self.shape.rack_uplinks;
@@ -302,13 +302,13 @@ impl Clos {
         self.expected_port(node, packet)
     }
 
-    /// The same, with the choices that the packet bears already.
+    /// The port by which `packet` leaves switch `node`, by the uplink choices in the packet.
     #[inline]
     pub(crate) fn expected_port(&self, node: NodeId, packet: &Packet) -> PortId {
         let switch = self.switch(node);
         let offset = packet.dst.0.wrapping_sub(switch.first_host);
         let up = u32::from(switch.down) + (packet.path >> switch.digit_shift & DIGIT_MASK);
-        // Which of the two it is nobody can predict: no branch then.
+        // A branch would be mispredicted often.
         let is_below = offset < switch.hosts_below;
         let port = select_unpredictable(is_below, switch.port_down(offset), up);
         PortId(switch.first_port + port)
@@ -319,8 +319,8 @@ impl Clos {
         &self.switches[(node.0 - self.hosts) as usize]
     }
 
-    /// Makes the choice that is this switch's to make, and writes it into the packet, so that
-    /// whatever follows the packet's path back can.
+    /// Chooses the uplink of this switch and writes it into the packet, so that a reply can follow
+    /// the path back.
     fn choose(&self, node: NodeId, packet: &mut Packet, random: impl FnOnce(u32) -> u32) {
         let (choices, shift) = match self.switch(node).level {
             Level::Rack => (self.shape.rack_uplinks, 0),

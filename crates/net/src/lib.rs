@@ -1,4 +1,4 @@
-//! The network: hosts, switches, links, the ways between them, and the queues at output ports.
+//! The network: hosts, switches, links, routes, and the queues of output ports.
 
 mod clos;
 mod lossless;

@@ -1,13 +1,13 @@
-//! Lossless Ethernet's accounts. All ports of a switch share one buffer; what is in it is put
-//! down to the link it came by, class by class, and a link that has too much in it is to be
-//! paused at its far end (IEEE 802.1Qbb, "PFC").
+//! Buffer accounting for lossless Ethernet (PFC, IEEE 802.1Qbb). All ports of a switch share one
+//! buffer. The switch counts buffered bytes per ingress link and class, and pauses the far end of
+//! a link that holds too many.
 
 use punctual_core::{Bytes, Class, Duration, Limit, QueueSpec, Rate};
 
 /// Bytes of a pause or resume frame.
 pub const PAUSE_FRAME_BYTES: u16 = 64;
 
-/// When to pause and when to go on, and what there is room for.
+/// PFC thresholds and the size of the shared buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LosslessLimits {
     buffer: u64,
@@ -15,34 +15,34 @@ pub struct LosslessLimits {
     resume_below: u32,
 }
 
-/// The buffer that a switch's ports share.
+/// The buffer that all ports of a switch share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedBuffer {
     used: u64,
     most_used: u64,
 }
 
-/// What came by one link and is in the buffer still.
+/// Bytes that arrived by one link and are still buffered, per class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IngressAccount {
     bytes: [u32; Class::COUNT],
-    /// A bit for each class that the far end was told to pause.
+    /// One bit for each class that the far end has been asked to pause.
     pausing: u8,
 }
 
-/// What a buffer says to an arrival.
+/// Whether the shared buffer takes an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// There is room.
+    /// The packet is buffered.
     Admitted,
-    /// There is room, but the link it came by is to be paused for this class.
+    /// The packet is buffered, and its ingress link must now be paused for its class.
     AdmittedAndPause,
-    /// There is no room: the buffer is too small for this network.
+    /// The buffer is full: it is too small for this network.
     Refused,
 }
 
 impl LosslessLimits {
-    /// Those of a queue that is lossless; none of others.
+    /// The limits of a lossless queue; `None` for other queues.
     pub fn of(queue: &QueueSpec) -> Option<Self> {
         match *queue {
             QueueSpec::Lossless { buffer, pause_above, resume_below, .. } => Some(LosslessLimits {
@@ -54,10 +54,14 @@ impl LosslessLimits {
         }
     }
 
-    /// Bytes that can still arrive by a link after the decision to pause it: while the frame
-    /// waits for a packet that is being sent, is sent, travels and is acted on once the far end
-    /// has sent the packet it had begun; and what was on the way by then. `one_way` is the
-    /// link's propagation and processing.
+    /// Headroom: bytes that can still arrive by a link after the decision to pause it.
+    ///
+    /// headroom = 2 × `rate` × `one_way` + 2 × (`mtu` + `framing`) + (pause frame + `framing`) +
+    /// `mtu`
+    ///
+    /// They arrive while the pause frame waits for a packet in service, is sent and travels, while
+    /// the far end completes its current packet, and while its last packets travel. `one_way` is
+    /// the link's propagation and processing delay.
     pub fn headroom(rate: Rate, one_way: Duration, mtu: Bytes, framing: Bytes) -> Bytes {
         let packet = mtu + framing;
         let frame = Bytes::new(u64::from(PAUSE_FRAME_BYTES)) + framing;
@@ -67,27 +71,27 @@ impl LosslessLimits {
 }
 
 impl LosslessLimits {
-    /// A link goes on once it has no more than this in the buffer.
+    /// A paused link resumes once it has no more than this in the buffer.
     pub fn resume_below(&self) -> Bytes {
         Bytes::new(u64::from(self.resume_below))
     }
 }
 
 impl IngressAccount {
-    /// Whether the far end was told to pause this class, and not yet to go on.
+    /// Whether the far end has been asked to pause this class, and not yet to resume it.
     pub fn is_pausing(&self, class: Class) -> bool {
         self.pausing & 1 << (usize::from(class.0) % Class::COUNT) != 0
     }
 
-    /// Forgets that the far end was told to pause this class, because it cannot know it. The next
-    /// packet that finds too much in the buffer tells it again.
+    /// Clears the pause state of a class, because the far end did not get the pause frame or has
+    /// lost it. The next packet above the threshold pauses it again.
     pub fn forget_pause(&mut self, class: Class) {
         self.pausing &= !(1 << (usize::from(class.0) % Class::COUNT));
     }
 }
 
 impl SharedBuffer {
-    /// Takes in a packet that came by the link of `account`, if there is room.
+    /// Buffers a packet that arrived by the link of `account`, if there is room.
     pub fn admit(
         &mut self,
         account: &mut IngressAccount,
@@ -101,17 +105,17 @@ impl SharedBuffer {
         }
         self.used = used;
         self.most_used = self.most_used.max(used);
-        let line = usize::from(class.0) % Class::COUNT;
-        account.bytes[line] += u32::from(bytes);
-        let is_pausing = account.pausing & 1 << line != 0;
-        if account.bytes[line] <= limits.pause_above || is_pausing {
+        let index = usize::from(class.0) % Class::COUNT;
+        account.bytes[index] += u32::from(bytes);
+        let is_pausing = account.pausing & 1 << index != 0;
+        if account.bytes[index] <= limits.pause_above || is_pausing {
             return Admission::Admitted;
         }
-        account.pausing |= 1 << line;
+        account.pausing |= 1 << index;
         Admission::AdmittedAndPause
     }
 
-    /// A packet has left. Whether the link it came by may go on.
+    /// Removes a packet that has left. Returns whether its ingress link may now resume.
     pub fn release(
         &mut self,
         account: &mut IngressAccount,
@@ -119,24 +123,24 @@ impl SharedBuffer {
         bytes: u16,
         limits: &LosslessLimits,
     ) -> bool {
-        let line = usize::from(class.0) % Class::COUNT;
+        let index = usize::from(class.0) % Class::COUNT;
         self.used -= u64::from(bytes);
-        account.bytes[line] -= u32::from(bytes);
+        account.bytes[index] -= u32::from(bytes);
         let resumes =
-            account.pausing & 1 << line != 0 && account.bytes[line] <= limits.resume_below;
+            account.pausing & 1 << index != 0 && account.bytes[index] <= limits.resume_below;
         if resumes {
-            account.pausing &= !(1 << line);
+            account.pausing &= !(1 << index);
         }
         resumes
     }
 
-    /// The most that was ever in it.
+    /// The highest occupancy so far.
     pub fn most_used(&self) -> Bytes {
         Bytes::new(self.most_used)
     }
 }
 
-/// What is wrong with a lossless queue's limits, if anything.
+/// What is wrong with the limits of a lossless queue, if anything.
 pub fn lossless_mistake(queue: &QueueSpec) -> Option<String> {
     let QueueSpec::Lossless { buffer, pause_above, resume_below, mark_above, .. } = *queue else {
         return None;
@@ -144,18 +148,18 @@ pub fn lossless_mistake(queue: &QueueSpec) -> Option<String> {
     if resume_below > pause_above {
         return Some(format!(
             "`resume_below` ({resume_below}) is more than `pause_above` ({pause_above}): a link \
-             would be told to go on as soon as it was paused"
+             would resume as soon as it is paused"
         ));
     }
     if pause_above >= buffer {
         return Some(format!(
-            "`pause_above` ({pause_above}) leaves no room in the `buffer` ({buffer}) for what is \
-             on its way when a link is paused"
+            "`pause_above` ({pause_above}) leaves no headroom in the `buffer` ({buffer}) for \
+             packets in flight when a link is paused"
         ));
     }
     match mark_above {
         Some(Limit::Bytes(mark)) if mark > buffer => {
-            Some(format!("`mark_above` ({mark}) is more than the whole `buffer` ({buffer})"))
+            Some(format!("`mark_above` ({mark}) is more than the `buffer` ({buffer})"))
         }
         _ => None,
     }
@@ -201,8 +205,8 @@ mod tests {
     }
 
     proptest! {
-        /// Pauses and resumes alternate, the buffer holds what the accounts say, and never more
-        /// than it has room for.
+        /// Pauses and resumes alternate, and the buffer holds the sum of the accounts, never more
+        /// than its size.
         #[test]
         fn accounts_add_up(ops in prop::collection::vec((0usize..3, 0u8..2, 1u16..3000, any::<bool>()), 1..400)) {
             let mut buffer = SharedBuffer::default();

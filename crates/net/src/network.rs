@@ -7,7 +7,7 @@ use punctual_core::{
     Bytes, Duration, HostId, NicInfo, NodeId, Packet, PacketFlags, PortId, Rate, Tolerance,
 };
 
-/// Where in a network a link is, for defaults and statistics.
+/// The tier of a link, for defaults and statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// From a host's NIC into the network.
@@ -29,22 +29,22 @@ pub enum Tier {
 /// A one-directional link and the output port that feeds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
-    /// The node whose port it is.
+    /// The node that sends on it.
     pub from: NodeId,
     /// The node it leads to.
     pub to: NodeId,
-    /// The link in the opposite direction; filled in by `Network::new`.
+    /// The port of the opposite direction; `Network::new` sets it.
     pub twin: PortId,
     /// Line rate.
     pub rate: Rate,
-    /// From the last bit sent to the packet ready in the next node: propagation and the next
-    /// node's processing.
+    /// Time from the last bit sent until the next node has the packet ready: propagation plus
+    /// the next node's processing.
     pub delay: Duration,
-    /// Where it is.
+    /// The tier it belongs to.
     pub tier: Tier,
 }
 
-/// A network, without any state that changes while it runs.
+/// The static description of a network: links, routes and names, but no queues.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// Number of hosts; they are nodes 0 to `hosts`−1.
@@ -62,7 +62,7 @@ pub struct Network {
     routing: Routing,
 }
 
-/// How ways are found.
+/// How routes are found: computed for regular trees, looked up for any other shape.
 #[derive(Clone, Debug)]
 pub(crate) enum Routing {
     Clos(Clos),
@@ -70,7 +70,7 @@ pub(crate) enum Routing {
 }
 
 impl Network {
-    /// A network of any shape, with every route written out.
+    /// A network of any shape, with a precomputed route table.
     pub fn from_topology(
         topology: Topology,
         mtu: Bytes,
@@ -81,8 +81,8 @@ impl Network {
         Ok(Network::new(hosts, names, links, mtu, framing, Routing::Table(table)))
     }
 
-    /// Puts a network together. Links come in pairs of opposite directions; of several between
-    /// the same two nodes, the first of one direction is the twin of the first of the other.
+    /// Assembles a network. Links come in pairs of opposite directions. Among parallel links, the
+    /// n-th of one direction is the twin of the n-th of the other.
     pub(crate) fn new(
         hosts: u32,
         names: Vec<String>,
@@ -101,8 +101,8 @@ impl Network {
         Network { hosts, links, mtu, framing, names, nics, routing }
     }
 
-    /// The network with clocks that are not exactly equal: the rate of each port is drawn within
-    /// `tolerance` of its own, by a stream that depends on the seed and the port alone.
+    /// A copy of the network with clock skew: the rate of each port is drawn within `tolerance`
+    /// of its nominal rate. The draw depends only on the seed and the port.
     pub fn with_clocks(&self, tolerance: Tolerance, seed: u64) -> Network {
         let mut network = self.clone();
         for (port, link) in network.links.iter_mut().enumerate() {
@@ -111,25 +111,25 @@ impl Network {
         network
     }
 
-    /// The port by which a host sends.
+    /// The NIC port of a host.
     #[inline]
     pub fn nic(&self, host: HostId) -> PortId {
         self.nics[host.index()]
     }
 
-    /// A link by its port.
+    /// The link of a port.
     #[inline]
     pub fn link(&self, port: PortId) -> &Link {
         &self.links[port.index()]
     }
 
-    /// What transports are told of a host's interface.
+    /// What transports know about a host's NIC.
     pub fn nic_info(&self, host: HostId) -> NicInfo {
         let rate = self.link(self.nic(host)).rate;
         NicInfo { host, rate, mtu: self.mtu, framing: self.framing }
     }
 
-    /// How many equal paths lead from one host to another.
+    /// The number of equal-cost paths from one host to another.
     pub fn paths(&self, src: HostId, dst: HostId) -> u32 {
         match &self.routing {
             Routing::Clos(clos) => clos.paths(src, dst),
@@ -137,8 +137,8 @@ impl Network {
         }
     }
 
-    /// Pairs of hosts that use a sample of their paths because they have more than
-    /// [`MAX_PATHS`](crate::MAX_PATHS); none in regular networks, which use all.
+    /// Statistics of host pairs that have more than [`MAX_PATHS`](crate::MAX_PATHS) paths and
+    /// use a sample of them. `None` in regular networks, which use all paths.
     pub fn sampled_paths(&self) -> Option<SampledPaths> {
         match &self.routing {
             Routing::Clos(_) => None,
@@ -146,8 +146,8 @@ impl Network {
         }
     }
 
-    /// Turns the path number in `packet`, just sent by `src`, into what switches read; `random`
-    /// gives a number below its argument where the network is to choose.
+    /// Encodes the path number of a packet that `src` has just sent in the form that switches
+    /// read. `random` draws a number below its argument when the network chooses the path.
     #[inline]
     pub fn enter(&self, src: HostId, packet: &mut Packet, random: impl FnOnce(u32) -> u32) {
         match &self.routing {
@@ -156,8 +156,8 @@ impl Network {
         }
     }
 
-    /// The port by which `packet` leaves switch `node`; `random` gives a number below its
-    /// argument where the switch is to choose.
+    /// The port by which `packet` leaves switch `node`. `random` draws a number below its
+    /// argument when the switch chooses the path.
     #[inline]
     pub fn next_port(
         &self,
@@ -171,8 +171,8 @@ impl Network {
         }
     }
 
-    /// The port by which `packet` will leave switch `node`, when that can be told without
-    /// choosing: a guess ahead of time, to bring the port near.
+    /// The port by which `packet` will probably leave switch `node`, as a prefetch hint. It may
+    /// be wrong when the switch chooses the path, and is `None` for table routing.
     #[inline]
     pub fn expected_port(&self, node: NodeId, packet: &Packet) -> Option<PortId> {
         match &self.routing {
@@ -181,18 +181,19 @@ impl Network {
         }
     }
 
-    /// Makes a packet that was about to leave a switch go back the way it came: its destination
-    /// is set already, its [`REVERSE_PATH`](punctual_core::PacketFlags::REVERSE_PATH) not yet.
+    /// Sends a packet that was about to leave a switch back along its path. It toggles
+    /// [`REVERSE_PATH`](punctual_core::PacketFlags::REVERSE_PATH); the caller has set the
+    /// destination.
     pub fn turn_back(&self, packet: &mut Packet) {
         match &self.routing {
-            // The same choices lead back.
+            // The reverse path uses the same uplink choices.
             Routing::Clos(_) => {}
             Routing::Table(table) => table.turn_back(packet),
         }
         packet.flags = packet.flags.toggled(PacketFlags::REVERSE_PATH);
     }
 
-    /// Hosts that share a rack, where the network has racks.
+    /// Hosts per rack; `None` if the network has no racks.
     pub fn rack_size(&self) -> Option<u32> {
         match &self.routing {
             Routing::Clos(clos) => Some(clos.hosts_per_rack()),
@@ -200,15 +201,15 @@ impl Network {
         }
     }
 
-    /// Name of the port's two ends, for messages.
+    /// The names of a port's two ends, for messages.
     pub fn port_name(&self, port: PortId) -> String {
         let link = self.link(port);
         format!("{} → {}", self.names[link.from.index()], self.names[link.to.index()])
     }
 }
 
-/// What a port sends at when its clock is drawn within `tolerance` and `nominal` is its rate. The
-/// clock of a port is off by the same share whatever its nominal rate is.
+/// The rate of a port whose clock is drawn within `tolerance` of the `nominal` rate. The relative
+/// error of a port's clock does not depend on its nominal rate.
 pub fn clocked(nominal: Rate, tolerance: Tolerance, seed: u64, port: PortId) -> Rate {
     if tolerance.is_zero() {
         return nominal;
@@ -223,7 +224,7 @@ fn pair_up(links: &mut [Link]) {
     let mut by_reverse = by_ends.clone();
     by_reverse.sort_by_key(|&(from, to, port)| (to, from, port));
     for (&(from, to, port), &(rfrom, rto, twin)) in by_ends.iter().zip(&by_reverse) {
-        assert!((from, to) == (rto, rfrom), "links come in pairs");
+        assert!((from, to) == (rto, rfrom), "every link needs one in the opposite direction");
         links[port].twin = PortId::from(twin);
     }
 }

@@ -1,31 +1,32 @@
-//! Queue disciplines of output ports. A discipline knows packets by what every switch may know:
-//! size, class, ECN and whether they may be trimmed; never a protocol's own header.
+//! Queue disciplines of output ports. A discipline sees only what every switch may see: size,
+//! class, ECN bits and whether a packet may be trimmed. `FairClasses` also reads the transport id.
+//! No discipline reads a transport's own header.
 
 mod classes;
 mod cut_payload;
 mod model;
-mod other;
 mod priority;
+mod rare;
 mod red;
 mod trim;
 
-use other::Other;
 use priority::Priority;
 use punctual_core::{
     Bytes, Class, Ecn, Fifo, Limit, Packet, PacketArena, PacketFlags, PacketId, QueueSpec,
 };
+use rare::RareQueue;
 use red::Red;
 use trim::Trim;
 
 /// Bytes left of a trimmed packet.
 pub const TRIMMED_BYTES: u16 = 64;
 
-/// What a discipline did with a packet, when it did more than queue it.
+/// What a queue did with a packet other than queueing it unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Not queued; the caller disposes of it.
+    /// Not queued; the caller frees it.
     Dropped,
-    /// Not queued: the caller sends it back to its sender, marked as bounced.
+    /// Not queued; the caller returns it to its sender, marked as bounced.
     Bounced,
     /// Queued without its payload.
     Trimmed,
@@ -33,7 +34,7 @@ pub enum Fate {
     Marked,
 }
 
-/// The packet that the port is sending while another arrives: it still takes up room.
+/// The packet that the port is transmitting. It still occupies buffer space.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InService {
     /// Its bytes; 0 when the port is idle.
@@ -42,7 +43,7 @@ pub struct InService {
     pub is_control: bool,
 }
 
-/// A limit in four bytes: bytes, or packets when the top bit is set.
+/// A [`Limit`] packed into four bytes: packets if the top bit is set, otherwise bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cap(u32);
 
@@ -58,7 +59,7 @@ impl Cap {
         }
     }
 
-    /// Whether a queue, with what is in service and the arrival, is within the limit.
+    /// Whether the queue plus the packet in service plus the arrival is within the limit.
     #[inline]
     fn holds(self, queue: &Fifo, in_service_bytes: u32, arrival_bytes: u16) -> bool {
         if self.0 & Cap::IN_PACKETS == 0 {
@@ -69,7 +70,7 @@ impl Cap {
         }
     }
 
-    /// The largest packet that an otherwise empty queue holds.
+    /// The largest packet that an empty queue accepts.
     fn lone_packet_bytes(self) -> u32 {
         match self.0 {
             Cap::IN_PACKETS => 0,
@@ -90,19 +91,19 @@ enum Kind {
     Boxed(Box<Boxed>),
 }
 
-/// What is too large to be in a port, or too rare to make choosing among the rest slower.
+/// Disciplines kept behind a pointer, because they are large or rare.
 #[derive(Debug)]
 enum Boxed {
     Priority(Priority),
     Red(Red),
-    Other(Other),
+    Rare(RareQueue),
 }
 
-/// A packet's fate, reported for whichever packet it befell.
+/// Fates of the arrival and of the packets that it displaced.
 pub type Fates = Vec<(PacketId, Fate)>;
 
 impl Queue {
-    /// An empty queue; `seed` is that of the port's own random stream.
+    /// An empty queue. `seed` seeds the port's own random stream.
     pub fn new(spec: &QueueSpec, seed: u64) -> Self {
         let fifo = Fifo::default();
         Queue(match *spec {
@@ -122,26 +123,26 @@ impl Queue {
             QueueSpec::Trim { data, headers, mark_above } => {
                 Kind::Trim(Trim::new(data, headers, mark_above, seed))
             }
-            ref other => Kind::Boxed(Box::new(Boxed::Other(Other::new(other, seed)))),
+            ref rare => Kind::Boxed(Box::new(Boxed::Rare(RareQueue::new(rare, seed)))),
         })
     }
 
-    /// Tells a discipline with classes which transports, a bit each, want their packets trimmed.
+    /// Sets which transports belong to the trimming class of `FairClasses`, one bit each.
     pub fn set_trimming(&mut self, transports: u64) {
         if let Kind::Boxed(queue) = &mut self.0
-            && let Boxed::Other(queue) = &mut **queue
+            && let Boxed::Rare(queue) = &mut **queue
         {
             queue.set_trimming(transports);
         }
     }
 
-    /// The queue of a host's NIC: classes in strict order, as long as need be.
+    /// The queue of a host's NIC: strict priority by class, unbounded.
     pub fn nic() -> Self {
         Queue(Kind::priority(Cap::NONE, Cap::NONE))
     }
 
-    /// Takes in an arrival. Whatever happens to it or to another packet besides being queued is
-    /// added to `fates`.
+    /// Enqueues an arrival. If the arrival or another packet is dropped, bounced, trimmed or
+    /// marked, that is appended to `fates`.
     #[inline(always)]
     pub fn enqueue(
         &mut self,
@@ -169,13 +170,13 @@ impl Queue {
             Kind::Boxed(queue) => match &mut **queue {
                 Boxed::Priority(queue) => queue.enqueue(id, in_service, packets, fates),
                 Boxed::Red(queue) => queue.enqueue(id, in_service, packets, fates),
-                Boxed::Other(queue) => queue.enqueue(id, in_service, packets, fates),
+                Boxed::Rare(queue) => queue.enqueue(id, in_service, packets, fates),
             },
         }
     }
 
-    /// A packet of at most this many bytes that finds the port idle and this queue empty may
-    /// pass without being queued: the discipline would do nothing to it.
+    /// The largest packet that may skip an empty queue of an idle port, because the discipline
+    /// would neither drop, trim nor mark it.
     pub fn idle_pass_bytes(&self) -> u32 {
         let least = |caps: &[Cap]| caps.iter().map(|c| c.lone_packet_bytes()).min().unwrap_or(0);
         match &self.0 {
@@ -184,13 +185,13 @@ impl Queue {
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) if queue.is_paused() => 0,
                 Boxed::Priority(queue) => least(&queue.caps()),
-                // Some keep books on every packet.
-                Boxed::Other(_) | Boxed::Red(_) => 0,
+                // Some keep state about every packet.
+                Boxed::Rare(_) | Boxed::Red(_) => 0,
             },
         }
     }
 
-    /// Takes out the packet to send next.
+    /// Removes the packet to send next.
     #[inline(always)]
     pub fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
         match &mut self.0 {
@@ -198,13 +199,13 @@ impl Queue {
             Kind::Trim(queue) => queue.dequeue(packets),
             Kind::Boxed(queue) => match &mut **queue {
                 Boxed::Priority(queue) => queue.dequeue(packets),
-                Boxed::Red(queue) => queue.lines.dequeue(packets),
-                Boxed::Other(queue) => queue.dequeue(packets),
+                Boxed::Red(queue) => queue.classes.dequeue(packets),
+                Boxed::Rare(queue) => queue.dequeue(packets),
             },
         }
     }
 
-    /// The packet that will probably be sent next.
+    /// The packet that will probably be sent next, as a prefetch hint.
     #[inline]
     pub fn front(&self) -> Option<PacketId> {
         match &self.0 {
@@ -212,26 +213,26 @@ impl Queue {
             Kind::Trim(queue) => queue.headers.front().or(queue.data.front()),
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) => queue.front(),
-                Boxed::Red(queue) => queue.lines.front(),
-                Boxed::Other(_) => None,
+                Boxed::Red(queue) => queue.classes.front(),
+                Boxed::Rare(_) => None,
             },
         }
     }
 
-    /// The last packet that waits with its payload, where arrivals may take its place and its slot
+    /// The last packet queued with its payload, if an arrival may take its place and its slot
     /// (see [`Fifo::replace_back`]). For observers.
     pub fn trimming_tail(&self) -> Option<PacketId> {
         match &self.0 {
             Kind::Trim(queue) => queue.data.back(),
             Kind::Boxed(queue) => match &**queue {
-                Boxed::Other(queue) => queue.trimming_tail(),
+                Boxed::Rare(queue) => queue.trimming_tail(),
                 Boxed::Priority(_) | Boxed::Red(_) => None,
             },
             Kind::Single { .. } => None,
         }
     }
 
-    /// Whether nothing waits that may be sent.
+    /// Whether no packet may be sent: none is queued, or every queued class is paused.
     #[inline]
     pub fn is_empty(&self) -> bool {
         match &self.0 {
@@ -239,37 +240,37 @@ impl Queue {
             Kind::Trim(queue) => queue.data.is_empty() && queue.headers.is_empty(),
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) => queue.is_empty(),
-                Boxed::Red(queue) => queue.lines.is_empty(),
-                Boxed::Other(queue) => queue.waiting().1 == 0,
+                Boxed::Red(queue) => queue.classes.is_empty(),
+                Boxed::Rare(queue) => queue.waiting().1 == 0,
             },
         }
     }
 
-    /// Holds back what waits of a class, or lets it go on. Lossless switches and NICs only:
-    /// nobody pauses other queues.
+    /// Pauses or resumes a class. Only queues of lossless switches and NICs are ever paused;
+    /// disciplines without classes ignore the call.
     pub fn set_paused(&mut self, class: Class, is_paused: bool) {
         if let Kind::Boxed(queue) = &mut self.0 {
             match &mut **queue {
                 Boxed::Priority(queue) => queue.set_paused(class, is_paused),
-                Boxed::Red(queue) => queue.lines.set_paused(class, is_paused),
-                Boxed::Other(_) => {}
+                Boxed::Red(queue) => queue.classes.set_paused(class, is_paused),
+                Boxed::Rare(_) => {}
             }
         }
     }
 
-    /// What waits of a class, where classes can be paused.
+    /// The queued packets of a class; `None` if the discipline cannot pause classes.
     pub fn waiting_in(&self, class: Class) -> Option<&Fifo> {
         match &self.0 {
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) => Some(queue.class(class)),
-                Boxed::Red(queue) => Some(queue.lines.class(class)),
-                Boxed::Other(_) => None,
+                Boxed::Red(queue) => Some(queue.classes.class(class)),
+                Boxed::Rare(_) => None,
             },
             _ => None,
         }
     }
 
-    /// Bytes and packets waiting.
+    /// Queued bytes and packets, without the packet in service.
     #[inline]
     pub fn waiting(&self) -> (Bytes, u32) {
         let (bytes, packets) = match &self.0 {
@@ -277,8 +278,8 @@ impl Queue {
             Kind::Trim(queue) => queue.waiting(),
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) => queue.waiting(),
-                Boxed::Red(queue) => queue.lines.waiting(),
-                Boxed::Other(queue) => queue.waiting(),
+                Boxed::Red(queue) => queue.classes.waiting(),
+                Boxed::Rare(queue) => queue.waiting(),
             },
         };
         (Bytes::new(u64::from(bytes)), packets)
@@ -291,7 +292,7 @@ impl Kind {
     }
 }
 
-/// From here on it is a control packet like any other.
+/// Trims a packet to at most `bytes`. A trimmed packet travels in the control class.
 fn cut_to(packet: &mut Packet, bytes: u16) {
     packet.wire_bytes = packet.wire_bytes.min(bytes);
     packet.flags.set(PacketFlags::TRIMMED);

@@ -147,7 +147,7 @@ fn model(model: TrimModel, data: u64, trim_to: u64) -> QueueSpec {
     }
 }
 
-/// Fills a queue with so many packets of 9064 bytes beside one in service; returns the fates.
+/// Offers `packets` packets of 9064 bytes while one is in service; returns the fates.
 fn overfill(queue: &mut Queue, arena: &mut PacketArena, packets: u32) -> Fates {
     let busy = InService { bytes: 9064, is_control: false };
     let mut fates = Fates::new();
@@ -184,7 +184,7 @@ fn model__netfpga_trims_the_arrival_and_drops_headers_that_do_not_fit() {
     // The first fits; ten headers do; each later arrival is the one trimmed, then dropped.
     assert_eq!(of(Fate::Trimmed).collect::<Vec<_>>(), (1..40).collect::<Vec<_>>());
     assert_eq!(of(Fate::Dropped).collect::<Vec<_>>(), (11..40).collect::<Vec<_>>());
-    // Headers first, strictly, then the packet that came before them.
+    // Headers have strict priority over the data packet that came before them.
     let order: Vec<u32> = std::iter::from_fn(|| queue.dequeue(&arena)).map(|id| id.0).collect();
     assert_eq!(order, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0]);
 }
@@ -205,8 +205,8 @@ fn cut_payload__headers_wait_behind_data_and_are_dropped_when_full() {
     let limit = Limit::Bytes(Bytes::new(40_000));
     let spec = QueueSpec::CutPayload { limit, trim_above: None, trim_to: Bytes::new(64) };
     let mut queue = Queue::new(&spec, 1);
-    // Of 20,000 bytes the one in service takes 9,064, so one more fits, and then headers in what
-    // is left of 40,000: 21,872 / 64 = 341.
+    // The packet in service takes 9,064 of 20,000 bytes, so one more fits. Headers fit in the
+    // rest of 40,000: 21,872 / 64 = 341.
     let fates = overfill(&mut queue, &mut arena, 400);
     let count = |wanted| fates.iter().filter(|(_, fate)| *fate == wanted).count();
     assert_eq!((count(Fate::Trimmed), count(Fate::Dropped)), (399, 399 - 341));
@@ -228,7 +228,7 @@ fn fair_classes__share_by_bytes_and_lend_what_is_not_used() {
         queue.set_trimming(0b1);
         let mut sent = [0u64; 2];
         for _ in 0..4000 {
-            // Both classes always have something waiting, of unlike sizes.
+            // Both classes are always backlogged, with packets of different sizes.
             for (transport, bytes) in [(0, 9000), (1, 1500), (1, 1500)] {
                 let id = packet(&mut arena, bytes, Class::DATA, PacketFlags::TRIMMABLE);
                 arena[id].transport = TransportId(transport);
@@ -247,7 +247,7 @@ fn fair_classes__share_by_bytes_and_lend_what_is_not_used() {
         }
         let share = sent[0] as f64 / (sent[0] + sent[1]) as f64 * 100.0;
         assert!((share - f64::from(percent)).abs() < 1.0, "{share} for {percent}");
-        // Alone, a class has it all.
+        // A class alone gets the whole link.
         let mut last = None;
         while let Some(id) = queue.dequeue(&arena) {
             last = Some(id);
@@ -266,7 +266,7 @@ fn red(from: u64, to: u64, most_percent: u8) -> QueueSpec {
     }
 }
 
-/// The share marked of those that find so many bytes in the queue.
+/// The share of packets marked when each finds `found` bytes in the queue.
 fn marked(spec: &QueueSpec, found: u64) -> f64 {
     const TRIALS: u32 = 4_000;
     let marks = (0..TRIALS).filter(|&seed| {
@@ -312,12 +312,12 @@ fn red__looks_at_the_packets_own_class_and_marks_the_capable() {
     assert_eq!(fates, vec![(id, Fate::Marked)]);
 }
 
-/// A queue as its documentation has it, without any of its code: which lane a packet joins, what
-/// fits there, what becomes of what does not.
+/// A reference model written from the documentation: which lane a packet joins, what fits there,
+/// and what happens to packets that do not fit.
 struct Reference {
     spec: QueueSpec,
     lanes: [VecDeque<PacketId>; Class::COUNT],
-    /// The packet sent last, as long as it is being sent.
+    /// The packet in service.
     sending: Option<(usize, u32, bool)>,
 }
 
@@ -363,7 +363,7 @@ impl Reference {
         }
     }
 
-    /// Bytes of the packet in service, where it takes up room of a lane.
+    /// Bytes of the packet in service, if it occupies space of this lane.
     fn busy(&self, lane: usize) -> u32 {
         let Some((sent, bytes, _)) = self.sending else { return 0 };
         match self.spec {
@@ -374,7 +374,7 @@ impl Reference {
         }
     }
 
-    /// What a lane holds, with the packet in service: bytes and packets.
+    /// Bytes and packets of a lane, including the packet in service.
     fn held(&self, lane: usize, arena: &PacketArena) -> (u64, u32) {
         let bytes: u64 = self.lanes[lane].iter().map(|id| u64::from(arena[*id].wire_bytes)).sum();
         let busy = self.busy(lane);
@@ -399,7 +399,7 @@ impl Reference {
         if returns && is_trimmed && !packet.is_bounced() { Fate::Bounced } else { Fate::Dropped }
     }
 
-    /// Whether an arrival that is queued as it is must be marked; none where chance decides.
+    /// Whether an arrival that is queued unchanged must be marked; `None` if marking is random.
     fn marks(&self, packet: &Packet, arena: &PacketArena) -> Option<bool> {
         let lane = self.lane(packet);
         let mark_above = match self.spec {
@@ -438,7 +438,7 @@ impl Reference {
         chooses && fits && tail.flags.has(PacketFlags::TRIMMABLE)
     }
 
-    /// What must become of a packet that is trimmed: an arrival, or one that gives way to it.
+    /// Expected fates of a trimmed packet: the arrival, or the one that gives way to it.
     fn expected_of_trimmed(&self, packet: &Packet, arena: &PacketArena) -> Vec<Fate> {
         let (lane, left) = match self.spec {
             QueueSpec::CutPayload { trim_to, .. } => (0, trim_to),
@@ -451,7 +451,7 @@ impl Reference {
         [vec![Fate::Trimmed], more].concat()
     }
 
-    /// What must become of an arrival, marks aside, if no other is trimmed in its place.
+    /// Expected fates of an arrival, without marks, if no other packet is trimmed in its place.
     fn expected(&self, packet: &Packet, arena: &PacketArena) -> Vec<Fate> {
         let lane = self.lane(packet);
         let is_data = packet.class != Class::CONTROL;
@@ -487,7 +487,7 @@ impl Reference {
         }
     }
 
-    /// Takes note of an arrival and of its fates.
+    /// Records an arrival and its fates.
     fn note(&mut self, id: PacketId, lane: usize, fates: &[(PacketId, Fate)], arena: &PacketArena) {
         self.lanes[lane].push_back(id);
         for (id, fate) in fates.iter().filter(|(_, fate)| *fate != Fate::Marked) {
@@ -511,8 +511,8 @@ fn is_ecn_capable(packet: &Packet) -> bool {
 }
 
 proptest! {
-    /// What arrives is queued if it fits, with the packet in service, and meets exactly the fate
-    /// that its discipline has for it otherwise; what waits in one lane leaves in its order.
+    /// An arrival is queued if it fits beside the packet in service; otherwise its fate is the one
+    /// that its discipline documents. Packets of one lane leave in order.
     #[test]
     fn every_packet_is_accounted_for(
         kind in 0usize..12,
@@ -563,7 +563,7 @@ proptest! {
         for (n, (bytes, class, flags, takes, ends)) in arrivals.into_iter().enumerate() {
             let id = packet(&mut arena, bytes, Class(class), PacketFlags::from_bits(flags));
             arena[id].transport = TransportId(class & 1);
-            // By its flow a packet is known wherever it is: trimming may exchange slots.
+            // The flow identifies a packet, because trimming may exchange slots.
             arena[id].flow = FlowId::from(n);
             let arrival = arena[id];
             let tail = reference.lanes[DATA].back().map(|tail| arena[*tail]);
@@ -605,8 +605,8 @@ proptest! {
             prop_assert_eq!(queue.waiting().1 as usize, reference.waiting());
             prop_assert_eq!(arena.len(), reference.waiting());
             prop_assert_eq!(queue.is_empty(), reference.waiting() == 0);
-            // After one arrival in four a packet leaves, after another two do; the last of them is
-            // being sent when the next comes, unless that has ended.
+            // One packet leaves after one arrival in four, two after another. The last of them may
+            // still be in service when the next packet arrives.
             for _ in 0..[1, 2, 0, 0][usize::from(takes)] {
                 let Some(id) = queue.dequeue(&arena) else { break };
                 let first = reference.lane(&arena[id]);

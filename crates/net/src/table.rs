@@ -1,47 +1,46 @@
-//! Routes of small networks of any shape: every shortest way between every two hosts, written out.
+//! Route table for small networks of any shape: every shortest path between every two hosts.
 //!
-//! A route is the sequence of ports that a packet leaves by, from the source's own to the last
-//! switch's. Routes of a pair all have the same number of hops and are numbered in lexicographic
-//! order of their ports. Hosts never forward. A pair with more than [`MAX_PATHS`] routes keeps a
-//! uniform sample of them, drawn for the pair: the first ones in order would share their first
-//! links and leave others idle.
+//! A route is the sequence of output ports from the source's NIC to the last switch. All routes of
+//! a pair have the same number of hops and are numbered in lexicographic order of their ports.
+//! Hosts never forward. A pair with more than [`MAX_PATHS`] routes keeps a uniform sample of them,
+//! drawn for the pair. The first ones in order would share their first links and leave others idle.
 //!
-//! The table takes memory in proportion to pairs × routes × hops; regular networks of thousands of
-//! hosts compute their routes instead.
+//! Memory is proportional to pairs × routes × hops. Regular networks of thousands of hosts compute
+//! their routes instead.
 
 use crate::Link;
 use punctual_core::rng::Stream;
 use punctual_core::{HostId, NodeId, Packet, PacketFlags, PortId};
 use std::collections::BTreeSet;
 
-/// Routes kept for a pair; a pair with more keeps a uniform sample of so many.
+/// Most routes kept per pair of hosts. A pair with more keeps a uniform sample.
 pub const MAX_PATHS: u32 = 64;
 
-/// Ordered pairs of hosts that a table may have: 512 hosts.
+/// Most ordered pairs of hosts in a table: those of 512 hosts.
 pub const MAX_PAIRS: u64 = 1 << 18;
 
-/// Ports that all routes of a table may have together: 256 MB.
+/// Most ports of all routes of a table together: 256 MB.
 pub const MAX_PORTS: usize = 1 << 26;
 
 /// All shortest routes between all pairs of hosts.
 #[derive(Debug, Clone)]
 pub struct RouteTable {
     hosts: u32,
-    /// By source, then destination.
+    /// Indexed by source, then destination.
     pairs: Vec<Pair>,
-    /// The routes, one after the other.
+    /// The ports of all routes, concatenated.
     ports: Vec<PortId>,
     /// The opposite direction of each port.
     twins: Vec<PortId>,
     sampled: SampledPaths,
 }
 
-/// Pairs of hosts that have more than [`MAX_PATHS`] shortest routes and keep a sample of them.
+/// Statistics of host pairs that have more than [`MAX_PATHS`] shortest paths and keep a sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SampledPaths {
-    /// Ordered pairs of hosts.
+    /// Number of such ordered pairs.
     pub pairs: u64,
-    /// The most routes that such a pair has.
+    /// The most routes that such a pair has in the network.
     pub most: u64,
     /// Routes that each such pair keeps: [`MAX_PATHS`].
     pub kept: u32,
@@ -49,58 +48,59 @@ pub struct SampledPaths {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Pair {
-    /// Where in `ports` its routes begin.
+    /// Index in `ports` of its first route.
     first: u32,
     paths: u16,
     hops: u16,
 }
 
-/// Why links make no table of routes.
+/// Why a route table cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// More hosts than nodes.
-    #[error("{hosts} hosts but only {nodes} nodes; hosts are the first nodes")]
+    /// There are more hosts than nodes.
+    #[error("{hosts} hosts but only {nodes} nodes; count hosts as nodes too")]
     Hosts {
         /// Hosts.
         hosts: u32,
         /// Nodes.
         nodes: u32,
     },
-    /// A link to nowhere.
+    /// A link names a node that does not exist.
     #[error("link {port} leads from node {from} to node {to}, but there are {nodes} nodes")]
     Node {
         /// The link.
         port: PortId,
-        /// Its beginning.
+        /// The node it leaves.
         from: NodeId,
-        /// Its end.
+        /// The node it leads to.
         to: NodeId,
         /// Nodes.
         nodes: u32,
     },
-    /// Two links that are not each other's opposite.
-    #[error("link {port} names link {twin} as its opposite, which it is not")]
+    /// Two links are not each other's opposite direction.
+    #[error("link {port} names link {twin} as its opposite direction, but it is not")]
     Twin {
         /// The link.
         port: PortId,
-        /// Its supposed opposite.
+        /// The link it names as its opposite.
         twin: PortId,
     },
-    /// No way between two hosts.
+    /// There is no path between two hosts.
     #[error(
-        "no way from host {src} to host {dst}; add links, remembering that hosts do not forward"
+        "there is no path from host {src} to host {dst}; add links between switches, as hosts do \
+         not forward packets"
     )]
     Unreachable {
-        /// From here.
+        /// The source.
         src: HostId,
-        /// To there.
+        /// The destination.
         dst: HostId,
     },
-    /// Too large for a table.
+    /// The table would be too large.
     #[error(
-        "routes of {hosts} hosts do not fit in a table; use a regular topology (a star, tree, \
-         leaf-spine or fat tree) for networks this large"
+        "the network of {hosts} hosts has too many routes for a table; use a regular topology (a \
+         star, tree, leaf-spine or fat tree)"
     )]
     TooLarge {
         /// Hosts.
@@ -109,7 +109,7 @@ pub enum RouteError {
 }
 
 impl RouteTable {
-    /// Finds the routes. Hosts are nodes 0 to `hosts`−1; links are by port id.
+    /// Finds all routes. Hosts are nodes 0 to `hosts`−1; links are indexed by port id.
     pub fn build(hosts: u32, nodes: u32, links: &[Link]) -> Result<Self, RouteError> {
         check(hosts, nodes, links)?;
         let too_large = || RouteError::TooLarge { hosts };
@@ -126,19 +126,19 @@ impl RouteTable {
             sampled: SampledPaths { kept: MAX_PATHS, ..SampledPaths::default() },
         };
         for dst in (0..hosts).map(HostId) {
-            let ways = graph.ways_to(dst);
+            let paths = graph.shortest_paths_to(dst);
             for src in (0..hosts).map(HostId).filter(|src| *src != dst) {
                 let hops =
-                    ways.distances[src.index()].ok_or(RouteError::Unreachable { src, dst })?;
+                    paths.distances[src.index()].ok_or(RouteError::Unreachable { src, dst })?;
                 let first = table.ports.len();
                 let pair = table.pair_index(src, dst);
-                let count = ways.counts[src.index()];
+                let count = paths.counts[src.index()];
                 if count > u64::from(MAX_PATHS) {
                     table.sampled.pairs += 1;
                     table.sampled.most = table.sampled.most.max(count);
                 }
-                for rank in kept(count, pair) {
-                    graph.append_route(src, rank, &ways, &mut table.ports);
+                for rank in kept_ranks(count, pair) {
+                    graph.append_route(src, rank, &paths, &mut table.ports);
                 }
                 if table.ports.len() > MAX_PORTS {
                     return Err(too_large());
@@ -153,7 +153,7 @@ impl RouteTable {
         Ok(table)
     }
 
-    /// Pairs that keep a sample of their routes; none where all routes are kept.
+    /// Statistics of pairs that keep a sample of their routes; `None` if every pair keeps all.
     pub fn sampled_paths(&self) -> Option<SampledPaths> {
         (self.sampled.pairs > 0).then_some(self.sampled)
     }
@@ -166,19 +166,19 @@ impl RouteTable {
         self.pairs[self.pair_index(src, dst)]
     }
 
-    /// Routes from `src` to `dst`: 1 to [`MAX_PATHS`], and 0 only from a host to itself.
+    /// Number of routes from `src` to `dst`: 1 to [`MAX_PATHS`], or 0 from a host to itself.
     #[inline]
     pub fn paths(&self, src: HostId, dst: HostId) -> u32 {
         u32::from(self.pair(src, dst).paths)
     }
 
-    /// Ports on each route from `src` to `dst`. The opposite direction has as many.
+    /// Number of ports on each route from `src` to `dst`, and in the opposite direction.
     #[inline]
     pub fn hops(&self, src: HostId, dst: HostId) -> u32 {
         u32::from(self.pair(src, dst).hops)
     }
 
-    /// The ports of route `n` from `src` to `dst`, the source's own first. `n` is below
+    /// The ports of route `n` from `src` to `dst`, the source's NIC first. `n` is below
     /// [`paths`](Self::paths).
     #[inline]
     pub fn route(&self, src: HostId, dst: HostId, n: u32) -> &[PortId] {
@@ -188,22 +188,22 @@ impl RouteTable {
         &self.ports[first..first + usize::from(pair.hops)]
     }
 
-    /// Writes into a packet where its route is: the index of its first port or, for one that
-    /// goes backwards along a route of the opposite direction, the index after its last.
+    /// Writes the position of its route into a packet: the index of the first port. For a packet
+    /// on the reverse path it is the index after the last port of the forward route.
     pub(crate) fn enter(&self, src: HostId, packet: &mut Packet, random: impl FnOnce(u32) -> u32) {
-        let backwards = packet.flags.has(PacketFlags::REVERSE_PATH);
-        let pair = if backwards { self.pair(packet.dst, src) } else { self.pair(src, packet.dst) };
+        let is_reverse = packet.flags.has(PacketFlags::REVERSE_PATH);
+        let pair = if is_reverse { self.pair(packet.dst, src) } else { self.pair(src, packet.dst) };
         if packet.flags.has(PacketFlags::SWITCH_PATH) {
             packet.path = random(u32::from(pair.paths));
         }
         debug_assert!(packet.path < u32::from(pair.paths), "no such path");
         packet.path = pair.first + packet.path * u32::from(pair.hops);
-        if backwards {
+        if is_reverse {
             packet.path += u32::from(pair.hops);
         }
     }
 
-    /// The port by which a packet leaves after `packet.hop` ports.
+    /// The next port of a packet that has passed `packet.hop` ports.
     #[inline]
     pub(crate) fn next_port(&self, packet: &Packet) -> PortId {
         let (path, hop) = (packet.path as usize, usize::from(packet.hop));
@@ -214,7 +214,7 @@ impl RouteTable {
         }
     }
 
-    /// Makes a packet that has passed `packet.hop` ports go back by the same.
+    /// Sends a packet that has passed `packet.hop` ports back by those ports.
     pub(crate) fn turn_back(&self, packet: &mut Packet) {
         let passed = u32::from(packet.hop);
         if packet.flags.has(PacketFlags::REVERSE_PATH) {
@@ -226,7 +226,7 @@ impl RouteTable {
     }
 }
 
-/// What packets see, for tests.
+/// Ports as packets see them, for tests.
 #[cfg(test)]
 impl RouteTable {
     pub(crate) fn port(&self, src: HostId, dst: HostId, n: u32, hop: u32) -> PortId {
@@ -246,7 +246,7 @@ impl RouteTable {
         self.next_port(&packet)
     }
 
-    /// The port by which a packet goes back that turns after `hop` ports.
+    /// The first port of the way back of a packet that turns after `hop` ports.
     pub(crate) fn port_after_turning(&self, src: HostId, dst: HostId, n: u32, hop: u8) -> PortId {
         use punctual_core::{FlowId, Header};
         let mut packet = Packet::new(FlowId(0), dst, Header::default());
@@ -292,12 +292,12 @@ impl<'a> Graph<'a> {
         Graph { hosts, links, ports }
     }
 
-    /// Shortest ways of all nodes to `dst`, breadth first from there.
-    fn ways_to(&self, dst: HostId) -> Ways {
+    /// Shortest paths from all nodes to `dst`, by breadth-first search from `dst`.
+    fn shortest_paths_to(&self, dst: HostId) -> ShortestPaths {
         let nodes = self.ports.len();
-        let mut ways = Ways { distances: vec![None; nodes], counts: vec![0; nodes] };
-        ways.distances[dst.index()] = Some(0);
-        ways.counts[dst.index()] = 1;
+        let mut paths = ShortestPaths { distances: vec![None; nodes], counts: vec![0; nodes] };
+        paths.distances[dst.index()] = Some(0);
+        paths.counts[dst.index()] = 1;
         let mut level = vec![NodeId::from(dst)];
         let mut distance = 0;
         while !level.is_empty() {
@@ -307,7 +307,7 @@ impl<'a> Graph<'a> {
                 for port in &self.ports[node.index()] {
                     // Every link has its opposite, so neighbours out are neighbours in.
                     let neighbour = self.links[port.index()].to;
-                    let known = &mut ways.distances[neighbour.index()];
+                    let known = &mut paths.distances[neighbour.index()];
                     if known.is_none() {
                         *known = Some(distance);
                         if neighbour.0 >= self.hosts {
@@ -315,29 +315,35 @@ impl<'a> Graph<'a> {
                         }
                     }
                     if *known == Some(distance) {
-                        let more = ways.counts[node.index()];
-                        let count = &mut ways.counts[neighbour.index()];
+                        let more = paths.counts[node.index()];
+                        let count = &mut paths.counts[neighbour.index()];
                         *count = count.saturating_add(more);
                     }
                 }
             }
             level = next;
         }
-        ways
+        paths
     }
 
-    /// Appends the route from `src` that has `rank` others before it in order.
-    fn append_route(&self, src: HostId, mut rank: u64, ways: &Ways, out: &mut Vec<PortId>) {
+    /// Appends the route of this rank from `src`, in lexicographic order from 0.
+    fn append_route(
+        &self,
+        src: HostId,
+        mut rank: u64,
+        paths: &ShortestPaths,
+        out: &mut Vec<PortId>,
+    ) {
         let mut node = NodeId::from(src);
-        while let Some(wanted) = ways.distances[node.index()].and_then(|d| d.checked_sub(1)) {
+        while let Some(wanted) = paths.distances[node.index()].and_then(|d| d.checked_sub(1)) {
             let chosen = self.ports[node.index()].iter().copied().find(|port| {
                 let to = self.links[port.index()].to;
-                // Other hosts may be as near as a switch but lead nowhere.
+                // Another host may be as near as a switch, but it does not forward.
                 let leads = to.0 >= self.hosts || wanted == 0;
-                if !leads || ways.distances[to.index()] != Some(wanted) {
+                if !leads || paths.distances[to.index()] != Some(wanted) {
                     return false;
                 }
-                let behind = ways.counts[to.index()];
+                let behind = paths.counts[to.index()];
                 let is_here = rank < behind;
                 if !is_here {
                     rank -= behind;
@@ -351,17 +357,17 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// The shortest ways of every node to one host.
-struct Ways {
-    /// Links to it; none for nodes that have no way.
+/// The shortest paths from every node to one host.
+struct ShortestPaths {
+    /// Hops to the host; `None` for nodes that cannot reach it.
     distances: Vec<Option<u32>>,
-    /// How many shortest ways there are.
+    /// Number of shortest paths.
     counts: Vec<u64>,
 }
 
 /// The ranks of the routes that a pair keeps, in order: all of them, or a uniform sample that
 /// depends on the pair alone.
-fn kept(count: u64, pair: usize) -> BTreeSet<u64> {
+fn kept_ranks(count: u64, pair: usize) -> BTreeSet<u64> {
     let most = u64::from(MAX_PATHS);
     if count <= most {
         return (0..count).collect();
@@ -381,7 +387,7 @@ mod tests {
     use proptest::prelude::*;
     use punctual_core::{Duration, Rate};
 
-    /// Links both ways between nodes.
+    /// Links in both directions between nodes.
     fn both_ways(edges: &[(u32, u32)], hosts: u32) -> Vec<Link> {
         let mut topology = Topology { hosts, names: Vec::new(), links: Vec::new() };
         for &(a, b) in edges {
@@ -477,7 +483,7 @@ mod tests {
             attach in prop::collection::vec(0u32..100, 8),
             extra in prop::collection::vec((0u32..100, 0u32..100), 0..12),
         ) {
-            // A chain of switches keeps it connected; more links make it interesting.
+            // A chain of switches keeps the network connected; extra links add equal-cost paths.
             let switch = |n: u32| hosts + n % switches;
             let mut edges: Vec<(u32, u32)> =
                 (0..hosts).map(|h| (h, switch(attach[h as usize]))).collect();

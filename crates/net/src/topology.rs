@@ -1,4 +1,4 @@
-//! Networks of any shape: from a file, or the small ones that need no file.
+//! Networks of any shape: read from a topology file, or one of two built-in small ones.
 //!
 //! A topology file names its nodes and joins them:
 //!
@@ -23,8 +23,8 @@
 //! delay = "1us"
 //! ```
 //!
-//! Each `[[link]]` goes both ways. Hosts are numbered from 0 in the order of the file, switches
-//! after them. A host has one link; switches may have several to the same neighbour.
+//! Each `[[link]]` is bidirectional. Hosts are numbered from 0 in the order of the file, switches
+//! after them. A host has one link; switches may have parallel links.
 
 use crate::{Link, Tier};
 use punctual_core::{Duration, NodeId, PortId, Rate};
@@ -42,7 +42,7 @@ pub struct Topology {
     pub links: Vec<Link>,
 }
 
-/// A topology as a file has it.
+/// The contents of a topology file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopologyFile {
@@ -61,7 +61,7 @@ pub struct TopologyFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeEntry {
-    /// Its name, which no other node has.
+    /// Its unique name.
     pub name: String,
 }
 
@@ -73,53 +73,53 @@ pub struct LinkEntry {
     pub between: [String; 2],
     /// Line rate.
     pub rate: Rate,
-    /// From the last bit sent to the packet ready in the next node.
+    /// Time from the last bit sent until the next node has the packet ready.
     pub delay: Duration,
 }
 
-/// Why a text describes no topology.
+/// Why a topology file is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// It is not in the format.
+    /// It is not valid TOML, or has an unknown, missing or malformed key.
     #[error("{0}")]
     Format(#[from] toml::de::Error),
-    /// A name twice.
+    /// Two nodes have the same name.
     #[error("two nodes are called `{0}`; rename one")]
     TwiceName(String),
-    /// A link to a name that is not there.
+    /// A link names a node that does not exist.
     #[error(
         "link {link} ({a} to {b}): no node is called `{missing}`; add a [[host]] or [[switch]]"
     )]
     UnknownNode {
         /// Which link, counted from 1.
         link: usize,
-        /// Its one end.
+        /// Its first end.
         a: String,
-        /// Its other end.
+        /// Its second end.
         b: String,
-        /// The name that is not there.
+        /// The unknown name.
         missing: String,
     },
-    /// A link from a node to itself.
-    #[error("link {link} joins `{name}` to itself; name two different nodes")]
+    /// A link connects a node to itself.
+    #[error("link {link} connects `{name}` to itself; name two different nodes")]
     ToItself {
         /// Which link, counted from 1.
         link: usize,
         /// The node.
         name: String,
     },
-    /// A link on which nothing moves.
+    /// A link has a rate of zero.
     #[error("link {link} ({a} to {b}): rate = \"0bps\": must be above zero")]
     ZeroRate {
         /// Which link, counted from 1.
         link: usize,
-        /// Its one end.
+        /// Its first end.
         a: String,
-        /// Its other end.
+        /// Its second end.
         b: String,
     },
-    /// A host that is not joined to anything, or to too much.
+    /// A host does not have exactly one link.
     #[error("host `{name}` has {links} links; it needs exactly one")]
     HostLinks {
         /// The host.
@@ -127,12 +127,12 @@ pub enum TopologyError {
         /// How many it has.
         links: usize,
     },
-    /// Nobody to talk.
-    #[error("{0} hosts; a network needs at least two [[host]]")]
+    /// There are fewer than two hosts.
+    #[error("the topology has {0} hosts; a network needs at least two [[host]]")]
     TooFewHosts(u32),
 }
 
-/// Senders on the left, receivers on the right, one link between.
+/// A dumbbell: senders on the left, receivers on the right, one bottleneck link between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dumbbell {
     /// Hosts on the left: hosts 0 to `senders`−1.
@@ -148,12 +148,12 @@ pub struct Dumbbell {
 }
 
 impl Topology {
-    /// Reads the format that the module describes.
+    /// Parses a topology file; the module documentation describes the format.
     pub fn parse(text: &str) -> Result<Self, TopologyError> {
         Topology::from_file(&toml::from_str(text)?)
     }
 
-    /// Joins the nodes of a file.
+    /// Builds the topology that a file describes.
     pub fn from_file(file: &TopologyFile) -> Result<Self, TopologyError> {
         let hosts = file.host.len() as u32;
         if hosts < 2 {
@@ -211,7 +211,7 @@ impl Topology {
         }
     }
 
-    /// Joins two nodes in both directions; the first port is `a`'s.
+    /// Connects two nodes in both directions. `a` gets the first new port id, `b` the next.
     pub fn connect(&mut self, a: NodeId, b: NodeId, rate: Rate, delay: Duration) {
         let there = PortId::from(self.links.len());
         let back = PortId(there.0 + 1);
@@ -225,7 +225,7 @@ impl Topology {
         }
     }
 
-    /// Each host's port, for hosts with one link.
+    /// The NIC port of each host, for hosts with one link.
     pub fn nics(&self) -> Vec<PortId> {
         let mut nics = vec![PortId(u32::MAX); self.hosts as usize];
         for (i, link) in self.links.iter().enumerate().rev() {
@@ -236,7 +236,7 @@ impl Topology {
         nics
     }
 
-    /// Two hosts and nothing between them but a link.
+    /// Two hosts with one link between them.
     pub fn pair(rate: Rate, delay: Duration) -> Self {
         let mut topology =
             Topology { hosts: 2, names: vec!["h0".into(), "h1".into()], links: Vec::new() };
@@ -244,7 +244,7 @@ impl Topology {
         topology
     }
 
-    /// Two switches, `left` and `right`, with a bottleneck between them.
+    /// A dumbbell with the switches `left` and `right`.
     pub fn dumbbell(shape: Dumbbell) -> Self {
         let hosts = shape.senders + shape.receivers;
         let mut topology = Topology {
@@ -317,13 +317,13 @@ mod tests {
         let cases = [
             ("name = \"h2\"", "name = \"h1\"", "two nodes are called `h1`"),
             ("[\"h1\", \"s1\"]", "[\"h1\", \"s2\"]", "link 1 (h1 to s2): no node"),
-            ("[\"s1\", \"h2\"]", "[\"s1\", \"s1\"]", "link 2 joins `s1` to itself"),
+            ("[\"s1\", \"h2\"]", "[\"s1\", \"s1\"]", "link 2 connects `s1` to itself"),
             ("[\"s1\", \"h2\"]", "[\"s1\", \"h1\"]", "host `h1` has 2 links"),
             ("\"1Gbps\"", "\"0Gbps\"", "link 2 (s1 to h2): rate"),
             ("\"1Gbps\"", "\"1\"", "line 14"),
             ("name = \"s1\"", "nam = \"s1\"", "unknown field `nam`"),
             ("delay = \"1us\"", "", "missing field `delay`"),
-            ("[[host]]", "[[switch]]", "1 hosts"),
+            ("[[host]]", "[[switch]]", "has 1 hosts"),
         ];
         for (from, to, part) in cases {
             let error = error(from, to);

@@ -1,5 +1,5 @@
-//! Figure 2 of NDP's paper: senders that never slow down, all into one port. What is left of the
-//! link for whole packets, with Cut Payload and with NDP's switch?
+//! Figure 2 of the NDP paper: unresponsive senders share one port. Measures the share of the link
+//! that carries whole packets with Cut Payload and with NDP's switch.
 //!
 //! `cargo test -p punctual-net --test unresponsive -- --nocapture` prints the table.
 
@@ -9,22 +9,22 @@ use punctual_core::{
 };
 use punctual_net::{Fate, Fates, InService, Queue};
 
-/// Picoseconds of a byte at 10 Gb/s.
+/// Picoseconds per byte at 10 Gb/s.
 const BYTE: u64 = 800;
 const PACKET: u16 = 9064;
-/// Time between two packets of a sender.
+/// Time between the packets of a sender.
 const PERIOD: u64 = PACKET as u64 * BYTE;
-/// What NDP's switch leaves for whole packets in percent: ten headers go with each.
+/// Share of the link for whole packets with NDP's switch, in percent: ten headers per packet.
 const LEVEL: f64 = 100.0 * 9064.0 / (9064.0 + 10.0 * 64.0);
 
-/// Share of the fair goodput that flows get: of all, and of the worst tenth.
+/// Mean goodput as a share of the fair rate: of all flows, and of the worst tenth.
 struct Goodput {
     mean: f64,
     worst_tenth: f64,
 }
 
 impl Goodput {
-    /// Of these shares, in percent.
+    /// Computes both means, in percent.
     fn of(mut shares: Vec<f64>) -> Goodput {
         shares.sort_by(f64::total_cmp);
         let tenth = (shares.len() / 10).max(1);
@@ -33,14 +33,14 @@ impl Goodput {
     }
 }
 
-/// When each of `senders` sends the first of its packets.
+/// The time of each sender's first packet.
 fn phases(senders: u32) -> Vec<u64> {
     let mut stream = Stream::named(1, "phases", u64::from(senders));
     (0..senders).map(|_| stream.below(PERIOD)).collect()
 }
 
-/// Senders with these phases send packets back to back at 10 Gb/s into one port of 10 Gb/s, each
-/// packet late by a draw below `jitter` picoseconds, for so many packets each.
+/// Sends packets back to back from each sender at 10 Gb/s into one port of 10 Gb/s. Each packet is
+/// delayed by a uniform draw below `jitter` picoseconds; each sender sends `packets` of them.
 fn unresponsive(spec: &QueueSpec, phases: &[u64], jitter: u64, packets: u64) -> Goodput {
     let senders = phases.len();
     let mut queue = Queue::new(spec, 7);
@@ -49,7 +49,7 @@ fn unresponsive(spec: &QueueSpec, phases: &[u64], jitter: u64, packets: u64) -> 
     let mut stream = Stream::named(1, "jitter", senders as u64);
     let mut arrivals: Vec<(u64, u32)> = Vec::new();
     let mut whole = vec![0u64; senders];
-    // Until when the port sends, and what.
+    // When the port becomes free, and the packet in service.
     let (mut busy_until, mut in_service) = (0u64, InService::default());
     let mut last = 0;
     for round in 0..packets {
@@ -61,7 +61,7 @@ fn unresponsive(spec: &QueueSpec, phases: &[u64], jitter: u64, packets: u64) -> 
         );
         arrivals.sort_unstable();
         for &(at, sender) in &arrivals {
-            // Of two rounds' packets that overlap, the order is that of the rounds.
+            // Packets of overlapping rounds stay in the order of the rounds.
             let now = at.max(last);
             last = now;
             while busy_until <= now {
@@ -95,10 +95,12 @@ fn unresponsive(spec: &QueueSpec, phases: &[u64], jitter: u64, packets: u64) -> 
     Goodput::of(whole.iter().map(|n| *n as f64 / fair * 100.0).collect())
 }
 
-/// What NDP's coin makes of senders in exact time. When a packet leaves, the last to have come has
-/// its place with a probability of 1/2, the one before with 1/4, and so on; packets leave at all
-/// times alike, since they take longer than to come. So a sender has a half of the gap behind it, a
-/// quarter of the next, and so on.
+/// Goodput with NDP's coin toss and without jitter, computed from the phases.
+///
+/// When a packet leaves, its place belongs to the last arrival with probability 1/2, to the one
+/// before with 1/4, and so on. Departure times are uniform over the period, because a packet
+/// and its ten headers take longer. So a sender gets half of the gap after it, a quarter of the
+/// next gap, and so on.
 fn by_the_coin(phases: &[u64]) -> Goodput {
     let mut phases = phases.to_vec();
     phases.sort_unstable();
@@ -120,7 +122,7 @@ fn figure_2_cut_payload_collapses_and_ndp_s_switch_does_not() {
     let (exact, varied, together) = ("exact", "1 µs of jitter", "started together");
     for (timing, jitter) in [(exact, 0), (varied, 1_000_000), (together, 1000)] {
         for senders in [10u32, 40, 100, 140, 188] {
-            // As many packets to each flow whatever their number.
+            // The expected number of packets per flow does not depend on the number of flows.
             let packets = 200 * u64::from(senders);
             let phases =
                 if timing == together { vec![0; senders as usize] } else { phases(senders) };
@@ -130,8 +132,7 @@ fn figure_2_cut_payload_collapses_and_ndp_s_switch_does_not() {
                  {:.1} ({:.1}), NDP {:.1} ({:.1})",
                 cp.mean, cp.worst_tenth, ndp.mean, ndp.worst_tenth
             );
-            // While packet after packet is sent whole, n − 1 headers go with each, until no room
-            // is left for any.
+            // Cut Payload sends n − 1 headers with each whole packet, until headers fill the link.
             let left = 100.0 * (1.0 - 64.0 * f64::from(senders - 1) / 9064.0);
             assert!((cp.mean - left.max(0.0)).abs() < 1.0, "CP {} against {left}", cp.mean);
             assert!((ndp.mean - LEVEL).abs() < 0.5, "NDP {} against {LEVEL}", ndp.mean);
@@ -143,7 +144,7 @@ fn figure_2_cut_payload_collapses_and_ndp_s_switch_does_not() {
             } else if timing == varied {
                 assert!(ndp.worst_tenth > cp.worst_tenth, "phase effects starve CP's");
             } else {
-                // Each has 187 packets, give or take 14: the worst tenth has 24 fewer by chance.
+                // Each flow has 187 ± 14 packets: by chance the worst tenth has 24 fewer.
                 assert!(ndp.worst_tenth > LEVEL - 20.0, "no phases, no effects");
             }
         }

@@ -1,9 +1,9 @@
 //! How many cases a property test runs.
 
-/// The number of cases for a property test: `PROPTEST_CASES`, or this default where it is not set.
+/// The number of cases for a property test: `PROPTEST_CASES`, or `default` if it is not set.
 ///
-/// proptest itself uses that variable only for tests that do not choose a number. With
-/// `ProptestConfig::with_cases(cases(96))` they can be given more time (`cargo xtask swarm`).
+/// proptest itself reads that variable only for tests that do not choose a number. With
+/// `ProptestConfig::with_cases(cases(96))`, `cargo xtask swarm` can run more cases.
 pub fn cases(default: u32) -> u32 {
     chosen(std::env::var("PROPTEST_CASES").ok().as_deref(), default)
 }

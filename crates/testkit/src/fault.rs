@@ -1,29 +1,28 @@
-//! What may happen to a packet on the line.
+//! Faults on the line.
 
 use punctual_core::rng::Stream;
 use punctual_core::{Duration, Packet};
 
-/// What happens to one packet after it left its host's NIC.
+/// The fault that a packet suffers after it left its host's NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It arrives.
+    /// No fault: it arrives.
     Deliver,
     /// It is lost.
     Drop,
     /// It arrives twice, one copy right after the other.
     Duplicate,
-    /// It arrives this much later, perhaps after packets sent later.
+    /// It arrives this much later, so packets sent later may overtake it.
     Delay(Duration),
-    /// It arrives with ECN congestion experienced, if it is ECN-capable; otherwise it just
-    /// arrives.
+    /// It arrives with an ECN mark if it is ECN-capable; otherwise it arrives unchanged.
     Mark,
-    /// Its payload is cut off: it arrives as a header of 64 bytes in the control class.
+    /// It is trimmed: it arrives as a header of 64 bytes in the control class.
     Trim,
-    /// It comes back to the host that sent it as a header of 64 bytes.
+    /// It is trimmed to 64 bytes and returned to its sender.
     Bounce,
 }
 
-/// How often each fault strikes in a random rule; what remains is delivered.
+/// The probability of each fault in a random rule. Other packets are delivered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultOdds {
     /// Probability of [`Fault::Drop`].
@@ -36,11 +35,11 @@ pub struct FaultOdds {
     pub delay_below: Duration,
     /// Probability of [`Fault::Mark`].
     pub mark: f64,
-    /// Probability of [`Fault::Trim`], for packets that allow it.
+    /// Probability of [`Fault::Trim`], for trimmable packets.
     pub trim: f64,
-    /// Probability of [`Fault::Bounce`], for packets that may be trimmed.
+    /// Probability of [`Fault::Bounce`], for trimmable packets.
     pub bounce: f64,
-    /// Only the first this many packets of each direction suffer, so that flows can end.
+    /// Faults hit only the first packets of each direction, this many, so that flows can end.
     pub packets: u64,
 }
 
@@ -60,7 +59,7 @@ impl Default for FaultOdds {
 }
 
 impl FaultOdds {
-    /// A fault rule that draws from these odds; the same seed gives the same faults.
+    /// A fault rule that draws with these probabilities. Equal seeds give equal faults.
     pub fn rule(self, seed: u64) -> impl FnMut(&Packet, u64) -> Fault + 'static {
         let mut stream = Stream::named(seed, "faults", 0);
         move |packet, index| {

@@ -1,4 +1,4 @@
-//! Published figures in tests: their bounds, the table of known differences, tables for the docs.
+//! Published figures in tests: their bounds, the list of known differences, tables for the docs.
 //!
 //! A bound is the tolerance that the specification or arithmetic gives, never a measured value.
 //! A figure outside its bound is listed in `docs/known-differences.md` with its cause. A test that
@@ -10,11 +10,11 @@ use std::path::Path;
 
 /// Asserts that `measured` is within `bound`, or that `docs/known-differences.md` lists `id`.
 ///
-/// A row of that file belongs to `id` when its first cell is the id in backticks. A figure within
-/// its bound must not be listed: the row would be out of date.
+/// A row of that file belongs to `id` if its first cell is the id in backticks. A figure within its
+/// bound must not be listed, because the row would be out of date.
 ///
 /// # Panics
-/// When the figure is outside its bound and not listed, or within it and listed.
+/// If the figure is outside its bound and not listed, or within it and listed.
 pub fn assert_figure(id: &str, measured: f64, bound: impl RangeBounds<f64> + Debug) {
     let text = known_differences();
     let is_within = bound.contains(&measured);
@@ -22,23 +22,23 @@ pub fn assert_figure(id: &str, measured: f64, bound: impl RangeBounds<f64> + Deb
     println!("{id}: measured {measured}, bound {bound:?}: {verdict}");
     match (is_within, is_listed(&text, id)) {
         (true, true) => panic!(
-            "{id}: {measured} is within {bound:?} now: remove its row from docs/known-differences.md"
+            "{id}: {measured} is within {bound:?}: remove its row from docs/known-differences.md"
         ),
         (false, false) => panic!(
-            "{id}: {measured} is outside {bound:?}: find the cause; if it stays, \
-             list it in docs/known-differences.md"
+            "{id}: {measured} is outside {bound:?}: fix the cause, or list it with its cause in \
+             docs/known-differences.md"
         ),
         _ => {}
     }
 }
 
-/// Prints a table for the docs between its markers. `cargo xtask figures` copies it to the pages
-/// that have the same markers.
+/// Prints a table for the docs between markers. `cargo xtask figures` copies it to the pages that
+/// have the same markers.
 pub fn print_figure(name: &str, markdown: &str) {
     println!("\n<!-- figure: {name} -->\n{}\n<!-- /figure -->", markdown.trim_end());
 }
 
-/// A Markdown table: the first column to the left, numbers to the right.
+/// Formats a Markdown table: the first column left-aligned, the others right-aligned.
 pub fn markdown_table(head: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
     let mut table = line(head.to_vec());

@@ -1,7 +1,7 @@
-//! Help for tests: two hosts and a line between them, faults on demand, checkers.
+//! Test support: two hosts connected by a line, injected faults, checks of the transport contract.
 //!
 //! [`Pair`] drives any [`Transport`](punctual_core::Transport) and panics when the transport
-//! breaks the contract: a byte delivered twice, a path that does not exist, a completion too soon.
+//! breaks the contract, for example by delivering a byte twice or completing a flow too early.
 //!
 //! ```text
 //! let mut pair = Pair::new(Ndp::default(), Line::default());

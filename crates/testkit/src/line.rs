@@ -1,8 +1,8 @@
-//! What joins the two hosts.
+//! The line between the two hosts.
 
 use punctual_core::{Bytes, Duration, Rate};
 
-/// A full-duplex line between host 0 and host 1.
+/// A full-duplex path between host 0 and host 1: one link, or several with switches between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Rate of every link.
@@ -13,13 +13,13 @@ pub struct Line {
     pub mtu: Bytes,
     /// Bytes that a link adds to each packet.
     pub framing: Bytes,
-    /// Store-and-forward switches between the hosts, each link as above, queues without bound.
+    /// Store-and-forward switches between the hosts, with unbounded queues.
     pub switches: usize,
-    /// Equal paths that flows are told of; all are this one line.
+    /// Number of equal-cost paths that flows see. All of them use this line.
     pub paths: u32,
     /// Whether ports run the transport's controllers.
     pub controllers: bool,
-    /// Seed of everything random.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 

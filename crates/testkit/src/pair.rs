@@ -1,6 +1,6 @@
-//! The smallest driver: two hosts, one line.
+//! A minimal driver: two hosts connected by a line.
 
-use crate::port::{Port, Turn};
+use crate::port::{NextSend, Port};
 use crate::schedule::{Event, Schedule};
 use crate::{Direction, Fault, FlowResult, Line, Traced};
 use punctual_core::rng::derive;
@@ -16,8 +16,8 @@ struct Flow {
     receiver: Option<u32>,
     sender_timer: Option<Instant>,
     receiver_timer: Option<Instant>,
-    /// Its sender waits for its turn at the NIC.
-    waits: bool,
+    /// Whether its sender is queued at the NIC.
+    is_queued: bool,
 }
 
 macro_rules! call {
@@ -28,11 +28,11 @@ macro_rules! call {
 
 type FaultRule = Box<dyn FnMut(&Packet, u64) -> Fault>;
 
-/// Two hosts with a [`Stack`] of one transport, joined by a [`Line`].
+/// Two hosts with a [`Stack`] of one transport, connected by a [`Line`].
 ///
-/// It does what the contract asks of a driver. Each host has an ideal NIC: control packets first,
-/// then packets and senders' turns in the order in which they asked. Flows may go either way.
-/// After its flow has ended a sender is not called again but can still be looked at.
+/// It follows the driver's side of the contract. Each host has an ideal NIC: control packets go
+/// first, then packets and ready senders in FIFO order. Flows may go in either direction. After its
+/// flow has ended, a sender is not called again, but tests can still inspect it.
 pub struct Pair<T: Transport> {
     stack: Stack<T>,
     line: Line,
@@ -89,20 +89,20 @@ impl<T: Transport> Pair<T> {
         pair
     }
 
-    /// Decides from now on what happens to packets on the line. The rule is asked once for each
-    /// packet that leaves a host, with the number of packets sent before in the same direction;
-    /// [`Packet::is_to_sender`] tells ACKs from data.
+    /// Sets the rule that chooses the fault of each packet from now on. The rule is called once per
+    /// packet that leaves a host, with the number of packets sent before in that direction.
+    /// [`Packet::is_to_sender`] distinguishes ACKs from data.
     pub fn set_faults(&mut self, rule: impl FnMut(&Packet, u64) -> Fault + 'static) {
         self.faults = Box::new(rule);
     }
 
-    /// How many events a run may take before it panics as a livelock. Ten million unless set.
+    /// Sets the number of events after which a run panics as a livelock. The default is ten million.
     pub fn set_events_max(&mut self, events_max: u64) {
         self.handled_max = events_max;
     }
 
-    /// A flow of `size` bytes from host 0 to host 1 that starts now: change what the test needs
-    /// and hand it to [`Pair::start`], which names it.
+    /// A flow of `size` bytes from host 0 to host 1 that starts now. Change what the test needs and
+    /// pass it to [`Pair::start`], which sets its id.
     pub fn spec(&self, size: Bytes) -> FlowSpec {
         FlowSpec {
             id: FlowId::default(),
@@ -118,7 +118,7 @@ impl<T: Transport> Pair<T> {
         }
     }
 
-    /// Adds a flow, to start at its time. Ids are given in order, whatever the specification says.
+    /// Schedules a flow. Ids are assigned in order, and replace the id of the specification.
     pub fn start(&mut self, mut spec: FlowSpec) -> FlowId {
         assert!(spec.start >= self.now, "a flow cannot start in the past");
         assert!(
@@ -132,18 +132,18 @@ impl<T: Transport> Pair<T> {
             receiver: None,
             sender_timer: None,
             receiver_timer: None,
-            waits: false,
+            is_queued: false,
         });
         self.schedule.add(spec.start, Event::Start { flow: spec.id.index() });
         spec.id
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// The line.
+    /// The line between the hosts.
     pub fn line(&self) -> &Line {
         &self.line
     }
@@ -153,22 +153,22 @@ impl<T: Transport> Pair<T> {
         &self.stack
     }
 
-    /// What has happened to a flow so far.
+    /// The result of a flow so far.
     pub fn result(&self, flow: FlowId) -> &FlowResult {
         &self.flows[flow.index()].result
     }
 
-    /// The sender of a flow that has started. It stays after its end.
+    /// The sender of a flow that has started. It stays available after the flow has ended.
     pub fn sender(&self, flow: FlowId) -> Option<&T::Sender> {
         self.stack.sender(self.flows[flow.index()].sender?)
     }
 
-    /// The receiver of a flow, once its first packet has come.
+    /// The receiver of a flow, once its first packet has arrived.
     pub fn receiver(&self, flow: FlowId) -> Option<&T::Receiver> {
         self.stack.receiver(self.flows[flow.index()].receiver?)
     }
 
-    /// The controllers of the ports from host 0 to host 1, in order, the host's own first.
+    /// The controllers of the ports from host 0 to host 1, in order, the NIC's first.
     pub fn forward_controllers(&self) -> impl Iterator<Item = Option<&T::Controller>> {
         self.ports[..self.links()].iter().map(|port| port.controller.as_ref())
     }
@@ -178,19 +178,18 @@ impl<T: Transport> Pair<T> {
         &self.trace
     }
 
-    /// Header extensions still in use, by packets queued or on the line.
+    /// Header extensions in use by packets that are queued or on the line.
     pub fn extensions(&self) -> usize {
         self.ext.len()
     }
 
-    /// Handles everything up to and including `limit`, where the clock then stands.
+    /// Handles all events up to and including `limit`, then sets the clock to `limit`.
     pub fn run_until(&mut self, limit: Instant) {
         while self.step(limit) {}
         self.now = self.now.max(limit);
     }
 
-    /// Runs until every finite flow has completed and its sender knows, or has been given up;
-    /// at most until `limit`. Tells whether all flows got there.
+    /// Runs until [`Pair::is_done`], at most until `limit`. Returns whether all flows are done.
     pub fn run_until_done(&mut self, limit: Instant) -> bool {
         while !self.is_done() {
             if !self.step(limit) {
@@ -201,7 +200,7 @@ impl<T: Transport> Pair<T> {
         true
     }
 
-    /// Whether every finite flow has completed and its sender knows, or has been given up.
+    /// Whether every finite flow has completed and its sender knows, or was abandoned.
     pub fn is_done(&self) -> bool {
         let mut finite = self.flows.iter().filter(|f| f.result.spec.size != Bytes::ENDLESS);
         finite.all(|flow| flow.result.is_done())
@@ -215,12 +214,12 @@ impl<T: Transport> Pair<T> {
         if host.index() == 0 { 0 } else { 2 * self.links() - 1 }
     }
 
-    /// The same link in the opposite direction.
-    fn mate(&self, port: usize) -> usize {
+    /// The port of the opposite direction of a link.
+    fn twin(&self, port: usize) -> usize {
         if port < self.links() { port + self.links() } else { port - self.links() }
     }
 
-    /// The port after this one on the way, or none where a host follows.
+    /// The next port on the path; `None` if a host follows.
     fn next_port(&self, port: usize) -> Option<usize> {
         if port < self.links() {
             (port + 1 < self.links()).then_some(port + 1)
@@ -229,7 +228,7 @@ impl<T: Transport> Pair<T> {
         }
     }
 
-    /// Handles the next event unless it comes after `limit`.
+    /// Handles the next event, unless it is after `limit`. Returns whether it did.
     fn step(&mut self, limit: Instant) -> bool {
         let Some((at, event)) = self.schedule.next_until(limit) else {
             return false;
@@ -241,7 +240,7 @@ impl<T: Transport> Pair<T> {
         match event {
             Event::Start { flow } => self.start_flow(flow),
             Event::PortFree { port } => {
-                self.ports[port].busy = false;
+                self.ports[port].is_busy = false;
                 self.kick(port);
             }
             Event::Arrival { port, packet } => self.arrive(port, packet),
@@ -296,7 +295,7 @@ impl<T: Transport> Pair<T> {
             End::Receiver => (&mut state.receiver_timer, state.receiver, spec.dst),
         };
         if *timer != Some(self.now) {
-            return; // Set again or cleared since.
+            return; // The timer was changed or cleared since.
         }
         *timer = None;
         let slot = slot.expect("only open ends set timers");
@@ -308,11 +307,11 @@ impl<T: Transport> Pair<T> {
         self.kick(self.nic_port(host));
     }
 
-    /// A packet is at the far end of the link that leaves from `port`.
+    /// Handles a packet that has reached the far end of the link of `port`.
     fn arrive(&mut self, port: usize, mut packet: Packet) {
         if packet.is_to_sender() {
-            // The node reached is the one whose port to the receiver is the other direction.
-            self.control(self.mate(port), &mut packet, Way::Reverse);
+            // The controller of the twin port handles the reverse path.
+            self.control(self.twin(port), &mut packet, Way::Reverse);
         }
         match self.next_port(port) {
             Some(next) if !packet.is_bounced() => {
@@ -359,7 +358,7 @@ impl<T: Transport> Pair<T> {
         }
     }
 
-    /// Takes everything out of the outbox.
+    /// Empties the outbox.
     fn drain(&mut self, host: HostId, called: Option<(usize, End)>) {
         let nic = self.nic_port(host);
         let mut packets = std::mem::take(&mut self.out.packets);
@@ -382,7 +381,7 @@ impl<T: Transport> Pair<T> {
         let Some((flow, end)) = called else {
             assert!(
                 timer == TimerChange::Keep && ready.is_none() && self.out.events.is_empty(),
-                "the shared state's timeout has no flow to set timers, send data or emit for"
+                "a host timeout must not set flow timers, send data or emit flow events"
             );
             return;
         };
@@ -399,23 +398,23 @@ impl<T: Transport> Pair<T> {
             TimerChange::Clear => *slot = None,
             TimerChange::Set(at) | TimerChange::Depart(at) => {
                 let at = at.max(self.now);
-                // Setting the same instant again needs no second event.
+                // Setting an equal instant again needs no second event.
                 if slot.replace(at) != Some(at) {
                     self.schedule.add(at, Event::Timer { flow, end });
                 }
             }
         }
         if let Some(class) = ready {
-            assert_eq!(end, End::Sender, "only senders may say that they are ready");
+            assert_eq!(end, End::Sender, "only senders may set `ready`");
             let state = &mut self.flows[flow];
-            if !state.waits {
-                state.waits = true;
-                self.ports[nic].queue(class).push_back(Turn::Poll(flow));
+            if !state.is_queued {
+                state.is_queued = true;
+                self.ports[nic].queue(class).push_back(NextSend::Poll(flow));
             }
         }
     }
 
-    /// Checks what the contract says of a packet that a transport sends.
+    /// Checks the contract for a packet that a transport sends.
     fn check(&self, mut packet: Packet, from: HostId) -> Packet {
         let flow = packet.flow;
         let spec = &self.flows[flow.index()].result.spec;
@@ -451,28 +450,28 @@ impl<T: Transport> Pair<T> {
         let state = &mut self.ports[port];
         state.queue_bytes += u64::from(packet.wire_bytes);
         state.queue_packets += 1;
-        state.queue(packet.class).push_back(Turn::Packet(packet));
+        state.queue(packet.class).push_back(NextSend::Packet(packet));
     }
 
     /// Starts the next transmission of an idle port.
     fn kick(&mut self, port: usize) {
-        while !self.ports[port].busy {
+        while !self.ports[port].is_busy {
             let state = &mut self.ports[port];
             match state.pop() {
                 None => return,
-                Some(Turn::Packet(packet)) => {
+                Some(NextSend::Packet(packet)) => {
                     state.queue_bytes -= u64::from(packet.wire_bytes);
                     state.queue_packets -= 1;
                     self.transmit(port, packet);
                 }
-                Some(Turn::Poll(flow)) => {
-                    self.flows[flow].waits = false;
+                Some(NextSend::Poll(flow)) => {
+                    self.flows[flow].is_queued = false;
                     let state = &self.flows[flow];
                     if state.result.sender_ended() {
                         continue;
                     }
                     let host = state.result.spec.src;
-                    let slot = state.sender.expect("only open senders wait");
+                    let slot = state.sender.expect("only open senders are queued");
                     let packet = self.stack.poll_transmit(slot, call!(self, host));
                     self.drain(host, Some((flow, End::Sender)));
                     if let Some(packet) = packet {
@@ -490,7 +489,7 @@ impl<T: Transport> Pair<T> {
 
     fn transmit(&mut self, port: usize, mut packet: Packet) {
         let state = &mut self.ports[port];
-        state.busy = true;
+        state.is_busy = true;
         state.sent_bytes += u64::from(packet.wire_bytes) + self.line.framing.get();
         let free_at = self.now + self.line.transmission_time(u64::from(packet.wire_bytes));
         let arrives_at = free_at + self.line.delay;
@@ -504,7 +503,7 @@ impl<T: Transport> Pair<T> {
         }
     }
 
-    /// The first link, where faults happen.
+    /// Sends a packet on its first link, where faults are injected.
     fn send_on_line(&mut self, port: usize, mut packet: Packet, mut arrives_at: Instant) {
         let direction = if port < self.links() { Direction::Forward } else { Direction::Backward };
         let index = self.sent[direction as usize];
@@ -534,7 +533,7 @@ impl<T: Transport> Pair<T> {
                 packet.flags = packet.flags.toggled(back).with(PacketFlags::BOUNCED);
                 packet.dst = HostId::from(usize::from(direction == Direction::Backward));
                 arrives_at += self.line.delay;
-                port_reached = self.mate(port);
+                port_reached = self.twin(port);
             }
         }
         self.schedule.add(arrives_at, Event::Arrival { port: port_reached, packet });
@@ -558,7 +557,7 @@ impl<T: Transport> Pair<T> {
         }
     }
 
-    /// Reads again when a controller wants to be called.
+    /// Schedules the next timeout of a controller.
     fn arm_controller(&mut self, port: usize) {
         let now = self.now;
         let state = &mut self.ports[port];

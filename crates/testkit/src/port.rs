@@ -1,26 +1,26 @@
-//! An output port: an ideal queue, control first, and perhaps a controller.
+//! An output port: an unbounded queue with control packets first, and an optional controller.
 
 use crate::Line;
 use punctual_core::{Class, Instant, Packet, PortId, PortView};
 use std::collections::VecDeque;
 
-/// Something a port may send next.
+/// What a port sends next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum NextSend {
     Packet(Packet),
-    /// Ask this flow's sender.
+    /// The packet that this flow's sender returns when polled.
     Poll(usize),
 }
 
 pub(crate) struct Port<C> {
     pub(crate) controller: Option<C>,
     pub(crate) controller_timer: Option<Instant>,
-    pub(crate) control: VecDeque<Turn>,
-    pub(crate) other: VecDeque<Turn>,
+    pub(crate) control: VecDeque<NextSend>,
+    pub(crate) other: VecDeque<NextSend>,
     pub(crate) queue_bytes: u64,
     pub(crate) queue_packets: u64,
     pub(crate) sent_bytes: u64,
-    pub(crate) busy: bool,
+    pub(crate) is_busy: bool,
 }
 
 impl<C> Port<C> {
@@ -33,20 +33,20 @@ impl<C> Port<C> {
             queue_bytes: 0,
             queue_packets: 0,
             sent_bytes: 0,
-            busy: false,
+            is_busy: false,
         }
     }
 
-    pub(crate) fn queue(&mut self, class: Class) -> &mut VecDeque<Turn> {
+    pub(crate) fn queue(&mut self, class: Class) -> &mut VecDeque<NextSend> {
         if class == Class::CONTROL { &mut self.control } else { &mut self.other }
     }
 
-    /// The next to send: control first.
-    pub(crate) fn pop(&mut self) -> Option<Turn> {
+    /// Removes what to send next: control packets first.
+    pub(crate) fn pop(&mut self) -> Option<NextSend> {
         self.control.pop_front().or_else(|| self.other.pop_front())
     }
 
-    /// This port, the one of that number, as its controller sees it.
+    /// The state of this port, number `port`, as its controller sees it.
     pub(crate) fn view(&self, port: usize, now: Instant, line: &Line) -> PortView {
         PortView {
             port: PortId::from(port),

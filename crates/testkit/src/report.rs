@@ -1,11 +1,11 @@
-//! What a run leaves behind: a result per flow, a trace of packets.
+//! Results of a run: one per flow, and a trace of packets.
 
 use crate::Fault;
 use punctual_core::{
     ByteRange, ExtBlock, FlowEvent, FlowSpec, Instant, Packet, RangeSet, RetransmitCause,
 };
 
-/// Which way a packet went on the line.
+/// The direction of a packet on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From host 0 to host 1.
@@ -14,32 +14,32 @@ pub enum Direction {
     Backward,
 }
 
-/// One packet that a host sent.
+/// A packet that a host sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Traced {
-    /// When its first bit left the NIC.
+    /// When the NIC sent its first bit.
     pub at: Instant,
-    /// Which way.
+    /// Its direction.
     pub direction: Direction,
-    /// The packet as it left, after the NIC port's controller saw it.
+    /// The packet as it left, after the controller of the NIC port.
     pub packet: Packet,
-    /// The extension of its header as it left.
+    /// Its header extension as it left.
     pub ext: Option<ExtBlock>,
-    /// What then happened to it.
+    /// The fault injected after it left.
     pub fault: Fault,
 }
 
-/// What happened to one flow. Every event is checked when it comes: bytes are delivered once and
-/// within the flow, completion comes when the bytes are all there, the sender ends once.
+/// The result of a flow. Every event is checked: bytes are delivered once and within the flow, the
+/// flow completes when all bytes are delivered, and the sender ends once.
 #[derive(Clone, Debug)]
 pub struct FlowResult {
-    /// What was asked for.
+    /// The specification of the flow.
     pub spec: FlowSpec,
     /// Bytes delivered.
     pub delivered: RangeSet,
     /// When the receiver had every byte.
     pub completed_at: Option<Instant>,
-    /// When the sender knew.
+    /// When the sender knew that the receiver had every byte.
     pub finished_at: Option<Instant>,
     /// When the sender gave up.
     pub abandoned_at: Option<Instant>,
@@ -53,7 +53,7 @@ pub struct FlowResult {
     pub trimmed: u64,
     /// Number of [`FlowEvent::Bounced`].
     pub bounced: u64,
-    /// All events but deliveries, in order.
+    /// All events except deliveries, in order.
     pub events: Vec<(Instant, FlowEvent)>,
 }
 
@@ -74,12 +74,12 @@ impl FlowResult {
         }
     }
 
-    /// Whether the sender has ended, one way or the other.
+    /// Whether the sender has finished or given up.
     pub fn sender_ended(&self) -> bool {
         self.finished_at.is_some() || self.abandoned_at.is_some()
     }
 
-    /// Whether nothing more is expected: delivered and known to be, or given up.
+    /// Whether the flow is over: completed and finished, or abandoned.
     pub fn is_done(&self) -> bool {
         self.abandoned_at.is_some() || (self.completed_at.is_some() && self.finished_at.is_some())
     }
@@ -93,7 +93,7 @@ impl FlowResult {
                 assert_eq!(
                     self.delivered.total(),
                     self.spec.size.get(),
-                    "flow {flow} completed with another number of bytes than its size"
+                    "flow {flow} completed, but the bytes delivered are not its size"
                 );
                 self.completed_at = Some(now);
             }

@@ -1,10 +1,10 @@
-//! What happens when.
+//! The event queue.
 
 use punctual_core::{End, Instant, Packet};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Something that will happen.
+/// A scheduled event.
 pub(crate) enum Event {
     Start {
         flow: usize,
@@ -52,7 +52,7 @@ impl Ord for Scheduled {
     }
 }
 
-/// Events to come, by time; those of the same time in the order in which they were added.
+/// The event queue, ordered by time. Events at equal times keep the order of their insertion.
 #[derive(Default)]
 pub(crate) struct Schedule {
     events: BinaryHeap<Reverse<Scheduled>>,
@@ -66,7 +66,7 @@ impl Schedule {
         self.events.push(Reverse(Scheduled { at, order, event }));
     }
 
-    /// Takes out the next event unless it comes after `limit`.
+    /// Removes the next event, unless it is after `limit`.
     pub(crate) fn next_until(&mut self, limit: Instant) -> Option<(Instant, Event)> {
         if self.events.peek()?.0.at > limit {
             return None;

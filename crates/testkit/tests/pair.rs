@@ -1,5 +1,5 @@
-//! The driver itself, with a toy transport: every packet is acknowledged, the lowest one missing
-//! is sent again after a fixed time.
+//! Tests of the driver with a toy transport: every packet is acknowledged, and the lowest missing
+//! packet is retransmitted after a fixed time.
 
 use punctual_core::{
     ByteRange, Bytes, Class, Controller, Duration, Endpoint, ExtArena, ExtBlock, FlowEvent,
@@ -28,7 +28,7 @@ struct Receiver {
     got: RangeSet,
 }
 
-/// Counts packets of each way and, in the header, ports passed.
+/// Counts packets per direction and, in the header, ports passed.
 #[derive(Default)]
 struct Counter {
     forward: u64,
@@ -199,7 +199,7 @@ fn switches_store_and_forward_and_controllers_see_both_ways() {
         .map(|c| c.map(|c| (c.forward, c.reverse, c.ticks > 0)).unwrap())
         .collect();
     assert_eq!(seen, [(10, 10, true); 3]);
-    // The host's own port has counted each packet once when it leaves.
+    // The controller of the NIC port has counted each packet once.
     let sent = &pair.trace()[0];
     assert_eq!(sent.ext.unwrap().0[0], 1);
 }
@@ -222,7 +222,7 @@ fn flows_take_turns_and_go_both_ways() {
         .filter(|t| t.direction == Direction::Forward && !t.packet.is_to_sender())
         .map(|t| t.packet.flow.0)
         .collect();
-    // The first flow is asked, and asks for its second turn, before the second flow starts.
+    // The first flow is polled, and queued again, before the second flow starts.
     assert_eq!(sent, [0, 0, 1, 0, 1, 1]);
     for flow in [first, second, back] {
         assert!(pair.result(flow).is_done());
@@ -244,7 +244,7 @@ fn every_fault_does_what_it_says() {
     let flow = pair.start(pair.spec(Bytes::new(6_000)));
     pair.run_until(at(20));
     let result = pair.result(flow);
-    // The second, the delayed third and the last have come; the mark needs an ECN-capable packet.
+    // The second, the delayed third and the last have arrived; a mark needs an ECN-capable packet.
     assert_eq!(result.delivered.iter().collect::<Vec<_>>(), [(1000, 3000), (5000, 6000)]);
     assert_eq!((result.trimmed, result.bounced), (1, 1));
     assert!(pair.run_until_done(at(1000)));

@@ -1,7 +1,7 @@
-//! The header's check.
+//! The CRC of the header.
 
-/// CRC-16 with the CCITT polynomial, starting from all ones: finds any three wrong bits in
-/// headers of our size.
+/// CRC-16 with the CCITT polynomial, starting from all ones. It detects any three wrong bits in a
+/// header.
 pub(crate) fn crc16(parts: &[&[u8]]) -> u16 {
     parts
         .iter()
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn crc16__known_value() {
-        // The check value of CRC-16/IBM-3740 in the catalogues of CRCs.
+        // The check value of CRC-16/IBM-3740.
         assert_eq!(crc16(&[b"12345", b"6789"]), 0x29b1);
     }
 

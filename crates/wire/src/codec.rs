@@ -1,45 +1,45 @@
-//! What a transport adds to the envelope.
+//! The transport's part of a datagram.
 
 use crate::{Datagram, ENVELOPE_BYTES, Envelope, IPV4_UDP_BYTES, WireError};
 use punctual_core::{ByteRange, FlowId, Header, HostId, Instant, Packet};
 
-/// What the reader of a packet expects, to [widen](crate::widen) the wire's short numbers.
+/// Recent values of a flow, used to [widen](crate::widen) the short numbers on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Near {
     /// A recent sequence number of the flow.
     pub seq: u64,
     /// A recent cumulative acknowledgement of the flow.
     pub cumulative: u64,
-    /// The reader's time.
+    /// The reader's current time.
     pub now: Instant,
 }
 
-/// What a data packet says of its data.
+/// The data that a data packet describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data {
-    /// Which of the flow's bytes it carries, or carried before it was trimmed.
+    /// The flow's bytes that it carries, or carried before it was trimmed.
     pub range: ByteRange,
-    /// How many bytes the flow has, [`u64::MAX`] when endless.
+    /// Size of the flow; [`u64::MAX`] if it is endless.
     pub flow_bytes: u64,
-    /// Bytes in each of the flow's packets but the last, if it tells. Packets that agree in this
-    /// do not overlap.
+    /// Bytes in each of the flow's packets but the last, if this packet shows it. Packets with equal
+    /// segment sizes do not overlap.
     pub segment_bytes: Option<u64>,
 }
 
-/// Writes and reads one transport's fields. It sees headers that are whole and checked.
+/// Writes and reads one transport's fields. Its input has passed the header check.
 pub trait Codec {
-    /// The transport's number on the wire, below 32, never given to another.
+    /// The transport's number on the wire: below 32, unique and never reused.
     const TRANSPORT: u8;
     /// Size of its fields, a multiple of 4, at most 48.
     const FIELDS_BYTES: usize;
-    /// All that comes before the data in a UDP payload.
+    /// Bytes before the data in a UDP payload.
     const HEADER_BYTES: usize = ENVELOPE_BYTES + Self::FIELDS_BYTES;
 
     /// Writes the fields of `packet` into [`Codec::FIELDS_BYTES`] bytes.
     fn emit_fields(&self, packet: &Packet, fields: &mut [u8]);
 
-    /// Fills in what the fields say. `packet` has the envelope's facts already; `fields` are
-    /// [`Codec::FIELDS_BYTES`] long.
+    /// Parses the fields into `packet`, which already has the values of the envelope. `fields` has
+    /// [`Codec::FIELDS_BYTES`] bytes.
     fn parse_fields(
         &self,
         fields: &[u8],
@@ -47,16 +47,16 @@ pub trait Codec {
         packet: &mut Packet,
     ) -> Result<(), WireError>;
 
-    /// What a data packet carries, nothing for other packets. Of a packet parsed here, the data
-    /// lies within the flow.
+    /// The data of a data packet; `None` for other packets. The data of a parsed packet lies within
+    /// the flow.
     fn data(&self, packet: &Packet) -> Option<Data>;
 
-    /// Moves what is expected next after `packet` was sent or accepted.
+    /// Updates the recent values after `packet` was sent or accepted.
     fn observe(&self, packet: &Packet, near: &mut Near);
 }
 
-/// Makes the datagram of `packet` in `datagram`, whose memory is used again; `fill` puts the
-/// data, if the packet carries any, where it belongs.
+/// Writes `packet` into `datagram`, whose memory is reused. `fill` writes the payload, if the packet
+/// carries any.
 pub fn emit<C: Codec, E>(
     codec: &C,
     flow: u32,
@@ -82,7 +82,7 @@ pub fn emit<C: Codec, E>(
     Ok(())
 }
 
-/// The packet that `datagram` is, for the flow known here as `flow`.
+/// Parses the packet in `datagram`, which belongs to `flow`.
 pub fn parse<C: Codec>(
     codec: &C,
     datagram: &Datagram<'_>,
@@ -102,7 +102,7 @@ pub fn parse<C: Codec>(
     packet.flags = envelope.flags;
     packet.payload_bytes = envelope.payload_bytes;
     let wire_bytes = IPV4_UDP_BYTES + C::HEADER_BYTES + payload.len();
-    // UDP carries less than 2¹⁶ bytes, but the bytes may have come from elsewhere.
+    // UDP carries less than 2¹⁶ bytes, but the bytes may not come from UDP.
     packet.wire_bytes = u16::try_from(wire_bytes).unwrap_or(u16::MAX);
     codec.parse_fields(fields, near, &mut packet)?;
     Ok(packet)

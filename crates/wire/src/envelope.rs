@@ -1,4 +1,4 @@
-//! What all transports' datagrams begin with.
+//! The part of the header that all transports share.
 
 use crate::{WireError, check::crc16};
 use core::mem::offset_of;
@@ -6,18 +6,18 @@ use punctual_core::{Class, PacketFlags};
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes of the part of the header that all transports share.
+/// Bytes of the shared part of the header.
 pub const ENVELOPE_BYTES: usize = 16;
 
 const MAGIC: u8 = 0xd7;
 const VERSION: u8 = 1;
 
-/// Largest header: what the most frugal trimming switches leave of a UDP payload.
+/// Largest header. The trimming switches that cut most leave this much of a UDP payload.
 const HEADER_BYTES_MAX: usize = 64;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
 #[repr(C)]
-struct Raw {
+struct RawEnvelope {
     magic: u8,
     version_words: u8,
     transport_class: u8,
@@ -28,9 +28,9 @@ struct Raw {
     payload_check: U32,
 }
 
-const _: () = assert!(size_of::<Raw>() == ENVELOPE_BYTES);
-const CHECK_AT: usize = offset_of!(Raw, check);
-const FLAGS_AT: usize = offset_of!(Raw, flags);
+const _: () = assert!(size_of::<RawEnvelope>() == ENVELOPE_BYTES);
+const CHECK_AT: usize = offset_of!(RawEnvelope, check);
+const FLAGS_AT: usize = offset_of!(RawEnvelope, flags);
 
 /// The part of a header that all transports share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,29 +39,29 @@ pub struct Envelope {
     pub transport: u8,
     /// The packet's service class.
     pub class: Class,
-    /// What switches may do and have done with it.
+    /// What switches may do with the packet, and have done.
     pub flags: PacketFlags,
-    /// The flow, as its sender named it. Together with the sender's address it is unique.
+    /// The flow number that the sender chose. It is unique together with the sender's address.
     pub flow: u32,
-    /// Bytes of data it carried when it was sent.
+    /// Bytes of payload when the packet was sent.
     pub payload_bytes: u16,
 }
 
-/// A datagram whose header is sound.
+/// A parsed datagram with a valid header.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// The shared part of its header; [`PacketFlags::TRIMMED`] is set when payload is missing.
+    /// The shared part of its header. [`PacketFlags::TRIMMED`] is set if payload is missing.
     pub envelope: Envelope,
     /// The transport's fields.
     pub fields: &'a [u8],
-    /// The data it carries: all of what was sent, or nothing.
+    /// The payload: complete, or empty if the packet was trimmed.
     pub payload: &'a [u8],
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads what a socket received.
+    /// Parses a received datagram.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
-        let Ok((raw, rest)) = Raw::read_from_prefix(bytes) else {
+        let Ok((raw, rest)) = RawEnvelope::read_from_prefix(bytes) else {
             return Err(WireError::Short(bytes.len()));
         };
         if raw.magic != MAGIC {
@@ -93,7 +93,7 @@ impl<'a> Datagram<'a> {
             envelope.flags.set(PacketFlags::TRIMMED);
         }
         if envelope.flags.has(PacketFlags::TRIMMED) {
-            // A switch that cuts at a fixed length leaves a useless beginning of the payload.
+            // A switch that cuts at a fixed length may leave a useless part of the payload.
             return Ok(Datagram { envelope, fields, payload: &[] });
         }
         if crc32fast::hash(payload) != raw.payload_check.get() {
@@ -104,12 +104,12 @@ impl<'a> Datagram<'a> {
 }
 
 impl Envelope {
-    /// Writes itself into the first [`ENVELOPE_BYTES`] of `datagram`, whose `fields_bytes` after
-    /// that and payload are in place. A trimmed packet's payload is absent.
+    /// Writes the envelope into the first [`ENVELOPE_BYTES`] of `datagram`. The `fields_bytes` after
+    /// it and the payload must be in place. A trimmed packet has no payload.
     ///
     /// # Panics
     ///
-    /// When `datagram` is shorter than its header, or a field is beyond what its bits can hold.
+    /// If `datagram` is shorter than its header, or a field does not fit in its bits.
     pub fn seal(&self, datagram: &mut [u8], fields_bytes: usize) {
         let header_bytes = ENVELOPE_BYTES + fields_bytes;
         assert!(fields_bytes.is_multiple_of(4) && header_bytes <= HEADER_BYTES_MAX);
@@ -120,7 +120,7 @@ impl Envelope {
                 || self.flags.has(PacketFlags::TRIMMED)
         );
         let (envelope, fields) = header.split_at_mut(ENVELOPE_BYTES);
-        let mut raw = Raw {
+        let mut raw = RawEnvelope {
             magic: MAGIC,
             version_words: VERSION << 4 | (fields_bytes / 4) as u8,
             transport_class: self.transport << 3 | self.class.0,
@@ -135,12 +135,13 @@ impl Envelope {
     }
 }
 
-/// For a switch: replaces the flags of a datagram and corrects its check. To trim one, set
-/// [`PacketFlags::TRIMMED`] and keep only the header's bytes, which are returned.
+/// Replaces the flags of a datagram and updates its check. Returns the number of header bytes.
+///
+/// A switch trims a datagram by setting [`PacketFlags::TRIMMED`] and keeping only the header.
 pub fn set_flags(datagram: &mut [u8], flags: PacketFlags) -> Result<usize, WireError> {
     let header_bytes = ENVELOPE_BYTES + Datagram::parse(datagram)?.fields.len();
     datagram[FLAGS_AT] = flags.bits();
-    let Ok((raw, rest)) = Raw::read_from_prefix(datagram) else {
+    let Ok((raw, rest)) = RawEnvelope::read_from_prefix(datagram) else {
         return Err(WireError::Short(datagram.len()));
     };
     let check = header_check(&raw, &rest[..header_bytes - ENVELOPE_BYTES]);
@@ -148,7 +149,7 @@ pub fn set_flags(datagram: &mut [u8], flags: PacketFlags) -> Result<usize, WireE
     Ok(header_bytes)
 }
 
-fn fields_bytes(raw: &Raw) -> Result<usize, WireError> {
+fn fields_bytes(raw: &RawEnvelope) -> Result<usize, WireError> {
     let bytes = usize::from(raw.version_words & 15) * 4;
     if ENVELOPE_BYTES + bytes > HEADER_BYTES_MAX {
         return Err(WireError::FieldsSize(bytes));
@@ -156,9 +157,9 @@ fn fields_bytes(raw: &Raw) -> Result<usize, WireError> {
     Ok(bytes)
 }
 
-/// The check of a header, computed as if the check itself were zero.
-fn header_check(raw: &Raw, fields: &[u8]) -> u16 {
-    let zeroed = Raw { check: 0.into(), ..*raw };
+/// The CRC of a header, computed with the check field set to zero.
+fn header_check(raw: &RawEnvelope, fields: &[u8]) -> u16 {
+    let zeroed = RawEnvelope { check: 0.into(), ..*raw };
     crc16(&[zeroed.as_bytes(), fields])
 }
 

@@ -1,36 +1,36 @@
-//! What can be wrong with a datagram.
+//! Errors in datagrams.
 
-/// Why a datagram is not a packet. It is dropped and counted under its [name](WireError::name).
+/// Why a datagram is not a valid packet. The reader drops it and counts the [name](WireError::name).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
     /// It ends inside the header.
     #[error("datagram of {0} bytes ends inside its header")]
     Short(usize),
-    /// Its first byte is not ours.
-    #[error("first byte {0:#04x} is not this protocol's")]
+    /// Its first byte is wrong.
+    #[error("the first byte is {0:#04x}, so the datagram is not of this protocol")]
     Magic(u8),
-    /// Its version is not ours.
-    #[error("version {0} is not spoken here")]
+    /// Its version is not supported.
+    #[error("version {0} of the protocol is not supported")]
     Version(u8),
-    /// Its transport is not the one listening.
-    #[error("transport number {0} does not listen here")]
+    /// It belongs to another transport.
+    #[error("the datagram is for transport number {0}, which does not run here")]
     Transport(u8),
-    /// Its transport's fields do not have the size they should.
-    #[error("transport fields of {0} bytes do not have the right size")]
+    /// Its transport's fields have the wrong size.
+    #[error("transport fields of {0} bytes have the wrong size")]
     FieldsSize(usize),
-    /// Its header was damaged.
+    /// Its header is corrupt.
     #[error("header check does not match")]
     HeaderCheck,
-    /// It carries more than its header says.
+    /// It carries more payload than its header says.
     #[error("{carried} bytes follow a header that announces {announced}")]
     Long {
-        /// Bytes its header announces.
+        /// Payload bytes that its header announces.
         announced: usize,
         /// Bytes after its header.
         carried: usize,
     },
-    /// Its payload was damaged.
+    /// Its payload is corrupt.
     #[error("payload check does not match")]
     PayloadCheck,
     /// Its transport has no such kind of packet.
@@ -42,7 +42,7 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// Its name in counters.
+    /// The name of the error in counters.
     pub fn name(&self) -> &'static str {
         match self {
             WireError::Short(_) => "short",

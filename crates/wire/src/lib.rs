@@ -1,8 +1,7 @@
-//! Packets as bytes.
+//! The wire format: packets as UDP datagrams.
 //!
-//! Everything travels in UDP; the UDP payload starts with an [envelope](Envelope) that is the same
-//! for every transport, then the transport's own fields, written and read by its [`Codec`], then
-//! the flow's data. All numbers are big-endian.
+//! A UDP payload consists of an [envelope](Envelope) that all transports share, the transport's own
+//! fields, which its [`Codec`] writes and reads, and the flow's data. All numbers are big-endian.
 //!
 //! ```text
 //!  0               1               2               3
@@ -18,16 +17,15 @@
 //! | the transport's fields: `words` of 4 bytes                    |
 //! ```
 //!
-//! * The payload has a check of its own, so a switch may cut it off and leave the rest alone.
-//!   A datagram that carries less than its header says **is** a trimmed packet, whether or not
-//!   the switch that cut it could set [`PacketFlags::TRIMMED`](punctual_core::PacketFlags).
-//! * Both checks are CRCs rather than sums: any three wrong bits are found, in the header
-//!   (CRC-16) and in a payload up to jumbo frames (CRC-32). UDP's own checksum may then be off.
-//! * Numbers on the wire are shorter than in memory; they wrap and are [widened](widen) against
-//!   what the reader expects.
+//! * The payload has its own check, so a switch may trim it without changing the header. A datagram
+//!   that carries less than its header says **is** a trimmed packet, even if the switch could not
+//!   set [`PacketFlags::TRIMMED`](punctual_core::PacketFlags).
+//! * Both checks are CRCs. They detect any three wrong bits, in the header (CRC-16) and in a payload
+//!   up to jumbo frames (CRC-32). UDP's own checksum may then be off.
+//! * Numbers on the wire are shorter than in memory. They wrap, and the reader [widens](widen) them
+//!   to the nearest value that it expects.
 //!
-//! Reading never panics, whatever the bytes; what is wrong with them has a [name](WireError::name)
-//! to count it by.
+//! Parsing never panics. Each error has a [name](WireError::name) for counters.
 
 #![cfg_attr(test, allow(non_snake_case))]
 
@@ -44,5 +42,5 @@ pub use error::WireError;
 pub use ndp::{NDP_HEADER_BYTES, NDP_WIRE_BYTES, NdpCodec};
 pub use number::widen;
 
-/// What IPv4 and UDP put before our header.
+/// Bytes of the IPv4 and UDP headers.
 pub const IPV4_UDP_BYTES: usize = 20 + 8;

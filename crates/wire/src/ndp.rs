@@ -1,4 +1,4 @@
-//! NDP's fields.
+//! The wire format of NDP.
 
 use crate::{Codec, Data, ENVELOPE_BYTES, IPV4_UDP_BYTES, Near, WireError, widen};
 use punctual_core::{ByteRange, Header, Packet};
@@ -6,11 +6,11 @@ use punctual_transports::ndp::{HEADER_BYTES, NdpHeader, STAMP_SHIFT, flags, kind
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// NDP's header in a UDP payload.
+/// Bytes of NDP's header in a UDP payload.
 pub const NDP_HEADER_BYTES: usize = NdpCodec::HEADER_BYTES;
 
-/// NDP's header with IPv4 and UDP: the size of a trimmed packet, a pull or an acknowledgement,
-/// in simulations as on wires.
+/// Bytes of NDP's header with IPv4 and UDP: the size of a trimmed packet, a pull or an ACK, in
+/// simulations and on the wire.
 pub const NDP_WIRE_BYTES: usize = IPV4_UDP_BYTES + NDP_HEADER_BYTES;
 
 const _: () = assert!(
@@ -18,25 +18,25 @@ const _: () = assert!(
     "packets must have the same size in simulations and on wires"
 );
 
-/// Timestamps count units of 2¹⁴ ps, 16.4 ns, as NDP itself has them: they wrap after 70 s and
-/// are right within half of that.
+/// Timestamps count units of 2¹⁴ ps (16.4 ns), as in NDP itself. They wrap after 70 s and are
+/// correct within half of that.
 const TIME_SHIFT: u32 = STAMP_SHIFT;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Fields {
+struct NdpFields {
     seq: U32,
-    /// On data, the low half of the flow's size.
+    /// On data packets, the low half of the flow's size.
     cumulative: U32,
     sent_at: U32,
-    /// On data, which has no pull number, the high half of the flow's size.
+    /// On data packets, which have no pull number, the high half of the flow's size.
     pull: U32,
     path: U16,
     kind: u8,
     flags: u8,
 }
 
-const _: () = assert!(ENVELOPE_BYTES + size_of::<Fields>() == NDP_HEADER_BYTES);
+const _: () = assert!(ENVELOPE_BYTES + size_of::<NdpFields>() == NDP_HEADER_BYTES);
 
 /// Writes and reads NDP's fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct NdpCodec;
 
 impl Codec for NdpCodec {
     const TRANSPORT: u8 = 1;
-    const FIELDS_BYTES: usize = size_of::<Fields>();
+    const FIELDS_BYTES: usize = size_of::<NdpFields>();
 
     fn emit_fields(&self, packet: &Packet, fields: &mut [u8]) {
         let header = NdpHeader::of(packet);
@@ -52,7 +52,7 @@ impl Codec for NdpCodec {
             kind::DATA => (header.cumulative >> 32) as u32,
             _ => header.pull,
         };
-        let wire = Fields {
+        let wire = NdpFields {
             seq: (header.seq as u32).into(),
             cumulative: (header.cumulative as u32).into(),
             sent_at: ((header.sent_at >> TIME_SHIFT) as u32).into(),
@@ -70,11 +70,11 @@ impl Codec for NdpCodec {
         near: &Near,
         packet: &mut Packet,
     ) -> Result<(), WireError> {
-        let Ok(wire) = Fields::read_from_bytes(fields) else {
+        let Ok(wire) = NdpFields::read_from_bytes(fields) else {
             return Err(WireError::FieldsSize(fields.len()));
         };
-        // The receiver of a data packet only echoes its time, which widening to any reader's
-        // clock leaves intact.
+        // The receiver of a data packet only echoes its timestamp. Widening keeps the low bits,
+        // whatever the receiver's clock.
         let sent_at = widen(wire.sent_at.get(), near.now.as_picos() >> TIME_SHIFT) << TIME_SHIFT;
         let mut header = NdpHeader {
             seq: widen(wire.seq.get(), near.seq),
@@ -91,8 +91,8 @@ impl Codec for NdpCodec {
         }
         packet.path = u32::from(header.path);
         packet.header = Header::new(header);
-        let sound = match header.kind {
-            // Only a switch's return sends data back.
+        let is_consistent = match header.kind {
+            // Data travels to the sender only if a switch has bounced it.
             kind::DATA => {
                 packet.is_to_sender() == packet.is_bounced() && self.data(packet).is_some()
             }
@@ -101,7 +101,7 @@ impl Codec for NdpCodec {
             }
             kind => return Err(WireError::Kind(kind)),
         };
-        if sound { Ok(()) } else { Err(WireError::Contradiction(header.kind)) }
+        if is_consistent { Ok(()) } else { Err(WireError::Contradiction(header.kind)) }
     }
 
     fn data(&self, packet: &Packet) -> Option<Data> {
@@ -111,9 +111,9 @@ impl Codec for NdpCodec {
         }
         let len = u64::from(packet.payload_bytes);
         let size = header.cumulative;
-        // A flow's last packet may be shorter than those before it, which are all of one size:
-        // count from the end.
-        let (offset, segment_bytes, sound) = if header.has(flags::LAST) {
+        // All packets of a flow but the last have one size; the last may be shorter. So its offset
+        // is counted from the end of the flow.
+        let (offset, segment_bytes, is_valid) = if header.has(flags::LAST) {
             let offset = size.checked_sub(len)?;
             let segment = offset.checked_div(header.seq);
             let is_whole = match segment {
@@ -126,7 +126,7 @@ impl Codec for NdpCodec {
             (before, Some(len), len > 0 && before.checked_add(len)? < size)
         };
         let range = ByteRange { offset, len };
-        sound.then_some(Data { range, flow_bytes: size, segment_bytes })
+        is_valid.then_some(Data { range, flow_bytes: size, segment_bytes })
     }
 
     fn observe(&self, packet: &Packet, near: &mut Near) {

@@ -1,8 +1,9 @@
 //! Numbers that are shorter on the wire than in memory.
 
-/// The number nearest to `near` whose low 32 bits are `short`, as in RFC 1982: right as long as
-/// the writer and the reader are less than 2³¹ apart. Of two equally near, the lower; never
-/// below zero or above 2⁶⁴ − 1, where the only candidate is taken instead.
+/// The number nearest to `near` whose low 32 bits are `short`, as in RFC 1982.
+///
+/// It is the writer's number if that is less than 2³¹ away from `near`. Of two equally near numbers
+/// it is the lower one. If one of them is below 0 or above 2⁶⁴ − 1, it is the other.
 #[inline]
 pub const fn widen(short: u32, near: u64) -> u64 {
     let ahead = short.wrapping_sub(near as u32);

@@ -1,4 +1,4 @@
-//! What is written is read back; whatever else is read does no harm.
+//! Parsing inverts emitting, and no input makes the parser panic.
 
 #![allow(non_snake_case)]
 
@@ -44,7 +44,7 @@ fn data_packet(seq: u64, len: u16, size: u64) -> Packet {
     packet
 }
 
-/// Any NDP packet that a correct end can send, with its data and what its reader expects.
+/// Any NDP packet that a correct endpoint can send, with its data and its reader's recent values.
 fn any_packet() -> impl Strategy<Value = (Packet, Vec<u8>, Near)> {
     let near = |value: u64, distance: i64| value.saturating_add_signed(distance);
     let distance = -(1i64 << 31) + 1..1i64 << 31;
@@ -139,13 +139,13 @@ fn parse__refuses_contradictions() {
     };
     // Beyond the flow's end.
     assert_eq!(refused(&data_packet(9, 10, 50), &[0; 10]), "contradiction");
-    // A last packet that leaves the others no common size, or is larger than they are.
+    // A last packet that leaves no common size for the others, or is larger than they are.
     for size in [3 * 10 + 1 + 10, 3 * 9 + 10] {
         let mut packet = data_packet(3, 10, size);
         packet.header = Header::new(NdpHeader { flags: flags::LAST, ..NdpHeader::of(&packet) });
         assert_eq!(refused(&packet, &[0; 10]), "contradiction");
     }
-    // Data from a receiver that no switch returned.
+    // Data towards the sender that no switch has bounced.
     let mut packet = data_packet(0, 10, 50);
     packet.flags = PacketFlags::TO_SENDER;
     assert_eq!(refused(&packet, &[0; 10]), "contradiction");
@@ -181,7 +181,7 @@ fn corpus__does_no_harm() {
         outcomes.push((name, outcome));
     }
     outcomes.sort();
-    // A file is named after what parsing it must say, with a number where there are several.
+    // A file is named after the expected outcome of parsing it, with a number if there are several.
     for (name, outcome) in &outcomes {
         assert_eq!(name.trim_end_matches(|c: char| c == '-' || c.is_ascii_digit()), *outcome);
     }
@@ -207,12 +207,12 @@ proptest! {
         prop_assert_eq!(back.wire_bytes, 64);
         prop_assert_eq!(NdpHeader::of(&back), NdpHeader::of(&packet));
         prop_assert_eq!(back.payload_bytes, packet.payload_bytes);
-        // What a switch of ours makes of it is the same.
+        // A switch that sets the flag gives the same packet.
         let mut switched = bytes.clone();
         let kept = set_flags(&mut switched, packet.flags.with(PacketFlags::TRIMMED)).unwrap();
         let (_, ours, _) = parsed(&switched[..kept], &near).unwrap();
         prop_assert_eq!(facts(&ours), facts(&back));
-        // And so is a trimmed packet written again.
+        // Emitting the trimmed packet gives the same bytes.
         prop_assert_eq!(&emitted(1, &ours, b"")[16..], &switched[16..kept]);
     }
 
@@ -237,7 +237,7 @@ proptest! {
         let _ = parsed(&bytes, &Near { now: Instant::from_picos(now), ..Near::default() });
     }
 
-    /// Random fields behind a sound envelope reach the transport's part.
+    /// Random fields after a valid envelope reach the codec.
     #[test]
     fn parse_fields__never_panics(
         fields: [u8; 20], bits: u8, len in 0u16..100, seq: u64, cumulative: u64, now: u64,
@@ -255,7 +255,7 @@ proptest! {
     }
 }
 
-/// Writes the corpus anew: `cargo test -p punctual-wire --test bytes -- --ignored`.
+/// Rewrites the corpus: `cargo test -p punctual-wire --test bytes -- --ignored`.
 #[test]
 #[ignore = "writes files"]
 fn corpus__write() {

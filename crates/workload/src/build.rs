@@ -1,18 +1,18 @@
-//! From descriptions to flows.
+//! Builds the flows of a run from its traffic specifications.
 
 use crate::MAX_FLOWS;
 use crate::error::{Problem, WorkloadError};
 use crate::flows::{ClosedLoop, Workload};
 use crate::hosts::{HostSet, HostsView};
-use crate::law::{Law, Participants, Seeds, Slot, To, exponential};
 use crate::list::{FlowList, ListedFlow};
-use crate::sizes::{SizeLaw, Sizes};
+use crate::sizes::{SizeDistribution, Sizes};
 use crate::spec::{Arrivals, Deadlines, LoopSpec, Pattern, Senders, TrafficSpec};
+use crate::template::{Destination, FlowTemplate, Participants, Seeds, Slot, exponential};
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant};
 
-/// Draws the flows of a run of that duration. The same arguments give the same flows; flows that
-/// would start at the end of the run or later are left out.
+/// Draws the flows of a run. Equal arguments give equal flows. Flows that would start at the end of
+/// the run or later are left out.
 pub fn build(
     specs: &[TrafficSpec],
     hosts: &HostsView,
@@ -32,7 +32,7 @@ pub fn build(
             });
         built.map_err(|problem| WorkloadError { traffic, name: spec.name.clone(), problem })?;
     }
-    // Each traffic's flows are in order of their index, which the sort keeps.
+    // The sort is stable: it keeps the order of each traffic's flows.
     workload.flows.sort_by_key(|flow| (flow.start, flow.pattern));
     for (i, flow) in workload.flows.iter_mut().enumerate() {
         flow.id = FlowId::from(i);
@@ -42,14 +42,14 @@ pub fn build(
 
 /// The flows of one traffic.
 #[derive(Default)]
-struct Built {
+struct TrafficFlows {
     flows: Vec<FlowSpec>,
     closed_loop: Option<ClosedLoop>,
     /// The expected rate of random arrivals.
     flows_per_second: Option<f64>,
 }
 
-/// A description with what it needs of its surroundings.
+/// One traffic of a run, with the hosts that take part.
 struct Traffic<'a> {
     spec: &'a TrafficSpec,
     view: &'a HostsView,
@@ -82,7 +82,7 @@ impl<'a> Traffic<'a> {
         }
         let sets = [spec.hosts.as_ref(), Some(&spec.exclude), spec.from.as_ref(), spec.to.as_ref()];
         for last in sets.into_iter().flatten().filter_map(|set| set.last()) {
-            known(last, view)?;
+            check_host(last, view)?;
         }
         let takes_part = |host: &HostId| {
             spec.hosts.as_ref().is_none_or(|set| set.contains(*host))
@@ -112,40 +112,40 @@ impl<'a> Traffic<'a> {
         })
     }
 
-    fn build(&self) -> Result<Built, Problem> {
+    fn build(&self) -> Result<TrafficFlows, Problem> {
         if let Pattern::Listed(list) = &self.spec.pattern {
-            return Ok(Built { flows: self.listed(list)?, ..Built::default() });
+            return Ok(TrafficFlows { flows: self.listed(list)?, ..TrafficFlows::default() });
         }
-        let law = self.law()?;
+        let template = self.template()?;
         self.check_settings()?;
         let slots = self.slots(0)?;
         match self.spec.arrivals {
-            Arrivals::Together => self.bursts(&law, slots, None),
-            Arrivals::Periodic(every) => self.bursts(&law, slots, Some(every)),
-            Arrivals::PoissonBursts(mean) => self.bursts(&law, slots, Some(mean)),
+            Arrivals::Together => self.bursts(&template, slots, None),
+            Arrivals::Periodic(every) => self.bursts(&template, slots, Some(every)),
+            Arrivals::PoissonBursts(mean) => self.bursts(&template, slots, Some(mean)),
             Arrivals::PoissonLoad(load) => {
-                let rate = self.rate_of_load(load, &law.sizes, &slots)?;
-                let turns = Turns::by_rate(&slots, self.view);
-                self.poisson(&law, &slots, rate, &turns)
+                let rate = self.rate_of_load(load, &template.sizes, &slots)?;
+                let weights = SlotWeights::by_rate(&slots, self.view);
+                self.poisson(&template, &slots, rate, &weights)
             }
             Arrivals::PoissonPerSecond(rate) => {
-                positive("poisson-per-second", rate)?;
-                self.poisson(&law, &slots, rate, &Turns::equal(&slots))
+                check_positive("poisson-per-second", rate)?;
+                self.poisson(&template, &slots, rate, &SlotWeights::equal(&slots))
             }
             Arrivals::PoissonPerSecondPerSender(rate) => {
-                positive("poisson-per-second-per-sender", rate)?;
+                check_positive("poisson-per-second-per-sender", rate)?;
                 let senders = sending_hosts(&slots).len();
-                self.poisson(&law, &slots, rate * senders as f64, &Turns::equal(&slots))
+                self.poisson(&template, &slots, rate * senders as f64, &SlotWeights::equal(&slots))
             }
-            Arrivals::ClosedLoop(closed_loop) => self.closed_loop(law, &slots, closed_loop),
+            Arrivals::ClosedLoop(closed_loop) => self.closed_loop(template, &slots, closed_loop),
         }
     }
 
-    fn law(&self) -> Result<Law, Problem> {
+    fn template(&self) -> Result<FlowTemplate, Problem> {
         let spec = self.spec;
-        let sizes = spec.sizes.law()?;
-        let changed = spec.deadline_change.is_some_and(|change| change.deadline.is_some());
-        if sizes.is_endless() && (spec.deadlines != Deadlines::None || changed) {
+        let sizes = spec.sizes.distribution()?;
+        let adds_deadline = spec.deadline_change.is_some_and(|change| change.deadline.is_some());
+        if sizes.is_endless() && (spec.deadlines != Deadlines::None || adds_deadline) {
             return Err(Problem::EndlessDeadline);
         }
         match spec.deadlines {
@@ -157,7 +157,7 @@ impl<'a> Traffic<'a> {
             Deadlines::Uniform(a, b) if a > b => return Err(Problem::DeadlinesReversed(a, b)),
             _ => {}
         }
-        Ok(Law {
+        Ok(FlowTemplate {
             seeds: self.seeds,
             participants: self.participants.clone(),
             sizes,
@@ -170,11 +170,11 @@ impl<'a> Traffic<'a> {
         })
     }
 
-    /// Refuses settings that would be ignored.
+    /// Rejects keys that would have no effect.
     fn check_settings(&self) -> Result<(), Problem> {
         let spec = self.spec;
         let no_effect = |key, with| Err(Problem::NoEffect { key, with });
-        let (bursts, closed) = match spec.arrivals {
+        let (has_bursts, is_closed_loop) = match spec.arrivals {
             Arrivals::Together | Arrivals::Periodic(_) | Arrivals::PoissonBursts(_) => {
                 (true, false)
             }
@@ -184,39 +184,39 @@ impl<'a> Traffic<'a> {
         if spec.flows_each == 0 {
             return Err(Problem::Zero("flows_each"));
         }
-        if !bursts && spec.flows_each != 1 {
-            return match closed {
+        if !has_bursts && spec.flows_each != 1 {
+            return match is_closed_loop {
                 true => no_effect("flows_each", "with a closed loop (use its `connections`)"),
                 false => no_effect("flows_each", "with Poisson arrivals of single flows"),
             };
         }
-        if !bursts && !closed && !spec.jitter.is_zero() {
+        if !has_bursts && !is_closed_loop && !spec.jitter.is_zero() {
             return no_effect("jitter", "with Poisson arrivals of single flows");
         }
         if spec.deadlines_below.is_some() && spec.deadlines == Deadlines::None {
             return no_effect("deadlines_below", "without deadlines");
         }
-        let dropped = spec.deadline_change.is_some_and(|change| change.deadline.is_none());
-        if dropped && spec.deadlines == Deadlines::None {
+        let drops_deadline = spec.deadline_change.is_some_and(|change| change.deadline.is_none());
+        if drops_deadline && spec.deadlines == Deadlines::None {
             return no_effect("deadline_change", "without deadlines, unless it has a `deadline`");
         }
         match (&spec.pattern, spec.redraw) {
             (Pattern::Stride(_) | Pattern::AllToAll | Pattern::Pairs(_), Some(true)) => {
                 no_effect("redraw", "with a pattern that draws nothing")
             }
-            (Pattern::Incast { .. } | Pattern::Permutation, Some(true)) if !bursts => {
+            (Pattern::Incast { .. } | Pattern::Permutation, Some(true)) if !has_bursts => {
                 no_effect("redraw", "on this pattern unless it comes in bursts")
             }
             _ => Ok(()),
         }
     }
 
-    /// Who sends, and to whom, in that burst.
+    /// The senders and destinations of a burst.
     fn slots(&self, burst: u64) -> Result<Vec<Slot>, Problem> {
         let Participants { senders: hosts, receivers, .. } = &self.participants;
         let count = hosts.len() as u32;
         let mut stream = Stream::named(self.seeds.pattern, "burst", burst);
-        let fixed = |src: HostId, dst: HostId| Slot { src, to: To::Host(dst) };
+        let fixed = |src: HostId, dst: HostId| Slot { src, to: Destination::Host(dst) };
         if let Pattern::Pairs(pairs) = &self.spec.pattern {
             if pairs.is_empty() {
                 return Err(Problem::Empty("pairs"));
@@ -254,7 +254,7 @@ impl<'a> Traffic<'a> {
                 let to = derangement(hosts, &mut stream);
                 Ok(hosts.iter().zip(to).map(|(&a, b)| fixed(a, b)).collect())
             }
-            Pattern::Random => Ok(self.drawn(To::Anyone, &mut stream)),
+            Pattern::Random => Ok(self.drawn(Destination::Anyone, &mut stream)),
             Pattern::Stride(stride) if stride % count == 0 => {
                 Err(Problem::WholeStride { stride, hosts: count })
             }
@@ -265,7 +265,7 @@ impl<'a> Traffic<'a> {
             }
             Pattern::Staggered { local } => {
                 self.check_racks(local)?;
-                Ok(self.drawn(To::Staggered(local), &mut stream))
+                Ok(self.drawn(Destination::Staggered(local), &mut stream))
             }
             Pattern::AllToAll => {
                 check_count(f64::from(count) * receivers.len() as f64)?;
@@ -277,14 +277,16 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// A slot a host; its destination is drawn now unless flows draw their own.
-    fn drawn(&self, to: To, stream: &mut Stream) -> Vec<Slot> {
+    /// One slot per sender. Its destination is drawn now, unless each flow draws its own.
+    fn drawn(&self, to: Destination, stream: &mut Stream) -> Vec<Slot> {
         let redraw = self.spec.redraw.unwrap_or(true);
         let slot = |&src: &HostId| {
             let slot = Slot { src, to };
             match redraw {
                 true => slot,
-                false => Slot { src, to: To::Host(self.participants.destination(slot, stream)) },
+                false => {
+                    Slot { src, to: Destination::Host(self.participants.destination(slot, stream)) }
+                }
             }
         };
         self.participants.senders.iter().map(slot).collect()
@@ -299,7 +301,7 @@ impl<'a> Traffic<'a> {
         let Participants { senders: hosts, receivers, .. } = &self.participants;
         let receiver = match receiver {
             Some(host) => {
-                known(host, self.view)?;
+                check_host(host, self.view)?;
                 if receivers.binary_search(&host).is_err() {
                     return Err(Problem::ReceiverLeftOut(host));
                 }
@@ -322,13 +324,13 @@ impl<'a> Traffic<'a> {
             Senders::Hosts(wanted) | Senders::Workers(wanted) => wanted,
         };
         check_count(f64::from(wanted))?;
-        // Whole rounds over all the others, then a random part of them; each in order of hosts.
+        // Whole rounds over all other hosts, then a random subset of them; each in order of hosts.
         let mut part = others.clone();
         stream.shuffle(&mut part);
         part.truncate((wanted % possible) as usize);
         part.sort();
         let rounds = (0..wanted / possible).flat_map(|_| &others);
-        let slot = |&src: &HostId| Slot { src, to: To::Host(receiver) };
+        let slot = |&src: &HostId| Slot { src, to: Destination::Host(receiver) };
         Ok(rounds.chain(&part).map(slot).collect())
     }
 
@@ -353,13 +355,13 @@ impl<'a> Traffic<'a> {
         Ok(())
     }
 
-    /// All slots at once: one time, or again and again.
+    /// Bursts of all slots: one at the start, or one per interval.
     fn bursts(
         &self,
-        law: &Law,
+        template: &FlowTemplate,
         mut slots: Vec<Slot>,
         every: Option<Duration>,
-    ) -> Result<Built, Problem> {
+    ) -> Result<TrafficFlows, Problem> {
         let span = self.until - self.spec.start;
         let poisson = matches!(self.spec.arrivals, Arrivals::PoissonBursts(_));
         if every == Some(Duration::ZERO) {
@@ -389,7 +391,7 @@ impl<'a> Traffic<'a> {
             for (&slot, n) in all.zip(number..self.limit) {
                 let start = at.saturating_add(self.jitter(n));
                 if start < self.until {
-                    flows.push(law.flow(slot, n, start));
+                    flows.push(template.flow(slot, n, start));
                 }
                 number = n + 1;
             }
@@ -397,7 +399,7 @@ impl<'a> Traffic<'a> {
             burst += 1;
         }
         let flows_per_second = every.filter(|_| poisson).map(|mean| each / mean.as_secs_f64());
-        Ok(Built { flows, flows_per_second, ..Built::default() })
+        Ok(TrafficFlows { flows, flows_per_second, ..TrafficFlows::default() })
     }
 
     fn jitter(&self, number: u64) -> Duration {
@@ -405,27 +407,32 @@ impl<'a> Traffic<'a> {
         Duration::from_picos(Stream::named(self.seeds.jitter, "flow", number).below(below))
     }
 
-    /// Flows a second that make `load` on the NICs of all hosts that send, taken together.
-    fn rate_of_load(&self, load: f64, sizes: &SizeLaw, slots: &[Slot]) -> Result<f64, Problem> {
-        positive("poisson-load", load)?;
+    /// Flows per second that put `load` on the NICs of all sending hosts together.
+    fn rate_of_load(
+        &self,
+        load: f64,
+        sizes: &SizeDistribution,
+        slots: &[Slot],
+    ) -> Result<f64, Problem> {
+        check_positive("poisson-load", load)?;
         let mean = sizes.mean().ok_or(Problem::EndlessLoad)?;
         let hosts = sending_hosts(slots);
         let senders = hosts.len() as f64;
         let sum: u64 = hosts.iter().map(|host| self.view.nic_rate(*host).as_bps()).sum();
         let mean_rate = sum as f64 / senders;
         let rate = load * mean_rate * senders / (8.0 * mean);
-        positive("poisson-load times the rate of the hosts", rate)?;
+        check_positive("poisson-load times the rate of the hosts", rate)?;
         Ok(rate)
     }
 
-    /// Single flows at a rate a second, from senders drawn by `turns`.
+    /// Single flows as a Poisson process of `rate` per second, from slots drawn by `weights`.
     fn poisson(
         &self,
-        law: &Law,
+        template: &FlowTemplate,
         slots: &[Slot],
         rate: f64,
-        turns: &Turns,
-    ) -> Result<Built, Problem> {
+        weights: &SlotWeights,
+    ) -> Result<TrafficFlows, Problem> {
         let span = (self.until - self.spec.start).as_secs_f64();
         check_count((rate * span).min(self.limit as f64))?;
         let mut gaps = Stream::named(self.seeds.arrivals, "flows", 0);
@@ -437,22 +444,27 @@ impl<'a> Traffic<'a> {
             if at >= self.until {
                 break;
             }
-            let slot = slots[turns.draw(&mut senders)];
-            flows.push(law.flow(slot, number, at));
+            let slot = slots[weights.draw(&mut senders)];
+            flows.push(template.flow(slot, number, at));
         }
-        Ok(Built { flows, flows_per_second: Some(rate), ..Built::default() })
+        Ok(TrafficFlows { flows, flows_per_second: Some(rate), ..TrafficFlows::default() })
     }
 
-    fn closed_loop(&self, law: Law, slots: &[Slot], spec: LoopSpec) -> Result<Built, Problem> {
+    fn closed_loop(
+        &self,
+        template: FlowTemplate,
+        slots: &[Slot],
+        spec: LoopSpec,
+    ) -> Result<TrafficFlows, Problem> {
         if spec.connections == 0 {
             return Err(Problem::Zero("connections"));
         }
-        if law.sizes.is_endless() {
+        if template.sizes.is_endless() {
             return Err(Problem::EndlessLoop);
         }
         check_count(slots.len() as f64 * f64::from(spec.connections))?;
         let mut connections: Vec<Slot> = Vec::new();
-        // A sender whose destinations are drawn once has one for each connection.
+        // If destinations are drawn once, each connection of a sender draws its own.
         let drawn_once = self.spec.redraw == Some(false)
             && matches!(self.spec.pattern, Pattern::Random | Pattern::Staggered { .. });
         for round in 0..u64::from(spec.connections) {
@@ -463,8 +475,8 @@ impl<'a> Traffic<'a> {
         }
         let start = |number| self.spec.start.saturating_add(self.jitter(number));
         let (closed_loop, flows) =
-            ClosedLoop::new(law, spec.gap, &connections, self.until, self.limit, start);
-        Ok(Built { flows, closed_loop: Some(closed_loop), ..Built::default() })
+            ClosedLoop::new(template, spec.gap, &connections, self.until, self.limit, start);
+        Ok(TrafficFlows { flows, closed_loop: Some(closed_loop), ..TrafficFlows::default() })
     }
 
     fn listed(&self, list: &FlowList) -> Result<Vec<FlowSpec>, Problem> {
@@ -511,7 +523,7 @@ impl<'a> Traffic<'a> {
     }
 }
 
-/// A random order in which nothing stays in place: shuffles until one has none, 2.7 on average.
+/// A random permutation without fixed points. It takes e ≈ 2.7 shuffles on average.
 fn derangement(hosts: &[HostId], stream: &mut Stream) -> Vec<HostId> {
     let mut order = hosts.to_vec();
     loop {
@@ -522,7 +534,6 @@ fn derangement(hosts: &[HostId], stream: &mut Stream) -> Vec<HostId> {
     }
 }
 
-/// How many different hosts send.
 /// The hosts that send, each once.
 fn sending_hosts(slots: &[Slot]) -> Vec<HostId> {
     let mut senders: Vec<HostId> = slots.iter().map(|slot| slot.src).collect();
@@ -531,28 +542,28 @@ fn sending_hosts(slots: &[Slot]) -> Vec<HostId> {
     senders
 }
 
-/// Draws which slot sends next, each with its own probability.
-struct Turns {
-    /// The sum of the weights of each slot and those before it.
+/// Draws the slot that sends next, with probabilities in proportion to weights.
+struct SlotWeights {
+    /// Cumulative weights of the slots.
     ends: Vec<u64>,
 }
 
-impl Turns {
+impl SlotWeights {
     /// All slots have the same probability.
     fn equal(slots: &[Slot]) -> Self {
-        Turns { ends: (1..=slots.len() as u64).collect() }
+        SlotWeights { ends: (1..=slots.len() as u64).collect() }
     }
 
-    /// The probability of a slot is in proportion to the NIC rate of its host.
+    /// The probability of a slot is proportional to the NIC rate of its host.
     fn by_rate(slots: &[Slot], view: &HostsView) -> Self {
         let rate = |slot: &Slot| view.nic_rate(slot.src).as_bps();
-        // Weights as small as possible, so that no number of slots overflows their sum.
+        // Dividing by the common divisor keeps the sum of many slots from overflowing.
         let unit = slots.iter().map(rate).fold(0, gcd).max(1);
         let sum = |sum: &mut u64, slot: &Slot| {
             *sum += rate(slot) / unit;
             Some(*sum)
         };
-        Turns { ends: slots.iter().scan(0, sum).collect() }
+        SlotWeights { ends: slots.iter().scan(0, sum).collect() }
     }
 
     fn draw(&self, stream: &mut Stream) -> usize {
@@ -573,14 +584,14 @@ fn check_count(flows: f64) -> Result<(), Problem> {
     }
 }
 
-fn positive(key: &'static str, value: f64) -> Result<(), Problem> {
+fn check_positive(key: &'static str, value: f64) -> Result<(), Problem> {
     match value > 0.0 && value.is_finite() {
         true => Ok(()),
         false => Err(Problem::NotPositive { key, value }),
     }
 }
 
-fn known(host: HostId, view: &HostsView) -> Result<(), Problem> {
+fn check_host(host: HostId, view: &HostsView) -> Result<(), Problem> {
     match host.0 < view.count() {
         true => Ok(()),
         false => Err(Problem::UnknownHost { host, count: view.count() }),
@@ -588,8 +599,8 @@ fn known(host: HostId, view: &HostsView) -> Result<(), Problem> {
 }
 
 fn check_pair(src: HostId, dst: HostId, view: &HostsView) -> Result<(), Problem> {
-    known(src, view)?;
-    known(dst, view)?;
+    check_host(src, view)?;
+    check_host(dst, view)?;
     match src != dst {
         true => Ok(()),
         false => Err(Problem::ToItself(src)),

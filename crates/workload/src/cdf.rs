@@ -1,70 +1,70 @@
-//! Distributions given by points of their cumulative curve.
+//! Size distributions given by points of their CDF.
 
 use punctual_core::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// A distribution of sizes: points (bytes, cumulative probability) joined by straight lines.
 ///
-/// When the first point's probability is above zero, that much of the distribution lies on the
-/// point itself; two points of equal bytes make such a step anywhere else.
+/// If the first point's probability is above zero, that share of the draws has exactly its size.
+/// Two points with equal bytes make such a step anywhere else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(Bytes, f64)>", into = "Vec<(Bytes, f64)>")]
 pub struct Cdf {
     points: Vec<(f64, f64)>,
 }
 
-/// Why points make no distribution.
+/// Why points are not a valid CDF.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CdfError {
-    /// No points at all.
+    /// There are no points.
     #[error("the size distribution has no points; give (bytes, cumulative) pairs up to 1")]
     Empty,
-    /// A line that is not two numbers.
+    /// A line is not two numbers.
     #[error(
         "line {line}: `{text}` is not a size and a cumulative probability; write for example \
          `10000 0.15`"
     )]
     Line {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// The line.
+        /// Its text.
         text: String,
     },
-    /// A probability outside 0 to 1.
+    /// A probability is outside 0 to 1.
     #[error("point {point}: cumulative probability {value} is not between 0 and 1")]
     NotAProbability {
-        /// Counted from 1.
+        /// Position of the point, counted from 1.
         point: usize,
-        /// What was given.
+        /// Its value.
         value: f64,
     },
-    /// A size that is no size.
-    #[error("point {point}: size {value} must be zero or more and finite")]
+    /// A size is negative, too large or not a number.
+    #[error("point {point}: size {value} must be zero or more and below 1e18 bytes")]
     NotASize {
-        /// Counted from 1.
+        /// Position of the point, counted from 1.
         point: usize,
-        /// What was given.
+        /// Its value.
         value: f64,
     },
-    /// A point below or left of the one before.
+    /// A size or probability is lower than that of the previous point.
     #[error(
-        "point {point}: sizes and cumulative probabilities must not fall; sort the points by size"
+        "point {point}: sizes and cumulative probabilities must not decrease; sort the points by size"
     )]
     NotMonotone {
-        /// Counted from 1.
+        /// Position of the point, counted from 1.
         point: usize,
     },
     /// The last probability is not 1.
     #[error("the last point's cumulative probability is {0}; it must be 1")]
     EndsBelowOne(f64),
-    /// All the distribution is at zero bytes.
+    /// Every size is below one byte.
     #[error("every size of the distribution is below one byte; a flow carries at least one")]
     AllZero,
 }
 
 impl Cdf {
-    /// From points in order of size.
+    /// Builds a distribution from points in order of size.
     pub fn new(points: Vec<(f64, f64)>) -> Result<Self, CdfError> {
         let &(largest, last) = points.last().ok_or(CdfError::Empty)?;
         for (i, &(bytes, p)) in points.iter().enumerate() {
@@ -88,8 +88,8 @@ impl Cdf {
         Ok(Cdf { points })
     }
 
-    /// From lines of a size (bytes, or with a unit) and a cumulative probability, apart by blanks
-    /// or a comma. `#` starts a comment; empty lines are skipped.
+    /// Parses lines of a size (bytes, or with a unit) and a cumulative probability, separated by
+    /// spaces or a comma. `#` starts a comment; empty lines are skipped.
     pub fn parse(text: &str) -> Result<Self, CdfError> {
         let mut points = Vec::new();
         for (i, whole) in text.lines().enumerate() {
@@ -113,12 +113,12 @@ impl Cdf {
         Cdf::new(points)
     }
 
-    /// The points.
+    /// The points (bytes, cumulative probability).
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// The size below which a share `u` of the distribution lies, in bytes.
+    /// The `u`-quantile in bytes, for `u` from 0 to 1.
     pub fn quantile(&self, u: f64) -> f64 {
         let above = self.points.partition_point(|&(_, p)| p <= u);
         if above == 0 {
@@ -131,7 +131,7 @@ impl Cdf {
         }
     }
 
-    /// The exact mean of the curve, in bytes, before sizes are rounded to whole bytes.
+    /// The exact mean in bytes, before draws are rounded to whole bytes.
     pub fn mean(&self) -> f64 {
         let (first, step) = self.points[0];
         let mut mean = first * step;
@@ -158,7 +158,7 @@ impl From<Cdf> for Vec<(Bytes, f64)> {
     }
 }
 
-/// Size distributions that have a name.
+/// Built-in size distributions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum BuiltIn {
@@ -177,7 +177,7 @@ pub enum BuiltIn {
 }
 
 impl BuiltIn {
-    /// All of them.
+    /// All built-in distributions.
     pub const ALL: [BuiltIn; 6] = [
         BuiltIn::WebSearch,
         BuiltIn::DataMining,
@@ -199,7 +199,7 @@ impl BuiltIn {
         }
     }
 
-    /// Where it comes from.
+    /// The source of the data.
     pub const fn source(self) -> &'static str {
         match self {
             BuiltIn::WebSearch => "search cluster of the DCTCP paper",
@@ -211,12 +211,12 @@ impl BuiltIn {
         }
     }
 
-    /// The distribution of that name.
+    /// The distribution with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         BuiltIn::ALL.into_iter().find(|b| b.name() == name)
     }
 
-    /// The distribution.
+    /// The points of the distribution.
     pub fn cdf(self) -> Cdf {
         let (unit, points) = match self {
             BuiltIn::WebSearch => (1.0, WEB_SEARCH),
@@ -289,7 +289,8 @@ const FACEBOOK_WEB: &[(f64, f64)] = &[
     (1e6, 1.0),
 ];
 
-/// Percentiles of the same source's cache followers: 729 509 bytes here, 692 976 there.
+/// Percentiles of PlatformLab/HomaSimulation's cache follower distribution. Joining them by lines
+/// gives a mean of 729 509 bytes; the source states 692 976.
 const FACEBOOK_CACHE: &[(f64, f64)] = &[
     (1.0, 0.0),
     (293.0, 0.10),
@@ -304,8 +305,9 @@ const FACEBOOK_CACHE: &[(f64, f64)] = &[
     (3.84e6, 1.0),
 ];
 
-/// Percentiles of the same source's Hadoop: 280 658 bytes here, 127 797 there, since the last
-/// twentieth is a straight line from 273 KB to 10 MB.
+/// Percentiles of PlatformLab/HomaSimulation's Hadoop distribution. Joining them by lines gives a
+/// mean of 280 658 bytes; the source states 127 797. The difference comes from the last 5 %, a
+/// straight line from 273 KB to 10 MB.
 const HADOOP: &[(f64, f64)] = &[
     (1.0, 0.0),
     (315.0, 0.10),
@@ -320,7 +322,7 @@ const HADOOP: &[(f64, f64)] = &[
     (10e6, 1.0),
 ];
 
-/// NetSys/simulator. Half of the flows are one packet.
+/// NetSys/simulator, in packets. Half of the flows have one packet.
 const IMC10_PACKETS: &[(f64, f64)] = &[
     (1.0, 0.5),
     (2.0, 0.6),

@@ -1,13 +1,13 @@
-//! What can be wrong with a traffic that is well formed.
+//! Errors in a `[[traffic]]` that parses but cannot be built for the network.
 
 use crate::sizes::SizesError;
 use punctual_core::{Duration, HostId, Instant};
 use std::fmt;
 
-/// A traffic that gives no flows, and why.
+/// A traffic that cannot be built, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadError {
-    /// Which traffic, counted from 0.
+    /// Position of the traffic, counted from 0.
     pub traffic: usize,
     /// Its name, if it has one.
     pub name: Option<String>,
@@ -36,29 +36,29 @@ impl std::error::Error for WorkloadError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// Nobody to send to.
-    #[error("hosts that take part: {0}; at least 2 are needed")]
+    /// Fewer than two hosts take part.
+    #[error("too few hosts take part in this traffic: {0}, but at least 2 are needed")]
     TooFewHosts(u32),
-    /// A host that does not exist.
+    /// A host does not exist.
     #[error("host {host} does not exist; there are {count}, counted from 0")]
     UnknownHost {
         /// The host.
         host: HostId,
-        /// How many there are.
+        /// Number of hosts.
         count: u32,
     },
-    /// A receiver that was left out.
+    /// The receiver does not take part.
     #[error("receiver = {0} is left out by `hosts`, `exclude` or `to`; choose one that takes part")]
     ReceiverLeftOut(HostId),
-    /// A group of hosts without a host that takes part.
+    /// No host of a group takes part.
     #[error("`{0}` names no host that takes part; see `hosts` and `exclude`")]
     EmptyGroup(&'static str),
-    /// A host that would have to send to itself.
+    /// A host is in both groups and might have to send to itself.
     #[error("host {0} is in `from` and in `to`; a permutation needs groups without a common host")]
     InBothGroups(HostId),
-    /// Fewer receivers than senders, where each needs its own.
+    /// A permutation has fewer receivers than senders.
     #[error(
-        "`from` has {from} hosts and `to` {to}; a permutation needs a receiver for each sender"
+        "`from` has {from} hosts and `to` has {to}; a permutation needs a receiver for each sender"
     )]
     TooFewReceivers {
         /// Hosts that send.
@@ -66,38 +66,41 @@ pub enum Problem {
         /// Hosts that receive.
         to: u32,
     },
-    /// A flow from a host to itself.
+    /// A host sends to itself.
     #[error("host {0} sends to itself; give it another destination")]
     ToItself(HostId),
-    /// More different senders than hosts.
+    /// There are more senders than hosts.
     #[error(
         "senders = {wanted}: only {possible} other hosts take part; use workers = {wanted} to put \
          several senders on a host"
     )]
     TooManySenders {
-        /// Asked for.
+        /// The number of senders asked for.
         wanted: u32,
         /// Hosts besides the receiver.
         possible: u32,
     },
-    /// A number that must be at least one.
-    #[error("{0} = 0: must be 1 or more")]
+    /// A number or a time is zero.
+    #[error("{0} = 0: must be above zero")]
     Zero(&'static str),
-    /// A stride that leads back.
-    #[error("stride = {stride} is a multiple of the {hosts} hosts: each would send to itself")]
+    /// The stride leads from each host to itself.
+    #[error(
+        "stride = {stride} is a multiple of the {hosts} hosts: each would send to itself; choose \
+         another stride"
+    )]
     WholeStride {
         /// The stride.
         stride: u32,
         /// Hosts that take part.
         hosts: u32,
     },
-    /// Not a probability.
+    /// `local` is not a probability.
     #[error("local = {0}: must be between 0 and 1")]
     Local(f64),
-    /// A pattern by racks in a network without.
+    /// The pattern needs racks, and the network has none.
     #[error("pattern = \"staggered\" needs racks, and this network has none; use \"random\"")]
     NoRacks,
-    /// Nobody else in the rack, or nobody elsewhere.
+    /// A host has no other host in its rack, or none in another rack.
     #[error(
         "host {host} has no other host {place}, which local = {local} asks for; change `local`, \
          `hosts` or the network"
@@ -105,63 +108,67 @@ pub enum Problem {
     NoNeighbour {
         /// The host.
         host: HostId,
-        /// In its rack or elsewhere.
+        /// "in its rack" or "in another rack".
         place: &'static str,
         /// The probability of staying in the rack.
         local: f64,
     },
-    /// A rate or load that is no positive number.
+    /// A rate or load is not a positive number.
     #[error("{key} = {value}: must be above 0 and finite")]
     NotPositive {
-        /// Which.
+        /// The scenario key.
         key: &'static str,
-        /// What was given.
+        /// Its value.
         value: f64,
     },
-    /// A load of flows without a size.
-    #[error("endless flows have no mean size, so no load; use poisson-per-second")]
+    /// A load needs a mean size, and endless flows have none.
+    #[error("poisson-load needs a mean size, and endless flows have none; use poisson-per-second")]
     EndlessLoad,
-    /// A loop whose first flow never ends.
-    #[error("endless flows never end, so a closed loop of them never turns; use \"together\"")]
+    /// A closed loop cannot continue after an endless flow.
+    #[error(
+        "endless flows never end, so a closed loop starts no other; use arrivals = \"together\""
+    )]
     EndlessLoop,
-    /// A deadline that cannot be met.
+    /// An endless flow has a deadline.
     #[error("endless flows cannot have deadlines; remove `deadlines` or give sizes")]
     EndlessDeadline,
-    /// Two times the wrong way round.
+    /// The ends of the range of deadlines are reversed.
     #[error("deadlines: uniform from {0} to {1}: the first must not be longer; swap them")]
     DeadlinesReversed(Duration, Duration),
-    /// A setting without effect.
+    /// A key has no effect.
     #[error("{key} has no effect {with}; remove it")]
     NoEffect {
-        /// Which.
+        /// The scenario key.
         key: &'static str,
-        /// With what.
+        /// The condition under which it has no effect.
         with: &'static str,
     },
-    /// Sizes that cannot be drawn.
+    /// The sizes are invalid.
     #[error(transparent)]
     Sizes(#[from] SizesError),
-    /// Sizes given for a list, which has its own.
-    #[error("the flows of a list have their own sizes; use Sizes::Listed")]
+    /// A list has sizes besides those of its flows.
+    #[error(
+        "the flows of a list have their own sizes; remove `sizes` (in Rust, use Sizes::Listed)"
+    )]
     SizesOfList,
-    /// Nothing in a list.
+    /// A list is empty.
     #[error("the list of {0} is empty; give at least one")]
     Empty(&'static str),
-    /// A list nobody read.
-    #[error("file `{0}` was not loaded; load the files of the traffic before building it")]
+    /// The file of a list was not loaded.
+    #[error("file `{0}` was not loaded; call `TrafficSpec::load_files` before `build`")]
     NotLoaded(String),
-    /// A listed flow that is wrong.
+    /// A flow of a list is invalid.
     #[error("flow {flow} of the list: {problem}")]
     Listed {
-        /// Counted from 1.
+        /// Position of the flow, counted from 1.
         flow: usize,
         /// What is wrong.
         problem: Box<Problem>,
     },
-    /// A class beyond the last.
+    /// The class does not exist.
     #[error("class = {0} does not exist; classes are 0 to 7")]
     Class(u8),
-    /// A start after the end.
+    /// The traffic starts after its end.
     #[error("start = {start} is not before the end at {end}; start earlier or run longer")]
     StartsTooLate {
         /// The start.
@@ -169,14 +176,14 @@ pub enum Problem {
         /// The traffic's `stop` or the run's end.
         end: Instant,
     },
-    /// More flows than fit in memory.
+    /// There are more flows than fit in memory.
     #[error(
-        "about {0:.0} flows, more than the {max} a run holds; lower the rate, the duration or the \
+        "about {0:.0} flows, but a run holds at most {max}; lower the rate, the duration or the \
          number of hosts, or set `limit`",
         max = crate::MAX_FLOWS
     )]
     TooManyFlows(f64),
-    /// More traffics than can be told apart.
-    #[error("more than 65536 traffics; merge some into lists")]
+    /// There are more traffics than a 16-bit index can number.
+    #[error("more than 65536 [[traffic]] tables; merge some into lists")]
     TooManyTraffics,
 }

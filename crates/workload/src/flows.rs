@@ -1,80 +1,80 @@
-//! What a simulation is given: flows known beforehand, and flows that follow others.
+//! The flows of a run: those known before it starts, and those of closed loops.
 
-use crate::law::{Law, Slot, exponential};
 use crate::spec::{DeadlineChange, Gap};
+use crate::template::{FlowTemplate, Slot, exponential};
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant};
 
-/// Flows to run.
+/// The flows of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Workload {
-    /// Flows known beforehand, by start time; ids are their positions.
+    /// Flows known before the run, sorted by start time. The id of each is its index.
     pub flows: Vec<FlowSpec>,
-    /// Patterns whose next flow starts when one ends, by `FlowSpec::pattern`.
+    /// The closed loop of each traffic, indexed by `FlowSpec::pattern`.
     pub closed_loops: Vec<Option<ClosedLoop>>,
-    /// Patterns whose flows learn another deadline on the way, by `FlowSpec::pattern`.
+    /// The deadline change of each traffic, indexed by `FlowSpec::pattern`.
     pub deadline_changes: Vec<Option<DeadlineChange>>,
-    /// Expected arrivals in flows a second, by `FlowSpec::pattern`; none where arrivals are not
-    /// random.
+    /// Expected flows per second of each traffic, indexed by `FlowSpec::pattern`; `None` unless
+    /// arrivals are a Poisson process.
     pub arrival_rates: Vec<Option<f64>>,
 }
 
 impl Workload {
-    /// When a flow's deadline changes and what it is then, if it does.
+    /// When a flow's deadline changes, and the new deadline; `None` if it never changes.
     pub fn deadline_change(&self, flow: &FlowSpec) -> Option<(Instant, Option<Instant>)> {
         let change = (*self.deadline_changes.get(usize::from(flow.pattern))?)?;
         let after_start = |time: Duration| flow.start.saturating_add(time);
         Some((after_start(change.after), change.deadline.map(after_start)))
     }
 
-    /// The flow that follows `ended` in its closed loop, if any. Its id is the caller's to set;
-    /// its start is not before `now`.
+    /// The flow that follows `ended` in its closed loop. The caller sets its id; its start is not
+    /// before `now`.
     ///
-    /// Sizes, destinations, gaps and relative deadlines of a connection's flows are the same
-    /// whatever carries them. None comes back for a flow that belongs to no loop, for one told
-    /// about before, and once the traffic's `stop`, the run's end or its `limit` is reached.
+    /// Sizes, destinations, gaps and relative deadlines of a connection's flows do not depend on
+    /// the transport. Returns `None` if `ended` is not in a closed loop or was reported before, and
+    /// once the traffic's `stop`, the run's end or the `limit` is reached.
     pub fn next_after(&mut self, ended: &FlowSpec, now: Instant) -> Option<FlowSpec> {
         let closed_loop = self.closed_loops.get_mut(usize::from(ended.pattern))?;
         closed_loop.as_mut()?.next_after(ended, now)
     }
 }
 
-/// Draws the flow that follows a finished one.
+/// The connections of a closed loop, and how their next flows are drawn.
 #[derive(Debug, Clone)]
 pub struct ClosedLoop {
-    law: Law,
+    template: FlowTemplate,
     gap: Gap,
-    /// By sender, so that a sender's are found quickly.
+    /// Sorted by sender, for binary search.
     connections: Vec<Connection>,
     /// No flow starts here or later.
     until: Instant,
-    /// Flows that may still start.
+    /// Flows that may still start before the limit.
     left: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Connection {
     slot: Slot,
-    /// Names its random streams.
+    /// Selects its random streams.
     number: u64,
-    /// Flows so far.
+    /// Flows started so far.
     started: u64,
-    /// What tells the flow under way from the sender's others. Where two are alike, it does not
-    /// matter which connection goes on.
-    current: Option<Mark>,
+    /// Identifies the current flow among the sender's flows. If two flows have equal keys, either
+    /// connection may continue.
+    current: Option<FlowKey>,
 }
 
-type Mark = (HostId, Bytes, Instant, Option<Instant>);
+type FlowKey = (HostId, Bytes, Instant, Option<Instant>);
 
-fn mark(flow: &FlowSpec) -> Mark {
+fn flow_key(flow: &FlowSpec) -> FlowKey {
     (flow.dst, flow.size, flow.start, flow.deadline)
 }
 
 impl ClosedLoop {
-    /// One connection for each slot given; `start` says when the first flow of each starts.
+    /// Opens one connection per slot. `start` gives the start of the first flow of a connection.
     /// Returns the first flows, in the order of the slots.
     pub(crate) fn new(
-        law: Law,
+        template: FlowTemplate,
         gap: Gap,
         slots: &[Slot],
         until: Instant,
@@ -84,16 +84,21 @@ impl ClosedLoop {
         let mut flows = Vec::with_capacity(slots.len());
         let mut connections = Vec::with_capacity(slots.len());
         for (&slot, number) in slots.iter().zip(0..limit) {
-            let flow = law.flow(slot, draw_number(number, 0), start(number));
+            let flow = template.flow(slot, draw_number(number, 0), start(number));
             if flow.start >= until {
                 continue;
             }
             flows.push(flow);
-            connections.push(Connection { slot, number, started: 1, current: Some(mark(&flow)) });
+            connections.push(Connection {
+                slot,
+                number,
+                started: 1,
+                current: Some(flow_key(&flow)),
+            });
         }
         connections.sort_by_key(|c| (c.slot.src, c.number));
         let left = limit - flows.len() as u64;
-        let closed_loop = ClosedLoop { law, gap, connections, until, left };
+        let closed_loop = ClosedLoop { template, gap, connections, until, left };
         (closed_loop, flows)
     }
 
@@ -102,25 +107,25 @@ impl ClosedLoop {
         let connection = self.connections[first..]
             .iter_mut()
             .take_while(|c| c.slot.src == ended.src)
-            .find(|c| c.current == Some(mark(ended)))?;
+            .find(|c| c.current == Some(flow_key(ended)))?;
         connection.current = None;
         if self.left == 0 {
             return None;
         }
         let draw = draw_number(connection.number, connection.started);
-        let start = now.saturating_add(gap(self.gap, self.law.seeds.gaps, draw));
+        let start = now.saturating_add(gap(self.gap, self.template.seeds.gaps, draw));
         if start >= self.until {
             return None;
         }
-        let flow = self.law.flow(connection.slot, draw, start);
+        let flow = self.template.flow(connection.slot, draw, start);
         connection.started += 1;
-        connection.current = Some(mark(&flow));
+        connection.current = Some(flow_key(&flow));
         self.left -= 1;
         Some(flow)
     }
 }
 
-/// Names the draws of the n-th flow of a connection.
+/// The number that selects the random streams of the n-th flow of a connection.
 fn draw_number(connection: u64, n: u64) -> u64 {
     connection << 32 | n
 }

@@ -1,4 +1,4 @@
-//! `[[traffic]]` as text: a flat table, checked as a whole when it is read.
+//! The TOML form of `[[traffic]]`: a flat table, checked as a whole when it is read.
 
 use crate::hosts::HostSet;
 use crate::list::{FlowList, ListedFlow};
@@ -7,10 +7,10 @@ use crate::spec::{Arrivals, DeadlineChange, Deadlines, Pattern, Senders, Traffic
 use punctual_core::{Bytes, Class, Duration, HostId, Instant, TransportId};
 use serde::{Deserialize, Serialize};
 
-/// `[[traffic]]` as written: the pattern's parameters beside its name.
+/// The keys of a `[[traffic]]`, with the pattern's parameters beside its name.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Table {
+pub(crate) struct TrafficTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     pattern: PatternName,
@@ -97,32 +97,32 @@ impl PatternName {
     }
 }
 
-/// Why a table is no traffic although each of its values is well formed.
+/// Why a `[[traffic]]` is invalid although each of its values parses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// A parameter of another pattern.
+    /// A key belongs to another pattern.
     #[error("`{key}` has no meaning with pattern = \"{pattern}\"; remove it")]
     Foreign {
-        /// The parameter.
+        /// The key.
         key: &'static str,
         /// The pattern.
         pattern: &'static str,
     },
-    /// A parameter that the pattern needs.
+    /// A key that the pattern needs is missing.
     #[error("pattern = \"{pattern}\" needs `{key}`; {example}")]
     Missing {
-        /// The parameter.
+        /// The key.
         key: &'static str,
         /// The pattern.
         pattern: &'static str,
         /// What to write.
         example: &'static str,
     },
-    /// Two parameters that exclude each other.
+    /// Two keys exclude each other.
     #[error("`{0}` and `{1}` are both given; keep one")]
     Both(&'static str, &'static str),
-    /// A class beyond the last.
+    /// The class does not exist.
     #[error(
         "class = {0}: classes are below {max}; 0 is for control and 1 for data",
         max = Class::COUNT
@@ -130,8 +130,8 @@ pub enum SpecError {
     Class(u8),
 }
 
-impl Table {
-    /// Refuses what the pattern would ignore.
+impl TrafficTable {
+    /// Rejects keys that the pattern would ignore.
     fn check_keys(&self) -> Result<(), SpecError> {
         use PatternName::*;
         let grouped = &[Incast, Permutation, Random, AllToAll];
@@ -219,9 +219,9 @@ impl Table {
     }
 }
 
-impl TryFrom<Table> for TrafficSpec {
+impl TryFrom<TrafficTable> for TrafficSpec {
     type Error = SpecError;
-    fn try_from(table: Table) -> Result<Self, SpecError> {
+    fn try_from(table: TrafficTable) -> Result<Self, SpecError> {
         table.check_keys()?;
         let pattern = table.pattern()?;
         let sizes = match (table.sizes, &pattern) {
@@ -268,9 +268,9 @@ fn unless<T: PartialEq>(value: T, default: &T) -> Option<T> {
     (value != *default).then_some(value)
 }
 
-impl From<TrafficSpec> for Table {
+impl From<TrafficSpec> for TrafficTable {
     fn from(spec: TrafficSpec) -> Self {
-        let mut table = Table {
+        let mut table = TrafficTable {
             name: spec.name,
             hosts: spec.hosts,
             exclude: (!spec.exclude.is_empty()).then_some(spec.exclude),
@@ -290,7 +290,7 @@ impl From<TrafficSpec> for Table {
             transport: unless(spec.transport.0, &0),
             class: unless(spec.class.0, &Class::DATA.0),
             background: unless(spec.background, &false),
-            ..Table::default()
+            ..TrafficTable::default()
         };
         table.pattern = match spec.pattern {
             Pattern::Incast { senders, receiver } => {

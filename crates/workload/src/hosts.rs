@@ -1,64 +1,64 @@
-//! Which hosts there are, and which of them take part.
+//! The hosts of a network, and sets of hosts in scenarios.
 
 use punctual_core::{HostId, Rate};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a workload needs to know of the network's hosts.
+/// What a workload needs to know about the network's hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostsView {
-    /// The rate at which each host can send, by host.
+    /// NIC rate of each host.
     pub nic_rates: Vec<Rate>,
-    /// Hosts per rack, counted from host 0 on, where the network has racks.
+    /// Hosts per rack, counted from host 0; `None` if the network has no racks.
     pub rack_size: Option<u32>,
 }
 
 impl HostsView {
-    /// So many hosts that all send at the same rate.
+    /// `count` hosts with the same NIC rate.
     pub fn uniform(count: u32, nic_rate: Rate, rack_size: Option<u32>) -> Self {
         HostsView { nic_rates: vec![nic_rate; count as usize], rack_size }
     }
 
-    /// The number of hosts; they are 0 to `count`−1.
+    /// The number of hosts. Hosts are numbered 0 to `count`−1.
     pub fn count(&self) -> u32 {
         self.nic_rates.len() as u32
     }
 
-    /// The rate at which a host can send.
+    /// The NIC rate of a host.
     pub fn nic_rate(&self, host: HostId) -> Rate {
         self.nic_rates[host.index()]
     }
 }
 
-/// Some hosts: `"0-3, 8"`, `[0, 1, 2, 3, 8]` or `8` in scenarios.
+/// A set of hosts: `"0-3, 8"`, `[0, 1, 2, 3, 8]` or `8` in scenarios.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostSet {
     /// First and last of each range, in the order given.
     ranges: Vec<(u32, u32)>,
 }
 
-/// A text that names no set of hosts.
+/// A text that is not a set of hosts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a set of hosts; write numbers and ranges, such as \"0-3, 8\"")]
 pub struct HostSetError(String);
 
 impl HostSet {
-    /// No host.
+    /// The empty set.
     pub const EMPTY: HostSet = HostSet { ranges: Vec::new() };
 
-    /// Whether `host` is one of them.
+    /// Whether `host` is in the set.
     pub fn contains(&self, host: HostId) -> bool {
         let within = |&(first, last): &(u32, u32)| (first..=last).contains(&host.0);
         self.ranges.iter().any(within)
     }
 
-    /// The highest of them.
+    /// The highest host number in the set.
     pub fn last(&self) -> Option<HostId> {
         self.ranges.iter().map(|&(_, last)| HostId(last)).max()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

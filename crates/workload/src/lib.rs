@@ -1,4 +1,4 @@
-//! Who sends what to whom, when, and by when.
+//! Workload generation: which hosts send to which, how much, when, and by which deadline.
 //!
 //! A scenario describes its traffic in `[[traffic]]` tables. Each becomes a [`TrafficSpec`], and
 //! [`build`] draws the flows of all of them for a network and a seed.
@@ -14,75 +14,79 @@
 //! arrivals = { periodic = "2ms" }
 //! ```
 //!
-//! Sizes and times have units. Keys that would be ignored are refused. Hosts count from 0.
+//! Sizes and times have units. A key that would have no effect is an error. Hosts count from 0.
 //!
 //! # `pattern`: who sends to whom (required)
 //!
 //! | value | other keys | meaning |
 //! |---|---|---|
-//! | `"incast"` | `senders = 5` or `workers = 40`; `receiver = 0` | many to one: so many different hosts, or so many workers spread evenly over the other hosts; without either, all others. The receiver is drawn when absent |
+//! | `"incast"` | `senders = 5` or `workers = 40`; `receiver = 0` | many to one: `senders` different hosts, or `workers` spread evenly over the other hosts; without either, all other hosts. Without `receiver`, it is drawn |
 //! | `"permutation"` | | each host sends to one other and receives from one other |
-//! | `"random"` | | each host sends to others drawn evenly |
+//! | `"random"` | | each host sends to others drawn uniformly |
 //! | `"stride"` | `stride = 3` | host i sends to host i + 3, modulo the number of hosts |
-//! | `"staggered"` | `local = 0.7` | each host sends within its rack with that probability, else elsewhere |
+//! | `"staggered"` | `local = 0.7` | each host sends within its rack with probability `local`, otherwise to another rack |
 //! | `"all-to-all"` | | each host sends to each other |
 //! | `"pairs"` | `pairs = [[0, 1], [2, 3]]` | from the first to the second of each pair |
-//! | `"list"` | `file = "flows.csv"` or `flows = [{ src = 0, dst = 1, size = "1MB", start = "1ms" }]` | flows one by one; see [`FlowList::parse_csv`] for the file |
+//! | `"list"` | `file = "flows.csv"` or `flows = [{ src = 0, dst = 1, size = "1MB", start = "1ms" }]` | each flow is listed; see [`FlowList::parse_csv`] for the file |
 //!
 //! `hosts = "2-9, 12"` and `exclude = [0]` choose the hosts that take part in a pattern (not in
-//! `pairs` and `list`, which name theirs). `from = "0-3"` and `to = "8-15"` choose among them who
-//! sends and who receives (`incast`, `permutation`, `random` and `all-to-all`). `redraw` says whether what is drawn is drawn again: the
-//! destination of each flow for `random` and `staggered` (`true` unless said otherwise), all of an
-//! `incast` or a `permutation` at each burst (`false` unless said otherwise).
+//! `pairs` and `list`, which name their hosts). `from = "0-3"` and `to = "8-15"` choose the senders
+//! and receivers among them (`incast`, `permutation`, `random` and `all-to-all`).
+//!
+//! `redraw` repeats the random choices of a pattern. For `random` and `staggered` it draws a
+//! destination for each flow (default `true`). For `incast` and `permutation` it draws senders and
+//! receivers again at each burst (default `false`).
 //!
 //! # `arrivals`: when flows start
 //!
 //! | value | meaning |
 //! |---|---|
 //! | `"together"` | one burst of the whole pattern at `start`; the default |
-//! | `{ periodic = "2ms" }` | such a burst at `start` and every 2 ms after |
-//! | `{ poisson-bursts = "2ms" }` | such bursts at random times, 2 ms apart on average |
-//! | `{ poisson-load = 0.6 }` | single flows at random times, so many that their bytes fill 0.6 of each sender's NIC rate (headers not counted) |
-//! | `{ poisson-per-second = 2500 }` | single flows at random times, 2500 a second in all |
-//! | `{ poisson-per-second-per-sender = 1300 }` | the same from each sending host |
-//! | `{ closed-loop = { connections = 5, gap = "1ms" } }` | each sender keeps 5 connections; on each, a flow starts 1 ms after the end of the one before, the first at `start`. The gap may be `{ exponential = "1ms" }` (mean) or `{ exponential-median = "1ms" }` |
+//! | `{ periodic = "2ms" }` | a burst of the whole pattern at `start` and every 2 ms after |
+//! | `{ poisson-bursts = "2ms" }` | bursts of the whole pattern as a Poisson process, 2 ms apart on average |
+//! | `{ poisson-load = 0.6 }` | single flows as a Poisson process; their bytes use 0.6 of each sender's NIC rate (headers not counted) |
+//! | `{ poisson-per-second = 2500 }` | single flows as a Poisson process, 2500 per second in total |
+//! | `{ poisson-per-second-per-sender = 1300 }` | single flows as a Poisson process, 1300 per second from each sending host |
+//! | `{ closed-loop = { connections = 5, gap = "1ms" } }` | each sender keeps 5 connections; on each, the first flow starts at `start` and every other 1 ms after the previous one ends. The gap may be `{ exponential = "1ms" }` (mean) or `{ exponential-median = "1ms" }` |
 //!
-//! With bursts, `flows_each = 4` makes each sender start four flows instead of one. With bursts
-//! and closed loops, `jitter = "10us"` delays each (first) flow by a uniform draw below it.
+//! With bursts, `flows_each = 4` makes each sender start four flows instead of one. `jitter =
+//! "10us"` delays each flow of a burst, or the first flow of each closed loop, by a uniform draw
+//! below 10 µs.
 //!
 //! # `sizes`: how much (required, except for a list)
 //!
 //! `"64KB"`; `{ uniform = ["2KB", "50KB"] }`; `{ pareto = { mean = "100KB", shape = 1.1, cap =
-//! "10MB" } }`, whose mean counts the cap in; `"web-search"`, `"data-mining"`, `"facebook-web"`,
+//! "10MB" } }` (`mean` includes the cap); `"web-search"`, `"data-mining"`, `"facebook-web"`,
 //! `"facebook-cache"`, `"hadoop"`, `"imc10"` ([`BuiltIn`]); `{ cdf = [["1KB", 0.5], ["10KB", 1]] }`
 //! with straight lines between points; `{ file = "sizes.txt" }` with a size and a cumulative
-//! probability a line ([`Cdf::parse`]); `"endless"`.
+//! probability per line ([`Cdf::parse`]); `"endless"`.
 //!
 //! # `deadlines`: by when, from a flow's start
 //!
 //! `"none"`, the default; `"20ms"`; `{ uniform = ["18ms", "22ms"] }`; `{ exponential = { mean =
-//! "20ms", floor = "3ms" } }`, draws below the floor becoming the floor. With
-//! `deadlines_below = "40KB"` only smaller flows get one. With
-//! `deadline_change = { after = "5ms", deadline = "10ms" }` each learns another one on the way.
+//! "20ms", floor = "3ms" } }`, where draws below the floor become the floor. With
+//! `deadlines_below = "40KB"` only smaller flows have deadlines. With
+//! `deadline_change = { after = "5ms", deadline = "10ms" }` the deadline of each flow changes to
+//! 10 ms when it is 5 ms old.
 //!
 //! # Other keys
 //!
 //! | key | meaning |
 //! |---|---|
-//! | `name = "queries"` | what messages and tables call it |
-//! | `start = "5ms"`, `stop = "1s"` | no flow starts before the one, or at or after the other |
-//! | `limit = 1000` | no more flows than that |
+//! | `name = "queries"` | its name in messages and tables |
+//! | `start = "5ms"`, `stop = "1s"` | no flow starts before `start`, or at `stop` or later |
+//! | `limit = 1000` | at most 1000 flows |
 //! | `transport = 1` | which of the run's transports carries it, counted from 0 |
-//! | `class = 3` | service class of its data, 0 to 7; 1 unless said otherwise |
-//! | `background = true` | only there to disturb others |
+//! | `class = 3` | service class of its data, 0 to 7; default 1 |
+//! | `background = true` | background traffic: it loads the network and is not measured |
 //!
-//! # What stays the same
+//! # Common random numbers
 //!
-//! Every draw comes from a stream named after the seed, its purpose (sizes, arrivals,
-//! destinations ...), the position of the `[[traffic]]` and the number of the flow. Another
-//! distribution of sizes leaves starts and destinations alone (except under `poisson-load`, where
-//! the rate follows the mean size), and another transport changes nothing: even in a closed loop,
-//! the n-th flow of a connection is the same whatever carries it.
+//! Every draw comes from a random stream named after the seed, its purpose (sizes, arrivals,
+//! destinations ...), the position of the `[[traffic]]` and the number of the flow. Another size
+//! distribution does not change starts and destinations, except with `poisson-load`, where the
+//! rate depends on the mean size. Another transport changes no draw: even in a closed loop, the
+//! n-th flow of a connection has the same size, destination, gap and relative deadline.
 
 mod build;
 mod cdf;
@@ -90,10 +94,10 @@ mod error;
 mod flows;
 mod grammar;
 mod hosts;
-mod law;
 mod list;
 mod sizes;
 mod spec;
+mod template;
 mod text;
 
 pub use build::build;
@@ -108,5 +112,5 @@ pub use spec::{
     Arrivals, DeadlineChange, Deadlines, Gap, LoadError, LoopSpec, Pattern, Senders, TrafficSpec,
 };
 
-/// Flows known beforehand that a workload may have: about a gigabyte of them.
+/// Most flows known before a run that a workload may have: about a gigabyte.
 pub const MAX_FLOWS: u32 = 1 << 24;

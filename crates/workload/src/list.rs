@@ -1,15 +1,15 @@
-//! Flows written down one by one.
+//! Lists of flows, in a scenario or in a CSV file.
 
 use punctual_core::units::UnitError;
 use punctual_core::{Bytes, Duration, HostId, TransportId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::str::FromStr;
 
-/// Flows in a file or at hand.
+/// A list of flows, or the file that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlowList {
-    /// A CSV file that is not read yet; see
+    /// A CSV file that is not loaded yet; see
     /// [`TrafficSpec::load_files`](crate::TrafficSpec::load_files).
     File(String),
     /// The flows.
@@ -26,16 +26,16 @@ pub struct ListedFlow {
     /// The receiving host.
     #[serde(with = "host")]
     pub dst: HostId,
-    /// How much; `"endless"` is allowed.
+    /// Bytes to send; `"endless"` is allowed.
     #[serde(serialize_with = "write_size", deserialize_with = "read_size")]
     pub size: Bytes,
-    /// When, after the traffic's `start`.
+    /// Start time, counted from the traffic's `start`.
     #[serde(default)]
     pub start: Duration,
-    /// Its deadline, after its own start.
+    /// Deadline, counted from the flow's start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Duration>,
-    /// Its transport, when it is not the traffic's.
+    /// The transport, if it differs from the traffic's.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -45,63 +45,63 @@ pub struct ListedFlow {
     pub transport: Option<TransportId>,
 }
 
-/// Why a CSV text is no list of flows.
+/// Why a CSV text is not a valid list of flows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowListError {
-    /// No header line.
+    /// There is no header line.
     #[error("the flow list is empty; its first line names the columns: src,dst,size,start")]
     Empty,
-    /// A column nobody knows.
+    /// A column is unknown.
     #[error(
         "line 1: unknown column `{0}`; columns are src, dst, size, start, and optionally \
          deadline and transport"
     )]
     UnknownColumn(String),
-    /// A column twice.
+    /// A column appears twice.
     #[error("line 1: column `{0}` appears twice; remove one")]
     TwiceColumn(String),
-    /// A column that is needed.
+    /// A required column is missing.
     #[error("line 1: column `{0}` is missing; src, dst, size and start are needed")]
     MissingColumn(&'static str),
-    /// A line with more or fewer fields than the header.
-    #[error("line {line}: {found} fields where the header has {expected}")]
+    /// A line has more or fewer fields than the header.
+    #[error("line {line}: {found} fields, but the header has {expected}")]
     Fields {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
         /// Fields of the line.
         found: usize,
         /// Fields of the header.
         expected: usize,
     },
-    /// A field that is no host.
+    /// A field is not a host.
     #[error(
-        "line {line}, {column}: `{text}` is neither the number of a host, from 0 on, nor its name"
+        "line {line}, {column}: `{text}` is not a host; write its number, counted from 0, or its name"
     )]
     Host {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// Which column.
+        /// The column.
         column: &'static str,
-        /// What was there.
+        /// The text of the field.
         text: String,
     },
-    /// A field that is not a whole number.
+    /// A field is not a whole number.
     #[error("line {line}, {column}: `{text}` is not a whole number")]
     Number {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// Which column.
+        /// The column.
         column: &'static str,
-        /// What was there.
+        /// The text of the field.
         text: String,
     },
-    /// A field whose unit is missing or wrong.
+    /// The unit of a field is missing or wrong.
     #[error("line {line}, {column}: {source}")]
     Unit {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// Which column.
+        /// The column.
         column: &'static str,
         /// What is wrong with it.
         source: UnitError,
@@ -112,10 +112,12 @@ const COLUMNS: [&str; 6] = ["src", "dst", "size", "start", "deadline", "transpor
 const NEEDED: usize = 4;
 
 impl FlowList {
-    /// Reads CSV: a header with the columns `src`, `dst`, `size`, `start` and optionally
-    /// `deadline` and `transport` in any order, then a line a flow. Sizes and times have units;
-    /// `deadline` counts from the flow's start and may be empty, as may `transport`. `#` starts a
-    /// comment. Hosts are numbers, or names that `host` knows.
+    /// Parses CSV: a header, then one line per flow.
+    ///
+    /// The columns are `src`, `dst`, `size`, `start` and optionally `deadline` and `transport`, in
+    /// any order. Sizes and times have units. `deadline` counts from the flow's start; `deadline`
+    /// and `transport` may be empty. `#` starts a comment. Hosts are numbers, or names that `host`
+    /// resolves.
     pub fn parse_csv(
         text: &str,
         host: impl Fn(&str) -> Option<HostId>,
@@ -134,7 +136,7 @@ impl FlowList {
     }
 }
 
-/// Where each of [`COLUMNS`] is.
+/// The position of each of [`COLUMNS`] in a line.
 struct Columns {
     places: [Option<usize>; COLUMNS.len()],
     count: usize,
@@ -207,7 +209,7 @@ fn unit<T: FromStr<Err = UnitError>>(
     text.parse().map_err(|source| FlowListError::Unit { line, column, source })
 }
 
-/// Hosts as plain numbers.
+/// Serializes hosts as plain numbers.
 mod host {
     use super::*;
     pub(super) fn serialize<S: Serializer>(host: &HostId, s: S) -> Result<S::Ok, S::Error> {
@@ -289,6 +291,8 @@ mod tests {
         let header = "src,dst,size,start\n";
         assert!(error(&format!("{header}1,2,64KB")).starts_with("line 2: 3 fields"));
         assert!(error(&format!("{header}\n1,2,64,0s")).starts_with("line 3, size: `64` has no"));
-        assert!(error(&format!("{header}h1,2,64B,0s")).starts_with("line 2, src: `h1` is neither"));
+        assert!(
+            error(&format!("{header}h1,2,64B,0s")).starts_with("line 2, src: `h1` is not a host")
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! How large flows are.
+//! Flow size distributions.
 
 use crate::cdf::{BuiltIn, Cdf};
 use crate::text;
@@ -6,59 +6,59 @@ use punctual_core::Bytes;
 use punctual_core::rng::Stream;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How large flows are. In scenarios: `"64KB"`, `"web-search"` or another
+/// A flow size distribution. In scenarios: `"64KB"`, `"web-search"` or another
 /// [built-in](BuiltIn) name, `"endless"`, `{ fixed = "64KB" }`, `{ uniform = ["2KB", "50KB"] }`,
 /// `{ pareto = { mean = "100KB", shape = 1.1, cap = "10MB" } }`,
 /// `{ cdf = [["1KB", 0.5], ["10KB", 1]] }` or `{ file = "sizes.txt" }`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Sizes {
-    /// All the same.
+    /// The same size for every flow.
     Fixed(Bytes),
     /// Any whole number of bytes from the first to the second, both included.
     Uniform(Bytes, Bytes),
-    /// Heavy-tailed.
+    /// A Pareto distribution.
     Pareto(Pareto),
-    /// A distribution with a name.
+    /// A built-in distribution.
     Named(BuiltIn),
-    /// A distribution by its points.
+    /// A distribution given by the points of its CDF.
     Cdf(Cdf),
-    /// A distribution in a file that is not read yet; see
+    /// A file with a CDF that is not loaded yet; see
     /// [`TrafficSpec::load_files`](crate::TrafficSpec::load_files).
     File(String),
     /// Flows that never end.
     Endless,
-    /// Each flow's own, in a list of flows.
+    /// The sizes in a list of flows.
     Listed,
 }
 
-/// A Pareto distribution.
+/// A Pareto distribution, optionally capped.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pareto {
-    /// The mean of what is drawn, the cap included.
+    /// The mean of the draws, with the cap applied.
     pub mean: Bytes,
-    /// The tail index; above 1, and the closer to 1 the heavier the tail.
+    /// The tail index, above 1. The closer to 1, the heavier the tail.
     pub shape: f64,
-    /// Larger draws become this large.
+    /// Larger draws are reduced to this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<Bytes>,
 }
 
-/// Why sizes cannot be drawn.
+/// Why a size distribution is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizesError {
-    /// A size of zero.
+    /// A size is zero.
     #[error("sizes: a flow carries at least one byte; give a size above zero")]
     Zero,
-    /// The ends of the range are the wrong way round.
+    /// The ends of the range are reversed.
     #[error("sizes: uniform from {0} to {1}: the first must not be larger; swap them")]
     Reversed(Bytes, Bytes),
-    /// A Pareto distribution without a mean.
-    #[error("sizes: pareto shape = {0}: must be above 1, else there is no mean")]
+    /// The Pareto distribution has no finite mean.
+    #[error("sizes: pareto shape = {0}: must be finite and above 1, so that there is a mean")]
     Shape(f64),
-    /// A cap that the mean cannot be below.
+    /// The cap is not larger than the mean.
     #[error("sizes: pareto cap = {cap} must be larger than mean = {mean}")]
     Cap {
         /// The cap.
@@ -66,39 +66,39 @@ pub enum SizesError {
         /// The mean.
         mean: Bytes,
     },
-    /// A file that nobody read.
-    #[error("sizes: file `{0}` was not loaded; load the files of the traffic before building it")]
+    /// The file was not loaded.
+    #[error("sizes: file `{0}` was not loaded; call `TrafficSpec::load_files` before `build`")]
     NotLoaded(String),
-    /// `Sizes::Listed` without a list.
+    /// `Sizes::Listed` is used without a list of flows.
     #[error("sizes are missing; give for example sizes = \"64KB\" or sizes = \"web-search\"")]
     Missing,
 }
 
 impl Sizes {
-    /// The exact mean, in bytes; none for endless flows, lists, and files not loaded.
+    /// The mean of the distribution in bytes; `None` for endless flows, lists and unloaded files.
     pub fn mean(&self) -> Option<f64> {
-        self.law().ok().and_then(|law| law.mean())
+        self.distribution().ok().and_then(|distribution| distribution.mean())
     }
 
-    /// Checks the numbers and prepares for drawing.
-    pub(crate) fn law(&self) -> Result<SizeLaw, SizesError> {
+    /// Checks the parameters and returns a distribution to draw from.
+    pub(crate) fn distribution(&self) -> Result<SizeDistribution, SizesError> {
         match *self {
             Sizes::Fixed(Bytes::ZERO) | Sizes::Uniform(Bytes::ZERO, _) => Err(SizesError::Zero),
-            Sizes::Fixed(size) => Ok(SizeLaw::Fixed(size)),
+            Sizes::Fixed(size) => Ok(SizeDistribution::Fixed(size)),
             Sizes::Uniform(a, b) if a > b => Err(SizesError::Reversed(a, b)),
-            Sizes::Uniform(a, b) => Ok(SizeLaw::Uniform(a.get(), b.get())),
-            Sizes::Pareto(pareto) => pareto.law(),
-            Sizes::Named(name) => Ok(SizeLaw::Cdf(name.cdf())),
-            Sizes::Cdf(ref cdf) => Ok(SizeLaw::Cdf(cdf.clone())),
+            Sizes::Uniform(a, b) => Ok(SizeDistribution::Uniform(a.get(), b.get())),
+            Sizes::Pareto(pareto) => pareto.distribution(),
+            Sizes::Named(name) => Ok(SizeDistribution::Cdf(name.cdf())),
+            Sizes::Cdf(ref cdf) => Ok(SizeDistribution::Cdf(cdf.clone())),
             Sizes::File(ref file) => Err(SizesError::NotLoaded(file.clone())),
-            Sizes::Endless => Ok(SizeLaw::Fixed(Bytes::ENDLESS)),
+            Sizes::Endless => Ok(SizeDistribution::Fixed(Bytes::ENDLESS)),
             Sizes::Listed => Err(SizesError::Missing),
         }
     }
 }
 
 impl Pareto {
-    fn law(self) -> Result<SizeLaw, SizesError> {
+    fn distribution(self) -> Result<SizeDistribution, SizesError> {
         let Pareto { mean, shape, cap } = self;
         if mean == Bytes::ZERO {
             return Err(SizesError::Zero);
@@ -109,7 +109,7 @@ impl Pareto {
         let target = mean.get() as f64;
         let (mut low, mut high) = (0.0, target);
         let Some(cap) = cap else {
-            return Ok(SizeLaw::Pareto {
+            return Ok(SizeDistribution::Pareto {
                 least: target * (shape - 1.0) / shape,
                 shape,
                 cap: u64::MAX as f64 / 2.0,
@@ -118,7 +118,7 @@ impl Pareto {
         if cap <= mean {
             return Err(SizesError::Cap { cap, mean });
         }
-        // The capped mean grows with the least size: halve the interval until it is found.
+        // Bisection: the capped mean grows with the least size.
         let cap = cap.get() as f64;
         for _ in 0..100 {
             let middle = (low + high) / 2.0;
@@ -128,58 +128,58 @@ impl Pareto {
                 high = middle;
             }
         }
-        Ok(SizeLaw::Pareto { least: high, shape, cap })
+        Ok(SizeDistribution::Pareto { least: high, shape, cap })
     }
 }
 
-/// Mean of min(X, cap) for X Pareto from `least` on.
+/// Mean of min(X, cap) for a Pareto variable X ≥ `least`.
 fn capped_mean(least: f64, shape: f64, cap: f64) -> f64 {
     least * (1.0 + (1.0 - libm::pow(least / cap, shape - 1.0)) / (shape - 1.0))
 }
 
-/// A distribution ready to draw from.
+/// A checked size distribution, ready to draw from.
 #[derive(Debug, Clone)]
-pub(crate) enum SizeLaw {
+pub(crate) enum SizeDistribution {
     Fixed(Bytes),
     Uniform(u64, u64),
     Pareto { least: f64, shape: f64, cap: f64 },
     Cdf(Cdf),
 }
 
-impl SizeLaw {
-    /// Draws a size: real ones rounded to the nearest byte, and at least one.
+impl SizeDistribution {
+    /// Draws a size, rounded to the nearest byte and at least 1.
     pub(crate) fn draw(&self, stream: &mut Stream) -> Bytes {
         let real = match *self {
-            SizeLaw::Fixed(size) => return size,
-            SizeLaw::Uniform(a, b) => return Bytes::new(a + stream.below(b - a + 1)),
-            SizeLaw::Pareto { least, shape, cap } => {
+            SizeDistribution::Fixed(size) => return size,
+            SizeDistribution::Uniform(a, b) => return Bytes::new(a + stream.below(b - a + 1)),
+            SizeDistribution::Pareto { least, shape, cap } => {
                 let x = least / libm::pow(1.0 - stream.unit(), 1.0 / shape);
                 if x < cap { x } else { cap }
             }
-            SizeLaw::Cdf(ref cdf) => cdf.quantile(stream.unit()),
+            SizeDistribution::Cdf(ref cdf) => cdf.quantile(stream.unit()),
         };
         Bytes::new((libm::round(real) as u64).max(1))
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
         match *self {
-            SizeLaw::Fixed(Bytes::ENDLESS) => None,
-            SizeLaw::Fixed(size) => Some(size.get() as f64),
-            SizeLaw::Uniform(a, b) => Some((a as f64 + b as f64) / 2.0),
-            SizeLaw::Pareto { least, shape, cap } => Some(capped_mean(least, shape, cap)),
-            SizeLaw::Cdf(ref cdf) => Some(cdf.mean()),
+            SizeDistribution::Fixed(Bytes::ENDLESS) => None,
+            SizeDistribution::Fixed(size) => Some(size.get() as f64),
+            SizeDistribution::Uniform(a, b) => Some((a as f64 + b as f64) / 2.0),
+            SizeDistribution::Pareto { least, shape, cap } => Some(capped_mean(least, shape, cap)),
+            SizeDistribution::Cdf(ref cdf) => Some(cdf.mean()),
         }
     }
 
     pub(crate) fn is_endless(&self) -> bool {
-        matches!(self, SizeLaw::Fixed(Bytes::ENDLESS))
+        matches!(self, SizeDistribution::Fixed(Bytes::ENDLESS))
     }
 }
 
 /// The forms of [`Sizes`] that are tables in scenarios.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Table {
+enum SizesTable {
     Fixed(Bytes),
     Uniform(Bytes, Bytes),
     Pareto(Pareto),
@@ -206,15 +206,15 @@ impl<'de> Deserialize<'de> for Sizes {
                 None => word.parse().map(Sizes::Fixed).map_err(|e| e.to_string()),
             },
             |table| match table {
-                Table::Fixed(size) => Sizes::Fixed(size),
-                Table::Uniform(a, b) => Sizes::Uniform(a, b),
-                Table::Pareto(pareto) => Sizes::Pareto(pareto),
-                Table::Cdf(cdf) => Sizes::Cdf(cdf),
-                Table::File(file) => Sizes::File(file),
+                SizesTable::Fixed(size) => Sizes::Fixed(size),
+                SizesTable::Uniform(a, b) => Sizes::Uniform(a, b),
+                SizesTable::Pareto(pareto) => Sizes::Pareto(pareto),
+                SizesTable::Cdf(cdf) => Sizes::Cdf(cdf),
+                SizesTable::File(file) => Sizes::File(file),
             },
         )?;
-        // Files and lists are checked when they are there.
-        match sizes.law() {
+        // A file is checked when it is loaded.
+        match sizes.distribution() {
             Err(error) if !matches!(error, SizesError::NotLoaded(_)) => {
                 Err(serde::de::Error::custom(error))
             }
@@ -227,11 +227,11 @@ impl Serialize for Sizes {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match self.clone() {
             Sizes::Fixed(size) => s.collect_str(&size),
-            Sizes::Uniform(a, b) => Table::Uniform(a, b).serialize(s),
-            Sizes::Pareto(pareto) => Table::Pareto(pareto).serialize(s),
+            Sizes::Uniform(a, b) => SizesTable::Uniform(a, b).serialize(s),
+            Sizes::Pareto(pareto) => SizesTable::Pareto(pareto).serialize(s),
             Sizes::Named(name) => s.serialize_str(name.name()),
-            Sizes::Cdf(cdf) => Table::Cdf(cdf).serialize(s),
-            Sizes::File(file) => Table::File(file).serialize(s),
+            Sizes::Cdf(cdf) => SizesTable::Cdf(cdf).serialize(s),
+            Sizes::File(file) => SizesTable::File(file).serialize(s),
             Sizes::Endless => s.serialize_str("endless"),
             Sizes::Listed => s.serialize_str("listed"),
         }
@@ -242,9 +242,9 @@ impl Serialize for Sizes {
 mod tests {
     use super::*;
 
-    fn sample_mean(law: &SizeLaw, n: u32) -> f64 {
+    fn sample_mean(distribution: &SizeDistribution, n: u32) -> f64 {
         let mut stream = Stream::named(3, "test", 0);
-        let sum: f64 = (0..n).map(|_| law.draw(&mut stream).get() as f64).sum();
+        let sum: f64 = (0..n).map(|_| distribution.draw(&mut stream).get() as f64).sum();
         sum / f64::from(n)
     }
 
@@ -255,37 +255,38 @@ mod tests {
             shape,
             cap: cap.map(Bytes::new),
         };
-        for law in [
-            pareto(Some(10_000_000), 1.1).law(),
-            pareto(None, 3.0).law(),
-            pareto(Some(101_000), 1.5).law(),
+        for distribution in [
+            pareto(Some(10_000_000), 1.1).distribution(),
+            pareto(None, 3.0).distribution(),
+            pareto(Some(101_000), 1.5).distribution(),
         ] {
-            let law = law.unwrap();
-            assert!((law.mean().unwrap() / 1e5 - 1.0).abs() < 1e-9);
-            let got = sample_mean(&law, 400_000);
+            let distribution = distribution.unwrap();
+            assert!((distribution.mean().unwrap() / 1e5 - 1.0).abs() < 1e-9);
+            let got = sample_mean(&distribution, 400_000);
             assert!((got / 1e5 - 1.0).abs() < 0.02, "{got}");
         }
     }
 
     #[test]
     fn uniform_covers_both_ends() {
-        let law = Sizes::Uniform(Bytes::new(2), Bytes::new(4)).law().unwrap();
+        let distribution = Sizes::Uniform(Bytes::new(2), Bytes::new(4)).distribution().unwrap();
         let mut stream = Stream::named(1, "test", 0);
         let mut seen = [0; 5];
         for _ in 0..3_000 {
-            seen[law.draw(&mut stream).get() as usize] += 1;
+            seen[distribution.draw(&mut stream).get() as usize] += 1;
         }
         assert!(seen[2..].iter().all(|n| *n > 850), "{seen:?}");
-        assert_eq!(law.mean(), Some(3.0));
+        assert_eq!(distribution.mean(), Some(3.0));
     }
 
     #[test]
     fn bad_numbers_are_refused() {
-        let sizes = |a, b| Sizes::Uniform(Bytes::new(a), Bytes::new(b)).law();
+        let sizes = |a, b| Sizes::Uniform(Bytes::new(a), Bytes::new(b)).distribution();
         assert!(matches!(sizes(0, 5), Err(SizesError::Zero)));
         assert!(matches!(sizes(6, 5), Err(SizesError::Reversed(..))));
-        let pareto =
-            |shape, cap| Pareto { mean: Bytes::new(10), shape, cap: Some(Bytes::new(cap)) }.law();
+        let pareto = |shape, cap| {
+            Pareto { mean: Bytes::new(10), shape, cap: Some(Bytes::new(cap)) }.distribution()
+        };
         assert!(matches!(pareto(1.0, 20), Err(SizesError::Shape(_))));
         assert!(matches!(pareto(f64::NAN, 20), Err(SizesError::Shape(_))));
         assert!(matches!(pareto(1.1, 10), Err(SizesError::Cap { .. })));

@@ -1,7 +1,7 @@
-//! One `[[traffic]]` of a scenario, as Rust types.
+//! `[[traffic]]` tables as Rust types.
 
 use crate::cdf::{Cdf, CdfError};
-use crate::grammar::Table;
+use crate::grammar::TrafficTable;
 use crate::hosts::HostSet;
 use crate::list::{FlowList, FlowListError, ListedFlow};
 use crate::sizes::Sizes;
@@ -11,62 +11,62 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One traffic of a scenario. The [crate documentation](crate) has its grammar.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Table", into = "Table")]
+#[serde(try_from = "TrafficTable", into = "TrafficTable")]
 pub struct TrafficSpec {
-    /// What messages and tables call it.
+    /// Its name in messages and tables.
     pub name: Option<String>,
-    /// Who sends to whom.
+    /// Which hosts send to which.
     pub pattern: Pattern,
     /// The hosts that take part; all when absent.
     pub hosts: Option<HostSet>,
     /// Hosts that do not take part.
     pub exclude: HostSet,
-    /// Of those that take part, the hosts that send; all when absent.
+    /// The senders among the hosts that take part; all when absent.
     pub from: Option<HostSet>,
-    /// Of those that take part, the hosts that receive; all when absent.
+    /// The receivers among the hosts that take part; all when absent.
     pub to: Option<HostSet>,
-    /// Whether what the pattern draws is drawn again: the destination of each flow for
-    /// [`Pattern::Random`] and [`Pattern::Staggered`] (yes unless said otherwise), all of
-    /// [`Pattern::Incast`] and [`Pattern::Permutation`] at each burst (no unless said otherwise).
+    /// Whether the pattern repeats its random choices. [`Pattern::Random`] and
+    /// [`Pattern::Staggered`] then draw a destination for each flow (default `true`).
+    /// [`Pattern::Incast`] and [`Pattern::Permutation`] draw again at each burst (default `false`).
     pub redraw: Option<bool>,
     /// When flows start.
     pub arrivals: Arrivals,
     /// Flows that each sender starts at each burst.
     pub flows_each: u32,
-    /// Each flow of a burst, and the first of each closed loop, starts later by a uniform draw
+    /// Each flow of a burst, and the first flow of each closed loop, is delayed by a uniform draw
     /// below this.
     pub jitter: Duration,
-    /// How large flows are.
+    /// Sizes of the flows.
     pub sizes: Sizes,
-    /// By when flows must be there.
+    /// Deadlines of the flows.
     pub deadlines: Deadlines,
-    /// Only flows smaller than this get deadlines.
+    /// Only flows smaller than this have deadlines.
     pub deadlines_below: Option<Bytes>,
-    /// The change of mind about the deadline of each flow, if any.
+    /// The change of each flow's deadline while it runs, if any.
     pub deadline_change: Option<DeadlineChange>,
     /// When the traffic begins.
     pub start: Instant,
     /// No flow starts at this time or later.
     pub stop: Option<Instant>,
-    /// No more flows than this.
+    /// The largest number of flows.
     pub limit: Option<u64>,
     /// Which of the run's transports carries it.
     pub transport: TransportId,
     /// Service class of its data.
     pub class: Class,
-    /// Whether it is only there to disturb others.
+    /// Whether it is background traffic, which loads the network and is not measured.
     pub background: bool,
 }
 
-/// Who sends to whom.
+/// Which hosts send to which.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Pattern {
     /// Many to one.
     Incast {
-        /// How many.
+        /// The senders.
         senders: Senders,
-        /// To whom; drawn when absent.
+        /// The receiver; drawn when absent.
         receiver: Option<HostId>,
     },
     /// Each host sends to one other and receives from one other.
@@ -75,7 +75,7 @@ pub enum Pattern {
     Random,
     /// Host i sends to host i + stride, modulo the number of hosts.
     Stride(u32),
-    /// Each host sends to a host of its own rack with this probability, else to one elsewhere.
+    /// Each host sends to its own rack with probability `local`, otherwise to another rack.
     Staggered {
         /// The probability of staying in the rack.
         local: f64,
@@ -84,7 +84,7 @@ pub enum Pattern {
     AllToAll,
     /// From the first to the second of each pair.
     Pairs(Vec<(HostId, HostId)>),
-    /// Flows written down one by one; sizes, arrivals and deadlines are theirs.
+    /// A list of flows, each with its own size, start and deadline.
     Listed(FlowList),
 }
 
@@ -93,9 +93,9 @@ pub enum Pattern {
 pub enum Senders {
     /// Every other host.
     All,
-    /// So many different hosts.
+    /// This many different hosts.
     Hosts(u32),
-    /// So many senders, spread evenly over the other hosts: several on a host when there are more.
+    /// This many senders, spread evenly over the other hosts. A host may have several.
     Workers(u32),
 }
 
@@ -104,33 +104,35 @@ pub enum Senders {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Arrivals {
-    /// All at the traffic's start.
+    /// One burst of the whole pattern at the traffic's start.
     #[default]
     Together,
-    /// A burst of the whole pattern at the start and every so often after.
+    /// A burst of the whole pattern at the start and once per period after.
     Periodic(Duration),
-    /// Bursts of the whole pattern, the time between two being exponential with this mean; the
-    /// first comes after one such time.
+    /// Bursts of the whole pattern as a Poisson process with this mean interval. The first burst
+    /// comes one interval after the start.
     PoissonBursts(Duration),
-    /// Single flows, a Poisson process of this load: the share of the senders' NIC rates that the
-    /// mean size makes. A sender's share of the flows is that of its NIC rate. Headers are not
-    /// counted.
+    /// Single flows as a Poisson process with this load.
+    ///
+    /// load = flows per second × mean size / sum of the senders' NIC rates
+    ///
+    /// Each sender's share of the flows is proportional to its NIC rate. Headers are not counted.
     PoissonLoad(f64),
-    /// Single flows, a Poisson process of so many a second from all senders together.
+    /// Single flows as a Poisson process with this rate per second for all senders together.
     PoissonPerSecond(f64),
-    /// Single flows, a Poisson process of so many a second from each sender.
+    /// Single flows as a Poisson process with this rate per second for each sender.
     PoissonPerSecondPerSender(f64),
-    /// Each sender keeps some connections; on each, a flow follows the end of the one before.
+    /// Each sender keeps some connections. On each, a flow starts after the previous one ends.
     ClosedLoop(LoopSpec),
 }
 
-/// A closed loop.
+/// Parameters of a closed loop.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoopSpec {
-    /// Connections of each sender (to each of its destinations, where the pattern fixes several).
+    /// Connections per sender, or per sender and destination if the pattern fixes several.
     pub connections: u32,
-    /// From the end of a flow to the start of the next.
+    /// Time from the end of a flow to the start of the next.
     pub gap: Gap,
 }
 
@@ -145,7 +147,7 @@ impl Default for LoopSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Gap {
-    /// Always the same.
+    /// A constant time.
     Fixed(Duration),
     /// Exponential with this mean.
     Exponential(Duration),
@@ -153,41 +155,41 @@ pub enum Gap {
     ExponentialMedian(Duration),
 }
 
-/// By when flows must be there, counted from their start: `"20ms"`, `{ uniform = ["1ms", "9ms"] }`,
+/// Deadlines, counted from each flow's start: `"20ms"`, `{ uniform = ["1ms", "9ms"] }`,
 /// `{ exponential = { mean = "20ms", floor = "3ms" } }` or `"none"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Deadlines {
-    /// It does not matter.
+    /// No deadlines.
     #[default]
     None,
-    /// Always the same.
+    /// The same deadline for every flow.
     Fixed(Duration),
-    /// Anything from the first to the second.
+    /// Uniform from the first to the second, both included.
     Uniform(Duration, Duration),
     /// Exponential; draws below the floor become the floor.
     Exponential {
         /// Mean before the floor.
         mean: Duration,
-        /// The tightest deadline.
+        /// The shortest deadline.
         floor: Duration,
     },
 }
 
-/// A deadline that changes while its flow is under way: `{ after = "5ms", deadline = "10ms" }`,
-/// without `deadline` where it no longer matters. Both times count from the flow's start.
+/// A change of a flow's deadline while it runs: `{ after = "5ms", deadline = "10ms" }`. Without
+/// `deadline` the flow loses its deadline. Both times count from the flow's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadlineChange {
-    /// When the sender learns it.
+    /// When the sender learns of the change.
     pub after: Duration,
-    /// The new deadline; none when it no longer matters.
+    /// The new deadline; `None` if the flow loses its deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Duration>,
 }
 
 impl TrafficSpec {
-    /// Flows of these sizes by this pattern, all together at the start, without deadlines.
+    /// One burst of a pattern at time zero, without deadlines.
     pub fn new(pattern: Pattern, sizes: Sizes) -> Self {
         TrafficSpec {
             name: None,
@@ -213,13 +215,13 @@ impl TrafficSpec {
         }
     }
 
-    /// The flows of a list.
+    /// A traffic that lists its flows.
     pub fn listed(flows: Vec<ListedFlow>) -> Self {
         TrafficSpec::new(Pattern::Listed(FlowList::Flows(flows)), Sizes::Listed)
     }
 
-    /// Reads the files that the traffic names, through `read`, and puts their contents in place.
-    /// `host` knows hosts by name.
+    /// Replaces the files that the traffic names by their contents. `read` reads a file; `host`
+    /// resolves the name of a host.
     pub fn load_files<E>(
         &mut self,
         mut read: impl FnMut(&str) -> Result<String, E>,
@@ -243,11 +245,11 @@ impl TrafficSpec {
     }
 }
 
-/// Why a file that a traffic names could not be used.
+/// Why a file that a traffic names cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError<E> {
-    /// It could not be read.
+    /// The file cannot be read.
     #[error("{file}: {source}")]
     Read {
         /// Its name.
@@ -255,7 +257,7 @@ pub enum LoadError<E> {
         /// Why.
         source: E,
     },
-    /// It is no distribution of sizes.
+    /// The file is not a valid size distribution.
     #[error("{file}: {source}")]
     Sizes {
         /// Its name.
@@ -263,7 +265,7 @@ pub enum LoadError<E> {
         /// Why.
         source: CdfError,
     },
-    /// It is no list of flows.
+    /// The file is not a valid list of flows.
     #[error("{file}: {source}")]
     Flows {
         /// Its name.

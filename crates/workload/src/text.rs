@@ -1,11 +1,11 @@
-//! Scenario values that are either one word or a table.
+//! Scenario values that are either a string or a table.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Reads a string by `word`, or a table as a `T` that `table` turns into the value.
+/// Deserializes a string with `word`, or a table as a `T` that `table` converts.
 pub(crate) fn word_or_table<'de, D, T, V>(
     d: D,
     expecting: &'static str,

@@ -1,4 +1,4 @@
-//! Properties of the flows that descriptions give.
+//! Properties of the flows that traffic specifications produce.
 #![allow(non_snake_case)]
 
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn incast(senders: Senders, receiver: Option<u32>) -> Pattern {
     Pattern::Incast { senders, receiver: receiver.map(HostId) }
 }
 
-/// Times that each host appears.
+/// Counts how often each host appears.
 fn tally(hosts: impl Iterator<Item = HostId>) -> BTreeMap<HostId, u32> {
     let mut counts = BTreeMap::new();
     for host in hosts {
@@ -163,7 +163,7 @@ proptest! {
 
     #[test]
     fn changing_one_part_leaves_the_others(spec in any_spec(), seed: u64) {
-        // A load depends on the mean size, so it is no fair question there.
+        // With `poisson-load` the arrivals depend on the mean size.
         prop_assume!(!matches!(spec.arrivals, Arrivals::PoissonLoad(_)));
         let base = flows(spec.clone(), 8, seed);
         let sizes = flows(TrafficSpec { sizes: Sizes::Fixed(Bytes::new(7)), ..spec.clone() }, 8, seed);
@@ -319,7 +319,7 @@ fn deadlines_follow_their_law() {
     assert!(after.iter().all(|d| *d >= 3.0));
 }
 
-/// Runs closed loops with a service time that depends on `slowness`, in order of ends.
+/// Runs closed loops with service times that grow with `slowness`. Returns flows by end time.
 fn run_loops(mut workload: Workload, slowness: u64) -> Vec<FlowSpec> {
     let mut running = workload.flows.clone();
     let mut done = Vec::new();
@@ -350,8 +350,7 @@ fn a_loop_draws_the_same_whatever_carries_it() {
     let count = |s: &BTreeMap<_, Vec<_>>| s.values().map(Vec::len).sum::<usize>();
     assert!(count(&fast) > 800, "{}", count(&fast));
     assert!(count(&slow) * 2 < count(&fast));
-    // The slow run is a beginning of the fast one on each connection, so its flows are among the
-    // fast run's.
+    // On each connection the flows of the slow run are a prefix of those of the fast run.
     for (host, flows) in &slow {
         assert!(flows.iter().all(|flow| fast[host].contains(flow)));
     }
@@ -461,7 +460,8 @@ fn mistakes_are_explained() {
     let error = build(&[kilobyte(Pattern::Random), named], &view(8), MS, 1).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "traffic 2 (`shuffle`): stride = 8 is a multiple of the 8 hosts: each would send to itself"
+        "traffic 2 (`shuffle`): stride = 8 is a multiple of the 8 hosts: each would send to itself; \
+         choose another stride"
     );
 }
 
@@ -475,7 +475,7 @@ fn deadlines_change_by_traffic() {
     let at = |ms: u64| Instant::ZERO + MS * ms;
     assert_eq!(workload.deadline_change(&workload.flows[0]), None);
     assert_eq!(workload.deadline_change(&workload.flows[1]), Some((at(3), Some(at(8)))));
-    // What cannot be, or changes nothing, is refused.
+    // Impossible changes and changes without effect are errors.
     let endless = TrafficSpec {
         deadline_change: Some(change),
         ..TrafficSpec::new(plain.pattern, Sizes::Endless)
@@ -486,7 +486,7 @@ fn deadlines_change_by_traffic() {
     assert!(matches!(problem(nothing, 2), Problem::NoEffect { key: "deadline_change", .. }));
 }
 
-/// Half of each host's own rate, in flows of 10 KB: 62,500 a second at 10 Gb/s, 6,250 at 1 Gb/s.
+/// Half of each host's NIC rate in flows of 10 KB: 62,500 per second at 10 Gb/s, 6,250 at 1 Gb/s.
 #[test]
 fn poisson_load_follows_the_rate_of_each_host() {
     let gbps = |rates: [u64; 4]| HostsView {
@@ -497,7 +497,7 @@ fn poisson_load_follows_the_rate_of_each_host() {
         arrivals: Arrivals::PoissonLoad(0.5),
         ..TrafficSpec::new(Pattern::Stride(1), Sizes::Fixed(Bytes::new(10_000)))
     };
-    // In whatever order hosts are: host 0 stands for nobody.
+    // In any order of hosts: the rate of host 0 must not count for all.
     for rates in [[10, 1, 1, 10], [1, 10, 10, 1]] {
         let flows = build(std::slice::from_ref(&spec), &gbps(rates), Duration::from_secs(1), 3)
             .unwrap()

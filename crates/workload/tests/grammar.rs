@@ -1,4 +1,4 @@
-//! The scenario language of `[[traffic]]`: what it reads, what it writes, what it says.
+//! The TOML form of `[[traffic]]`: parsing, serialization and error messages.
 
 use punctual_core::{Bytes, Class, Duration, HostId, Instant, TransportId};
 use punctual_workload::{

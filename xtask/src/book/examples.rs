@@ -1,9 +1,9 @@
-//! Commands shown on pages: every one must parse, and those marked `<!-- run -->` are run.
+//! Commands on pages: all must parse, and those marked `<!-- run -->` are run.
 //!
-//! The marked fences of a page run in order in one directory of their own. A fence marked
-//! `<!-- file: NAME -->` is first written to that file; one marked `<!-- output -->` shows what the
-//! fence before it printed. A fence marked `<!-- run: fails -->` shows an error: it must fail, and
-//! its messages are its output.
+//! The marked fences of a page run in order in a temporary directory. A fence marked
+//! `<!-- file: NAME -->` is written to that file. One marked `<!-- output -->` shows the output of
+//! the fence before it. A fence marked `<!-- run: fails -->` must fail, and its output is its error
+//! message.
 
 use super::markdown::{Fence, fences};
 use crate::tools::root;
@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Complaints about commands of a page that `program` does not accept.
+/// Checks that `program` accepts the commands of a page. Returns the errors.
 pub(crate) fn parse(path: &Path, text: &str, program: &Path) -> anyhow::Result<Vec<String>> {
     let mut complaints = Vec::new();
     for fence in fences(text) {
@@ -30,7 +30,7 @@ pub(crate) fn parse(path: &Path, text: &str, program: &Path) -> anyhow::Result<V
     Ok(complaints)
 }
 
-/// The words of each `punctual` command on a line of shell, without `punctual` itself.
+/// The arguments of each `punctual` command on a shell line.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     for word in words(line) {
@@ -45,7 +45,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     commands.into_iter().filter(is_ours).map(until_redirection).collect()
 }
 
-/// The words of a line of shell: quotes are removed, a comment ends the line.
+/// The words of a shell line, without quotes and comments.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -66,7 +66,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Whether the program knows the options of a command, and the scenario it names is valid.
+/// Checks that the program accepts the options of a command, and that its scenario is valid.
 fn accepts(program: &Path, words: &[String]) -> anyhow::Result<()> {
     let quiet = |args: Vec<&str>| -> anyhow::Result<()> {
         let mut command = Command::new(program);
@@ -88,7 +88,7 @@ fn accepts(program: &Path, words: &[String]) -> anyhow::Result<()> {
     quiet(["check", scenario].iter().chain(sets).copied().collect())
 }
 
-/// Runs the marked fences of a page. Returns the page with what they print now.
+/// Runs the marked fences of a page. Returns the page with their current output.
 pub(crate) fn run(path: &Path, text: &str, program: &Path) -> anyhow::Result<String> {
     let fences = fences(text);
     let is_run = |fence: &Fence| fence.marker.as_ref().is_some_and(|m| m.starts_with("run"));
@@ -123,7 +123,7 @@ pub(crate) fn run(path: &Path, text: &str, program: &Path) -> anyhow::Result<Str
     Ok(with_outputs(text, &outputs))
 }
 
-/// What a script prints in a terminal of 80 columns: its messages if it is meant to fail.
+/// The output of a script in a terminal of 80 columns: stderr if it must fail, otherwise stdout.
 fn shell(script: &str, dir: &Path, programs: &Path, succeeds: bool) -> anyhow::Result<String> {
     println!("$ {}", script.trim_end());
     let path = std::env::var_os("PATH").unwrap_or_default();

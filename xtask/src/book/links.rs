@@ -1,7 +1,7 @@
-//! Relative links between pages, and their place in the book.
+//! Checks relative links between pages and adapts them to the book.
 //!
-//! Pages of the root (README.md and others) are in the book as `docs/about/NAME.md`, which includes
-//! them. A link is written for the file that contains it, so that code hosts follow it.
+//! The book includes pages of the root (README.md and others) as `docs/about/NAME.md`. Links are
+//! relative to the file that contains them, so that they work on code hosts.
 
 use super::markdown::{anchors, links};
 use crate::sources::find;
@@ -26,7 +26,7 @@ pub(crate) fn read_pages() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     paths.into_iter().map(read).collect()
 }
 
-/// Complaints about links that lead nowhere, and pages that are not in SUMMARY.md.
+/// Returns the broken links, and the pages that are not in SUMMARY.md.
 pub(crate) fn check(pages: &BTreeMap<PathBuf, String>) -> Vec<String> {
     let mut complaints = Vec::new();
     for (path, text) in pages {
@@ -52,7 +52,7 @@ pub(crate) fn check(pages: &BTreeMap<PathBuf, String>) -> Vec<String> {
     complaints
 }
 
-/// Whether a link on a page leads to a page, an anchor of a page, or a file of the book.
+/// Checks that a link leads to a page, an anchor of a page, or a file of the book.
 fn follow(
     pages: &BTreeMap<PathBuf, String>,
     page: &Path,
@@ -78,7 +78,7 @@ fn is_external(target: &str) -> bool {
     target.contains("://") || target.starts_with("mailto:")
 }
 
-/// The path that a link on a page means, relative to the root of the workspace.
+/// The target of a link on a page, relative to the root of the workspace.
 fn resolved(page: &Path, target: &str) -> PathBuf {
     let mut path = page.parent().unwrap_or(Path::new("")).to_owned();
     for component in Path::new(target).components() {
@@ -91,7 +91,7 @@ fn resolved(page: &Path, target: &str) -> PathBuf {
     path
 }
 
-/// The file of the workspace that a chapter of the book shows; chapters are relative to docs/.
+/// The source file of a chapter, relative to the root. Chapters are relative to docs/.
 fn source_of(chapter: &Path) -> PathBuf {
     let name = chapter.strip_prefix("about").ok();
     let is_page = |page: &&&str| name.is_some_and(|name| name == Path::new(&page.to_lowercase()));
@@ -101,7 +101,7 @@ fn source_of(chapter: &Path) -> PathBuf {
     }
 }
 
-/// A chapter's text with the links of its source adapted to its place in the book.
+/// Adapts the links of a chapter to its place in the book.
 pub(crate) fn in_book(chapter: &Path, text: &str) -> String {
     let source = source_of(chapter);
     let mut adapted = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! The parts of Markdown that the book's checks read: fences, links and anchors.
+//! Parses the Markdown that the book's checks need: fences, links and anchors.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 pub(crate) fn links(text: &str) -> Vec<Link> {
     let mut links = Vec::new();
     for (line, text) in prose(text) {
-        // Every second piece between backquotes is code; only the brackets around it matter.
+        // Every second piece between backquotes is code, which contains no links.
         let text: String = text.split('`').step_by(2).collect();
         for part in text.split("](").skip(1) {
             if let Some((target, _)) = part.split_once(')') {
@@ -75,7 +75,7 @@ pub(crate) fn links(text: &str) -> Vec<Link> {
     links
 }
 
-/// The anchors of a page: its headings, as mdBook and code hosts write them, and `<a id="…">`.
+/// The anchors of a page: those of its headings, as in mdBook and code hosts, and `<a id="…">`.
 pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for (_, line) in prose(text) {

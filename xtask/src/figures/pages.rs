@@ -43,7 +43,7 @@ fn opening(line: &str) -> Option<&str> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The blocks of a page, or of what studies printed. Markers inside a code fence are examples.
+/// The figure blocks of a page, or of the output of studies. Skips markers inside a code fence.
 pub(crate) fn blocks_in(text: &str) -> anyhow::Result<Vec<Block>> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut is_open = false;
@@ -72,7 +72,7 @@ pub(crate) fn blocks_in(text: &str) -> anyhow::Result<Vec<Block>> {
     Ok(blocks)
 }
 
-/// The page with the bodies that `new` gives in place of those it has.
+/// The page with the bodies that `new` returns. If `new` returns `None`, the old body stays.
 pub(crate) fn replaced(text: &str, new: impl Fn(&str) -> Option<String>) -> anyhow::Result<String> {
     let blocks = blocks_in(text)?;
     let mut blocks = blocks.iter().peekable();
@@ -94,14 +94,14 @@ pub(crate) fn replaced(text: &str, new: impl Fn(&str) -> Option<String>) -> anyh
     Ok(replaced)
 }
 
-/// The lines that only one of two texts has: `-` those of the first, `+` those of the second.
+/// The lines that only one of two texts has: `-` for the first, `+` for the second.
 pub(crate) fn difference(old: &str, new: &str) -> String {
     let only = |mark: char, of: &str, other: &str| -> String {
         let lines = of.lines().filter(|line| !other.lines().any(|o| o == *line));
         lines.map(|line| format!("  {mark} {line}\n")).collect()
     };
     let lines = format!("{}{}", only('-', old, new), only('+', new, old));
-    if lines.is_empty() { "  the same lines in another order or number\n".into() } else { lines }
+    if lines.is_empty() { "  equal lines in another order or number\n".into() } else { lines }
 }
 
 #[cfg(test)]

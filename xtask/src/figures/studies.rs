@@ -1,7 +1,7 @@
-//! Studies: the tests that print figures for the docs, found in the sources.
+//! Finds studies in the sources: tests that print figures for the docs.
 //!
-//! A study is a test with a call of `print_figure("name", …)` in its own body, so that the name of
-//! a figure leads to the test that prints it. A study that takes long is ignored and runs only for
+//! A study is a test that calls `print_figure("name", …)` in its own body, so that the name of a
+//! figure leads to the test that prints it. A long study is ignored by default and runs only with
 //! `cargo xtask figures`.
 
 use crate::sources::{find, target_of};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Study {
     pub(crate) figure: String,
-    /// What cargo is told to choose the test binary: `--lib`, `--bins` or `--test NAME`.
+    /// Cargo's arguments that select the test binary: `--lib`, `--bins` or `--test NAME`.
     pub(crate) target: Vec<String>,
     /// The name of the test function.
     pub(crate) test: String,
@@ -51,18 +51,18 @@ struct Call {
 }
 
 /// A test function whose end has not been seen yet.
-struct Open {
+struct OpenTest {
     name: String,
     is_long: bool,
-    /// How its last line looks.
+    /// Its last line.
     end: String,
 }
 
-/// The calls of `print_figure` in a source file, which is formatted by rustfmt.
+/// The calls of `print_figure` in a source file that rustfmt has formatted.
 fn calls_in(text: &str) -> anyhow::Result<Vec<Call>> {
     let mut calls = Vec::new();
     let (mut is_test, mut is_ignored) = (false, false);
-    let mut open: Option<Open> = None;
+    let mut open: Option<OpenTest> = None;
     let mut offset = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
         let (start, code) = (offset, line.trim());
@@ -79,7 +79,7 @@ fn calls_in(text: &str) -> anyhow::Result<Vec<Call>> {
             if is_test {
                 let name = rest.split('(').next().unwrap_or(rest).to_owned();
                 let indent = &line[..line.len() - line.trim_start().len()];
-                open = Some(Open { name, is_long: is_ignored, end: format!("{indent}}}") });
+                open = Some(OpenTest { name, is_long: is_ignored, end: format!("{indent}}}") });
             }
             (is_test, is_ignored) = (false, false);
         }

@@ -1,4 +1,4 @@
-//! The counts written down, and the compiler that they are for.
+//! The baseline file: instruction counts and the compiler that they are for.
 
 use super::Measured;
 use anyhow::{Context as _, bail};
@@ -11,7 +11,7 @@ const PREFACE: &str = "\
 # these; with --update it writes this file. They hold for one compiler and target only.
 ";
 
-/// What the code was compiled with.
+/// The compiler and target of the code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Toolchain {
     rustc: String,
@@ -19,11 +19,11 @@ pub(crate) struct Toolchain {
 }
 
 impl Toolchain {
-    /// From what `rustc -vV` prints.
+    /// Parses the output of `rustc -vV`.
     pub(crate) fn parse(verbose_version: &str) -> anyhow::Result<Toolchain> {
         let rustc = verbose_version.lines().next().context("rustc prints no version")?;
         let target = verbose_version.lines().find_map(|line| line.strip_prefix("host: "));
-        let target = target.context("rustc does not say its host")?;
+        let target = target.context("rustc prints no host")?;
         Ok(Toolchain { rustc: rustc.into(), target: target.into() })
     }
 }
@@ -34,7 +34,7 @@ impl fmt::Display for Toolchain {
     }
 }
 
-/// The file: a small part of TOML.
+/// The contents of the baseline file, in a small subset of TOML.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Baseline {
     pub(crate) toolchain: Toolchain,
@@ -42,7 +42,7 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    /// Reads the file; where there is none, an empty baseline.
+    /// Reads the file. If it does not exist, the baseline is empty.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Baseline> {
         match std::fs::read_to_string(path) {
             Ok(text) => Baseline::parse(&text).with_context(|| path.display().to_string()),
@@ -51,7 +51,7 @@ impl Baseline {
         }
     }
 
-    /// Reads what [`Baseline::emit`] writes.
+    /// Parses the format that [`Baseline::emit`] writes.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Baseline> {
         let mut baseline = Baseline::default();
         let mut in_counts = false;
@@ -65,13 +65,13 @@ impl Baseline {
                 continue;
             }
             let entry = line.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
-            let understood = match entry {
+            let parsed = match entry {
                 Some((key, value)) if in_counts => baseline.count(key, value),
                 Some(("rustc", value)) => string(&mut baseline.toolchain.rustc, value),
                 Some(("target", value)) => string(&mut baseline.toolchain.target, value),
                 _ => None,
             };
-            if understood.is_none() {
+            if parsed.is_none() {
                 bail!("line {}: `{line}` is not what --update writes", number + 1);
             }
         }
@@ -85,7 +85,7 @@ impl Baseline {
         (is_new && count.is_finite() && count > 0.0).then_some(())
     }
 
-    /// The file's text.
+    /// The text of the file.
     pub(crate) fn emit(&self) -> String {
         let Toolchain { rustc, target } = &self.toolchain;
         let mut text = format!("{PREFACE}rustc = \"{rustc}\"\ntarget = \"{target}\"\n");
@@ -96,7 +96,7 @@ impl Baseline {
         text
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file atomically.
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let draft = path.with_extension("toml.new");
         std::fs::write(&draft, self.emit())
@@ -104,7 +104,8 @@ impl Baseline {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// With new counts. Those not measured stay, unless `all` were or the compiler is another.
+    /// Replaces counts by new ones. Other counts stay, unless `all` were measured or the compiler
+    /// changed.
     pub(crate) fn updated(&self, toolchain: Toolchain, new: &[Measured], all: bool) -> Baseline {
         let keep = !all && self.toolchain == toolchain;
         let mut counts = if keep { self.counts.clone() } else { BTreeMap::new() };
@@ -112,12 +113,12 @@ impl Baseline {
         Baseline { toolchain, counts }
     }
 
-    /// The count written down for a benchmark.
+    /// The count of a benchmark.
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.counts.get(name).copied()
     }
 
-    /// Benchmarks written down.
+    /// The names of the benchmarks.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.counts.keys().map(String::as_str)
     }

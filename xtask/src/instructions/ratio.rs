@@ -1,33 +1,32 @@
-//! Transports against DCTCP in one scenario, instead of a count written down.
+//! Compares transports with DCTCP in one scenario, instead of with a baseline.
 
 use super::Measured;
 
-/// Whole runs of several transports are named `scenario/transport`.
+/// Scenarios of whole runs. Their benchmarks are named `scenario/transport`.
 const SCENARIOS: [&str; 2] = ["ten-flows", "aggregation"];
-/// What each may cost per packet-hop, hosts included, as a multiple of DCTCP's, whose ports are
-/// ordinary ones.
+/// Highest cost per packet-hop as a multiple of DCTCP's, including hosts. DCTCP uses plain ports.
 const AT_MOST: f64 = 2.0;
 const REFERENCE: &str = "dctcp";
 
-/// The scenario of a benchmark, if it is one of these at all.
+/// The scenario of a benchmark, if it is one of [`SCENARIOS`].
 fn scenario(name: &str) -> Option<&str> {
     let (scenario, _) = name.split_once('/')?;
     SCENARIOS.into_iter().find(|known| *known == scenario)
 }
 
-/// Whether a benchmark is compared with another, and needs no baseline.
+/// Whether a benchmark is compared with DCTCP and needs no baseline.
 pub(crate) fn is_relative(name: &str) -> bool {
     scenario(name).is_some()
 }
 
-/// What a benchmark costs as a multiple of DCTCP's, where both were measured.
+/// The cost of a benchmark as a multiple of DCTCP's, if both were measured.
 fn ratio(one: &Measured, all: &[Measured]) -> Option<f64> {
     let scenario = scenario(&one.name)?;
     let reference = all.iter().find(|other| other.name == format!("{scenario}/{REFERENCE}"))?;
     Some(one.per_operation / reference.per_operation)
 }
 
-/// A line for each such benchmark; empty if there is none.
+/// A table of the benchmarks compared with DCTCP; empty if there is none.
 pub(crate) fn table(measured: &[Measured]) -> String {
     let mut text = String::new();
     for one in measured {
@@ -40,12 +39,16 @@ pub(crate) fn table(measured: &[Measured]) -> String {
     format!("\n{:<24} {:>14} {:>10}\n{text}", "per packet-hop", "times DCTCP's", "at most")
 }
 
-/// What costs too much.
+/// Benchmarks that cost more than [`AT_MOST`] times DCTCP.
 pub(crate) fn complaints(measured: &[Measured]) -> Vec<String> {
     let too_much = |one: &Measured| {
         let ratio = ratio(one, measured)?;
-        (ratio > AT_MOST)
-            .then(|| format!("{} takes {ratio:.2} times DCTCP's, not {AT_MOST:.2}", one.name))
+        (ratio > AT_MOST).then(|| {
+            format!(
+                "{} needs {ratio:.2} times the instructions of DCTCP, above {AT_MOST:.2}",
+                one.name
+            )
+        })
     };
     measured.iter().filter_map(too_much).collect()
 }

@@ -1,22 +1,22 @@
-//! One round of a property test, in a process of its own.
+//! One round of a property test, in its own process.
 
 use super::Property;
 use anyhow::{Context as _, bail};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// So many cases, drawn from a seed.
+/// A round: a number of cases and their seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Round {
     pub(crate) cases: u32,
     pub(crate) seed: u64,
 }
 
-/// A round that takes longer than its share of the time and this is taken to hang. Making a failure
-/// smaller is bounded to a third of it.
+/// A round that exceeds its share of the time by this much counts as hung. Shrinking a failure may
+/// take a third of it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs a round. The error has what the test printed.
+/// Runs a round. The error contains the output of the test.
 pub(crate) fn run_round(property: &Property, round: &Round, share: Duration) -> anyhow::Result<()> {
     let log = std::env::temp_dir().join(format!("punctual-swarm-{:016x}", round.seed));
     let file = std::fs::File::create(&log).context("cannot write to the temporary directory")?;
@@ -25,10 +25,10 @@ pub(crate) fn run_round(property: &Property, round: &Round, share: Duration) -> 
         .current_dir(property.directory())
         .env("PROPTEST_CASES", round.cases.to_string())
         .env("PROPTEST_RNG_SEED", round.seed.to_string())
-        // Rejected cases are as many times more as cases are; the default bound is for 256 cases.
+        // Rejected cases grow with the number of cases; the default limit is for 256 cases.
         .env("PROPTEST_MAX_GLOBAL_REJECTS", u32::MAX.to_string())
         .env("PROPTEST_MAX_SHRINK_TIME", (PATIENCE.as_millis() / 3).to_string())
-        // The seed repeats a failure; sources stay as they are.
+        // The seed repeats a failure, so no regression files are written.
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
         .stdin(Stdio::null())
         .stderr(file.try_clone()?)
@@ -45,7 +45,7 @@ pub(crate) fn run_round(property: &Property, round: &Round, share: Duration) -> 
     }
 }
 
-/// Whether a process ended well; nothing if it had to be stopped.
+/// Waits for a process. Returns whether it succeeded; `None` if it was killed after `most`.
 fn wait(mut child: Child, most: Duration) -> anyhow::Result<Option<bool>> {
     let started = Instant::now();
     loop {

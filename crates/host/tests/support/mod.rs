@@ -1,4 +1,4 @@
-//! A bad network: a UDP relay that drops, repeats, reorders, damages and trims by a seed.
+//! A faulty network: a seeded UDP relay that drops, duplicates, reorders, corrupts and trims.
 
 use punctual_core::PacketFlags;
 use punctual_core::rng::Stream;
@@ -19,7 +19,7 @@ pub(crate) struct Faults {
     pub(crate) trim: f64,
 }
 
-/// What a relay has done.
+/// Counts of a relay's faults.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Done {
     pub(crate) forwarded: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Lossy {
 
 const LIFE: Duration = Duration::from_secs(30);
 const DATAGRAMS_MAX: u64 = 1_000_000;
-/// A datagram that is held back leaves after this many others, or this much time.
+/// A delayed datagram leaves after this many others, or this much time.
 const HELD_FOR: u64 = 5;
 const HELD_AT_MOST: Duration = Duration::from_millis(2);
 
@@ -134,7 +134,7 @@ impl Relay {
         self.done
     }
 
-    /// What becomes of a datagram: none, one or two.
+    /// Applies faults to a datagram. Returns none, one or two datagrams.
     fn spoil(&mut self, bytes: &[u8], forward: bool) -> Vec<Vec<u8>> {
         let mut bytes = bytes.to_vec();
         let faults = self.faults;
@@ -144,7 +144,7 @@ impl Relay {
         }
         if bytes.len() > NDP_HEADER_BYTES && self.stream.chance(faults.trim) {
             self.done.trimmed += 1;
-            // Half the time like a switch of ours, half like one that only cuts.
+            // Half of the time like a switch that sets the flag, half like one that only cuts.
             if self.stream.coin() {
                 let flags = PacketFlags::TRIMMABLE.with(PacketFlags::TRIMMED);
                 set_flags(&mut bytes, flags).unwrap();
@@ -180,7 +180,7 @@ fn put(
     bytes: &[u8],
     forward: bool,
 ) {
-    // A full socket buffer is one more way to lose a datagram.
+    // A full socket buffer loses the datagram.
     let _ = match (forward, sender) {
         (true, _) => back.send_to(bytes, receiver),
         (false, Some(sender)) => front.send_to(bytes, sender),

@@ -1,10 +1,10 @@
-//! Two classes that share a link fairly, so that transports which trim and transports which fill
-//! long queues can live side by side.
+//! `FairClasses`: deficit round robin between a trimming class and a class for all other
+//! transports, so that NDP can share a link with transports that fill long queues.
 
 use super::{Cap, Ecn, Fate, Fates, Fifo, InService, Limit, PacketArena, PacketId, Trim};
 use punctual_core::PacketFlags;
 
-/// Bytes that both classes together may send in a round: a few packets.
+/// Sum of both quanta: the bytes that the classes may send per round.
 const ROUND_BYTES: i64 = 30_000;
 
 #[derive(Debug)]
@@ -13,15 +13,16 @@ pub(super) struct FairClasses {
     rest: Fifo,
     rest_cap: Cap,
     rest_mark: Cap,
-    /// Transports whose packets are of the trimming class, a bit each.
+    /// Transports of the trimming class, one bit each.
     trimming: u64,
-    /// Bytes that each class gets in a round: the trimming one, then the other.
+    /// Bytes that each class may send per round: the trimming class, then the other.
     quantum: [i64; 2],
-    /// Bytes that each class may still send; a packet may overdraw it.
+    /// Bytes that each class may still send. The last packet of a turn may overdraw it.
     credit: [i64; 2],
     /// The class being served.
     turn: usize,
-    /// The class of the packet sent last, which takes up room of its class while it is sent.
+    /// The class of the packet sent last, which occupies buffer space of its class while in
+    /// service.
     in_service: usize,
 }
 
@@ -80,8 +81,8 @@ impl FairClasses {
         self.rest.push_back(packets, id);
     }
 
-    /// Serves a class until its credit is spent, then the other: which of them has bytes to spare
-    /// or has overdrawn makes up for it in the next round.
+    /// Serves a class until its credit is spent, then the other. A class that has overdrawn its
+    /// credit gets that much less in the next round.
     pub(super) fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
         if self.waiting().1 == 0 {
             return None;
@@ -98,7 +99,7 @@ impl FairClasses {
                     self.in_service = class;
                     return Some(id);
                 }
-                // Nothing waits: what it might have sent is lost to it.
+                // An idle class does not save up credit.
                 self.credit[class] = 0;
             }
             self.turn = 1 - class;

@@ -1,4 +1,4 @@
-//! Cut Payload (Cheng et al., NSDI 2014): headers stand in the same line as whole packets.
+//! Cut Payload (Cheng et al., NSDI 2014): trimmed headers share one FIFO with whole packets.
 
 use super::{Cap, Fate, Fates, Fifo, InService, PacketArena, PacketId, cut_to};
 use punctual_core::{Bytes, Class, Limit, PacketFlags};

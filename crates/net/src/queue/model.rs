@@ -1,4 +1,4 @@
-//! Trimming switches as they were built, beside the one that the paper simulates.
+//! Models of the trimming switches of the NDP paper: the simulated one, NetFPGA and P4.
 
 use super::{Fate, Fates, InService, PacketArena, PacketId, Trim, cut_to};
 use punctual_core::{Bytes, Class, Limit, PacketFlags, TrimModel};
@@ -37,7 +37,7 @@ impl ModelQueue {
             self.enqueue_header(id, in_service, packets, fates);
             return;
         }
-        // The P4 switch counts packets into its queue and out of it; what is being sent is out.
+        // The P4 switch counts only queued packets, not the one in service.
         let busy = match self.model {
             TrimModel::P4 => 0,
             _ if in_service.is_control => 0,

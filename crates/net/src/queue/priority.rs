@@ -1,4 +1,4 @@
-//! Strict priorities by class, any of which may be paused.
+//! Strict priority by class. Each class may be paused.
 
 use super::{Cap, Ecn, Fate, Fates, Fifo, InService, PacketArena, PacketFlags, PacketId};
 use punctual_core::Class;
@@ -8,9 +8,9 @@ pub(super) struct Priority {
     fifos: [Fifo; Class::COUNT],
     cap: Cap,
     mark: Cap,
-    /// A bit for each class that waits.
-    waiting: u8,
-    /// A bit for each class that may not be sent now.
+    /// One bit for each class with queued packets.
+    backlogged: u8,
+    /// One bit for each paused class.
     paused: u8,
 }
 
@@ -18,7 +18,7 @@ const _: () = assert!(Class::COUNT == u8::BITS as usize);
 
 impl Priority {
     pub(super) fn new(cap: Cap, mark: Cap) -> Self {
-        Priority { fifos: [Fifo::default(); Class::COUNT], cap, mark, waiting: 0, paused: 0 }
+        Priority { fifos: [Fifo::default(); Class::COUNT], cap, mark, backlogged: 0, paused: 0 }
     }
 
     pub(super) fn caps(&self) -> [Cap; 2] {
@@ -56,23 +56,23 @@ impl Priority {
             fates.push((id, Fate::Marked));
         }
         fifo.push_back(packets, id);
-        self.waiting |= 1 << class;
+        self.backlogged |= 1 << class;
     }
 
-    /// What waits in a class.
+    /// The queue of a class.
     pub(super) fn class(&self, class: Class) -> &Fifo {
         &self.fifos[usize::from(class.0) % Class::COUNT]
     }
 
-    /// Bytes that wait in a class.
+    /// Queued bytes of a class.
     pub(super) fn class_bytes(&self, class: Class) -> u32 {
         self.class(class).bytes()
     }
 
-    /// The first class that has something to send and may; none is beyond all classes.
+    /// The first class that is backlogged and not paused; `Class::COUNT` if there is none.
     #[inline]
     fn next(&self) -> usize {
-        (self.waiting & !self.paused).trailing_zeros() as usize
+        (self.backlogged & !self.paused).trailing_zeros() as usize
     }
 
     #[inline(always)]
@@ -81,7 +81,7 @@ impl Priority {
         let fifo = self.fifos.get_mut(class)?;
         let id = fifo.pop_front(packets);
         if fifo.is_empty() {
-            self.waiting &= !(1 << class);
+            self.backlogged &= !(1 << class);
         }
         id
     }
@@ -92,10 +92,10 @@ impl Priority {
         self.fifos.get(self.next()).and_then(Fifo::front)
     }
 
-    /// Whether nothing waits that may be sent.
+    /// Whether no packet may be sent: none is queued, or every queued class is paused.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting & !self.paused == 0
+        self.backlogged & !self.paused == 0
     }
 
     pub(super) fn waiting(&self) -> (u32, u32) {

@@ -1,4 +1,4 @@
-//! Strict priorities that mark at random, the more likely the longer a class's queue is.
+//! Strict priority with RED marking: the probability of a mark grows with the queue of the class.
 
 use super::priority::Priority;
 use super::{Cap, Ecn, Fate, Fates, InService, PacketArena, PacketFlags, PacketId};
@@ -7,12 +7,12 @@ use punctual_core::rng::Stream;
 
 #[derive(Debug)]
 pub(super) struct Red {
-    pub(super) lines: Priority,
+    pub(super) classes: Priority,
     from: u64,
     to: u64,
-    /// How likely a mark is at `to`, in draws of [`CERTAIN`].
+    /// Marking probability at `to`, as a fraction of [`CERTAIN`].
     most: u64,
-    dice: Stream,
+    random: Stream,
 }
 
 /// A probability of one.
@@ -21,16 +21,17 @@ const CERTAIN: u64 = 1 << 32;
 impl Red {
     pub(super) fn new(red: RedMarking, seed: u64) -> Self {
         Red {
-            lines: Priority::new(Cap::NONE, Cap::NONE),
+            classes: Priority::new(Cap::NONE, Cap::NONE),
             from: red.from.get(),
             to: red.to.get(),
             most: CERTAIN * u64::from(red.most_percent) / 100,
-            dice: Stream::from_seed(seed),
+            random: Stream::from_seed(seed),
         }
     }
 
-    /// How likely a packet is marked that finds so many bytes, in draws of [`CERTAIN`].
-    fn odds(&self, bytes: u64) -> u64 {
+    /// Marking probability of a packet that finds `bytes` queued, as a fraction of [`CERTAIN`]:
+    /// 0 up to `from`, `most` × (bytes − from) / (to − from) up to `to`, and certain above.
+    fn probability(&self, bytes: u64) -> u64 {
         if bytes > self.to {
             return CERTAIN;
         }
@@ -47,12 +48,15 @@ impl Red {
         fates: &mut Fates,
     ) {
         let packet = &mut packets[id];
-        let found = u64::from(self.lines.class_bytes(packet.class) + in_service.bytes);
-        let odds = self.odds(found);
-        if odds > 0 && packet.ecn() == Ecn::Capable && self.dice.below(CERTAIN) < odds {
+        let found = u64::from(self.classes.class_bytes(packet.class) + in_service.bytes);
+        let probability = self.probability(found);
+        if probability > 0
+            && packet.ecn() == Ecn::Capable
+            && self.random.below(CERTAIN) < probability
+        {
             packet.flags.set(PacketFlags::ECN_MARKED);
             fates.push((id, Fate::Marked));
         }
-        self.lines.enqueue(id, in_service, packets, fates);
+        self.classes.enqueue(id, in_service, packets, fates);
     }
 }

@@ -1,4 +1,4 @@
-//! NDP's two queues: data, and headers of data that did not fit.
+//! NDP's two queues: one for data, one for control packets and trimmed headers.
 
 use super::{Cap, Ecn, Fate, Fates, Fifo, InService, Limit, TRIMMED_BYTES, cut_to};
 use punctual_core::rng::Stream;
@@ -11,7 +11,7 @@ pub(super) struct Trim {
     pub(super) data_cap: Cap,
     pub(super) header_cap: Cap,
     pub(super) mark: Cap,
-    /// Whose turn it is when both queues wait: of every eleven, ten are headers.
+    /// Position in the round when both queues are backlogged: ten headers, then one data packet.
     turn: u8,
     coin: Stream,
 }
@@ -29,12 +29,12 @@ impl Trim {
         }
     }
 
-    /// Bytes and packets waiting.
+    /// Queued bytes and packets.
     pub(super) fn waiting(&self) -> (u32, u32) {
         (self.data.bytes() + self.headers.bytes(), self.data.packets() + self.headers.packets())
     }
 
-    /// Most arrivals find room and stay as they are.
+    /// Enqueues an arrival. Most find room and need neither a mark nor a trim.
     #[inline(always)]
     pub(super) fn enqueue(
         &mut self,
@@ -49,19 +49,19 @@ impl Trim {
             return;
         }
         let busy = if in_service.is_control { 0 } else { in_service.bytes };
-        let is_calm = self.data_cap.holds(&self.data, busy, bytes)
+        let fits_unmarked = self.data_cap.holds(&self.data, busy, bytes)
             && self.mark.holds(&self.data, busy, bytes);
-        if is_calm {
+        if fits_unmarked {
             self.data.push_back(packets, id);
         } else {
-            self.enqueue_crowding(id, in_service, packets, fates);
+            self.enqueue_congested(id, in_service, packets, fates);
         }
     }
 
-    /// Data that may have to be marked or trimmed.
+    /// Enqueues data that must be marked, trimmed or dropped, if it allows that.
     #[cold]
     #[inline(never)]
-    fn enqueue_crowding(
+    fn enqueue_congested(
         &mut self,
         id: PacketId,
         in_service: InService,
@@ -89,8 +89,8 @@ impl Trim {
         self.enqueue_header(trimmed, in_service, packets, fates);
     }
 
-    /// Heads: the arrival loses its payload. Tails: the last data packet does, and the arrival
-    /// takes its place, if it fits there.
+    /// Chooses the packet to trim with a coin toss: the arrival, or the last data packet, whose
+    /// place the arrival then takes. The last data packet must be trimmable, and the arrival fit.
     pub(super) fn choose_victim(
         &mut self,
         arrival: PacketId,
@@ -126,8 +126,8 @@ impl Trim {
         }
     }
 
-    /// A header without room goes back to its sender; what was no data, or came back before, is
-    /// lost.
+    /// Handles a full header queue: a trimmed header bounces back to its sender once; any other
+    /// packet is dropped.
     #[cold]
     #[inline(never)]
     fn refuse_header(&mut self, id: PacketId, packets: &PacketArena, fates: &mut Fates) {

@@ -1,4 +1,4 @@
-//! The disciplines that few ports have, behind one pointer, so that the common ones stay small.
+//! Disciplines that few ports use, behind one pointer, so that the common ones stay small.
 
 use super::classes::FairClasses;
 use super::cut_payload::CutPayload;
@@ -6,29 +6,29 @@ use super::model::ModelQueue;
 use super::{Fates, InService, PacketArena, PacketId, QueueSpec};
 
 #[derive(Debug)]
-pub(super) enum Other {
+pub(super) enum RareQueue {
     Model(ModelQueue),
     CutPayload(CutPayload),
     FairClasses(FairClasses),
 }
 
-impl Other {
+impl RareQueue {
     /// See [`Queue::trimming_tail`](super::Queue::trimming_tail).
     pub(super) fn trimming_tail(&self) -> Option<PacketId> {
         match self {
-            Other::Model(queue) => queue.trimming_tail(),
-            Other::FairClasses(queue) => queue.trimming_tail(),
-            Other::CutPayload(_) => None,
+            RareQueue::Model(queue) => queue.trimming_tail(),
+            RareQueue::FairClasses(queue) => queue.trimming_tail(),
+            RareQueue::CutPayload(_) => None,
         }
     }
 
     pub(super) fn new(spec: &QueueSpec, seed: u64) -> Self {
         match *spec {
             QueueSpec::TrimModel { model, data, headers, trim_to } => {
-                Other::Model(ModelQueue::new(model, data, headers, trim_to, seed))
+                RareQueue::Model(ModelQueue::new(model, data, headers, trim_to, seed))
             }
             QueueSpec::CutPayload { limit, trim_above, trim_to } => {
-                Other::CutPayload(CutPayload::new(limit, trim_above, trim_to))
+                RareQueue::CutPayload(CutPayload::new(limit, trim_above, trim_to))
             }
             QueueSpec::FairClasses {
                 trim_data,
@@ -36,7 +36,7 @@ impl Other {
                 rest,
                 rest_mark_above,
                 trim_percent,
-            } => Other::FairClasses(FairClasses::new(
+            } => RareQueue::FairClasses(FairClasses::new(
                 super::Trim::new(trim_data, trim_headers, None, seed),
                 rest,
                 rest_mark_above,
@@ -47,7 +47,7 @@ impl Other {
     }
 
     pub(super) fn set_trimming(&mut self, transports: u64) {
-        if let Other::FairClasses(queue) = self {
+        if let RareQueue::FairClasses(queue) = self {
             queue.set_trimming(transports);
         }
     }
@@ -61,27 +61,27 @@ impl Other {
         fates: &mut Fates,
     ) {
         match self {
-            Other::Model(queue) => queue.enqueue(id, in_service, packets, fates),
-            Other::CutPayload(queue) => queue.enqueue(id, in_service, packets, fates),
-            Other::FairClasses(queue) => queue.enqueue(id, in_service, packets, fates),
+            RareQueue::Model(queue) => queue.enqueue(id, in_service, packets, fates),
+            RareQueue::CutPayload(queue) => queue.enqueue(id, in_service, packets, fates),
+            RareQueue::FairClasses(queue) => queue.enqueue(id, in_service, packets, fates),
         }
     }
 
     #[inline(never)]
     pub(super) fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
         match self {
-            Other::Model(queue) => queue.dequeue(packets),
-            Other::CutPayload(queue) => queue.dequeue(packets),
-            Other::FairClasses(queue) => queue.dequeue(packets),
+            RareQueue::Model(queue) => queue.dequeue(packets),
+            RareQueue::CutPayload(queue) => queue.dequeue(packets),
+            RareQueue::FairClasses(queue) => queue.dequeue(packets),
         }
     }
 
-    /// Bytes and packets waiting.
+    /// Queued bytes and packets.
     pub(super) fn waiting(&self) -> (u32, u32) {
         match self {
-            Other::Model(queue) => queue.waiting(),
-            Other::CutPayload(queue) => queue.waiting(),
-            Other::FairClasses(queue) => queue.waiting(),
+            RareQueue::Model(queue) => queue.waiting(),
+            RareQueue::CutPayload(queue) => queue.waiting(),
+            RareQueue::FairClasses(queue) => queue.waiting(),
         }
     }
 }

@@ -1,38 +1,41 @@
-//! How one flow of a traffic is drawn, apart from when it starts.
+//! Drawing the flows of a traffic: destination, size and deadline, but not the start time.
 
-use crate::sizes::SizeLaw;
+use crate::sizes::SizeDistribution;
 use crate::spec::Deadlines;
 use punctual_core::rng::{Stream, derive};
 use punctual_core::{Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, TransportId};
 use std::ops::Range;
 
-/// A sender and its way of finding a receiver.
+/// A sender of a pattern and how its destination is chosen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     pub(crate) src: HostId,
-    pub(crate) to: To,
+    pub(crate) to: Destination,
 }
 
+/// How the destination of a flow is chosen.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum To {
+pub(crate) enum Destination {
+    /// Always this host.
     Host(HostId),
-    /// Any other host that takes part, drawn for each flow.
+    /// Any other receiver, drawn for each flow.
     Anyone,
-    /// A host of the same rack with this probability, else another, drawn for each flow.
+    /// A host of the same rack with this probability, otherwise one of another rack, drawn for
+    /// each flow.
     Staggered(f64),
 }
 
-/// The hosts that take part, in order.
+/// The hosts that take part, in order of their numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Participants {
     pub(crate) senders: Vec<HostId>,
     pub(crate) receivers: Vec<HostId>,
-    /// 1 where there are no racks.
+    /// Hosts per rack; 1 if the network has no racks.
     pub(crate) rack_size: u32,
 }
 
 impl Participants {
-    /// The position of a host among the receivers: nothing where it only sends.
+    /// The position of a host among the receivers; empty if it only sends.
     fn position(&self, host: HostId) -> Range<usize> {
         match self.receivers.binary_search(&host) {
             Ok(place) => place..place + 1,
@@ -40,7 +43,7 @@ impl Participants {
         }
     }
 
-    /// Positions of those in the same rack, among the receivers.
+    /// The positions of the hosts of the same rack among the receivers.
     pub(crate) fn rack(&self, host: HostId) -> Range<usize> {
         let before = |edge: u64| self.receivers.partition_point(|h| u64::from(h.0) < edge);
         let rack = u64::from(host.0 / self.rack_size);
@@ -50,9 +53,9 @@ impl Participants {
 
     pub(crate) fn destination(&self, slot: Slot, stream: &mut Stream) -> HostId {
         match slot.to {
-            To::Host(host) => host,
-            To::Anyone => self.other_than(self.position(slot.src), stream),
-            To::Staggered(local) => {
+            Destination::Host(host) => host,
+            Destination::Anyone => self.other_than(self.position(slot.src), stream),
+            Destination::Staggered(local) => {
                 let rack = self.rack(slot.src);
                 if !stream.chance(local) {
                     return self.other_than(rack, stream);
@@ -64,14 +67,14 @@ impl Participants {
         }
     }
 
-    /// One whose position is not in `skipped`.
+    /// Draws a receiver whose position is not in `skipped`.
     fn other_than(&self, skipped: Range<usize>, stream: &mut Stream) -> HostId {
         let place = stream.below((self.receivers.len() - skipped.len()) as u64) as usize;
         self.receivers[if place < skipped.start { place } else { place + skipped.len() }]
     }
 }
 
-/// One stream family for each purpose, so that what one draws leaves the others alone.
+/// Seeds of one random stream per purpose, so that draws for one do not change the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seeds {
     pub(crate) pattern: u64,
@@ -100,12 +103,12 @@ impl Seeds {
     }
 }
 
-/// What all flows of a traffic have in common.
+/// What all flows of a traffic have in common: distributions, class and transport.
 #[derive(Debug, Clone)]
-pub(crate) struct Law {
+pub(crate) struct FlowTemplate {
     pub(crate) seeds: Seeds,
     pub(crate) participants: Participants,
-    pub(crate) sizes: SizeLaw,
+    pub(crate) sizes: SizeDistribution,
     pub(crate) deadlines: Deadlines,
     pub(crate) deadlines_below: Option<Bytes>,
     pub(crate) pattern: u16,
@@ -114,17 +117,17 @@ pub(crate) struct Law {
     pub(crate) background: bool,
 }
 
-impl Law {
-    /// The flow of that number, which names its draws.
+impl FlowTemplate {
+    /// Draws flow `number`. The number selects its random streams.
     pub(crate) fn flow(&self, slot: Slot, number: u64, start: Instant) -> FlowSpec {
         let stream = |seed| Stream::named(seed, "flow", number);
         let dst = match slot.to {
-            To::Host(host) => host,
+            Destination::Host(host) => host,
             _ => self.participants.destination(slot, &mut stream(self.seeds.destinations)),
         };
         let size = self.sizes.draw(&mut stream(self.seeds.sizes));
-        let urgent = self.deadlines_below.is_none_or(|limit| size < limit);
-        let deadline = match urgent {
+        let has_deadline = self.deadlines_below.is_none_or(|limit| size < limit);
+        let deadline = match has_deadline {
             true => deadline(self.deadlines, &mut stream(self.seeds.deadlines)),
             false => None,
         };
@@ -143,8 +146,8 @@ impl Law {
     }
 }
 
-fn deadline(law: Deadlines, stream: &mut Stream) -> Option<Duration> {
-    match law {
+fn deadline(deadlines: Deadlines, stream: &mut Stream) -> Option<Duration> {
+    match deadlines {
         Deadlines::None => None,
         Deadlines::Fixed(after) => Some(after),
         Deadlines::Uniform(a, b) => Some(a + uniform_to(stream, b - a)),
@@ -152,12 +155,12 @@ fn deadline(law: Deadlines, stream: &mut Stream) -> Option<Duration> {
     }
 }
 
-/// From zero to `longest`, both included.
+/// A uniform draw from zero to `longest`, both included.
 fn uniform_to(stream: &mut Stream, longest: Duration) -> Duration {
     Duration::from_picos(stream.below(longest.as_picos().saturating_add(1)))
 }
 
-/// Exponential with that mean, rounded to the nearest picosecond.
+/// An exponential draw with this mean, rounded to the nearest picosecond.
 pub(crate) fn exponential(stream: &mut Stream, mean: Duration) -> Duration {
     Duration::from_picos(libm::round(stream.exponential(mean.as_picos() as f64)) as u64)
 }
