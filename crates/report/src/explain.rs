@@ -1,7 +1,7 @@
 //! Where flows' time went, as text.
 
 use crate::table::{Style, ruled};
-use comfy_table::{Cell, CellAlignment, Table};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use punctual_record::What;
 use punctual_results::{Explained, ExplainedFlow, ExplainedPart, TimeLine, short_time};
 
@@ -17,13 +17,41 @@ fn title<'a>(what: &'a str, parts: &'a [ExplainedPart]) -> &'a str {
     }
 }
 
-/// Microseconds, to the picosecond.
-fn micros(picos: u64) -> String {
-    format!("{}.{:06}", picos / 1_000_000, picos % 1_000_000)
+/// Microseconds with one decimal, or three if the time that they are part of is below 100 µs.
+fn micros(picos: u64, whole: u64) -> String {
+    let decimals = if whole < 100_000_000 { 3 } else { 1 };
+    format!("{:.decimals$}", picos as f64 / 1e6)
 }
 
 fn percent(part: u64, whole: u64) -> String {
     format!("{:.1}", 100.0 * part as f64 / whole.max(1) as f64)
+}
+
+/// Wraps cells so that the table is no wider than this.
+fn fit(table: &mut Table, width: Option<usize>) {
+    if let Some(width) = width {
+        let width = u16::try_from(width).unwrap_or(u16::MAX);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
+}
+
+/// Breaks a text at spaces into lines no longer than this.
+pub fn wrapped(text: &str, width: Option<usize>) -> String {
+    let width = width.unwrap_or(usize::MAX);
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is a line");
+        let room = width.saturating_sub(line.chars().count() + 1);
+        if line.is_empty() {
+            line.push_str(word);
+        } else if word.chars().count() <= room {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join("\n")
 }
 
 /// Texts to the left, numbers to the right.
@@ -47,18 +75,13 @@ fn behind(part: &ExplainedPart) -> String {
     }
 }
 
-/// One flow: the sentence, and a table whose times add up to the flow's.
-pub fn explained_flow(flow: &ExplainedFlow, style: Style) -> String {
+/// One flow: the sentence, and a table whose times add up to the flow's, within a width.
+pub fn explained_flow(flow: &ExplainedFlow, style: Style, width: Option<usize>) -> String {
     let size = flow.size_bytes.map_or_else(|| "endless".to_owned(), |size| format!("{size} bytes"));
-    let mut text = format!(
-        "flow {} ({}), {} → {}, {size}, started at {} µs\n{}\n",
-        flow.flow,
-        flow.transport,
-        flow.src,
-        flow.dst,
-        micros(flow.start_ps),
-        flow.sentence,
-    );
+    let start = short_time(flow.start_ps);
+    let ExplainedFlow { flow: number, transport, src, dst, sentence, .. } = flow;
+    let head = format!("flow {number} ({transport}), {src} → {dst}, {size}, started at {start}");
+    let mut text = format!("{}\n{}\n", wrapped(&head, width), wrapped(sentence, width));
     let mut table = ruled(style);
     table.set_header(["What", "Where", "Behind flows", "Time (µs)", "Share (%)"].map(Cell::new));
     for part in &flow.parts {
@@ -66,7 +89,7 @@ pub fn explained_flow(flow: &ExplainedFlow, style: Style) -> String {
             title(&part.what, &flow.parts).to_owned(),
             part.port.clone().unwrap_or_default(),
             behind(part),
-            micros(part.time_ps),
+            micros(part.time_ps, flow.time_ps),
             percent(part.time_ps, flow.time_ps),
         ]);
     }
@@ -80,9 +103,10 @@ pub fn explained_flow(flow: &ExplainedFlow, style: Style) -> String {
         whole.to_owned(),
         String::new(),
         String::new(),
-        micros(sum),
+        micros(sum, flow.time_ps),
         percent(sum, flow.time_ps),
     ]);
+    fit(&mut table, width);
     text += &finished(table, 3);
     text.push('\n');
     text
@@ -131,15 +155,17 @@ fn bar(percent: usize) -> char {
 }
 
 /// Several flows, a line each.
-pub fn explained_flows(flows: &[&ExplainedFlow], style: Style) -> String {
+pub fn explained_flows(flows: &[&ExplainedFlow], style: Style, width: Option<usize>) -> String {
     let mut table = ruled(style);
     table.set_header(["Flow", "Time (µs)", "In a sentence"].map(Cell::new));
     for flow in flows {
-        table.add_row([flow.flow.to_string(), micros(flow.time_ps), flow.sentence.clone()]);
+        let time = micros(flow.time_ps, flow.time_ps);
+        table.add_row([flow.flow.to_string(), time, flow.sentence.clone()]);
     }
     for column in table.column_iter_mut().take(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
+    fit(&mut table, width);
     let mut text = table.trim_fmt();
     text.push('\n');
     text

@@ -20,7 +20,7 @@ mod sweep;
 mod table;
 
 pub use collect::{PointRuns, ReportError, Results, Row};
-pub use explain::{explained_flow, explained_flows, explained_totals, time_line};
+pub use explain::{explained_flow, explained_flows, explained_totals, time_line, wrapped};
 pub use figures::{Curve, figures};
 pub use html::{Report, html, report};
 pub use misses::{baseline_of, fewer_misses};

@@ -8,7 +8,7 @@ use punctual_lab::{
     Answer, CapacitySearch, Condition, Estimate, Labels, Outcome, Probe, Question, Reason, Verdict,
     load_study,
 };
-use punctual_report::plain_table;
+use punctual_report::{plain_table, wrapped};
 use punctual_results::{Capacities, CapacityAnswer};
 use punctual_sim::Simulate;
 use serde::Serialize;
@@ -139,8 +139,8 @@ fn progress(probe: &Probe, key: &str, condition: &Condition) -> String {
     let Estimate { repetitions, verdict, .. } = probe.estimate;
     let verdict = match verdict {
         Verdict::Holds => "holds",
-        Verdict::LeansToHold => "holds in the mean, not surely",
-        Verdict::LeansToFail => "fails in the mean, not surely",
+        Verdict::LeansToHold => "holds, not surely",
+        Verdict::LeansToFail => "fails, not surely",
         Verdict::Fails => "fails",
     };
     let title = title(&probe.transport, &probe.labels);
@@ -210,11 +210,12 @@ fn print_table<S: Simulate>(
     let which = if smallest { "smallest" } else { "largest" };
     let name = search.study().title();
     let (first, most) = search.repetitions();
-    writeln!(
-        out,
-        "{name}: the {which} {key} with {condition} (steps of {}, {first} to {most} repetitions)",
-        search.step()
-    )?;
+    let width = super::terminal_width();
+    let step = search.step();
+    let title_line = format!(
+        "{name}: the {which} {key} with {condition} (steps of {step}, {first} to {most} repetitions)"
+    );
+    writeln!(out, "{}", wrapped(&title_line, width))?;
     let (least, greatest) = search.bounds();
     let rows: Vec<Vec<String>> = answers
         .iter()
@@ -232,34 +233,39 @@ fn print_table<S: Simulate>(
                 or_none(&answer.holds_to),
                 or_none(&answer.fails_from),
                 answer.estimate.map_or_else(|| "–".into(), |e| number(condition, &e)),
-                answer.estimate.map_or_else(|| "–".into(), |e| unfinished(&e)),
-                answer.probes.len().to_string(),
                 answer.runs.to_string(),
+                answer.estimate.map_or_else(|| "–".into(), |e| unfinished(&e)),
             ]
         })
         .collect();
-    let column = format!("{} there", condition.column());
-    let header = [
-        "Transport",
-        "Capacity",
-        "Surely holds to",
-        "Surely fails from",
-        &column,
-        "Unfinished",
-        "Probes",
-        "Runs",
-    ];
+    let has_unfinished =
+        answers.iter().any(|answer| answer.estimate.is_some_and(|e| e.unfinished > 0.0));
+    let column = format!("{}\nthere", condition.column());
+    let mut header =
+        vec!["Transport", "Capacity", "Surely\nholds to", "Surely\nfails from", &column, "Runs"];
+    // A column of zeros says nothing.
+    let rows: Vec<Vec<String>> = match has_unfinished {
+        true => rows,
+        false => rows
+            .into_iter()
+            .map(|mut row| {
+                row.pop();
+                row
+            })
+            .collect(),
+    };
+    if has_unfinished {
+        header.push("Flows\nunfinished");
+    }
     writeln!(out, "{}", plain_table(&header, &rows, style()))?;
     for answer in answers {
         if let Some(reason) = left_open(answer, key) {
-            writeln!(out, " {}", title(&answer.transport, &answer.labels) + &reason)?;
+            let line = title(&answer.transport, &answer.labels) + &reason;
+            writeln!(out, "{}", wrapped(&line, width))?;
         }
     }
-    for line in capped(answers, most) {
-        writeln!(out, " {line}")?;
-    }
-    for line in loads(answers, key) {
-        writeln!(out, " {line}")?;
+    for line in capped(answers, most).into_iter().chain(loads(answers, key)) {
+        writeln!(out, "{}", wrapped(&line, width))?;
     }
     Ok(())
 }

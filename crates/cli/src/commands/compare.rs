@@ -9,6 +9,7 @@ use punctual_report::{Curve, GroupedBy, SweepPoint, Width, figures};
 use punctual_report::{baseline_of, fewer_misses, group_table, sweep_tables, table};
 use punctual_results::{FlowRow, Repeated, RunKind, Summary, part_of, save, title};
 use punctual_sim::Simulate;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -71,10 +72,13 @@ fn of_scenario<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Result<()>
     if !args.execution.printing.json {
         print_sweep(&mut out, &done, &sweep)?;
         print_fewer_misses(&mut out, &done, &sweep, args.baseline.as_deref())?;
-        let figures: Vec<String> = figures.iter().map(|f| f.display().to_string()).collect();
         writeln!(out, "results in {}", done.out.display())?;
-        if !figures.is_empty() {
-            writeln!(out, "figures: {}", figures.join(", "))?;
+        let name = |figure: &PathBuf| Some(figure.file_name()?.to_str()?.to_owned());
+        let names: BTreeSet<String> = figures.iter().filter_map(name).collect();
+        if !names.is_empty() {
+            let names: Vec<String> = names.into_iter().collect();
+            let each = if sweep.len() > 1 { ", for each point" } else { "" };
+            writeln!(out, "figures there: {}{each}", names.join(", "))?;
         }
         writeln!(out, "report: {}", report.display())?;
     }

@@ -221,10 +221,10 @@ fn show(run: &Explained, out: &mut impl std::io::Write) -> anyhow::Result<()> {
     let flows: Vec<&ExplainedFlow> = run.flows.iter().collect();
     if flows.len() > 1 {
         writeln!(out, "{}, seed {}: {}", run.transport, run.seed, run.chosen)?;
-        writeln!(out, "{}", explained_flows(&flows, style()))?;
+        writeln!(out, "{}", explained_flows(&flows, style(), super::terminal_width()))?;
     }
     for flow in flows.iter().take(IN_FULL) {
-        writeln!(out, "{}", explained_flow(flow, style()))?;
+        writeln!(out, "{}", explained_flow(flow, style(), super::terminal_width()))?;
         writeln!(out, "{}", time_line(flow, terminal_width()))?;
     }
     if flows.len() > IN_FULL {
