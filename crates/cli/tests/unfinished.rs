@@ -51,9 +51,9 @@ fn a_capacity_does_not_hold_for_flows_that_never_end() {
 
     let table = ask(&[]);
     let (stdout, stderr) = (text(&table.stdout), text(&table.stderr));
-    assert!(stdout.contains("never") && stdout.contains("Unfinished"), "{stdout}");
+    assert!(stdout.contains("never") && stdout.contains("unfinished"), "{stdout}");
     assert!(stdout.contains("flows unfinished when the run ended"), "{stdout}");
-    assert!(stderr.contains("fails in the mean, not surely"), "{stderr}");
+    assert!(stderr.contains("fails, not surely"), "{stderr}");
     let page = std::fs::read_to_string(place.path().join("results/overloaded/report.html"));
     assert!(page.expect("a report").contains("Unfinished there"));
 }

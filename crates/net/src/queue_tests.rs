@@ -620,3 +620,107 @@ proptest! {
         }
     }
 }
+
+fn lossless(red: Option<RedMarking>) -> Queue {
+    let spec = QueueSpec::Lossless {
+        buffer: Bytes::new(1_000_000),
+        pause_above: Bytes::new(30_000),
+        resume_below: Bytes::new(20_000),
+        mark_above: None,
+        red,
+    };
+    Queue::new(&spec, 0)
+}
+
+/// A paused class keeps its packets, and the others are sent.
+#[test]
+fn pause__holds_one_class_back() {
+    let red = RedMarking { from: Bytes::new(5_000), to: Bytes::new(200_000), most_percent: 1 };
+    for mut queue in [lossless(None), lossless(Some(red)), Queue::nic()] {
+        let mut arena = PacketArena::default();
+        let classes = [Class(1), Class(3), Class(3), Class(7)];
+        let ids = classes.map(|class| packet(&mut arena, 1000, class, PacketFlags::empty()));
+        for id in ids {
+            queue.enqueue(id, InService::default(), &mut arena, &mut Fates::new());
+        }
+        assert_eq!(queue.waiting(), (Bytes::new(4000), 4));
+        let waiting = |queue: &Queue, class| {
+            let fifo = queue.waiting_in(Class(class)).expect("it has classes");
+            (fifo.bytes(), fifo.packets())
+        };
+        assert_eq!([1, 3, 7, 5].map(|c| waiting(&queue, c).1), [1, 2, 1, 0]);
+        assert_eq!(waiting(&queue, 3), (2000, 2));
+        queue.set_paused(Class(1), true);
+        queue.set_paused(Class(7), true);
+        queue.set_paused(Class(1), true);
+        assert_eq!(queue.front(), Some(ids[1]), "the first of the classes that may be sent");
+        assert_eq!(queue.dequeue(&arena), Some(ids[1]));
+        assert_eq!(queue.dequeue(&arena), Some(ids[2]));
+        assert!(queue.is_empty(), "all that waits is paused");
+        assert_eq!((queue.front(), queue.dequeue(&arena)), (None, None));
+        assert_eq!(queue.waiting(), (Bytes::new(2000), 2));
+        assert_eq!(queue.idle_pass_bytes(), 0, "no packet may pass a paused queue");
+        queue.set_paused(Class(7), false);
+        assert!(!queue.is_empty());
+        assert_eq!(queue.dequeue(&arena), Some(ids[3]));
+        queue.set_paused(Class(1), false);
+        assert_eq!(queue.dequeue(&arena), Some(ids[0]));
+        assert!(queue.is_empty());
+    }
+}
+
+/// Disciplines without classes have nothing to pause.
+#[test]
+fn pause__only_queues_with_classes() {
+    let mut arena = PacketArena::default();
+    let mut queue = Queue::new(&QueueSpec::DropTail { limit: Limit::Packets(3) }, 0);
+    let id = packet(&mut arena, 1500, Class::DATA, PacketFlags::empty());
+    queue.enqueue(id, BUSY, &mut arena, &mut Fates::new());
+    assert!(queue.waiting_in(Class::DATA).is_none());
+    queue.set_paused(Class::DATA, true);
+    assert_eq!((queue.front(), queue.dequeue(&arena)), (Some(id), Some(id)));
+}
+
+/// A packet passes an idle queue unseen if no limit, threshold or pause could concern it.
+#[test]
+fn idle_pass__what_no_limit_concerns() {
+    let pass = |spec: QueueSpec| Queue::new(&spec, 0).idle_pass_bytes();
+    let packets = Limit::Packets;
+    assert_eq!(pass(QueueSpec::DropTail { limit: Limit::Bytes(Bytes::new(900)) }), 900);
+    let all = pass(QueueSpec::DropTail { limit: packets(1) });
+    assert!(all >= u32::from(u16::MAX), "{all}");
+    assert_eq!(pass(QueueSpec::DropTail { limit: packets(0) }), 0);
+    let marking = |mark_above| pass(QueueSpec::Ecn { limit: packets(9), mark_above });
+    assert_eq!(marking(Limit::Bytes(Bytes::new(700))), 700);
+    assert_eq!(marking(packets(0)), 0);
+    assert!(marking(packets(1)) >= u32::from(u16::MAX));
+}
+
+/// The packet whose place an arrival may take: the last whole one of a trimming queue.
+#[test]
+fn trimming_tail__the_last_whole_packet() {
+    let limit = Limit::Packets(9);
+    let trim = QueueSpec::Trim { data: limit, headers: limit, mark_above: None };
+    let model = QueueSpec::TrimModel {
+        model: TrimModel::Paper,
+        data: limit,
+        headers: limit,
+        trim_to: Bytes::new(64),
+    };
+    for spec in [trim, model] {
+        let mut arena = PacketArena::default();
+        let mut queue = Queue::new(&spec, 1);
+        assert_eq!(queue.trimming_tail(), None);
+        let kinds = [Class::DATA, Class::DATA, Class::CONTROL];
+        let ids = kinds.map(|class| packet(&mut arena, 1500, class, PacketFlags::TRIMMABLE));
+        for id in ids {
+            queue.enqueue(id, BUSY, &mut arena, &mut Fates::new());
+        }
+        assert_eq!(queue.trimming_tail(), Some(ids[1]), "{spec:?}");
+    }
+    let mut queue = Queue::new(&QueueSpec::DropTail { limit }, 1);
+    let mut arena = PacketArena::default();
+    let id = packet(&mut arena, 1500, Class::DATA, PacketFlags::TRIMMABLE);
+    queue.enqueue(id, BUSY, &mut arena, &mut Fates::new());
+    assert_eq!(queue.trimming_tail(), None);
+}

@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(titles(&[pulled.clone(), credit]), [What::Pull.title()]);
         // Files of earlier versions have no titles.
         assert_eq!(titles(&[run("ndp", "queue", "")]), [What::Queue.title()]);
-        let text = explained_flow(&pulled.flows[0], Style::Plain);
+        let text = explained_flow(&pulled.flows[0], Style::Plain, None);
         assert!(text.contains("waiting to be pulled"), "{text}");
     }
 }

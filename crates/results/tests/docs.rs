@@ -2,7 +2,8 @@
 
 use punctual_record::Outcome;
 use punctual_results::{
-    Explained, ExplainedFlow, ExplainedPart, Group, RunFacts, Summary, reference, summarise,
+    Explained, ExplainedFlow, ExplainedPart, Group, LatencySummary, RunFacts, Summary, reference,
+    summarise,
 };
 use punctual_testkit::print_figure;
 
@@ -26,6 +27,10 @@ fn every_field_of_the_summary_is_documented() {
     let summary: Summary = summarise(&Outcome::default(), &[], &facts);
     let json = serde_json::to_value(summary).expect("JSON");
     let mut fields: Vec<String> = json.as_object().expect("an object").keys().cloned().collect();
+    // Absent unless a scenario asks for it.
+    fields.push("packet_latency".to_owned());
+    let latency = serde_json::to_value(LatencySummary::default()).expect("JSON");
+    fields.extend(latency.as_object().expect("an object").keys().cloned());
     let mut named = documented("## summary.json");
     fields.sort();
     named.sort();
