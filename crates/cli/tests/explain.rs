@@ -102,11 +102,7 @@ fn what_cannot_be_explained_is_said() {
         assert!(told.contains(message), "{told}");
     };
     refused(&["out/tcp/seed-1", "99"], 2, "out/tcp/seed-1 has no flow 99; its flows are 0 to 7");
-    refused(
-        &["out/ideal-fair/seed-1", "3"],
-        2,
-        "ideal-fair is ideal: it has no packets, so that there is nothing to explain",
-    );
+    refused(&["out/ideal-fair/seed-1", "3"], 2, "ideal-fair is an ideal scheduler without packets");
     refused(
         &["out", "--missed"],
         2,
@@ -139,7 +135,7 @@ fn what_cannot_be_explained_is_said() {
     let run = Run::new(&files.flows, &files.queues, &files.summary, &files.manifest);
     let overwrite = WriteOptions { overwrite: true, csv: false };
     punctual_results::write(&dir, &run, overwrite).unwrap();
-    refused(&["out/tcp/seed-1", "1"], 5, "came out differently when its run was run again");
+    refused(&["out/tcp/seed-1", "1"], 5, "has another result when its run is repeated");
     let format = format!("\"format\": {}", punctual_results::FORMAT);
     std::fs::write(&manifest, text.replace(&format, "\"format\": 1")).unwrap();
     refused(&["out/tcp/seed-1", "1"], 1, "format 1");

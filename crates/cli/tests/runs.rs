@@ -460,8 +460,8 @@ fn a_report_of_nothing_or_of_another_version_is_refused() {
     refused(&["report", "empty"], 1, "empty holds no results; give a directory that");
     let one = ["run", "s.toml", "-q", "--set", "transports=[\"ndp\"]", "--out", "out"];
     assert!(place.punctual(&one).status.success());
-    refused(&["report", "out", "--out", "empty"], 2, "--out is the file of the report");
-    refused(&["report", "out", "--out", "s.toml"], 2, "s.toml is there already and is no report");
+    refused(&["report", "out", "--out", "empty"], 2, "give a file, not a directory");
+    refused(&["report", "out", "--out", "s.toml"], 2, "s.toml exists already and is not a report");
     assert!(place.punctual(&["report", "out"]).status.success(), "a report may be written anew");
     let manifest = place.path().join("out/traffic.workers=5/ndp/seed-1/manifest.json");
     let format = format!("\"format\": {}", punctual_results::FORMAT);
@@ -483,25 +483,25 @@ fn shipped_scenarios_are_valid() {
     }
 }
 
-/// The circle is told with when it closed and which ports are in it; what each port waited is in a
-/// file beside.
+/// The summary has the time at which the pause cycle closed and its ports; pauses.parquet has how long
+/// each port was paused.
 #[test]
-fn a_deadlock_is_told_and_pauses_are_written() {
+fn a_deadlock_is_reported_and_pauses_are_written() {
     let place = Place::new("");
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/pause-deadlock.toml");
     let run = place.punctual(&["run", scenario, "-q", "--out", "out"]);
     let said = text(&run.stdout);
     assert!(run.status.success(), "{}", text(&run.stderr));
     let ring = "switch 0 -> switch 1 -> switch 2 -> switch 3 -> switch 4 -> switch 0";
-    let told = format!("deadlock: since 116.1648us class 1 is paused in a circle: {ring}");
-    assert!(said.contains(&told), "{said}");
+    let deadlock = format!("PFC deadlock: since 116.1648us, class 1: {ring}");
+    assert!(said.contains(&deadlock), "{said}");
     let dir = place.path().join("out/dctcp-lossless/seed-1");
     let files = punctual_results::read(&dir).unwrap();
     let stuck = files.pauses.iter().filter(|p| p.tier == "middle" && p.pauses.lasts);
     assert_eq!(stuck.count(), 5, "{:?}", files.pauses);
     let pauses: u64 = files.pauses.iter().map(|p| p.pauses.pauses).sum();
     assert_eq!(pauses as f64, files.summary.number(punctual_results::Metric::Pauses));
-    assert_eq!(files.summary.pause_cycles, [told]);
+    assert_eq!(files.summary.pause_cycles, [deadlock]);
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_new_scenario_can_be_run_and_is_not_overwritten() {
     std::fs::write(place.path().join("mine.toml"), "mine").unwrap();
     let refused = place.punctual(&["init", "mine.toml"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("mine.toml is there already"));
+    assert!(text(&refused.stderr).contains("mine.toml exists already"));
     assert_eq!(std::fs::read_to_string(place.path().join("mine.toml")).unwrap(), "mine");
     let refused = place.punctual(&["init", "no/such/place.toml"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
@@ -68,7 +68,7 @@ fn a_replay_gives_the_same_bytes() {
     let again = place.punctual(&["replay", &manifest, "--out", "again", "-q"]);
     assert!(again.status.success(), "{}", text(&again.stderr));
     let stdout = text(&again.stdout);
-    assert!(stdout.starts_with("replayed in again/ndp-2\nthe same bytes: flows.csv, "), "{stdout}");
+    assert!(stdout.starts_with("replayed in again/ndp-2\nidentical: flows.csv, "), "{stdout}");
     for file in ["flows.parquet", "flows.csv", "queues.parquet", "gauges.parquet", "summary.json"] {
         let read = |dir: &str| std::fs::read(place.path().join(dir).join(file)).unwrap();
         assert!(read(original) == read("again/ndp-2"), "{file} differs");
@@ -84,7 +84,7 @@ fn a_replay_gives_the_same_bytes() {
     let probe = "found/traffic.workers=4/ndp/seed-4";
     let again = place.punctual(&["replay", probe, "--out", "again", "-q"]);
     assert!(again.status.success(), "{}", text(&again.stderr));
-    assert!(text(&again.stdout).contains("the same bytes"), "{}", text(&again.stdout));
+    assert!(text(&again.stdout).contains("identical: "), "{}", text(&again.stdout));
 
     // A run that is not what its manifest says is found out.
     let summary = place.path().join(original).join("summary.json");
@@ -115,7 +115,7 @@ fn a_replay_has_the_same_queues() {
         let original = format!("out/traffic.workers=5/{name}/seed-1");
         let again = place.punctual(&["replay", &original, "--out", "again", "-q"]);
         assert!(again.status.success(), "{}", text(&again.stderr));
-        assert!(text(&again.stdout).contains("the same bytes"), "{}", text(&again.stdout));
+        assert!(text(&again.stdout).contains("identical: "), "{}", text(&again.stdout));
     }
     let told = place.punctual(&["explain", "out/traffic.workers=5/dctcp/seed-1", "-q"]);
     assert!(told.status.success(), "{}", text(&told.stderr));

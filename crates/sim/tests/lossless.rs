@@ -249,7 +249,7 @@ fn a_circle_of_pauses_is_found_and_named() {
     assert!(ends.zip(starts).all(|(end, start)| end == start), "{cycle:?}");
     let said = cycle.describe(node_names(&network));
     println!("{said}");
-    assert!(said.starts_with(&format!("deadlock: since {} class 1", cycle.since)), "{said}");
+    assert!(said.starts_with(&format!("PFC deadlock: since {}, class 1", cycle.since)), "{said}");
     assert_eq!(said.matches(" -> ").count(), 5, "{said}");
     // Nothing moves any more since then: all are paused for the rest of the run, the one that
     // closed it since just then.
@@ -265,7 +265,7 @@ fn a_circle_of_pauses_is_found_and_named() {
 /// goes on when a little of it is gone, circles close and end again. With little to send that is
 /// all; with more, one of them is the last.
 #[test]
-fn circles_that_end_are_told_from_those_that_stand() {
+fn pause_cycles_that_end_are_distinguished_from_deadlocks() {
     let around = |size| {
         let network = ring(5);
         let flows = (0..5).map(|h| flow(h, (h + 2) % 5, size)).collect();
@@ -285,7 +285,7 @@ fn circles_that_end_are_told_from_those_that_stand() {
     assert!(circle.longest >= ended - circle.since);
     assert!(circle.longest < Duration::from_micros(50), "{circle:?}");
     let (since, said) = (circle.since, circle.describe(node_names(&network)));
-    assert!(said.starts_with(&format!("circle of pauses that ended: from {since} to {ended}")));
+    assert!(said.starts_with(&format!("pause cycle, ended: from {since} to {ended}")));
     assert!(said.contains("(2 times before, from "), "{said}");
 
     let (_, outcome) = around(100_000);
@@ -517,7 +517,7 @@ proptest! {
     /// transports and classes in one run. Ways may go in circles here, and where they end in a
     /// deadlock some flows do not; where there is none all flows end.
     #[test]
-    fn graphs_never_drop_and_flows_end_unless_a_deadlock_is_told(graph in graph()) {
+    fn graphs_never_drop_and_flows_end_unless_there_is_a_deadlock(graph in graph()) {
         let network = graph.network();
         let (hosts, buffer) = (network.hosts, graph.buffer(&network));
         let flows = graph.flows.iter().map(|&(src, dst, size, start, class, transport)| {
@@ -561,7 +561,7 @@ proptest! {
     /// A deadlock stands whenever one looks again, and nothing leaves its ports; a circle that
     /// ended is told with the same times later.
     #[test]
-    fn deadlocks_stand_and_other_circles_end(
+    fn deadlocks_persist_and_other_pause_cycles_end(
         switches in 5u32..8,
         sizes in prop::collection::vec(30_000u64..400_000, 7),
         others in prop::collection::vec((any::<u32>(), 1u32..5, 10_000u64..200_000), 0..6),
