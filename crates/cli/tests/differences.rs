@@ -108,7 +108,7 @@ fn what_cannot_be_compared_says_why() {
         assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
     };
     refused(&["compare", "tcp", "ndp"], 2, "no transport and point in common");
-    refused(&["compare", "tcp"], 2, "give a scenario, or a second directory");
+    refused(&["compare", "tcp"], 2, "give a scenario file, or two directories");
     refused(&["compare", "tcp", "s.toml"], 2, "s.toml is not a directory");
     refused(&["compare", "s.toml", "nowhere"], 2, "s.toml is not a directory");
     refused(&["compare", "one", "tcp", "--seed", "2"], 2, "--set and --seed do not apply");

@@ -33,7 +33,7 @@ fn a_new_scenario_can_be_run_and_is_not_overwritten() {
     assert!(text(&made.stdout).contains("next: punctual compare scenario.toml"));
     let checked = place.punctual(&["check", "scenario.toml"]);
     assert!(checked.status.success(), "{}", text(&checked.stderr));
-    // What it offers in comments is right as well.
+    // Its commented-out lines are valid as well.
     let written = std::fs::read_to_string(place.path().join("scenario.toml")).unwrap();
     assert!(written.contains("punctual check scenario.toml"));
     let commented = ["# [sweep]", "# traffic.answers", "# sample", "# check", "# [tr", "# init"];
@@ -61,7 +61,7 @@ fn a_replay_gives_the_same_bytes() {
     let args = ["run", "s.toml", "-q", "--csv", "--out", "out", "--set", "network.delay=2us"];
     let run = place.punctual(&args);
     assert!(run.status.success(), "{}", text(&run.stderr));
-    // Another scenario in the same place by now: what counts is in the manifest.
+    // The scenario file has changed: the manifest's copy counts.
     std::fs::write(place.path().join("s.toml"), "name = \"other\"").unwrap();
     let original = "out/traffic.workers=5/ndp/seed-2";
     let manifest = format!("{original}/manifest.json");
@@ -86,7 +86,7 @@ fn a_replay_gives_the_same_bytes() {
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert!(text(&again.stdout).contains("identical: "), "{}", text(&again.stdout));
 
-    // A run that is not what its manifest says is found out.
+    // A run that differs from its manifest is detected.
     let summary = place.path().join(original).join("summary.json");
     let changed = std::fs::read_to_string(&summary).unwrap().replacen('1', "2", 1);
     std::fs::write(&summary, changed).unwrap();
@@ -221,7 +221,7 @@ fn a_report_is_opened_by_the_desktop() {
     let place = Place::new(&SCENARIO.replace("{ file = \"sizes.txt\" }", "\"20KB\""));
     let run = place.punctual(&["run", "s.toml", "-q", "--out", "out"]);
     assert!(run.status.success(), "{}", text(&run.stderr));
-    // A desktop that writes down what it is asked to show.
+    // A fake opener that records its argument.
     let opener = place.path().join("xdg-open");
     let opens = |how: &str| {
         std::fs::write(&opener, format!("#!/bin/sh\n{how}\n")).unwrap();

@@ -30,9 +30,9 @@ pub(super) fn sentence(flow: &ExplainedFlow, names: &WaitNames) -> String {
     let mut reasons: Vec<String> = Vec::new();
     if (lost as f64) < SHARE_MIN * time as f64 {
         reasons.push(match lost {
-            0 => format!("all of its {} went into sending it and the way there", short(time)),
+            0 => format!("all of its {} went into sending and propagation", short(time)),
             _ => format!(
-                "{} of its {} went into sending it and the way there",
+                "{} of its {} went into sending and propagation",
                 short(time - lost),
                 short(time)
             ),
@@ -61,7 +61,7 @@ fn phrase(part: &ExplainedPart, names: &WaitNames) -> String {
     match kind(part) {
         What::Queue => format!("{time} in the queue{at}{behind}"),
         What::Nic => format!("{time} waiting for its host's NIC{behind}"),
-        What::LinkPaused => format!("{time} held up by pauses{at}"),
+        What::LinkPaused => format!("{time} held up by PFC pauses{at}"),
         What::Timeout => {
             let lost = part.port.as_ref();
             let lost = lost.map_or_else(String::new, |port| format!(" after a loss at {port}"));
