@@ -1,4 +1,4 @@
-//! Finds the git commit that the program is built from; without git there is none.
+//! Finds the git commit that the program is built from; empty without git.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,9 +10,9 @@ fn main() {
     println!("cargo:rustc-env=PUNCTUAL_COMMIT={}", commit(&root).unwrap_or_default());
 }
 
-/// The commit, followed by `-dirty` where sources differ from it.
+/// The commit, followed by `-dirty` if sources differ from it.
 fn commit(root: &Path) -> Option<String> {
-    // A package inside someone else's repository is not of that repository's commit.
+    // A package inside another repository does not have that repository's commit.
     let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"])?);
     if top.canonicalize().ok()? != root.canonicalize().ok()? {
         return None;

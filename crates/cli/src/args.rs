@@ -23,12 +23,12 @@ pub(crate) struct Printing {
     /// Print results as JSON, one object a line
     #[arg(long)]
     pub(crate) json: bool,
-    /// No progress, only results and errors
+    /// Show no progress, only results and errors
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// How results are printed where there is no progress to show.
+/// How results are printed by commands without progress.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Json {
     /// Print results as JSON, one object a line
@@ -36,14 +36,14 @@ pub(crate) struct Json {
     pub(crate) json: bool,
 }
 
-/// Changes of a scenario.
+/// Changes to a scenario.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Changes {
-    /// Change a value of the scenario; may be given several times
+    /// Change a value of the scenario; may be repeated
     ///
-    /// KEY is dotted; entries of a list go by number (traffic.0.senders), by name
-    /// (traffic.queries.senders) or, where only one entry has the key, without either. VALUE is
-    /// TOML, and texts need no quotes.
+    /// KEY is dotted. Entries of a list are named by number (traffic.0.senders), by name
+    /// (traffic.queries.senders) or, if only one entry has the key, by neither. VALUE is TOML; texts
+    /// need no quotes.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Seed of the first repetition; short for --set run.seed=SEED
@@ -51,7 +51,7 @@ pub(crate) struct Changes {
     pub(crate) seed: Option<u64>,
 }
 
-/// How runs are made.
+/// How runs are executed.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Execution {
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) struct Execution {
     /// Directory of the results [default: results/NAME, with the scenario's name]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Run again what is there already, and replace results of other settings
+    /// Repeat finished runs, and replace results of other settings
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Also write flows.csv
@@ -71,10 +71,10 @@ pub(crate) struct Execution {
     pub(crate) printing: Printing,
 }
 
-/// Runs at a time.
+/// The number of parallel runs.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Threads {
-    /// Runs at a time [default: one for each processor]
+    /// Number of parallel runs [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 }
@@ -88,11 +88,11 @@ impl Threads {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run every transport of a scenario and show one line for each run
+    /// Run every transport of a scenario and print one line per run
     #[command(after_help = RUN_HELP)]
     Run(Study),
-    /// Run every transport of a scenario on the same workload and put them in one table; or say
-    /// whether two directories of results differ by more than chance
+    /// Compare the transports of a scenario on the same workload in one table, or test whether two
+    /// directories of results differ by more than chance
     #[command(after_help = COMPARE_HELP)]
     Compare(Compare),
     /// Find the largest value of a key for which a condition holds, for every transport
@@ -103,13 +103,13 @@ pub(crate) enum Command {
         #[command(flatten)]
         question: Question,
     },
-    /// Show results in a browser: one page with tables and plots, which needs no network
+    /// Write results as one HTML page with tables and plots, which works offline
     #[command(after_help = REPORT_HELP)]
     Report {
-        /// A directory that `run`, `compare` or `capacity` wrote, or one of a single run within it
+        /// A directory of `run`, `compare` or `capacity`, or of a single run within it
         #[arg(value_name = "DIR")]
         dir: PathBuf,
-        /// Open it in a browser
+        /// Open the page in a browser
         #[arg(long)]
         open: bool,
         /// File of the page [default: DIR/report.html]
@@ -118,22 +118,22 @@ pub(crate) enum Command {
         #[command(flatten)]
         json: Json,
     },
-    /// Say where a flow's time went, and why it missed its deadline: its run is run again, followed
+    /// Repeat a run and explain where a flow's time went and why it missed its deadline
     #[command(after_help = EXPLAIN_HELP)]
     Explain(Explain),
     /// Write a commented scenario to start from
     #[command(after_help = INIT_HELP)]
     Init {
-        /// Its name; a file that is there already is left alone
+        /// The file; an existing file is not replaced
         #[arg(value_name = "FILE", default_value = "scenario.toml")]
         file: PathBuf,
         #[command(flatten)]
         json: Json,
     },
-    /// Run again what a manifest is of, and compare the results byte by byte
+    /// Repeat the run of a manifest and compare the results byte by byte
     #[command(after_help = REPLAY_HELP)]
     Replay(Replay),
-    /// Print a script that completes commands and options in a shell
+    /// Print a shell script that completes commands and options
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
         /// The shell
@@ -142,11 +142,11 @@ pub(crate) enum Command {
     /// Write manual pages
     #[command(after_help = MAN_HELP)]
     Man {
-        /// Where to
+        /// The directory of the pages
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },
-    /// Check a scenario and say what it would run
+    /// Check a scenario and show what it would run
     #[command(after_help = CHECK_HELP)]
     Check {
         /// The scenario, a TOML file
@@ -170,7 +170,7 @@ pub(crate) enum Command {
         /// The receiver, HOST:PORT
         #[arg(value_name = "ADDR")]
         address: String,
-        /// How long it may take, such as 50ms; it is finished even when late
+        /// The deadline, such as 50ms; a late transfer still completes
         #[arg(long, value_name = "TIME")]
         deadline: Option<Duration>,
         #[command(flatten)]
@@ -178,16 +178,16 @@ pub(crate) enum Command {
         #[command(flatten)]
         json: Json,
     },
-    /// Wait for a file over NDP on UDP, check it and store it as --out FILE
+    /// Wait for a file over NDP on UDP, verify it and store it as --out FILE
     #[command(after_help = SEND_HELP)]
     Receive {
-        /// Where to listen, ADDRESS:PORT; port 0 takes any that is free
+        /// The address to listen on, ADDRESS:PORT; port 0 takes any free port
         #[arg(long, value_name = "ADDR")]
         listen: String,
-        /// Where to store the file
+        /// The file to write
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
-        /// Replace a file that is there already
+        /// Replace an existing file
         #[arg(long)]
         overwrite: bool,
         /// How long to wait for a sender, such as 30s
@@ -201,10 +201,10 @@ pub(crate) enum Command {
     /// Measure the simulator's speed on fixed scenarios
     #[command(after_help = BENCH_HELP)]
     Bench {
-        /// Which; all when none is named
+        /// The benchmarks; all if none is named
         #[arg(value_name = "NAME")]
         names: Vec<String>,
-        /// Measure in this process (each scenario has a process of its own otherwise)
+        /// Measure in this process instead of one process per benchmark
         #[arg(long, hide = true)]
         here: bool,
         #[command(flatten)]
@@ -215,13 +215,13 @@ pub(crate) enum Command {
 /// The link that a transfer uses.
 #[derive(Debug, Args)]
 pub(crate) struct Link {
-    /// Rate at which packets leave and are asked for, such as 10Gbps [default: 1Gbps]
+    /// Rate at which packets are sent and pulled, such as 10Gbps [default: 1Gbps]
     #[arg(long)]
     pub(crate) rate: Option<Rate>,
     /// Largest IP packet, such as 9000B [default: 1500B]
     #[arg(long)]
     pub(crate) mtu: Option<Bytes>,
-    /// Seed of what the transport draws, such as paths [default: drawn]
+    /// Seed of the transport's random choices, such as paths [default: random]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
 }
@@ -235,7 +235,7 @@ pub(crate) struct Study {
     pub(crate) execution: Execution,
 }
 
-/// What is compared.
+/// What to compare.
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
     /// A scenario, a TOML file; or two directories of results, A and B
@@ -246,19 +246,19 @@ pub(crate) struct Compare {
     /// Show every column, however wide the table
     #[arg(long)]
     pub(crate) wide: bool,
-    /// Show how many fewer deadlines the others miss than this transport; after a sweep without
-    /// this, than dctcp or tcp
+    /// Show how many fewer deadlines the others miss than this transport [default for sweeps: dctcp
+    /// or tcp]
     #[arg(long, value_name = "TRANSPORT")]
     pub(crate) baseline: Option<String>,
 }
 
-/// A run to run again.
+/// A run to repeat.
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
     /// The manifest.json of a run, or the directory of a run
     #[arg(value_name = "MANIFEST")]
     pub(crate) manifest: PathBuf,
-    /// Where the files are that the scenario names (topologies, sizes, lists of flows)
+    /// Directory of the files that the scenario names (topologies, sizes, lists of flows)
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
     /// Directory of the new run [default: results/NAME-replay, with the scenario's name]
@@ -271,43 +271,43 @@ pub(crate) struct Replay {
 /// Flows to explain.
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// The directory of a run, or one above runs
+    /// The directory of a run, or a directory that contains runs
     #[arg(value_name = "DIR")]
     pub(crate) run: PathBuf,
     /// The flow, by its number in flows.parquet
     #[arg(value_name = "FLOW", conflicts_with_all = ["worst", "missed", "sample"])]
     pub(crate) flow: Option<u32>,
-    /// The N worst flows: missed by the most, then slowed down the most [N: 10]
+    /// Explain the N worst flows: by lateness, then by slowdown [default N: 10]
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["missed", "sample"])]
     pub(crate) worst: Option<u32>,
-    /// The flows that missed their deadline; the worst 100 if there are more
+    /// Explain the flows that missed their deadline, at most the worst 100
     #[arg(long, conflicts_with = "sample")]
     pub(crate) missed: bool,
-    /// So many completed flows of each run, and where their time went by transport; what is done
-    /// when nothing else is asked for [default: 100]
+    /// Explain N completed flows of each run, and show where their time went by transport; this is
+    /// the default, with N = 100
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sample: Option<u32>,
-    /// Only runs of this transport, where DIR has several
+    /// Only runs of this transport
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<String>,
-    /// Where the files are that the scenario names (topologies, sizes, lists of flows)
+    /// Directory of the files that the scenario names (topologies, sizes, lists of flows)
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
     #[command(flatten)]
     pub(crate) printing: Printing,
 }
 
-/// What a capacity is of.
+/// The options of a capacity search.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
-    /// The key that varies, as for --set: any number of the scenario, with or without a unit
+    /// The key to vary, as for --set: any number of the scenario, with or without a unit
     ///
-    /// Several keys with commas between them (KEY,KEY) and the name of a linked axis of the sweep
-    /// scale all their keys by one factor.
+    /// Several keys separated by commas (KEY,KEY), or the keys of a linked axis of the sweep, are
+    /// scaled by one factor.
     #[arg(long, value_name = "KEY")]
     pub(crate) vary: String,
-    /// What must hold: a column of the summary, >=, <=, > or <, and a number; shares may be in %
+    /// The condition: a metric, >=, <=, > or <, and a number; shares may be in %
     #[arg(long, value_name = "CONDITION")]
     pub(crate) until: String,
     /// The least value to try [default: one step]
@@ -316,29 +316,29 @@ pub(crate) struct Question {
     /// The greatest value to try [default: 64 times the scenario's, if the scenario allows it]
     #[arg(long, value_name = "VALUE")]
     pub(crate) to: Option<String>,
-    /// The distance of values [default: 1; a tenth of the power of ten below a number with a unit
-    /// or decimals: 1ms for 30ms]
+    /// The step between values [default: 1; for a number with a unit or decimals a tenth of its
+    /// power of ten: 1ms for 30ms]
     #[arg(long, value_name = "VALUE")]
     pub(crate) step: Option<String>,
-    /// Look for the smallest value for which the condition holds: of deadlines, rates and others
-    /// of which more makes it easier
+    /// Find the smallest value for which the condition holds; for deadlines, rates and other keys
+    /// whose larger values make it easier
     #[arg(long)]
     pub(crate) smallest: bool,
-    /// Repetitions of a value at most, while its interval contains the threshold. With this many,
-    /// the mean decides and the output says that it is not sure [default: 4 times what it begins
-    /// with: the scenario's repetitions, 5 at least]
+    /// Maximum repetitions of a value, added while its interval contains the threshold. At the
+    /// maximum the mean decides, and the output says that it is not sure [default: 4 times the
+    /// initial repetitions, which are the scenario's and at least 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_repetitions: Option<u32>,
 }
 
 impl Changes {
-    /// What the command line changes in the scenario, in order.
+    /// The changes as `KEY=VALUE`, in order.
     pub(crate) fn overrides(&self) -> Vec<String> {
         let seed = self.seed.map(|seed| format!("run.seed={seed}"));
         self.set.iter().cloned().chain(seed).collect()
     }
 
-    /// Whether nothing is changed.
+    /// Whether there are no changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.set.is_empty() && self.seed.is_none()
     }

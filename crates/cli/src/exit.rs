@@ -1,26 +1,26 @@
-//! Exit codes and last words.
+//! Exit codes and error messages.
 
 use anyhow::Error;
 use punctual_lab::{ExecuteError, LoadError, ScenarioError};
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 
-/// Something failed: a file could not be read or written.
+/// A failure, such as a file that cannot be read or written.
 const FAILURE: u8 = 1;
 /// The command line or the scenario is wrong.
 pub(crate) const USAGE: u8 = 2;
 /// A checker found a broken invariant.
 const VIOLATED: u8 = 3;
-/// A capacity lies beyond the bounds.
+/// The capacity is outside the bounds.
 const BEYOND: u8 = 4;
-/// A replay gave other bytes.
+/// A replay differs from its run.
 const DIFFERS: u8 = 5;
-/// A report is of results of which some are missing or damaged.
+/// Some results of a report are missing or damaged.
 const INCOMPLETE: u8 = 6;
-/// Someone asked to stop.
+/// The user interrupted the command.
 const INTERRUPTED: u8 = 130;
 
-/// An error that is a text of ours and has an exit code of its own.
+/// Defines an error that holds a message and has its own exit code.
 macro_rules! message {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -37,7 +37,7 @@ macro_rules! message {
 }
 
 message! {
-    /// A mistake on the command line that clap cannot see.
+    /// A mistake on the command line that clap does not detect.
     UsageError
 }
 message! {
@@ -45,23 +45,23 @@ message! {
     BeyondBounds
 }
 message! {
-    /// Results of which some are missing or damaged.
+    /// Some results are missing or damaged.
     Incomplete
 }
 message! {
-    /// A replay that gave other bytes than the run it replays.
+    /// A replay whose files differ from those of its run.
     ReplayDiffers
 }
 
-/// Whether what goes to this stream may be coloured: it is a terminal, and nobody said NO_COLOR
-/// (<https://no-color.org>: set to anything but nothing).
-pub(crate) fn colour(stream: &impl IsTerminal) -> bool {
+/// Whether output to this stream may be coloured: it is a terminal and NO_COLOR is unset or empty
+/// (<https://no-color.org>).
+pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Says on stderr what went wrong and returns the code for it.
+/// Prints an error on stderr and returns its exit code.
 pub(crate) fn report(error: &Error) -> ExitCode {
-    let colour = colour(&std::io::stderr());
+    let colour = is_coloured(&std::io::stderr());
     let (code, text) = match cause(error) {
         Some(Cause::Scenario(e)) => (USAGE, e.render(colour)),
         Some(Cause::Usage) => (USAGE, format!("error: {}", chain(error))),
@@ -76,16 +76,16 @@ pub(crate) fn report(error: &Error) -> ExitCode {
         Some(Cause::Incomplete) => (INCOMPLETE, chain(error)),
         Some(Cause::Differs) => (DIFFERS, chain(error)),
         Some(Cause::Interrupted) => (INTERRUPTED, chain(error)),
-        // The reader of our output went away, as `head` does; there is nobody to tell.
+        // The reader of our output, such as `head`, has closed the pipe.
         Some(Cause::ClosedPipe) => return ExitCode::SUCCESS,
         None => (FAILURE, format!("error: {}", chain(error))),
     };
-    // Where stderr is closed too, the code is all that is left to say.
+    // If stderr is closed too, only the exit code remains.
     let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
     ExitCode::from(code)
 }
 
-/// An error and its causes, each once: some errors name their cause themselves.
+/// An error and its causes. A cause that the error's own message ends with is not repeated.
 fn chain(error: &Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

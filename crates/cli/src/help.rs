@@ -1,4 +1,4 @@
-//! What `--help` says below the options: examples, files, exit codes.
+//! The texts of `--help` below the options: examples, files, exit codes.
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -16,35 +16,33 @@ Examples:
   punctual send file.bin 10.0.0.2:7000 --deadline 50ms
 
 Exit codes:
-    0  all is well
-    1  something failed: a file could not be read or written, the disk is full
+    0  success
+    1  failure: a file cannot be read or written, or the disk is full
     2  the command line or the scenario is wrong
     3  a checker found a broken invariant
-    4  a capacity lies beyond the bounds: the condition always holds within them, or never
-    5  a replay gave other bytes than the run it replays
-    6  a report is of results of which some are missing or damaged
-  130  interrupted; runs finished before are kept, and the same command goes on from there
+    4  a capacity is outside the bounds: the condition always holds within them, or never
+    5  the files of a replay differ from those of its run
+    6  some results of a report are missing or damaged
+  130  interrupted; finished runs are kept, and the same command continues from there
 
 Environment:
-  NO_COLOR  set to anything: no colours and no bold letters";
+  NO_COLOR  if set and not empty: no colours and no bold text";
 
 pub(crate) const RUN_HELP: &str = "\
 Each run has a directory DIR/[POINT/]TRANSPORT/seed-SEED with flows.parquet, queues.parquet,
-summary.json and manifest.json, where there is something to tell also gauges.parquet and
-pauses.parquet. Repetition r has the seed SEED + r, for every transport, so all of them see the
-same flows.
+summary.json and manifest.json; and gauges.parquet and pauses.parquet if they would have rows.
+Repetition r has the seed SEED + r for every transport, so all transports carry the same flows.
 
-Runs that are there already are reused if this very build made them with these settings. Results of
-other settings are not replaced without --fresh (docs/results.md).
+A finished run is reused if this build made it with these settings. Results of other settings are
+not replaced without --fresh (docs/results.md).
 
 Example:
   punctual run scenarios/incast.toml --set run.sample=10us --out results/sampled";
 
 pub(crate) const EXPLAIN_HELP: &str = "\
-A flow's end is walked back along what caused it: packets through their queues, the calls that made
-them, timers, grants and pulls, to its start. The parts add up to its completion time exactly. They
-are also stored as explain.json in the run's directory, from where the report takes them
-(docs/explain.md).
+The causes of a flow's end are traced back to its start: packets and their queues, the calls that
+sent them, timers, grants and pulls. The parts add up to the completion time exactly. They are also
+stored as explain.json in the run's directory, and the report shows them (docs/explain.md).
 
 Examples:
   punctual explain results/search/tcp/seed-1 --worst 5
@@ -54,14 +52,14 @@ Examples:
   punctual explain results/search --transport ndp --sample 500";
 
 pub(crate) const COMPARE_HELP: &str = "\
-Numbers are means over the repetitions, ± half the width of their 95 % interval. Besides a directory
-for each run (see `punctual run --help`), DIR gets plots of the completion times.
+Numbers are means over the repetitions, ± half the width of their 95 % interval. DIR has a directory
+for each run (see `punctual run --help`) and plots of the completion times.
 
-On a terminal the table leaves out what does not fit; --wide and --json do not.
+On a terminal the table omits columns that do not fit; --wide and --json show all.
 
-Of two directories, each figure of each transport is compared: the difference of B from A, its 95 %
-interval over the runs, and whether that leaves out zero. Runs with the same seeds are compared in
-pairs, others by Welch's t (docs/commands.md).
+For two directories, each metric of each transport is compared: the difference B - A, its 95 %
+interval over the runs, and whether the interval excludes zero. Runs with the same seeds are
+compared in pairs, others by Welch's t (docs/commands.md).
 
 Examples:
   punctual compare scenarios/search.toml --set run.repetitions=10 --out /tmp/search
@@ -69,10 +67,10 @@ Examples:
   punctual compare results/search results/two-spines";
 
 pub(crate) const CAPACITY_HELP: &str = "\
-A value holds or fails surely when the whole 95 % interval of the column's mean does; else there are
-more repetitions, up to the maximum, and then the mean decides. Runs are kept like those of a sweep,
-and the same command goes on where it was interrupted. Exit code 4: at least one transport's
-condition always holds within the bounds, or never.
+A value surely holds or fails if the whole 95 % interval of the metric's mean does. Otherwise
+repetitions are added up to the maximum, and then the mean decides. Runs are stored like those of a
+sweep, and the same command continues an interrupted search. Exit code 4: for at least one
+transport the condition always holds within the bounds, or never.
 
 Examples:
   punctual capacity scenarios/d3-burst.toml --vary traffic.workers --until 'deadlines_met >= 95%'
@@ -80,8 +78,8 @@ Examples:
       --until 'deadlines_met >= 99%' --to 200ms";
 
 pub(crate) const REPORT_HELP: &str = "\
-The page is DIR/report.html, or --out FILE. `run`, `compare` and `capacity` write it too. Every plot
-can be stored as SVG, PNG or CSV from the page.
+The page is DIR/report.html, or --out FILE. `run`, `compare` and `capacity` write it too. The page
+can export every plot as SVG, PNG or CSV.
 
 Examples:
   punctual report results/search --open
@@ -93,8 +91,8 @@ Examples:
   punctual init incast.toml && punctual compare incast.toml";
 
 pub(crate) const REPLAY_HELP: &str = "\
-The new run goes to results/NAME-replay, or --out DIR. Exit code 5: some file is not the same bytes as
-that of the manifest's run. Files that are no longer there are not compared.
+The new run goes to results/NAME-replay, or --out DIR. Exit code 5: some file differs from that of
+the manifest's run. Files of that run that are missing or changed are not compared.
 
 Examples:
   punctual replay results/search/ndp/seed-1/manifest.json
@@ -121,14 +119,14 @@ Examples:
   punctual list --json | grep '\"transports\"'";
 
 pub(crate) const SEND_HELP: &str = "\
-There is no encryption and no authentication: use it on networks you trust.
+There is no encryption and no authentication: use it only on networks you trust.
 
 Example:
   punctual receive --listen 0.0.0.0:7000 --out copy.bin
   punctual send file.bin 10.0.0.2:7000 --deadline 50ms";
 
 pub(crate) const BENCH_HELP: &str = "\
-JSON fields: scenario, simulated_seconds, packet_hops (packets leaving an output port, hosts' and
+JSON fields: scenario, simulated_seconds, packet_hops (packets sent by output ports, NICs and
 control packets included), delivered_packets, events, cpu_seconds, packet_hops_per_second,
 peak_rss_bytes, utilisation (of the links into receiving hosts).
 

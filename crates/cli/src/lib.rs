@@ -1,8 +1,8 @@
-//! The `punctual` command: arguments, progress, messages and exit codes. What it does is done by
-//! the lab.
+//! The `punctual` command: arguments, progress, messages and exit codes. The `punctual-lab` crate
+//! does the work.
 //!
-//! It is a library, so that a crate with transports of its own gets a `punctual` that has them too:
-//! [`main`] is generic over the set of transports.
+//! It is a library, so that a crate with its own transports can build a `punctual` with them: [`main`]
+//! is generic over the set of transports.
 
 mod args;
 mod commands;
@@ -17,7 +17,7 @@ use punctual_sim::Simulate;
 use std::any::TypeId;
 use std::process::ExitCode;
 
-/// Runs the command that the command line names, with the transports of a set.
+/// Runs the command of the command line, with the transports of a set.
 pub fn main<S: Simulate>() -> ExitCode {
     let cli = Cli::parse();
     punctual_lab::set_commit(env!("PUNCTUAL_COMMIT"));
@@ -56,7 +56,7 @@ pub fn main<S: Simulate>() -> ExitCode {
     }
 }
 
-/// Makes the build id cover transports that are not ours.
+/// Makes the build id cover transports that are not built in.
 fn identify<S: Simulate>() -> anyhow::Result<()> {
     if TypeId::of::<S>() != TypeId::of::<punctual_transports::AnyTransport>() {
         let program = std::env::current_exe().context("cannot find this program")?;

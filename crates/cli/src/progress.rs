@@ -10,12 +10,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration as WallTime, Instant as WallInstant};
 
-/// How far all runs of a plan are.
+/// Shows the progress of all runs of a plan.
 pub(crate) struct Board {
     runs: Vec<RunState>,
     begun: WallInstant,
     display: Display,
-    /// Plain lines: when the last one was written.
+    /// When the last plain line was written.
     last: Mutex<WallInstant>,
     finished: AtomicU64,
     reused: AtomicU64,
@@ -23,7 +23,7 @@ pub(crate) struct Board {
     stopped: AtomicBool,
 }
 
-/// Kept by the run's own thread.
+/// Progress of one run, updated by its thread.
 struct RunState {
     picos: AtomicU64,
     picos_max: u64,
@@ -36,7 +36,7 @@ enum Display {
     Nothing,
 }
 
-/// Between two plain lines.
+/// Interval between two plain lines.
 const LINE_EVERY: WallTime = WallTime::from_secs(3);
 
 impl Board {
@@ -45,7 +45,7 @@ impl Board {
         let display = if quiet {
             Display::Nothing
         } else if std::io::stderr().is_terminal() {
-            // One more than what can be done, so that the bar never claims to be complete.
+            // The length is above the maximum position, so the bar never looks complete.
             let bar = ProgressBar::with_draw_target(Some(1001), ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{bar:24} {msg}").expect("a valid template");
             bar.set_style(style);
@@ -70,7 +70,7 @@ impl Board {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn close(&self) {
         self.stopped.store(true, Ordering::Relaxed);
         if let Display::Bar(bar) = &self.display {
@@ -78,7 +78,7 @@ impl Board {
         }
     }
 
-    /// The share of the work that is done, the longest every run may take taken for granted.
+    /// The share of the work that is done, if every run lasts for its maximum duration.
     fn share(&self) -> f64 {
         let total: f64 = self.runs.iter().map(|r| r.picos_max as f64).sum();
         let done: f64 = self.runs.iter().map(|r| r.picos.load(Ordering::Relaxed) as f64).sum();
@@ -148,7 +148,7 @@ impl<S: Simulate> Watch<S> for Board {
     }
 }
 
-/// What is being done now, on a terminal; for work whose end is not known beforehand.
+/// A spinner for work of unknown length; hidden if `quiet`.
 pub(crate) fn spinner(quiet: bool) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();
@@ -158,13 +158,13 @@ pub(crate) fn spinner(quiet: bool) -> ProgressBar {
     spinner
 }
 
-/// Simulated time to a microsecond.
+/// Simulated time rounded down to a microsecond.
 fn rounded(now: Instant) -> Duration {
     let micros = now.since_start().as_picos() / 1_000_000;
     Duration::from_micros(micros)
 }
 
-/// Seconds as a person says them.
+/// A number of seconds in s, min or h.
 fn span(seconds: f64) -> String {
     match seconds.round() as u64 {
         s @ 0..=99 => format!("{s} s"),

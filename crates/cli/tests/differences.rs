@@ -107,11 +107,11 @@ fn what_cannot_be_compared_says_why() {
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
     };
-    refused(&["compare", "tcp", "ndp"], 2, "no transport at the same point in common");
-    refused(&["compare", "tcp"], 2, "give a scenario, or a second directory");
-    refused(&["compare", "tcp", "s.toml"], 2, "s.toml is no directory");
-    refused(&["compare", "s.toml", "nowhere"], 2, "s.toml is no directory");
-    refused(&["compare", "one", "tcp", "--seed", "2"], 2, "without --set and --seed");
+    refused(&["compare", "tcp", "ndp"], 2, "no transport and point in common");
+    refused(&["compare", "tcp"], 2, "give a scenario file, or two directories");
+    refused(&["compare", "tcp", "s.toml"], 2, "s.toml is not a directory");
+    refused(&["compare", "s.toml", "nowhere"], 2, "s.toml is not a directory");
+    refused(&["compare", "one", "tcp", "--seed", "2"], 2, "--set and --seed do not apply");
     std::fs::create_dir(place.path().join("empty")).unwrap();
     refused(&["compare", "tcp", "empty"], 1, "empty holds no results");
 }

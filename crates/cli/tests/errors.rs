@@ -60,7 +60,7 @@ fn messages_point_at_line_and_column() {
         ("measure-backwards.toml", "measure-backwards.toml:13:11", "before it starts"),
         ("measure-beyond.toml", "measure-beyond.toml:13:11", "after the run"),
         ("measure-nothing.toml", "measure-nothing.toml:13:11", "no flow starts"),
-        ("queue-carries-nothing.toml", "queue-carries-nothing.toml:12:1", "carries nothing"),
+        ("queue-carries-nothing.toml", "queue-carries-nothing.toml:12:1", "carries no traffic"),
         ("queue-wrong-kind.toml", "queue-wrong-kind.toml:13:1", "of kind `drop-tail` here"),
         ("payload-beyond-mtu.toml", "payload-beyond-mtu.toml:12:11", "leaves 1436B"),
         ("queues-disagree.toml", "queues-disagree.toml:18:1", "share a network"),

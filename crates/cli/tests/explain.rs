@@ -1,4 +1,4 @@
-//! Where flows' time went, by the command.
+//! `punctual explain`.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn the_worst_flows_of_a_run_are_explained_and_kept() {
     }
     let kept = std::fs::read_to_string(place.path().join("out/tcp/seed-1/explain.json")).unwrap();
     assert!(lines.iter().all(|line| kept.contains(line.as_str())));
-    // A run that was explained can be run over.
+    // A run that was explained can be repeated.
     let again = place.punctual(&["run", "s.toml", "-q", "--fresh", "--out", "out"]);
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert!(!place.path().join("out/tcp/seed-1/explain.json").exists());
@@ -102,11 +102,7 @@ fn what_cannot_be_explained_is_said() {
         assert!(told.contains(message), "{told}");
     };
     refused(&["out/tcp/seed-1", "99"], 2, "out/tcp/seed-1 has no flow 99; its flows are 0 to 7");
-    refused(
-        &["out/ideal-fair/seed-1", "3"],
-        2,
-        "ideal-fair is ideal: it has no packets, so that there is nothing to explain",
-    );
+    refused(&["out/ideal-fair/seed-1", "3"], 2, "ideal-fair is an ideal scheduler without packets");
     refused(
         &["out", "--missed"],
         2,
@@ -127,7 +123,7 @@ fn what_cannot_be_explained_is_said() {
     assert!(fine.status.success(), "{}", text(&fine.stderr));
     refused(&["easy/tcp/seed-1", "--missed"], 2, "easy/tcp/seed-1: no flow missed its deadline");
 
-    // A manifest that was changed, and one of something else than the flows beside it.
+    // A changed manifest, and a manifest that does not match its flows.
     let dir = place.path().join("out/tcp/seed-1");
     let manifest = dir.join("manifest.json");
     let text = std::fs::read_to_string(&manifest).unwrap();
@@ -139,7 +135,7 @@ fn what_cannot_be_explained_is_said() {
     let run = Run::new(&files.flows, &files.queues, &files.summary, &files.manifest);
     let overwrite = WriteOptions { overwrite: true, csv: false };
     punctual_results::write(&dir, &run, overwrite).unwrap();
-    refused(&["out/tcp/seed-1", "1"], 5, "came out differently when its run was run again");
+    refused(&["out/tcp/seed-1", "1"], 5, "has another result when its run is repeated");
     let format = format!("\"format\": {}", punctual_results::FORMAT);
     std::fs::write(&manifest, text.replace(&format, "\"format\": 1")).unwrap();
     refused(&["out/tcp/seed-1", "1"], 1, "format 1");

@@ -87,7 +87,7 @@ fn results_are_the_same_bytes_with_one_and_two_threads() {
     };
     assert_eq!(run("1", "one"), run("2", "two"));
     let (mut one, mut two) = (files(&place.path().join("one")), files(&place.path().join("two")));
-    // What belongs to the machine is in the manifest alone.
+    // Only the manifest has facts about the machine.
     let is_manifest = |path: &PathBuf| path.ends_with("manifest.json");
     one.retain(|path, _| !is_manifest(path));
     two.retain(|path, _| !is_manifest(path));
@@ -241,7 +241,7 @@ fn json_has_one_object_a_transport_and_point() {
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert_eq!(text(&again.stdout), "report: pages/again.html\n");
     assert!(std::fs::read(place.path().join("pages/again.html")).expect("written") == page);
-    // That of a single run does not stand in the way of running it again.
+    // The report of a single run does not prevent its repetition.
     let one = "results/small/traffic.workers=5/ndp/seed-1";
     assert!(place.punctual(&["report", one]).status.success());
     let fresh = ["run", "s.toml", "--fresh", "-q", "--set", "transports=[\"ndp\"]"];
@@ -290,7 +290,7 @@ fn a_capacity_is_the_same_with_one_and_two_threads_and_goes_on() {
     assert_eq!((&found["until"], &found["threshold"]), (&lines[0]["until"], &0.9.into()));
     let page = std::fs::read_to_string(place.path().join("one/report.html")).expect("a report");
     assert!(page.contains("Capacity: largest traffic.workers"));
-    // What lies beyond the bounds has a code of its own.
+    // A capacity outside the bounds has its own exit code.
     let never = ask("2", "one", &["-q", "--from", "1000", "--to", "1000"]);
     assert_eq!(never.status.code(), Some(4));
     assert!(text(&never.stderr).contains("never holds for tcp; ndp"), "{}", text(&never.stderr));
@@ -323,17 +323,17 @@ fn ctrl_c_keeps_whole_runs_and_the_next_time_goes_on() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     let stderr = text(&output.stderr);
     assert!(stderr.contains("interrupted after 1 of 3 runs"), "{stderr}");
-    assert!(stderr.contains("the same command goes on"), "{stderr}");
+    assert!(stderr.contains("the same command continues"), "{stderr}");
     assert!(punctual_results::is_complete(&first));
     assert!(!place.path().join("out/run.duration=20s").exists(), "a half run looks whole");
 
-    // Its report says that it is not all.
+    // The report says that it is incomplete.
     let report = place.punctual(&["report", "out"]);
     assert_eq!(report.status.code(), Some(6), "{}", text(&report.stderr));
     let page = std::fs::read_to_string(place.path().join("out/report.html")).expect("a report");
     assert!(page.contains("Incomplete: 2 of 3 runs are not there"));
 
-    // Going on does not run the first again.
+    // Continuing does not repeat the first run.
     let before = std::fs::metadata(first.join("manifest.json")).unwrap().modified().unwrap();
     let shorter = ["--set", "sweep.run.duration=[\"1ms\", \"2ms\"]"];
     let output = place.punctual(&[&args[..], &shorter].concat());
@@ -357,7 +357,7 @@ fn damaged_results_are_run_again() {
     assert!(text(&again.stderr).contains("reused 3 of 4 runs"), "{}", text(&again.stderr));
     assert_eq!(again.stdout, whole.stdout);
     assert_eq!(std::fs::read(&flows).unwrap(), bytes);
-    // Of another set-up nothing is reused, and nothing is replaced unasked.
+    // Runs of another set-up are neither reused nor replaced without --fresh.
     let other = [&args[..], &["--set", "network.delay=2us"]].concat();
     assert_eq!(place.punctual(&other).status.code(), Some(2));
     let other = place.punctual(&[&other[..], &["--fresh"]].concat());
@@ -375,7 +375,7 @@ fn foreign_files_are_not_overwritten() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("thesis.txt"), "{}", text(&output.stderr));
     assert_eq!(std::fs::read_to_string(dir.join("thesis.txt")).unwrap(), "years of work");
-    // Nor those that happen to be called like ours.
+    // Files of others with our names are not replaced either.
     for name in ["report.html", "plan.json", "capacity.json"] {
         let own = place.path().join("mine").join(name);
         std::fs::create_dir_all(own.parent().unwrap()).unwrap();
@@ -460,8 +460,8 @@ fn a_report_of_nothing_or_of_another_version_is_refused() {
     refused(&["report", "empty"], 1, "empty holds no results; give a directory that");
     let one = ["run", "s.toml", "-q", "--set", "transports=[\"ndp\"]", "--out", "out"];
     assert!(place.punctual(&one).status.success());
-    refused(&["report", "out", "--out", "empty"], 2, "--out is the file of the report");
-    refused(&["report", "out", "--out", "s.toml"], 2, "s.toml is there already and is no report");
+    refused(&["report", "out", "--out", "empty"], 2, "give a file, not a directory");
+    refused(&["report", "out", "--out", "s.toml"], 2, "s.toml exists already and is not a report");
     assert!(place.punctual(&["report", "out"]).status.success(), "a report may be written anew");
     let manifest = place.path().join("out/traffic.workers=5/ndp/seed-1/manifest.json");
     let format = format!("\"format\": {}", punctual_results::FORMAT);
@@ -483,25 +483,25 @@ fn shipped_scenarios_are_valid() {
     }
 }
 
-/// The circle is told with when it closed and which ports are in it; what each port waited is in a
-/// file beside.
+/// The summary has the time at which the pause cycle closed and its ports; pauses.parquet has how long
+/// each port was paused.
 #[test]
-fn a_deadlock_is_told_and_pauses_are_written() {
+fn a_deadlock_is_reported_and_pauses_are_written() {
     let place = Place::new("");
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/pause-deadlock.toml");
     let run = place.punctual(&["run", scenario, "-q", "--out", "out"]);
     let said = text(&run.stdout);
     assert!(run.status.success(), "{}", text(&run.stderr));
     let ring = "switch 0 -> switch 1 -> switch 2 -> switch 3 -> switch 4 -> switch 0";
-    let told = format!("deadlock: since 116.1648us class 1 is paused in a circle: {ring}");
-    assert!(said.contains(&told), "{said}");
+    let deadlock = format!("PFC deadlock: since 116.1648us, class 1: {ring}");
+    assert!(said.contains(&deadlock), "{said}");
     let dir = place.path().join("out/dctcp-lossless/seed-1");
     let files = punctual_results::read(&dir).unwrap();
     let stuck = files.pauses.iter().filter(|p| p.tier == "middle" && p.pauses.lasts);
     assert_eq!(stuck.count(), 5, "{:?}", files.pauses);
     let pauses: u64 = files.pauses.iter().map(|p| p.pauses.pauses).sum();
     assert_eq!(pauses as f64, files.summary.number(punctual_results::Metric::Pauses));
-    assert_eq!(files.summary.pause_cycles, [told]);
+    assert_eq!(files.summary.pause_cycles, [deadlock]);
 }
 
 #[test]

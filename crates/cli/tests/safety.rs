@@ -74,7 +74,7 @@ fn results_of_other_settings_are_not_replaced() {
     let edited = edited.replace("[\"tcp\", \"ndp\"]", "[\"dctcp\"]");
     std::fs::write(place.path().join("s.toml"), edited).unwrap();
     refused(&place, &compare, 2, &["results/small holds results of other settings"]);
-    // Both ways out.
+    // Both remedies of the message work.
     std::fs::write(place.path().join("s.toml"), SCENARIO).unwrap();
     fine(&place, &[&other[..], &["--out", "forty"]].concat());
     assert_eq!(modified(&kept), before);
@@ -104,7 +104,7 @@ fn a_file_that_the_scenario_names_is_a_setting() {
     std::fs::write(place.path().join("sizes.txt"), "1000 0\n20000 0.5\n90000 1\n").unwrap();
     fine(&place, &["run", "s.toml"]);
     std::fs::write(place.path().join("sizes.txt"), "1000 0\n30000 0.5\n90000 1\n").unwrap();
-    refused(&place, &["run", "s.toml"], 2, &["a file that the scenario names has other contents"]);
+    refused(&place, &["run", "s.toml"], 2, &["a file that the scenario names has changed"]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn runs_of_another_build_are_made_again() {
                 1 runs again: made by another build (0123456)";
     assert!(told.contains(line), "{told}");
     assert_ne!(punctual_results::read_manifest(&dir).unwrap().build, "0123456789abcdef");
-    // With other settings besides it is refused as ever.
+    // With other settings as well it is still refused.
     punctual_results::write(&dir, &run, overwrite).unwrap();
     let other = [&args[..], &["--set", "network.delay=2us"]].concat();
     refused(&place, &other, 2, &["`network.delay` is \"1us\" there and \"2us\" here"]);
@@ -247,7 +247,7 @@ fn flows_have_the_names_of_their_traffic() {
     assert_eq!(csv.lines().filter(|line| line.ends_with(",pairs,small,1,")).count(), 1);
 }
 
-/// A path that cannot hold results, and files that are not there, are named once.
+/// Messages name a path that cannot hold results, or a missing file, once.
 #[test]
 fn paths_that_cannot_be_are_named_once() {
     let place = Place::new(SCENARIO);

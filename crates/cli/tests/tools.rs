@@ -33,7 +33,7 @@ fn a_new_scenario_can_be_run_and_is_not_overwritten() {
     assert!(text(&made.stdout).contains("next: punctual compare scenario.toml"));
     let checked = place.punctual(&["check", "scenario.toml"]);
     assert!(checked.status.success(), "{}", text(&checked.stderr));
-    // What it offers in comments is right as well.
+    // Its commented-out lines are valid as well.
     let written = std::fs::read_to_string(place.path().join("scenario.toml")).unwrap();
     assert!(written.contains("punctual check scenario.toml"));
     let commented = ["# [sweep]", "# traffic.answers", "# sample", "# check", "# [tr", "# init"];
@@ -48,7 +48,7 @@ fn a_new_scenario_can_be_run_and_is_not_overwritten() {
     std::fs::write(place.path().join("mine.toml"), "mine").unwrap();
     let refused = place.punctual(&["init", "mine.toml"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("mine.toml is there already"));
+    assert!(text(&refused.stderr).contains("mine.toml exists already"));
     assert_eq!(std::fs::read_to_string(place.path().join("mine.toml")).unwrap(), "mine");
     let refused = place.punctual(&["init", "no/such/place.toml"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
@@ -61,14 +61,14 @@ fn a_replay_gives_the_same_bytes() {
     let args = ["run", "s.toml", "-q", "--csv", "--out", "out", "--set", "network.delay=2us"];
     let run = place.punctual(&args);
     assert!(run.status.success(), "{}", text(&run.stderr));
-    // Another scenario in the same place by now: what counts is in the manifest.
+    // The scenario file has changed: the manifest's copy counts.
     std::fs::write(place.path().join("s.toml"), "name = \"other\"").unwrap();
     let original = "out/traffic.workers=5/ndp/seed-2";
     let manifest = format!("{original}/manifest.json");
     let again = place.punctual(&["replay", &manifest, "--out", "again", "-q"]);
     assert!(again.status.success(), "{}", text(&again.stderr));
     let stdout = text(&again.stdout);
-    assert!(stdout.starts_with("replayed in again/ndp-2\nthe same bytes: flows.csv, "), "{stdout}");
+    assert!(stdout.starts_with("replayed in again/ndp-2\nidentical: flows.csv, "), "{stdout}");
     for file in ["flows.parquet", "flows.csv", "queues.parquet", "gauges.parquet", "summary.json"] {
         let read = |dir: &str| std::fs::read(place.path().join(dir).join(file)).unwrap();
         assert!(read(original) == read("again/ndp-2"), "{file} differs");
@@ -84,9 +84,9 @@ fn a_replay_gives_the_same_bytes() {
     let probe = "found/traffic.workers=4/ndp/seed-4";
     let again = place.punctual(&["replay", probe, "--out", "again", "-q"]);
     assert!(again.status.success(), "{}", text(&again.stderr));
-    assert!(text(&again.stdout).contains("the same bytes"), "{}", text(&again.stdout));
+    assert!(text(&again.stdout).contains("identical: "), "{}", text(&again.stdout));
 
-    // A run that is not what its manifest says is found out.
+    // A run that differs from its manifest is detected.
     let summary = place.path().join(original).join("summary.json");
     let changed = std::fs::read_to_string(&summary).unwrap().replacen('1', "2", 1);
     std::fs::write(&summary, changed).unwrap();
@@ -115,7 +115,7 @@ fn a_replay_has_the_same_queues() {
         let original = format!("out/traffic.workers=5/{name}/seed-1");
         let again = place.punctual(&["replay", &original, "--out", "again", "-q"]);
         assert!(again.status.success(), "{}", text(&again.stderr));
-        assert!(text(&again.stdout).contains("the same bytes"), "{}", text(&again.stdout));
+        assert!(text(&again.stdout).contains("identical: "), "{}", text(&again.stdout));
     }
     let told = place.punctual(&["explain", "out/traffic.workers=5/dctcp/seed-1", "-q"]);
     assert!(told.status.success(), "{}", text(&told.stderr));
@@ -221,7 +221,7 @@ fn a_report_is_opened_by_the_desktop() {
     let place = Place::new(&SCENARIO.replace("{ file = \"sizes.txt\" }", "\"20KB\""));
     let run = place.punctual(&["run", "s.toml", "-q", "--out", "out"]);
     assert!(run.status.success(), "{}", text(&run.stderr));
-    // A desktop that writes down what it is asked to show.
+    // A fake opener that records its argument.
     let opener = place.path().join("xdg-open");
     let opens = |how: &str| {
         std::fs::write(&opener, format!("#!/bin/sh\n{how}\n")).unwrap();

@@ -1,4 +1,4 @@
-//! Flows that did not finish are not taken for fast ones.
+//! Unfinished flows do not count as fast flows.
 
 mod common;
 

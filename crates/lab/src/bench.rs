@@ -1,9 +1,9 @@
-//! Fixed scenarios by which the simulator's speed is measured.
+//! Fixed scenarios that measure the simulator's speed.
 
-/// A fixed scenario.
+/// A benchmark: one transport on a fixed scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BenchCase {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     transport: &'static str,
     network: BenchNetwork,
@@ -14,9 +14,9 @@ pub struct BenchCase {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BenchNetwork {
-    /// 10 Gb/s, links of 1 µs.
+    /// A fat tree with links of 10 Gb/s and 1 µs.
     FatTree { k: u32, mtu: u32 },
-    /// The 12 hosts of PDQ's query aggregation: 1 Gb/s, 25.1 µs a hop.
+    /// The tree of PDQ's query aggregation: 12 hosts, links of 1 Gb/s and 25.1 µs.
     Tree,
 }
 
@@ -27,7 +27,7 @@ const AGGREGATION: &str = "pattern = \"incast\"\nreceiver = 0\nworkers = 25\n\
     arrivals = { periodic = \"30ms\" }\nstop = \"900ms\"\n\
     sizes = { uniform = [\"2KB\", \"198KB\"] }\n\
     deadlines = { exponential = { mean = \"20ms\", floor = \"3ms\" } }";
-/// Ten flows a host, all at once, every 3 ms.
+/// Ten flows from each host every 3 ms, all at once.
 const TEN_EACH: &str = "pattern = \"random\"\nflows_each = 10\n\
     arrivals = { periodic = \"3ms\" }\nstop = \"9ms\"\n\
     sizes = { uniform = [\"2KB\", \"198KB\"] }\n\
@@ -49,7 +49,7 @@ const fn ten_each(name: &'static str, transport: &'static str) -> BenchCase {
     BenchCase { name, transport, network, duration: "100ms", stop: "done", traffic: TEN_EACH }
 }
 
-/// All of them.
+/// All benchmarks.
 pub const BENCH_CASES: &[BenchCase] = &[
     permutation("ndp-permutation-128", "ndp", 8),
     permutation("ndp-permutation-432", "ndp", 12),
@@ -81,30 +81,31 @@ pub const BENCH_CASES: &[BenchCase] = &[
 ];
 
 impl BenchCase {
-    /// The case of that name.
+    /// The benchmark with this name.
     pub fn by_name(name: &str) -> Option<&'static BenchCase> {
         BENCH_CASES.iter().find(|case| case.name == name)
     }
 
-    /// The transport whose speed it measures.
+    /// The name of its transport.
     pub fn transport(&self) -> &'static str {
         self.transport
     }
 
-    /// Whether it measures the transport that others are compared with: DCTCP, whose ports only
-    /// queue and mark.
+    /// Whether others are compared with it: its transport is DCTCP, whose ports only queue and mark.
     pub fn is_reference(&self) -> bool {
         self.transport == "dctcp"
     }
 
-    /// What it has the transport do: its name without the transport's.
+    /// Its name without that of the transport: equal for transports on one scenario.
     pub fn work(&self) -> &'static str {
         let work = self.name.strip_prefix(self.transport);
         work.map_or(self.name, |work| work.trim_start_matches('-'))
     }
 
-    /// The scenario. Those of NDP have 9 KB of payload in packets of 9064 bytes and an initial
-    /// window of 30; queues are those that transports suggest, 8 packets for NDP.
+    /// The text of its scenario.
+    ///
+    /// NDP has 9 KB of payload in packets of 9064 bytes and an initial window of 30. Queues are the
+    /// transports' defaults, except for pHost.
     pub fn scenario(&self) -> String {
         let BenchCase { name, transport, network, duration, stop, traffic } = self;
         let network = match network {
@@ -118,11 +119,11 @@ impl BenchCase {
         };
         let settings = match *transport {
             "ndp" => "[transport.ndp]\npayload = \"9000B\"\ninitial_window = 30\n",
-            // As NDP's comparison ran it: slow start ends at 15 packets.
+            // As in the NDP paper's comparison: slow start ends at 15 packets.
             "mptcp" => {
                 "[transport.mptcp]\ncoupling = \"none\"\njoin = \"at-once\"\ninitial_ssthresh = \"135360B\"\n"
             }
-            // As NDP's comparison ran it: a burst at the start, drop-tail queues of eight packets.
+            // As in the NDP paper's comparison: an initial burst, drop-tail queues of 8 packets.
             "phost" => {
                 "[transport.phost]\nvariant = \"ndp-paper\"\nwindow = 32\n\
                  [queue]\nkind = \"drop-tail\"\nlimit = \"8packets\"\n"

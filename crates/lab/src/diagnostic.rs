@@ -1,20 +1,20 @@
-//! What is wrong with a scenario, where, and what to do about it.
+//! Diagnostics: what is wrong with a scenario, where, and what to do.
 
 use crate::source::Sources;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One thing wrong with a scenario.
+/// One mistake in a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What.
+    /// What is wrong.
     pub message: String,
-    /// Where, in the scenario's [`Sources`]; none when it is about the file as a whole.
+    /// Where it is, in the scenario's [`Sources`]; none if it is about the whole file.
     pub span: Option<Range<usize>>,
-    /// What to write at the place pointed at.
+    /// A note beside the marked text.
     pub label: String,
-    /// What to do.
+    /// How to correct it.
     pub help: Option<String>,
 }
 
@@ -24,26 +24,26 @@ impl Diagnostic {
         Diagnostic { message: message.into(), span: None, label: String::new(), help: None }
     }
 
-    /// Points at a place.
+    /// Sets the place that the message marks.
     pub fn at(mut self, span: impl Into<Option<Range<usize>>>) -> Self {
         self.span = span.into();
         self
     }
 
-    /// Writes something at that place.
+    /// Sets the note beside the marked text.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// Says what to do.
+    /// Sets the advice on how to correct it.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 }
 
-/// A scenario that cannot be run, with every reason that was found.
+/// A scenario that cannot be run, with all mistakes found.
 #[derive(Debug, Clone)]
 pub struct ScenarioError {
     sources: Arc<Sources>,
@@ -57,12 +57,12 @@ impl ScenarioError {
         ScenarioError { sources: sources.clone(), diagnostics }
     }
 
-    /// The reasons, in the order of the file.
+    /// The mistakes, in the order of the file.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
-    /// The message with the lines of the file it is about, as a terminal shows it.
+    /// The messages with the lines of the file, as a terminal shows them.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         let mut out = String::new();

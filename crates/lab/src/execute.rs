@@ -1,12 +1,12 @@
-//! Running a plan: whole runs side by side, each written when it is finished.
+//! Executes a plan: several runs in parallel, each written when it is finished.
 
 use crate::diagnostic::ScenarioError;
 use crate::fingerprint::{build_id, commit, fingerprint};
-use crate::ideal;
+use crate::ideal_run::IdealRun;
+use crate::idle_network;
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::{RunSetup, TierName};
-use crate::scheduler::IdealRun;
-use crate::survey::{RunState, check_directory, look};
+use crate::survey::{RunState, check_directory, run_state};
 use punctual_core::PortId;
 use punctual_net::Network;
 use punctual_results::{
@@ -28,41 +28,41 @@ pub struct Options {
     pub out: PathBuf,
     /// Runs at a time.
     pub threads: usize,
-    /// Run again what is there already.
+    /// Repeat runs that are there already.
     pub fresh: bool,
     /// Also write `flows.csv`.
     pub csv: bool,
 }
 
-/// Is told how an execution gets on, from several threads.
+/// Receives the progress of an execution, from several threads.
 pub trait Watch<S: Simulate = AnyTransport>: Sync {
     /// A run begins.
     fn started(&self, _run: &PlannedRun<S>) {}
-    /// A run is so far.
+    /// A run has reached a simulated time.
     fn progress(&self, _run: &PlannedRun<S>, _progress: Progress) {}
-    /// A run is over and written, or was found written.
+    /// A run is written, or was reused.
     fn finished(&self, _run: &PlannedRun<S>, _report: &RunReport) {}
 }
 
-/// Watches nothing.
+/// Ignores progress.
 impl<S: Simulate> Watch<S> for () {}
 
-/// What became of a run.
+/// The result of one run.
 #[derive(Debug, Clone)]
 pub struct RunReport {
-    /// The run in one object.
+    /// Its metrics.
     pub summary: Summary,
     /// Where its files are.
     pub dir: PathBuf,
-    /// It was there already, from an earlier execution of the same settings.
+    /// Whether it was there already, from an earlier execution with these settings.
     pub reused: bool,
-    /// What the directory held of it before.
+    /// What its directory held before.
     pub state: RunState,
-    /// How long it took.
+    /// How long it took in real time.
     pub wall: WallTime,
 }
 
-/// Why a plan was not executed to its end. Runs finished before are whole.
+/// Why an execution ended early. Runs that finished before are complete.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecuteError {
@@ -95,34 +95,37 @@ pub enum ExecuteError {
         /// What was found.
         violations: Vec<String>,
     },
-    /// Someone asked to stop.
+    /// The user asked to stop.
     #[error("interrupted after {done} of {total} runs")]
     Interrupted {
-        /// Runs that are whole.
+        /// Runs that are complete.
         done: usize,
-        /// Runs of the plan.
+        /// Number of runs in the plan.
         total: usize,
     },
 }
 
-/// Looks at what the directory of results holds of each run, in the plan's order. Nothing is
-/// written. Fails where it holds results of other settings, unless they are to be replaced.
+/// Finds out which runs the directory of results holds already, in the plan's order.
+///
+/// Writes nothing. Fails if a directory holds results of other settings, unless `fresh` replaces
+/// them.
 pub fn survey<S: Simulate>(
     study: &Study<S>,
     runs: &[PlannedRun<S>],
     options: &Options,
     stop: &AtomicBool,
 ) -> Result<Vec<RunState>, ExecuteError> {
-    let look = |i: usize, _: &dyn Fn() -> bool| look(study, &runs[i], options).map(Some);
-    let states = side_by_side(runs.len(), options.threads, stop, look)?;
+    let state = |i: usize, _: &dyn Fn() -> bool| run_state(study, &runs[i], options).map(Some);
+    let states = in_parallel(runs.len(), options.threads, stop, state)?;
     if !options.fresh && states.iter().any(|state| *state != RunState::Reusable) {
         check_directory(study, runs, &options.out)?;
     }
     Ok(states)
 }
 
-/// Executes a plan and returns what became of each run, in the plan's order whatever the number
-/// of threads. `stop` ends it at once from outside.
+/// Executes a plan and returns the result of each run, in the plan's order.
+///
+/// The order does not depend on the number of threads. Setting `stop` ends the execution early.
 pub fn execute<S: Simulate>(
     study: &Study<S>,
     runs: &[PlannedRun<S>],
@@ -134,7 +137,7 @@ pub fn execute<S: Simulate>(
     execute_surveyed(study, runs, &states, options, watch, stop)
 }
 
-/// Executes a plan of which [`survey`] has returned the states, like [`execute`].
+/// Executes a plan like [`execute`], with the states that [`survey`] returned.
 ///
 /// # Panics
 /// When there are not as many states as runs.
@@ -147,18 +150,19 @@ pub fn execute_surveyed<S: Simulate>(
     stop: &AtomicBool,
 ) -> Result<Vec<RunReport>, ExecuteError> {
     assert_eq!(runs.len(), states.len(), "a state for each run");
-    side_by_side(runs.len(), options.threads, stop, |i, halt| {
+    in_parallel(runs.len(), options.threads, stop, |i, halt| {
         let run = &runs[i];
         watch.started(run);
-        let report = one(study, run, &states[i], options, watch, halt)?;
+        let report = execute_one(study, run, &states[i], options, watch, halt)?;
         report.iter().for_each(|report| watch.finished(run, report));
         Ok(report)
     })
 }
 
-/// Does so many pieces of work on several threads and returns their results in order. Work that
-/// returns nothing was stopped. The first failure in that order is the one to report.
-fn side_by_side<T: Send>(
+/// Calls `work` for 0 to `count` on several threads and returns the results in order.
+///
+/// `work` returns `None` when it was stopped. Of several failures, the first in order is returned.
+fn in_parallel<T: Send>(
     count: usize,
     threads: usize,
     stop: &AtomicBool,
@@ -199,8 +203,8 @@ fn side_by_side<T: Send>(
     }
 }
 
-/// Executes one run; nothing when it was stopped.
-fn one<S: Simulate>(
+/// Executes one run, or reads it if it is reusable; `None` when it was stopped.
+fn execute_one<S: Simulate>(
     study: &Study<S>,
     run: &PlannedRun<S>,
     state: &RunState,
@@ -248,15 +252,15 @@ fn one<S: Simulate>(
     let mut flows = FlowRow::all(&outcome, &names, |record| {
         let spec = &record.spec;
         if let Some(setup) = &ideal_setup {
-            return setup.alone(spec);
+            return setup.time_alone(spec);
         }
         let ends = spec.size != punctual_core::Bytes::ENDLESS;
-        ends.then(|| ideal::completion_time(network, spec.src, spec.dst, spec.size))
+        ends.then(|| idle_network::completion_time(network, spec.src, spec.dst, spec.size))
     });
     let traffic = run.scenario.traffic_names();
     FlowRow::name_traffic(&mut flows, &traffic);
     let utilisation = utilisation(network, &outcome);
-    let pause_cycles = circles_in_words(network, &outcome);
+    let pause_cycles = describe_pause_cycles(network, &outcome);
     let facts = RunFacts {
         transport: &run.subject.label,
         kind,
@@ -298,24 +302,24 @@ fn one<S: Simulate>(
     Ok(Some(RunReport { summary, dir, reused: false, state, wall: begun.elapsed() }))
 }
 
-/// Circles of pauses that one is told of.
-const CIRCLES_TOLD: usize = 20;
+/// Limit on the pause cycles that a summary describes.
+const PAUSE_CYCLES_MAX: usize = 20;
 
-/// The circles of pauses of a run: deadlocks first, then those that stand, then those that ended.
-fn circles_in_words(network: &Network, outcome: &Outcome) -> Vec<String> {
+/// The PFC pause cycles of a run in words: deadlocks first, then open cycles, then ended ones.
+fn describe_pause_cycles(network: &Network, outcome: &Outcome) -> Vec<String> {
     let node_of = |port: PortId| &*network.names[network.link(port).from.index()];
-    let mut circles: Vec<_> = outcome.pause_cycles.iter().collect();
-    circles.sort_by_key(|circle| (!circle.is_deadlock, circle.ended.is_some()));
-    let told = circles.iter().take(CIRCLES_TOLD).map(|circle| circle.describe(node_of));
-    let mut told: Vec<String> = told.collect();
-    let rest = circles.len().saturating_sub(CIRCLES_TOLD) as u64 + outcome.pause_cycles_untold;
+    let mut cycles: Vec<_> = outcome.pause_cycles.iter().collect();
+    cycles.sort_by_key(|cycle| (!cycle.is_deadlock, cycle.ended.is_some()));
+    let described = cycles.iter().take(PAUSE_CYCLES_MAX).map(|cycle| cycle.describe(node_of));
+    let mut lines: Vec<String> = described.collect();
+    let rest = cycles.len().saturating_sub(PAUSE_CYCLES_MAX) as u64 + outcome.pause_cycles_untold;
     if rest > 0 {
-        told.push(format!("and {rest} more circles of pauses"));
+        lines.push(format!("and {rest} more pause cycles"));
     }
-    told
+    lines
 }
 
-/// Every port and what it did in all; none of an ideal scheduler, which has none.
+/// The totals of every port; empty for an ideal scheduler, which has no ports.
 fn port_rows(network: &Network, outcome: &Outcome) -> Vec<PortRow> {
     let time = outcome.totals.measured_time().as_secs_f64();
     let row = |(port, did): (usize, &punctual_sim::PortTotals)| {
@@ -341,9 +345,10 @@ fn port_rows(network: &Network, outcome: &Outcome) -> Vec<PortRow> {
     outcome.ports.iter().enumerate().map(row).collect()
 }
 
-/// The share of what the links into receiving hosts could carry in the time measured that data
-/// packets took which reached their receiver, headers included. Every host that receives a flow in
-/// the measured window counts alike, however little is sent to it.
+/// The utilisation of the links into receiving hosts, in the measured window.
+///
+/// utilisation = bits of delivered data packets, headers included / (sum of the links' rates × time).
+/// A host counts if some flow to it is open in the window, however small the flow is.
 pub fn utilisation(network: &Network, outcome: &Outcome) -> Option<f64> {
     let mut receives = vec![false; network.hosts as usize];
     for flow in outcome.flows.iter().filter(|flow| is_open_in_window(flow, &outcome.totals)) {
@@ -357,8 +362,8 @@ pub fn utilisation(network: &Network, outcome: &Outcome) -> Option<f64> {
     share.is_finite().then_some(share)
 }
 
-/// Whether a flow was open at some time of the measured window: it had started by its end and had
-/// not ended at its beginning.
+/// Whether a flow was open in the measured window: it started before the window's end and did not
+/// end before its beginning.
 fn is_open_in_window(flow: &FlowRecord, totals: &Totals) -> bool {
     let Measure { from, until } = totals.measure;
     let until = until.unwrap_or(totals.ended_at).min(totals.ended_at);

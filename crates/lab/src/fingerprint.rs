@@ -1,4 +1,4 @@
-//! What the outcome of a run depends on, in two hashes: the program's sources and the run's set-up.
+//! Two hashes that decide whether a run can be reused: of the program's sources and of its set-up.
 
 use crate::plan::PlannedRun;
 use crate::scenario::RunSetup;
@@ -9,15 +9,17 @@ use std::sync::OnceLock;
 
 static BUILD: OnceLock<String> = OnceLock::new();
 
-/// The build id: a hash of all sources that can change a result, computed when they are compiled; or
-/// of the whole program, see [`set_program`].
+/// The build id: a hash of all sources that can change a result, computed at compile time.
+///
+/// After [`set_program`] it is a hash of the whole program instead.
 pub fn build_id() -> &'static str {
     BUILD.get_or_init(|| env!("PUNCTUAL_BUILD").to_owned())
 }
 
-/// Makes the build id a hash of the whole program, a file. Programs that add transports of their own
-/// call it before the first run: the sources of those transports are not among ours, and runs of an
-/// earlier version of them must not be reused.
+/// Makes the build id a hash of the program file.
+///
+/// Programs with transports of their own call it before the first run, because the default build id
+/// does not cover the sources of those transports.
 pub fn set_program(program: &Path) -> std::io::Result<()> {
     let mut hash = blake3::Hasher::new();
     hash.update(&std::fs::read(program)?);
@@ -27,13 +29,12 @@ pub fn set_program(program: &Path) -> std::io::Result<()> {
 
 static COMMIT: OnceLock<String> = OnceLock::new();
 
-/// Names the git commit that the program was built from, for the manifests of all runs to come.
-/// The first call counts.
+/// Sets the git commit that manifests record. Only the first call has an effect.
 pub fn set_commit(commit: &str) {
     let _ = COMMIT.set(commit.to_owned());
 }
 
-/// The git commit that the program was built from, where [`set_commit`] named it.
+/// The git commit that the program was built from, if [`set_commit`] set it.
 pub(crate) fn commit() -> Option<String> {
     COMMIT.get().filter(|commit| !commit.is_empty()).cloned()
 }
@@ -47,9 +48,10 @@ impl Write for Hash {
     }
 }
 
-/// A hash of a run's set-up, which holds everything that its outcome depends on besides the build:
-/// also the contents of files that the scenario names. Whether the network is recorded does not
-/// count, as it changes no other file.
+/// A hash of everything that a run's outcome depends on besides the build.
+///
+/// It covers the contents of files that the scenario names. It does not cover `run.network_trace`,
+/// which adds a file and changes no other.
 pub(crate) fn fingerprint<S: Simulate>(setup: &RunSetup<S>, run: &PlannedRun<S>) -> String {
     let mut hash = Hash(blake3::Hasher::new());
     let (transport, seed) = (&run.subject.label, run.seed);

@@ -1,9 +1,9 @@
 //! The lab: from a scenario file to a plan of runs, their execution and their results.
 //!
 //! A [`Study`] is a scenario file, read and checked. It plans [runs](PlannedRun): one for each
-//! transport, each point of a sweep and each repetition. [`execute`] runs them on several threads
-//! and writes a directory for each. A [`CapacitySearch`] plans runs as it goes, to find how far a
-//! value of the scenario can go while a condition holds.
+//! transport, point of the sweep and repetition. [`execute`] runs them on several threads and writes
+//! a directory for each. A [`CapacitySearch`] plans runs step by step, to find the largest value of a
+//! key for which a condition holds.
 
 mod bench;
 mod capacity;
@@ -12,14 +12,14 @@ mod document;
 mod execute;
 mod explain;
 mod fingerprint;
-pub mod ideal;
+mod ideal_run;
+pub mod idle_network;
 mod keys;
 mod load;
 mod plan;
 mod plan_file;
 mod queue_words;
 mod scenario;
-mod scheduler;
 mod settings;
 mod source;
 mod suggest;
@@ -37,6 +37,7 @@ pub use execute::{
 };
 pub use explain::{Chosen, ExplainError, MISSED_MAX, Pick, explain, pick};
 pub use fingerprint::{build_id, set_commit, set_program};
+pub use ideal_run::{IdealRun, IdealSetup};
 pub use keys::keys;
 pub use load::{LinkLoad, OfferedLoad, TierLoad};
 pub use plan::{LoadError, PlannedRun, Point, Study, StudyOfRun, load_study, study_from_text};
@@ -45,8 +46,7 @@ pub use scenario::{
     LinkSection, NetworkSection, Queues, RunSection, RunSetup, Scenario, StopWhen, Subject,
     SwitchQueues, SwitchSection, TOP_KEYS, TierName, TopologyInfo, TrafficSection,
 };
-pub use scheduler::{IdealRun, IdealSetup};
 pub use source::{Place, Sources};
 pub use suggest::nearest;
-pub use survey::{Again, RunState, describe};
+pub use survey::{RerunReason, RunState, describe};
 pub use sweep::Labels;

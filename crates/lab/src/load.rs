@@ -1,18 +1,20 @@
-//! Offered load: what flows ask of the links they pass while they arrive, whatever carries them.
+//! Offered load of links: independent of the transport.
 //!
-//! load = bytes a second that flows bring to a link / rate of the link. Bytes include the smallest
-//! headers of any transport and the framing of links. Above 1 the flows arrive faster than the link
-//! can carry them. For random arrivals the bytes a second are the expected ones (arrival rate × mean
-//! size), not those of the flows that one seed drew: with heavy-tailed sizes a short run seldom
-//! draws its mean. Flows that all start
-//! together, endless flows and closed loops have no such load: a burst has a size, and the others
-//! send as fast as they are served.
+//! load = bytes per second that flows bring to a link / rate of the link
+//!
+//! Bytes include the smallest headers of any transport and the framing of links. Above 1, flows
+//! arrive faster than the link can carry them.
+//!
+//! For random arrivals the bytes per second are the expected ones (arrival rate × mean size), not
+//! those of the flows that one seed drew: with heavy-tailed sizes a short run seldom draws its mean.
+//! Three kinds of traffic have no load. Flows that all start together are a burst, which has a size.
+//! Endless flows and closed loops send as fast as the network serves them.
 
 mod routes;
 mod warnings;
 
 use crate::diagnostic::Diagnostic;
-use crate::ideal;
+use crate::idle_network;
 use crate::scenario::{Scenario, TierName};
 use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant, PortId};
 use punctual_net::{Network, Tier};
@@ -22,31 +24,31 @@ use routes::Spread;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The least headers that a packet of any transport has: IP and TCP, 20 bytes each.
+/// The smallest headers of any transport: IP and TCP, 20 bytes each.
 const HEADER_BYTES: u64 = 40;
 
 /// The offered load of a scenario.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct OfferedLoad {
-    /// Of each tier that flows pass; empty where no flow has a load.
+    /// The load of each tier on the flows' paths; empty if no traffic has a load.
     pub tiers: Vec<TierLoad>,
-    /// The host whose flows ask most of its own link, and how much.
+    /// The host with the highest load on the link from it.
     pub busiest_sender: Option<LinkLoad>,
-    /// The host to which flows bring most, and how much.
+    /// The host with the highest load on the link to it.
     pub busiest_receiver: Option<LinkLoad>,
-    /// How long the busiest link needs for what starts together, in microseconds.
+    /// How long the busiest link takes to send the burst of flows that start together, in µs.
     pub burst_us: Option<f64>,
     /// Whether some traffic is endless or a closed loop: its load follows the capacity.
     pub follows_capacity: bool,
-    /// What makes results of this scenario easy to misread, in words.
+    /// Reasons why results of this scenario are easy to misread.
     pub warnings: Vec<String>,
-    /// Why nothing can be said to hold surely, if so: the load is above 1, but flows arrive for
-    /// too short a time for that to show.
+    /// Why a capacity search cannot trust that a condition holds: the load is above 1, but flows
+    /// arrive for too short a time for queues to grow.
     pub too_short: Option<String>,
     /// The link or tier that is offered more than it can carry, and its load.
     #[serde(skip)]
     overload: Option<LinkLoad>,
-    /// How long the flows of each traffic arrive: its name in messages, and the time.
+    /// For how long the flows of each traffic arrive, with the traffic's name in messages.
     #[serde(skip)]
     arrivals: Vec<(String, Duration)>,
 }
@@ -54,11 +56,11 @@ pub struct OfferedLoad {
 /// The load of the links of one tier.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TierLoad {
-    /// Which, as `link` sections call it.
+    /// Its name, as in `[[link]]`.
     pub tier: String,
-    /// Of all its links together.
+    /// The load of all its links together.
     pub mean: f64,
-    /// Of the link that is asked most.
+    /// The link with the highest load.
     pub busiest: LinkLoad,
 }
 
@@ -67,7 +69,7 @@ pub struct TierLoad {
 pub struct LinkLoad {
     /// The host, or the two ends of the link.
     pub name: String,
-    /// Offered bits a second over the rate.
+    /// Offered bits per second / rate.
     pub load: f64,
 }
 
@@ -78,20 +80,22 @@ struct Offer<'a> {
     flows: Vec<&'a FlowSpec>,
     from: Instant,
     to: Instant,
-    /// Bits a second that it brings to each port.
+    /// Bits per second that it brings to each port.
     rates: Vec<f64>,
-    /// The variance of `rates`: which hosts the flows of a random pattern have is drawn. Of n flows
-    /// that each pass a port with probability p it is n p (1 − p) × (rate of a flow)². Zero where
-    /// arrivals are not random, and at a port that every flow passes.
+    /// The variance of `rates`, because the hosts of a random pattern are drawn.
+    ///
+    /// variance = n p (1 − p) × (rate of a flow)², for n flows that each pass the port with
+    /// probability p. It is zero if arrivals are not random, and at a port that every flow passes.
     variances: Vec<f64>,
-    /// Bits a second that one flow stands for, where arrivals are random.
+    /// Expected bits per second of one flow; none if arrivals are not random.
     flow_rate: Option<f64>,
 }
 
 impl Offer<'_> {
-    /// The variance of the bits a second that all ports of a tier get. With n flows, of which each
-    /// passes the tier with probability p, it is n p (1 − p) × (rate of a flow)²: none for a tier
-    /// that every flow passes.
+    /// The variance of the bits per second at all ports of a tier together.
+    ///
+    /// variance = n p (1 − p) × (rate of a flow)², for n flows that each pass the tier with
+    /// probability p. It is zero for a tier that every flow passes.
     fn tier_variance(&self, network: &Network, tier: Tier) -> f64 {
         let Some(flow_rate) = self.flow_rate else { return 0.0 };
         let ports = (0..network.links.len()).filter(|p| network.links[*p].tier == tier);
@@ -101,7 +105,7 @@ impl Offer<'_> {
     }
 }
 
-/// What ports are offered in a stretch of time in which the same traffics arrive.
+/// The offered rates of ports during a period in which the set of arriving traffic is constant.
 struct Stretch {
     rates: Vec<f64>,
     variances: Vec<f64>,
@@ -110,7 +114,7 @@ struct Stretch {
 }
 
 impl<S: Simulate> Scenario<S> {
-    /// The offered load of the run with that seed.
+    /// The offered load of the run with this seed.
     pub fn offered_load(&self, seed: u64) -> Result<OfferedLoad, Diagnostic> {
         if seed == self.run.seed {
             return Ok(self.first_load.clone());
@@ -189,7 +193,7 @@ pub(crate) fn of<S: Simulate>(scenario: &Scenario<S>, workload: &Workload) -> Of
     load
 }
 
-/// Bits that a flow puts on a link.
+/// Bits that a flow of this size puts on a link, with headers and framing.
 fn wire_bits(network: &Network, size: Bytes) -> f64 {
     let payload = network.mtu.get().saturating_sub(HEADER_BYTES).max(1);
     let packets = size.get().div_ceil(payload);
@@ -200,7 +204,7 @@ fn rate_bps(network: &Network, port: usize) -> f64 {
     (network.links[port].rate.as_bps() as f64).max(1.0)
 }
 
-/// From when to when flows arrive; none where all start together.
+/// The first and last time at which flows arrive; none if all start together.
 fn arrivals<S: Simulate>(
     spec: &TrafficSpec,
     flows: &[&FlowSpec],
@@ -211,7 +215,7 @@ fn arrivals<S: Simulate>(
     let until = spec.stop.map_or(end, |stop| stop.min(end));
     let is_cut = spec.limit.is_some_and(|limit| flows.len() as u64 >= limit);
     let (from, to) = match (&spec.pattern, spec.arrivals) {
-        // Of n flows the last ends n − 1 gaps: another makes it their mean times n.
+        // n flows have n − 1 gaps. One more mean gap makes the time n times the mean gap.
         (Pattern::Listed(_), _) => {
             let gap = (last - first) / (flows.len() as u64 - 1).max(1);
             (first, last + gap)
@@ -230,7 +234,7 @@ fn arrivals<S: Simulate>(
     (to > from).then_some((from, to))
 }
 
-/// What ports are offered, in each stretch between two changes.
+/// The periods between the times at which some traffic begins or ends.
 fn stretches(offers: &[Offer<'_>], network: &Network) -> Vec<Stretch> {
     let mut edges: Vec<Instant> = offers.iter().flat_map(|o| [o.from, o.to]).collect();
     edges.sort();
@@ -256,7 +260,7 @@ fn stretches(offers: &[Offer<'_>], network: &Network) -> Vec<Stretch> {
     stretches
 }
 
-/// The tiers that flows pass, from senders to receivers, when each is asked most.
+/// The load of each tier in its busiest period, in the order from senders to receivers.
 fn tiers(stretches: &[Stretch], network: &Network) -> Vec<TierLoad> {
     let mut tiers: Vec<Tier> = network.links.iter().map(|link| link.tier).collect();
     tiers.sort();
@@ -280,8 +284,8 @@ fn busiest_link(stretches: &[Stretch], network: &Network, tier: Tier) -> Option<
     busiest(stretches, network, |port| network.links[port].tier == tier)
 }
 
-/// The link into a host that is asked most; between two hosts without a switch it is in the tier
-/// of the one that sends.
+/// The link to a host with the highest load. Without a switch between two hosts it is in the
+/// sender's tier, so the tier does not identify it.
 fn busiest_receiver(stretches: &[Stretch], network: &Network) -> Option<(usize, f64)> {
     busiest(stretches, network, |port| network.links[port].to.0 < network.hosts)
 }
@@ -303,8 +307,8 @@ fn busiest(
 }
 
 impl OfferedLoad {
-    /// Takes into account that flows are held to a completion time: in less than three times that
-    /// time, a load above 1 does not make them slower than it.
+    /// Sets `too_short` if the load is above 1 and some traffic arrives for less than three times
+    /// the `threshold` on completion times: queues then do not grow enough to exceed it.
     pub(crate) fn judge_against(&mut self, threshold: Duration) {
         let Some(overload) = &self.overload else { return };
         let few = warnings::FEW_DEADLINES;
@@ -324,7 +328,7 @@ impl OfferedLoad {
     }
 }
 
-/// A time with three digits.
+/// A time rounded to three digits.
 fn three_digits(nanos: u64) -> Duration {
     let unit = 10u64.pow(nanos.max(1).ilog10().saturating_sub(2));
     Duration::from_nanos((nanos + unit / 2) / unit * unit)
@@ -359,7 +363,7 @@ impl std::fmt::Display for OfferedLoad {
     }
 }
 
-/// The round trip of a packet between the two most distant of some flows' ends, without waiting.
+/// The longest round trip between the ends of these flows, with empty queues.
 fn round_trip(network: &Network, flows: &[&FlowSpec]) -> Duration {
     const PAIRS_MAX: usize = 256;
     let mut pairs: BTreeMap<(HostId, HostId), ()> = BTreeMap::new();
@@ -370,13 +374,13 @@ fn round_trip(network: &Network, flows: &[&FlowSpec]) -> Duration {
     }
     let header = Bytes::new(HEADER_BYTES);
     let time = |(src, dst)| {
-        ideal::completion_time(network, src, dst, network.mtu)
-            + ideal::completion_time(network, dst, src, header)
+        idle_network::completion_time(network, src, dst, network.mtu)
+            + idle_network::completion_time(network, dst, src, header)
     };
     pairs.into_keys().map(time).max().unwrap_or(Duration::ZERO)
 }
 
-/// What messages call a traffic: its name, or its place in the file counted from 1.
+/// The name of a traffic in messages: its `name`, or its position in the file, from 1.
 fn traffic_name(offer: &Offer<'_>) -> String {
     match &offer.spec.name {
         Some(name) => format!("traffic `{name}`"),

@@ -1,4 +1,4 @@
-//! A scenario with its sweep and repetitions, as a list of runs.
+//! A study: a scenario file with its sweep and repetitions, planned as a list of runs.
 
 use crate::diagnostic::{Diagnostic, ScenarioError};
 use crate::document::{self, Kind, Node, Table};
@@ -13,8 +13,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A scenario file, read and checked: one scenario for each point of its sweep. `S` is the set of
-/// transports that it may name.
+/// A scenario file, read and checked: one scenario for each point of its sweep.
+///
+/// `S` is the set of transports that it may name.
 #[derive(Debug, Clone)]
 pub struct Study<S: Simulate = AnyTransport> {
     sources: Arc<Sources>,
@@ -23,7 +24,7 @@ pub struct Study<S: Simulate = AnyTransport> {
     origin: Arc<Origin>,
 }
 
-/// What the points are made from.
+/// The input from which points are built.
 #[derive(Debug)]
 struct Origin {
     tree: Table,
@@ -35,11 +36,11 @@ struct Origin {
 /// A point of a sweep.
 #[derive(Debug, Clone)]
 pub struct Point<S: Simulate = AnyTransport> {
-    /// The axes and values that make it; none without a sweep.
+    /// The axes of the sweep and their values here; empty without a sweep.
     pub labels: Labels,
-    /// What those values set in the scenario.
+    /// The keys that those values set.
     pub values: Vec<AxisValue>,
-    /// The scenario with those values.
+    /// The scenario with those values applied.
     pub scenario: Arc<Scenario<S>>,
 }
 
@@ -48,24 +49,24 @@ pub struct Point<S: Simulate = AnyTransport> {
 pub struct PlannedRun<S: Simulate = AnyTransport> {
     /// Its position in the plan.
     pub index: usize,
-    /// The axes and values of the sweep; none without one.
+    /// The axes of the sweep and their values here; empty without a sweep.
     pub labels: Labels,
-    /// What those values set in the scenario.
+    /// The keys that those values set.
     pub values: Vec<AxisValue>,
-    /// What is run.
+    /// The scenario to run.
     pub scenario: Arc<Scenario<S>>,
-    /// With which transport.
+    /// The transport or transports to run it with.
     pub subject: Subject,
-    /// The transports that carry its flows, by their number in the run.
+    /// The transports that carry its flows, by transport id.
     pub transports: Vec<String>,
-    /// Which repetition, from 0.
+    /// The repetition, from 0.
     pub repetition: u32,
-    /// With which seed: the same for every transport and every point of a sweep.
+    /// The seed. It depends on the repetition, not on the transport.
     pub seed: u64,
-    /// The directory of its point, below the directory of all results; empty without a sweep.
-    /// No two points have the same, even if their labels are equal.
+    /// The directory of its point, relative to the directory of all results; empty without a
+    /// sweep. Points with equal labels have different directories.
     pub point_dir: PathBuf,
-    /// Where its results go, below the directory of all results.
+    /// The directory of the run, relative to the directory of all results.
     pub dir: PathBuf,
 }
 
@@ -90,12 +91,12 @@ pub enum LoadError {
 }
 
 impl Study {
-    /// Reads a scenario file of our transports and applies `key=value` overrides in order.
+    /// Reads a scenario file with the built-in transports and applies `key=value` overrides.
     pub fn load(path: &Path, overrides: &[String]) -> Result<Study, LoadError> {
         load_study(path, overrides)
     }
 
-    /// Reads a scenario of our transports from text, see [`study_from_text`].
+    /// Reads a scenario with the built-in transports from text, see [`study_from_text`].
     pub fn from_text(
         name: &str,
         text: &str,
@@ -106,8 +107,7 @@ impl Study {
     }
 }
 
-/// Reads a scenario file that may name any transport of a set, and applies `key=value` overrides in
-/// order.
+/// Reads a scenario file with the transports of a set and applies `key=value` overrides in order.
 pub fn load_study<S: Simulate>(path: &Path, overrides: &[String]) -> Result<Study<S>, LoadError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
@@ -117,8 +117,9 @@ pub fn load_study<S: Simulate>(path: &Path, overrides: &[String]) -> Result<Stud
     Ok(Study::read(&name, &stem, &text, folder, overrides)?)
 }
 
-/// Reads a scenario that may name any transport of a set from text. `name` is what messages call
-/// the text and `folder` where the files it names are.
+/// Reads a scenario with the transports of a set from text.
+///
+/// Messages call the text `name`. Files that it names are in `folder`.
 pub fn study_from_text<S: Simulate>(
     name: &str,
     text: &str,
@@ -163,8 +164,8 @@ impl<S: Simulate> Study<S> {
         let origin = Arc::new(Origin { tree, axes, folder, stem });
         let points: Vec<Point<S>> = origin.points(&origin.axes).map_err(fail)?;
         check_size(&origin.tree, &points).map_err(|e| fail(vec![e]))?;
-        // A queue may be for a transport of another point, or for one that the command line has
-        // left out.
+        // A queue may belong to a transport of another point, or to one that the command line has
+        // removed.
         let mut carriers = scenario::carriers(&written);
         carriers.extend(points.iter().flat_map(|p| p.scenario.used()));
         let idle: Vec<_> = points.iter().flat_map(|p| p.scenario.idle_queues(&carriers)).collect();
@@ -174,7 +175,7 @@ impl<S: Simulate> Study<S> {
         Ok(Study { sources, overrides: overrides.to_vec(), points, origin })
     }
 
-    /// This study with another axis, in the place of the one of the sweep that sets its keys.
+    /// This study with another axis, which replaces the axis of the sweep with its name or keys.
     pub(crate) fn with_axis(&self, axis: Axis) -> Result<Study<S>, ScenarioError> {
         let Origin { tree, axes, .. } = &*self.origin;
         let axes = sweep::with_axis(tree, axes.clone(), axis).map_err(|d| self.error(d))?;
@@ -188,7 +189,7 @@ impl<S: Simulate> Study<S> {
         Ok(Study { points, ..self.clone() })
     }
 
-    /// The same study, whose messages may be about further texts too.
+    /// This study with other sources, so that messages can point at further texts.
     pub(crate) fn with_sources(&self, sources: Sources) -> Study<S> {
         Study { sources: Arc::new(sources), ..self.clone() }
     }
@@ -197,7 +198,7 @@ impl<S: Simulate> Study<S> {
         &self.sources
     }
 
-    /// The scenario as it was written and overridden, its sweep included.
+    /// The scenario with its overrides, `[sweep]` included.
     pub(crate) fn tree(&self) -> &Table {
         &self.origin.tree
     }
@@ -212,7 +213,7 @@ impl<S: Simulate> Study<S> {
         &self.points[0].scenario.name
     }
 
-    /// The scenario's name and what the command line changed, as headings show them.
+    /// The scenario's name and its overrides, as headings show them.
     pub fn title(&self) -> String {
         punctual_results::titled(self.name(), &self.overrides)
     }
@@ -222,17 +223,17 @@ impl<S: Simulate> Study<S> {
         &self.points
     }
 
-    /// The text it was read from.
+    /// The text of the scenario file.
     pub fn text(&self) -> &str {
         self.sources.text()
     }
 
-    /// What the command line changed.
+    /// The overrides of the command line.
     pub fn overrides(&self) -> &[String] {
         &self.overrides
     }
 
-    /// Everything that one run needs.
+    /// The set-up of one run.
     pub fn setup(
         &self,
         scenario: &Scenario<S>,
@@ -247,7 +248,7 @@ impl<S: Simulate> Study<S> {
         scenario.offered_load(scenario.run.seed).map_err(|d| self.error(d))
     }
 
-    /// An error about this study.
+    /// A diagnostic as an error of this study.
     pub(crate) fn error(&self, diagnostic: Diagnostic) -> ScenarioError {
         ScenarioError::new(&self.sources, vec![diagnostic])
     }
@@ -266,9 +267,11 @@ impl<S: Simulate> Study<S> {
         runs
     }
 
-    /// The run of a point, transport and seed that a manifest names, and the study with that point
-    /// alone. The point may be one that the sweep does not list, and the seed beyond the
-    /// scenario's repetitions: a search for capacities has such runs.
+    /// The run that a manifest names by point, transport and seed, and the study with that point
+    /// alone.
+    ///
+    /// The point need not be in the sweep and the seed may exceed the scenario's repetitions: a
+    /// capacity search makes such runs.
     pub fn run_of(
         &self,
         point: &[AxisValue],
@@ -278,7 +281,7 @@ impl<S: Simulate> Study<S> {
         let mut sources = (*self.sources).clone();
         let mut axes = Vec::new();
         for value in point {
-            let start = sources.add("the run's point", value.set.join("\n"));
+            let start = sources.add("the manifest's point", value.set.join("\n"));
             axes.push(Axis::of_run(value, start).map_err(|d| self.error(d))?);
         }
         let study = self.with_sources(sources).with_axes(&axes)?;
@@ -291,8 +294,9 @@ impl<S: Simulate> Study<S> {
         Ok(run.map(|run| (study, run)))
     }
 
-    /// Some repetitions of one transport at one point, as a plan of their own. There may be more
-    /// than the scenario asks for.
+    /// Some repetitions of one transport at one point, as a plan of their own.
+    ///
+    /// They may exceed the scenario's repetitions.
     pub(crate) fn runs_of<'a>(
         &'a self,
         point: usize,
@@ -324,9 +328,9 @@ impl<S: Simulate> Study<S> {
         })
     }
 
-    /// A point's directory, told from that of every other point.
+    /// The directory of a point, different from that of every other point.
     fn directory_of(&self, point: usize) -> String {
-        let name = |p: &Point<S>| plain(&p.labels);
+        let name = |p: &Point<S>| file_name(&p.labels);
         let own = name(&self.points[point]);
         let twins = self.points[..point].iter().filter(|p| name(p) == own).count();
         if twins == 0 { own } else { format!("{own}-{}", twins + 1) }
@@ -352,11 +356,12 @@ impl Origin {
     }
 }
 
-/// Runs of a plan at most.
+/// Limit on the runs of a plan.
 const MAX_RUNS: u64 = 1_000_000;
 
-/// Refuses a plan of too many runs before its points are built, as far as the text alone shows it:
-/// points × transports × repetitions.
+/// Refuses a plan with too many runs before its points are built.
+///
+/// runs = points × transports × repetitions, as far as the text shows them.
 fn check_product(tree: &Table, axes: &[Axis]) -> Result<(), Diagnostic> {
     let repetitions = match document::resolve(tree, "run.repetitions") {
         Some((_, Node { kind: Kind::Integer(n), .. })) => u64::try_from(*n).unwrap_or(1).max(1),
@@ -375,16 +380,16 @@ fn check_product(tree: &Table, axes: &[Axis]) -> Result<(), Diagnostic> {
 fn too_many(tree: &Table, runs: u64) -> Diagnostic {
     let message = format!("this scenario has {runs} runs; the limit is {MAX_RUNS}");
     let at = document::span_of(tree, "run.repetitions");
-    let help = "runs are points of the sweep x transports x repetitions; ask for fewer";
+    let help = "runs = points of the sweep x transports x repetitions; use fewer of them";
     Diagnostic::new(message).at(at).help(help)
 }
 
-/// Refuses a plan of too many runs before it is made.
+/// Refuses a plan with too many runs, counted from its points.
 fn check_size<S: Simulate>(tree: &Table, points: &[Point<S>]) -> Result<(), Diagnostic> {
     let of_point = |point: &Point<S>| {
         point.scenario.subjects().len() as u64 * u64::from(point.scenario.run.repetitions)
     };
-    // Ten thousand points of 2^32 repetitions and every transport are far below 2^64.
+    // 10,000 points with 2^32 repetitions of every transport are far below 2^64.
     let runs: u64 = points.iter().map(of_point).sum();
     if runs <= MAX_RUNS {
         return Ok(());
@@ -392,7 +397,7 @@ fn check_size<S: Simulate>(tree: &Table, points: &[Point<S>]) -> Result<(), Diag
     Err(too_many(tree, runs))
 }
 
-/// Says at which point of a sweep something is wrong.
+/// Adds the point of the sweep to a diagnostic.
 fn at_point(diagnostic: Diagnostic, labels: &Labels) -> Diagnostic {
     if labels.is_empty() {
         return diagnostic;
@@ -404,7 +409,7 @@ fn at_point(diagnostic: Diagnostic, labels: &Labels) -> Diagnostic {
 }
 
 /// Labels as a file name: `senders=10,rate=1Gbps`.
-fn plain(labels: &Labels) -> String {
+fn file_name(labels: &Labels) -> String {
     let keep = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let part = |(key, value): &(String, String)| {
         let value: String = value.chars().map(keep).collect();
@@ -414,7 +419,7 @@ fn plain(labels: &Labels) -> String {
 }
 
 impl<S: Simulate> PlannedRun<S> {
-    /// What a person calls it: `ndp, traffic.senders=10, seed 1`.
+    /// Its title in messages: `ndp, traffic.senders=10, seed 1`.
     pub fn title(&self) -> String {
         let mut title = self.subject.label.clone();
         for (key, value) in &self.labels {

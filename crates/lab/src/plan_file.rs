@@ -1,4 +1,4 @@
-//! A plan as it is written beside its results.
+//! Writes a study's plan as `plan.json`.
 
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::TierName;
@@ -6,7 +6,7 @@ use punctual_results::{Plan, PlanPoint, PlanPort, PlanRun};
 use punctual_sim::Simulate;
 
 impl<S: Simulate> Study<S> {
-    /// What `plan.json` says of some runs of this study, which are in the order of their points.
+    /// The plan of these runs for `plan.json`. Runs must be in the order of their points.
     pub fn plan_file(&self, runs: &[PlannedRun<S>]) -> Plan {
         let about = &self.points()[0].scenario.description;
         let mut plan = Plan::new(self.name(), about, self.text(), self.overrides());

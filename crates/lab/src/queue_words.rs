@@ -1,4 +1,4 @@
-//! The queues of a run's switches, in words.
+//! Describes the queues of a run's switches in words.
 
 use punctual_core::{Rate, TransportSet};
 use punctual_sim::Setup;

@@ -1,12 +1,12 @@
-//! Whether two scenarios set the same things, and where not.
+//! Compares the settings of two scenarios.
 
 use crate::document::{self, Kind, Node, Table};
 use crate::source::Sources;
 use punctual_results::AxisValue;
 use std::collections::BTreeMap;
 
-/// Keys that choose which runs there are. The outcome of a run does not depend on them.
-const CHOICES: [&str; 7] = [
+/// Keys that select runs. The outcome of a run does not depend on them.
+const SELECTING_KEYS: [&str; 7] = [
     "name",
     "description",
     "transports",
@@ -16,7 +16,7 @@ const CHOICES: [&str; 7] = [
     "run.network_trace",
 ];
 
-/// The tree of a scenario's text with overrides; none when it cannot be read.
+/// The tree of a scenario's text with overrides; none if it cannot be read.
 pub(crate) fn tree(text: &str, overrides: &[String]) -> Option<Table> {
     let mut sources = Sources::new("scenario", text);
     let mut tree = document::parse(text, 0).ok()?;
@@ -26,7 +26,7 @@ pub(crate) fn tree(text: &str, overrides: &[String]) -> Option<Table> {
     Some(tree)
 }
 
-/// What a scenario sets: every key that a run depends on, and its value.
+/// The keys of a scenario that a run depends on, and their values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings(BTreeMap<String, String>);
 
@@ -35,11 +35,11 @@ impl Settings {
     pub(crate) fn of(tree: &Table) -> Settings {
         let mut settings = BTreeMap::new();
         flatten("", tree, &mut settings);
-        settings.retain(|key, _| !is_choice(key));
+        settings.retain(|key, _| !selects_runs(key));
         Settings(settings)
     }
 
-    /// The settings of a scenario's text at a point of its sweep; none when it cannot be read.
+    /// The settings of a scenario's text at a point of its sweep; none if it cannot be read.
     pub(crate) fn read_at(
         text: &str,
         overrides: &[String],
@@ -50,7 +50,7 @@ impl Settings {
         Some(Settings::of(&tree(text, &all)?))
     }
 
-    /// These settings without some keys, as [`document::resolve`] finds them.
+    /// These settings without some keys, given as full paths of [`document::resolve`].
     pub(crate) fn without(mut self, keys: &[String]) -> Settings {
         let is_within = |key: &str, of: &str| {
             key.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -59,7 +59,7 @@ impl Settings {
         self
     }
 
-    /// Where other settings differ from these, in words; none where they do not.
+    /// The differences between these settings and those of `here`, in words; none if equal.
     pub(crate) fn differences(&self, here: &Settings) -> Option<String> {
         let keys: std::collections::BTreeSet<&String> =
             self.0.keys().chain(here.0.keys()).collect();
@@ -85,12 +85,12 @@ impl Settings {
     }
 }
 
-/// Differences that a message names.
+/// Limit on the differences that a message names.
 const SHOWN: usize = 3;
 
-fn is_choice(key: &str) -> bool {
-    CHOICES.iter().any(|choice| {
-        key.strip_prefix(choice).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+fn selects_runs(key: &str) -> bool {
+    SELECTING_KEYS.iter().any(|own| {
+        key.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     })
 }
 
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_order_and_choices_of_runs_are_no_difference() {
+    fn comments_order_and_keys_that_select_runs_are_no_difference() {
         let other = "# other\nname = 'b'\ntransports = ['tcp']\n[[traffic]]\nsizes = ['1KB']\n\
                      workers = 20\n[run]\nseed = 7\nrepetitions = 3\n[sweep]\n";
         assert_eq!(differences(other, &[]), None);

@@ -1,9 +1,9 @@
-//! Where scenario text comes from: the file, and each `--set` argument after it.
+//! The texts of a scenario: the file, and each `--set` argument after it.
 
 use std::ops::Range;
 
-/// The texts a scenario was read from, laid end to end so that one span names one place in one
-/// of them.
+/// The texts that a scenario was read from. Their offsets follow each other, so a span identifies one
+/// place in one text.
 #[derive(Debug, Clone)]
 pub struct Sources {
     texts: Vec<Text>,
@@ -13,7 +13,7 @@ pub struct Sources {
 struct Text {
     name: String,
     text: String,
-    /// Offset of its first byte in the whole.
+    /// Offset of its first byte.
     start: usize,
 }
 
@@ -33,15 +33,15 @@ pub struct Place<'a> {
 }
 
 impl Sources {
-    /// The scenario file comes first.
+    /// Starts with the scenario file.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Sources { texts: vec![Text { name: name.into(), text: text.into(), start: 0 }] }
     }
 
-    /// Adds a text and returns the offset its spans must be moved by.
+    /// Adds a text and returns the offset at which its spans start.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> usize {
         let last = self.texts.last().expect("the file comes first");
-        // One apart, so that a span at the end of one text is not the start of the next.
+        // A gap of one, so that the end of one text is not the start of the next.
         let start = last.start + last.text.len() + 1;
         self.texts.push(Text { name: name.into(), text: text.into(), start });
         start

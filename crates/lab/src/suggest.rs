@@ -1,6 +1,6 @@
 //! The valid name nearest to a wrong one.
 
-/// The candidate most like `wrong`, when one is like enough to be meant.
+/// The candidate most similar to `wrong`, if one is similar enough.
 pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |s: &str| s.to_lowercase().replace(['-', '_', ' '], "");
     let target = plain(wrong);
@@ -9,7 +9,7 @@ pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|c| {
             let candidate = plain(c);
             let mut distance = strsim::damerau_levenshtein(&target, &candidate);
-            // `search` is close to `web-search`, however many letters apart.
+            // `search` is close to `web-search` whatever the edit distance.
             if target.len().min(candidate.len()) >= 3
                 && (candidate.contains(&target) || target.contains(&candidate))
             {
@@ -18,12 +18,12 @@ pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -
             (distance, c)
         })
         .filter(|(distance, c)| *distance <= (wrong.len().max(c.len()) / 3).max(1))
-        // Of equals, one that starts alike: first letters are rarely mistyped.
+        // On a tie, prefer the same first letter: first letters are rarely mistyped.
         .min_by_key(|(distance, c)| (*distance, c.chars().next() != wrong.chars().next()))
         .map(|(_, c)| c)
 }
 
-/// Names in a sentence: `a`, `b` or `c`.
+/// Names as a list in a sentence: `a`, `b` or `c`.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.into_iter().map(|n| format!("`{n}`")).collect();
     match names.split_last() {

@@ -1,4 +1,4 @@
-//! What is in a directory of results already: which runs can be reused, and why others cannot.
+//! Which runs of a directory of results can be reused, and why others must be repeated.
 
 use crate::execute::{ExecuteError, Options};
 use crate::fingerprint::{build_id, fingerprint};
@@ -13,32 +13,32 @@ use punctual_sim::Simulate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What a directory holds of a run that is to be made.
+/// What the directory of a planned run holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunState {
-    /// Nothing.
+    /// No run.
     New,
-    /// The run itself, whole and by this build.
+    /// The complete run, made by this build.
     Reusable,
-    /// Something that must be made again.
-    Again(Again),
+    /// A run that must be repeated.
+    Rerun(RerunReason),
 }
 
-/// Why a run is made again although its directory holds one.
+/// Why a run is repeated although its directory holds one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Again {
-    /// The command line asks for it.
+pub enum RerunReason {
+    /// The command line has `--fresh`.
     Fresh,
-    /// Another build of the program made it: its build id.
+    /// Another build of the program made it. Holds that build's id.
     OtherBuild(String),
-    /// A file of it is damaged: what is wrong with it.
+    /// One of its files is damaged. Holds a message that names the file.
     Damaged(String),
-    /// A file is asked for that it does not have, such as `flows.csv`.
+    /// It lacks a file that is now requested, such as `flows.csv`.
     Lacks(&'static str),
 }
 
-/// Looks at what is there of one run. Fails where that is of other settings.
-pub(crate) fn look<S: Simulate>(
+/// Finds out whether one run can be reused. Fails if its directory holds a run of other settings.
+pub(crate) fn run_state<S: Simulate>(
     study: &Study<S>,
     run: &PlannedRun<S>,
     options: &Options,
@@ -48,13 +48,13 @@ pub(crate) fn look<S: Simulate>(
         return Ok(RunState::New);
     }
     if options.fresh {
-        return Ok(RunState::Again(Again::Fresh));
+        return Ok(RunState::Rerun(RerunReason::Fresh));
     }
     let refused = |what: String| ExecuteError::OtherSettings { dir: dir.clone(), what };
     let manifest = match read_manifest(&dir) {
         Ok(manifest) => manifest,
         Err(error @ ReadError::Format { .. }) => return Err(refused(error.to_string())),
-        // What no run wrote is refused when it comes to writing.
+        // Files that no run wrote are refused later, when the run is written.
         Err(ReadError::NoManifest(_)) => return Ok(RunState::New),
         Err(error) => return Ok(damaged(&error)),
     };
@@ -65,34 +65,36 @@ pub(crate) fn look<S: Simulate>(
         let there = Settings::read_at(&manifest.scenario, &manifest.overrides, &manifest.point);
         let here = Settings::read_at(study.text(), study.overrides(), &run.values);
         return match there.zip(here).map(|(there, here)| there.differences(&here)) {
-            None => Err(refused("its scenario cannot be understood".into())),
+            None => Err(refused("the scenario in its manifest cannot be read".into())),
             Some(Some(what)) => Err(refused(what)),
             Some(None) if is_same_build => {
-                Err(refused("a file that the scenario names has other contents now".into()))
+                Err(refused("a file that the scenario names has changed".into()))
             }
-            Some(None) => Ok(RunState::Again(Again::OtherBuild(manifest.build))),
+            Some(None) => Ok(RunState::Rerun(RerunReason::OtherBuild(manifest.build))),
         };
     }
     if let Err(error) = verify(&dir, &manifest) {
         return Ok(damaged(&error));
     }
     let wanted = [(CSV_FILE, options.csv), (NETWORK_FILE, records)];
-    let lacks = wanted.iter().find(|(name, is)| *is && !manifest.files.contains_key(*name));
-    Ok(lacks.map_or(RunState::Reusable, |(name, _)| RunState::Again(Again::Lacks(name))))
+    let lacks =
+        wanted.iter().find(|(name, is_wanted)| *is_wanted && !manifest.files.contains_key(*name));
+    Ok(lacks.map_or(RunState::Reusable, |(name, _)| RunState::Rerun(RerunReason::Lacks(name))))
 }
 
 fn damaged(error: &ReadError) -> RunState {
-    RunState::Again(Again::Damaged(format!("{} is damaged", error.path().display())))
+    RunState::Rerun(RerunReason::Damaged(format!("{} is damaged", error.path().display())))
 }
 
-/// Refuses a directory whose plan or capacities are of other settings than these runs, whatever
-/// their directories are called. Keys that vary there or here do not count.
+/// Refuses a directory whose plan or capacities have other settings than these runs.
+///
+/// Keys that vary there or here are not compared.
 pub(crate) fn check_directory<S: Simulate>(
     study: &Study<S>,
     runs: &[PlannedRun<S>],
     out: &Path,
 ) -> Result<(), ExecuteError> {
-    // A file that cannot be read says nothing, and is written anew.
+    // A file that cannot be read is ignored and overwritten later.
     let plan = Plan::read(out).ok().flatten();
     let plan = plan.map(|plan| (plan.scenario, plan.overrides, String::new()));
     let found = Capacities::read(out).ok().flatten();
@@ -117,21 +119,20 @@ pub(crate) fn check_directory<S: Simulate>(
     Ok(())
 }
 
-/// Damaged files that one line names.
+/// Limit on the damaged files that the line names.
 const DAMAGED_NAMED: usize = 5;
 
-/// Says which runs are reused and why others are made again, in one line; none when there is
-/// nothing to say.
+/// One line that says which runs are reused and why others are repeated; none if all are new.
 pub fn describe<'a>(states: impl IntoIterator<Item = &'a RunState>) -> Option<String> {
     let (mut all, mut reused, mut new) = (0, 0, 0);
-    let mut again: BTreeMap<&Again, usize> = BTreeMap::new();
+    let mut again: BTreeMap<&RerunReason, usize> = BTreeMap::new();
     for state in states {
         all += 1;
         match state {
             RunState::New => new += 1,
             RunState::Reusable => reused += 1,
-            RunState::Again(Again::Fresh) => {}
-            RunState::Again(why) => *again.entry(why).or_default() += 1,
+            RunState::Rerun(RerunReason::Fresh) => {}
+            RunState::Rerun(why) => *again.entry(why).or_default() += 1,
         }
     }
     let mut parts = Vec::new();
@@ -141,7 +142,7 @@ pub fn describe<'a>(states: impl IntoIterator<Item = &'a RunState>) -> Option<St
     let damaged: Vec<&str> = again
         .keys()
         .filter_map(|why| match why {
-            Again::Damaged(what) => Some(&**what),
+            RerunReason::Damaged(what) => Some(&**what),
             _ => None,
         })
         .collect();
@@ -157,13 +158,13 @@ pub fn describe<'a>(states: impl IntoIterator<Item = &'a RunState>) -> Option<St
     for (why, count) in &again {
         let verb = if *count == 1 { "runs" } else { "run" };
         parts.push(match why {
-            Again::Fresh => continue,
-            Again::OtherBuild(build) => {
+            RerunReason::Fresh => continue,
+            RerunReason::OtherBuild(build) => {
                 let build: String = build.chars().take(7).collect();
                 format!("{count} {verb} again: made by another build ({build})")
             }
-            Again::Lacks(file) => format!("{count} {verb} again: without {file}"),
-            Again::Damaged(_) => continue,
+            RerunReason::Lacks(file) => format!("{count} {verb} again: without {file}"),
+            RerunReason::Damaged(_) => continue,
         });
     }
     if !parts.is_empty() && new > 0 {
@@ -178,10 +179,10 @@ mod tests {
 
     #[test]
     fn what_is_reused_and_what_not_is_one_line() {
-        let build = || RunState::Again(Again::OtherBuild("0123456789abcdef".into()));
-        let damaged = |what: &str| RunState::Again(Again::Damaged(what.into()));
+        let build = || RunState::Rerun(RerunReason::OtherBuild("0123456789abcdef".into()));
+        let damaged = |what: &str| RunState::Rerun(RerunReason::Damaged(what.into()));
         let line = |states: &[RunState]| describe(states);
-        assert_eq!(line(&[RunState::New, RunState::Again(Again::Fresh)]), None);
+        assert_eq!(line(&[RunState::New, RunState::Rerun(RerunReason::Fresh)]), None);
         let states = [RunState::Reusable, build(), build(), RunState::New];
         let expected = "reused 1 of 4 runs (--fresh runs them again); \
                         2 run again: made by another build (0123456); 1 new";

@@ -1,11 +1,11 @@
-//! `[sweep]`: every combination of the values given for some keys.
+//! `[sweep]`: all combinations of the values of some keys.
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Kind, Node, Table, resolve, set_path};
 use punctual_results::AxisValue;
 use std::ops::Range;
 
-/// Points of a sweep at most. Every point is a network and its traffic in memory.
+/// Limit on the points of a sweep. Each point holds a network and its traffic in memory.
 pub(crate) const MAX_POINTS: usize = 10_000;
 
 /// The table of `[sweep]` that holds axes of several keys.
@@ -16,11 +16,11 @@ const LABEL: &str = "label";
 /// One dimension of a sweep: a key that varies, or several keys that vary together.
 #[derive(Debug, Clone)]
 pub(crate) struct Axis {
-    /// What tables and directories call it: the dotted key, or the name of a linked axis.
+    /// Its name in tables and directories: the dotted key, or the name of a linked axis.
     pub(crate) name: String,
-    /// The keys, with as many values each as the axis has.
+    /// The keys. Each has one value per point of the axis.
     pub(crate) keys: Vec<AxisKey>,
-    /// What each value is called where the scenario says so (`label = [...]`).
+    /// The labels of the values, if the scenario gives them (`label = [...]`).
     pub(crate) named: Option<Vec<Node>>,
     at: Range<usize>,
 }
@@ -33,17 +33,17 @@ pub(crate) struct AxisKey {
     at: Range<usize>,
 }
 
-/// What distinguishes one point of a sweep: axis and value, in the order of the file.
+/// The axes of a sweep and their values at one point, in the order of the file.
 pub type Labels = Vec<(String, String)>;
 
-/// A point of a sweep, before its tree means anything.
+/// A point of a sweep: its values, and the tree of its scenario, not yet decoded.
 pub(crate) struct SweepPoint {
     pub(crate) values: Vec<AxisValue>,
     pub(crate) tree: Table,
 }
 
 impl Axis {
-    /// An axis with a single value: what each key is set to, and what to call it.
+    /// An axis with a single value: the value of each key, and its label.
     pub(crate) fn single(
         name: &str,
         at: Range<usize>,
@@ -60,20 +60,20 @@ impl Axis {
         }
     }
 
-    /// An axis with the single value that a run was made at; spans count from `start`.
+    /// An axis with the single value of a finished run; spans count from `start`.
     pub(crate) fn of_run(value: &AxisValue, start: usize) -> Result<Axis, Diagnostic> {
         let at = start..start;
         let mut keys = Vec::new();
         for text in &value.set {
             let (path, toml) = text.split_once('=').ok_or_else(|| {
-                Diagnostic::new(format!("`{text}` of the run's point has no value"))
+                Diagnostic::new(format!("`{text}` in the manifest's `point` has no value"))
             })?;
             keys.push((path.to_owned(), crate::document::parse_value(toml, start)?.kind));
         }
         Ok(Axis::single(&value.axis, at, keys, Some(value.label.clone())))
     }
 
-    /// Whether it is one of `[sweep.linked]`.
+    /// Whether it comes from `[sweep.linked]`.
     pub(crate) fn is_linked(&self) -> bool {
         self.named.is_some() || self.keys.len() > 1 || self.keys[0].path != self.name
     }
@@ -82,7 +82,7 @@ impl Axis {
         self.keys[0].values.len()
     }
 
-    /// What its value `i` is called: its label, or the values of its keys, equal ones once.
+    /// The label of its value `i`: as given, or the distinct values of its keys.
     fn label(&self, i: usize) -> String {
         if let Some(named) = &self.named {
             return named[i].to_string();
@@ -107,18 +107,18 @@ impl Axis {
         self.sets(root, &place(root, path))
     }
 
-    /// Whether it sets the value at a place, see [`place`].
+    /// Whether it sets the value at a full path, see [`place`].
     fn sets(&self, root: &Table, at: &str) -> bool {
         self.keys.iter().any(|key| place(root, &key.path) == at)
     }
 }
 
-/// Where a path leads, however it is spelt.
+/// The full path of a key, with list indices; the path itself if the tree lacks the key.
 pub(crate) fn place(root: &Table, path: &str) -> String {
     resolve(root, path).map_or_else(|| path.to_owned(), |(place, _)| place)
 }
 
-/// The axes of a scenario's sweep; none without one.
+/// The axes of a scenario's sweep; empty without one.
 pub(crate) fn axes(root: &Table) -> Result<Vec<Axis>, Diagnostic> {
     let Some(sweep) = root.get("sweep") else { return Ok(Vec::new()) };
     let Some(table) = sweep.table() else {
@@ -148,17 +148,17 @@ pub(crate) fn axes(root: &Table) -> Result<Vec<Axis>, Diagnostic> {
 /// `[sweep.linked.NAME]`: keys that change together.
 fn linked(node: &Node, axes: &mut Vec<Axis>) -> Result<(), Diagnostic> {
     let help = "write [sweep.linked.NAME] and below it the keys that change together, \
-                each with a list of as many values";
+                each with a list of values, all of one length";
     let fail = |message: String, at: Range<usize>| Diagnostic::new(message).at(at).help(help);
     let Some(table) = node.table() else {
-        return Err(fail("`sweep.linked` holds tables".into(), node.span.clone()));
+        return Err(fail("`sweep.linked` is not a table of tables".into(), node.span.clone()));
     };
     for entry in &table.entries {
         let (name, at) = (&entry.key, entry.key_span.clone());
         let Some(inner) = entry.value.table() else {
             return Err(fail(format!("`sweep.linked.{name}` is not a table"), at));
         };
-        if !crate::scenario::name_is_plain(name) {
+        if !crate::scenario::is_directory_name(name) {
             let message = format!("`{name}` cannot name a directory of results");
             return Err(Diagnostic::new(message)
                 .at(at)
@@ -182,14 +182,16 @@ fn linked(node: &Node, axes: &mut Vec<Axis>) -> Result<(), Diagnostic> {
             return Err(Diagnostic::new(message)
                 .at(odd.at.clone())
                 .label(format!("{found} here, {count} in `{}`", first.path))
-                .help(format!("the keys of `{name}` change together: give each as many values")));
+                .help(format!(
+                    "the keys of `{name}` change together: give them equally many values"
+                )));
         }
         axes.push(Axis { name: name.clone(), keys, named: named.map(|key| key.values), at });
     }
     Ok(())
 }
 
-/// Keys may be written `"traffic.senders" = [...]` or `traffic.senders = [...]`.
+/// Collects keys written as `"traffic.senders" = [...]` or `traffic.senders = [...]`.
 fn collect(
     path: &str,
     at: Range<usize>,
@@ -214,7 +216,7 @@ fn collect(
     }
 }
 
-/// Refuses a key that two axes set, and two axes of one name.
+/// Refuses a key that two axes set, and two axes with one name.
 fn check_keys(root: &Table, axes: &[Axis]) -> Result<(), Diagnostic> {
     let mut places: Vec<String> = Vec::new();
     for (i, axis) in axes.iter().enumerate() {
@@ -228,7 +230,7 @@ fn check_keys(root: &Table, axes: &[Axis]) -> Result<(), Diagnostic> {
                 let message = format!("`{}` is in the sweep twice", key.path);
                 return Err(Diagnostic::new(message)
                     .at(key.at.clone())
-                    .help("one axis of the sweep sets a key; put its values in one list"));
+                    .help("only one axis may set a key; put all its values in one list"));
             }
             places.push(place);
         }
@@ -236,7 +238,7 @@ fn check_keys(root: &Table, axes: &[Axis]) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Refuses a sweep of too many points before any of them is made.
+/// Refuses a sweep with too many points, before any of them is built.
 fn check_size(axes: &[Axis], at: Range<usize>) -> Result<(), Diagnostic> {
     let points = axes.iter().try_fold(1usize, |points, axis| points.checked_mul(axis.len()));
     if points.is_some_and(|points| points <= MAX_POINTS) {
@@ -250,8 +252,7 @@ fn check_size(axes: &[Axis], at: Range<usize>) -> Result<(), Diagnostic> {
         .help("try fewer values, or split the sweep into several scenarios"))
 }
 
-/// Refuses an override that the sweep would undo. `at` is where the key of the override was
-/// written.
+/// Refuses an override that the sweep would replace. `at` is the span of the override's key.
 pub(crate) fn check_override(
     root: &Table,
     axes: &[Axis],
@@ -261,9 +262,9 @@ pub(crate) fn check_override(
     let own = place(root, key);
     for axis in axes {
         let swept = axis.keys.iter().find(|swept| match resolve(root, &swept.path) {
-            // The sweep replaces the value set, a part of it, or the value that contains it.
+            // The sweep sets this value, a part of it, or a value that contains it.
             Some((swept, _)) => is_within(&own, &swept) || is_within(&swept, &own),
-            // The value set may hold other keys than the swept one.
+            // The override may set a table without the swept key.
             None => is_within(&own, &swept.path),
         });
         let Some(swept) = swept else { continue };
@@ -282,13 +283,12 @@ pub(crate) fn check_override(
     Ok(())
 }
 
-/// Whether a place is `outer` or lies in it.
+/// Whether a full path is `outer` or lies below it.
 fn is_within(place: &str, outer: &str) -> bool {
     place.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The axes with one more, in the place of an axis of the same name or of the same keys, or else
-/// after all others.
+/// Adds an axis in the place of one with its name or keys, or after all others.
 pub(crate) fn with_axis(
     root: &Table,
     mut axes: Vec<Axis>,
@@ -314,8 +314,9 @@ pub(crate) fn with_axis(
     Ok(axes)
 }
 
-/// The scenario's trees, one for each combination of values; the first axis varies slowest. One
-/// tree without values when there is no axis.
+/// The scenario's trees, one for each combination of values; the first axis varies slowest.
+///
+/// Without axes there is one tree, with no values.
 pub(crate) fn expand(root: &Table, axes: &[Axis]) -> Result<Vec<SweepPoint>, Diagnostic> {
     let mut base = root.clone();
     base.remove("sweep");

@@ -48,7 +48,7 @@ fn linked_keys_must_have_as_many_values() {
     assert_eq!(error(&text), "`t.1.a` has 3 values and `t.0.a` has 2");
     let text = format!("{LINKED}label = [3]\n");
     assert_eq!(error(&text), "`label` has 1 values and `t.0.a` has 2");
-    assert!(error("[[sweep.linked]]\na = [1]\n").contains("holds tables"));
+    assert!(error("[[sweep.linked]]\na = [1]\n").contains("table of tables"));
     assert!(error("[sweep.linked]\na = [1]\n").contains("is not a table"));
     assert!(error("[sweep.linked.a]\nlabel = [1]\n").contains("sets no key"));
     assert!(error("[sweep.linked.'a/b']\nx = [1]\n").contains("cannot name a directory"));

@@ -1,4 +1,4 @@
-//! NDP's Figure 15 as `scenarios/among-long-flows.toml` has it.
+//! NDP's Figure 15 (`scenarios/among-long-flows.toml`).
 
 mod common;
 

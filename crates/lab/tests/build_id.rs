@@ -1,4 +1,4 @@
-//! The build id knows every source that can change a result.
+//! The build id covers every source that can change a result.
 
 #[allow(dead_code)]
 #[path = "../build.rs"]

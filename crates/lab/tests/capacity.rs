@@ -407,9 +407,9 @@ fn wrong_questions_are_refused_at_the_place() {
     assert!(refusal(SHARED, &from("many")).contains("--from:1:1"));
     assert!(refusal(SHARED, &from("5ms")).contains("has no unit"));
     let nothing = Question { to: Some("3".into()), ..from("5") };
-    assert!(refusal(SHARED, &nothing).contains("nothing to try"));
+    assert!(refusal(SHARED, &nothing).contains("no value to try"));
     let deadline = Question { to: Some("1s".into()), ..question("traffic.deadlines", until) };
-    assert!(refusal(SHARED, &deadline).contains("has this key in ms"));
+    assert!(refusal(SHARED, &deadline).contains("the key is in ms"));
     // Bounds that the scenario refuses are refused with its words.
     let senders = SHARED.replace("workers = 8", "senders = 2");
     let beyond = Question { to: Some("9".into()), ..question("traffic.senders", until) };

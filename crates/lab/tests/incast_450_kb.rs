@@ -1,4 +1,4 @@
-//! NDP's Figure 16 as `scenarios/ndp-figure-16.toml` has it.
+//! NDP's Figure 16 (`scenarios/ndp-figure-16.toml`).
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Offered load against arithmetic, and what is said where it misleads.
+//! Offered load against arithmetic, and warnings about misleading loads.
 
 use punctual_lab::{OfferedLoad, Study};
 use std::path::Path;
@@ -39,7 +39,7 @@ fn load_is_bytes_on_the_wire_over_time_and_rate() {
     assert_eq!(load.warnings, Vec::<String>::new());
 }
 
-/// An incast of three: each sender is asked a third of what the receiver is.
+/// An incast of three: each sender's link has a third of the receiver's load.
 #[test]
 fn the_busiest_host_is_named() {
     let load = on_star(
@@ -72,7 +72,7 @@ fn load_above_one_is_said_where_it_is_not_chance() {
         let few = load_of(&format!("{text}\n[[traffic]]\n{few}"));
         assert_eq!(few.warnings, Vec::<String>::new(), "{few}");
     }
-    // Many at 1.3 are no chance.
+    // With many flows a load of 1.3 is not chance.
     let many = on_star("pattern = 'random'\narrivals = { poisson-load = 1.3 }\nsizes = '10KB'");
     assert!(many.warnings.iter().any(|w| w.starts_with("offered load is 1.")), "{many:?}");
 }

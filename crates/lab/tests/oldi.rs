@@ -1,4 +1,4 @@
-//! D2TCP's study of online services (its Figures 9 to 11) as `scenarios/oldi.toml` has it.
+//! D2TCP's study of online services, its Figures 9 to 11 (`scenarios/oldi.toml`).
 
 mod common;
 
@@ -478,7 +478,7 @@ fn long_flows_keep_their_bandwidth() {
         });
         of_tcp = of_tcp.min(d2tcp[1] / tcp[1]);
         assert!(d2tcp[0] >= 0.9 * dctcp[0], "{} {}", d2tcp[0], dctcp[0]);
-        // The measure tells: PDQ, which serves deadlines first, is far below.
+        // The metric discriminates: PDQ, which serves deadlines first, is far below.
         assert!(pdq[0] < 0.5 * dctcp[0], "{} {}", pdq[0], dctcp[0]);
     }
     assert_figure("d2tcp-background-bandwidth", of_tcp, 0.9..);
@@ -498,7 +498,7 @@ fn tcp_keeps_its_bandwidth_beside_answers_of_d2tcp() {
             whole
         });
         assert!((0.9..=1.1).contains(&(d2tcp / dctcp)), "{d2tcp} {dctcp}");
-        // The measure tells: beside answers that do not yield to marks TCP has a third less.
+        // The metric discriminates: beside answers that do not yield to marks TCP has a third less.
         assert!(tcp < 0.9 * dctcp, "{tcp} {dctcp}");
         if fan_in == 40 {
             let rise = case.missed("d2tcp", fan_in) - alone.missed("d2tcp", fan_in);

@@ -54,7 +54,7 @@ fn case(number: u64) -> String {
     )
 }
 
-/// What came of some cases.
+/// The results of some cases.
 #[derive(Default)]
 struct Tally {
     flows: usize,
@@ -70,8 +70,8 @@ impl Tally {
         assert_eq!(optimal.kind, RunKind::Optimum, "{text_of_case}");
         self.count(&optimal);
         self.flows += optimal.outcome.flows.len();
-        // Whoever is not done when the last deadline has passed and the optimum is done will
-        // neither meet more deadlines nor be done sooner.
+        // Once the last deadline has passed and the optimum is done, a transport can neither meet
+        // more deadlines nor finish earlier.
         let deadlines = optimal.outcome.flows.iter().filter_map(|f| f.spec.deadline);
         let until = deadlines.max().max(Some(last(&optimal)));
         for run in plan {
@@ -117,8 +117,8 @@ fn no_transport_beats_the_optimum_in_random_cases() {
     });
     println!("{CASES} cases, {flows} deadlines; met: {met:?}");
     assert_eq!(met.len(), AnyTransport::catalogue().len() + 1, "each transport and the optimum");
-    // The cases are neither trivial nor hopeless: the optimum meets some and misses some, and so
-    // does whoever has sense.
+    // The cases are neither trivial nor infeasible: the optimum meets some deadlines and misses
+    // some, and every transport meets some.
     assert!(0 < met["optimal"] && met["optimal"] < flows, "{met:?}");
     assert!(met.values().all(|met| *met > 0), "{met:?}");
 }
@@ -153,7 +153,7 @@ fn aggregation_stays_below_optimal() {
     assert!(met["pdq"] > met["d3"] && met["d3"] > met["rcpdc"] && met["d3"] > met["tcp"]);
 }
 
-/// Random arrivals on networks with several paths: a bound, and nobody passes it.
+/// Random arrivals on networks with several paths: no transport exceeds the bound.
 #[test]
 fn nobody_beats_the_bound_on_networks() {
     for (n, network) in [
@@ -183,7 +183,7 @@ fn nobody_beats_the_bound_on_networks() {
     }
 }
 
-/// The same flows whatever runs them, and what they move adds up.
+/// All ideal schedulers get the same flows, and the bytes that they carry add up.
 #[test]
 fn ideal_runs_have_the_same_flows_and_conserve_bytes() {
     let runs = text(

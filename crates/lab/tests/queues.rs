@@ -58,7 +58,7 @@ fn what_is_written_is_laid_over_what_the_transport_suggests() {
     let with = queues(&study(THREE, marks, &[]));
     assert_ne!(mark_above, Limit::Packets(15));
     assert_eq!(with[1].1, QueueSpec::Ecn { limit, mark_above: Limit::Packets(15) });
-    // Nobody else's is another.
+    // The queues of all other transports are unchanged.
     assert_eq!((&with[0], &with[2]), (&plain[0], &plain[2]));
     // From the command line, with and without a table in the file.
     let set = ["queue.dctcp.mark_above=7packets", "queue.mptcp.limit=90packets"];
@@ -81,7 +81,7 @@ fn it_is_laid_over_the_queue_of_all_where_there_is_one() {
     assert_eq!(queues[2].1, ecn(80, 9));
 }
 
-/// A lossless queue marks above a limit or at random: who writes one does not mean both.
+/// A lossless queue marks above a limit or at random: one key replaces the other.
 #[test]
 fn one_way_of_marking_replaces_the_other() {
     let top = "transports = ['dcqcn', 'dctcp-lossless']";
@@ -92,7 +92,7 @@ fn one_way_of_marking_replaces_the_other() {
     };
     assert_eq!((mark_above, red), (Some(Limit::Packets(20)), None));
     assert_eq!(pause_above, Bytes::new(400_000), "the rest is what DCQCN suggests");
-    // And of a table only what is written.
+    // In a table, only the written keys change.
     let rest = "[queue.dcqcn.red]\nto = '100KB'";
     let QueueSpec::Lossless { mark_above, red: Some(red), .. } = queue_of(top, rest, &[], "dcqcn")
     else {
@@ -129,7 +129,7 @@ fn a_search_for_a_capacity_may_vary_it() {
     assert!(!runs.is_empty() && runs.iter().any(|run| run.subject.label == "dctcp"));
 }
 
-/// Those that share a network have the queue that one of them has of its own.
+/// Transports that share a network use the queue that one of them has of its own.
 #[test]
 fn transports_that_share_a_network_share_a_queue() {
     let beside =
@@ -139,7 +139,7 @@ fn transports_that_share_a_network_share_a_queue() {
     let queues = queues(&study("transports = ['ndp', 'dctcp']", &own, &[]));
     assert!(matches!(queues[0].1, QueueSpec::Trim { data: Limit::Packets(9), .. }), "{queues:?}");
     assert!(matches!(queues[1].1, QueueSpec::Ecn { mark_above: Limit::Packets(15), .. }));
-    // Two that write the same do not disagree.
+    // Two equal queues do not conflict.
     let same = ["tcp", "ndp", "dctcp"]
         .map(|name| format!("[queue.{name}]\nkind = 'drop-tail'\nlimit = '50packets'\n"));
     let own = format!("{beside}{}", same.concat());
@@ -147,8 +147,8 @@ fn transports_that_share_a_network_share_a_queue() {
     assert!(queues.iter().all(|(_, queue)| *queue == drop_tail(50)), "{queues:?}");
 }
 
-/// A queue for a transport that the command line leaves out is no mistake; one that nobody ever
-/// ran is (see the messages of the program), and so is one that the command line brings.
+/// A queue for a transport that the command line removes is no mistake. One for a transport that is
+/// not in the file is a mistake, also if the command line adds the queue.
 #[test]
 fn leaving_transports_out_keeps_their_queues() {
     let rest = "[queue.dctcp]\nmark_above = '15packets'";
@@ -159,10 +159,10 @@ fn leaving_transports_out_keeps_their_queues() {
     let text = format!("transports = ['ndp']\n{NETWORK}");
     let change = "queue.dctcp.mark_above=15packets".to_owned();
     let refused = Study::from_text("test", &text, Path::new("."), &[change]).unwrap_err();
-    assert!(refused.to_string().contains("carries nothing"), "{refused}");
+    assert!(refused.to_string().contains("carries no traffic"), "{refused}");
 }
 
-/// The queue is not only told but there: all that eight senders have fits into 4,000 packets, and
+/// The simulated queue has the given limit: the packets of eight senders fit into 4,000 packets, but
 /// not into 10.
 #[test]
 fn the_run_has_it() {
@@ -217,7 +217,7 @@ sizes = "500KB"
     let plain = marks(text);
     let at: Vec<(u64, Limit)> = plain.iter().map(|(rate, mark, _)| (*rate, *mark)).collect();
     assert_eq!(at, [(1_000_000_000, packets(20)), (10_000_000_000, packets(65))]);
-    // What is not written stays as each rate has it.
+    // Keys that are not written keep the default of each rate.
     let shorter = marks(&format!("{text}\n[queue.dctcp]\nlimit = '90packets'"));
     let at: Vec<(Limit, Limit)> = shorter.iter().map(|(_, mark, limit)| (*mark, *limit)).collect();
     assert_eq!(at, [(packets(20), packets(90)), (packets(65), packets(90))]);

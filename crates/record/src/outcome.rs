@@ -212,7 +212,7 @@ pub struct PortPauses {
     pub lasts: bool,
 }
 
-/// A circle of paused ports: each holds something for which the one before is paused.
+/// A PFC pause cycle: each port is paused because of packets that wait at the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PauseCycle {
     /// The class that is paused.
@@ -224,13 +224,13 @@ pub struct PauseCycle {
     pub first: Instant,
     /// When it closed the last time.
     pub since: Instant,
-    /// When a port of it went on again, the last time; none when the circle stood at the end.
+    /// When it ended the last time, because a port resumed; none if it was open when the run ended.
     pub ended: Option<Instant>,
     /// How often it closed.
     pub times: u64,
-    /// The longest that it stood.
+    /// The longest time that it lasted.
     pub longest: Duration,
-    /// It stood at the end and can never end: no port of it will ever go on.
+    /// Whether it is a PFC deadlock: it was open when the run ended, and none of its ports can resume.
     pub is_deadlock: bool,
 }
 
@@ -245,16 +245,15 @@ impl PauseCycle {
             times => format!(" ({} times before, from {} on)", times - 1, self.first),
         };
         match self.ended {
-            None if self.is_deadlock => format!(
-                "deadlock: since {} class {class} is paused in a circle{before}: {ring}",
-                self.since
-            ),
+            None if self.is_deadlock => {
+                format!("PFC deadlock: since {}, class {class}{before}: {ring}", self.since)
+            }
             None => format!(
-                "circle of pauses that may still end: since {}, class {class}{before}: {ring}",
+                "pause cycle, open when the run ended: since {}, class {class}{before}: {ring}",
                 self.since
             ),
             Some(ended) => format!(
-                "circle of pauses that ended: from {} to {ended}, class {class}{before}: {ring}",
+                "pause cycle, ended: from {} to {ended}, class {class}{before}: {ring}",
                 self.since
             ),
         }
@@ -285,9 +284,9 @@ pub struct Outcome {
     pub controllers: Vec<ControllerRecord>,
     /// Pauses by port and class, of those that were paused.
     pub pauses: Vec<PortPauses>,
-    /// Circles of paused ports, by when they first closed: those that ended and those that stand.
+    /// PFC pause cycles, open and ended, in the order in which they first closed.
     pub pause_cycles: Vec<PauseCycle>,
-    /// Different circles beyond those, when there were very many.
+    /// Number of further pause cycles that are not listed.
     pub pause_cycles_untold: u64,
     /// Time series, by time then port.
     pub samples: Vec<PortSample>,

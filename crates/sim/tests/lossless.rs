@@ -191,7 +191,7 @@ fn ports_tell_how_long_they_were_paused() {
     assert!(outcome.pause_cycles.is_empty());
 }
 
-/// Switches in a circle with a host each.
+/// Switches in a ring with a host each.
 fn ring(switches: u32) -> Network {
     let mut text = String::new();
     for n in 0..switches {
@@ -225,7 +225,7 @@ fn pausing(pause_above: u64, resume_below: u64) -> QueueSpec {
     }
 }
 
-/// Every host sends to the next but one, so that every link of the circle carries what comes from
+/// Every host sends to the next but one, so that every link of the ring carries what comes from
 /// the one before.
 fn around(queue: QueueSpec, hosts: u32) -> (Network, Outcome) {
     let network = ring(5);
@@ -236,7 +236,7 @@ fn around(queue: QueueSpec, hosts: u32) -> (Network, Outcome) {
 }
 
 #[test]
-fn a_circle_of_pauses_is_found_and_named() {
+fn a_pause_cycle_is_found_and_named() {
     let (network, outcome) = around(pausing(30_000, 3_000), 5);
     assert_eq!(outcome.totals.drops, 0);
     let deadlocks: Vec<_> = outcome.pause_cycles.iter().filter(|c| c.is_deadlock).collect();
@@ -249,7 +249,7 @@ fn a_circle_of_pauses_is_found_and_named() {
     assert!(ends.zip(starts).all(|(end, start)| end == start), "{cycle:?}");
     let said = cycle.describe(node_names(&network));
     println!("{said}");
-    assert!(said.starts_with(&format!("deadlock: since {} class 1", cycle.since)), "{said}");
+    assert!(said.starts_with(&format!("PFC deadlock: since {}, class 1", cycle.since)), "{said}");
     assert_eq!(said.matches(" -> ").count(), 5, "{said}");
     // Nothing moves any more since then: all are paused for the rest of the run, the one that
     // closed it since just then.
@@ -262,10 +262,10 @@ fn a_circle_of_pauses_is_found_and_named() {
 }
 
 /// Where most of what a link has in the switch behind waits for a slow host there, and the link
-/// goes on when a little of it is gone, circles close and end again. With little to send that is
+/// goes on when a little of it is gone, cycles close and end again. With little to send that is
 /// all; with more, one of them is the last.
 #[test]
-fn circles_that_end_are_told_from_those_that_stand() {
+fn pause_cycles_that_end_are_distinguished_from_deadlocks() {
     let around = |size| {
         let network = ring(5);
         let flows = (0..5).map(|h| flow(h, (h + 2) % 5, size)).collect();
@@ -278,26 +278,26 @@ fn circles_that_end_are_told_from_those_that_stand() {
     };
     let (network, outcome) = around(60_000);
     all_completed(&outcome);
-    let circle = &outcome.pause_cycles[0];
-    assert_eq!((circle.ports.len(), circle.times, circle.is_deadlock), (5, 3, false));
-    let ended = circle.ended.expect("it ended");
-    assert!(circle.first < circle.since && circle.since < ended, "{circle:?}");
-    assert!(circle.longest >= ended - circle.since);
-    assert!(circle.longest < Duration::from_micros(50), "{circle:?}");
-    let (since, said) = (circle.since, circle.describe(node_names(&network)));
-    assert!(said.starts_with(&format!("circle of pauses that ended: from {since} to {ended}")));
+    let cycle = &outcome.pause_cycles[0];
+    assert_eq!((cycle.ports.len(), cycle.times, cycle.is_deadlock), (5, 3, false));
+    let ended = cycle.ended.expect("it ended");
+    assert!(cycle.first < cycle.since && cycle.since < ended, "{cycle:?}");
+    assert!(cycle.longest >= ended - cycle.since);
+    assert!(cycle.longest < Duration::from_micros(50), "{cycle:?}");
+    let (since, said) = (cycle.since, cycle.describe(node_names(&network)));
+    assert!(said.starts_with(&format!("pause cycle, ended: from {since} to {ended}")));
     assert!(said.contains("(2 times before, from "), "{said}");
 
     let (_, outcome) = around(100_000);
     let again = &outcome.pause_cycles[0];
-    assert_eq!((again.first, again.ended, again.times), (circle.first, None, 5));
+    assert_eq!((again.first, again.ended, again.times), (cycle.first, None, 5));
     assert!(again.is_deadlock && again.since > ended);
     assert!(outcome.flows.iter().any(|f| f.status == FlowStatus::Unfinished));
 }
 
-/// Two circles that share a switch, each of its own flows: both are told.
+/// Two pause cycles that share a switch, each with its own flows: both are reported.
 #[test]
-fn all_circles_are_told() {
+fn all_pause_cycles_are_reported() {
     let mut text = String::from("[[switch]]\nname = \"m\"\n");
     for side in ["a", "b"] {
         for n in 0..4 {
@@ -331,10 +331,10 @@ fn all_circles_are_told() {
     assert!(deadlocks[0].ports.iter().all(|p| !deadlocks[1].ports.contains(p)));
 }
 
-/// Without one of the five there is no circle, however often links are paused; nor where switches
+/// Without one of the five there is no cycle, however often links are paused; nor where switches
 /// drop.
 #[test]
-fn a_circle_that_does_not_close_is_none() {
+fn an_open_chain_of_pauses_is_no_cycle() {
     let (_, outcome) = around(lossless(1_000_000, 30_000), 4);
     assert!(outcome.totals.pauses > 0);
     assert_eq!(outcome.pause_cycles, vec![]);
@@ -514,10 +514,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(64)))]
 
     /// The same on networks of any shape, with links of several rates and lengths, several
-    /// transports and classes in one run. Ways may go in circles here, and where they end in a
+    /// transports and classes in one run. Routes may form cycles here, and where they end in a
     /// deadlock some flows do not; where there is none all flows end.
     #[test]
-    fn graphs_never_drop_and_flows_end_unless_a_deadlock_is_told(graph in graph()) {
+    fn graphs_never_drop_and_flows_end_unless_there_is_a_deadlock(graph in graph()) {
         let network = graph.network();
         let (hosts, buffer) = (network.hosts, graph.buffer(&network));
         let flows = graph.flows.iter().map(|&(src, dst, size, start, class, transport)| {
@@ -558,10 +558,10 @@ proptest! {
         }
     }
 
-    /// A deadlock stands whenever one looks again, and nothing leaves its ports; a circle that
+    /// A deadlock stands whenever one looks again, and nothing leaves its ports; a cycle that
     /// ended is told with the same times later.
     #[test]
-    fn deadlocks_stand_and_other_circles_end(
+    fn deadlocks_persist_and_other_pause_cycles_end(
         switches in 5u32..8,
         sizes in prop::collection::vec(30_000u64..400_000, 7),
         others in prop::collection::vec((any::<u32>(), 1u32..5, 10_000u64..200_000), 0..6),
@@ -585,29 +585,29 @@ proptest! {
             run(setup)
         };
         let (early, late) = (until(3), until(6));
-        for circle in &early.pause_cycles {
-            let again = late.pause_cycles.iter().find(|c| c.ports == circle.ports && c.class == circle.class);
+        for cycle in &early.pause_cycles {
+            let again = late.pause_cycles.iter().find(|c| c.ports == cycle.ports && c.class == cycle.class);
             let again = again.expect("what was told is told later too");
-            prop_assert_eq!(again.first, circle.first);
-            prop_assert!(again.times >= circle.times && again.longest >= circle.longest);
-            if circle.is_deadlock {
-                prop_assert!(again.is_deadlock && again.since == circle.since);
-                for port in &circle.ports {
+            prop_assert_eq!(again.first, cycle.first);
+            prop_assert!(again.times >= cycle.times && again.longest >= cycle.longest);
+            if cycle.is_deadlock {
+                prop_assert!(again.is_deadlock && again.since == cycle.since);
+                for port in &cycle.ports {
                     let sent = |o: &Outcome| o.ports[port.index()].sent_bytes;
                     prop_assert_eq!(sent(&early), sent(&late));
                 }
-            } else if circle.ended.is_some() && again.times == circle.times {
-                prop_assert_eq!(again.ended, circle.ended);
+            } else if cycle.ended.is_some() && again.times == cycle.times {
+                prop_assert_eq!(again.ended, cycle.ended);
             }
         }
-        // Whoever says that a circle will never end must be right about all others as well.
+        // Whoever says that a cycle will never end must be right about all others as well.
         let stands = |c: &&punctual_sim::PauseCycle| c.ended.is_none() && !c.is_deadlock;
-        for circle in early.pause_cycles.iter().filter(stands) {
-            let again = late.pause_cycles.iter().find(|c| c.ports == circle.ports && c.class == circle.class);
+        for cycle in early.pause_cycles.iter().filter(stands) {
+            let again = late.pause_cycles.iter().find(|c| c.ports == cycle.ports && c.class == cycle.class);
             let again = again.expect("what was told is told later too");
             prop_assert!(
-                again.times > circle.times || again.ended.is_some() || again.is_deadlock,
-                "it neither ended nor became one that cannot: {circle:?} {again:?}"
+                again.times > cycle.times || again.ended.is_some() || again.is_deadlock,
+                "it neither ended nor became one that cannot: {cycle:?} {again:?}"
             );
         }
     }

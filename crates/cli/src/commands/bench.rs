@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What is measured. Field names are stable.
+/// The result of a benchmark. Field names are stable.
 #[derive(Debug, Serialize, Deserialize)]
 struct Measured {
     scenario: String,
@@ -78,7 +78,7 @@ pub(crate) fn bench<S: Simulate>(
     }
     spinner.finish_and_clear();
     if !printing.json {
-        for line in beside_dctcp(&all) {
+        for line in relative_to_dctcp(&all) {
             writeln!(out, "{line}")?;
         }
     }
@@ -100,13 +100,14 @@ fn write_row(out: &mut impl std::io::Write, measured: &Measured) -> std::io::Res
     )
 }
 
-/// Times that cases below [`SHORT_SECONDS`] are measured, those that are compared by turns.
+/// How often benchmarks below [`SHORT_SECONDS`] are measured, in turn with those they compare to.
 const TURNS: usize = 5;
 const SHORT_SECONDS: f64 = 2.0;
 
-/// Measures transports that do the same work. The shortest of each counts, as whatever else the
-/// machine does only adds, and what it does for a second must not fall on one of them alone. A
-/// process that measures for another takes one turn.
+/// Measures transports on the same work in turn and keeps the shortest time of each.
+///
+/// Other load on the machine only adds time, so the minimum is the best estimate. Taking turns
+/// keeps a short disturbance from affecting one transport alone. With `here` there is one turn.
 fn measure_in_turn<S: Simulate>(
     cases: Vec<&'static BenchCase>,
     here: bool,
@@ -132,9 +133,10 @@ fn measure_in_turn<S: Simulate>(
     Ok(all)
 }
 
-/// What a packet's hop costs beside DCTCP's, whose ports only queue and mark, on the same traffic
-/// in the same network. What hosts do is in it too.
-fn beside_dctcp(all: &[(&BenchCase, Measured)]) -> Vec<String> {
+/// CPU time per packet hop relative to DCTCP, on the same traffic and network.
+///
+/// DCTCP's ports only queue and mark. The time of hosts is included.
+fn relative_to_dctcp(all: &[(&BenchCase, Measured)]) -> Vec<String> {
     let mut lines = Vec::new();
     let cost = |m: &Measured| m.cpu_seconds / m.packet_hops as f64;
     for (base, ordinary) in all.iter().filter(|(case, _)| case.is_reference()) {
@@ -144,13 +146,17 @@ fn beside_dctcp(all: &[(&BenchCase, Measured)]) -> Vec<String> {
             .map(|(case, m)| format!("{} {:.2}", case.transport(), cost(m) / cost(ordinary)))
             .collect();
         if !others.is_empty() {
-            lines.push(format!("a hop beside dctcp's, {}: {}", base.work(), others.join(", ")));
+            lines.push(format!(
+                "CPU time per hop relative to dctcp, {}: {}",
+                base.work(),
+                others.join(", ")
+            ));
         }
     }
     lines
 }
 
-/// A process of its own, so that one scenario's peak of memory is not another's.
+/// Measures in a child process, so that each benchmark has its own peak memory.
 fn measure_in_child(case: &BenchCase) -> anyhow::Result<Measured> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let output = Command::new(program)
@@ -163,10 +169,10 @@ fn measure_in_child(case: &BenchCase) -> anyhow::Result<Measured> {
         bail!("{}: the measuring process ended with {}", case.name, output.status);
     }
     serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("{}: the measuring process said something else", case.name))
+        .with_context(|| format!("{}: cannot read the output of the measuring process", case.name))
 }
 
-/// In each turn, short cases are measured again until they have taken this much CPU time.
+/// In each turn, a short benchmark is repeated until it has taken this much CPU time.
 const LONG_ENOUGH_SECONDS: f64 = 0.3;
 
 fn measure<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
@@ -182,7 +188,7 @@ fn measure<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
     Ok(best)
 }
 
-/// Building the network and drawing the flows count too.
+/// Measures one run, including the construction of the network and of the flows.
 fn measure_once<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
     let before = cpu_seconds()?;
     let study = study_from_text::<S>(case.name, &case.scenario(), Path::new("."), &[])?;

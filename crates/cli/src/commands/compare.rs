@@ -24,22 +24,23 @@ pub(crate) fn compare<S: Simulate>(args: &Compare) -> anyhow::Result<()> {
         [a, b] if a.is_dir() && b.is_dir() => super::difference::difference(a, b, &args.execution),
         [dir] if dir.is_dir() => {
             let dir = dir.display();
-            let message = format!("{dir} is a directory: give a scenario, or a second directory");
+            let message = format!("{dir} is a directory: give a scenario file, or two directories");
             Err(UsageError(message).into())
         }
         [file] => {
             let study = Study { file: file.clone(), execution: args.execution.clone() };
-            of_scenario::<S>(&study, args)
+            compare_transports::<S>(&study, args)
         }
         paths => {
             let not = paths.iter().find(|path| !path.is_dir()).unwrap_or(&paths[0]).display();
-            let message = format!("{not} is no directory: give one scenario, or two directories");
+            let message =
+                format!("{not} is not a directory: give one scenario file, or two directories");
             Err(UsageError(message).into())
         }
     }
 }
 
-fn of_scenario<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Result<()> {
+fn compare_transports<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Result<()> {
     let done = execute_study::<S>(study)?;
     let mut out = std::io::stdout().lock();
     let width = match super::terminal_width() {
@@ -127,7 +128,7 @@ fn print_json<S: Simulate>(
     Ok(())
 }
 
-/// All points of a sweep side by side.
+/// Prints all points of a sweep in one table per metric.
 fn print_sweep<S: Simulate>(
     out: &mut impl Write,
     done: &Done<S>,
@@ -145,8 +146,8 @@ fn print_sweep<S: Simulate>(
     Ok(())
 }
 
-/// How many fewer deadlines each transport misses than the baseline: over a sweep, and where a
-/// baseline is named.
+/// Prints how many fewer deadlines each transport misses than the baseline, for a sweep or with
+/// `--baseline`.
 fn print_fewer_misses<S: Simulate>(
     out: &mut impl Write,
     done: &Done<S>,
@@ -159,7 +160,7 @@ fn print_fewer_misses<S: Simulate>(
     let baseline = baseline_of(sweep, named);
     if let (Some(named), None) = (named, baseline) {
         let message =
-            format!("--baseline {named}: no transport of this name had flows with deadlines");
+            format!("--baseline {named}: no transport with this name has flows with deadlines");
         return Err(UsageError(message).into());
     }
     let Some(baseline) = baseline else { return Ok(()) };
@@ -187,7 +188,7 @@ fn print_tables<S: Simulate>(
     if !left_out.is_empty() {
         writeln!(out, "{}", not_shown(&left_out, width))?;
     }
-    // Without a terminal nothing is bold.
+    // Without a terminal there is no bold text.
     let is_bold = style == punctual_report::Style::Colour;
     let marks = punctual_report::notes(&repeated).into_iter();
     for note in marks.filter(|note| is_bold || !note.starts_with("bold")) {
@@ -208,7 +209,7 @@ fn print_tables<S: Simulate>(
     Ok(())
 }
 
-/// The columns that a table leaves out, in lines that fit its width.
+/// The columns that a table omits, in lines that fit its width.
 fn not_shown(left_out: &[&str], width: Width) -> String {
     let columns = if let Width::Within(columns) = width { columns } else { usize::MAX };
     let (mut text, mut line) = (String::new(), " not shown:".to_owned());
@@ -223,7 +224,7 @@ fn not_shown(left_out: &[&str], width: Width) -> String {
     text + &line
 }
 
-/// What a reader must know of ideal rows.
+/// Notes on the rows of ideal schedulers.
 fn notes(rows: &[Repeated]) -> Vec<&'static str> {
     let has = |kind| rows.iter().any(|row| row.summary.kind == kind);
     let mut notes = Vec::new();
@@ -236,7 +237,7 @@ fn notes(rows: &[Repeated]) -> Vec<&'static str> {
     if has(RunKind::Bound) {
         notes.push(
             "optimal (bound): no transport can meet more deadlines or be faster; its times are \
-             those of flows alone, without the ones given up",
+             those of flows alone in the network, without flows given up",
         );
     }
     notes
@@ -264,7 +265,7 @@ fn flows<S: Simulate>(row: &Row<'_, S>) -> anyhow::Result<Vec<Vec<FlowRow>>> {
     row.runs.iter().map(|(_, report)| Ok(punctual_results::read(&report.dir)?.flows)).collect()
 }
 
-/// A mixed run in parts, one for each transport that carried flows.
+/// The results of a mixed run, one for each transport that carried flows.
 fn by_transport<S: Simulate>(row: &Row<'_, S>) -> anyhow::Result<Vec<Repeated>> {
     let repetitions = flows(row)?;
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! `punctual compare A B`: whether two directories of results differ by more than chance.
+//! `punctual compare A B`: tests whether two directories of results differ by more than chance.
 
 use super::style;
 use crate::args::Execution;
@@ -19,10 +19,10 @@ struct Line<'a> {
     figure: &'static str,
     a: Option<f64>,
     b: Option<f64>,
-    /// Lower bounds, where unfinished flows leave the value open.
+    /// Lower bounds of `a` and `b`, if unfinished flows leave the value open.
     a_at_least: Option<f64>,
     b_at_least: Option<f64>,
-    /// Whether it is a percentile that is the maximum, because a run has too few flows.
+    /// Whether `a` and `b` are maxima: a run has too few flows for the percentile.
     a_is_maximum: bool,
     b_is_maximum: bool,
     difference: f64,
@@ -38,7 +38,7 @@ struct Line<'a> {
 
 pub(crate) fn difference(a: &Path, b: &Path, execution: &Execution) -> anyhow::Result<()> {
     if !execution.changes.is_empty() {
-        let message = "two directories are compared as they are: without --set and --seed";
+        let message = "--set and --seed do not apply to the comparison of two directories";
         return Err(UsageError(message.into()).into());
     }
     let (first, second) = (Results::of(a)?, Results::of(b)?);
@@ -59,7 +59,7 @@ pub(crate) fn difference(a: &Path, b: &Path, execution: &Execution) -> anyhow::R
     }
     if lines.is_empty() {
         let (a, b) = (a.display(), b.display());
-        let message = format!("{a} and {b} have no transport at the same point in common");
+        let message = format!("{a} and {b} have no transport and point in common");
         return Err(UsageError(message).into());
     }
     if execution.printing.json {
@@ -77,7 +77,7 @@ pub(crate) fn difference(a: &Path, b: &Path, execution: &Execution) -> anyhow::R
     print(&mut out, &lines, &alone)
 }
 
-/// Points that both have, matched by their values; if each side has one point, these two.
+/// Points of both sides, matched by label. If each side has a single point, these two match.
 fn points<'a>(
     a: &'a Results,
     b: &'a Results,
@@ -108,7 +108,7 @@ fn described(dir: &Path, results: &Results) -> String {
     text
 }
 
-/// The metrics of a transport at a point, and how its completion times rank.
+/// Compares all metrics of a transport at a point, and the ranks of its completion times.
 fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<'a>>> {
     let transport = a.summary.transport.as_str();
     let mut lines = Vec::new();
@@ -146,7 +146,7 @@ fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<
     Ok(lines)
 }
 
-/// The probability that a flow of B is faster than one of A, the mean over runs.
+/// The probability that a flow of B is faster than a flow of A, as the mean over runs.
 fn ranked<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Option<Line<'a>>> {
     let times = |row: &Row, i: usize| -> anyhow::Result<Times> {
         let flows = row.read(i)?.flows;
@@ -186,7 +186,7 @@ fn ranked<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Option<Line
     }))
 }
 
-/// The verdict in words.
+/// The result of the test in words.
 fn verdict(found: &Comparison, better: Better) -> &'static str {
     let is_known = !found.a.is_bound && !found.b.is_bound;
     match (found.is_more(), found.is_less(), better) {
@@ -248,7 +248,10 @@ fn print(
          called significant by chance."
     )?;
     if lines.iter().any(|line| line.a_at_least.or(line.b_at_least).is_some()) {
-        writeln!(out, "> x: at least x. Flows were unfinished when their run ended, or given up.")?;
+        writeln!(
+            out,
+            "> x: at least x, because flows were unfinished when their run ended, or given up."
+        )?;
     }
     if lines.iter().any(|line| line.a_is_maximum || line.b_is_maximum) {
         writeln!(out, "max x: the maximum: too few flows per run (p99: fewer than 100).")?;

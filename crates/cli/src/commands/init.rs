@@ -6,14 +6,14 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
-/// The scenario to start from.
+/// The template scenario.
 const TEMPLATE: &str = include_str!("init.toml");
 
 pub(crate) fn init(file: &Path, json: bool) -> anyhow::Result<()> {
     let created = OpenOptions::new().write(true).create_new(true).open(file);
     let mut out = match created {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let message = format!("{} is there already; give another name", file.display());
+            let message = format!("{} exists already; choose another name", file.display());
             return Err(UsageError(message).into());
         }
         created => created.with_context(|| format!("cannot create {}", file.display()))?,
@@ -24,7 +24,7 @@ pub(crate) fn init(file: &Path, json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match json {
         true => writeln!(out, "{}", serde_json::json!({ "scenario": name }))?,
-        false => writeln!(out, "{name} is written; next: punctual compare {name}")?,
+        false => writeln!(out, "wrote {name}; next: punctual compare {name}")?,
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use punctual_workload::BuiltIn;
 use std::io::Write as _;
 use std::path::Path;
 
-/// A heading and what stands under it: name and a line about it.
+/// A heading and its entries: name and description.
 type Section = (&'static str, Vec<(String, String)>);
 
 pub(crate) fn list<S: Simulate>(json: bool) -> anyhow::Result<()> {
@@ -76,14 +76,14 @@ const QUEUES: &[(&str, &str)] = &[
     ("fair-classes", "a trim queue and another one that share the link"),
 ];
 
-/// A size distribution in a line: where it comes from, its median and its mean.
+/// One line about a size distribution: its source, median and mean.
 fn about(sizes: BuiltIn) -> String {
     let cdf = sizes.cdf();
     let [median, mean] = [cdf.quantile(0.5), cdf.mean()].map(|bytes| Bytes::new(bytes as u64));
     format!("{}; median {}, mean {}", sizes.source(), rounded(median), rounded(mean))
 }
 
-/// A size with two digits.
+/// A size rounded to two digits.
 fn rounded(size: Bytes) -> Bytes {
     let unit = 10u64.pow(size.get().max(1).ilog10().saturating_sub(1));
     Bytes::new((size.get() + unit / 2) / unit * unit)
@@ -92,25 +92,25 @@ fn rounded(size: Bytes) -> Bytes {
 /// Forms of `arrivals`; docs/scenario.md explains them.
 const ARRIVALS: &[(&str, &str)] = &[
     ("\"together\"", "one burst of the whole pattern"),
-    ("{ periodic = \"2ms\" }", "a burst every so often"),
+    ("{ periodic = \"2ms\" }", "bursts at fixed intervals"),
     ("{ poisson-bursts = \"2ms\" }", "bursts with exponential gaps"),
     ("{ poisson-load = 0.6 }", "single flows that fill this share of the senders' NICs"),
-    ("{ poisson-per-second = 2500 }", "so many single flows a second from all senders together"),
-    ("{ poisson-per-second-per-sender = 1300 }", "so many single flows a second from each sender"),
+    ("{ poisson-per-second = 2500 }", "single flows per second, from all senders together"),
+    ("{ poisson-per-second-per-sender = 1300 }", "single flows per second, from each sender"),
     ("{ closed-loop = { connections, gap } }", "a flow starts one gap after the end of the last"),
-    ("  gap = \"1ms\"", "always the same; also { fixed = \"1ms\" }"),
+    ("  gap = \"1ms\"", "constant; also { fixed = \"1ms\" }"),
     ("  gap = { exponential = \"1ms\" }", "exponential with this mean"),
     ("  gap = { exponential-median = \"1ms\" }", "exponential with this median"),
 ];
 
 /// Forms of `sizes` that are not built-in distributions.
 const SIZES: &[(&str, &str)] = &[
-    ("\"64KB\"", "all the same"),
+    ("\"64KB\"", "constant"),
     ("\"endless\"", "flows that never end"),
-    ("{ uniform = [\"2KB\", \"50KB\"] }", "anything between two sizes"),
+    ("{ uniform = [\"2KB\", \"50KB\"] }", "uniform between two sizes"),
     ("{ pareto = { mean, shape, cap } }", "heavy-tailed"),
-    ("{ cdf = [[\"1KB\", 0.5], …] }", "by its points"),
-    ("{ file = \"sizes.txt\" }", "by its points, in a file"),
+    ("{ cdf = [[\"1KB\", 0.5], …] }", "CDF given by points"),
+    ("{ file = \"sizes.txt\" }", "CDF given by points in a file"),
 ];
 
 /// Scenario files of a directory with their descriptions.
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use punctual_core::QueueSpec;
 
-    /// The error of a kind that does not exist names those that do.
+    /// The error for an unknown kind lists all kinds.
     #[test]
     fn every_kind_of_queue_is_listed() {
         let error = serde_json::from_str::<QueueSpec>(r#"{ "kind": "no" }"#).unwrap_err();

@@ -1,4 +1,4 @@
-//! One file a command.
+//! The commands, one file each.
 
 pub(crate) mod bench;
 pub(crate) mod capacity;
@@ -33,19 +33,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Set by Ctrl-C.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// A study with all its runs done.
+/// A study with all its runs finished.
 pub(crate) struct Done<S: Simulate> {
     pub(crate) study: Study<S>,
     pub(crate) runs: Vec<PlannedRun<S>>,
     pub(crate) reports: Vec<RunReport>,
     pub(crate) out: PathBuf,
     plan: Plan,
-    /// Held until everything is written, figures and report included.
+    /// Held until everything is written, including figures and report.
     _lock: DirLock,
 }
 
 impl<S: Simulate> Done<S> {
-    /// What makes the results of a run easy to misread.
+    /// Warnings about results of a run that are easy to misread.
     pub(crate) fn warnings(&self, run: &PlannedRun<S>) -> &[String] {
         let dir = run.dir.display().to_string();
         let own = |point: &&PlanPoint| point.runs.iter().any(|planned| planned.directory == dir);
@@ -62,8 +62,7 @@ pub(crate) fn execute_study<S: Simulate>(args: &StudyArgs) -> anyhow::Result<Don
     let lock = lock(&options.out)?;
     let states = look_at(&study, &runs, &options)?;
     say_reused(&states, quiet);
-    // The plan is written first, so that a directory with only some of its runs is known to be
-    // incomplete.
+    // The plan is written first, so that a directory without all its runs is known to be incomplete.
     let mut plan = study.plan_file(&runs);
     report::begin(&options.out)?;
     plan.write(&options.out)?;
@@ -74,7 +73,7 @@ pub(crate) fn execute_study<S: Simulate>(args: &StudyArgs) -> anyhow::Result<Don
     Ok(Done { study, runs, reports, out: options.out, plan, _lock: lock })
 }
 
-/// Says what makes results easy to misread, before they are made.
+/// Prints the warnings of a plan.
 fn warn(plan: &Plan, quiet: bool) {
     let points = plan.points.iter().filter(|_| !quiet);
     for (point, warning) in points.flat_map(|p| p.warnings.iter().map(move |w| (p, w))) {
@@ -83,13 +82,13 @@ fn warn(plan: &Plan, quiet: bool) {
     }
 }
 
-/// How to execute what the command line asks for.
+/// The options of an execution, from the command line.
 fn options<S: Simulate>(study: &Study<S>, args: &Execution) -> Options {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("results").join(study.name()));
     Options { out, threads: args.threads.get(), fresh: args.fresh, csv: args.csv }
 }
 
-/// Makes this command the only one that writes into a directory of results.
+/// Locks a directory of results, so that no other command writes into it.
 fn lock(out: &Path) -> anyhow::Result<DirLock> {
     if let Some(file) = out.ancestors().find(|path| path.is_file()) {
         let message = format!("--out {}: {} is a file", out.display(), file.display());
@@ -98,7 +97,7 @@ fn lock(out: &Path) -> anyhow::Result<DirLock> {
     check_place(out)?;
     if let Some(around) = out.parent().and_then(results_around) {
         let message = format!(
-            "{} lies within {}, which holds results already; choose another --out",
+            "--out {} is inside {}, which holds results already; choose another directory",
             out.display(),
             around.display()
         );
@@ -107,13 +106,12 @@ fn lock(out: &Path) -> anyhow::Result<DirLock> {
     Ok(DirLock::take(out)?)
 }
 
-/// Keeps other commands from writing into the results that a directory belongs to, if any command
-/// has written there.
+/// Locks the directory of results that contains `dir`, if there is one.
 fn lock_around(dir: &Path) -> anyhow::Result<Option<DirLock>> {
     Ok(results_around(dir).map(|around| DirLock::take(&around)).transpose()?)
 }
 
-/// Looks at which runs are there already; an error when they are of other settings.
+/// Finds out which runs can be reused. Fails if the directory holds runs of other settings.
 fn look_at<S: Simulate>(
     study: &Study<S>,
     runs: &[PlannedRun<S>],
@@ -123,7 +121,7 @@ fn look_at<S: Simulate>(
     Ok(survey(study, runs, options, &STOP)?)
 }
 
-/// Executes a plan, showing how it gets on, until its end or Ctrl-C.
+/// Executes a plan with a progress display, until it is finished or Ctrl-C.
 fn execute_runs<S: Simulate>(
     study: &Study<S>,
     runs: &[PlannedRun<S>],
@@ -139,26 +137,25 @@ fn execute_runs<S: Simulate>(
         Ok(reports) => Ok(reports),
         Err(error @ ExecuteError::Interrupted { .. }) => Err(error).with_context(|| {
             let out = options.out.display();
-            format!("finished runs are in {out}; the same command goes on from there")
+            format!("finished runs are in {out}; the same command continues from there")
         }),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Says which runs are reused, and why others are not.
+/// Prints which runs are reused, and why others are not.
 fn say_reused(states: &[RunState], quiet: bool) {
     if let Some(line) = describe(states).filter(|_| !quiet) {
         let _ = writeln!(std::io::stderr(), "{line}");
     }
 }
 
-/// How tables look where standard output goes.
+/// The style of tables on standard output.
 fn style() -> Style {
-    if crate::exit::colour(&std::io::stdout()) { Style::Colour } else { Style::Plain }
+    if crate::exit::is_coloured(&std::io::stdout()) { Style::Colour } else { Style::Plain }
 }
 
-/// How wide the terminal is that standard output goes to; files have no width. `COLUMNS` is
-/// believed first.
+/// The width of the terminal of standard output; none for a file. `COLUMNS` takes precedence.
 fn terminal_width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     columns.filter(|columns| *columns > 0).or_else(|| {
@@ -167,8 +164,7 @@ fn terminal_width() -> Option<usize> {
     })
 }
 
-/// The first Ctrl-C asks the runs to stop, the second does not wait for them. What is being
-/// written then keeps a name that says so.
+/// Installs the Ctrl-C handler: the first Ctrl-C stops the runs, the second exits at once.
 fn stop_on_ctrl_c() -> anyhow::Result<()> {
     static ONCE: OnceLock<()> = OnceLock::new();
     if ONCE.set(()).is_ok() {

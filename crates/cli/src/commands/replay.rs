@@ -10,11 +10,11 @@ use punctual_sim::Simulate;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// How a file of the new run compares with the one of the old.
+/// Whether a file of the new run equals that of the old run.
 enum Same {
     Yes,
     No,
-    /// The old one is not there, or is no longer as it was written.
+    /// The old file is missing, or has another length than in the manifest.
     Unknown,
 }
 
@@ -22,8 +22,10 @@ pub(crate) fn replay<S: Simulate>(args: &Replay) -> anyhow::Result<()> {
     let is_dir = args.manifest.is_dir();
     let named = args.manifest.file_name().is_some_and(|name| name == MANIFEST_FILE);
     if !is_dir && args.manifest.exists() && !named {
-        let message =
-            format!("{}: give a manifest.json, or its directory", args.manifest.display());
+        let message = format!(
+            "{} is not a manifest: give a manifest.json, or its directory",
+            args.manifest.display()
+        );
         return Err(UsageError(message).into());
     }
     let dir = match args.manifest.parent() {
@@ -46,10 +48,10 @@ pub(crate) fn replay<S: Simulate>(args: &Replay) -> anyhow::Result<()> {
     for (name, info) in &manifest.files {
         compared.push((name.as_str(), compare(&dir.join(name), info.bytes, &again.join(name))?));
     }
-    tell(&manifest, again, &compared, args.printing.json)
+    print_result(&manifest, again, &compared, args.printing.json)
 }
 
-/// The run that a manifest is of.
+/// The study and run of a manifest.
 pub(super) fn planned<S: Simulate>(
     manifest: &Manifest,
     folder: &Path,
@@ -76,7 +78,7 @@ fn compare(old: &Path, bytes: u64, new: &Path) -> anyhow::Result<Same> {
     Ok(if old == new { Same::Yes } else { Same::No })
 }
 
-fn tell(
+fn print_result(
     manifest: &Manifest,
     again: &Path,
     compared: &[(&str, Same)],
@@ -96,7 +98,7 @@ fn tell(
         writeln!(out, "{object}")?;
     } else {
         writeln!(out, "replayed in {}", again.display())?;
-        for (what, names) in [("the same bytes", &same), ("not there to compare", &unknown)] {
+        for (what, names) in [("identical", &same), ("not compared", &unknown)] {
             if !names.is_empty() {
                 writeln!(out, "{what}: {}", names.join(", "))?;
             }

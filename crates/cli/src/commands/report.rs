@@ -21,12 +21,12 @@ pub(crate) fn report<S: Simulate>(
     let path = out.map(Path::to_owned).unwrap_or_else(|| dir.join(REPORT_FILE));
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(name) = name.filter(|_| !path.is_dir()) else {
-        let message = format!("{}: --out is the file of the report", path.display());
+        let message = format!("--out {}: give a file, not a directory", path.display());
         return Err(UsageError(message).into());
     };
     if path.exists() && !is_report(&path) {
         let path = path.display();
-        let message = format!("{path} is there already and is no report; choose another name");
+        let message = format!("{path} exists already and is not a report; choose another name");
         return Err(UsageError(message).into());
     }
     let path = save(path.parent().unwrap_or(Path::new("")), name, page.as_bytes())?;
@@ -44,13 +44,13 @@ pub(crate) fn report<S: Simulate>(
     }
 }
 
-/// The looks of all transports and ideal schedulers of this program.
+/// The colours of all transports and ideal schedulers of this program.
 pub(super) fn palette<S: Simulate>() -> Palette {
     let transports = S::catalogue().iter().map(|transport| transport.name);
     Palette::new(transports, Policy::ALL.iter().map(|policy| policy.name()))
 }
 
-/// Removes the report of what was here before: it is not of what is about to be.
+/// Removes the report of earlier results, which does not match the new ones.
 pub(super) fn begin(out: &Path) -> anyhow::Result<()> {
     let path = out.join(REPORT_FILE);
     match std::fs::remove_file(&path) {
@@ -61,12 +61,12 @@ pub(super) fn begin(out: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Writes the report of results that are just there.
+/// Writes the report of a directory of results.
 pub(super) fn write<S: Simulate>(out: &Path) -> anyhow::Result<PathBuf> {
     Ok(save(out, REPORT_FILE, punctual_report::html(out, &palette::<S>())?.as_bytes())?)
 }
 
-/// Asks the desktop to show a page.
+/// Opens a page in the desktop's browser.
 fn open_in_browser(path: &Path) -> anyhow::Result<()> {
     let opener = if cfg!(target_os = "macos") {
         "open"
@@ -80,7 +80,7 @@ fn open_in_browser(path: &Path) -> anyhow::Result<()> {
     let status = command.status().with_context(|| {
         format!("cannot run {opener} to open {}; open it in a browser yourself", path.display())
     })?;
-    // Windows' explorer ends with 1 even when all is well.
+    // Windows' explorer exits with 1 even on success.
     if !status.success() && !cfg!(windows) {
         let path = path.display();
         anyhow::bail!("{opener} could not open {path} ({status}); open it in a browser yourself");
@@ -94,7 +94,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn each_of_our_transports_has_a_colour_of_its_own() {
+    fn each_built_in_transport_has_its_own_colour() {
         let names = AnyTransport::catalogue().iter().map(|transport| transport.name);
         let styles = super::palette::<AnyTransport>().styles(names);
         let light: HashSet<_> = styles.iter().map(|style| style.colour.light).collect();

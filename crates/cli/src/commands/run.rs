@@ -12,10 +12,10 @@ use std::path::Path;
 #[derive(Serialize)]
 pub(super) struct Line<'a> {
     pub(super) scenario: &'a str,
-    /// The values of the sweep at which it was run.
+    /// The values of the sweep at the run's point.
     pub(super) point: serde_json::Map<String, serde_json::Value>,
     pub(super) directory: &'a Path,
-    /// What makes its results easy to misread.
+    /// Warnings about results that are easy to misread.
     pub(super) warnings: &'a [String],
     #[serde(flatten)]
     pub(super) summary: &'a Summary,
@@ -26,8 +26,7 @@ pub(super) fn point(labels: &punctual_lab::Labels) -> serde_json::Map<String, se
     labels.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect()
 }
 
-/// How many flows completed of how many. A run whose flows are all endless or background has none
-/// to complete, so only their number is given.
+/// The completed flows and all flows. If all flows are endless or background, only their number.
 fn flow_counts(summary: &Summary) -> String {
     let [flows, completed, background] =
         [Metric::Flows, Metric::FlowsCompleted, Metric::BackgroundFlows].map(|m| summary.number(m));

@@ -34,7 +34,7 @@ pub(crate) fn send(
     } else {
         let speed = speed(report.bytes, report.duration);
         let late = verdict(report.deadline_met);
-        writeln!(out, "sent {speed}{late}, {} packets sent again", report.retransmits)?;
+        writeln!(out, "sent {speed}{late}, {} packets retransmitted", report.retransmits)?;
         writeln!(out, "hash {}, confirmed by the receiver", report.hash)?;
     }
     Ok(())
@@ -53,7 +53,7 @@ pub(crate) fn receive(
     let options = ReceiveOptions { wait: wait.or(defaults.wait), overwrite, link, ..defaults };
     let receiver = Receiver::bind(resolve(listen)?)?;
     if !printing.quiet {
-        // Whoever asked for any free port needs to know which it is.
+        // With port 0, the user needs to know the port.
         let _ = writeln!(std::io::stderr(), "listening on {}", receiver.local_addr());
     }
     let report = receiver.receive(file, &options)?;
@@ -73,7 +73,7 @@ pub(crate) fn receive(
         let speed = speed(report.bytes, report.duration);
         let late = verdict(report.deadline_met);
         writeln!(out, "received {speed} from {}{late}", report.peer)?;
-        writeln!(out, "hash {}, as the sender's; stored as {}", report.hash, file.display())?;
+        writeln!(out, "hash {}, verified; stored as {}", report.hash, file.display())?;
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ fn link_options(link: &Link) -> LinkOptions {
 }
 
 fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
-    let usage = || UsageError(format!("`{address}` is no address; write HOST:PORT"));
+    let usage = || UsageError(format!("`{address}` is not an address; write HOST:PORT"));
     if !address.contains(':') {
         return Err(usage().into());
     }

@@ -1,4 +1,4 @@
-//! What a search found.
+//! The answers and probes of a capacity search.
 
 use super::Series;
 use super::condition::Estimate;
@@ -9,66 +9,66 @@ use serde::Serialize;
 /// The capacity of one transport.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// The transport; a bound says so.
+    /// The transport, with a note if the numbers are a bound.
     pub transport: String,
-    /// Where in the rest of the sweep; empty without one.
+    /// The point of the rest of the sweep; empty without one.
     #[serde(skip)]
     pub labels: Labels,
-    /// Whether there is a capacity within the bounds.
+    /// Whether the capacity lies within the bounds.
     pub outcome: Outcome,
-    /// The last value whose mean passes; the bound when it always does, none when it never does.
+    /// The last value whose mean passes. If all pass it is the bound; none if none passes.
     pub capacity: Option<String>,
-    /// The last value whose whole interval passes; none when no value's does.
+    /// The last value whose whole interval passes; none if there is no such value.
     pub holds_to: Option<String>,
-    /// The first value of whose interval nothing passes; none when there is none such.
+    /// The first value whose whole interval fails; none if there is no such value.
     pub fails_from: Option<String>,
-    /// The column at the capacity, or where it never holds at the value nearest to holding.
+    /// The metric at the capacity; if no value passes, at the easiest value tried.
     pub estimate: Option<Estimate>,
-    /// The value that `estimate` is at.
+    /// The value of the key to which `estimate` belongs.
     pub estimate_at: Option<String>,
-    /// Runs made or found for it.
+    /// Number of runs, made or reused.
     pub runs: usize,
     /// Every value tried, in order.
     pub probes: Vec<Probe>,
 }
 
-/// Whether a condition ceases to hold within the bounds.
+/// Whether a condition stops holding within the bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// It holds up to the capacity and not beyond.
     Found,
-    /// It does not hold even at the bound where it is easiest.
+    /// It does not hold at the easiest value.
     Never,
-    /// It holds even at the bound where it is hardest.
+    /// It holds at the hardest value.
     Always,
 }
 
-/// A value that was tried.
+/// A value of the key that was tried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Probe {
-    /// Of which transport.
+    /// The transport.
     #[serde(skip)]
     pub transport: String,
-    /// Where in the rest of the sweep.
+    /// The point of the rest of the sweep.
     #[serde(skip)]
     pub labels: Labels,
-    /// As one would write it.
+    /// The value, as in a scenario.
     pub value: String,
-    /// What came of it.
+    /// The metric there.
     #[serde(flatten)]
     pub estimate: Estimate,
     /// The offered load there, in words.
     pub offered_load: String,
-    /// Why nothing can be said to hold surely there.
+    /// Why the condition cannot surely hold there.
     pub reasons: Vec<String>,
-    /// What makes it easy to misread.
+    /// Reasons why the result is easy to misread.
     pub warnings: Vec<String>,
-    /// The directory of each of its runs, below the directory of all results.
+    /// The directories of its runs, relative to the directory of all results.
     pub directories: Vec<String>,
 }
 
-/// A probe of a series that is over.
+/// A finished probe of a series.
 pub(super) fn probe(series: &Series, grid: &Grid, point: u64) -> Probe {
     let load = series.loads.get(&point).cloned().unwrap_or_default();
     Probe {
@@ -83,7 +83,7 @@ pub(super) fn probe(series: &Series, grid: &Grid, point: u64) -> Probe {
     }
 }
 
-/// The answer of a series whose search is over.
+/// The answer of a series; none while its search goes on.
 pub(super) fn answer(series: &Series, grid: &Grid) -> Option<Answer> {
     let found = series.found?;
     let text = |point: Option<u64>| point.map(|point| grid.text(point));

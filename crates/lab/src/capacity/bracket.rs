@@ -1,52 +1,53 @@
-//! Where along a line a condition ceases to hold: bracketing by doubling and halving, then
-//! bisection, over what is known so far.
+//! Finds where a condition stops holding: bracketing by doubling and halving, then bisection.
 
 use std::collections::BTreeMap;
 
-/// The points that may be tried, as whole numbers, from the end where the condition is easiest to
-/// the end where it is hardest. Either may be the greater.
+/// The range of points to search, from the easiest to the hardest for the condition.
+///
+/// Either end may be the greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct SearchRange {
     pub(super) easy: u64,
     pub(super) hard: u64,
 }
 
-/// The last point of a line for which something is true and the first for which it is not; none
-/// where the line ends before.
+/// The last point at which a predicate is true and the first at which it is false; none if the range
+/// has no such point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Edge {
     pub(super) last: Option<u64>,
     pub(super) first_not: Option<u64>,
 }
 
-/// How far a search is.
+/// The state of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
-    /// What to try next; none when the edge is found.
+    /// The point to try next; none if the edge is found.
     pub(super) next: Option<u64>,
     /// The edge as far as it is known.
     pub(super) edge: Edge,
 }
 
-impl Line {
+impl SearchRange {
     pub(super) fn is_harder(&self, a: u64, than: u64) -> bool {
         if self.easy <= self.hard { a > than } else { a < than }
     }
 
-    /// Twice as hard, up to the end.
+    /// The point twice as hard, limited by the range.
     fn harder(&self, point: u64) -> u64 {
         let next = if self.easy <= self.hard { point.saturating_mul(2).max(1) } else { point / 2 };
         if self.is_harder(next, self.hard) { self.hard } else { next }
     }
 
-    /// Half as hard, down to the end.
+    /// The point half as hard, limited by the range.
     fn easier(&self, point: u64) -> u64 {
         let next = if self.easy <= self.hard { point / 2 } else { point.saturating_mul(2).max(1) };
         if self.is_harder(self.easy, next) { self.easy } else { next }
     }
 
-    /// Looks for the edge of what `is_true` of the verdicts. It is taken for granted that nothing
-    /// is true again beyond the first point where it was found not to be.
+    /// One step of the search for the edge of a predicate over the known points.
+    ///
+    /// It assumes a single edge: points harder than the first failure are ignored.
     pub(super) fn edge<V>(
         &self,
         start: u64,
@@ -81,13 +82,13 @@ mod tests {
     use super::*;
 
     /// Finds an edge and counts the tries.
-    fn find(line: Line, start: u64, holds: impl Fn(u64) -> bool) -> (Edge, usize) {
+    fn find(range: SearchRange, start: u64, holds: impl Fn(u64) -> bool) -> (Edge, usize) {
         let mut known = BTreeMap::new();
         loop {
-            let Step { next, edge } = line.edge(start, &known, |v: &bool| *v);
+            let Step { next, edge } = range.edge(start, &known, |v: &bool| *v);
             let Some(point) = next else { return (edge, known.len()) };
-            let inside = !line.is_harder(line.easy, point);
-            assert!(inside && !line.is_harder(point, line.hard), "{point} of {line:?}");
+            let inside = !range.is_harder(range.easy, point);
+            assert!(inside && !range.is_harder(point, range.hard), "{point} of {range:?}");
             assert!(known.insert(point, holds(point)).is_none(), "{point} tried twice");
         }
     }
@@ -101,12 +102,12 @@ mod tests {
                         let last = (edge > easy).then(|| edge - 1);
                         let first_not = (edge <= hard).then_some(edge);
                         let expected = Edge { last, first_not };
-                        let line = Line { easy, hard };
-                        assert_eq!(find(line, start, |p| p < edge).0, expected, "{line:?}");
-                        // The other way round.
-                        let line = Line { easy: hard, hard: easy };
+                        let range = SearchRange { easy, hard };
+                        assert_eq!(find(range, start, |p| p < edge).0, expected, "{range:?}");
+                        // With easy and hard exchanged.
+                        let range = SearchRange { easy: hard, hard: easy };
                         let expected = Edge { last: first_not, first_not: last };
-                        assert_eq!(find(line, start, |p| p >= edge).0, expected, "{line:?}");
+                        assert_eq!(find(range, start, |p| p >= edge).0, expected, "{range:?}");
                     }
                 }
             }
@@ -115,17 +116,17 @@ mod tests {
 
     #[test]
     fn tries_grow_with_the_logarithm() {
-        let line = Line { easy: 1, hard: 1_000_000 };
-        let (edge, tries) = find(line, 20, |p| p <= 314_159);
+        let range = SearchRange { easy: 1, hard: 1_000_000 };
+        let (edge, tries) = find(range, 20, |p| p <= 314_159);
         assert_eq!((edge.last, edge.first_not), (Some(314_159), Some(314_160)));
         assert!(tries < 36, "{tries}");
     }
 
     #[test]
     fn of_contradictions_the_first_failure_counts() {
-        let line = Line { easy: 1, hard: 100 };
+        let range = SearchRange { easy: 1, hard: 100 };
         let known = BTreeMap::from([(10, true), (11, false), (20, true), (21, false)]);
         let edge = Edge { last: Some(10), first_not: Some(11) };
-        assert_eq!(line.edge(1, &known, |v| *v), Step { next: None, edge });
+        assert_eq!(range.edge(1, &known, |v| *v), Step { next: None, edge });
     }
 }

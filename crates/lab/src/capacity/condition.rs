@@ -6,7 +6,7 @@ use punctual_core::Duration;
 use punctual_results::{Figure, Interval, Metric, ShareOf, Summary, Unit, share_interval, stats};
 use serde::Serialize;
 
-/// What must hold, such as `deadlines_met >= 99%`.
+/// A condition on a metric, such as `deadlines_met >= 99%`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     metric: Metric,
@@ -34,42 +34,42 @@ const COMPARISONS: [(&str, Comparison); 4] = [
 pub struct Estimate {
     /// Number of repetitions.
     pub repetitions: u32,
-    /// The mean; none when unfinished flows leave it open, and when no flow completed.
+    /// The mean; none if unfinished flows leave it open, or if no flow completed.
     pub mean: Option<f64>,
-    /// A lower bound of the mean, when unfinished flows leave it open.
+    /// A lower bound of the mean, if unfinished flows leave it open.
     pub at_least: Option<f64>,
-    /// The lower end of its interval; none without bounds.
+    /// The lower end of its interval; none if there is no interval.
     pub low: Option<f64>,
-    /// The upper end of its interval; none without bounds.
+    /// The upper end of its interval; none if there is no interval.
     pub high: Option<f64>,
-    /// Measured flows, the mean over the repetitions.
+    /// Measured flows per run, on average.
     pub flows: f64,
-    /// Those of them that were unfinished when their run ended.
+    /// Measured flows per run that were unfinished at its end, on average.
     pub unfinished: f64,
     /// Whether the condition holds.
     pub verdict: Verdict,
-    /// Why it is not sure, where more repetitions would not help.
+    /// Why the verdict is not sure, if more repetitions would not help.
     pub reason: Option<Reason>,
-    /// Whether it is not sure because the repetitions reached their maximum: the interval still
-    /// contains the threshold, and more repetitions may decide.
+    /// Whether the verdict is not sure because repetitions reached their maximum. The interval
+    /// still contains the threshold; more repetitions may decide.
     pub capped: bool,
 }
 
-/// Why runs leave open whether a condition holds, however many there are.
+/// Why a verdict is not sure, whatever the number of repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// The metric depends on flows that were unfinished when their run ended.
     Unfinished,
-    /// Deadlines lay after the end of runs with unfinished flows, and could decide it.
+    /// Unfinished flows whose deadlines were after the end of their run could decide it.
     DeadlinesNotDue,
-    /// The metric is a tail percentile of so few flows per run that it is their maximum, which may
-    /// be below the percentile of many flows.
+    /// The metric is a tail percentile of too few flows per run: it is their maximum, which may be
+    /// below the true percentile.
     FewFlows,
 }
 
 impl Estimate {
-    /// Whether more repetitions may make it sure.
+    /// Whether more repetitions may make the verdict sure.
     pub fn is_open(&self) -> bool {
         !self.verdict.is_sure() && self.reason.is_none()
     }
@@ -79,13 +79,13 @@ impl Estimate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// All of the interval passes.
+    /// The whole interval passes.
     Holds,
     /// The mean passes; part of the interval does not.
     LeansToHold,
-    /// The mean does not pass, or is not known; part of the interval passes, or may.
+    /// The mean fails or is unknown; part of the interval passes or may pass.
     LeansToFail,
-    /// Nothing of the interval passes.
+    /// The whole interval fails.
     Fails,
 }
 
@@ -95,19 +95,19 @@ impl Verdict {
         matches!(self, Verdict::Holds | Verdict::LeansToHold)
     }
 
-    /// Whether the whole interval agrees.
+    /// Whether the whole interval passes or the whole interval fails.
     pub fn is_sure(self) -> bool {
         matches!(self, Verdict::Holds | Verdict::Fails)
     }
 
-    /// The verdict of the mean without the certainty.
+    /// The verdict of the mean alone, which is not sure.
     fn doubted(self) -> Verdict {
         if self.passes() { Verdict::LeansToHold } else { Verdict::LeansToFail }
     }
 }
 
 impl Condition {
-    /// Reads a condition. Spans count from `start`.
+    /// Parses a condition. Spans count from `start`.
     pub(super) fn parse(text: &str, start: usize) -> Result<Condition, Diagnostic> {
         let part = |part: &str| {
             let at = start + (part.as_ptr() as usize - text.as_ptr() as usize);
@@ -147,12 +147,12 @@ impl Condition {
         self.metric.name()
     }
 
-    /// What the metric is compared with.
+    /// The threshold.
     pub fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// The time that the metric is compared with, where it is a time.
+    /// The threshold as a time, if the metric is a time.
     pub(crate) fn time(&self) -> Option<punctual_core::Duration> {
         let is_time = self.metric.unit() == Unit::Micros && self.threshold.is_finite();
         is_time.then(|| punctual_core::Duration::from_secs_f64(self.threshold.max(0.0) / 1e6))
@@ -163,7 +163,7 @@ impl Condition {
         self.metric.unit() == Unit::Share
     }
 
-    /// Whether the metric is a share of flows, so that its interval is a share's.
+    /// Whether the metric is a share of flows, with the interval of a share.
     fn is_share_of_flows(&self) -> bool {
         matches!(self.metric.definition().interval, Interval::Share { .. })
     }
@@ -177,16 +177,17 @@ impl Condition {
         }
     }
 
-    /// Whether runs can make sure that it holds. No number of runs makes sure that a share of flows
-    /// is 1.
+    /// Whether a verdict can be [`Verdict::Holds`]: no number of runs proves that a share of flows is
+    /// 1.
     pub(super) fn can_surely_hold(&self) -> bool {
         let all = self.is_share_of_flows() && self.threshold >= 1.0;
         !(all && matches!(self.comparison, Comparison::AtLeast | Comparison::Above))
     }
 
-    /// Judges some repetitions with confidence 1 − `alpha`; none when the metric has no value in any
-    /// of them although flows completed. A condition on completion times fails when no flow
-    /// completed, and when unfinished flows leave the metric open.
+    /// Judges some repetitions with confidence 1 − `alpha`.
+    ///
+    /// A condition on completion times fails if no flow completed, and does not pass if unfinished
+    /// flows leave the metric open. None if the metric has no value for another reason.
     pub(super) fn judge(&self, repetitions: &[Summary], alpha: f64) -> Option<Estimate> {
         let figures: Vec<Figure> = repetitions.iter().map(|s| s[self.metric]).collect();
         let values: Vec<f64> = figures.iter().filter_map(|figure| figure.value).collect();
@@ -216,11 +217,11 @@ impl Condition {
             let fails = self.metric.is_left_open() && repetitions.iter().all(none_completed);
             return fails.then_some(nothing);
         };
-        // A single value has no interval: it may be anything.
+        // A single value has no interval.
         let half = stats::half_width(&values, alpha);
         let (low, high) = (half.map(|half| mean - half), half.map(|half| mean + half));
         if figures.iter().any(|figure| figure.is_bound) {
-            // The value is above the bound, so it surely exceeds an upper limit if the bound does.
+            // The value is at least the bound: if the bound exceeds an upper limit, so does the value.
             let is_upper = matches!(self.comparison, Comparison::AtMost | Comparison::Below);
             let beyond = is_upper && low.is_some_and(|low| !self.passes(low));
             let (verdict, reason) = match beyond {
@@ -251,7 +252,7 @@ impl Condition {
             let interval = share_interval(shares, alpha);
             Some((mean, interval, self.verdict(mean, interval)))
         };
-        // As if every flow that was not due had been late (0), or on time (1).
+        // Assumes that every flow whose deadline was not due is late (0) or on time (1).
         let with_unknown = |on_time: f64| -> Vec<ShareOf> {
             let share = |s: &Summary| {
                 let flows = s.number(of) + s.number(unknown);
@@ -292,7 +293,7 @@ impl Condition {
 impl std::fmt::Display for Condition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let sign = COMPARISONS.iter().find(|(_, c)| *c == self.comparison).map_or("", |(s, _)| s);
-        // As many digits as it takes, and none that only binary fractions have.
+        // Rounded, to hide binary fractions.
         let percent = (self.threshold * 1e11).round() / 1e9;
         match self.is_share() {
             true => write!(f, "{} {sign} {percent}%", self.metric.name()),
@@ -301,7 +302,7 @@ impl std::fmt::Display for Condition {
     }
 }
 
-/// The number of a condition, or what is wrong with it and what to do.
+/// Parses the threshold of a condition. The error is a message and advice, which may be empty.
 fn threshold(metric: Metric, text: &str) -> Result<f64, (String, String)> {
     let finite = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
     let (name, share) = (metric.name(), metric.unit() == Unit::Share);
@@ -437,13 +438,13 @@ mod tests {
         let open = judge([19_000.0, 19_500.0, 19_200.0]);
         assert_eq!((open.verdict, open.reason), (Verdict::LeansToFail, Some(Reason::Unfinished)));
         assert!(open.mean.is_none() && open.at_least.is_some() && open.unfinished == 50.0);
-        // One repetition that leaves it open is enough.
+        // A single repetition with unfinished flows is enough.
         let mut mixed = [19_000.0, 19_500.0, 19_200.0].map(one);
         for summary in &mut mixed[..2] {
             summary[Metric::FctP99] = Figure::known(Some(100.0), None);
         }
         assert_eq!(condition.judge(&mixed, 0.05).unwrap().verdict, Verdict::LeansToFail);
-        // Beyond the threshold it is sure.
+        // A bound above the threshold is sure.
         let beyond = judge([40_000.0, 40_100.0, 40_200.0]);
         assert_eq!((beyond.verdict, beyond.reason), (Verdict::Fails, None));
     }
@@ -484,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_is_told_from_what_fails() {
+    fn a_metric_without_a_value_is_distinguished_from_failure() {
         let nothing = Summary::default().with(Metric::Flows, 2.0);
         let judge =
             |text: &str| parse(text).unwrap().judge(&[nothing.clone(), nothing.clone()], 0.05);

@@ -1,9 +1,10 @@
-//! The values that a key can be given: multiples of a step, in the unit it has in the scenario.
-//! Decimal all the way, so that a value is written as a person would write it.
+//! The values of a varied key: multiples of a step, in the key's unit in the scenario.
+//!
+//! Arithmetic is decimal, so that values have no binary fractions.
 
 use crate::document::{Kind, Node};
 
-/// A number with decimals: `digits` / 10^`scale`.
+/// A decimal number: `digits` / 10^`scale`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decimal {
     digits: u128,
@@ -23,7 +24,7 @@ impl Decimal {
         Some(Decimal { digits, scale: fraction.len() as u32 })
     }
 
-    /// Both with as many decimals as the one that has more.
+    /// The digits of both numbers at the greater of their scales.
     fn aligned(self, other: Decimal) -> (u128, u128) {
         let scale = self.scale.max(other.scale);
         let at = |d: Decimal| d.digits * 10u128.pow(scale - d.scale);
@@ -39,7 +40,7 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    /// None when a part is zero or the fraction too large to compute with.
+    /// None if a part is zero, or if it overflowed.
     fn new(over: Option<u128>, under: Option<u128>) -> Option<Ratio> {
         let (over, under) = (over.filter(|n| *n > 0)?, under.filter(|n| *n > 0)?);
         let (mut a, mut b) = (over, under);
@@ -49,46 +50,46 @@ impl Ratio {
         Some(Ratio { over: over / a, under: under / a })
     }
 
-    /// A decimal number times this.
+    /// The product with a decimal number.
     fn times(self, number: Decimal) -> Option<Ratio> {
         let under = 10u128.pow(number.scale).checked_mul(self.under);
         Ratio::new(number.digits.checked_mul(self.over), under)
     }
 }
 
-/// Decimals of a value that is computed from another.
+/// Decimals of a value that is scaled with another.
 const SCALED_DECIMALS: u32 = 6;
 
-/// The values of a key.
+/// The possible values of a key: points 1, 2, … are multiples of the step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grid {
-    /// What the key is now.
+    /// The value in the scenario.
     base: Decimal,
     step: Decimal,
     /// Empty for plain numbers.
     unit: String,
-    /// The scenario has it in quotes.
-    quoted: bool,
+    /// Whether the scenario has the value in quotes.
+    is_quoted: bool,
 }
 
-/// Units of which there is no part.
+/// Units that allow no decimals.
 const WHOLE_UNITS: [&str; 5] = ["B", "bps", "ps", "packets", "packet"];
 
 impl Grid {
-    /// The grid of a key with this value; none when that is not a number.
+    /// The grid of a key with this value; none if the value is not a number.
     pub(super) fn of(node: &Node) -> Option<Grid> {
         let text = match &node.kind {
             Kind::Integer(_) | Kind::Float(_) | Kind::Text(_) => node.to_string(),
             _ => return None,
         };
         let (base, unit) = split(&text)?;
-        let quoted = matches!(node.kind, Kind::Text(_));
-        if quoted && unit.is_empty() || !unit.chars().all(|c| c.is_alphabetic() || c == '%') {
+        let is_quoted = matches!(node.kind, Kind::Text(_));
+        if is_quoted && unit.is_empty() || !unit.chars().all(|c| c.is_alphabetic() || c == '%') {
             return None;
         }
         let mut step = Decimal { digits: 1, scale: 0 };
         if !matches!(node.kind, Kind::Integer(_)) && base.digits > 0 {
-            // A tenth of the power of ten below it.
+            // A tenth of the greatest power of ten that is not above the value.
             let exponent = base.digits.ilog10() as i32 - base.scale as i32 - 1;
             step = match exponent {
                 0.. => Decimal { digits: 10u128.pow(exponent as u32), scale: 0 },
@@ -96,20 +97,20 @@ impl Grid {
                 _ => Decimal { digits: 1, scale: exponent.unsigned_abs() },
             };
         }
-        Some(Grid { base, step, unit: unit.to_owned(), quoted })
+        Some(Grid { base, step, unit: unit.to_owned(), is_quoted })
     }
 
-    /// Reads a bound or a step: a number, with the unit of the scenario or none.
+    /// Parses a bound or a step: a number, with the key's unit or without a unit.
     fn read(&self, text: &str) -> Result<Decimal, String> {
         let example = || format!("write a number such as {}{}", self.value_text(1), self.unit);
         let (number, unit) = split(text.trim())
-            .ok_or_else(|| format!("`{text}` is not a number, 0 or more; {}", example()))?;
+            .ok_or_else(|| format!("`{text}` is not a number of 0 or more; {}", example()))?;
         if unit.is_empty() || unit == self.unit {
             return Ok(number);
         }
         Err(match &*self.unit {
             "" => format!("`{text}`: the key has no unit; {}", example()),
-            own => format!("`{text}`: the scenario has this key in {own}; {}", example()),
+            own => format!("`{text}`: the key is in {own} in the scenario; {}", example()),
         })
     }
 
@@ -118,26 +119,25 @@ impl Grid {
         &self.unit
     }
 
-    /// This key's value over that of another; none when either is zero.
+    /// The ratio of this key's value to that of another; none if either is zero.
     pub(super) fn ratio_to(&self, other: &Grid) -> Option<Ratio> {
         let (own, other) = self.base.aligned(other.base);
         Ratio::new(Some(own), Some(other))
     }
 
-    /// Widens the step to the least multiple with which a key of that ratio stays whole.
+    /// Widens the step to its smallest multiple at which a key with this ratio is a whole number.
     pub(super) fn widen_step(&mut self, ratio: Ratio) {
         if let Some(own) = ratio.times(self.step) {
             self.step.digits = self.step.digits.saturating_mul(own.under);
         }
     }
 
-    /// Whether a key of that ratio is a whole number at each step.
+    /// Whether a key with this ratio is a whole number at each point.
     pub(super) fn is_whole_step(&self, ratio: Ratio) -> bool {
         ratio.times(self.step).is_some_and(|own| own.under == 1)
     }
 
-    /// This key's value where a quantity of that grid is at a point, its ratio to the quantity
-    /// being given; rounded where it has no end in decimals.
+    /// This key's value when `quantity` is at `point`: the quantity's value times `ratio`, rounded.
     pub(super) fn scaled(&self, quantity: &Grid, point: u64, ratio: Ratio) -> Kind {
         let step = quantity.step;
         let at = Decimal { digits: step.digits.saturating_mul(point.into()), scale: step.scale };
@@ -147,23 +147,23 @@ impl Grid {
             let over = value.over.checked_mul(10u128.pow(scale))?;
             Some(over.checked_add(value.under / 2)? / value.under)
         });
-        // Beyond what can be computed is beyond what any scenario allows.
+        // A value that overflows is above every limit of a scenario.
         let one =
             Grid { step: Decimal { digits: digits.unwrap_or(u128::MAX), scale }, ..self.clone() };
         one.value(1)
     }
 
-    /// Sets the distance of values.
+    /// Sets the step.
     pub(super) fn set_step(&mut self, text: &str) -> Result<(), String> {
         let step = self.read(text)?;
         if step.digits == 0 {
-            return Err("a step of 0 leads nowhere".into());
+            return Err("the step must be above 0".into());
         }
         self.step = step;
         Ok(())
     }
 
-    /// The last point that is not beyond a bound.
+    /// The last point that is not above a bound.
     pub(super) fn last_within(&self, text: &str) -> Result<u64, String> {
         let (bound, step) = self.read(text)?.aligned(self.step);
         u64::try_from(bound / step).map_err(|_| format!("`{text}` is too large"))
@@ -175,7 +175,7 @@ impl Grid {
         u64::try_from(bound.div_ceil(step)).map_err(|_| format!("`{text}` is too large"))
     }
 
-    /// The point next to the key's own value, 1 at least.
+    /// The point nearest to the key's value in the scenario, at least 1.
     pub(super) fn nearest(&self) -> u64 {
         let (base, step) = self.base.aligned(self.step);
         u64::try_from((base + step / 2) / step).unwrap_or(u64::MAX).max(1)
@@ -192,19 +192,19 @@ impl Grid {
         format!("{whole}.{}", fraction.trim_end_matches('0'))
     }
 
-    /// The value at a point, as one would write it.
+    /// The value at a point with its unit.
     pub(super) fn text(&self, point: u64) -> String {
         format!("{}{}", self.value_text(point), self.unit)
     }
 
-    /// The step, as one would write it.
+    /// The step with its unit.
     pub(super) fn step_text(&self) -> String {
         self.text(1)
     }
 
-    /// The value at a point, for a scenario.
+    /// The value at a point as a value of the scenario.
     pub(super) fn value(&self, point: u64) -> Kind {
-        if self.quoted {
+        if self.is_quoted {
             return Kind::Text(self.text(point));
         }
         let text = self.value_text(point);

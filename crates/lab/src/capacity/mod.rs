@@ -1,9 +1,8 @@
-//! How far a key of a scenario can go while a condition holds: the capacity of each transport.
+//! Capacity search: the largest value of a key for which a condition holds, for each transport.
 //!
-//! [`CapacitySearch`] says which runs it needs next, for all transports at once, and learns from
-//! their summaries. What it asks for depends on summaries alone, never on the time a run took, so
-//! the answer is the same with any number of threads; and as runs are kept like those of a sweep,
-//! a search that was interrupted finds its runs again and goes on.
+//! [`CapacitySearch`] plans the next runs of all transports and learns from their summaries. The
+//! plan depends on summaries alone, not on how long runs took, so the answer does not depend on the
+//! number of threads. Runs are stored like those of a sweep, so an interrupted search reuses them.
 
 mod answer;
 mod bracket;
@@ -22,30 +21,29 @@ use crate::load::OfferedLoad;
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::Subject;
 use crate::sweep::Labels;
-use bracket::{Edge, Line};
+use bracket::{Edge, SearchRange};
 use punctual_results::{RunKind, Summary, stats};
 use punctual_sim::Simulate;
 use punctual_transports::AnyTransport;
 use std::collections::BTreeMap;
 use varied::Varied;
 
-/// Repetitions of a probe at least: fewer have no interval worth the name.
+/// Minimum repetitions of a probe: with fewer the interval is too wide.
 pub const REPETITIONS_MIN: u32 = 5;
-/// Unless said otherwise, repetitions are added up to so many times those it began with.
+/// Default maximum of repetitions, as a multiple of the initial repetitions.
 pub const REPETITIONS_FACTOR: u32 = 4;
-/// Unless bounds are given, values go up to so many times the scenario's own.
+/// Default upper bound of values, as a multiple of the scenario's value.
 pub const VALUE_FACTOR: u64 = 64;
 
-/// A search for the capacity of every transport of a scenario, at every point of what else its
-/// sweep varies.
+/// A search for the capacity of every transport, at every point of the rest of the sweep.
 #[derive(Debug)]
 pub struct CapacitySearch<S: Simulate = AnyTransport> {
     study: Study<S>,
     varied: Varied,
     condition: Condition,
-    line: Line,
+    range: SearchRange,
     start: u64,
-    /// Whether the bounds were given, so that values within must be right.
+    /// Whether the user gave the bounds: then the scenario must accept all values within.
     easy_is_given: bool,
     hard_is_given: bool,
     repetitions_first: u32,
@@ -53,7 +51,7 @@ pub struct CapacitySearch<S: Simulate = AnyTransport> {
     /// The study at each value tried.
     studies: BTreeMap<u64, Study<S>>,
     series: Vec<Series>,
-    /// Which runs of the plan last made belong to which series.
+    /// The series of the last plan, each with its number of runs.
     asked: Vec<(usize, usize)>,
 }
 
@@ -65,30 +63,32 @@ struct Series {
     labels: Labels,
     subject: Subject,
     kind: RunKind,
-    /// Probes that are over, by point of the grid, and in the order they were made.
+    /// Finished probes, by point of the grid.
     known: BTreeMap<u64, Estimate>,
-    /// The offered load of each.
+    /// The offered load at each point.
     loads: BTreeMap<u64, OfferedLoad>,
-    /// The directories of the runs at each value, below the directory of all results.
+    /// The directories of the runs at each point, relative to the directory of all results.
     directories: BTreeMap<u64, Vec<String>>,
+    /// Finished probes in the order in which they were made.
     order: Vec<u64>,
-    /// The probe under way.
+    /// The probe in progress: its point and the summaries so far.
     open: Option<(u64, Vec<Summary>)>,
     runs: usize,
     found: Option<Found>,
 }
 
-/// The end of a search.
+/// The result of a finished search.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     capacity: Edge,
-    /// The last point that surely holds and the first that surely fails.
+    /// The last point that surely holds.
     holds_to: Option<u64>,
+    /// The first point that surely fails.
     fails_from: Option<u64>,
 }
 
 impl<S: Simulate> CapacitySearch<S> {
-    /// The study that the runs are of.
+    /// The study whose runs it plans.
     pub fn study(&self) -> &Study<S> {
         &self.study
     }
@@ -98,23 +98,23 @@ impl<S: Simulate> CapacitySearch<S> {
         &self.condition
     }
 
-    /// The key that varies, several with commas between them, or the name of a linked axis.
+    /// The key that varies, several keys separated by commas, or the name of a linked axis.
     pub fn key(&self) -> &str {
         &self.varied.name
     }
 
-    /// The distance of values, as one would write it.
+    /// The step between values, with its unit.
     pub fn step(&self) -> String {
         self.varied.grid.step_text()
     }
 
-    /// The least and the greatest value, as one would write them.
+    /// The least and the greatest value, with their unit.
     pub fn bounds(&self) -> (String, String) {
-        let Line { easy, hard } = self.line;
+        let SearchRange { easy, hard } = self.range;
         (self.varied.grid.text(easy.min(hard)), self.varied.grid.text(easy.max(hard)))
     }
 
-    /// Repetitions of a probe at first, and at most.
+    /// The initial and the maximum repetitions of a probe.
     pub fn repetitions(&self) -> (u32, u32) {
         (self.repetitions_first, self.repetitions_max)
     }
@@ -131,8 +131,9 @@ impl<S: Simulate> CapacitySearch<S> {
         stats::ALPHA / f64::from(looks)
     }
 
-    /// The runs to make next, as a plan; none when every answer is there. Their reports go to
-    /// [`learn`](Self::learn).
+    /// The plan of the next runs; empty when the search is finished.
+    ///
+    /// Pass their reports to [`learn`](Self::learn).
     pub fn next_runs(&mut self) -> Result<Vec<PlannedRun<S>>, ScenarioError> {
         let mut runs: Vec<PlannedRun<S>> = Vec::new();
         self.asked.clear();
@@ -162,7 +163,7 @@ impl<S: Simulate> CapacitySearch<S> {
         Ok(runs)
     }
 
-    /// The value a series must try next; none when its search is over, which is noted.
+    /// The next value of a series. When its search is finished, stores the result and returns none.
     fn next_value(&mut self, s: usize) -> Result<Option<u64>, ScenarioError> {
         loop {
             let value = match self.search(&self.series[s]) {
@@ -178,17 +179,17 @@ impl<S: Simulate> CapacitySearch<S> {
         }
     }
 
-    /// The value to try next, or the end of the search.
+    /// The next value to try, or the result as the error.
     fn search(&self, series: &Series) -> Result<u64, Found> {
         let edge =
-            |is_true: fn(&Estimate) -> bool| self.line.edge(self.start, &series.known, is_true);
+            |is_true: fn(&Estimate) -> bool| self.range.edge(self.start, &series.known, is_true);
         let capacity = edge(|e| e.verdict.passes());
-        let holds = self.line.edge(self.start, &self.holding(series), |holds| *holds);
+        let holds = self.range.edge(self.start, &self.holding(series), |holds| *holds);
         let fails = edge(|e| e.verdict != Verdict::Fails);
-        // The edges of what is sure are worth probes only around a capacity.
+        // The sure edges are searched only if there is a capacity within the bounds.
         let is_within = capacity.edge.last.is_some() && capacity.edge.first_not.is_some();
         let holds_next = holds.next.filter(|_| self.condition.can_surely_hold());
-        // Where unfinished flows leave a failure open, harder values do not make it sure.
+        // If a failure has a reason that repetitions do not remove, harder values do not either.
         let is_open = |point: u64| series.known[&point].reason.is_some();
         let fails_next = fails.next.filter(|_| !capacity.edge.first_not.is_some_and(is_open));
         let next = capacity.next.or(holds_next.or(fails_next).filter(|_| is_within));
@@ -196,11 +197,12 @@ impl<S: Simulate> CapacitySearch<S> {
         next.ok_or(Found { capacity: capacity.edge, holds_to, fails_from })
     }
 
-    /// Which values surely hold. What is easier than one that does holds as well, even where it has
-    /// too few flows of its own to be sure.
+    /// Whether each known value surely holds.
+    ///
+    /// A value that passes also holds surely if a harder one does.
     fn holding(&self, series: &Series) -> BTreeMap<u64, bool> {
         let known = || series.known.iter().map(|(point, e)| (*point, e.verdict));
-        let harder = |a: &u64, b: &u64| self.line.is_harder(*a, *b);
+        let harder = |a: &u64, b: &u64| self.range.is_harder(*a, *b);
         let is_easier = |point: u64| {
             known().any(|(other, verdict)| verdict == Verdict::Holds && harder(&other, &point))
         };
@@ -210,15 +212,17 @@ impl<S: Simulate> CapacitySearch<S> {
         known().map(holds).collect()
     }
 
-    /// Makes the study at a value. Without bounds given, values that the scenario refuses bound
-    /// the search instead: then the line was shortened and there is another value to try.
+    /// Builds the study at a value; false if the scenario refuses the value.
+    ///
+    /// If the user gave no bound, a refused value shortens the range, and the caller must ask for
+    /// another value. Otherwise it is an error.
     fn admit(&mut self, value: u64) -> Result<bool, ScenarioError> {
         let Err(error) = self.load(value) else { return Ok(true) };
-        let line = self.line;
-        let harder = line.is_harder(value, self.start);
+        let range = self.range;
+        let harder = range.is_harder(value, self.start);
         let given = if harder { self.hard_is_given } else { self.easy_is_given };
         let beyond = |known: &u64| {
-            if harder { line.is_harder(value, *known) } else { line.is_harder(*known, value) }
+            if harder { range.is_harder(value, *known) } else { range.is_harder(*known, value) }
         };
         if given || !self.studies.keys().all(beyond) {
             return Err(error);
@@ -237,9 +241,9 @@ impl<S: Simulate> CapacitySearch<S> {
             }
         }
         if harder {
-            self.line.hard = right
+            self.range.hard = right
         } else {
-            self.line.easy = right
+            self.range.easy = right
         }
         Ok(false)
     }
@@ -252,8 +256,7 @@ impl<S: Simulate> CapacitySearch<S> {
         Ok(())
     }
 
-    /// Takes in the reports of the runs asked for last, in their order, and returns the probes
-    /// that are over.
+    /// Takes the reports of the last plan, in its order, and returns the finished probes.
     ///
     /// # Panics
     /// When there are not as many reports as runs.
@@ -285,7 +288,7 @@ impl<S: Simulate> CapacitySearch<S> {
             });
             series.loads.insert(value, load.clone());
             if estimate.verdict == Verdict::Holds && load.too_short.is_some() {
-                // No number of repetitions would make it sure.
+                // More repetitions would not make it sure.
                 estimate.verdict = Verdict::LeansToHold;
             } else if estimate.is_open() && (summaries.len() as u32) < self.repetitions_max {
                 series.open = Some((value, summaries));
@@ -310,13 +313,12 @@ impl<S: Simulate> CapacitySearch<S> {
             self.varied.name,
             self.varied.grid.text(value),
         );
-        let help = "no run has what it is taken of: for deadlines_met, measured flows with a \
-                    deadline whose outcome is known (docs/results.md)";
+        let help = "no run has flows that define this metric; deadlines_met needs measured flows \
+                    with a deadline whose outcome is known (docs/results.md)";
         self.study.error(Diagnostic::new(message).help(help))
     }
 
-    /// What was found, in the order of the sweep and the scenario's transports; searches that are
-    /// not over are left out.
+    /// The answers of finished searches, in the order of the sweep and of `transports`.
     pub fn answers(&self) -> Vec<Answer> {
         self.series.iter().filter_map(|series| answer::answer(series, &self.varied.grid)).collect()
     }

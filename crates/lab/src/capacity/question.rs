@@ -1,6 +1,6 @@
-//! What is asked, and how a question becomes a search.
+//! The question of a capacity search, as given on the command line.
 
-use super::bracket::Line;
+use super::bracket::SearchRange;
 use super::condition::Condition;
 use super::varied::Varied;
 use super::{CapacitySearch, REPETITIONS_FACTOR, REPETITIONS_MIN, Series, VALUE_FACTOR};
@@ -11,28 +11,28 @@ use punctual_sim::Simulate;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What is asked, as texts of the command line.
+/// The options of a capacity search, as texts of the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
-    /// The key that varies, dotted as for `--set`; several with commas between them, which keep
+    /// The key that varies, dotted as for `--set`; several keys separated by commas, which keep
     /// their proportions; or the name of a linked axis of the sweep.
     pub vary: String,
-    /// What must hold, such as `deadlines_met >= 99%`.
+    /// The condition, such as `deadlines_met >= 99%`.
     pub until: String,
     /// The least value to try.
     pub from: Option<String>,
     /// The greatest value to try.
     pub to: Option<String>,
-    /// The distance of values.
+    /// The step between values.
     pub step: Option<String>,
-    /// The smallest value for which the condition holds is looked for, not the largest.
+    /// Whether to find the smallest value for which the condition holds, not the largest.
     pub smallest: bool,
-    /// Repetitions of a probe at most; never fewer than it begins with.
+    /// Maximum repetitions of a probe; at least the initial repetitions apply.
     pub repetitions_max: Option<u32>,
 }
 
 impl<S: Simulate> CapacitySearch<S> {
-    /// Prepares a search, or says what is wrong with the question.
+    /// Prepares a search. Fails if an option is wrong.
     pub fn new(study: &Study<S>, question: &Question) -> Result<CapacitySearch<S>, ScenarioError> {
         let mut sources = study.sources().clone();
         let mut add = |name: &str, text: &str| {
@@ -70,18 +70,18 @@ impl<S: Simulate> CapacitySearch<S> {
         if least > greatest {
             let span = to.as_ref().or(from.as_ref()).map_or(&key_span, |(_, span)| span);
             let message = format!(
-                "nothing to try: no multiple of the step, {}, is between the bounds",
+                "no value to try: no multiple of the step {} is within the bounds",
                 grid.step_text()
             );
             return Err(wrong(span, message));
         }
-        let (line, easy, hard) = match question.smallest {
-            false => (Line { easy: least, hard: greatest }, &from, &to),
-            true => (Line { easy: greatest, hard: least }, &to, &from),
+        let (range, easy, hard) = match question.smallest {
+            false => (SearchRange { easy: least, hard: greatest }, &from, &to),
+            true => (SearchRange { easy: greatest, hard: least }, &to, &from),
         };
         let mut search = CapacitySearch {
             condition,
-            line,
+            range,
             start: grid.nearest().clamp(least, greatest),
             varied,
             easy_is_given: easy.is_some(),
@@ -93,7 +93,7 @@ impl<S: Simulate> CapacitySearch<S> {
             asked: Vec::new(),
             study,
         };
-        // Values given must be right.
+        // The scenario must accept the values that the user gave.
         search.load(search.start)?;
         for (point, _) in [(least, &from), (greatest, &to)].iter().filter(|(_, o)| o.is_some()) {
             search.load(*point)?;

@@ -1,4 +1,4 @@
-//! `--vary`: a number of the scenario, or several that keep their proportions.
+//! `--vary`: a number of the scenario, or several numbers that keep their proportions.
 
 use super::grid::{Grid, Ratio};
 use crate::diagnostic::Diagnostic;
@@ -10,33 +10,33 @@ use crate::sweep::Axis;
 use punctual_sim::Simulate;
 use std::ops::Range;
 
-/// What varies: a quantity with its grid, and the keys that follow it.
+/// The varied quantity with its grid, and the keys that are scaled with it.
 #[derive(Debug)]
 pub(super) struct Varied {
     /// The keys, or the name of a linked axis.
     pub(super) name: String,
     pub(super) grid: Grid,
     keys: Vec<VariedKey>,
-    /// The quantity is the label of a linked axis and not one of its keys.
+    /// Whether the quantity is the label of a linked axis, and not one of its keys.
     is_labelled: bool,
     at: Range<usize>,
 }
 
-/// A key that follows the quantity in proportion.
+/// A key that is proportional to the quantity.
 #[derive(Debug)]
 struct VariedKey {
     path: String,
     grid: Grid,
-    /// Its value over that of the quantity.
+    /// Its value / the value of the quantity.
     ratio: Ratio,
     is_whole: bool,
 }
 
-/// Keys that a search sets itself.
+/// Keys that the search sets itself.
 const OWN_KEYS: [&str; 2] = ["run.repetitions", "run.seed"];
 
 impl Varied {
-    /// Reads `KEY`, `KEY,KEY` or the name of a linked axis; `at` is where it was written.
+    /// Parses `KEY`, `KEY,KEY` or the name of a linked axis; `at` is its span.
     pub(super) fn new<S: Simulate>(
         study: &Study<S>,
         text: &str,
@@ -58,7 +58,7 @@ impl Varied {
         let mut keys: Vec<(String, Node)> = Vec::new();
         for key in text.split(',').map(str::trim) {
             if keys.iter().any(|(other, _)| other == key) {
-                return Err(Diagnostic::new(format!("`{key}` is there twice")).at(at.clone()));
+                return Err(Diagnostic::new(format!("`{key}` is listed twice")).at(at.clone()));
             }
             keys.push((key.to_owned(), number(study, key, at)?));
         }
@@ -67,7 +67,7 @@ impl Varied {
         Varied::made_of(name, &quantity, keys, false, at)
     }
 
-    /// The first value of a linked axis gives the proportions, and all others must have them.
+    /// Takes the proportions from the first value of a linked axis. All other values must have them.
     fn of_axis(axis: &Axis, at: &Range<usize>) -> Result<Varied, Diagnostic> {
         let values = |nodes: &[Node]| nodes.first().cloned();
         let quantities = axis.named.as_deref().unwrap_or(&axis.keys[0].values);
@@ -120,14 +120,14 @@ impl Varied {
         Ok(Varied { name, grid, keys: varied, is_labelled, at: at.clone() })
     }
 
-    /// Sets the distance of values; every whole number must stay whole.
+    /// Sets the step. Keys that are whole numbers must stay whole.
     pub(super) fn set_step(&mut self, text: &str) -> Result<(), String> {
         let default = self.grid.step_text();
         self.grid.set_step(text)?;
         let broken = |key: &&VariedKey| key.is_whole && !self.grid.is_whole_step(key.ratio);
         match self.keys.iter().find(broken) {
             Some(key) => Err(format!(
-                "with a step of {text}, `{}` would not be whole; use a multiple of {default}",
+                "with a step of {text}, `{}` would not be a whole number; use a multiple of {default}",
                 key.path
             )),
             None => Ok(()),
@@ -143,15 +143,14 @@ impl Varied {
     }
 }
 
-/// A value's grid, and the value over a quantity.
+/// The grid of a value, and the ratio of the value to a quantity.
 fn ratio(quantity: &Node, value: &Node) -> Option<(Grid, Ratio)> {
     let grid = Grid::of(value)?;
     let ratio = grid.ratio_to(&Grid::of(quantity)?)?;
     Some((grid, ratio))
 }
 
-/// The number that a key is in the scenario, or in the first value of the sweep, or why it cannot
-/// vary.
+/// The number of a key in the scenario or in the first value of the sweep. Fails if it cannot vary.
 fn number<S: Simulate>(
     study: &Study<S>,
     key: &str,
@@ -200,7 +199,7 @@ fn number<S: Simulate>(
     Err(Diagnostic::new(message).at(span.clone()).help(help))
 }
 
-/// What to say of a key that the scenario does not have.
+/// The message for a key that the scenario does not have.
 fn missing<S: Simulate>(key: &str, present: &[&str]) -> Diagnostic {
     let sections = keys::<S>();
     let known: Vec<String> = sections
@@ -210,19 +209,19 @@ fn missing<S: Simulate>(key: &str, present: &[&str]) -> Diagnostic {
             keys.iter().map(move |key| format!("{section}.{key}"))
         })
         .collect();
-    // `traffic.0.senders` and `traffic.queries.senders` are `traffic.senders` to the list of keys.
+    // `traffic.0.senders` and `traffic.queries.senders` are `traffic.senders` in the list of keys.
     let parts: Vec<&str> = key.split('.').collect();
     let plain = match parts[..] {
         [section, _, name] => format!("{section}.{name}"),
         _ => key.to_owned(),
     };
     if known.iter().any(|k| *k == key || *k == plain) {
-        return Diagnostic::new(format!("`{key}` has no value in this scenario, or not one alone"))
-            .label(format!("give it one to start from: --set {key}=VALUE"));
+        return Diagnostic::new(format!("`{key}` has no value in this scenario, or more than one"))
+            .label(format!("set a value to start from: --set {key}=VALUE"));
     }
     let unknown = Diagnostic::new(format!("unknown key `{key}`"));
-    // What the scenario has is more likely meant than what it could have, and of dotted keys it is
-    // the last part that says most.
+    // Keys of this scenario are suggested before other valid keys, and the last part of a dotted key
+    // is compared first.
     let last = |key: &'_ str| key.rsplit('.').next().unwrap_or_default().to_owned();
     let lasts: Vec<String> = present.iter().map(|path| last(path)).collect();
     let by_last = suggest::nearest(&last(key), lasts.iter().map(String::as_str));

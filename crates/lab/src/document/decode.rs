@@ -1,4 +1,4 @@
-//! From the tree to typed values, with errors that point at the culprit.
+//! Decodes the tree into typed values, with errors that point at the wrong key.
 
 use super::node::{Entry, Kind, Node, Table};
 use crate::diagnostic::Diagnostic;
@@ -7,14 +7,14 @@ use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
 use std::fmt;
 use std::ops::Range;
 
-/// Reads a value of any type from a node.
+/// Decodes a node.
 pub(crate) fn decode<T: DeserializeOwned>(node: &Node) -> Result<T, Diagnostic> {
     let error = match T::deserialize(node) {
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
     let span = match error.span.clone() {
-        // Types that look ahead (enums with a tag) lose track of where they are.
+        // Serde buffers enums with a tag, which loses the span.
         None => blame::<T>(node, &error.message),
         Some(span) if span == node.span && node.table().is_some() => {
             blame::<T>(node, &error.message).or(Some(span))
@@ -24,7 +24,7 @@ pub(crate) fn decode<T: DeserializeOwned>(node: &Node) -> Result<T, Diagnostic> 
     Err(explain(&error.message, span.unwrap_or_else(|| node.span.clone())))
 }
 
-/// Finds the entry without which the error would be another one.
+/// Finds the entry that causes the error: without it, the error is a different one.
 fn blame<T: DeserializeOwned>(node: &Node, message: &str) -> Option<Range<usize>> {
     let table = node.table()?;
     if let Some(key) = quoted_after(message, "unknown field ") {
@@ -37,7 +37,7 @@ fn blame<T: DeserializeOwned>(node: &Node, message: &str) -> Option<Range<usize>
         let node = Node { span: node.span.clone(), kind: Kind::Table(table) };
         T::deserialize(&node).err().map(|e| e.message)
     };
-    // An enum without its tag is another error, whatever else is wrong: the tag is blamed last.
+    // Removing the tag of an enum always changes the error, so the tag is blamed last.
     let tag_missing = error_of(Table::default());
     let mut tag = None;
     for entry in &table.entries {
@@ -59,7 +59,7 @@ fn find_key<'a>(table: &'a Table, key: &str) -> Option<&'a Entry> {
     })
 }
 
-/// Puts serde's words into a user's.
+/// Translates a message of serde into the user's words.
 fn explain(message: &str, span: Range<usize>) -> Diagnostic {
     let names = |from: &str| -> Vec<String> {
         let list = message.split_once(from).map_or("", |(_, list)| list);
@@ -94,7 +94,7 @@ fn explain(message: &str, span: Range<usize>) -> Diagnostic {
     }
 }
 
-/// The message about a name that does not exist.
+/// The message for an unknown name, with the nearest valid one.
 pub(crate) fn unknown<'a>(
     what: &str,
     wrong: &str,
@@ -111,7 +111,7 @@ fn quoted_after<'a>(message: &'a str, start: &str) -> Option<&'a str> {
     message.strip_prefix(start)?.strip_prefix('`')?.split('`').next()
 }
 
-/// An error on its way out.
+/// An error of serde and where it occurred, if known.
 #[derive(Debug)]
 pub(crate) struct DecodeError {
     message: String,
@@ -226,7 +226,7 @@ impl<'de> de::MapAccess<'de> for Entries<'de> {
     }
 }
 
-/// The keys a struct reads, as its `Deserialize` names them; none for other types.
+/// The keys of a struct, as its `Deserialize` names them; empty for other types.
 pub(crate) fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
     struct Probe<'a>(&'a mut &'static [&'static str]);
 

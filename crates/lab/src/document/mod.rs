@@ -1,4 +1,4 @@
-//! A scenario as a tree of values that know where they were written, before it means anything.
+//! A scenario as a tree of TOML values with their places in the text.
 
 mod decode;
 mod node;

@@ -1,11 +1,11 @@
-//! The tree.
+//! The tree of values.
 
 use crate::diagnostic::Diagnostic;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value and where it was written.
+/// A value and its place in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) span: Range<usize>,
@@ -50,7 +50,7 @@ impl Table {
         self.entries.iter_mut().find(|e| e.key == key).map(|e| &mut e.value)
     }
 
-    /// Replaces a value in its place or adds it at the end.
+    /// Replaces the value of a key, or adds the key at the end.
     pub(crate) fn put(&mut self, entry: Entry) {
         match self.entries.iter_mut().find(|e| e.key == entry.key) {
             Some(old) => *old = entry,
@@ -108,7 +108,7 @@ impl Node {
     }
 }
 
-/// The value as one would write it, for labels of sweep points.
+/// The value as a user writes it, for labels of sweep points.
 impl std::fmt::Display for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.kind {

@@ -1,4 +1,4 @@
-//! Dotted paths: `--set a.b=c`, the keys of `[sweep]`, and where a thing was written.
+//! Dotted paths, as in `--set a.b=c` and the keys of `[sweep]`.
 
 use super::node::{Entry, Kind, Node, Table, parse_value};
 use crate::diagnostic::Diagnostic;
@@ -6,8 +6,9 @@ use crate::source::Sources;
 use crate::suggest;
 use std::ops::Range;
 
-/// Applies `a.b=c` and returns where its key was written. The value is TOML, or else a text that
-/// needs no quotes there (`10Gbps`).
+/// Applies `a.b=c` and returns the span of its key.
+///
+/// The value is TOML; a text such as `10Gbps` needs no quotes.
 pub(crate) fn set(
     root: &mut Table,
     sources: &mut Sources,
@@ -28,7 +29,7 @@ pub(crate) fn set(
                 .at(value_start..value_start + value.len())
                 .help(format!("whole numbers go up to {}", i64::MAX)));
         }
-        // A bare word is a text; broken lists, tables and quotes are mistakes.
+        // A bare word is a text. An incomplete list, table or quoted text is a mistake.
         Err(e) if value.is_empty() || value.starts_with(['[', '{', '"', '\'']) => return Err(e),
         Err(_) => Node {
             span: value_start..value_start + value.len(),
@@ -46,7 +47,7 @@ fn is_whole(text: &str) -> bool {
     !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '_')
 }
 
-/// Puts a value at a dotted path; `at` is where the path was written.
+/// Sets the value at a dotted path; `at` is the span of the path.
 pub(crate) fn set_path(
     root: &mut Table,
     path: &str,
@@ -64,14 +65,14 @@ fn segments_of(path: &str) -> Vec<&str> {
     path.split('.').map(|s| s.trim().trim_matches('"')).collect()
 }
 
-/// How many segments name a key of the table. A quoted key may itself hold dots, as those of
-/// `[sweep]` do: the longest match wins.
+/// The number of leading segments that form a key of the table.
+///
+/// A quoted key may contain dots, as those of `[sweep]` do: the longest match wins.
 fn longest_key(table: &Table, segments: &[&str]) -> Option<usize> {
     (1..=segments.len()).rev().find(|n| table.get(&segments[..*n].join(".")).is_some())
 }
 
-/// The value that a path means, found as [`set_path`] finds it, and its path with the numbers of
-/// entries of lists in it.
+/// Finds the value at a path like [`set_path`], and its full path with list indices.
 pub(crate) fn resolve<'a>(root: &'a Table, path: &str) -> Option<(String, &'a Node)> {
     let segments = segments_of(path);
     let mut rest = &segments[..];
@@ -97,7 +98,7 @@ pub(crate) fn resolve<'a>(root: &'a Table, path: &str) -> Option<(String, &'a No
     }
 }
 
-/// Every single value of a tree that a path can name, with the shortest path that does.
+/// All scalar values of a tree with their shortest paths, those in lists of scalars excluded.
 pub(crate) fn leaves(root: &Table) -> Vec<(String, &Node)> {
     fn walk<'a>(root: &Table, prefix: &str, table: &'a Table, out: &mut Vec<(String, &'a Node)>) {
         for entry in &table.entries {
@@ -157,8 +158,8 @@ fn put(
     }
 }
 
-/// Which element of an array of tables a path means: by number, by its `name`, or the only one
-/// that has the key.
+/// Selects the element of an array of tables that a path names: by number, by its `name`, or as the
+/// only one that has the key.
 fn choose<'s>(
     items: &[Node],
     key: &str,
@@ -188,16 +189,16 @@ fn choose<'s>(
                 .map(|i| format!("{key}.{i}.{}", rest.join(".")))
                 .collect();
             let message = match with_key.len() {
-                0 => format!("no entry of `{key}` has `{}` so far", rest[0]),
+                0 => format!("no entry of `{key}` has `{}`", rest[0]),
                 n => format!("{n} entries of `{key}` have `{}`", rest[0]),
             };
             let choices = suggest::list(choices.iter().map(String::as_str));
-            Err(Diagnostic::new(message).help(format!("say which: {choices}")))
+            Err(Diagnostic::new(message).help(format!("write {choices}")))
         }
     }
 }
 
-/// Where the value at a dotted path was written, or the nearest thing above it.
+/// The span of the value at a dotted path, or of the nearest table above it.
 pub(crate) fn span_of(root: &Table, path: &str) -> Option<Range<usize>> {
     let mut found = None;
     let mut here: Option<&Node> = None;
@@ -265,7 +266,7 @@ load = 0.5
     }
 
     #[test]
-    fn values_are_found_as_they_are_set() {
+    fn resolve_finds_the_value_that_set_path_sets() {
         let table = parse(TEXT, 0).unwrap();
         let found = |path| resolve(&table, path).map(|(full, node)| format!("{full}={node}"));
         assert_eq!(found("traffic.senders").unwrap(), "traffic.0.senders=4");

@@ -1,4 +1,4 @@
-//! Where flows' time went: a run is run again, this time with someone who follows the flows.
+//! Explains where flows' time went: repeats a run and traces the flows.
 
 mod pick;
 mod words;
@@ -15,39 +15,40 @@ use punctual_sim::{Behind, Explanation, Outcome, Progress, Simulate, What};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Slices that a flow's time is cut into.
+/// Number of slices of a flow's time line.
 const SLICES: usize = 60;
-/// Flows named in a part.
+/// Limit on the flows that a part names.
 const NAMED: usize = 3;
 
-/// Why a flow's time cannot be told.
+/// Why flows cannot be explained.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExplainError {
-    /// The run could not be run again.
+    /// The run could not be repeated.
     #[error(transparent)]
     Run(#[from] ExecuteError),
-    /// It is a scheduler of whole flows.
+    /// The run is of an ideal scheduler, which has no packets.
     #[error(
-        "{0} is ideal: it has no packets, so that there is nothing to explain; explain a run of a \
-         transport"
+        "{0} is an ideal scheduler without packets, so there is nothing to explain; explain a run \
+         of a transport"
     )]
     Ideal(String),
-    /// Running it again gave something else.
+    /// The repeated run has other results.
     #[error(
-        "flow {flow} came out differently when its run was run again; the results were written by \
-         punctual {version}, or files that the scenario names have changed"
+        "flow {flow} has another result when its run is repeated; either punctual {version} wrote \
+         the results, or files that the scenario names have changed"
     )]
     Differs {
-        /// The first flow that did.
+        /// The first flow that differs.
         flow: FlowId,
         /// The version that wrote the results.
         version: String,
     },
 }
 
-/// Runs a run again and tells where the time of some of its flows went. `rows` are its flows as
-/// `version` of punctual wrote them.
+/// Repeats a run and explains where the time of some of its flows went.
+///
+/// `rows` are its flows as `version` of punctual wrote them.
 pub fn explain<S: Simulate>(
     study: &Study<S>,
     run: &PlannedRun<S>,
@@ -72,17 +73,18 @@ pub fn explain<S: Simulate>(
         return Err(ExplainError::Differs { flow, version: version.to_owned() });
     }
     let network = &run.scenario.network;
-    let told = outcome.explained.iter();
-    Ok(told
+    let explanations = outcome.explained.iter();
+    Ok(explanations
         .map(|explanation| {
             let row = &rows[explanation.flow.index()];
             let info = S::catalogue().iter().find(|info| info.name == &*row.transport);
-            tell(explanation, row, network, info.map_or(&WaitNames::DEFAULT, |info| &info.waits))
+            let names = info.map_or(&WaitNames::DEFAULT, |info| &info.waits);
+            explained_flow(explanation, row, network, names)
         })
         .collect())
 }
 
-/// The first flow that is not as it was.
+/// The first flow whose result differs from its row.
 fn first_difference(rows: &[FlowRow], outcome: &Outcome) -> Option<FlowId> {
     if let Some(more) = outcome.flows.get(rows.len()) {
         return Some(more.spec.id);
@@ -98,8 +100,8 @@ fn first_difference(rows: &[FlowRow], outcome: &Outcome) -> Option<FlowId> {
     rows.iter().find(|row| !is_same(row)).map(|row| row.flow)
 }
 
-/// An explanation with names for numbers, like parts put together.
-fn tell(
+/// Makes the result of an explanation: names for ids, and parts of one kind merged.
+fn explained_flow(
     explanation: &Explanation,
     row: &FlowRow,
     network: &Network,
@@ -125,7 +127,7 @@ fn tell(
         met: row.met,
         behind_since_ps: behind_since(explanation, row).map(Instant::as_picos),
         trips: explanation.trips,
-        parts: together(explanation, network, names),
+        parts: merge_parts(explanation, network, names),
         time_line: time_line(explanation, row),
         sentence: String::new(),
     };
@@ -133,17 +135,21 @@ fn tell(
     flow
 }
 
-/// Whether a packet spends such time at every port that it passes, so that which is no matter.
-fn is_everywhere(what: What) -> bool {
+/// Whether packets spend this kind of time at every port, so that parts do not name the port.
+fn is_at_every_port(what: What) -> bool {
     matches!(what, What::Propagation | What::Serialisation)
 }
 
-/// Parts of one kind at one port as one.
-fn together(explanation: &Explanation, network: &Network, names: &WaitNames) -> Vec<ExplainedPart> {
+/// Merges the parts of one kind at one port.
+fn merge_parts(
+    explanation: &Explanation,
+    network: &Network,
+    names: &WaitNames,
+) -> Vec<ExplainedPart> {
     let mut order = Vec::new();
     let mut sums: BTreeMap<_, (Duration, u32, Behind)> = BTreeMap::new();
     for part in &explanation.parts {
-        let key = (part.what, part.port.filter(|_| !is_everywhere(part.what)));
+        let key = (part.what, part.port.filter(|_| !is_at_every_port(part.what)));
         if !sums.contains_key(&key) {
             order.push(key);
         }
@@ -167,14 +173,14 @@ fn together(explanation: &Explanation, network: &Network, names: &WaitNames) -> 
     order.iter().map(part).collect()
 }
 
-/// When a flow fell behind an even pace to its deadline for good.
+/// The last time at which a late flow fell behind an even pace to its deadline.
 fn behind_since(explanation: &Explanation, row: &FlowRow) -> Option<Instant> {
     if row.met != Some(false) {
         return None;
     }
     let (deadline, size) = (row.deadline?, row.size?.get().max(1));
     let allowance = deadline.saturating_since(explanation.from).as_picos();
-    // When an even pace would have delivered so much.
+    // The time at which an even pace has delivered that many bytes.
     let due = |bytes: u64| {
         let picos = u128::from(allowance) * u128::from(bytes) / u128::from(size);
         explanation.from + Duration::from_picos(picos as u64)
@@ -193,7 +199,7 @@ fn behind_since(explanation: &Explanation, row: &FlowRow) -> Option<Instant> {
     since.or_else(|| Some(due(delivered)))
 }
 
-/// The parts in slices of equal length.
+/// The share of each kind of time in slices of equal length.
 fn time_line(explanation: &Explanation, row: &FlowRow) -> TimeLine {
     let whole = (explanation.to - explanation.from).as_picos();
     let bound = |slice: usize| {

@@ -1,38 +1,38 @@
-//! Which flows of a run to explain.
+//! Selects the flows of a run to explain.
 
 use punctual_core::{Duration, FlowId, Instant};
 use punctual_results::{FlowRow, FlowStatus};
 use std::cmp::Reverse;
 
-/// Missed flows explained at most.
+/// Limit on the flows that [`Pick::Missed`] selects.
 pub const MISSED_MAX: usize = 100;
 
-/// Which flows of a run.
+/// Which flows of a run to explain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
-    /// This one.
+    /// One flow.
     Flow(FlowId),
-    /// The worst: those that missed their deadline by the most, then those that took the longest
-    /// beside what they would have taken alone.
+    /// The worst flows: first those that missed their deadline by the most, then those with the
+    /// largest slowdown.
     Worst(usize),
-    /// Those that missed their deadline, the worst [`MISSED_MAX`] of them.
+    /// The flows that missed their deadline, at most the worst [`MISSED_MAX`].
     Missed,
-    /// So many completed ones, spread evenly over the run.
+    /// A number of completed flows, spread evenly over the run.
     Sample(usize),
 }
 
-/// Flows chosen of a run.
+/// The selected flows of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
-    /// The flows, the worst first where that was asked for.
+    /// The flows; for [`Pick::Worst`] and [`Pick::Missed`] the worst comes first.
     pub flows: Vec<FlowId>,
-    /// How many there were to choose from.
+    /// The number of flows to choose from.
     pub of: usize,
-    /// How they were chosen, in words.
+    /// How the flows were selected, in words.
     pub how: String,
 }
 
-/// Chooses flows of a run. Background traffic and endless flows are chosen by name only.
+/// Selects flows of a run. Flows that are not measured can only be selected by number.
 pub fn pick(rows: &[FlowRow], which: Pick) -> Chosen {
     let ended_at = rows.iter().filter_map(|row| row.ended).max().unwrap_or(Instant::ZERO);
     let mut measured: Vec<&FlowRow> = rows.iter().filter(|row| row.measured).collect();
@@ -69,7 +69,7 @@ pub fn pick(rows: &[FlowRow], which: Pick) -> Chosen {
     Chosen { flows: measured.iter().map(|row| row.flow).collect(), of, how }
 }
 
-/// What sorts the worst first: how late it was, then how much slower than alone.
+/// A sort key that puts the worst flow first: by lateness, then by slowdown.
 fn badness(row: &FlowRow, ended_at: Instant) -> impl Ord + use<> {
     let missed = row.met == Some(false);
     let late = row.deadline.map_or(Duration::ZERO, |deadline| {

@@ -1,17 +1,17 @@
-//! Where a flow's time went, in one sentence.
+//! Writes one sentence about where a flow's time went.
 
 use punctual_core::{WaitNames, WaitWords};
 use punctual_results::{ExplainedFlow, ExplainedPart, short_time as short};
 use punctual_sim::What;
 
-/// A second reason is told when it has at least this share of the time.
-const WORTH_TELLING: f64 = 0.2;
+/// A second cause is named if it takes at least this share of the time.
+const SHARE_MIN: f64 = 0.2;
 
-/// How a flow came out, and what most of its time went into that it would not have needed alone.
+/// The result of a flow and the largest causes of the time that it would not have needed alone.
 pub(super) fn sentence(flow: &ExplainedFlow, names: &WaitNames) -> String {
     let time = flow.time_ps;
     let deadline = flow.deadline_ps.map(|at| at.saturating_sub(flow.start_ps));
-    let fate = match (flow.status.as_str(), flow.met, deadline) {
+    let result = match (flow.status.as_str(), flow.met, deadline) {
         ("completed", Some(false), Some(deadline)) => {
             format!("missed by {}", short(time - deadline.min(time)))
         }
@@ -28,29 +28,29 @@ pub(super) fn sentence(flow: &ExplainedFlow, names: &WaitNames) -> String {
     let share = |part: &ExplainedPart| part.time_ps as f64 / time.max(1) as f64;
     let lost: u64 = avoidable.iter().map(|part| part.time_ps).sum();
     let mut reasons: Vec<String> = Vec::new();
-    if (lost as f64) < WORTH_TELLING * time as f64 {
+    if (lost as f64) < SHARE_MIN * time as f64 {
         reasons.push(match lost {
-            0 => format!("all of its {} went into sending it and the way there", short(time)),
+            0 => format!("all of its {} went into sending and propagation", short(time)),
             _ => format!(
-                "{} of its {} went into sending it and the way there",
+                "{} of its {} went into sending and propagation",
                 short(time - lost),
                 short(time)
             ),
         });
     }
     for part in avoidable.iter().take(2) {
-        if reasons.is_empty() || share(part) >= WORTH_TELLING {
+        if reasons.is_empty() || share(part) >= SHARE_MIN {
             reasons.push(phrase(part, names));
         }
     }
-    format!("{fate}: {}", reasons.join(", "))
+    format!("{result}: {}", reasons.join(", "))
 }
 
 fn kind(part: &ExplainedPart) -> What {
     What::by_name(&part.what).unwrap_or(What::Timer)
 }
 
-/// What one part was.
+/// One part in words.
 fn phrase(part: &ExplainedPart, names: &WaitNames) -> String {
     if let Some(words) = kind(part).words(names) {
         return in_words_of(words, part);
@@ -61,14 +61,14 @@ fn phrase(part: &ExplainedPart, names: &WaitNames) -> String {
     match kind(part) {
         What::Queue => format!("{time} in the queue{at}{behind}"),
         What::Nic => format!("{time} waiting for its host's NIC{behind}"),
-        What::LinkPaused => format!("{time} held up by pauses{at}"),
+        What::LinkPaused => format!("{time} held up by PFC pauses{at}"),
         What::Timeout => {
             let lost = part.port.as_ref();
             let lost = lost.map_or_else(String::new, |port| format!(" after a loss at {port}"));
             format!("{time} waiting for {}{lost}", times(part.times, "timeout"))
         }
-        What::Retransmission => format!("{time} until what was lost{at} was sent again"),
-        What::Trimmed => format!("{time} until what was trimmed{at} was sent again"),
+        What::Retransmission => format!("{time} until data lost{at} was retransmitted"),
+        What::Trimmed => format!("{time} until data trimmed{at} was retransmitted"),
         // Waits that transports name are handled above.
         What::Timer | What::Pacing | What::Grant | What::Paused | What::Pull | What::Token => {
             format!("{time} waiting for a host's timer")
@@ -78,7 +78,7 @@ fn phrase(part: &ExplainedPart, names: &WaitNames) -> String {
     }
 }
 
-/// What one part was, in the transport's words.
+/// One part in the transport's words.
 fn in_words_of(words: &WaitWords, part: &ExplainedPart) -> String {
     let (sentence, port) = match &part.port {
         Some(port) => (words.sentence_at_port, port.as_str()),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_told_in_the_words_of_their_transport() {
+    fn waits_are_described_in_the_words_of_their_transport() {
         let of = |name: &str, part: &ExplainedPart| {
             let catalogue = punctual_transports::AnyTransport::catalogue();
             let info = catalogue.iter().find(|info| info.name == name).unwrap();
@@ -139,8 +139,8 @@ mod tests {
     #[test]
     fn a_transport_without_words_gets_neutral_ones() {
         let pull = part(What::Pull, None, &[7]);
-        let told = phrase(&pull, &WaitNames::DEFAULT);
-        assert_eq!(told, "2.00 µs waiting for its receiver behind a flow (7)");
+        let words = phrase(&pull, &WaitNames::DEFAULT);
+        assert_eq!(words, "2.00 µs waiting for its receiver behind a flow (7)");
         let own = WaitWords::new("waiting for credit", "{time} without credit{behind}");
         let names = WaitNames { pull: own.ahead("sender"), ..WaitNames::DEFAULT };
         assert_eq!(phrase(&pull, &names), "2.00 µs without credit behind a sender (7)");

@@ -1,14 +1,14 @@
-//! Which links flows pass, spread evenly over equal paths.
+//! The links on flows' paths, with load spread evenly over equal-cost paths.
 
-use crate::ideal::route_by;
+use crate::idle_network::route_by;
 use punctual_core::{FlowSpec, HostId, PortId};
 use punctual_net::Network;
 use std::collections::BTreeMap;
 
-/// Routes looked up at most for one traffic: with more pairs of hosts, each has fewer paths.
+/// Limit on routes per traffic: with more pairs of hosts, each pair uses fewer of its paths.
 const ROUTES_MAX: usize = 1 << 18;
 
-/// Brings flows' bytes to the ports that they pass.
+/// Spreads a quantity of flows over the ports on their paths.
 pub(super) struct Spread<'a> {
     network: &'a Network,
     known: BTreeMap<(HostId, HostId, u32), Vec<PortId>>,
@@ -19,7 +19,7 @@ impl<'a> Spread<'a> {
         Spread { network, known: BTreeMap::new() }
     }
 
-    /// Adds what `of` says of each flow to each port it passes.
+    /// Adds `of(flow)` to the ports on each flow's paths, divided evenly over the paths.
     pub(super) fn add(
         &mut self,
         flows: &[&FlowSpec],
@@ -34,7 +34,7 @@ impl<'a> Spread<'a> {
         for ((src, dst), value) in pairs {
             let paths = self.network.paths(src, dst).max(1);
             let used = paths.min(most);
-            // Pairs that use only some of the paths do not all use the same.
+            // Pairs that use only some of the paths start at different ones.
             let first = (src.0.wrapping_mul(31).wrapping_add(dst.0)) % paths;
             for n in 0..used {
                 let path = (first + n) % paths;

@@ -1,4 +1,4 @@
-//! What of a scenario's load makes its results easy to misread.
+//! Warnings about loads that make results easy to misread.
 
 use super::{LinkLoad, Offer, OfferedLoad, Stretch, rate_bps, round_trip, traffic_name};
 use crate::scenario::TierName;
@@ -6,13 +6,13 @@ use punctual_core::{Duration, PortId};
 use punctual_net::{Network, Tier};
 use punctual_workload::Arrivals;
 
-/// Arrivals shorter than this many mean deadlines end before their load shows.
+/// Arrivals shorter than this many mean deadlines end before queues have grown.
 pub(super) const FEW_DEADLINES: u64 = 3;
-/// Without deadlines, arrivals shorter than this many round trips do.
+/// Without deadlines, arrivals shorter than this many round trips end too early.
 const FEW_ROUND_TRIPS: u64 = 10;
-/// An excess of fewer standard deviations than this may be the chance of a few large flows.
-const CHANCE: f64 = 3.0;
-/// A `poisson-load` above this is more likely a slip than meant.
+/// A load above 1 by fewer standard deviations than this may be due to chance.
+const DEVIATIONS_MIN: f64 = 3.0;
+/// A `poisson-load` above this is probably a mistake.
 const LOAD_MAX: f64 = 1.5;
 
 pub(super) fn add(
@@ -32,7 +32,7 @@ pub(super) fn add(
     if let Some((what, times)) = &above {
         load.warnings.push(format!(
             "offered load is {times:.2} at {what}: flows arrive faster than it can carry them, so \
-             results depend on how long they arrive"
+             results depend on how long flows arrive"
         ));
     }
     for offer in offers {
@@ -46,7 +46,7 @@ pub(super) fn add(
     }
 }
 
-/// Says so where pairs of hosts have more shortest paths than are kept.
+/// A warning if pairs of hosts have more shortest paths than routing keeps.
 fn sampled_paths(network: &Network) -> Option<String> {
     let sampled = network.sampled_paths()?;
     let (pairs, kept, most) = (sampled.pairs, sampled.kept, sampled.most);
@@ -56,29 +56,29 @@ fn sampled_paths(network: &Network) -> Option<String> {
     ))
 }
 
-/// Says so where `poisson-load` seems to be in per cent.
+/// A warning if `poisson-load` seems to be in per cent.
 fn improbable_load(offer: &Offer<'_>) -> Option<String> {
     let Arrivals::PoissonLoad(load) = offer.spec.arrivals else { return None };
     if load <= LOAD_MAX {
         return None;
     }
     let meant = if load >= 10.0 { load / 100.0 } else { load / 10.0 };
-    // As many digits as were written, and none that only binary fractions have.
+    // Rounded, to hide binary fractions.
     let meant = (meant * 1e6).round() / 1e6;
     let name = traffic_name(offer);
     Some(format!(
-        "{name}: poisson-load = {load} is {load} times what the senders' links carry; did you \
+        "{name}: poisson-load = {load} is {load} times the capacity of the senders' links; did you \
          mean {meant}?"
     ))
 }
 
-/// The link or tier that is offered more than it can carry, if that is not chance, and its load.
+/// The link or tier whose load is above 1 by more than chance, and the load.
 fn overloaded(
     offers: &[Offer<'_>],
     stretches: &[Stretch],
     network: &Network,
 ) -> Option<(String, f64)> {
-    let is_above = |load: f64, variance: f64| load - 1.0 > CHANCE * variance.sqrt();
+    let is_above = |load: f64, variance: f64| load - 1.0 > DEVIATIONS_MIN * variance.sqrt();
     let mut most: Option<(String, f64)> = None;
     let mut consider = |load: f64, variance: f64, name: &dyn Fn() -> String| {
         if is_above(load, variance) && most.as_ref().is_none_or(|(_, known)| *known < load) {
@@ -97,7 +97,7 @@ fn overloaded(
     if most.is_some() {
         return most;
     }
-    // Each link may have too few flows to tell, but all links of a tier together do not.
+    // A single link may have too few flows to exclude chance; a whole tier has more.
     let mut consider = |tier: Tier, stretch: &Stretch| {
         let own = || ports.clone().filter(|port| network.links[*port].tier == tier);
         let sum = |of: &dyn Fn(usize) -> f64| own().map(of).sum::<f64>();
@@ -118,7 +118,7 @@ fn overloaded(
     most
 }
 
-/// A link in words: by its host where it is a host's.
+/// The name of a link: a host's link is named by the host and the direction.
 fn link_name(network: &Network, port: usize) -> String {
     let link = &network.links[port];
     let name = |node: punctual_core::NodeId| &network.names[node.index()];
@@ -129,7 +129,7 @@ fn link_name(network: &Network, port: usize) -> String {
     }
 }
 
-/// What to say of flows that arrive for a short time only, in comparison with what they have.
+/// A warning if flows arrive for few deadlines or, without deadlines, for few round trips.
 fn shortness(offer: &Offer<'_>, network: &Network) -> Option<String> {
     let time = offer.to - offer.from;
     let deadlines = offer.flows.iter().filter_map(|flow| flow.deadline.map(|at| at - flow.start));
@@ -147,7 +147,7 @@ fn shortness(offer: &Offer<'_>, network: &Network) -> Option<String> {
         });
     }
     let mean = Duration::from_secs_f64(sum / count as f64);
-    // Bursts further apart than their deadlines have nothing to do with each other.
+    // Bursts further apart than their deadlines do not overlap.
     if let Arrivals::Periodic(every) = offer.spec.arrivals
         && every >= mean
     {
@@ -162,7 +162,7 @@ fn shortness(offer: &Offer<'_>, network: &Network) -> Option<String> {
     })
 }
 
-/// A time to three digits.
+/// A time rounded to three digits.
 pub(super) fn rounded(time: Duration) -> Duration {
     let picos = time.as_picos();
     let unit = 10u64.pow(picos.checked_ilog10().unwrap_or(0).saturating_sub(2));

@@ -1,12 +1,12 @@
-//! From a scenario to what the simulator runs.
+//! Builds the set-up of a run from a scenario, and checks the scenario as a whole.
 
-use super::run::HOSTS_RECORDED_MOST;
+use super::run::NETWORK_TRACE_HOSTS_MAX;
 use super::{Scenario, is_transport};
 use crate::diagnostic::Diagnostic;
 use crate::document::span_of;
-use crate::ideal;
+use crate::ideal_run::IdealSetup;
+use crate::idle_network;
 use crate::load::{self, OfferedLoad};
-use crate::scheduler::IdealSetup;
 use punctual_core::{Bytes, FlowSpec, HostId, PortId, Rate};
 use punctual_fluid::Policy;
 use punctual_net::{Network, clocked};
@@ -16,33 +16,33 @@ use punctual_workload::{HostsView, Workload};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What one run of a comparison is about.
+/// The transport or transports that one run compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// The transport's name, or those of all that take part joined by `+`.
+    /// The transport's name, or the names of all transports in the run, joined by `+`.
     pub label: String,
-    /// The transport that carries all traffic that does not name its own.
+    /// The transport of all traffic without a `transport` key.
     pub transport: Option<String>,
 }
 
 impl Subject {
-    /// The ideal scheduler that it is, if it is one.
+    /// The ideal scheduler with this name, if there is one.
     pub fn policy(&self) -> Option<Policy> {
         Policy::by_name(self.transport.as_deref()?)
     }
 }
 
-/// Everything that a run depends on.
+/// The set-up of a run: everything that its outcome depends on.
 #[derive(Debug, Clone)]
 pub enum RunSetup<S: Simulate = AnyTransport> {
-    /// Packets, in the simulator.
+    /// A packet simulation.
     Packets(Box<Setup<S>>),
     /// An ideal scheduler of whole flows.
     Ideal(Box<IdealSetup>),
 }
 
 impl<S: Simulate> RunSetup<S> {
-    /// What the simulator needs; none for an ideal scheduler.
+    /// The set-up of the packet simulation; none for an ideal scheduler.
     pub fn packets(self) -> Option<Setup<S>> {
         match self {
             RunSetup::Packets(setup) => Some(*setup),
@@ -51,12 +51,12 @@ impl<S: Simulate> RunSetup<S> {
     }
 }
 
-/// Up to so many hosts the path between every two is looked at.
+/// Up to this many hosts, the paths between all pairs are checked.
 const PAIRWISE_HOSTS_MAX: u32 = 256;
 
 impl<S: Simulate> Scenario<S> {
-    /// What to run: one subject for each transport of `transports`, or a single one when every
-    /// traffic names its own.
+    /// The subjects to run: one for each of `transports`, or a single one if every traffic has its
+    /// own `transport`.
     pub fn subjects(&self) -> Vec<Subject> {
         if self.transports.is_empty() {
             let label = self.names(None).join("+");
@@ -67,7 +67,7 @@ impl<S: Simulate> Scenario<S> {
         self.transports.iter().map(subject).collect()
     }
 
-    /// The transports of a run, by id: the subject, then those that traffic names.
+    /// The names of a run's transports, by id: the subject, then those that traffic names.
     pub fn names(&self, subject: Option<&str>) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         let fixed = self.traffic.iter().filter_map(|t| t.transport.as_deref());
@@ -82,13 +82,13 @@ impl<S: Simulate> Scenario<S> {
         names
     }
 
-    /// All that carry something in some run.
+    /// The names of all transports that carry traffic in some run.
     pub(crate) fn used(&self) -> Vec<&str> {
         let fixed = self.traffic.iter().filter_map(|t| t.transport.as_deref());
         self.transports.iter().map(String::as_str).chain(fixed).collect()
     }
 
-    /// Everything that a run needs.
+    /// The set-up of a run.
     pub(crate) fn setup(&self, subject: &Subject, seed: u64) -> Result<RunSetup<S>, Diagnostic> {
         let names = self.names(subject.transport.as_deref());
         let workload = || self.workload(&names, seed);
@@ -116,7 +116,7 @@ impl<S: Simulate> Scenario<S> {
             sampling: self.run.sampling(&self.network),
             sampled_flows: self.run.sampled_flows(),
             check: self.run.check,
-            network_trace: seed == self.run.seed && self.run.records(&self.network),
+            network_trace: seed == self.run.seed && self.run.has_network_trace(&self.network),
             packet_latency: self.run.packet_latency,
             measure: self.run.measure(),
         })))
@@ -132,7 +132,7 @@ impl<S: Simulate> Scenario<S> {
         names.into_iter().map(transport).collect()
     }
 
-    /// The network of the run with that seed: `clock_tolerance` draws each port's rate.
+    /// The network of the run with this seed: `clock_tolerance` changes each port's rate at random.
     pub fn network_with_clocks(&self, seed: u64) -> Cow<'_, Network> {
         match self.clock_tolerance.is_zero() {
             true => Cow::Borrowed(&self.network),
@@ -140,7 +140,7 @@ impl<S: Simulate> Scenario<S> {
         }
     }
 
-    /// What happens to links in the run with that seed: clocks do not change with the rate.
+    /// The link changes of the run with this seed: new rates keep the error of the port's clock.
     fn link_changes_with_clocks(&self, seed: u64) -> Vec<LinkChange> {
         let mut changes = self.link_changes.clone();
         for change in &mut changes {
@@ -151,7 +151,7 @@ impl<S: Simulate> Scenario<S> {
         changes
     }
 
-    /// What an ideal scheduler needs, or what of this scenario it cannot express.
+    /// The set-up of an ideal scheduler. Fails if the scenario has what it cannot model.
     fn ideal_setup(
         &self,
         policy: Policy,
@@ -163,14 +163,14 @@ impl<S: Simulate> Scenario<S> {
         if let Some(which) = self.traffic.iter().position(|t| t.transport.is_some()) {
             let other = self.traffic[which].transport.as_deref().unwrap_or_default();
             return Err(Diagnostic::new(format!(
-                "`{name}` is ideal and cannot share a network with the packets of `{other}`"
+                "`{name}` is an ideal scheduler and cannot share a network with `{other}`"
             ))
             .at(at(&format!("traffic.{which}.transport")))
             .help(format!("remove this `transport`, or `{name}` from `transports`")));
         }
         if !self.link_changes.is_empty() {
             return Err(Diagnostic::new(format!(
-                "`{name}` is ideal and knows no links that change, fail or lose packets"
+                "`{name}` is an ideal scheduler and cannot model links that change, fail or lose packets"
             ))
             .at(at("link"))
             .help(format!("remove the [[link]], or `{name}` from `transports`")));
@@ -178,16 +178,16 @@ impl<S: Simulate> Scenario<S> {
         let workload = workload()?;
         if let Some(which) = workload.closed_loops.iter().position(Option::is_some) {
             return Err(Diagnostic::new(format!(
-                "`{name}` is ideal and needs flows whose start does not depend on others' end"
+                "`{name}` is an ideal scheduler and cannot run a closed loop"
             ))
             .at(at(&format!("traffic.{which}.arrivals")))
-            .help(format!("use arrivals other than a closed loop, or remove `{name}`")));
+            .help(format!("use other `arrivals`, or remove `{name}` from `transports`")));
         }
         IdealSetup::new(policy, &self.network_with_clocks(seed), workload.flows, &self.run)
             .map_err(|e| Diagnostic::new(format!("`{name}`: {e}")).at(at("transports")))
     }
 
-    /// What traffic needs to know of the hosts.
+    /// The properties of hosts that traffic depends on.
     pub fn hosts_view(&self) -> HostsView {
         let network = &self.network;
         HostsView {
@@ -200,8 +200,9 @@ impl<S: Simulate> Scenario<S> {
         span_of(&self.tree, path)
     }
 
-    /// Refuses what only shows when the parts are put together. Returns the offered load of the
-    /// first run, whose workload is built for these checks anyway.
+    /// Checks the sections against each other.
+    ///
+    /// Returns the offered load of the first run, whose workload these checks build anyway.
     pub(super) fn check(&self) -> Result<OfferedLoad, Vec<Diagnostic>> {
         let mut errors = self.check_queues();
         let free = self.traffic.iter().any(|t| t.transport.is_none());
@@ -218,9 +219,9 @@ impl<S: Simulate> Scenario<S> {
         }
         if !free && !self.transports.is_empty() {
             errors.push(
-                Diagnostic::new("these transports would carry nothing")
+                Diagnostic::new("these transports would carry no traffic")
                     .at(self.span("transports"))
-                    .help("every [[traffic]] names its own; remove `transports` or one of those"),
+                    .help("every [[traffic]] has its own `transport`; remove `transports` or one of those"),
             );
         }
         let used = self.used();
@@ -240,18 +241,20 @@ impl<S: Simulate> Scenario<S> {
         }
         errors.extend(self.check_hops(&used));
         let hosts = self.network.hosts;
-        if self.run.network_trace == Some(true) && hosts > HOSTS_RECORDED_MOST {
+        if self.run.network_trace == Some(true) && hosts > NETWORK_TRACE_HOSTS_MAX {
             errors.push(
-                Diagnostic::new(format!("a network of {hosts} hosts is too large to be drawn"))
-                    .at(self.span("run.network_trace"))
-                    .help(format!("leave this out, or have {HOSTS_RECORDED_MOST} hosts at most")),
+                Diagnostic::new(format!(
+                    "a network of {hosts} hosts is too large for `network_trace`"
+                ))
+                .at(self.span("run.network_trace"))
+                .help(format!("remove this, or use at most {NETWORK_TRACE_HOSTS_MAX} hosts")),
             );
         }
         if !errors.is_empty() {
             return Err(errors);
         }
-        // The first seed stands for all: what is wrong does not depend on the draw. Which transport
-        // carries a flow does not matter here, so that one workload serves all transports.
+        // Mistakes do not depend on the seed, so the first seed is enough. They do not depend on the
+        // transport of a flow either, so one workload is enough.
         let workload = self.workload(&[], self.run.seed).map_err(|error| vec![error])?;
         for subject in self.subjects() {
             errors.extend(self.check_subject(&subject, &workload).err());
@@ -262,7 +265,7 @@ impl<S: Simulate> Scenario<S> {
         if errors.is_empty() { Ok(load::of(self, &workload)) } else { Err(errors) }
     }
 
-    /// Refuses a transport or ideal scheduler that this scenario cannot be run with.
+    /// Refuses a transport or ideal scheduler that cannot run this scenario.
     fn check_subject(&self, subject: &Subject, workload: &Workload) -> Result<(), Diagnostic> {
         match subject.policy() {
             Some(policy) => {
@@ -273,7 +276,7 @@ impl<S: Simulate> Scenario<S> {
         }
     }
 
-    /// Refuses a measured window in which none of the flows starts that could be measured.
+    /// Refuses a measured window in which no measurable flow starts.
     fn check_window(&self, workload: &Workload) -> Option<Diagnostic> {
         let measure = self.run.measure();
         let has_end = |flow: &&FlowSpec| !flow.background && flow.size != Bytes::ENDLESS;
@@ -283,35 +286,36 @@ impl<S: Simulate> Scenario<S> {
         (is_empty && !goes_on).then(|| {
             Diagnostic::new("no flow starts in the measured window, so none would be measured")
                 .at(self.span("run.measure"))
-                .help("measured are flows that start at `from` or later, and before `until`")
+                .help("a flow is measured if it starts at `from` or later, and before `until`")
         })
     }
 
+    /// Refuses a network with longer paths than a transport's headers have room for.
     fn check_hops(&self, used: &[&str]) -> Option<Diagnostic> {
         let short = S::catalogue().iter().filter(|t| used.contains(&t.name));
         let (room, name) = short.filter_map(|t| Some((t.max_hops?, t.name))).min()?;
-        // Ports of legacy switches take no room.
+        // Ports of legacy switches take no room in headers.
         let grants = |port: &PortId| !self.switches.legacy.contains(&self.network.link(*port).from);
         let ports = |src, dst| {
-            ideal::route(&self.network, src, dst).iter().filter(|port| grants(port)).count()
+            idle_network::route(&self.network, src, dst).iter().filter(|port| grants(port)).count()
         };
         let hosts = || (0..self.network.hosts).map(HostId);
         let farthest = |src| {
             let others = hosts().filter(|dst| *dst != src);
             others.map(|dst| (ports(src, dst), dst)).max().unwrap_or((0, src))
         };
-        // All pairs would take too long on a large network. There the longest path of the host
-        // that is farthest from some other is the longest of all, if the network is a tree.
+        // All pairs take too long on a large network. In a tree, a longest path starts at the host
+        // that is farthest from host 0.
         let longest = match self.network.hosts {
             ..=PAIRWISE_HOSTS_MAX => hosts().map(|src| farthest(src).0).max().unwrap_or(0),
             _ => farthest(farthest(HostId(0)).1).0,
         };
         (longest > room).then(|| {
             Diagnostic::new(format!(
-                "{name} has room for {room} ports on a path and this network has paths of {longest}"
+                "{name} allows {room} ports on a path, but this network has paths of {longest}"
             ))
             .at(self.span("network.topology"))
-            .help(format!("use a network with shorter paths, or leave {name} out"))
+            .help(format!("use a network with shorter paths, or remove {name}"))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! `[[link]]`: what happens to single links while a run goes on.
+//! `[[link]]`: changes and failures of links during a run.
 
 use super::run::TierName;
 use crate::diagnostic::Diagnostic;
@@ -12,37 +12,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSection {
-    /// When; from the start when absent.
+    /// When the change happens; at the start if absent.
     #[serde(default)]
     pub at: Duration,
-    /// The names of the two nodes it joins.
+    /// The names of the two nodes that the link joins.
     pub between: Option<[String; 2]>,
     /// Instead of `between`: the links of a tier.
     pub tier: Option<TierName>,
-    /// Instead of `between`: all links of a node, such as a switch that stops.
+    /// Instead of `between`: all links of a node, such as a failing switch.
     pub node: Option<String>,
-    /// Which link of the tier, from 0; all of them when absent.
+    /// The link of the tier, from 0; all of them if absent.
     pub index: Option<u32>,
-    /// Only the direction named, not the one back.
+    /// Change only the direction named, not the reverse.
     #[serde(default)]
     pub one_way: bool,
-    /// It runs at this rate from then on.
+    /// The new rate.
     pub rate: Option<Rate>,
-    /// Packets are lost on it at random with this probability.
+    /// The probability that a packet is lost on the link.
     pub loss: Option<f64>,
-    /// It is cut.
+    /// Cut the link.
     #[serde(default)]
     pub down: bool,
-    /// It works again.
+    /// Repair the link.
     #[serde(default)]
     pub up: bool,
-    /// How long after that routing knows, and leads packets around it or no longer does. Of a cut
-    /// it never knows when absent; of mending at once.
+    /// How long after a cut or repair routing learns of it. If absent, routing never learns of a
+    /// cut, and of a repair at once.
     pub routing_after: Option<Duration>,
 }
 
 impl LinkSection {
-    /// Reads the entry and turns it into changes of single directions.
+    /// Decodes an entry into changes of single ports.
     pub(crate) fn decode(
         node: &Node,
         network: &Network,
@@ -56,7 +56,7 @@ impl LinkSection {
         faults.extend(link.down.then_some(LinkFault::Down));
         faults.extend(link.up.then_some(LinkFault::Up));
         if faults.is_empty() {
-            return Err(Diagnostic::new("nothing happens to this link")
+            return Err(Diagnostic::new("this [[link]] changes nothing")
                 .at(at(""))
                 .help("add `rate`, `loss`, `down = true` or `up = true`"));
         }
@@ -66,7 +66,7 @@ impl LinkSection {
                 .help("write `down = true` to cut it"));
         }
         if link.down && link.up {
-            return Err(Diagnostic::new("a link cannot be cut and mended at once").at(at("up")));
+            return Err(Diagnostic::new("`down` and `up` exclude each other").at(at("up")));
         }
         if let Some(loss) = link.loss.filter(|loss| !(0.0..=1.0).contains(loss)) {
             return Err(
@@ -74,9 +74,9 @@ impl LinkSection {
             );
         }
         if link.routing_after.is_some() && !link.down && !link.up {
-            return Err(Diagnostic::new("there is nothing for routing to learn here")
+            return Err(Diagnostic::new("`routing_after` needs a cut or a repair")
                 .at(at("routing_after"))
-                .help("it goes with `down = true` or `up = true`"));
+                .help("add `down = true` or `up = true`"));
         }
         let mut ports = link.ports(network, &at)?;
         if !link.one_way {
@@ -104,7 +104,7 @@ impl LinkSection {
         let node = |name: &str, key: &str| find_node(network, name).map_err(|d| d.at(at(key)));
         if let Some(name) = &self.node {
             if self.between.is_some() || self.tier.is_some() {
-                let message = "`node` says which links already; leave `between` and `tier` out";
+                let message = "`node` selects the links; remove `between` and `tier`";
                 return Err(Diagnostic::new(message).at(at("node")));
             }
             let stopped = node(name, "node")?;
@@ -140,16 +140,17 @@ impl LinkSection {
                     None => Ok(ports),
                     Some((_, Some(port))) => Ok(vec![*port]),
                     Some((i, None)) => {
-                        let message = format!("the tier has {} links, no number {i}", ports.len());
-                        Err(Diagnostic::new(message).at(at("index")).help("they count from 0"))
+                        let message =
+                            format!("the tier has {} links and no index {i}", ports.len());
+                        Err(Diagnostic::new(message).at(at("index")).help("`index` counts from 0"))
                     }
                 }
             }
             (Some(_), Some(_)) => {
-                Err(Diagnostic::new("both `between` and `tier` say which link; give one of them")
+                Err(Diagnostic::new("`between` and `tier` both select links; give one of them")
                     .at(at("tier")))
             }
-            (None, None) => Err(Diagnostic::new("which link?").at(at("")).help(
+            (None, None) => Err(Diagnostic::new("this [[link]] selects no link").at(at("")).help(
                 "add `between = [\"host 0\", \"rack 0\"]`, or `tier = \"rack-up\"` and `index = 0`",
             )),
         }

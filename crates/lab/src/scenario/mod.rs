@@ -1,4 +1,4 @@
-//! A scenario: everything that was asked for, checked, before it is run.
+//! A scenario at one point of its sweep, decoded and checked.
 
 mod build;
 mod links;
@@ -47,37 +47,38 @@ pub const TOP_KEYS: &[&str] = &[
 /// A scenario at one point of its sweep. `S` is the set of transports that it may name.
 #[derive(Debug, Clone)]
 pub struct Scenario<S: Simulate = AnyTransport> {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it shows.
+    /// Its description.
     pub description: String,
     /// The transports to compare.
     pub transports: Vec<String>,
-    /// Their parameters.
+    /// Parameters of transports.
     pub settings: S::Settings,
-    /// The queues of switch ports, where they are not what transports suggest.
+    /// The queues of switch ports, where they are not the transports' defaults.
     pub queues: Queues,
-    /// The network, with every rate as it is written.
+    /// The network, with nominal rates.
     pub network: Network,
-    /// How far the rates of ports may be from that.
+    /// How far the rate of a port may deviate from its nominal rate.
     pub clock_tolerance: Tolerance,
-    /// What is sent.
+    /// The traffic.
     pub traffic: Vec<TrafficSection>,
-    /// What happens to links, by time.
+    /// Changes of links, by time.
     pub link_changes: Vec<LinkChange>,
-    /// Switches that are not like the others, or restart.
+    /// Legacy switches and resets of switches.
     pub(crate) switches: Switches,
-    /// How to run it.
+    /// The `[run]` section.
     pub run: RunSection,
     /// The offered load of the first run.
     pub(crate) first_load: OfferedLoad,
-    /// Where things were written, for messages about what only shows later.
+    /// The tree it was decoded from, for the places in messages.
     tree: Table,
 }
 
 impl<S: Simulate> Scenario<S> {
-    /// Reads a scenario from a tree. Files it names are looked for beside the scenario's own,
-    /// in `folder`; `fallback_name` is what it is called when it does not say.
+    /// Decodes and checks a scenario.
+    ///
+    /// Files that it names are in `folder`. Its name is `fallback_name` if it has no `name`.
     pub(crate) fn decode(
         tree: &Table,
         folder: &Path,
@@ -117,7 +118,7 @@ impl<S: Simulate> Scenario<S> {
             }
         }
         link_changes.sort_by_key(|c| c.at);
-        if !name_is_plain(&name) {
+        if !is_directory_name(&name) {
             let at = tree.get("name").map(|n| n.span.clone());
             errors.push(
                 Diagnostic::new(format!("`{name}` cannot name a directory of results"))
@@ -150,13 +151,13 @@ impl<S: Simulate> Scenario<S> {
     }
 }
 
-/// Whether a name can be that of a directory.
-pub(crate) fn name_is_plain(name: &str) -> bool {
+/// Whether a name can be used as that of a directory.
+pub(crate) fn is_directory_name(name: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     !name.is_empty() && !name.starts_with('.') && name.chars().all(plain)
 }
 
-/// Reads one section after the other, keeping what is wrong with each.
+/// Reads one section after the other and collects the errors.
 struct SectionReader<'a> {
     tree: &'a Table,
     errors: &'a mut Vec<Diagnostic>,
@@ -206,7 +207,7 @@ impl<'a> SectionReader<'a> {
                 let unknown = unknown("transport", name, known.collect::<Vec<_>>());
                 self.errors.push(unknown.at(node.span.clone()));
             } else if names[..i].contains(name) {
-                let message = format!("`{name}` is there twice");
+                let message = format!("`{name}` is listed twice");
                 self.errors.push(Diagnostic::new(message).at(node.span.clone()));
             }
         }
@@ -215,7 +216,7 @@ impl<'a> SectionReader<'a> {
 
     fn settings<S: Simulate>(&mut self) -> S::Settings {
         let Some(node) = self.tree.get("transport") else { return S::Settings::default() };
-        // Said here because serde would call it a field.
+        // Checked here because serde's message would call it a field.
         let known = fields_of::<S::Settings>();
         for entry in node.table().map_or(&[][..], |t| &t.entries) {
             if !known.contains(&&*entry.key) {
@@ -270,7 +271,7 @@ fn is_transport<S: Simulate>(name: &str) -> bool {
 fn unknown_transport<S: Simulate>(name: &str) -> Diagnostic {
     if Policy::by_name(name).is_some() {
         return Diagnostic::new(format!("`{name}` is an ideal scheduler and carries no packets"))
-            .help("name it in `transports` at the top, where it runs all traffic by itself");
+            .help("name it in `transports` at the top; it then carries all traffic");
     }
     unknown("transport", name, transports::<S>().collect::<Vec<_>>())
 }

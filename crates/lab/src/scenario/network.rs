@@ -1,4 +1,4 @@
-//! `[network]`: which topology, with which parameters.
+//! `[network]`: the topology and its parameters.
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Kind, Node, Table, decode, fields_of, parse, unknown};
@@ -13,11 +13,11 @@ use std::path::Path;
 pub struct TopologyInfo {
     /// Its name in scenarios.
     pub name: &'static str,
-    /// One line about it.
+    /// One line that describes it.
     pub summary: &'static str,
 }
 
-/// `[network]`.
+/// The `[network]` section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetworkSection {
     common: Common,
@@ -38,19 +38,19 @@ struct Common {
     clock_tolerance: Tolerance,
 }
 
-/// Clocks worse than this are a slip: those of Ethernet are within 100 parts per million.
+/// Limit on `clock_tolerance`, to catch mistakes: Ethernet clocks are within 100 ppm.
 const TOLERANCE_MAX: Tolerance = Tolerance::from_ppm(10_000);
 
 fn default_mtu() -> Bytes {
     Bytes::new(1500)
 }
 
-/// Preamble, Ethernet header, checksum and the gap between frames.
+/// Preamble, Ethernet header, checksum and inter-frame gap.
 fn default_framing() -> Bytes {
     Bytes::new(38)
 }
 
-/// Topologies by name: a variant, its name, its parameters and a line about it.
+/// Defines the topologies: variant, parameters, name and a line that describes each.
 macro_rules! topologies {
     ($($Variant:ident($Type:ty), $name:literal: $summary:literal;)*) => {
         #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ macro_rules! topologies {
                 &[$(TopologyInfo { name: $name, summary: $summary },)*]
             }
 
-            /// The keys of a topology, besides those that all have.
+            /// The keys of a topology, without those that all topologies have.
             pub fn keys_of(topology: &str) -> &'static [&'static str] {
                 match topology {
                     $($name => fields_of::<$Type>(),)*
@@ -177,7 +177,7 @@ struct File {
     path: String,
 }
 
-/// More hosts than this are a slip of the finger.
+/// Limit on the number of hosts, to catch mistakes.
 const HOSTS_MAX: u64 = 1 << 20;
 
 impl NetworkSection {
@@ -223,7 +223,7 @@ impl NetworkSection {
             }
         }
         if !errors.is_empty() {
-            // A key that is missing may be one of those misspelt.
+            // A missing key may be one that is misspelt, so it is not reported as well.
             return Err(errors);
         }
         let node_of = |table| Node { span: node.span.clone(), kind: Kind::Table(table) };
@@ -240,7 +240,7 @@ impl NetworkSection {
         }
     }
 
-    /// Refuses what can be read but not built.
+    /// Refuses values of the right type that cannot be built.
     fn check(&self, table: &Table, node: &Node) -> Result<(), Vec<Diagnostic>> {
         let mut errors = Vec::new();
         let mut fail = |key: &str, message: String, help: &str| {
@@ -325,15 +325,15 @@ impl NetworkSection {
         }
     }
 
-    /// How far the rate of each port may be from the one written.
+    /// How far the rate of a port may deviate from its nominal rate.
     pub fn clock_tolerance(&self) -> Tolerance {
         self.common.clock_tolerance
     }
 
-    /// Builds the network. A topology file is looked for beside the scenario, in `folder`.
+    /// Builds the network. A topology file is in `folder`.
     pub(crate) fn build(&self, node: &Node, folder: &Path) -> Result<Network, Diagnostic> {
         let (shape, links) = match &self.topology {
-            Topology::Pair(t) => return self.any(AnyShape::pair(t.rate, t.delay), node),
+            Topology::Pair(t) => return self.build_shape(AnyShape::pair(t.rate, t.delay), node),
             Topology::Bottleneck(t) => {
                 let shape = Dumbbell {
                     senders: t.senders,
@@ -342,10 +342,12 @@ impl NetworkSection {
                     bottleneck_rate: t.bottleneck_rate.unwrap_or(t.rate),
                     delay: t.delay,
                 };
-                return self.any(AnyShape::dumbbell(shape), node);
+                return self.build_shape(AnyShape::dumbbell(shape), node);
             }
-            Topology::File(file) => return self.any(file.read(node, folder)?, node),
-            Topology::Tree(t) if t.generators > 0 => return self.any(t.with_generators(), node),
+            Topology::File(file) => return self.build_shape(file.read(node, folder)?, node),
+            Topology::Tree(t) if t.generators > 0 => {
+                return self.build_shape(t.with_generators(), node);
+            }
             Topology::Star(t) => (ClosShape::star(t.hosts), ClosLinks::uniform(t.rate, t.delay)),
             Topology::Tree(t) => (
                 ClosShape::leaf_spine(t.racks, t.hosts_per_rack, 1),
@@ -378,8 +380,8 @@ impl NetworkSection {
         Ok(shape.build(&links, self.common.mtu, self.common.framing))
     }
 
-    /// A network whose routes are written out.
-    fn any(&self, mut shape: AnyShape, node: &Node) -> Result<Network, Diagnostic> {
+    /// Builds a network of any shape, with shortest-path routes.
+    fn build_shape(&self, mut shape: AnyShape, node: &Node) -> Result<Network, Diagnostic> {
         for link in shape.links.iter_mut().filter(|link| link.to.0 >= shape.hosts) {
             link.delay += self.common.processing;
         }
@@ -389,7 +391,7 @@ impl NetworkSection {
 }
 
 impl Tree {
-    /// Generators hang from the root and are the last hosts.
+    /// The tree with generators: hosts on the root switch, numbered after all others.
     fn with_generators(&self) -> AnyShape {
         let in_racks = self.racks * self.hosts_per_rack;
         let hosts = in_racks + self.generators;
@@ -420,16 +422,15 @@ impl File {
         let fail = |message: String| Diagnostic::new(message).at(at.clone());
         let text = std::fs::read_to_string(&path)
             .map_err(|e| fail(format!("cannot read {}: {e}", path.display())))?;
-        // The file's own lines are named in the message: the scenario's are pointed at.
+        // The message names the line of the topology file and marks the line of the scenario.
         let within = |d: Diagnostic| {
             let sources = Sources::new(path.display().to_string(), text.as_str());
             let place = d.span.map(|span| {
                 let place = sources.place(&span);
                 format!(":{}:{}", place.line, place.column)
             });
-            let told =
-                fail(format!("{}{}: {}", path.display(), place.unwrap_or_default(), d.message));
-            Diagnostic { help: d.help, ..told }
+            let message = format!("{}{}: {}", path.display(), place.unwrap_or_default(), d.message);
+            Diagnostic { help: d.help, ..fail(message) }
         };
         let table = parse(&text, 0).map_err(within)?;
         let file: TopologyFile =

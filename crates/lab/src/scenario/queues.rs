@@ -1,4 +1,4 @@
-//! `[queue]`, the queue of all transports, and `[queue.NAME]`, that of one.
+//! `[queue]`, the queue of all transports, and `[queue.NAME]`, the queue of one transport.
 
 use super::{Scenario, is_transport, unknown_transport};
 use crate::diagnostic::Diagnostic;
@@ -11,21 +11,21 @@ use punctual_sim::Simulate;
 use serde_json::{Map, Value};
 use std::ops::Range;
 
-/// The queues that a scenario gives.
+/// The queues of a scenario.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Queues {
-    /// That of all transports without one of their own.
+    /// The queue of all transports without one of their own.
     pub all: Option<QueueSpec>,
-    /// Those of single transports, by name. Each is whole, whatever little of it was written.
+    /// The queues of single transports, by name, with defaults filled in.
     pub own: Vec<(String, SwitchQueues)>,
 }
 
-/// The queues of switch ports, by the rate of the port: what a transport suggests depends on it.
+/// The queues of switch ports, by port rate: a transport's default queue depends on the rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchQueues(Vec<(Rate, QueueSpec)>);
 
 impl SwitchQueues {
-    /// One queue for each of these rates, of which there is at least one.
+    /// One queue for each of these rates; there must be at least one rate.
     fn for_rates<E>(
         rates: &[Rate],
         queue: impl Fn(Rate) -> Result<QueueSpec, E>,
@@ -33,19 +33,19 @@ impl SwitchQueues {
         rates.iter().map(|rate| Ok((*rate, queue(*rate)?))).collect::<Result<_, E>>().map(Self)
     }
 
-    /// The queue of a port of that rate.
+    /// The queue of a port with this rate.
     pub fn at(&self, rate: Rate) -> QueueSpec {
         let own = self.0.iter().find(|(of, _)| *of == rate);
         own.unwrap_or(&self.0[0]).1
     }
 
-    /// The queue of all ports, if they all have the same.
+    /// The queue of all ports, if their queues are equal.
     pub fn single(&self) -> Option<QueueSpec> {
         let first = self.0[0].1;
         self.0.iter().all(|(_, queue)| *queue == first).then_some(first)
     }
 
-    /// Each rate and the queue of the ports of that rate.
+    /// Each rate and the queue of ports with that rate.
     pub fn iter(&self) -> impl Iterator<Item = (Rate, &QueueSpec)> {
         self.0.iter().map(|(rate, queue)| (*rate, queue))
     }
@@ -63,15 +63,16 @@ pub(super) fn port_rates(network: &Network) -> Vec<Rate> {
     rates
 }
 
-/// The key of a queue that is a table itself: any other table is for a transport.
-const TABLE_OF_A_QUEUE: &str = "red";
-/// Keys of which a queue has one at most: who writes one means it instead of the other.
-const EITHER: [&str; 2] = ["mark_above", "red"];
+/// The key of a queue whose value is a table: any other table below `[queue]` is a transport's.
+const QUEUE_SUBTABLE: &str = "red";
+/// Keys that exclude each other: one in `[queue.NAME]` replaces the other of the default queue.
+const EXCLUSIVE_KEYS: [&str; 2] = ["mark_above", "red"];
 
 impl Queues {
-    /// Reads `[queue]` and what is below it. `rates` are those of switch ports. `suggested` is what
-    /// a transport has at a port of that rate when nobody says otherwise; none where that is not
-    /// known because something else is wrong.
+    /// Decodes `[queue]` and the tables below it.
+    ///
+    /// `rates` are those of switch ports. `suggested` is the default queue of a transport at a port
+    /// of that rate, or none if other errors make it unknown.
     pub(super) fn decode<S: Simulate>(
         node: &Node,
         rates: &[Rate],
@@ -79,21 +80,21 @@ impl Queues {
     ) -> Result<Self, Vec<Diagnostic>> {
         let table = table_at(node, "queue").map_err(|e| vec![e])?;
         let is_own = |e: &&Entry| {
-            is_transport::<S>(&e.key) || e.key != TABLE_OF_A_QUEUE && e.value.table().is_some()
+            is_transport::<S>(&e.key) || e.key != QUEUE_SUBTABLE && e.value.table().is_some()
         };
         let (own, rest): (Vec<&Entry>, Vec<&Entry>) = table.entries.iter().partition(is_own);
         let mut errors = Vec::new();
         let mut queues = Queues::default();
         if own.is_empty() || !rest.is_empty() {
-            // With a table of a transport before it, the place of `queue` may be that table's.
+            // If a transport's table comes first, the span of `queue` may be that of the table.
             let first = rest.first().filter(|_| !own.is_empty());
             let span = first.map_or(&node.span, |e| &e.key_span).clone();
             let entries = rest.into_iter().cloned().collect();
             match decode(&Node { span, kind: Kind::Table(Table { entries }) }) {
                 Ok(queue) => queues.all = Some(queue),
                 Err(e) if e.message.starts_with("`kind` is missing") => errors.push(e.help(
-                    "[queue] is the queue of all transports, with its `kind`; what only one has \
-                     otherwise goes below [queue.NAME]",
+                    "[queue] is the queue of all transports and needs a `kind`; keys for a single \
+                     transport go below [queue.NAME]",
                 )),
                 Err(e) => errors.push(e),
             }
@@ -112,12 +113,12 @@ impl Queues {
         if errors.is_empty() { Ok(queues) } else { Err(errors) }
     }
 
-    /// The queue that a transport has of its own.
+    /// The queue of a transport's own `[queue.NAME]`.
     fn of(&self, transport: &str) -> Option<&SwitchQueues> {
         self.own.iter().find(|(name, _)| name == transport).map(|(_, queues)| queues)
     }
 
-    /// Every queue and where it is written.
+    /// Every queue with its path in the scenario.
     fn places(&self) -> impl Iterator<Item = (String, &QueueSpec)> {
         let all = self.all.iter().map(|queue| ("queue".to_owned(), queue));
         let own = self.own.iter().flat_map(|(name, queues)| {
@@ -134,8 +135,9 @@ fn table_at<'a>(node: &'a Node, path: &str) -> Result<&'a Table, Diagnostic> {
     })
 }
 
-/// Reads `[queue.NAME]`: with `kind` a queue as it stands, without it `base` but for what is
-/// written. None without a base to lay it over.
+/// Decodes `[queue.NAME]`: a whole queue if it has a `kind`, else changes of `base`.
+///
+/// None if it has no `kind` and there is no base.
 fn own_queue<S: Simulate>(
     entry: &Entry,
     base: impl Fn() -> Option<QueueSpec>,
@@ -155,8 +157,8 @@ fn own_queue<S: Simulate>(
     }
     let Some(base) = base() else { return Ok(None) };
     let Ok(Value::Object(mut under)) = serde_json::to_value(base) else { return Ok(None) };
-    if let Some(written) = EITHER.iter().find(|key| own.get(key).is_some()) {
-        under.retain(|key, _| key == written || !EITHER.contains(&key.as_str()));
+    if let Some(written) = EXCLUSIVE_KEYS.iter().find(|key| own.get(key).is_some()) {
+        under.retain(|key, _| key == written || !EXCLUSIVE_KEYS.contains(&key.as_str()));
     }
     let kind = under.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
     let whole = laid_over(under, own, &entry.value.span);
@@ -165,7 +167,7 @@ fn own_queue<S: Simulate>(
         Some(known) if e.message.starts_with("unknown key") => {
             let help = format!(
                 "{known}; `{name}` has a queue of kind `{kind}` here: for another, write its \
-                 `kind` and all that belongs to it"
+                 `kind` and all its keys"
             );
             e.help(help)
         }
@@ -173,7 +175,7 @@ fn own_queue<S: Simulate>(
     })
 }
 
-/// A queue as a table, with what is written in the place of what it had.
+/// A queue as a table, with the written keys in the place of its own.
 fn laid_over(under: Map<String, Value>, written: &Table, span: &Range<usize>) -> Table {
     let mut whole = Table::default();
     for (key, value) in under {
@@ -200,7 +202,7 @@ fn laid_over(under: Map<String, Value>, written: &Table, span: &Range<usize>) ->
     whole
 }
 
-/// A value as it would be written; none where a key would be left out.
+/// A JSON value as a TOML value; none if the key is left out.
 fn kind_of(value: Value, span: &Range<usize>) -> Option<Kind> {
     Some(match value {
         Value::String(text) => Kind::Text(text),
@@ -211,7 +213,7 @@ fn kind_of(value: Value, span: &Range<usize>) -> Option<Kind> {
     })
 }
 
-/// The transports that a file names as carrying something.
+/// The transports that carry traffic according to a scenario's tree.
 pub(crate) fn carriers(tree: &Table) -> Vec<&str> {
     let list = |key: &str| tree.get(key).and_then(Node::list).unwrap_or_default();
     let fixed = list("traffic").iter().filter_map(|t| t.table()?.get("transport"));
@@ -219,7 +221,7 @@ pub(crate) fn carriers(tree: &Table) -> Vec<&str> {
 }
 
 impl<S: Simulate> Scenario<S> {
-    /// The queues of switch ports in a run of these transports.
+    /// The queues of switch ports in a run with these transports.
     pub(super) fn switch_queues(&self, run: &[S]) -> Result<SwitchQueues, Diagnostic> {
         let own = |t: &S| Some((t.name(), self.queues.of(t.name())?));
         let mut with_own = run.iter().filter_map(own);
@@ -227,12 +229,12 @@ impl<S: Simulate> Scenario<S> {
             return match with_own.find(|(_, other)| *other != queue) {
                 None => Ok(queue.clone()),
                 Some((other, _)) => Err(Diagnostic::new(format!(
-                    "`{first}` and `{other}` share a network but each has another queue"
+                    "`{first}` and `{other}` share a network but have different queues"
                 ))
                 .at(self.span(&format!("queue.{other}")))
                 .help(format!(
-                    "a network has one: write the same below [queue.{first}] and here, or remove \
-                     one of them, and both will have the other"
+                    "a network has one kind of queue: make [queue.{first}] and [queue.{other}] \
+                     equal, or remove one of them; the other then applies to both"
                 ))),
             };
         }
@@ -251,14 +253,14 @@ impl<S: Simulate> Scenario<S> {
             return Ok(first.clone());
         }
         let names = suggest::list(run.iter().map(S::name));
-        Err(Diagnostic::new(format!("{names} share a network but each would have another queue"))
+        Err(Diagnostic::new(format!("{names} share a network but have different default queues"))
             .help(
-                "add [queue] with the queue they share; `kind = \"trim\"` with `mark_above` has \
-                 something for every transport",
+                "add [queue] with the queue they share; `kind = \"trim\"` with `mark_above` suits \
+                 every transport",
             ))
     }
 
-    /// What is wrong with the queues' limits.
+    /// Mistakes in the limits of queues.
     pub(super) fn check_queues(&self) -> Vec<Diagnostic> {
         let mut errors = Vec::new();
         for (place, queue) in self.queues.places() {
@@ -276,11 +278,11 @@ impl<S: Simulate> Scenario<S> {
         errors
     }
 
-    /// Queues of transports that are not among these.
+    /// Errors for the queues of transports that are not in `carriers`.
     pub(crate) fn idle_queues(&self, carriers: &[&str]) -> Vec<Diagnostic> {
         let idle = self.queues.own.iter().filter(|(name, _)| !carriers.contains(&&**name));
         idle.map(|(name, _)| {
-            Diagnostic::new(format!("`{name}` has a queue but carries nothing in this scenario"))
+            Diagnostic::new(format!("`{name}` has a queue but carries no traffic in this scenario"))
                 .at(self.span(&format!("queue.{name}")))
                 .help(format!("add \"{name}\" to `transports`, or remove [queue.{name}]"))
         })

@@ -1,4 +1,4 @@
-//! `[run]`: how long, how often, and what to watch.
+//! `[run]`: duration, repetitions and what to record.
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Node, decode};
@@ -7,50 +7,50 @@ use punctual_net::{Network, Tier};
 use punctual_sim::{Measure, Sampling, Stop};
 use serde::{Deserialize, Serialize};
 
-/// `[run]`.
+/// The `[run]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSection {
-    /// Simulated time at most.
+    /// The longest simulated time.
     pub duration: Duration,
-    /// When to stop before that.
+    /// When to stop earlier.
     #[serde(default)]
     pub stop: StopWhen,
-    /// Seed of the first repetition; the next has the next number.
+    /// Seed of the first repetition; each further repetition adds 1.
     #[serde(default = "one_u64")]
     pub seed: u64,
-    /// How often to run each transport, with a new seed each time.
+    /// Number of runs of each transport, each with its own seed.
     #[serde(default = "one_u32")]
     pub repetitions: u32,
-    /// Whether to check invariants all along.
+    /// Whether to check invariants during the run.
     #[serde(default)]
     pub check: bool,
-    /// Which flows are measured, and when what the network does counts.
+    /// The measured window: which flows are measured, and when counters of the network count.
     #[serde(default)]
     pub measure: MeasureSection,
-    /// How often to write down the length of queues; never when absent.
+    /// The interval at which queue lengths are sampled; never if absent.
     pub sample: Option<Duration>,
-    /// At which ports.
+    /// The tiers whose ports are sampled.
     #[serde(default = "host_down")]
     pub sample_at: Vec<TierName>,
-    /// And of which flows what their transports are doing; the first ones when absent.
+    /// The flows whose transport state is sampled; the first ones if absent.
     pub sample_flows: Option<Vec<u32>>,
-    /// Whether to record what every port does in time, in the first repetition; small networks
-    /// unless the scenario chooses.
+    /// Whether to record the activity of all ports over time, in the first repetition. If absent,
+    /// small networks are recorded.
     pub network_trace: Option<bool>,
     /// Whether to record the latency of data packets, from first transmission to acknowledgement.
     #[serde(default)]
     pub packet_latency: bool,
 }
 
-/// `measure` of `[run]`: a window of time.
+/// `run.measure`: the measured window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasureSection {
     /// When it begins.
     #[serde(default)]
     pub from: Duration,
-    /// When it ends; with the run when absent.
+    /// When it ends; at the end of the run if absent.
     pub until: Option<Duration>,
 }
 
@@ -62,30 +62,31 @@ fn one_u32() -> u32 {
     1
 }
 
-/// Flows whose gauges are taken unless the scenario chooses.
+/// Number of flows whose transport state is sampled by default.
 const FLOWS_SAMPLED: u32 = 32;
 
 fn host_down() -> Vec<TierName> {
     vec![TierName::HostDown]
 }
 
-/// Networks of so many hosts are recorded unless the scenario says otherwise.
-const HOSTS_RECORDED: u32 = 64;
-/// And of no more at all, as they could not be drawn.
-pub(super) const HOSTS_RECORDED_MOST: u32 = 256;
+/// Networks of up to this many hosts are recorded by default.
+const NETWORK_TRACE_HOSTS_DEFAULT: u32 = 64;
+/// Limit on the hosts of a recorded network, because a report cannot draw more.
+pub(super) const NETWORK_TRACE_HOSTS_MAX: u32 = 256;
 
 /// When a run ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopWhen {
-    /// When every flow that has an end and is not background has ended.
+    /// When every flow that is neither endless nor background has ended, or with `measure.until`
+    /// every measured flow.
     #[default]
     Done,
-    /// Only when its duration is over.
+    /// At the end of `duration`.
     Duration,
 }
 
-/// Where in a network a link is.
+/// The tier of a link in the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TierName {
@@ -116,7 +117,7 @@ impl TierName {
         TierName::Middle,
     ];
 
-    /// The tier of that name.
+    /// The tier with this name.
     pub fn tier(self) -> Tier {
         match self {
             TierName::HostUp => Tier::HostUp,
@@ -138,7 +139,7 @@ impl TierName {
         name.expect("every tier has a name")
     }
 
-    /// As it is written in scenarios.
+    /// The name in scenarios.
     pub fn name(self) -> &'static str {
         match self {
             TierName::HostUp => "host-up",
@@ -151,7 +152,7 @@ impl TierName {
         }
     }
 
-    /// The ports of that tier, in order.
+    /// The ports of the tier, in order.
     pub fn ports(self, network: &Network) -> impl Iterator<Item = PortId> + '_ {
         let links = network.links.iter().enumerate();
         links.filter(move |(_, l)| l.tier == self.tier()).map(|(port, _)| PortId::from(port))
@@ -192,24 +193,24 @@ impl RunSection {
             fail("measure", message, "give `duration` time for the measured flows to end");
         }
         if run.sample == Some(Duration::ZERO) {
-            fail("sample", "sample = 0: there is no end of it".into(), "give 1us or more");
+            fail("sample", "sample = 0: the interval must be positive".into(), "give 1us or more");
         }
         if errors.is_empty() { Ok(run) } else { Err(errors) }
     }
 
-    /// When the simulator stops.
+    /// When the simulation stops.
     pub fn stop(&self) -> Stop {
         Stop { at: Instant::ZERO + self.duration, when_done: self.stop == StopWhen::Done }
     }
 
-    /// What the simulator measures.
+    /// The measured window of the simulation.
     pub fn measure(&self) -> Measure {
         let MeasureSection { from, until } = self.measure;
         let at = |time: Duration| Instant::ZERO + time;
         Measure { from: at(from), until: until.map(at) }
     }
 
-    /// Of which flows the simulator takes gauges.
+    /// The flows whose transport state is sampled.
     pub fn sampled_flows(&self) -> Vec<FlowId> {
         let first = || (0..FLOWS_SAMPLED).collect();
         let mut flows = self.sample_flows.clone().unwrap_or_else(first);
@@ -218,12 +219,12 @@ impl RunSection {
         flows.into_iter().map(FlowId).collect()
     }
 
-    /// Whether what every port of a network does in time is recorded.
-    pub fn records(&self, network: &Network) -> bool {
-        self.network_trace.unwrap_or(network.hosts <= HOSTS_RECORDED)
+    /// Whether the activity of all ports of this network is recorded over time.
+    pub fn has_network_trace(&self, network: &Network) -> bool {
+        self.network_trace.unwrap_or(network.hosts <= NETWORK_TRACE_HOSTS_DEFAULT)
     }
 
-    /// Which time series the simulator takes.
+    /// The interval and ports of queue samples; none without `sample`.
     pub fn sampling(&self, network: &Network) -> Option<Sampling> {
         let mut ports: Vec<PortId> =
             self.sample_at.iter().flat_map(|tier| tier.ports(network)).collect();

@@ -1,4 +1,4 @@
-//! `[[switch]]`: switches that are not like the others, or restart.
+//! `[[switch]]`: legacy switches, and resets of switches.
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Node, decode, unknown};
@@ -11,38 +11,38 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchSection {
-    /// Their names; all switches when absent.
+    /// The names of the switches; all switches if absent.
     pub names: Option<Vec<String>>,
-    /// They run no controllers: packets of explicit-rate transports pass as any others.
+    /// Whether they run no controllers: they forward packets of explicit-rate transports unchanged.
     #[serde(default)]
     pub legacy: bool,
-    /// When their controllers forget everything they know.
+    /// The times at which their controllers lose all state.
     #[serde(default)]
     pub reset_at: Vec<Duration>,
 }
 
-/// What the entries of `[[switch]]` come to.
+/// All entries of `[[switch]]` together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Switches {
     /// Switches that run no controllers.
     pub(crate) legacy: Vec<NodeId>,
-    /// Switches that restart, by time.
+    /// Resets of switches, by time.
     pub(crate) resets: Vec<SwitchReset>,
 }
 
 impl Switches {
-    /// Adds what an entry says.
+    /// Adds an entry.
     pub(crate) fn decode(&mut self, node: &Node, network: &Network) -> Result<(), Diagnostic> {
         let section: SwitchSection = decode(node)?;
         let table = node.table().expect("a struct was read from it");
         let at = |key: &str| table.get(key).unwrap_or(node).span.clone();
         if !section.legacy && section.reset_at.is_empty() {
-            return Err(Diagnostic::new("these switches are like any others")
+            return Err(Diagnostic::new("this [[switch]] changes nothing")
                 .at(at(""))
                 .help("add `legacy = true` or `reset_at = [\"5ms\"]`"));
         }
         if section.legacy && !section.reset_at.is_empty() {
-            return Err(Diagnostic::new("switches without controllers have nothing to forget")
+            return Err(Diagnostic::new("legacy switches have no controllers to reset")
                 .at(at("reset_at"))
                 .help("remove `reset_at` or `legacy`"));
         }

@@ -1,4 +1,4 @@
-//! `[[traffic]]`: who sends what to whom.
+//! `[[traffic]]`: the flows of a scenario.
 
 use super::{Scenario, is_transport, unknown_transport};
 use crate::diagnostic::Diagnostic;
@@ -11,12 +11,12 @@ use punctual_workload::{Problem, TrafficSpec, Workload, WorkloadError, build};
 use std::ops::Range;
 use std::path::Path;
 
-/// One `[[traffic]]`.
+/// One entry of `[[traffic]]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrafficSection {
-    /// What is sent. Its transport is the run's to fill in.
+    /// The specification of the flows. The run sets its transport.
     pub spec: TrafficSpec,
-    /// The transport that carries it; the subject of the run when absent.
+    /// The transport that carries it; the subject of the run if absent.
     pub transport: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl TrafficSection {
         if let Kind::Table(table) = &mut node.kind
             && let Some(entry) = table.get_mut("transport")
         {
-            // Traffic counts transports; scenarios name them.
+            // `TrafficSpec` has the number of a transport, scenarios have the name.
             let name = entry.to_string();
             if entry.text().is_none_or(|name| !is_transport::<S>(name)) {
                 return Err(unknown_transport::<S>(&name).at(entry.span.clone()));
@@ -46,18 +46,20 @@ impl TrafficSection {
         spec.load_files(read, host).map_err(|e| {
             Diagnostic::new(e.to_string())
                 .at(place(&node, &["file", "sizes"]))
-                .help("files are looked for beside the scenario")
+                .help("paths are relative to the scenario's directory")
         })?;
         Ok(TrafficSection { spec, transport })
     }
 }
 
-/// Keys whose values are hosts, and those of the flows of a list.
+/// Keys whose values are hosts.
 const HOST_KEYS: [&str; 6] = ["receiver", "pairs", "hosts", "exclude", "from", "to"];
+/// Keys of a listed flow whose values are hosts.
 const FLOW_KEYS: [&str; 2] = ["src", "dst"];
 
-/// The number of a host with this name. In a network that could not be built, which is reported
-/// for itself, every name is a host's.
+/// The number of the host with this name.
+///
+/// If the network could not be built, which is reported separately, every name is accepted.
 fn host_number(network: Option<&Network>, name: &str) -> Option<u32> {
     let Some(network) = network else { return (!is_range(name)).then_some(0) };
     let hosts = network.names.iter().take(network.hosts as usize);
@@ -115,7 +117,9 @@ fn is_range(part: &str) -> bool {
 }
 
 fn unknown_host(network: Option<&Network>, name: &str) -> Diagnostic {
-    let Some(network) = network else { return Diagnostic::new(format!("`{name}` is no host")) };
+    let Some(network) = network else {
+        return Diagnostic::new(format!("there is no host `{name}`"));
+    };
     let count = network.hosts as usize;
     let names = network.names.iter().take(count).map(String::as_str);
     let close = nearest(name, names);
@@ -127,8 +131,7 @@ fn unknown_host(network: Option<&Network>, name: &str) -> Diagnostic {
 }
 
 impl<S: Simulate> Scenario<S> {
-    /// What to call each `[[traffic]]`: its name, or its pattern, with a number from the second of
-    /// the same on.
+    /// The name of each `[[traffic]]`: its `name` or its pattern, with a number if that is taken.
     pub fn traffic_names(&self) -> Vec<String> {
         let nodes = self.tree.get("traffic").and_then(Node::list).unwrap_or_default();
         let mut names: Vec<String> = Vec::new();
@@ -145,7 +148,7 @@ impl<S: Simulate> Scenario<S> {
         names
     }
 
-    /// The flows of a run whose transports have these names.
+    /// The flows of a run with these transports.
     pub(crate) fn workload(&self, names: &[&str], seed: u64) -> Result<Workload, Diagnostic> {
         let specs: Vec<TrafficSpec> = self
             .traffic
@@ -160,7 +163,7 @@ impl<S: Simulate> Scenario<S> {
             .map_err(|error| self.locate(&error))
     }
 
-    /// Points at the key that a workload's error is about.
+    /// Converts an error of the workload into a diagnostic at the key that causes it.
     fn locate(&self, error: &WorkloadError) -> Diagnostic {
         let message = error.problem.to_string();
         let node = self.tree.get("traffic").and_then(|n| n.list()?.get(error.traffic));
@@ -191,7 +194,7 @@ impl<S: Simulate> Scenario<S> {
     }
 }
 
-/// What is wrong with a single flow of a list.
+/// The problem inside the problem of a listed flow.
 fn innermost(problem: &Problem) -> &Problem {
     match problem {
         Problem::Listed { problem, .. } => innermost(problem),
@@ -204,7 +207,7 @@ fn words(message: &str) -> Vec<&str> {
     message.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_').collect()
 }
 
-/// The value of the first of these keys that the table has, else the table.
+/// The span of the first of these keys that the table has, or of the table.
 fn place(node: &Node, keys: &[&str]) -> Range<usize> {
     let table = node.table();
     let found = keys.iter().find_map(|key| table.and_then(|t| t.get(key)));

@@ -1,4 +1,4 @@
-//! Scenarios run in memory.
+//! Runs scenarios in memory.
 #![allow(dead_code, unreachable_pub)]
 
 use punctual_core::Instant;
@@ -8,7 +8,7 @@ use punctual_sim::Outcome;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// What became of one run of a plan.
+/// The result of one run of a plan.
 pub struct Ran {
     pub run: PlannedRun,
     pub outcome: Outcome,
@@ -42,12 +42,12 @@ impl Ran {
     }
 }
 
-/// Runs everything that a study plans.
+/// Runs all planned runs of a study.
 pub fn all(study: &Study) -> Vec<Ran> {
     study.runs().into_iter().map(|run| one(study, run, None)).collect()
 }
 
-/// Runs one of them, packets no longer than `until`.
+/// Executes one run; packet simulations end at `until` at the latest.
 pub fn one(study: &Study, run: PlannedRun, until: Option<Instant>) -> Ran {
     let setup = study.setup(&run.scenario, &run.subject, run.seed).unwrap();
     let (outcome, kind) = match setup {
@@ -69,19 +69,19 @@ pub fn folder() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"))
 }
 
-/// A scenario that comes with the program, with changes as on the command line.
+/// A scenario of this repository, with changes as on the command line.
 pub fn shipped(name: &str, changes: &[&str]) -> Vec<Ran> {
     let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
     let path = folder().join(format!("{name}.toml"));
     all(&Study::load(&path, &changes).unwrap_or_else(|e| panic!("{e}")))
 }
 
-/// A scenario of text.
+/// A scenario given as text.
 pub fn text(text: &str) -> Vec<Ran> {
     all(&study(text))
 }
 
-/// What a scenario of text plans.
+/// The planned runs of a scenario given as text.
 pub fn study(text: &str) -> Study {
     Study::from_text("test", text, folder(), &[]).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }

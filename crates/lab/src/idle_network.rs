@@ -1,17 +1,17 @@
-//! The time a flow takes when it has the network to itself.
+//! Routes, and the completion time of a flow that has the network to itself.
 
 use punctual_core::{Bytes, Duration, FlowId, Header, HostId, Packet, PortId, Rate};
 use punctual_net::Network;
 
-/// More hops than any path has that does not go in circles.
+/// Limit on the hops of a route, so that a routing loop ends.
 const HOPS_MAX: usize = 255;
 
-/// The ports a packet passes from one host to another on the first of the equal paths.
+/// The ports on the first of the equal-cost paths between two hosts.
 pub fn route(network: &Network, src: HostId, dst: HostId) -> Vec<PortId> {
     route_by(network, src, dst, 0)
 }
 
-/// The ports a packet passes on one of the equal paths, counted from 0.
+/// The ports on one of the equal-cost paths between two hosts; `path` counts from 0.
 pub fn route_by(network: &Network, src: HostId, dst: HostId, path: u32) -> Vec<PortId> {
     let mut packet = Packet::new(FlowId(0), dst, Header::default());
     packet.path = path;
@@ -28,10 +28,11 @@ pub fn route_by(network: &Network, src: HostId, dst: HostId, path: u32) -> Vec<P
     ports
 }
 
-/// A lower bound of the completion time, the same for every transport: the propagation and
-/// processing along the path, the data at the rate of the slowest link, and one full packet's
-/// transmission on each other link (store and forward). Transports' headers, handshakes and
-/// waiting are not in it.
+/// A lower bound of a flow's completion time, equal for all transports.
+///
+/// It is the sum of the delays along the path, the transmission of the data on the slowest link,
+/// and the transmission of one packet on each other link (store and forward). Headers, handshakes
+/// and queueing are not included.
 pub fn completion_time(network: &Network, src: HostId, dst: HostId, size: Bytes) -> Duration {
     let packet = Bytes::new(size.get().min(network.mtu.get())) + network.framing;
     let mut slowest = Rate::from_bps(u64::MAX);
@@ -73,12 +74,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_network_takes_the_time_that_arithmetic_gives() {
+    fn completion_times_of_an_idle_network_match_arithmetic() {
         let network = fat_tree();
         let time = |dst, size| {
             completion_time(&network, HostId(0), HostId(dst), Bytes::new(size)).as_nanos()
         };
-        // 9000 B take 7.2 µs on a link; two links of 1 µs each.
+        // 9000 B take 7.2 µs to transmit; the path has two links of 1 µs each.
         assert_eq!(time(1, 9000), 2 * 7200 + 2 * 1000);
         assert_eq!(time(1, 90_000), 11 * 7200 + 2 * 1000);
         assert_eq!(time(4, 100), 6 * 80 + 6 * 1000);

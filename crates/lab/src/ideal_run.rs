@@ -1,10 +1,11 @@
-//! An ideal scheduler on a scenario's network and flows, as if it were a transport.
+//! Runs an ideal scheduler on a scenario's network and flows, in the place of a transport.
 //!
-//! What it is charged, so that no transport can do better than the optimum: each flow's bytes with
-//! the least headers that any transport has, cut into the largest packets, and what links add to
-//! each. What it is not charged: delays, processing, store and forward, and start-up.
+//! No transport can do better than the optimum, because the scheduler pays no more than any of them.
+//! It pays for each flow's bytes, for the smallest headers of any transport on packets that fill the
+//! MTU, and for the framing of links. It pays nothing for propagation, processing, store and forward,
+//! or start-up.
 
-use crate::ideal::route_by;
+use crate::idle_network::route_by;
 use crate::scenario::RunSection;
 use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant, PortId, Rate};
 use punctual_fluid::{FluidError, FluidFlow, Policy, is_exact, moved_by, schedule};
@@ -13,10 +14,10 @@ use punctual_results::RunKind;
 use punctual_sim::{FlowCounts, FlowRecord, FlowStatus, Measure, Outcome, Stop, Totals};
 use std::collections::BTreeMap;
 
-/// The least headers that a packet of any transport has: IP and TCP, 20 bytes each.
+/// The smallest headers of any transport: IP and TCP, 20 bytes each.
 const HEADERS: u64 = 40;
 
-/// Everything that an ideal run depends on.
+/// The flows, links and policy of an ideal run.
 #[derive(Debug, Clone)]
 pub struct IdealSetup {
     policy: Policy,
@@ -29,12 +30,12 @@ pub struct IdealSetup {
     measure: Measure,
 }
 
-/// What an ideal run gives.
+/// The result of an ideal run.
 #[derive(Debug, Clone)]
 pub struct IdealRun {
-    /// As of a simulation. A bound has nothing but the flows.
+    /// The outcome in the form of a simulation's. A bound has flow records and no byte counts.
     pub outcome: Outcome,
-    /// What stands behind the numbers.
+    /// Whether the numbers are an optimum, a bound, or those of another ideal policy.
     pub kind: RunKind,
 }
 
@@ -45,7 +46,7 @@ impl IdealSetup {
         flows: Vec<FlowSpec>,
         run: &RunSection,
     ) -> Result<IdealSetup, FluidError> {
-        let mut ways = Ways { network, links: BTreeMap::new(), known: BTreeMap::new() };
+        let mut links = FluidLinks { network, ids: BTreeMap::new(), paths: BTreeMap::new() };
         let mut setup = IdealSetup {
             policy,
             fluid: Vec::with_capacity(flows.len()),
@@ -60,9 +61,9 @@ impl IdealSetup {
             setup.fluid.push(FluidFlow {
                 id: i as u64,
                 start: flow.start,
-                size: setup.on_the_wire(flow.size, HEADERS + network.framing.get()),
+                size: setup.wire_size(flow.size, HEADERS + network.framing.get()),
                 deadline: flow.deadline,
-                path: ways.between(flow.src, flow.dst, &mut setup.capacities),
+                path: links.path(flow.src, flow.dst, &mut setup.capacities),
             });
         }
         setup.flows = flows;
@@ -70,12 +71,12 @@ impl IdealSetup {
         Ok(setup)
     }
 
-    /// How many flows there are.
+    /// The number of flows.
     pub fn flow_count(&self) -> usize {
         self.flows.len()
     }
 
-    /// What stands behind its numbers.
+    /// Whether the numbers are an optimum, a bound, or those of another ideal policy.
     pub fn kind(&self) -> RunKind {
         match self.policy {
             Policy::Optimal if is_exact(&self.fluid, &self.capacities) => RunKind::Optimum,
@@ -84,8 +85,8 @@ impl IdealSetup {
         }
     }
 
-    /// A flow's bytes with so many more for each packet.
-    fn on_the_wire(&self, size: Bytes, extra: u64) -> Bytes {
+    /// The bytes of a flow of `size`, plus `extra` bytes per packet.
+    fn wire_size(&self, size: Bytes, extra: u64) -> Bytes {
         if size == Bytes::ENDLESS {
             return size;
         }
@@ -97,14 +98,14 @@ impl IdealSetup {
         self.mtu.get().saturating_sub(HEADERS).max(1)
     }
 
-    /// What the flow would take alone.
-    pub fn alone(&self, flow: &FlowSpec) -> Option<Duration> {
+    /// The completion time of a flow that has the network to itself; none for an endless flow.
+    pub fn time_alone(&self, flow: &FlowSpec) -> Option<Duration> {
         let fluid = self.fluid.get(flow.id.index())?;
         let slowest = fluid.path.iter().map(|link| self.capacities[*link]).min()?;
         (fluid.size != Bytes::ENDLESS).then(|| slowest.transmission_time(fluid.size))
     }
 
-    /// Runs it.
+    /// Runs the scheduler.
     pub fn run(&self) -> IdealRun {
         const CHECKED: &str = "checked when the set-up was made";
         let kind = self.kind();
@@ -120,7 +121,7 @@ impl IdealSetup {
         let within = moved(until.unwrap_or(ended_at).min(ended_at));
         let totals = Totals { ended_at, measure: self.measure, ..Totals::default() };
         let mut outcome = Outcome { totals, ..Outcome::default() };
-        // By start, so that those which the run did not come to are the last.
+        // Flows are sorted by start: those that start after the end of the run come last.
         let started = self.flows.iter().take_while(|flow| flow.start <= ended_at);
         for (i, spec) in started.enumerate() {
             let finished = results[i].finished.filter(|at| *at <= ended_at);
@@ -158,7 +159,7 @@ impl IdealSetup {
         IdealRun { outcome, kind }
     }
 
-    /// When the run ends: as a simulation's, by when each flow is done.
+    /// When the run ends, by the rules of a simulation. `done` is the time at which a flow ends.
     fn end(&self, done: impl Fn(usize) -> Option<Instant>) -> Instant {
         if !self.stop.when_done {
             return self.stop.at;
@@ -173,29 +174,31 @@ impl IdealSetup {
         last.unwrap_or(Instant::ZERO).max(until.unwrap_or(Instant::ZERO)).min(self.stop.at)
     }
 
-    /// The part of `moved` that is data and so many bytes more for each packet.
+    /// The share of `moved` wire bytes that is payload plus `extra` bytes per packet.
     fn part(&self, moved: Bytes, flow: usize, extra: u64) -> u64 {
         let size = self.flows[flow].size;
         let (part, whole) = if size == Bytes::ENDLESS {
             (self.payload() + extra, self.payload() + HEADERS + self.framing.get())
         } else {
-            (self.on_the_wire(size, extra).get(), self.fluid[flow].size.get().max(1))
+            (self.wire_size(size, extra).get(), self.fluid[flow].size.get().max(1))
         };
         (u128::from(moved.get()) * u128::from(part) / u128::from(whole)) as u64
     }
 }
 
-/// The links of an ideal network: where several paths are equal, their ports at each hop count as
-/// one link of their rates together, so that the paths a transport happens to take do not matter.
-struct Ways<'a> {
+/// The links of an ideal network. At each hop, the ports of all equal-cost paths form one link with
+/// the sum of their rates, so results do not depend on how a transport chooses paths.
+struct FluidLinks<'a> {
     network: &'a Network,
-    links: BTreeMap<Vec<PortId>, usize>,
-    known: BTreeMap<(HostId, HostId), Vec<usize>>,
+    /// The index of each link, by its ports.
+    ids: BTreeMap<Vec<PortId>, usize>,
+    paths: BTreeMap<(HostId, HostId), Vec<usize>>,
 }
 
-impl Ways<'_> {
-    fn between(&mut self, src: HostId, dst: HostId, capacities: &mut Vec<Rate>) -> Vec<usize> {
-        if let Some(path) = self.known.get(&(src, dst)) {
+impl FluidLinks<'_> {
+    /// The links between two hosts. Adds the capacity of each new link to `capacities`.
+    fn path(&mut self, src: HostId, dst: HostId, capacities: &mut Vec<Rate>) -> Vec<usize> {
+        if let Some(path) = self.paths.get(&(src, dst)) {
             return path.clone();
         }
         let mut hops: Vec<Vec<PortId>> = Vec::new();
@@ -212,8 +215,8 @@ impl Ways<'_> {
             ports.sort_unstable();
             ports.dedup();
             let rate: u64 = ports.iter().map(|port| self.network.link(*port).rate.as_bps()).sum();
-            let next = self.links.len();
-            let link = *self.links.entry(ports).or_insert(next);
+            let next = self.ids.len();
+            let link = *self.ids.entry(ports).or_insert(next);
             if link == next {
                 capacities.push(Rate::from_bps(rate));
             }
@@ -221,7 +224,7 @@ impl Ways<'_> {
                 path.push(link);
             }
         }
-        self.known.insert((src, dst), path.clone());
+        self.paths.insert((src, dst), path.clone());
         path
     }
 }
