@@ -493,7 +493,7 @@ fn a_deadlock_is_told_and_pauses_are_written() {
     let said = text(&run.stdout);
     assert!(run.status.success(), "{}", text(&run.stderr));
     let ring = "switch 0 -> switch 1 -> switch 2 -> switch 3 -> switch 4 -> switch 0";
-    let told = format!("deadlock: since 116.1648us class 1 is paused in a circle: {ring}");
+    let told = format!("PFC deadlock: pause cycle since 116.1648us, class 1: {ring}");
     assert!(said.contains(&told), "{said}");
     let dir = place.path().join("out/dctcp-lossless/seed-1");
     let files = punctual_results::read(&dir).unwrap();

@@ -72,7 +72,7 @@ fn an_incast_without_a_drop() {
     assert!(outcome.totals.drops > 100, "{}", outcome.totals.drops);
 }
 
-/// One sender, one slow link behind the switch: what is buffered can be told to the packet.
+/// One sender, one slow link behind the switch: the buffered bytes can be computed to the packet.
 #[test]
 fn the_buffer_holds_the_threshold_and_what_was_on_its_way() {
     let network = star(2, MTU);
@@ -157,7 +157,7 @@ fn pauses_are_by_class() {
     assert!(together > Duration::from_millis(1), "{together}");
 }
 
-/// One sender, one slow link: the sender's NIC is what is paused, and what is told of it adds up.
+/// One sender, one slow link: only the sender's NIC is paused, and the pause counters add up.
 #[test]
 fn ports_tell_how_long_they_were_paused() {
     let network = star(2, MTU);
@@ -191,7 +191,7 @@ fn ports_tell_how_long_they_were_paused() {
     assert!(outcome.pause_cycles.is_empty());
 }
 
-/// Switches in a circle with a host each.
+/// A ring of switches with a host each.
 fn ring(switches: u32) -> Network {
     let mut text = String::new();
     for n in 0..switches {
@@ -225,8 +225,8 @@ fn pausing(pause_above: u64, resume_below: u64) -> QueueSpec {
     }
 }
 
-/// Every host sends to the next but one, so that every link of the circle carries what comes from
-/// the one before.
+/// Every host sends to the next but one, so that every link of the ring carries traffic of the
+/// link before.
 fn around(queue: QueueSpec, hosts: u32) -> (Network, Outcome) {
     let network = ring(5);
     let flows = (0..hosts).map(|h| flow(h, (h + 2) % 5, u64::MAX)).collect();
@@ -249,10 +249,13 @@ fn a_circle_of_pauses_is_found_and_named() {
     assert!(ends.zip(starts).all(|(end, start)| end == start), "{cycle:?}");
     let said = cycle.describe(node_names(&network));
     println!("{said}");
-    assert!(said.starts_with(&format!("deadlock: since {} class 1", cycle.since)), "{said}");
+    assert!(
+        said.starts_with(&format!("PFC deadlock: pause cycle since {}, class 1", cycle.since)),
+        "{said}"
+    );
     assert_eq!(said.matches(" -> ").count(), 5, "{said}");
-    // Nothing moves any more since then: all are paused for the rest of the run, the one that
-    // closed it since just then.
+    // No packet moves after that: all ports are paused for the rest of the run, and the port that
+    // completed the cycle was paused at that instant.
     let rest = outcome.totals.ended_at - cycle.since;
     let longest = |p: &PortId| outcome.ports[p.index()].pauses.longest;
     assert!(cycle.ports.iter().all(|p| longest(p) >= rest));
@@ -261,9 +264,9 @@ fn a_circle_of_pauses_is_found_and_named() {
     assert!(rest > Duration::from_millis(10), "{rest}");
 }
 
-/// Where most of what a link has in the switch behind waits for a slow host there, and the link
-/// goes on when a little of it is gone, circles close and end again. With little to send that is
-/// all; with more, one of them is the last.
+/// Pause cycles form and end where most bytes of a link wait in the next switch for a slow host,
+/// and the link resumes after a few of them have left. With little to send all cycles end; with
+/// more, the last one is a deadlock.
 #[test]
 fn circles_that_end_are_told_from_those_that_stand() {
     let around = |size| {
@@ -285,7 +288,7 @@ fn circles_that_end_are_told_from_those_that_stand() {
     assert!(circle.longest >= ended - circle.since);
     assert!(circle.longest < Duration::from_micros(50), "{circle:?}");
     let (since, said) = (circle.since, circle.describe(node_names(&network)));
-    assert!(said.starts_with(&format!("circle of pauses that ended: from {since} to {ended}")));
+    assert!(said.starts_with(&format!("pause cycle that ended: from {since} to {ended}")));
     assert!(said.contains("(2 times before, from "), "{said}");
 
     let (_, outcome) = around(100_000);
@@ -295,7 +298,7 @@ fn circles_that_end_are_told_from_those_that_stand() {
     assert!(outcome.flows.iter().any(|f| f.status == FlowStatus::Unfinished));
 }
 
-/// Two circles that share a switch, each of its own flows: both are told.
+/// Two pause cycles of different flows that share a switch: both are reported.
 #[test]
 fn all_circles_are_told() {
     let mut text = String::from("[[switch]]\nname = \"m\"\n");
@@ -331,8 +334,8 @@ fn all_circles_are_told() {
     assert!(deadlocks[0].ports.iter().all(|p| !deadlocks[1].ports.contains(p)));
 }
 
-/// Without one of the five there is no circle, however often links are paused; nor where switches
-/// drop.
+/// Without one of the five flows there is no pause cycle, however often links are paused; nor where
+/// switches drop.
 #[test]
 fn a_circle_that_does_not_close_is_none() {
     let (_, outcome) = around(lossless(1_000_000, 30_000), 4);
@@ -513,9 +516,9 @@ impl Graph {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(64)))]
 
-    /// The same on networks of any shape, with links of several rates and lengths, several
-    /// transports and classes in one run. Ways may go in circles here, and where they end in a
-    /// deadlock some flows do not; where there is none all flows end.
+    /// Lossless networks of any shape never drop: links of several rates and lengths, several
+    /// transports and classes in one run. Routes may form cycles. All flows end unless there is a
+    /// PFC deadlock.
     #[test]
     fn graphs_never_drop_and_flows_end_unless_a_deadlock_is_told(graph in graph()) {
         let network = graph.network();
@@ -558,8 +561,8 @@ proptest! {
         }
     }
 
-    /// A deadlock stands whenever one looks again, and nothing leaves its ports; a circle that
-    /// ended is told with the same times later.
+    /// A PFC deadlock still exists in a longer run, and its ports send nothing. A pause cycle that
+    /// ended is reported with the same times in a longer run.
     #[test]
     fn deadlocks_stand_and_other_circles_end(
         switches in 5u32..8,
@@ -587,7 +590,7 @@ proptest! {
         let (early, late) = (until(3), until(6));
         for circle in &early.pause_cycles {
             let again = late.pause_cycles.iter().find(|c| c.ports == circle.ports && c.class == circle.class);
-            let again = again.expect("what was told is told later too");
+            let again = again.expect("a reported cycle is reported later too");
             prop_assert_eq!(again.first, circle.first);
             prop_assert!(again.times >= circle.times && again.longest >= circle.longest);
             if circle.is_deadlock {
@@ -600,11 +603,11 @@ proptest! {
                 prop_assert_eq!(again.ended, circle.ended);
             }
         }
-        // Whoever says that a circle will never end must be right about all others as well.
+        // Every pause cycle that is no deadlock must end, form again or become one.
         let stands = |c: &&punctual_sim::PauseCycle| c.ended.is_none() && !c.is_deadlock;
         for circle in early.pause_cycles.iter().filter(stands) {
             let again = late.pause_cycles.iter().find(|c| c.ports == circle.ports && c.class == circle.class);
-            let again = again.expect("what was told is told later too");
+            let again = again.expect("a reported cycle is reported later too");
             prop_assert!(
                 again.times > circle.times || again.ended.is_some() || again.is_deadlock,
                 "it neither ended nor became one that cannot: {circle:?} {again:?}"
