@@ -232,7 +232,7 @@ pub struct PauseCycle {
     pub times: u64,
     /// The longest that it lasted.
     pub longest: Duration,
-    /// Whether it is a PFC deadlock: it existed at the end of the run, and no port of it can resume.
+    /// Whether it is a PFC deadlock: it existed at the end of the run, and its ports cannot resume.
     pub is_deadlock: bool,
 }
 

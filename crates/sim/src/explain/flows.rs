@@ -125,8 +125,8 @@ impl Followed {
 
     /// The pacing time of the sender's last packet is over: returns the call that follows.
     ///
-    /// That time counts from the creation of the packet or, if later, from the start of pacing, even
-    /// if the rate changed since.
+    /// That time counts from the creation of the packet or, if later, from the start of pacing,
+    /// even if the rate changed since.
     fn paced(&self, setter: Rc<Node>, now: Instant, hop: Option<u8>) -> Rc<Node> {
         let since = [&self.last_data, &self.pacing_since];
         let since = since.into_iter().flatten().max_by_key(|node| node.at);
