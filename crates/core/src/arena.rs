@@ -1,6 +1,6 @@
 //! A growable slab with `u32` keys whose freed slots are used again.
 
-/// Values of one kind behind dense `u32` keys. Memory follows the largest number held at once.
+/// Values with dense `u32` keys. Memory grows to the largest number of values held at once.
 #[derive(Debug, Clone)]
 pub struct Slab<T> {
     slots: Vec<Option<T>>,
@@ -28,7 +28,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes a value out. Panics when the key is free: a driver's bug.
+    /// Takes a value out. Panics when the key is free, which is a bug of the driver.
     pub fn remove(&mut self, key: u32) -> T {
         let value = self.slots[key as usize].take().expect("slot is free");
         self.free.push(key);

@@ -1,4 +1,4 @@
-//! What a packet carries, told to observers.
+//! What a packet carries, for observers that cannot read its header.
 
 /// What a packet carries or acknowledges, as its transport reads its header.
 ///
@@ -10,12 +10,12 @@ pub enum Content {
     Data(u64),
     /// An acknowledgement.
     Ack {
-        /// Of all data with a lower number.
+        /// All data with a lower number are acknowledged.
         below: u64,
-        /// And of the data with this number.
+        /// The data with this number are acknowledged too.
         named: Option<u64>,
     },
-    /// Neither, or nothing that the transport tells.
+    /// Neither, or the transport does not say.
     #[default]
     Other,
 }

@@ -28,25 +28,25 @@ impl PortView {
         self.queue_bytes + self.queue_packets * self.framing.get()
     }
 
-    /// Bytes that have arrived since the start, sent or waiting, framing included.
+    /// Bytes that have arrived since the start, whether sent or waiting, framing included.
     #[inline]
     pub fn arrived_bytes(&self) -> u64 {
         self.sent_bytes + self.queue_link_bytes()
     }
 }
 
-/// What a controller knows and has counted, as far as it has such a thing: for checks and reports.
+/// A controller's state and counters, for checks and reports. What it does not have is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ControllerState {
     /// Flows it counts or remembers.
     pub flows: u64,
-    /// The rate it hands out in all.
+    /// The total rate that it can grant.
     pub capacity: Rate,
-    /// The sum of what flows desire.
+    /// The sum of the flows' desired rates.
     pub demand: Rate,
-    /// The sum of what it has granted.
+    /// The sum of the granted rates.
     pub allocated: Rate,
-    /// What it grants a new flow beside its desired rate, even where a fair share is less.
+    /// What it grants a new flow besides its desired rate, even where the fair share is less.
     pub share_min: Rate,
     /// Flows that it lets send, where it keeps a list of them.
     pub sending: Option<u64>,
@@ -58,9 +58,10 @@ pub struct ControllerState {
 
 /// Reads and rewrites headers of its own transport's packets at one output port.
 ///
-/// The driver calls it for packets of that transport only, before they are queued; for packets
-/// going the other way, at the port by which that flow's data leaves, so their path must be the
-/// exact reverse. After each other call it reads [`Controller::next_timeout`] again.
+/// The driver calls it for packets of that transport only, before they are queued. It shows packets
+/// of the opposite direction to the port by which the flow's data leaves, so their path must be the
+/// exact reverse. After every call but [`Controller::handle_reverse`] it reads
+/// [`Controller::next_timeout`] again.
 pub trait Controller {
     /// A packet is about to be queued here.
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena);
@@ -73,13 +74,15 @@ pub trait Controller {
         self.next_timeout().unwrap_or(Instant::NEVER)
     }
 
-    /// Whether it looks at packets of the opposite direction at all.
+    /// Whether it reads packets of the opposite direction.
     fn reads_answers(&self) -> bool {
         false
     }
 
-    /// A packet of the opposite direction passes the node of this port. Called only where
-    /// [`Controller::reads_answers`], and moves no timeout: answers are to cost little.
+    /// A packet of the opposite direction passes the node of this port.
+    ///
+    /// Called only where [`Controller::reads_answers`]. It cannot change the timeout, which keeps
+    /// answers cheap.
     fn handle_reverse(&mut self, _packet: &mut Packet, _port: PortId) {}
 
     /// The instant returned by [`Controller::next_timeout`] has come.
@@ -90,23 +93,24 @@ pub trait Controller {
         None
     }
 
-    /// Tells what it is doing, for time series: names and values by `tell`, a name ending in its
-    /// unit. Called at sampling instants only.
+    /// Reports its gauges for time series: calls `tell` with the name and value of each.
+    ///
+    /// A name ends in its unit. Called at sampling instants only.
     fn gauges(&self, _tell: &mut dyn FnMut(&'static str, f64)) {}
 
-    /// Tells which flows hold what a flow paused here waits for. Asked by observers only.
+    /// Reports the flows that hold the rate that a flow paused here waits for. For observers only.
     fn flows_ahead(&self, _of: FlowId, _tell: &mut dyn FnMut(FlowId)) {}
 
     /// The switch restarted: all state is gone.
     fn reset(&mut self) {}
 
-    /// What it knows now.
+    /// Its current state.
     fn state(&self) -> ControllerState {
         ControllerState::default()
     }
 }
 
-/// For transports whose switches run no controller: it cannot exist.
+/// The controller of transports that have none: it has no value.
 #[derive(Debug, Clone, Copy)]
 pub enum NoController {}
 

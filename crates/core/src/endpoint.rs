@@ -3,18 +3,19 @@
 //! A transport is sans-IO. It is called with the time and a packet, a timeout or the chance to
 //! send, and answers through [`HostCx`]. It never blocks, reads no clock and sees no payload.
 //!
-//! # What a driver owes
+//! # What a driver must do
 //!
 //! 1. Time never goes back between calls.
 //! 2. After each call it takes everything out of the [`Outbox`]: sends the packets in order,
 //!    applies the timer changes, acts on the events.
 //! 3. A timer fires at or after the instant set, once; setting it again replaces it.
-//! 4. A sender that said [`HostCx::ready`] is asked [`Endpoint::poll_transmit`] once when the NIC
-//!    is free and its turn has come; it is asked again only if it says so again.
-//! 5. A packet reaches the end it is addressed to, or nobody. Loss, duplication and any order
-//!    are allowed.
-//! 6. A receiver is opened by the first packet of its flow to arrive, then given that packet.
-//!    It stays until its sender has ended and, on a wire, until late duplicates are gone.
+//! 4. After [`HostCx::ready`], the driver calls the sender's [`Endpoint::poll_transmit`] once, when
+//!    the NIC is free and it is the sender's turn. To be polled again, it calls `ready` again.
+//! 5. A packet reaches the end it is addressed to, or none. Loss, duplication and reordering are
+//!    allowed.
+//! 6. The first packet of a flow to arrive opens the flow's receiver, which then gets that packet.
+//!    The receiver stays until its sender has ended and, on a real network, until late duplicates
+//!    are gone.
 //! 7. After [`FlowEvent::Finished`] or [`FlowEvent::Abandoned`] a sender is not called again.
 
 use crate::{
@@ -38,12 +39,12 @@ pub struct NicInfo {
 /// What a call asks of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TimerChange {
-    /// Leave it.
+    /// Leave it unchanged.
     #[default]
     Keep,
     /// Fire at this instant instead.
     Set(Instant),
-    /// Fire at this instant instead; all there is to do then is to send a data packet.
+    /// Fire at this instant instead, only to send a data packet.
     Depart(Instant),
     /// Do not fire.
     Clear,
@@ -55,17 +56,17 @@ pub enum TimerChange {
 pub struct Outbox {
     /// Packets for the NIC's queue, in order.
     pub packets: Vec<Packet>,
-    /// The sender called has data to send when the NIC has time for this class.
+    /// The called sender has data to send when the NIC has time for this class.
     pub ready: Option<Class>,
-    /// The timer of the endpoint called.
+    /// The timer of the called endpoint.
     pub timer: TimerChange,
     /// The timer of the host's shared state.
     pub host_timer: TimerChange,
-    /// What happened to the flow called for.
+    /// Events of the flow that the call is for.
     pub events: Vec<FlowEvent>,
 }
 
-/// The world as one call to a transport sees it.
+/// The context of one call to a transport.
 pub struct HostCx<'a, T: Transport> {
     /// The time.
     pub now: Instant,
@@ -75,7 +76,7 @@ pub struct HostCx<'a, T: Transport> {
     pub shared: &'a mut T::Shared,
     /// Header extensions of packets in and out.
     pub ext: &'a mut ExtArena,
-    /// Answers. Use the methods below.
+    /// What the call asks of the driver. Use the methods below.
     pub out: &'a mut Outbox,
 }
 
@@ -98,8 +99,10 @@ impl<T: Transport> HostCx<'_, T> {
         self.out.timer = TimerChange::Set(at);
     }
 
-    /// Sets it to when a data packet is due and nothing else. A driver whose NIC is idle by then
-    /// may poll this sender at once, as if it had been called and had said [`HostCx::ready`].
+    /// Sets this endpoint's timer, only to send its next data packet then.
+    ///
+    /// A driver whose NIC is idle by then may poll this sender at once, as if its timer had fired
+    /// and it had called [`HostCx::ready`].
     #[inline]
     pub fn set_departure(&mut self, at: Instant) {
         self.out.timer = TimerChange::Depart(at);
@@ -117,7 +120,7 @@ impl<T: Transport> HostCx<'_, T> {
         self.out.host_timer = TimerChange::Set(at);
     }
 
-    /// Tells what happened to this flow.
+    /// Reports an event of this flow.
     #[inline]
     pub fn emit(&mut self, event: FlowEvent) {
         self.out.events.push(event);
@@ -132,27 +135,30 @@ pub trait Endpoint<T: Transport> {
     /// This endpoint's timer fired.
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, T>);
 
-    /// The NIC is free and this sender said it was ready: the next data packet, if there still
-    /// is one. Say [`HostCx::ready`] again to be asked again.
+    /// Returns the next data packet, if there still is one.
+    ///
+    /// Called when this sender is ready and the NIC is free. To be polled again, it calls
+    /// [`HostCx::ready`] again.
     fn poll_transmit(&mut self, _cx: &mut HostCx<'_, T>) -> Option<Packet> {
         None
     }
 
-    /// Tells what it is doing, for time series: names and values by `tell`, a name ending in its
-    /// unit. Called at sampling instants only.
+    /// Reports its gauges for time series: calls `tell` with the name and value of each.
+    ///
+    /// A name ends in its unit. Called at sampling instants only.
     fn gauges(&self, _shared: &T::Shared, _tell: &mut dyn FnMut(&'static str, f64)) {}
 
-    /// What it waits for, should nothing happen until its timer or the host's fires. Asked by
-    /// observers only, after a call.
+    /// What it waits for until its timer or the host's fires. For observers only, after a call.
     fn waits_for(&self) -> Wait {
         Wait::Timer
     }
 
-    /// The application wants this flow's last byte by another time than it said, or no longer by
-    /// any. Senders only; those that look at no deadline ignore it.
+    /// The application has changed or removed this flow's deadline.
+    ///
+    /// Senders only; those that do not use deadlines ignore it.
     fn handle_deadline(&mut self, _deadline: Option<Instant>, _cx: &mut HostCx<'_, T>) {}
 
-    /// The driver is about to forget this endpoint: give back what it holds of the shared state.
+    /// The driver is about to remove this endpoint: it releases what it holds of the shared state.
     fn close(&mut self, _shared: &mut T::Shared) {}
 }
 
@@ -167,16 +173,16 @@ pub trait Transport: Sized {
     /// What it runs at every output port, if anything ([`NoController`](crate::NoController)).
     type Controller: Controller;
 
-    /// Its name, one line about it, and what else holds whatever its parameters.
+    /// Its name, a summary, and other facts that do not depend on its parameters.
     const INFO: TransportInfo;
 
     /// The shared state of one host.
     fn open_host(&self, nic: &NicInfo) -> Self::Shared;
 
-    /// A flow starts at its sender: this is when its first packet may go.
+    /// A flow starts at its sender, which may send its first packet now.
     fn open_sender(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, Self>) -> Self::Sender;
 
-    /// A flow's first packet reached its receiver, which is handed that packet next.
+    /// A flow's first packet reached its receiver, which gets that packet next.
     fn open_receiver(
         first: &Packet,
         route: &FlowRoute,
@@ -187,7 +193,7 @@ pub trait Transport: Sized {
     /// [`HostCx::set_host_timer`] may be used; there is no flow.
     fn handle_host_timeout(_cx: &mut HostCx<'_, Self>) {}
 
-    /// The controller for an output port, switches' and hosts' alike.
+    /// The controller for an output port of a switch or host.
     fn controller(&self, _port: &PortView) -> Option<Self::Controller> {
         None
     }
@@ -202,8 +208,10 @@ pub trait Transport: Sized {
         Ok(())
     }
 
-    /// Whether a flow's packets take all paths in turn. Any other path then serves as well as the
-    /// one that a packet names; packets of other transports must keep to one for their order.
+    /// Whether it sprays: a flow's packets take all paths in turn.
+    ///
+    /// Any other path then serves as well as the one that a packet names. Packets of other
+    /// transports must keep to one path to stay in order.
     fn sprays(&self) -> bool {
         false
     }
@@ -213,18 +221,20 @@ pub trait Transport: Sized {
         false
     }
 
-    /// Whether its senders may give a flow up ([`FlowEvent::Abandoned`]). The simulator's checks
-    /// report a transport that gives a flow up and does not say so here.
+    /// Whether its senders may abandon a flow ([`FlowEvent::Abandoned`]).
+    ///
+    /// The simulator's checks report a transport that abandons a flow and returns false here.
     fn may_abandon(&self) -> bool {
         false
     }
 
-    /// What a packet of it carries or acknowledges. Asked by observers only, which cannot read its
-    /// header. A transport that does not acknowledge data packet by packet need not answer.
+    /// What a packet of it carries or acknowledges, for observers, which cannot read its header.
+    ///
+    /// A transport that does not acknowledge data packet by packet need not implement it.
     fn content(_packet: &Packet) -> Content {
         Content::Other
     }
 
-    /// The switch queue that suits it on a link of `rate`, where the user names none.
+    /// The switch queue for it on a link of `rate`, where the user names none.
     fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec;
 }

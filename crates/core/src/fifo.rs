@@ -1,11 +1,11 @@
-//! A queue of packets linked through the packets themselves: no allocation, 16 bytes a queue.
+//! A queue of packets linked through the packets themselves: no allocation, 16 bytes per queue.
 
 use crate::{PacketArena, PacketId};
 
-/// First in, first out. A packet is in at most one queue at a time.
+/// A FIFO queue of packets. A packet is in at most one queue at a time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Fifo {
-    /// The first and last packet, while there are any.
+    /// The first and last packet, unless the queue is empty.
     head: PacketId,
     tail: PacketId,
     packets: u32,
@@ -46,10 +46,10 @@ impl Fifo {
         (self.packets > 0).then_some(self.head)
     }
 
-    /// Puts `arrival` in the place of the last packet and returns the id under which the packet
-    /// displaced is now known. None when the queue is empty.
+    /// Replaces the last packet by `arrival` and returns the new id of the replaced packet.
     ///
-    /// The two exchange slots, so that a singly linked queue can give up its tail.
+    /// The two packets exchange slots, so that a singly linked queue can give up its tail. None
+    /// when the queue is empty.
     pub fn replace_back(&mut self, arena: &mut PacketArena, arrival: PacketId) -> Option<PacketId> {
         let tail = self.back()?;
         self.bytes -= u32::from(arena[tail].wire_bytes);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a `VecDeque`, over random operations.
+        /// Behaves like a `VecDeque` over random operations.
         #[test]
         fn behaves_like_a_deque(ops in prop::collection::vec((0u8..3, 1u16..2000), 1..200)) {
             let mut arena = PacketArena::default();

@@ -1,11 +1,11 @@
-//! Flows: what an application asks for, and what happens to it.
+//! Flows: what an application asks for, and the events that follow.
 
 use crate::{Bytes, Class, FlowId, HostId, Instant, TransportId};
 
-/// One message to carry: who, to whom, how much, when, and by when.
+/// One message to carry: source, destination, size, start and deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// Its name; also what ties its packets together.
+    /// Its number, which its packets carry too.
     pub id: FlowId,
     /// The sending host.
     pub src: HostId,
@@ -15,26 +15,26 @@ pub struct FlowSpec {
     pub size: Bytes,
     /// When the application hands it over.
     pub start: Instant,
-    /// When the last byte must have arrived, if it matters.
+    /// When the last byte must have arrived, if it has a deadline.
     pub deadline: Option<Instant>,
     /// Which of the run's transports carries it.
     pub transport: TransportId,
     /// Service class of its data.
     pub class: Class,
-    /// Traffic that others are measured against rather than measured itself.
+    /// Background traffic, which is not measured itself.
     pub background: bool,
     /// Which of the scenario's traffic patterns it came from.
     pub pattern: u16,
 }
 
-/// What a flow's two ends know of the way between them.
+/// What one end of a flow knows of the paths to the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRoute {
     /// This end.
     pub local: HostId,
     /// The other end.
     pub peer: HostId,
-    /// Equal paths from here to there, at least 1.
+    /// The number of equal-cost paths to the other end, at least 1.
     pub paths: u32,
     /// The path that hashing this flow's addresses gives (per-flow ECMP), below `paths`.
     pub ecmp_path: u32,
@@ -42,7 +42,7 @@ pub struct FlowRoute {
     pub seed: u64,
 }
 
-/// A stretch of a flow's bytes.
+/// A range of a flow's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     /// First byte.
@@ -51,32 +51,32 @@ pub struct ByteRange {
     pub len: u64,
 }
 
-/// Why a sender sends data again.
+/// Why a sender retransmits data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetransmitCause {
     /// The receiver asked for it: a trimmed header or a gap arrived.
     Nack,
     /// A switch returned the packet's header to the sender.
     Bounce,
-    /// Nothing was heard of the packet until a timer fired, at either end.
+    /// A timer fired at either end before the packet was acknowledged.
     Timeout,
     /// Packets sent later were acknowledged before it.
     DuplicateAck,
 }
 
-/// What an endpoint tells its driver about the flow it was called for.
+/// An event that an endpoint reports about its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlowEvent {
-    /// The receiver has these bytes, for the first time.
+    /// The receiver got these bytes for the first time.
     Delivered(ByteRange),
     /// The receiver has every byte. The flow's completion time ends here.
     Completed,
     /// The sender knows that the receiver has every byte and needs nothing more.
     Finished,
-    /// The sender gave the flow up before its end (quenched or terminated).
+    /// The sender abandoned the flow before its end (quenched or terminated).
     Abandoned,
-    /// A data packet was sent again.
+    /// A data packet was retransmitted.
     Retransmitted(RetransmitCause),
     /// A retransmission timer fired.
     TimedOut,

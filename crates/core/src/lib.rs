@@ -1,7 +1,7 @@
-//! What every other part of punctual agrees on.
+//! The types and traits that all parts of punctual share.
 //!
 //! * [`units`]: picosecond instants and durations, bytes, bits per second.
-//! * [`Packet`], [`Fifo`], [`PacketArena`]: one cache line a packet, queues without allocation.
+//! * [`Packet`], [`Fifo`], [`PacketArena`]: one cache line per packet, queues without allocation.
 //! * [`Transport`], [`Endpoint`], [`HostCx`]: how a protocol talks to whatever drives it.
 //! * [`Controller`]: what an explicit-rate protocol runs at every output port.
 //! * [`Stack`]: all flows of one transport on a set of hosts, for any driver.
@@ -44,7 +44,7 @@ pub use stack::{Call, End, Stack};
 pub use units::{Bytes, Duration, Instant, LineRate, Rate, Tolerance};
 pub use wait::{Wait, WaitNames, WaitWords};
 
-/// Asks the processor to bring a value near. Changes nothing but speed.
+/// Prefetches a value into the processor's caches. Affects speed only.
 #[inline]
 #[allow(unsafe_code)]
 pub fn prefetch<T>(value: &T) {

@@ -7,8 +7,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Room for a protocol's header inside a [`Packet`].
 pub const HEADER_BYTES: usize = 32;
 
-/// A protocol's header as plain data. Each protocol has a struct of exactly [`HEADER_BYTES`]
-/// bytes that it puts here and takes out again; nobody else looks inside.
+/// A protocol's header as plain data.
+///
+/// Each protocol stores a struct of exactly [`HEADER_BYTES`] bytes here, which only it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header([u64; HEADER_BYTES / 8]);
 
@@ -16,7 +17,7 @@ impl Header {
     /// Holds `value`.
     #[inline]
     pub fn new<T: IntoBytes + Immutable>(value: T) -> Self {
-        const { assert!(size_of::<T>() == HEADER_BYTES, "a header must fill its room exactly") };
+        const { assert!(size_of::<T>() == HEADER_BYTES, "a header must have HEADER_BYTES bytes") };
         let mut header = Header::default();
         header.0.as_mut_bytes().copy_from_slice(value.as_bytes());
         header
@@ -25,14 +26,14 @@ impl Header {
     /// The value held. The caller knows its type from the packet's transport.
     #[inline]
     pub fn get<T: FromBytes>(&self) -> T {
-        const { assert!(size_of::<T>() == HEADER_BYTES, "a header must fill its room exactly") };
+        const { assert!(size_of::<T>() == HEADER_BYTES, "a header must have HEADER_BYTES bytes") };
         T::read_from_bytes(self.0.as_bytes()).expect("sizes are equal")
     }
 
-    /// The value held, to be changed in its place: ports do so for every packet.
+    /// The value held, to be changed in place: ports do so for every packet.
     #[inline]
     pub fn get_mut<T: FromBytes + IntoBytes + KnownLayout>(&mut self) -> &mut T {
-        const { assert!(size_of::<T>() == HEADER_BYTES, "a header must fill its room exactly") };
+        const { assert!(size_of::<T>() == HEADER_BYTES, "a header must have HEADER_BYTES bytes") };
         const { assert!(align_of::<T>() <= align_of::<u64>(), "headers are aligned to 8 bytes") };
         T::mut_from_bytes(self.0.as_mut_bytes()).expect("size and alignment fit")
     }
@@ -97,7 +98,7 @@ impl ExtArena {
     }
 }
 
-/// Service class: lower goes first wherever strict priorities are kept.
+/// Service class: under strict priority the lower class goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Class(pub u8);
 
@@ -106,31 +107,31 @@ impl Class {
     pub const CONTROL: Class = Class(0);
     /// Ordinary data.
     pub const DATA: Class = Class(1);
-    /// Classes are below this.
+    /// The number of classes.
     pub const COUNT: usize = 8;
 }
 
-/// The two ECN bits of a packet, by meaning.
+/// The ECN codepoint of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
-    /// A switch drops it rather than marking it.
+    /// Not ECN-capable: a switch cannot mark it.
     NotCapable,
-    /// A switch may mark it.
+    /// ECN-capable: a switch may mark it.
     Capable,
     /// Marked: congestion experienced.
     Marked,
 }
 
-/// Facts about a packet that switches act on, whatever its protocol.
+/// Flags of a packet that switches act on, whatever its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PacketFlags(u8);
 
 impl PacketFlags {
     /// From a flow's receiver to its sender (an ACK, say); otherwise sender to receiver.
     pub const TO_SENDER: PacketFlags = PacketFlags(1);
-    /// A switch may cut its payload off rather than dropping it.
+    /// A switch may trim its payload instead of dropping it.
     pub const TRIMMABLE: PacketFlags = PacketFlags(1 << 1);
-    /// Its payload was cut off.
+    /// A switch trimmed its payload.
     pub const TRIMMED: PacketFlags = PacketFlags(1 << 2);
     /// It was returned to its sender by a switch.
     pub const BOUNCED: PacketFlags = PacketFlags(1 << 3);
@@ -138,7 +139,7 @@ impl PacketFlags {
     pub const ECN_CAPABLE: PacketFlags = PacketFlags(1 << 4);
     /// ECN congestion experienced.
     pub const ECN_MARKED: PacketFlags = PacketFlags(1 << 5);
-    /// `path` counts the paths of the opposite direction: follow that one backwards.
+    /// `path` is the number of a path of the opposite direction: take that path in reverse.
     pub const REVERSE_PATH: PacketFlags = PacketFlags(1 << 6);
     /// Switches choose among equal paths at random and write their choice into `path`.
     pub const SWITCH_PATH: PacketFlags = PacketFlags(1 << 7);
@@ -160,7 +161,7 @@ impl PacketFlags {
     pub const fn with(self, other: PacketFlags) -> Self {
         PacketFlags(self.0 | other.0)
     }
-    /// With the flags of `other` turned over.
+    /// With the flags of `other` inverted.
     #[inline]
     pub const fn toggled(self, other: PacketFlags) -> Self {
         PacketFlags(self.0 ^ other.0)
@@ -177,7 +178,7 @@ impl PacketFlags {
     }
 }
 
-/// What travels: everything a switch or host needs to know of a packet, never its payload bytes.
+/// A packet: all that switches and hosts need to know of it, without its payload bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Packet {
@@ -189,12 +190,14 @@ pub struct Packet {
     pub dst: HostId,
     /// The flow it belongs to.
     pub flow: FlowId,
-    /// Which of the equal paths to take: a number below [`FlowRoute::paths`](crate::FlowRoute)
-    /// when a transport sends it; in the network, whatever the network turned that into.
+    /// Which of the equal-cost paths to take.
+    ///
+    /// A transport sets a number below [`FlowRoute::paths`](crate::FlowRoute). In the network it
+    /// has the network's own encoding.
     pub path: u32,
-    /// The rest of its header, if it has one.
+    /// The extension of its header, if it has one.
     pub ext: Option<ExtId>,
-    /// Bytes it occupies on a link, framing of the link aside.
+    /// Bytes it occupies on a link, without framing.
     pub wire_bytes: u16,
     /// Bytes of the flow's data it carries; unchanged by trimming (see [`Packet::is_trimmed`]).
     pub payload_bytes: u16,
@@ -233,13 +236,13 @@ impl Packet {
         }
     }
 
-    /// Whether its payload was cut off.
+    /// Whether a switch trimmed its payload.
     #[inline]
     pub fn is_trimmed(&self) -> bool {
         self.flags.has(PacketFlags::TRIMMED)
     }
 
-    /// Whether it came back from a switch to its sender.
+    /// Whether a switch returned it to its sender.
     #[inline]
     pub fn is_bounced(&self) -> bool {
         self.flags.has(PacketFlags::BOUNCED)
@@ -264,7 +267,7 @@ impl Packet {
     }
 }
 
-/// All packets of a run. Memory follows the largest number alive at once.
+/// All packets of a run. Memory grows to the largest number of packets alive at once.
 #[derive(Debug, Clone)]
 pub struct PacketArena {
     packets: Vec<Packet>,
@@ -297,7 +300,7 @@ impl PacketArena {
         }
     }
 
-    /// Gives a packet's slot back. Its extension, if any, is the caller's to free first.
+    /// Frees a packet's slot. The caller frees its extension first, if it has one.
     #[inline]
     pub fn free(&mut self, id: PacketId) {
         self.live -= 1;

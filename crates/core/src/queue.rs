@@ -1,4 +1,4 @@
-//! What queue a port has, as a value that transports suggest and users choose.
+//! Queue disciplines and their parameters, which transports suggest and users choose.
 
 use crate::{Bytes, units::UnitError};
 use serde::{Deserialize, Serialize};
@@ -35,19 +35,19 @@ pub enum QueueSpec {
         /// What fits in each class.
         limit: Limit,
     },
-    /// No drops: all ports of a switch share a buffer, and a link that has put too much into it
-    /// is paused at its far end. Strict priority by class.
+    /// No drops: the ports of a switch share a buffer, and the switch pauses links that fill it.
+    /// Strict priority by class.
     Lossless {
-        /// What a switch holds in all.
+        /// The buffer of a switch.
         buffer: Bytes,
-        /// A link is paused for a class when it has more than this in the buffer.
+        /// The switch pauses a class of a link that has more than this in the buffer.
         pause_above: Bytes,
-        /// It goes on once it has no more than this.
+        /// The switch resumes it once it has no more than this.
         resume_below: Bytes,
         /// Marks ECN-capable arrivals while the queue of their class is above this.
         #[serde(default)]
         mark_above: Option<Limit>,
-        /// Marks them at random instead, the more likely the longer the queue of their class.
+        /// Marks them at random instead, with a probability that grows with their class's queue.
         #[serde(default)]
         red: Option<RedMarking>,
     },
@@ -58,13 +58,13 @@ pub enum QueueSpec {
         data: Limit,
         /// What fits in the header queue: bytes, or those of so many full packets.
         headers: Limit,
-        /// Marks ECN-capable data above this, for other transports' sake.
+        /// Marks ECN-capable data above this, for other transports.
         #[serde(default)]
         mark_above: Option<Limit>,
     },
     /// A trimming switch as built or sold: see [`TrimModel`].
     TrimModel {
-        /// Whose.
+        /// Which switch.
         model: TrimModel,
         /// What fits in the data queue.
         data: Limit,
@@ -74,8 +74,8 @@ pub enum QueueSpec {
         #[serde(default = "header_bytes")]
         trim_to: Bytes,
     },
-    /// Cut Payload, which NDP's switch was made to better: one queue for all, in which arrivals
-    /// above a threshold are trimmed and, when it is full, dropped.
+    /// Cut Payload, the predecessor of NDP's switch: one queue, in which arrivals above a threshold
+    /// are trimmed and, when it is full, dropped.
     CutPayload {
         /// What fits.
         limit: Limit,
@@ -104,9 +104,10 @@ pub enum QueueSpec {
     },
 }
 
-/// Marking at random by the length of the queue that a packet finds, the one in service
-/// included: never up to `from`, always above `to`, and in between with a probability that rises
-/// in proportion, to `most_percent`.
+/// RED marking by the queue length that a packet finds, the packet in service included.
+///
+/// No packet is marked up to `from` and every packet above `to`. In between the probability rises
+/// linearly to `most_percent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedMarking {
@@ -114,7 +115,7 @@ pub struct RedMarking {
     pub from: Bytes,
     /// All are marked above this.
     pub to: Bytes,
-    /// How many in a hundred are marked at that length.
+    /// The probability of a mark at length `to`, in per cent.
     pub most_percent: u8,
 }
 
@@ -123,13 +124,13 @@ pub struct RedMarking {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TrimModel {
-    /// As simulated in the paper, but trimming to any size.
+    /// The paper's simulated switch, but trimming to any size.
     Paper,
-    /// The NetFPGA prototype: the arrival is always what is trimmed, headers go strictly first
-    /// and are dropped when they do not fit.
+    /// The NetFPGA prototype: it always trims the arrival; headers have strict priority and are
+    /// dropped when they do not fit.
     Netfpga,
-    /// The P4 prototype: as the NetFPGA one, but the length of the data queue is kept by counters
-    /// at ingress and egress, so that the packet in service does not count.
+    /// The P4 prototype: like the NetFPGA one, but counters at ingress and egress keep the length
+    /// of the data queue, so that the packet in service does not count.
     P4,
 }
 
@@ -142,8 +143,10 @@ fn half() -> u8 {
 }
 
 impl QueueSpec {
-    /// This queue in a network with this MTU. A queue for headers that holds so many packets has
-    /// as many bytes as a queue for so many full ones: NDP's two queues are of equal size in bytes.
+    /// This queue in a network with this MTU.
+    ///
+    /// A header queue for n packets gets the bytes of n full packets: NDP's two queues have equal
+    /// sizes in bytes.
     pub fn sized_for(mut self, mtu: Bytes) -> Self {
         if let QueueSpec::Trim { headers, .. }
         | QueueSpec::TrimModel { headers, .. }
@@ -167,7 +170,7 @@ impl QueueSpec {
                 Err(format!("trim_percent = {trim_percent}: each class needs 1 to 99 per cent"))
             }
             QueueSpec::Lossless { mark_above: Some(_), red: Some(_), .. } => {
-                Err("`mark_above` and `red` both say what is marked: remove one".to_owned())
+                Err("`mark_above` and `red` exclude each other: remove one".to_owned())
             }
             QueueSpec::Lossless { red: Some(red), .. } if red.from >= red.to => {
                 Err(format!("red: `from` ({}) must be less than `to` ({})", red.from, red.to))

@@ -1,23 +1,25 @@
-//! Random streams by name: the same (seed, purpose, id) gives the same numbers, whatever else a
-//! run draws, so that every transport of a comparison sees identical arrivals.
+//! Named random streams.
+//!
+//! Equal (seed, purpose, id) give equal numbers, whatever else a run draws, so that every transport
+//! of a comparison sees identical arrivals.
 
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::SplitMix64;
 
-/// A random stream of 64 bits of state.
+/// A random stream with 64 bits of state.
 #[derive(Clone, Debug)]
 pub struct Stream(SplitMix64);
 
 /// Mixes 64 bits so that each input bit changes about half of the output bits.
 #[inline]
 pub fn mix(mut x: u64) -> u64 {
-    // The finaliser of Stafford's variant 13, as SplitMix64 uses it.
+    // Stafford's variant 13 of the finaliser, which SplitMix64 uses.
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
 
-/// The seed of the stream of that name.
+/// The seed of a named stream.
 pub fn derive(seed: u64, purpose: &str, id: u64) -> u64 {
     let name = purpose
         .bytes()
@@ -26,7 +28,7 @@ pub fn derive(seed: u64, purpose: &str, id: u64) -> u64 {
 }
 
 impl Stream {
-    /// The stream of that name.
+    /// The named stream.
     pub fn named(seed: u64, purpose: &str, id: u64) -> Self {
         Stream::from_seed(derive(seed, purpose, id))
     }
@@ -72,7 +74,7 @@ impl Stream {
         -mean * libm::log(1.0 - self.unit())
     }
 
-    /// Puts a slice in random order.
+    /// Shuffles a slice.
     pub fn shuffle<T>(&mut self, slice: &mut [T]) {
         for i in (1..slice.len()).rev() {
             slice.swap(i, self.below(i as u64 + 1) as usize);

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-/// A set of packet numbers that fills up from 0: everything below [`BitRing::base`] is in it.
-/// Memory follows the distance between the base and the highest number.
+/// A set of packet numbers that fills up from 0: every number below [`BitRing::base`] is in it.
+///
+/// Memory is proportional to the distance between the base and the highest number.
 #[derive(Clone, Debug, Default)]
 pub struct BitRing {
     /// First number of the first word; a multiple of 64.
@@ -62,7 +63,7 @@ impl RangeSet {
         if start >= end {
             return;
         }
-        // In order: what most packets are.
+        // The common case: in order.
         if let Some(last) = self.ranges.last_mut()
             && last.1 == start
         {

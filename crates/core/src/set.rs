@@ -1,4 +1,4 @@
-//! Sets of transports: what a simulator or a command needs of all the transports it offers.
+//! Sets of transports: what a simulator or command needs of the transports that it offers.
 //!
 //! A set is an enum with a variant for each transport, generated from a list by
 //! `punctual_transports::register!`. Drivers are generic over the set, so that calls on the packet
@@ -12,12 +12,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// What is known about a transport whatever its parameters.
+/// Facts about a transport that do not depend on its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransportInfo {
     /// Its name in scenarios, results and on the command line.
     pub name: &'static str,
-    /// One line about it.
+    /// A summary in one line.
     pub summary: &'static str,
     /// The most ports of a path that its header can record, the sender's NIC included. `None`:
     /// paths may have any length.
@@ -84,7 +84,7 @@ pub trait TransportSet: Debug + Clone + PartialEq + Serialize + Send + Sync + 's
     /// The transport of that name with the given settings.
     fn by_name(name: &str, settings: &Self::Settings) -> Option<Self>;
 
-    /// What is known about it whatever its parameters.
+    /// Facts about it that do not depend on its parameters.
     fn info(&self) -> &'static TransportInfo;
 
     /// Its name in scenarios, results and on the command line.
@@ -120,8 +120,8 @@ pub trait TransportSet: Debug + Clone + PartialEq + Serialize + Send + Sync + 's
     fn controller(&self, port: &PortView) -> Option<Self::Controller>;
 }
 
-/// All flows of one transport of a set: a [`Stack`](crate::Stack) whose transport is known when the
-/// program runs.
+/// All flows of one transport of a set: a [`Stack`](crate::Stack) whose transport is chosen at run
+/// time.
 pub trait FlowStack {
     /// See [`Stack::open_sender`](crate::Stack::open_sender).
     fn open_sender(&mut self, flow: &FlowSpec, route: &FlowRoute, call: Call<'_>) -> u32;

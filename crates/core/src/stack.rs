@@ -25,15 +25,15 @@ pub struct Stack<T: Transport> {
     receivers: Slab<T::Receiver>,
 }
 
-/// What a call needs besides the stack: the time, the host, and where answers go.
+/// What a call needs besides the stack: the time, the host and the outbox.
 pub struct Call<'a> {
     /// The time.
     pub now: Instant,
-    /// The host called.
+    /// The host on which the call happens.
     pub host: HostId,
     /// Header extensions.
     pub ext: &'a mut ExtArena,
-    /// Answers.
+    /// What the call asks of the driver.
     pub out: &'a mut Outbox,
 }
 

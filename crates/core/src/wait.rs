@@ -1,31 +1,33 @@
-//! What an end of a flow waits for, told to observers.
+//! What an end of a flow waits for, for observers.
 
 use crate::PortId;
 
 /// What an end of a flow waits for while it does nothing until a timer fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Wait {
-    /// Nothing that has a name: a timer of its own.
+    /// A timer of its own, for no reason listed here.
     #[default]
     Timer,
-    /// The time that its last packet takes at the rate it may send at. Which port of its path
-    /// allows the least, counted from the host's own, if it knows.
+    /// Pacing: the time that its last packet takes at its sending rate.
+    ///
+    /// The number is the hop that limits the rate, if known; 0 is the host's own port.
     Pacing(Option<u8>),
-    /// A rate: it has asked and may not send yet. Which port of its path allows nothing, if it
-    /// knows.
+    /// A rate that it has requested: it may not send yet.
+    ///
+    /// The number is the hop that grants nothing, if known; 0 is the host's own port.
     Grant(Option<u8>),
-    /// A rate, while this port pauses it.
+    /// A rate, while this port pauses the flow.
     Paused(PortId),
-    /// Its turn among the pulls that its receiver's host sends.
+    /// Its turn in the pull queue of its receiver's host.
     Pull,
-    /// Its turn among the tokens that its receiver's host sends.
+    /// Its turn to get a token from its receiver's host.
     Token,
 }
 
 /// What a transport calls one kind of wait, in explanations.
 ///
-/// In sentences `{time}` is how long it was, `{port}` the port that is to blame, and `{behind}` is
-/// replaced by " behind 3 flows", or by nothing.
+/// In sentences `{time}` stands for the duration, `{port}` for the port that caused the wait, and
+/// `{behind}` for " behind 3 flows" or nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitWords {
     /// A row of a table: "held to its rate".
@@ -39,12 +41,12 @@ pub struct WaitWords {
 }
 
 impl WaitWords {
-    /// Words for a wait that no port is to blame for, or that does not name it.
+    /// Words for a wait whose sentence names no port.
     pub const fn new(title: &'static str, sentence: &'static str) -> Self {
         WaitWords { title, sentence, sentence_at_port: sentence, ahead: "flow" }
     }
 
-    /// These words, with another sentence where a port is to blame.
+    /// These words, with another sentence where the port that caused the wait is known.
     pub const fn at_port(self, sentence_at_port: &'static str) -> Self {
         WaitWords { sentence_at_port, ..self }
     }

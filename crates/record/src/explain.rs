@@ -1,48 +1,47 @@
-//! Where a flow's time went.
+//! Delay breakdowns: where a flow's time went.
 
 use crate::FlowStatus;
 use punctual_core::{Duration, FlowId, Instant, PortId, WaitNames, WaitWords};
 
-/// What a stretch of a flow's time went into.
+/// What a flow spent an interval of its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum What {
-    /// A packet was put on a link.
+    /// Serialisation: a packet was put on a link.
     Serialisation,
-    /// A packet was on a link, or in the works of a switch.
+    /// Propagation: a packet was on a link or was processed by a switch.
     Propagation,
-    /// The flow's own earlier packets were being sent by the port that the next was to leave by,
-    /// or were being asked for by the receiver.
+    /// A packet waited behind earlier packets of its own flow, or for their pulls or tokens.
     Own,
-    /// A packet waited in a queue behind others.
+    /// A packet waited in a queue behind packets of other flows.
     Queue,
-    /// The sender waited for its host's NIC behind others.
+    /// The sender waited for its host's NIC behind other flows.
     Nic,
-    /// The port was told to pause, on a lossless network.
+    /// The port was paused by a lossless switch.
     LinkPaused,
-    /// The sender waited for the time that its last packet takes at the rate it may send at.
+    /// Pacing: the sender waited for the time that its last packet takes at its sending rate.
     Pacing,
-    /// The sender had asked for a rate and had none.
+    /// The sender had requested a rate and had none yet.
     Grant,
     /// A port paused the flow.
     Paused,
-    /// The receiver's host had others to pull first.
+    /// The receiver's host sent pulls for other flows first.
     Pull,
-    /// The receiver's host had others to give tokens first.
+    /// The receiver's host sent tokens to other flows first.
     Token,
-    /// Something was lost, and nobody noticed until a timer fired.
+    /// A packet was lost, and neither end noticed until a timer fired.
     Timeout,
-    /// A packet was lost: from when it was first sent until it was sent again.
+    /// A packet was lost: from its first transmission to its retransmission.
     Retransmission,
-    /// A packet was trimmed: from when it was first sent until it was sent again.
+    /// A packet was trimmed: from its first transmission to its retransmission.
     Trimmed,
-    /// A timer of a host, for reasons of its own.
+    /// An end waited for a timer, for a reason of its own.
     Timer,
-    /// Nothing came any more until the run ended.
+    /// Nothing happened to the flow until the run ended.
     Silence,
 }
 
 impl What {
-    /// All of them, the busy ones first.
+    /// All kinds, those that a lone flow also has first.
     pub const ALL: [What; 16] = [
         What::Serialisation,
         What::Propagation,
@@ -84,12 +83,12 @@ impl What {
         }
     }
 
-    /// That of this name.
+    /// The kind with this name.
     pub fn by_name(name: &str) -> Option<What> {
         What::ALL.into_iter().find(|what| what.name() == name)
     }
 
-    /// What a transport calls it, where it is a wait that transports have names for.
+    /// The transport's words for it, where it is a wait that transports name.
     pub fn words(self, names: &WaitNames) -> Option<&WaitWords> {
         match self {
             What::Pacing => Some(&names.pacing),
@@ -101,7 +100,7 @@ impl What {
         }
     }
 
-    /// What it is in a few words, whatever the transport.
+    /// What it is in a few words; waits that transports name use their words.
     pub fn title(self) -> &'static str {
         const NAMES: &WaitNames = &WaitNames::DEFAULT;
         match self {
@@ -124,37 +123,38 @@ impl What {
         }
     }
 
-    /// Whether a flow alone in the network would spend some time so too.
+    /// Whether a flow alone in the network also spends time on it.
     pub fn is_needed(self) -> bool {
         matches!(self, What::Serialisation | What::Propagation | What::Own)
     }
 }
 
-/// Other flows that a stretch of time was spent behind, the largest share first.
+/// Other flows that a flow waited behind, those with the most bytes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behind {
-    /// Flows, and their bytes that went first; packets asked for, where receivers take turns; 0
-    /// where a port says only who is ahead.
+    /// Flows and their bytes that went first.
+    ///
+    /// Pulls and tokens count as 1 each. The count is 0 where a port only names the flows ahead.
     pub flows: Vec<(FlowId, u64)>,
-    /// Further flows that are not named.
+    /// The number of further flows.
     pub others: u32,
 }
 
-/// Flows named in one part. Beyond these they are counted only.
+/// The maximum number of flows named in one part. Further flows are only counted.
 const NAMED_MAX: usize = 64;
 
 impl Behind {
-    /// Whether nobody was ahead.
+    /// Whether no flow was ahead.
     pub fn is_empty(&self) -> bool {
         self.flows.is_empty() && self.others == 0
     }
 
-    /// How many flows were ahead.
+    /// The number of flows ahead.
     pub fn count(&self) -> usize {
         self.flows.len() + self.others as usize
     }
 
-    /// Counts what went first.
+    /// Adds bytes of a flow that went first.
     pub fn add(&mut self, flow: FlowId, bytes: u64) {
         match self.flows.iter_mut().find(|(known, _)| *known == flow) {
             Some((_, sum)) => *sum += bytes,
@@ -162,14 +162,14 @@ impl Behind {
         }
     }
 
-    /// Puts the largest first, and names so many at most.
+    /// Sorts by bytes, the most first, and keeps at most [`NAMED_MAX`] flows.
     pub fn settle(&mut self) {
         self.flows.sort_by_key(|&(flow, bytes)| (std::cmp::Reverse(bytes), flow));
         self.others += self.flows.len().saturating_sub(NAMED_MAX) as u32;
         self.flows.truncate(NAMED_MAX);
     }
 
-    /// Adds those of another stretch of time.
+    /// Adds the flows of another interval.
     pub fn merge(&mut self, other: &Behind) {
         for &(flow, bytes) in &other.flows {
             self.add(flow, bytes);
@@ -179,18 +179,18 @@ impl Behind {
     }
 }
 
-/// A stretch of a flow's time.
+/// An interval of a flow's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What it went into.
+    /// What the flow spent it on.
     pub what: What,
     /// Its start.
     pub from: Instant,
     /// Its end, which is the start of the next.
     pub to: Instant,
-    /// The port at which it was spent or which is to blame, where there is one.
+    /// The port at which it was spent or which caused it, if any.
     pub port: Option<PortId>,
-    /// Who was ahead.
+    /// The flows that were ahead.
     pub behind: Behind,
 }
 
@@ -201,21 +201,21 @@ impl Part {
     }
 }
 
-/// Where a flow's time went.
+/// The delay breakdown of a flow: where its time went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The flow.
     pub flow: FlowId,
-    /// How it stood at the end.
+    /// Its status at the end.
     pub status: FlowStatus,
     /// Its start.
     pub from: Instant,
-    /// When it was complete or given up; else the end of the run.
+    /// When it completed or was abandoned; else the end of the run.
     pub to: Instant,
-    /// What its time went into, without gaps from `from` to `to`.
+    /// Its parts in order, without gaps, from `from` to `to`.
     pub parts: Vec<Part>,
-    /// Packets that the chain of causes passed along, both ways.
+    /// The number of packets on the chain of causes, in both directions.
     pub trips: u32,
-    /// Bytes delivered by then, at some of the instants at which there were more.
+    /// Bytes delivered so far, at some of the instants at which bytes were delivered.
     pub progress: Vec<(Instant, u64)>,
 }

@@ -45,12 +45,12 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> u64 {
         self.total
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
@@ -76,9 +76,9 @@ impl Histogram {
     }
 }
 
-/// From the first transmission of data packets to the acknowledgement of their data, for the
-/// packets of one transport that were first sent in the measured window. Background flows are left
-/// out.
+/// The latency of one transport's data packets: from first transmission to acknowledgement.
+///
+/// It covers packets that were first sent in the measured window. Background flows are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketLatency {
     /// The transport.

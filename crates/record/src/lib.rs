@@ -1,7 +1,7 @@
-//! What a run leaves in memory: its flows, sums over ports, time series and explanations.
+//! The outcome of a run in memory: flows, totals of ports, time series and delay breakdowns.
 //!
-//! The simulator fills these types and results are written from them, so that reading and showing
-//! results needs no simulator.
+//! The simulator fills these types, and results are written from them. So code that reads or shows
+//! results does not depend on the simulator.
 
 mod explain;
 mod latency;

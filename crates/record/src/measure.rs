@@ -2,14 +2,13 @@
 
 use punctual_core::Instant;
 
-/// The measured window: flows that start in it are measured, and what the network does in it is
-/// counted.
+/// The measured window: flows that start in it are measured, and network counters cover it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Measure {
     /// When it begins.
     pub from: Instant,
-    /// When it ends; with the run when absent. A run that stops when done then waits for the flows
-    /// that start in the window, and for no others.
+    /// When it ends; with the run when absent. A run that stops when done then waits only for the
+    /// flows that start in the window.
     pub until: Option<Instant>,
 }
 

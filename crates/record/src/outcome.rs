@@ -1,4 +1,4 @@
-//! What came out of a run: its flows, sums over the network and over each port.
+//! The outcome of a run: its flows, totals of the network and of each port.
 
 use crate::{Explanation, GaugeSample, Measure, NetworkTrace, PacketLatency, PortSample};
 use punctual_core::{
@@ -6,14 +6,14 @@ use punctual_core::{
     TransportId,
 };
 
-/// How a flow stands at the end of a run.
+/// The status of a flow at the end of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlowStatus {
     /// Its receiver has every byte.
     Completed,
-    /// Its sender gave it up.
+    /// Its sender abandoned it.
     Abandoned,
-    /// The run ended first.
+    /// The run ended before it did.
     #[default]
     Unfinished,
 }
@@ -61,18 +61,18 @@ impl<N: Into<u64>> ByCause<N> {
     }
 }
 
-/// One flow's fate.
+/// The record of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
-    /// What was asked; with the deadline that held in the end, where it was changed on the way.
+    /// The flow as requested, with its last deadline if that was changed.
     pub spec: FlowSpec,
     /// How it ended.
     pub status: FlowStatus,
-    /// When the last byte arrived or the flow was given up.
+    /// When the last byte arrived or the flow was abandoned.
     pub ended: Option<Instant>,
     /// Bytes its receiver got, each counted once.
     pub delivered: Bytes,
-    /// Packets of data sent again.
+    /// Data packets retransmitted.
     pub retransmits: u32,
     /// `retransmits` by cause.
     pub retransmits_by: ByCause<u32>,
@@ -82,16 +82,16 @@ pub struct FlowRecord {
     pub trims: u32,
     /// Headers returned to its sender.
     pub bounces: u32,
-    /// What was counted for it within the measured window.
+    /// Its counts within the measured window.
     pub in_window: FlowCounts,
 }
 
-/// What was counted for one flow within the measured window.
+/// The counts of one flow within the measured window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
     /// Bytes its receiver got, each counted once.
     pub delivered: Bytes,
-    /// Packets of data sent again.
+    /// Data packets retransmitted.
     pub retransmits: u32,
     /// `retransmits` by cause.
     pub retransmits_by: ByCause<u32>,
@@ -100,7 +100,7 @@ pub struct FlowCounts {
 }
 
 impl FlowRecord {
-    /// Whether a deadline flow was on time; none for a flow without deadline.
+    /// Whether the flow met its deadline; none for a flow without deadline.
     pub fn met_deadline(&self) -> Option<bool> {
         let deadline = self.spec.deadline?;
         let on_time = self.ended.is_some_and(|at| at <= deadline);
@@ -108,10 +108,10 @@ impl FlowRecord {
     }
 }
 
-/// Sums over the measured window; the end, events, packet hops and maxima are of the whole run.
+/// Totals of the measured window; the end, events, packet hops and maxima are of the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// What was to be measured.
+    /// The measured window.
     pub measure: Measure,
     /// Simulated time at the end.
     pub ended_at: Instant,
@@ -139,31 +139,32 @@ pub struct Totals {
     pub pauses: u64,
     /// Time that ports were paused, summed over ports.
     pub paused: Duration,
-    /// The longest that any port was paused at a stretch.
+    /// The longest continuous pause of any port.
     pub longest_pause: Duration,
-    /// The most that the buffer of any lossless switch held.
+    /// The maximum use of any lossless switch's buffer.
     pub most_buffered: Bytes,
-    /// Packets of data sent again.
+    /// Data packets retransmitted.
     pub retransmits: u64,
     /// `retransmits` by cause.
     pub retransmits_by: ByCause<u64>,
     /// Retransmission timers fired.
     pub timeouts: u64,
-    /// Requests for a rate by which to meet a deadline, at every port that counts inversions.
+    /// Requests of deadline flows for a rate, at every port that counts inversions.
     pub deadline_requests: u64,
-    /// Those of them that were cut while a flow with a later deadline held a grant there.
+    /// Those of `deadline_requests` that were cut while a flow with a later deadline held a grant
+    /// at the port.
     pub priority_inversions: u64,
 }
 
 impl Totals {
-    /// The time that was measured: of the window, as far as the run came.
+    /// The part of the measured window that the run reached.
     pub fn measured_time(&self) -> Duration {
         let until = self.measure.until.unwrap_or(self.ended_at).min(self.ended_at);
         until.saturating_since(self.measure.from)
     }
 }
 
-/// Sums over one port within the measured window.
+/// Totals of one port within the measured window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortTotals {
     /// Bytes sent.
@@ -182,16 +183,16 @@ pub struct PortTotals {
     pub pauses: PauseTotals,
 }
 
-/// Sums over the pauses of one port.
+/// Totals of the pauses of one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseTotals {
     /// Frames sent by this port that pause the port at the other end.
     pub sent: u64,
     /// Frames received that paused this port.
     pub received: u64,
-    /// Time that some class of it was paused.
+    /// Time that at least one class was paused.
     pub time: Duration,
-    /// The longest at a stretch.
+    /// The longest continuous pause.
     pub longest: Duration,
 }
 
@@ -200,15 +201,15 @@ pub struct PauseTotals {
 pub struct PortPauses {
     /// The port that was paused.
     pub port: PortId,
-    /// The class that was.
+    /// The class that was paused.
     pub class: Class,
-    /// How often.
+    /// How often it was paused.
     pub pauses: u64,
-    /// How long in all.
+    /// How long it was paused in total.
     pub time: Duration,
-    /// The longest at a stretch.
+    /// The longest continuous pause.
     pub longest: Duration,
-    /// It was paused when the run ended.
+    /// Whether it was paused when the run ended.
     pub lasts: bool,
 }
 
@@ -217,16 +218,17 @@ pub struct PortPauses {
 pub struct PauseCycle {
     /// The class that is paused.
     pub class: Class,
-    /// Each is paused for what waits at the next, and the last for what waits at the first; the
-    /// lowest number comes first.
+    /// The ports in order of dependency: each waits for the next, and the last for the first.
+    ///
+    /// The lowest number comes first.
     pub ports: Vec<PortId>,
-    /// When it closed for the first time.
+    /// When it first formed.
     pub first: Instant,
-    /// When it closed the last time.
+    /// When it last formed.
     pub since: Instant,
     /// When it ended the last time, because a port resumed; none if it was open when the run ended.
     pub ended: Option<Instant>,
-    /// How often it closed.
+    /// How often it formed.
     pub times: u64,
     /// The longest time that it lasted.
     pub longest: Duration,
@@ -260,29 +262,29 @@ impl PauseCycle {
     }
 }
 
-/// What a controller knew at the end.
+/// The state of a controller at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerRecord {
-    /// Where it runs.
+    /// The port at which it runs.
     pub port: PortId,
-    /// Whose it is.
+    /// The transport that it belongs to.
     pub transport: TransportId,
-    /// What it knew.
+    /// Its state.
     pub state: ControllerState,
 }
 
-/// What came out of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// One record a flow, by flow id.
+    /// One record per flow, by flow id.
     pub flows: Vec<FlowRecord>,
-    /// Sums.
+    /// Totals of the network.
     pub totals: Totals,
-    /// Sums by port.
+    /// Totals by port.
     pub ports: Vec<PortTotals>,
     /// Controllers at the end, by port then transport.
     pub controllers: Vec<ControllerRecord>,
-    /// Pauses by port and class, of those that were paused.
+    /// Pauses by port and class, where there were any.
     pub pauses: Vec<PortPauses>,
     /// PFC pause cycles, open and ended, in the order in which they first closed.
     pub pause_cycles: Vec<PauseCycle>,
@@ -290,16 +292,16 @@ pub struct Outcome {
     pub pause_cycles_untold: u64,
     /// Time series, by time then port.
     pub samples: Vec<PortSample>,
-    /// What transports told of themselves: by time, then ports, then flows.
+    /// Gauges that transports reported: by time, then ports, then flows.
     pub gauges: Vec<GaugeSample>,
-    /// Invariants found broken, when they were checked.
+    /// Violated invariants, when they were checked.
     pub violations: Vec<String>,
-    /// What every port did in time, when that was recorded.
+    /// The activity of every port over time, when that was recorded.
     pub network: Option<NetworkTrace>,
     /// Latency of data packets by transport, when that was recorded.
     pub packet_latency: Vec<PacketLatency>,
-    /// Where the time of the flows went that were to be explained, by flow.
+    /// Delay breakdowns of the flows to be explained, by flow.
     pub explained: Vec<Explanation>,
-    /// The run was stopped from outside before its end.
+    /// Whether the run was interrupted before its end.
     pub interrupted: bool,
 }

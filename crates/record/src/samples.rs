@@ -19,7 +19,7 @@ pub struct PortSample {
     pub paused: Duration,
 }
 
-/// Whose a gauge is.
+/// The owner of a gauge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GaugeOf {
     /// A flow's sending end.
@@ -37,10 +37,10 @@ pub struct GaugeSample {
     pub at: Instant,
     /// The transport.
     pub transport: TransportId,
-    /// Whose gauge it is.
+    /// Its owner.
     pub of: GaugeOf,
-    /// What it is called; ends in its unit.
+    /// Its name, which ends in its unit.
     pub name: &'static str,
-    /// What it showed.
+    /// Its value.
     pub value: f64,
 }

@@ -1,9 +1,9 @@
-//! Differences between two readings of the same counters.
+//! Differences between two readings of one set of counters.
 
 use crate::{FlowCounts, PauseTotals, PortTotals, Totals};
 
 impl Totals {
-    /// What was counted between `before` and now.
+    /// The counts since `before`.
     pub fn since(&self, before: &Totals) -> Totals {
         Totals {
             delivered_packets: self.delivered_packets - before.delivered_packets,
@@ -19,7 +19,7 @@ impl Totals {
             retransmits: self.retransmits - before.retransmits,
             retransmits_by: self.retransmits_by.zip(before.retransmits_by, |now, then| now - then),
             timeouts: self.timeouts - before.timeouts,
-            // A controller whose switch restarts counts anew.
+            // A controller starts again from zero when its switch restarts.
             deadline_requests: self.deadline_requests.saturating_sub(before.deadline_requests),
             priority_inversions: self
                 .priority_inversions
@@ -30,7 +30,7 @@ impl Totals {
 }
 
 impl PortTotals {
-    /// What was counted at the port between `before` and now; the longest pause stays.
+    /// The counts of the port since `before`; the longest pause is of the whole run.
     pub fn since(&self, before: &PortTotals) -> PortTotals {
         PortTotals {
             sent_bytes: self.sent_bytes - before.sent_bytes,
@@ -50,7 +50,7 @@ impl PortTotals {
 }
 
 impl FlowCounts {
-    /// What was counted for the flow between `before` and now.
+    /// The counts of the flow since `before`.
     pub fn since(&self, before: &FlowCounts) -> FlowCounts {
         FlowCounts {
             delivered: self.delivered - before.delivered,

@@ -1,55 +1,54 @@
-//! The network in time: what every port did, frame by frame.
+//! The activity of every port over time, frame by frame.
 
 use punctual_core::{Duration, Instant, PortId, Rate};
 
-/// What all ports did in time.
+/// The activity of all ports over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkTrace {
     /// The length of a frame; the last may be shorter.
     pub frame: Duration,
     /// The end of the run.
     pub ended_at: Instant,
-    /// By frame, then port; those in which nothing happened are left out, but for the first port
-    /// of the last frame.
+    /// By frame, then port. Cells without activity are left out, except the first port of the last
+    /// frame.
     pub cells: Vec<PortFrame>,
 }
 
 impl NetworkTrace {
-    /// How many frames the run has.
+    /// The number of frames.
     pub fn frames(&self) -> u32 {
         let frames = self.ended_at.as_picos().div_ceil(self.frame.as_picos().max(1));
         u32::try_from(frames.max(1)).unwrap_or(u32::MAX)
     }
 
-    /// From when to when a frame is.
+    /// The start and the end of a frame.
     pub fn span(&self, frame: u32) -> (Instant, Instant) {
         let from = Instant::from_picos(self.frame.as_picos() * u64::from(frame));
         (from, (from + self.frame).min(self.ended_at))
     }
 }
 
-/// What a port did in a frame.
+/// The activity of a port in a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortFrame {
-    /// Which frame, from 0.
+    /// The number of the frame, from 0.
     pub frame: u32,
     /// Which port.
     pub port: PortId,
-    /// What it did.
+    /// Its activity.
     pub did: Activity,
 }
 
-/// What a port did in a stretch of time.
+/// The activity of a port in an interval of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Bytes sent, framing and pause frames included. Of a packet that is sent in two frames each
-    /// has its part.
+    /// Bytes sent, framing and pause frames included. A packet sent in two frames is split.
     pub sent_bytes: u64,
     /// Time that it was sending.
     pub busy: Duration,
-    /// The most bytes that waited, the packet in service not included.
+    /// The maximum number of waiting bytes, without the packet in service.
     pub queue_bytes: u64,
-    /// The most packets that waited.
+    /// The maximum number of waiting packets, without the one in service.
     pub queue_packets: u32,
     /// Packets dropped by its queue.
     pub drops: u32,
@@ -61,18 +60,18 @@ pub struct Activity {
     pub bounces: u32,
     /// Packets ECN-marked.
     pub marks: u32,
-    /// Times that it was told to pause a class.
+    /// How often a pause frame paused a class of it.
     pub pauses: u32,
-    /// Time that some class of it was paused.
+    /// Time that at least one class was paused.
     pub paused: Duration,
-    /// Times that its controller granted more than before, or let one more flow send.
+    /// How often its controller granted more in total, or let one more flow send.
     pub grants: u32,
-    /// The most that its controller had granted in all.
+    /// The maximum that its controller had granted in total.
     pub granted: Rate,
 }
 
 impl Activity {
-    /// Adds what happened later: counts and times add up, of lengths and rates the greater stays.
+    /// Adds later activity: counts and times add up; queue lengths and rates are maxima.
     pub fn join(&mut self, later: &Activity) {
         self.sent_bytes += later.sent_bytes;
         self.busy += later.busy;

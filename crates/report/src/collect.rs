@@ -1,4 +1,4 @@
-//! Results as they are found on disk, put in order.
+//! Collects the results of a directory, in order.
 
 use punctual_results::{
     Capacities, CapacityProbe, CombineError, Manifest, Plan, PlanPort, ReadError, Repeated,
@@ -29,8 +29,8 @@ pub enum ReportError {
         /// Why.
         source: CombineError,
     },
-    /// A directory cannot be looked into.
-    #[error("cannot look into {}: {source}", dir.display())]
+    /// A directory cannot be read.
+    #[error("cannot read {}: {source}", dir.display())]
     Look {
         /// The directory.
         dir: PathBuf,
@@ -39,12 +39,12 @@ pub enum ReportError {
     },
 }
 
-/// All that a directory has to tell, but for the flows.
+/// All results of a directory, except the flows.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// What was asked for, where that is known.
+    /// The plan, where there is one.
     pub plan: Option<Plan>,
-    /// What `capacity` found.
+    /// The result of `capacity`.
     pub capacities: Option<Capacities>,
     /// The runs, by point of the sweep.
     pub points: Vec<PointRuns>,
@@ -66,7 +66,7 @@ pub struct PointRuns {
     pub label: String,
     /// Its values alone.
     pub values: Vec<String>,
-    /// The ports of which there are time series, where that is known.
+    /// The ports with time series, where that is known.
     pub ports: Vec<PlanPort>,
     /// Its offered load in words, where that is known.
     pub offered_load: String,
@@ -83,7 +83,7 @@ pub struct Row {
     pub dirs: Vec<PathBuf>,
     /// Each repetition by itself.
     pub repetitions: Vec<Summary>,
-    /// All of them together.
+    /// The mean over the repetitions.
     pub summary: Summary,
 }
 
@@ -117,11 +117,11 @@ struct FoundPoint {
     rows: Vec<(String, Vec<PathBuf>)>,
 }
 
-/// How deep runs lie below a directory of results: point, transport, seed.
+/// The depth of runs below a directory of results: point, transport, seed.
 const DEPTH: usize = 3;
 
 impl Results {
-    /// Looks into a directory: that of a run, or any above runs.
+    /// The results of a directory: that of a run, or any above runs.
     pub fn of(dir: &Path) -> Result<Results, ReportError> {
         if is_partial(dir) {
             return Err(ReadError::Partial(dir.to_owned()).into());
@@ -154,7 +154,7 @@ impl Results {
         Ok(results)
     }
 
-    /// The runs of the plan that are there.
+    /// Adds the runs of the plan that exist.
     fn take_plan(&mut self, dir: &Path) -> Result<(), ReportError> {
         let plan = self.plan.clone().unwrap_or_default();
         let planned: usize = plan.points.iter().map(|point| point.runs.len()).sum();
@@ -170,8 +170,8 @@ impl Results {
             let mut rows: Vec<(&str, Vec<PathBuf>)> = Vec::new();
             for run in &point.runs {
                 let own = dir.join(&run.directory);
-                // A finished plan vouches for its runs. Of one that was interrupted some may be of
-                // an earlier plan, with other settings.
+                // All runs of a finished plan belong to it. If it was interrupted, some may be of
+                // an earlier plan with other settings.
                 let made_of_this = |manifest: &Manifest| {
                     let made_at = manifest.point.iter().map(|v| (&v.axis, &v.label));
                     plan.complete
@@ -211,7 +211,7 @@ impl Results {
         Ok(())
     }
 
-    /// Every run below a directory.
+    /// Adds every run below a directory.
     fn take_all(&mut self, dir: &Path) -> Result<(), ReportError> {
         let mut found = Vec::new();
         let mut left_behind = 0;
@@ -266,7 +266,7 @@ impl Results {
         Ok(())
     }
 
-    /// The repetitions of a transport; none when none of them can be read.
+    /// Reads the repetitions of a transport; none if none of them can be read.
     fn row(
         &mut self,
         dirs: Vec<PathBuf>,
@@ -275,7 +275,7 @@ impl Results {
         let (mut whole, mut repetitions) = (Vec::new(), Vec::new());
         let mut transports = Vec::new();
         for dir in dirs {
-            // Every length is checked here, so that what is shown is what was written.
+            // Every length is checked here, so that the report shows what was written.
             let read = read_manifest(&dir).and_then(|m| Ok((m, read_summary(&dir)?)));
             match read {
                 Ok((manifest, summary)) => {
@@ -309,7 +309,7 @@ impl Results {
         }
     }
 
-    /// Looks whether every run that a search for capacities counted is there and whole.
+    /// Checks that every run that a capacity search counted exists and is complete.
     fn check_probes(&mut self, dir: &Path) {
         let answers = self.capacities.iter().flat_map(|found| &found.answers);
         let runs = answers.flat_map(|answer| &answer.probes).flat_map(|probe| &probe.directories);
@@ -344,14 +344,15 @@ pub(crate) fn labelled(values: &[(String, String)]) -> String {
     values.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The directory of all results that a run was written to. A run that was moved away from it is
-/// counted to the directory that it lies in.
+/// The directory of all results that a run was written to.
+///
+/// For a run that was moved, it is the directory that the run lies in.
 fn top_of(dir: &Path, manifest: &Manifest) -> PathBuf {
     let top = dir.ancestors().skip(1).find(|top| top.join(&manifest.directory) == dir);
     top.or(dir.parent()).unwrap_or(dir).to_owned()
 }
 
-/// Finds the directories of runs below a directory, and counts those left behind.
+/// Finds the directories of runs below a directory, and counts partial ones.
 fn search(
     dir: &Path,
     depth: usize,

@@ -7,7 +7,7 @@ use crate::palette::Palette;
 use crate::svg;
 use punctual_results::{FlowRow, Repeated};
 
-/// The flows of one transport, of all repetitions: a curve.
+/// A curve: the flows of one transport, of all repetitions.
 #[derive(Debug, Clone)]
 pub struct Curve {
     /// Name of the transport, as tables show it.
@@ -16,8 +16,9 @@ pub struct Curve {
     pub flows: Vec<FlowRow>,
 }
 
-/// The figures of one point of a comparison, each with the name of its file: the distribution of
-/// completion times, and the share of deadlines met. One with nothing to show is left out.
+/// The figures of one point of a comparison, each with the name of its file.
+///
+/// They are the distribution of FCTs and the share of deadlines met. Empty figures are left out.
 pub fn figures(
     palette: &Palette,
     title: &str,
@@ -52,7 +53,7 @@ pub fn figures(
     all.into_iter().filter_map(draw).collect()
 }
 
-/// A heading within a sentence.
+/// A heading as used within a sentence, in lower case.
 fn lower(heading: &str) -> String {
     let mut letters = heading.chars();
     let first = letters.next().map(|c| c.to_lowercase().to_string()).unwrap_or_default();

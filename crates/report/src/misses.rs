@@ -1,13 +1,14 @@
-//! How many fewer deadlines transports miss than one of them.
+//! How many fewer deadlines each transport misses than a baseline transport.
 
 use crate::{Style, SweepPoint, plain_table};
 use punctual_results::{Metric, Summary};
 
-/// The transports that others are compared with where none is named: the first that is there.
+/// The default baselines, in order of preference.
 const BASELINES: [&str; 2] = ["dctcp", "tcp"];
 
-/// The transport that misses are compared with: the one named, or DCTCP, or TCP. None where it has
-/// no deadlines, or is not among the transports.
+/// The baseline transport: the one named, or DCTCP, or TCP.
+///
+/// None where it has no deadlines, or is not among the transports.
 pub fn baseline_of<'a>(points: &'a [SweepPoint], named: Option<&'a str>) -> Option<&'a str> {
     let has_deadlines = |name: &str| {
         let own = points.iter().flat_map(|(_, all)| all).filter(|s| s.transport == name);
@@ -20,9 +21,10 @@ pub fn baseline_of<'a>(points: &'a [SweepPoint], named: Option<&'a str>) -> Opti
     candidates.find(|name| has_deadlines(name)).copied()
 }
 
-/// How many fewer deadlines each transport misses than `baseline`, in per cent of the baseline's
-/// misses: at each point, of the mean share missed over the points, and of the flows of all points
-/// together. Negative where it misses more.
+/// A table of how many fewer deadlines each transport misses than `baseline`.
+///
+/// In per cent of the baseline's misses: at each point, of the mean share missed over the points,
+/// and of the flows of all points together. Negative where a transport misses more.
 ///
 /// None where there is nothing to compare: no other transport, or a baseline that misses nothing.
 pub fn fewer_misses(points: &[SweepPoint], baseline: &str, style: Style) -> Option<String> {
@@ -74,7 +76,7 @@ fn row_of(points: &[SweepPoint], baseline: &str, name: &str) -> Option<Vec<Strin
     Some(row)
 }
 
-/// Deadlines missed and flows with deadlines, of one run on average; none without deadlines.
+/// Deadlines missed and flows with deadlines, means over the runs; none without deadlines.
 fn misses(summary: &Summary) -> Option<(f64, f64)> {
     let number = |metric| summary.metrics.number(metric);
     let missed = number(Metric::DeadlineFlowsLate) + number(Metric::DeadlineFlowsAbandoned);
@@ -82,8 +84,9 @@ fn misses(summary: &Summary) -> Option<(f64, f64)> {
     (summary[Metric::DeadlinesMet].value.is_some() && flows > 0.0).then_some((missed, flows))
 }
 
-/// How many fewer of its flows a transport misses than another, as a share of the other's; none
-/// where the other misses none.
+/// How many fewer of its flows a transport misses than another, as a share of the other's misses.
+///
+/// None where the other misses none.
 fn fewer_of(own: (f64, f64), other: (f64, f64)) -> Option<f64> {
     (other.0 > 0.0 && own.1 > 0.0).then(|| 1.0 - (own.0 / own.1) / (other.0 / other.1))
 }

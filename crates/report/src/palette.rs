@@ -54,10 +54,10 @@ const COLOURS: [Colour; 16] = [
 ];
 const GREY: Colour = colour(0x747474, 0x676767);
 
-/// How a line is interrupted.
+/// The dash pattern of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dash {
-    /// Not at all.
+    /// A solid line.
     Solid,
     /// Dashes.
     Dashed,
@@ -102,7 +102,7 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// From the names of the catalogue, in its order: transports, then ideal schedulers.
+    /// The palette of the names of a catalogue, in its order: transports, then ideal schedulers.
     pub fn new<'a>(
         transports: impl IntoIterator<Item = &'a str>,
         ideal: impl IntoIterator<Item = &'a str>,
@@ -150,11 +150,12 @@ impl Palette {
     }
 }
 
-/// How many looks of transports there are.
+/// The number of different line styles of transports.
 const STYLES: usize = COLOURS.len() * 2;
 
-/// The look at a place of the catalogue: colours in turn, solid and dashed; once all are taken, the
-/// same colours dotted and dash-dotted.
+/// The line style at a place of the catalogue: colours in turn, solid and dashed.
+///
+/// Once all are taken, the colours repeat, dotted and dash-dotted.
 fn nth(place: usize) -> LineStyle {
     let place = place % STYLES;
     let dash = Dash::ALL[2 * (place / COLOURS.len()) + place % 2];

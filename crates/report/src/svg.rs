@@ -1,7 +1,7 @@
 //! Charts as SVG files: the charts of the page, drawn without a browser.
 //!
-//! The letters are text, in a font of the viewer's system. Widths of texts are estimates, which
-//! decide where labels go and where they are cut.
+//! Labels are text in a font of the viewer's system. Their widths are estimates, which decide where
+//! labels go and where they are truncated.
 
 use crate::html::model::{Axis, Chart, Look, Mark, Reference, Series, Unit, View};
 use std::fmt::Write as _;
@@ -77,7 +77,7 @@ impl Picture {
     }
 }
 
-/// About how wide a text is.
+/// The estimated width of a text.
 fn width(text: &str, size: f64) -> f64 {
     let of = |c: char| match c {
         'i' | 'j' | 'l' | 't' | 'f' | 'r' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' => 0.33,
@@ -88,7 +88,7 @@ fn width(text: &str, size: f64) -> f64 {
     size * text.chars().map(of).sum::<f64>()
 }
 
-/// A text cut to a width.
+/// A text truncated to a width.
 fn shortened(text: &str, size: f64, most: f64) -> String {
     if width(text, size) <= most {
         return text.to_owned();
@@ -98,7 +98,7 @@ fn shortened(text: &str, size: f64, most: f64) -> String {
     format!("{}…", short.trim_end())
 }
 
-/// From values to places between 0 and 1.
+/// Maps values to positions between 0 and 1.
 struct Scale {
     log: bool,
     from: f64,
@@ -106,7 +106,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// The ends of an axis, round ones, around some values.
+    /// A scale with round ends that covers some values.
     fn around(axis: &Axis, values: impl Iterator<Item = f64>) -> Scale {
         let (log, mut from, mut to) = (axis.log, f64::INFINITY, f64::NEG_INFINITY);
         if let Some([from, to]) = axis.range {
@@ -172,7 +172,7 @@ fn round(value: f64, up: bool) -> f64 {
     }
 }
 
-/// A round distance of at most so many ticks.
+/// A round distance between ticks, for at most `most` ticks.
 fn step(span: f64, most: f64) -> f64 {
     round(span / most.max(1.0), true)
 }
@@ -210,7 +210,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Horizontal bars with intervals, one a series; returns the height of the picture.
+/// Draws horizontal bars with intervals, one per series. Returns the height of the picture.
 fn bars(picture: &mut Picture, chart: &Chart, view: &View, looks: &[Look]) -> f64 {
     const TOP: f64 = 92.0;
     const ROW: f64 = 44.0;
@@ -270,7 +270,7 @@ fn bars(picture: &mut Picture, chart: &Chart, view: &View, looks: &[Look]) -> f6
     bottom + 66.0
 }
 
-/// Lines in a plane, with a legend on the right; returns the height of the picture.
+/// Draws lines with a legend on the right. Returns the height of the picture.
 fn plane(picture: &mut Picture, chart: &Chart, view: &View, looks: &[Look]) -> f64 {
     const LEFT: f64 = 76.0;
     const TOP: f64 = 112.0;

@@ -8,10 +8,12 @@ use punctual_results::{Metric, Place, Summary, Unit};
 /// A point of a sweep: its label, and a summary for each transport.
 pub type SweepPoint = (String, Vec<Summary>);
 
-/// The most important metrics over all points: deadlines met or, where there are no deadlines, mean
-/// and longest completion times; and the number of unfinished flows, where there are any. Each table
-/// comes with its heading, which names the keys that vary and the number of runs. A transport that
-/// is missing at a point has a gap there; `>` marks a lower bound, where flows were unfinished.
+/// Tables of the most important metrics over all points, each with its heading.
+///
+/// The metrics are deadlines met or, without deadlines, mean and maximum FCT; and the number of
+/// unfinished flows, if there are any. A heading names the keys that vary and the number of runs. A
+/// transport that is missing at a point has a gap there. `>` marks a lower bound, where flows were
+/// unfinished.
 pub fn sweep_tables(points: &[SweepPoint], keys: &[&str], style: Style) -> Vec<(String, String)> {
     let all = || points.iter().flat_map(|(_, summaries)| summaries);
     let mut transports: Vec<&str> = Vec::new();
@@ -33,7 +35,7 @@ pub fn sweep_tables(points: &[SweepPoint], keys: &[&str], style: Style) -> Vec<(
     let one = |metric: Metric| {
         let values = || all().filter_map(|summary| summary[metric].value);
         let (symbol, factor) = match metric.unit() {
-            // Times of a sweep differ widely: one below 1 has two digits still.
+            // Times of a sweep differ widely: values below 1 still need two digits.
             Unit::Micros => time_unit(values().map(|value| 10.0 * value)),
             unit => (unit.symbol(), unit.factor()),
         };

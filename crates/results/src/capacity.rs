@@ -1,4 +1,4 @@
-//! What a search for capacities found.
+//! The result of a capacity search.
 
 use crate::files::{read_json, save_json};
 use crate::{ReadError, WriteError};
@@ -12,7 +12,7 @@ pub const CAPACITY_FILE: &str = "capacity.json";
 /// The format of `capacity.json` that this version writes and reads.
 const FORMAT: u32 = 2;
 
-/// The question and its answers: `capacity.json`.
+/// A capacity search and its answers: `capacity.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capacities {
     /// Format of this file.
@@ -21,7 +21,7 @@ pub struct Capacities {
     pub punctual: String,
     /// Name of the scenario.
     pub name: String,
-    /// What it is about.
+    /// Description of the scenario.
     pub description: String,
     /// Text of the scenario file.
     pub scenario: String,
@@ -33,20 +33,20 @@ pub struct Capacities {
     pub until: String,
     /// The column of the summary that it is about.
     pub column: String,
-    /// What the column is compared with.
+    /// The value that the column is compared with.
     pub threshold: f64,
-    /// Whether the smallest value was looked for, not the largest.
+    /// Whether the search was for the smallest value, not the largest.
     pub smallest: bool,
-    /// The values looked between, and their distance.
+    /// The smallest value of the search range.
     pub from: String,
-    /// The greatest value.
+    /// The largest value of the search range.
     pub to: String,
-    /// The distance of values.
+    /// The distance between values.
     pub step: String,
-    /// Whether the search came to its end.
+    /// Whether the search was completed.
     #[serde(default)]
     pub complete: bool,
-    /// One answer a transport and point of the rest of the sweep.
+    /// One answer per transport and point of the rest of the sweep.
     pub answers: Vec<CapacityAnswer>,
 }
 
@@ -64,11 +64,11 @@ pub struct CapacityAnswer {
     pub capacity: Option<String>,
     /// The last value whose whole interval passes.
     pub holds_to: Option<String>,
-    /// The first value of whose interval nothing passes.
+    /// The first value whose whole interval fails.
     pub fails_from: Option<String>,
     /// The column at the capacity.
     pub estimate: Option<CapacityEstimate>,
-    /// Runs made or found for it.
+    /// Runs used for it, new or existing.
     pub runs: u64,
     /// Every value tried, in order.
     pub probes: Vec<CapacityProbe>,
@@ -77,7 +77,7 @@ pub struct CapacityAnswer {
 /// A column's mean over the repetitions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CapacityEstimate {
-    /// Repetitions it is over.
+    /// The number of repetitions.
     pub repetitions: u32,
     /// The mean; none when unfinished flows leave it open, and when no flow has the column.
     pub mean: Option<f64>,
@@ -104,18 +104,18 @@ pub struct CapacityEstimate {
 /// A value that was tried.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CapacityProbe {
-    /// As one would write it.
+    /// The value as written in a scenario.
     pub value: String,
-    /// What came of it.
+    /// The result at this value.
     #[serde(flatten)]
     pub estimate: CapacityEstimate,
     /// The offered load there, in words; empty in files of earlier versions.
     #[serde(default)]
     pub offered_load: String,
-    /// Why nothing can be said to hold surely there.
+    /// Why the result at this value is not certain.
     #[serde(default)]
     pub reasons: Vec<String>,
-    /// What makes it easy to misread.
+    /// Warnings: what makes the result easy to misread.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// The directory of each of its runs, below the directory of all results.
@@ -124,18 +124,18 @@ pub struct CapacityProbe {
 }
 
 impl Capacities {
-    /// A question by this version, all else empty.
+    /// An empty search with the format and version of this program.
     pub fn new() -> Capacities {
         let punctual = env!("CARGO_PKG_VERSION").to_owned();
         Capacities { format: FORMAT, punctual, ..Capacities::default() }
     }
 
-    /// Writes it into a directory of results.
+    /// Writes the search into a directory of results.
     pub fn write(&self, dir: &Path) -> Result<(), WriteError> {
         save_json(dir, CAPACITY_FILE, self)
     }
 
-    /// Whether both ask for the same key, condition and values of the same scenario.
+    /// Whether both searches have the same key, condition, values and scenario.
     pub fn is_same_question(&self, other: &Capacities) -> bool {
         let question = |c: &Capacities| {
             let texts = [&c.scenario, &c.vary, &c.until, &c.from, &c.to, &c.step];
@@ -144,22 +144,23 @@ impl Capacities {
         question(self) == question(other)
     }
 
-    /// Renames the answers of another question that a directory holds, so that these answers do
-    /// not replace them. Returns the new name.
+    /// Renames the file of another search in a directory, so that this one does not replace it.
+    ///
+    /// Returns the new name.
     pub fn keep_other(&self, dir: &Path) -> Result<Option<String>, WriteError> {
         let other = Capacities::read(dir).ok().flatten();
         if other.is_none_or(|other| !other.complete || self.is_same_question(&other)) {
             return Ok(None);
         }
         let free = (1u32..).map(|n| format!("capacity-{n}.json")).find(|n| !dir.join(n).exists());
-        let name = free.expect("numbers do not end");
+        let name = free.expect("some number is free");
         let (from, to) = (dir.join(CAPACITY_FILE), dir.join(&name));
         let failed = |source| WriteError::Io { action: "rename", path: from.clone(), source };
         std::fs::rename(&from, &to).map_err(failed)?;
         Ok(Some(name))
     }
 
-    /// Reads that of a directory; none when there is none.
+    /// Reads the search of a directory; none if there is no such file.
     pub fn read(dir: &Path) -> Result<Option<Capacities>, ReadError> {
         read_json(&dir.join(CAPACITY_FILE), FORMAT)
     }

@@ -1,4 +1,4 @@
-//! Tables as text.
+//! Tables as CSV.
 
 use crate::columns::Table;
 use crate::{FlowRow, Manifest};
@@ -8,8 +8,10 @@ use std::io::{self, Write};
 /// can be joined.
 const RUN_COLUMNS: [&str; 3] = ["scenario", "seed", "point"];
 
-/// Writes the flows of a run as comma-separated values (RFC 4180): the columns of `flows.parquet`,
-/// then the scenario, the seed and the point of the sweep. What is null there is empty here.
+/// Writes the flows of a run as comma-separated values (RFC 4180).
+///
+/// The columns are those of `flows.parquet`, then the scenario, the seed and the point of the
+/// sweep. A null is an empty field.
 pub fn write_csv(out: impl Write, flows: &[FlowRow], manifest: &Manifest) -> io::Result<()> {
     let about = manifest.about();
     let own = about.iter().filter(|(key, _)| RUN_COLUMNS.contains(&&**key));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const PARTIAL: &str = ".partial-";
 
-/// Where `dir` is put together before it gets its name.
+/// The partial name under which `dir` is written before it is renamed.
 pub(crate) fn partial_path(dir: &Path) -> Result<PathBuf, WriteError> {
     let bad = || WriteError::Name(dir.to_owned());
     let mut name: OsString = dir.file_name().ok_or_else(bad)?.to_owned();
@@ -21,20 +21,19 @@ pub(crate) fn partial_path(dir: &Path) -> Result<PathBuf, WriteError> {
     Ok(dir.with_file_name(name))
 }
 
-/// The process that was writing here, when the name is that of a partial directory.
+/// The id of the process that wrote a directory, if its name is that of a partial one.
 fn writer(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_string_lossy();
     let (_, pid) = name.rsplit_once(PARTIAL)?;
     pid.bytes().all(|c| c.is_ascii_digit()).then(|| pid.parse().ok())?
 }
 
-/// Whether this is the name of a directory still being written or left behind by a program that
-/// was interrupted while writing it.
+/// Whether this is the name of a partial directory: being written, or left by an interruption.
 pub fn is_partial(path: &Path) -> bool {
     writer(path).is_some()
 }
 
-/// Whether there is a whole run at `dir`, readable by this version, every file as it was written.
+/// Whether `dir` is a complete run that this version can read, every file as it was written.
 pub fn is_complete(dir: &Path) -> bool {
     read_manifest(dir).and_then(|manifest| verify(dir, &manifest)).is_ok()
 }
@@ -65,7 +64,7 @@ pub fn leftovers(parent: &Path) -> io::Result<Vec<Leftover>> {
     Ok(found)
 }
 
-/// What stands where a run is to go.
+/// What exists at the place of a new run.
 pub(crate) enum Place {
     /// Nothing, or an empty directory.
     Free,
@@ -73,7 +72,7 @@ pub(crate) enum Place {
     Run,
 }
 
-/// Looks at where a run is to go. What no run wrote is never taken for ours, so never overwritten.
+/// Checks the place of a new run. Files that no run wrote are an error: they are not overwritten.
 pub(crate) fn place(dir: &Path) -> Result<Place, WriteError> {
     let io = |source| WriteError::Io { action: "look at", path: dir.to_owned(), source };
     let not_ours = |found: String| WriteError::NotOurs { dir: dir.to_owned(), found };
@@ -94,13 +93,13 @@ pub(crate) fn place(dir: &Path) -> Result<Place, WriteError> {
     if !names.iter().any(|name| name == MANIFEST_FILE) {
         return Err(not_ours(format!("`{first}` and no manifest.json")));
     }
-    // A damaged manifest lists nothing; a directory of nothing but our files is ours all the same.
+    // A damaged manifest lists nothing; a directory with only our files is still ours.
     let files = match listed(dir) {
         Some(files) => files,
         None if names.iter().all(|name| OWN_FILES.contains(&name.as_str())) => names.clone(),
         None => return Err(not_ours("a manifest.json".into())),
     };
-    // A report of the old run goes with it, and what was explained of it.
+    // The old run's report and delay breakdowns are replaced with it.
     let ours = |name: &str| [MANIFEST_FILE, REPORT_FILE, EXPLAIN_FILE].contains(&name);
     let foreign = names.iter().find(|name| !ours(name) && !files.contains(name));
     foreign.map_or(Ok(Place::Run), |name| Err(not_ours(format!("`{name}`"))))

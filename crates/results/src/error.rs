@@ -1,4 +1,4 @@
-//! What can go wrong, said so that the reader knows what to do next.
+//! Errors of reading and writing results. Messages say what to do next.
 
 use parquet::errors::ParquetError;
 use std::io;
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// There is a finished run already.
+    /// The directory already has a finished run.
     #[error("{} already holds a run; ask for it to be overwritten or choose another directory", .0.display())]
     Exists(PathBuf),
-    /// There is something else.
+    /// The directory has files that no run wrote.
     #[error("{} holds {found}, which no run wrote; move it away or choose another directory", dir.display())]
     NotOurs {
         /// The directory.
         dir: PathBuf,
-        /// What is there.
+        /// What it holds.
         found: String,
     },
     /// Another command is writing there.
@@ -40,7 +40,7 @@ pub enum WriteError {
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// What it answered.
+        /// The system's error.
         source: io::Error,
     },
     /// The columns could not be encoded.
@@ -61,7 +61,7 @@ pub enum WriteError {
     },
 }
 
-/// What the system's answer means for whoever asked.
+/// A system error in words, with advice where there is any.
 fn advice(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::StorageFull => {
@@ -88,7 +88,7 @@ pub enum ReadError {
     /// No such directory.
     #[error("{} does not exist; check the path, or run the scenario first", .0.display())]
     NotFound(PathBuf),
-    /// What an interrupted program left behind.
+    /// A partial directory that an interrupted program left behind.
     #[error("{} was left behind by an interrupted run and is not whole; delete it and run again", .0.display())]
     Partial(PathBuf),
     /// A directory without manifest.
@@ -130,8 +130,8 @@ pub enum ReadError {
     /// A file has other contents than were written.
     #[error("{} is not as it was written: it was damaged or changed; run it again", .0.display())]
     Changed(PathBuf),
-    /// Not the JSON that it should be.
-    #[error("{} cannot be understood: {source}; it was changed after it was written: run it again", path.display())]
+    /// Not JSON, or JSON without the expected fields.
+    #[error("{} cannot be decoded: {source}; it was changed after it was written: run it again", path.display())]
     Json {
         /// The file.
         path: PathBuf,
@@ -146,7 +146,7 @@ pub enum ReadError {
         /// What the decoder said.
         source: ParquetError,
     },
-    /// A column is not what it should be.
+    /// A column is missing or has wrong values.
     #[error("{}: column `{column}` {problem}; it was changed after it was written: run it again", path.display())]
     Column {
         /// The file.
@@ -161,7 +161,7 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What it answered.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -189,7 +189,7 @@ impl ReadError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CombineError {
-    /// There are none.
+    /// There are no summaries.
     #[error("there is no repetition to combine")]
     Nothing,
     /// They are of different transports.

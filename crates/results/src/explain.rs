@@ -1,4 +1,4 @@
-//! Where flows' time went.
+//! Delay breakdowns of flows on disk.
 
 use crate::files::{read_json, save};
 use crate::{ReadError, WriteError};
@@ -11,7 +11,7 @@ pub const EXPLAIN_FILE: &str = "explain.json";
 /// The format of `explain.json` that this version writes and reads.
 const FORMAT: u32 = 2;
 
-/// Where the time of some flows of a run went: `explain.json`.
+/// Delay breakdowns of some flows of a run: `explain.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
     /// Format of this file.
@@ -28,7 +28,7 @@ pub struct Explained {
     pub flows: Vec<ExplainedFlow>,
 }
 
-/// Where one flow's time went. Instants are picoseconds since the start of the run, as in all files.
+/// The delay breakdown of one flow. Instants are picoseconds since the start of the run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExplainedFlow {
     /// The flow.
@@ -39,64 +39,65 @@ pub struct ExplainedFlow {
     pub src: String,
     /// Name of the receiving host.
     pub dst: String,
-    /// Bytes asked for; none for an endless flow.
+    /// Its size; none for an endless flow.
     pub size_bytes: Option<u64>,
     /// `completed`, `abandoned` or `unfinished`.
     pub status: String,
     /// When it started.
     pub start_ps: u64,
-    /// From its start until it was complete or given up; else until the run ended. The parts sum
-    /// to this.
+    /// From its start until it completed or was abandoned; else until the run ended.
+    ///
+    /// The parts add up to this.
     pub time_ps: u64,
     /// Its deadline.
     pub deadline_ps: Option<u64>,
-    /// Whether it was on time; none where nobody knows.
+    /// Whether it met its deadline; none if it has none or the outcome is unknown.
     pub met: Option<bool>,
-    /// When it fell behind what an even pace to the deadline asks for, and did not catch up again.
+    /// When it last fell behind an even pace to its deadline, without catching up again.
     pub behind_since_ps: Option<u64>,
-    /// Packets that the chain of causes passed along, both ways.
+    /// The number of packets on the chain of causes, in both directions.
     pub trips: u32,
-    /// What the time went into, by the order in which each came first.
+    /// Its parts, in the order in which each first occurred.
     pub parts: Vec<ExplainedPart>,
-    /// The same in time.
+    /// The shares of its parts over time.
     pub time_line: TimeLine,
-    /// It in one sentence.
+    /// The breakdown in one sentence.
     pub sentence: String,
 }
 
-/// What time went into at one place.
+/// The time that a flow spent on one kind of delay at one port.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExplainedPart {
-    /// What it was, such as `queue`.
+    /// The kind of delay, such as `queue`.
     pub what: String,
-    /// What it was in a few words, as the transport calls it.
+    /// The kind of delay in the transport's words.
     #[serde(default)]
     pub title: String,
-    /// The port at which it was spent or which is to blame.
+    /// The port at which it was spent or which caused it.
     pub port: Option<String>,
-    /// How long it was in all.
+    /// Its total time.
     pub time_ps: u64,
-    /// How often there was such a stretch.
+    /// How often it occurred.
     pub times: u32,
-    /// Flows that it was spent behind, those with the most bytes first.
+    /// Flows that it waited behind, those with the most bytes first.
     pub behind: Vec<u32>,
-    /// How many such flows there were, also those not named.
+    /// The number of such flows, including those not named.
     pub behind_count: u32,
 }
 
-/// A flow's time cut into slices of equal length.
+/// A flow's time divided into slices of equal length.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeLine {
-    /// What the rows are of, as in the parts.
+    /// The kinds of delay, one per row.
     pub what: Vec<String>,
-    /// For each of them, its share of each slice, in percent.
+    /// By kind, its share of each slice, in percent.
     pub percent: Vec<Vec<u8>>,
     /// How much of the flow was delivered at the end of each slice, in percent.
     pub delivered_percent: Vec<u8>,
 }
 
 impl Explained {
-    /// An empty list, by this version.
+    /// An empty list with the format and version of this program.
     pub fn new(transport: &str, seed: u64, chosen: &str) -> Explained {
         Explained {
             format: FORMAT,
@@ -111,13 +112,13 @@ impl Explained {
     /// Writes the file into the directory of a run.
     pub fn write(&self, dir: &Path) -> Result<(), WriteError> {
         let json = |source| WriteError::Json { path: dir.join(EXPLAIN_FILE), source };
-        // On one line: there are many small numbers.
+        // On one line, because there are many small numbers.
         let mut text = serde_json::to_vec(self).map_err(json)?;
         text.push(b'\n');
         save(dir, EXPLAIN_FILE, &text).map(|_| ())
     }
 
-    /// The file of a run's directory; none where there is none.
+    /// Reads the file of a run's directory; none if there is no such file.
     pub fn read(dir: &Path) -> Result<Option<Explained>, ReadError> {
         read_json(&dir.join(EXPLAIN_FILE), FORMAT)
     }

@@ -1,4 +1,4 @@
-//! Single files beside the runs, whole or not at all.
+//! Single files beside the runs, written whole or not at all.
 
 use crate::{CAPACITY_FILE, LOCK_FILE, PLAN_FILE, REPORT_FILE, ReadError, WriteError};
 use serde::Serialize;
@@ -7,8 +7,9 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Writes a file into a directory, which is made where it is missing. It is written under another
-/// name first, so that a full disk leaves nothing half behind.
+/// Writes a file into a directory, which is created if missing.
+///
+/// The file is written under another name first, so that a full disk leaves no partial file.
 pub fn save(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, WriteError> {
     let path = dir.join(name);
     let partial = dir.join(format!(".{name}.partial-{}", std::process::id()));
@@ -22,8 +23,7 @@ pub fn save(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, WriteError>
     Ok(path)
 }
 
-/// Refuses a directory of results in which something else stands where `plan.json`,
-/// `capacity.json` or the report would go.
+/// Refuses a directory in which the plan, `capacity.json` or the report would replace other files.
 pub fn check_place(dir: &Path) -> Result<(), WriteError> {
     for name in [PLAN_FILE, CAPACITY_FILE, REPORT_FILE] {
         let path = dir.join(name);
@@ -38,10 +38,10 @@ pub fn check_place(dir: &Path) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// What every report has near its beginning.
+/// A tag near the beginning of every report.
 const GENERATOR: &[u8] = b"<meta name=\"generator\" content=\"punctual\">";
 
-/// Whether a file is a report of ours, which may be written anew.
+/// Whether a file is a report of this program, which may be replaced.
 pub fn is_report(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(2048).read_to_end(&mut start));
@@ -54,12 +54,12 @@ fn is_versioned(path: &Path) -> bool {
     value.is_some_and(|value: serde_json::Value| value.get("punctual").is_some())
 }
 
-/// Whether a file is not JSON: beside our lock it is one of ours that was damaged.
+/// Whether a file is not JSON. Beside our lock file it is a damaged file of ours.
 fn is_damaged(path: &Path) -> bool {
     fs::read(path).is_ok_and(|text| serde_json::from_slice::<serde_json::Value>(&text).is_err())
 }
 
-/// Writes an object as JSON for people to read too.
+/// Writes an object as indented JSON.
 pub(crate) fn save_json(dir: &Path, name: &str, what: &impl Serialize) -> Result<(), WriteError> {
     let json = |source| WriteError::Json { path: dir.join(name), source };
     let mut text = serde_json::to_vec_pretty(what).map_err(json)?;
@@ -67,7 +67,7 @@ pub(crate) fn save_json(dir: &Path, name: &str, what: &impl Serialize) -> Result
     save(dir, name, &text).map(|_| ())
 }
 
-/// Reads an object that has a `format`; none when there is no such file.
+/// Reads an object with a `format` field; none if there is no such file.
 pub(crate) fn read_json<T: DeserializeOwned>(
     path: &Path,
     format: u32,
@@ -79,7 +79,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     };
     let json = |source| ReadError::Json { path: path.to_owned(), source };
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(json)?;
-    // The format first: the rest of another format may well look different.
+    // The format first: another format may have other fields.
     check_format(path, &value, format)?;
     serde_json::from_value(value).map(Some).map_err(json)
 }

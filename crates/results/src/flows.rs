@@ -1,4 +1,4 @@
-//! One row a flow.
+//! Flows on disk, one row per flow.
 
 use crate::columns::{Cell, Column, Field, Kind, Table, column, misplaced};
 use punctual_core::{Bytes, Duration, FlowId, HostId, Instant};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub use punctual_record::{ByCause, FlowCounts, FlowStatus};
 
-/// One flow as results have it.
+/// A row of `flows.parquet`: one flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowRow {
     /// The flow.
@@ -22,23 +22,25 @@ pub struct FlowRow {
     pub pattern: u16,
     /// Name of that traffic; empty where it has none, see [`FlowRow::name_traffic`].
     pub traffic: Arc<str>,
-    /// Traffic that others are measured against rather than measured itself.
+    /// Background traffic, which is not measured itself.
     pub background: bool,
     /// Whether it is in the statistics of flows: it is not background, has an end, and started in
     /// the measured window.
     pub measured: bool,
-    /// Bytes asked for; none for an endless flow.
+    /// Its size; none for an endless flow.
     pub size: Option<Bytes>,
     /// When the application handed it over.
     pub start: Instant,
-    /// When the last byte had to be there.
+    /// When the last byte had to arrive.
     pub deadline: Option<Instant>,
-    /// When the last byte arrived or the flow was given up.
+    /// When the last byte arrived or the flow was abandoned.
     pub ended: Option<Instant>,
-    /// How it stood at the end of the run.
+    /// Its status at the end of the run.
     pub status: FlowStatus,
-    /// Whether it was on time. None without deadline, and none when the run ended before both the
-    /// flow and its deadline, because then nobody knows.
+    /// Whether it met its deadline.
+    ///
+    /// None without deadline, and none when the run ended before both the flow and its deadline,
+    /// because the outcome is then unknown.
     pub met: Option<bool>,
     /// Start to last byte, of a completed flow.
     pub fct: Option<Duration>,
@@ -46,9 +48,9 @@ pub struct FlowRow {
     pub censored: Option<Duration>,
     /// Bytes its receiver got, each counted once.
     pub delivered: Bytes,
-    /// What was counted for it in the measured window.
+    /// Its counts in the measured window.
     pub in_window: FlowCounts,
-    /// Packets of data sent again.
+    /// Data packets retransmitted.
     pub retransmits: u32,
     /// `retransmits` by cause.
     pub retransmits_by: ByCause<u32>,
@@ -65,9 +67,10 @@ pub struct FlowRow {
 }
 
 impl FlowRow {
-    /// All flows of a run, in the order of the outcome. `transports` are the names by
-    /// [`TransportId`](punctual_core::TransportId); `ideal` gives a flow's completion time on an
-    /// empty network, where it is known.
+    /// All flows of a run, in the order of the outcome.
+    ///
+    /// `transports` are the names by [`TransportId`](punctual_core::TransportId); `ideal` gives a
+    /// flow's completion time on an empty network, where it is known.
     ///
     /// # Panics
     /// When a flow's transport has no name.
@@ -135,8 +138,10 @@ impl FlowRow {
     }
 }
 
-/// A flow cut off by the end of the run has missed its deadline only when the deadline was up by
-/// then. One that its sender gave up has missed it in any case.
+/// Whether a flow met its deadline, if that is known.
+///
+/// A flow that is unfinished at the end of the run has missed its deadline only if that had passed.
+/// An abandoned flow has always missed it.
 fn met(record: &FlowRecord, run_ended: Instant) -> Option<bool> {
     let deadline = record.spec.deadline?;
     if record.status == FlowStatus::Unfinished && deadline > run_ended {
@@ -219,7 +224,7 @@ pub(crate) mod tests {
     use super::*;
     use punctual_core::{Class, FlowSpec, TransportId};
 
-    /// A flow of 1000 bytes from 1 µs on that took 9 µs and had 10 µs.
+    /// A flow of 1000 bytes that started at 1 µs, took 9 µs and had a deadline after 10 µs.
     pub(crate) fn record(id: u32) -> FlowRecord {
         FlowRecord {
             spec: FlowSpec {
@@ -283,7 +288,7 @@ pub(crate) mod tests {
     fn unfinished_flow_missed_its_deadline_only_if_it_was_up() {
         assert_eq!(row(unfinished(), micros(12)).met, Some(false));
         assert_eq!(row(unfinished(), micros(11)).met, Some(false), "deadline at the very end");
-        assert_eq!(row(unfinished(), micros(10)).met, None, "nobody knows");
+        assert_eq!(row(unfinished(), micros(10)).met, None, "the outcome is unknown");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Gauges of transports, one row a gauge and sampling instant.
+//! Gauges of transports, one row per gauge and sampling instant.
 
 use crate::columns::{Cell, Column, Field, Table, column};
 use punctual_core::{FlowId, Instant, PortId};
@@ -13,17 +13,18 @@ pub struct GaugeRow {
     pub at: Instant,
     /// Name of the transport.
     pub transport: Arc<str>,
-    /// Whose gauge it is.
+    /// The owner of the gauge.
     pub of: GaugeOf,
-    /// What it is called; ends in its unit.
+    /// Its name, which ends in its unit.
     pub gauge: Arc<str>,
-    /// What it showed.
+    /// Its value.
     pub value: f64,
 }
 
 impl GaugeRow {
-    /// All gauges of a run, in the order of the outcome. `transports` are the names by
-    /// [`TransportId`](punctual_core::TransportId).
+    /// All gauges of a run, in the order of the outcome.
+    ///
+    /// `transports` are the names by [`TransportId`](punctual_core::TransportId).
     ///
     /// # Panics
     /// When a transport has no name.
@@ -40,7 +41,7 @@ impl GaugeRow {
     }
 }
 
-/// One text for all rows that hold it.
+/// Interned texts: one copy for all rows with the same text.
 #[derive(Default)]
 struct Names(BTreeSet<Arc<str>>);
 
@@ -87,7 +88,7 @@ fn kind(row: &GaugeRow) -> Cell<'_> {
     })
 }
 
-/// Comes before [`set_number`].
+/// Sets the kind of the owner. Must be called before [`set_number`].
 fn set_kind(row: &mut GaugeRow, cell: Cell<'_>) -> Result<(), String> {
     row.of = match &*String::from_cell(cell)? {
         "sender" => GaugeOf::Sender(FlowId(0)),

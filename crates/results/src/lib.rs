@@ -1,21 +1,21 @@
-//! What a run leaves on disk, and the statistics over it.
+//! Results on disk: run directories, and statistics of runs.
 //!
 //! A run directory holds
 //!
-//! * `flows.parquet`: one row a flow ([`FlowRow`]);
+//! * `flows.parquet`: one row per flow ([`FlowRow`]);
 //! * `queues.parquet`: the time series of the sampled ports ([`punctual_record::PortSample`]);
 //! * `gauges.parquet`: the time series of transports' own state ([`GaugeRow`]), where there is any;
 //! * `pauses.parquet`: pauses by port and class ([`PauseRow`]), where there were any;
-//! * `ports.parquet`: every port and what it did in all ([`PortRow`]);
-//! * `network.parquet`: what every port did in time ([`punctual_record::NetworkTrace`]), where that was
-//!   recorded;
-//! * `summary.json`: the run in one object ([`Summary`]);
-//! * `manifest.json`: what the run was made of ([`Manifest`]);
-//! * `explain.json`: where the time of some flows went ([`Explained`]), once someone asked;
+//! * `ports.parquet`: every port with its totals ([`PortRow`]);
+//! * `network.parquet`: the activity of every port over time ([`punctual_record::NetworkTrace`]),
+//!   if that was recorded;
+//! * `summary.json`: the metrics of the run ([`Summary`]);
+//! * `manifest.json`: what is needed to repeat the run ([`Manifest`]);
+//! * `explain.json`: delay breakdowns of some flows ([`Explained`]), on request;
 //! * on request `flows.csv`, and whatever else its writer adds, such as figures.
 //!
-//! All of them but the manifest are the same bytes for the same scenario and seed, on any machine and with any
-//! number of threads. What differs between machines is in the manifest, under `host`.
+//! For one scenario and seed, all files but the manifest have the same bytes on any machine and
+//! with any number of threads. What differs between machines is in the manifest, under `host`.
 //!
 //! A directory is written beside its final place, under a name ending in `.partial-<pid>`, and
 //! renamed when every file is on disk. So a directory under its own name is whole, and a partial
@@ -92,28 +92,28 @@ pub use summary::{Group, RunKind, SIZE_BINS, Summary, title};
 pub use times::{Statistic, Time, Times};
 pub use write::{Run, WriteOptions, write};
 
-/// Name of the file with one row a flow.
+/// Name of the file with one row per flow.
 pub const FLOWS_FILE: &str = "flows.parquet";
 /// Name of the file with the time series of the sampled ports.
 pub const QUEUES_FILE: &str = "queues.parquet";
-/// Name of the file with what transports told of themselves, written when they did.
+/// Name of the file with the gauges of transports, written if there are any.
 pub const GAUGES_FILE: &str = "gauges.parquet";
-/// How often and how long ports were paused, in a run directory.
+/// Name of the file with the pauses of ports, written if there were any.
 pub const PAUSES_FILE: &str = "pauses.parquet";
-/// Name of the file with every port and what it did in all.
+/// Name of the file with every port and its totals.
 pub const PORTS_FILE: &str = "ports.parquet";
-/// Name of the file with what every port did in time, written when that was recorded.
+/// Name of the file with the activity of every port over time, written if that was recorded.
 pub const NETWORK_FILE: &str = "network.parquet";
 /// Name of the file with the summary.
 pub const SUMMARY_FILE: &str = "summary.json";
-/// Name of the file that says what the run was made of.
+/// Name of the file with what is needed to repeat the run.
 pub const MANIFEST_FILE: &str = "manifest.json";
 /// Name of the page that shows a directory of results, or a single run.
 pub const REPORT_FILE: &str = "report.html";
-/// Name of the file with one row a flow as text, written on request.
+/// Name of the CSV file with one row per flow, written on request.
 pub const CSV_FILE: &str = "flows.csv";
 
-/// Names of all files that a run directory may have of its own, beside those its writer adds.
+/// Names of all files that a run directory may have, besides those its writer adds.
 pub(crate) const OWN_FILES: [&str; 11] = [
     FLOWS_FILE,
     QUEUES_FILE,

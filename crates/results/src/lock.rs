@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 /// Name of the file that a writer holds locked, in the directory of all results.
 pub const LOCK_FILE: &str = ".lock";
 
-/// An exclusive lock on a directory of results, held while a command writes there. The operating
-/// system releases it when the process ends, however it ends.
+/// An exclusive lock on a directory of results, held while a command writes there.
+///
+/// The operating system releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub struct DirLock {
     _file: File,
 }
 
 impl DirLock {
-    /// Locks a directory, which is made where it is missing. Fails at once when another process
-    /// has it locked.
+    /// Locks a directory, and creates it if missing. Fails at once when another process has locked
+    /// it.
     pub fn take(dir: &Path) -> Result<DirLock, WriteError> {
         let path = dir.join(LOCK_FILE);
         let refused = |source| WriteError::Io { action: "lock", path: path.clone(), source };
@@ -27,7 +28,7 @@ impl DirLock {
         match file.try_lock() {
             Ok(()) => Ok(DirLock { _file: file }),
             Err(TryLockError::WouldBlock) => Err(WriteError::Locked(dir.to_owned())),
-            // Some network file systems have no locks; results can be written there all the same.
+            // Some network file systems have no locks; results can still be written there.
             Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => {
                 Ok(DirLock { _file: file })
             }
@@ -39,8 +40,7 @@ impl DirLock {
 /// Levels of directories from the results of a scenario down to a run: point, transport, seed.
 const LEVELS: usize = 3;
 
-/// The directory of results that a path lies in, or is: the nearest one that a command has locked
-/// before.
+/// The directory of results that a path is or lies in: the nearest one that has a lock file.
 pub fn results_around(path: &Path) -> Option<PathBuf> {
     let path = fs::canonicalize(path).ok()?;
     let around = path.ancestors().take(LEVELS + 1).find(|dir| dir.join(LOCK_FILE).is_file());

@@ -1,13 +1,14 @@
-//! What a run was made of.
+//! Manifests: what is needed to repeat a run.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The format of run directories that this version writes and reads. A change that a reader of
-/// the old format would misunderstand makes a new one.
+/// The format of run directories that this version writes and reads.
+///
+/// It increases with every change that a reader of the old format would misunderstand.
 pub const FORMAT: u32 = 6;
 
-/// What a run was made of: enough to run it again.
+/// The manifest of a run: what is needed to repeat it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Format of the directory, see [`FORMAT`].
@@ -37,7 +38,7 @@ pub struct Manifest {
     /// The point of the sweep, an entry for each axis; empty without a sweep.
     #[serde(default)]
     pub point: Vec<AxisValue>,
-    /// Name of what was run: the transport, or the mix of transports.
+    /// Name of the transport, or of the mix of transports.
     pub transport: String,
     /// The transports that carry flows of the run, by their number in it.
     #[serde(default)]
@@ -51,7 +52,7 @@ pub struct Manifest {
     /// manifests of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub queue: String,
-    /// The run was stopped from outside before its end.
+    /// Whether the run was interrupted before its end.
     #[serde(default)]
     pub interrupted: bool,
     /// Every other file, filled in when the directory is written.
@@ -101,12 +102,12 @@ impl Manifest {
 
     fn computed_digest(&self) -> String {
         let unsealed = Manifest { digest: String::new(), ..self.clone() };
-        // What cannot be written has no digest; writing it fails too.
+        // A manifest that cannot be encoded has no digest; writing it fails too.
         let text = serde_json::to_vec(&unsealed).unwrap_or_default();
         blake3::hash(&text).to_hex().to_string()
     }
 
-    /// What every Parquet file of the run says in its metadata.
+    /// The metadata of every Parquet file of the run.
     pub(crate) fn about(&self) -> Vec<(String, String)> {
         let point: Vec<String> =
             self.point.iter().map(|value| format!("{}={}", value.axis, value.label)).collect();

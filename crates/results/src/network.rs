@@ -1,4 +1,4 @@
-//! What every port did in time, one row a port and frame.
+//! The activity of every port over time, one row per port and frame.
 
 use crate::ReadError;
 use crate::columns::{Column, Table, column};
@@ -8,7 +8,7 @@ use punctual_record::{NetworkTrace, PortFrame};
 use std::io::Write;
 use std::path::Path;
 
-/// What a port did in a frame, and when that was.
+/// The activity of a port in a frame, and when the frame begins and ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FrameRow {
     from: Instant,
@@ -55,7 +55,7 @@ pub(crate) fn write_network(
 /// Reads `network.parquet`.
 pub(crate) fn read_network(path: &Path) -> Result<NetworkTrace, ReadError> {
     let rows: Vec<FrameRow> = read_table(path)?;
-    // Every frame is as long as the first, and the last is always there.
+    // Every frame is as long as the first, and the file always has the last.
     let frame = rows.last().map_or(Duration::ZERO, |row| match row.cell.frame {
         0 => row.until - Instant::ZERO,
         n => (row.from - Instant::ZERO) / u64::from(n),
@@ -102,7 +102,7 @@ mod tests {
             write_network(std::fs::File::create(&path).unwrap(), &[], &trace).unwrap();
             assert_eq!(read_network(&path).unwrap(), trace);
         }
-        // A run shorter than a frame is one.
+        // A run shorter than a frame has one frame.
         let ended_at = Instant::from_picos(1_500);
         let cells = vec![cell(0, 0, did)];
         let short = NetworkTrace { frame: Duration::from_micros(2), ended_at, cells };

@@ -19,9 +19,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of a row group at most.
+/// The maximum number of rows of a row group.
 const GROUP_ROWS: usize = 1 << 20;
-/// Values that are encoded or decoded at a time.
+/// The number of values encoded or decoded at a time.
 const BATCH_ROWS: usize = 1 << 16;
 
 /// Metadata of a file: keys and values.
@@ -63,7 +63,7 @@ fn schema<R: Table>() -> Result<TypePtr> {
     Ok(Arc::new(Type::group_type_builder("rows").with_fields(fields).build()?))
 }
 
-/// Everything that could differ between two writings of the same rows is fixed here.
+/// Properties of a file, fixed so that equal rows give equal bytes.
 ///
 /// The metadata are those of the run, then for each column `about.NAME` and, where it has one,
 /// `unit.NAME`.
@@ -112,7 +112,7 @@ fn write_column<R>(
 ) -> Result<()> {
     match column.kind {
         Kind::U8 | Kind::U16 | Kind::U32 => {
-            // Unsigned numbers are stored as the signed numbers of the same bits.
+            // Unsigned numbers are stored as signed numbers with the same bits.
             write_values::<Int32Type, R>(out, column, rows, |cell| match cell {
                 Cell::Int(value) => Some(value as u32 as i32),
                 _ => None,
@@ -131,7 +131,7 @@ fn write_column<R>(
             _ => None,
         }),
         Kind::Text => {
-            // Neighbours mostly hold the same text: one copy for all of them.
+            // Adjacent rows mostly have the same text: one copy for all of them.
             let mut last = ByteArray::from("");
             write_values::<ByteArrayType, R>(out, column, rows, |cell| {
                 let text = match cell {
@@ -217,7 +217,7 @@ pub(crate) fn read_table<R: Table>(path: &Path) -> std::result::Result<Vec<R>, R
 fn check_type(found: &ColumnDescriptor, kind: Kind) -> std::result::Result<(), String> {
     let expected = kind.physical();
     if found.physical_type() != expected {
-        return Err(format!("holds {} where {expected} belongs", found.physical_type()));
+        return Err(format!("has type {}, expected {expected}", found.physical_type()));
     }
     match found.max_rep_level() == 0 && found.max_def_level() <= 1 {
         true => Ok(()),
@@ -231,7 +231,7 @@ enum Fault {
     Parquet(ParquetError),
 }
 
-/// One text for all rows that hold it.
+/// Interned texts: one copy for all rows with the same text.
 #[derive(Default)]
 struct Names(BTreeSet<Arc<str>>);
 
@@ -265,7 +265,8 @@ fn read_column(
         }
         ColumnReader::ByteArrayColumnReader(values) => read_values(values, |value| {
             let Some(value) = value else { return each(Cell::Null) };
-            let text = std::str::from_utf8(value.data()).map_err(|e| format!("is no text: {e}"))?;
+            let text =
+                std::str::from_utf8(value.data()).map_err(|e| format!("is not UTF-8 text: {e}"))?;
             each(Cell::Shared(names.get(text)))
         }),
         _ => Err(Fault::Value(format!("holds no {kind:?}"))),
@@ -286,7 +287,7 @@ fn read_values<T: DataType>(
         if records == 0 {
             return Ok(());
         }
-        // Only columns that may be null have levels; nulls take no place among the values.
+        // Only nullable columns have levels; nulls are not among the values.
         let mut values = values.iter();
         for record in 0..records {
             let is_null = levels.get(record) == Some(&0);

@@ -1,4 +1,4 @@
-//! Pauses of lossless switches, one row a port and class that was paused.
+//! Pauses by lossless switches, one row per port and class that was paused.
 
 use crate::columns::{Column, Table, column};
 use punctual_core::PortId;
@@ -7,7 +7,7 @@ use punctual_record::{Outcome, PortPauses};
 /// The pauses of one class at one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PauseRow {
-    /// From where to where the port sends, such as `tor 0 → host 3`.
+    /// The nodes at both ends of the port's link, such as `tor 0 → host 3`.
     pub name: String,
     /// Where in the network it is, such as `host-down`.
     pub tier: String,
@@ -16,7 +16,7 @@ pub struct PauseRow {
 }
 
 impl PauseRow {
-    /// Of a run, by port then class. `describe` gives a port's name and tier.
+    /// The pauses of a run, by port then class. `describe` gives a port's name and tier.
     pub fn all(outcome: &Outcome, describe: impl Fn(PortId) -> (String, String)) -> Vec<PauseRow> {
         let row = |pauses: &PortPauses| {
             let (name, tier) = describe(pauses.port);

@@ -1,4 +1,4 @@
-//! What a directory of results is to hold: the runs of a plan, written before the first of them.
+//! The plan of a directory of results: its runs, written before the first of them.
 
 use crate::files::{read_json, save_json};
 use crate::{ReadError, WriteError};
@@ -11,8 +11,10 @@ pub const PLAN_FILE: &str = "plan.json";
 /// The format of `plan.json` that this version writes and reads.
 const FORMAT: u32 = 1;
 
-/// The runs of one command, in its order. Written when it begins, and again when all of them are
-/// there: whoever reads the directory knows what is missing.
+/// The runs of one command, in its order.
+///
+/// It is written when the command begins, and again when all runs are done, so that readers know
+/// which runs are missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Format of this file.
@@ -21,13 +23,13 @@ pub struct Plan {
     pub punctual: String,
     /// Name of the scenario.
     pub name: String,
-    /// What it is about.
+    /// Description of the scenario.
     pub description: String,
     /// Text of the scenario file.
     pub scenario: String,
     /// What the command line changed in it, each as `key=value`, in order.
     pub overrides: Vec<String>,
-    /// Whether every run was there at the end.
+    /// Whether all runs are done.
     pub complete: bool,
     /// The points of the sweep; one without a sweep.
     pub points: Vec<PlanPoint>,
@@ -38,7 +40,7 @@ pub struct Plan {
 pub struct PlanPoint {
     /// The values that make it, by key; none without a sweep.
     pub values: Vec<(String, String)>,
-    /// The ports of which there are time series.
+    /// The ports with time series.
     pub ports: Vec<PlanPort>,
     /// The offered load of its first run, in words; empty in plans of earlier versions.
     #[serde(default)]
@@ -55,7 +57,7 @@ pub struct PlanPoint {
 pub struct PlanPort {
     /// Its number in `queues.parquet` and `gauges.parquet`.
     pub port: u32,
-    /// From where to where, such as `tor 0 → host 3`.
+    /// The nodes at both ends of its link, such as `tor 0 → host 3`.
     pub name: String,
     /// Where in the network it is, such as `host-down`.
     pub tier: String,
@@ -82,7 +84,7 @@ pub fn titled(name: &str, overrides: &[String]) -> String {
 }
 
 impl Plan {
-    /// A plan by this version, without points yet.
+    /// A plan with the format and version of this program, without points.
     pub fn new(name: &str, description: &str, scenario: &str, overrides: &[String]) -> Plan {
         Plan {
             format: FORMAT,
@@ -95,12 +97,12 @@ impl Plan {
         }
     }
 
-    /// Writes it into a directory of results, which is made where it is missing.
+    /// Writes the plan into a directory of results, which is created if missing.
     pub fn write(&self, dir: &Path) -> Result<(), WriteError> {
         save_json(dir, PLAN_FILE, self)
     }
 
-    /// Reads that of a directory; none when there is none.
+    /// Reads the plan of a directory; none if there is no such file.
     pub fn read(dir: &Path) -> Result<Option<Plan>, ReadError> {
         read_json(&dir.join(PLAN_FILE), FORMAT)
     }

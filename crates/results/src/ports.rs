@@ -1,4 +1,4 @@
-//! Every output port of a run: where it is and what it sent, one row a port.
+//! Every output port of a run: where it is and what it sent, one row per port.
 
 use crate::columns::{Column, Table, column};
 use punctual_core::{Duration, PortId, Rate};
@@ -22,7 +22,7 @@ pub struct PortRow {
     pub sent_bytes: u64,
     /// Packets sent in the measured window.
     pub sent_packets: u64,
-    /// The share of its rate that they took; none when no time was measured.
+    /// The share of its rate that `sent_bytes` took; none when no time was measured.
     pub utilisation: Option<f64>,
     /// Packets dropped.
     pub drops: u64,

@@ -1,4 +1,4 @@
-//! Sampled ports, one row a port and instant.
+//! Sampled ports, one row per port and instant.
 
 use crate::columns::{Column, Table, column};
 use punctual_record::PortSample;

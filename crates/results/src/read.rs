@@ -18,21 +18,21 @@ use std::path::Path;
 /// A run as it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunFiles {
-    /// One row a flow.
+    /// One row per flow.
     pub flows: Vec<FlowRow>,
     /// Time series, by time then port.
     pub queues: Vec<PortSample>,
-    /// What transports told of themselves.
+    /// Gauges that transports reported.
     pub gauges: Vec<GaugeRow>,
     /// Pauses by port and class.
     pub pauses: Vec<PauseRow>,
-    /// Every port and what it did in all.
+    /// Every port with its totals.
     pub ports: Vec<PortRow>,
-    /// What every port did in time, where that was recorded.
+    /// The activity of every port over time, if that was recorded.
     pub network: Option<NetworkTrace>,
-    /// The run in one object.
+    /// The metrics of the run.
     pub summary: Summary,
-    /// What it was made of.
+    /// How to repeat the run.
     pub manifest: Manifest,
 }
 
@@ -68,7 +68,7 @@ pub fn read_summary(dir: &Path) -> Result<Summary, ReadError> {
     json(&dir.join(SUMMARY_FILE))
 }
 
-/// Reads only the manifest of a run directory, and makes sure that this version can read the rest.
+/// Reads only the manifest of a run directory, and checks that this version can read the rest.
 pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
     if is_partial(dir) {
         return Err(ReadError::Partial(dir.to_owned()));
@@ -79,7 +79,7 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
         ReadError::Missing(_) => ReadError::NotFound(dir.to_owned()),
         other => other,
     })?;
-    // The format first: the rest of another format's manifest may well look different.
+    // The format first: a manifest of another format may have other fields.
     check_format(&path, &manifest, FORMAT)?;
     let manifest: Manifest = match serde_json::from_value(manifest) {
         Ok(manifest) => manifest,
@@ -88,7 +88,7 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
     if manifest.is_intact() { Ok(manifest) } else { Err(ReadError::Changed(path)) }
 }
 
-/// Makes sure that every file of a run directory is as it was written.
+/// Checks that every file of a run directory is as it was written.
 pub fn verify(dir: &Path, manifest: &Manifest) -> Result<(), ReadError> {
     for (name, info) in &manifest.files {
         let path = dir.join(name);

@@ -1,4 +1,4 @@
-//! What metrics of a run are computed from.
+//! The data from which the metrics of a run are computed.
 
 use crate::stats::jain;
 use crate::times::Times;
@@ -10,7 +10,7 @@ use punctual_record::Totals;
 pub(crate) struct RunData<'a> {
     /// What happened in the network.
     pub(crate) totals: &'a Totals,
-    /// What is known of the run beside flows and totals.
+    /// Facts about the run besides flows and totals.
     facts: &'a RunFacts<'a>,
     /// The flows, measured or not.
     pub(crate) flows: &'a [&'a FlowRow],
@@ -29,7 +29,7 @@ impl<'a> RunData<'a> {
         facts: &'a RunFacts<'a>,
     ) -> RunData<'a> {
         let measured = || flows.iter().copied().filter(|flow| flow.measured);
-        // A bound gives up flows because it cannot schedule them, not because they never complete.
+        // A bound abandons flows that it cannot schedule; that does not mean they never complete.
         let timed = || measured().filter(|flow| facts.kind != RunKind::Bound || flow.fct.is_some());
         RunData {
             totals,
@@ -46,7 +46,7 @@ impl<'a> RunData<'a> {
         self.flows.iter().copied().filter(|flow| flow.measured)
     }
 
-    /// Number of measured flows that ended so.
+    /// The number of measured flows with this status.
     pub(crate) fn ended_as(&self, status: FlowStatus) -> f64 {
         self.measured().filter(|flow| flow.status == status).count() as f64
     }
@@ -56,7 +56,7 @@ impl<'a> RunData<'a> {
         self.flows.iter().map(|flow| u64::from(get(&flow.in_window))).sum::<u64>() as f64
     }
 
-    /// Data delivered per time measured. A bound is no schedule and delivers nothing.
+    /// Data delivered per measured time. A bound is no schedule and delivers nothing.
     pub(crate) fn goodput_gbps(&self) -> Option<f64> {
         let time = self.totals.measured_time();
         let bits = self.totals.delivered_bytes as f64 * 8.0;
@@ -84,15 +84,17 @@ pub(crate) struct Deadlines {
     pub(crate) known: usize,
     /// Flows that met their deadline.
     pub(crate) met: usize,
-    /// Flows that their sender gave up.
+    /// Flows that their sender abandoned.
     pub(crate) abandoned: usize,
     /// Flows that do not count.
     pub(crate) unknown: usize,
 }
 
 impl Deadlines {
-    /// Of measured flows. When some are unfinished, flows with a deadline after the end of the run
-    /// do not count, completed or not: to count the completed ones alone would favour fast flows.
+    /// Counts the measured flows.
+    ///
+    /// If some are unfinished, flows with a deadline after the end of the run do not count,
+    /// completed or not: counting only the completed ones would favour fast flows.
     fn of<'a>(measured: impl Iterator<Item = &'a FlowRow> + Clone) -> Deadlines {
         let run_ended = measured.clone().find_map(|flow| Some(flow.start + flow.censored?));
         let mut deadlines = Deadlines::default();
@@ -109,7 +111,7 @@ impl Deadlines {
         deadlines
     }
 
-    /// Flows that were neither on time nor given up.
+    /// Flows that neither met their deadline nor were abandoned.
     pub(crate) fn late(&self) -> usize {
         self.known - self.met - self.abandoned
     }

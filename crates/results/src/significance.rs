@@ -27,7 +27,7 @@ impl Difference {
     }
 }
 
-/// How a metric of some runs differs from that of others.
+/// A comparison of a metric between two sets of runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
     /// The mean over the first runs, which may be a lower bound.
@@ -109,16 +109,17 @@ fn has_spread(a: &[f64], b: &[f64], is_paired: bool) -> bool {
     }
 }
 
-/// Half the width of an interval where the runs of each side do not differ among themselves, so
-/// that Student's t would have none: none at all where the order of the two sides would be chance
-/// in fewer than one of twenty cases, else as far as zero.
+/// Half the width of an interval where the runs of each side do not differ among themselves.
+///
+/// Student's t has no width there. The width is zero if chance gives the order of the two sides in
+/// fewer than one of twenty cases; else the interval reaches zero.
 fn without_spread(difference: f64, chance: f64) -> f64 {
     if chance < ALPHA { 0.0 } else { difference.abs() }
 }
 
-/// Student's t of the differences within pairs: `a[i]` and `b[i]` are runs of the same flows. None
-/// without values. Differences that are all equal are judged by their signs alone: six pairs are
-/// needed.
+/// Student's t of the differences within pairs: `a[i]` and `b[i]` are runs of the same flows.
+///
+/// None without values. If all differences are equal, only their signs count: six pairs are needed.
 ///
 /// # Panics
 /// When the sides differ in length.
@@ -284,7 +285,7 @@ mod tests {
         Times::new(times.iter().map(|time| Time::Completed(*time)))
     }
 
-    /// Runs that differ by chance alone are called different about as often as said.
+    /// Runs that differ only by chance are called different about as often as the level says.
     #[test]
     fn chance_alone_is_seldom_called_significant() {
         let mut stream = punctual_core::rng::Stream::from_seed(7);

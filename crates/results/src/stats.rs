@@ -6,7 +6,7 @@ use crate::summary::SIZE_BINS;
 use crate::{CombineError, FlowRow, Group, LatencySummary, Metrics, RunKind, Summary};
 use punctual_record::{Outcome, Totals};
 
-/// What a summary needs to know beside the outcome.
+/// What a summary needs besides the outcome.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunFacts<'a> {
     /// Name of the transport, or of the mix of transports.
@@ -61,7 +61,7 @@ fn by_size(flows: &[&FlowRow], facts: &RunFacts<'_>) -> Vec<Group> {
     SIZE_BINS.iter().enumerate().filter_map(group).collect()
 }
 
-/// The group of the measured flows that are in it; none without flows.
+/// A group of the measured flows that satisfy a condition; none without flows.
 fn group(
     name: String,
     flows: &[&FlowRow],
@@ -167,14 +167,15 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The arithmetic mean; none of nothing.
+/// The arithmetic mean; none without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The nearest-rank percentile of values in ascending order: the smallest one that at least
-/// `per_mille` thousandths of them do not exceed. 500 is the (lower) median, 990 the 99th
-/// percentile, 0 the smallest. None of nothing.
+/// The nearest-rank percentile of values in ascending order; none without values.
+///
+/// It is the smallest value that at least `per_mille` thousandths of them do not exceed. 500 is the
+/// (lower) median, 990 the 99th percentile, 0 the smallest.
 ///
 /// # Panics
 /// When `per_mille` is above 1000.
@@ -182,12 +183,12 @@ pub fn percentile(sorted: &[f64], per_mille: u32) -> Option<f64> {
     sorted.get(rank(sorted.len(), per_mille)).copied()
 }
 
-/// Where among so many values in ascending order a nearest-rank percentile is, counted from 0.
+/// The index of a nearest-rank percentile among `values` values in ascending order.
 ///
 /// # Panics
 /// When `per_mille` is above 1000.
 pub(crate) fn rank(values: usize, per_mille: u32) -> usize {
-    assert!(per_mille <= 1000, "a share of {per_mille}/1000 is more than all");
+    assert!(per_mille <= 1000, "a percentile of {per_mille}/1000 is above 100 %");
     let rank = (values as u128 * u128::from(per_mille)).div_ceil(1000) as usize;
     rank.saturating_sub(1)
 }
@@ -211,8 +212,9 @@ pub fn half_width(values: &[f64], alpha: f64) -> Option<f64> {
     Some(t_quantile(alpha, n - 1.0) * (variance(values)? / n).sqrt())
 }
 
-/// Jain's fairness index: 1 when all values are the same, 1/n when one has everything. None when
-/// there is nothing to share.
+/// Jain's fairness index: 1 when all values are equal, 1/n when one has everything.
+///
+/// None when there is nothing to share.
 pub fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|value| value * value).sum();

@@ -15,7 +15,7 @@ pub enum RunKind {
     Ideal,
     /// The ideal scheduler that meets the most deadlines possible.
     Optimum,
-    /// No schedule but a bound: no scheduler can meet more deadlines, and no flow can be faster.
+    /// A bound, not a schedule: no scheduler can meet more deadlines, and no flow can be faster.
     Bound,
 }
 
@@ -92,7 +92,7 @@ impl Summary {
         self.metrics.number(metric)
     }
 
-    /// A copy in which a metric has a value that is known.
+    /// A copy in which a metric has this exact value.
     #[must_use]
     pub fn with(mut self, metric: Metric, value: f64) -> Summary {
         self[metric].value = Some(value);
@@ -109,7 +109,7 @@ impl Summary {
         title(&self.transport, self.kind)
     }
 
-    /// Whether an ideal scheduler made it.
+    /// Whether it is of an ideal scheduler.
     pub fn is_ideal(&self) -> bool {
         self.kind != RunKind::Packets
     }

@@ -1,24 +1,24 @@
-//! Completion times of which some are not known.
+//! Completion times, some of them censored.
 
 use crate::stats::{mean, sorted};
 use crate::{FlowRow, FlowStatus};
 use punctual_core::Duration;
 
-/// What is known of how long a flow took.
+/// What is known of a flow's completion time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Time {
     /// Exactly this.
     Completed(f64),
     /// At least this: it was unfinished when the run ended.
     Censored(f64),
-    /// It will never complete: its sender gave it up after this time.
+    /// It never completes: its sender abandoned it after this time.
     Never(f64),
 }
 
-/// A statistic of times: a number, or a lower bound where unfinished flows leave it open.
+/// A statistic of times: a number, or a lower bound where censored flows leave it open.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Statistic {
-    /// There is nothing to take it of.
+    /// There are no flows.
     Nothing,
     /// The number.
     Exactly(f64),
@@ -41,18 +41,18 @@ impl Statistic {
 /// The times of some flows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Times {
-    /// Of completed flows, in ascending order.
+    /// Times of completed flows, in ascending order.
     completed: Vec<f64>,
     /// Lower bounds of the others, in ascending order; infinite for flows that never complete.
     open: Vec<f64>,
-    /// How long the flows that never complete were under way, in the order given.
+    /// How long the flows that never complete lasted, in the order given.
     given_up: Vec<f64>,
-    /// The longest time that any flow is known to have been under way.
+    /// The longest time that any flow is known to have lasted.
     longest: f64,
 }
 
 impl Times {
-    /// Of some flows, in any order.
+    /// The times of some flows, in any order.
     pub fn new(times: impl IntoIterator<Item = Time>) -> Times {
         let (mut completed, mut open, mut longest) = (Vec::new(), Vec::new(), 0.0f64);
         let mut given_up = Vec::new();
@@ -77,7 +77,7 @@ impl Times {
         Times { completed: sorted(completed), open: sorted(open), given_up, longest }
     }
 
-    /// Of flows, where `time` is known of them.
+    /// The times of those flows for which `time` has a value.
     pub fn of<'a>(
         flows: impl Iterator<Item = &'a FlowRow>,
         time: impl Fn(&FlowRow) -> Option<Time>,
@@ -105,8 +105,9 @@ impl Times {
         self.len() == 0
     }
 
-    /// The mean over all flows; a lower bound where some are unfinished or were given up, each
-    /// taken with the time that it was under way.
+    /// The mean over all flows; a lower bound where some are unfinished or abandoned.
+    ///
+    /// These count with the time that they lasted.
     pub fn mean(&self) -> Statistic {
         let unfinished = self.open.iter().filter(|bound| bound.is_finite());
         let all = self.completed.iter().chain(unfinished).chain(&self.given_up);
@@ -120,11 +121,10 @@ impl Times {
 
     /// The nearest-rank percentile over all flows, 500 being the median.
     ///
-    /// It is a number only where it is that whatever unfinished flows would have taken: flows up
-    /// to its rank have completed, and no unfinished one had been under way for less. Otherwise it
-    /// is a lower bound: the value of its rank when every unfinished flow takes no longer than it
-    /// was under way. Flows that never complete are beyond all others; a percentile among them is
-    /// longer than any time known.
+    /// It is exact if it does not depend on what unfinished flows would have taken: the flows up to
+    /// its rank have completed, and no unfinished flow had lasted for less. Otherwise it is a lower
+    /// bound: the value of its rank if every unfinished flow ended when the run did. Flows that
+    /// never complete rank after all others; a percentile among them exceeds every known time.
     pub fn percentile(&self, per_mille: u32) -> Statistic {
         let rank = crate::stats::rank(self.len(), per_mille);
         if self.is_empty() {
@@ -145,7 +145,7 @@ impl FlowRow {
         self.time(|time| time.as_micros_f64())
     }
 
-    /// What is known of its slowdown; none where its time on an empty network is not known.
+    /// What is known of its slowdown; none where its FCT on an empty network is not known.
     pub fn time_slowdown(&self) -> Option<Time> {
         let ideal = self.ideal.filter(|ideal| !ideal.is_zero())?;
         self.time(|time| time.as_picos() as f64 / ideal.as_picos() as f64)
@@ -211,7 +211,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever unfinished flows would have taken, a number stays and a bound is not above.
+        /// Whatever unfinished flows would have taken, an exact value stays and a bound holds.
         #[test]
         fn percentiles_hold_whatever_happens_after_the_run(
             completed in prop::collection::vec(0.0f64..10.0, 0..30),

@@ -19,21 +19,21 @@ use std::path::{Path, PathBuf};
 /// What goes into a run directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
-    /// One row a flow.
+    /// One row per flow.
     pub flows: &'a [FlowRow],
     /// Time series, by time then port.
     pub queues: &'a [PortSample],
-    /// What transports told of themselves.
+    /// Gauges that transports reported.
     pub gauges: &'a [GaugeRow],
     /// Pauses by port and class.
     pub pauses: &'a [PauseRow],
-    /// Every port and what it did in all; none of a run without ports.
+    /// Every port with its totals; empty for a run without ports.
     pub ports: &'a [PortRow],
-    /// What every port did in time, where that was recorded.
+    /// The activity of every port over time, if that was recorded.
     pub network: Option<&'a NetworkTrace>,
-    /// The run in one object.
+    /// The metrics of the run.
     pub summary: &'a Summary,
-    /// What it was made of; its list of files is made anew.
+    /// How to repeat the run; its list of files is filled in.
     pub manifest: &'a Manifest,
     /// Further files by name, such as figures.
     pub extra: &'a [(&'a str, &'a [u8])],
@@ -64,17 +64,17 @@ impl<'a> Run<'a> {
 /// How to write a run directory.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WriteOptions {
-    /// Replace a run that is there already. What no run wrote is never replaced.
+    /// Replace an existing run. Other files are never replaced.
     pub overwrite: bool,
     /// Also write `flows.csv`.
     pub csv: bool,
 }
 
-/// Writes a run directory, and its parents where they are missing. On any error nothing of it
-/// remains, and what was there before still is.
+/// Writes a run directory, and creates its parents if missing.
 ///
-/// No two threads may write to the same `dir` at the same time; two processes may, and the second
-/// to finish gets an error or, with `overwrite`, wins.
+/// On any error nothing of it remains, and an existing run stays. No two threads may write to one
+/// `dir` at a time. Two processes may: the second to finish gets an error or, with `overwrite`,
+/// replaces the first.
 pub fn write(dir: &Path, run: &Run<'_>, options: WriteOptions) -> Result<(), WriteError> {
     write_to(&Disk, dir, run, options)
 }
@@ -85,7 +85,7 @@ pub(crate) trait Sink: Write + Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// What writing asks of the operating system, so that tests can refuse it.
+/// The file operations that writing needs, so that tests can make them fail.
 pub(crate) trait Storage {
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
@@ -126,8 +126,7 @@ struct Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.kept {
-            // Nothing better can be done about a directory that cannot be removed; its name says
-            // what it is.
+            // A directory that cannot be removed stays; its name marks it as partial.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -153,7 +152,7 @@ pub(crate) fn write_to(
     fs::create_dir_all(parent).map_err(refused("create", parent))?;
 
     let partial = partial_path(dir)?;
-    // An earlier process of the same number may have been interrupted here.
+    // An interrupted process with this id may have left it behind.
     let _ = fs::remove_dir_all(&partial);
     storage.create_dir(&partial).map_err(refused("create", &partial))?;
     let mut partial = Partial { path: partial, kept: false };
@@ -166,8 +165,7 @@ pub(crate) fn write_to(
         storage.rename(&partial.path, dir).map_err(refused("create", dir))?;
         partial.kept = true;
     }
-    // The run is whole and in place; that the disk may not know its name yet is no reason to call
-    // it failed.
+    // The run is complete and in place. If only the sync of its name fails, that is no error.
     let _ = storage.sync_dir(parent);
     Ok(())
 }
@@ -262,7 +260,7 @@ fn write_file(
         .and_then(|()| Ok(file.flush()?))
         .and_then(|()| Ok(file.out.get_mut().sync()?));
     let info = FileInfo { bytes: file.bytes, blake3: file.hash.finalize().to_hex().to_string() };
-    // What is still in the buffer after an error must not be tried again.
+    // After an error, the rest of the buffer must not be written again.
     let (_sink, _rest) = file.out.into_parts();
     match written {
         Ok(()) => Ok(info),
@@ -292,7 +290,7 @@ impl From<io::Error> for Fault {
 }
 
 impl From<ParquetError> for Fault {
-    /// The encoder wraps the errors of the file it writes to; a full disk must be called that.
+    /// Unwraps the encoder's errors of the file, so that a full disk is reported as such.
     fn from(error: ParquetError) -> Fault {
         match error {
             ParquetError::External(cause) => match cause.downcast::<io::Error>() {
@@ -304,7 +302,7 @@ impl From<ParquetError> for Fault {
     }
 }
 
-/// Puts `new` where `old` is, and `old` where `new` was.
+/// Swaps two directories: `new` gets the name `old`, and `old` the name `new`.
 fn swap(storage: &dyn Storage, new: &Path, old: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {

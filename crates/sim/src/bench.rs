@@ -1,4 +1,4 @@
-//! Private parts as benchmarks need them. Not for anybody else: no promise is kept here.
+//! Private parts for benchmarks. This interface is not stable.
 
 use crate::events::{EventClass, EventQueue};
 use punctual_core::Instant;

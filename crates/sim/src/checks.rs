@@ -1,9 +1,14 @@
-//! Invariants that can be watched in any run: bytes and packets conserved, each byte delivered
-//! once and only if it arrived, no link above its rate, no queue above its limit or out of order,
-//! every packet on its way from node to node, pauses kept, no port granting above its capacity, each
-//! retransmission recorded once and by its cause, no flow stuck, time never backwards.
+//! Checks invariants while a simulation runs.
 //!
-//! The checker keeps books of its own from what it is told, and shares no code with what it checks.
+//! * Packets and bytes are conserved; each byte is delivered once, and only if it arrived.
+//! * No link exceeds its rate; no queue exceeds its limit or reorders packets of a lane.
+//! * Packets move from node to node along shortest paths.
+//! * Paused ports wait; no port grants more than its capacity and one share.
+//! * Each retransmission is recorded once, with its cause.
+//! * No flow is stuck, and time never goes back.
+//!
+//! The checker keeps its own state from the events that [`Tap`] reports, and shares no code with
+//! what it checks.
 
 mod flows;
 mod pauses;
@@ -18,7 +23,7 @@ use crate::engine::transports_that;
 use crate::setup::Setup;
 use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
 use flows::{FlowCheck, SHARED_FIRINGS_MAX, SILENT_FIRINGS_MAX, VAIN_PACKETS_MAX};
-use pauses::{BufferCheck, Ingress, IngressCheck, PauseCheck, Promise};
+use pauses::{BufferCheck, BufferLimits, Ingress, IngressCheck, PauseCheck};
 use ports::{Discipline, InService, Left, PortCheck};
 use punctual_core::{
     ByteRange, Bytes, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, NodeId,
@@ -29,9 +34,9 @@ use routes::Distances;
 use std::collections::HashSet;
 
 /// Violations beyond this many are counted but not kept.
-const KEPT: usize = 20;
+const VIOLATIONS_KEPT: usize = 20;
 
-/// Watches a run.
+/// The observer that checks the invariants of a run.
 #[derive(Debug)]
 pub(crate) struct Checks {
     now: Instant,
@@ -42,41 +47,41 @@ pub(crate) struct Checks {
     distances: Distances,
     ports: Vec<PortCheck>,
     pauses: Vec<PauseCheck>,
-    /// By port, for the link that it sends on.
+    /// By port: packets that came over the port's link and wait in the switch at its end.
     ingresses: Vec<IngressCheck>,
-    /// By number of the node.
+    /// By node.
     buffers: Vec<BufferCheck>,
-    promise: Option<Promise>,
-    /// A bit for each transport whose senders may give a flow up.
+    buffer_limits: Option<BufferLimits>,
+    /// A bit for each transport whose senders may abandon a flow.
     may_abandon: u64,
-    /// By slot.
+    /// Packets in the network, by slot.
     packets: Vec<Option<PacketCheck>>,
     flows: Vec<FlowCheck>,
-    /// Timers that flows of a host share, and are set.
+    /// Host timers, shared by the flows of a transport at a host, that are set.
     host_timers: HashSet<(TransportId, HostId)>,
-    /// How often these have fired, by transport, then host.
+    /// How often each host timer was cleared or has fired, by transport, then host.
     host_firings: Vec<Vec<u64>>,
-    /// Lanes of ports that grew in this event, to be looked at when it is over.
+    /// Lanes that grew during the current event; their limits are checked when it is over.
     grown: Vec<Grown>,
     made: u64,
     arrived: u64,
     lost: u64,
-    /// Packets that are gone since a byte was delivered or a flow started.
+    /// Packets that arrived or were lost since a byte was last delivered or a flow started.
     vain_packets: u64,
     violations: Vec<String>,
     violation_count: u64,
 }
 
-/// A lane of a port that has grown.
+/// A packet joined a lane of a port's queue.
 #[derive(Debug, Clone, Copy)]
 struct Grown {
     port: PortId,
     lane: usize,
     /// The packet that joined it.
     id: PacketId,
-    /// What took up room in the lane at that time without waiting there.
+    /// What counted against the lane's limit at that time without waiting in it.
     in_service: InService,
-    /// What came by which link.
+    /// The link and class by which the packet entered the switch.
     came_by: Option<Ingress>,
 }
 
@@ -89,18 +94,18 @@ struct PacketCheck {
     class: Class,
     dst: HostId,
     place: Place,
-    /// The port whose link it came by.
+    /// The port over whose link it reached its current node.
     came_by: Option<PortId>,
 }
 
 /// Where a packet is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// At a node, on its way to one of its ports.
+    /// At a node, before one of the node's ports.
     At(NodeId),
     /// In a lane of a port's queue.
     Waits(PortId, usize),
-    /// On a port's link, to arrive at this time.
+    /// On a port's link, due at its end at this time.
     OnLink(PortId, Instant),
 }
 
@@ -114,7 +119,7 @@ impl Checks {
         Checks { may_abandon, ..checks }
     }
 
-    /// `port_queues` are those of single ports; all other switch ports have `switch_queue`.
+    /// `port_queues` has the queue of each port, by port; ports beyond it have `switch_queue`.
     fn of(
         network: &Network,
         switch_queue: QueueSpec,
@@ -130,9 +135,9 @@ impl Checks {
             };
             PortCheck::new(link.rate, discipline)
         });
-        let promise = match switch_queue {
+        let buffer_limits = match switch_queue {
             QueueSpec::Lossless { buffer, pause_above, .. } => {
-                Some(Promise { buffer: buffer.get(), pause_above: pause_above.get() })
+                Some(BufferLimits { buffer: buffer.get(), pause_above: pause_above.get() })
             }
             _ => None,
         };
@@ -148,7 +153,7 @@ impl Checks {
             pauses: vec![PauseCheck::default(); count],
             ingresses: vec![IngressCheck::default(); count],
             buffers: vec![BufferCheck::default(); network.names.len()],
-            promise,
+            buffer_limits,
             may_abandon: u64::MAX,
             packets: Vec::new(),
             flows: Vec::new(),
@@ -181,7 +186,7 @@ impl Checks {
 
     fn report(&mut self, what: String) {
         self.violation_count += 1;
-        if self.violations.len() < KEPT {
+        if self.violations.len() < VIOLATIONS_KEPT {
             self.violations.push(format!("{} ({})", what, self.now));
         }
     }
@@ -189,12 +194,15 @@ impl Checks {
     fn known(&mut self, id: PacketId) -> Option<PacketCheck> {
         let packet = self.packets.get(id.index()).copied().flatten();
         if packet.is_none() {
-            self.report(format!("packet {} does what one does that was made", id.0));
+            self.report(format!(
+                "packet {} was observed, but it was never created or has left the network",
+                id.0
+            ));
         }
         packet
     }
 
-    /// A packet comes to a port: it must be at the port's node, and just now.
+    /// A packet is offered to a port: it must be at the port's node, or arrive there now.
     fn comes_to(&mut self, port: PortId, id: PacketId, packet: &Packet) {
         let Some(mut known) = self.known(id) else { return };
         let here = self.link(port).from;
@@ -202,7 +210,9 @@ impl Checks {
             Place::At(node) if node == here => {}
             Place::At(_) | Place::Waits(..) => {
                 let name = self.name(port);
-                self.report(format!("a packet came to port {name} from another node's"));
+                self.report(format!(
+                    "a packet was offered to port {name}, but is at another node or still queued"
+                ));
             }
             Place::OnLink(by, arrives) => {
                 self.ends_link(by, arrives, here);
@@ -215,13 +225,16 @@ impl Checks {
             && known.payload_bytes == packet.payload_bytes
             && known.wire_bytes == packet.wire_bytes;
         if !is_same {
-            self.report(format!("a packet of flow {} changed on its way", known.flow));
+            self.report(format!(
+                "a packet of flow {} changed its flow, destination or size on the way",
+                known.flow
+            ));
         }
         (known.place, known.class) = (Place::At(here), packet.class);
         self.packets[id.index()] = Some(known);
     }
 
-    /// A packet has come to the end of a link.
+    /// A packet has reached the end of a link.
     fn ends_link(&mut self, by: PortId, arrives: Instant, at: NodeId) {
         let name = self.name(by);
         if self.link(by).to != at {
@@ -230,29 +243,30 @@ impl Checks {
         if arrives != self.now {
             self.report(format!("link {name} delivered a packet that was due at {arrives}"));
         }
-        // What is on a link when it is cut is lost, and what arrives after it was mended is not.
+        // Packets due at the end of a cut link are lost. Those due after its repair arrive.
         if self.ports[by.index()].is_cut {
-            self.report(format!("link {name} is cut, and delivered a packet"));
+            self.report(format!("link {name} delivered a packet although it is cut"));
         }
     }
 
-    /// A link has brought a packet one hop nearer to its host. All paths of a pair are shortest
-    /// ones, and what is led around a withdrawn link takes another of them, so that no link ever
-    /// leads away or goes round: a packet takes exactly as many links as its pair is apart.
+    /// Checks that a link has brought a packet one hop nearer to its host.
+    ///
+    /// All paths between two hosts are shortest paths, and a packet that avoids a withdrawn link
+    /// takes another of them.
     fn leads_to(&mut self, dst: HostId, by: PortId, flow: FlowId) {
         let Link { from, to, .. } = *self.link(by);
         let (before, after) = (self.distances.to(dst, from), self.distances.to(dst, to));
         if after + 1 != before {
             let name = self.name(by);
             self.report(format!(
-                "link {name} leads a packet of flow {flow} from {before} to {after} links away \
-                 from host {}",
+                "link {name} is off the shortest path: a packet of flow {flow} went from {before} \
+                 to {after} hops from host {}",
                 dst.0
             ));
         }
     }
 
-    /// A packet joins the queue of the port that it has come to.
+    /// A packet joins the queue of a port.
     fn joins(&mut self, port: PortId, id: PacketId, packet: &Packet) {
         let check = &mut self.ports[port.index()];
         let lane = check.join(id, packet);
@@ -271,21 +285,25 @@ impl Checks {
         self.grown.push(Grown { port, lane, id, in_service, came_by });
     }
 
-    /// A packet leaves the queue of a port, in its turn unless the port does away with it.
+    /// A packet leaves the queue of a port: to be sent (`in_turn`), or trimmed, bounced or dropped.
     fn leaves(&mut self, port: PortId, id: PacketId, in_turn: bool) {
         let Some(known) = self.known(id) else { return };
         let Place::Waits(at, lane) = known.place else {
             let name = self.name(port);
-            self.report(format!("port {name} let go of a packet that did not wait there"));
+            self.report(format!("port {name} dequeued a packet that was not queued"));
             return;
         };
         let left = self.ports[at.index()].leave(id, lane, known.wire_bytes);
         let name = self.name(port);
         match left {
-            _ if at != port => self.report(format!("port {name} sent what waited at another")),
-            Left::WasNotThere => self.report(format!("port {name} let go of what it had not")),
+            _ if at != port => {
+                self.report(format!("port {name} dequeued a packet of another port's queue"));
+            }
+            Left::WasNotThere => {
+                self.report(format!("port {name} dequeued a packet that its queue does not hold"));
+            }
             Left::BeforeOthers if in_turn => {
-                self.report(format!("port {name} sent a packet before those that came earlier"));
+                self.report(format!("port {name} sent a packet before those queued earlier"));
             }
             Left::First | Left::BeforeOthers => {}
         }
@@ -298,7 +316,7 @@ impl Checks {
         self.packets[id.index()] = Some(PacketCheck { place: Place::At(node), ..known });
     }
 
-    /// A packet has lost its payload while it waited, and is a header from now on.
+    /// A packet was trimmed to its header, perhaps while it waited.
     fn loses_payload(&mut self, port: PortId, id: PacketId, packet: &Packet) {
         if let Some(Some(PacketCheck { place: Place::Waits(..), .. })) =
             self.packets.get(id.index())
@@ -307,11 +325,14 @@ impl Checks {
             self.joins(port, id, packet);
         }
         if !packet.is_trimmed() {
-            self.report(format!("a packet of flow {} was trimmed and is whole", packet.flow));
+            self.report(format!(
+                "a packet of flow {} was reported trimmed, but has no TRIMMED flag",
+                packet.flow
+            ));
         }
     }
 
-    /// A link is in use from one instant to another, for so many bytes.
+    /// A link transmits `bytes` and its framing from one instant to another.
     fn occupies(&mut self, port: PortId, bytes: u64, from: Instant, until: Instant) {
         let check = &mut self.ports[port.index()];
         let needed = check.rate.transmission_time(Bytes::new(bytes + self.framing));
@@ -323,7 +344,7 @@ impl Checks {
         }
     }
 
-    /// An event is over: what grew in it must be within its limits.
+    /// An event is over: checks the limits of the lanes that grew in it.
     fn settle(&mut self) {
         let mut grown = std::mem::take(&mut self.grown);
         for Grown { port, lane, id, in_service, came_by } in grown.drain(..) {
@@ -333,30 +354,34 @@ impl Checks {
                 let name = self.name(port);
                 self.report(format!("port {name} {excess}"));
             }
-            if let Some(promise) = self.promise.filter(|_| self.link(port).from.0 >= self.hosts) {
-                self.keeps(promise, port, came_by);
+            let is_switch = self.link(port).from.0 >= self.hosts;
+            if let Some(limits) = self.buffer_limits.filter(|_| is_switch) {
+                self.check_buffer(limits, port, came_by);
             }
         }
         self.grown = grown;
     }
 
-    /// Checks that a switch stays within its buffer and pauses the link that fills it.
-    fn keeps(&mut self, promise: Promise, port: PortId, came_by: Option<Ingress>) {
+    /// Checks that a lossless switch stays within its buffer and pauses a link above its threshold.
+    fn check_buffer(&mut self, limits: BufferLimits, port: PortId, came_by: Option<Ingress>) {
         let node = self.link(port).from;
         let held = self.buffers[node.index()].bytes;
-        if held > promise.buffer {
-            let most = promise.buffer;
+        if held > limits.buffer {
+            let most = limits.buffer;
             self.report(format!("switch {node:?} holds {held} B in a buffer of {most} B"));
         }
         if let Some((by, class)) = came_by
-            && self.ingresses[by.index()].is_unpaused_above(class, promise.pause_above)
+            && self.ingresses[by.index()].is_unpaused_above(class, limits.pause_above)
         {
             let name = self.name(by);
-            self.report(format!("link {name} fills a switch with class {} unpaused", class.0));
+            self.report(format!(
+                "link {name} exceeds the pause threshold of class {} and is not paused",
+                class.0
+            ));
         }
     }
 
-    /// A packet is gone from the network: it arrived, or was lost.
+    /// A packet has left the network: it arrived or was lost.
     fn goes(&mut self, id: PacketId, flow: FlowId) {
         if let Some(slot) = self.packets.get_mut(id.index()) {
             *slot = None;
@@ -373,11 +398,11 @@ impl Checks {
             ));
         }
         if is_excess {
-            self.report(format!("flow {flow} received more packets than were sent"));
+            self.report(format!("flow {flow}: more packets arrived or were lost than created"));
         }
     }
 
-    /// A packet comes to its host.
+    /// A packet has reached its host.
     fn reaches_host(&mut self, id: PacketId, packet: &Packet) {
         let Some(known) = self.known(id) else { return };
         match known.place {
@@ -386,11 +411,17 @@ impl Checks {
                 self.leads_to(known.dst, by, known.flow);
             }
             Place::At(_) | Place::Waits(..) => {
-                self.report(format!("a packet of flow {} arrived by no link", known.flow));
+                self.report(format!(
+                    "a packet of flow {} reached its host, but was not on a link",
+                    known.flow
+                ));
             }
         }
         if known.flow != packet.flow {
-            self.report(format!("a packet of flow {} became one of {}", known.flow, packet.flow));
+            self.report(format!(
+                "a packet of flow {} arrived as one of flow {}",
+                known.flow, packet.flow
+            ));
         }
     }
 
@@ -404,9 +435,11 @@ impl Checks {
 impl Tap for Checks {
     const WATCHES_CONTROLLERS: bool = true;
 
-    /// A request may bring the sum of grants to one share above the capacity, because the port
-    /// asks for room before it adds the share; above that the sum only falls (D3-R41). The share
-    /// is the fair share, or for a new flow the base rate, which may be more (D3-R15).
+    /// Checks that the sum of grants exceeds the capacity by one share at most (D3-R41).
+    ///
+    /// The port checks for room before it adds the share, so that one request may exceed the
+    /// capacity. Above that the sum only falls. The share is the fair share, or for a new flow the
+    /// base rate, which may be more (D3-R15).
     fn controlled(&mut self, port: PortId, before: &ControllerState, after: &ControllerState) {
         let spare = after.capacity.saturating_sub(after.demand);
         let fair_share = Rate::from_bps(spare.as_bps() / after.flows.max(1));
@@ -414,7 +447,7 @@ impl Tap for Checks {
         let most = after.capacity.saturating_add(share).max(before.allocated);
         if after.allocated > most {
             let name = self.name(port);
-            self.report(format!("port {name} has granted {}, {most} at most", after.allocated));
+            self.report(format!("port {name} has granted {}, more than {most}", after.allocated));
         }
     }
 
@@ -482,7 +515,7 @@ impl Tap for Checks {
             && self.may_abandon >> (spec.transport.0 & 63) & 1 == 0
         {
             self.report(format!(
-                "flow {flow} was given up by a transport that declares it never does"
+                "flow {flow} was abandoned, but its transport declares that it never abandons"
             ));
         }
     }
@@ -498,13 +531,13 @@ impl Tap for Checks {
         });
         let (from, to) = ends.unwrap_or((packet.dst, packet.dst));
         if to != packet.dst {
-            self.report(format!("a packet of flow {} is for another host", packet.flow));
+            self.report(format!("a packet of flow {} is addressed to a wrong host", packet.flow));
         }
         if self.packets.len() <= id.index() {
             self.packets.resize(id.index() + 1, None);
         }
         if self.packets[id.index()].is_some() {
-            self.report(format!("packet {} was made while it was in the network", id.0));
+            self.report(format!("packet slot {} was reused while its packet was alive", id.0));
         }
         self.packets[id.index()] = Some(PacketCheck {
             flow: packet.flow,
@@ -531,7 +564,7 @@ impl Tap for Checks {
         if (here.flow, here.payload_bytes) == (packet.flow, packet.payload_bytes) {
             return;
         }
-        // Each keeps its place and has the other's contents.
+        // The two packets have exchanged slots, but not their places in queues.
         let (is, was) = (here.wire_bytes, there.wire_bytes);
         for (place, was, is) in [(here.place, is, was), (there.place, was, is)] {
             if let Place::Waits(port, lane) = place {
@@ -554,7 +587,7 @@ impl Tap for Checks {
         if waited {
             let known = self.packets.get(id.index()).copied().flatten();
             if packet.is_trimmed() && known.is_some_and(|k| k.wire_bytes != packet.wire_bytes) {
-                // Trimmed and sent before it was told.
+                // The port trimmed and sent it before the trim was reported.
                 self.loses_payload(port, id, packet);
             }
             self.leaves(port, id, true);
@@ -632,7 +665,9 @@ impl Tap for Checks {
                     && !matches!(known.place, Place::OnLink(by, at) if by == port && at == self.now)
                 {
                     let name = self.name(port);
-                    self.report(format!("link {name} lost a packet that was not on it"));
+                    self.report(format!(
+                        "link {name} lost a packet that was not due at its end now"
+                    ));
                 }
             }
             Loss::Stray => self.reaches_host(id, packet),
@@ -669,7 +704,8 @@ impl Tap for Checks {
             if counted != in_queue as usize {
                 let name = self.name(PortId::from(port));
                 self.report(format!(
-                    "port {name} holds {in_queue} packets, but {counted} came and did not leave"
+                    "port {name} holds {in_queue} packets, but {counted} were queued and not \
+                     dequeued"
                 ));
             }
         }
@@ -677,7 +713,8 @@ impl Tap for Checks {
         if unaccounted != end.alive as u64 {
             let alive = end.alive;
             self.report(format!(
-                "{alive} packets are in the network, but {unaccounted} were made and did not end"
+                "{alive} packets are in the network, but {unaccounted} were created and neither \
+                 arrived nor were lost"
             ));
         }
         for record in end.flows {
@@ -685,8 +722,8 @@ impl Tap for Checks {
             self.report_of(record.spec.id, wrong);
         }
         self.find_stuck_flows();
-        if self.violation_count > KEPT as u64 {
-            let more = self.violation_count - KEPT as u64;
+        if self.violation_count > VIOLATIONS_KEPT as u64 {
+            let more = self.violation_count - VIOLATIONS_KEPT as u64;
             self.violations.push(format!("and {more} more"));
         }
         findings.violations.append(&mut self.violations);
@@ -694,7 +731,7 @@ impl Tap for Checks {
 }
 
 impl Checks {
-    /// How often the timer that a host's flows of a transport share was cleared or has fired.
+    /// How often a transport's host timer was cleared or has fired.
     fn firings_at(&mut self, transport: TransportId, host: HostId) -> &mut u64 {
         if self.host_firings.len() <= transport.index() {
             self.host_firings.resize_with(transport.index() + 1, Vec::new);
@@ -706,12 +743,12 @@ impl Checks {
         &mut of_hosts[host.index()]
     }
 
-    /// Firings of the timers that a flow shares with others at its two hosts.
+    /// Firings of the host timers at a flow's two hosts.
     fn shared_firings(&mut self, spec: &FlowSpec) -> u64 {
         *self.firings_at(spec.transport, spec.src) + *self.firings_at(spec.transport, spec.dst)
     }
 
-    /// Something happened to a flow: shared timers that fire from now on may be waited for.
+    /// Something happened to a flow: counts firings of its host timers from now on.
     fn touch(&mut self, flow: FlowId) {
         if let Some(spec) = self.flow(flow).spec {
             let firings = self.shared_firings(&spec);
@@ -719,7 +756,7 @@ impl Checks {
         }
     }
 
-    /// Reports flows that nothing will ever bring on.
+    /// Reports flows that can never make progress.
     fn find_stuck_flows(&mut self) {
         let idle: Vec<(FlowSpec, u64)> = self
             .flows
@@ -729,17 +766,17 @@ impl Checks {
             .collect();
         for (spec, firings_before) in idle {
             let is_set = |host| self.host_timers.contains(&(spec.transport, host));
-            let is_waited_for = is_set(spec.src) || is_set(spec.dst);
+            let has_host_timer = is_set(spec.src) || is_set(spec.dst);
             let firings = self.shared_firings(&spec) - firings_before;
             let flow = spec.id;
-            if !is_waited_for {
+            if !has_host_timer {
                 self.report(format!(
-                    "flow {flow} is stuck: nothing of it is in the network, and no timer is set"
+                    "flow {flow} is stuck: it has no packet in the network, and no timer is set"
                 ));
             } else if firings > SHARED_FIRINGS_MAX {
                 self.report(format!(
-                    "flow {flow} is stuck: nothing of it is in the network, and its hosts' timers \
-                     fired {firings} times without sending anything for it"
+                    "flow {flow} is stuck: it has no packet in the network, and its host timers \
+                     fired {firings} times without sending one for it"
                 ));
             }
         }

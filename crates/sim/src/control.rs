@@ -1,4 +1,4 @@
-//! What explicit-rate transports run at ports: packets are shown to their controllers both ways.
+//! Controllers of explicit-rate transports at ports, which see packets of both directions.
 
 use crate::engine::Engine;
 use crate::events::{EventClass, EventQueue};
@@ -12,7 +12,7 @@ use punctual_record::ControllerRecord;
 pub(crate) struct PortController<C> {
     pub(crate) controller: C,
     timer: u32,
-    /// What the timer is set to, or never.
+    /// When the timer fires, or never.
     timeout: Instant,
 }
 
@@ -46,8 +46,9 @@ impl<C: Controller> PortController<C> {
     }
 }
 
-/// The controllers of a network: by transport, then by port, so that a packet finds its own at
-/// once. Transports without any have an empty list.
+/// The controllers of a network, by transport, then by port.
+///
+/// Transports without controllers have an empty list.
 pub(crate) struct Controllers<C>(Vec<Vec<Option<PortController<C>>>>);
 
 impl<C> Default for Controllers<C> {
@@ -108,7 +109,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         c.arm(timeout, &mut self.timers, &mut self.cx.events);
     }
 
-    /// Shows a packet to the controller of the port whose link it comes back along.
+    /// Shows a packet of the reverse direction to the controller of the port of the forward one.
     #[inline(never)]
     pub(crate) fn control_reverse(&mut self, port_id: PortId, id: PacketId) {
         let packet = &mut self.cx.packets[id];

@@ -13,9 +13,9 @@ pub(crate) struct Detours {
     /// By port; empty until the first.
     withdrawn: Vec<bool>,
     count: u32,
-    /// Transports whose packets may take any path, a bit each.
+    /// A bit for each transport that sprays its packets.
     spraying: u64,
-    /// By source, of data and of answers: how many sprayed packets have been moved.
+    /// By source, the number of sprayed packets moved to another path: data, then answers.
     turns: Vec<[u32; 2]>,
     seed: u64,
 }
@@ -41,11 +41,16 @@ impl Detours {
         self.count += u32::from(is_withdrawn);
     }
 
-    /// Starts a packet on the path it names or, if routing has withdrawn that, on one of the paths
-    /// left, all of which get the same share. Where switches choose they draw among what is left.
-    /// Packets that their transport sprays take each path in turn. Others are hashed: those of one
-    /// flow that name one path stay together, and so do the answers that name it. Without any path
-    /// left a packet goes where it is lost. `random` gives a number below its argument.
+    /// Starts a packet on the path it names or, if routing has withdrawn that, on another.
+    ///
+    /// All paths left get an equal share:
+    /// * where switches choose the path, the choice is random;
+    /// * packets of a spraying transport take each path in turn;
+    /// * others are hashed: packets of one flow that name one path stay together, and so do the
+    ///   answers that name it.
+    ///
+    /// If no path is left, a packet takes a withdrawn one. `random` gives a number below its
+    /// argument.
     pub(crate) fn enter(
         &mut self,
         network: &Network,
@@ -56,7 +61,7 @@ impl Detours {
         let paths = network.paths(src, packet.dst).max(1);
         let is_switch_path = packet.flags.has(PacketFlags::SWITCH_PATH);
         if is_switch_path {
-            // Switches would each choose at random among what is left: so does this, at once.
+            // Each switch would choose at random among the paths left: draw once for all switches.
             packet.flags = packet.flags.toggled(PacketFlags::SWITCH_PATH);
             packet.path = random(paths);
         }

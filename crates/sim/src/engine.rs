@@ -1,5 +1,7 @@
-//! The engine: events, ports and packets. `hosts.rs` drives transports at hosts, `control.rs` drives
-//! their controllers at ports, `scenario_events.rs` has the events that are about no packet.
+//! The engine: events, ports and packets.
+//!
+//! `hosts.rs` drives transports at hosts, `control.rs` drives their controllers at ports, and
+//! `scenario_events.rs` handles the events that concern no packet.
 
 use crate::control::{Controllers, PortController};
 use crate::detour::Detours;
@@ -40,7 +42,7 @@ pub(crate) struct Engine<S: TransportSet, T: Tap> {
     pub(crate) host_timers: Vec<Vec<u32>>,
     pub(crate) outbox: Outbox,
     pub(crate) totals: Totals,
-    /// What had been counted at the borders of the measured window.
+    /// Counters at the begin and the end of the measured window.
     pub(crate) window_begin: Option<Counters>,
     pub(crate) window_end: Option<Counters>,
     pub(crate) seed: u64,
@@ -50,12 +52,12 @@ pub(crate) struct Engine<S: TransportSet, T: Tap> {
     pub(crate) later_specs: Vec<FlowSpec>,
     pub(crate) deadline_changes: DeadlineChanges,
     pub(crate) next_flow: usize,
-    /// When the next flows start, as far as an event has been set for it.
+    /// When the next flows start, if an event is scheduled for it.
     pub(crate) flow_start_at: Instant,
-    /// Flows that must end before the run may, and the end of the measured window.
+    /// How many flows the run waits for; the end of the measured window counts as one.
     pub(crate) awaited: u64,
     pub(crate) flows_ended: u64,
-    /// Events after which to see whether the run is over, and to report.
+    /// The number of events at which to check whether the run is over, and to report progress.
     pub(crate) check_at: u64,
     pub(crate) controllers: Controllers<S::Controller>,
     pub(crate) fates: Fates,
@@ -236,7 +238,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         self.finish(interrupted)
     }
 
-    /// Reports progress, unless it is only that the run may be over.
+    /// Reports progress, unless the check is only whether the run is over.
     #[cold]
     fn report(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> ControlFlow<()> {
         let events = self.totals.events;
@@ -329,7 +331,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             }
             port = &mut self.ports[port_id.index()];
         }
-        // Whatever waited behind this packet has been sent since.
+        // Packets that waited behind this one have been sent since.
         port.catch_up_inlined(port_id, &mut self.cx);
         let node = port.to;
         if node.0 < self.network.hosts {
@@ -343,7 +345,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         self.offer_inlined(out, id);
     }
 
-    /// Sends a packet by a port, at once if the port is idle, else after what waits there.
+    /// Sends a packet by a port: at once if the port is idle, else after the waiting packets.
     #[inline]
     pub(crate) fn offer(&mut self, port_id: PortId, id: PacketId) {
         self.offer_after(port_id, id, Self::control_forward);
@@ -380,13 +382,14 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         }
     }
 
-    /// Whether it is a port of a lossless switch.
+    /// Whether a port belongs to a lossless switch.
     fn is_lossless(&self, port: PortId) -> bool {
         self.lossless.is_some() && self.network.link(port).from.0 >= self.network.hosts
     }
 
-    /// Sends what a port would have sent by now, see [`PortState::catch_up`]. Whatever looks at the
-    /// port's queue calls it first.
+    /// Sends what a port would have sent by now, see [`PortState::catch_up`].
+    ///
+    /// Must be called before a port's queue is read.
     pub(crate) fn catch_up(&mut self, port_id: PortId) {
         self.ports[port_id.index()].catch_up(port_id, &mut self.cx);
     }
@@ -402,7 +405,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let port = &mut self.ports[port_id.index()];
         port.catch_up(port_id, &mut self.cx);
         if port.busy_until <= self.cx.now {
-            // What senders push while they are asked waits until they have answered.
+            // Packets that senders push while they are polled wait until the poll is over.
             port.busy_until = Instant::NEVER;
             let polled = self.poll_nic(host);
             self.end_poll(port_id, host, polled);
@@ -411,7 +414,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         }
     }
 
-    /// Sends what the senders of a host have returned when its NIC asked for a packet.
+    /// Sends the packet that a sender returned when its NIC polled it.
     #[inline(always)]
     pub(crate) fn end_poll(&mut self, port_id: PortId, host: HostId, polled: Option<PacketId>) {
         let port = &mut self.ports[port_id.index()];
@@ -488,7 +491,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         }
     }
 
-    /// Sends a header back to where it came from.
+    /// Returns a header to its sender.
     #[inline(never)]
     fn bounce(&mut self, port_id: PortId, id: PacketId) {
         self.totals.bounces += 1;
@@ -504,7 +507,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         self.offer(out, id);
     }
 
-    /// Forgets a packet that will not arrive.
+    /// Removes a packet that is lost.
     #[cold]
     pub(crate) fn lose(&mut self, id: PacketId, why: Loss) {
         if why == Loss::OnLink {

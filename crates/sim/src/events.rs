@@ -1,10 +1,8 @@
-//! The event queue: a calendar of time buckets with a small sorted current bucket and a heap for
-//! what lies beyond the calendar.
+//! The event queue: a calendar queue with a sorted current bucket and a heap for far events.
 //!
 //! Events are in total order: by time, then by class, then by a seeded hash of their source and
-//! the time, then by target. No order of insertion enters, so the same events come out in the
-//! same order whatever the width of the buckets; and the hash depends on the time, so that of
-//! symmetric sources none wins every tie.
+//! the time, then by target. The order does not depend on the order of insertion or the width of
+//! the buckets. The hash depends on the time, so that no source wins every tie.
 
 use punctual_core::rng::mix;
 use punctual_core::{Instant, prefetch};
@@ -67,71 +65,81 @@ impl Event {
 /// Buckets in the calendar at first, and at most: powers of two.
 const FEWEST_BUCKETS: usize = 1 << 12;
 const MOST_BUCKETS: usize = 1 << 17;
-/// The width of the buckets is looked at again when this many have been opened, at first.
+/// The bucket width is retuned after this many buckets were opened, at first.
 const RETUNE_AFTER: u32 = 1 << 11;
-/// Or when this many held many events of several instants.
+/// The bucket width is retuned when this many buckets held more than [`FEW`] events of several
+/// instants.
 const CROWDED: u32 = 1 << 6;
-/// Up to so many events are put in order without a branch.
+/// Up to this many events of one instant are sorted without branches.
 const FEW: usize = 8;
-/// So many events are in order ahead of time for those who look ahead.
+/// This many events are kept sorted ahead of time for [`EventQueue::upcoming`].
 const IN_SIGHT: usize = 4;
-/// A bucket is opened ahead of time only if it is this near: what is pushed later and falls
-/// among the open events takes long to put in its place.
+/// A bucket is opened ahead of time only if it is fewer than this many buckets away.
+///
+/// An event that is pushed among open events is expensive to insert.
 const NEAR: u64 = 8;
 /// No node.
 const NIL: u32 = u32::MAX;
 
-/// An event in a bucket. Nodes are taken from and given back to one pool, last in first out: so
-/// however many buckets there are, the memory in use is that of the events pending, and warm.
+/// An event in a bucket's linked list.
+///
+/// Nodes come from one pool, last in first out. So memory depends on the number of pending events,
+/// not of buckets, and stays in the cache.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     event: Event,
     next: u32,
 }
 
-/// Buckets are so narrow that the events of most are of one instant, which equal links and
-/// packets of one size make frequent: then there is one event, or only keys need sorting. A bit
-/// for each bucket tells which is next.
+/// A calendar queue of events.
+///
+/// Buckets are so narrow that most hold events of one instant, since equal links and packet sizes
+/// make equal times frequent. Such a bucket has one event, or only its keys need sorting. A bitmap
+/// finds the next bucket that is not empty.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     tie_seed: u64,
-    /// The next bucket is opened when fewer events than this are in order.
+    /// The next bucket is opened when fewer events than this are open.
     in_sight: usize,
     /// Log2 of the bucket width in picoseconds.
     width_log2: u32,
     /// Number of the first bucket that has not been opened.
     next: u64,
-    /// The events of those that have been, latest first.
+    /// Events of the opened buckets, latest first.
     open: Vec<Event>,
-    /// Those left of an earlier bucket, while another is being opened.
+    /// Open events of earlier buckets, while another bucket is being opened.
     soonest: Vec<Event>,
-    /// Room to sort keys in.
+    /// Scratch memory for sorting keys.
     keys: Vec<u64>,
     nodes: Vec<Node>,
-    /// The first node that nobody uses.
+    /// Head of the list of free nodes.
     free: u32,
-    /// The node of the next bucket that was brought near last, for those who look ahead.
+    /// The last prefetched node of the next bucket, see [`EventQueue::look_ahead`].
     scout: u32,
-    /// The first node of each bucket. As many as are in the calendar, a power of two.
+    /// The first node of each bucket of the calendar. Their number is a power of two.
     heads: Vec<u32>,
-    /// A bit for each bucket that holds something.
+    /// A bit for each bucket that is not empty.
     occupied: Vec<u64>,
-    /// What lies beyond the calendar.
+    /// Events beyond the calendar.
     beyond: BinaryHeap<Reverse<u128>>,
-    /// The bucket of the first event there.
+    /// The bucket of the first event in `beyond`.
     beyond_from: u64,
-    /// Since the width was looked at: buckets opened, events in them besides the first, buckets
-    /// that held several instants, those of them that held many events, and of how many instants;
-    /// events pushed beyond the calendar; and the first bucket then.
+    /// Buckets opened since the last retuning, as all counters below.
     opened: u32,
+    /// Events in opened buckets besides the first of each.
     opened_besides: u32,
+    /// Opened buckets with events of several instants.
     opened_mixed: u32,
+    /// Mixed buckets with more than [`FEW`] events.
     opened_crowded: u32,
+    /// Instants of the events in crowded buckets, summed.
     crowded_instants: u32,
+    /// Events pushed beyond the calendar.
     pushed_beyond: u32,
+    /// The value of `next` at the last retuning.
     tuned_at: u64,
-    /// Buckets to open before the width is looked at again: more each time that it was found
-    /// wrong the other way, so that nothing goes back and forth for ever.
+    /// Buckets to open before the next retuning. It doubles each time that the direction of
+    /// retuning changes, so that the width does not oscillate.
     retune_after: u32,
     has_narrowed: bool,
 }
@@ -165,12 +173,12 @@ impl EventQueue {
         }
     }
 
-    /// Has a few events in order ahead of time, for [`EventQueue::upcoming`].
+    /// Keeps a few events sorted ahead of time, for [`EventQueue::upcoming`].
     pub(crate) fn keep_in_sight(&mut self) {
         self.in_sight = IN_SIGHT;
     }
 
-    /// Adds an event. `source` is what breaks ties: the port, timer or the like it comes from.
+    /// Adds an event. `source`, such as its port or timer, breaks ties.
     #[inline]
     pub(crate) fn push(&mut self, at: Instant, class: EventClass, source: u32, target: u32) {
         let time = at.as_picos();
@@ -196,13 +204,13 @@ impl EventQueue {
         }
     }
 
-    /// Where a bucket is kept.
+    /// The index of a bucket in the calendar.
     #[inline]
     fn slot(&self, bucket: u64) -> usize {
         bucket as usize & (self.heads.len() - 1)
     }
 
-    /// Puts an event among those that are open, or beyond the calendar, or makes a node for it.
+    /// Inserts an event among the open ones or beyond the calendar, or allocates a node for it.
     #[inline(never)]
     fn insert_elsewhere(&mut self, event: Event, bucket: u64) {
         if bucket < self.next {
@@ -219,7 +227,7 @@ impl EventQueue {
         }
     }
 
-    /// The event after the next, when it is already in order.
+    /// The `n`-th next event, counted from 1, if it is already sorted.
     #[inline]
     pub(crate) fn upcoming(&self, n: usize) -> Option<Event> {
         self.open.len().checked_sub(n).and_then(|i| self.open.get(i)).copied()
@@ -237,7 +245,7 @@ impl EventQueue {
         self.pop_closed()
     }
 
-    /// Brings near one more of the events that will be opened next.
+    /// Prefetches one more node of the next bucket.
     #[inline]
     fn look_ahead(&mut self) {
         if let Some(node) = self.nodes.get(self.scout as usize) {
@@ -248,7 +256,7 @@ impl EventQueue {
         }
     }
 
-    /// The next event, when too few are open.
+    /// Takes the next event out when too few are open.
     #[inline(always)]
     fn pop_closed(&mut self) -> Option<Event> {
         let first = self.slot(self.next);
@@ -273,7 +281,7 @@ impl EventQueue {
         self.open.pop()
     }
 
-    /// Opens the next bucket that holds something, behind what is open still.
+    /// Opens the next bucket that is not empty. Its events go behind those still open.
     #[inline(never)]
     fn open_next(&mut self) {
         if self.opened >= self.retune_after || self.opened_crowded >= CROWDED {
@@ -314,7 +322,7 @@ impl EventQueue {
         }
     }
 
-    /// Moves a bucket's events to those that are open, in order. None are open.
+    /// Moves a bucket's events to `open`, which is empty, in order.
     #[inline]
     fn take_bucket(&mut self, slot: usize) {
         self.occupied[slot / 64] &= !(1 << (slot % 64));
@@ -343,7 +351,7 @@ impl EventQueue {
         self.open.extend(keys.iter().take(len).rev().map(|&key| Event { time, key }));
     }
 
-    /// The same for a few events of several instants.
+    /// [`EventQueue::take_bucket`] for at most [`FEW`] events of several instants.
     fn take_mixed(&mut self, head: u32) {
         self.opened_mixed += 1;
         self.empty(head);
@@ -359,7 +367,7 @@ impl EventQueue {
         }
     }
 
-    /// The same for many events.
+    /// [`EventQueue::take_bucket`] for more than [`FEW`] events.
     #[inline(never)]
     fn take_many(&mut self, head: u32) {
         let time = self.nodes[head as usize].event.time;
@@ -384,7 +392,7 @@ impl EventQueue {
         self.open.extend(self.keys.iter().rev().map(|&key| Event { time, key }));
     }
 
-    /// Adds a list's events to those that are open, in whatever order.
+    /// Moves the events of a list to the end of `open`, unsorted, and frees its nodes.
     fn empty(&mut self, head: u32) {
         let mut id = head;
         while let Some(node) = self.nodes.get_mut(id as usize) {
@@ -394,7 +402,7 @@ impl EventQueue {
         }
     }
 
-    /// Moves what has come within the calendar's reach, up to a bucket, to what is open.
+    /// Moves the events of `beyond` up to a bucket to `open`, and sorts it.
     fn take_beyond(&mut self, bucket: u64) {
         let bucket_of = |order: u128| Event::of(order).time >> self.width_log2;
         while let Some(&Reverse(order)) = self.beyond.peek()
@@ -427,9 +435,11 @@ impl EventQueue {
         None
     }
 
-    /// Narrows buckets that often hold several instants, widens them when most are empty or when
-    /// much falls beyond the calendar, which grows if narrowing would make it too short.
-    /// The order of events does not depend on it.
+    /// Retunes the bucket width. The order of events does not depend on it.
+    ///
+    /// Buckets become narrower when many hold several instants, and wider when most are empty or
+    /// many events fall beyond the calendar. The calendar grows if narrowing would make it too
+    /// short.
     #[cold]
     fn retune(&mut self) {
         let passed = self.next - self.tuned_at;
@@ -461,7 +471,7 @@ impl EventQueue {
         self.rebuild(width, buckets);
     }
 
-    /// How many buckets all but a few of those that hold something are within.
+    /// The number of buckets ahead that hold all but a few of the occupied ones.
     fn reach(&self) -> usize {
         let held: u32 = self.occupied.iter().map(|word| word.count_ones()).sum();
         let mut beyond = 0;
@@ -473,7 +483,7 @@ impl EventQueue {
         reach + 64
     }
 
-    /// Puts all events into other buckets.
+    /// Moves all events into buckets of another width.
     fn rebuild(&mut self, width: u32, buckets: usize) {
         std::mem::swap(&mut self.open, &mut self.soonest);
         for slot in 0..self.heads.len() {
@@ -483,8 +493,7 @@ impl EventQueue {
         let beyond = self.beyond.drain().map(|Reverse(order)| Event::of(order));
         self.open.extend(beyond);
         std::mem::swap(&mut self.open, &mut self.soonest);
-        // The first bucket that is not open begins no earlier than it did: what falls before it
-        // joins what is open.
+        // The first closed bucket begins no earlier than before. Events before it join `open`.
         self.next = (self.next << self.width_log2).div_ceil(1 << width);
         self.width_log2 = width;
         self.heads.resize(buckets, NIL);
@@ -499,13 +508,13 @@ impl EventQueue {
     }
 }
 
-/// A number that says which of several sources goes first at one instant: the smallest.
+/// The tie-breaking hash of a source at an instant: the smallest goes first.
 ///
 /// Both steps mix all 64 bits of the time. Packets of one size on links of one rate collide at
 /// multiples of one time, and a weaker hash of such times favours some sources over others.
 #[inline]
 fn tie_hash(seed: u64, time: u64, source: u32) -> u64 {
-    /// Odd, with about as many ones as zeros: wyhash's second constant.
+    /// The second constant of wyhash: odd, with about as many ones as zeros.
     const SPREAD: u64 = 0xe703_7ed1_a0b4_28db;
     folded_product(folded_product(time ^ seed, u64::from(source) ^ SPREAD), SPREAD)
 }
@@ -517,8 +526,7 @@ fn folded_product(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Sorts the first `len` keys, by comparisons that no order makes harder to predict. The others
-/// are the largest there are.
+/// Sorts the first `len` keys without branches that depend on them. The others are `u64::MAX`.
 #[inline]
 fn sort_few(keys: &mut [u64; FEW], len: usize) {
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *keys;

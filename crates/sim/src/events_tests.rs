@@ -1,10 +1,10 @@
-//! The event queue against a sorted list.
+//! The event queue compared with a sorted list.
 
 use super::*;
 use proptest::prelude::*;
 
 proptest! {
-    /// Against a sorted list, with pushes between pops, over all scales of time.
+    /// Events come out as from a sorted list, with pushes between pops, over all scales of time.
     #[test]
     fn comes_out_in_order(
         ops in prop::collection::vec((0u8..4, 0u32..50, 0u32..45), 1..2000),
@@ -13,7 +13,7 @@ proptest! {
         if ops.len() % 2 == 0 {
             queue.keep_in_sight();
         }
-        // So that the width changes, both ways, many times.
+        // The width changes many times, in both directions.
         queue.retune_after = 1 + ops.len() as u32 % 7;
         let mut model: Vec<Event> = Vec::new();
         let mut now = 0u64;
@@ -39,7 +39,7 @@ proptest! {
     }
 }
 
-/// A network sorts everything when it sorts all zeros and ones.
+/// The 0-1 principle: a sorting network that sorts all zeros and ones sorts everything.
 #[test]
 fn a_few_keys_come_in_order() {
     for len in 0..=FEW {
@@ -64,7 +64,7 @@ fn retuning_keeps_the_order() {
         last = event.at();
         count += 1;
         if count < 2_000_000 {
-            // Dense at first, then sparse: both ways of retuning are taken.
+            // Dense at first, then sparse: buckets become narrower, then wider.
             let step = if count < 1_000_000 { 3_000 } else { 900_000_000 };
             let at = Instant::from_picos(last.as_picos() + step + u64::from(event.target()));
             queue.push(at, EventClass::Timer, event.target(), event.target());

@@ -9,7 +9,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// A slot that was used and is closed for good.
 pub(crate) const CLOSED: u32 = u32::MAX - 1;
 
-/// What each packet of a flow needs.
+/// The state of a flow that each of its packets needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowState {
     pub(crate) src: HostId,
@@ -127,7 +127,7 @@ impl ReadyQueues {
     }
 }
 
-/// Deadlines that will change, and those that flows had before.
+/// Changes of deadlines that are to come, and the first deadlines of flows.
 #[derive(Debug, Default)]
 pub(crate) struct DeadlineChanges {
     due: BinaryHeap<Reverse<(Instant, FlowId, Option<Instant>)>>,
@@ -139,23 +139,23 @@ impl DeadlineChanges {
         self.due.push(Reverse((at, flow, deadline)));
     }
 
-    /// When the next is due.
+    /// When the next change is due.
     pub(crate) fn next_at(&self) -> Option<Instant> {
         self.due.peek().map(|&Reverse((at, ..))| at)
     }
 
-    /// The next that is due by `now`.
+    /// Takes out the next change that is due by `now`.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(FlowId, Option<Instant>)> {
         self.next_at().filter(|at| *at <= now)?;
         self.due.pop().map(|Reverse((_, flow, deadline))| (flow, deadline))
     }
 
-    /// Keeps the deadline that a flow was started with.
+    /// Stores the deadline that a flow was started with.
     pub(crate) fn remember(&mut self, flow: FlowId, before: Option<Instant>) {
         self.before.entry(flow).or_insert(before);
     }
 
-    /// The deadline that a flow was started with, where it was changed since.
+    /// Takes out the deadline that a flow was started with, if it was changed since.
     pub(crate) fn take_first(&mut self, flow: FlowId) -> Option<Option<Instant>> {
         self.before.remove(&flow)
     }

@@ -1,4 +1,4 @@
-//! Time series of what transports are doing: their own gauges, asked at sampling instants.
+//! Time series of transports' gauges, read at sampling instants.
 
 use crate::engine::Engine;
 use crate::flows::CLOSED;
@@ -8,8 +8,7 @@ use punctual_core::{Controller, End, FlowStack, TransportId, TransportSet};
 use punctual_record::{GaugeOf, GaugeSample};
 
 impl<S: TransportSet, T: Tap> Engine<S, T> {
-    /// Asks the controllers of the sampled ports, then both ends of the sampled flows that are
-    /// under way.
+    /// Reads the gauges of controllers at sampled ports, then of both ends of sampled open flows.
     pub(crate) fn sample_gauges(&mut self, sampling: &Sampling) {
         let at = self.cx.now;
         let gauges = &mut self.gauges;

@@ -1,4 +1,4 @@
-//! Hosts: the engine drives transports as the contract in `core/src/endpoint.rs` demands.
+//! Hosts: the engine drives transports by the contract in `core/src/endpoint.rs`.
 
 use crate::engine::{Engine, must_end};
 use crate::events::EventClass;
@@ -92,7 +92,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
 
     fn route(&self, flow: FlowId, local: HostId, peer: HostId) -> FlowRoute {
         let paths = self.network.paths(local, peer);
-        // The two directions of a flow hash apart, as their addresses differ in order.
+        // The two directions of a flow have different hashes, since their addresses are swapped.
         let id = u64::from(flow.0) << 32 | u64::from(local.0);
         let ecmp = derive(self.seed, "ecmp", id);
         let ecmp_path = ((u128::from(ecmp) * u128::from(paths)) >> 64) as u32;
@@ -163,7 +163,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         self.drain(host, flow, end);
     }
 
-    /// The timer of what a transport's flows share at a host fires.
+    /// The timer of a transport's shared state at a host fires.
     #[inline(never)]
     pub(crate) fn host_timeout(&mut self, transport: TransportId, host: HostId) {
         self.cx.tap.called(Why::HostTimer(host));
@@ -173,7 +173,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         self.send_all(transport, host);
     }
 
-    /// The NIC is free: the next packet of the sender whose turn it is.
+    /// The NIC is free: polls the sender whose turn it is for its next packet.
     #[inline]
     pub(crate) fn poll_nic(&mut self, host: HostId) -> Option<PacketId> {
         while let Some(flow) = self.ready[host.index()].pop(&mut self.flows) {
@@ -212,7 +212,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         self.cx.tap.called(Why::Timer(flow, End::Sender));
         self.cx.tap.ready(flow);
         port.will_poll = true;
-        // What it pushes while it is asked waits until it has answered.
+        // Packets that it pushes while it is polled wait until the poll is over.
         port.busy_until = Instant::NEVER;
         let polled = self.poll_sender(state.src, flow, state);
         self.end_poll(port_id, state.src, polled);
@@ -239,14 +239,14 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     fn admit_polled(&mut self, transport: TransportId, host: HostId, packet: &Packet) -> PacketId {
         let id = self.admit(transport, host, packet);
         let port = self.network.nic(host);
-        // Polled packets do not pass `offer`, where others meet the NIC's controllers.
+        // Polled packets do not pass `offer`, which shows other packets to the NIC's controllers.
         if self.ports[port.index()].needs_departure_checks {
             self.control_forward(port, id);
         }
         id
     }
 
-    /// Acts on what the last call asked for.
+    /// Applies the outbox of the last call.
     #[inline]
     fn drain(&mut self, host: HostId, flow: FlowId, end: End) {
         let transport = self.flows[flow.index()].transport;
@@ -275,7 +275,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         }
     }
 
-    /// Asks an end what it waits for, and the port that pauses it which flows go first.
+    /// Reports what an end waits for, and which flows the port that pauses it prefers.
     #[cold]
     fn observe_wait(&mut self, flow: FlowId, end: End) {
         let state = self.flows[flow.index()];
@@ -296,7 +296,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
 
     fn send_all(&mut self, transport: TransportId, host: HostId) {
         let port = self.network.nic(host);
-        // Taken out, as sending may call transports again.
+        // Taken out, because sending may call transports again.
         let mut packets = std::mem::take(&mut self.outbox.packets);
         for packet in &packets {
             let id = self.admit(transport, host, packet);
@@ -418,7 +418,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         }
     }
 
-    /// Forgets both ends of a flow whose sender has ended.
+    /// Removes both ends of a flow whose sender has ended.
     fn close(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.index()];
         let stack = &mut self.stacks[state.transport.index()];

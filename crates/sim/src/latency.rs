@@ -1,5 +1,4 @@
-//! Watches the latency of data packets: from the first transmission of data to the acknowledgement
-//! of it.
+//! Measures the latency of data packets: from first transmission to acknowledgement.
 
 use crate::setup::Setup;
 use crate::tap::{Ending, Findings, Tap};
@@ -9,24 +8,24 @@ use punctual_core::{
 use punctual_record::{Histogram, Measure, PacketLatency};
 use std::collections::VecDeque;
 
-/// Measures the latency of data packets, by transport.
+/// The observer that measures the latency of data packets, by transport.
 #[derive(Debug)]
 pub(crate) struct LatencyMeter<S> {
     transports: Vec<S>,
     measure: Measure,
-    /// Whether a port is a host's.
+    /// By port, whether it is a NIC.
     is_nic: Vec<bool>,
     flows: Vec<FlowLatency>,
     times: Vec<Histogram>,
     unacked: Vec<u64>,
 }
 
-/// Data of a flow that are not acknowledged.
+/// The unacknowledged data of a flow.
 #[derive(Debug, Default)]
 struct FlowLatency {
     transport: TransportId,
     is_background: bool,
-    /// In order of their numbers. Its memory is reused, so that packets need none of their own.
+    /// In order of their numbers. Its memory is reused, so that packets need no allocation.
     unacked: VecDeque<Sent>,
     /// Data from this number on were never sent.
     next: u64,
@@ -42,7 +41,7 @@ struct Sent {
 }
 
 impl FlowLatency {
-    /// Data leave their host, perhaps again.
+    /// Data leave their host, for the first time or as a retransmission.
     fn send(&mut self, number: u64, at: Instant) {
         if number >= self.next {
             self.next = number + 1;
@@ -50,7 +49,7 @@ impl FlowLatency {
         }
     }
 
-    /// Data are acknowledged. Calls `took` with the first transmission of each for the first time.
+    /// Data are acknowledged. Calls `took` with the time of first transmission of each new one.
     fn acknowledge(&mut self, below: u64, named: Option<u64>, mut took: impl FnMut(Instant)) {
         if let Some(number) = named
             && let Ok(place) = self.unacked.binary_search_by_key(&number, |sent| sent.number)

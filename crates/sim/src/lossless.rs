@@ -14,11 +14,11 @@ use punctual_net::{
     Admission, Fate, IngressAccount, LosslessLimits, Network, PAUSE_FRAME_BYTES, SharedBuffer,
 };
 
-/// The lossless side of all switches.
+/// Shared buffers and pauses of all lossless switches.
 #[derive(Debug)]
 pub(crate) struct Lossless {
     limits: LosslessLimits,
-    /// By number of the switch.
+    /// By switch.
     buffers: Vec<SharedBuffer>,
     /// By port, for the link that it sends on.
     accounts: Vec<IngressAccount>,
@@ -36,14 +36,14 @@ pub(crate) struct Lossless {
 #[derive(Debug, Clone, Copy, Default)]
 struct LosslessPort {
     sending: Option<Held>,
-    /// There is an event for when it is free.
+    /// Whether an event is scheduled for when it is free.
     has_event: bool,
 }
 
 /// What a packet holds of its switch's buffer.
 #[derive(Debug, Clone, Copy)]
 struct Held {
-    /// The port whose link it came by.
+    /// The port over whose link it came.
     ingress: PortId,
     class: Class,
     bytes: u16,
@@ -104,7 +104,7 @@ impl Lossless {
         self.pause_cycles = Some(cycles);
     }
 
-    /// The most that any switch ever held.
+    /// The maximum buffer use of any switch.
     pub(crate) fn most_used(&self) -> Bytes {
         self.buffers.iter().map(SharedBuffer::most_used).max().unwrap_or(Bytes::ZERO)
     }
@@ -246,7 +246,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             }
             return;
         }
-        // A NIC has no event for each packet: send first what it sent before the frame arrived.
+        // A NIC has no event per packet: first send what it had sent before the frame arrived.
         port.catch_up(port_id, &mut self.cx);
         port.set_paused(class, is_pause);
         port.has_waiting = !port.queue.is_empty();

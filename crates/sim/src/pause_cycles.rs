@@ -15,10 +15,10 @@ use punctual_core::{Class, Duration, Instant, PortId, TransportSet};
 use punctual_net::{Network, Tier};
 use punctual_record::PauseCycle;
 
-/// Different cycles that are recorded; further ones are counted only.
+/// The maximum number of different cycles recorded; further ones are only counted.
 const RECORDED_MAX: usize = 256;
-/// Dependencies that one search follows at most, so that a dense network of paused ports does not
-/// stall the run.
+/// The maximum number of dependencies that one search follows, so that a dense network of paused
+/// ports does not stall the run.
 const STEPS_MAX: u32 = 4096;
 
 /// The pause cycles of a run.
@@ -49,7 +49,7 @@ impl PauseCycles {
         Some(PauseCycles { switch_ports, found: Vec::new(), standing: Vec::new(), unrecorded: 0 })
     }
 
-    /// Records a cycle that forms now, unless it stands already.
+    /// Records a cycle that forms now, unless it exists already.
     fn record(&mut self, class: Class, path: &[PortId], now: Instant) {
         let mut ports = path.to_vec();
         let first = (0..ports.len()).min_by_key(|n| ports[*n]).unwrap_or(0);
@@ -82,7 +82,7 @@ impl PauseCycles {
         self.standing.push(place);
     }
 
-    /// Ends every cycle that a port is in, which resumes.
+    /// A port resumes: ends every cycle that it is in.
     pub(crate) fn resume(&mut self, port: PortId, class: Class, now: Instant) {
         let found = &mut self.found;
         self.standing.retain(|place| {

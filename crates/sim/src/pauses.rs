@@ -1,36 +1,36 @@
-//! How often and how long ports were paused, class by class.
+//! Counters of how often and how long ports were paused, by class.
 
 use crate::engine::Engine;
 use crate::tap::Tap;
 use punctual_core::{Class, Duration, Instant, PortId, TransportSet};
 use punctual_record::{PauseTotals, PortPauses};
 
-/// When a port was paused, class by class, and for how long in all.
+/// The pauses of a port: which classes are paused now, how often and how long they were.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PauseClock {
     /// A bit for each class that is paused.
     paused: u8,
-    classes: [Stretches; Class::COUNT],
-    /// Stretches in which any class was.
-    any: Stretches,
-    /// Frames sent that pause the port at the other end.
+    classes: [Intervals; Class::COUNT],
+    /// Intervals in which at least one class was paused.
+    any: Intervals,
+    /// Frames sent that paused the port at the other end.
     sent: u64,
 }
 
-/// Stretches of time.
+/// A count of intervals and their total time.
 #[derive(Debug, Clone, Copy)]
-struct Stretches {
+struct Intervals {
     count: u64,
-    /// When the last one began.
+    /// When the last interval began.
     since: Instant,
-    /// Of those that are over.
+    /// Total time of the intervals that are over.
     time: Duration,
     longest: Duration,
 }
 
-impl Stretches {
-    const NONE: Stretches =
-        Stretches { count: 0, since: Instant::ZERO, time: Duration::ZERO, longest: Duration::ZERO };
+impl Intervals {
+    const NONE: Intervals =
+        Intervals { count: 0, since: Instant::ZERO, time: Duration::ZERO, longest: Duration::ZERO };
 
     fn begin(&mut self, now: Instant) {
         self.count += 1;
@@ -43,8 +43,8 @@ impl Stretches {
         self.longest = self.longest.max(time);
     }
 
-    /// The same with what lasts still, if something does.
-    fn until(mut self, now: Instant, lasts: bool) -> Stretches {
+    /// These counters with the current interval, if one `lasts`, ended now.
+    fn until(mut self, now: Instant, lasts: bool) -> Intervals {
         if lasts {
             self.end(now);
         }
@@ -56,8 +56,8 @@ impl Default for PauseClock {
     fn default() -> Self {
         PauseClock {
             paused: 0,
-            classes: [Stretches::NONE; Class::COUNT],
-            any: Stretches::NONE,
+            classes: [Intervals::NONE; Class::COUNT],
+            any: Intervals::NONE,
             sent: 0,
         }
     }
@@ -69,14 +69,14 @@ impl PauseClock {
     }
 
     pub(crate) fn set(&mut self, class: Class, is_pause: bool, now: Instant) {
-        let line = usize::from(class.0) % Class::COUNT;
+        let index = usize::from(class.0) % Class::COUNT;
         let before = self.paused;
         if is_pause {
-            self.paused |= 1 << line;
-            self.classes[line].begin(now);
+            self.paused |= 1 << index;
+            self.classes[index].begin(now);
         } else {
-            self.paused &= !(1 << line);
-            self.classes[line].end(now);
+            self.paused &= !(1 << index);
+            self.classes[index].end(now);
         }
         match (before, self.paused) {
             (0, 1..) => self.any.begin(now),
@@ -85,7 +85,7 @@ impl PauseClock {
         }
     }
 
-    /// Sums up to now, a pause that lasts included.
+    /// Totals up to now, a current pause included.
     pub(crate) fn totals(&self, now: Instant) -> PauseTotals {
         let any = self.any.until(now, self.paused != 0);
         PauseTotals {
@@ -101,13 +101,13 @@ impl PauseClock {
         self.paused & 1 << (usize::from(class.0) % Class::COUNT) != 0
     }
 
-    /// Of each class that was ever paused.
+    /// The pauses of each class that was ever paused.
     fn by_class(&self, port: PortId, now: Instant) -> impl Iterator<Item = PortPauses> + '_ {
         let classes = (0..Class::COUNT as u8).map(Class).zip(&self.classes);
-        classes.filter(|(_, class)| class.count > 0).map(move |(class, stretches)| {
+        classes.filter(|(_, class)| class.count > 0).map(move |(class, intervals)| {
             let lasts = self.is_paused(class);
-            let stretches = stretches.until(now, lasts);
-            let Stretches { count, time, longest, .. } = stretches;
+            let intervals = intervals.until(now, lasts);
+            let Intervals { count, time, longest, .. } = intervals;
             PortPauses { port, class, pauses: count, time, longest, lasts }
         })
     }

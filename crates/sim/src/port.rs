@@ -23,7 +23,7 @@ struct Transmission<'a, T> {
     events: &'a mut EventQueue,
 }
 
-/// What each packet needs of a port is in the first cache line, the queue in the second.
+/// An output port. The fields that every packet needs are in the first cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct PortState {
@@ -42,7 +42,7 @@ pub(crate) struct PortState {
     in_service_is_control: bool,
     /// Whether packets wait in the queue.
     pub(crate) has_waiting: bool,
-    /// A NIC's: whether an event is due at which it asks its host's senders for a packet.
+    /// NICs only: whether an event is scheduled at which it polls its host's senders.
     pub(crate) will_poll: bool,
     /// Whether something may happen to a packet at the end of this link: the link may lose it
     /// ([`LinkHealth`](crate::scenario_events::LinkHealth)), or `reverse_has_controller`.
@@ -58,7 +58,7 @@ pub(crate) struct PortState {
 
 const _: () = assert!(size_of::<PortState>() == 128);
 
-/// [`Queue::idle_pass_bytes`], as far as packets can be that large.
+/// [`Queue::idle_pass_bytes`], limited to the largest packet size.
 fn idle_pass_bytes(queue: &Queue) -> u16 {
     u16::try_from(queue.idle_pass_bytes()).unwrap_or(u16::MAX)
 }

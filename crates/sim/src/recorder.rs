@@ -1,23 +1,23 @@
-//! Records the network in time, in memory that does not grow with the run.
+//! Records the activity of every port over time, in memory that does not grow with the run.
 //!
-//! Time is cut into frames of one length. When a run outlasts as many as there may be, the length
-//! doubles and each two frames become one, so that nobody has to know beforehand how long a run
-//! takes.
+//! Time is divided into frames of equal length. When a run exceeds the maximum number of frames,
+//! the length doubles and pairs of frames are merged. So the length of a run need not be known in
+//! advance.
 
 use crate::tap::{Ending, Findings, Loss, Tap};
 use punctual_core::{Class, ControllerState, Duration, Instant, Packet, PacketId, PortId, Rate};
 use punctual_net::{Network, PAUSE_FRAME_BYTES};
 use punctual_record::{Activity, NetworkTrace, PortFrame};
 
-/// The length of a frame at first.
+/// The initial length of a frame.
 const FIRST_FRAME: Duration = Duration::from_nanos(250);
-/// Frames at most: what a person can step through, and tell apart on a screen.
+/// The maximum number of frames: what a person can step through and distinguish on a screen.
 const MOST_FRAMES: usize = 200;
-/// Frames of all ports together, at most, as far as that leaves [`FEWEST_FRAMES`].
+/// The maximum number of frames times ports, unless that leaves fewer than [`FEWEST_FRAMES`].
 const MOST_CELLS: usize = 32_000;
 const FEWEST_FRAMES: usize = 32;
 
-/// Records what every port does.
+/// The observer that records the activity of every port.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     now: Instant,
@@ -26,25 +26,26 @@ pub(crate) struct Recorder {
     frame: Duration,
     /// By frame, then port.
     cells: Vec<Activity>,
-    /// The frame used last: when it begins and ends, and its first cell. Most of what is recorded
-    /// is in the same frame as what was recorded before.
+    /// The frame used last: when it begins and ends, and its first cell.
+    ///
+    /// Most records are in the frame of the record before.
     begin: Instant,
     end: Instant,
     first: usize,
     ports: Vec<PortNow>,
 }
 
-/// How a port stands.
+/// The current state of a port.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 struct PortNow {
-    /// What it sent last: the run may end before that has.
+    /// Its last transmission, which may last longer than the run.
     sent: Transmission,
     queue_bytes: u64,
     queue_packets: u32,
     /// A bit for each class that is paused.
     paused: u8,
-    /// Since when it has that queue.
+    /// Since when the queue has had its current length.
     queue_since: Instant,
     paused_since: Instant,
     sending_flows: u64,
@@ -58,7 +59,7 @@ struct Transmission {
 }
 
 impl Transmission {
-    /// Bytes that are sent by an instant while it lasts.
+    /// Bytes sent by an instant during the transmission.
     fn bytes_by(&self, at: Instant) -> u64 {
         if at >= self.until {
             return self.bytes;
@@ -90,7 +91,7 @@ impl Recorder {
         }
     }
 
-    /// What a port does in the frame of an instant, and when that frame ends.
+    /// The activity of a port in the frame of an instant, and when that frame ends.
     #[inline]
     fn cell_and_end(&mut self, at: Instant, port: PortId) -> (&mut Activity, Instant) {
         if at < self.begin || at >= self.end {
@@ -104,10 +105,10 @@ impl Recorder {
         self.cell_and_end(at, port).0
     }
 
-    /// Makes the frame of an instant the one in use.
+    /// Moves to the frame of an instant.
     #[inline(never)]
     fn turn_to(&mut self, at: Instant) {
-        // Mostly it is the next: a packet goes on into it, or has come from the one before.
+        // Usually it is the next frame or the one before, because transmissions cross frames.
         let ports = self.ports.len();
         if at >= self.end
             && at < self.end + self.frame
@@ -139,7 +140,7 @@ impl Recorder {
         }
     }
 
-    /// Makes one frame of each two.
+    /// Merges pairs of frames.
     fn halve(&mut self) {
         let ports = self.ports.len();
         let frames = self.cells.len() / ports.max(1);
@@ -166,7 +167,7 @@ impl Recorder {
         }
     }
 
-    /// Records a transmission that may be in several frames.
+    /// Records a transmission that may cross frames.
     #[inline(never)]
     fn record(&mut self, port: PortId, sent: Transmission) {
         let (mut at, mut done) = (sent.from, 0);
@@ -180,8 +181,9 @@ impl Recorder {
         }
     }
 
-    /// Takes back what a port was still to send when the run ended. Frames after the last do not
-    /// count anyway.
+    /// Subtracts what a port had not yet sent when the run ended.
+    ///
+    /// Frames after the last are dropped anyway.
     fn take_back(&mut self, port: PortId, end: Instant) {
         let sent = self.ports[port.index()].sent;
         let from = end.max(sent.from);
@@ -193,13 +195,13 @@ impl Recorder {
         }
     }
 
-    /// A queue has stayed as it is until now: it was as long in every frame since.
+    /// Records that a queue kept its length until now, in every frame since it got that length.
     #[inline]
     fn stood(&mut self, port: PortId, until: Instant) {
         let state = &mut self.ports[port.index()];
         let PortNow { queue_bytes, queue_packets, queue_since, .. } = *state;
         state.queue_since = until;
-        // A queue that began to be so within this frame is in it already, or a longer one.
+        // The frame has it already if the queue got this length within the frame.
         let is_known = queue_since > self.begin && until <= self.end;
         if queue_packets > 0 && !is_known {
             self.stood_over(port, (queue_bytes, queue_packets), queue_since, until);
@@ -223,7 +225,7 @@ impl Recorder {
         }
     }
 
-    /// A pause has lasted until now.
+    /// Records that a pause lasted until now.
     fn paused_until(&mut self, port: PortId, until: Instant) {
         let state = &mut self.ports[port.index()];
         let mut at = std::mem::replace(&mut state.paused_since, until);
@@ -305,7 +307,7 @@ impl Tap for Recorder {
     fn controlled(&mut self, port: PortId, before: &ControllerState, after: &ControllerState) {
         let mut grants = u32::from(after.allocated > before.allocated);
         if let Some(sending) = after.sending {
-            // A list may change between two packets: on the way back, or in time.
+            // The list of sending flows may also change between packets: by answers or timeouts.
             let known = std::mem::replace(&mut self.ports[port.index()].sending_flows, sending);
             grants += u32::from(sending > known);
         }
@@ -343,7 +345,7 @@ impl Tap for Recorder {
             self.stood(port, end.at);
             self.paused_until(port, end.at);
         }
-        // The last frame, whatever happened in it, so that there are no more than there may be.
+        // Move to the last frame, even if empty: frames are merged if there are too many.
         self.turn_to(Instant::from_picos(end.at.as_picos().saturating_sub(1)));
         let mut trace = NetworkTrace { frame: self.frame, ended_at: end.at, cells: Vec::new() };
         let last = trace.frames() - 1;

@@ -20,7 +20,7 @@ fn concluded(mut recorder: Recorder, at: Instant) -> NetworkTrace {
     findings.network.expect("it recorded")
 }
 
-/// Of port 0, by frame.
+/// A value of port 0, by frame.
 fn of_port(trace: &NetworkTrace, get: fn(&Activity) -> u64) -> Vec<(u32, u64)> {
     let own = trace.cells.iter().filter(|cell| cell.port == PORT);
     own.map(|cell| (cell.frame, get(&cell.did))).collect()
@@ -37,7 +37,7 @@ fn bytes_are_split_where_frames_end() {
     sends(&mut recorder, 150, 450, 301);
     sends(&mut recorder, 450, 480, 30);
     let trace = concluded(recorder, nanos(1000));
-    // 301 · 100/300 is 100.3: what is begun counts when it is whole.
+    // 301 · 100/300 is 100.3: a byte counts in the frame in which it ends.
     assert_eq!(of_port(&trace, |did| did.sent_bytes), [(0, 100), (1, 231), (3, 0)]);
     assert_eq!(of_port(&trace, |did| did.busy.as_picos()), [(0, 100_000), (1, 230_000), (3, 0)]);
     assert_eq!((trace.frame, trace.frames()), (FIRST_FRAME, 4));
@@ -68,7 +68,7 @@ fn frames_merge_when_there_would_be_too_many() {
     assert_eq!(of_port(&trace, |did| did.sent_bytes), [0, 1, 2, 3, 4].map(|f| (f, 2_000)));
     assert_eq!(of_port(&trace, |did| u64::from(did.drops)), [0, 1, 2, 3, 4].map(|f| (f, 20)));
     assert_eq!(of_port(&trace, |did| did.busy.as_nanos()), [0, 1, 2, 3, 4].map(|f| (f, 1_600)));
-    // Of queues the longest of each.
+    // Merged frames keep the longest queue.
     let longest = [(0, 29), (1, 49), (2, 69), (3, 89), (4, 109)];
     assert_eq!(of_port(&trace, |did| did.queue_bytes), longest);
 }

@@ -1,4 +1,4 @@
-//! Events that are about no packet: flows start, links change, switches restart, samples are taken.
+//! Events that concern no packet: flows start, links change, switches restart, samples are taken.
 
 use crate::engine::Engine;
 use crate::events::EventClass;
@@ -39,7 +39,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     pub(crate) fn schedule(&mut self, at: Instant, what: ScenarioEvent) {
-        // The begin and the end of the window have one key for breaking ties, so that both divide the
+        // The begin and the end of the window have one tie-breaking key, so that both split the
         // events of an instant at the same place.
         let key =
             if what == ScenarioEvent::WindowEnds { ScenarioEvent::WindowBegins } else { what };

@@ -6,8 +6,10 @@ use punctual_record::Measure;
 use punctual_transports::AnyTransport;
 use punctual_workload::Workload;
 
-/// Everything a run depends on. The same set-up gives the same outcome, bit for bit. `S` is the set
-/// of transports that the simulator is compiled for.
+/// Everything a run depends on.
+///
+/// Equal set-ups give equal outcomes, bit for bit. `S` is the set of transports that the simulator
+/// is compiled for.
 #[derive(Debug, Clone)]
 pub struct Setup<S: TransportSet = AnyTransport> {
     /// The network.
@@ -25,7 +27,7 @@ pub struct Setup<S: TransportSet = AnyTransport> {
     pub seed: u64,
     /// When to stop.
     pub stop: Stop,
-    /// Things that happen to links, in order of time.
+    /// Changes of links, in order of time.
     pub link_changes: Vec<LinkChange>,
     /// Switches that restart, in order of time.
     pub switch_resets: Vec<SwitchReset>,
@@ -35,13 +37,13 @@ pub struct Setup<S: TransportSet = AnyTransport> {
     pub sampling: Option<Sampling>,
     /// Flows whose two ends are asked for their gauges at each sampling instant.
     pub sampled_flows: Vec<FlowId>,
-    /// Whether to check invariants all along, at some cost.
+    /// Whether to check invariants during the run, which costs time.
     pub check: bool,
-    /// Whether to record what every port does in time, at some cost.
+    /// Whether to record the activity of every port over time, which costs time.
     pub network_trace: bool,
-    /// Whether to record the latency of data packets, at some cost.
+    /// Whether to record the latency of data packets, which costs time.
     pub packet_latency: bool,
-    /// What is measured.
+    /// The measured window.
     pub measure: Measure,
 }
 
@@ -54,18 +56,18 @@ pub struct Stop {
     pub when_done: bool,
 }
 
-/// Something that happens to a link.
+/// A change of a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkChange {
     /// When.
     pub at: Instant,
-    /// To which link (one direction).
+    /// Which link (one direction).
     pub port: PortId,
-    /// What.
+    /// What changes.
     pub what: LinkFault,
 }
 
-/// What can happen to a link.
+/// What can change at a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LinkFault {
     /// It runs at this rate from now on.
@@ -80,7 +82,7 @@ pub enum LinkFault {
     Withdrawn(bool),
 }
 
-/// A switch restarts: the controllers of its ports forget everything. What it has queued stays.
+/// A switch restarts: the controllers of its ports lose their state. Queued packets stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchReset {
     /// When.
@@ -98,12 +100,12 @@ pub struct Sampling {
     pub ports: Vec<PortId>,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     /// Simulated time.
     pub now: Instant,
-    /// Where it will stop at the latest.
+    /// When it will stop at the latest.
     pub stop_at: Instant,
     /// Events so far.
     pub events: u64,

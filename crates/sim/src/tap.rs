@@ -1,4 +1,4 @@
-//! Where observers look in. A tap that does nothing costs nothing.
+//! The interface between the engine and observers. An observer that does nothing costs nothing.
 
 pub(crate) use punctual_core::End;
 use punctual_core::{
@@ -7,82 +7,84 @@ use punctual_core::{
 };
 use punctual_record::{Explanation, FlowRecord, NetworkTrace, PacketLatency};
 
-/// Why a packet ended before it arrived.
+/// Why a packet did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// No room in a queue.
+    /// A queue had no room for it.
     Dropped,
-    /// Lost on a link that was cut or lossy.
+    /// A link that was cut or lossy lost it.
     OnLink,
-    /// For a flow that has ended.
+    /// Its flow has ended.
     Stray,
 }
 
 /// Why a transport is called, other than for a flow's start or for a packet that arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Why {
-    /// The timer of one end fired.
+    /// The timer of one end of a flow fired.
     Timer(FlowId, End),
-    /// The NIC has time for a sender.
+    /// The NIC asks the flow's sender for a packet.
     Polled(FlowId),
     /// A flow's deadline was changed.
     Deadline(FlowId),
-    /// The timer of what a host's flows share fired.
+    /// The timer of a host's shared state fired.
     HostTimer(HostId),
 }
 
-/// Told of everything that happens to packets. A packet's slot may be known by another number
-/// after [`Tap::may_have_swapped`], and is free after [`Tap::lost`] and [`Tap::arrived`].
+/// An observer of a run: the engine calls it for every event of packets, flows and ports.
+///
+/// A packet may have another slot after [`Tap::may_have_swapped`]. Its slot is free after
+/// [`Tap::lost`] and [`Tap::arrived`].
 pub(crate) trait Tap {
-    /// Whether it looks at controllers, which costs something.
+    /// Whether it wants [`Tap::controlled`], which costs time.
     const WATCHES_CONTROLLERS: bool = false;
-    /// Whether it follows what hosts do, which costs something.
+    /// Whether it wants [`Tap::waits`] and [`Tap::may_have_swapped`], which cost time.
     const FOLLOWS: bool = false;
 
-    /// Whether it wants to know how long queues are, which costs something.
+    /// Whether it wants [`Tap::holds`], which costs time.
     const WATCHES_QUEUES: bool = false;
 
-    /// Whether it follows this flow, so that its ends are to be asked what they wait for.
+    /// Whether it follows this flow: the engine then asks the flow's ends what they wait for.
     fn follows(&self, _flow: FlowId) -> bool {
         false
     }
-    /// Whether it is certain that no flow will make progress, so that the run can end.
+    /// Whether no flow makes progress any more, so that the run can end.
     fn is_stuck(&self) -> bool {
         false
     }
-    /// A transport is about to be called. What hosts do until the next call, they do in this one.
+    /// A transport is about to be called. What hosts do until the next call belongs to this one.
     fn called(&mut self, _why: Why) {}
     /// A call changed the timer of an end.
     fn timer_set(&mut self, _flow: FlowId, _end: End, _change: TimerChange) {}
-    /// A call for this flow set the timer of what the host's flows share.
+    /// A call for this flow set the timer of the host's shared state.
     fn host_timer_set(&mut self, _flow: FlowId) {}
-    /// The timer of what a host's flows share was set or cleared, or fires.
+    /// The timer of a host's shared state was set (`is_set`), was cleared or fires.
     fn host_timer(&mut self, _transport: TransportId, _host: HostId, _is_set: bool) {}
     /// A call made a sender wait for its NIC.
     fn ready(&mut self, _flow: FlowId) {}
-    /// A call told this of its flow.
+    /// A call emitted an event of its flow.
     fn told(&mut self, _flow: FlowId, _event: &FlowEvent) {}
-    /// What an end waits for after a call, and which flows the port that pauses it puts first.
+    /// An end waits for `wait` after a call; `ahead` are the flows that a pausing port prefers.
     fn waits(&mut self, _flow: FlowId, _end: End, _wait: Wait, _ahead: &mut Vec<FlowId>) {}
-    /// A packet is about to be told trimmed. If it is not the one that was queued under this number
-    /// just now, that one has its slot, `tail`: the two exchanged theirs.
+    /// Called before [`Tap::trimmed`]: two packets may have exchanged slots.
+    ///
+    /// If `packet` is not the one that was queued last as `id`, that one is now in slot `tail`.
     fn may_have_swapped(&mut self, _id: PacketId, _packet: &Packet, _tail: PacketId) {}
     /// A port's controller has handled a packet about to be queued there.
     fn controlled(&mut self, _port: PortId, _before: &ControllerState, _after: &ControllerState) {}
     /// A flow starts.
     fn started(&mut self, _spec: &FlowSpec) {}
-    /// A link runs at another rate from now on.
+    /// A link changes its rate.
     fn rate_changed(&mut self, _port: PortId, _rate: Rate) {}
-    /// A link is cut from now on, or works again. Pauses of its two ports end when it is cut.
+    /// A link is cut or works again. When it is cut, the pauses at both of its ends end.
     fn cut(&mut self, _port: PortId, _is_cut: bool) {}
-    /// A host made a packet.
+    /// A host created a packet.
     fn made(&mut self, _id: PacketId, _packet: &Packet) {}
     /// A packet joined the queue of a port.
     fn queued(&mut self, _port: PortId, _id: PacketId, _packet: &Packet) {}
-    /// So much waits at a port, now that a packet joined its queue and the discipline has done
-    /// what it does.
+    /// The length of a port's queue after a packet joined it and the discipline has acted.
     fn holds(&mut self, _port: PortId, _bytes: u64, _packets: u32) {}
-    /// A port sends a packet until `until`. `waited` tells whether it came from the queue.
+    /// A port sends a packet from `from` to `until`. `waited`: the packet came from the queue.
     fn sends(
         &mut self,
         _port: PortId,
@@ -93,7 +95,7 @@ pub(crate) trait Tap {
         _waited: bool,
     ) {
     }
-    /// A port sends a frame that pauses a class at the far end, or lets it go on.
+    /// A port sends a frame that pauses or resumes a class at the far end.
     fn sends_pause(
         &mut self,
         _port: PortId,
@@ -103,46 +105,46 @@ pub(crate) trait Tap {
         _is_pause: bool,
     ) {
     }
-    /// A port is told to hold a class back, or to go on.
+    /// A port pauses or resumes a class.
     fn paused(&mut self, _port: PortId, _class: Class, _is_pause: bool) {}
     /// A packet was ECN-marked at a port.
     fn marked(&mut self, _port: PortId, _packet: &Packet) {}
-    /// A packet lost its payload at a port.
+    /// A port trimmed a packet.
     fn trimmed(&mut self, _port: PortId, _id: PacketId, _packet: &Packet) {}
-    /// A packet leaves a port's queue to go back to its sender.
+    /// A packet leaves a port's queue to return to its sender.
     fn bounced(&mut self, _port: PortId, _id: PacketId, _packet: &Packet) {}
-    /// A packet ended: at `port` when it was dropped, else anywhere.
+    /// A packet was lost. `port` is where it waited, or whose link it was on.
     fn lost(&mut self, _port: PortId, _id: PacketId, _packet: &Packet, _why: Loss) {}
     /// A packet reached its host.
     fn arrived(&mut self, _id: PacketId, _packet: &Packet, _now: Instant) {}
     /// A receiver has new bytes.
     fn delivered(&mut self, _flow: FlowId, _range: ByteRange) {}
-    /// A receiver says it has everything.
+    /// A receiver has every byte of its flow.
     fn completed(&mut self, _flow: FlowId) {}
-    /// An event is handled.
+    /// The engine begins to handle an event.
     fn event(&mut self, _at: Instant) {}
-    /// The run is over: adds what was found.
+    /// The run is over: the observer adds its results to `findings`.
     fn conclude(&mut self, _end: &Ending<'_>, _findings: &mut Findings) {}
 }
 
-/// How things stand at the end of a run.
+/// The state of a run at its end.
 pub(crate) struct Ending<'a> {
-    /// When it is over.
+    /// When the run ended.
     pub(crate) at: Instant,
     /// Packets in each port's queue.
     pub(crate) waiting: Vec<u32>,
-    /// Packets anywhere.
+    /// Packets in the network.
     pub(crate) alive: usize,
     /// Records of the flows that have started, by number.
     pub(crate) flows: &'a [FlowRecord],
 }
 
-/// What the observers of a run bring back.
+/// The results of a run's observers.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Invariants that did not hold.
+    /// Violated invariants.
     pub(crate) violations: Vec<String>,
-    /// What every port did in time.
+    /// The activity of every port over time.
     pub(crate) network: Option<NetworkTrace>,
     /// Latency of data packets, by transport.
     pub(crate) packet_latency: Vec<PacketLatency>,
@@ -150,15 +152,17 @@ pub(crate) struct Findings {
     pub(crate) explained: Vec<Explanation>,
 }
 
-/// Looks away.
+/// An observer that does nothing.
 #[derive(Debug, Default)]
 pub(crate) struct NoTap;
 
 impl Tap for NoTap {}
 
-/// Tells an observer that may be absent, or two, so that any choice of them is one type and the
-/// engine is compiled twice only: unwatched, and watched by whoever is wanted.
-macro_rules! tell {
+/// Implements [`Tap`] for optional observers and for pairs of observers.
+///
+/// Any choice of observers is then one type, and the engine is compiled only twice: without an
+/// observer, and with all of them optional.
+macro_rules! forward_to_observers {
     ($($method:ident($($arg:ident: $type:ty),*);)*) => {
         impl<A: Tap> Tap for Option<A> {
             const WATCHES_CONTROLLERS: bool = A::WATCHES_CONTROLLERS;
@@ -195,7 +199,7 @@ macro_rules! tell {
     };
 }
 
-tell! {
+forward_to_observers! {
     called(why: Why);
     timer_set(flow: FlowId, end: End, change: TimerChange);
     host_timer_set(flow: FlowId);

@@ -2,14 +2,14 @@
 
 use punctual_core::{End, FlowId, HostId, Instant, PortId, TransportId};
 
-/// Whose timer it is.
+/// The owner of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// One end of a flow.
     Endpoint(FlowId, End),
-    /// What the flows of that transport share at that host.
+    /// The shared state of a transport at a host.
     Host(TransportId, HostId),
-    /// The controller of that transport at that port.
+    /// The controller of a transport at a port.
     Controller(TransportId, PortId),
 }
 
@@ -20,7 +20,7 @@ struct Slot {
     /// When the one event that is not stale is due, or never.
     armed: Instant,
     owner: Owner,
-    /// Whether all there is to do then is to send the flow's next packet.
+    /// Whether it fires only to send the flow's next packet.
     departs: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Expiry {
     Later(Instant),
     /// It fires.
     Fire(Owner),
-    /// It fires, and all there is to do is to send this flow's next packet.
+    /// It fires only to send this flow's next packet.
     Depart(FlowId),
 }
 
@@ -76,8 +76,9 @@ impl Timers {
         self.set_for(id, at, false)
     }
 
-    /// Sets a timer; `departs` says that a sender's packet is due then and nothing else. True when an
-    /// event must be pushed for `at`.
+    /// Sets a timer. True when an event must be pushed for `at`.
+    ///
+    /// `departs`: it fires only to send the flow's next packet.
     #[inline]
     pub(crate) fn set_for(&mut self, id: u32, at: Instant, departs: bool) -> bool {
         let slot = &mut self.slots[id as usize];

@@ -1,12 +1,14 @@
-//! The measured window. Counters are copied when it begins and when it ends, and subtracted at the
-//! end of the run, so that the window costs nothing on the packet path.
+//! The measured window.
+//!
+//! Counters are copied when it begins and when it ends, and subtracted at the end of the run. So
+//! the window costs nothing on the packet path.
 
 use crate::engine::Engine;
 use crate::tap::Tap;
 use punctual_core::{PortId, TransportSet};
 use punctual_record::{FlowCounts, PortTotals, Totals};
 
-/// Snapshot of everything that a run has counted.
+/// A snapshot of all counters of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counters {
     totals: Totals,

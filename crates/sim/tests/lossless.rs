@@ -72,7 +72,7 @@ fn an_incast_without_a_drop() {
     assert!(outcome.totals.drops > 100, "{}", outcome.totals.drops);
 }
 
-/// One sender, one slow link behind the switch: what is buffered can be told to the packet.
+/// One sender, one slow link behind the switch: the buffered bytes can be computed to the packet.
 #[test]
 fn the_buffer_holds_the_threshold_and_what_was_on_its_way() {
     let network = star(2, MTU);
@@ -157,7 +157,7 @@ fn pauses_are_by_class() {
     assert!(together > Duration::from_millis(1), "{together}");
 }
 
-/// One sender, one slow link: the sender's NIC is what is paused, and what is told of it adds up.
+/// One sender, one slow link: only the sender's NIC is paused, and the pause counters add up.
 #[test]
 fn ports_tell_how_long_they_were_paused() {
     let network = star(2, MTU);
@@ -251,8 +251,8 @@ fn a_pause_cycle_is_found_and_named() {
     println!("{said}");
     assert!(said.starts_with(&format!("PFC deadlock: since {}, class 1", cycle.since)), "{said}");
     assert_eq!(said.matches(" -> ").count(), 5, "{said}");
-    // Nothing moves any more since then: all are paused for the rest of the run, the one that
-    // closed it since just then.
+    // No packet moves after that: all ports are paused for the rest of the run, and the port that
+    // completed the cycle was paused at that instant.
     let rest = outcome.totals.ended_at - cycle.since;
     let longest = |p: &PortId| outcome.ports[p.index()].pauses.longest;
     assert!(cycle.ports.iter().all(|p| longest(p) >= rest));

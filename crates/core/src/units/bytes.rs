@@ -28,7 +28,7 @@ const KIND: Kind = Kind {
 text_with_unit!(Bytes, KIND, &[("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000), ("B", 1)]);
 
 impl Bytes {
-    /// None.
+    /// Zero.
     pub const ZERO: Bytes = Bytes(0);
     /// More than any flow sends: the size of a flow that never ends.
     pub const ENDLESS: Bytes = Bytes(u64::MAX);
@@ -48,7 +48,7 @@ impl Bytes {
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
-    /// How many pieces of at most `piece` bytes this makes, rounded up.
+    /// The number of pieces of at most `piece` bytes, rounded up.
     #[inline]
     pub const fn div_ceil(self, piece: Bytes) -> u64 {
         self.0.div_ceil(piece.0)

@@ -1,9 +1,11 @@
-//! A rate of which many times are asked.
+//! Link rates with precomputed transmission times.
 
 use super::{Bytes, Duration, Rate};
 
-/// A rate that multiplies, where others divide, if a byte takes a whole number of picoseconds, as
-/// it does at those that lines have.
+/// A link rate with precomputed picoseconds per byte, so that transmission times need no division.
+///
+/// It divides only where a byte does not take a whole number of picoseconds, which is the case at
+/// no usual link rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineRate {
     rate: Rate,
@@ -12,7 +14,7 @@ pub struct LineRate {
 }
 
 impl LineRate {
-    /// Makes a rate ready.
+    /// Precomputes the time of a byte.
     #[inline]
     pub fn new(rate: Rate) -> Self {
         const PICO_BITS: u64 = 8_000_000_000_000;
@@ -28,7 +30,7 @@ impl LineRate {
         self.rate
     }
 
-    /// As [`Rate::transmission_time`] has it.
+    /// The time that `bytes` take on the link, equal to [`Rate::transmission_time`].
     #[inline]
     pub fn transmission_time(self, bytes: Bytes) -> Duration {
         if self.picos_per_byte != 0
@@ -39,7 +41,7 @@ impl LineRate {
         self.rate.transmission_time(bytes)
     }
 
-    /// The same for what a packet takes of a link, which needs no look at how large numbers get.
+    /// The time that a packet takes on the link. It is too small to overflow, so this has no check.
     #[inline]
     pub fn packet_time(self, bytes: u32) -> Duration {
         if self.picos_per_byte != 0 {

@@ -19,7 +19,7 @@ pub enum UnitError {
     /// A fraction of the base unit.
     #[error("`{0}` is not a whole number of {1}")]
     Fraction(String, &'static str),
-    /// More than fits.
+    /// A number that does not fit.
     #[error("`{0}` is too large")]
     TooLarge(String),
 }

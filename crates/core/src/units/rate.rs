@@ -38,7 +38,7 @@ text_with_unit!(
 const PICOS_PER_SEC: u128 = 1_000_000_000_000;
 
 impl Rate {
-    /// Nothing moves.
+    /// Zero.
     pub const ZERO: Rate = Rate(0);
 
     /// From bits per second.
@@ -69,7 +69,7 @@ impl Rate {
         if self.0 == 0 {
             return Duration::MAX;
         }
-        // Up to 2.3 MB, 64 bits do, which divide several times as fast.
+        // Up to 2.3 MB a 64-bit division suffices, which is several times as fast.
         if let Some(scaled) = bytes.get().checked_mul(8 * PICOS_PER_SEC as u64) {
             return Duration::from_picos(scaled.div_ceil(self.0));
         }
@@ -77,21 +77,21 @@ impl Rate {
         Duration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
     }
 
-    /// Whether `bytes` occupy a link of this rate for longer than `time`, told without dividing.
+    /// Whether `bytes` occupy a link of this rate for longer than `time`, without a division.
     #[inline]
     pub fn takes_longer(self, bytes: Bytes, time: Duration) -> bool {
         let bit_picos = u128::from(bytes.get()) * 8 * PICOS_PER_SEC;
         self.0 == 0 || bit_picos > u128::from(self.0) * u128::from(time.as_picos())
     }
 
-    /// Whole bytes that pass in `time`, rounded down.
+    /// Bytes that a link of this rate sends in `time`, rounded down.
     #[inline]
     pub fn bytes_in(self, time: Duration) -> Bytes {
         let bytes = u128::from(self.0) * u128::from(time.as_picos()) / (8 * PICOS_PER_SEC);
         Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
-    /// The rate that moves `bytes` in `time`, rounded down; the highest rate when `time` is zero.
+    /// The rate that sends `bytes` in `time`, rounded down; the highest rate when `time` is zero.
     pub fn of(bytes: Bytes, time: Duration) -> Rate {
         if time.is_zero() {
             return Rate(u64::MAX);

@@ -33,7 +33,7 @@ text_with_unit!(Duration, KIND, UNITS);
 text_with_unit!(Instant, KIND, UNITS);
 
 impl Duration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Duration = Duration(0);
     /// The longest duration.
     pub const MAX: Duration = Duration(u64::MAX);
@@ -103,7 +103,7 @@ impl Duration {
     pub fn mul_f64(self, factor: f64) -> Duration {
         Duration(libm::round(self.0 as f64 * factor) as u64)
     }
-    /// Whether this is no time at all.
+    /// Whether this is zero.
     #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0

@@ -1,4 +1,4 @@
-//! How far clocks may be from their nominal rate.
+//! Clock tolerances: how far clocks may be from their nominal rate.
 
 use super::Rate;
 use super::parse::{Kind, text_with_unit};

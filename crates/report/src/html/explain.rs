@@ -1,4 +1,4 @@
-//! Where the time went: bars of parts, by transport and flow by flow.
+//! Delay breakdowns as stacked bars, by transport and by flow.
 
 use super::model::{Body, Section, Stack, StackKind, StackRow, StackView};
 use super::numbers::Numbered;
@@ -7,11 +7,13 @@ use crate::explain::Means;
 use punctual_record::What;
 use punctual_results::{Explained, ReadError};
 
-/// Flows of a run that have a bar.
+/// The maximum number of flows of a run that have a bar.
 const FLOWS_MAX: usize = 30;
 
-/// Colours of parts: what a lone flow also has in greys and blues, waits behind others in warm
-/// colours, what protocols hold back in greens and purples, losses in dark reds.
+/// The colour of a part.
+///
+/// Delays that a lone flow also has are grey and blue, waits behind others are warm, waits for the
+/// protocol are green and purple, losses are dark red.
 fn colour(what: What) -> &'static str {
     match what {
         What::Serialisation => "#88ccee",

@@ -1,4 +1,4 @@
-//! Charts of flows: how their completion times are distributed, and how they stand to deadlines.
+//! Charts of flows: the distribution of FCTs, and FCTs against deadlines.
 
 use super::Budget;
 use super::model::{Axis, Body, Chart, Mark, Reference, Section, Series, Unit, View};
@@ -86,7 +86,7 @@ fn common_deadline<'a>(mut flows: impl Iterator<Item = &'a FlowRow>) -> Option<D
     flows.all(|flow| allowed(flow) == Some(first)).then_some(first)
 }
 
-/// Of how many points of a curve the ranks are evenly spread; the rest are for the tail.
+/// The number of points of a curve with evenly spread ranks; the rest are for the tail.
 fn even(points: usize) -> usize {
     (points * 3 / 4).max(1)
 }
@@ -148,7 +148,7 @@ fn tail_curve(values: &[f64], flows: usize, points: usize) -> (Vec<f64>, Vec<f64
     (x, y)
 }
 
-/// When flows were there against when they were to be, both counted from their start.
+/// Completion times of flows against their deadlines, both counted from their start.
 pub(crate) fn deadlines(groups: &[Group], budget: &Budget) -> Option<Section> {
     let (mut all, mut drawn, mut without_end) = (0, 0, 0);
     let mut view = View::default();
@@ -207,7 +207,7 @@ struct Dot<'a> {
     took: Duration,
 }
 
-/// Where a flow with a deadline and an end stands.
+/// The point of a flow that has a deadline and an end.
 fn dot(seed: u64, flow: &FlowRow) -> Option<Dot<'_>> {
     let allowed = flow.deadline?.saturating_since(flow.start);
     let took = flow.ended?.saturating_since(flow.start);
@@ -219,14 +219,14 @@ impl Dot<'_> {
         self.took.as_picos() as f64 / self.allowed.as_picos().max(1) as f64
     }
 
-    /// What a reader needs to find it again.
+    /// A text that identifies the flow.
     fn about(&self) -> String {
         let size = self.flow.size.map_or(0, |size| size.get());
         format!("flow {}, seed {}, {size} B", self.flow.flow, self.seed)
     }
 }
 
-/// At most so many of some values, evenly spread over them, the first and the last among them.
+/// At most `most` of some values, evenly spread, including the first and the last.
 pub(crate) fn spread<T>(values: Vec<T>, most: usize) -> Vec<T> {
     let n = values.len();
     if n <= most {

@@ -1,5 +1,4 @@
-//! Where the nodes of a network are drawn: in layers above their hosts, or on a circle where they
-//! have no layers.
+//! The layout of a network: nodes in layers above the hosts, or on a circle if there are no layers.
 
 use punctual_results::PortRow;
 use serde::Serialize;
@@ -36,7 +35,7 @@ pub(crate) struct Line {
     pub(crate) rate: u64,
 }
 
-/// Room between the hosts of different switches, in hosts.
+/// The gap between the hosts of different switches, in widths of a host.
 const GAP: f64 = 0.7;
 
 /// The network of which these are all ports, in order.
@@ -76,7 +75,7 @@ pub(crate) fn graph(ports: &[PortRow]) -> Graph {
         Some(levels) => graph.place_in_layers(&levels),
         None => graph.place_on_circle(),
     }
-    // No screen shows more digits.
+    // A screen cannot show more digits.
     let short = |place: f64| (place * 1e4).round() / 1e4;
     for node in &mut graph.nodes {
         (node.x, node.y) = (short(node.x), short(node.y));
@@ -85,7 +84,7 @@ pub(crate) fn graph(ports: &[PortRow]) -> Graph {
 }
 
 impl Graph {
-    /// How far above the hosts each node is: by the tiers of its links, or by its distance.
+    /// The layer of each node: by the tiers of its links, or by its distance from the leaves.
     fn levels(&self, ports: &[PortRow]) -> Vec<usize> {
         let mut levels = vec![usize::MAX; self.nodes.len()];
         let mut next: VecDeque<usize> = VecDeque::new();
@@ -113,8 +112,7 @@ impl Graph {
         levels
     }
 
-    /// How far from the outside each node of a tree is: what has one neighbour left is a layer,
-    /// again and again. None when something is left that has more.
+    /// The layers of a tree's nodes, found by removing leaves repeatedly. None if it is no tree.
     fn peeled(&self) -> Option<Vec<usize>> {
         let mut levels: Vec<Option<usize>> =
             self.nodes.iter().map(|node| node.host.then_some(0)).collect();
@@ -142,7 +140,7 @@ impl Graph {
         levels.into_iter().collect()
     }
 
-    /// Links are between layers, but for one between a pair.
+    /// Whether all links are between layers, except at most one between a pair.
     fn has_layers(&self, levels: &[usize]) -> bool {
         let in_level = |level| levels.iter().filter(|own| **own == level).count();
         self.links.iter().all(|line| {

@@ -1,7 +1,7 @@
 //! The report: one page of HTML with everything in it, from a directory of results.
 //!
 //! It needs no network and no other file. Data is reduced to what a screen can show, so that a page
-//! stays below 5 MB whatever the size of the runs; where it is, the page says so.
+//! stays below 5 MB whatever the size of the runs. The page says where data was reduced.
 
 mod explain;
 mod facts;
@@ -30,16 +30,17 @@ use samples::Recorded;
 use std::path::Path;
 use tiers::Used;
 
-/// What is drawn at most, in points of all curves together; about 15 bytes each.
+/// The maximum number of points of all CDFs together; about 15 bytes each.
 const CDF_POINTS: usize = 60_000;
-/// About 50 bytes each.
+/// The maximum number of points of all scatter plots together; about 50 bytes each.
 const SCATTER_POINTS: usize = 24_000;
-/// About 15 bytes each; half for ports, half for gauges.
+/// The maximum number of points of all time series together, half for ports, half for gauges; about
+/// 15 bytes each.
 const TIME_POINTS: usize = 80_000;
-/// Points of a time series: with fewer there is nothing to see, with more nothing is gained.
+/// The minimum and maximum number of points of a time series.
 const TIME_POINTS_MIN: usize = 16;
 const TIME_POINTS_MAX: usize = 500;
-/// Points of a sweep of which everything is shown, not only their summaries.
+/// The maximum number of points of a sweep that are shown in detail, not only by their summaries.
 const POINTS_IN_DETAIL: usize = 60;
 
 /// How many points a single curve may have.
@@ -51,7 +52,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Of so many curves, at so many points of a sweep.
+    /// The budget for `curves` curves and `points_in_detail` points of a sweep.
     pub(crate) fn new(curves: usize, points_in_detail: usize) -> Budget {
         let curves = curves.max(1);
         // Completion times and slowdowns are two distributions.
@@ -60,12 +61,12 @@ impl Budget {
         Budget { cdf, points, points_in_detail: points_in_detail.max(1), runs: curves }
     }
 
-    /// Time series of one kind at one point of a sweep, at most: each has [`TIME_POINTS_MIN`].
+    /// The maximum number of time series of one kind at one point of a sweep.
     fn time_series(&self) -> usize {
         TIME_POINTS / self.points_in_detail / 2 / TIME_POINTS_MIN
     }
 
-    /// Points of each of so many of them.
+    /// The number of points of each of `series` time series.
     fn time(&self, series: usize) -> usize {
         let all = TIME_POINTS / self.points_in_detail / 2;
         (all / series.max(1)).clamp(TIME_POINTS_MIN, TIME_POINTS_MAX)
@@ -294,8 +295,8 @@ fn details(
         && gauges.is_none()
         && recorded.iter().any(|run| !run.gauges.is_empty())
     {
-        first.lead += " Transport state is left out, for want of room: it is in the report of this \
-                       point's directory alone.";
+        first.lead += " Transport state is left out to limit the size of the page: it is in the \
+                       report of this point's directory.";
     }
     sections.extend(ports);
     let used: Vec<Used<'_>> =
@@ -306,8 +307,7 @@ fn details(
     Ok((head, sections))
 }
 
-/// What a transport's part of a mix is called: as the transport, or where that also has a row of its
-/// own, by both.
+/// The name of a transport's part of a mix: the transport's or, if that has its own row, both.
 fn part_name(row: &Row, transport: &str, names: &[String]) -> String {
     let part = title(transport, row.summary.kind);
     let in_mix = format!("{part} in {}", row.summary.title());
@@ -371,7 +371,7 @@ fn sources(results: &Results) -> Vec<Section> {
         let mut json = serde_json::to_value(shown).unwrap_or_default();
         if let Some(fields) = json.as_object_mut() {
             fields.remove("host");
-            // The digest is of the machine too.
+            // The digest also depends on the machine.
             fields.remove("digest");
         }
         let lead =
@@ -396,10 +396,10 @@ const EXPLAIN: &str = include_str!("explain.js");
 /// The page as text.
 fn rendered(page: &Page) -> String {
     let data = serde_json::to_string(page).unwrap_or_default();
-    // Within a script only `<` can begin something else, and in JSON it is only within texts.
+    // Only `<` could end the script element, and in JSON it occurs only within strings.
     let data = data.replace('<', "\\u003c");
     let mut text = String::with_capacity(data.len() + 64 * 1024);
-    // In one pass, so that what a scenario is called cannot be taken for a place to fill.
+    // In one pass, so that the name of a scenario is never taken for a placeholder.
     let mut rest = PAGE;
     while let Some((before, after)) = rest.split_once("{{") {
         let Some((name, after)) = after.split_once("}}") else { break };
@@ -421,7 +421,7 @@ fn rendered(page: &Page) -> String {
     text + rest
 }
 
-/// A text within HTML.
+/// A text escaped for HTML.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,6 +1,7 @@
-//! What a report consists of: sections with a table, a chart or a text each. The page's script
-//! draws whatever it is given; a new kind of section is a variant of [`Body`] here and a function
-//! in `report.js`.
+//! The model of a report: sections with a table, a chart or a text each.
+//!
+//! The page's script draws the model. A new kind of section needs a variant of [`Body`] here and a
+//! function in `report.js`.
 
 use super::network::NetworkBody;
 use crate::palette::{Dash, LineStyle};
@@ -11,9 +12,9 @@ use serde::{Serialize, Serializer};
 pub(crate) struct Page {
     /// Name of the scenario.
     pub(crate) title: String,
-    /// What it is about.
+    /// Description of the scenario.
     pub(crate) about: String,
-    /// What makes the results less than whole, in words. Shown above all else.
+    /// Why the results are incomplete, in words. Shown at the top.
     pub(crate) warnings: Vec<String>,
     /// Version of punctual that wrote the page.
     pub(crate) version: &'static str,
@@ -21,18 +22,18 @@ pub(crate) struct Page {
     pub(crate) overrides: Vec<String>,
     /// The verdict and the facts of each point of the sweep; one entry without a sweep.
     pub(crate) heads: Vec<Head>,
-    /// All that have a colour, in the order of the legend.
+    /// All transports with a colour, in the order of the legend.
     pub(crate) transports: Vec<Look>,
     /// Points of the sweep; none without one.
     pub(crate) points: Vec<String>,
-    /// What is shown, in order.
+    /// The sections, in order.
     pub(crate) sections: Vec<Section>,
 }
 
-/// What a reader should know before anything else.
+/// The head of the page: the verdict and the facts.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Head {
-    /// What the runs show, in sentences; only what is significant.
+    /// The verdict in sentences, which claim only significant differences.
     pub(crate) verdict: Vec<String>,
     /// Network, load and runs: a name and a text each.
     pub(crate) facts: Vec<(String, String)>,
@@ -88,7 +89,7 @@ impl Look {
 /// A part of the page.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Section {
-    /// Unique among those shown together; also the name of downloads.
+    /// Unique among the sections shown together; also the name of downloads.
     pub(crate) id: String,
     pub(crate) title: String,
     /// How to read it, and what was left out.
@@ -106,7 +107,7 @@ pub(crate) enum Body {
     Chart(Chart),
     Network(Box<NetworkBody>),
     Stack(Stack),
-    /// A file as it is.
+    /// The text of a file.
     Text {
         file: String,
         text: String,
@@ -135,7 +136,7 @@ pub(crate) struct Chart {
     pub(crate) mark: Mark,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
-    /// One is shown at a time.
+    /// The views, of which one is shown at a time.
     pub(crate) views: Vec<View>,
 }
 
@@ -149,7 +150,7 @@ pub(crate) enum Mark {
     Line,
     /// Points, those of each series in a plot of its own; all plots have the same axes.
     Points,
-    /// Horizontal bars, one a series, with intervals.
+    /// Horizontal bars, one per series, with intervals.
     Bars,
 }
 
@@ -159,7 +160,7 @@ pub(crate) struct Axis {
     pub(crate) label: String,
     pub(crate) unit: Unit,
     pub(crate) log: bool,
-    /// Least and greatest value, where they are not for the data to say.
+    /// The smallest and the largest value, unless the data determine them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) range: Option<[f64; 2]>,
     /// Names of the places 0, 1, 2 …
@@ -177,17 +178,17 @@ impl Axis {
     }
 }
 
-/// What numbers are of, so that the page can write them for people.
+/// The unit of numbers, by which the page formats them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Unit {
     /// Microseconds.
     Time,
-    /// 0 to 1.
+    /// A share from 0 to 1.
     Share,
     Bytes,
     BitsPerSecond,
-    /// Of a number of times.
+    /// A factor, such as a slowdown.
     Factor,
     /// A plain number.
     Number,
@@ -196,7 +197,7 @@ pub(crate) enum Unit {
     Other(String),
 }
 
-/// What a chart shows at a time.
+/// One view of a chart.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct View {
     pub(crate) label: String,
@@ -217,9 +218,9 @@ pub(crate) struct View {
 /// One transport's values.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Series {
-    /// By number, for its colour and whether it is shown.
+    /// The transport by number, for its colour and whether it is shown.
     pub(crate) transport: usize,
-    /// What it is called where a transport has several.
+    /// Its name where a transport has several series.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) label: String,
     #[serde(serialize_with = "numbers")]
@@ -232,7 +233,7 @@ pub(crate) struct Series {
     /// A line of text for each value.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) about: Vec<String>,
-    /// Values drawn as a cross, by position: what did not come to be.
+    /// Values drawn as a cross, by position.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) crosses: Vec<usize>,
     /// The value that is marked, by position.
@@ -240,7 +241,7 @@ pub(crate) struct Series {
     pub(crate) marked: Option<usize>,
 }
 
-/// A line to hold values against.
+/// A reference line.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum Reference {
@@ -256,7 +257,7 @@ pub(crate) enum Reference {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Stack {
     pub(crate) kinds: Vec<StackKind>,
-    /// One is shown at a time.
+    /// The views, of which one is shown at a time.
     pub(crate) views: Vec<StackView>,
 }
 
@@ -277,7 +278,7 @@ pub(crate) struct StackView {
 /// A bar.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct StackRow {
-    /// By number, for whether it is shown.
+    /// The transport by number, for whether it is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) transport: Option<usize>,
     pub(crate) label: String,
@@ -288,7 +289,7 @@ pub(crate) struct StackRow {
     pub(crate) micros: Vec<f64>,
 }
 
-/// Numbers with five significant digits, which no figure can show more of.
+/// Serialises numbers with five significant digits, which is all that a figure can show.
 fn numbers<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(values.iter().map(|value| Number(*value)))
 }

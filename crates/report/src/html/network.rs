@@ -1,4 +1,4 @@
-//! The network in time: what every port did, frame by frame, for the page to play.
+//! Network playback: the activity of every port, frame by frame.
 
 use super::layout::{self, Graph};
 use super::model::{Body, Section};
@@ -8,10 +8,10 @@ use punctual_results::PortRow;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Frames of all ports of all runs of a page, at most; six bytes each, and more where something
-/// happens.
+/// The maximum number of frames times ports of all runs of a page; six bytes each, and more with
+/// rare events.
 const CELLS: usize = 150_000;
-/// With fewer frames there is nothing to see.
+/// The minimum number of frames worth showing.
 const FEWEST_FRAMES: usize = 25;
 
 /// What is shown of a network.
@@ -22,8 +22,9 @@ pub(crate) struct NetworkBody {
     runs: Vec<RunBody>,
 }
 
-/// One run. Dense numbers are two digits of base 64 a frame; those that are mostly nothing are
-/// lists of frame and value.
+/// One run.
+///
+/// Dense numbers have two digits of base 64 per frame. Sparse numbers are lists of frame and value.
 #[derive(Debug, Clone, Default, Serialize)]
 struct RunBody {
     transport: usize,
@@ -43,8 +44,7 @@ struct RunBody {
     events: BTreeMap<&'static str, Vec<Vec<u64>>>,
 }
 
-/// What is rare, and how much of it there is; times and rates in thousandths of the frame and of the
-/// link.
+/// Sparse numbers; times and rates in thousandths of the frame and of the link rate.
 type Event = (&'static str, fn(&Activity, &Scale) -> u64);
 
 struct Scale {
@@ -64,13 +64,13 @@ const EVENTS: [Event; 9] = [
     ("granted", |did, of| share(did.granted.as_bps(), of.rate.as_bps(), 1000)),
 ];
 
-/// A part of a whole, at least one when there is any.
+/// The share `part / whole` in units of `1 / of`, rounded down, but at least 1 if `part` is not 0.
 fn share(part: u64, whole: u64, of: u64) -> u64 {
     let share = u128::from(part) * u128::from(of) / u128::from(whole.max(1));
     u64::try_from(share).unwrap_or(u64::MAX).max(u64::from(part > 0))
 }
 
-/// What is known of the network in a run of a transport.
+/// The ports of a run of a transport, and their activity if recorded.
 pub(crate) struct Traced {
     /// By number.
     pub(crate) transport: usize,
@@ -78,12 +78,13 @@ pub(crate) struct Traced {
     pub(crate) trace: Option<NetworkTrace>,
 }
 
-/// The network of a point in time, or why it is not there. `runs_of_page` counts the runs of all
-/// points.
+/// The playback of a point of the sweep, or why there is none.
+///
+/// `runs_of_page` counts the runs of all points.
 pub(crate) fn section(runs: &[Traced], runs_of_page: usize) -> Option<Section> {
     let ports = &runs.iter().find(|run| !run.ports.is_empty())?.ports;
     let hosts = ports.iter().filter(|port| port.tier == "host-up").count();
-    let told = |lead: String, body: NetworkBody| Section {
+    let section = |lead: String, body: NetworkBody| Section {
         id: "network".to_owned(),
         title: "Network playback".to_owned(),
         lead,
@@ -97,17 +98,17 @@ pub(crate) fn section(runs: &[Traced], runs_of_page: usize) -> Option<Section> {
         .collect();
     if recorded.is_empty() {
         let lead = format!(
-            "Not drawn: what the {hosts} hosts and their switches did was not recorded. Networks \
-             of up to 64 hosts are, unless the scenario says no; up to 256 are with \
-             --set run.network_trace=true."
+            "Not drawn: the activity of the {hosts} hosts and their switches was not recorded. \
+             Networks of up to 64 hosts are recorded unless the scenario disables it; networks of \
+             up to 256 hosts are with --set run.network_trace=true."
         );
-        return Some(told(lead, NetworkBody::default()));
+        return Some(section(lead, NetworkBody::default()));
     }
     let most = CELLS / runs_of_page.max(1) / ports.len().max(1);
     if most < FEWEST_FRAMES {
-        let lead = "Not drawn, for want of room: it is in the report of this point's directory, \
-                    or of a single run's.";
-        return Some(told(lead.to_owned(), NetworkBody::default()));
+        let lead = "Not drawn, to limit the size of the page: see the report of this point's \
+                    directory, or of a single run.";
+        return Some(section(lead.to_owned(), NetworkBody::default()));
     }
     for (_, trace) in &mut recorded {
         while trace.frames() as usize > most {
@@ -120,10 +121,10 @@ pub(crate) fn section(runs: &[Traced], runs_of_page: usize) -> Option<Section> {
                 of a link is the longest queue of its port in the frame. The strip above a network \
                 shows the whole run: click there, or press play."
         .to_owned();
-    Some(told(lead, NetworkBody { graph: layout::graph(ports), runs }))
+    Some(section(lead, NetworkBody { graph: layout::graph(ports), runs }))
 }
 
-/// Makes one frame of each two.
+/// Merges pairs of frames.
 fn halve(trace: &mut NetworkTrace) {
     let mut joined: BTreeMap<(u32, u32), Activity> = BTreeMap::new();
     for cell in &trace.cells {

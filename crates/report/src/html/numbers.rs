@@ -176,8 +176,7 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
     Some(Section { id, title, lead, point: None, body: Body::Chart(chart) })
 }
 
-/// Where values stand on an axis: at their numbers where all are numbers of one unit, at even
-/// distances otherwise.
+/// The positions of values on an axis: their numbers if all have one unit, else evenly spaced.
 pub(super) fn x_axis(key: &str, values: &[String]) -> (Vec<f64>, Axis) {
     let parsed: Option<Vec<(f64, &str)>> = values.iter().map(|value| measured(value)).collect();
     if let Some(parsed) = parsed.filter(|all| all.iter().all(|(_, unit)| *unit == all[0].1)) {

@@ -1,4 +1,4 @@
-//! What lossless switches paused, by where it is.
+//! Pauses by lossless switches, by tier.
 
 use super::model::{Body, Section, TableBody, TableRow};
 use super::tiers::TIERS;
@@ -11,7 +11,7 @@ pub(crate) struct Paused {
     pub(crate) rows: Vec<PauseRow>,
 }
 
-/// Sums over the ports of a tier.
+/// Totals of the ports of a tier.
 #[derive(Default)]
 struct Sums {
     ports: u32,
@@ -21,7 +21,7 @@ struct Sums {
     lasting: u32,
 }
 
-/// A row a transport and tier where something was paused; none when nothing was.
+/// One row per transport and tier with pauses; none without pauses.
 pub(crate) fn tiers(runs: &[Paused], names: &[String]) -> Option<Section> {
     let mut rows = Vec::new();
     for run in runs {

@@ -1,4 +1,4 @@
-//! What a page shows where scripts are switched off: its tables and texts.
+//! The page without scripts: its tables and texts.
 
 use super::escaped;
 use super::model::{Body, Page, Section, Stack, TableBody};
@@ -50,7 +50,7 @@ pub(crate) fn text(page: &Page) -> String {
     html
 }
 
-/// What each bar says in words.
+/// The text of each bar.
 fn list(stack: &Stack) -> String {
     let rows = stack.views.iter().flat_map(|view| &view.rows);
     let items =

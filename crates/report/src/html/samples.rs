@@ -1,4 +1,4 @@
-//! Charts of time series: queues, rates, and what transports tell of themselves.
+//! Charts of time series: queues, rates, and the gauges of transports.
 
 use super::Budget;
 use super::model::{Axis, Body, Chart, Mark, Section, Series, Unit, View};
@@ -15,9 +15,9 @@ pub(crate) struct Recorded {
     pub(crate) gauges: Vec<GaugeRow>,
 }
 
-/// Ports and gauges that are drawn at most; those with the longest queues, and the first.
+/// The maximum number of ports (those with the longest queues) and of gauges (the first) drawn.
 const VIEWS: usize = 12;
-/// Flows or ports of a gauge drawn for a transport at most.
+/// The maximum number of flows or ports of a gauge drawn per transport.
 const LINES: usize = 4;
 
 /// The queues and the rates of the ports with the longest queues.
@@ -94,7 +94,7 @@ pub(crate) fn ports(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> V
     ]
 }
 
-/// Of whom a gauge is, by kind and number.
+/// The owner of a gauge, by kind and number.
 fn whose(of: GaugeOf) -> (&'static str, u32) {
     match of {
         GaugeOf::Sender(flow) => ("sender", flow.0),
@@ -103,7 +103,7 @@ fn whose(of: GaugeOf) -> (&'static str, u32) {
     }
 }
 
-/// What transports told of themselves, a view a gauge.
+/// The gauges of transports, one view per gauge.
 pub(crate) fn gauges(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> Option<Section> {
     type Lines = BTreeMap<(usize, u32), Vec<(Instant, f64)>>;
     let mut by_gauge: BTreeMap<(String, &str), Lines> = BTreeMap::new();
@@ -111,13 +111,13 @@ pub(crate) fn gauges(runs: &[Recorded], ports: &[PlanPort], budget: &Budget) -> 
         for row in &run.gauges {
             let (kind, number) = whose(row.of);
             let lines = by_gauge.entry((row.gauge.to_string(), kind)).or_default();
-            // Further flows are not drawn, so need not be kept.
+            // Further flows are not drawn and need not be kept.
             if lines.contains_key(&(i, number)) || lines.range((i, 0)..(i + 1, 0)).count() < LINES {
                 lines.entry((i, number)).or_default().push((row.at, row.value));
             }
         }
     }
-    // Where there is no room for all, none is better than some that chance chose.
+    // If the page cannot show all of them, it shows none rather than an arbitrary choice.
     let count = by_gauge.values().map(BTreeMap::len).sum();
     if by_gauge.is_empty() || count > budget.time_series() {
         return None;
@@ -162,7 +162,7 @@ fn micros(at: Instant) -> f64 {
     at.saturating_since(Instant::ZERO).as_micros_f64()
 }
 
-/// At most so many values, each the greatest of a stretch.
+/// At most `most` values, each the maximum of an interval.
 fn peaks(values: &[(Instant, f64)], most: usize) -> Vec<(f64, f64)> {
     let stretch = values.len().div_ceil(most.max(1)).max(1);
     let peak = |part: &[(Instant, f64)]| {
@@ -172,7 +172,7 @@ fn peaks(values: &[(Instant, f64)], most: usize) -> Vec<(f64, f64)> {
     values.chunks(stretch).map(peak).collect()
 }
 
-/// At most so many rates in bits per second, each the mean of a stretch that begins there.
+/// At most `most` rates in bits per second, each the mean of the interval that begins there.
 fn mean_rates(samples: &[&PortSample], most: usize) -> Vec<(f64, f64)> {
     let stretch = samples.len().div_ceil(most.max(1)).max(1);
     let mut ends: Vec<&PortSample> = samples.iter().step_by(stretch).copied().collect();

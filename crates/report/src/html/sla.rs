@@ -1,4 +1,4 @@
-//! The target that *deadlines met* is held against.
+//! The target for *deadlines met*.
 
 use super::model::{Body, Reference, Section};
 use punctual_results::Capacities;
@@ -12,7 +12,7 @@ pub(crate) struct Target {
     pub(crate) label: String,
 }
 
-/// 99 %, what services commonly promise.
+/// The default target: 99 %, which services commonly promise.
 impl Default for Target {
     fn default() -> Target {
         Target { share: 0.99, label: "99 %".to_owned() }

@@ -28,7 +28,7 @@ fn micros(micros: u64) -> Instant {
     Instant::ZERO + Duration::from_micros(micros)
 }
 
-/// Flows of 1 µs, 2 µs … of which each had 40 µs.
+/// Flows with FCTs of 1 µs, 2 µs … and deadlines after 40 µs.
 fn outcome(flows: u32) -> Outcome {
     let record = |i: u32| FlowRecord {
         spec: FlowSpec {
@@ -183,7 +183,7 @@ fn a_single_run_and_a_directory_without_plan_can_be_shown() {
     assert_eq!(all["transports"].as_array().unwrap().len(), 2);
     assert!(section(&all, "summary")["lead"].as_str().unwrap().contains("2 runs"));
     assert_eq!(all["points"], serde_json::json!([]));
-    // What an interrupted program left behind is told.
+    // Partial runs of an interrupted program are reported.
     std::fs::create_dir(dir.join("ndp/seed-3.partial-77")).unwrap();
     let warnings = data(&html(&dir).unwrap())["warnings"].to_string();
     assert!(warnings.contains("1 runs were interrupted"), "{warnings}");
@@ -287,7 +287,7 @@ fn a_page_of_a_large_sampled_sweep_is_small() {
     let many = sized(20);
     assert!(many.len() < 5_000_000, "{} bytes", many.len());
     assert!(many.contains("\"Queue lengths\"") && !many.contains("\"Transport state\""));
-    assert!(many.contains("is left out, for want of room"));
+    assert!(many.contains("is left out to limit the size of the page"));
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn explained_flows_are_bars_of_their_parts() {
     assert_eq!((means.rows[0].label.as_str(), &means.rows[0].micros[..]), ("ndp", &[2.0, 3.0][..]));
     assert_eq!(flows.rows[0].about, "took a while");
     assert_eq!(page.transports[flows.rows[0].transport.unwrap()].name, "ndp");
-    // What another version explained is refused, as its runs are.
+    // Delay breakdowns of another version are refused, as its runs are.
     explained.format += 1;
     explained.write(&dir.join("ndp/seed-1")).unwrap();
     let error = html(&dir).unwrap_err().to_string();

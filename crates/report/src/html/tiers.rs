@@ -1,9 +1,9 @@
-//! How much of the network was used, by where its links are.
+//! Utilisation of links by tier.
 
 use super::model::{Body, Section, TableBody, TableRow};
 use punctual_results::PortRow;
 
-/// Where links are, from a sender to a receiver.
+/// The tiers of links, from a sender to a receiver.
 pub(super) const TIERS: [&str; 7] =
     ["host-up", "rack-up", "pod-up", "middle", "core-down", "pod-down", "host-down"];
 
@@ -16,7 +16,7 @@ pub(crate) struct Used<'a> {
 
 /// The share of the capacity of all links that was used, by tier: means over repetitions.
 pub(crate) fn section(runs: &[Used<'_>], names: &[String]) -> Option<Section> {
-    // As a packet comes by them; others, of other versions, last.
+    // In the order in which a packet crosses them; unknown tiers, of other versions, last.
     let all = runs.iter().flat_map(|run| run.ports);
     let mut tiers: Vec<&str> = all.map(|port| port.tier.as_str()).collect();
     let place = |tier: &str| TIERS.iter().position(|known| *known == tier);

@@ -110,7 +110,7 @@ fn sentence(rows: &[&Repeated], measure: &Measure) -> Option<String> {
     Some(match (worse.is_empty(), open.is_empty()) {
         (true, true) if first.len() < rows.len() => return None,
         (true, true) => format!("{name} {words}."),
-        // Of one run each nothing is significant; the last sentence says so.
+        // With one run each nothing is significant; the last sentence says so.
         (true, false) if best.summary.repetitions < 2 => {
             let open = listed(&open);
             format!("{name} {words}; compare {open}.")

@@ -1,24 +1,26 @@
-//! What holds of every flow: bytes are delivered once and only if they arrived, and something is
-//! always under way that can bring the flow on.
+//! Checks of every flow: bytes are delivered once and only if they arrived; no flow is stuck.
 
 use crate::tap::End;
 use punctual_core::{ByteRange, Bytes, FlowSpec, Packet, RangeSet, RetransmitCause, TimerChange};
 use punctual_record::FlowRecord;
 
-/// How often the timers of a flow may fire with nothing of it in the network before it sends
-/// something. Most transports send at each firing. DCQCN's rate machine has a timer of its own: on
-/// a line of 800 Gb/s it rises 20,000 times by 40 Mb/s, while α falls 3,600 times by a 256th. An
-/// NDP receiver looks up each timeout, while its sender waits 3 · 2^10 of them at most.
+/// How often a flow's timers may fire while it has no packet in the network, before it sends one.
+///
+/// Most transports send at each firing. DCQCN's rate machine has a timer of its own: on a link of
+/// 800 Gb/s it raises the rate 20,000 times by 40 Mb/s, while α falls 3,600 times by 1/256. An NDP
+/// receiver's timer fires each timeout, while its sender waits for 3 · 2^10 timeouts at most.
 pub(super) const SILENT_FIRINGS_MAX: u32 = 1 << 15;
 
-/// How often the timers that a flow shares with others may fire before one sends something for it.
-/// Each firing sends a packet for one of the flows, and pHost serves the shortest first: a flow may
-/// wait while 2^20 packets, 1.5 GB, are sent for shorter ones.
+/// How often a flow's host timers may fire before one sends a packet for it.
+///
+/// Each firing sends a packet for one flow of the host, and pHost serves the shortest first. A flow
+/// may wait while 2^20 packets, 1.5 GB, are sent for shorter ones.
 pub(super) const SHARED_FIRINGS_MAX: u64 = 1 << 20;
 
-/// How many packets may end, of all flows together, before one delivers a byte. Flows that a port
-/// pauses probe once per RTT, and behind a cut link the flow that may send waits for its timeout,
-/// 1 ms or 50 RTTs: 20,000 paused flows send 2^20 probes in that time.
+/// How many packets of all flows may arrive or be lost before one delivers a byte.
+///
+/// Flows that a port pauses probe once per RTT. Behind a cut link, the flow that may send waits for
+/// its timeout of 1 ms or 50 RTTs. 20,000 paused flows send 2^20 probes in that time.
 pub(super) const VAIN_PACKETS_MAX: u64 = 1 << 20;
 
 /// A flow and its two ends.
@@ -27,24 +29,25 @@ pub(super) struct FlowCheck {
     pub(super) spec: Option<FlowSpec>,
     received: RangeSet,
     completed: bool,
-    /// Its sender has ended, or given it up.
+    /// Its sender has finished or abandoned it.
     pub(super) ended: bool,
+    /// Packets created, and packets that arrived or were lost.
     pub(super) made: u64,
     pub(super) gone: u64,
-    /// Bytes of data in the packet that came last, as far as they were not delivered yet.
+    /// Payload bytes of the data packet that arrived last, less those delivered since.
     arrived: u64,
     sender_timer: bool,
     receiver_timer: bool,
-    /// Data packets that its sender sent again, and headers that switches returned to it.
+    /// Data packets that its sender retransmitted, and headers that switches returned to it.
     pub(super) retransmits: u64,
     pub(super) bounces: u64,
-    /// Data packets that its sender sent again because their headers were returned.
+    /// Data packets that its sender retransmitted because their headers were returned.
     pub(super) bounce_retransmits: u64,
-    /// It waits for its NIC.
+    /// Its sender waits for the NIC.
     pub(super) is_ready: bool,
-    /// How often its timers have fired since a packet of it was made or ended.
+    /// How often its timers have fired since a packet of it was created, arrived or was lost.
     pub(super) silent_firings: u32,
-    /// How often timers that it shares had fired when something last happened to it.
+    /// How often its host timers had fired when something last happened to it.
     pub(super) shared_firings: u64,
 }
 
@@ -54,7 +57,7 @@ impl FlowCheck {
         (size != Bytes::ENDLESS).then_some(size.get())
     }
 
-    /// A packet reached one of its ends. A trimmed one brings no data, whatever it carried.
+    /// A packet reached one of its ends. A trimmed packet brings no data.
     pub(super) fn arrives(&mut self, packet: &Packet) {
         self.bounces += u64::from(packet.is_bounced());
         if !packet.is_to_sender() {
@@ -62,31 +65,36 @@ impl FlowCheck {
         }
     }
 
-    /// Its sender sends data again. What is wrong with that.
+    /// Its sender retransmits data. Returns what is wrong with that.
     pub(super) fn retransmits(&mut self, cause: RetransmitCause) -> Vec<String> {
         self.retransmits += 1;
         self.bounce_retransmits += u64::from(cause == RetransmitCause::Bounce);
         let (sent, returned) = (self.bounce_retransmits, self.bounces);
         if cause == RetransmitCause::Bounce && sent > returned {
-            return vec![format!("sent {sent} packets again for {returned} returned headers")];
+            return vec![format!("retransmitted {sent} packets for {returned} returned headers")];
         }
         Vec::new()
     }
 
-    /// What is wrong with its record.
+    /// Returns what is wrong with its record.
     pub(super) fn is_recorded(&self, record: &FlowRecord) -> Vec<String> {
         let mut wrong = Vec::new();
         let (all, by_cause) = (record.retransmits, record.retransmits_by.total());
         if u64::from(all) != self.retransmits {
-            wrong.push(format!("sent {} packets again, {all} are recorded", self.retransmits));
+            wrong.push(format!(
+                "retransmitted {} packets, but its record counts {all}",
+                self.retransmits
+            ));
         }
         if u64::from(all) != by_cause {
-            wrong.push(format!("sent {all} packets again, {by_cause} of them for a cause"));
+            wrong.push(format!(
+                "retransmitted {all} packets, but its record has causes for {by_cause}"
+            ));
         }
         wrong
     }
 
-    /// Bytes are delivered. What is wrong with that.
+    /// Bytes are delivered. Returns what is wrong with that.
     pub(super) fn delivers(&mut self, range: ByteRange) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut fresh = 0;
@@ -100,13 +108,13 @@ impl FlowCheck {
         }
         if range.len > self.arrived {
             let arrived = self.arrived;
-            wrong.push(format!("delivered {} bytes where {arrived} arrived", range.len));
+            wrong.push(format!("delivered {} bytes, but {arrived} arrived", range.len));
         }
         self.arrived = self.arrived.saturating_sub(range.len);
         wrong
     }
 
-    /// It says that it is complete. What is wrong with that.
+    /// Its receiver reports completion. Returns what is wrong with that.
     pub(super) fn completes(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         if std::mem::replace(&mut self.completed, true) {
@@ -131,8 +139,9 @@ impl FlowCheck {
         }
     }
 
-    /// A timer of its own fires. Whether that has happened too often, for the first time, while
-    /// nothing of it was in the network and no NIC would ask for it.
+    /// A timer of one of its ends fires. Returns whether [`SILENT_FIRINGS_MAX`] is reached now.
+    ///
+    /// Only firings count while no packet of it is in the network and its sender is not ready.
     pub(super) fn fires(&mut self, end: End) -> bool {
         self.set_timer(end, TimerChange::Clear);
         if self.is_over() || self.is_ready || self.made != self.gone {
@@ -146,8 +155,9 @@ impl FlowCheck {
         self.spec.is_none() || self.completed || self.ended
     }
 
-    /// Whether nothing will ever happen to it again, unless a timer of its hosts does: nothing of
-    /// it is in the network, no timer is set and no NIC will ask for it.
+    /// Whether only a host timer can still bring it on.
+    ///
+    /// It has no packet in the network and no timer set, and its sender does not wait for the NIC.
     pub(super) fn is_idle(&self) -> bool {
         let has_timer = self.sender_timer || self.receiver_timer;
         !self.is_over() && !has_timer && !self.is_ready && self.made == self.gone

@@ -1,19 +1,19 @@
-//! What holds of pause frames: they take their time, arrive once, and what is paused waits.
+//! Checks of pause frames: each takes its time on the link and arrives once; paused classes wait.
 
 use punctual_core::{Class, Instant, PortId};
 use std::collections::VecDeque;
 
-/// Pauses of one port.
+/// The pauses of one port, as its neighbour's frames ask for them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PauseCheck {
     /// Since when each class is paused.
     since: [Option<Instant>; Class::COUNT],
-    /// Frames on their way to it, and when they arrive.
+    /// Frames on their way to it: when each arrives, its class, and whether it pauses or resumes.
     frames: VecDeque<(Instant, Class, bool)>,
 }
 
 impl PauseCheck {
-    /// A frame is on its way.
+    /// A frame was sent that will arrive at `arrives`.
     pub(super) fn expect(&mut self, arrives: Instant, class: Class, is_pause: bool) {
         self.frames.push_back((arrives, class, is_pause));
     }
@@ -25,7 +25,7 @@ impl PauseCheck {
         self.frames = ends.map(|(class, _)| (now, class, false)).collect();
     }
 
-    /// A frame arrives. What is wrong with it, if anything.
+    /// A frame arrives. Returns what is wrong with it, if anything.
     pub(super) fn arrives(
         &mut self,
         now: Instant,
@@ -37,37 +37,39 @@ impl PauseCheck {
         let was_paused = since.is_some();
         *since = is_pause.then_some(now);
         if expected != Some((now, class, is_pause)) {
-            return Some("acts on a pause frame that was not sent to it, or not for now");
+            return Some("applied a pause or resume, but no such frame was due now");
         }
-        (was_paused == is_pause).then_some("is told to do what it does already")
+        (was_paused == is_pause)
+            .then_some("received a pause while paused, or a resume while not paused")
     }
 
-    /// Whether a packet of a class may be begun at this time.
+    /// Whether a packet of a class may start at this time.
     pub(super) fn may_send(&self, class: Class, from: Instant) -> bool {
-        // A frame that comes at the instant at which a packet begins comes too late for it.
+        // A pause that arrives at the instant at which a packet starts does not stop it.
         self.since[usize::from(class.0) % Class::COUNT].is_none_or(|since| from <= since)
     }
 }
 
-/// The shared buffer of one switch, and what of it each link has filled.
+/// The shared buffer of one switch.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BufferCheck {
     /// Bytes that wait in the switch.
     pub(super) bytes: u64,
 }
 
-/// What waits in a switch of what came by one link, by class; and whether that link was told to
-/// pause.
+/// What came over one link and waits in the switch at its end, and whether that link is paused.
 #[derive(Debug, Clone, Default)]
 pub(super) struct IngressCheck {
+    /// Bytes by class.
     waiting: [u64; Class::COUNT],
+    /// By class: whether a pause was sent and no resume since.
     is_pausing: [bool; Class::COUNT],
-    /// Whether the way back is cut, so that no pause gets through.
+    /// Whether the reverse link is cut, so that no pause frame reaches the sender.
     is_unreachable: bool,
 }
 
 impl IngressCheck {
-    /// The link is cut or works again, one way or the other.
+    /// The link, or the reverse link (`is_way_back`), is cut or works again.
     pub(super) fn cut(&mut self, is_way_back: bool, is_cut: bool) {
         if is_cut {
             self.is_pausing = [false; Class::COUNT];
@@ -77,7 +79,7 @@ impl IngressCheck {
         }
     }
 
-    /// Bytes of a class that wait.
+    /// Bytes of a class that wait, to be changed.
     pub(super) fn waiting_of(&mut self, class: Class) -> &mut u64 {
         &mut self.waiting[usize::from(class.0) % Class::COUNT]
     }
@@ -86,19 +88,19 @@ impl IngressCheck {
         self.is_pausing[usize::from(class.0) % Class::COUNT] = is_pausing;
     }
 
-    /// Whether more than a threshold waits of a class that may go on.
+    /// Whether a class exceeds the pause threshold although its link can be paused and is not.
     pub(super) fn is_unpaused_above(&self, class: Class, pause_above: u64) -> bool {
         let class = usize::from(class.0) % Class::COUNT;
         self.waiting[class] > pause_above && !self.is_pausing[class] && !self.is_unreachable
     }
 }
 
-/// What a lossless switch promises.
+/// The limits that a lossless switch must keep, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Promise {
+pub(super) struct BufferLimits {
     pub(super) buffer: u64,
     pub(super) pause_above: u64,
 }
 
-/// A link and class that a switch holds something of.
+/// A link into a switch, named by the port that sends on it, and a class.
 pub(super) type Ingress = (PortId, Class);

@@ -1,4 +1,4 @@
-//! What holds at every port: the link's rate, the order of each queue, what a queue may hold.
+//! Checks of every port: the link's rate, the order of each queue, the limits of each queue.
 
 use punctual_core::{
     Class, Instant, Limit, Packet, PacketId, QueueSpec, Rate, TransportId, TrimModel,
@@ -7,17 +7,18 @@ use std::collections::VecDeque;
 
 /// Lanes of a port: packets of one lane leave in the order in which they came.
 pub(super) const LANES: usize = Class::COUNT;
-/// Lanes of a queue that trims: headers and control packets, data, and another class beside.
+/// Lanes of a trimming queue: headers and control packets, data, packets of other transports.
 const HEADERS: usize = 0;
 const DATA: usize = 1;
 const REST: usize = 2;
 
-/// A queue discipline as its documentation has it: which packets keep their order, and how much
-/// fits. It shares no code with the disciplines.
+/// A queue discipline as documented: which packets keep their order, and how much fits.
+///
+/// It shares no code with the disciplines.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Discipline {
     spec: Option<QueueSpec>,
-    /// Transports whose packets are trimmed where classes share a link, a bit each.
+    /// A bit for each transport whose packets [`QueueSpec::FairClasses`] trims.
     trimming: u64,
 }
 
@@ -49,8 +50,7 @@ impl Discipline {
         self.trimming >> (transport.0 & 63) & 1 == 1
     }
 
-    /// What fits into a lane, with the packet being sent if that is of the same lane or if all
-    /// lanes share the limit.
+    /// The limit of a lane, for what waits and, by [`Discipline::counts_in_service`], what is sent.
     fn limit(&self, lane: usize) -> Option<Limit> {
         match self.spec? {
             QueueSpec::DropTail { limit }
@@ -69,7 +69,7 @@ impl Discipline {
         }
     }
 
-    /// Whether the packet being sent, of lane `sent`, takes up room of lane `lane`.
+    /// Whether the packet being sent, of lane `sent`, counts against the limit of `lane`.
     fn counts_in_service(&self, lane: usize, sent: usize) -> bool {
         match self.spec {
             Some(QueueSpec::TrimModel { model: TrimModel::P4, .. }) if lane == DATA => false,
@@ -97,7 +97,7 @@ pub(super) struct PortCheck {
     sending: Sending,
 }
 
-/// What waits of a lane, in order.
+/// The packets that wait in a lane, in order.
 #[derive(Debug, Clone, Default)]
 struct Lane {
     ids: VecDeque<PacketId>,
@@ -116,7 +116,7 @@ impl PortCheck {
         }
     }
 
-    /// A packet joins its lane, which it is in from now on.
+    /// A packet joins its lane. Returns the number of the lane.
     pub(super) fn join(&mut self, id: PacketId, packet: &Packet) -> usize {
         let number = self.discipline.lane(packet);
         let lane = &mut self.lanes[number];
@@ -125,7 +125,7 @@ impl PortCheck {
         number
     }
 
-    /// A packet leaves a lane: first, if it waited its turn. Whether it was there, and first.
+    /// A packet leaves a lane. Returns whether it was there, and whether it was first.
     pub(super) fn leave(&mut self, id: PacketId, number: usize, bytes: u16) -> Left {
         let lane = &mut self.lanes[number];
         let Some(place) = lane.ids.iter().rposition(|waiting| *waiting == id) else {
@@ -136,7 +136,7 @@ impl PortCheck {
         if place == 0 { Left::First } else { Left::BeforeOthers }
     }
 
-    /// The bytes of two waiting packets were exchanged.
+    /// A waiting packet changed its size, because two packets exchanged slots.
     pub(super) fn exchange(&mut self, number: usize, was: u16, is: u16) {
         let bytes = &mut self.lanes[number].bytes;
         *bytes = bytes.saturating_sub(u64::from(was)) + u64::from(is);
@@ -147,12 +147,12 @@ impl PortCheck {
         self.sending = Sending { lane: self.discipline.lane(packet), bytes: packet.wire_bytes };
     }
 
-    /// Packets that wait.
+    /// The number of waiting packets.
     pub(super) fn waiting(&self) -> usize {
         self.lanes.iter().map(|lane| lane.ids.len()).sum()
     }
 
-    /// What takes up room in a lane without waiting there: the packet being sent, if it counts.
+    /// What counts against a lane's limit without waiting: the packet being sent, if it counts.
     pub(super) fn in_service(&self, number: usize, now: Instant) -> InService {
         let is_sending = self.busy_until > now && self.sending.bytes > 0;
         if is_sending && self.discipline.counts_in_service(number, self.sending.lane) {
@@ -162,8 +162,9 @@ impl PortCheck {
         }
     }
 
-    /// How far a lane that has grown exceeds its limit, if it does, with what was in service then.
-    /// Later it may: a larger packet may be sent, of another lane.
+    /// Says how far a lane exceeds its limit, if it does, with what was in service when it grew.
+    ///
+    /// Later it may exceed the limit: a larger packet of another lane may be in service.
     pub(super) fn excess(&self, number: usize, in_service: InService) -> Option<String> {
         let lane = &self.lanes[number];
         let limit = self.discipline.limit(number)?;
@@ -172,11 +173,11 @@ impl PortCheck {
             Limit::Bytes(most) => (lane.bytes + in_service.bytes, most.get()),
         };
         let is_empty = lane.ids.is_empty();
-        (!is_empty && held > most).then(|| format!("holds {held} where {limit} fit"))
+        (!is_empty && held > most).then(|| format!("holds {held}, more than its limit of {limit}"))
     }
 }
 
-/// What takes up room in a queue without waiting there.
+/// What counts against a queue's limit without waiting in it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InService {
     packets: u64,

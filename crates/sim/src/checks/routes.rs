@@ -1,10 +1,10 @@
-//! How far apart nodes are, found from the links alone.
+//! Hop counts between nodes, computed from the links alone.
 
 use punctual_core::{HostId, NodeId};
 use punctual_net::{Link, Network};
 use std::collections::VecDeque;
 
-/// Links from any node to any host, hosts not forwarding.
+/// Hop counts from any node to any host. Hosts do not forward.
 #[derive(Debug)]
 pub(super) struct Distances {
     hosts: u32,
@@ -12,11 +12,11 @@ pub(super) struct Distances {
     switches: Vec<NodeId>,
     /// The neighbours of each node.
     neighbours: Vec<Vec<NodeId>>,
-    /// From every node to a switch, found when first asked for.
+    /// By switch, the hops to it from every node; computed on first use.
     to_switch: Vec<Option<Vec<u32>>>,
 }
 
-/// No way leads there.
+/// The distance of a node from which there is no path.
 const UNREACHABLE: u32 = u32::MAX / 2;
 
 impl Distances {
@@ -30,7 +30,7 @@ impl Distances {
         Distances { hosts: network.hosts, switches, neighbours, to_switch: vec![None; nodes] }
     }
 
-    /// Links from a node to a host.
+    /// Hops from a node to a host.
     pub(super) fn to(&mut self, host: HostId, from: NodeId) -> u32 {
         if from.0 == host.0 {
             return 0;
@@ -52,7 +52,7 @@ impl Distances {
     }
 }
 
-/// Links from every switch to one of them.
+/// Hops from every switch to the switch `to`.
 fn breadth_first(neighbours: &[Vec<NodeId>], hosts: u32, to: NodeId) -> Vec<u32> {
     let mut distances = vec![UNREACHABLE; neighbours.len()];
     distances[to.index()] = 0;

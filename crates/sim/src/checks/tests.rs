@@ -1,4 +1,4 @@
-//! The checker is told of runs that are wrong in one thing, and must find it.
+//! The checker observes runs with one error each, and must report it.
 #![allow(non_snake_case)]
 
 use super::*;
@@ -11,7 +11,7 @@ const RATE: Rate = Rate::from_gbps(10);
 /// 1500 B at 10 Gb/s.
 const PACKET_TIME: Duration = Duration::from_nanos(1200);
 const BUFFER: u64 = 6_000;
-/// A packet that nobody made.
+/// A packet that was never created.
 const UNKNOWN: PacketId = PacketId(7);
 
 /// A star of three hosts under the checker, and a flow from host 0 to host 1.
@@ -26,7 +26,7 @@ impl Watched {
         Watched::with(queue, &[], 0)
     }
 
-    /// With queues of single ports, and transports that are trimmed.
+    /// With queues of single ports, and a bit for each transport that is trimmed.
     fn with(queue: QueueSpec, port_queues: &[QueueSpec], trimming: u64) -> Self {
         let links = ClosLinks::uniform(RATE, US);
         let network = ClosShape::star(3).build(&links, Bytes::new(1500), Bytes::ZERO);
@@ -128,7 +128,7 @@ impl Watched {
         until + US
     }
 
-    /// What the checker says at last. Flows may be as they are.
+    /// The checker's report at the end. The flow need not be complete.
     fn found(mut self) -> Vec<String> {
         self.checks.flow(FlowId(0)).ended = true;
         self.conclude()
@@ -159,13 +159,13 @@ fn flow() -> FlowSpec {
     }
 }
 
-/// One violation, which says this.
+/// Asserts that there is one violation, and that it contains `part`.
 #[track_caller]
 fn assert_one(found: &[String], part: &str) {
     assert_all(found, &[part]);
 }
 
-/// Violations that say this, in this order, and no others.
+/// Asserts that there is one violation for each of `parts`, in this order.
 #[track_caller]
 fn assert_all(found: &[String], parts: &[&str]) {
     let is_each = found.len() == parts.len() && found.iter().zip(parts).all(|(f, p)| f.contains(p));
@@ -204,7 +204,7 @@ fn delivery__a_trimmed_packet_brings_nothing() {
     let at = run.send(port, id, now, true);
     run.arrive(id, at);
     run.checks.delivered(FlowId(0), bytes(0, 1460));
-    assert_one(&run.found(), "delivered 1460 bytes where 0 arrived");
+    assert_one(&run.found(), "delivered 1460 bytes, but 0 arrived");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn delivery__no_more_than_arrived() {
     run.arrive(id, at);
     run.checks.delivered(FlowId(0), bytes(0, 1000));
     run.checks.delivered(FlowId(0), bytes(1000, 1000));
-    assert_one(&run.found(), "delivered 1000 bytes where 460 arrived");
+    assert_one(&run.found(), "delivered 1000 bytes, but 460 arrived");
 }
 
 #[test]
@@ -246,14 +246,14 @@ fn rate__no_link_sends_two_at_once() {
 fn order__first_come_first_served_in_a_lane() {
     let mut run = Watched::drop_tail();
     let (a, b) = (run.at_switch(), run.at_switch());
-    // They came one after the other, and the second is sent first.
+    // They are queued one after the other, and the second is sent first.
     let port = run.port_to(1);
     run.checks.packets[a.index()] = run.checks.packets[b.index()];
     run.queue(port, a);
     run.queue(port, b);
     let now = run.checks.now;
     run.send(port, b, now, true);
-    assert_one(&run.found(), "before those that came earlier");
+    assert_one(&run.found(), "before those queued earlier");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn limits__the_packet_in_service_counts() {
         run.queue(port, id);
         run.checks.event(now);
     }
-    assert_one(&run.found(), "holds 3 where 2packets fit");
+    assert_one(&run.found(), "holds 3, more than its limit of 2packets");
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn routing__each_port_is_at_the_node_where_the_packet_is() {
     let mut run = Watched::drop_tail();
     let id = run.make();
     run.send(run.port_to(1), id, Instant::ZERO, false);
-    assert_one(&run.found(), "from another node's");
+    assert_one(&run.found(), "is at another node");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn routing__packets_end_at_their_hosts() {
     let now = run.checks.now;
     let at = run.send(run.port_to(2), id, now, false);
     run.arrive(id, at);
-    let away = "→ host 2 leads a packet of flow 0 from 1 to 2 links away from host 1";
+    let away = "→ host 2 is off the shortest path: a packet of flow 0 went from 1 to 2 hops from";
     assert_all(&run.found(), &["arrived at another node", away]);
 }
 
@@ -350,7 +350,7 @@ fn flows__only_transports_that_declare_it_give_up() {
     run.checks.may_abandon = 0;
     run.checks.told(FlowId(0), &FlowEvent::Finished);
     run.checks.told(FlowId(0), &FlowEvent::Abandoned);
-    assert_one(&run.found(), "declares it never does");
+    assert_one(&run.found(), "declares that it never abandons");
 }
 
 #[test]
@@ -361,10 +361,10 @@ fn routing__no_packet_goes_back() {
     let at = run.send(run.port_to(0), id, now, false);
     run.checks.event(at);
     run.send(run.nic(0), id, at, false);
-    assert_one(&run.found(), "leads a packet of flow 0 from 1 to 2 links away from host 1");
+    assert_one(&run.found(), "a packet of flow 0 went from 1 to 2 hops from host 1");
 }
 
-/// A leaf-spine: two links up and down again between racks, and none of them inside a rack.
+/// In a leaf-spine, hosts of one rack are two hops apart, and hosts of two racks are four.
 #[test]
 fn routing__distances_are_those_of_the_shortest_paths() {
     let links = ClosLinks::uniform(RATE, US);
@@ -385,7 +385,7 @@ fn routing__no_packet_arrives_by_a_link_that_is_cut() {
         let mut run = Watched::drop_tail();
         let id = run.at_switch();
         let (port, now) = (run.port_to(1), run.checks.now);
-        // It is on the link when that is cut, and arrives only if the link is back by then.
+        // It is on the link when that is cut, and arrives only if the link works again by then.
         let at = run.send(port, id, now, false);
         run.checks.cut(port, true);
         if is_mended {
@@ -394,7 +394,7 @@ fn routing__no_packet_arrives_by_a_link_that_is_cut() {
         run.arrive(id, at);
         match is_mended {
             true => assert_eq!(run.found(), [""; 0]),
-            false => assert_one(&run.found(), "is cut, and delivered a packet"),
+            false => assert_one(&run.found(), "delivered a packet although it is cut"),
         }
     }
 }
@@ -417,7 +417,7 @@ fn routing__a_bounced_packet_goes_to_its_sender() {
         run.arrive(id, at);
         match is_turned {
             true => assert_eq!(run.found(), [""; 0]),
-            false => assert_one(&run.found(), "changed on its way"),
+            false => assert_one(&run.found(), "changed its flow, destination or size"),
         }
     }
 }
@@ -429,7 +429,7 @@ fn routing__packets_stay_as_they_are() {
     run.packets[id.index()].wire_bytes = 1400;
     let port = run.port_to(1);
     run.queue(port, id);
-    assert_one(&run.found(), "changed on its way");
+    assert_one(&run.found(), "changed its flow, destination or size");
 }
 
 #[test]
@@ -452,14 +452,14 @@ fn pauses__frames_are_sent_before_they_act() {
     let mut run = Watched::lossless();
     run.at(1);
     run.checks.paused(run.nic(0), Class::DATA, true);
-    assert_one(&run.found(), "was not sent to it");
+    assert_one(&run.found(), "no such frame was due now");
 
     let mut run = Watched::lossless();
     run.at(1);
     let arrives = run.pause(true);
     run.checks.event(arrives + US);
     run.checks.paused(run.nic(0), Class::DATA, true);
-    assert_one(&run.found(), "not for now");
+    assert_one(&run.found(), "no such frame was due now");
 }
 
 #[test]
@@ -469,7 +469,7 @@ fn pauses__are_not_repeated() {
     let arrives = run.pause(false);
     run.checks.event(arrives);
     run.checks.paused(run.nic(0), Class::DATA, false);
-    assert_one(&run.found(), "does already");
+    assert_one(&run.found(), "a resume while not paused");
 }
 
 #[test]
@@ -497,7 +497,7 @@ fn pauses__a_link_that_fills_the_switch_is_paused() {
         run.found()
     };
     assert_eq!(fill(true), [""; 0]);
-    assert_one(&fill(false), "fills a switch with class 1 unpaused");
+    assert_one(&fill(false), "exceeds the pause threshold of class 1 and is not paused");
 }
 
 #[test]
@@ -516,7 +516,7 @@ fn stuck__a_flow_that_waits_for_nothing() {
         prepare(&mut run);
         assert_eq!(run.conclude(), [""; 0]);
     }
-    // A timer that has fired, a sender that was asked: neither is under way any more.
+    // A timer that has fired is no longer set, and a sender that was polled no longer ready.
     let mut run = Watched::drop_tail();
     run.checks.timer_set(FlowId(0), End::Sender, TimerChange::Set(Instant::ZERO));
     run.checks.called(Why::Timer(FlowId(0), End::Sender));
@@ -544,7 +544,7 @@ fn stuck__a_flow_whose_timers_fire_for_nothing() {
     fire(&mut run, 2 * SILENT_FIRINGS_MAX);
     assert_one(&run.conclude(), "its timers fired 32768 times, and it sent nothing");
 
-    // Whatever it sends, or may send once its NIC can, makes it patient again.
+    // The count restarts when it sends, and stops while its sender is ready.
     let mut run = Watched::drop_tail();
     fire(&mut run, SILENT_FIRINGS_MAX - 1);
     let id = run.at_switch();
@@ -558,7 +558,7 @@ fn stuck__a_flow_whose_timers_fire_for_nothing() {
     assert_eq!(run.conclude(), [""; 0]);
 }
 
-/// A flow that probes for ever: its packets arrive, and bring nothing.
+/// A flow that probes forever: its packets arrive and deliver no byte.
 #[test]
 fn stuck__flows_whose_packets_deliver_nothing() {
     let probe = |run: &mut Watched| {
@@ -583,7 +583,7 @@ fn stuck__flows_whose_packets_deliver_nothing() {
     assert!(run.checks.is_stuck());
     assert_one(&run.conclude(), "1048576 packets delivered no byte");
 
-    // A byte delivered or a flow started: the count begins again.
+    // A byte delivered or a flow started restarts the count.
     let mut run = after(VAIN_PACKETS_MAX - 1);
     run.checks.started(&flow());
     probe(&mut run);
@@ -593,7 +593,7 @@ fn stuck__flows_whose_packets_deliver_nothing() {
     assert_eq!(run.conclude(), [""; 0]);
 }
 
-/// Host 1 has a timer for all its flows. It goes on firing for another flow, and is set at the end.
+/// Host 1's host timer keeps firing for another flow, and is set at the end.
 #[test]
 fn stuck__a_flow_beside_another_flow_s_host_timer() {
     for (firings, is_stuck) in [(SHARED_FIRINGS_MAX, false), (SHARED_FIRINGS_MAX + 1, true)] {
@@ -612,7 +612,7 @@ fn stuck__a_flow_beside_another_flow_s_host_timer() {
         run.checks.host_timer(TransportId(0), HostId(1), true);
         match is_stuck {
             false => assert_eq!(run.conclude(), [""; 0]),
-            true => assert_one(&run.conclude(), "flow 0 is stuck: nothing of it is in the network"),
+            true => assert_one(&run.conclude(), "flow 0 is stuck: it has no packet in the network"),
         }
     }
 }
@@ -642,13 +642,13 @@ fn grants__capacity_and_one_share() {
         run.checks.controlled(run.port_to(1), &before, &after);
         run.found()
     };
-    // A quarter of the 8 Gb/s that nobody desires is a fair share.
+    // The fair share is a quarter of the 8 Gb/s that no flow demands.
     assert_eq!(of(0, 12, 0), [""; 0]);
-    assert_one(&of(0, 13, 0), "has granted 13Gbps, 12Gbps at most");
-    // A new flow's base rate may be more than that, and what was granted before stays granted.
+    assert_one(&of(0, 13, 0), "has granted 13Gbps, more than 12Gbps");
+    // A new flow's base rate may be more than the fair share, and earlier grants remain.
     assert_eq!(of(0, 13, 3), [""; 0]);
     assert_eq!(of(13, 13, 0), [""; 0]);
-    assert_one(&of(13, 14, 0), "has granted 14Gbps, 13Gbps at most");
+    assert_one(&of(13, 14, 0), "has granted 14Gbps, more than 13Gbps");
 }
 
 #[test]
@@ -656,13 +656,13 @@ fn made__for_its_flow_s_hosts() {
     let mut run = Watched::drop_tail();
     let mut packet = Packet::new(FlowId(0), HostId(2), Header::default());
     run.checks.made(PacketId(0), &packet);
-    assert_one(&run.found(), "a packet of flow 0 is for another host");
+    assert_one(&run.found(), "a packet of flow 0 is addressed to a wrong host");
 
     let mut run = Watched::drop_tail();
     packet.dst = HostId(1);
     packet.flags.set(PacketFlags::TO_SENDER);
     run.checks.made(PacketId(0), &packet);
-    assert_one(&run.found(), "a packet of flow 0 is for another host");
+    assert_one(&run.found(), "a packet of flow 0 is addressed to a wrong host");
 }
 
 #[test]
@@ -670,8 +670,8 @@ fn made__not_in_a_slot_that_is_taken() {
     let mut run = Watched::drop_tail();
     let id = run.make();
     run.checks.made(id, &run.packets[id.index()]);
-    let in_all = "1 packets are in the network, but 2 were made and did not end";
-    assert_all(&run.found(), &["packet 0 was made while it was in the network", in_all]);
+    let in_all = "1 packets are in the network, but 2 were created and neither";
+    assert_all(&run.found(), &["packet slot 0 was reused while its packet was alive", in_all]);
 }
 
 #[test]
@@ -679,7 +679,7 @@ fn made__before_anything_else() {
     let mut run = Watched::drop_tail();
     let packet = Packet::new(FlowId(0), HostId(1), Header::default());
     run.checks.queued(run.nic(0), UNKNOWN, &packet);
-    assert_one(&run.found(), "packet 7 does what one does that was made");
+    assert_one(&run.found(), "packet 7 was observed, but it was never created");
 }
 
 #[test]
@@ -695,17 +695,20 @@ fn lost__only_on_the_link_that_it_is_on() {
         run.found()
     };
     assert_eq!(lose(|run| run.port_to(1), Duration::ZERO), [""; 0]);
-    assert_one(&lose(|run| run.port_to(2), Duration::ZERO), "lost a packet that was not on it");
-    assert_one(&lose(|run| run.port_to(1), US), "lost a packet that was not on it");
+    assert_one(
+        &lose(|run| run.port_to(2), Duration::ZERO),
+        "lost a packet that was not due at its end now",
+    );
+    assert_one(&lose(|run| run.port_to(1), US), "lost a packet that was not due at its end now");
 }
 
 #[test]
 fn queues__only_what_waits_leaves() {
-    // It came and did not wait.
+    // It was not queued.
     let mut run = Watched::drop_tail();
     let id = run.make();
     run.send(run.nic(0), id, Instant::ZERO, true);
-    assert_one(&run.found(), "let go of a packet that did not wait there");
+    assert_one(&run.found(), "dequeued a packet that was not queued");
 
     // It waits at another port.
     let mut run = Watched::drop_tail();
@@ -714,16 +717,16 @@ fn queues__only_what_waits_leaves() {
     let (port, other) = (run.port_to(1), run.port_to(2));
     run.queue(port, id);
     run.send(other, id, now, true);
-    assert_one(&run.found(), "sent what waited at another");
+    assert_one(&run.found(), "dequeued a packet of another port's queue");
 
-    // Its port has no longer got it.
+    // Its port no longer holds it.
     let mut run = Watched::drop_tail();
     let id = run.at_switch();
     let now = run.checks.now;
     run.queue(port, id);
     run.checks.ports[port.index()].leave(id, 0, 1500);
     run.send(port, id, now, true);
-    assert_one(&run.found(), "let go of what it had not");
+    assert_one(&run.found(), "dequeued a packet that its queue does not hold");
 }
 
 #[test]
@@ -733,7 +736,7 @@ fn trimmed__a_header_is_left() {
     let port = run.port_to(1);
     run.queue(port, id);
     run.checks.trimmed(port, id, &run.packets[id.index()]);
-    assert_one(&run.found(), "a packet of flow 0 was trimmed and is whole");
+    assert_one(&run.found(), "a packet of flow 0 was reported trimmed, but has no TRIMMED flag");
 }
 
 #[test]
@@ -741,7 +744,7 @@ fn arrivals__by_a_link_and_for_the_flow_that_sent() {
     let mut run = Watched::drop_tail();
     let id = run.make();
     run.arrive(id, Instant::ZERO);
-    assert_one(&run.found(), "a packet of flow 0 arrived by no link");
+    assert_one(&run.found(), "a packet of flow 0 reached its host, but was not on a link");
 
     let mut run = Watched::drop_tail();
     let id = run.at_switch();
@@ -749,8 +752,8 @@ fn arrivals__by_a_link_and_for_the_flow_that_sent() {
     let at = run.send(run.port_to(1), id, now, false);
     run.packets[id.index()].flow = FlowId(1);
     run.arrive(id, at);
-    let became = "a packet of flow 0 became one of 1";
-    assert_all(&run.found(), &[became, "flow 1 received more packets than were sent"]);
+    let became = "a packet of flow 0 arrived as one of flow 1";
+    assert_all(&run.found(), &[became, "flow 1: more packets arrived or were lost than created"]);
 }
 
 #[test]
@@ -815,13 +818,13 @@ fn conclusion__books_balance() {
         findings.violations
     };
     assert_eq!(conclude(true, (0, 0)), [""; 0]);
-    assert_one(&conclude(true, (1, 0)), "holds 2 packets, but 1 came and did not leave");
-    assert_one(&conclude(false, (1, 0)), "holds 1 packets, but 0 came and did not leave");
+    assert_one(&conclude(true, (1, 0)), "holds 2 packets, but 1 were queued and not dequeued");
+    assert_one(&conclude(false, (1, 0)), "holds 1 packets, but 0 were queued and not dequeued");
     let found = conclude(true, (0, 1));
-    assert_one(&found, "2 packets are in the network, but 1 were made and did not end");
+    assert_one(&found, "2 packets are in the network, but 1 were created and neither");
 }
 
-/// What the checker says of a flow that sent a packet again for each cause, with this record.
+/// The checker's report on a flow with these retransmissions, whose record `change` modifies.
 fn found_with(causes: &[RetransmitCause], change: impl FnOnce(&mut FlowRecord)) -> Vec<String> {
     let mut run = Watched::drop_tail();
     run.checks.flow(FlowId(0)).ended = true;
@@ -855,32 +858,35 @@ fn retransmissions__are_recorded_once_and_by_cause() {
     let causes = [Nack, Timeout, Timeout, DuplicateAck];
     assert_eq!(found_with(&causes, |_| {}), [""; 0]);
     let found = found_with(&causes, |record| record.retransmits_by.nack = 0);
-    assert_one(&found, "flow 0 sent 4 packets again, 3 of them for a cause");
+    assert_one(&found, "flow 0 retransmitted 4 packets, but its record has causes for 3");
     let found = found_with(&causes, |record| {
         record.retransmits += 1;
         record.retransmits_by.timeout += 1;
     });
-    assert_one(&found, "flow 0 sent 4 packets again, 5 are recorded");
+    assert_one(&found, "flow 0 retransmitted 4 packets, but its record counts 5");
 }
 
 #[test]
 fn retransmissions__for_a_bounce_need_a_returned_header() {
     let found = found_with(&[RetransmitCause::Bounce], |_| {});
-    assert_one(&found, "flow 0 sent 1 packets again for 0 returned headers");
+    assert_one(&found, "flow 0 retransmitted 1 packets for 0 returned headers");
 }
 
-/// Violations beyond those that are kept are counted.
+/// Violations beyond [`VIOLATIONS_KEPT`] are counted.
 #[test]
 fn conclusion__counts_what_it_does_not_keep() {
     let mut run = Watched::drop_tail();
-    for _ in 0..KEPT + 3 {
+    for _ in 0..VIOLATIONS_KEPT + 3 {
         run.checks.paused(run.nic(0), Class::DATA, true);
     }
     let found = run.found();
-    assert_eq!((found.len(), found.last().expect("many").as_str()), (KEPT + 1, "and 3 more"));
+    assert_eq!(
+        (found.len(), found.last().expect("many").as_str()),
+        (VIOLATIONS_KEPT + 1, "and 3 more")
+    );
 }
 
-/// Each discipline holds what its limit says in each of its lanes, and not one packet more.
+/// Each lane of each discipline holds up to its limit, and not one packet more.
 #[test]
 fn limits__of_every_discipline_and_lane() {
     let packets = Limit::Packets;
@@ -932,12 +938,12 @@ fn limits__of_every_discipline_and_lane() {
             run.found()
         };
         assert_eq!(held(fit), [""; 0], "{queue:?}");
-        assert_one(&held(fit + 1), " fit (");
+        assert_one(&held(fit + 1), ", more than its limit of ");
     }
 }
 
-/// The packet being sent counts in its own lane, in Priority's every lane, and in no data queue of
-/// the P4 switch.
+/// The packet being sent counts in its own lane, in every lane of `Priority`, and never in the data
+/// queue of the P4 switch.
 #[test]
 fn limits__the_packet_in_service_counts_where_it_does() {
     let with_one_in_service = |queue: QueueSpec, sent: Class, count: u32, class: Class| {
@@ -970,11 +976,11 @@ fn limits__the_packet_in_service_counts_where_it_does() {
         let at_limit = with_one_in_service(queue, sent, fit, class);
         assert_eq!(at_limit, [""; 0], "{queue:?} sending {sent:?}");
         let above = with_one_in_service(queue, sent, fit + 1, class);
-        assert_one(&above, "where 3packets fit");
+        assert_one(&above, "more than its limit of 3packets");
     }
 }
 
-/// A lane is held to its limit when it grows, not when a larger packet is sent later.
+/// A lane's limit is checked when the lane grows, not when a larger packet is sent later.
 #[test]
 fn limits__of_the_lane_that_grows() {
     let limit = Limit::Bytes(Bytes::new(4_000));
@@ -989,10 +995,10 @@ fn limits__of_the_lane_that_grows() {
         run.found()
     };
     assert_eq!(grow(Class::CONTROL), [""; 0]);
-    assert_one(&grow(Class::DATA), "holds 6000 where 4KB fit");
+    assert_one(&grow(Class::DATA), "holds 6000, more than its limit of 4KB");
 }
 
-/// A port with a queue of its own is held to that one, and others to the switches'.
+/// A port with its own queue is checked against that one, all others against the switch queue.
 #[test]
 fn limits__of_single_ports() {
     let queue = |packets| QueueSpec::DropTail { limit: Limit::Packets(packets) };
@@ -1006,6 +1012,9 @@ fn limits__of_single_ports() {
             run.found()
         };
         assert_eq!(held(most), [""; 0]);
-        assert_one(&held(most + 1), &format!("holds {} where {most}packets fit", most + 1));
+        assert_one(
+            &held(most + 1),
+            &format!("holds {}, more than its limit of {most}packets", most + 1),
+        );
     }
 }

@@ -1,6 +1,7 @@
-//! Real runs of which the checker learns something else than what happened, once: it must notice.
-//! This shows that engine, ports, lossless switches and hosts report to the checker, and that the
-//! report counts.
+//! Real runs in which one report to the checker is omitted or falsified: it must notice.
+//!
+//! This shows that engine, ports, lossless switches and hosts report to the checker, and that it
+//! uses what they report.
 #![allow(non_snake_case)]
 
 use super::*;
@@ -13,12 +14,12 @@ use punctual_transports::{AnyTransport, TransportSettings};
 use punctual_workload::Workload;
 use std::ops::ControlFlow;
 
-/// What the checker learns wrong.
+/// The report that is omitted or falsified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
-    /// Everything as it is.
+    /// None.
     None,
-    /// Calls that are left out, the n-th of their kind.
+    /// Reports that are omitted: the n-th of their kind, or all.
     NoStart,
     NoMade(u32),
     NoQueued(u32),
@@ -34,43 +35,43 @@ enum Lie {
     NoReady,
     NoRateChange,
     NoMending,
-    /// A link that is said to be cut and is not.
+    /// A link is reported cut and is not.
     Cut,
-    /// A packet begins earlier, ends earlier, or ends later.
+    /// A transmission begins earlier, ends earlier, or ends later.
     From(u32),
     Until(u32),
     Late(u32),
-    /// Two packets join a queue in the other order.
+    /// Two packets join a queue in reverse order.
     Order,
-    /// A trimmed packet is whole when trimmed; a whole packet is trimmed when it arrives.
+    /// A trimmed packet has no flag when trimmed; an untrimmed packet has it when it arrives.
     Whole(u32),
     Trimmed(u32),
-    /// A byte more, or the byte before.
+    /// A delivery has one byte more, or begins one byte earlier.
     Byte(u32),
     Again(u32),
-    /// A packet of another size, flow or host comes to a port.
+    /// A packet has another size, flow or destination when queued.
     Size(u32),
     Flow(u32),
     Host(u32),
-    /// A dropped packet is said to be lost on a link.
+    /// A dropped packet is reported lost on a link.
     WrongLoss(u32),
-    /// Twice what a port granted.
+    /// A port has granted three times its capacity.
     Grant,
     Time(u32),
     CompletedTwice,
 }
 
-/// A checker that is lied to.
+/// A checker that receives one false report.
 struct Misled {
     checks: Checks,
     lie: Lie,
-    /// Calls of the kind that the lie is about.
+    /// Reports so far of the kind that is omitted or falsified.
     calls: u32,
     held: Option<(PortId, PacketId, Packet)>,
 }
 
 impl Misled {
-    /// Whether this call is the one to lie about.
+    /// Whether this report is the one to omit or falsify.
     fn is_now(&mut self, lie: fn(u32) -> Lie) -> bool {
         let Some(nth) = (0..200).find(|n| self.lie == lie(*n)) else { return false };
         self.calls += 1;
@@ -98,7 +99,7 @@ impl Tap for Misled {
     fn controlled(&mut self, port: PortId, before: &ControllerState, after: &ControllerState) {
         let mut after = *after;
         if self.lie == Lie::Grant && after.allocated > Rate::ZERO {
-            // More than the capacity and any one share.
+            // More than the capacity and one share.
             after.allocated = Rate::from_bps(3 * after.capacity.as_bps());
             self.lie = Lie::None;
         }
@@ -326,7 +327,7 @@ fn drop_tail() -> Setup {
     incast("tcp", Some(QueueSpec::DropTail { limit: Limit::Packets(10) }))
 }
 
-/// Headers find no room and go back.
+/// A header queue so short that headers bounce.
 fn bouncing() -> Setup {
     incast(
         "ndp",
@@ -351,7 +352,7 @@ fn lossless() -> Setup {
     )
 }
 
-/// The link to host 0 is another one for a while, and host 1's is cut: for good, or for a while.
+/// The link to host 0 gets another rate, and host 1's is cut: for good, or for a while.
 fn with_changes(is_mended: bool) -> Setup {
     let mut setup = drop_tail();
     let at = |us| Instant::ZERO + Duration::from_micros(us);
@@ -380,7 +381,7 @@ fn assert_noticed(setup: fn() -> Setup, lie: Lie, part: &str) {
     assert!(found.iter().any(|f| f.contains(part)), "{lie:?}: {part:?} is not in {found:?}");
 }
 
-/// Without a lie there is nothing to notice, and each run does what the lies are about.
+/// A true report has no violations, and the runs have the events that other tests falsify.
 #[test]
 fn truth__nothing_noticed() {
     let setups: [fn() -> Setup; 6] = [
@@ -402,32 +403,32 @@ fn truth__nothing_noticed() {
 
 #[test]
 fn hosts__packets_and_bytes_reach_the_checker() {
-    assert_noticed(drop_tail, Lie::NoStart, "from another node's");
-    assert_noticed(drop_tail, Lie::NoMade(20), "does what one does that was made");
-    assert_noticed(drop_tail, Lie::NoArrival(20), "was made while it was in the network");
+    assert_noticed(drop_tail, Lie::NoStart, "is at another node");
+    assert_noticed(drop_tail, Lie::NoMade(20), "was observed, but it was never created");
+    assert_noticed(drop_tail, Lie::NoArrival(20), "was reused while its packet was alive");
     assert_noticed(drop_tail, Lie::NoDelivery(20), "completed with");
-    assert_noticed(drop_tail, Lie::Byte(20), "where");
+    assert_noticed(drop_tail, Lie::Byte(20), "bytes, but");
     assert_noticed(drop_tail, Lie::Again(20), "twice");
-    assert_noticed(drop_tail, Lie::Trimmed(20), "where 0 arrived");
+    assert_noticed(drop_tail, Lie::Trimmed(20), "but 0 arrived");
     assert_noticed(drop_tail, Lie::CompletedTwice, "completed twice");
 }
 
 #[test]
 fn ports__queues_and_links_reach_the_checker() {
-    assert_noticed(drop_tail, Lie::NoQueued(20), "let go of a packet that did not wait there");
-    assert_noticed(drop_tail, Lie::Order, "before those that came earlier");
-    assert_noticed(drop_tail, Lie::Size(20), "changed on its way");
-    assert_noticed(drop_tail, Lie::Flow(20), "changed on its way");
-    assert_noticed(drop_tail, Lie::Host(20), "changed on its way");
+    assert_noticed(drop_tail, Lie::NoQueued(20), "dequeued a packet that was not queued");
+    assert_noticed(drop_tail, Lie::Order, "before those queued earlier");
+    assert_noticed(drop_tail, Lie::Size(20), "changed its flow, destination or size");
+    assert_noticed(drop_tail, Lie::Flow(20), "changed its flow, destination or size");
+    assert_noticed(drop_tail, Lie::Host(20), "changed its flow, destination or size");
     assert_noticed(drop_tail, Lie::Until(20), "sent faster than its rate");
     assert_noticed(drop_tail, Lie::Until(20), "delivered a packet that was due at");
     assert_noticed(drop_tail, Lie::Late(20), "delivered a packet that was due at");
-    assert_noticed(drop_tail, Lie::NoLoss(1), "holds 11 where 10packets fit");
-    assert_noticed(drop_tail, Lie::WrongLoss(1), "lost a packet that was not on it");
+    assert_noticed(drop_tail, Lie::NoLoss(1), "holds 11, more than its limit of 10packets");
+    assert_noticed(drop_tail, Lie::WrongLoss(1), "lost a packet that was not due at its end now");
     assert_noticed(drop_tail, Lie::Time(20), "time went back");
 }
 
-/// A busy port sends one packet after the other: one that begins earlier overlaps the last.
+/// A busy port sends packets back to back: one that begins earlier overlaps the one before.
 #[test]
 fn ports__sending_twice_at_once_is_noticed() {
     let found = (0..200).find(|nth| {
@@ -439,34 +440,33 @@ fn ports__sending_twice_at_once_is_noticed() {
 
 #[test]
 fn ports__trims_and_bounces_reach_the_checker() {
-    assert_noticed(bouncing, Lie::Whole(1), "was trimmed and is whole");
+    assert_noticed(bouncing, Lie::Whole(1), "has no TRIMMED flag");
     assert_noticed(bouncing, Lie::NoSwaps, "packet");
     assert_noticed(bouncing, Lie::NoBounce(0), "packet");
 }
 
 #[test]
 fn lossless__pauses_reach_the_checker() {
-    assert_noticed(lossless, Lie::NoPauseSent(0), "was not sent to it");
-    assert_noticed(lossless, Lie::NoPauseSent(0), "fills a switch with class 1 unpaused");
-    assert_noticed(lossless, Lie::NoPause(0), "was not sent to it");
+    assert_noticed(lossless, Lie::NoPauseSent(0), "no such frame was due now");
+    assert_noticed(lossless, Lie::NoPauseSent(0), "exceeds the pause threshold of class 1");
+    assert_noticed(lossless, Lie::NoPause(0), "no such frame was due now");
     assert_noticed(lossless, Lie::NoResume(0), "while paused");
 }
 
 #[test]
 fn world__changes_of_links_reach_the_checker() {
     assert_noticed(|| with_changes(true), Lie::NoRateChange, "sent faster than its rate");
-    assert_noticed(|| with_changes(true), Lie::NoMending, "is cut, and delivered a packet");
-    assert_noticed(|| with_changes(true), Lie::Cut, "is cut, and delivered a packet");
+    assert_noticed(|| with_changes(true), Lie::NoMending, "delivered a packet although it is cut");
+    assert_noticed(|| with_changes(true), Lie::Cut, "delivered a packet although it is cut");
 }
 
-/// Host 1 waits for its timer for ever: without its timers it would be stuck.
+/// Host 1's flow always has a timer set: without it the flow would count as stuck.
 #[test]
 fn hosts__timers_reach_the_checker() {
     assert_noticed(|| with_changes(false), Lie::NoTimers, "is stuck");
 }
 
-/// Two flows start at one host: the second waits for the NIC while the first packet is sent, which
-/// is when the run stops.
+/// Two flows start at one host. The run stops while the first sends and the second is ready.
 #[test]
 fn hosts__readiness_reaches_the_checker() {
     let early = || {

@@ -1,19 +1,19 @@
-//! Calls and what caused them.
+//! The chain of causes: calls to a flow's ends and what led to them.
 
 use super::{Behind, What};
 use punctual_core::{Instant, PortId};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A call of one of a flow's ends.
+/// A call to one of a flow's ends.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) at: Instant,
-    /// May be seen otherwise at the end of the call than when it began.
+    /// Its cause, which may be replaced during the call.
     pub(super) link: RefCell<Link>,
 }
 
-/// Why there was a call.
+/// The cause of a call.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     /// The call that led to it; none for the start of the flow.
@@ -21,19 +21,19 @@ pub(super) struct Link {
     pub(super) cause: Cause,
 }
 
-/// What lies between a call and the one that led to it.
+/// What happened between a call and the one that led to it.
 #[derive(Debug, Default)]
 pub(super) enum Cause {
     /// The flow started.
     #[default]
     Start,
-    /// A packet arrived that was made in the earlier call.
+    /// A packet arrived that was created in the earlier call.
     Trip(Box<Trip>),
     /// Time passed, all of it for one reason or for several.
     Wait(Vec<Stretch>),
 }
 
-/// A part of a wait. They have an order, but stand for what may have alternated.
+/// A part of a wait. Parts are in order, but may in fact have alternated.
 #[derive(Clone, Debug)]
 pub(super) struct Stretch {
     pub(super) what: What,
@@ -42,12 +42,12 @@ pub(super) struct Stretch {
     pub(super) behind: Behind,
 }
 
-/// A packet's way from the host that made it to where it arrived.
+/// A packet's way from the host that created it to where it arrived.
 #[derive(Debug, Default)]
 pub(super) struct Trip {
     pub(super) hops: Vec<Hop>,
     pub(super) has_data: bool,
-    /// It was not the first with its data.
+    /// Set for a retransmission.
     pub(super) again: Option<Again>,
 }
 
@@ -58,17 +58,17 @@ pub(super) struct Hop {
     pub(super) came: Instant,
     /// What it waited for since, in order; empty if it did not.
     pub(super) waits: Vec<Stretch>,
-    /// When it was put on the link, and when it was on it.
+    /// When its transmission began and ended.
     pub(super) from: Instant,
     pub(super) until: Instant,
 }
 
-/// What became of a packet before it was sent again.
+/// What happened to a packet before it was retransmitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Again {
-    /// When the first of its kind was made.
+    /// When the first packet with its data was created.
     pub(super) first_made: Instant,
-    /// Where that one was lost or trimmed.
+    /// Where the previous packet with its data was lost or trimmed.
     pub(super) port: Option<PortId>,
     pub(super) trimmed: bool,
 }
@@ -79,12 +79,12 @@ impl Node {
         Rc::new(Node { at, link: RefCell::new(Link { parent, cause }) })
     }
 
-    /// The call came of an earlier one after a wait.
+    /// A call that an earlier one caused after a wait.
     pub(super) fn after(at: Instant, parent: Rc<Node>, what: What) -> Rc<Node> {
         Node::new(at, Some(parent), Cause::wait(what, at, None, Behind::default()))
     }
 
-    /// Sees the call otherwise: it comes of `parent` after a wait.
+    /// Replaces the cause of the call: `parent` led to it.
     pub(super) fn relink(&self, parent: Rc<Node>, cause: Cause) {
         debug_assert!(parent.at <= self.at);
         let before = self.link.replace(Link { parent: Some(parent), cause });
@@ -98,7 +98,7 @@ impl Cause {
     }
 }
 
-/// Chains are long: forgetting one must not take a stack as deep.
+/// Frees a chain in a loop, because chains are too long for recursion.
 impl Drop for Node {
     fn drop(&mut self) {
         let mut next = self.link.get_mut().parent.take();

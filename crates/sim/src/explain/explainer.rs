@@ -1,4 +1,4 @@
-//! The observer that follows flows.
+//! The observer that follows flows and builds their chains of causes.
 
 use super::chain::{Again, Cause, Hop, Node, Trip};
 use super::flows::{Followed, Lost};
@@ -22,14 +22,14 @@ pub(crate) struct Explainer {
     hosts: Vec<HostFacts>,
     wanted: Vec<FlowId>,
     followed: BTreeMap<FlowId, Followed>,
-    /// Packets of theirs that are under way, by slot.
+    /// Packets of followed flows that are in the network, by slot.
     live: Vec<Option<Box<Live>>>,
     ports: Vec<Log>,
-    /// The packet that a queue was offered last.
+    /// The packet that was queued last.
     queued_last: Option<(PacketId, FlowId, Header)>,
     /// Ports of switches that run no controllers.
     legacy: Vec<bool>,
-    /// Whom hosts have asked for more, by host and transport.
+    /// Pulls and tokens that hosts have sent, by host and transport.
     turns: BTreeMap<(HostId, TransportId), Log>,
     call: Call,
     explained: Vec<Explanation>,
@@ -40,19 +40,19 @@ struct HostFacts {
     nic: PortId,
     /// The port that sends to it.
     to_host: PortId,
-    /// A full packet on its link.
+    /// Transmission time of a full packet on its link.
     packet_time: Duration,
 }
 
-/// The call under way.
+/// The current call.
 #[derive(Debug, Default)]
 enum Call {
-    /// Of nobody who is followed.
+    /// To an end that is not followed.
     #[default]
     Other,
-    /// Of an end of a flow.
+    /// To an end of a followed flow.
     Flow(FlowCall),
-    /// Of what a host's flows share.
+    /// To the shared state of a host.
     Host(HostId),
 }
 
@@ -61,19 +61,19 @@ struct FlowCall {
     flow: FlowId,
     node: Rc<Node>,
     set_host_timer: bool,
-    /// Data packets made so far that were not said to be sent again, and how often something was
-    /// said to be sent again that is still to be made.
+    /// Data packets created so far that were not reported as retransmissions.
     made: Vec<PacketId>,
+    /// Reported retransmissions whose packets are still to be created.
     again: u32,
 }
 
-/// A packet that is under way.
+/// A packet in the network.
 #[derive(Debug)]
 struct Live {
     flow: FlowId,
     made: Rc<Node>,
     trip: Trip,
-    /// The port it waits at, since when, and what that port has sent since.
+    /// The port it waits at, since when, and where in the port's log that begins.
     waiting: Option<(PortId, Instant, u64)>,
 }
 
@@ -81,7 +81,7 @@ const QUEUE_NAMES: Names = Names { behind_others: What::Queue, idle: What::LinkP
 const NIC_NAMES: Names = Names { behind_others: What::Nic, idle: What::LinkPaused };
 
 impl Explainer {
-    /// Follows these flows.
+    /// An observer that follows these flows.
     pub(crate) fn new<S: TransportSet>(setup: &Setup<S>, flows: &[FlowId]) -> Self {
         let network = &setup.network;
         let facts = |host| {
@@ -123,7 +123,7 @@ impl Explainer {
         Some(live)
     }
 
-    /// The call under way, if it is one of this flow.
+    /// The current call, if it is to this flow.
     fn call_of(&mut self, flow: FlowId) -> Option<&mut FlowCall> {
         match &mut self.call {
             Call::Flow(call) if call.flow == flow => Some(call),
@@ -140,15 +140,15 @@ impl Explainer {
         }
     }
 
-    /// The call in which a packet of a flow is made.
+    /// The call in which a packet of a flow is created.
     fn maker(&mut self, packet: &Packet) -> Option<Rc<Node>> {
         if let Some(call) = self.call_of(packet.flow) {
             return Some(call.node.clone());
         }
-        // Made for it by its host.
+        // A host timer created it for the flow.
         let followed = self.followed.get_mut(&packet.flow)?;
         let end = if packet.is_to_sender() { End::Receiver } else { End::Sender };
-        let names = match followed.end(end).told {
+        let names = match followed.end(end).wait {
             Wait::Token => Names { behind_others: What::Token, idle: What::Token },
             _ => Names { behind_others: What::Pull, idle: What::Pull },
         };
@@ -172,16 +172,16 @@ impl Explainer {
         Some(node)
     }
 
-    /// A host asks for a packet of a flow.
+    /// A host timer sends a pull or token for a flow.
     fn takes_turn(&mut self, host: HostId, packet: &Packet, node: Option<&Rc<Node>>) {
         let packet_time = self.hosts[host.index()].packet_time;
         let log = self.turns.entry((host, packet.transport)).or_default();
         log.end_last(self.now);
         let until = self.now.saturating_add(packet_time);
         log.push(Entry { flow: packet.flow, from: self.now, until, bytes: 1 });
-        // Tokens follow each other; pulls each have an arrival of their own.
+        // A flow waits for its next token from the last one on. A pull waits from an arrival on.
         if let (Some(node), Some(followed)) = (node, self.followed.get_mut(&packet.flow))
-            && followed.receiver.told == Wait::Token
+            && followed.receiver.wait == Wait::Token
         {
             followed.turns.push_back((node.clone(), log.begin(self.now)));
         }
@@ -199,7 +199,7 @@ impl Explainer {
         self.explained.push(walk::explain(&mut followed, status, self.now, call.as_ref()));
     }
 
-    /// A packet of data is one sent again: of the oldest that is missing.
+    /// A data packet is the retransmission of the oldest missing one.
     fn mark_again(&mut self, flow: FlowId, id: PacketId) {
         let Some(followed) = self.followed.get_mut(&flow) else { return };
         let lost = followed.losses.pop_front();
@@ -348,7 +348,7 @@ impl Tap for Explainer {
             followed.sender_waits(wait, behind, &call.node);
             return;
         }
-        followed.receiver.told = wait;
+        followed.receiver.wait = wait;
         let waits_for_turn = match wait {
             Wait::Pull => call.set_host_timer,
             Wait::Token => followed.turns.is_empty(),

@@ -1,4 +1,4 @@
-//! What is kept of a flow while it is followed.
+//! The state of a followed flow.
 
 use super::chain::{Again, Cause, Node, Stretch};
 use super::{Behind, Part, What};
@@ -7,7 +7,7 @@ use punctual_core::{FlowSpec, Instant, PortId, TimerChange, Wait};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Points kept of how far a flow was. Beyond these, every other is forgotten.
+/// The maximum number of progress points kept. Beyond it, every other one is removed.
 const PROGRESS_KEPT: usize = 1024;
 
 /// A flow that is followed.
@@ -17,39 +17,41 @@ pub(super) struct Followed {
     pub(super) nic: PortId,
     pub(super) sender: EndState,
     pub(super) receiver: EndState,
-    /// The call in which the sender said that it was ready, and what its NIC has sent since.
+    /// The call in which the sender became ready, and where in its NIC's log that begins.
     pub(super) ready: Option<(Rc<Node>, u64)>,
-    /// The call in which data was made last, and until when the NIC sends it.
+    /// The last call in which a data packet was created.
     pub(super) last_data: Option<Rc<Node>>,
+    /// When the NIC has sent the flow's last data packet.
     pub(super) nic_until: Instant,
-    /// The call since which it has been held to a rate.
+    /// The call since which it has been paced.
     pacing_since: Option<Rc<Node>>,
     /// Why the sender may not send at all, and since which call.
     pub(super) hold: Option<Hold>,
-    /// When it might not, before.
+    /// Earlier intervals in which the sender could not send.
     pub(super) holds: Vec<Part>,
-    /// Data lost or trimmed and not sent again yet, the oldest first.
+    /// Data lost or trimmed and not yet retransmitted, the oldest first.
     pub(super) losses: VecDeque<Lost>,
-    /// The call that made the answer or request that was lost last, and where.
+    /// The call that created the control packet that was lost last, and where it was lost.
     pub(super) lost_control: Option<(Rc<Node>, PortId)>,
-    /// The ports that asked about its data on their last way to the receiver.
+    /// The ports with controllers that its last packet to the receiver passed.
     pub(super) route: Vec<PortId>,
-    /// Calls that wait for the receiver's host to ask for more, and who was asked since.
+    /// Calls that wait for a pull or token, and where in the host's log each wait begins.
     pub(super) turns: VecDeque<(Rc<Node>, u64)>,
     delivered: u64,
     pub(super) progress: Vec<(Instant, u64)>,
 }
 
-/// One of its ends.
+/// The state of one end of a followed flow.
 #[derive(Debug, Default)]
 pub(super) struct EndState {
     pub(super) last: Option<Rc<Node>>,
     /// When its timer fires, and the call that first set it to that instant.
     pub(super) timer: Option<(Instant, Rc<Node>)>,
-    pub(super) told: Wait,
+    /// What it waits for, as reported after its last call.
+    pub(super) wait: Wait,
 }
 
-/// A sender has no rate.
+/// An interval in which the sender has no rate.
 #[derive(Debug)]
 pub(super) struct Hold {
     pub(super) since: Rc<Node>,
@@ -58,7 +60,7 @@ pub(super) struct Hold {
     pub(super) behind: Behind,
 }
 
-/// A packet of data that did not arrive as it was.
+/// A data packet that was lost or trimmed.
 #[derive(Debug)]
 pub(super) struct Lost {
     pub(super) made: Rc<Node>,
@@ -100,29 +102,31 @@ impl Followed {
         calls.into_iter().flatten().max_by_key(|node| node.at)
     }
 
-    /// A timer of one end has fired: what it waited for, and since which call.
+    /// A timer of one end has fired: returns the call, with the wait that led to it.
     pub(super) fn timer_fired(&mut self, end: End, now: Instant) -> Option<Rc<Node>> {
         let state = self.end(end);
         let setter = state.timer.take().map(|(_, node)| node).or_else(|| state.last.clone())?;
-        let told = state.told;
-        let what = match (end, told) {
+        let wait = state.wait;
+        let what = match (end, wait) {
             (End::Sender, Wait::Pacing(hop)) => return Some(self.paced(setter, now, hop)),
             (_, Wait::Grant(_)) => What::Grant,
             (_, Wait::Paused(_)) => What::Paused,
-            // Whoever waits for its turn is not called by a timer of its own: this is silence.
+            // A pull or token comes from a host timer, so a timer of its own is a timeout.
             (_, Wait::Pull | Wait::Token) => What::Timeout,
             (_, Wait::Timer | Wait::Pacing(_)) => What::Timer,
         };
         Some(Node::after(now, setter, what))
     }
 
-    /// A port of its path, counted from its host's own.
+    /// The port at a hop of its path; hop 0 is its host's own port.
     fn port_at(&self, hop: Option<u8>) -> Option<PortId> {
         self.route.get(usize::from(hop?)).copied()
     }
 
-    /// The time of the last packet at the sender's rate is over. That time counts from when the
-    /// packet was made, or since it may send at all, even if the rate was changed on the way.
+    /// The pacing time of the sender's last packet is over: returns the call that follows.
+    ///
+    /// That time counts from the creation of the packet or, if later, from the start of pacing,
+    /// even if the rate changed since.
     fn paced(&self, setter: Rc<Node>, now: Instant, hop: Option<u8>) -> Rc<Node> {
         let since = [&self.last_data, &self.pacing_since];
         let since = since.into_iter().flatten().max_by_key(|node| node.at);
@@ -154,11 +158,12 @@ impl Followed {
         }
     }
 
-    /// A retransmission timer has fired in this call: what it waited for was lost, and the time
-    /// went since that was made.
+    /// A retransmission timer has fired in this call: blames the packet that was lost.
+    ///
+    /// The timeout counts from when that packet was created.
     pub(super) fn timed_out(&mut self, call: &Rc<Node>) {
         let timer = call.link.borrow().parent.clone();
-        // An answer lost long before the timer was set has done no harm: others followed it.
+        // A control packet created before the timer was set did no harm: later ones followed it.
         let control = self.lost_control.take();
         let control = control.filter(|(made, _)| timer.as_ref().is_none_or(|t| made.at >= t.at));
         let lost = self.losses.front().map(|lost| (lost.made.clone(), lost.again.port));
@@ -166,12 +171,12 @@ impl Followed {
         let Some((since, port)) = lost.or(timer.map(|timer| (timer, None))) else { return };
         call.relink(since, Cause::wait(What::Timeout, call.at, port, Behind::default()));
         if let Some(hold) = &mut self.hold {
-            // What was waited for until here is told by the timeout.
+            // The timeout covers the wait up to here.
             hold.since = call.clone();
         }
     }
 
-    /// What the sender says at the end of a call that it waits for.
+    /// Records what the sender waits for at the end of a call.
     pub(super) fn sender_waits(&mut self, wait: Wait, ahead: Behind, call: &Rc<Node>) {
         let held = match wait {
             Wait::Grant(hop) => Some((What::Grant, self.port_at(hop))),
@@ -201,10 +206,10 @@ impl Followed {
             }
         }
         let is_paced = |wait| matches!(wait, Wait::Pacing(_));
-        if is_paced(wait) && !is_paced(self.sender.told) {
+        if is_paced(wait) && !is_paced(self.sender.wait) {
             self.pacing_since = Some(call.clone());
         }
-        self.sender.told = wait;
+        self.sender.wait = wait;
     }
 
     pub(super) fn delivered(&mut self, now: Instant, bytes: u64) {

@@ -1,12 +1,11 @@
-//! What a port sent while someone waited for it, and who was asked for while someone waited for a
-//! receiver's turn.
+//! Logs of what a port sent, or which pulls and tokens a host sent, while a flow waited for it.
 
 use super::chain::Stretch;
 use super::{Behind, What};
 use punctual_core::{FlowId, Instant, PortId};
 use std::collections::VecDeque;
 
-/// Entries kept at most. Of a longer wait the first are forgotten.
+/// The maximum number of entries kept. The oldest are dropped first.
 const KEPT: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
@@ -17,16 +16,17 @@ pub(super) struct Entry {
     pub(super) bytes: u32,
 }
 
-/// What was sent, in order; as much of it as those who wait need.
+/// A log of what was sent, in order, kept while a flow waits.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     entries: VecDeque<Entry>,
-    /// Entries forgotten.
+    /// The number of entries dropped.
     gone: u64,
+    /// The number of current waits.
     waiting: u32,
 }
 
-/// What a wait is called, by what happened meanwhile.
+/// The kinds of a wait: behind other flows, or while the port or host was idle.
 #[derive(Clone, Copy)]
 pub(super) struct Names {
     pub(super) behind_others: What,
@@ -34,7 +34,7 @@ pub(super) struct Names {
 }
 
 impl Log {
-    /// Someone begins to wait. Returns from where on the log is about that.
+    /// A wait begins. Returns the number of its first entry.
     pub(super) fn begin(&mut self, now: Instant) -> u64 {
         self.waiting += 1;
         let end = self.gone + self.entries.len() as u64;
@@ -44,7 +44,7 @@ impl Log {
         }
     }
 
-    /// Someone waits no more.
+    /// A wait ends.
     pub(super) fn end(&mut self) {
         self.waiting -= 1;
     }
@@ -58,15 +58,14 @@ impl Log {
         self.entries.push_back(entry);
     }
 
-    /// The last entry lasts until now at most: a turn ends when the next begins.
+    /// Ends the last entry now, if it lasts longer: a turn ends when the next begins.
     pub(super) fn end_last(&mut self, now: Instant) {
         if let Some(last) = self.entries.back_mut() {
             last.until = last.until.min(now);
         }
     }
 
-    /// What the time from one instant to another went into, for a flow that began to wait at
-    /// `start` of the log.
+    /// Splits the time of a flow's wait, whose first entry is `start`, by what was sent meanwhile.
     pub(super) fn split(
         &self,
         start: u64,

@@ -1,12 +1,12 @@
-//! Where a flow's time went: a chain of causes, walked back from its end.
+//! Delay breakdowns: follows the chain of causes from a flow's end back to its start.
 //!
-//! What happens at the end of a flow happens in a call of one of its ends. That call has a cause:
-//! a packet arrived, a timer fired, the NIC had time, the flow started. The packet was made in a
-//! call too, at an earlier time, and so on back to the start. Each step is a stretch of time, the
-//! end of one the start of the next, so that they add up to the whole exactly.
+//! A flow ends in a call to one of its ends. That call has a cause: a packet arrived, a timer
+//! fired, the NIC polled the sender, or the flow started. The packet was created in an earlier
+//! call, and so on back to the start. Each step is an interval that ends where the next begins, so
+//! that the intervals add up to the completion time exactly.
 //!
-//! The observer keeps calls and trips as long as something alive may still come from them: they
-//! hold their causes by counted references, and what leads nowhere is forgotten at once.
+//! Calls and trips hold their causes by counted references. They are freed as soon as nothing alive
+//! can follow from them.
 
 mod chain;
 mod explainer;

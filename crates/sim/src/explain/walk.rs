@@ -1,4 +1,4 @@
-//! From a flow's end back to its start.
+//! Walks the chain of causes from a flow's end back to its start.
 
 use super::chain::{Again, Cause, Node, Stretch, Trip};
 use super::flows::Followed;
@@ -7,19 +7,19 @@ use punctual_core::{Instant, PortId};
 use punctual_record::FlowStatus;
 use std::rc::Rc;
 
-/// Parts found so far, the last first.
+/// The state of a walk: the parts found so far, the last first.
 struct Walk<'a> {
     parts: Vec<Part>,
-    /// When the sender might not send, in order.
+    /// Intervals in which the sender could not send, in order.
     holds: &'a [Part],
-    /// Where the walk has come to.
+    /// The instant that the walk has reached.
     at: Instant,
     trips: u32,
-    /// When packets were made that were not the first with their data, and what of the first.
+    /// When retransmissions were created, and what happened to the packets before them.
     again: Vec<(Instant, Again)>,
 }
 
-/// Explains a flow whose time ends at `to`, in `call` if it is given, else on the way.
+/// Explains a flow whose time ends at `to`: in `call` if given, else after its last call.
 pub(super) fn explain(
     flow: &mut Followed,
     status: FlowStatus,
@@ -75,8 +75,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Like [`Walk::back_to`], for what is no data: while the sender might not send, that is what
-    /// the time went into, whatever was asked meanwhile.
+    /// [`Walk::back_to`] for control packets and waits.
+    ///
+    /// Intervals in which the sender could not send count as such, whatever happened meanwhile.
     fn back_asking(&mut self, from: Instant, what: What, port: Option<PortId>, behind: Behind) {
         let first = self.holds.partition_point(|hold| hold.to <= from);
         let last = self.holds.partition_point(|hold| hold.from < self.at);
@@ -87,7 +88,7 @@ impl Walk<'_> {
         self.back_to(from, what, port, behind);
     }
 
-    /// Back through a wait that began at `since`.
+    /// Walks back through a wait that began at `since`.
     fn through(&mut self, stretches: &[Stretch], since: Instant) {
         for (n, stretch) in stretches.iter().enumerate().rev() {
             let from = n.checked_sub(1).map_or(since, |before| stretches[before].until);
@@ -99,7 +100,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Back along a packet's way to when it was made.
+    /// Walks back along a packet's way to when it was created.
     fn along(&mut self, trip: &Trip, made_at: Instant) {
         self.trips += 1;
         for hop in trip.hops.iter().rev() {
@@ -120,14 +121,13 @@ impl Walk<'_> {
     }
 }
 
-/// Whether time of this kind counts as lost while a packet is to be sent again. What has a name
-/// of its own keeps it.
+/// Whether time of this kind counts as lost while a packet is to be retransmitted.
 fn is_lost_meanwhile(what: What) -> bool {
     use What::{LinkPaused, Nic, Own, Propagation, Queue, Serialisation};
     matches!(what, Serialisation | Propagation | Own | Queue | Nic | LinkPaused)
 }
 
-/// Calls time lost that passed while a packet was to be sent again.
+/// Relabels the time that passed while a packet was to be retransmitted as lost.
 fn relabelled(parts: Vec<Part>, again: &[(Instant, Again)]) -> Vec<Part> {
     let mut parts = parts;
     for &(to, Again { first_made: from, port, trimmed }) in again {
@@ -152,7 +152,7 @@ fn relabelled(parts: Vec<Part>, again: &[(Instant, Again)]) -> Vec<Part> {
     parts
 }
 
-/// Puts neighbours of one kind together.
+/// Merges adjacent parts of one kind and port.
 fn merged(parts: Vec<Part>) -> Vec<Part> {
     let mut merged: Vec<Part> = Vec::new();
     for part in parts {
