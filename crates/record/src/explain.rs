@@ -162,7 +162,7 @@ impl Behind {
         }
     }
 
-    /// Sorts by bytes, the most first, and keeps at most [`NAMED_MAX`] flows.
+    /// Sorts by bytes, the most first, and keeps at most `NAMED_MAX` flows.
     pub fn settle(&mut self) {
         self.flows.sort_by_key(|&(flow, bytes)| (std::cmp::Reverse(bytes), flow));
         self.others += self.flows.len().saturating_sub(NAMED_MAX) as u32;

@@ -237,7 +237,7 @@ fn groups__by_traffic_and_size() {
     let all = combine(&[summary, other]).unwrap();
     assert_eq!(shown(&all.by_traffic)[1].1, 3.0);
     assert_eq!(all.by_traffic[0].metrics[FctP99].half_width, Some(0.0));
-    // Classes of one name are told apart by their number.
+    // Classes with one name are distinguished by their number.
     let same = ["incast".to_owned(), "incast".to_owned()];
     let facts = RunFacts { traffic: &same, ..RunFacts::default() };
     let names = summarise(&outcome, &rows, &facts).by_traffic;

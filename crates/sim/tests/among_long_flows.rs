@@ -66,7 +66,7 @@ fn transfers(
     transfers_with(1, Ends::Idle, k, ms, transports, queue)
 }
 
-/// The same with another seed, of the long flows' ends and of all paths.
+/// Transfers with a seed for the ends of the long flows and for all paths.
 fn transfers_with(
     seed: u64,
     ends: Ends,

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// A long flow to host 1 and beside it, from `at_ms` on, 450 KB from each of some hosts to host 0.
 struct Beside {
     transport: AnyTransport,
-    /// The transport's own unless told.
+    /// The transport's default unless set.
     queue: Option<QueueSpec>,
     k: u32,
     from: u32,

@@ -16,7 +16,7 @@ use punctual_transports::tcp::{DctcpConfig, TcpConfig};
 struct Incast {
     name: &'static str,
     config: DctcpConfig,
-    /// The transport's own unless told.
+    /// The transport's default unless set.
     queue: Option<QueueSpec>,
     bytes: u64,
     link_delay: Duration,

@@ -115,7 +115,7 @@ fn dcqcn_rate_is_the_lines_until_a_mark() {
     }
 }
 
-/// Two flows into one port are marked: who is told of it first, when alpha is 1, halves its rate.
+/// Two flows into one port are marked: the first to get a mark, while alpha is 1, halves its rate.
 /// The target is what it was before, and nobody is ever above the line.
 #[test]
 fn dcqcn_rates_fall_when_marked() {

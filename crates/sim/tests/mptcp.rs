@@ -15,7 +15,7 @@ fn uncoupled() -> MptcpConfig {
     MptcpConfig { coupling: Coupling::None, ..MptcpConfig::default() }
 }
 
-/// The same, and all subflows connect at once, as in NDP's comparison.
+/// Uncoupled subflows that all connect at once, as in NDP's comparison.
 fn at_once() -> MptcpConfig {
     MptcpConfig { join: SubflowJoin::AtOnce, ..uncoupled() }
 }

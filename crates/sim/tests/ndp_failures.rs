@@ -29,7 +29,7 @@ fn permuted(transport: AnyTransport, changes: &[LinkChange], run_ms: u64) -> Out
     run(setup)
 }
 
-/// The same thing happening to a link both ways.
+/// One change of a link in both directions.
 fn both_ways(network: &Network, port: usize, at: Instant, what: LinkFault) -> [LinkChange; 2] {
     let twin = network.links[port].twin;
     [PortId::from(port), twin].map(|port| LinkChange { at, port, what })
