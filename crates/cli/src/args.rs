@@ -42,8 +42,8 @@ pub(crate) struct Changes {
     /// Change a value of the scenario; may be repeated
     ///
     /// KEY is dotted. Entries of a list are named by number (traffic.0.senders), by name
-    /// (traffic.queries.senders) or, if only one entry has the key, by neither. VALUE is TOML; texts
-    /// need no quotes.
+    /// (traffic.queries.senders) or, if only one entry has the key, by neither. VALUE is TOML;
+    /// texts need no quotes.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Seed of the first repetition; short for --set run.seed=SEED

@@ -1,8 +1,8 @@
 //! The `punctual` command: arguments, progress, messages and exit codes. The `punctual-lab` crate
 //! does the work.
 //!
-//! It is a library, so that a crate with its own transports can build a `punctual` with them: [`main`]
-//! is generic over the set of transports.
+//! It is a library, so that a crate with its own transports can build a `punctual` with them:
+//! [`main`] is generic over the set of transports.
 
 mod args;
 mod commands;

@@ -483,8 +483,8 @@ fn shipped_scenarios_are_valid() {
     }
 }
 
-/// The summary has the time at which the pause cycle closed and its ports; pauses.parquet has how long
-/// each port was paused.
+/// The summary has the time at which the pause cycle closed and its ports; pauses.parquet has how
+/// long each port was paused.
 #[test]
 fn a_deadlock_is_reported_and_pauses_are_written() {
     let place = Place::new("");

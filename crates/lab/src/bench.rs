@@ -91,7 +91,8 @@ impl BenchCase {
         self.transport
     }
 
-    /// Whether others are compared with it: its transport is DCTCP, whose ports only queue and mark.
+    /// Whether others are compared with it: its transport is DCTCP, whose ports only queue and
+    /// mark.
     pub fn is_reference(&self) -> bool {
         self.transport == "dctcp"
     }

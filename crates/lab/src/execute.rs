@@ -347,8 +347,8 @@ fn port_rows(network: &Network, outcome: &Outcome) -> Vec<PortRow> {
 
 /// The utilisation of the links into receiving hosts, in the measured window.
 ///
-/// utilisation = bits of delivered data packets, headers included / (sum of the links' rates × time).
-/// A host counts if some flow to it is open in the window, however small the flow is.
+/// utilisation = bits of delivered data packets, headers included / (sum of the links' rates ×
+/// time). A host counts if some flow to it is open in the window, however small the flow is.
 pub fn utilisation(network: &Network, outcome: &Outcome) -> Option<f64> {
     let mut receives = vec![false; network.hosts as usize];
     for flow in outcome.flows.iter().filter(|flow| is_open_in_window(flow, &outcome.totals)) {

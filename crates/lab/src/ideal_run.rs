@@ -1,9 +1,9 @@
 //! Runs an ideal scheduler on a scenario's network and flows, in the place of a transport.
 //!
-//! No transport can do better than the optimum, because the scheduler pays no more than any of them.
-//! It pays for each flow's bytes, for the smallest headers of any transport on packets that fill the
-//! MTU, and for the framing of links. It pays nothing for propagation, processing, store and forward,
-//! or start-up.
+//! No transport can do better than the optimum, because the scheduler pays no more than any of
+//! them. It pays for each flow's bytes, for the smallest headers of any transport on packets that
+//! fill the MTU, and for the framing of links. It pays nothing for propagation, processing, store
+//! and forward, or start-up.
 
 use crate::idle_network::route_by;
 use crate::scenario::RunSection;

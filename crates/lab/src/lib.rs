@@ -1,9 +1,9 @@
 //! The lab: from a scenario file to a plan of runs, their execution and their results.
 //!
 //! A [`Study`] is a scenario file, read and checked. It plans [runs](PlannedRun): one for each
-//! transport, point of the sweep and repetition. [`execute`] runs them on several threads and writes
-//! a directory for each. A [`CapacitySearch`] plans runs step by step, to find the largest value of a
-//! key for which a condition holds.
+//! transport, point of the sweep and repetition. [`execute`] runs them on several threads and
+//! writes a directory for each. A [`CapacitySearch`] plans runs step by step, to find the largest
+//! value of a key for which a condition holds.
 
 mod bench;
 mod capacity;

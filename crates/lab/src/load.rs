@@ -6,9 +6,9 @@
 //! arrive faster than the link can carry them.
 //!
 //! For random arrivals the bytes per second are the expected ones (arrival rate × mean size), not
-//! those of the flows that one seed drew: with heavy-tailed sizes a short run seldom draws its mean.
-//! Three kinds of traffic have no load. Flows that all start together are a burst, which has a size.
-//! Endless flows and closed loops send as fast as the network serves them.
+//! those of the flows that one seed drew: with heavy-tailed sizes a short run seldom draws its
+//! mean. Three kinds of traffic have no load. Flows that all start together are a burst, which has
+//! a size. Endless flows and closed loops send as fast as the network serves them.
 
 mod routes;
 mod warnings;

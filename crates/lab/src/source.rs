@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// The texts that a scenario was read from. Their offsets follow each other, so a span identifies one
-/// place in one text.
+/// The texts that a scenario was read from. Their offsets follow each other, so a span identifies
+/// one place in one text.
 #[derive(Debug, Clone)]
 pub struct Sources {
     texts: Vec<Text>,

@@ -17,7 +17,8 @@ fn medians(runs: &[Ran], name: &str) -> Vec<f64> {
     runs.iter().filter(|r| r.name() == name).map(median).collect()
 }
 
-/// Medians of the four transports, mean over the seeds as `punctual compare` prints it, and by seed.
+/// Medians of the four transports, mean over the seeds as `punctual compare` prints it, and by
+/// seed.
 fn compare(changes: &[&str]) -> [(f64, Vec<f64>); 4] {
     let mut changes = changes.to_vec();
     changes.push("transports=['ndp', 'dctcp', 'dctcp-lossless', 'mptcp']");

@@ -140,7 +140,8 @@ fn reported(metric: Metric, value: f64) -> RunReport {
     }
 }
 
-/// Searches at one value with runs whose mean FCT comes from `draw`, and returns the estimate there.
+/// Searches at one value with runs whose mean FCT comes from `draw`, and returns the estimate
+/// there.
 fn judged_by(question: &Question, draw: &mut impl FnMut() -> f64) -> Estimate {
     let mut search =
         CapacitySearch::new(&study(SHARED), question).unwrap_or_else(|e| panic!("{e}"));
@@ -165,9 +166,9 @@ fn of_one_value(most: u32) -> Question {
     }
 }
 
-/// Runs whose mean lies exactly at the threshold are sure of nothing, so each sure verdict is wrong.
-/// With up to four looks at 5, 10, 20 and 40 repetitions, at most 5 % of verdicts may be sure; with
-/// 95 % intervals at every look more than 10 % would be.
+/// Runs whose mean lies exactly at the threshold are sure of nothing, so each sure verdict is
+/// wrong. With up to four looks at 5, 10, 20 and 40 repetitions, at most 5 % of verdicts may be
+/// sure; with 95 % intervals at every look more than 10 % would be.
 #[test]
 fn several_looks_are_wrong_no_more_often_than_one() {
     const TRIALS: u32 = 1500;
@@ -478,8 +479,8 @@ fn a_load_above_one_that_ends_too_soon_holds_not_surely() {
     assert!(found[0].probes[0].reasons.is_empty());
 }
 
-/// The trap at its full size: 128 hosts at 1.3 with web-search sizes, whose few large flows a run of
-/// 2 ms may not draw. Also for a condition on completion times, which has no deadlines to be
+/// The trap at its full size: 128 hosts at 1.3 with web-search sizes, whose few large flows a run
+/// of 2 ms may not draw. Also for a condition on completion times, which has no deadlines to be
 /// compared with.
 #[test]
 fn heavy_tails_do_not_make_an_overload_sure() {

@@ -209,8 +209,8 @@ fn ideal_runs_have_the_same_flows_and_conserve_bytes() {
     }
 }
 
-/// One host is sent to all the time and another once: each is half of the capacity, if both are sent
-/// to in the measured window.
+/// One host is sent to all the time and another once: each is half of the capacity, if both are
+/// sent to in the measured window.
 #[test]
 fn utilisation_of_uneven_traffic_is_over_every_receiver() {
     let utilisation = |start: &str| {

@@ -162,8 +162,8 @@ fn leaving_transports_out_keeps_their_queues() {
     assert!(refused.to_string().contains("carries no traffic"), "{refused}");
 }
 
-/// The simulated queue has the given limit: the packets of eight senders fit into 4,000 packets, but
-/// not into 10.
+/// The simulated queue has the given limit: the packets of eight senders fit into 4,000 packets,
+/// but not into 10.
 #[test]
 fn the_run_has_it() {
     let drops = |rest: &str| -> Vec<u64> {

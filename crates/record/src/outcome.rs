@@ -232,7 +232,8 @@ pub struct PauseCycle {
     pub times: u64,
     /// The longest time that it lasted.
     pub longest: Duration,
-    /// Whether it is a PFC deadlock: it was open when the run ended, and none of its ports can resume.
+    /// Whether it is a PFC deadlock: it was open when the run ended, and none of its ports can
+    /// resume.
     pub is_deadlock: bool,
 }
 

@@ -62,7 +62,8 @@ pub(crate) fn execute_study<S: Simulate>(args: &StudyArgs) -> anyhow::Result<Don
     let lock = lock(&options.out)?;
     let states = look_at(&study, &runs, &options)?;
     say_reused(&states, quiet);
-    // The plan is written first, so that a directory without all its runs is known to be incomplete.
+    // The plan is written first, so that a directory without all its runs is known to be
+    // incomplete.
     let mut plan = study.plan_file(&runs);
     report::begin(&options.out)?;
     plan.write(&options.out)?;

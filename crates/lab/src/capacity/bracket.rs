@@ -11,8 +11,8 @@ pub(super) struct SearchRange {
     pub(super) hard: u64,
 }
 
-/// The last point at which a predicate is true and the first at which it is false; none if the range
-/// has no such point.
+/// The last point at which a predicate is true and the first at which it is false; none if the
+/// range has no such point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Edge {
     pub(super) last: Option<u64>,

@@ -177,8 +177,8 @@ impl Condition {
         }
     }
 
-    /// Whether a verdict can be [`Verdict::Holds`]: no number of runs proves that a share of flows is
-    /// 1.
+    /// Whether a verdict can be [`Verdict::Holds`]: no number of runs proves that a share of flows
+    /// is 1.
     pub(super) fn can_surely_hold(&self) -> bool {
         let all = self.is_share_of_flows() && self.threshold >= 1.0;
         !(all && matches!(self.comparison, Comparison::AtLeast | Comparison::Above))
@@ -221,7 +221,8 @@ impl Condition {
         let half = stats::half_width(&values, alpha);
         let (low, high) = (half.map(|half| mean - half), half.map(|half| mean + half));
         if figures.iter().any(|figure| figure.is_bound) {
-            // The value is at least the bound: if the bound exceeds an upper limit, so does the value.
+            // The value is at least the bound: if the bound exceeds an upper limit, so does the
+            // value.
             let is_upper = matches!(self.comparison, Comparison::AtMost | Comparison::Below);
             let beyond = is_upper && low.is_some_and(|low| !self.passes(low));
             let (verdict, reason) = match beyond {

@@ -67,7 +67,8 @@ impl Varied {
         Varied::made_of(name, &quantity, keys, false, at)
     }
 
-    /// Takes the proportions from the first value of a linked axis. All other values must have them.
+    /// Takes the proportions from the first value of a linked axis. All other values must have
+    /// them.
     fn of_axis(axis: &Axis, at: &Range<usize>) -> Result<Varied, Diagnostic> {
         let values = |nodes: &[Node]| nodes.first().cloned();
         let quantities = axis.named.as_deref().unwrap_or(&axis.keys[0].values);
@@ -220,8 +221,8 @@ fn missing<S: Simulate>(key: &str, present: &[&str]) -> Diagnostic {
             .label(format!("set a value to start from: --set {key}=VALUE"));
     }
     let unknown = Diagnostic::new(format!("unknown key `{key}`"));
-    // Keys of this scenario are suggested before other valid keys, and the last part of a dotted key
-    // is compared first.
+    // Keys of this scenario are suggested before other valid keys, and the last part of a dotted
+    // key is compared first.
     let last = |key: &'_ str| key.rsplit('.').next().unwrap_or_default().to_owned();
     let lasts: Vec<String> = present.iter().map(|path| last(path)).collect();
     let by_last = suggest::nearest(&last(key), lasts.iter().map(String::as_str));

@@ -253,8 +253,8 @@ impl<S: Simulate> Scenario<S> {
         if !errors.is_empty() {
             return Err(errors);
         }
-        // Mistakes do not depend on the seed, so the first seed is enough. They do not depend on the
-        // transport of a flow either, so one workload is enough.
+        // Mistakes do not depend on the seed, so the first seed is enough. They do not depend on
+        // the transport of a flow either, so one workload is enough.
         let workload = self.workload(&[], self.run.seed).map_err(|error| vec![error])?;
         for subject in self.subjects() {
             errors.extend(self.check_subject(&subject, &workload).err());
