@@ -79,7 +79,7 @@ fn compare_transports<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Res
         if !names.is_empty() {
             let names: Vec<String> = names.into_iter().collect();
             let each = if sweep.len() > 1 { ", for each point" } else { "" };
-            writeln!(out, "figures there: {}{each}", names.join(", "))?;
+            writeln!(out, "figures: {}{each}", names.join(", "))?;
         }
         writeln!(out, "report: {}", report.display())?;
     }
