@@ -172,12 +172,18 @@ pub struct D3Port {
     inversions: Option<Box<Inversions>>,
 }
 
+/// How much longer than without requests a port waits without data before it resets its sums: as
+/// long as the first timeouts of flows that lost all their data last, 10 and 20 ms (D3-R45).
+const DATA_PATIENCE: u64 = 16;
+
 /// The current interval; the timer stops after several intervals without a request.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     interval_start: Instant,
     sent_bytes_at_start: u64,
     last_request: Instant,
+    /// When data last passed (D3-R45).
+    last_data: Instant,
     /// The shortest queue that a packet of this interval found (D3-R37); `u64::MAX` before any.
     queue_bytes_least: u64,
     /// Whether A had reached 95 % of C when this interval began (D3-R44).
@@ -232,6 +238,9 @@ impl Controller for D3Port {
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, ext: &mut ExtArena) {
         if let Some(clock) = &mut self.clock {
             clock.queue_bytes_least = clock.queue_bytes_least.min(port.queue_bytes);
+            if packet.payload_bytes > 0 {
+                clock.last_data = port.now;
+            }
         }
         // D3-R10: a packet without a request passes unchanged.
         let header: D3Header = packet.header.get();
@@ -250,6 +259,7 @@ impl Controller for D3Port {
                     interval_start: port.now,
                     sent_bytes_at_start: port.sent_bytes,
                     last_request: port.now,
+                    last_data: port.now,
                     queue_bytes_least: port.queue_bytes,
                     was_fully_granted: false,
                     capacities_before: [port.rate; 2],
@@ -272,8 +282,11 @@ impl Controller for D3Port {
             return;
         }
         let silence = port.now.saturating_since(clock.last_request);
-        if silence >= self.params.update_interval * u64::from(self.params.reset_intervals) {
-            // D3-R22: every live flow sends a request per RTT, so no flow is left.
+        let without_data = port.now.saturating_since(clock.last_data);
+        let patience = self.params.update_interval * u64::from(self.params.reset_intervals);
+        // D3-R22: every live flow sends a request per RTT, so no flow is left. D3-R45: flows are
+        // left, but none of them holds what the sums say.
+        if silence >= patience || without_data >= patience * DATA_PATIENCE {
             self.allocator = Allocator::new(port.rate);
             self.clock = None;
             if let Some(inversions) = &mut self.inversions {

@@ -413,6 +413,25 @@ fn d3_r22_counters_are_forgotten_after_four_silent_intervals() {
 }
 
 #[test]
+fn d3_r45_requests_without_data_do_not_keep_stale_sums() {
+    // Flows ask once per T; in one of the two cases a packet of data passes half-way.
+    for has_data in [false, true] {
+        let mut ext = ExtArena::default();
+        let mut port = D3Port::new(&D3CommonConfig::default(), LINE);
+        port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view(0, 0), &mut ext);
+        for tick in 1..=64 {
+            assert_eq!(port.allocator().flows, 1, "after {tick} intervals");
+            let mut packet = request(0, &mut ext);
+            packet.payload_bytes = if has_data && tick == 32 { 1000 } else { 0 };
+            port.handle_forward(&mut packet, &view(800 * tick - 1, 0), &mut ext);
+            port.handle_timeout(&view(800 * tick, 0));
+        }
+        assert_eq!(port.allocator().flows, if has_data { 1 } else { 0 });
+        assert_eq!(port.next_timeout().is_none(), !has_data);
+    }
+}
+
+#[test]
 fn d3_r21_capacity_rests_while_no_flow_is_counted() {
     let mut ext = ExtArena::default();
     let mut port = D3Port::new(&D3CommonConfig::default(), LINE);
