@@ -217,6 +217,9 @@ fn print_table<S: Simulate>(
     );
     writeln!(out, "{}", wrapped(&title_line, width))?;
     let (least, greatest) = search.bounds();
+    // A column of zeros says nothing.
+    let has_unfinished =
+        answers.iter().any(|answer| answer.estimate.is_some_and(|e| e.unfinished > 0.0));
     let rows: Vec<Vec<String>> = answers
         .iter()
         .map(|answer| {
@@ -227,33 +230,23 @@ fn print_table<S: Simulate>(
                 Outcome::Always if smallest => format!("≤ {least}"),
                 Outcome::Always => format!("≥ {greatest}"),
             };
-            vec![
+            let mut row = vec![
                 title(&answer.transport, &answer.labels),
                 capacity,
                 or_none(&answer.holds_to),
                 or_none(&answer.fails_from),
                 answer.estimate.map_or_else(|| "–".into(), |e| number(condition, &e)),
                 answer.runs.to_string(),
-                answer.estimate.map_or_else(|| "–".into(), |e| unfinished(&e)),
-            ]
+            ];
+            if has_unfinished {
+                row.push(answer.estimate.map_or_else(|| "–".into(), |e| unfinished(&e)));
+            }
+            row
         })
         .collect();
-    let has_unfinished =
-        answers.iter().any(|answer| answer.estimate.is_some_and(|e| e.unfinished > 0.0));
     let column = format!("{}\nthere", condition.column());
     let mut header =
         vec!["Transport", "Capacity", "Surely\nholds to", "Surely\nfails from", &column, "Runs"];
-    // A column of zeros says nothing.
-    let rows: Vec<Vec<String>> = match has_unfinished {
-        true => rows,
-        false => rows
-            .into_iter()
-            .map(|mut row| {
-                row.pop();
-                row
-            })
-            .collect(),
-    };
     if has_unfinished {
         header.push("Flows\nunfinished");
     }

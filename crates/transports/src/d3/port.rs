@@ -172,9 +172,9 @@ pub struct D3Port {
     inversions: Option<Box<Inversions>>,
 }
 
-/// How much longer than without requests a port waits without data before it resets its sums: as
-/// long as the first timeouts of flows that lost all their data last, 10 and 20 ms (D3-R45).
-const DATA_PATIENCE: u64 = 16;
+/// How many least timeouts a port waits without data before it resets its sums: flows that lost all
+/// their data send again after one, and then after two more (D3-R45).
+const TIMEOUTS_WITHOUT_DATA: u64 = 4;
 
 /// The current interval; the timer stops after several intervals without a request.
 #[derive(Clone, Copy, Debug)]
@@ -286,7 +286,8 @@ impl Controller for D3Port {
         let patience = self.params.update_interval * u64::from(self.params.reset_intervals);
         // D3-R22: every live flow sends a request per RTT, so no flow is left. D3-R45: flows are
         // left, but none of them holds what the sums say.
-        if silence >= patience || without_data >= patience * DATA_PATIENCE {
+        let data_patience = patience.max(self.params.rto_min * TIMEOUTS_WITHOUT_DATA);
+        if silence >= patience || without_data >= data_patience {
             self.allocator = Allocator::new(port.rate);
             self.clock = None;
             if let Some(inversions) = &mut self.inversions {

@@ -419,10 +419,11 @@ fn d3_r45_requests_without_data_do_not_keep_stale_sums() {
         let mut ext = ExtArena::default();
         let mut port = D3Port::new(&D3CommonConfig::default(), LINE);
         port.handle_forward(&mut request(D3Header::SYN, &mut ext), &view(0, 0), &mut ext);
-        for tick in 1..=64 {
+        // Four timeouts of 10 ms are 50 T.
+        for tick in 1..=50 {
             assert_eq!(port.allocator().flows, 1, "after {tick} intervals");
             let mut packet = request(0, &mut ext);
-            packet.payload_bytes = if has_data && tick == 32 { 1000 } else { 0 };
+            packet.payload_bytes = if has_data && tick == 25 { 1000 } else { 0 };
             port.handle_forward(&mut packet, &view(800 * tick - 1, 0), &mut ext);
             port.handle_timeout(&view(800 * tick, 0));
         }
