@@ -203,7 +203,7 @@ fn headers_break_where_lines_are_even() {
     );
 }
 
-/// Transports with two traffic classes: the first class as they have it, the second slower.
+/// Transports with two traffic classes: the first class unchanged, the second slower.
 fn with_classes(rows: Vec<Repeated>) -> Vec<Repeated> {
     let group = |name: &str, summary: &Summary, factor: f64| {
         let mut metrics = Metrics::default();

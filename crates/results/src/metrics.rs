@@ -258,7 +258,7 @@ const fn slowdown(name: &'static str, title: &'static str, take: Take) -> Defini
         .interval(Interval::StudentT)
 }
 
-/// A share, of which more is better.
+/// A share; higher is better.
 const fn share(
     name: &'static str,
     title: &'static str,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Sizes {
-    /// The same size for every flow.
+    /// Every flow has this size.
     Fixed(Bytes),
     /// Any whole number of bytes from the first to the second, both included.
     Uniform(Bytes, Bytes),

@@ -163,7 +163,7 @@ pub enum Deadlines {
     /// No deadlines.
     #[default]
     None,
-    /// The same deadline for every flow.
+    /// Every flow has this deadline.
     Fixed(Duration),
     /// Uniform from the first to the second, both included.
     Uniform(Duration, Duration),
