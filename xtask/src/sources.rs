@@ -51,11 +51,12 @@ mod tests {
         let root = crate::tools::root();
         let of = |path: &str| target_of(&root, Path::new(path)).expect("a target");
         let test = |name: &str| vec!["--test".to_owned(), name.to_owned()];
-        assert_eq!(of("crates/sim/tests/mptcp.rs"), test("mptcp"));
-        assert_eq!(of("crates/sim/tests/pdq/robust.rs"), test("pdq"));
+        assert_eq!(of("crates/sim/tests/allocation.rs"), test("allocation"));
+        assert_eq!(of("crates/sim/tests/integration/mptcp.rs"), test("integration"));
+        assert_eq!(of("crates/sim/tests/integration/pdq/robust.rs"), test("integration"));
         assert_eq!(of("crates/net/src/lib.rs"), ["--lib"]);
         assert_eq!(of("crates/cli/src/help.rs"), ["--lib"]);
         assert_eq!(of("crates/no-library/src/main.rs"), ["--bins"]);
-        assert!(target_of(&root, Path::new("crates/sim/tests/common/mod.rs")).is_err());
+        assert!(target_of(&root, Path::new("crates/sim/tests/common/x.rs")).is_err());
     }
 }

@@ -321,12 +321,12 @@ mod tests {
             name: "tests::holds".into(),
             binary: "x".into(),
             package: "punctual-sim".into(),
-            target: vec!["--test".into(), "properties".into()],
+            target: vec!["--test".into(), "integration".into()],
         };
         let replay = property.replay(&Round { cases: 400, seed: 7 });
         assert_eq!(
             replay,
-            "PROPTEST_RNG_SEED=7 PROPTEST_CASES=400 cargo test -p punctual-sim --test properties \
+            "PROPTEST_RNG_SEED=7 PROPTEST_CASES=400 cargo test -p punctual-sim --test integration \
              -- --exact tests::holds"
         );
     }

@@ -340,5 +340,4 @@ pub(crate) fn expand(root: &Table, axes: &[Axis]) -> Result<Vec<SweepPoint>, Dia
 }
 
 #[cfg(test)]
-#[path = "sweep_tests.rs"]
 mod tests;

@@ -300,6 +300,5 @@ fn cut_to(packet: &mut Packet, bytes: u16) {
 }
 
 #[cfg(test)]
-#[path = "queue_tests.rs"]
 #[allow(non_snake_case)]
 mod tests;

@@ -399,5 +399,4 @@ fn decimals(unit: Unit, values: impl Iterator<Item = f64> + Clone) -> usize {
 }
 
 #[cfg(test)]
-#[path = "table_tests.rs"]
 mod tests;

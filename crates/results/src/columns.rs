@@ -241,5 +241,4 @@ impl<V: Field> Field for Option<V> {
 }
 
 #[cfg(test)]
-#[path = "columns_tests.rs"]
 mod tests;

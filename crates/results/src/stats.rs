@@ -222,5 +222,4 @@ pub fn jain(values: &[f64]) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[path = "stats_tests.rs"]
 mod tests;

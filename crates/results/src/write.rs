@@ -329,5 +329,4 @@ fn refused(action: &'static str, path: &Path) -> impl Fn(io::Error) -> WriteErro
 }
 
 #[cfg(test)]
-#[path = "write_tests.rs"]
 mod tests;

@@ -557,5 +557,4 @@ fn sort_few(keys: &mut [u64; FEW], len: usize) {
 }
 
 #[cfg(test)]
-#[path = "events_tests.rs"]
 mod tests;

@@ -361,5 +361,4 @@ impl Tap for Recorder {
 }
 
 #[cfg(test)]
-#[path = "recorder_tests.rs"]
 mod tests;

@@ -2,6 +2,7 @@
 //! hardly an allocation more.
 #![allow(unsafe_code)]
 
+#[path = "integration/common/mod.rs"]
 mod common;
 
 use common::*;

@@ -1,7 +1,7 @@
 //! The report in a real browser. `cargo xtask test browser` runs these where Chromium is installed;
 //! `SCREENSHOTS=dir` stores pictures to look at.
 
-#[path = "../common/mod.rs"]
+#[path = "../integration/common/mod.rs"]
 mod common;
 mod devtools;
 mod network;

@@ -64,11 +64,11 @@ fn every_rule_has_its_test_and_every_test_its_rule() {
         include_str!("props.rs"),
         include_str!("rules.rs"),
         include_str!("wire.rs"),
-        include_str!("../../../../sim/tests/d3.rs"),
-        include_str!("../../../../sim/tests/deadlines.rs"),
-        include_str!("../../../../sim/tests/exact.rs"),
-        include_str!("../../../../sim/tests/properties.rs"),
-        include_str!("../../../../sim/tests/d3_figures.rs"),
+        include_str!("../../../../sim/tests/integration/d3.rs"),
+        include_str!("../../../../sim/tests/integration/deadlines.rs"),
+        include_str!("../../../../sim/tests/integration/exact.rs"),
+        include_str!("../../../../sim/tests/integration/properties.rs"),
+        include_str!("../../../../sim/tests/integration/d3_figures.rs"),
     ];
     crate::testing::assert_rules_match(&["d3_r"], include_str!("../rules.md"), &sources);
 }

@@ -49,8 +49,8 @@ fn every_rule_has_its_test_and_every_test_its_rule() {
         include_str!("props.rs"),
         include_str!("rules.rs"),
         include_str!("wire.rs"),
-        include_str!("../../../../sim/tests/exact.rs"),
-        include_str!("../../../../sim/tests/pdq/robust.rs"),
+        include_str!("../../../../sim/tests/integration/exact.rs"),
+        include_str!("../../../../sim/tests/integration/pdq/robust.rs"),
     ];
     crate::testing::assert_rules_match(&["pdq_r"], include_str!("../rules.md"), &sources);
 }

@@ -1,0 +1,10 @@
+//! The `punctual` command as a user runs it.
+
+mod common;
+mod differences;
+mod errors;
+mod explain;
+mod runs;
+mod safety;
+mod tools;
+mod unfinished;

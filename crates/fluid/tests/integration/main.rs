@@ -1,0 +1,4 @@
+//! Flow-level schedulers against the papers and against random networks.
+
+mod papers;
+mod properties;

@@ -1,0 +1,330 @@
+//! Files over loopback, over good networks and bad ones.
+
+use crate::support::{Done, Faults, Lossy};
+use punctual_core::rng::Stream;
+use punctual_core::{Bytes, Duration, Rate};
+use punctual_host::{
+    HostError, LinkOptions, ReceiveOptions, ReceiveReport, Receiver, SendOptions, SendReport,
+    receive_file, send_file,
+};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+fn localhost(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+fn contents(len: usize) -> Vec<u8> {
+    let mut stream = Stream::named(len as u64, "contents", 0);
+    (0..len).map(|_| stream.bits() as u8).collect()
+}
+
+fn link() -> LinkOptions {
+    let mut link = LinkOptions { silence: Duration::from_secs(5), ..LinkOptions::default() };
+    // Losses are intended here, and timers recover them.
+    link.ndp.rto = Duration::from_millis(10);
+    link
+}
+
+/// Sends `data` through a relay with these faults and checks that it arrives.
+fn transfer(data: &[u8], faults: Faults, seed: u64) -> (SendReport, ReceiveReport, Done) {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("in"), dir.path().join("out"));
+    std::fs::write(&path, data).unwrap();
+    let receiver = Receiver::bind(localhost(0)).unwrap();
+    let relay = Lossy::start(receiver.local_addr(), faults, seed);
+    let receive_options = ReceiveOptions {
+        wait: Some(Duration::from_secs(5)),
+        link: link(),
+        ..ReceiveOptions::default()
+    };
+    let to = out.clone();
+    let receiving = std::thread::spawn(move || receiver.receive(&to, &receive_options));
+    let options = SendOptions { deadline: Some(Duration::from_secs(20)), link: link() };
+    let sent = send_file(&path, relay.address(), &options);
+    let received = receiving.join().unwrap();
+    let done = relay.finish();
+    let (sent, received) = match (sent, received) {
+        (Ok(sent), Ok(received)) => (sent, received),
+        failed => panic!("{failed:?}; the relay: {done:?}"),
+    };
+    assert!(std::fs::read(&out).unwrap() == data, "contents differ");
+    assert!(!dir.path().join("out.partial").exists());
+    assert_eq!((sent.bytes, received.bytes), (data.len() as u64, data.len() as u64));
+    assert_eq!(sent.hash, received.hash);
+    assert_eq!(sent.hash.to_string(), blake3::hash(data).to_hex().to_string());
+    assert_eq!(received.deadline, Some(Duration::from_secs(20)));
+    assert_eq!((sent.deadline_met, received.deadline_met), (Some(true), Some(true)));
+    (sent, received, done)
+}
+
+#[test]
+fn small_files_arrive() {
+    // 1380 bytes and the preamble of 56 fill a packet of 1500.
+    for len in [0, 1, 1_379, 1_380, 1_381, 30 * 1_436, 100_000] {
+        let (sent, received, _) = transfer(&contents(len), Faults::default(), 1);
+        // A busy machine may retransmit, but no packet is malformed.
+        for name in sent.traffic.dropped.keys().chain(received.traffic.dropped.keys()) {
+            assert!(["refused", "no_such_flow"].contains(name), "{len}: {sent:?} {received:?}");
+        }
+    }
+}
+
+#[test]
+fn megabytes_arrive() {
+    transfer(&contents(8_000_000), Faults::default(), 1);
+}
+
+#[test]
+fn loss_is_repaired() {
+    let faults = Faults { drop: 0.05, ..Faults::default() };
+    let (sent, _, done) = transfer(&contents(4_000_000), faults, 2);
+    assert!(done.dropped > 100 && sent.retransmits > 100, "{done:?} {sent:?}");
+}
+
+#[test]
+fn duplicates_are_harmless() {
+    let faults = Faults { duplicate: 0.2, ..Faults::default() };
+    let (_, _, done) = transfer(&contents(2_000_000), faults, 3);
+    assert!(done.duplicated > 200, "{done:?}");
+}
+
+#[test]
+fn any_order_will_do() {
+    let faults = Faults { reorder: 0.2, ..Faults::default() };
+    let (_, _, done) = transfer(&contents(2_000_000), faults, 4);
+    assert!(done.reordered > 200, "{done:?}");
+}
+
+#[test]
+fn trimmed_packets_are_sent_again() {
+    let faults = Faults { trim: 0.1, ..Faults::default() };
+    let (sent, received, done) = transfer(&contents(2_000_000), faults, 5);
+    assert!(done.trimmed > 100, "{done:?}");
+    assert!(received.trims > 100 && sent.retransmits > 100, "{sent:?} {received:?}");
+}
+
+#[test]
+fn damage_is_found() {
+    let faults = Faults { corrupt: 0.05, ..Faults::default() };
+    let (sent, received, done) = transfer(&contents(2_000_000), faults, 6);
+    assert!(done.corrupted > 50, "{done:?}");
+    // Forward packets are mostly payload; packets of the reverse path are all header.
+    assert!(received.traffic.dropped["payload_check"] > 30, "{received:?}");
+    assert!(sent.traffic.dropped["header_check"] > 30, "{sent:?}");
+}
+
+#[test]
+fn everything_at_once() {
+    let faults = Faults { drop: 0.05, duplicate: 0.05, reorder: 0.1, corrupt: 0.02, trim: 0.05 };
+    for seed in 10..13 {
+        transfer(&contents(1_000_000), faults, seed);
+    }
+    for seed in 20..40 {
+        transfer(&contents(5_000), faults, seed);
+    }
+}
+
+#[test]
+fn garbage_is_counted_and_harmless() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("in"), dir.path().join("out"));
+    let data = contents(3_000_000);
+    std::fs::write(&path, &data).unwrap();
+    let receiver = Receiver::bind(localhost(0)).unwrap();
+    let address = receiver.local_addr();
+    let to = out.clone();
+    let receiving = std::thread::spawn(move || receiver.receive(&to, &ReceiveOptions::default()));
+    let attack = std::thread::spawn(move || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut stream = Stream::named(7, "garbage", 0);
+        for n in 0..2_000 {
+            let len = stream.below(200) as usize;
+            let mut bytes: Vec<u8> = (0..len).map(|_| stream.bits() as u8).collect();
+            // Every second datagram has the right first byte.
+            if n % 2 == 0
+                && let Some(first) = bytes.first_mut()
+            {
+                *first = 0xd7;
+            }
+            let _ = socket.send_to(&bytes, address);
+            if n % 20 == 0 {
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+        }
+    });
+    // Some garbage reaches the receiver before the file.
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    send_file(&path, address, &SendOptions::default()).unwrap();
+    attack.join().unwrap();
+    let report = receiving.join().unwrap().unwrap();
+    assert!(std::fs::read(&out).unwrap() == data);
+    let dropped = report.traffic.dropped;
+    assert!(dropped["magic"] > 10 && dropped["version"] > 10, "{dropped:?}");
+}
+
+#[test]
+fn jumbo_frames_and_other_rates_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("in"), dir.path().join("out"));
+    let data = contents(3_000_000);
+    std::fs::write(&path, &data).unwrap();
+    // The two ends use different options, over IPv6.
+    let receiver = Receiver::bind("[::1]:0".parse().unwrap()).unwrap();
+    let address = receiver.local_addr();
+    let to = out.clone();
+    let receiving = std::thread::spawn(move || {
+        let link = LinkOptions { rate: Rate::from_mbps(500), ..link() };
+        receiver.receive(&to, &ReceiveOptions { link, ..ReceiveOptions::default() })
+    });
+    let link = LinkOptions { mtu: Bytes::new(9_000), rate: Rate::from_mbps(200), ..link() };
+    let options = SendOptions { deadline: Some(Duration::from_millis(1)), link };
+    let sent = send_file(&path, address, &options).unwrap();
+    let received = receiving.join().unwrap().unwrap();
+    assert!(std::fs::read(&out).unwrap() == data);
+    // 3 MB at 200 Mb/s take 120 ms.
+    assert!(sent.goodput() < Rate::from_mbps(200), "{sent:?}");
+    assert_eq!((sent.deadline_met, received.deadline_met), (Some(false), Some(false)));
+}
+
+#[test]
+fn a_sender_may_be_early() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("in"), dir.path().join("out"));
+    std::fs::write(&path, contents(10_000)).unwrap();
+    let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let sending = std::thread::spawn(move || {
+        send_file(&path, address, &SendOptions { link: link(), ..SendOptions::default() })
+    });
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    receive_file(address, &out, &ReceiveOptions::default()).unwrap();
+    let sent = sending.join().unwrap().unwrap();
+    assert!(sent.timeouts > 0 && sent.traffic.unreachable > 0, "{sent:?}");
+}
+
+fn refused(error: Result<impl std::fmt::Debug, HostError>) -> String {
+    error.unwrap_err().to_string()
+}
+
+#[test]
+fn errors_say_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, b"contents").unwrap();
+    let quick = LinkOptions { silence: Duration::from_millis(300), ..LinkOptions::default() };
+    let send = SendOptions { link: quick.clone(), ..SendOptions::default() };
+    let receive = ReceiveOptions {
+        wait: Some(Duration::from_millis(100)),
+        link: quick,
+        ..ReceiveOptions::default()
+    };
+
+    let missing = refused(send_file(Path::new("/no/such"), localhost(9), &send));
+    assert_eq!(missing, "/no/such: no such file");
+    let folder = refused(send_file(dir.path(), localhost(9), &send));
+    assert!(folder.contains("not a regular file"), "{folder}");
+    let exists = refused(receive_file(localhost(0), &file, &receive));
+    assert!(exists.contains("exists already"), "{exists}");
+    let nowhere = refused(receive_file(localhost(0), Path::new("/no/such/out"), &receive));
+    assert!(nowhere.contains("/no/such/out"), "{nowhere}");
+
+    let taken = Receiver::bind(localhost(0)).unwrap();
+    let in_use = refused(Receiver::bind(taken.local_addr()));
+    assert!(in_use.contains("address in use"), "{in_use}");
+    let elsewhere = refused(Receiver::bind("203.0.113.1:9".parse().unwrap()));
+    assert!(elsewhere.contains("not an address of this machine"), "{elsewhere}");
+
+    let nobody = refused(taken.receive(&dir.path().join("out"), &receive));
+    assert!(nobody.contains("no sender within 100ms"), "{nobody}");
+    assert!(!dir.path().join("out.partial").exists());
+
+    // A socket that never answers, then one that is closed.
+    let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = mute.local_addr().unwrap();
+    let silent = refused(send_file(&file, address, &send));
+    assert_eq!(silent, format!("{address}: silent for 300ms"));
+    drop(mute);
+    let silent = refused(send_file(&file, address, &send));
+    assert!(silent.contains("nothing seems to listen there"), "{silent}");
+}
+
+#[test]
+fn a_file_too_large_is_refused_at_both_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("in"), dir.path().join("out"));
+    std::fs::write(&path, contents(100_000)).unwrap();
+    let receiver = Receiver::bind(localhost(0)).unwrap();
+    let address = receiver.local_addr();
+    let to = out.clone();
+    let receiving = std::thread::spawn(move || {
+        let size_max = Bytes::new(99_999);
+        receiver.receive(&to, &ReceiveOptions { size_max, ..ReceiveOptions::default() })
+    });
+    let sent = refused(send_file(&path, address, &SendOptions::default()));
+    assert!(sent.contains("larger than it accepts"), "{sent}");
+    let received = refused(receiving.join().unwrap());
+    assert!(received.contains("the sender offers 100KB"), "{received}");
+    assert!(!out.exists() && !dir.path().join("out.partial").exists());
+}
+
+/// Sends 4 MB slowly, so that `meddle` can change the file during the transfer. Returns the errors
+/// of the sender and the receiver. `prepare` gets the receiver's file name first.
+fn fail(prepare: impl FnOnce(&Path), meddle: impl FnOnce(&Path)) -> (String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("in"), dir.path().join("out"));
+    std::fs::write(&path, contents(4_000_000)).unwrap();
+    prepare(&out);
+    let receiver = Receiver::bind(localhost(0)).unwrap();
+    let address = receiver.local_addr();
+    let to = out.clone();
+    let options = ReceiveOptions {
+        link: LinkOptions { silence: Duration::from_millis(500), ..link() },
+        ..ReceiveOptions::default()
+    };
+    let receiving = std::thread::spawn(move || receiver.receive(&to, &options));
+    // 4 MB at 100 Mb/s take 320 ms.
+    let link = LinkOptions { rate: Rate::from_mbps(100), ..link() };
+    let from = path.clone();
+    let sending = std::thread::spawn(move || {
+        send_file(&from, address, &SendOptions { link, deadline: None })
+    });
+    // Once part of it is stored, the sender has hashed the file.
+    let stored = || std::fs::metadata(out.with_extension("partial")).map_or(0, |m| m.len());
+    while stored() == 0 && !sending.is_finished() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    meddle(&path);
+    let sent = refused(sending.join().unwrap());
+    let received = refused(receiving.join().unwrap());
+    assert!(!out.exists() && out.with_extension("partial").symlink_metadata().is_err());
+    (sent, received)
+}
+
+#[test]
+fn a_file_that_shrinks_is_an_error() {
+    let (sent, received) = fail(|_| {}, |path| std::fs::write(path, b"").unwrap());
+    assert!(sent.contains("changed while it was being sent"), "{sent}");
+    assert!(received.contains("silent for 500ms"), "{received}");
+}
+
+#[test]
+fn a_file_that_changes_is_an_error() {
+    let meddle = |path: &Path| {
+        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.write_all_at(&[0; 1_000], 3_900_000).unwrap();
+    };
+    let (sent, received) = fail(|_| {}, meddle);
+    assert!(sent.contains("the received file differs from what was sent"), "{sent}");
+    assert!(received.contains("differs from what was sent and was removed"), "{received}");
+}
+
+#[test]
+fn a_full_disk_is_an_error_at_both_ends() {
+    let prepare = |out: &Path| {
+        std::os::unix::fs::symlink("/dev/full", out.with_extension("partial")).unwrap();
+    };
+    let (sent, received) = fail(prepare, |_| {});
+    assert!(sent.contains("its disk is full"), "{sent}");
+    assert!(received.contains("the disk is full"), "{received}");
+}

@@ -1,0 +1,70 @@
+//! NDP's Figure 15 (`scenarios/among-long-flows.toml`).
+
+use crate::common::{Ran, shipped};
+use punctual_testkit::{assert_figure, markdown_table, print_figure};
+
+/// The median of a transport's transfers with each seed, in µs.
+fn medians(runs: &[Ran], name: &str) -> Vec<f64> {
+    let median = |ran: &Ran| -> f64 {
+        let transfers = ran.outcome.flows.iter().filter(|f| !f.spec.background);
+        let time = transfers.filter_map(|f| Some(f.ended?.saturating_since(f.spec.start)));
+        let mut times: Vec<f64> = time.map(|time| time.as_secs_f64() * 1e6).collect();
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    runs.iter().filter(|r| r.name() == name).map(median).collect()
+}
+
+/// Medians of the four transports, mean over the seeds as `punctual compare` prints it, and by
+/// seed.
+fn compare(changes: &[&str]) -> [(f64, Vec<f64>); 4] {
+    let mut changes = changes.to_vec();
+    changes.push("transports=['ndp', 'dctcp', 'dctcp-lossless', 'mptcp']");
+    let runs = shipped("among-long-flows", &changes);
+    ["ndp", "dctcp", "dctcp-lossless", "mptcp"].map(|name| {
+        let own = medians(&runs, name);
+        let mean = own.iter().sum::<f64>() / own.len() as f64;
+        println!("{name}: {mean:.0} µs, by seed {own:.0?}");
+        (mean, own)
+    })
+}
+
+/// Holds what the paper's text says of the medians: DCTCP three times NDP's, to a third; its
+/// "DCQCN" slightly worse than DCTCP, by a fifth at most; MPTCP ten times NDP's, to a fifth, and
+/// so behind all others.
+fn assert_medians(of: &str, [ndp, dctcp, lossless, mptcp]: [f64; 4]) {
+    let figure = |name: &str| format!("ndp-fig-15-{of}-{name}");
+    assert_figure(&figure("dctcp-p50"), dctcp / ndp, 2.0..=4.0);
+    assert_figure(&figure("dctcp-lossless-p50"), lossless / dctcp, 1.0..=1.2);
+    assert_figure(&figure("mptcp-p50"), mptcp / ndp, 8.0..=12.0);
+    assert!(mptcp > lossless.max(dctcp), "{mptcp}, {lossless}, {dctcp}");
+}
+
+/// On 128 hosts, where racks of four leave MPTCP more room.
+#[test]
+fn the_scenario_has_the_order_of_the_figure_on_128_hosts() {
+    let all = compare(&[
+        "network.k=8",
+        "traffic.transfers.pairs=[[0, 127], [127, 0]]",
+        "traffic.long.exclude=[0, 127]",
+        "run.duration=20ms",
+    ]);
+    assert_medians("128-hosts", all.map(|(mean, _)| mean));
+}
+
+#[test]
+#[ignore = "study: cargo xtask figures"]
+fn the_scenario_has_the_order_of_the_figure() {
+    let all = compare(&[]);
+    let rows: Vec<Vec<String>> = ["NDP", "DCTCP", "DCTCP over PFC", "MPTCP"]
+        .iter()
+        .zip(&all)
+        .map(|(name, (mean, own))| {
+            let of_seeds: Vec<String> = own.iter().map(|own| format!("{own:.0}")).collect();
+            vec![(*name).to_owned(), format!("{mean:.0}"), of_seeds.join(", ")]
+        })
+        .collect();
+    let head = ["", "p50, mean over seeds, µs", "by seed"];
+    print_figure("ndp-figure-15-scenario", &markdown_table(&head, &rows));
+    assert_medians("scenario", all.map(|(mean, _)| mean));
+}

@@ -1,0 +1,3 @@
+//! Queue disciplines under traffic.
+
+mod unresponsive;

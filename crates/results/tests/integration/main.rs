@@ -1,0 +1,3 @@
+//! The documentation of results against the code.
+
+mod docs;

@@ -1,0 +1,3 @@
+//! Pairs of endpoints over a faulty link.
+
+mod pair;

@@ -1,0 +1,4 @@
+//! Headers as bytes, and a corpus of malformed packets.
+#![allow(non_snake_case)]
+
+mod bytes;
