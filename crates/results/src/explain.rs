@@ -127,7 +127,8 @@ impl Explained {
 /// A time with three digits.
 pub fn short_time(picos: u64) -> String {
     let (value, unit) = match picos {
-        0..1_000 => return format!("{picos} ps"),
+        0 => return "0 s".into(),
+        1..1_000 => return format!("{picos} ps"),
         1_000..1_000_000 => (picos as f64 / 1e3, "ns"),
         1_000_000..1_000_000_000 => (picos as f64 / 1e6, "µs"),
         1_000_000_000..1_000_000_000_000 => (picos as f64 / 1e9, "ms"),

@@ -443,23 +443,27 @@ metrics! {
     /// Data packets sent again, background included.
     Retransmits =
         flows("retransmits", "Retransmits", |run| Some(run.sum(|counts| counts.retransmits)))
-            .better(Lower).interval(StudentT);
+            .better(Lower).interval(StudentT).column(Wide, Nonzero);
     /// Packets of `retransmits` sent again after a NACK.
     RetransmitsNack = flows("retransmits_nack", "Retransmits NACK", |run| {
         Some(run.sum(|counts| counts.retransmits_by.nack))
-    });
+    })
+    .column(Wide, Nonzero);
     /// Packets of `retransmits` sent again after a switch returned their header.
     RetransmitsBounce = flows("retransmits_bounce", "Retransmits bounce", |run| {
         Some(run.sum(|counts| counts.retransmits_by.bounce))
-    });
+    })
+    .column(Wide, Nonzero);
     /// Packets of `retransmits` sent again after a timeout, of the sender or the receiver.
     RetransmitsTimeout = flows("retransmits_timeout", "Retransmits timeout", |run| {
         Some(run.sum(|counts| counts.retransmits_by.timeout))
-    });
+    })
+    .column(Wide, Nonzero);
     /// Packets of `retransmits` sent again after acknowledgements of later packets.
     RetransmitsDuplicateAck = flows("retransmits_duplicate_ack", "Retransmits duplicate ACK", |run| {
         Some(run.sum(|counts| counts.retransmits_by.duplicate_ack))
-    });
+    })
+    .column(Wide, Nonzero);
     /// Retransmission timers that fired, background included.
     Timeouts = flows("timeouts", "Timeouts", |run| Some(run.sum(|counts| counts.timeouts)))
         .better(Lower).interval(StudentT).places(&[Difference]);
