@@ -8,7 +8,7 @@ use punctual_core::{
     ByteRange, Bytes, Call, Class, Duration, End, ExtArena, FlowEvent, FlowId, FlowRoute, FlowSpec,
     HostId, Instant, NicInfo, Outbox, Packet, Rate, Stack, TimerChange, Transport, TransportId,
 };
-use punctual_wire::{Codec, Data, Datagram, Near, WireError, emit, parse};
+use punctual_wire::{Codec, Data, Datagram, RecentNumbers, WireError, emit, parse};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -117,7 +117,7 @@ impl WireFlow {
 struct Flow {
     name: WireFlow,
     slot: u32,
-    near: Near,
+    near: RecentNumbers,
     size: Bytes,
     /// Bytes in each packet but the last, once a packet has shown it.
     segment_bytes: Option<u64>,
@@ -320,9 +320,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let now = self.now();
         let known = self.names.get(&name).copied();
         let near = match known.and_then(|flow| self.flows.get(&flow)) {
-            Some(flow) => Near { now, ..flow.near },
+            Some(flow) => RecentNumbers { now, ..flow.near },
             None if to_sender => return Err("no_such_flow"),
-            None => Near { now, ..Near::default() },
+            None => RecentNumbers { now, ..RecentNumbers::default() },
         };
         let id = known.unwrap_or(FlowId(self.next_flow));
         let packet = parse(&self.codec, &datagram, &near, id, HERE).map_err(name_of)?;
@@ -389,7 +389,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             Flow {
                 name,
                 slot: u32::MAX,
-                near: Near::default(),
+                near: RecentNumbers::default(),
                 size,
                 segment_bytes: None,
                 is_ready: false,

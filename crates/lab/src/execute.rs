@@ -312,7 +312,7 @@ fn describe_pause_cycles(network: &Network, outcome: &Outcome) -> Vec<String> {
     cycles.sort_by_key(|cycle| (!cycle.is_deadlock, cycle.ended.is_some()));
     let described = cycles.iter().take(PAUSE_CYCLES_MAX).map(|cycle| cycle.describe(node_of));
     let mut lines: Vec<String> = described.collect();
-    let rest = cycles.len().saturating_sub(PAUSE_CYCLES_MAX) as u64 + outcome.pause_cycles_untold;
+    let rest = cycles.len().saturating_sub(PAUSE_CYCLES_MAX) as u64 + outcome.unlisted_pause_cycles;
     if rest > 0 {
         lines.push(format!("and {rest} more pause cycles"));
     }

@@ -290,7 +290,7 @@ pub struct Outcome {
     /// PFC pause cycles, open and ended, in the order in which they first closed.
     pub pause_cycles: Vec<PauseCycle>,
     /// Number of further pause cycles that are not listed.
-    pub pause_cycles_untold: u64,
+    pub unlisted_pause_cycles: u64,
     /// Time series, by time then port.
     pub samples: Vec<PortSample>,
     /// Gauges that transports reported: by time, then ports, then flows.

@@ -502,7 +502,7 @@ impl Tap for Checks {
         self.flow(flow).is_ready = true;
     }
 
-    fn told(&mut self, flow: FlowId, event: &FlowEvent) {
+    fn flow_event(&mut self, flow: FlowId, event: &FlowEvent) {
         if matches!(event, FlowEvent::Finished | FlowEvent::Abandoned) {
             self.flow(flow).ended = true;
         }

@@ -546,7 +546,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         self.totals.packet_hops = self.ports.iter().map(|port| port.sent_packets).sum();
         self.totals.most_buffered = self.lossless.as_ref().map_or(Bytes::ZERO, Lossless::most_used);
         let pauses = self.pauses_by_class();
-        let (pause_cycles, pause_cycles_untold) = self.conclude_pause_cycles();
+        let (pause_cycles, unlisted_pause_cycles) = self.conclude_pause_cycles();
         let controllers = self.controller_records();
         let end = Ending {
             at: self.cx.now,
@@ -563,7 +563,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             controllers,
             pauses,
             pause_cycles,
-            pause_cycles_untold,
+            unlisted_pause_cycles,
             samples: self.samples,
             gauges: self.gauges,
             violations: findings.violations,

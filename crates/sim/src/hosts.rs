@@ -357,7 +357,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     fn handle_events(&mut self, flow: FlowId) {
         let mut events = std::mem::take(&mut self.outbox.events);
         for event in events.drain(..) {
-            self.cx.tap.told(flow, &event);
+            self.cx.tap.flow_event(flow, &event);
             let record = &mut self.records[flow.index()];
             match event {
                 FlowEvent::Delivered(range) => {

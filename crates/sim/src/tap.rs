@@ -63,7 +63,7 @@ pub(crate) trait Tap {
     /// A call made a sender wait for its NIC.
     fn ready(&mut self, _flow: FlowId) {}
     /// A call emitted an event of its flow.
-    fn told(&mut self, _flow: FlowId, _event: &FlowEvent) {}
+    fn flow_event(&mut self, _flow: FlowId, _event: &FlowEvent) {}
     /// An end waits for `wait` after a call; `ahead` are the flows that a pausing port prefers.
     fn waits(&mut self, _flow: FlowId, _end: End, _wait: Wait, _ahead: &mut Vec<FlowId>) {}
     /// Called before [`Tap::trimmed`]: two packets may have exchanged slots.
@@ -205,7 +205,7 @@ forward_to_observers! {
     host_timer_set(flow: FlowId);
     host_timer(transport: TransportId, host: HostId, is_set: bool);
     ready(flow: FlowId);
-    told(flow: FlowId, event: &FlowEvent);
+    flow_event(flow: FlowId, event: &FlowEvent);
     waits(flow: FlowId, end: End, wait: Wait, ahead: &mut Vec<FlowId>);
     may_have_swapped(id: PacketId, packet: &Packet, tail: PacketId);
     controlled(port: PortId, before: &ControllerState, after: &ControllerState);

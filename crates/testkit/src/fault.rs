@@ -1,4 +1,4 @@
-//! Faults on the line.
+//! Faults on the path.
 
 use punctual_core::rng::Stream;
 use punctual_core::{Duration, Packet};

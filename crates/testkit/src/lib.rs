@@ -1,10 +1,10 @@
-//! Test support: two hosts connected by a line, injected faults, checks of the transport contract.
+//! Test support: two hosts connected by a path, injected faults, checks of the transport contract.
 //!
 //! [`Pair`] drives any [`Transport`](punctual_core::Transport) and panics when the transport
 //! breaks the contract, for example by delivering a byte twice or completing a flow too early.
 //!
 //! ```text
-//! let mut pair = Pair::new(Ndp::default(), Line::default());
+//! let mut pair = Pair::new(Ndp::default(), PairPath::default());
 //! pair.set_faults(|_, index| if index == 3 { Fault::Drop } else { Fault::Deliver });
 //! let flow = pair.start(pair.spec(Bytes::new(100_000)));
 //! assert!(pair.run_until_done(Instant::ZERO + Duration::from_secs(1)));
@@ -16,8 +16,8 @@
 mod cases;
 mod fault;
 mod figures;
-mod line;
 mod pair;
+mod path;
 mod port;
 mod report;
 mod schedule;
@@ -25,6 +25,6 @@ mod schedule;
 pub use cases::cases;
 pub use fault::{Fault, FaultOdds};
 pub use figures::{assert_figure, markdown_table, print_figure};
-pub use line::Line;
 pub use pair::Pair;
+pub use path::PairPath;
 pub use report::{Direction, FlowResult, Traced};

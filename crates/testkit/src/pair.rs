@@ -1,8 +1,8 @@
-//! A minimal driver: two hosts connected by a line.
+//! A minimal driver: two hosts connected by a path.
 
 use crate::port::{NextSend, Port};
 use crate::schedule::{Event, Schedule};
-use crate::{Direction, Fault, FlowResult, Line, Traced};
+use crate::{Direction, Fault, FlowResult, PairPath, Traced};
 use punctual_core::rng::derive;
 use punctual_core::{
     Bytes, Call, Class, Controller, End, ExtArena, ExtId, FlowId, FlowRoute, FlowSpec, HostId,
@@ -28,14 +28,14 @@ macro_rules! call {
 
 type FaultRule = Box<dyn FnMut(&Packet, u64) -> Fault>;
 
-/// Two hosts with a [`Stack`] of one transport, connected by a [`Line`].
+/// Two hosts with a [`Stack`] of one transport, connected by a [`PairPath`].
 ///
 /// It follows the driver's side of the contract. Each host has an ideal NIC: control packets go
 /// first, then packets and ready senders in FIFO order. Flows may go in either direction. After its
 /// flow has ended, a sender is not called again, but tests can still inspect it.
 pub struct Pair<T: Transport> {
     stack: Stack<T>,
-    line: Line,
+    path: PairPath,
     now: Instant,
     schedule: Schedule,
     handled: u64,
@@ -53,23 +53,23 @@ pub struct Pair<T: Transport> {
 
 impl<T: Transport> Pair<T> {
     /// Two idle hosts at time zero.
-    pub fn new(config: T, line: Line) -> Self {
-        assert!(line.paths > 0, "a line has at least one path");
+    pub fn new(config: T, path: PairPath) -> Self {
+        assert!(path.paths > 0, "`paths` is at least 1");
         let nics = [0, 1].map(|host| NicInfo {
             host: HostId(host),
-            rate: line.rate,
-            mtu: line.mtu,
-            framing: line.framing,
+            rate: path.rate,
+            mtu: path.mtu,
+            framing: path.framing,
         });
-        let ports = (0..2 * (line.switches + 1))
+        let ports = (0..2 * (path.switches + 1))
             .map(|port| {
-                let view = Port::<T::Controller>::new(None).view(port, Instant::ZERO, &line);
-                Port::new(config.controller(&view).filter(|_| line.controllers))
+                let view = Port::<T::Controller>::new(None).view(port, Instant::ZERO, &path);
+                Port::new(config.controller(&view).filter(|_| path.controllers))
             })
             .collect::<Vec<_>>();
         let mut pair = Pair {
             stack: Stack::new(config, &nics),
-            line,
+            path,
             now: Instant::ZERO,
             schedule: Schedule::default(),
             handled: 0,
@@ -143,9 +143,9 @@ impl<T: Transport> Pair<T> {
         self.now
     }
 
-    /// The line between the hosts.
-    pub fn line(&self) -> &Line {
-        &self.line
+    /// The path between the hosts.
+    pub fn path(&self) -> &PairPath {
+        &self.path
     }
 
     /// The transport's parameters and state.
@@ -178,7 +178,7 @@ impl<T: Transport> Pair<T> {
         &self.trace
     }
 
-    /// Header extensions in use by packets that are queued or on the line.
+    /// Header extensions in use by packets that are queued or on the path.
     pub fn extensions(&self) -> usize {
         self.ext.len()
     }
@@ -207,7 +207,7 @@ impl<T: Transport> Pair<T> {
     }
 
     fn links(&self) -> usize {
-        self.line.switches + 1
+        self.path.switches + 1
     }
 
     fn nic_port(&self, host: HostId) -> usize {
@@ -273,9 +273,9 @@ impl<T: Transport> Pair<T> {
             End::Sender => (spec.src, spec.dst, "sender"),
             End::Receiver => (spec.dst, spec.src, "receiver"),
         };
-        let seed = derive(self.line.seed, purpose, u64::from(spec.id.0));
-        let ecmp_path = (derive(seed, "ecmp", 0) % u64::from(self.line.paths)) as u32;
-        FlowRoute { local, peer, paths: self.line.paths, ecmp_path, seed }
+        let seed = derive(self.path.seed, purpose, u64::from(spec.id.0));
+        let ecmp_path = (derive(seed, "ecmp", 0) % u64::from(self.path.paths)) as u32;
+        FlowRoute { local, peer, paths: self.path.paths, ecmp_path, seed }
     }
 
     fn start_flow(&mut self, flow: usize) {
@@ -422,14 +422,14 @@ impl<T: Transport> Pair<T> {
         assert_eq!(packet.dst, dst, "a packet of flow {flow} goes to the wrong host");
         assert_ne!(packet.dst, from, "a packet of flow {flow} goes to the host that sends it");
         assert!(
-            packet.path < self.line.paths,
+            packet.path < self.path.paths,
             "a packet of flow {flow} takes path {} of {}",
             packet.path,
-            self.line.paths
+            self.path.paths
         );
         assert!(packet.wire_bytes > 0, "a packet of flow {flow} has no size");
         assert!(
-            u64::from(packet.wire_bytes) <= self.line.mtu.get(),
+            u64::from(packet.wire_bytes) <= self.path.mtu.get(),
             "a packet of flow {flow} is larger than the MTU: {packet:?}"
         );
         assert!(
@@ -490,21 +490,21 @@ impl<T: Transport> Pair<T> {
     fn transmit(&mut self, port: usize, mut packet: Packet) {
         let state = &mut self.ports[port];
         state.is_busy = true;
-        state.sent_bytes += u64::from(packet.wire_bytes) + self.line.framing.get();
-        let free_at = self.now + self.line.transmission_time(u64::from(packet.wire_bytes));
-        let arrives_at = free_at + self.line.delay;
+        state.sent_bytes += u64::from(packet.wire_bytes) + self.path.framing.get();
+        let free_at = self.now + self.path.transmission_time(u64::from(packet.wire_bytes));
+        let arrives_at = free_at + self.path.delay;
         let from_host = packet.hop == 0;
         packet.hop = packet.hop.saturating_add(1);
         self.schedule.add(free_at, Event::PortFree { port });
         if from_host {
-            self.send_on_line(port, packet, arrives_at);
+            self.send_on_link(port, packet, arrives_at);
         } else {
             self.schedule.add(arrives_at, Event::Arrival { port, packet });
         }
     }
 
     /// Sends a packet on its first link, where faults are injected.
-    fn send_on_line(&mut self, port: usize, mut packet: Packet, mut arrives_at: Instant) {
+    fn send_on_link(&mut self, port: usize, mut packet: Packet, mut arrives_at: Instant) {
         let direction = if port < self.links() { Direction::Forward } else { Direction::Backward };
         let index = self.sent[direction as usize];
         self.sent[direction as usize] += 1;
@@ -532,7 +532,7 @@ impl<T: Transport> Pair<T> {
                 let back = PacketFlags::TO_SENDER.with(PacketFlags::REVERSE_PATH);
                 packet.flags = packet.flags.toggled(back).with(PacketFlags::BOUNCED);
                 packet.dst = HostId::from(usize::from(direction == Direction::Backward));
-                arrives_at += self.line.delay;
+                arrives_at += self.path.delay;
                 port_reached = self.twin(port);
             }
         }
@@ -540,7 +540,7 @@ impl<T: Transport> Pair<T> {
     }
 
     fn view(&self, port: usize) -> PortView {
-        self.ports[port].view(port, self.now, &self.line)
+        self.ports[port].view(port, self.now, &self.path)
     }
 
     fn control(&mut self, port: usize, packet: &mut Packet, way: Way) {

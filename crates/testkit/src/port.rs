@@ -1,6 +1,6 @@
 //! An output port: an unbounded queue with control packets first, and an optional controller.
 
-use crate::Line;
+use crate::PairPath;
 use punctual_core::{Class, Instant, Packet, PortId, PortView};
 use std::collections::VecDeque;
 
@@ -47,12 +47,12 @@ impl<C> Port<C> {
     }
 
     /// The state of this port, number `port`, as its controller sees it.
-    pub(crate) fn view(&self, port: usize, now: Instant, line: &Line) -> PortView {
+    pub(crate) fn view(&self, port: usize, now: Instant, path: &PairPath) -> PortView {
         PortView {
             port: PortId::from(port),
             now,
-            rate: line.rate,
-            framing: line.framing,
+            rate: path.rate,
+            framing: path.framing,
             queue_bytes: self.queue_bytes,
             queue_packets: self.queue_packets,
             sent_bytes: self.sent_bytes,

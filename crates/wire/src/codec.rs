@@ -5,7 +5,7 @@ use punctual_core::{ByteRange, FlowId, Header, HostId, Instant, Packet};
 
 /// Recent values of a flow, used to [widen](crate::widen) the short numbers on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Near {
+pub struct RecentNumbers {
     /// A recent sequence number of the flow.
     pub seq: u64,
     /// A recent cumulative acknowledgement of the flow.
@@ -43,7 +43,7 @@ pub trait Codec {
     fn parse_fields(
         &self,
         fields: &[u8],
-        near: &Near,
+        near: &RecentNumbers,
         packet: &mut Packet,
     ) -> Result<(), WireError>;
 
@@ -52,7 +52,7 @@ pub trait Codec {
     fn data(&self, packet: &Packet) -> Option<Data>;
 
     /// Updates the recent values after `packet` was sent or accepted.
-    fn observe(&self, packet: &Packet, near: &mut Near);
+    fn observe(&self, packet: &Packet, near: &mut RecentNumbers);
 }
 
 /// Writes `packet` into `datagram`, whose memory is reused. `fill` writes the payload, if the packet
@@ -86,7 +86,7 @@ pub fn emit<C: Codec, E>(
 pub fn parse<C: Codec>(
     codec: &C,
     datagram: &Datagram<'_>,
-    near: &Near,
+    near: &RecentNumbers,
     flow: FlowId,
     to: HostId,
 ) -> Result<Packet, WireError> {

@@ -36,7 +36,7 @@ mod error;
 mod ndp;
 mod number;
 
-pub use codec::{Codec, Data, Near, emit, parse};
+pub use codec::{Codec, Data, RecentNumbers, emit, parse};
 pub use envelope::{Datagram, ENVELOPE_BYTES, Envelope, set_flags};
 pub use error::WireError;
 pub use ndp::{NDP_HEADER_BYTES, NDP_WIRE_BYTES, NdpCodec};

@@ -1,6 +1,6 @@
 //! The wire format of NDP.
 
-use crate::{Codec, Data, ENVELOPE_BYTES, IPV4_UDP_BYTES, Near, WireError, widen};
+use crate::{Codec, Data, ENVELOPE_BYTES, IPV4_UDP_BYTES, RecentNumbers, WireError, widen};
 use punctual_core::{ByteRange, Header, Packet};
 use punctual_transports::ndp::{HEADER_BYTES, NdpHeader, STAMP_SHIFT, flags, kind};
 use zerocopy::byteorder::network_endian::{U16, U32};
@@ -67,7 +67,7 @@ impl Codec for NdpCodec {
     fn parse_fields(
         &self,
         fields: &[u8],
-        near: &Near,
+        near: &RecentNumbers,
         packet: &mut Packet,
     ) -> Result<(), WireError> {
         let Ok(wire) = NdpFields::read_from_bytes(fields) else {
@@ -129,7 +129,7 @@ impl Codec for NdpCodec {
         is_valid.then_some(Data { range, flow_bytes: size, segment_bytes })
     }
 
-    fn observe(&self, packet: &Packet, near: &mut Near) {
+    fn observe(&self, packet: &Packet, near: &mut RecentNumbers) {
         let header = NdpHeader::of(packet);
         match header.kind {
             kind::DATA => near.seq = near.seq.max(header.seq),

@@ -30,24 +30,24 @@ pub(crate) fn explain<S: Simulate>(args: &Explain) -> anyhow::Result<()> {
     let points = runs(args, which)?;
     let count: usize = points.iter().map(|point| point.dirs.len()).sum();
     stop_on_ctrl_c()?;
-    let mut told: Vec<(&str, Vec<Explained>)> = Vec::new();
+    let mut by_point: Vec<(&str, Vec<Explained>)> = Vec::new();
     for point in &points {
         let mut explained = Vec::new();
         for dir in &point.dirs {
             explained.extend(one::<S>(dir, which, args, count > 1)?);
         }
-        told.push((&point.label, explained));
+        by_point.push((&point.label, explained));
     }
     let run = points.iter().flat_map(|point| &point.dirs).next();
     let page = run.map(|run| super::report::write::<S>(&reported(run, &args.run))).transpose()?;
     let mut out = std::io::stdout().lock();
     if args.printing.json {
-        for flow in told.iter().flat_map(|(_, runs)| runs).flat_map(|run| &run.flows) {
+        for flow in by_point.iter().flat_map(|(_, runs)| runs).flat_map(|run| &run.flows) {
             writeln!(out, "{}", serde_json::to_string(flow)?)?;
         }
         return Ok(());
     }
-    for (label, runs) in told.iter().filter(|(_, runs)| !runs.is_empty()) {
+    for (label, runs) in by_point.iter().filter(|(_, runs)| !runs.is_empty()) {
         if !label.is_empty() {
             writeln!(out, "{label}")?;
         }
@@ -178,7 +178,7 @@ fn one<S: Simulate>(
         let _ =
             writeln!(std::io::stderr(), "running {} again, to follow {}", run.title(), chosen.how);
     }
-    let told = punctual_lab::explain(
+    let flows = punctual_lab::explain(
         &study,
         &run,
         (&files.flows, &manifest.punctual),
@@ -189,15 +189,15 @@ fn one<S: Simulate>(
         },
     );
     let at = |error: &dyn std::fmt::Display| format!("{}: {error}", dir.display());
-    let mut told = told.map_err(|error| match error {
+    let mut flows = flows.map_err(|error| match error {
         ExplainError::Run(error) => anyhow::Error::from(error),
         ExplainError::Differs { .. } => ReplayDiffers(at(&error)).into(),
         _ => UsageError(at(&error)).into(),
     })?;
     let place = |flow: &ExplainedFlow| chosen.flows.iter().position(|f| f.0 == flow.flow);
-    told.sort_by_key(place);
+    flows.sort_by_key(place);
     let mut explained = Explained::new(&manifest.transport, manifest.seed, &chosen.how);
-    explained.flows = told;
+    explained.flows = flows;
     explained.write(dir)?;
     Ok(Some(explained))
 }

@@ -10,7 +10,7 @@ use punctual_host::{
     Application, Driver, DriverOptions, LinkOptions, Offer, ReceiveOptions, Receiver, SendOptions,
     send_file_over,
 };
-use punctual_wire::{Codec, Data, Near, WireError};
+use punctual_wire::{Codec, Data, RecentNumbers, WireError};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
@@ -182,7 +182,12 @@ impl Codec for ToyCodec {
         fields[16..].fill(0);
     }
 
-    fn parse_fields(&self, fields: &[u8], _: &Near, packet: &mut Packet) -> Result<(), WireError> {
+    fn parse_fields(
+        &self,
+        fields: &[u8],
+        _: &RecentNumbers,
+        packet: &mut Packet,
+    ) -> Result<(), WireError> {
         let number =
             |at: usize| fields[at..at + 8].iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
         packet.header = header(number(0), number(8));
@@ -196,7 +201,7 @@ impl Codec for ToyCodec {
         (!packet.is_to_sender()).then_some(Data { range, flow_bytes, segment_bytes: None })
     }
 
-    fn observe(&self, _packet: &Packet, _near: &mut Near) {}
+    fn observe(&self, _packet: &Packet, _near: &mut RecentNumbers) {}
 }
 
 /// Sends bytes and keeps what it receives.

@@ -4,7 +4,7 @@
 use crate::Done;
 use punctual_core::{FlowId, Header, HostId, Instant, Packet, PacketFlags};
 use punctual_transports::ndp::{HEADER_BYTES, NdpHeader, flags, kind};
-use punctual_wire::{Datagram, NdpCodec, Near, emit, parse};
+use punctual_wire::{Datagram, NdpCodec, RecentNumbers, emit, parse};
 use std::convert::Infallible;
 use std::hint::black_box;
 
@@ -51,7 +51,7 @@ pub(crate) fn parse_ndp(headers: u64) -> Done {
             datagram
         })
         .collect();
-    let near = Near { seq: 5_000, cumulative: 5_000, now: Instant::from_picos(1 << 34) };
+    let near = RecentNumbers { seq: 5_000, cumulative: 5_000, now: Instant::from_picos(1 << 34) };
     let mut digest = 0u64;
     for datagram in datagrams.iter().cycle().take(headers as usize) {
         let datagram = Datagram::parse(black_box(datagram)).expect("as it was written");

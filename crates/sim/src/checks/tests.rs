@@ -344,12 +344,12 @@ fn routing__packets_end_at_their_hosts() {
 #[test]
 fn flows__only_transports_that_declare_it_give_up() {
     let mut run = Watched::drop_tail();
-    run.checks.told(FlowId(0), &FlowEvent::Abandoned);
+    run.checks.flow_event(FlowId(0), &FlowEvent::Abandoned);
     assert_eq!(run.found(), Vec::<String>::new());
     let mut run = Watched::drop_tail();
     run.checks.may_abandon = 0;
-    run.checks.told(FlowId(0), &FlowEvent::Finished);
-    run.checks.told(FlowId(0), &FlowEvent::Abandoned);
+    run.checks.flow_event(FlowId(0), &FlowEvent::Finished);
+    run.checks.flow_event(FlowId(0), &FlowEvent::Abandoned);
     assert_one(&run.found(), "declares that it never abandons");
 }
 
@@ -841,7 +841,7 @@ fn found_with(causes: &[RetransmitCause], change: impl FnOnce(&mut FlowRecord)) 
         in_window: FlowCounts::default(),
     };
     for cause in causes {
-        run.checks.told(FlowId(0), &FlowEvent::Retransmitted(*cause));
+        run.checks.flow_event(FlowId(0), &FlowEvent::Retransmitted(*cause));
         *record.retransmits_by.of(*cause) += 1;
     }
     change(&mut record);

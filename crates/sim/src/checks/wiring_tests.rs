@@ -139,8 +139,8 @@ impl Tap for Misled {
         }
     }
 
-    fn told(&mut self, flow: FlowId, event: &FlowEvent) {
-        self.checks.told(flow, event);
+    fn flow_event(&mut self, flow: FlowId, event: &FlowEvent) {
+        self.checks.flow_event(flow, event);
     }
 
     fn made(&mut self, id: PacketId, packet: &Packet) {

@@ -313,7 +313,7 @@ impl Tap for Explainer {
         }
     }
 
-    fn told(&mut self, flow: FlowId, event: &FlowEvent) {
+    fn flow_event(&mut self, flow: FlowId, event: &FlowEvent) {
         match event {
             FlowEvent::TimedOut => {
                 let Call::Flow(call) = &self.call else { return };

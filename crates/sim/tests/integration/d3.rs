@@ -171,9 +171,13 @@ fn the_order_of_arrival_decides() {
 /// exceed it for a round trip after flows came or C fell; then all have asked again.
 #[test]
 fn grants_stay_within_capacity_and_return() {
-    use punctual_testkit::{Fault, Line, Pair};
-    let line =
-        Line { rate: GBPS, delay: Duration::from_micros(120), switches: 1, ..Line::default() };
+    use punctual_testkit::{Fault, Pair, PairPath};
+    let line = PairPath {
+        rate: GBPS,
+        delay: Duration::from_micros(120),
+        switches: 1,
+        ..PairPath::default()
+    };
     for (adaptive, lose_fins) in [(false, false), (true, false), (true, true)] {
         let gains = if adaptive { (0.1, 1.0) } else { (0.0, 0.0) };
         let params = D3CommonConfig { alpha: gains.0, beta: gains.1, ..D3CommonConfig::default() };

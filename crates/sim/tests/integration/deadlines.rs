@@ -8,7 +8,7 @@ use punctual_core::{
 };
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowRecord, FlowStatus, LinkChange, LinkFault, Outcome, Setup, SwitchReset};
-use punctual_testkit::{FaultOdds, Line, Pair, assert_figure};
+use punctual_testkit::{FaultOdds, Pair, PairPath, assert_figure};
 use punctual_transports::AnyTransport;
 use punctual_transports::d3::{D3Config, RcpdcConfig};
 use punctual_transports::pdq::PdqConfig;
@@ -139,8 +139,12 @@ fn two_hundred_flows_at_once_end() {
 
 /// Packets of all kinds lost, doubled and delayed beyond others, both ways.
 fn survive<T: Transport + Clone>(name: &str, config: T) {
-    let line =
-        Line { rate: GBPS, delay: Duration::from_micros(120), switches: 1, ..Line::default() };
+    let line = PairPath {
+        rate: GBPS,
+        delay: Duration::from_micros(120),
+        switches: 1,
+        ..PairPath::default()
+    };
     let odds = FaultOdds {
         drop: 0.03,
         duplicate: 0.1,

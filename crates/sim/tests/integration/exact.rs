@@ -208,7 +208,7 @@ fn tcp_dctcp_and_ndp_lone_flow_on_a_pair() {
 /// at the same picosecond in both, also where slow start or pulls make the sum hard to write.
 #[test]
 fn simulator_and_test_driver_agree() {
-    use punctual_testkit::{Line, Pair};
+    use punctual_testkit::{Pair, PairPath};
     use punctual_transports::AnyTransport;
     use punctual_transports::d3::RcpdcConfig;
     use punctual_transports::dcqcn::DcqcnConfig;
@@ -217,7 +217,7 @@ fn simulator_and_test_driver_agree() {
     use punctual_transports::tcp::{D2tcpConfig, DctcpConfig, TcpConfig, TcpprConfig};
 
     fn by_pair<T: punctual_core::Transport>(config: T, switches: usize, size: u64) -> Instant {
-        let mut pair = Pair::new(config, Line { switches, ..Line::default() });
+        let mut pair = Pair::new(config, PairPath { switches, ..PairPath::default() });
         let spec = pair.spec(Bytes::new(size));
         let flow = pair.start(spec);
         assert!(pair.run_until_done(Instant::ZERO + Duration::from_secs(10)));

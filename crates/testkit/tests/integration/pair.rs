@@ -6,7 +6,7 @@ use punctual_core::{
     FlowRoute, FlowSpec, Header, HostCx, HostId, Instant, Limit, NicInfo, Packet, PacketFlags,
     PortId, PortView, QueueSpec, RangeSet, Rate, RetransmitCause, Transport, TransportInfo,
 };
-use punctual_testkit::{Direction, Fault, FaultOdds, Line, Pair};
+use punctual_testkit::{Direction, Fault, FaultOdds, Pair, PairPath};
 
 const PAYLOAD: u64 = 1000;
 const TIMEOUT: Duration = Duration::from_micros(50);
@@ -166,13 +166,13 @@ fn at(n: u64) -> Instant {
 }
 
 /// 1000 B take 1 µs, an ACK 40 ns.
-fn line() -> Line {
-    Line { rate: Rate::from_gbps(8), ..Line::default() }
+fn path() -> PairPath {
+    PairPath { rate: Rate::from_gbps(8), ..PairPath::default() }
 }
 
 #[test]
 fn lone_flow_takes_its_time() {
-    let mut pair = Pair::new(Toy::default(), line());
+    let mut pair = Pair::new(Toy::default(), path());
     let flow = pair.start(pair.spec(Bytes::new(10_000)));
     assert!(pair.run_until_done(at(1000)));
     let result = pair.result(flow);
@@ -188,7 +188,7 @@ fn lone_flow_takes_its_time() {
 
 #[test]
 fn switches_store_and_forward_and_controllers_see_both_ways() {
-    let mut pair = Pair::new(Toy::default(), Line { switches: 2, ..line() });
+    let mut pair = Pair::new(Toy::default(), PairPath { switches: 2, ..path() });
     let flow = pair.start(pair.spec(Bytes::new(10_000)));
     pair.run_until(at(1000));
     assert_eq!(pair.now(), at(1000));
@@ -206,7 +206,7 @@ fn switches_store_and_forward_and_controllers_see_both_ways() {
 
 #[test]
 fn flows_take_turns_and_go_both_ways() {
-    let mut pair = Pair::new(Toy::default(), line());
+    let mut pair = Pair::new(Toy::default(), path());
     let first = pair.start(pair.spec(Bytes::new(3_000)));
     let second = pair.start(pair.spec(Bytes::new(3_000)));
     let back = pair.start(FlowSpec {
@@ -231,7 +231,7 @@ fn flows_take_turns_and_go_both_ways() {
 
 #[test]
 fn every_fault_does_what_it_says() {
-    let mut pair = Pair::new(Toy::default(), line());
+    let mut pair = Pair::new(Toy::default(), path());
     pair.set_faults(|packet, index| match (packet.is_to_sender(), index) {
         (false, 0) => Fault::Drop,
         (false, 1) => Fault::Duplicate,
@@ -255,7 +255,7 @@ fn every_fault_does_what_it_says() {
 #[test]
 fn random_faults_repeat_with_their_seed() {
     let run = |seed| {
-        let mut pair = Pair::new(Toy::default(), line());
+        let mut pair = Pair::new(Toy::default(), path());
         let odds = FaultOdds { drop: 0.1, duplicate: 0.1, delay: 0.2, ..FaultOdds::default() };
         pair.set_faults(odds.rule(seed));
         let flow = pair.start(pair.spec(Bytes::new(50_000)));
@@ -268,7 +268,7 @@ fn random_faults_repeat_with_their_seed() {
 
 #[test]
 fn an_unfinished_run_stops_at_its_limit() {
-    let mut pair = Pair::new(Toy::default(), line());
+    let mut pair = Pair::new(Toy::default(), path());
     pair.set_faults(|_, _| Fault::Drop);
     pair.start(pair.spec(Bytes::new(1_000)));
     assert!(!pair.run_until_done(at(5000)));
@@ -278,7 +278,7 @@ fn an_unfinished_run_stops_at_its_limit() {
 #[test]
 #[should_panic(expected = "a livelock?")]
 fn events_are_bounded() {
-    let mut pair = Pair::new(Toy::default(), line());
+    let mut pair = Pair::new(Toy::default(), path());
     pair.set_events_max(1000);
     pair.set_faults(|_, _| Fault::Drop);
     pair.start(pair.spec(Bytes::new(1_000)));
@@ -289,7 +289,7 @@ fn events_are_bounded() {
 #[should_panic(expected = "takes path 4 of 4")]
 fn a_path_that_does_not_exist_is_a_panic() {
     let toy = Toy { bad_path: true, ..Toy::default() };
-    let mut pair = Pair::new(toy, line());
+    let mut pair = Pair::new(toy, path());
     pair.start(pair.spec(Bytes::new(1_000)));
     pair.run_until(at(10));
 }
@@ -298,7 +298,7 @@ fn a_path_that_does_not_exist_is_a_panic() {
 #[should_panic(expected = "twice")]
 fn delivering_twice_is_a_panic() {
     let toy = Toy { deliver_twice: true, ..Toy::default() };
-    let mut pair = Pair::new(toy, line());
+    let mut pair = Pair::new(toy, path());
     pair.set_faults(|_, _| Fault::Duplicate);
     pair.start(pair.spec(Bytes::new(2_000)));
     pair.run_until(at(10));

@@ -20,7 +20,7 @@ pub struct PullQueue {
     /// Whether trimmed headers delay pulls.
     charges_headers: bool,
     payload: u64,
-    lines: Slab<Line>,
+    lines: Slab<PairPath>,
     /// Lines with pulls waiting, by class, in order of service.
     waiting: [VecDeque<u32>; Class::COUNT],
     /// A bit for each class with pulls waiting.
@@ -43,7 +43,7 @@ struct Jitter {
 
 /// One receiving flow's place in the queue.
 #[derive(Debug)]
-struct Line {
+struct PairPath {
     flow: FlowId,
     peer: HostId,
     paths: u32,
@@ -97,7 +97,7 @@ impl PullQueue {
         if let Some(jitter) = &mut self.jitter {
             jitter.stream = Stream::from_seed(jitter.stream.bits() ^ route.seed);
         }
-        self.lines.insert(Line {
+        self.lines.insert(PairPath {
             flow,
             peer: route.peer,
             paths: route.paths,
@@ -246,7 +246,7 @@ impl Jitter {
     }
 }
 
-impl Line {
+impl PairPath {
     #[inline]
     fn lead_back(&mut self, path: Option<u16>, packet: &mut Packet) {
         packet.flags.set(PacketFlags::TO_SENDER);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use punctual_core::RetransmitCause::{self, Bounce, DuplicateAck, Nack, Timeout};
 use punctual_core::{Bytes, Duration, Instant, Transport};
-use punctual_testkit::{Fault, FaultOdds, FlowResult, Line, Pair};
+use punctual_testkit::{Fault, FaultOdds, FlowResult, Pair, PairPath};
 use punctual_transports::AnyTransport;
 
 /// About 270 packets.
@@ -17,7 +17,7 @@ fn finish<T: Transport + Clone>(
     config: &T,
     faults: impl FnMut(&punctual_core::Packet, u64) -> Fault + 'static,
 ) -> (FlowResult, usize) {
-    let mut pair = Pair::new(config.clone(), Line { switches: 1, ..Line::default() });
+    let mut pair = Pair::new(config.clone(), PairPath { switches: 1, ..PairPath::default() });
     let flow = pair.start(pair.spec(SIZE));
     pair.set_faults(faults);
     assert!(pair.run_until_done(late()), "{}", T::INFO.name);

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use punctual_core::{Class, FlowId, Header, HostId, Instant, Packet, PacketFlags};
 use punctual_transports::ndp::{NdpHeader, flags, kind};
-use punctual_wire::{Codec, Datagram, NDP_HEADER_BYTES, NDP_WIRE_BYTES, NdpCodec, Near, WireError};
+use punctual_wire::{
+    Codec, Datagram, NDP_HEADER_BYTES, NDP_WIRE_BYTES, NdpCodec, RecentNumbers, WireError,
+};
 use punctual_wire::{emit, parse, set_flags};
 use std::convert::Infallible;
 
@@ -17,7 +19,7 @@ fn emitted(flow: u32, packet: &Packet, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn parsed(bytes: &[u8], near: &Near) -> Result<(u32, Packet, Vec<u8>), WireError> {
+fn parsed(bytes: &[u8], near: &RecentNumbers) -> Result<(u32, Packet, Vec<u8>), WireError> {
     let datagram = Datagram::parse(bytes)?;
     let packet = parse(&NdpCodec, &datagram, near, FlowId(0), HostId(0))?;
     Ok((datagram.envelope.flow, packet, datagram.payload.to_vec()))
@@ -43,7 +45,7 @@ fn data_packet(seq: u64, len: u16, size: u64) -> Packet {
 }
 
 /// Any NDP packet that a correct endpoint can send, with its data and its reader's recent values.
-fn any_packet() -> impl Strategy<Value = (Packet, Vec<u8>, Near)> {
+fn any_packet() -> impl Strategy<Value = (Packet, Vec<u8>, RecentNumbers)> {
     let near = |value: u64, distance: i64| value.saturating_add_signed(distance);
     let distance = -(1i64 << 31) + 1..1i64 << 31;
     (
@@ -76,7 +78,7 @@ fn any_packet() -> impl Strategy<Value = (Packet, Vec<u8>, Near)> {
             packet.payload_bytes = if is_data { len as u16 } else { 0 };
             packet.wire_bytes = NDP_WIRE_BYTES as u16 + packet.payload_bytes;
             packet.flags = if is_data { PacketFlags::TRIMMABLE } else { PacketFlags::TO_SENDER };
-            let expected = Near {
+            let expected = RecentNumbers {
                 seq: near(seq, distances.0),
                 cumulative: near(cumulative, distances.1),
                 now: Instant::from_picos(near(header.sent_at, distances.2 << 13)),
@@ -106,7 +108,7 @@ fn parse__sequence_numbers_wrap() {
     let packet = data_packet((1 << 32) + 3, 1000, u64::MAX);
     let bytes = emitted(7, &packet, &[9; 1000]);
     let seq_near = |seq| {
-        let near = Near { seq, ..Near::default() };
+        let near = RecentNumbers { seq, ..RecentNumbers::default() };
         NdpHeader::of(&parsed(&bytes, &near).unwrap().1).seq
     };
     assert_eq!(seq_near((1 << 32) - 10), (1 << 32) + 3);
@@ -119,13 +121,16 @@ fn parse__time_comes_back_whatever_the_clock_of_the_echo() {
     let sent_at = 123_456_789_012_345u64 >> 14 << 14;
     let mut packet = data_packet(0, 10, 100);
     packet.header = Header::new(NdpHeader { sent_at, ..NdpHeader::of(&packet) });
-    let elsewhere = Near { now: Instant::from_picos(1), ..Near::default() };
+    let elsewhere = RecentNumbers { now: Instant::from_picos(1), ..RecentNumbers::default() };
     let (_, there, _) = parsed(&emitted(7, &packet, &[0; 10]), &elsewhere).unwrap();
     let mut echo = there;
     echo.header = Header::new(NdpHeader { kind: kind::ACK, ..NdpHeader::of(&there) });
     echo.payload_bytes = 0;
     echo.flags = PacketFlags::TO_SENDER;
-    let here = Near { now: Instant::from_picos(sent_at + 50_000_000), ..Near::default() };
+    let here = RecentNumbers {
+        now: Instant::from_picos(sent_at + 50_000_000),
+        ..RecentNumbers::default()
+    };
     let (_, back, _) = parsed(&emitted(7, &echo, b""), &here).unwrap();
     assert_eq!(NdpHeader::of(&back).sent_at, sent_at);
 }
@@ -133,7 +138,7 @@ fn parse__time_comes_back_whatever_the_clock_of_the_echo() {
 #[test]
 fn parse__refuses_contradictions() {
     let refused = |packet: &Packet, data: &[u8]| {
-        parsed(&emitted(7, packet, data), &Near::default()).unwrap_err().name()
+        parsed(&emitted(7, packet, data), &RecentNumbers::default()).unwrap_err().name()
     };
     // Beyond the flow's end.
     assert_eq!(refused(&data_packet(9, 10, 50), &[0; 10]), "contradiction");
@@ -171,7 +176,7 @@ fn corpus__does_no_harm() {
     for entry in std::fs::read_dir(corpus).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let outcome = match parsed(&std::fs::read(&path).unwrap(), &Near::default()) {
+        let outcome = match parsed(&std::fs::read(&path).unwrap(), &RecentNumbers::default()) {
             Ok((_, packet, _)) if packet.is_trimmed() => "trimmed",
             Ok(_) => "sound",
             Err(error) => error.name(),
@@ -232,7 +237,7 @@ proptest! {
 
     #[test]
     fn parse__never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200), now: u64) {
-        let _ = parsed(&bytes, &Near { now: Instant::from_picos(now), ..Near::default() });
+        let _ = parsed(&bytes, &RecentNumbers { now: Instant::from_picos(now), ..RecentNumbers::default() });
     }
 
     /// Random fields after a valid envelope reach the codec.
@@ -240,7 +245,7 @@ proptest! {
     fn parse_fields__never_panics(
         fields: [u8; 20], bits: u8, len in 0u16..100, seq: u64, cumulative: u64, now: u64,
     ) {
-        let near = Near { seq, cumulative, now: Instant::from_picos(now) };
+        let near = RecentNumbers { seq, cumulative, now: Instant::from_picos(now) };
         let mut packet = data_packet(0, len, u64::from(len));
         packet.flags = PacketFlags::from_bits(bits);
         if NdpCodec.parse_fields(&fields, &near, &mut packet).is_ok() {

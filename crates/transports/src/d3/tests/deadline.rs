@@ -52,7 +52,7 @@ fn assert_ports_empty(pair: &Pair<D3Config>) {
 
 #[test]
 fn d3_r27_the_first_request_is_for_size_over_deadline() {
-    let mut pair = Pair::new(fixed(), Line { framing: Bytes::new(38), ..testbed(1) });
+    let mut pair = Pair::new(fixed(), PairPath { framing: Bytes::new(38), ..testbed(1) });
     let timed = start_timed(&mut pair, 100 * SEGMENT, 0, 20_000);
     let plain = start(&mut pair, 100 * SEGMENT);
     let endless = start_timed(&mut pair, u64::MAX, 0, 20_000);

@@ -9,19 +9,19 @@ mod wire;
 use super::{D3CommonConfig, D3Header, RateBlock, RcpdcConfig, RequestPolicy};
 use crate::paced::tests::{backward, forward, seconds, start};
 use punctual_core::{Bytes, Duration, FlowId, FlowSpec, Instant, Rate};
-use punctual_testkit::{Direction, Line, Pair, Traced};
+use punctual_testkit::{Direction, Pair, PairPath, Traced};
 
 /// 1 Gb/s links with the testbed's round-trip time of about 500 µs, spread over them.
-fn testbed(switches: usize) -> Line {
-    Line {
+fn testbed(switches: usize) -> PairPath {
+    PairPath {
         rate: Rate::from_gbps(1),
         delay: Duration::from_micros(240) / (switches as u64 + 1),
         switches,
-        ..Line::default()
+        ..PairPath::default()
     }
 }
 
-fn pair(line: Line) -> Pair<RcpdcConfig> {
+fn pair(line: PairPath) -> Pair<RcpdcConfig> {
     Pair::new(RcpdcConfig::default(), line)
 }
 

@@ -58,7 +58,7 @@ fn d3_r03_packets_are_paced_at_the_lowest_grant() {
             let paced =
                 Rate::from_mbps(500).transmission_time(Bytes::new(two[0].packet.wire_bytes.into()));
             // The other flow's packet may be in the NIC just then.
-            let other = pair.line().transmission_time(1500);
+            let other = pair.path().transmission_time(1500);
             assert!(gap + other >= paced && gap <= paced + other, "{gap} against {paced}");
         }
     }
@@ -67,7 +67,7 @@ fn d3_r03_packets_are_paced_at_the_lowest_grant() {
 #[test]
 fn d3_r03_no_more_than_the_host_s_line() {
     // Capacities rise to twice the line's rate while the flow waits for its first grant.
-    let mut pair = pair(Line { delay: Duration::from_micros(2_000), ..testbed(0) });
+    let mut pair = pair(PairPath { delay: Duration::from_micros(2_000), ..testbed(0) });
     let flow = start(&mut pair, 1_000 * SEGMENT);
     pair.run_until(seconds(1));
     assert!(pair.result(flow).is_done());
@@ -120,7 +120,7 @@ fn d3_r05_a_paused_flow_sends_headers_only_at_once() {
     assert_eq!(block(&answers[0]).feedback.lowest(), Grant::Base);
     assert_eq!(sent[1].packet.payload_bytes, 0);
     assert_eq!(sent[1].packet.wire_bytes, 62);
-    let way = pair.line().transmission_time(62) + pair.line().delay;
+    let way = pair.path().transmission_time(62) + pair.path().delay;
     assert_eq!(sent[1].at, answers[0].at + way * 2);
     // And goes on with data as soon as it has a rate.
     assert_eq!(sent[2].at, answers[1].at + way * 2);
@@ -273,7 +273,7 @@ fn long_flows(flows: u64, params: D3CommonConfig) -> (f64, f64, f64) {
     let each: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
     let (min, max) = (each.iter().min().unwrap(), each.iter().max().unwrap());
     let nic = pair.forward_controllers().next().flatten().unwrap().allocator().capacity;
-    let capacity = nic.as_bps() as f64 / pair.line().rate.as_bps() as f64;
+    let capacity = nic.as_bps() as f64 / pair.path().rate.as_bps() as f64;
     (each.iter().sum::<u64>() as f64 / 12_500_000.0, *min as f64 / *max as f64, capacity)
 }
 
@@ -425,7 +425,7 @@ fn lone_flow_finishes_at_closed_form_time() {
             for &size in &sizes {
                 let line = testbed(switches);
                 let delay = line.delay / 2; // so that grants come before T has passed
-                let line = Line { framing: Bytes::new(framing), delay, ..line };
+                let line = PairPath { framing: Bytes::new(framing), delay, ..line };
                 let mut pair = Pair::new(config.clone(), line);
                 let flow = start(&mut pair, size);
                 assert!(pair.run_until_done(seconds(1)));

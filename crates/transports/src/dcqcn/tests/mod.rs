@@ -5,7 +5,7 @@ mod rules;
 
 use super::*;
 use punctual_core::{Duration, FlowId, Instant};
-use punctual_testkit::{Line, Pair, Traced};
+use punctual_testkit::{Pair, PairPath, Traced};
 
 /// Full data packets take 1.2 µs.
 const DATA: Duration = Duration::from_nanos(1200);
@@ -15,8 +15,8 @@ const PAYLOAD: u64 = 1456;
 const LINE: Rate = Rate::from_gbps(10);
 
 /// 10 Gb/s, 1500 B and 5 µs.
-fn line() -> Line {
-    Line { delay: DELAY, ..Line::default() }
+fn path() -> PairPath {
+    PairPath { delay: DELAY, ..PairPath::default() }
 }
 
 fn at(us: u64) -> Instant {
@@ -33,7 +33,7 @@ fn packets(n: u64) -> Bytes {
 
 /// A pair with one flow of that size.
 fn pair(config: DcqcnConfig, size: Bytes) -> (Pair<DcqcnConfig>, FlowId) {
-    let mut pair = Pair::new(config, line());
+    let mut pair = Pair::new(config, path());
     let flow = pair.start(pair.spec(size));
     (pair, flow)
 }

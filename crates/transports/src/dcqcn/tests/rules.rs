@@ -10,7 +10,7 @@ use punctual_testkit::{Fault, FaultOdds};
 fn dcqcn_r01_starts_at_line_rate() {
     let (mut pair, flow) = pair(DcqcnConfig::default(), packets(1_000));
     assert!(pair.run_until_done(late()));
-    let hops = pair.line().switches as u64 + 1;
+    let hops = pair.path().switches as u64 + 1;
     let last = Instant::ZERO + DATA * (1_000 - 1) + (DATA + DELAY) * hops;
     assert_eq!(pair.result(flow).completed_at, Some(last));
     for (n, (left, number)) in sent(&pair).iter().enumerate().take(1_000) {
@@ -53,13 +53,13 @@ fn dcqcn_r03_tells_of_marks_at_most_every_50_us() {
     assert!(gaps.iter().all(|gap| *gap < interval + DATA * 2), "at the first mark after: {gaps:?}");
     assert!(cnps.len() as u64 >= took.as_picos() / interval.as_picos() - 1, "{}", cnps.len());
     // The first at the first mark.
-    let hops = pair.line().switches as u64 + 1;
+    let hops = pair.path().switches as u64 + 1;
     assert_eq!(cnps[0].at, Instant::ZERO + (DATA + DELAY) * hops);
 }
 
 #[test]
 fn dcqcn_r10_data_may_be_marked_and_answers_go_first() {
-    let mut pair = Pair::new(DcqcnConfig::default(), Line { paths: 8, ..line() });
+    let mut pair = Pair::new(DcqcnConfig::default(), PairPath { paths: 8, ..path() });
     let spec = FlowSpec { class: Class(3), ..pair.spec(packets(50)) };
     pair.start(spec);
     pair.set_faults(
@@ -164,7 +164,7 @@ fn dcqcn_r13_strangers_change_nothing() {
     let nic = NicInfo { host, rate: LINE, mtu: Bytes::new(1500), framing: Bytes::ZERO };
     let mut stack = Stack::new(DcqcnConfig::default(), &[nic]);
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
-    let spec = Pair::new(DcqcnConfig::default(), line()).spec(packets(50));
+    let spec = Pair::new(DcqcnConfig::default(), path()).spec(packets(50));
     let route = FlowRoute { local: host, peer: HostId(1), paths: 1, ecmp_path: 0, seed: 1 };
     macro_rules! call {
         () => {

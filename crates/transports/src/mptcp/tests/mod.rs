@@ -6,7 +6,7 @@ mod rules;
 use super::*;
 use crate::tcp::TcpFlags;
 use punctual_core::{Duration, FlowId, Instant};
-use punctual_testkit::{Line, Pair};
+use punctual_testkit::{Pair, PairPath};
 
 /// Full data packets take 1.2 µs.
 const DATA: Duration = Duration::from_nanos(1200);
@@ -17,8 +17,8 @@ const DELAY: Duration = Duration::from_micros(50);
 const MSS: u64 = 1460;
 
 /// 10 Gb/s, 1500 B and 50 µs, with so many paths.
-fn line(paths: u32) -> Line {
-    Line { delay: DELAY, paths, ..Line::default() }
+fn path(paths: u32) -> PairPath {
+    PairPath { delay: DELAY, paths, ..PairPath::default() }
 }
 
 fn late() -> Instant {
@@ -36,7 +36,7 @@ fn packets(n: u64) -> Bytes {
 
 /// A pair of so many paths with one flow of that size.
 fn pair(config: MptcpConfig, paths: u32, size: Bytes) -> (Pair<MptcpConfig>, FlowId) {
-    let mut pair = Pair::new(config, line(paths));
+    let mut pair = Pair::new(config, path(paths));
     let flow = pair.start(pair.spec(size));
     (pair, flow)
 }

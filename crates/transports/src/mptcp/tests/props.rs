@@ -54,7 +54,7 @@ proptest! {
             rto_max: Duration::from_millis(100),
             ..MptcpConfig::default()
         };
-        let line = Line { delay: Duration::from_micros(5), paths, seed, ..Line::default() };
+        let line = PairPath { delay: Duration::from_micros(5), paths, seed, ..PairPath::default() };
         let mut pair = Pair::new(config, line);
         let mut rules: Vec<_> =
             faults.iter().zip(seed..).map(|(f, seed)| f.odds.rule(seed)).collect();

@@ -306,7 +306,7 @@ fn mptcp_r08_one_subflow_is_tcp() {
                     multi.set_faults(move |p, index| fault(p.is_to_sender(), index));
                     assert!(multi.run_until_done(late()));
                     let mut single =
-                        Pair::new(TcpConfig { handshake, ..TcpConfig::default() }, line(1));
+                        Pair::new(TcpConfig { handshake, ..TcpConfig::default() }, path(1));
                     let same = single.start(single.spec(Bytes::new(size)));
                     single.set_faults(move |p, index| fault(p.is_to_sender(), index));
                     assert!(single.run_until_done(late()));
@@ -392,7 +392,7 @@ fn mptcp_r10_strange_acks_change_nothing() {
         NicInfo { host, rate: Rate::from_gbps(10), mtu: Bytes::new(1500), framing: Bytes::ZERO };
     let mut stack = Stack::new(plain(), &[nic]);
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
-    let spec = Pair::new(plain(), line(4)).spec(packets(40));
+    let spec = Pair::new(plain(), path(4)).spec(packets(40));
     let route = FlowRoute { local: host, peer: HostId(1), paths: 4, ecmp_path: 0, seed: 1 };
     let call = Call { now: Instant::ZERO, host, ext: &mut ext, out: &mut out };
     let slot = stack.open_sender(&spec, &route, call);
@@ -429,7 +429,7 @@ fn mptcp_r11_default_queue_is_that_of_tcp() {
 
 #[test]
 fn mptcp_r12_packets_have_the_flows_class() {
-    let mut pair = Pair::new(MptcpConfig::default(), line(4));
+    let mut pair = Pair::new(MptcpConfig::default(), path(4));
     let spec = FlowSpec { class: Class(3), ..pair.spec(packets(20)) };
     pair.start(spec);
     assert!(pair.run_until_done(late()));

@@ -8,7 +8,7 @@ mod rules;
 
 use super::*;
 use punctual_core::{Duration, FlowId, Instant};
-use punctual_testkit::{Direction, Fault, Line, Pair, Traced};
+use punctual_testkit::{Direction, Fault, Pair, PairPath, Traced};
 
 /// Data bytes of a full packet on the default line.
 const PAYLOAD: u64 = 1436;
@@ -16,7 +16,7 @@ const PAYLOAD: u64 = 1436;
 const LIMIT: Instant = Instant::from_picos(20_000_000_000_000);
 
 fn pair(config: NdpConfig) -> Pair<NdpConfig> {
-    Pair::new(config, Line::default())
+    Pair::new(config, PairPath::default())
 }
 
 fn window(initial_window: u32) -> NdpConfig {

@@ -18,7 +18,7 @@ proptest! {
         bounce in 0.0f64..0.3,
         seed: u64,
     ) {
-        let mut pair = Pair::new(window(initial_window), Line { seed, ..Line::default() });
+        let mut pair = Pair::new(window(initial_window), PairPath { seed, ..PairPath::default() });
         let odds = FaultOdds { drop, duplicate, delay, trim, bounce, ..FaultOdds::default() };
         pair.set_faults(odds.rule(seed));
         let spec = pair.spec(Bytes::new(size));

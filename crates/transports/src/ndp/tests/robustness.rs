@@ -368,7 +368,7 @@ fn ndp_r24_later_data_is_pushed_again() {
     let later = pair.start(spec);
     assert!(pair.run_until_done(LIMIT));
     assert_ne!(first, later);
-    let tx = pair.line().transmission_time(1500);
+    let tx = pair.path().transmission_time(1500);
     for (n, (at, header, _)) in data(&pair)[before..].iter().take(8).enumerate() {
         assert_eq!((*at, header.has(flags::SYN)), (spec.start + tx * n as u64, true));
     }
@@ -400,7 +400,7 @@ fn ndp_r02_a_pull_s_cumulative_number_releases_too() {
 fn ndp_r25_answers_go_back_on_the_path_of_their_data() {
     let run = |paths| {
         let config = NdpConfig { paths, ..window(10) };
-        let mut pair = Pair::new(config, Line { paths: 8, ..Line::default() });
+        let mut pair = Pair::new(config, PairPath { paths: 8, ..PairPath::default() });
         pair.set_faults(nth(kind::DATA, 3, Fault::Trim));
         start(&mut pair, 60);
         assert!(pair.run_until_done(LIMIT));
@@ -515,7 +515,7 @@ fn the_paper_s_variant_has_none_of_our_rules() {
     answer(&mut stack, kind::ACK, 1, Some(1));
     assert_eq!(poll_all(&mut stack), [0]);
     // R25: answers take each path in turn.
-    let mut pair = Pair::new(paper(10), Line { paths: 8, ..Line::default() });
+    let mut pair = Pair::new(paper(10), PairPath { paths: 8, ..PairPath::default() });
     start(&mut pair, 60);
     assert!(pair.run_until_done(LIMIT));
     let paths: Vec<u32> = sent(&pair, Direction::Backward).iter().map(|(_, _, p)| p.path).collect();

@@ -9,7 +9,7 @@ fn ndp_r01_pushes_a_window_at_line_rate_then_waits_for_pulls() {
     // Before anything can come back, exactly the window has left, back to back.
     pair.run_until(Instant::ZERO + Duration::from_micros(100));
     let data = data(&pair);
-    let tx = pair.line().transmission_time(1500);
+    let tx = pair.path().transmission_time(1500);
     for (n, (at, header, packet)) in data.iter().take(8).enumerate() {
         assert_eq!(header.seq, n as u64);
         assert!(header.has(flags::SYN), "of the first window");
@@ -75,7 +75,7 @@ fn ndp_r03_pull_numbers_wrap() {
 
 #[test]
 fn ndp_r04_each_path_once_in_an_order_drawn_anew() {
-    let mut pair = Pair::new(window(64), Line { paths: 16, ..Line::default() });
+    let mut pair = Pair::new(window(64), PairPath { paths: 16, ..PairPath::default() });
     start(&mut pair, 64);
     assert!(pair.run_until_done(LIMIT));
     let paths: Vec<u16> = data(&pair).iter().map(|(_, h, _)| h.path).collect();
@@ -91,7 +91,7 @@ fn ndp_r04_each_path_once_in_an_order_drawn_anew() {
 #[test]
 fn ndp_r05_a_packet_sent_again_takes_another_path() {
     for seed in 0..50 {
-        let mut pair = Pair::new(window(4), Line { paths: 2, seed, ..Line::default() });
+        let mut pair = Pair::new(window(4), PairPath { paths: 2, seed, ..PairPath::default() });
         pair.set_faults(nth(kind::DATA, 1, Fault::Trim));
         start(&mut pair, 4);
         assert!(pair.run_until_done(LIMIT));
@@ -239,7 +239,7 @@ fn pulled(pair: &Pair<NdpConfig>, number: u32) -> Instant {
 
 /// A first window of 20, all trimmed, on Ethernet: headers come faster than pulls may leave.
 fn twenty_trimmed(config: NdpConfig) -> Pair<NdpConfig> {
-    let line = Line { framing: Bytes::new(38), ..Line::default() };
+    let line = PairPath { framing: Bytes::new(38), ..PairPath::default() };
     let mut pair = Pair::new(NdpConfig { initial_window: 20, ..config }, line);
     let mut to_trim = 20u32;
     pair.set_faults(move |packet, _| {
@@ -273,7 +273,7 @@ fn ndp_r27_a_header_takes_its_time_on_the_link_too() {
     let spacing = Duration::from_micros(3);
     let pair = twenty_trimmed(NdpConfig { pull_spacing: Some(spacing), ..NdpConfig::default() });
     // Nineteen headers came between the first pull and the twentieth, each with framing.
-    let header = pair.line().rate.transmission_time(Bytes::new(64 + 38));
+    let header = pair.path().rate.transmission_time(Bytes::new(64 + 38));
     assert_eq!(pulled(&pair, 20) - pulled(&pair, 1), (spacing + header) * 19);
 }
 

@@ -8,15 +8,15 @@ mod wire;
 use super::{PdqConfig, PdqHeader};
 use crate::paced::tests::{at_us, backward, forward, seconds, start};
 use punctual_core::{Bytes, Duration, FlowId, Instant, Rate};
-use punctual_testkit::{Line, Pair, Traced};
+use punctual_testkit::{Pair, PairPath, Traced};
 
 const GBPS: Rate = Rate::from_gbps(1);
 /// Data in a full packet.
 const SEGMENT: u64 = 1500 - 60;
 
 /// 1 Gb/s links of 25.1 µs, the paper's.
-fn testbed(switches: usize) -> Line {
-    Line { rate: GBPS, delay: Duration::from_nanos(25_100), switches, ..Line::default() }
+fn testbed(switches: usize) -> PairPath {
+    PairPath { rate: GBPS, delay: Duration::from_nanos(25_100), switches, ..PairPath::default() }
 }
 
 fn pair(switches: usize) -> Pair<PdqConfig> {

@@ -133,7 +133,7 @@ proptest! {
             flows.push((size, pair.start(spec)));
         }
         flows.sort();
-        let line = *pair.line();
+        let line = *pair.path();
         let hops = switches as u64 + 1;
         let round_trip =
             (line.transmission_time(1500) + line.transmission_time(60) + line.delay * 2) * hops;

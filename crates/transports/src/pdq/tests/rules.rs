@@ -21,7 +21,7 @@ fn pdq_r01_data_follow_the_syn_by_a_round_trip() {
     let (syn, data) = (PdqHeader::SYN, PdqHeader::DATA);
     let last = PdqHeader::DATA | PdqHeader::END;
     assert_eq!(flags, [syn, data, data, last, PdqHeader::TERM | PdqHeader::END]);
-    let line = *pair.line();
+    let line = *pair.path();
     let round_trip = (line.transmission_time(60) + line.delay) * 4;
     assert_eq!(sent[1].at, Instant::ZERO + round_trip);
     assert_eq!(pair.result(flow).retransmitted, 0);
@@ -35,7 +35,7 @@ fn pdq_r01_without_grants_on_the_syn_a_probe_comes_first() {
     assert!(pair.run_until_done(seconds(1)));
     let sent = forward(&pair);
     assert!(is_probe(&sent[1]), "{:?}", header(&sent[1]));
-    let line = *pair.line();
+    let line = *pair.path();
     let round_trip = (line.transmission_time(60) + line.delay) * 4;
     let data = sent.iter().find(|t| header(t).has(PdqHeader::DATA)).unwrap();
     // The next probe is due when the first one's answer comes, and may be just ahead of it.
@@ -49,7 +49,7 @@ fn pdq_r02_every_packet_says_what_the_flow_is() {
     let flow = start_by(&mut pair, 10 * SEGMENT, at_us(5_000));
     assert!(pair.run_until_done(seconds(1)));
     let sent = of_flow(forward(&pair), flow);
-    let full = pair.line().transmission_time(1500);
+    let full = pair.path().transmission_time(1500);
     for (n, traced) in sent.iter().enumerate() {
         let h = header(traced);
         assert_eq!((h.rate, h.deadline), (1_000_000, 500));
@@ -217,7 +217,7 @@ fn pdq_r16_term_follows_the_last_data_and_empties_the_ports() {
     let [.., last, term] = &sent[..] else { panic!("packets") };
     assert!(header(last).has(PdqHeader::END | PdqHeader::DATA));
     assert!(header(term).has(PdqHeader::TERM));
-    assert_eq!(term.at, last.at + pair.line().transmission_time(1500));
+    assert_eq!(term.at, last.at + pair.path().transmission_time(1500));
     assert!(pair.now() >= until);
     for port in pair.forward_controllers() {
         assert!(port.unwrap().list().is_empty());
@@ -314,7 +314,7 @@ fn pdq_r27_lone_flow_finishes_at_closed_form_time() {
             let mut pair = pair(switches);
             let flow = start(&mut pair, packets * SEGMENT);
             assert!(pair.run_until_done(seconds(1)));
-            let line = *pair.line();
+            let line = *pair.path();
             let hops = switches as u64 + 1;
             let round_trip = (line.transmission_time(60) + line.delay) * (2 * hops);
             let way = (line.transmission_time(1500) + line.delay) * hops;
@@ -346,7 +346,7 @@ fn pdq_r29_the_shortest_round_trip_is_the_one_that_counts() {
         });
         let flow = start(&mut pair, 100 * SEGMENT);
         assert!(pair.run_until_done(seconds(1)));
-        let line = *pair.line();
+        let line = *pair.path();
         let of_headers = (line.transmission_time(60) + line.delay) * 4;
         let said: Vec<u32> =
             data_of(&pair, flow).iter().map(|t| header(t).rtt).filter(|rtt| *rtt > 0).collect();

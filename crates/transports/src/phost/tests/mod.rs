@@ -4,7 +4,7 @@ mod rules;
 
 use super::*;
 use punctual_core::{Duration, FlowId, Instant};
-use punctual_testkit::{Line, Pair, Traced};
+use punctual_testkit::{Pair, PairPath, Traced};
 
 /// Full data packets take 1.2 µs.
 const DATA: Duration = Duration::from_nanos(1200);
@@ -15,8 +15,8 @@ const DELAY: Duration = Duration::from_nanos(1500);
 const PAYLOAD: u64 = 1460;
 
 /// 10 Gb/s, 1500 B and 1.5 µs: a round trip is less than eight packets.
-fn line() -> Line {
-    Line { delay: DELAY, ..Line::default() }
+fn path() -> PairPath {
+    PairPath { delay: DELAY, ..PairPath::default() }
 }
 
 fn late() -> Instant {
@@ -29,7 +29,7 @@ fn packets(n: u64) -> Bytes {
 
 /// A pair with one flow of that size.
 fn pair(config: PhostConfig, size: Bytes) -> (Pair<PhostConfig>, FlowId) {
-    let mut pair = Pair::new(config, line());
+    let mut pair = Pair::new(config, path());
     let flow = pair.start(pair.spec(size));
     (pair, flow)
 }

@@ -85,7 +85,7 @@ fn phost_r03_tokens_expire() {
     let nic = nic(host);
     let mut stack = Stack::new(PhostConfig::default(), &[nic]);
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
-    let spec = Pair::new(PhostConfig::default(), line()).spec(packets(30));
+    let spec = Pair::new(PhostConfig::default(), path()).spec(packets(30));
     let slot = stack.open_sender(&spec, &route(host), call(0, &mut ext, &mut out));
     for token in 0..3u32 {
         let packet = token_for(u64::from(token), token);
@@ -122,7 +122,7 @@ fn token_for(packet: u64, token: u32) -> Packet {
 
 /// Which flow each of the first tokens was for.
 fn tokens_of(config: PhostConfig, sizes: &[u64]) -> Vec<u32> {
-    let mut pair = Pair::new(config, line());
+    let mut pair = Pair::new(config, path());
     for size in sizes {
         pair.start(pair.spec(packets(*size)));
     }
@@ -159,7 +159,7 @@ fn phost_r04_senders_use_tokens_of_the_shortest_first() {
         let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
         let slots = [40, 20].map(|size| {
             let id = FlowId(u32::from(size == 20));
-            let spec = FlowSpec { id, ..Pair::new(config.clone(), line()).spec(packets(size)) };
+            let spec = FlowSpec { id, ..Pair::new(config.clone(), path()).spec(packets(size)) };
             stack.open_sender(&spec, &route(host), call(0, &mut ext, &mut out))
         });
         for (slot, missing) in slots.into_iter().zip([40, 20]) {
@@ -180,7 +180,7 @@ fn phost_r04_senders_use_tokens_of_the_shortest_first() {
 
 #[test]
 fn phost_r05_one_token_each_packet_time() {
-    let mut pair = Pair::new(PhostConfig::default(), line());
+    let mut pair = Pair::new(PhostConfig::default(), path());
     for size in [20, 30, 40] {
         pair.start(pair.spec(packets(size)));
     }
@@ -190,7 +190,7 @@ fn phost_r05_one_token_each_packet_time() {
     assert!(at.windows(2).take(80).all(|w| w[1] == w[0] + DATA), "{at:?}");
 
     // Four free packets of a second flow take four times of the line.
-    let mut pair = Pair::new(PhostConfig::default(), line());
+    let mut pair = Pair::new(PhostConfig::default(), path());
     pair.start(pair.spec(packets(40)));
     let spec = FlowSpec { start: Instant::ZERO + DATA * 10, ..pair.spec(packets(4)) };
     pair.start(spec);
@@ -270,7 +270,7 @@ fn phost_r08_long_flows_do_not_wait_for_their_end() {
 
 #[test]
 fn phost_r09_three_classes() {
-    let mut pair = Pair::new(PhostConfig::default(), line());
+    let mut pair = Pair::new(PhostConfig::default(), path());
     for (size, class) in [(8, 1), (9, 1), (8, 7), (9, 7)] {
         let spec = FlowSpec { class: Class(class), ..pair.spec(packets(size)) };
         pair.start(spec);
@@ -369,7 +369,7 @@ fn phost_r12_malformed_packets_change_nothing() {
     assert_eq!(stack.shared(host).tokens().state_of(line), Some((0, 30)));
 
     // A token for a packet that does not exist is none.
-    let spec = Pair::new(PhostConfig::default(), super::line()).spec(packets(30));
+    let spec = Pair::new(PhostConfig::default(), super::path()).spec(packets(30));
     let slot = stack.open_sender(&spec, &route(host), call(0, &mut ext, &mut out));
     stack.handle_packet(End::Sender, slot, &token_for(30, 0), call(0, &mut ext, &mut out));
     assert_eq!(stack.sender(slot).expect("open").counts(), TokenCounts::default());
@@ -380,7 +380,7 @@ fn phost_r12_malformed_packets_change_nothing() {
 /// a flow that is silent is passed over for three round trips.
 #[test]
 fn phost_r14_windows_and_waits_follow_the_round_trip() {
-    let long = || Line { delay: Duration::from_micros(15), ..Line::default() };
+    let long = || PairPath { delay: Duration::from_micros(15), ..PairPath::default() };
     // From a token's first bit to its data's last.
     let trip = Duration::from_micros(30) + BARE + DATA;
     let window = 27;
@@ -467,7 +467,7 @@ proptest! {
             variant: if as_in_ndp { PhostVariant::NdpPaper } else { PhostVariant::Authors },
             ..PhostConfig::default()
         };
-        let mut pair = Pair::new(config.clone(), line());
+        let mut pair = Pair::new(config.clone(), path());
         let odds =
             FaultOdds { drop: odds.0, delay: odds.1, ..FaultOdds::default() };
         pair.set_faults(odds.rule(seed));

@@ -4,13 +4,13 @@ mod rules;
 
 use super::{FairRate, RcpConfig};
 use punctual_core::{Duration, Instant, Rate};
-use punctual_testkit::Line;
+use punctual_testkit::PairPath;
 
 const LINE: Rate = Rate::from_gbps(1);
 
-fn testbed(switches: usize) -> Line {
+fn testbed(switches: usize) -> PairPath {
     let delay = Duration::from_micros(240) / (switches as u64 + 1);
-    Line { rate: LINE, delay, switches, ..Line::default() }
+    PairPath { rate: LINE, delay, switches, ..PairPath::default() }
 }
 
 fn ms(ms: u64) -> Instant {

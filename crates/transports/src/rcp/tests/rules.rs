@@ -41,8 +41,10 @@ fn rcp_r03_the_rate_stays_between_a_header_a_round_trip_and_the_line() {
 
 #[test]
 fn rcp_r04_ports_learn_the_round_trip_time() {
-    let mut pair =
-        Pair::new(RcpConfig::default(), Line { delay: Duration::from_micros(50), ..testbed(1) });
+    let mut pair = Pair::new(
+        RcpConfig::default(),
+        PairPath { delay: Duration::from_micros(50), ..testbed(1) },
+    );
     pair.start(pair.spec(Bytes::new(5_000_000)));
     pair.run_until(ms(20));
     let port = pair.forward_controllers().next().unwrap().unwrap();
@@ -55,15 +57,15 @@ fn rcp_r05_a_lone_flow_starts_at_the_line_rate_after_one_round_trip() {
     let mut pair = Pair::new(RcpConfig::default(), testbed(0));
     let flow = pair.start(pair.spec(Bytes::new(14_380)));
     assert!(pair.run_until_done(ms(1_000)));
-    let header_trip = (pair.line().transmission_time(62) + pair.line().delay) * 2;
+    let header_trip = (pair.path().transmission_time(62) + pair.path().delay) * 2;
     let data: Duration = pair
         .trace()
         .iter()
         .filter(|t| t.packet.payload_bytes > 0)
-        .map(|t| pair.line().transmission_time(t.packet.wire_bytes.into()))
+        .map(|t| pair.path().transmission_time(t.packet.wire_bytes.into()))
         .fold(Duration::ZERO, |sum, time| sum + time);
     let took = pair.result(flow).completed_at.unwrap().since_start();
-    assert_eq!(took, header_trip + data + pair.line().delay);
+    assert_eq!(took, header_trip + data + pair.path().delay);
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn packets_of<T: Transport>(
     every: u64,
     lose: bool,
 ) -> Vec<(Instant, String)> {
-    let mut pair = Pair::new(config, line());
+    let mut pair = Pair::new(config, path());
     let spec = FlowSpec { deadline, ..pair.spec(packets(3000)) };
     pair.start(spec);
     pair.set_faults(marks_and_losses(every, lose));
@@ -110,7 +110,7 @@ fn feedback(una: u64, next: u64, marked: bool) -> Feedback {
 }
 
 fn law(config: &D2tcpConfig, deadline: Option<Instant>) -> (D2tcpLaw, D2tcpParams) {
-    let pair = Pair::new(config.clone(), line());
+    let pair = Pair::new(config.clone(), path());
     let spec = FlowSpec { deadline, ..pair.spec(Bytes::ZERO) };
     (D2tcpLaw::new(&config.params(), &spec), config.params())
 }

@@ -104,7 +104,7 @@ fn feedback(una: u64, next: u64, marked: bool) -> Feedback {
 }
 
 fn law(config: &DctcpConfig) -> (DctcpLaw, DctcpParams) {
-    let pair = Pair::new(config.clone(), line());
+    let pair = Pair::new(config.clone(), path());
     (DctcpLaw::new(&config.params(), &pair.spec(Bytes::ZERO)), config.params())
 }
 

@@ -36,7 +36,7 @@ fn dctcpl_r02_default_queue_is_lossless_and_marks() {
 #[test]
 fn dctcpl_r03_waits_out_pauses() {
     let held_up = |config: DctcpLosslessConfig| {
-        let mut pair = Pair::new(config, line());
+        let mut pair = Pair::new(config, path());
         let hold = punctual_testkit::Fault::Delay(Duration::from_millis(100));
         pair.set_faults(
             move |packet, _| {

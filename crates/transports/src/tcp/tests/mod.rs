@@ -10,7 +10,7 @@ mod tcppr;
 
 use super::*;
 use punctual_core::{Duration, FlowId, Instant};
-use punctual_testkit::{Line, Pair, Traced};
+use punctual_testkit::{Pair, PairPath, Traced};
 
 /// Full data packets take 1.2 µs.
 const DATA: Duration = Duration::from_nanos(1200);
@@ -21,8 +21,8 @@ const DELAY: Duration = Duration::from_micros(50);
 const MSS: u64 = 1460;
 
 /// 10 Gb/s, 1500 B and 50 µs: 84 packets fill the round trip.
-fn line() -> Line {
-    Line { delay: DELAY, ..Line::default() }
+fn path() -> PairPath {
+    PairPath { delay: DELAY, ..PairPath::default() }
 }
 
 /// From a full packet's first bit to its acknowledgement's last.
@@ -50,7 +50,7 @@ fn packets(n: u64) -> Bytes {
 
 /// A pair with one flow of that size.
 fn pair<T: Transport>(config: T, size: Bytes) -> (Pair<T>, FlowId) {
-    let mut pair = Pair::new(config, line());
+    let mut pair = Pair::new(config, path());
     let flow = pair.start(pair.spec(size));
     (pair, flow)
 }

@@ -29,7 +29,7 @@ fn run_with_deadlines<T: Transport>(
     odds: FaultOdds,
     seed: u64,
 ) {
-    let line = Line { delay: Duration::from_micros(5), seed, ..Line::default() };
+    let line = PairPath { delay: Duration::from_micros(5), seed, ..PairPath::default() };
     let mut pair = Pair::new(config, line);
     pair.set_faults(odds.rule(seed));
     let flows: Vec<_> = sizes

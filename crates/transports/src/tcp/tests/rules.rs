@@ -137,7 +137,7 @@ fn tcp_r04_lone_flow_finishes_at_the_picosecond() {
                 round += 1;
             }
             let open = if handshake { (BARE + DELAY) * 2 } else { Duration::ZERO };
-            let last = line().transmission_time(40 + size - before * MSS);
+            let last = path().transmission_time(40 + size - before * MSS);
             let sent_at = open + round_trip() * round + DATA * (before - first) + last;
             let completed_at = Instant::ZERO + sent_at + DELAY;
             let result = pair.result(flow);
@@ -367,7 +367,7 @@ fn tcp_r11_gaps_are_acknowledged_at_once() {
 
 #[test]
 fn tcp_r12_a_flow_keeps_its_path_and_class() {
-    let mut pair = Pair::new(TcpConfig::default(), Line { paths: 16, ..line() });
+    let mut pair = Pair::new(TcpConfig::default(), PairPath { paths: 16, ..path() });
     for class in [1, 1, 1, 5] {
         let spec = pair.spec(packets(30));
         pair.start(FlowSpec { class: Class(class), ..spec });
@@ -405,7 +405,7 @@ fn tcp_r13_window_is_bounded() {
 
 #[test]
 fn tcp_r14_flows_share_their_nic() {
-    let mut pair = Pair::new(plain(), line());
+    let mut pair = Pair::new(plain(), path());
     let flows = [0, 1].map(|_| pair.start(pair.spec(packets(3000))));
     let back = pair.start(FlowSpec { src: HostId(1), dst: HostId(0), ..pair.spec(packets(3000)) });
     assert!(pair.run_until_done(late()));
@@ -422,7 +422,7 @@ fn tcp_r14_flows_share_their_nic() {
 fn tcp_r14_may_fill_the_queue_of_the_nic() {
     // Which of two flows sends, in order, until the first acknowledgement is back.
     let order = |small_queues| {
-        let mut pair = Pair::new(TcpConfig { small_queues, ..plain() }, line());
+        let mut pair = Pair::new(TcpConfig { small_queues, ..plain() }, path());
         let flows = [0, 1].map(|_| pair.start(pair.spec(packets(10))));
         assert!(pair.run_until_done(late()));
         assert!(flows.iter().all(|flow| pair.result(*flow).timed_out == 0));
@@ -472,7 +472,7 @@ fn tcp_r15_acknowledgement_of_unsent_bytes_is_ignored() {
     let (mut pair, flow) = pair(plain(), packets(20));
     pair.run_until(Instant::ZERO + DATA * 10);
     let mut sender = pair.sender(flow).unwrap().clone();
-    let nic = NicInfo { host: HostId(0), rate: line().rate, mtu: line().mtu, framing: Bytes::ZERO };
+    let nic = NicInfo { host: HostId(0), rate: path().rate, mtu: path().mtu, framing: Bytes::ZERO };
     let config = plain();
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
     let mut cx = HostCx {
@@ -501,7 +501,7 @@ fn endless_flow_keeps_the_line_busy() {
     let (mut pair, flow) = pair(plain(), Bytes::ENDLESS);
     pair.run_until(Instant::ZERO + Duration::from_millis(10));
     let delivered = pair.result(flow).delivered.total();
-    assert!(delivered > line().rate.bytes_in(Duration::from_millis(9)).get() * 1460 / 1500);
+    assert!(delivered > path().rate.bytes_in(Duration::from_millis(9)).get() * 1460 / 1500);
 }
 
 #[test]

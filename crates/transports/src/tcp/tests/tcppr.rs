@@ -4,7 +4,7 @@ use super::*;
 use punctual_core::Class;
 
 fn class(config: &TcpprConfig, deadline_ms: Option<u64>, background: bool) -> u8 {
-    let spec = Pair::new(plain(), line()).spec(Bytes::new(1));
+    let spec = Pair::new(plain(), path()).spec(Bytes::new(1));
     let start = Instant::ZERO + Duration::from_millis(500);
     let deadline = deadline_ms.map(|ms| start + Duration::from_millis(ms));
     config.params().class(&FlowSpec { start, deadline, background, ..spec }).0
@@ -29,7 +29,7 @@ fn tcppr_r01_short_deadlines_go_first() {
     let past = FlowSpec {
         start: late(),
         deadline: Some(Instant::ZERO),
-        ..Pair::new(plain(), line()).spec(Bytes::new(1))
+        ..Pair::new(plain(), path()).spec(Bytes::new(1))
     };
     assert_eq!(levels(2).params().class(&past), Class::DATA);
 }
@@ -70,7 +70,7 @@ fn tcppr_r03_cuts_may_be_given() {
 
 #[test]
 fn tcppr_r04_all_packets_of_a_flow_have_its_class() {
-    let mut pair = Pair::new(levels(3), line());
+    let mut pair = Pair::new(levels(3), path());
     let deadlines = [Some(Duration::from_millis(5)), Some(Duration::from_millis(50)), None];
     for deadline in deadlines {
         // What the flow asks for does not count.

@@ -4,13 +4,16 @@ mod rules;
 
 use super::{UDP_IP_HEADER_BYTES, UdpConfig};
 use punctual_core::{Bytes, Duration, Instant, Rate};
-use punctual_testkit::{Line, Pair};
+use punctual_testkit::{Pair, PairPath};
 
 const RATE: Rate = Rate::from_mbps(100);
 
 fn pair() -> Pair<UdpConfig> {
-    let line =
-        Line { rate: Rate::from_gbps(1), delay: Duration::from_micros(5), ..Line::default() };
+    let line = PairPath {
+        rate: Rate::from_gbps(1),
+        delay: Duration::from_micros(5),
+        ..PairPath::default()
+    };
     Pair::new(UdpConfig { rate: RATE, ..UdpConfig::default() }, line)
 }
 
@@ -20,7 +23,7 @@ fn ms(ms: u64) -> Instant {
 
 /// What a full datagram carries.
 fn payload(pair: &Pair<UdpConfig>) -> u64 {
-    pair.line().mtu.get() - u64::from(UDP_IP_HEADER_BYTES)
+    pair.path().mtu.get() - u64::from(UDP_IP_HEADER_BYTES)
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn udp_r01_datagrams_leave_by_the_clock() {
     let size = 10 * payload(&pair) + 300;
     let flow = pair.start(pair.spec(Bytes::new(size)));
     assert!(pair.run_until_done(ms(100)));
-    let line = *pair.line();
+    let line = *pair.path();
     let full = line.mtu + line.framing;
     // Ten gaps at the flow's rate, then the last and shorter one passes the line.
     let gaps = RATE.transmission_time(full).as_picos() * 10;
@@ -43,7 +43,7 @@ fn udp_r03_what_is_lost_stays_lost() {
     assert_eq!(result.completed_at, None);
     assert_eq!(result.delivered.total(), 100_000 - lost);
     let sent = 100_000u64.div_ceil(lost);
-    let last_at = RATE.transmission_time(pair.line().mtu + pair.line().framing).as_picos();
+    let last_at = RATE.transmission_time(pair.path().mtu + pair.path().framing).as_picos();
     let linger = UdpConfig::default().linger.as_picos();
     assert_eq!(result.abandoned_at.map(Instant::as_picos), Some((sent - 1) * last_at + linger));
 }
@@ -55,7 +55,8 @@ fn udp_r04_datagrams_can_be_trimmed() {
         let config = UdpConfig { rate: RATE, trimmable, ..UdpConfig::default() };
         let queue = config.default_queue(Rate::from_gbps(10), Bytes::new(1500));
         assert_eq!(matches!(queue, QueueSpec::Trim { .. }), trimmable);
-        let mut pair = Pair::new(config, Line { rate: Rate::from_gbps(1), ..Line::default() });
+        let mut pair =
+            Pair::new(config, PairPath { rate: Rate::from_gbps(1), ..PairPath::default() });
         let lost = payload(&pair);
         pair.set_faults(|_, n| if n == 3 { Fault::Trim } else { Fault::Deliver });
         let flow = pair.start(pair.spec(Bytes::new(100_000)));

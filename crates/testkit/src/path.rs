@@ -1,10 +1,10 @@
-//! The line between the two hosts.
+//! The path between the two hosts.
 
 use punctual_core::{Bytes, Duration, Rate};
 
 /// A full-duplex path between host 0 and host 1: one link, or several with switches between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct PairPath {
     /// Rate of every link.
     pub rate: Rate,
     /// One-way propagation delay of every link.
@@ -15,7 +15,7 @@ pub struct Line {
     pub framing: Bytes,
     /// Store-and-forward switches between the hosts, with unbounded queues.
     pub switches: usize,
-    /// Number of equal-cost paths that flows see. All of them use this line.
+    /// Number of equal-cost paths that flows see. All of them use the same links.
     pub paths: u32,
     /// Whether ports run the transport's controllers.
     pub controllers: bool,
@@ -23,10 +23,10 @@ pub struct Line {
     pub seed: u64,
 }
 
-impl Default for Line {
+impl Default for PairPath {
     /// 10 Gb/s, 1 µs, 1500 B, no framing, no switch, 4 paths, with controllers.
     fn default() -> Self {
-        Line {
+        PairPath {
             rate: Rate::from_gbps(10),
             delay: Duration::from_micros(1),
             mtu: Bytes::new(1500),
@@ -39,7 +39,7 @@ impl Default for Line {
     }
 }
 
-impl Line {
+impl PairPath {
     /// Time that a packet of `wire_bytes` occupies a link.
     pub fn transmission_time(&self, wire_bytes: u64) -> Duration {
         self.rate.transmission_time(Bytes::new(wire_bytes) + self.framing)
