@@ -170,7 +170,8 @@ pub(crate) enum Command {
         /// The receiver, HOST:PORT
         #[arg(value_name = "ADDR")]
         address: String,
-        /// The deadline, such as 50ms; a late transfer still completes
+        /// The deadline, from now until the file is stored, such as 50ms; a late transfer still
+        /// completes, with exit code 7
         #[arg(long, value_name = "TIME")]
         deadline: Option<Duration>,
         #[command(flatten)]

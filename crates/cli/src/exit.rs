@@ -1,6 +1,7 @@
 //! Exit codes and error messages.
 
 use anyhow::Error;
+use punctual_host::HostError;
 use punctual_lab::{ExecuteError, LoadError, ScenarioError};
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
@@ -17,6 +18,10 @@ const BEYOND: u8 = 4;
 const DIFFERS: u8 = 5;
 /// Some results of a report are missing or damaged.
 const INCOMPLETE: u8 = 6;
+/// A transfer completed after its deadline.
+const LATE: u8 = 7;
+/// Whether a transfer succeeded is unknown.
+const UNKNOWN: u8 = 8;
 /// The user interrupted the command.
 const INTERRUPTED: u8 = 130;
 
@@ -49,6 +54,10 @@ message! {
     Incomplete
 }
 message! {
+    /// A transfer that completed after its deadline.
+    Late
+}
+message! {
     /// A replay whose files differ from those of its run.
     ReplayDiffers
 }
@@ -75,6 +84,8 @@ pub(crate) fn report(error: &Error) -> ExitCode {
         Some(Cause::Beyond) => (BEYOND, chain(error)),
         Some(Cause::Incomplete) => (INCOMPLETE, chain(error)),
         Some(Cause::Differs) => (DIFFERS, chain(error)),
+        Some(Cause::Late) => (LATE, chain(error)),
+        Some(Cause::Unknown) => (UNKNOWN, format!("error: {}", chain(error))),
         Some(Cause::Interrupted) => (INTERRUPTED, chain(error)),
         // The reader of our output, such as `head`, has closed the pipe.
         Some(Cause::ClosedPipe) => return ExitCode::SUCCESS,
@@ -107,6 +118,8 @@ enum Cause<'a> {
     Beyond,
     Differs,
     Incomplete,
+    Late,
+    Unknown,
     Interrupted,
     ClosedPipe,
 }
@@ -124,6 +137,14 @@ fn cause(error: &Error) -> Option<Cause<'_>> {
         }
         if e.is::<Incomplete>() {
             return Some(Cause::Incomplete);
+        }
+        if e.is::<Late>() {
+            return Some(Cause::Late);
+        }
+        match e.downcast_ref::<HostError>() {
+            Some(HostError::Interrupted) => return Some(Cause::Interrupted),
+            Some(HostError::Unconfirmed { .. }) => return Some(Cause::Unknown),
+            _ => {}
         }
         if e.is::<ReplayDiffers>() {
             return Some(Cause::Differs);

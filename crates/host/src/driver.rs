@@ -59,6 +59,8 @@ pub struct DriverOptions {
     pub framing: Bytes,
     /// How long after its last packet a completed flow answers late packets.
     pub time_wait: Duration,
+    /// How long an incoming flow may bring nothing new before it is abandoned.
+    pub stall_max: Duration,
     /// Most flows open at once. Further flows from peers are refused.
     pub flows_max: usize,
     /// Seed of flow numbers and of the transport's random choices.
@@ -72,9 +74,6 @@ pub enum DriverError {
     /// The socket failed.
     #[error("socket failed: {0}")]
     Socket(#[source] io::Error),
-    /// The network does not carry datagrams of this size.
-    #[error("a datagram of {0} bytes is too big for the network; choose a smaller MTU")]
-    TooBig(usize),
     /// [`Application::read`] failed.
     #[error("cannot read the data to send: {0}")]
     Read(#[source] io::Error),
@@ -93,9 +92,9 @@ pub struct Traffic {
     /// Datagrams dropped, by the name of the reason. `interface_full` counts packets that were
     /// not sent because the NIC's queue was full.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Transient socket errors: the peer or network is unreachable, a call was interrupted, or the
-    /// kernel had no buffer.
-    pub unreachable: u64,
+    /// Errors that the socket reported, each for a datagram that was not sent or not received: the
+    /// peer is unreachable, a firewall forbids it, the kernel has no buffer.
+    pub socket_errors: u64,
 }
 
 /// Identifies a flow on the wire. Several peers may choose the same number.
@@ -124,6 +123,10 @@ struct Flow {
     /// Whether it is in the NIC's queue of ready senders.
     is_ready: bool,
     heard_at: Instant,
+    /// When new data last arrived, at a receiver.
+    progress_at: Instant,
+    /// Whether every byte has arrived, at a receiver.
+    is_complete: bool,
 }
 
 /// Drives the [`Stack`] of one host, as the contract of [`punctual_core::Endpoint`] requires.
@@ -146,6 +149,7 @@ pub struct Driver<T: Transport, C: Codec> {
     ext: ExtArena,
     out: Outbox,
     traffic: Traffic,
+    last_error: Option<io::Error>,
     /// The datagram being sent; kept while the socket blocks.
     outgoing: Vec<u8>,
     blocked: Option<SocketAddr>,
@@ -183,6 +187,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             ext: ExtArena::default(),
             out: Outbox::default(),
             traffic: Traffic::default(),
+            last_error: None,
             outgoing: Vec::new(),
             blocked: None,
             incoming: vec![0; 1 << 16],
@@ -200,6 +205,16 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     /// Counts of datagrams so far.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
+    }
+
+    /// Takes the last error that the socket reported for a single datagram.
+    pub fn take_last_error(&mut self) -> Option<io::Error> {
+        self.last_error.take()
+    }
+
+    /// Whether all packets that are due have left.
+    pub fn is_idle(&self) -> bool {
+        self.blocked.is_none() && self.nic.next_at().is_none()
     }
 
     /// When the last packet of this flow arrived or, before the first, when the flow was opened.
@@ -278,8 +293,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             match self.socket.recv_from(&mut incoming) {
                 Ok((len, peer)) => result = self.handle_datagram(&incoming[..len], peer, app),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                Err(e) if is_transient(&e) => self.traffic.unreachable += 1,
-                Err(e) => result = Err(DriverError::Socket(e)),
+                Err(e) if is_fatal(&e) => result = Err(DriverError::Socket(e)),
+                Err(e) => self.note_error(e),
             }
             count += 1;
         }
@@ -369,6 +384,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
         let slot = self.stack.open_receiver(first, &route, call);
         self.set_slot(flow, slot);
+        let at = self.now.saturating_add(self.options.stall_max);
+        self.timers.apply(Alarm::Forget(flow), TimerChange::Set(at));
         Ok(())
     }
 
@@ -394,6 +411,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 segment_bytes: None,
                 is_ready: false,
                 heard_at: now,
+                progress_at: now,
+                is_complete: false,
             },
         );
         let seed = self.random.bits();
@@ -441,11 +460,19 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 }
                 Alarm::Forget(id) => {
                     let Some(flow) = self.flows.get(&id) else { continue };
-                    let at = flow.heard_at.saturating_add(self.options.time_wait);
+                    let at = match flow.is_complete {
+                        true => flow.heard_at.saturating_add(self.options.time_wait),
+                        // Packets that bring nothing new do not keep a flow open.
+                        false => flow.progress_at.saturating_add(self.options.stall_max),
+                    };
                     if at > now {
                         self.timers.apply(alarm, TimerChange::Set(at));
-                    } else {
-                        self.close(id);
+                        continue;
+                    }
+                    let is_complete = flow.is_complete;
+                    self.close(id);
+                    if !is_complete {
+                        app.handle_event(id, now, FlowEvent::Abandoned);
                     }
                 }
             }
@@ -476,7 +503,12 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             }
             for event in events.drain(..) {
                 match event {
-                    FlowEvent::Delivered(range) => result = write(id, range, arrived, app),
+                    FlowEvent::Delivered(range) => {
+                        if let Some(flow) = self.flows.get_mut(&id) {
+                            flow.progress_at = self.now;
+                        }
+                        result = write(id, range, arrived, app);
+                    }
                     FlowEvent::Completed => self.start_time_wait(id),
                     FlowEvent::Finished | FlowEvent::Abandoned => ended = true,
                     _ => {}
@@ -504,6 +536,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
 
     fn start_time_wait(&mut self, id: FlowId) {
         self.flows_changed = true;
+        if let Some(flow) = self.flows.get_mut(&id) {
+            flow.is_complete = true;
+        }
         let at = self.now.saturating_add(self.options.time_wait);
         self.timers.apply(Alarm::Forget(id), TimerChange::Set(at));
     }
@@ -580,11 +615,16 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         match self.socket.send_to(&self.outgoing, peer) {
             Ok(_) => self.traffic.sent += 1,
             Err(e) if e.kind() == ErrorKind::WouldBlock => self.blocked = Some(peer),
-            Err(e) if is_transient(&e) => self.traffic.unreachable += 1,
-            Err(e) if is_too_big(&e) => return Err(DriverError::TooBig(self.outgoing.len())),
-            Err(e) => return Err(DriverError::Socket(e)),
+            Err(e) if is_fatal(&e) => return Err(DriverError::Socket(e)),
+            Err(e) => self.note_error(e),
         }
         Ok(())
+    }
+
+    /// Counts an error of a single datagram. It concerns one peer; other peers go on.
+    fn note_error(&mut self, error: io::Error) {
+        self.traffic.socket_errors += 1;
+        self.last_error = Some(error);
     }
 }
 
@@ -609,18 +649,11 @@ fn write<A: Application>(
     app.write(flow, range.offset, part).map_err(DriverError::Write)
 }
 
-/// Whether an error concerns one datagram or is temporary, so that the socket still works.
-fn is_transient(error: &io::Error) -> bool {
+/// Whether an error shows that the socket itself is unusable. All others concern one datagram.
+fn is_fatal(error: &io::Error) -> bool {
+    use rustix::io::Errno;
     matches!(
-        error.kind(),
-        ErrorKind::ConnectionRefused
-            | ErrorKind::ConnectionReset
-            | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkUnreachable
-            | ErrorKind::Interrupted
-    ) || rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::NOBUFS)
-}
-
-fn is_too_big(error: &io::Error) -> bool {
-    rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::MSGSIZE)
+        Errno::from_io_error(error),
+        Some(Errno::BADF | Errno::NOTSOCK | Errno::FAULT | Errno::OPNOTSUPP) | None
+    )
 }

@@ -22,6 +22,9 @@ pub enum HostError {
     /// The file to write exists already.
     #[error("{0}: exists already; remove it, choose another name or pass --overwrite")]
     Exists(PathBuf),
+    /// The path to write is a directory or has no file name.
+    #[error("{0}: not a file name; give the name of the file to write")]
+    OutNotAFile(PathBuf),
     /// A file cannot be read or written.
     #[error("{path}: {source}")]
     File {
@@ -40,15 +43,29 @@ pub enum HostError {
     #[error("{0}: not an address of this machine; listen on 0.0.0.0 or [::] for all of them")]
     AddressNotHere(SocketAddr),
     /// The peer was silent for too long.
-    #[error("{peer}: silent for {waited}{}", refused_hint(*.refused))]
+    #[error("{peer}: silent for {waited}{}", last_error_hint(.last_error.as_ref()))]
     PeerSilent {
         /// The peer.
         peer: SocketAddr,
         /// How long it was silent.
         waited: Duration,
-        /// Whether the socket reported the peer as unreachable.
-        refused: bool,
+        /// The last error of the socket, if there was any.
+        last_error: Option<io::Error>,
     },
+    /// The receiver has every byte, but did not confirm that it stored the file.
+    #[error(
+        "{peer}: received all data, then was silent for {waited}: whether it stored the file is \
+         unknown; look there before you send it again"
+    )]
+    Unconfirmed {
+        /// The peer.
+        peer: SocketAddr,
+        /// How long it was silent.
+        waited: Duration,
+    },
+    /// The user stopped the transfer.
+    #[error("interrupted")]
+    Interrupted,
     /// No sender appeared.
     #[error("{listen}: no sender within {waited}; start `punctual send` or set a longer --wait")]
     NoSender {
@@ -98,8 +115,14 @@ pub enum HostError {
     },
 }
 
-fn refused_hint(refused: bool) -> &'static str {
-    if refused { "; nothing seems to listen there, start the receiver first" } else { "" }
+fn last_error_hint(error: Option<&io::Error>) -> String {
+    match error {
+        None => String::new(),
+        Some(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+            "; nothing seems to listen there, start the receiver first".into()
+        }
+        Some(e) => format!("; the last packet could not be sent: {e}"),
+    }
 }
 
 impl HostError {
@@ -140,7 +163,9 @@ mod tests {
         let full = HostError::writing(path, io::ErrorKind::StorageFull.into());
         assert_eq!(full.to_string(), "out.bin: the disk is full; the incomplete file was removed");
         let peer = SocketAddr::from(([127, 0, 0, 1], 9));
-        let silent = HostError::PeerSilent { peer, waited: Duration::from_secs(5), refused: true };
+        let refused = Some(io::ErrorKind::ConnectionRefused.into());
+        let waited = Duration::from_secs(5);
+        let silent = HostError::PeerSilent { peer, waited, last_error: refused };
         assert_eq!(
             silent.to_string(),
             "127.0.0.1:9: silent for 5s; nothing seems to listen there, start the receiver first"

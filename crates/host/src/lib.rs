@@ -5,12 +5,15 @@
 //!
 //! * The flow begins with the file's length, hash and deadline, then the file. It has no file name.
 //! * Packets are read from and written to files by range, so memory does not grow with file size.
-//! * The receiver checks the hash before it renames the file, and reports the result to the sender
-//!   in a second flow. If the sender returns without error, the file is stored.
+//! * The receiver checks the hash, stores the file on its disk and names it. Then it answers in a
+//!   second flow, with a random number that only the receiver of the file knows. If the sender
+//!   returns without error, the file is stored.
+//! * Flows that are no file, stall or come from a forged address do not keep an honest sender away.
 //! * A transfer never hangs: a silent peer is an error after [`LinkOptions::silence`].
 //!
 //! There is no encryption and no authentication: use it on networks you trust.
 
+mod candidate;
 mod clock;
 mod driver;
 mod error;
@@ -31,6 +34,9 @@ pub use receive::{Receiver, receive_file};
 pub use send::{send_file, send_file_over};
 pub use stream::Hash;
 
+use rustix::net::sockopt::{
+    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
+};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{SocketAddr, UdpSocket};
 
@@ -44,6 +50,11 @@ fn bind(address: SocketAddr) -> Result<UdpSocket, HostError> {
         // The kernel grants less where its limits are lower, which costs speed only.
         let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
         let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
+        // Datagrams larger than the path's MTU are fragmented instead of refused.
+        let _ = match address {
+            SocketAddr::V4(_) => set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DONT),
+            SocketAddr::V6(_) => set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DONT),
+        };
         socket.bind(&address.into())?;
         Ok(socket.into())
     };

@@ -6,10 +6,11 @@ use punctual_core::{Bytes, Duration, HostId, NicInfo, Rate};
 use punctual_transports::ndp::NdpConfig;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 
 /// Options of both ends of a transfer. They may differ, but the receiver paces the sender by the
 /// receiver's MTU and rate.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct LinkOptions {
     /// Rate at which this host sends packets and, at a receiver, pulls them.
     pub rate: Rate,
@@ -23,6 +24,8 @@ pub struct LinkOptions {
     pub seed: Option<u64>,
     /// Parameters of NDP.
     pub ndp: NdpConfig,
+    /// Stops the transfer when it becomes true, for signal handlers.
+    pub stop: Option<&'static AtomicBool>,
 }
 
 impl Default for LinkOptions {
@@ -37,21 +40,23 @@ impl Default for LinkOptions {
             // take that for loss. Each spurious retransmission is pulled too, and stays in flight
             // for the rest of the flow.
             ndp: NdpConfig { rto: Duration::from_millis(50), ..NdpConfig::default() },
+            stop: None,
         }
     }
 }
 
 /// Options of [`send_file`](crate::send_file).
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct SendOptions {
-    /// Deadline of the transfer. A late transfer is still completed.
+    /// Deadline, from the call until the receiver has stored the file. A late transfer is still
+    /// completed.
     pub deadline: Option<Duration>,
     /// Options of the link.
     pub link: LinkOptions,
 }
 
 /// Options of [`receive_file`](crate::receive_file).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct ReceiveOptions {
     /// How long to wait for a sender; without limit when absent.
     pub wait: Option<Duration>,
@@ -81,8 +86,10 @@ pub struct SendReport {
     pub bytes: u64,
     /// The file's hash, confirmed by the receiver.
     pub hash: Hash,
-    /// Time from the first packet until the sender knew that the receiver has every byte.
+    /// Time from the call until the sender knew that the file is stored.
     pub duration: Duration,
+    /// Time from the first packet until the sender knew that the receiver has every byte.
+    pub transfer: Duration,
     /// Whether `duration` is within the deadline; `None` without a deadline.
     pub deadline_met: Option<bool>,
     /// Data packets sent again.
@@ -104,9 +111,9 @@ pub struct ReceiveReport {
     pub bytes: u64,
     /// The file's hash, equal to the sender's.
     pub hash: Hash,
-    /// Time from the arrival of the first packet to that of the last byte.
+    /// Time from the arrival of the first packet until the file was stored.
     pub duration: Duration,
-    /// The sender's deadline.
+    /// Time left until the sender's deadline when it sent the first packet.
     pub deadline: Option<Duration>,
     /// Whether the deadline was met, counted from the arrival of the first packet.
     pub deadline_met: Option<bool>,
@@ -117,9 +124,9 @@ pub struct ReceiveReport {
 }
 
 impl SendReport {
-    /// Goodput: bits of the file per second.
+    /// Goodput: bits of the file per second of `transfer`.
     pub fn goodput(&self) -> Rate {
-        Rate::of(Bytes::new(self.bytes), self.duration)
+        Rate::of(Bytes::new(self.bytes), self.transfer)
     }
 }
 
@@ -131,10 +138,7 @@ impl ReceiveReport {
 }
 
 /// How long an endpoint that is done answers the peer's late packets.
-pub(crate) const TIME_WAIT: Duration = Duration::from_millis(50);
-
-/// How long a receiver tries to deliver its verdict.
-pub(crate) const VERDICT_PATIENCE: Duration = Duration::from_secs(1);
+const TIME_WAIT: Duration = Duration::from_millis(50);
 
 impl LinkOptions {
     pub(crate) fn driver(&self, is_ipv6: bool) -> Result<DriverOptions, HostError> {
@@ -156,6 +160,7 @@ impl LinkOptions {
             mtu,
             framing,
             time_wait: TIME_WAIT,
+            stall_max: self.silence,
             flows_max: 64,
             // RandomState takes its keys from the system's random generator.
             seed: self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish()),

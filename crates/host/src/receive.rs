@@ -1,16 +1,28 @@
 //! Receiving a file.
+//!
+//! Anybody can send a first packet. So each flow is a *candidate* with a file of its own, and a
+//! flow that is no file, stalls or lies about its address does not keep an honest sender away. The
+//! first file that is complete and has the right hash is stored.
 
+use crate::candidate::{Candidate, Progress};
 use crate::driver::{Application, Driver, DriverError, Offer};
 use crate::intake::Intake;
-use crate::options::VERDICT_PATIENCE;
 use crate::partial::PartialFile;
-use crate::stream::{Preamble, Verdict};
-use crate::{HostError, ReceiveOptions, ReceiveReport, bind};
-use punctual_core::{Bytes, FlowEvent, FlowId, Instant, RangeSet, Transport};
+use crate::stream::{Answer, Preamble, Verdict};
+use crate::{Hash, HostError, ReceiveOptions, ReceiveReport, bind};
+use punctual_core::{Bytes, Duration, FlowEvent, FlowId, Instant, Transport};
 use punctual_wire::{Codec, NdpCodec};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// Most candidates at once. A new flow replaces the oldest one that has not shown a preamble.
+const CANDIDATES_MAX: usize = 8;
+
+/// How often a wait looks at [`LinkOptions::stop`](crate::LinkOptions::stop).
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Waits at `listen` for one file over NDP and stores it as `out`.
 pub fn receive_file(
@@ -41,8 +53,8 @@ impl Receiver {
         self.listen
     }
 
-    /// Receives one file and stores it as `out`. The file is written as `<out>.partial`, and renamed
-    /// when it is complete and its hash matches.
+    /// Receives one file and stores it as `out`. The file gets this name when it is complete, its
+    /// hash matches and it is on the disk.
     pub fn receive(self, out: &Path, options: &ReceiveOptions) -> Result<ReceiveReport, HostError> {
         self.receive_over(options.link.ndp.clone(), NdpCodec, out, options)
     }
@@ -60,10 +72,19 @@ impl Receiver {
     ) -> Result<ReceiveReport, HostError> {
         let Receiver { socket, listen } = self;
         let link = options.link.driver(listen.is_ipv6())?;
-        let partial = PartialFile::create(out, options.overwrite)?;
+        // Errors of the directory are reported before anybody sends.
+        drop(PartialFile::create(out, options.overwrite)?);
         let driver = Driver::new(transport, codec, socket, link)
             .map_err(|source| HostError::Socket { address: listen, source })?;
-        let app = FileReceiver::new(partial, options.size_max);
+        let app = FileReceiver {
+            out: out.into(),
+            overwrite: options.overwrite,
+            candidates: Vec::new(),
+            replaced: Vec::new(),
+            answers: BTreeMap::new(),
+            is_closed: false,
+            error: None,
+        };
         Session { driver, app, options, listen }.run()
     }
 }
@@ -75,230 +96,230 @@ struct Session<'a, T: Transport, C: Codec> {
     listen: SocketAddr,
 }
 
+/// A transfer that has ended.
+struct Ended {
+    candidate: Candidate,
+    preamble: Preamble,
+}
+
 impl<T: Transport, C: Codec> Session<'_, T, C> {
     fn run(mut self) -> Result<ReceiveReport, HostError> {
-        let peer = self.wait_for_sender()?;
-        let outcome = self.transfer(peer).and_then(|preamble| self.store(preamble));
-        // The sender waits for the verdict, unless it is gone.
-        let verdict = match &outcome {
-            Ok(_) => Some(Verdict::Verified),
-            Err(HostError::HashMismatch(_)) => Some(Verdict::HashMismatch),
-            Err(HostError::DiskFull(_)) => Some(Verdict::DiskFull),
-            Err(HostError::File { .. } | HostError::Exists(_)) => Some(Verdict::WriteFailed),
-            Err(HostError::TooLarge { .. }) => Some(Verdict::TooLarge),
-            Err(HostError::NotOurs(_)) => Some(Verdict::NotAFile),
-            Err(_) => None,
-        };
-        if let Some(verdict) = verdict {
-            // A verdict that cannot be sent does not change the outcome.
-            let _ = self.send_verdict(peer, verdict);
+        let wait = self.options.wait;
+        let until = wait.map_or(Instant::NEVER, |wait| self.driver.now().saturating_add(wait));
+        loop {
+            let is_behind = match self.judge_all()? {
+                Some(ended) => return self.store(ended),
+                None => self.app.candidates.iter().any(|c| c.is_behind),
+            };
+            let now = self.driver.now();
+            let is_underway = self.app.candidates.iter().any(|c| self.is_underway(c));
+            if let (true, Some(waited), false) = (now >= until, wait, is_underway) {
+                return Err(HostError::NoSender { listen: self.listen, waited });
+            }
+            // Does not wait while bytes are left to hash. A wait without limit is split.
+            let pause = Duration::from_millis(if is_behind { 0 } else { 1_000 });
+            self.turn(now.saturating_add(pause))?;
         }
-        let preamble = outcome?;
-        let duration = match (self.app.started_at, self.app.completed_at) {
-            (Some(start), Some(end)) => end.saturating_since(start),
-            _ => punctual_core::Duration::ZERO,
+    }
+
+    /// Judges every candidate. Returns the first complete file with the right hash.
+    fn judge_all(&mut self) -> Result<Option<Ended>, HostError> {
+        if let Some(error) = self.app.error.take() {
+            return Err(error);
+        }
+        for flow in std::mem::take(&mut self.app.replaced) {
+            self.driver.close(flow);
+        }
+        let mut at = 0;
+        while at < self.app.candidates.len() {
+            let progress = self.app.candidates[at].judge(self.options.size_max);
+            if matches!(progress, Progress::Underway) {
+                at += 1;
+                continue;
+            }
+            let candidate = self.app.candidates.remove(at);
+            match progress {
+                Progress::Underway | Progress::Foreign => self.driver.close(candidate.flow),
+                Progress::Complete(preamble) => return Ok(Some(Ended { candidate, preamble })),
+                Progress::Stalled => {
+                    // Data that was pulled shows that the peer exists.
+                    if self.is_underway(&candidate) {
+                        let waited = self.options.link.silence;
+                        let last_error = self.driver.take_last_error();
+                        let peer = candidate.peer;
+                        return Err(HostError::PeerSilent { peer, waited, last_error });
+                    }
+                }
+                Progress::Failed(nonce, error) => {
+                    let answer = Answer { nonce, verdict: verdict_of(&error), hash: NO_HASH };
+                    let is_local = matches!(error, HostError::File { .. } | HostError::DiskFull(_));
+                    self.driver.close(candidate.flow);
+                    // An acknowledged answer shows that the peer exists.
+                    if self.answer(&[(candidate.peer, answer)])? || is_local {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether more has arrived than a sender may send without an answer.
+    fn is_underway(&self, candidate: &Candidate) -> bool {
+        let first_window =
+            u64::from(self.options.link.ndp.initial_window) * self.options.link.mtu.get();
+        candidate.completed_at.is_some() || candidate.arrived.total() > first_window
+    }
+
+    fn turn(&mut self, until: Instant) -> Result<(), HostError> {
+        if self.options.link.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(HostError::Interrupted);
+        }
+        let until = match self.options.link.stop {
+            Some(_) => until.min(self.driver.now().saturating_add(STOP_INTERVAL)),
+            None => until,
         };
+        self.driver.turn(&mut self.app, until).map_err(|error| match error {
+            DriverError::Write(error) => HostError::writing(&self.app.out, error),
+            source => HostError::Socket { address: self.listen, source },
+        })
+    }
+
+    /// Stores the file and tells every sender how its transfer ended.
+    fn store(mut self, ended: Ended) -> Result<ReceiveReport, HostError> {
+        let Ended { mut candidate, preamble } = ended;
+        self.app.is_closed = true;
+        let stored = candidate.intake.partial.keep();
+        let stored_at = self.driver.now();
+        let verdict = stored.as_ref().map_or_else(verdict_of, |()| Verdict::Verified);
+        let answer = Answer { nonce: preamble.nonce, verdict, hash: preamble.hash };
+        let mut answers = vec![(candidate.peer, answer)];
+        for other in std::mem::take(&mut self.app.candidates) {
+            self.driver.close(other.flow);
+            if let (true, Some(nonce)) = (self.is_underway(&other), other.nonce()) {
+                let answer = Answer { nonce, verdict: Verdict::Busy, hash: NO_HASH };
+                answers.push((other.peer, answer));
+            }
+        }
+        // An answer that cannot be delivered does not change the outcome here.
+        let _ = self.answer(&answers);
+        stored?;
+        let duration = stored_at.saturating_since(candidate.started_at);
         Ok(ReceiveReport {
-            peer,
+            peer: candidate.peer,
             bytes: preamble.len,
             hash: preamble.hash,
             duration,
             deadline: preamble.deadline,
             deadline_met: preamble.deadline.map(|d| duration <= d),
-            trims: self.app.trims,
+            trims: candidate.trims,
             traffic: self.driver.traffic().clone(),
         })
     }
 
-    fn turn(&mut self, until: Instant) -> Result<(), HostError> {
-        self.driver.turn(&mut self.app, until).map_err(|error| match error {
-            DriverError::Write(error) => HostError::writing(self.app.intake.partial.path(), error),
-            source => HostError::Socket { address: self.listen, source },
-        })
-    }
-
-    fn wait_for_sender(&mut self) -> Result<SocketAddr, HostError> {
-        let until =
-            self.options.wait.map_or(Instant::NEVER, |wait| self.driver.now().saturating_add(wait));
-        loop {
-            if let Some(peer) = self.app.peer {
-                return Ok(peer);
-            }
-            let now = self.driver.now();
-            if let (true, Some(waited)) = (now >= until, self.options.wait) {
-                return Err(HostError::NoSender { listen: self.listen, waited });
-            }
-            // A wait without limit is split into hours.
-            let hour = now.saturating_add(punctual_core::Duration::from_secs(3_600));
-            self.turn(until.min(hour))?;
+    /// Sends answers until all are acknowledged or the peers have been silent for too long. Returns
+    /// whether the first one was acknowledged.
+    fn answer(&mut self, answers: &[(SocketAddr, Answer)]) -> Result<bool, HostError> {
+        let mut flows = Vec::new();
+        for (peer, answer) in answers {
+            let socket_error = |source| HostError::Socket { address: *peer, source };
+            let size = Bytes::new(Answer::BYTES as u64);
+            let flow = self.driver.open(*peer, size, None, &mut self.app).map_err(socket_error)?;
+            self.app.answers.insert(flow, (answer.to_bytes(), false));
+            flows.push(flow);
         }
-    }
-
-    /// Receives the file and hashes it as it arrives.
-    fn transfer(&mut self, peer: SocketAddr) -> Result<Preamble, HostError> {
-        let silence = self.options.link.silence;
-        let (mut heard_at, mut heard_count) = (self.driver.now(), 0);
-        loop {
-            if let Some(size) = self.app.too_large {
-                let accepted = self.options.size_max;
-                return Err(HostError::TooLarge { offered: size, accepted });
-            }
-            if self.app.is_foreign {
-                return Err(HostError::NotOurs(peer));
-            }
-            let is_behind = self
-                .app
-                .hash_some()
-                .map_err(|e| HostError::writing(self.app.intake.partial.path(), e))?;
-            if let (false, Some(preamble), Some(_)) =
-                (is_behind, self.app.preamble, self.app.completed_at)
-            {
-                return Ok(preamble);
-            }
-            let give_up_at = heard_at.saturating_add(silence);
-            // Does not wait while bytes are left to hash.
-            let until = if is_behind { self.driver.now() } else { give_up_at };
-            self.turn(until)?;
-            let now = self.driver.now();
-            if self.driver.traffic().received > heard_count || is_behind {
-                heard_count = self.driver.traffic().received;
-                heard_at = now;
-            } else if now >= give_up_at {
-                return Err(HostError::PeerSilent { peer, waited: silence, refused: false });
-            }
-        }
-    }
-
-    fn store(&mut self, preamble: Preamble) -> Result<Preamble, HostError> {
-        if self.app.intake.hash() != preamble.hash {
-            return Err(HostError::HashMismatch(self.app.intake.partial.out().into()));
-        }
-        self.app.intake.partial.keep()?;
-        Ok(preamble)
-    }
-
-    /// Sends the verdict to the sender until it is acknowledged or [`VERDICT_PATIENCE`] is over.
-    fn send_verdict(&mut self, peer: SocketAddr, verdict: Verdict) -> Result<(), HostError> {
-        self.app.verdict = verdict.to_bytes();
-        self.app.is_closed = true;
-        let socket_error = |source| HostError::Socket { address: peer, source };
-        let size = Bytes::new(Verdict::BYTES as u64);
-        let flow = self.driver.open(peer, size, None, &mut self.app).map_err(socket_error)?;
-        let give_up_at = self.driver.now().saturating_add(VERDICT_PATIENCE);
-        while self.driver.is_open(flow) && self.driver.now() < give_up_at {
+        let give_up_at = self.driver.now().saturating_add(self.options.link.silence);
+        while flows.iter().any(|flow| self.driver.is_open(*flow)) && self.driver.now() < give_up_at
+        {
             self.turn(give_up_at)?;
         }
-        Ok(())
+        let first = flows.first().and_then(|flow| self.app.answers.get(flow));
+        let is_acknowledged = first.is_some_and(|(_, is_acknowledged)| *is_acknowledged);
+        flows.iter().for_each(|flow| self.driver.close(*flow));
+        self.app.answers.clear();
+        Ok(is_acknowledged)
+    }
+}
+
+/// The hash in an answer to a transfer that failed.
+const NO_HASH: Hash = Hash([0; 32]);
+
+fn verdict_of(error: &HostError) -> Verdict {
+    match error {
+        HostError::HashMismatch(_) => Verdict::HashMismatch,
+        HostError::DiskFull(_) => Verdict::DiskFull,
+        HostError::TooLarge { .. } => Verdict::TooLarge,
+        HostError::NotOurs(_) => Verdict::OtherVersion,
+        _ => Verdict::WriteFailed,
     }
 }
 
 struct FileReceiver {
-    intake: Intake,
-    size_max: Bytes,
-    peer: Option<SocketAddr>,
-    flow: Option<FlowId>,
-    flow_size: u64,
-    too_large: Option<Bytes>,
-    is_foreign: bool,
-    preamble_bytes: [u8; Preamble::BYTES],
-    preamble: Option<Preamble>,
-    /// Bytes of the flow that have arrived.
-    arrived: RangeSet,
-    /// Whether further data is ignored.
+    out: PathBuf,
+    overwrite: bool,
+    candidates: Vec<Candidate>,
+    /// Flows of candidates that were replaced, to be closed.
+    replaced: Vec<FlowId>,
+    /// Answers being sent, and whether each was acknowledged.
+    answers: BTreeMap<FlowId, ([u8; Answer::BYTES], bool)>,
+    /// Whether no more flows are accepted.
     is_closed: bool,
-    started_at: Option<Instant>,
-    completed_at: Option<Instant>,
-    trims: u64,
-    verdict: [u8; Verdict::BYTES],
+    /// Why no file can be written.
+    error: Option<HostError>,
 }
 
 impl FileReceiver {
-    fn new(partial: PartialFile, size_max: Bytes) -> Self {
-        FileReceiver {
-            intake: Intake::new(partial),
-            size_max,
-            peer: None,
-            flow: None,
-            flow_size: 0,
-            too_large: None,
-            is_foreign: false,
-            preamble_bytes: [0; Preamble::BYTES],
-            preamble: None,
-            arrived: RangeSet::default(),
-            is_closed: false,
-            started_at: None,
-            completed_at: None,
-            trims: 0,
-            verdict: [0; Verdict::BYTES],
-        }
-    }
-
-    /// Hashes some of the bytes that have arrived without gaps. Returns whether more are left.
-    fn hash_some(&mut self) -> io::Result<bool> {
-        let complete = self.arrived.prefix_end().saturating_sub(Preamble::BYTES as u64);
-        self.intake.catch_up(complete, self.completed_at.is_some())
-    }
-
-    fn read_preamble(&mut self) {
-        self.preamble = Preamble::from_bytes(&self.preamble_bytes);
-        let size = self.preamble.and_then(|p| p.len.checked_add(Preamble::BYTES as u64));
-        self.is_foreign = size != Some(self.flow_size);
+    fn candidate(&mut self, flow: FlowId) -> Option<&mut Candidate> {
+        self.candidates.iter_mut().find(|c| c.flow == flow)
     }
 }
 
 impl Application for FileReceiver {
     fn accept(&mut self, offer: &Offer) -> bool {
-        let preamble = Bytes::new(Preamble::BYTES as u64);
-        // A flow too short for a file is refused, and the wait goes on.
-        if self.flow.is_some() || offer.size < preamble {
+        if self.is_closed || offer.size < Bytes::new(Preamble::BYTES as u64) {
             return false;
         }
-        let size = offer.size.saturating_sub(preamble);
-        self.too_large = (size > self.size_max).then_some(size);
-        self.peer = Some(offer.peer);
-        self.started_at = Some(offer.at);
-        self.flow = Some(offer.flow);
-        self.flow_size = offer.size.get();
-        true
+        if self.candidates.len() >= CANDIDATES_MAX {
+            let Some(at) = self.candidates.iter().position(|c| c.opening.is_none()) else {
+                return false;
+            };
+            self.replaced.push(self.candidates.remove(at).flow);
+        }
+        match PartialFile::create(&self.out, self.overwrite) {
+            Ok(partial) => self.candidates.push(Candidate::new(offer, Intake::new(partial))),
+            Err(error) => self.error = Some(error),
+        }
+        self.error.is_none()
     }
 
-    fn read(&mut self, _flow: FlowId, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        let start = offset.min(Verdict::BYTES as u64) as usize;
-        for (to, from) in into.iter_mut().zip(&self.verdict[start..]) {
+    fn read(&mut self, flow: FlowId, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let Some((answer, _)) = self.answers.get(&flow) else { return Ok(()) };
+        let start = offset.min(Answer::BYTES as u64) as usize;
+        for (to, from) in into.iter_mut().zip(&answer[start..]) {
             *to = *from;
         }
         Ok(())
     }
 
-    fn write(&mut self, _flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()> {
-        if self.is_closed || self.too_large.is_some() || self.is_foreign {
-            return Ok(());
-        }
-        let preamble_len = Preamble::BYTES as u64;
-        let start = offset.min(preamble_len) as usize;
-        let (head, tail) = data.split_at(data.len().min(Preamble::BYTES - start));
-        self.preamble_bytes[start..start + head.len()].copy_from_slice(head);
-        if !tail.is_empty() {
-            let file_offset = (offset + head.len() as u64).saturating_sub(preamble_len);
-            self.intake.put(file_offset, tail)?;
-        }
-        self.arrived.insert(offset, offset + data.len() as u64, |_, _| {});
-        if self.preamble.is_none() && self.arrived.prefix_end() >= preamble_len {
-            self.read_preamble();
+    fn write(&mut self, flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()> {
+        // An error concerns this candidate alone.
+        if let Some(candidate) = self.candidate(flow) {
+            candidate.write(offset, data);
         }
         Ok(())
     }
 
     fn handle_event(&mut self, flow: FlowId, now: Instant, event: FlowEvent) {
-        if self.flow != Some(flow) {
-            return;
+        if let (FlowEvent::Finished, Some((_, is_acknowledged))) =
+            (&event, self.answers.get_mut(&flow))
+        {
+            *is_acknowledged = true;
         }
+        let Some(candidate) = self.candidate(flow) else { return };
         match event {
-            FlowEvent::Completed => {
-                self.completed_at = Some(now);
-                self.is_foreign |= self.arrived.prefix_end() != self.flow_size;
-            }
-            FlowEvent::Trimmed => self.trims += 1,
+            FlowEvent::Completed => candidate.completed_at = Some(now),
+            FlowEvent::Abandoned => candidate.is_stalled = true,
+            FlowEvent::Trimmed => candidate.trims += 1,
             _ => {}
         }
     }

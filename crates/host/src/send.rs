@@ -1,16 +1,18 @@
 //! Sending a file.
 
+use crate::clock::Clock;
 use crate::driver::{Application, Driver, DriverError, Offer};
-use crate::options::TIME_WAIT;
-use crate::stream::{Preamble, Verdict};
+use crate::stream::{Answer, Nonce, Preamble, Verdict};
 use crate::{Hash, HostError, SendOptions, SendReport, bind};
-use punctual_core::{Bytes, FlowEvent, FlowId, Instant, Transport};
+use punctual_core::{Bytes, Duration, FlowEvent, FlowId, Instant, Transport};
 use punctual_wire::{Codec, NdpCodec};
 use std::fs::File;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 /// Sends the file at `path` to `peer` over NDP. Returns when the receiver has checked and stored it.
 pub fn send_file(
@@ -32,6 +34,7 @@ pub fn send_file_over<T: Transport, C: Codec>(
     peer: SocketAddr,
     options: &SendOptions,
 ) -> Result<SendReport, HostError> {
+    let since_call = Clock::start();
     let link = options.link.driver(peer.is_ipv6())?;
     let file = File::open(path).map_err(|e| HostError::reading(path, e))?;
     let metadata = file.metadata().map_err(|e| HostError::reading(path, e))?;
@@ -39,7 +42,6 @@ pub fn send_file_over<T: Transport, C: Codec>(
         return Err(HostError::NotAFile(path.into()));
     }
     let (len, hash) = hash_file(&file).map_err(|e| HostError::reading(path, e))?;
-    let preamble = Preamble { len, hash, deadline: options.deadline };
 
     let any: IpAddr = match peer {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -50,14 +52,17 @@ pub fn send_file_over<T: Transport, C: Codec>(
     socket.connect(peer).map_err(|e| HostError::socket(peer, e))?;
     let socket_error = |source| HostError::Socket { address: peer, source };
     let mut driver = Driver::new(transport, codec, socket, link).map_err(socket_error)?;
+    let spent = since_call.now().saturating_since(Instant::ZERO);
+    let left = options.deadline.map(|deadline| deadline.saturating_sub(spent));
+    let nonce = random_nonce();
     let mut app = FileSender {
         source: Source { file, len, ahead: Vec::new(), ahead_at: 0 },
-        preamble: preamble.to_bytes(),
+        preamble: Preamble { nonce, len, hash, deadline: left }.to_bytes(),
+        nonce,
         flow: None,
         ended_at: None,
-        verdict: [0; Verdict::BYTES],
-        verdict_flow: None,
-        verdict_at: None,
+        answers: Vec::new(),
+        answered: None,
         retransmits: 0,
         timeouts: 0,
         bounces: 0,
@@ -65,52 +70,77 @@ pub fn send_file_over<T: Transport, C: Codec>(
 
     let size = Bytes::new(len + Preamble::BYTES as u64);
     let started_at = driver.now();
-    let deadline = options.deadline.map(|d| started_at.saturating_add(d));
+    let deadline = left.map(|left| started_at.saturating_add(left));
     let explain = |error| match error {
         DriverError::Read(error) => HostError::reading(path, error),
         other => socket_error(other),
     };
-    app.flow = Some(driver.open(peer, size, deadline, &mut app).map_err(explain)?);
+    let flow = driver.open(peer, size, deadline, &mut app).map_err(explain)?;
+    app.flow = Some(flow);
     let mut heard_at = started_at;
-    let mut heard_count = 0;
-    let verdict_at = loop {
-        let give_up_at = heard_at.saturating_add(options.link.silence);
-        driver.turn(&mut app, give_up_at).map_err(explain)?;
-        if let Some(at) = app.verdict_at {
-            break at;
+    let (answered_at, answer) = loop {
+        if options.link.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(HostError::Interrupted);
         }
-        let now = driver.now();
-        if driver.traffic().received > heard_count {
-            heard_count = driver.traffic().received;
-            heard_at = now;
-        } else if now >= give_up_at {
-            let refused = driver.traffic().unreachable > 0;
-            return Err(HostError::PeerSilent { peer, waited: options.link.silence, refused });
+        let give_up_at = heard_at.saturating_add(options.link.silence);
+        let until = match options.link.stop {
+            Some(_) => give_up_at.min(driver.now().saturating_add(STOP_INTERVAL)),
+            None => give_up_at,
+        };
+        driver.turn(&mut app, until).map_err(explain)?;
+        if let Some(answered) = app.answered {
+            break answered;
+        }
+        let heard = [driver.heard_at(flow), app.ended_at].into_iter().flatten().max();
+        heard_at = heard_at.max(heard.unwrap_or(heard_at));
+        if driver.now() >= heard_at.saturating_add(options.link.silence) {
+            let waited = options.link.silence;
+            let last_error = driver.take_last_error();
+            return Err(match app.ended_at {
+                Some(_) => HostError::Unconfirmed { peer, waited },
+                None => HostError::PeerSilent { peer, waited, last_error },
+            });
         }
     };
-    let quiet_at = verdict_at.saturating_add(TIME_WAIT);
-    while driver.now() < quiet_at && app.verdict_flow.is_some_and(|flow| driver.is_open(flow)) {
+    // The acknowledgement of the answer leaves. If it is lost, only the receiver waits.
+    let quiet_at = answered_at.saturating_add(Duration::from_millis(5));
+    while !driver.is_idle() && driver.now() < quiet_at {
         driver.turn(&mut app, quiet_at).map_err(explain)?;
     }
-
-    match Verdict::from_bytes(&app.verdict) {
-        None => return Err(HostError::NotOurs(peer)),
-        Some(Verdict::Verified) => {}
-        Some(other) => return Err(HostError::Refused { peer, reason: other.reason() }),
+    let total = since_call.now().saturating_since(Instant::ZERO);
+    match answer.verdict {
+        Verdict::Verified if answer.hash == hash => {}
+        Verdict::Verified => return Err(HostError::Changed(path.into())),
+        other => return Err(HostError::Refused { peer, reason: other.reason() }),
     }
-    // If the acknowledgements of the last packets were lost, the verdict ends the transfer.
-    let ended_at = app.ended_at.map_or(verdict_at, |at| at.min(verdict_at));
-    let duration = ended_at.saturating_since(started_at);
+    // If the acknowledgements of the last packets were lost, the answer ends the transfer.
+    let ended_at = app.ended_at.map_or(answered_at, |at| at.min(answered_at));
     Ok(SendReport {
         bytes: len,
         hash,
-        duration,
-        deadline_met: options.deadline.map(|d| duration <= d),
+        duration: total,
+        transfer: ended_at.saturating_since(started_at),
+        deadline_met: options.deadline.map(|d| total <= d),
         retransmits: app.retransmits,
         timeouts: app.timeouts,
         bounces: app.bounces,
         traffic: driver.traffic().clone(),
     })
+}
+
+/// How often a wait looks at [`LinkOptions::stop`](crate::LinkOptions::stop).
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Most answers that may arrive at once. All but one are forged, or the receiver's repetitions.
+const ANSWERS_MAX: usize = 32;
+
+fn random_nonce() -> Nonce {
+    let mut nonce = [0; 16];
+    for half in nonce.chunks_exact_mut(8) {
+        // RandomState takes its keys from the system's random generator.
+        half.copy_from_slice(&RandomState::new().hash_one(0).to_be_bytes());
+    }
+    nonce
 }
 
 /// Length and hash of the file's current contents.
@@ -168,11 +198,13 @@ impl Source {
 struct FileSender {
     source: Source,
     preamble: [u8; Preamble::BYTES],
+    nonce: Nonce,
     flow: Option<FlowId>,
     ended_at: Option<Instant>,
-    verdict: [u8; Verdict::BYTES],
-    verdict_flow: Option<FlowId>,
-    verdict_at: Option<Instant>,
+    /// Flows that may carry the receiver's answer.
+    answers: Vec<(FlowId, [u8; Answer::BYTES])>,
+    /// The receiver's answer and its time.
+    answered: Option<(Instant, Answer)>,
     retransmits: u64,
     timeouts: u64,
     bounces: u64,
@@ -180,12 +212,12 @@ struct FileSender {
 
 impl Application for FileSender {
     fn accept(&mut self, offer: &Offer) -> bool {
-        let is_verdict = offer.size.get() == Verdict::BYTES as u64;
-        if is_verdict && self.verdict_flow.is_none() {
-            self.verdict_flow = Some(offer.flow);
-            return true;
+        let is_answer = offer.size.get() == Answer::BYTES as u64;
+        let accepts = is_answer && self.answers.len() < ANSWERS_MAX;
+        if accepts {
+            self.answers.push((offer.flow, [0; Answer::BYTES]));
         }
-        false
+        accepts
     }
 
     fn read(&mut self, _flow: FlowId, offset: u64, into: &mut [u8]) -> io::Result<()> {
@@ -198,20 +230,29 @@ impl Application for FileSender {
         self.source.read(file_offset, tail)
     }
 
-    fn write(&mut self, _flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()> {
-        // Only flows of a verdict's size are accepted.
-        let start = offset.min(Verdict::BYTES as u64) as usize;
-        for (to, from) in self.verdict[start..].iter_mut().zip(data) {
-            *to = *from;
+    fn write(&mut self, flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()> {
+        if let Some((_, bytes)) = self.answers.iter_mut().find(|(id, _)| *id == flow) {
+            // Only flows of an answer's size are accepted.
+            let start = offset.min(Answer::BYTES as u64) as usize;
+            for (to, from) in bytes[start..].iter_mut().zip(data) {
+                *to = *from;
+            }
         }
         Ok(())
     }
 
     fn handle_event(&mut self, flow: FlowId, now: Instant, event: FlowEvent) {
-        let is_verdict = self.verdict_flow == Some(flow);
+        let is_own = self.flow == Some(flow);
         match event {
-            FlowEvent::Completed if is_verdict => self.verdict_at = Some(now),
-            FlowEvent::Finished if !is_verdict => self.ended_at = Some(now),
+            FlowEvent::Completed | FlowEvent::Abandoned if !is_own => {
+                let Some(at) = self.answers.iter().position(|(id, _)| *id == flow) else { return };
+                let (_, bytes) = self.answers.remove(at);
+                let answer = Answer::from_bytes(&bytes).filter(|answer| answer.nonce == self.nonce);
+                if let (None, Some(answer)) = (self.answered, answer) {
+                    self.answered = Some((now, answer));
+                }
+            }
+            FlowEvent::Finished if is_own => self.ended_at = Some(now),
             FlowEvent::Retransmitted(_) => self.retransmits += 1,
             FlowEvent::TimedOut => self.timeouts += 1,
             FlowEvent::Bounced => self.bounces += 1,

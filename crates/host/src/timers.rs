@@ -10,7 +10,7 @@ pub(crate) enum Alarm {
     Host,
     /// The timer of a flow's endpoint.
     Flow(FlowId),
-    /// The end of a finished flow's time-wait.
+    /// The end of a receiver's time-wait or, before it is complete, of its patience.
     Forget(FlowId),
 }
 

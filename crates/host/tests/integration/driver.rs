@@ -244,6 +244,7 @@ fn driver(seed: u64, rate: Rate) -> (Driver<Toy, ToyCodec>, SocketAddr) {
         mtu: Bytes::new(1_500),
         framing: Bytes::new(38),
         time_wait: Duration::from_millis(200),
+        stall_max: Duration::from_secs(5),
         flows_max: 3,
         seed,
     };

@@ -66,6 +66,7 @@ fn driver(seed: u64) -> (Driver<NdpConfig, NdpCodec>, SocketAddr) {
         mtu: Bytes::new(1_500),
         framing: Bytes::new(38),
         time_wait: Duration::from_millis(5),
+        stall_max: Duration::from_secs(5),
         flows_max: FLOWS_MAX,
         seed,
     };

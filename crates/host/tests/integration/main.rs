@@ -1,5 +1,7 @@
 //! The host stack over real sockets.
+#![allow(non_snake_case)]
 
+mod attacks;
 mod driver;
 mod files;
 mod hostile;

@@ -5,7 +5,7 @@ use punctual_core::rng::Stream;
 use punctual_wire::{NDP_HEADER_BYTES, set_flags};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -33,8 +33,17 @@ pub(crate) struct Done {
 /// Relays between one sender and a receiver, on loopback, until dropped or for 30 s at most.
 pub(crate) struct Lossy {
     address: SocketAddr,
-    stop: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<Done>>,
+}
+
+/// What tests see and change while a relay runs.
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Whether every datagram is dropped.
+    outage: AtomicBool,
+    forwarded: AtomicU64,
 }
 
 const LIFE: Duration = Duration::from_secs(30);
@@ -50,31 +59,41 @@ impl Lossy {
         front.set_nonblocking(true).unwrap();
         back.set_nonblocking(true).unwrap();
         let address = front.local_addr().unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared::default());
         let relay = Relay {
             faults,
             stream: Stream::named(seed, "lossy", 0),
             done: Done::default(),
             held: Vec::new(),
         };
-        let stopped = stop.clone();
-        let thread = std::thread::spawn(move || relay.run(&front, &back, receiver, &stopped));
-        Lossy { address, stop, thread: Some(thread) }
+        let seen = shared.clone();
+        let thread = std::thread::spawn(move || relay.run(&front, &back, receiver, &seen));
+        Lossy { address, shared, thread: Some(thread) }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
+    /// Datagrams forwarded so far.
+    pub(crate) fn forwarded(&self) -> u64 {
+        self.shared.forwarded.load(Ordering::Relaxed)
+    }
+
+    /// Begins or ends an outage in both directions.
+    pub(crate) fn set_outage(&self, outage: bool) {
+        self.shared.outage.store(outage, Ordering::Relaxed);
+    }
+
     pub(crate) fn finish(mut self) -> Done {
-        self.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
     }
 }
 
 impl Drop for Lossy {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -98,12 +117,12 @@ impl Relay {
         front: &UdpSocket,
         back: &UdpSocket,
         receiver: SocketAddr,
-        stop: &AtomicBool,
+        shared: &Shared,
     ) -> Done {
         let end = Instant::now() + LIFE;
         let mut sender = None;
         let mut buffer = vec![0; 1 << 16];
-        while !stop.load(Ordering::Relaxed)
+        while !shared.stop.load(Ordering::Relaxed)
             && Instant::now() < end
             && self.done.forwarded < DATAGRAMS_MAX
         {
@@ -114,6 +133,10 @@ impl Relay {
                     idle = false;
                     if forward {
                         sender = Some(peer);
+                    }
+                    if shared.outage.load(Ordering::Relaxed) {
+                        self.done.dropped += 1;
+                        continue;
                     }
                     for bytes in self.spoil(&buffer[..len], forward) {
                         put(front, back, receiver, sender, &bytes, forward);
@@ -127,6 +150,7 @@ impl Relay {
                 put(front, back, receiver, sender, &held.bytes, held.forward);
                 self.done.forwarded += 1;
             }
+            shared.forwarded.store(self.done.forwarded, Ordering::Relaxed);
             if idle {
                 std::thread::sleep(Duration::from_micros(20));
             }
