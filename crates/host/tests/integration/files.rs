@@ -85,6 +85,19 @@ fn loss_is_repaired() {
     assert!(done.dropped > 100 && sent.retransmits > 100, "{done:?} {sent:?}");
 }
 
+/// A lost packet costs a timeout, not the 64 that a sender waits for a pull (NDP-R09).
+#[test]
+fn rare_loss_stalls_nothing() {
+    let free = transfer(&contents(3_000_000), Faults::default(), 0).0.transfer;
+    for seed in 0..8 {
+        let faults = Faults { drop: 0.001, ..Faults::default() };
+        let (sent, _, done) = transfer(&contents(3_000_000), faults, seed);
+        // 64 timeouts of 10 ms are 640 ms. A loss may repeat, and its timeout doubles.
+        let most = free.saturating_mul(3) + Duration::from_millis(500);
+        assert!(sent.transfer < most, "seed {seed}: {sent:?}, {done:?}");
+    }
+}
+
 #[test]
 fn duplicates_are_harmless() {
     let faults = Faults { duplicate: 0.2, ..Faults::default() };

@@ -30,6 +30,16 @@ enum State {
     Acked,
 }
 
+/// What the running timer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SenderTimer {
+    Idle,
+    /// Feedback on a packet in flight.
+    Feedback,
+    /// A pull, with nothing in flight: much longer.
+    Pull,
+}
+
 /// State of an NDP sender.
 #[derive(Debug)]
 pub struct NdpSender {
@@ -62,7 +72,7 @@ pub struct NdpSender {
     recent: u16,
     recent_len: u8,
     paths: Paths,
-    timer_running: bool,
+    timer: SenderTimer,
     /// Doublings of the timeout since the last feedback.
     backoff: u32,
     /// The longest delay of feedback on a packet that was trimmed, returned or spuriously
@@ -119,7 +129,7 @@ impl NdpSender {
             recent: 0,
             recent_len: 0,
             paths: Paths::new(cx.config.paths, cx.config.scoreboard, route),
-            timer_running: false,
+            timer: SenderTimer::Idle,
             backoff: 0,
             slowest_word: Duration::ZERO,
             rtt: RttEstimator::default(),
@@ -413,8 +423,9 @@ impl Endpoint<NdpConfig> for NdpSender {
             self.unaccounted += u32::from(pushed);
             self.window.push_back(sent);
         }
-        if !self.timer_running {
-            self.timer_running = true;
+        // A packet in flight must not wait for the long timer of NDP-R09.
+        if self.timer != SenderTimer::Feedback {
+            self.timer = SenderTimer::Feedback;
             cx.set_timer(cx.now + cx.config.rto);
         }
         self.say_ready(cx);
@@ -423,7 +434,7 @@ impl Endpoint<NdpConfig> for NdpSender {
 
     // NDP-R07, NDP-R26
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
-        self.timer_running = false;
+        self.timer = SenderTimer::Idle;
         if self.not_before.take().is_some() {
             self.credits = self.first_window as u32;
             self.say_ready(cx);
@@ -432,6 +443,7 @@ impl Endpoint<NdpConfig> for NdpSender {
         let rto = self.rto(cx.config);
         self.slowest_word = self.slowest_word.mul_f64(0.875);
         let mut earliest: Option<Instant> = None;
+        let mut waits_for = SenderTimer::Feedback;
         let mut lost = 0;
         for index in 0..self.window.len() {
             let sent = &mut self.window[index];
@@ -458,6 +470,7 @@ impl Endpoint<NdpConfig> for NdpSender {
             let due = self.heard_at.saturating_add(rto.saturating_mul(PATIENCE));
             if due > cx.now {
                 earliest = Some(due);
+                waits_for = SenderTimer::Pull;
             } else {
                 lost = 1;
                 cx.emit(FlowEvent::TimedOut);
@@ -469,7 +482,7 @@ impl Endpoint<NdpConfig> for NdpSender {
             self.say_ready(cx);
         }
         if let Some(at) = earliest {
-            self.timer_running = true;
+            self.timer = waits_for;
             cx.set_timer(at);
         }
     }

@@ -2,7 +2,8 @@
 
 use super::*;
 use punctual_core::{
-    Call, End, ExtArena, FlowSpec, Header, HostId, Outbox, PacketFlags, Rate, Stack, TransportId,
+    Call, End, ExtArena, FlowSpec, Header, HostId, Outbox, PacketFlags, Rate, Stack, TimerChange,
+    TransportId,
 };
 
 pub(super) struct Lone {
@@ -73,6 +74,14 @@ impl Lone {
     pub(super) fn hand(&mut self, packet: &Packet) {
         let call = Call { now: self.now, host: HostId(0), ext: &mut self.ext, out: &mut self.out };
         self.stack.handle_packet(End::Sender, self.slot, packet, call);
+    }
+
+    /// When the timer fires that was set last.
+    pub(super) fn timer(&self) -> Option<Instant> {
+        match self.out.timer {
+            TimerChange::Set(at) => Some(at),
+            _ => None,
+        }
     }
 
     pub(super) fn timeout(&mut self) {

@@ -178,6 +178,26 @@ fn ndp_r09_a_sender_forgotten_asks_for_itself() {
 }
 
 #[test]
+fn ndp_r09_a_packet_sent_meanwhile_has_its_own_timeout() {
+    let mut stack = lone_sender(window(2), 2);
+    poll_all(&mut stack);
+    answer(&mut stack, kind::NACK, 0, None);
+    answer(&mut stack, kind::NACK, 1, None);
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    stack.now = at(1);
+    stack.timeout();
+    // Nothing is in flight, and the timer is set to 64 ms. Then a pull arrives, and its packet is
+    // lost.
+    stack.now = at(5);
+    pull(&mut stack, 1);
+    assert_eq!(poll_all(&mut stack), [0]);
+    assert_eq!(stack.timer(), Some(at(6)));
+    stack.now = at(6);
+    stack.timeout();
+    assert_eq!(poll_all(&mut stack), [0], "after one timeout");
+}
+
+#[test]
 fn ndp_r10_stale_feedback_is_ignored() {
     let mut stack = lone_sender(window(1), 1);
     poll_all(&mut stack);
