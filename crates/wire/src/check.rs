@@ -37,10 +37,10 @@ mod tests {
 
     #[test]
     fn crc16__finds_any_two_wrong_bits() {
-        let header = [0u8; 36];
+        let header = [0u8; 64];
         let good = crc16(&[&header]);
-        for a in 0..288 {
-            for b in a + 1..288 {
+        for a in 0..512 {
+            for b in a + 1..512 {
                 let mut bad = header;
                 bad[a / 8] ^= 1 << (a % 8);
                 bad[b / 8] ^= 1 << (b % 8);

@@ -1,13 +1,19 @@
 //! The wire format of NDP.
 
-use crate::{Codec, Data, ENVELOPE_BYTES, IPV4_UDP_BYTES, RecentNumbers, WireError, widen};
-use punctual_core::{ByteRange, Header, Packet};
+use crate::codec::Summary;
+use crate::layout::FieldLayout;
+use crate::{
+    Codec, Data, ENVELOPE_BYTES, Envelope, IPV4_UDP_BYTES, Kind, RecentNumbers, WireError, widen,
+    widen_from,
+};
+use core::mem::offset_of;
+use punctual_core::{ByteRange, ExtBlock, Header, Packet};
 use punctual_transports::ndp::{HEADER_BYTES, NdpHeader, STAMP_SHIFT, flags, kind};
-use zerocopy::byteorder::network_endian::{U16, U32};
+use zerocopy::byteorder::network_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of NDP's header in a UDP payload.
-pub const NDP_HEADER_BYTES: usize = NdpCodec::HEADER_BYTES;
+pub const NDP_HEADER_BYTES: usize = ENVELOPE_BYTES + size_of::<NdpFields>();
 
 /// Bytes of NDP's header with IPv4 and UDP: the size of a trimmed packet, a pull or an ACK, in
 /// simulations and on the wire.
@@ -22,21 +28,48 @@ const _: () = assert!(
 /// correct within half of that.
 const TIME_SHIFT: u32 = STAMP_SHIFT;
 
+/// Bits of a sequence number, which counts packets.
+const SEQ_BITS: u32 = 24;
+
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct NdpFields {
-    seq: U32,
+    /// NDP's flags without SYN, which the envelope has.
+    flags: u8,
+    seq: [u8; 3],
     /// On data packets, the low half of the flow's size.
     cumulative: U32,
     sent_at: U32,
     /// On data packets, which have no pull number, the high half of the flow's size.
     pull: U32,
-    path: U16,
-    kind: u8,
-    flags: u8,
 }
 
-const _: () = assert!(ENVELOPE_BYTES + size_of::<NdpFields>() == NDP_HEADER_BYTES);
+/// NDP's fields, in order.
+pub const NDP_LAYOUT: &[FieldLayout] = &[
+    FieldLayout::bits("urgency", 0, 1, 7 << flags::CLASS_SHIFT, "data: 0 to 7, lower first"),
+    FieldLayout::bits("no_room", 0, 1, flags::NO_ROOM as u32, "NACK: came whole, but no room yet"),
+    FieldLayout::bits("last", 0, 1, flags::LAST as u32, "data: the flow's last packet"),
+    FieldLayout::bits("has_pull", 0, 1, flags::PULL as u32, "ACK, NACK: `pull` is valid too"),
+    FieldLayout::new("seq", offset_of!(NdpFields, seq), 3, "number of the data packet, mod 2²⁴"),
+    FieldLayout::new(
+        "cumulative",
+        offset_of!(NdpFields, cumulative),
+        4,
+        "packets below it have arrived, mod 2³²; data: flow size, low half",
+    ),
+    FieldLayout::new(
+        "sent_at",
+        offset_of!(NdpFields, sent_at),
+        4,
+        "when the data packet was sent, in 2¹⁴ ps, mod 2³²",
+    ),
+    FieldLayout::new(
+        "pull",
+        offset_of!(NdpFields, pull),
+        4,
+        "packets pulled so far, mod 2³²; data: flow size, high half",
+    ),
+];
 
 /// Writes and reads NDP's fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,28 +77,36 @@ pub struct NdpCodec;
 
 impl Codec for NdpCodec {
     const TRANSPORT: u8 = 1;
-    const FIELDS_BYTES: usize = size_of::<NdpFields>();
+    const NAME: &'static str = "ndp";
+    const FIELDS_BYTES: (usize, usize) = (size_of::<NdpFields>(), size_of::<NdpFields>());
 
-    fn emit_fields(&self, packet: &Packet, fields: &mut [u8]) {
+    fn summary(&self, packet: &Packet) -> Summary {
+        let header = NdpHeader::of(packet);
+        // The kinds of envelopes have NDP's numbers.
+        let (kind, is_syn) = (Kind::new(header.kind), header.has(flags::SYN));
+        Summary { kind, is_syn, path: header.path }
+    }
+
+    fn emit_fields(&self, packet: &Packet, _block: Option<&ExtBlock>, fields: &mut [u8]) {
         let header = NdpHeader::of(packet);
         let pull = match header.kind {
             kind::DATA => (header.cumulative >> 32) as u32,
             _ => header.pull,
         };
+        let [_, seq @ ..] = (header.seq as u32).to_be_bytes();
         let wire = NdpFields {
-            seq: (header.seq as u32).into(),
+            flags: header.flags & !flags::SYN,
+            seq,
             cumulative: (header.cumulative as u32).into(),
             sent_at: ((header.sent_at >> TIME_SHIFT) as u32).into(),
             pull: pull.into(),
-            path: header.path.into(),
-            kind: header.kind,
-            flags: header.flags,
         };
         fields.copy_from_slice(wire.as_bytes());
     }
 
     fn parse_fields(
         &self,
+        envelope: &Envelope,
         fields: &[u8],
         near: &RecentNumbers,
         packet: &mut Packet,
@@ -73,23 +114,24 @@ impl Codec for NdpCodec {
         let Ok(wire) = NdpFields::read_from_bytes(fields) else {
             return Err(WireError::FieldsSize(fields.len()));
         };
+        let [a, b, c] = wire.seq;
+        let seq = u64::from(u32::from_be_bytes([0, a, b, c]));
         // The receiver of a data packet only echoes its timestamp. Widening keeps the low bits,
         // whatever the receiver's clock.
         let sent_at = widen(wire.sent_at.get(), near.now.as_picos() >> TIME_SHIFT) << TIME_SHIFT;
         let mut header = NdpHeader {
-            seq: widen(wire.seq.get(), near.seq),
+            seq: widen_from(seq, SEQ_BITS, near.seq),
             cumulative: widen(wire.cumulative.get(), near.cumulative),
             sent_at,
             pull: wire.pull.get(),
-            path: wire.path.get(),
-            kind: wire.kind,
-            flags: wire.flags,
+            path: envelope.path,
+            kind: envelope.kind.number(),
+            flags: wire.flags & !flags::SYN | if envelope.is_syn { flags::SYN } else { 0 },
         };
         if header.kind == kind::DATA {
             header.cumulative = u64::from(wire.pull.get()) << 32 | u64::from(wire.cumulative.get());
             header.pull = 0;
         }
-        packet.path = u32::from(header.path);
         packet.header = Header::new(header);
         let is_consistent = match header.kind {
             // Data travels to the sender only if a switch has bounced it.
@@ -126,7 +168,7 @@ impl Codec for NdpCodec {
             (before, Some(len), len > 0 && before.checked_add(len)? < size)
         };
         let range = ByteRange { offset, len };
-        is_valid.then_some(Data { range, flow_bytes: size, segment_bytes })
+        is_valid.then_some(Data { range, flow_bytes: Some(size), segment_bytes })
     }
 
     fn observe(&self, packet: &Packet, near: &mut RecentNumbers) {

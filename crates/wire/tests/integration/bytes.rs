@@ -1,10 +1,11 @@
 //! Parsing inverts emitting, and no input makes the parser panic.
 
 use proptest::prelude::*;
-use punctual_core::{Class, FlowId, Header, HostId, Instant, Packet, PacketFlags};
+use punctual_core::{Bytes, Class, FlowId, Header, HostId, Instant, Packet, PacketFlags};
 use punctual_transports::ndp::{NdpHeader, flags, kind};
 use punctual_wire::{
-    Codec, Datagram, NDP_HEADER_BYTES, NDP_WIRE_BYTES, NdpCodec, RecentNumbers, WireError,
+    AnyCodec, Codec, Datagram, Envelope, Kind, NDP_HEADER_BYTES, NDP_WIRE_BYTES, NdpCodec,
+    RecentNumbers, WireError, WireName,
 };
 use punctual_wire::{emit, parse, set_flags};
 use std::convert::Infallible;
@@ -15,14 +16,31 @@ fn emitted(flow: u32, packet: &Packet, data: &[u8]) -> Vec<u8> {
         into.copy_from_slice(data);
         Ok::<(), Infallible>(())
     };
-    emit(&NdpCodec, flow, packet, &mut bytes, fill).unwrap();
+    let name = WireName { flow, incarnation: 0x5eed };
+    emit(&NdpCodec, name, packet, None, &mut bytes, fill).unwrap();
     bytes
 }
 
 fn parsed(bytes: &[u8], near: &RecentNumbers) -> Result<(u32, Packet, Vec<u8>), WireError> {
     let datagram = Datagram::parse(bytes)?;
     let packet = parse(&NdpCodec, &datagram, near, FlowId(0), HostId(0))?;
-    Ok((datagram.envelope.flow, packet, datagram.payload.to_vec()))
+    assert_eq!(datagram.envelope.name.incarnation, 0x5eed);
+    Ok((datagram.envelope.name.flow, packet, datagram.payload.to_vec()))
+}
+
+/// The outcome of parsing a datagram of any transport.
+fn any_parsed(bytes: &[u8]) -> &'static str {
+    let outcome = Datagram::parse(bytes).and_then(|datagram| {
+        let number = datagram.envelope.transport;
+        let codec = AnyCodec::numbered(number, Bytes::new(1500));
+        let codec = codec.ok_or(WireError::Transport(number))?;
+        codec.parse(&datagram, &RecentNumbers::default(), FlowId(0), HostId(0))
+    });
+    match outcome {
+        Ok((packet, _)) if packet.is_trimmed() => "trimmed",
+        Ok(_) => "sound",
+        Err(error) => error.name(),
+    }
 }
 
 fn data_packet(seq: u64, len: u16, size: u64) -> Packet {
@@ -51,7 +69,7 @@ fn any_packet() -> impl Strategy<Value = (Packet, Vec<u8>, RecentNumbers)> {
     (
         (0u8..4, any::<u64>(), 1u64..1 << 50, any::<u32>(), any::<u16>(), any::<u8>()),
         (prop::collection::vec(any::<u8>(), 1..2_000), any::<bool>(), 0u8..8, 0u64..1 << 40),
-        (distance.clone(), distance.clone(), distance),
+        (-(1i64 << 23) + 1..1i64 << 23, distance.clone(), distance),
     )
         .prop_map(move |(numbers, (data, last, class, seq), distances)| {
             let (kind, cumulative, time, pull, path, bits) = numbers;
@@ -105,15 +123,31 @@ fn sizes__are_those_of_the_simulator() {
 
 #[test]
 fn parse__sequence_numbers_wrap() {
-    let packet = data_packet((1 << 32) + 3, 1000, u64::MAX);
-    let bytes = emitted(7, &packet, &[9; 1000]);
-    let seq_near = |seq| {
-        let near = RecentNumbers { seq, ..RecentNumbers::default() };
-        NdpHeader::of(&parsed(&bytes, &near).unwrap().1).seq
-    };
-    assert_eq!(seq_near((1 << 32) - 10), (1 << 32) + 3);
-    assert_eq!(seq_near((1 << 32) + 10), (1 << 32) + 3);
-    assert_eq!(seq_near(0), 3);
+    // NDP numbers packets in 24 bits, and what arrived in 32 bits.
+    for wrap in [1 << 24, 1 << 25, 1 << 32, 77 << 32] {
+        for seq in [wrap - 2, wrap - 1, wrap, wrap + 1, wrap + 3] {
+            let bytes = emitted(7, &data_packet(seq, 1000, u64::MAX), &[9; 1000]);
+            let seq_near = |seq| {
+                let near = RecentNumbers { seq, ..RecentNumbers::default() };
+                NdpHeader::of(&parsed(&bytes, &near).unwrap().1).seq
+            };
+            assert_eq!([seq_near(wrap - 10), seq_near(wrap + 10)], [seq, seq]);
+            assert_eq!(seq_near(0), seq & 0xff_ffff, "the first of a flow that is unknown");
+        }
+    }
+    for wrap in [1u64 << 32, 77 << 32] {
+        for cumulative in [wrap - 1, wrap, wrap + 1] {
+            let mut ack = data_packet(5, 0, 0);
+            let header = NdpHeader { kind: kind::ACK, cumulative, ..NdpHeader::of(&ack) };
+            ack.header = Header::new(header);
+            ack.flags = PacketFlags::TO_SENDER;
+            let bytes = emitted(7, &ack, b"");
+            for near in [wrap - 1000, wrap + 1000] {
+                let near = RecentNumbers { cumulative: near, ..RecentNumbers::default() };
+                assert_eq!(NdpHeader::of(&parsed(&bytes, &near).unwrap().1).cumulative, cumulative);
+            }
+        }
+    }
 }
 
 #[test]
@@ -155,7 +189,7 @@ fn parse__refuses_contradictions() {
     // An acknowledgement with data.
     packet.header = Header::new(NdpHeader { kind: kind::ACK, ..NdpHeader::of(&packet) });
     assert_eq!(refused(&packet, &[0; 10]), "contradiction");
-    packet.header = Header::new(NdpHeader { kind: 200, ..NdpHeader::of(&packet) });
+    packet.header = Header::new(NdpHeader { kind: 9, ..NdpHeader::of(&packet) });
     assert_eq!(refused(&packet, &[0; 10]), "kind");
 }
 
@@ -171,16 +205,12 @@ fn data__counts_the_last_packet_from_the_end() {
 
 #[test]
 fn corpus__does_no_harm() {
-    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/datagram");
     let mut outcomes = Vec::new();
     for entry in std::fs::read_dir(corpus).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let outcome = match parsed(&std::fs::read(&path).unwrap(), &RecentNumbers::default()) {
-            Ok((_, packet, _)) if packet.is_trimmed() => "trimmed",
-            Ok(_) => "sound",
-            Err(error) => error.name(),
-        };
+        let outcome = any_parsed(&std::fs::read(&path).unwrap());
         outcomes.push((name, outcome));
     }
     outcomes.sort();
@@ -243,14 +273,26 @@ proptest! {
     /// Random fields after a valid envelope reach the codec.
     #[test]
     fn parse_fields__never_panics(
-        fields: [u8; 20], bits: u8, len in 0u16..100, seq: u64, cumulative: u64, now: u64,
+        fields: [u8; 16], bits: u8, kind: u8, len in 0u16..100,
+        seq: u64, cumulative: u64, now: u64,
     ) {
         let near = RecentNumbers { seq, cumulative, now: Instant::from_picos(now) };
         let mut packet = data_packet(0, len, u64::from(len));
         packet.flags = PacketFlags::from_bits(bits);
-        if NdpCodec.parse_fields(&fields, &near, &mut packet).is_ok() {
+        let envelope = Envelope {
+            transport: 1,
+            kind: Kind::new(kind),
+            class: packet.class,
+            flags: packet.flags,
+            is_syn: kind & 16 != 0,
+            keyed: None,
+            name: WireName::default(),
+            path: 0,
+            payload_bytes: len,
+        };
+        if NdpCodec.parse_fields(&envelope, &fields, &near, &mut packet).is_ok() {
             if let Some(data) = NdpCodec.data(&packet) {
-                prop_assert!(data.range.offset + data.range.len <= data.flow_bytes);
+                prop_assert!(data.range.offset + data.range.len <= data.flow_bytes.unwrap());
             }
             let mut near = near;
             NdpCodec.observe(&packet, &mut near);
@@ -262,7 +304,7 @@ proptest! {
 #[test]
 #[ignore = "writes files"]
 fn corpus__write() {
-    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/datagram");
     let put = |name: &str, bytes: &[u8]| {
         std::fs::write(format!("{corpus}/{name}.bin"), bytes).unwrap();
     };
@@ -277,18 +319,25 @@ fn corpus__write() {
     ack.header = Header::new(NdpHeader { kind: kind::ACK, ..NdpHeader::of(&ack) });
     ack.flags = PacketFlags::TO_SENDER;
     put("sound-2", &emitted(1, &ack, b""));
+    for (number, sample) in crate::samples::all().iter().enumerate() {
+        put(&format!("sound-{}", number + 3), &sample.datagram);
+    }
     put("trimmed-1", &good[..36]);
     put("trimmed-2", &good[..50]);
     put("short-1", b"");
     put("short-2", &good[..35]);
-    put("magic", b"GET / HTTP/1.1\r\n\r\n");
-    put("version", &with(1, 0x25));
-    put("fields_size", &with(1, 0x1f));
+    put("magic", b"GET / HTTP/1.1\r\nHost: example\r\n\r\n");
+    put("version", &with(0, 0xd1));
+    put("fields_size", &with(1, 0x30));
     put("header_check", &with(17, 0xff));
     put("payload_check", &with(40, 0xff));
     put("long", &[&good[..], b"!"].concat());
     put("contradiction", &emitted(1, &data_packet(9, 10, 50), &[0; 10]));
     let mut odd = data_packet(0, 10, 50);
-    odd.header = Header::new(NdpHeader { kind: 99, ..NdpHeader::of(&odd) });
+    odd.header = Header::new(NdpHeader { kind: 9, ..NdpHeader::of(&odd) });
     put("kind", &emitted(1, &odd, &[0; 10]));
+    let mut transport = good.clone();
+    let envelope = Envelope { transport: 29, ..Datagram::parse(&good).unwrap().envelope };
+    envelope.seal(&mut transport, 16);
+    put("transport", &transport);
 }

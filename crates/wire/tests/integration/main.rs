@@ -1,4 +1,10 @@
-//! Headers as bytes, and a corpus of malformed packets.
+//! Headers as bytes, frames, captures, and corpora of malformed packets.
 #![allow(non_snake_case)]
 
 mod bytes;
+mod captures;
+mod frames;
+mod fuzz;
+mod layouts;
+mod rates;
+mod samples;

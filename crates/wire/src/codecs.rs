@@ -1,0 +1,133 @@
+//! The list of codecs. A codec is found by the name of its transport, or by its number on the wire.
+
+use crate::generic::emit_generic;
+use crate::layout::FieldLayout;
+use crate::{
+    Codec, D3_LAYOUT, D3Codec, Data, Datagram, GENERIC_LAYOUT, NDP_LAYOUT, NdpCodec, PDQ_LAYOUT,
+    PdqCodec, RcpdcCodec, RecentNumbers, WireError, WireName, emit, parse,
+};
+use core::convert::Infallible;
+use punctual_core::{Bytes, Content, ExtBlock, FlowId, HostId, Packet};
+use punctual_transports::pdq::HEADER_BYTES as PDQ_SIMULATED_BYTES;
+
+/// Generates [`AnyCodec`]. Each line is a variant, the codec's type, how it is made for an MTU, and
+/// the layout of its fields.
+macro_rules! codecs {
+    ($($Variant:ident($Type:ty) = |$mtu:pat_param| $new:expr, $layout:expr;)*) => {
+        /// The codec of any transport that has one.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum AnyCodec {
+            $(#[doc = concat!("See [`", stringify!($Type), "`].")] $Variant($Type),)*
+        }
+
+        impl AnyCodec {
+            /// The codec of the transport of this name, on interfaces of this MTU.
+            pub fn of(transport: &str, mtu: Bytes) -> Option<AnyCodec> {
+                match transport {
+                    $(<$Type as Codec>::NAME => {
+                        let $mtu = mtu;
+                        Some(AnyCodec::$Variant($new))
+                    })*
+                    _ => None,
+                }
+            }
+
+            /// The codec of the transport with this number on the wire, on interfaces of this MTU.
+            pub fn numbered(number: u8, mtu: Bytes) -> Option<AnyCodec> {
+                $(if number == <$Type as Codec>::TRANSPORT {
+                    return AnyCodec::of(<$Type as Codec>::NAME, mtu);
+                })*
+                None
+            }
+
+            /// The layout of the transport's fields.
+            pub fn layout(&self) -> &'static [FieldLayout] {
+                match self { $(AnyCodec::$Variant(_) => $layout,)* }
+            }
+
+            /// See [`Codec::SWITCH_FIELDS_AT`].
+            pub fn switch_fields_at(&self) -> usize {
+                match self { $(AnyCodec::$Variant(_) => <$Type as Codec>::SWITCH_FIELDS_AT,)* }
+            }
+
+            /// Writes `packet` into `datagram` with zeros as payload; see [`emit`].
+            pub fn emit_zeros(
+                &self,
+                name: WireName,
+                packet: &Packet,
+                block: Option<&ExtBlock>,
+                datagram: &mut Vec<u8>,
+            ) {
+                let zeros = |payload: &mut [u8]| {
+                    payload.fill(0);
+                    Ok::<(), Infallible>(())
+                };
+                let Ok(()) = match self {
+                    $(AnyCodec::$Variant(codec) => {
+                        emit(codec, name, packet, block, datagram, zeros)
+                    })*
+                };
+            }
+
+            /// Parses the packet in `datagram` and its header extension; see [`parse`].
+            pub fn parse(
+                &self,
+                datagram: &Datagram<'_>,
+                near: &RecentNumbers,
+                flow: FlowId,
+                to: HostId,
+            ) -> Result<(Packet, Option<ExtBlock>), WireError> {
+                match self {
+                    $(AnyCodec::$Variant(codec) => {
+                        let packet = parse(codec, datagram, near, flow, to)?;
+                        Ok((packet, codec.parse_block(datagram.fields)))
+                    })*
+                }
+            }
+
+            /// See [`Codec::data`].
+            pub fn data(&self, packet: &Packet) -> Option<Data> {
+                match self { $(AnyCodec::$Variant(codec) => codec.data(packet),)* }
+            }
+
+            /// See [`Codec::observe`].
+            pub fn observe(&self, packet: &Packet, near: &mut RecentNumbers) {
+                match self { $(AnyCodec::$Variant(codec) => codec.observe(packet, near),)* }
+            }
+        }
+
+        /// Name, number and layout of every codec, and last of the [generic header](emit_any).
+        pub const CODECS: &[(&str, u8, &[FieldLayout])] = &[
+            $((<$Type as Codec>::NAME, <$Type as Codec>::TRANSPORT, $layout),)*
+            ("generic", crate::GENERIC_TRANSPORT, GENERIC_LAYOUT),
+        ];
+    };
+}
+
+codecs! {
+    Ndp(NdpCodec) = |_| NdpCodec, NDP_LAYOUT;
+    D3(D3Codec) = |_| D3Codec::default(), D3_LAYOUT;
+    Rcpdc(RcpdcCodec) = |_| RcpdcCodec::default(), D3_LAYOUT;
+    Pdq(PdqCodec) = |mtu| PdqCodec { segment_bytes: pdq_segment_bytes(mtu) }, PDQ_LAYOUT;
+}
+
+/// Bytes of a PDQ segment, which PDQ takes from the MTU and its simulated header.
+fn pdq_segment_bytes(mtu: Bytes) -> u16 {
+    u16::try_from(mtu.get().saturating_sub(u64::from(PDQ_SIMULATED_BYTES))).unwrap_or(u16::MAX)
+}
+
+/// Writes `packet` into `datagram` with zeros as payload: by the codec, or with a generic header that
+/// shows its `content`.
+pub fn emit_any(
+    codec: Option<&AnyCodec>,
+    name: WireName,
+    packet: &Packet,
+    block: Option<&ExtBlock>,
+    content: Content,
+    datagram: &mut Vec<u8>,
+) {
+    match codec {
+        Some(codec) => codec.emit_zeros(name, packet, block, datagram),
+        None => emit_generic(name, packet, content, datagram),
+    }
+}

@@ -1,0 +1,217 @@
+//! Captures, as Wireshark's command line reads them: every field of every codec has its name and its
+//! value.
+
+use crate::samples::{self, Sample};
+use punctual_core::Class;
+use punctual_wire::{
+    CODECS, DEFAULT_PORT, Datagram, ENVELOPE_BYTES, ENVELOPE_LAYOUT, FieldLayout, Outer,
+    PcapWriter, TAG_BYTES, dscp_of, entropy_port, trim_frame, write_frame,
+};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+fn dissector() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark/punctual.lua")
+}
+
+/// What tshark prints. Fails if tshark complains about the dissector.
+fn tshark(capture: &Path, args: &[&str]) -> String {
+    let script = format!("lua_script:{}", dissector().display());
+    let output = Command::new("tshark")
+        .arg("-r")
+        .arg(capture)
+        .args(["-X", &script, "-o", "udp.try_heuristic_first:TRUE"])
+        .args(args)
+        .output()
+        .expect("tshark is installed; `cargo xtask setup` installs it");
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{complaints}");
+    assert!(!complaints.to_lowercase().contains("lua"), "{complaints}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The value of a field as tshark prints it: decimal, hexadecimal, a truth or bytes.
+fn number(text: &str, field: &FieldLayout) -> Option<u64> {
+    match text {
+        "True" => Some(1),
+        "False" => Some(0),
+        _ if text.starts_with("0x") => u64::from_str_radix(&text[2..], 16).ok(),
+        _ if field.bytes == 6 => u64::from_str_radix(&text.replace([' ', ':'], ""), 16).ok(),
+        _ => text.parse().ok(),
+    }
+}
+
+fn outer(number: usize) -> Outer {
+    let v6 = number % 3 == 2;
+    let address = |last: u8| match v6 {
+        true => format!("fd00::{last}").parse().unwrap(),
+        false => format!("10.0.0.{last}").parse().unwrap(),
+    };
+    Outer {
+        mac: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
+        source: address(1),
+        destination: address(2),
+        source_port: entropy_port(7, number as u16),
+        // Also on ports that nobody registered.
+        destination_port: DEFAULT_PORT + number as u16,
+        dscp: dscp_of(Class::DATA),
+        ecn: 0,
+    }
+}
+
+/// A capture of all samples, one frame a sample, and of the same data packets trimmed.
+fn write_capture(path: &Path, samples: &[Sample]) -> usize {
+    let file = std::io::BufWriter::new(std::fs::File::create(path).unwrap());
+    let mut pcap = PcapWriter::new(file, Some(200), "samples of the tests").unwrap();
+    let interface = pcap.add_interface("samples").unwrap();
+    let mut frame = Vec::new();
+    let at = |number: usize| Duration::from_nanos(samples::moment(number).as_picos() / 1000);
+    for (number, sample) in samples.iter().enumerate() {
+        write_frame(&outer(number), &sample.datagram, &mut frame);
+        pcap.write(interface, at(number), &frame).unwrap();
+    }
+    let mut trimmed = 0;
+    for sample in samples.iter().filter(|sample| sample.packet.payload_bytes > 100) {
+        write_frame(&outer(trimmed), &sample.datagram, &mut frame);
+        let kept = trim_frame(&mut frame).unwrap();
+        pcap.write(interface, at(samples.len() + trimmed), &frame[..kept]).unwrap();
+        trimmed += 1;
+    }
+    pcap.flush().unwrap();
+    trimmed
+}
+
+fn all_samples() -> Vec<Sample> {
+    let mut samples = samples::all();
+    samples.push(samples::generic());
+    samples
+}
+
+/// The fields of a sample: the name in the dissector, the layout and the value.
+fn fields(sample: &Sample) -> Vec<(String, FieldLayout, u64)> {
+    let mut fields = Vec::new();
+    for field in ENVELOPE_LAYOUT {
+        fields.push((format!("punctual.{}", field.name), *field, field.value(&sample.datagram)));
+    }
+    let datagram = Datagram::parse(&sample.datagram).unwrap();
+    let number = datagram.envelope.transport;
+    let (name, _, layout) = CODECS.iter().find(|codec| codec.1 == number).unwrap();
+    let group = if *name == "rcpdc" { "d3" } else { name };
+    for field in layout.iter().filter(|f| f.at + f.bytes <= datagram.fields.len()) {
+        let value = field.value(&sample.datagram[ENVELOPE_BYTES..]);
+        fields.push((format!("punctual.{group}.{}", field.name), *field, value));
+    }
+    fields
+}
+
+#[test]
+#[ignore = "needs tshark: cargo xtask test tshark"]
+fn tshark__names_every_field_with_its_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let capture = dir.path().join("samples.pcapng");
+    let samples = all_samples();
+    write_capture(&capture, &samples);
+    let mut compared = 0;
+    for (number, sample) in samples.iter().enumerate() {
+        let fields = fields(sample);
+        let frame = format!("frame.number == {}", number + 1);
+        let mut args = vec!["-Y", &frame, "-T", "fields", "-E", "occurrence=f"];
+        for (name, ..) in &fields {
+            args.extend(["-e", name]);
+        }
+        let line = tshark(&capture, &args);
+        let values: Vec<&str> = line.trim_end_matches('\n').split('\t').collect();
+        assert_eq!(values.len(), fields.len(), "frame {}: {line}", number + 1);
+        for ((name, field, value), text) in fields.iter().zip(values) {
+            let printed = super::captures::number(text, field);
+            assert_eq!(printed, Some(*value), "{name} of frame {}: `{text}`", number + 1);
+            compared += 1;
+        }
+    }
+    assert!(compared > 500, "{compared} fields");
+}
+
+#[test]
+#[ignore = "needs tshark: cargo xtask test tshark"]
+fn tshark__finds_nothing_malformed_and_every_trim() {
+    let dir = tempfile::tempdir().unwrap();
+    let capture = dir.path().join("samples.pcapng");
+    let samples = all_samples();
+    let trimmed = write_capture(&capture, &samples);
+    let whole = tshark(&capture, &["-V"]);
+    for wrong in ["Malformed", "Lua Error", "does not match"] {
+        assert!(!whole.contains(wrong), "{wrong}");
+    }
+    let count = |filter: &str| tshark(&capture, &["-Y", filter]).lines().count();
+    assert_eq!(count("punctual"), samples.len() + trimmed);
+    assert_eq!(count("punctual.trimmed"), trimmed);
+    assert_eq!(count("punctual.flags.trimmed == 1"), trimmed);
+    assert_eq!(count("_ws.malformed"), 0);
+    // Times are exact to the nanosecond.
+    let times = tshark(&capture, &["-T", "fields", "-e", "frame.time_epoch"]);
+    assert_eq!(times.lines().next(), Some("1.000000001"));
+    // Lengths are those of the link, though the capture has less.
+    let lengths = tshark(&capture, &["-T", "fields", "-e", "frame.len", "-e", "frame.cap_len"]);
+    assert_eq!(lengths.lines().next(), Some("1514\t200"));
+}
+
+#[test]
+#[ignore = "needs tshark: cargo xtask test tshark"]
+fn tshark__shows_tags_and_wrong_checks() {
+    let dir = tempfile::tempdir().unwrap();
+    let capture = dir.path().join("keyed.pcapng");
+    let good = &samples::all()[0];
+    let parsed = Datagram::parse(&good.datagram).unwrap();
+    let mut envelope = parsed.envelope;
+    envelope.keyed = Some(0x0a0b_0c0d);
+    let header = &good.datagram[..parsed.header_bytes()];
+    let tag = [0x77; TAG_BYTES];
+    let mut keyed = [header, &tag, parsed.payload, &[0x88; TAG_BYTES]].concat();
+    envelope.seal(&mut keyed, parsed.fields.len());
+    let mut corrupt = good.datagram.clone();
+    corrupt[5] ^= 1;
+    let mut pcap = PcapWriter::new(std::fs::File::create(&capture).unwrap(), None, "").unwrap();
+    let interface = pcap.add_interface("keyed").unwrap();
+    let mut frame = Vec::new();
+    for (number, datagram) in [&keyed, &corrupt].into_iter().enumerate() {
+        write_frame(&outer(number), datagram, &mut frame);
+        pcap.write(interface, Duration::ZERO, &frame).unwrap();
+    }
+    let shown =
+        tshark(&capture, &["-Y", "frame.number == 1", "-T", "fields", "-e", "punctual.header_tag"]);
+    assert_eq!(shown.trim().replace([' ', ':'], ""), "77".repeat(TAG_BYTES));
+    let shown = tshark(
+        &capture,
+        &["-Y", "frame.number == 1", "-T", "fields", "-e", "punctual.payload_tag"],
+    );
+    assert_eq!(shown.trim().replace([' ', ':'], ""), "88".repeat(TAG_BYTES));
+    // A corrupt datagram is not recognised by itself, but shown on request.
+    assert_eq!(tshark(&capture, &["-Y", "punctual"]).lines().count(), 1);
+    let decoded = ["-d", "udp.port==48631,punctual", "-Y", "punctual.header_check.bad"];
+    assert_eq!(tshark(&capture, &decoded).lines().count(), 1);
+}
+
+/// The file without tshark: its blocks, lengths and times.
+#[test]
+fn pcap__keeps_times_lengths_and_the_beginning() {
+    use pcap_file::pcapng::{Block, PcapNgReader};
+    let mut pcap = PcapWriter::new(Vec::new(), Some(60), "a comment").unwrap();
+    let (first, second) = (pcap.add_interface("one").unwrap(), pcap.add_interface("two").unwrap());
+    let at = Duration::new(4_000_000_000, 999_999_999);
+    pcap.write(first, at, &[1; 100]).unwrap();
+    pcap.write(second, Duration::ZERO, &[2; 50]).unwrap();
+    assert_eq!(pcap.frames(), 2);
+    let bytes = pcap.into_inner();
+    let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+    let mut seen = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(packet) = block.unwrap() {
+            let first = packet.data[0];
+            let (kept, sent) = (packet.data.len(), packet.original_len);
+            seen.push((packet.interface_id, packet.timestamp, first, kept, sent));
+        }
+    }
+    assert_eq!(seen, [(0, at, 1, 60, 100), (1, Duration::ZERO, 2, 50, 50)]);
+    assert_eq!(reader.interfaces().len(), 2);
+}
