@@ -11,6 +11,9 @@
 //! 3. A timer fires at or after the instant set, once; setting it again replaces it.
 //! 4. After [`HostCx::ready`], the driver calls the sender's [`Endpoint::poll_transmit`] once, when
 //!    the NIC is free and it is the sender's turn. To be polled again, it calls `ready` again.
+//!    At a host with several NICs this holds for each NIC that the sender is ready for.
+//!    Whichever NIC asked, a packet leaves by the NIC of its path: a packet for another NIC joins
+//!    that NIC's queue.
 //! 5. A packet reaches the end it is addressed to, or none. Loss, duplication and reordering are
 //!    allowed.
 //! 6. The first packet of a flow to arrive opens the flow's receiver, which then gets that packet.
@@ -19,21 +22,30 @@
 //! 7. After [`FlowEvent::Finished`] or [`FlowEvent::Abandoned`] a sender is not called again.
 
 use crate::{
-    Bytes, Class, Content, Controller, ExtArena, FlowEvent, FlowRoute, FlowSpec, HostId, Instant,
-    Packet, PortView, QueueSpec, Rate, TransportInfo, Wait,
+    Bytes, Class, Content, Controller, ExtArena, FlowEvent, FlowModel, FlowRoute, FlowSpec, HostId,
+    Instant, Packet, PortView, QueueSpec, Rate, TransportInfo, Wait,
 };
 
-/// A host's interface as transports see it.
+/// A host's interfaces as transports see them: all of a host are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NicInfo {
     /// The host.
     pub host: HostId,
-    /// Line rate.
+    /// Line rate of one interface.
     pub rate: Rate,
     /// Largest IP packet.
     pub mtu: Bytes,
     /// Bytes a link adds to each packet (Ethernet header, preamble, gap), if modelled.
     pub framing: Bytes,
+    /// Number of interfaces, at least 1.
+    pub nics: u32,
+}
+
+impl NicInfo {
+    /// The line rate of all interfaces together.
+    pub fn total_rate(&self) -> Rate {
+        Rate::from_bps(self.rate.as_bps().saturating_mul(u64::from(self.nics)))
+    }
 }
 
 /// What a call asks of a timer.
@@ -54,10 +66,13 @@ pub enum TimerChange {
 /// vectors keep their memory.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// Packets for the NIC's queue, in order.
+    /// Packets for the queues of the NICs that their paths leave by, in order.
     pub packets: Vec<Packet>,
-    /// The called sender has data to send when the NIC has time for this class.
+    /// The called sender has data to send when a NIC of `ready_nics` has time for this class.
     pub ready: Option<Class>,
+    /// A bit for each NIC that the sender is ready for; none means the NIC of the flow's
+    /// [`ecmp_path`](FlowRoute::ecmp_path).
+    pub ready_nics: u32,
     /// The timer of the called endpoint.
     pub timer: TimerChange,
     /// The timer of the host's shared state.
@@ -78,6 +93,8 @@ pub struct HostCx<'a, T: Transport> {
     pub ext: &'a mut ExtArena,
     /// What the call asks of the driver. Use the methods below.
     pub out: &'a mut Outbox,
+    /// The NIC that is free, in [`Endpoint::poll_transmit`]; see [`FlowRoute::nics`].
+    pub nic: u32,
 }
 
 impl<T: Transport> HostCx<'_, T> {
@@ -87,10 +104,21 @@ impl<T: Transport> HostCx<'_, T> {
         self.out.packets.push(packet);
     }
 
-    /// Asks to be polled for one data packet when the NIC has time for `class`. Senders only.
+    /// Asks to be polled for one data packet when the NIC of the flow's
+    /// [`ecmp_path`](FlowRoute::ecmp_path) has time for `class`. Senders only.
     #[inline]
     pub fn ready(&mut self, class: Class) {
         self.out.ready = Some(class);
+    }
+
+    /// Asks to be polled for one data packet when this NIC has time for `class`.
+    ///
+    /// For senders that use several paths. A sender may be ready for several NICs at once, of one
+    /// class, and is polled once for each.
+    #[inline]
+    pub fn ready_on(&mut self, class: Class, nic: u32) {
+        self.out.ready = Some(class);
+        self.out.ready_nics |= 1 << (nic & 31);
     }
 
     /// Sets this endpoint's one timer.
@@ -137,8 +165,9 @@ pub trait Endpoint<T: Transport> {
 
     /// Returns the next data packet, if there still is one.
     ///
-    /// Called when this sender is ready and the NIC is free. To be polled again, it calls
-    /// [`HostCx::ready`] again.
+    /// Called when this sender is ready and the NIC [`HostCx::nic`] is free. To be polled again, it
+    /// calls [`HostCx::ready`] again. A sender that is ready for several NICs returns a packet whose
+    /// path leaves by this one.
     fn poll_transmit(&mut self, _cx: &mut HostCx<'_, T>) -> Option<Packet> {
         None
     }
@@ -233,6 +262,13 @@ pub trait Transport: Sized {
     /// A transport that does not acknowledge data packet by packet need not implement it.
     fn content(_packet: &Packet) -> Content {
         Content::Other
+    }
+
+    /// Its model at flow level on hosts with this interface; `None` if it has none.
+    ///
+    /// Parameters that act on single packets have no effect there.
+    fn flow_model(&self, _nic: &NicInfo) -> Option<FlowModel> {
+        None
     }
 
     /// The switch queue for it on a link of `rate`, where the user names none.

@@ -1,5 +1,6 @@
 //! Flows: what an application asks for, and the events that follow.
 
+use crate::rng::{Stream, derive};
 use crate::{Bytes, Class, FlowId, HostId, Instant, TransportId};
 
 /// One message to carry: source, destination, size, start and deadline.
@@ -34,12 +35,49 @@ pub struct FlowRoute {
     pub local: HostId,
     /// The other end.
     pub peer: HostId,
-    /// The number of equal-cost paths to the other end, at least 1.
+    /// The number of paths to the other end, at least 1. In most networks they are equal-cost paths.
     pub paths: u32,
     /// The path that hashing this flow's addresses gives (per-flow ECMP), below `paths`.
     pub ecmp_path: u32,
+    /// The number of NICs of this host, at least 1. Path p leaves by NIC p modulo `nics`.
+    pub nics: u32,
     /// Seed of the flow's random stream at this end.
     pub seed: u64,
+}
+
+impl FlowRoute {
+    /// What the end of a flow at `local` knows, in a network with `paths` to its peer, on a host
+    /// with `nics`.
+    pub fn of(
+        seed: u64,
+        flow: FlowId,
+        local: HostId,
+        peer: HostId,
+        paths: u32,
+        nics: u32,
+    ) -> FlowRoute {
+        // The two directions of a flow have different hashes, since their addresses are swapped.
+        let id = u64::from(flow.0) << 32 | u64::from(local.0);
+        let ecmp = derive(seed, "ecmp", id);
+        let ecmp_path = ((u128::from(ecmp) * u128::from(paths)) >> 64) as u32;
+        FlowRoute { local, peer, paths, ecmp_path, nics, seed: derive(seed, "flow", id) }
+    }
+
+    /// A path for each of several subflows: the flow's ECMP path, then random ones. None is taken
+    /// twice before all are taken.
+    pub fn subflow_paths(&self, subflows: u32) -> Vec<u32> {
+        let paths = self.paths.max(1);
+        let mut stream = Stream::from_seed(derive(self.seed, "subflow paths", 0));
+        let mut chosen = vec![self.ecmp_path];
+        while chosen.len() < subflows as usize {
+            let path = stream.below(u64::from(paths)) as u32;
+            let round = chosen.len() - chosen.len() % paths as usize;
+            if !chosen[round..].contains(&path) {
+                chosen.push(path);
+            }
+        }
+        chosen
+    }
 }
 
 /// A range of a flow's bytes.

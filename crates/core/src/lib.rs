@@ -6,6 +6,7 @@
 //! * [`Controller`]: what an explicit-rate protocol runs at every output port.
 //! * [`Stack`]: all flows of one transport on a set of hosts, for any driver.
 //! * [`TransportSet`]: all transports that a program offers, behind one `match`.
+//! * [`FlowModel`]: how a transport shares links when whole flows are simulated.
 //! * [`rng`]: named random streams.
 //!
 //! Nothing here knows a clock, a socket, a thread or a particular protocol.
@@ -16,6 +17,7 @@ mod controller;
 mod endpoint;
 mod fifo;
 mod flow;
+mod flow_model;
 mod ids;
 mod packet;
 mod queue;
@@ -33,6 +35,7 @@ pub use controller::{Controller, ControllerState, NoController, PortView};
 pub use endpoint::{Endpoint, HostCx, NicInfo, Outbox, TimerChange, Transport};
 pub use fifo::Fifo;
 pub use flow::{ByteRange, FlowEvent, FlowRoute, FlowSpec, RetransmitCause};
+pub use flow_model::{AGING_UNIT, CriticalOrder, FlowModel, FlowWindow, PathUse, Sharing};
 pub use ids::{FlowId, HostId, NodeId, PacketId, PortId, TransportId};
 pub use packet::{
     Class, Ecn, ExtArena, ExtBlock, ExtId, HEADER_BYTES, Header, Packet, PacketArena, PacketFlags,

@@ -5,8 +5,8 @@
 //! path are a `match` and no virtual call.
 
 use crate::{
-    Bytes, Call, Content, Controller, End, FlowRoute, FlowSpec, HostId, Instant, NicInfo, Packet,
-    PortView, QueueSpec, Rate, Wait, WaitNames,
+    Bytes, Call, Content, Controller, End, FlowModel, FlowRoute, FlowSpec, HostId, Instant,
+    NicInfo, Packet, PortView, QueueSpec, Rate, Wait, WaitNames,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,12 +24,15 @@ pub struct TransportInfo {
     pub max_hops: Option<usize>,
     /// What it calls the waits of its flows.
     pub waits: WaitNames,
+    /// The transport whose controllers also serve its packets, in runs that have both. `None`: only
+    /// its own controllers do.
+    pub ports_of: Option<&'static str>,
 }
 
 impl TransportInfo {
     /// A transport whose paths may have any length, with [`WaitNames::DEFAULT`].
     pub const fn new(name: &'static str, summary: &'static str) -> Self {
-        TransportInfo { name, summary, max_hops: None, waits: WaitNames::DEFAULT }
+        TransportInfo { name, summary, max_hops: None, waits: WaitNames::DEFAULT, ports_of: None }
     }
 
     /// This transport, with a header that can record no more than `max_hops` ports of a path.
@@ -40,6 +43,12 @@ impl TransportInfo {
     /// This transport, with its own names for waits.
     pub const fn with_waits(self, waits: WaitNames) -> Self {
         TransportInfo { waits, ..self }
+    }
+
+    /// This transport, whose packets the controllers of `transport` can serve: both have one
+    /// header. Where a run has both, ports use the parameters of `transport`.
+    pub const fn with_ports_of(self, transport: &'static str) -> Self {
+        TransportInfo { ports_of: Some(transport), ..self }
     }
 
     /// Whether `field` names this transport when each `_` is read as `-`. Names of fields cannot
@@ -110,6 +119,9 @@ pub trait TransportSet: Debug + Clone + PartialEq + Serialize + Send + Sync + 's
     /// See [`Transport::content`](crate::Transport::content).
     fn content(&self, packet: &Packet) -> Content;
 
+    /// See [`Transport::flow_model`](crate::Transport::flow_model).
+    fn flow_model(&self, nic: &NicInfo) -> Option<FlowModel>;
+
     /// See [`Transport::default_queue`](crate::Transport::default_queue).
     fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec;
 
@@ -142,7 +154,7 @@ pub trait FlowStack {
     fn host_timeout(&mut self, call: Call<'_>);
 
     /// See [`Stack::poll_transmit`](crate::Stack::poll_transmit).
-    fn poll_transmit(&mut self, slot: u32, call: Call<'_>) -> Option<Packet>;
+    fn poll_transmit(&mut self, slot: u32, nic: u32, call: Call<'_>) -> Option<Packet>;
 
     /// See [`Stack::close`](crate::Stack::close).
     fn close(&mut self, end: End, slot: u32, host: HostId);

@@ -45,6 +45,7 @@ macro_rules! cx {
             shared: &mut $self.hosts[$call.host.index()],
             ext: &mut *$call.ext,
             out: &mut *$call.out,
+            nic: 0,
         }
     };
 }
@@ -120,10 +121,10 @@ impl<T: Transport> Stack<T> {
         T::handle_host_timeout(&mut cx!(self, call));
     }
 
-    /// Asks a sender for its next packet.
+    /// Asks a sender for its next packet, for this NIC of its host.
     #[inline]
-    pub fn poll_transmit(&mut self, slot: u32, call: Call<'_>) -> Option<Packet> {
-        self.senders.get_mut(slot)?.poll_transmit(&mut cx!(self, call))
+    pub fn poll_transmit(&mut self, slot: u32, nic: u32, call: Call<'_>) -> Option<Packet> {
+        self.senders.get_mut(slot)?.poll_transmit(&mut HostCx { nic, ..cx!(self, call) })
     }
 
     /// Forgets one end of a flow, which is at `host`.

@@ -8,7 +8,7 @@ use punctual_core::{
     ByteRange, Bytes, Call, Class, Duration, End, ExtArena, FlowEvent, FlowId, FlowRoute, FlowSpec,
     HostId, Instant, NicInfo, Outbox, Packet, Rate, Stack, TimerChange, Transport, TransportId,
 };
-use punctual_wire::{Codec, Data, Datagram, RecentNumbers, WireError, emit, parse};
+use punctual_wire::{Codec, Data, Datagram, RecentNumbers, WireError, WireName, emit, parse};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -123,6 +123,8 @@ struct Flow {
     /// Whether it is in the NIC's queue of ready senders.
     is_ready: bool,
     heard_at: Instant,
+    /// The incarnation of the peer's process, once a packet has shown it.
+    peer_incarnation: Option<u16>,
     /// When new data last arrived, at a receiver.
     progress_at: Instant,
     /// Whether every byte has arrived, at a receiver.
@@ -138,6 +140,8 @@ pub struct Driver<T: Transport, C: Codec> {
     clock: Clock,
     now: Instant,
     random: Stream,
+    /// Differs from that of earlier drivers at this address, most probably.
+    incarnation: u16,
     flows: HashMap<FlowId, Flow>,
     names: HashMap<WireFlow, FlowId>,
     /// Peers with open flows.
@@ -168,7 +172,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     ) -> Result<Self, DriverError> {
         socket.set_nonblocking(true).map_err(DriverError::Socket)?;
         let DriverOptions { rate, mtu, framing, .. } = options;
-        let nic = NicInfo { host: HERE, rate, mtu, framing };
+        let nic = NicInfo { host: HERE, rate, mtu, framing, nics: 1 };
+        let mut random = Stream::named(options.seed, "host", 0);
         Ok(Driver {
             stack: Stack::new(transport, &[nic]),
             codec,
@@ -176,7 +181,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             options,
             clock: Clock::start(),
             now: Instant::ZERO,
-            random: Stream::named(options.seed, "host", 0),
+            incarnation: random.bits() as u16,
+            random,
             flows: HashMap::new(),
             names: HashMap::new(),
             peers: HashMap::new(),
@@ -331,12 +337,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let name_of = |error: WireError| error.name();
         let datagram = Datagram::parse(bytes).map_err(name_of)?;
         let to_sender = datagram.envelope.flags.has(punctual_core::PacketFlags::TO_SENDER);
-        let name = WireFlow { peer, number: datagram.envelope.flow, sent_from_here: to_sender };
+        let name =
+            WireFlow { peer, number: datagram.envelope.name.flow, sent_from_here: to_sender };
         let now = self.now();
         let known = self.names.get(&name).copied();
         let near = match known.and_then(|flow| self.flows.get(&flow)) {
             Some(flow) => RecentNumbers { now, ..flow.near },
-            None if to_sender => return Err("no_such_flow"),
+            None if to_sender || !datagram.envelope.is_syn => return Err("no_such_flow"),
             None => RecentNumbers { now, ..RecentNumbers::default() },
         };
         let id = known.unwrap_or(FlowId(self.next_flow));
@@ -347,7 +354,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         }
         if let (Some(flow), Some(data)) = (self.flows.get_mut(&id), data) {
             // A flow has one size. Another size means a corrupt or malicious sender.
-            if data.flow_bytes != flow.size.get() {
+            if data.flow_bytes.is_some_and(|size| size != flow.size.get()) {
                 return Err("flow_size");
             }
             // Packets of a flow have one segment size; otherwise their bytes would overlap.
@@ -358,6 +365,11 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             }
         }
         if let Some(flow) = self.flows.get_mut(&id) {
+            // A process that restarted at the peer's address does not know this flow.
+            let incarnation = datagram.envelope.name.incarnation;
+            if *flow.peer_incarnation.get_or_insert(incarnation) != incarnation {
+                return Err("other_incarnation");
+            }
             self.codec.observe(&packet, &mut flow.near);
             flow.heard_at = now;
         }
@@ -375,7 +387,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         if self.flows.len() >= self.options.flows_max {
             return Err("too_many_flows");
         }
-        let size = Bytes::new(data.flow_bytes);
+        // The application has to know the size of what it accepts.
+        let size = data.flow_bytes.map(Bytes::new).ok_or("no_flow_size")?;
         let offer = Offer { flow: first.flow, peer: name.peer, size, at: self.now };
         if !app.accept(&offer) {
             return Err("refused");
@@ -411,12 +424,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 segment_bytes: None,
                 is_ready: false,
                 heard_at: now,
+                peer_incarnation: None,
                 progress_at: now,
                 is_complete: false,
             },
         );
         let seed = self.random.bits();
-        (flow, FlowRoute { local: HERE, peer, paths: 1, ecmp_path: 0, seed })
+        (flow, FlowRoute { local: HERE, peer, paths: 1, ecmp_path: 0, nics: 1, seed })
     }
 
     fn set_slot(&mut self, flow: FlowId, slot: u32) {
@@ -491,6 +505,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.timers.apply(Alarm::Host, host_timer);
         let timer = core::mem::take(&mut self.out.timer);
         let ready = self.out.ready.take();
+        self.out.ready_nics = 0; // There is one NIC.
         let mut events = core::mem::take(&mut self.out.events);
         let mut ended = false;
         let mut result = Ok(());
@@ -586,7 +601,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         flow.is_ready = false;
         let slot = flow.slot;
         let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-        let packet = self.stack.poll_transmit(slot, call);
+        let packet = self.stack.poll_transmit(slot, 0, call);
         self.drain(Some(id), None, app)?;
         Ok(packet)
     }
@@ -598,7 +613,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         }
         let Some(flow) = self.flows.get_mut(&packet.flow) else { return Ok(()) };
         let data = self.codec.data(packet);
-        emit(&self.codec, flow.name.number, packet, &mut self.outgoing, |payload| {
+        let name = WireName { flow: flow.name.number, incarnation: self.incarnation };
+        emit(&self.codec, name, packet, None, &mut self.outgoing, |payload| {
             app.read(packet.flow, data.map_or(0, |d| d.range.offset), payload)
         })
         .map_err(DriverError::Read)?;

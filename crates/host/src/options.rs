@@ -153,7 +153,7 @@ impl LinkOptions {
         let longer = Bytes::new(if is_ipv6 { 20 } else { 0 });
         let (mtu, framing) = (self.mtu.saturating_sub(longer), self.framing + longer);
         self.ndp
-            .check_nic(&NicInfo { host: HostId(0), rate: self.rate, mtu, framing })
+            .check_nic(&NicInfo { host: HostId(0), rate: self.rate, mtu, framing, nics: 1 })
             .map_err(|(_, message)| HostError::Transport(message))?;
         Ok(DriverOptions {
             rate: self.rate,

@@ -1,13 +1,18 @@
 //! The network: hosts, switches, links, routes, and the queues of output ports.
 
+mod bcube;
 mod clos;
+mod jellyfish;
+mod k_shortest;
 mod lossless;
 mod network;
 mod queue;
 mod table;
 mod topology;
 
+pub use bcube::{BcubeError, BcubeShape};
 pub use clos::{ClosLinks, ClosShape};
+pub use jellyfish::{JellyfishError, JellyfishLinks, JellyfishShape};
 pub use lossless::{
     Admission, IngressAccount, LosslessLimits, PAUSE_FRAME_BYTES, SharedBuffer, lossless_mistake,
 };

@@ -1,10 +1,13 @@
 //! Nodes and links. A port and the one-directional link that leaves from it share one id.
 
+use crate::bcube::Bcube;
 use crate::clos::Clos;
+use crate::k_shortest::KShortest;
 use crate::{RouteError, RouteTable, SampledPaths, Topology};
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Bytes, Duration, HostId, NicInfo, NodeId, Packet, PacketFlags, PortId, Rate, Tolerance,
+    Bytes, Duration, FlowId, Header, HostId, NicInfo, NodeId, Packet, PacketFlags, PortId, Rate,
+    Tolerance,
 };
 
 /// The tier of a link, for defaults and statistics.
@@ -57,17 +60,23 @@ pub struct Network {
     pub framing: Bytes,
     /// Name of each node, for messages.
     pub names: Vec<String>,
-    /// Each host's NIC port.
-    pub nics: Vec<PortId>,
+    /// The NIC ports of each host, host by host; every host has as many.
+    nics: Vec<PortId>,
+    nics_per_host: u32,
     routing: Routing,
 }
 
-/// How routes are found: computed for regular trees, looked up for any other shape.
+/// How routes are found: computed for regular trees and BCubes, looked up for any other shape.
 #[derive(Clone, Debug)]
 pub(crate) enum Routing {
     Clos(Clos),
     Table(RouteTable),
+    Bcube(Bcube),
+    KShortest(KShortest),
 }
+
+/// A path with more links than this is a loop.
+const LINKS_MAX: usize = 255;
 
 impl Network {
     /// A network of any shape, with a precomputed route table.
@@ -77,6 +86,7 @@ impl Network {
         framing: Bytes,
     ) -> Result<Self, RouteError> {
         let Topology { hosts, names, links } = topology;
+        one_link_each(hosts, &links)?;
         let table = RouteTable::build(hosts, names.len() as u32, &links)?;
         Ok(Network::new(hosts, names, links, mtu, framing, Routing::Table(table)))
     }
@@ -92,13 +102,18 @@ impl Network {
         routing: Routing,
     ) -> Self {
         pair_up(&mut links);
-        let mut nics = vec![PortId(u32::MAX); hosts as usize];
+        let mut nics: Vec<(NodeId, PortId)> = Vec::with_capacity(hosts as usize);
         for (port, link) in links.iter().enumerate() {
             if link.from.0 < hosts {
-                nics[link.from.index()] = PortId::from(port);
+                nics.push((link.from, PortId::from(port)));
             }
         }
-        Network { hosts, links, mtu, framing, names, nics, routing }
+        nics.sort();
+        let nics_per_host = (nics.len() as u32 / hosts.max(1)).max(1);
+        let is_even = nics.iter().enumerate().all(|(n, nic)| n as u32 / nics_per_host == nic.0.0);
+        assert!(is_even, "every host has the same number of NICs");
+        let nics = nics.into_iter().map(|(_, port)| port).collect();
+        Network { hosts, links, mtu, framing, names, nics, nics_per_host, routing }
     }
 
     /// A copy of the network with clock skew: the rate of each port is drawn within `tolerance`
@@ -111,10 +126,40 @@ impl Network {
         network
     }
 
-    /// The NIC port of a host.
+    /// The NIC ports of a host, in the order in which paths are numbered: path p leaves by NIC p
+    /// modulo their number.
+    #[inline]
+    pub fn nics(&self, host: HostId) -> &[PortId] {
+        let count = self.nics_per_host as usize;
+        &self.nics[host.index() * count..][..count]
+    }
+
+    /// The NIC ports of all hosts, host by host.
+    #[inline]
+    pub fn all_nics(&self) -> &[PortId] {
+        &self.nics
+    }
+
+    /// Number of NICs of each host.
+    #[inline]
+    pub fn nics_per_host(&self) -> u32 {
+        self.nics_per_host
+    }
+
+    /// The first NIC port of a host: the only one, except in a BCube.
     #[inline]
     pub fn nic(&self, host: HostId) -> PortId {
-        self.nics[host.index()]
+        self.nics[host.index() * self.nics_per_host as usize]
+    }
+
+    /// Whether hosts forward packets that are not for them.
+    pub fn hosts_forward(&self) -> bool {
+        self.nics_per_host > 1
+    }
+
+    /// Whether all paths between two hosts are shortest paths.
+    pub fn has_equal_paths(&self) -> bool {
+        matches!(self.routing, Routing::Clos(_) | Routing::Table(_))
     }
 
     /// The link of a port.
@@ -123,26 +168,46 @@ impl Network {
         &self.links[port.index()]
     }
 
-    /// What transports know about a host's NIC.
+    /// What transports know about a host's NICs.
     pub fn nic_info(&self, host: HostId) -> NicInfo {
         let rate = self.link(self.nic(host)).rate;
-        NicInfo { host, rate, mtu: self.mtu, framing: self.framing }
+        NicInfo { host, rate, mtu: self.mtu, framing: self.framing, nics: self.nics_per_host }
     }
 
-    /// The number of equal-cost paths from one host to another.
+    /// The number of paths from one host to another. All have the same length, unless
+    /// [`has_equal_paths`](Self::has_equal_paths) is false.
     pub fn paths(&self, src: HostId, dst: HostId) -> u32 {
         match &self.routing {
             Routing::Clos(clos) => clos.paths(src, dst),
             Routing::Table(table) => table.paths(src, dst),
+            Routing::Bcube(bcube) => bcube.paths(src, dst),
+            Routing::KShortest(routes) => routes.paths(src, dst),
         }
+    }
+
+    /// The links of path number `path` from `src` to `dst`, the NIC of `src` first.
+    ///
+    /// `path` is below [`paths`](Self::paths), and `dst` is not `src`.
+    pub fn path_links(&self, src: HostId, dst: HostId, path: u32) -> Vec<PortId> {
+        let mut packet = Packet::new(FlowId(0), dst, Header::default());
+        packet.path = path;
+        self.enter(src, &mut packet, |_| 0);
+        let mut port = self.first_port(src, &packet);
+        let mut ports = vec![port];
+        while self.link(port).to != NodeId::from(dst) && ports.len() < LINKS_MAX {
+            packet.hop += 1;
+            port = self.next_port(self.link(port).to, &mut packet, |_| 0);
+            ports.push(port);
+        }
+        ports
     }
 
     /// Statistics of host pairs that have more than [`MAX_PATHS`](crate::MAX_PATHS) paths and
     /// use a sample of them. `None` in regular networks, which use all paths.
     pub fn sampled_paths(&self) -> Option<SampledPaths> {
         match &self.routing {
-            Routing::Clos(_) => None,
             Routing::Table(table) => table.sampled_paths(),
+            Routing::Clos(_) | Routing::Bcube(_) | Routing::KShortest(_) => None,
         }
     }
 
@@ -153,11 +218,22 @@ impl Network {
         match &self.routing {
             Routing::Clos(clos) => packet.path = clos.encode(packet.path),
             Routing::Table(table) => table.enter(src, packet, random),
+            Routing::Bcube(bcube) => bcube.enter(src, packet, random),
+            Routing::KShortest(routes) => routes.enter(src, packet, random),
         }
     }
 
-    /// The port by which `packet` leaves switch `node`. `random` draws a number below its
-    /// argument when the switch chooses the path.
+    /// The NIC port by which a packet that has entered the network leaves `src`.
+    #[inline]
+    pub fn first_port(&self, src: HostId, packet: &Packet) -> PortId {
+        match &self.routing {
+            Routing::Bcube(bcube) => bcube.next_port(src.into(), packet),
+            _ => self.nic(src),
+        }
+    }
+
+    /// The port by which `packet` leaves `node`, a switch or a host that forwards. `random` draws a
+    /// number below its argument when the switch chooses the path.
     #[inline]
     pub fn next_port(
         &self,
@@ -168,16 +244,18 @@ impl Network {
         match &self.routing {
             Routing::Clos(clos) => clos.next_port(node, packet, random),
             Routing::Table(table) => table.next_port(packet),
+            Routing::Bcube(bcube) => bcube.next_port(node, packet),
+            Routing::KShortest(routes) => routes.next_port(packet),
         }
     }
 
     /// The port by which `packet` will probably leave switch `node`, as a prefetch hint. It may
-    /// be wrong when the switch chooses the path, and is `None` for table routing.
+    /// be wrong when the switch chooses the path, and is `None` except in regular trees.
     #[inline]
     pub fn expected_port(&self, node: NodeId, packet: &Packet) -> Option<PortId> {
         match &self.routing {
             Routing::Clos(clos) => Some(clos.expected_port(node, packet)),
-            Routing::Table(_) => None,
+            _ => None,
         }
     }
 
@@ -188,7 +266,10 @@ impl Network {
         match &self.routing {
             // The reverse path uses the same uplink choices.
             Routing::Clos(_) => {}
+            // Digits that the packet has not changed agree with those of its new destination.
+            Routing::Bcube(_) => {}
             Routing::Table(table) => table.turn_back(packet),
+            Routing::KShortest(routes) => routes.turn_back(packet),
         }
         packet.flags = packet.flags.toggled(PacketFlags::REVERSE_PATH);
     }
@@ -197,7 +278,7 @@ impl Network {
     pub fn rack_size(&self) -> Option<u32> {
         match &self.routing {
             Routing::Clos(clos) => Some(clos.hosts_per_rack()),
-            Routing::Table(_) => None,
+            _ => None,
         }
     }
 
@@ -215,6 +296,20 @@ pub fn clocked(nominal: Rate, tolerance: Tolerance, seed: u64, port: PortId) -> 
         return nominal;
     }
     tolerance.draw(nominal, &mut Stream::named(seed, "clock", u64::from(port.0)))
+}
+
+/// Refuses hosts with several links: the routes of a table would not tell them apart.
+fn one_link_each(hosts: u32, links: &[Link]) -> Result<(), RouteError> {
+    let mut counts = vec![0; hosts as usize];
+    for link in links.iter().filter(|link| link.from.0 < hosts) {
+        counts[link.from.index()] += 1;
+    }
+    match (0..hosts).find(|host| counts[*host as usize] > 1) {
+        None => Ok(()),
+        Some(host) => {
+            Err(RouteError::HostLinks { host: HostId(host), links: counts[host as usize] })
+        }
+    }
 }
 
 fn pair_up(links: &mut [Link]) {

@@ -136,6 +136,15 @@ impl Queue {
         }
     }
 
+    /// The port sends a packet that has not been in its queue.
+    pub fn note_bypass(&mut self, packet: &Packet) {
+        if let Kind::Boxed(queue) = &mut self.0
+            && let Boxed::Rare(RareQueue::FairClasses(queue)) = &mut **queue
+        {
+            queue.note_bypass(packet);
+        }
+    }
+
     /// The queue of a host's NIC: strict priority by class, unbounded.
     pub fn nic() -> Self {
         Queue(Kind::priority(Cap::NONE, Cap::NONE))

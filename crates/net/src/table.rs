@@ -86,6 +86,14 @@ pub enum RouteError {
         /// The link it names as its opposite.
         twin: PortId,
     },
+    /// A host has several links.
+    #[error("host {host} has {links} links; hosts of such a network have one")]
+    HostLinks {
+        /// The host.
+        host: HostId,
+        /// How many it has.
+        links: u32,
+    },
     /// There is no path between two hosts.
     #[error(
         "there is no path from host {src} to host {dst}; add links between switches, as hosts do \

@@ -5,7 +5,7 @@ use comfy_table::{
 };
 use punctual_results::significance::compare;
 use punctual_results::{
-    Better, Column, Figure, Group, Metric, Place, Repeated, Summary, Unit, When,
+    Better, Column, Figure, Group, Metric, Place, Repeated, RunKind, Summary, Unit, When,
 };
 
 /// How a table is styled.
@@ -256,7 +256,7 @@ fn figure(metric: Metric, summary: &Summary) -> Figure {
     let has_value = match metric.definition().when {
         When::Always | When::Nonzero => true,
         When::Deadlines => summary.number(Metric::DeadlineFlows) > 0.0,
-        When::Packets => !summary.is_ideal(),
+        When::Packets => summary.kind == RunKind::Packets,
     };
     if has_value { summary[metric] } else { Figure::default() }
 }

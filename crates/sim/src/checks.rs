@@ -2,7 +2,7 @@
 //!
 //! * Packets and bytes are conserved; each byte is delivered once, and only if it arrived.
 //! * No link exceeds its rate; no queue exceeds its limit or reorders packets of a lane.
-//! * Packets move from node to node along shortest paths.
+//! * Packets move from node to node along shortest paths, or along the paths that the network lists.
 //! * Paused ports wait; no port grants more than its capacity and one share.
 //! * Each retransmission is recorded once, with its cause.
 //! * No flow is stuck, and time never goes back.
@@ -11,6 +11,7 @@
 //! what it checks.
 
 mod flows;
+mod paths;
 mod pauses;
 mod ports;
 mod routes;
@@ -23,6 +24,7 @@ use crate::engine::transports_that;
 use crate::setup::Setup;
 use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
 use flows::{FlowCheck, SHARED_FIRINGS_MAX, SILENT_FIRINGS_MAX, VAIN_PACKETS_MAX};
+use paths::ListedPaths;
 use pauses::{BufferCheck, BufferLimits, Ingress, IngressCheck, PauseCheck};
 use ports::{Discipline, InService, Left, PortCheck};
 use punctual_core::{
@@ -45,6 +47,8 @@ pub(crate) struct Checks {
     names: Vec<String>,
     hosts: u32,
     distances: Distances,
+    /// Checks paths instead of `distances` where not all are shortest.
+    listed_paths: Option<ListedPaths>,
     ports: Vec<PortCheck>,
     pauses: Vec<PauseCheck>,
     /// By port: packets that came over the port's link and wait in the switch at its end.
@@ -126,10 +130,12 @@ impl Checks {
         port_queues: &[QueueSpec],
         trimming: u64,
     ) -> Self {
+        let is_lossless = matches!(switch_queue, QueueSpec::Lossless { .. });
+        let has_nic_queues = !network.hosts_forward() || is_lossless;
         let ports = network.links.iter().enumerate().map(|(port, link)| {
             let is_nic = link.from.0 < network.hosts;
             let own = port_queues.get(port).copied().unwrap_or(switch_queue);
-            let discipline = match is_nic {
+            let discipline = match is_nic && has_nic_queues {
                 true => Discipline::NIC,
                 false => Discipline::switch(own, trimming),
             };
@@ -148,6 +154,7 @@ impl Checks {
             names: (0..count).map(|port| network.port_name(PortId::from(port))).collect(),
             hosts: network.hosts,
             distances: Distances::new(network),
+            listed_paths: (!network.has_equal_paths()).then(|| ListedPaths::new(network)),
             ports: ports.collect(),
             links: network.links.clone(),
             pauses: vec![PauseCheck::default(); count],
@@ -216,7 +223,7 @@ impl Checks {
             }
             Place::OnLink(by, arrives) => {
                 self.ends_link(by, arrives, here);
-                self.leads_to(known.dst, by, known.flow);
+                self.leads_to(id, known.dst, by, known.flow);
                 known.came_by = Some(by);
             }
         }
@@ -252,8 +259,15 @@ impl Checks {
     /// Checks that a link has brought a packet one hop nearer to its host.
     ///
     /// All paths between two hosts are shortest paths, and a packet that avoids a withdrawn link
-    /// takes another of them.
-    fn leads_to(&mut self, dst: HostId, by: PortId, flow: FlowId) {
+    /// takes another of them. In other networks, [`ListedPaths`] checks the path.
+    fn leads_to(&mut self, id: PacketId, dst: HostId, by: PortId, flow: FlowId) {
+        if let Some(paths) = &mut self.listed_paths {
+            if let Some(wrong) = paths.passes(id, by, dst) {
+                let name = self.name(by);
+                self.report(format!("link {name}: {wrong}, of flow {flow}"));
+            }
+            return;
+        }
         let Link { from, to, .. } = *self.link(by);
         let (before, after) = (self.distances.to(dst, from), self.distances.to(dst, to));
         if after + 1 != before {
@@ -408,7 +422,7 @@ impl Checks {
         match known.place {
             Place::OnLink(by, arrives) => {
                 self.ends_link(by, arrives, NodeId(packet.dst.0));
-                self.leads_to(known.dst, by, known.flow);
+                self.leads_to(id, known.dst, by, known.flow);
             }
             Place::At(_) | Place::Waits(..) => {
                 self.report(format!(
@@ -475,8 +489,11 @@ impl Tap for Checks {
                 }
                 self.touch(flow);
             }
-            Why::Polled(flow) => {
-                self.flow(flow).is_ready = false;
+            Why::Polled(flow, nic) => {
+                if !self.flow(flow).is_polled(nic) {
+                    let name = self.name(nic);
+                    self.report(format!("port {name} polled flow {flow}, which is not ready"));
+                }
                 self.touch(flow);
             }
             Why::Deadline(_) | Why::HostTimer(_) => {}
@@ -498,8 +515,8 @@ impl Tap for Checks {
         }
     }
 
-    fn ready(&mut self, flow: FlowId) {
-        self.flow(flow).is_ready = true;
+    fn ready(&mut self, flow: FlowId, nic: PortId) {
+        self.flow(flow).is_ready_for(nic);
     }
 
     fn flow_event(&mut self, flow: FlowId, event: &FlowEvent) {
@@ -539,6 +556,9 @@ impl Tap for Checks {
         if self.packets[id.index()].is_some() {
             self.report(format!("packet slot {} was reused while its packet was alive", id.0));
         }
+        if let Some(paths) = &mut self.listed_paths {
+            paths.made(id, from, packet.path);
+        }
         self.packets[id.index()] = Some(PacketCheck {
             flow: packet.flow,
             payload_bytes: packet.payload_bytes,
@@ -561,7 +581,13 @@ impl Tap for Checks {
         else {
             return;
         };
-        if (here.flow, here.payload_bytes) == (packet.flow, packet.payload_bytes) {
+        let is_same = (here.flow, here.payload_bytes) == (packet.flow, packet.payload_bytes);
+        if let Some(paths) = &mut self.listed_paths
+            && !(is_same && paths.is_on(id, packet.path))
+        {
+            paths.swapped(id, tail);
+        }
+        if is_same {
             return;
         }
         // The two packets have exchanged slots, but not their places in queues.
@@ -649,6 +675,9 @@ impl Tap for Checks {
 
     fn bounced(&mut self, port: PortId, id: PacketId, _packet: &Packet) {
         self.leaves(port, id, false);
+        if let Some(paths) = &mut self.listed_paths {
+            paths.bounced(id);
+        }
         let Some(Some(known)) = self.packets.get_mut(id.index()) else { return };
         known.came_by = None;
         if let Some(spec) = self.flows.get(known.flow.index()).and_then(|flow| flow.spec) {

@@ -47,42 +47,64 @@ impl<C: Controller> PortController<C> {
 }
 
 /// The controllers of a network, by transport, then by port.
-///
-/// Transports without controllers have an empty list.
-pub(crate) struct Controllers<C>(Vec<Vec<Option<PortController<C>>>>);
+pub(crate) struct Controllers<C> {
+    /// Transports without controllers have an empty list, and so do those that
+    /// [`Controllers::owners`] sends to another.
+    lists: Vec<Vec<Option<PortController<C>>>>,
+    /// The transport whose controllers serve each transport, usually its own.
+    owners: Vec<TransportId>,
+}
 
 impl<C> Default for Controllers<C> {
     fn default() -> Self {
-        Controllers(Vec::new())
+        Controllers { lists: Vec::new(), owners: Vec::new() }
     }
 }
 
+/// The transport of a run whose controllers serve `transports[index]`: see
+/// [`TransportInfo::ports_of`](punctual_core::TransportInfo::ports_of).
+pub(crate) fn owner<S: TransportSet>(transports: &[S], index: usize) -> TransportId {
+    let shared = transports[index].info().ports_of;
+    let found = shared.and_then(|name| transports.iter().position(|t| t.name() == name));
+    TransportId(found.unwrap_or(index) as u8)
+}
+
 impl<C> Controllers<C> {
-    /// Adds the controllers of the next transport, by port.
-    pub(crate) fn push(&mut self, mut of_ports: Vec<Option<PortController<C>>>) {
+    /// Adds the controllers of the next transport, by port, which those of `owner` serve.
+    pub(crate) fn push(
+        &mut self,
+        owner: TransportId,
+        mut of_ports: Vec<Option<PortController<C>>>,
+    ) {
         if of_ports.iter().all(Option::is_none) {
             of_ports = Vec::new();
         }
-        self.0.push(of_ports);
+        self.lists.push(of_ports);
+        self.owners.push(owner);
     }
 
     #[inline]
     pub(crate) fn get(&self, transport: TransportId, port: PortId) -> Option<&PortController<C>> {
-        self.0.get(transport.index())?.get(port.index())?.as_ref()
+        let owner = self.owners.get(transport.index())?;
+        self.lists.get(owner.index())?.get(port.index())?.as_ref()
     }
 
     #[inline]
     fn get_mut(&mut self, transport: TransportId, port: PortId) -> Option<&mut PortController<C>> {
-        self.0.get_mut(transport.index())?.get_mut(port.index())?.as_mut()
+        let owner = self.owners.get(transport.index())?;
+        self.lists.get_mut(owner.index())?.get_mut(port.index())?.as_mut()
     }
 
-    /// The controllers of a port, each with its transport.
+    /// The controllers of a port, each with the transport that it belongs to.
     pub(crate) fn at(
         &self,
         port: PortId,
     ) -> impl Iterator<Item = (TransportId, &PortController<C>)> {
-        let transports = (0..self.0.len()).map(|t| TransportId(t as u8));
-        transports.filter_map(move |t| self.get(t, port).map(|c| (t, c)))
+        let lists = self.lists.iter().enumerate();
+        lists.filter_map(move |(t, list)| {
+            let c = list.get(port.index())?.as_ref()?;
+            Some((TransportId(t as u8), c))
+        })
     }
 }
 
@@ -137,7 +159,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             }
             self.setup.next_reset += 1;
             let links = self.network.links.iter();
-            for list in &mut self.controllers.0 {
+            for list in &mut self.controllers.lists {
                 for (_, c) in links.clone().zip(list).filter(|(link, _)| link.from == reset.switch)
                 {
                     if let Some(c) = c {

@@ -106,10 +106,10 @@ impl Detours {
 
 /// Whether the path of a packet that has entered the network has no withdrawn link.
 fn is_clear(withdrawn: &[bool], network: &Network, src: HostId, mut packet: Packet) -> bool {
-    let mut port = network.nic(src);
+    let mut port = network.first_port(src, &packet);
     while !withdrawn[port.index()] && packet.hop < HOPS_MAX {
         let node = network.link(port).to;
-        if node.0 < network.hosts {
+        if node.0 == packet.dst.0 {
             return true;
         }
         packet.hop += 1;

@@ -3,10 +3,10 @@
 //! `hosts.rs` drives transports at hosts, `control.rs` drives their controllers at ports, and
 //! `scenario_events.rs` handles the events that concern no packet.
 
-use crate::control::{Controllers, PortController};
+use crate::control::{self, Controllers, PortController};
 use crate::detour::Detours;
 use crate::events::{Event, EventClass, EventQueue};
-use crate::flows::{DeadlineChanges, FlowState, ReadyQueues};
+use crate::flows::{DeadlineChanges, FlowState, NicTurn, ReadyQueues};
 use crate::lossless::Lossless;
 use crate::port::{PortState, SimContext};
 use crate::scenario_events::LinkHealth;
@@ -35,7 +35,16 @@ pub(crate) struct Engine<S: TransportSet, T: Tap> {
     pub(crate) timers: Timers,
     pub(crate) flows: Vec<FlowState>,
     pub(crate) records: Vec<FlowRecord>,
+    /// Number of NICs of each host.
+    pub(crate) nics: u32,
+    /// By host, then by NIC.
     pub(crate) ready: Vec<ReadyQueues>,
+    /// By host, then by NIC. Empty with one NIC.
+    pub(crate) nic_turns: Vec<NicTurn>,
+    /// Places in queues of ready senders, by flow, then by NIC of its host. Empty with one NIC.
+    pub(crate) ready_links: Vec<u32>,
+    /// By flow, the NIC of the path that its hash gives. Empty with one NIC.
+    pub(crate) hashed_nics: Vec<u32>,
     /// By transport.
     pub(crate) stacks: Vec<S::Stack>,
     /// Timers of hosts' shared state, by transport then host.
@@ -95,13 +104,18 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
         let trimming = transports_that(&transports, S::is_trimmable);
         let switch_queue = switch_queue.sized_for(network.mtu);
+        let lossless =
+            LosslessLimits::of(&switch_queue).map(|limits| Lossless::new(limits, &network));
+        // A host that forwards queues packets as a switch does. It pauses no link: among lossless
+        // switches its queue has no limit.
+        let has_nic_queues = !network.hosts_forward() || lossless.is_some();
         let ports: Vec<PortState> = network
             .links
             .iter()
             .enumerate()
             .map(|(port, link)| {
                 let is_nic = link.from.0 < hosts;
-                let queue = if is_nic {
+                let queue = if is_nic && has_nic_queues {
                     Queue::nic()
                 } else {
                     let stream = punctual_core::rng::derive(seed, "port", port as u64);
@@ -114,8 +128,6 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             })
             .collect();
         let port_count = ports.len();
-        let lossless =
-            LosslessLimits::of(&switch_queue).map(|limits| Lossless::new(limits, &network));
         let measure = setup.measure;
         let is_awaited = |flow: &&FlowSpec| must_end(flow) && measure.awaits(flow.start);
         let awaited = workload.flows.iter().filter(is_awaited).count() as u64;
@@ -134,7 +146,14 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             timers: Timers::default(),
             flows: Vec::new(),
             records: Vec::new(),
-            ready: vec![ReadyQueues::default(); hosts as usize],
+            nics: network.nics_per_host(),
+            ready: vec![ReadyQueues::default(); network.all_nics().len()],
+            nic_turns: match network.nics_per_host() {
+                1 => Vec::new(),
+                _ => vec![NicTurn::default(); network.all_nics().len()],
+            },
+            ready_links: Vec::new(),
+            hashed_nics: Vec::new(),
             stacks: transports.iter().map(|t| t.stack(&nics)).collect(),
             host_timers: Vec::new(),
             outbox: Outbox::default(),
@@ -187,9 +206,10 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let mut reads_reverse = vec![false; self.ports.len()];
         for (t, config) in transports.iter().enumerate() {
             let transport = TransportId(t as u8);
+            let owner = control::owner(transports, t);
             let of_ports = self.ports.iter().enumerate().map(|(p, port)| {
                 let id = PortId::from(p);
-                if legacy_switches.contains(&self.network.link(id).from) {
+                if owner != transport || legacy_switches.contains(&self.network.link(id).from) {
                     return None;
                 }
                 let controller = config.controller(&port.view(id, Instant::ZERO))?;
@@ -198,7 +218,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                 let timer = self.timers.alloc(Owner::Controller(transport, id));
                 Some(PortController::new(controller, timer))
             });
-            self.controllers.push(of_ports.collect());
+            self.controllers.push(owner, of_ports.collect());
         }
         for (p, (link, port)) in self.network.links.iter().zip(&mut self.ports).enumerate() {
             let is_switch = link.from.0 >= self.network.hosts;
@@ -334,11 +354,11 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         // Packets that waited behind this one have been sent since.
         port.catch_up_inlined(port_id, &mut self.cx);
         let node = port.to;
-        if node.0 < self.network.hosts {
+        let packet = &mut self.cx.packets[id];
+        if packet.dst.0 == node.0 {
             self.deliver(HostId(node.0), id);
             return;
         }
-        let packet = &mut self.cx.packets[id];
         packet.hop += 1;
         let choice = &mut self.switch_choice;
         let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
@@ -401,36 +421,77 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             self.lossless_port_free(port_id);
             return;
         }
-        let host = HostId(self.network.link(port_id).from.0);
+        let nic = self.nic_of_port(port_id);
         let port = &mut self.ports[port_id.index()];
-        port.catch_up(port_id, &mut self.cx);
+        let senders_first =
+            self.nics > 1 && self.nic_turns[nic.index(self.nics)].is_senders(port.sent_bytes);
+        if !senders_first || port.busy_until > self.cx.now {
+            port.catch_up(port_id, &mut self.cx);
+        }
         if port.busy_until <= self.cx.now {
             // Packets that senders push while they are polled wait until the poll is over.
             port.busy_until = Instant::NEVER;
-            let polled = self.poll_nic(host);
-            self.end_poll(port_id, host, polled);
+            let polled = self.poll_nic(nic);
+            self.end_poll(nic, polled);
         } else {
-            self.poll_again(port_id, host);
+            self.poll_again(nic);
         }
+    }
+
+    /// The host and number of a NIC port.
+    #[inline]
+    pub(crate) fn nic_of_port(&self, port: PortId) -> Nic {
+        let host = HostId(self.network.link(port).from.0);
+        let number = match self.nics {
+            1 => 0,
+            _ => self.network.nics(host).iter().position(|nic| *nic == port).unwrap_or(0) as u32,
+        };
+        Nic { port, host, number }
+    }
+
+    /// A NIC of a host by its number.
+    #[inline]
+    pub(crate) fn nic(&self, host: HostId, number: u32) -> Nic {
+        let port = match self.nics {
+            1 => self.network.nic(host),
+            _ => self.network.nics(host)[number as usize],
+        };
+        Nic { port, host, number }
+    }
+
+    /// The senders that wait for a NIC.
+    #[inline]
+    pub(crate) fn ready_at(&mut self, nic: Nic) -> &mut ReadyQueues {
+        &mut self.ready[nic.index(self.nics)]
     }
 
     /// Sends the packet that a sender returned when its NIC polled it.
     #[inline(always)]
-    pub(crate) fn end_poll(&mut self, port_id: PortId, host: HostId, polled: Option<PacketId>) {
+    pub(crate) fn end_poll(&mut self, nic: Nic, polled: Option<PacketId>) {
+        let port_id = nic.port;
         let port = &mut self.ports[port_id.index()];
         port.busy_until = self.cx.now;
         match polled {
-            Some(id) => port.send(port_id, id, self.cx.now, false, &mut self.cx),
+            Some(id) => {
+                let before = port.sent_bytes;
+                port.send(port_id, id, self.cx.now, false, &mut self.cx);
+                if self.nics > 1 {
+                    port.queue.note_bypass(&self.cx.packets[id]);
+                    self.nic_turns[nic.index(self.nics)].note_polled(before, port.sent_bytes);
+                }
+            }
             None => port.catch_up(port_id, &mut self.cx),
         }
-        self.poll_again(port_id, host);
+        self.poll_again(nic);
     }
 
     /// Schedules the next time a NIC asks its host's senders, if some are ready.
     #[inline(always)]
-    fn poll_again(&mut self, port_id: PortId, host: HostId) {
+    fn poll_again(&mut self, nic: Nic) {
+        let has_ready = !self.ready_at(nic).is_empty();
+        let port_id = nic.port;
         let port = &mut self.ports[port_id.index()];
-        port.will_poll = !self.ready[host.index()].is_empty();
+        port.will_poll = has_ready;
         if port.will_poll {
             let at = port.busy_until.max(self.cx.now);
             self.cx.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
@@ -439,8 +500,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
 
     /// Makes sure that a NIC will ask its host's senders when it is free.
     #[inline]
-    pub(crate) fn wake_nic(&mut self, host: HostId) {
-        let port_id = self.network.nic(host);
+    pub(crate) fn wake_nic(&mut self, port_id: PortId) {
         let port = &mut self.ports[port_id.index()];
         if port.will_poll {
             return;
@@ -476,12 +536,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                     }
                     self.cx.tap.trimmed(port_id, id, &self.cx.packets[id]);
                 }
-                Fate::Dropped => {
-                    self.totals.drops += 1;
-                    self.port_totals[port_id.index()].drops += 1;
-                    self.cx.packets[id].port = port_id;
-                    self.lose(id, Loss::Dropped);
-                }
+                Fate::Dropped => self.drop_packet(port_id, id),
                 Fate::Bounced => self.bounce(port_id, id),
             }
         }
@@ -491,15 +546,29 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         }
     }
 
+    /// A queue has no room for a packet.
+    fn drop_packet(&mut self, port_id: PortId, id: PacketId) {
+        self.totals.drops += 1;
+        self.port_totals[port_id.index()].drops += 1;
+        self.cx.packets[id].port = port_id;
+        self.lose(id, Loss::Dropped);
+    }
+
     /// Returns a header to its sender.
     #[inline(never)]
     fn bounce(&mut self, port_id: PortId, id: PacketId) {
+        let src = self.flows[self.cx.packets[id].flow.index()].src;
+        if NodeId::from(src) == self.network.link(port_id).from {
+            // It is still at its own host, which forwards: there is no way back.
+            self.drop_packet(port_id, id);
+            return;
+        }
         self.totals.bounces += 1;
         self.port_totals[port_id.index()].bounces += 1;
         self.cx.tap.bounced(port_id, id, &self.cx.packets[id]);
         let node = self.network.link(port_id).from;
         let packet = &mut self.cx.packets[id];
-        packet.dst = self.flows[packet.flow.index()].src;
+        packet.dst = src;
         packet.flags.set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
         self.network.turn_back(packet);
         let choice = &mut self.switch_choice;
@@ -571,6 +640,25 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             packet_latency: findings.packet_latency,
             explained: findings.explained,
             interrupted,
+        }
+    }
+}
+
+/// A NIC: its port, its host, and its number among the host's NICs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nic {
+    pub(crate) port: PortId,
+    pub(crate) host: HostId,
+    pub(crate) number: u32,
+}
+
+impl Nic {
+    /// Its place in lists by host, then by NIC.
+    #[inline]
+    pub(crate) fn index(self, nics: u32) -> usize {
+        match nics {
+            1 => self.host.index(),
+            _ => (self.host.0 * nics + self.number) as usize,
         }
     }
 }

@@ -9,6 +9,9 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// A slot that was used and is closed for good.
 pub(crate) const CLOSED: u32 = u32::MAX - 1;
 
+/// The link of a sender that is in no queue of ready senders.
+pub(crate) const UNREADY: u32 = u32::MAX - 1;
+
 /// The state of a flow that each of its packets needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowState {
@@ -18,10 +21,9 @@ pub(crate) struct FlowState {
     pub(crate) receiver: u32,
     pub(crate) sender_timer: u32,
     pub(crate) receiver_timer: u32,
-    /// The next flow in its NIC's queue of ready senders.
+    /// The next flow in its NIC's queue of ready senders, or [`UNREADY`].
     next_ready: u32,
     pub(crate) transport: TransportId,
-    is_ready: bool,
 }
 
 impl FlowState {
@@ -33,9 +35,8 @@ impl FlowState {
             receiver: NONE,
             sender_timer: NONE,
             receiver_timer: NONE,
-            next_ready: NONE,
+            next_ready: UNREADY,
             transport: spec.transport,
-            is_ready: false,
         }
     }
 
@@ -49,7 +50,29 @@ impl FlowState {
     }
 }
 
-/// Senders of one host that wait for its NIC: a FIFO queue for each class, linked through the flows.
+/// The places of senders in queues of ready senders: each has the next one, [`NONE`] at the end of
+/// a queue, or [`UNREADY`].
+///
+/// A sender has one place for each NIC of its host. With one NIC each, the places are in the flows.
+pub(crate) trait ReadyLinks {
+    fn next_ready(&mut self, place: u32) -> &mut u32;
+}
+
+impl ReadyLinks for [FlowState] {
+    #[inline(always)]
+    fn next_ready(&mut self, place: u32) -> &mut u32 {
+        &mut self[place as usize].next_ready
+    }
+}
+
+impl ReadyLinks for [u32] {
+    fn next_ready(&mut self, place: u32) -> &mut u32 {
+        &mut self[place as usize]
+    }
+}
+
+/// Senders of one host that wait for one of its NICs: a FIFO queue for each class, linked through
+/// [`ReadyLinks`].
 #[derive(Clone, Debug)]
 pub(crate) struct ReadyQueues {
     heads: [u32; Class::COUNT],
@@ -58,6 +81,28 @@ pub(crate) struct ReadyQueues {
     waiting: u8,
     /// A bit for each queue that the network has paused.
     paused: u8,
+}
+
+/// Whose turn it is at a NIC of a host that forwards: its senders and its queue, which has what the
+/// host forwards, send equal shares of bytes while both have packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NicTurn {
+    /// Bytes of the last packet that a sender returned when it was polled.
+    polled_bytes: u64,
+    /// Bytes that the NIC had sent after that packet.
+    sent_bytes: u64,
+}
+
+impl NicTurn {
+    /// Whether senders go before the queue: it has sent as much as they since the last poll.
+    pub(crate) fn is_senders(&self, sent_bytes: u64) -> bool {
+        sent_bytes - self.sent_bytes >= self.polled_bytes
+    }
+
+    /// A NIC that had sent `before` bytes, and now `after`, has sent a polled packet.
+    pub(crate) fn note_polled(&mut self, before: u64, after: u64) {
+        (self.polled_bytes, self.sent_bytes) = (after - before, after);
+    }
 }
 
 impl Default for ReadyQueues {
@@ -90,40 +135,43 @@ impl ReadyQueues {
         self.paused = if is_paused { self.paused | bit } else { self.paused & !bit };
     }
 
-    /// Puts a flow at the end of its class's queue, unless it waits already.
+    /// Puts a sender at the end of its class's queue, unless it waits already.
     #[inline]
-    pub(crate) fn push(&mut self, flows: &mut [FlowState], flow: FlowId, class: Class) {
-        let state = &mut flows[flow.index()];
-        if state.is_ready {
+    pub(crate) fn push(
+        &mut self,
+        links: &mut (impl ReadyLinks + ?Sized),
+        place: u32,
+        class: Class,
+    ) {
+        let next = links.next_ready(place);
+        if *next != UNREADY {
             return;
         }
-        state.is_ready = true;
-        state.next_ready = NONE;
+        *next = NONE;
         let queue = usize::from(class.0) % Class::COUNT;
         if self.waiting & 1 << queue == 0 {
-            self.heads[queue] = flow.0;
+            self.heads[queue] = place;
             self.waiting |= 1 << queue;
         } else {
-            flows[self.tails[queue] as usize].next_ready = flow.0;
+            *links.next_ready(self.tails[queue]) = place;
         }
-        self.tails[queue] = flow.0;
+        self.tails[queue] = place;
     }
 
-    /// Takes the flow whose turn it is: the first of the lowest class.
+    /// Takes the sender whose turn it is: the first of the lowest class.
     #[inline]
-    pub(crate) fn pop(&mut self, flows: &mut [FlowState]) -> Option<FlowId> {
+    pub(crate) fn pop(&mut self, links: &mut (impl ReadyLinks + ?Sized)) -> Option<u32> {
         let queue = (self.waiting & !self.paused).trailing_zeros() as usize;
         if queue >= Class::COUNT {
             return None;
         }
-        let flow = FlowId(self.heads[queue]);
-        let state = &mut flows[flow.index()];
-        state.is_ready = false;
-        self.heads[queue] = state.next_ready;
-        if state.next_ready == NONE {
+        let place = self.heads[queue];
+        let next = std::mem::replace(links.next_ready(place), UNREADY);
+        self.heads[queue] = next;
+        if next == NONE {
             self.waiting &= !(1 << queue);
         }
-        Some(flow)
+        Some(place)
     }
 }
 

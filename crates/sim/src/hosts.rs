@@ -1,15 +1,14 @@
 //! Hosts: the engine drives transports by the contract in `core/src/endpoint.rs`.
 
-use crate::engine::{Engine, must_end};
+use crate::engine::{Engine, Nic, must_end};
 use crate::events::EventClass;
-use crate::flows::{CLOSED, FlowState, NONE};
+use crate::flows::{CLOSED, FlowState, NONE, UNREADY};
 use crate::scenario_events::ScenarioEvent;
 use crate::tap::{Loss, Tap, Why};
 use crate::timers::Owner;
-use punctual_core::rng::derive;
 use punctual_core::{
-    Bytes, Call, Controller as _, End, FlowEvent, FlowId, FlowRoute, FlowSpec, FlowStack, HostId,
-    Instant, Packet, PacketId, TimerChange, TransportId, TransportSet, Wait,
+    Bytes, Call, Class, Controller as _, End, FlowEvent, FlowId, FlowRoute, FlowSpec, FlowStack,
+    HostId, Instant, Packet, PacketId, TimerChange, TransportId, TransportSet, Wait,
 };
 use punctual_record::{ByCause, FlowCounts, FlowRecord, FlowStatus};
 use std::cmp::Reverse;
@@ -67,6 +66,10 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             self.schedule(at, ScenarioEvent::DeadlineChange);
         }
         let route = self.route(flow, spec.src, spec.dst);
+        if self.nics > 1 {
+            self.hashed_nics.push(route.ecmp_path % self.nics);
+            self.ready_links.resize(self.ready_links.len() + self.nics as usize, UNREADY);
+        }
         let stack = &mut self.stacks[spec.transport.index()];
         let slot = stack.open_sender(&spec, &route, call!(self, spec.src));
         self.flows[flow.index()].sender = slot;
@@ -92,11 +95,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
 
     fn route(&self, flow: FlowId, local: HostId, peer: HostId) -> FlowRoute {
         let paths = self.network.paths(local, peer);
-        // The two directions of a flow have different hashes, since their addresses are swapped.
-        let id = u64::from(flow.0) << 32 | u64::from(local.0);
-        let ecmp = derive(self.seed, "ecmp", id);
-        let ecmp_path = ((u128::from(ecmp) * u128::from(paths)) >> 64) as u32;
-        FlowRoute { local, peer, paths, ecmp_path, seed: derive(self.seed, "flow", id) }
+        FlowRoute::of(self.seed, flow, local, peer, paths, self.nics)
     }
 
     /// A packet has reached its host.
@@ -173,13 +172,13 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         self.send_all(transport, host);
     }
 
-    /// The NIC is free: polls the sender whose turn it is for its next packet.
+    /// A NIC is free: polls the sender whose turn it is for its next packet.
     #[inline]
-    pub(crate) fn poll_nic(&mut self, host: HostId) -> Option<PacketId> {
-        while let Some(flow) = self.ready[host.index()].pop(&mut self.flows) {
+    pub(crate) fn poll_nic(&mut self, nic: Nic) -> Option<PacketId> {
+        while let Some(flow) = self.take_ready(nic) {
             let state = self.flows[flow.index()];
             if state.sender < CLOSED
-                && let Some(id) = self.poll_sender(host, flow, state)
+                && let Some(id) = self.poll_sender(nic, flow, state)
             {
                 return Some(id);
             }
@@ -187,13 +186,27 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         None
     }
 
+    /// Takes the flow whose turn it is out of a NIC's queue of ready senders.
     #[inline]
-    fn poll_sender(&mut self, host: HostId, flow: FlowId, state: FlowState) -> Option<PacketId> {
-        self.cx.tap.called(Why::Polled(flow));
+    fn take_ready(&mut self, nic: Nic) -> Option<FlowId> {
+        match self.nics {
+            1 => self.ready[nic.host.index()].pop(&mut self.flows[..]).map(FlowId),
+            nics => {
+                let place = self.ready[nic.index(nics)].pop(&mut self.ready_links[..])?;
+                Some(FlowId(place / nics))
+            }
+        }
+    }
+
+    /// Polls a sender. Returns a packet that is to leave by this NIC, if there is one; a packet for
+    /// another NIC joins the queue of that one.
+    #[inline]
+    fn poll_sender(&mut self, nic: Nic, flow: FlowId, state: FlowState) -> Option<PacketId> {
+        self.cx.tap.called(Why::Polled(flow, nic.port));
         let stack = &mut self.stacks[state.transport.index()];
-        let packet = stack.poll_transmit(state.sender, call!(self, host));
-        self.drain(host, flow, End::Sender);
-        Some(self.admit_polled(state.transport, host, &packet?))
+        let packet = stack.poll_transmit(state.sender, nic.number, call!(self, nic.host));
+        self.drain(nic.host, flow, End::Sender);
+        self.admit_polled(state.transport, nic, &packet?)
     }
 
     /// A packet of a flow is due ([`TimerChange::Depart`]). If its NIC is idle, the sender is polled
@@ -201,21 +214,32 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     #[inline(never)]
     pub(crate) fn depart(&mut self, flow: FlowId) {
         let state = self.flows[flow.index()];
-        let port_id = self.network.nic(state.src);
+        let nic = self.nic(state.src, self.hashed_nic(flow));
+        let port_id = nic.port;
         let port = &mut self.ports[port_id.index()];
         port.catch_up(port_id, &mut self.cx);
         let is_free = !port.will_poll && port.busy_until <= self.cx.now;
-        if !is_free || !self.ready[state.src.index()].is_at_rest() {
+        if !is_free || !self.ready_at(nic).is_at_rest() {
             self.endpoint_timeout(flow, End::Sender);
             return;
         }
         self.cx.tap.called(Why::Timer(flow, End::Sender));
-        self.cx.tap.ready(flow);
+        self.cx.tap.ready(flow, port_id);
+        let port = &mut self.ports[port_id.index()];
         port.will_poll = true;
         // Packets that it pushes while it is polled wait until the poll is over.
         port.busy_until = Instant::NEVER;
-        let polled = self.poll_sender(state.src, flow, state);
-        self.end_poll(port_id, state.src, polled);
+        let polled = self.poll_sender(nic, flow, state);
+        self.end_poll(nic, polled);
+    }
+
+    /// The NIC of the path that a flow's hash gives.
+    #[inline]
+    fn hashed_nic(&self, flow: FlowId) -> u32 {
+        match self.nics {
+            1 => 0,
+            _ => self.hashed_nics[flow.index()],
+        }
     }
 
     /// Gives a packet that a transport made a slot in the arena and a path.
@@ -236,14 +260,25 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     #[inline]
-    fn admit_polled(&mut self, transport: TransportId, host: HostId, packet: &Packet) -> PacketId {
-        let id = self.admit(transport, host, packet);
-        let port = self.network.nic(host);
-        // Polled packets do not pass `offer`, which shows other packets to the NIC's controllers.
-        if self.ports[port.index()].needs_departure_checks {
-            self.control_forward(port, id);
+    fn admit_polled(
+        &mut self,
+        transport: TransportId,
+        nic: Nic,
+        packet: &Packet,
+    ) -> Option<PacketId> {
+        let id = self.admit(transport, nic.host, packet);
+        if self.nics > 1 {
+            let port = self.network.first_port(nic.host, &self.cx.packets[id]);
+            if port != nic.port {
+                self.offer(port, id);
+                return None;
+            }
         }
-        id
+        // Polled packets do not pass `offer`, which shows other packets to the NIC's controllers.
+        if self.ports[nic.port.index()].needs_departure_checks {
+            self.control_forward(nic.port, id);
+        }
+        Some(id)
     }
 
     /// Applies the outbox of the last call.
@@ -258,8 +293,12 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             self.apply_host_timer(transport, host);
         }
         if let Some(class) = self.outbox.ready.take() {
-            self.cx.tap.ready(flow);
-            self.ready[host.index()].push(&mut self.flows, flow, class);
+            if self.nics == 1 {
+                self.cx.tap.ready(flow, self.network.nic(host));
+                self.ready[host.index()].push(&mut self.flows[..], flow.0, class);
+            } else {
+                self.add_ready(host, flow, class);
+            }
         }
         if !self.outbox.packets.is_empty() {
             self.send_all(transport, host);
@@ -270,8 +309,35 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         if T::FOLLOWS && self.cx.tap.follows(flow) {
             self.observe_wait(flow, end);
         }
-        if !self.ready[host.index()].is_empty() {
-            self.wake_nic(host);
+        if self.nics > 1 {
+            self.wake_nics(host);
+        } else if !self.ready[host.index()].is_empty() {
+            self.wake_nic(self.network.nic(host));
+        }
+    }
+
+    /// Adds a sender to the queues of the NICs that it is ready for.
+    #[inline(never)]
+    fn add_ready(&mut self, host: HostId, flow: FlowId, class: Class) {
+        let wanted = match std::mem::take(&mut self.outbox.ready_nics) {
+            0 => 1 << self.hashed_nic(flow),
+            wanted => wanted,
+        };
+        for number in (0..self.nics).filter(|number| wanted >> number & 1 == 1) {
+            self.cx.tap.ready(flow, self.network.nics(host)[number as usize]);
+            let index = (host.0 * self.nics + number) as usize;
+            let place = flow.0 * self.nics + number;
+            self.ready[index].push(&mut self.ready_links[..], place, class);
+        }
+    }
+
+    /// Makes sure that each NIC for which senders of this host are ready asks them when it is free.
+    #[inline(never)]
+    fn wake_nics(&mut self, host: HostId) {
+        for number in 0..self.nics {
+            if !self.ready[(host.0 * self.nics + number) as usize].is_empty() {
+                self.wake_nic(self.network.nics(host)[number as usize]);
+            }
         }
     }
 
@@ -295,11 +361,14 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     fn send_all(&mut self, transport: TransportId, host: HostId) {
-        let port = self.network.nic(host);
+        let mut port = self.network.nic(host);
         // Taken out, because sending may call transports again.
         let mut packets = std::mem::take(&mut self.outbox.packets);
         for packet in &packets {
             let id = self.admit(transport, host, packet);
+            if self.nics > 1 {
+                port = self.network.first_port(host, &self.cx.packets[id]);
+            }
             self.offer(port, id);
         }
         packets.clear();

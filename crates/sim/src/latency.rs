@@ -110,6 +110,7 @@ impl<S: TransportSet> Tap for LatencyMeter<S> {
         let carries_data = packet.payload_bytes > 0 && !packet.is_to_sender();
         if carries_data
             && self.is_nic[port.index()]
+            && packet.hop == 0
             && let Content::Data(number) = self.content(packet)
         {
             self.flows[packet.flow.index()].send(number, from);

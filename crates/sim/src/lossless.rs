@@ -9,7 +9,7 @@ use crate::events::EventClass;
 use crate::pause_cycles::PauseCycles;
 use crate::pauses::PauseClock;
 use crate::tap::Tap;
-use punctual_core::{Bytes, Class, HostId, Packet, PacketId, PortId, Slab, TransportSet};
+use punctual_core::{Bytes, Class, Packet, PacketId, PortId, Slab, TransportSet};
 use punctual_net::{
     Admission, Fate, IngressAccount, LosslessLimits, Network, PAUSE_FRAME_BYTES, SharedBuffer,
 };
@@ -250,15 +250,16 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         port.catch_up(port_id, &mut self.cx);
         port.set_paused(class, is_pause);
         port.has_waiting = !port.queue.is_empty();
-        let host = HostId(from.0);
-        self.ready[host.index()].set_paused(class, is_pause);
+        let nic = self.nic_of_port(port_id);
+        self.ready_at(nic).set_paused(class, is_pause);
         if is_pause {
             return;
         }
+        let port = &mut self.ports[port_id.index()];
         port.busy_until = port.busy_until.max(self.cx.now);
         port.catch_up(port_id, &mut self.cx);
-        if !self.ready[host.index()].is_empty() {
-            self.wake_nic(host);
+        if !self.ready_at(nic).is_empty() {
+            self.wake_nic(port_id);
         }
     }
 

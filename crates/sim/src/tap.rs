@@ -23,8 +23,8 @@ pub(crate) enum Loss {
 pub(crate) enum Why {
     /// The timer of one end of a flow fired.
     Timer(FlowId, End),
-    /// The NIC asks the flow's sender for a packet.
-    Polled(FlowId),
+    /// This NIC asks the flow's sender for a packet.
+    Polled(FlowId, PortId),
     /// A flow's deadline was changed.
     Deadline(FlowId),
     /// The timer of a host's shared state fired.
@@ -60,8 +60,8 @@ pub(crate) trait Tap {
     fn host_timer_set(&mut self, _flow: FlowId) {}
     /// The timer of a host's shared state was set (`is_set`), was cleared or fires.
     fn host_timer(&mut self, _transport: TransportId, _host: HostId, _is_set: bool) {}
-    /// A call made a sender wait for its NIC.
-    fn ready(&mut self, _flow: FlowId) {}
+    /// A call made a sender wait for this NIC.
+    fn ready(&mut self, _flow: FlowId, _nic: PortId) {}
     /// A call emitted an event of its flow.
     fn flow_event(&mut self, _flow: FlowId, _event: &FlowEvent) {}
     /// An end waits for `wait` after a call; `ahead` are the flows that a pausing port prefers.
@@ -204,7 +204,7 @@ forward_to_observers! {
     timer_set(flow: FlowId, end: End, change: TimerChange);
     host_timer_set(flow: FlowId);
     host_timer(transport: TransportId, host: HostId, is_set: bool);
-    ready(flow: FlowId);
+    ready(flow: FlowId, nic: PortId);
     flow_event(flow: FlowId, event: &FlowEvent);
     waits(flow: FlowId, end: End, wait: Wait, ahead: &mut Vec<FlowId>);
     may_have_swapped(id: PacketId, packet: &Packet, tail: PacketId);

@@ -60,6 +60,7 @@ impl<T: Transport> Pair<T> {
             rate: path.rate,
             mtu: path.mtu,
             framing: path.framing,
+            nics: 1,
         });
         let ports = (0..2 * (path.switches + 1))
             .map(|port| {
@@ -275,7 +276,7 @@ impl<T: Transport> Pair<T> {
         };
         let seed = derive(self.path.seed, purpose, u64::from(spec.id.0));
         let ecmp_path = (derive(seed, "ecmp", 0) % u64::from(self.path.paths)) as u32;
-        FlowRoute { local, peer, paths: self.path.paths, ecmp_path, seed }
+        FlowRoute { local, peer, paths: self.path.paths, ecmp_path, nics: 1, seed }
     }
 
     fn start_flow(&mut self, flow: usize) {
@@ -378,6 +379,7 @@ impl<T: Transport> Pair<T> {
         }
         let timer = std::mem::take(&mut self.out.timer);
         let ready = self.out.ready.take();
+        self.out.ready_nics = 0; // There is one NIC.
         let Some((flow, end)) = called else {
             assert!(
                 timer == TimerChange::Keep && ready.is_none() && self.out.events.is_empty(),
@@ -472,7 +474,7 @@ impl<T: Transport> Pair<T> {
                     }
                     let host = state.result.spec.src;
                     let slot = state.sender.expect("only open senders are queued");
-                    let packet = self.stack.poll_transmit(slot, call!(self, host));
+                    let packet = self.stack.poll_transmit(slot, 0, call!(self, host));
                     self.drain(host, Some((flow, End::Sender)));
                     if let Some(packet) = packet {
                         let mut packet = self.check(packet, host);

@@ -8,7 +8,7 @@ use punctual_host::{
     send_file,
 };
 use punctual_transports::ndp::{NdpHeader, flags, kind};
-use punctual_wire::{NdpCodec, emit};
+use punctual_wire::{NdpCodec, WireName, emit};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -28,7 +28,8 @@ fn data(flow: u32, size: u64, payload: &[u8], is_syn: bool) -> Vec<u8> {
     packet.flags = PacketFlags::TRIMMABLE;
     packet.payload_bytes = payload.len() as u16;
     let mut bytes = Vec::new();
-    emit(&NdpCodec, flow, &packet, &mut bytes, |into| {
+    let name = WireName { flow, incarnation: 1 };
+    emit(&NdpCodec, name, &packet, None, &mut bytes, |into| {
         into.copy_from_slice(payload);
         Ok::<(), ()>(())
     })
@@ -214,19 +215,22 @@ fn outage__without_an_answer_the_outcome_is_unknown() {
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = receiver.local_addr().unwrap();
     // Acknowledges the only packet, then says nothing.
-    let acknowledging = std::thread::spawn(move || {
-        receiver.set_read_timeout(Some(Time::from_millis(300))).unwrap();
-        let mut buffer = [0; 2_000];
-        while let Ok((len, sender)) = receiver.recv_from(&mut buffer) {
-            let datagram = punctual_wire::Datagram::parse(&buffer[..len]).unwrap();
-            let mut packet = packet(kind::ACK, 1, 0);
-            packet.flags = PacketFlags::TO_SENDER;
-            let mut bytes = Vec::new();
-            emit(&NdpCodec, datagram.envelope.flow, &packet, &mut bytes, |_| Ok::<(), ()>(()))
+    let acknowledging =
+        std::thread::spawn(move || {
+            receiver.set_read_timeout(Some(Time::from_millis(300))).unwrap();
+            let mut buffer = [0; 2_000];
+            while let Ok((len, sender)) = receiver.recv_from(&mut buffer) {
+                let datagram = punctual_wire::Datagram::parse(&buffer[..len]).unwrap();
+                let mut packet = packet(kind::ACK, 1, 0);
+                packet.flags = PacketFlags::TO_SENDER;
+                let mut bytes = Vec::new();
+                emit(&NdpCodec, datagram.envelope.name, &packet, None, &mut bytes, |_| {
+                    Ok::<(), ()>(())
+                })
                 .unwrap();
-            receiver.send_to(&bytes, sender).unwrap();
-        }
-    });
+                receiver.send_to(&bytes, sender).unwrap();
+            }
+        });
     let link = LinkOptions { silence: Duration::from_millis(400), ..quick() };
     let sent = send(&path, address, link);
     assert!(matches!(sent, Err(HostError::Unconfirmed { .. })), "{sent:?}");

@@ -2,15 +2,15 @@
 
 use crate::support::{Faults, Lossy};
 use punctual_core::{
-    ByteRange, Bytes, Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header,
-    HostCx, HostId, Instant, Limit, NicInfo, NoController, Packet, PacketFlags, QueueSpec, Rate,
-    RetransmitCause, Transport, TransportInfo,
+    ByteRange, Bytes, Class, Duration, Endpoint, ExtBlock, FlowEvent, FlowId, FlowRoute, FlowSpec,
+    Header, HostCx, HostId, Instant, Limit, NicInfo, NoController, Packet, PacketFlags, QueueSpec,
+    Rate, RetransmitCause, Transport, TransportInfo,
 };
 use punctual_host::{
     Application, Driver, DriverOptions, LinkOptions, Offer, ReceiveOptions, Receiver, SendOptions,
     send_file_over,
 };
-use punctual_wire::{Codec, Data, RecentNumbers, WireError};
+use punctual_wire::{Codec, Data, Envelope, RecentNumbers, Summary, WireError};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
@@ -171,19 +171,24 @@ impl Transport for Toy {
 struct ToyCodec;
 
 impl Codec for ToyCodec {
-    const TRANSPORT: u8 = 31;
+    const TRANSPORT: u8 = 30;
+    const NAME: &'static str = "toy";
     // The relay can trim only headers of NDP's length.
-    const FIELDS_BYTES: usize = 20;
+    const FIELDS_BYTES: (usize, usize) = (16, 16);
 
-    fn emit_fields(&self, packet: &Packet, fields: &mut [u8]) {
+    fn summary(&self, _packet: &Packet) -> Summary {
+        Summary { is_syn: true, ..Summary::default() }
+    }
+
+    fn emit_fields(&self, packet: &Packet, _block: Option<&ExtBlock>, fields: &mut [u8]) {
         let [offset, size, ..] = words(packet);
         fields[..8].copy_from_slice(&offset.to_be_bytes());
-        fields[8..16].copy_from_slice(&size.to_be_bytes());
-        fields[16..].fill(0);
+        fields[8..].copy_from_slice(&size.to_be_bytes());
     }
 
     fn parse_fields(
         &self,
+        _: &Envelope,
         fields: &[u8],
         _: &RecentNumbers,
         packet: &mut Packet,
@@ -197,6 +202,7 @@ impl Codec for ToyCodec {
     fn data(&self, packet: &Packet) -> Option<Data> {
         let [offset, flow_bytes, ..] = words(packet);
         let len = u64::from(packet.payload_bytes);
+        let flow_bytes = Some(flow_bytes);
         let range = ByteRange { offset, len };
         (!packet.is_to_sender()).then_some(Data { range, flow_bytes, segment_bytes: None })
     }

@@ -8,7 +8,7 @@ use punctual_core::{
 };
 use punctual_host::{Application, Driver, DriverOptions, Offer};
 use punctual_transports::ndp::{NdpConfig, NdpHeader, flags, kind};
-use punctual_wire::{Datagram, NDP_WIRE_BYTES, NdpCodec, emit};
+use punctual_wire::{Datagram, NDP_WIRE_BYTES, NdpCodec, WireName, emit};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
@@ -161,7 +161,8 @@ fn bytes_of(flow: u32, packet: &Packet) -> Vec<u8> {
         into.fill(0xa5);
         Ok::<(), Infallible>(())
     };
-    emit(&NdpCodec, flow, packet, &mut bytes, fill).expect("nothing fails");
+    let name = WireName { flow, incarnation: 1 };
+    emit(&NdpCodec, name, packet, None, &mut bytes, fill).expect("nothing fails");
     bytes
 }
 
@@ -225,7 +226,7 @@ fn a_sender_survives_any_receiver() {
             turn(&mut sender, &mut app);
             let mut datagram = [0; 2_000];
             while let Ok((len, _)) = attacker.recv_from(&mut datagram) {
-                name = Datagram::parse(&datagram[..len]).ok().map(|d| d.envelope.flow);
+                name = Datagram::parse(&datagram[..len]).ok().map(|d| d.envelope.name.flow);
             }
             let Some(name) = name else { continue };
             let (_, packet) = anything(&mut stream, true);

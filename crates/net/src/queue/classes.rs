@@ -1,7 +1,7 @@
 //! `FairClasses`: deficit round robin between a trimming class and a class for all other
 //! transports, so that NDP can share a link with transports that fill long queues.
 
-use super::{Cap, Ecn, Fate, Fates, Fifo, InService, Limit, PacketArena, PacketId, Trim};
+use super::{Cap, Ecn, Fate, Fates, Fifo, InService, Limit, Packet, PacketArena, PacketId, Trim};
 use punctual_core::PacketFlags;
 
 /// Sum of both quanta: the bytes that the classes may send per round.
@@ -79,6 +79,12 @@ impl FairClasses {
             fates.push((id, Fate::Marked));
         }
         self.rest.push_back(packets, id);
+    }
+
+    /// The port sends a packet that has not been in this queue.
+    pub(super) fn note_bypass(&mut self, packet: &Packet) {
+        let is_trimming = self.trimming >> (packet.transport.0 & 63) & 1 == 1;
+        self.in_service = usize::from(!is_trimming);
     }
 
     /// Serves a class until its credit is spent, then the other. A class that has overdrawn its

@@ -109,7 +109,20 @@ impl Graph {
                 _ => levels[line.from].min(self.nodes.len()),
             };
         }
+        self.raise_by_nic(&mut levels);
         levels
+    }
+
+    /// In a BCube, the n-th NIC of each host leads to a switch of level n: puts that level in a layer
+    /// of its own.
+    fn raise_by_nic(&self, levels: &mut [usize]) {
+        let mut nics = vec![0; self.nodes.len()];
+        for line in self.links.iter().filter(|line| self.nodes[line.from].host) {
+            nics[line.from] += 1;
+            if !self.nodes[line.to].host {
+                levels[line.to] = levels[line.to].max(nics[line.from]);
+            }
+        }
     }
 
     /// The layers of a tree's nodes, found by removing leaves repeatedly. None if it is no tree.
@@ -297,6 +310,30 @@ mod tests {
         ]));
         assert!(!graph.circle);
         assert_eq!((place(&graph, "root").1, place(&graph, "r2").1), (2.0, 1.0));
+    }
+
+    #[test]
+    fn levels_of_a_bcube_are_layers() {
+        let (up, down) = ("host-up", "host-down");
+        let graph = graph(&ports(&[
+            ("h0", "l0 s0", up, down),
+            ("h0", "l1 s0", up, down),
+            ("h1", "l0 s0", up, down),
+            ("h1", "l1 s1", up, down),
+            ("h2", "l0 s1", up, down),
+            ("h2", "l1 s0", up, down),
+            ("h3", "l0 s1", up, down),
+            ("h3", "l1 s1", up, down),
+        ]));
+        assert!(!graph.circle);
+        let layer = |name| place(&graph, name).1;
+        assert_eq!(
+            ["h3", "l0 s0", "l0 s1", "l1 s0", "l1 s1"].map(layer),
+            [0.0, 1.0, 1.0, 2.0, 2.0]
+        );
+        // Hosts are below their switch of level 0.
+        let middle = (place(&graph, "h0").0 + place(&graph, "h1").0) / 2.0;
+        assert!((place(&graph, "l0 s0").0 - middle).abs() < 1e-3);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use punctual_core::{Duration, Instant, Rate};
 use punctual_record::{Activity, NetworkTrace};
 use punctual_results::PortRow;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of frames times ports of all runs of a page; six bytes each, and more with
 /// rare events.
@@ -83,7 +83,8 @@ pub(crate) struct Traced {
 /// `runs_of_page` counts the runs of all points.
 pub(crate) fn section(runs: &[Traced], runs_of_page: usize) -> Option<Section> {
     let ports = &runs.iter().find(|run| !run.ports.is_empty())?.ports;
-    let hosts = ports.iter().filter(|port| port.tier == "host-up").count();
+    let nics = ports.iter().filter(|port| port.tier == "host-up");
+    let hosts = nics.map(|port| &port.from).collect::<BTreeSet<_>>().len();
     let section = |lead: String, body: NetworkBody| Section {
         id: "network".to_owned(),
         title: "Network playback".to_owned(),

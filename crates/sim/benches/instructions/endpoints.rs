@@ -67,7 +67,7 @@ fn by_name(name: &str) -> AnyTransport {
 
 fn nic(host: HostId, transport: &AnyTransport) -> NicInfo {
     let mtu = if transport.name() == "ndp" { 9064 } else { 1500 };
-    NicInfo { host, rate: RATE, mtu: Bytes::new(mtu), framing: Bytes::ZERO }
+    NicInfo { host, rate: RATE, mtu: Bytes::new(mtu), framing: Bytes::ZERO, nics: 1 }
 }
 
 fn view(now: Instant, sent_bytes: u64) -> PortView {
@@ -117,7 +117,7 @@ impl BenchEnd {
 
     fn route(&self) -> FlowRoute {
         let peer = if self.host == SENDER { RECEIVER } else { SENDER };
-        FlowRoute { local: self.host, peer, paths: PATHS, ecmp_path: 3, seed: 1 }
+        FlowRoute { local: self.host, peer, paths: PATHS, ecmp_path: 3, nics: 1, seed: 1 }
     }
 
     fn open_sender(&mut self) {
@@ -163,7 +163,7 @@ impl BenchEnd {
                 free(ext, packet.ext);
                 None
             }
-            (Ask::Poll, _) => stack.poll_transmit(slot.expect("open"), call!()),
+            (Ask::Poll, _) => stack.poll_transmit(slot.expect("open"), 0, call!()),
             (Ask::Timeout, SENDER) => {
                 stack.handle_timeout(End::Sender, slot.expect("open"), call!());
                 None

@@ -4,7 +4,7 @@
 use crate::Done;
 use punctual_core::{FlowId, Header, HostId, Instant, Packet, PacketFlags};
 use punctual_transports::ndp::{HEADER_BYTES, NdpHeader, flags, kind};
-use punctual_wire::{Datagram, NdpCodec, RecentNumbers, emit, parse};
+use punctual_wire::{Datagram, NdpCodec, RecentNumbers, WireName, emit, parse};
 use std::convert::Infallible;
 use std::hint::black_box;
 
@@ -30,7 +30,9 @@ fn acks() -> Vec<Packet> {
 }
 
 fn write(packet: &Packet, datagram: &mut Vec<u8>) {
-    let Ok(()) = emit(&NdpCodec, packet.flow.0, packet, datagram, |_| Ok::<(), Infallible>(()));
+    let name = WireName { flow: packet.flow.0, incarnation: 1 };
+    let nothing = |_: &mut [u8]| Ok::<(), Infallible>(());
+    let Ok(()) = emit(&NdpCodec, name, packet, None, datagram, nothing);
 }
 
 pub(crate) fn emit_ndp(headers: u64) -> Done {

@@ -1,7 +1,9 @@
 //! Checks of every flow: bytes are delivered once and only if they arrived; no flow is stuck.
 
 use crate::tap::End;
-use punctual_core::{ByteRange, Bytes, FlowSpec, Packet, RangeSet, RetransmitCause, TimerChange};
+use punctual_core::{
+    ByteRange, Bytes, FlowSpec, Packet, PortId, RangeSet, RetransmitCause, TimerChange,
+};
 use punctual_record::FlowRecord;
 
 /// How often a flow's timers may fire while it has no packet in the network, before it sends one.
@@ -43,8 +45,8 @@ pub(super) struct FlowCheck {
     pub(super) bounces: u64,
     /// Data packets that its sender retransmitted because their headers were returned.
     pub(super) bounce_retransmits: u64,
-    /// Its sender waits for the NIC.
-    pub(super) is_ready: bool,
+    /// The NICs that its sender waits for.
+    ready_for: Vec<PortId>,
     /// How often its timers have fired since a packet of it was created, arrived or was lost.
     pub(super) silent_firings: u32,
     /// How often its host timers had fired when something last happened to it.
@@ -144,11 +146,28 @@ impl FlowCheck {
     /// Only firings count while no packet of it is in the network and its sender is not ready.
     pub(super) fn fires(&mut self, end: End) -> bool {
         self.set_timer(end, TimerChange::Clear);
-        if self.is_over() || self.is_ready || self.made != self.gone {
+        if self.is_over() || self.is_ready() || self.made != self.gone {
             return false;
         }
         self.silent_firings += 1;
         self.silent_firings == SILENT_FIRINGS_MAX
+    }
+
+    /// Its sender waits for a NIC.
+    pub(super) fn is_ready_for(&mut self, nic: PortId) {
+        if !self.ready_for.contains(&nic) {
+            self.ready_for.push(nic);
+        }
+    }
+
+    /// A NIC polls its sender. Returns whether the sender waited for it.
+    pub(super) fn is_polled(&mut self, nic: PortId) -> bool {
+        let place = self.ready_for.iter().position(|known| *known == nic);
+        place.map(|place| self.ready_for.swap_remove(place)).is_some()
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.ready_for.is_empty()
     }
 
     fn is_over(&self) -> bool {
@@ -160,6 +179,6 @@ impl FlowCheck {
     /// It has no packet in the network and no timer set, and its sender does not wait for the NIC.
     pub(super) fn is_idle(&self) -> bool {
         let has_timer = self.sender_timer || self.receiver_timer;
-        !self.is_over() && !has_timer && !self.is_ready && self.made == self.gone
+        !self.is_over() && !has_timer && !self.is_ready() && self.made == self.gone
     }
 }

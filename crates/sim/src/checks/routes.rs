@@ -26,7 +26,8 @@ impl Distances {
         for Link { from, to, .. } in &network.links {
             neighbours[from.index()].push(*to);
         }
-        let switches = network.nics.iter().map(|nic| network.link(*nic).to).collect();
+        let nics = network.all_nics().iter().step_by(network.nics_per_host() as usize);
+        let switches = nics.map(|nic| network.link(*nic).to).collect();
         Distances { hosts: network.hosts, switches, neighbours, to_switch: vec![None; nodes] }
     }
 

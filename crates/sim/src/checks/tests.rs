@@ -50,7 +50,7 @@ impl Watched {
     }
 
     fn nic(&self, host: u32) -> PortId {
-        self.network.nics[host as usize]
+        self.network.nic(HostId(host))
     }
 
     /// The switch's port to a host.
@@ -370,7 +370,7 @@ fn routing__distances_are_those_of_the_shortest_paths() {
     let links = ClosLinks::uniform(RATE, US);
     let network = ClosShape::leaf_spine(3, 2, 2).build(&links, Bytes::new(1500), Bytes::ZERO);
     let mut distances = Distances::new(&network);
-    let rack = |host: u32| network.link(network.nics[host as usize]).to;
+    let rack = |host: u32| network.link(network.nic(HostId(host))).to;
     let rack_size = network.rack_size().expect("racks");
     let (near, far) = (1, rack_size);
     assert_eq!(rack(0), rack(near));
@@ -507,7 +507,7 @@ fn stuck__a_flow_that_waits_for_nothing() {
     let waits: [Prepare; 5] = [
         |run| run.checks.timer_set(FlowId(0), End::Sender, TimerChange::Set(Instant::ZERO)),
         |run| run.checks.timer_set(FlowId(0), End::Receiver, TimerChange::Set(Instant::ZERO)),
-        |run| run.checks.ready(FlowId(0)),
+        |run| run.checks.ready(FlowId(0), run.nic(0)),
         |run| run.checks.host_timer(TransportId(0), HostId(1), true),
         |run| _ = run.make(),
     ];
@@ -520,8 +520,8 @@ fn stuck__a_flow_that_waits_for_nothing() {
     let mut run = Watched::drop_tail();
     run.checks.timer_set(FlowId(0), End::Sender, TimerChange::Set(Instant::ZERO));
     run.checks.called(Why::Timer(FlowId(0), End::Sender));
-    run.checks.ready(FlowId(0));
-    run.checks.called(Why::Polled(FlowId(0)));
+    run.checks.ready(FlowId(0), run.nic(0));
+    run.checks.called(Why::Polled(FlowId(0), run.nic(0)));
     run.checks.host_timer(TransportId(0), HostId(0), true);
     run.checks.host_timer(TransportId(0), HostId(0), false);
     assert_one(&run.conclude(), "flow 0 is stuck");
@@ -553,7 +553,7 @@ fn stuck__a_flow_whose_timers_fire_for_nothing() {
     let at = run.send(run.port_to(1), id, now, false);
     run.arrive(id, at);
     fire(&mut run, SILENT_FIRINGS_MAX - 1);
-    run.checks.ready(FlowId(0));
+    run.checks.ready(FlowId(0), run.nic(0));
     fire(&mut run, SILENT_FIRINGS_MAX);
     assert_eq!(run.conclude(), [""; 0]);
 }
@@ -566,7 +566,7 @@ fn stuck__flows_whose_packets_deliver_nothing() {
         let now = run.checks.now;
         let at = run.send(run.port_to(1), id, now, false);
         run.arrive(id, at);
-        run.checks.ready(FlowId(0));
+        run.checks.ready(FlowId(0), run.nic(0));
     };
     let after = |vain_packets| {
         let mut run = Watched::drop_tail();
@@ -600,14 +600,14 @@ fn stuck__a_flow_beside_another_flow_s_host_timer() {
         let mut run = Watched::drop_tail();
         run.checks.started(&FlowSpec { id: FlowId(1), src: HostId(2), ..flow() });
         // Flow 0 is touched last before the first firing.
-        run.checks.ready(FlowId(0));
-        run.checks.called(Why::Polled(FlowId(0)));
+        run.checks.ready(FlowId(0), run.nic(0));
+        run.checks.called(Why::Polled(FlowId(0), run.nic(0)));
         for _ in 0..firings {
             run.checks.host_timer(TransportId(0), HostId(1), true);
             run.checks.host_timer(TransportId(0), HostId(1), false);
             // The firing is for flow 1, which gets a packet out of it.
-            run.checks.ready(FlowId(1));
-            run.checks.called(Why::Polled(FlowId(1)));
+            run.checks.ready(FlowId(1), run.nic(0));
+            run.checks.called(Why::Polled(FlowId(1), run.nic(0)));
         }
         run.checks.host_timer(TransportId(0), HostId(1), true);
         match is_stuck {

@@ -133,9 +133,9 @@ impl Tap for Misled {
         }
     }
 
-    fn ready(&mut self, flow: FlowId) {
+    fn ready(&mut self, flow: FlowId, nic: PortId) {
         if self.lie != Lie::NoReady {
-            self.checks.ready(flow);
+            self.checks.ready(flow, nic);
         }
     }
 
@@ -356,7 +356,7 @@ fn lossless() -> Setup {
 fn with_changes(is_mended: bool) -> Setup {
     let mut setup = drop_tail();
     let at = |us| Instant::ZERO + Duration::from_micros(us);
-    let (own, nic) = (setup.network.nics[0], setup.network.nics[1]);
+    let (own, nic) = (setup.network.nic(HostId(0)), setup.network.nic(HostId(1)));
     let port = setup.network.link(own).twin;
     let change = |us, port, what| LinkChange { at: at(us), port, what };
     setup.link_changes = vec![

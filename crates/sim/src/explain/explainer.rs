@@ -86,7 +86,7 @@ impl Explainer {
         let network = &setup.network;
         let facts = |host| {
             let nic = network.nic_info(HostId(host));
-            let packet_time = nic.rate.transmission_time(nic.mtu + nic.framing);
+            let packet_time = nic.total_rate().transmission_time(nic.mtu + nic.framing);
             let nic = network.nic(HostId(host));
             HostFacts { nic, to_host: network.link(nic).twin, packet_time }
         };
@@ -235,7 +235,7 @@ impl Tap for Explainer {
         self.call = Call::Other;
         let (flow, end) = match why {
             Why::Timer(flow, end) => (flow, end),
-            Why::Polled(flow) | Why::Deadline(flow) => (flow, End::Sender),
+            Why::Polled(flow, _) | Why::Deadline(flow) => (flow, End::Sender),
             Why::HostTimer(host) => {
                 self.call = Call::Host(host);
                 return;
@@ -244,7 +244,7 @@ impl Tap for Explainer {
         let Some(followed) = self.followed.get_mut(&flow) else { return };
         let node = match (why, followed.ready.is_some()) {
             (Why::Timer(..), _) => followed.timer_fired(end, self.now),
-            (Why::Polled(_), true) => followed.ready.take().map(|(since, start)| {
+            (Why::Polled(..), true) => followed.ready.take().map(|(since, start)| {
                 let log = &mut self.ports[followed.nic.index()];
                 log.end();
                 let (time, port) = ((since.at, self.now), Some(followed.nic));
@@ -302,13 +302,14 @@ impl Tap for Explainer {
         }
     }
 
-    fn ready(&mut self, flow: FlowId) {
+    fn ready(&mut self, flow: FlowId, nic: PortId) {
         let Call::Flow(call) = &self.call else { return };
         if call.flow == flow
             && let Some(followed) = self.followed.get_mut(&flow)
             && followed.ready.is_none()
         {
-            let start = self.ports[followed.nic.index()].begin(self.now);
+            followed.nic = nic;
+            let start = self.ports[nic.index()].begin(self.now);
             followed.ready = Some((call.node.clone(), start));
         }
     }

@@ -305,7 +305,7 @@ fn two_hundred_flows_at_once_end() {
             let mut setup = setup(testbed(21), vec![d3(config.clone())], flows);
             let port = port_to_host_0(&setup.network);
             let what = LinkFault::Loss(loss);
-            let back = setup.network.nics[0];
+            let back = setup.network.nic(punctual_core::HostId(0));
             setup.link_changes =
                 [port, back].map(|port| LinkChange { at: ms(0), port, what }).to_vec();
             setup.stop.at = ms(20_000);

@@ -151,6 +151,20 @@ fn pdq_lone_flow_on_a_pair_and_across_a_fat_tree() {
     }
 }
 
+/// M-PDQ: a flow of one packet has one subflow, and takes as long as one of PDQ. Longer
+/// ones are in `mpdq.rs`.
+#[test]
+fn mpdq_lone_flow_on_a_pair_and_across_a_fat_tree() {
+    for (network, dst, hops) in
+        [(back_to_back(1500), 1, 1), (fat_tree(4, 1500), 1, 2), (fat_tree(4, 1500), 15, 6)]
+    {
+        let outcome = run(setup(network, vec![transport("m-pdq")], vec![flow(0, dst, 1440)]));
+        let path = |bytes: u64| (GBPS10.transmission_time(Bytes::new(bytes)) + US) * hops;
+        let expected = Instant::ZERO + path(60) * 2 + path(1500);
+        assert_eq!(outcome.flows[0].ended, Some(expected), "{hops} hops");
+    }
+}
+
 /// DCQCN: back to back from the start.
 #[test]
 fn dcqcn_lone_flow_on_a_pair_and_across_a_fat_tree() {

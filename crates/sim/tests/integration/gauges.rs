@@ -18,7 +18,7 @@ fn network(hosts: u32) -> Network {
 /// Samples the port to host 0 and all flows.
 fn sampled(transport: AnyTransport, flows: Vec<FlowSpec>, every_us: u64, until_us: u64) -> Outcome {
     let network = network(5);
-    let port = network.links[network.nics[0].index()].twin;
+    let port = network.links[network.nic(punctual_core::HostId(0)).index()].twin;
     let ids = (0..flows.len()).map(FlowId::from).collect();
     let mut setup = setup(network, vec![transport], flows);
     let every = Duration::from_micros(every_us);

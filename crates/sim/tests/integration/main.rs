@@ -1,4 +1,5 @@
 //! The simulator as a whole: every transport on whole networks, and the papers' figures.
+#![allow(non_snake_case)]
 
 mod among_long_flows;
 mod collateral;
@@ -13,8 +14,11 @@ mod dctcp_lossless;
 mod deadlines;
 mod exact;
 mod explain;
+mod forwarding;
 mod gauges;
 mod lossless;
+mod mpdq;
+mod mpdq_figure_11;
 mod mptcp;
 mod ndp;
 mod ndp_classes;
@@ -29,4 +33,5 @@ mod pdq;
 mod phost;
 mod properties;
 mod rcp;
+mod server_networks;
 mod window;

@@ -72,7 +72,7 @@ fn a_path_that_dies_holds_nothing_up() {
             vec![AnyTransport::Mptcp(uncoupled())],
             vec![flow(0, 15, 20_000_000)],
         );
-        let nic = setup.network.links[setup.network.nics[0].index()];
+        let nic = setup.network.links[setup.network.nic(punctual_core::HostId(0)).index()];
         let rack = nic.to;
         let mut ups = (0..setup.network.links.len()).filter(|p| {
             let link = &setup.network.links[*p];

@@ -19,7 +19,7 @@ fn ms(ms: u64) -> Instant {
 fn long_flows(name: &str, senders: u32) -> (f64, f64, f64, u32) {
     let flows = (1..=senders).map(|s| flow(s, 0, u64::MAX)).collect();
     let mut setup = setup(testbed(senders + 1), vec![transport(name)], flows);
-    let port = setup.network.links[setup.network.nics[0].index()].twin;
+    let port = setup.network.links[setup.network.nic(punctual_core::HostId(0)).index()].twin;
     setup.stop = until_ms(300);
     setup.measure.from = ms(100);
     setup.sampling = Some(Sampling { every: Duration::from_micros(37), ports: vec![port] });

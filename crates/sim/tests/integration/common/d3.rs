@@ -32,7 +32,7 @@ pub fn testbed_with_delay(hosts: u32, delay: Duration) -> Network {
 
 /// The output port towards host 0, where flows to it share the line.
 pub fn port_to_host_0(network: &Network) -> PortId {
-    network.links[network.nics[0].index()].twin
+    network.links[network.nic(punctual_core::HostId(0)).index()].twin
 }
 
 pub fn drop_tail_bytes(bytes: u64) -> QueueSpec {

@@ -42,7 +42,7 @@ fn ms(n: f64) -> Instant {
 
 /// The port by which a switch reaches this host.
 fn port_to(network: &Network, host: u32) -> PortId {
-    let nic = network.nics[host as usize];
+    let nic = network.nic(punctual_core::HostId(host));
     PortId::from(network.links[nic.index()].twin.index())
 }
 

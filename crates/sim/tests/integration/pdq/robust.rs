@@ -69,7 +69,8 @@ fn mean_fct(transport: &AnyTransport, share: f64) -> f64 {
         let flows = (1..=10).map(|n| flow(n, 0, 99_000 + 200 * u64::from(n))).collect();
         let mut setup = setup(one_switch(11), vec![transport.clone()], flows);
         setup.seed = seed;
-        let (bottleneck, back) = (port_to(&setup.network, 0), setup.network.nics[0]);
+        let (bottleneck, back) =
+            (port_to(&setup.network, 0), setup.network.nic(punctual_core::HostId(0)));
         setup.link_changes = [bottleneck, back]
             .map(|port| LinkChange { at: Instant::ZERO, port, what: LinkFault::Loss(share) })
             .to_vec();
@@ -92,7 +93,7 @@ fn pdq_r30_a_port_off_the_path_pauses_nobody() {
             (0..12).map(|n| flow(n % 6, 6 + (n * 5 + 1) % 6, 100_000 + u64::from(n))).collect();
         let mut setup = setup(network, pdq(PdqConfig::default()), flows);
         setup.seed = seed;
-        let leaf = setup.network.link(setup.network.nics[0]).to;
+        let leaf = setup.network.link(setup.network.nic(punctual_core::HostId(0))).to;
         let is_uplink = |link: &Link| link.from == leaf && link.to.0 >= setup.network.hosts;
         let uplink = PortId::from(setup.network.links.iter().position(is_uplink).expect("one"));
         let at = ms(0.5);

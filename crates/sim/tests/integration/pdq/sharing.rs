@@ -71,7 +71,7 @@ fn beside_endless_flows_of_others() {
         let transports = vec![transport(other), AnyTransport::Pdq(PdqConfig::default())];
         let mut setup = setup(one_switch(4), transports, flows);
         let rate = Rate::from_bps(1_000_000_000 - 1_000 * clock_off_ppm);
-        let (port, what) = (setup.network.nics[0], LinkFault::Rate(rate));
+        let (port, what) = (setup.network.nic(punctual_core::HostId(0)), LinkFault::Rate(rate));
         setup.link_changes = vec![LinkChange { at: ms(0.0), port, what }];
         setup.stop.at = ms(5_000.0);
         let outcome = run(setup);
