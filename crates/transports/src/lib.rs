@@ -5,6 +5,7 @@
 
 pub mod d3;
 pub mod dcqcn;
+pub mod mpdq;
 pub mod mptcp;
 pub mod ndp;
 mod paced;

@@ -24,6 +24,7 @@ macro_rules! with_our_transports {
             Dcqcn($crate::dcqcn::DcqcnConfig), dcqcn;
             Phost($crate::phost::PhostConfig), phost;
             Udp($crate::udp::UdpConfig), udp;
+            MPdq($crate::mpdq::MpdqConfig), m_pdq;
             $($own)*
         }
     };
@@ -159,6 +160,13 @@ macro_rules! register {
                 use $crate::core::Transport as _;
                 match self { $(AnyTransport::$Variant(t) => t.may_abandon(),)* }
             }
+            fn flow_model(
+                &self,
+                nic: &$crate::core::NicInfo,
+            ) -> Option<$crate::core::FlowModel> {
+                use $crate::core::Transport as _;
+                match self { $(AnyTransport::$Variant(t) => t.flow_model(nic),)* }
+            }
             fn default_queue(
                 &self,
                 rate: $crate::core::Rate,
@@ -234,9 +242,10 @@ macro_rules! register {
             fn poll_transmit(
                 &mut self,
                 slot: u32,
+                nic: u32,
                 call: $crate::core::Call<'_>,
             ) -> Option<$crate::core::Packet> {
-                match self { $(AnyStack::$Variant(s) => s.poll_transmit(slot, call),)* }
+                match self { $(AnyStack::$Variant(s) => s.poll_transmit(slot, nic, call),)* }
             }
             fn close(&mut self, end: $crate::core::End, slot: u32, host: $crate::core::HostId) {
                 match self { $(AnyStack::$Variant(s) => s.close(end, slot, host),)* }

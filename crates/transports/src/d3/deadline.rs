@@ -1,13 +1,14 @@
 //! D3: the desired rate of a flow with a deadline, and when the flow is abandoned.
 
 use super::config::{AfterDeadline, D3Config, D3SenderConfig};
-use super::header::{D3Header, HOPS_MAX, RATE_UNIT};
+use super::header::{D3Header, HOPS_MAX, PLAIN_HEADER_BYTES, RATE_UNIT};
 use super::{
     D3Host, D3Port, D3Receiver, D3Sender, FlowDemand, GRANT_WAITS, RequestPlan, RequestPolicy,
+    granted_flow_model,
 };
 use punctual_core::{
-    Bytes, Class, Content, Duration, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView,
-    QueueSpec, Rate, Transport, TransportInfo,
+    Bytes, Class, Content, Duration, FlowModel, FlowRoute, FlowSpec, HostCx, Limit, NicInfo,
+    Packet, PortView, QueueSpec, Rate, Sharing, Transport, TransportInfo,
 };
 
 impl D3Config {
@@ -115,6 +116,12 @@ impl Transport for D3Config {
 
     fn content(packet: &Packet) -> Content {
         D3Header::content(packet)
+    }
+
+    /// A new flow gets the rate that it requests on its SYN, and its fair share an RTT later.
+    fn flow_model(&self, nic: &NicInfo) -> Option<FlowModel> {
+        let sharing = Sharing::Reserved { quenching: self.quenching };
+        Some(granted_flow_model(sharing, 1.0, PLAIN_HEADER_BYTES, nic))
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

@@ -58,8 +58,9 @@ pub use receiver::D3Receiver;
 pub use sender::D3Sender;
 
 use punctual_core::{
-    Bytes, Content, Duration, FlowRoute, FlowSpec, HostCx, Instant, Limit, NicInfo, Packet,
-    PortView, QueueSpec, Rate, Transport, TransportInfo, WaitNames,
+    Bytes, Content, Duration, FlowModel, FlowRoute, FlowSpec, FlowWindow, HostCx, Instant, Limit,
+    NicInfo, Packet, PathUse, PortView, QueueSpec, Rate, Sharing, Transport, TransportInfo,
+    WaitNames,
 };
 
 /// What a sender requests: the difference between D3, RCPdc and RCP.
@@ -181,6 +182,30 @@ pub(crate) const GRANT_WAITS: WaitNames = WaitNames {
     ..WaitNames::DEFAULT
 };
 
+/// The flow-level model of a transport with D3's packets: `header` bytes on each data packet.
+///
+/// A flow without a reservation gets only the base rate on its SYN where ports count their flows,
+/// so that its data starts two RTTs after the SYN.
+pub(crate) fn granted_flow_model(
+    sharing: Sharing,
+    setup_rtts: f64,
+    header: u16,
+    nic: &NicInfo,
+) -> FlowModel {
+    let room = Bytes::new(u64::from(PLAIN_HEADER_BYTES + RATE_BLOCK_BYTES));
+    FlowModel {
+        sharing,
+        paths: PathUse::Hashed,
+        setup_rtts,
+        setup_rtts_without_deadline: if header == PLAIN_HEADER_BYTES { 2.0 } else { setup_rtts },
+        resume_rtts: 0.0,
+        payload: nic.mtu.saturating_sub(room),
+        header: Bytes::new(u64::from(header)),
+        window: FlowWindow::Unlimited,
+        receiver_rate: None,
+    }
+}
+
 impl Transport for RcpdcConfig {
     type Sender = D3Sender;
     type Receiver = D3Receiver;
@@ -218,6 +243,11 @@ impl Transport for RcpdcConfig {
 
     fn content(packet: &Packet) -> Content {
         D3Header::content(packet)
+    }
+
+    /// Ports grant a new flow the base rate, which carries no data, and its share an RTT later.
+    fn flow_model(&self, nic: &NicInfo) -> Option<FlowModel> {
+        Some(granted_flow_model(Sharing::Fair, 2.0, PLAIN_HEADER_BYTES, nic))
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

@@ -38,8 +38,10 @@ pub struct MptcpSender {
     lia_left: u32,
     /// When the driver's timer fires: at or before the earliest timeout of a subflow.
     timer_at: Option<Instant>,
-    /// Whether it waits for the NIC.
-    asked: bool,
+    /// NICs of this host: path p leaves by NIC p modulo `nics`.
+    nics: u32,
+    /// A bit for each NIC that it waits for.
+    asked: u32,
 }
 
 impl MptcpSender {
@@ -67,7 +69,8 @@ impl MptcpSender {
             lia: Lia::default(),
             lia_left: 0,
             timer_at: None,
-            asked: false,
+            nics: route.nics,
+            asked: 0,
         };
         match (settings.handshake, cx.config.join) {
             (true, SubflowJoin::AtOnce) => sender.join_others(cx),
@@ -154,36 +157,46 @@ impl MptcpSender {
         self.subflows[subflow].may_send(self.has_fresh(subflow)).is_some()
     }
 
-    /// The next subflow in turn that may send. MPTCP-R03.
+    /// The NIC that a subflow's packets leave by.
     #[inline]
-    fn next_subflow(&self) -> Option<usize> {
-        let after = self.last + 1;
-        (after..self.subflows.len()).chain(0..after).find(|subflow| self.may_send(*subflow))
+    fn nic_of(&self, subflow: usize) -> u32 {
+        if self.nics == 1 { 0 } else { self.subflows[subflow].path % self.nics }
     }
 
-    /// Requests the NIC if any subflow may send.
+    /// The next subflow in turn that may send by this NIC. MPTCP-R03.
+    #[inline]
+    fn next_subflow(&self, nic: u32) -> Option<usize> {
+        let after = self.last + 1;
+        let mut in_turn = (after..self.subflows.len()).chain(0..after);
+        in_turn.find(|subflow| self.nic_of(*subflow) == nic && self.may_send(*subflow))
+    }
+
+    /// Requests each NIC by which some subflow may send.
     fn ask(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
-        if !self.asked && self.next_subflow().is_some() {
-            self.take_turn(cx);
+        for nic in 0..self.nics {
+            if self.asked >> nic & 1 == 0 && self.next_subflow(nic).is_some() {
+                self.take_turn(nic, cx);
+            }
         }
     }
 
     /// Requests the NIC if this subflow may send: cheaper than [`MptcpSender::ask`].
     #[inline]
     fn ask_for(&mut self, subflow: usize, cx: &mut HostCx<'_, MptcpConfig>) {
-        if !self.asked && self.may_send(subflow) {
-            self.take_turn(cx);
+        let nic = self.nic_of(subflow);
+        if self.asked >> nic & 1 == 0 && self.may_send(subflow) {
+            self.take_turn(nic, cx);
         }
     }
 
     /// Waits for the NIC, or sends everything into the NIC's queue without small queues.
     #[inline]
-    fn take_turn(&mut self, cx: &mut HostCx<'_, MptcpConfig>) {
+    fn take_turn(&mut self, nic: u32, cx: &mut HostCx<'_, MptcpConfig>) {
         if cx.shared.settings.small_queues {
-            self.asked = true;
-            cx.ready(self.class);
+            self.asked |= 1 << nic;
+            cx.ready_on(self.class, nic);
         } else {
-            while let Some(packet) = self.next_packet(cx) {
+            while let Some(packet) = self.next_packet(nic, cx) {
                 cx.send(packet);
             }
         }
@@ -272,10 +285,10 @@ impl MptcpSender {
         self.ask_for(subflow, cx);
     }
 
-    /// Sends a segment on the next subflow in turn that may send.
+    /// Sends a segment on the next subflow in turn that may send by this NIC.
     #[inline]
-    fn next_packet(&mut self, cx: &mut HostCx<'_, MptcpConfig>) -> Option<Packet> {
-        let subflow = self.next_subflow()?;
+    fn next_packet(&mut self, nic: u32, cx: &mut HostCx<'_, MptcpConfig>) -> Option<Packet> {
+        let subflow = self.next_subflow(nic)?;
         self.last = subflow;
         let segment = self.subflows[subflow].may_send(true)?;
         let (data_segment, elsewhere) = match self.subflows[subflow].mapped(segment) {
@@ -363,8 +376,8 @@ impl Endpoint<MptcpConfig> for MptcpSender {
     }
 
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, MptcpConfig>) -> Option<Packet> {
-        self.asked = false;
-        let packet = self.next_packet(cx)?;
+        self.asked &= !(1 << cx.nic);
+        let packet = self.next_packet(cx.nic, cx)?;
         self.ask(cx);
         Some(packet)
     }

@@ -128,11 +128,12 @@ impl NdpConfig {
         self.payload.map_or(room, |payload| payload.get().min(room))
     }
 
-    /// Time between two pulls: the transmission time of a full packet.
+    /// Time between two pulls: the transmission time of a full packet, at the rate of all interfaces
+    /// together.
     // NDP-R12
     pub(super) fn spacing_for(&self, nic: &NicInfo) -> Duration {
         let on_link = self.payload_for(nic.mtu) + u64::from(HEADER_BYTES) + nic.framing.get();
-        self.pull_spacing.unwrap_or_else(|| nic.rate.transmission_time(Bytes::new(on_link)))
+        self.pull_spacing.unwrap_or_else(|| nic.total_rate().transmission_time(Bytes::new(on_link)))
     }
 
     /// Packets that fit into the reordering buffer.

@@ -31,8 +31,9 @@ pub use receiver::NdpReceiver;
 pub use sender::NdpSender;
 
 use punctual_core::{
-    Bytes, Content, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec,
-    Rate, Transport, TransportInfo, WaitNames, WaitWords,
+    Bytes, Content, FlowModel, FlowRoute, FlowSpec, FlowWindow, HostCx, Limit, NicInfo,
+    NoController, Packet, PathUse, QueueSpec, Rate, Sharing, Transport, TransportInfo, WaitNames,
+    WaitWords,
 };
 
 impl Transport for NdpConfig {
@@ -90,6 +91,25 @@ impl Transport for NdpConfig {
             kind::ACK => Content::Ack { below, named: Some(seq) },
             _ => Content::Ack { below, named: None },
         }
+    }
+
+    /// The first window leaves at once; receivers then pull all their flows in equal shares, a
+    /// packet for each that arrives.
+    fn flow_model(&self, nic: &NicInfo) -> Option<FlowModel> {
+        let payload = self.payload_for(nic.mtu);
+        let packet = payload + u64::from(HEADER_BYTES) + nic.framing.get();
+        let window = packet.saturating_mul(u64::from(self.initial_window));
+        Some(FlowModel {
+            sharing: Sharing::Fair,
+            paths: if self.sprays() { PathUse::Sprayed } else { PathUse::Hashed },
+            setup_rtts: 0.0,
+            setup_rtts_without_deadline: 0.0,
+            resume_rtts: 0.0,
+            payload: Bytes::new(payload),
+            header: Bytes::new(u64::from(HEADER_BYTES)),
+            window: FlowWindow::Fixed(Bytes::new(window)),
+            receiver_rate: None,
+        })
     }
 
     fn default_queue(&self, _rate: Rate, mtu: Bytes) -> QueueSpec {

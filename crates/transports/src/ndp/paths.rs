@@ -12,6 +12,8 @@ pub(super) struct Paths {
     pub(super) policy: PathPolicy,
     order: Vec<u16>,
     next: usize,
+    /// The path of the next packet, if [`Paths::plan`] has chosen it.
+    planned: Option<u16>,
     stream: Stream,
     pub(super) board: Scoreboard,
 }
@@ -27,14 +29,32 @@ impl Paths {
         stream.shuffle(&mut order);
         // Without a choice there is nothing to keep score for.
         let scored = if keeps_score && order.len() > 1 { order.len() } else { 0 };
-        Paths { policy, order, next: 0, stream, board: Scoreboard::new(scored) }
+        Paths { policy, order, next: 0, planned: None, stream, board: Scoreboard::new(scored) }
+    }
+
+    /// Chooses the path of the next packet ahead, so that the sender can wait for its NIC.
+    pub(super) fn plan(&mut self) -> u32 {
+        let path = match self.planned {
+            Some(path) => path,
+            None => self.choose(),
+        };
+        self.planned = Some(path);
+        u32::from(path)
+    }
+
+    #[inline]
+    fn choose(&mut self) -> u16 {
+        if self.board.is_clear() { self.step() } else { self.good_step() }
     }
 
     /// The next path other than `taken`, on which the packet was lost.
     // NDP-R04, NDP-R05
     #[inline]
     pub(super) fn next(&mut self, taken: Option<u16>) -> u32 {
-        let mut path = if self.board.is_clear() { self.step() } else { self.good_step() };
+        let mut path = match self.planned.take() {
+            Some(path) => path,
+            None => self.choose(),
+        };
         if taken == Some(path) {
             path = self.other_than(path);
         }

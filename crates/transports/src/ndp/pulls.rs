@@ -1,5 +1,6 @@
-//! The pull queue: one per interface, shared by all flows that the host receives, and paced at the
-//! rate of the host's link.
+//! The pull queue: one per host, shared by all flows that the host receives, and paced at the rate
+//! of the host's link. A host with several interfaces has one queue for all, paced at the sum of
+//! their rates: the paths of a flow end at different interfaces.
 
 use super::header::kind;
 use super::timewait::TimeWait;
@@ -64,7 +65,7 @@ impl PullQueue {
     pub(super) fn new(config: &NdpConfig, nic: &NicInfo) -> Self {
         PullQueue {
             spacing: config.spacing_for(nic),
-            rate: LineRate::new(nic.rate),
+            rate: LineRate::new(nic.total_rate()),
             framing: nic.framing,
             charges_headers: config.charges_headers(),
             payload: config.payload_for(nic.mtu),

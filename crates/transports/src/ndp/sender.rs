@@ -72,6 +72,8 @@ pub struct NdpSender {
     recent: u16,
     recent_len: u8,
     paths: Paths,
+    /// NICs of this host: path p leaves by NIC p modulo `nics`.
+    nics: u32,
     timer: SenderTimer,
     /// Doublings of the timeout since the last feedback.
     backoff: u32,
@@ -104,11 +106,7 @@ impl NdpSender {
         let first_window = packets.min(u64::from(cx.config.initial_window));
         // NDP-R22: late packets of an ended connection could be mistaken for this one's.
         let not_before = cx.shared.time_wait.until(route.peer, flow.id, cx.now);
-        match not_before {
-            None => cx.ready(flow.class),
-            Some(at) => cx.set_timer(at),
-        }
-        NdpSender {
+        let mut sender = NdpSender {
             flow: flow.id,
             peer: route.peer,
             class: flow.class,
@@ -129,13 +127,19 @@ impl NdpSender {
             recent: 0,
             recent_len: 0,
             paths: Paths::new(cx.config.paths, cx.config.scoreboard, route),
+            nics: route.nics,
             timer: SenderTimer::Idle,
             backoff: 0,
             slowest_word: Duration::ZERO,
             rtt: RttEstimator::default(),
             heard_at: cx.now,
             not_before,
+        };
+        match not_before {
+            None => sender.ask_for_nic(cx),
+            Some(at) => cx.set_timer(at),
         }
+        sender
     }
 
     /// Packets sent and not acknowledged.
@@ -352,7 +356,17 @@ impl NdpSender {
             // Pulls without data to send are lost.
             self.credits = 0;
         } else if self.credits > 0 {
+            self.ask_for_nic(cx);
+        }
+    }
+
+    /// Waits for the NIC by which its next packet leaves.
+    #[inline]
+    fn ask_for_nic(&mut self, cx: &mut HostCx<'_, NdpConfig>) {
+        if self.nics == 1 {
             cx.ready(self.class);
+        } else {
+            cx.ready_on(self.class, self.paths.plan() % self.nics);
         }
     }
 }

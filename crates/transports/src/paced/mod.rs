@@ -17,4 +17,4 @@ pub(crate) mod tests;
 pub use config::RetransmissionConfig;
 pub(crate) use flow::{PacedFlow, Release};
 pub(crate) use receiver::PacedReceiver;
-pub(crate) use segments::{Ack, AckOutcome, Segments};
+pub(crate) use segments::{Ack, AckOutcome, Scoreboard, Segments};

@@ -3,17 +3,57 @@
 use punctual_core::{BitRing, Instant, RetransmitCause};
 use std::collections::VecDeque;
 
-/// A flow's bytes as segments of one size, the last perhaps shorter.
-#[derive(Clone, Debug)]
-pub(crate) struct Segments {
+/// A flow's bytes as segments of one size, the last perhaps shorter: which were sent at least once,
+/// and which are acknowledged.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scoreboard {
     size_bytes: u64,
     segment_bytes: u64,
     count: u64,
     next_new: u64,
+    acked: BitRing,
+}
+
+impl Scoreboard {
+    /// Segments never sent.
+    #[inline]
+    fn unsent(&self) -> u64 {
+        self.count - self.next_new
+    }
+
+    /// Number of segments of the flow.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes of `segments` of them, of which the flow's last, perhaps shorter, is one if it is
+    /// unsent.
+    pub(crate) fn bytes_of(&self, segments: u64) -> u64 {
+        let short_bytes = match self.unsent() {
+            0 => 0,
+            _ => self.count.saturating_mul(self.segment_bytes).saturating_sub(self.size_bytes),
+        };
+        segments.saturating_mul(self.segment_bytes).saturating_sub(short_bytes)
+    }
+
+    /// Whether every segment is acknowledged.
+    pub(crate) fn all_acked(&self) -> bool {
+        self.acked.base() == self.count
+    }
+}
+
+/// The segments of a flow, or of one of its subflows.
+///
+/// Subflows share one [`Scoreboard`]: each has a share of the segments never sent, as a number, and
+/// takes the next one of the flow when it sends.
+#[derive(Clone, Debug)]
+pub(crate) struct Segments {
+    board: Scoreboard,
+    /// Segments never sent that are left to this subflow; all of them if it is the only one.
+    share: u64,
     lost: VecDeque<Lost>,
     /// Unacknowledged segments in the order sent; acknowledged ones may linger behind the first.
     in_flight: VecDeque<InFlight>,
-    acked: BitRing,
 }
 
 /// A segment to send again.
@@ -66,72 +106,111 @@ impl Segments {
     /// A flow of `size_bytes` with nothing sent. `segment_bytes` must be below 2¹⁶, as packets
     /// are.
     pub(crate) fn new(size_bytes: u64, segment_bytes: u64) -> Self {
+        let count = size_bytes.div_ceil(segment_bytes);
         Segments {
-            size_bytes,
-            segment_bytes,
-            count: size_bytes.div_ceil(segment_bytes),
-            next_new: 0,
+            board: Scoreboard { size_bytes, segment_bytes, count, ..Scoreboard::default() },
+            share: count,
             lost: VecDeque::new(),
             in_flight: VecDeque::new(),
-            acked: BitRing::default(),
         }
     }
 
     /// Ends the flow after `count_max` segments: a bound for endless flows whose header cannot
     /// number more.
     pub(crate) fn at_most(mut self, count_max: u64) -> Self {
-        self.count = self.count.min(count_max);
+        self.board.count = self.board.count.min(count_max);
+        self.share = self.board.count;
         self
+    }
+
+    /// These segments as those of a subflow with that share, without the scoreboard: see
+    /// [`Segments::lend`].
+    pub(crate) fn subflow(&self, share: u64) -> Self {
+        let board = Scoreboard::default();
+        Segments { board, share, lost: VecDeque::new(), in_flight: VecDeque::new() }
+    }
+
+    /// Exchanges the scoreboard with `board`: a subflow has it only while it is called.
+    #[inline]
+    pub(crate) fn lend(&mut self, board: &mut Scoreboard) {
+        core::mem::swap(&mut self.board, board);
+    }
+
+    /// The scoreboard.
+    pub(crate) fn into_board(self) -> Scoreboard {
+        self.board
+    }
+
+    /// Moves up to `count` segments to send to another subflow, lost ones first. Returns how many.
+    pub(crate) fn move_to(&mut self, other: &mut Segments, count: u64) -> u64 {
+        let lost = count.min(self.lost.len() as u64);
+        other.lost.extend(self.lost.drain(..lost as usize));
+        let unsent = (count - lost).min(self.share);
+        self.share -= unsent;
+        other.share += unsent;
+        lost + unsent
+    }
+
+    /// Removes what acknowledgements on other subflows have acknowledged.
+    #[inline]
+    pub(crate) fn drop_acked_elsewhere(&mut self, board: &Scoreboard) {
+        drop_acked(&board.acked, &mut self.lost, &mut self.in_flight);
     }
 
     /// Size of the flow.
     pub(crate) fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.board.size_bytes
     }
 
     /// Size of every segment but the last.
     #[inline]
     pub(crate) fn segment_bytes(&self) -> u64 {
-        self.segment_bytes
+        self.board.segment_bytes
     }
 
     /// Number of segments of the flow.
     pub(crate) fn count(&self) -> u64 {
-        self.count
+        self.board.count
     }
 
     /// Number of the first segment never sent.
     pub(crate) fn next_new(&self) -> u64 {
-        self.next_new
+        self.board.next_new
     }
 
     /// Segments to send: lost and unsent ones.
     #[inline]
     pub(crate) fn left(&self) -> u64 {
-        self.lost.len() as u64 + (self.count - self.next_new)
+        self.lost.len() as u64 + self.share
     }
 
     /// Bytes to send, each lost segment counted as a full one.
     pub(crate) fn left_bytes(&self) -> u64 {
-        let lost_bytes = self.lost.len() as u64 * self.segment_bytes;
-        (self.size_bytes - self.sent_bytes()).saturating_add(lost_bytes)
+        let lost_bytes = self.lost.len() as u64 * self.board.segment_bytes;
+        let mut unsent_bytes = self.board.size_bytes - self.sent_bytes();
+        if self.share != self.board.unsent() {
+            // A subflow: which of them has the last segment, perhaps shorter, is open.
+            unsent_bytes = unsent_bytes.min(self.share.saturating_mul(self.board.segment_bytes));
+        }
+        unsent_bytes.saturating_add(lost_bytes)
     }
 
     /// Upper bound of [`Segments::left_bytes`] at any time, with `header_bytes` added for each
     /// segment.
     pub(crate) fn left_bytes_max(&self, header_bytes: u64) -> u64 {
-        let whole = self.segment_bytes.saturating_mul(self.count).max(self.size_bytes);
-        whole.saturating_add(self.count.saturating_mul(header_bytes))
+        let whole =
+            self.board.segment_bytes.saturating_mul(self.board.count).max(self.board.size_bytes);
+        whole.saturating_add(self.board.count.saturating_mul(header_bytes))
     }
 
     /// Bytes sent at least once; also the offset of the first byte never sent.
     pub(crate) fn sent_bytes(&self) -> u64 {
-        self.next_new.saturating_mul(self.segment_bytes).min(self.size_bytes)
+        self.board.next_new.saturating_mul(self.board.segment_bytes).min(self.board.size_bytes)
     }
 
     /// Whether every segment is acknowledged.
     pub(crate) fn all_acked(&self) -> bool {
-        self.acked.base() == self.count
+        self.board.all_acked()
     }
 
     /// Whether any segment is lost and not yet retransmitted.
@@ -155,29 +234,32 @@ impl Segments {
     pub(crate) fn send_next(&mut self, now: Instant) -> Option<Segment> {
         let (number, again) = match self.lost.pop_front() {
             Some(lost) => (lost.segment, Some(lost.cause)),
-            None if self.next_new < self.count => {
-                self.next_new += 1;
-                (self.next_new - 1, None)
+            None if self.share > 0 => {
+                self.share -= 1;
+                self.board.next_new += 1;
+                (self.board.next_new - 1, None)
             }
             None => return None,
         };
         self.in_flight.push_back(InFlight { segment: number, sent_at: now, passed_by: 0 });
-        let len = self.segment_bytes.min(self.size_bytes - number * self.segment_bytes) as u16;
-        Some(Segment { number, len, is_end: number + 1 == self.count, again })
+        let len =
+            self.board.segment_bytes.min(self.board.size_bytes - number * self.board.segment_bytes)
+                as u16;
+        Some(Segment { number, len, is_end: number + 1 == self.board.count, again })
     }
 
     /// The segment that contains this byte. It is usually the first unacknowledged one or the
     /// next, for which no division is needed.
     #[inline]
     fn segment_at(&self, offset: u64) -> u64 {
-        let first = self.acked.base();
-        let ahead = offset.wrapping_sub(first.wrapping_mul(self.segment_bytes));
-        if ahead < self.segment_bytes {
+        let first = self.board.acked.base();
+        let ahead = offset.wrapping_sub(first.wrapping_mul(self.board.segment_bytes));
+        if ahead < self.board.segment_bytes {
             first
-        } else if ahead < 2 * self.segment_bytes {
+        } else if ahead < 2 * self.board.segment_bytes {
             first + 1
         } else {
-            offset / self.segment_bytes
+            offset / self.board.segment_bytes
         }
     }
 
@@ -185,7 +267,8 @@ impl Segments {
     /// the packet acknowledged carried the segment that starts at `named`.
     #[inline]
     pub(crate) fn ack_of_bytes(&self, ack: u64, named: Option<u64>) -> Ack {
-        let below = if ack == self.size_bytes { self.count } else { self.segment_at(ack) };
+        let below =
+            if ack == self.board.size_bytes { self.board.count } else { self.segment_at(ack) };
         Ack { below, named: named.map(|offset| self.segment_at(offset)) }
     }
 
@@ -199,37 +282,27 @@ impl Segments {
         loss_threshold: u8,
         was_sent_before: impl Fn(Instant) -> bool,
     ) -> AckOutcome {
-        if ack.below > self.next_new || ack.named.is_some_and(|number| number >= self.next_new) {
+        if ack.below > self.board.next_new
+            || ack.named.is_some_and(|number| number >= self.board.next_new)
+        {
             return AckOutcome::Malformed;
         }
         let mut progress = false;
-        for number in self.acked.base()..ack.below {
-            progress |= self.acked.insert(number);
+        for number in self.board.acked.base()..ack.below {
+            progress |= self.board.acked.insert(number);
         }
         if let Some(number) = ack.named
             && number >= ack.below
         {
-            progress |= self.acked.insert(number);
+            progress |= self.board.acked.insert(number);
         }
         // A stale acknowledgement may be a duplicate, which must not count as another packet.
         if !progress {
             return AckOutcome::Stale;
         }
-        self.drop_acked();
+        drop_acked(&self.board.acked, &mut self.lost, &mut self.in_flight);
         self.detect_loss(loss_threshold, was_sent_before);
         AckOutcome::Progress
-    }
-
-    fn drop_acked(&mut self) {
-        if !self.lost.is_empty() {
-            let acked = &self.acked;
-            self.lost.retain(|lost| !acked.contains(lost.segment));
-        }
-        while let Some(flight) = self.in_flight.front()
-            && self.acked.contains(flight.segment)
-        {
-            self.in_flight.pop_front();
-        }
     }
 
     #[inline]
@@ -252,7 +325,7 @@ impl Segments {
     }
 
     fn mark_lost(&mut self, cause: RetransmitCause, is_lost: impl Fn(&InFlight) -> bool) {
-        let (acked, lost) = (&self.acked, &mut self.lost);
+        let (acked, lost) = (&self.board.acked, &mut self.lost);
         self.in_flight.retain(|flight| {
             if acked.contains(flight.segment) {
                 return false;
@@ -263,5 +336,17 @@ impl Segments {
             }
             !gone
         });
+    }
+}
+
+#[inline]
+fn drop_acked(acked: &BitRing, lost: &mut VecDeque<Lost>, in_flight: &mut VecDeque<InFlight>) {
+    if !lost.is_empty() {
+        lost.retain(|lost| !acked.contains(lost.segment));
+    }
+    while let Some(flight) = in_flight.front()
+        && acked.contains(flight.segment)
+    {
+        in_flight.pop_front();
     }
 }

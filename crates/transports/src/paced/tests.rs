@@ -90,8 +90,13 @@ pub(crate) fn assert_survives_forged_packets<T: Transport>(
     packets: impl IntoIterator<Item = Forged>,
 ) {
     let rate = Rate::from_gbps(1);
-    let nic =
-        |host| NicInfo { host: HostId(host), rate, mtu: Bytes::new(1500), framing: Bytes::ZERO };
+    let nic = |host| NicInfo {
+        host: HostId(host),
+        rate,
+        mtu: Bytes::new(1500),
+        framing: Bytes::ZERO,
+        nics: 1,
+    };
     let mut stack = Stack::new(config, &[nic(0), nic(1)]);
     let (mut ext, mut out, mut now) = (ExtArena::default(), Outbox::default(), Instant::ZERO);
     let flow = FlowSpec {
@@ -106,7 +111,7 @@ pub(crate) fn assert_survives_forged_packets<T: Transport>(
         background: false,
         pattern: 0,
     };
-    let route = |local, peer| FlowRoute { local, peer, paths: 1, ecmp_path: 0, seed: 0 };
+    let route = |local, peer| FlowRoute { local, peer, paths: 1, ecmp_path: 0, nics: 1, seed: 0 };
     let (there, back) = (route(flow.src, flow.dst), route(flow.dst, flow.src));
     macro_rules! call {
         ($host:expr) => {
@@ -140,7 +145,7 @@ pub(crate) fn assert_survives_forged_packets<T: Transport>(
         if out.events.iter().any(is_over) {
             break;
         }
-        stack.poll_transmit(sender, call!(flow.src));
+        stack.poll_transmit(sender, 0, call!(flow.src));
         stack.handle_timeout(End::Sender, sender, call!(flow.src));
     }
 }

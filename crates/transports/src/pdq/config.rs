@@ -59,93 +59,145 @@ pub enum RoundTrip {
     Smoothed,
 }
 
-/// Parameters of PDQ.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(remote = "Self", default, deny_unknown_fields)]
-pub struct PdqConfig {
-    /// The optimisations in use. All.
-    pub variant: PdqVariant,
-    /// What makes a flow critical. Deadline (EDF), then expected time (SJF).
-    pub criticality: Criticality,
-    /// Bytes sent between two updates of an estimated size. 50 KB (§5.6).
-    pub estimate_step: Bytes,
-    /// α, how fast waiting raises criticality: T counts as `T / 2^(α·waited / 100 ms)`, in steps
-    /// of ⅛ in the exponent. 0: no aging (§7; the formula is ours).
-    pub aging: f64,
-    /// K, the RTTs of nearly completed flows that Early Start ignores; 0 turns Early Start off. 2
-    /// (§3.3.2).
-    pub early_start: f64,
-    /// X, RTTs between probes for each more critical flow. 0.2 (§3.3.2).
-    pub probe_spread: f64,
-    /// Dampening: how long after accepting a paused flow a port accepts no other, in its mean RTTs.
-    /// Flows shorter than an RTT are exempt. 0.5, ours; the paper says "small" (§3.3.3).
-    pub dampening: f64,
-    /// How Algorithm 2 sums rates. Corrected, ours.
-    pub availability: Availability,
-    /// How RTT_S is computed. Least, ours; the paper uses the mean (§3.2).
-    pub round_trip: RoundTrip,
-    /// Whether ports grant a rate on the SYN, so that data may follow it by one RTT. True.
-    pub syn_grants: bool,
-    /// The least size of a port's list, also if few flows send. 64, ours.
-    pub list_min: u32,
-    /// M, the largest size of a port's list. 1000, ours; the paper gives no number.
-    pub list_max: u32,
-    /// Time between two updates of a port's capacity, in its mean RTTs. 2 (§3.3.4).
-    pub update_rtts: f64,
-    /// The mean RTT of a port before its first sample. 150 µs (§5.1).
-    pub rtt_initial: Duration,
-    /// Probing intervals without a packet after which a port removes a flow. 4, ours.
-    pub purge_intervals: u32,
-    /// The least capacity for PDQ beside other transports, as a share of the line rate. 0.1, ours.
-    pub share_min: f64,
-    /// RCP's gain of unused capacity, for flows beyond the list. 0.1.
-    pub rcp_alpha: f64,
-    /// RCP's gain of the queue, for flows beyond the list. 1.
-    pub rcp_beta: f64,
-    /// The rate that a receiver accepts, if below its line rate.
-    pub receiver_rate: Option<Rate>,
-    /// Queue limit of a switch port. 4 MB (§5.1).
-    pub buffer: Bytes,
-    /// Retransmission timeout before the first RTT sample. 1 ms, ours.
-    pub rto_initial: Duration,
-    /// Shortest retransmission timeout. 1 ms, ours.
-    pub rto_min: Duration,
-    /// Longest retransmission timeout, backing off included. 1 s, ours.
-    pub rto_max: Duration,
-    /// Packets sent later that must be acknowledged before a packet counts as lost. 3, as TCP's.
-    pub loss_threshold: u8,
+/// Defines a transport's parameters: those of PDQ, and the transport's own with their defaults.
+macro_rules! pdq_config {
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $default:expr,)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(remote = "Self", default, deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+            /// The optimisations in use. All.
+            pub variant: PdqVariant,
+            /// What makes a flow critical. Deadline (EDF), then expected time (SJF).
+            pub criticality: Criticality,
+            /// Bytes sent between two updates of an estimated size. 50 KB (§5.6).
+            pub estimate_step: Bytes,
+            /// α, how fast waiting raises criticality: T counts as `T / 2^(α·waited / 100 ms)`, in steps
+            /// of ⅛ in the exponent. 0: no aging (§7; the formula is ours).
+            pub aging: f64,
+            /// K, the RTTs of nearly completed flows that Early Start ignores; 0 turns Early Start off. 2
+            /// (§3.3.2).
+            pub early_start: f64,
+            /// X, RTTs between probes for each more critical flow. 0.2 (§3.3.2).
+            pub probe_spread: f64,
+            /// Dampening: how long after accepting a paused flow a port accepts no other, in its mean RTTs.
+            /// Flows shorter than an RTT are exempt. 0.5, ours; the paper says "small" (§3.3.3).
+            pub dampening: f64,
+            /// How Algorithm 2 sums rates. Corrected, ours.
+            pub availability: Availability,
+            /// How RTT_S is computed. Least, ours; the paper uses the mean (§3.2).
+            pub round_trip: RoundTrip,
+            /// Whether ports grant a rate on the SYN, so that data may follow it by one RTT. True.
+            pub syn_grants: bool,
+            /// The least size of a port's list, also if few flows send. 64, ours.
+            pub list_min: u32,
+            /// M, the largest size of a port's list. 1000, ours; the paper gives no number.
+            pub list_max: u32,
+            /// Time between two updates of a port's capacity, in its mean RTTs. 2 (§3.3.4).
+            pub update_rtts: f64,
+            /// The mean RTT of a port before its first sample. 150 µs (§5.1).
+            pub rtt_initial: Duration,
+            /// Probing intervals without a packet after which a port removes a flow. 4, ours.
+            pub purge_intervals: u32,
+            /// The least capacity for PDQ beside other transports, as a share of the line rate. 0.1, ours.
+            pub share_min: f64,
+            /// RCP's gain of unused capacity, for flows beyond the list. 0.1.
+            pub rcp_alpha: f64,
+            /// RCP's gain of the queue, for flows beyond the list. 1.
+            pub rcp_beta: f64,
+            /// The rate that a receiver accepts, if below its line rate.
+            pub receiver_rate: Option<Rate>,
+            /// Queue limit of a switch port. 4 MB (§5.1).
+            pub buffer: Bytes,
+            /// Retransmission timeout before the first RTT sample. 1 ms, ours.
+            pub rto_initial: Duration,
+            /// Shortest retransmission timeout. 1 ms, ours.
+            pub rto_min: Duration,
+            /// Longest retransmission timeout, backing off included. 1 s, ours.
+            pub rto_max: Duration,
+            /// Packets sent later that must be acknowledged before a packet counts as lost. 3, as TCP's.
+            pub loss_threshold: u8,
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name {
+                    $($field: $default,)*
+                    variant: PdqVariant::Full,
+                    criticality: Criticality::Deadline,
+                    estimate_step: Bytes::new(50_000),
+                    aging: 0.0,
+                    early_start: 2.0,
+                    probe_spread: 0.2,
+                    dampening: 0.5,
+                    availability: Availability::Corrected,
+                    round_trip: RoundTrip::Least,
+                    syn_grants: true,
+                    list_min: 64,
+                    list_max: 1000,
+                    update_rtts: 2.0,
+                    rtt_initial: Duration::from_micros(150),
+                    purge_intervals: 4,
+                    share_min: 0.1,
+                    rcp_alpha: 0.1,
+                    rcp_beta: 1.0,
+                    receiver_rate: None,
+                    buffer: Bytes::new(4_000_000),
+                    rto_initial: Duration::from_millis(1),
+                    rto_min: Duration::from_millis(1),
+                    rto_max: Duration::from_secs(1),
+                    loss_threshold: 3,
+                }
+            }
+        }
+    };
 }
 
-impl Default for PdqConfig {
-    fn default() -> Self {
-        PdqConfig {
-            variant: PdqVariant::Full,
-            criticality: Criticality::Deadline,
-            estimate_step: Bytes::new(50_000),
-            aging: 0.0,
-            early_start: 2.0,
-            probe_spread: 0.2,
-            dampening: 0.5,
-            availability: Availability::Corrected,
-            round_trip: RoundTrip::Least,
-            syn_grants: true,
-            list_min: 64,
-            list_max: 1000,
-            update_rtts: 2.0,
-            rtt_initial: Duration::from_micros(150),
-            purge_intervals: 4,
-            share_min: 0.1,
-            rcp_alpha: 0.1,
-            rcp_beta: 1.0,
-            receiver_rate: None,
-            buffer: Bytes::new(4_000_000),
-            rto_initial: Duration::from_millis(1),
-            rto_min: Duration::from_millis(1),
-            rto_max: Duration::from_secs(1),
-            loss_threshold: 3,
-        }
-    }
+pub(crate) use pdq_config;
+
+pdq_config! {
+    /// Parameters of PDQ.
+    PdqConfig {}
 }
+
+/// Makes PDQ's parameters from those that [`pdq_config`] defined for another transport.
+macro_rules! pdq_part {
+    ($config:expr) => {{
+        let config = $config;
+        $crate::pdq::PdqConfig {
+            variant: config.variant,
+            criticality: config.criticality,
+            estimate_step: config.estimate_step,
+            aging: config.aging,
+            early_start: config.early_start,
+            probe_spread: config.probe_spread,
+            dampening: config.dampening,
+            availability: config.availability,
+            round_trip: config.round_trip,
+            syn_grants: config.syn_grants,
+            list_min: config.list_min,
+            list_max: config.list_max,
+            update_rtts: config.update_rtts,
+            rtt_initial: config.rtt_initial,
+            purge_intervals: config.purge_intervals,
+            share_min: config.share_min,
+            rcp_alpha: config.rcp_alpha,
+            rcp_beta: config.rcp_beta,
+            receiver_rate: config.receiver_rate,
+            buffer: config.buffer,
+            rto_initial: config.rto_initial,
+            rto_min: config.rto_min,
+            rto_max: config.rto_max,
+            loss_threshold: config.loss_threshold,
+        }
+    }};
+}
+
+pub(crate) use pdq_part;
 
 impl PdqConfig {
     /// Timeouts and loss detection of senders.

@@ -21,6 +21,13 @@ pub const NO_DEADLINE: u32 = u32::MAX;
 /// One RTT in units of I.
 pub const PROBE_UNIT: u32 = 1000;
 
+/// Bits of [`PdqHeader::route`] that hold the path.
+const PATH_BITS: u32 = 12;
+/// The number of paths that a header can name.
+pub const PATHS_MAX: u32 = 1 << PATH_BITS;
+/// The number of subflows of a flow that a header can name.
+pub const SUBFLOWS_MAX: u32 = 1 << (u16::BITS - PATH_BITS);
+
 const DEADLINE_UNIT_PICOS: u64 = 10_000_000;
 const EXPECTED_UNIT_PICOS: u64 = 10_000;
 
@@ -48,8 +55,9 @@ pub struct PdqHeader {
     pub expected: u32,
     /// RTT_H, in nanoseconds; 0 before the first sample. An acknowledgement repeats it.
     pub rtt: u32,
-    /// The path of the flow's packets; acknowledgements take it in reverse.
-    pub path: u16,
+    /// The subflow, in the upper 4 bits, and the path of its packets in the others.
+    /// Acknowledgements take the path in reverse. A flow of PDQ is one subflow, number 0.
+    pub route: u16,
     /// Flags: the constants below.
     pub flags: u8,
     /// Aging: T counts as `T / 2^(age / 8)`.
@@ -71,6 +79,25 @@ impl PdqHeader {
     pub const AGAIN: u8 = 1 << 5;
     /// The port that P names was passed, and pauses the flow still (PDQ-R30).
     pub const HELD: u8 = 1 << 6;
+
+    /// The field `route` of packets of this subflow on this path, both modulo the number that a
+    /// header can name.
+    #[inline]
+    pub fn route(path: u32, subflow: u32) -> u16 {
+        (subflow % SUBFLOWS_MAX * PATHS_MAX + path % PATHS_MAX) as u16
+    }
+
+    /// The path of the packet.
+    #[inline]
+    pub fn path(&self) -> u32 {
+        u32::from(self.route) % PATHS_MAX
+    }
+
+    /// The subflow of the packet.
+    #[inline]
+    pub fn subflow(&self) -> u32 {
+        u32::from(self.route) / PATHS_MAX
+    }
 
     /// Whether all these flags are set.
     #[inline]

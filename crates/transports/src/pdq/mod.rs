@@ -17,7 +17,7 @@
 //!
 //! # Limits
 //!
-//! * One path per flow; M-PDQ's subflows are not implemented.
+//! * One path per flow; [`mpdq`](crate::mpdq) uses several. A header can name 4096 paths.
 //! * Ports trust hosts to report the criticality of their flows.
 //! * Deadlines are ordered up to 11.9 hours after the start, expected times up to 42 s; beyond
 //!   that, flows tie and the lower id goes first. A flow has at most 2³² segments.
@@ -35,17 +35,20 @@ mod sender;
 mod tests;
 
 pub use config::{Availability, Criticality, PdqConfig, PdqVariant, RoundTrip};
+pub(crate) use config::{pdq_config, pdq_part};
 pub use header::{
-    HEADER_BYTES, NO_DEADLINE, NOBODY, PLAIN_HEADER_BYTES, PROBE_UNIT, PdqHeader,
-    SCHEDULING_HEADER_BYTES,
+    HEADER_BYTES, NO_DEADLINE, NOBODY, PATHS_MAX, PLAIN_HEADER_BYTES, PROBE_UNIT, PdqHeader,
+    SCHEDULING_HEADER_BYTES, SUBFLOWS_MAX,
 };
-pub use port::{FlowEntry, FlowList, FlowRank, PdqPort, RateController};
+pub use port::{FlowEntry, FlowKey, FlowList, FlowRank, PdqPort, RateController};
 pub use receiver::PdqReceiver;
+pub(crate) use sender::Expired;
 pub use sender::PdqSender;
 
 use punctual_core::{
-    Bytes, Content, FlowRoute, FlowSpec, HostCx, Limit, LineRate, NicInfo, Packet, PortView,
-    QueueSpec, Rate, Transport, TransportInfo, WaitNames,
+    Bytes, Content, CriticalOrder, Duration, FlowModel, FlowRoute, FlowSpec, FlowWindow, HostCx,
+    Limit, LineRate, NicInfo, Packet, PathUse, PortView, QueueSpec, Rate, Sharing, Transport,
+    TransportInfo, WaitNames,
 };
 
 /// State that the flows of one host share.
@@ -83,8 +86,28 @@ impl PdqHost {
         &self.counters
     }
 
+    /// Counts a malformed packet.
+    pub(crate) fn count_malformed(&mut self) {
+        self.counters.malformed += 1;
+    }
+
+    pub(crate) fn nic(&self) -> &NicInfo {
+        &self.nic
+    }
+
+    /// Time of these bytes on the NIC's link.
+    pub(crate) fn line_time(&self, bytes: Bytes) -> Duration {
+        self.line.transmission_time(bytes)
+    }
+
     fn segment_bytes(&self) -> u64 {
         self.nic.mtu.get() - u64::from(HEADER_BYTES)
+    }
+
+    /// Bytes that headers and framing add to each segment on a link.
+    #[inline]
+    pub(crate) fn overhead_bytes(&self) -> u64 {
+        u64::from(HEADER_BYTES) + self.nic.framing.get()
     }
 }
 
@@ -135,6 +158,32 @@ impl Transport for PdqConfig {
         }
         let named = header.has(PdqHeader::DATA).then_some(seq);
         Content::Ack { below: u64::from(header.expected), named }
+    }
+
+    /// A flow is paused by ports and released by Early Start before they run idle; without Early
+    /// Start its next probe finds out, about an RTT later.
+    fn flow_model(&self, nic: &NicInfo) -> Option<FlowModel> {
+        let order = match self.criticality {
+            Criticality::Deadline => CriticalOrder::Deadline,
+            Criticality::Random => CriticalOrder::Random,
+            Criticality::Estimated => CriticalOrder::Estimated(self.estimate_step),
+        };
+        let setup_rtts = if self.syn_grants { 1.0 } else { 2.0 };
+        Some(FlowModel {
+            sharing: Sharing::Critical {
+                order,
+                aging: self.aging,
+                early_termination: self.terminates_early(),
+            },
+            paths: PathUse::Hashed,
+            setup_rtts,
+            setup_rtts_without_deadline: setup_rtts,
+            resume_rtts: if self.early_start_rtts() > 0.0 { 0.0 } else { 1.0 },
+            payload: nic.mtu.saturating_sub(Bytes::new(u64::from(HEADER_BYTES))),
+            header: Bytes::new(u64::from(HEADER_BYTES)),
+            window: FlowWindow::Unlimited,
+            receiver_rate: self.receiver_rate,
+        })
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

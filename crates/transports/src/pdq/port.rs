@@ -6,7 +6,7 @@ mod rate;
 
 #[cfg(test)]
 pub(crate) use list::VISITED;
-pub use list::{FlowEntry, FlowList, FlowRank};
+pub use list::{FlowEntry, FlowKey, FlowList, FlowRank};
 pub use rate::RateController;
 
 use super::config::{Availability, PdqConfig};
@@ -72,7 +72,7 @@ pub struct PdqPort {
     list: FlowList,
     rates: RateController,
     /// The paused flow accepted last, and when.
-    accepted: Option<(u32, Instant)>,
+    accepted: Option<(FlowKey, Instant)>,
 }
 
 impl PdqPort {
@@ -114,7 +114,7 @@ impl PdqPort {
     }
 
     #[inline(never)]
-    fn forget(&mut self, flow: u32) {
+    fn forget(&mut self, flow: FlowKey) {
         if let Some(place) = self.list.find(flow) {
             self.list.remove(place);
         }
@@ -180,7 +180,7 @@ impl PdqPort {
     /// Lowers the desired rate of a flow that another port pauses to the rate available here
     /// (PDQ-R09): that port may be about to accept it, without asking this one.
     #[inline(never)]
-    fn lower_paused_elsewhere(&self, header: &mut PdqHeader, flow: u32, me: u32) {
+    fn lower_paused_elsewhere(&self, header: &mut PdqHeader, flow: FlowKey, me: u32) {
         let rank = FlowRank::of(header, flow);
         let place = self.list.place_of(&rank);
         let available = if place == self.list.len() && place >= self.room() {
@@ -192,7 +192,13 @@ impl PdqPort {
     }
 
     /// The flow's place in the list, into which it is inserted if there is room (PDQ-R10).
-    fn enlist(&mut self, header: &PdqHeader, flow: u32, me: u32, now: Instant) -> Option<usize> {
+    fn enlist(
+        &mut self,
+        header: &PdqHeader,
+        flow: FlowKey,
+        me: u32,
+        now: Instant,
+    ) -> Option<usize> {
         let rank = FlowRank::of(header, flow);
         let place = match self.list.find(flow) {
             Some(place) => self.list.rerank(place, rank),
@@ -224,7 +230,13 @@ impl PdqPort {
     }
 
     /// Algorithm 1: grants a rate to, or pauses, the flow of a packet to the receiver.
-    fn schedule(&mut self, header: &mut PdqHeader, flow: u32, wire_bytes: u16, port: &PortView) {
+    fn schedule(
+        &mut self,
+        header: &mut PdqHeader,
+        flow: FlowKey,
+        wire_bytes: u16,
+        port: &PortView,
+    ) {
         let me = port.port.0;
         if header.has(PdqHeader::TERM) {
             return self.forget(flow); // PDQ-R16
@@ -273,7 +285,7 @@ impl PdqPort {
     /// Whether dampening holds back a paused flow because another was just accepted (PDQ-R14).
     /// Dampening prevents oscillation between flows. Short flows end too soon to oscillate, and are
     /// exempt: dampening would bound how many of them a port admits per second.
-    fn is_dampened(&self, header: &PdqHeader, flow: u32, now: Instant) -> bool {
+    fn is_dampened(&self, header: &PdqHeader, flow: FlowKey, now: Instant) -> bool {
         let Some((last, at)) = self.accepted else { return false };
         let mean = self.rates.rtt();
         let rtt = if header.rtt > 0 { header.rtt } else { rtt_field(mean) };
@@ -283,7 +295,7 @@ impl PdqPort {
     }
 
     /// Algorithm 3: records the grant or pause that an acknowledgement carries.
-    fn record_answer(&mut self, header: &mut PdqHeader, flow: u32, me: u32) {
+    fn record_answer(&mut self, header: &mut PdqHeader, flow: FlowKey, me: u32) {
         if header.pauser != NOBODY {
             header.rate = 0;
             if header.pauser != me {
@@ -336,8 +348,17 @@ impl Controller for PdqPort {
 
     /// The more critical flows that send. A flow beyond the list comes after all in it.
     fn flows_ahead(&self, of: FlowId, tell: &mut dyn FnMut(FlowId)) {
-        let before = self.list.entries().iter().take_while(|entry| entry.rank.flow() != of.0);
-        before.filter(|entry| entry.rate > 0).for_each(|entry| tell(FlowId(entry.rank.flow())));
+        let entries = self.list.entries();
+        let of_flow = |entry: &FlowEntry| entry.rank.flow() == of.0;
+        let before = &entries[..entries.iter().rposition(of_flow).unwrap_or(entries.len())];
+        for (place, entry) in before.iter().enumerate() {
+            let flow = entry.rank.flow();
+            // Subflows of one flow are one flow here.
+            let is_told = |other: &FlowEntry| other.rate > 0 && other.rank.flow() == flow;
+            if entry.rate > 0 && !of_flow(entry) && !before[..place].iter().any(is_told) {
+                tell(FlowId(flow));
+            }
+        }
     }
 
     fn handle_forward(&mut self, packet: &mut Packet, port: &PortView, _ext: &mut ExtArena) {
@@ -346,7 +367,8 @@ impl Controller for PdqPort {
         }
         let header: &mut PdqHeader = packet.header.get_mut();
         self.rates.count(&self.params, port, packet.wire_bytes, header.has(PdqHeader::AGAIN));
-        self.schedule(header, packet.flow.0, packet.wire_bytes, port);
+        let key = FlowKey::new(packet.flow.0, header.subflow());
+        self.schedule(header, key, packet.wire_bytes, port);
     }
 
     fn reads_answers(&self) -> bool {
@@ -356,7 +378,8 @@ impl Controller for PdqPort {
     fn handle_reverse(&mut self, packet: &mut Packet, port: PortId) {
         let header: &mut PdqHeader = packet.header.get_mut();
         if header.has(PdqHeader::ACK) {
-            self.record_answer(header, packet.flow.0, port.0);
+            let key = FlowKey::new(packet.flow.0, header.subflow());
+            self.record_answer(header, key, port.0);
         }
     }
 

@@ -52,8 +52,7 @@ impl PdqReceiver {
             age: 0,
             ..*header
         };
-        let path = u32::from(header.path);
-        cx.send(self.flow.ack_packet(Header::new(answer), path, HEADER_BYTES));
+        cx.send(self.flow.ack_packet(Header::new(answer), header.path(), HEADER_BYTES));
     }
 }
 

@@ -4,7 +4,7 @@
 use super::PdqConfig;
 use super::config::{Criticality, RoundTrip};
 use super::header::{
-    HEADER_BYTES, NO_DEADLINE, NOBODY, PROBE_UNIT, PdqHeader, deadline_field, earlier,
+    HEADER_BYTES, NO_DEADLINE, NOBODY, PATHS_MAX, PROBE_UNIT, PdqHeader, deadline_field, earlier,
     expected_field, rate, rtt_field, time_field,
 };
 use crate::paced::{Ack, AckOutcome, PacedFlow, Release, Segments};
@@ -19,10 +19,23 @@ const RTT_MIN: Duration = Duration::from_micros(1);
 /// The unit of waiting time for aging.
 const AGING_UNIT: Duration = Duration::from_millis(100);
 
+/// What a timeout has shown to be lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expired {
+    /// The SYN.
+    pub(crate) syn: bool,
+    /// All data in flight, or the TERM.
+    pub(crate) data: bool,
+}
+
 /// State of a PDQ sender.
 #[derive(Clone, Debug)]
 pub struct PdqSender {
-    flow: PacedFlow,
+    pub(crate) flow: PacedFlow,
+    /// The field `route` of its headers.
+    route: u16,
+    /// Whether it abandons the flow when it cannot meet its deadline; not if it is a subflow.
+    terminates_early: bool,
     deadline: Option<Instant>,
     /// D_S, as its header field.
     deadline_field: u32,
@@ -55,19 +68,44 @@ pub struct PdqSender {
 impl PdqSender {
     /// Opens a sender with a SYN, unless the flow cannot meet its deadline.
     pub(super) fn open(flow: &FlowSpec, route: &FlowRoute, cx: &mut HostCx<'_, PdqConfig>) -> Self {
+        let segments = PdqSender::segments(flow, cx);
+        let mut sender = PdqSender::new(flow, route, 0, segments, cx);
+        sender.terminates_early = cx.config.terminates_early();
+        if sender.is_hopeless(cx) {
+            cx.emit(FlowEvent::Abandoned); // No port has the flow in its list.
+            return sender;
+        }
+        sender.send_syn(cx);
+        sender.set_timer(cx);
+        sender
+    }
+
+    /// The segments of a flow.
+    pub(crate) fn segments(flow: &FlowSpec, cx: &HostCx<'_, PdqConfig>) -> Segments {
+        let segments = Segments::new(flow.size.get(), cx.shared.segment_bytes());
+        segments.at_most(u64::from(u32::MAX))
+    }
+
+    /// A sender that has sent nothing and abandons nothing, of one of the flow's subflows.
+    pub(crate) fn new(
+        flow: &FlowSpec,
+        route: &FlowRoute,
+        subflow: u32,
+        segments: Segments,
+        cx: &HostCx<'_, PdqConfig>,
+    ) -> Self {
         let draw = match cx.config.criticality {
             Criticality::Random => (Stream::from_seed(route.seed).bits() >> 32) as u32,
             _ => 0,
         };
-        let segments = Segments::new(flow.size.get(), cx.shared.segment_bytes());
-        let segments = segments.at_most(u64::from(u32::MAX));
-        let overhead = u64::from(HEADER_BYTES) + cx.shared.nic.framing.get();
+        let overhead = cx.shared.overhead_bytes();
         let whole = Bytes::new(segments.left_bytes_max(overhead));
         let whole = cx.shared.line.transmission_time(whole);
-        // Below the number of paths, which is below 2¹⁶.
-        let route = FlowRoute { ecmp_path: route.ecmp_path & u32::from(u16::MAX), ..*route };
+        let route = FlowRoute { ecmp_path: route.ecmp_path % PATHS_MAX, ..*route };
         let mut sender = PdqSender {
+            route: PdqHeader::route(route.ecmp_path, subflow),
             flow: PacedFlow::new(flow, &route, segments, cx.now),
+            terminates_early: false,
             deadline: None,
             deadline_field: NO_DEADLINE,
             whole,
@@ -84,12 +122,6 @@ impl PdqSender {
             ask_now: false,
         };
         sender.set_deadline(flow.deadline, cx);
-        if sender.is_hopeless(cx) {
-            cx.emit(FlowEvent::Abandoned); // No port has the flow in its list.
-            return sender;
-        }
-        sender.send_syn(cx);
-        sender.set_timer(cx);
         sender
     }
 
@@ -109,12 +141,12 @@ impl PdqSender {
         self.waited + since
     }
 
-    fn established(&self) -> bool {
+    pub(crate) fn established(&self) -> bool {
         self.syn_sent_at.is_none()
     }
 
     /// RTT_S, or zero before the first sample (PDQ-R29).
-    fn round_trip(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
+    pub(crate) fn round_trip(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
         match cx.config.round_trip {
             RoundTrip::Least => self.rtt_least.unwrap_or_default(),
             RoundTrip::Smoothed => self.flow.rtt.smoothed_or_zero(),
@@ -125,8 +157,7 @@ impl PdqSender {
 
     /// T_S: the transmission time of the remaining bytes at line rate, headers included.
     fn expected(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
-        let overhead = u64::from(HEADER_BYTES) + cx.shared.nic.framing.get();
-        cx.shared.line.transmission_time(self.flow.left_link_bytes(overhead))
+        cx.shared.line.transmission_time(self.flow.left_link_bytes(cx.shared.overhead_bytes()))
     }
 
     /// T_H, or its substitute if sizes count as unknown (PDQ-R23).
@@ -151,7 +182,7 @@ impl PdqSender {
         (8.0 * cx.config.aging * units).min(255.0) as u8
     }
 
-    fn set_deadline(&mut self, deadline: Option<Instant>, cx: &HostCx<'_, PdqConfig>) {
+    pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>, cx: &HostCx<'_, PdqConfig>) {
         self.deadline = deadline;
         self.deadline_field = match cx.config.criticality {
             Criticality::Random => NO_DEADLINE,
@@ -168,7 +199,7 @@ impl PdqSender {
             deadline: self.deadline_field,
             expected: self.expected_field(cx),
             rtt: rtt_field(self.round_trip(cx)),
-            path: self.flow.path() as u16,
+            route: self.route,
             flags,
             age: self.age_field(cx),
         }
@@ -180,7 +211,7 @@ impl PdqSender {
 
     // Packets.
 
-    fn send_syn(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
+    pub(crate) fn send_syn(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
         self.syn_sent_at = Some(cx.now);
         self.asked_at = cx.now;
         let header = self.header(self.flow.segments.next_new() as u32, PdqHeader::SYN, cx);
@@ -220,7 +251,7 @@ impl PdqSender {
         Some(packet)
     }
 
-    fn term_due(&self) -> bool {
+    pub(crate) fn term_due(&self) -> bool {
         self.established() && self.flow.segments.left() == 0 && self.flow.release == Release::Due
     }
 
@@ -230,18 +261,32 @@ impl PdqSender {
         if !self.established() || self.flow.segments.left() == 0 {
             return Instant::NEVER;
         }
+        if self.ask_now {
+            self.asked_at
+        } else {
+            self.asked_at.saturating_add(self.probing_interval())
+        }
+    }
+
+    /// The time between probes.
+    #[inline]
+    fn probing_interval(&self) -> Duration {
         // The smoothed RTT, queueing included: the next probe must follow the answer to the last.
         let rtt = self.flow.rtt.smoothed_or_zero().max(RTT_MIN);
-        let interval = if self.flow.pacer.is_paused() && self.probe_interval > PROBE_UNIT {
+        if self.flow.pacer.is_paused() && self.probe_interval > PROBE_UNIT {
             rtt.mul_f64(f64::from(self.probe_interval) / f64::from(PROBE_UNIT))
         } else {
             rtt
-        };
-        if self.ask_now { self.asked_at } else { self.asked_at.saturating_add(interval) }
+        }
+    }
+
+    /// The time after which an answer is overdue, if the flow asks for a rate.
+    pub(crate) fn patience(&self, cx: &HostCx<'_, PdqConfig>) -> Duration {
+        self.rto(cx) + self.probing_interval()
     }
 
     /// Sends everything that the state permits now, and sets the timer.
-    fn pump(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
+    pub(crate) fn pump(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
         let now = cx.now;
         let departure = self.flow.next_departure();
         if self.term_due() || departure <= now {
@@ -274,7 +319,7 @@ impl PdqSender {
     /// does not end the flow.
     fn hopeless_at(&self, cx: &HostCx<'_, PdqConfig>) -> Instant {
         let Some(deadline) = self.deadline else { return Instant::NEVER };
-        if !cx.config.terminates_early() || self.flow.segments.left() == 0 {
+        if !self.terminates_early || self.flow.segments.left() == 0 {
             return Instant::NEVER;
         }
         let last = deadline.as_picos().checked_sub(self.needed(cx).as_picos());
@@ -306,11 +351,16 @@ impl PdqSender {
         if !self.is_hopeless(cx) {
             return false;
         }
-        let header = self.header(self.flow.segments.next_new() as u32, PdqHeader::TERM, cx);
-        cx.send(self.packet(self.flow.class, header));
+        self.send_last_term(cx);
         cx.clear_timer();
         cx.emit(FlowEvent::Abandoned);
         true
+    }
+
+    /// Sends a TERM that is not retransmitted: the ports forget a flow that ends before its end.
+    pub(crate) fn send_last_term(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
+        let header = self.header(self.flow.segments.next_new() as u32, PdqHeader::TERM, cx);
+        cx.send(self.packet(self.flow.class, header));
     }
 
     // Answers.
@@ -345,14 +395,69 @@ impl PdqSender {
         } else {
             Rate::ZERO
         });
+        self.note_pause(cx.now);
+    }
+
+    /// Counts the time that the flow is paused.
+    #[inline]
+    fn note_pause(&mut self, now: Instant) {
         match (self.flow.pacer.is_paused(), self.paused_since) {
-            (true, None) => self.paused_since = Some(cx.now),
+            (true, None) => self.paused_since = Some(now),
             (false, Some(_)) => {
-                self.waited = self.waited(cx.now);
+                self.waited = self.waited(now);
                 self.paused_since = None;
             }
             _ => {}
         }
+    }
+
+    /// Sends no data until an acknowledgement grants a rate, but a probe at once: nothing is known
+    /// of the path, or no port knows the flow any more.
+    pub(crate) fn ask_again(&mut self, cx: &HostCx<'_, PdqConfig>) {
+        self.flow.pacer.set_rate(Rate::ZERO);
+        self.note_pause(cx.now);
+        self.ask_now = true;
+        self.flow.release = Release::Due;
+    }
+
+    /// Ports will have to be told of the flow's end.
+    pub(crate) fn release_later(&mut self) {
+        self.flow.release = Release::Due;
+    }
+
+    /// Handles an acknowledgement; false if it is malformed.
+    #[inline(always)]
+    pub(crate) fn handle_answer(
+        &mut self,
+        packet: &Packet,
+        cx: &mut HostCx<'_, PdqConfig>,
+    ) -> bool {
+        let header: PdqHeader = packet.header.get();
+        let outcome = if packet.is_to_sender() && header.has(PdqHeader::ACK) {
+            let named = header.has(PdqHeader::DATA).then_some(u64::from(header.seq));
+            let ack = Ack { below: u64::from(header.expected), named };
+            let was_sent_before = |sent_at| earlier(time_field(sent_at), header.time);
+            self.flow.handle_ack(ack, cx.config.loss_threshold, was_sent_before, cx.now)
+        } else {
+            AckOutcome::Malformed
+        };
+        match outcome {
+            AckOutcome::Progress | AckOutcome::Stale => {}
+            AckOutcome::Malformed => {
+                cx.shared.counters.malformed += 1;
+                return false;
+            }
+        }
+        if self.flow.segments.has_lost() {
+            self.rest_at_most = self.whole;
+        }
+        self.syn_sent_at = None;
+        self.apply_answer(&header, cx);
+        if header.has(PdqHeader::TERM) && matches!(self.flow.release, Release::Sent { .. }) {
+            self.flow.release = Release::Acked;
+            self.flow.last_progress = cx.now;
+        }
+        true
     }
 
     // Loss.
@@ -373,7 +478,24 @@ impl PdqSender {
         self.flow.expires_at(self.flow.segments.oldest_sent_at(), rto)
     }
 
-    fn set_timer(&self, cx: &mut HostCx<'_, PdqConfig>) {
+    /// Counts as lost what has not been acknowledged in time.
+    #[inline(always)]
+    pub(crate) fn expire(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> Expired {
+        let rto = self.rto(cx);
+        let syn_lost = self.syn_deadline(rto) <= cx.now;
+        let data_lost = self.data_deadline(rto) <= cx.now;
+        if data_lost {
+            self.flow.mark_all_lost();
+            self.rest_at_most = self.whole;
+        }
+        if syn_lost || data_lost {
+            self.flow.rtt.back_off();
+            cx.emit(FlowEvent::TimedOut);
+        }
+        Expired { syn: syn_lost, data: data_lost }
+    }
+
+    pub(crate) fn set_timer(&self, cx: &mut HostCx<'_, PdqConfig>) {
         self.set_timer_for(self.flow.next_departure(), self.next_probe(), cx);
     }
 
@@ -418,30 +540,8 @@ impl Endpoint<PdqConfig> for PdqSender {
     }
 
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, PdqConfig>) {
-        let header: PdqHeader = packet.header.get();
-        let outcome = if packet.is_to_sender() && header.has(PdqHeader::ACK) {
-            let named = header.has(PdqHeader::DATA).then_some(u64::from(header.seq));
-            let ack = Ack { below: u64::from(header.expected), named };
-            let was_sent_before = |sent_at| earlier(time_field(sent_at), header.time);
-            self.flow.handle_ack(ack, cx.config.loss_threshold, was_sent_before, cx.now)
-        } else {
-            AckOutcome::Malformed
-        };
-        match outcome {
-            AckOutcome::Progress | AckOutcome::Stale => {}
-            AckOutcome::Malformed => {
-                cx.shared.counters.malformed += 1;
-                return;
-            }
-        }
-        if self.flow.segments.has_lost() {
-            self.rest_at_most = self.whole;
-        }
-        self.syn_sent_at = None;
-        self.apply_answer(&header, cx);
-        if header.has(PdqHeader::TERM) && matches!(self.flow.release, Release::Sent { .. }) {
-            self.flow.release = Release::Acked;
-            self.flow.last_progress = cx.now;
+        if !self.handle_answer(packet, cx) {
+            return;
         }
         if self.flow.release == Release::Acked && self.flow.segments.all_acked() {
             cx.clear_timer();
@@ -454,21 +554,11 @@ impl Endpoint<PdqConfig> for PdqSender {
     }
 
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
-        let rto = self.rto(cx);
-        let syn_lost = self.syn_deadline(rto) <= cx.now;
-        let data_lost = self.data_deadline(rto) <= cx.now;
-        if data_lost {
-            self.flow.mark_all_lost();
-            self.rest_at_most = self.whole;
-        }
-        if syn_lost || data_lost {
-            self.flow.rtt.back_off();
-            cx.emit(FlowEvent::TimedOut);
-        }
+        let lost = self.expire(cx);
         if self.gives_up(cx) {
             return;
         }
-        if syn_lost {
+        if lost.syn {
             self.send_syn(cx);
         }
         self.pump(cx);

@@ -133,7 +133,8 @@ impl PhostSender {
                 missing: self.missing,
                 flow: self.flow,
             });
-            cx.ready(self.class);
+            // All flows of a host take turns, so they wait for one NIC, whatever their paths.
+            cx.ready_on(self.class, 0);
         }
     }
 }

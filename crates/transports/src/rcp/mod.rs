@@ -32,12 +32,12 @@ pub use config::RcpConfig;
 pub use port::{FairRate, RcpPort};
 
 use crate::d3::{
-    D3Header, D3Host, D3Receiver, D3Sender, D3SenderConfig, FlowDemand, GRANT_WAITS, RequestPlan,
-    RequestPolicy,
+    D3Header, D3Host, D3Receiver, D3Sender, D3SenderConfig, FlowDemand, GRANT_WAITS,
+    PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RequestPlan, RequestPolicy, granted_flow_model,
 };
 use punctual_core::{
-    Bytes, Content, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView, QueueSpec, Rate,
-    Transport, TransportInfo,
+    Bytes, Content, FlowModel, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, Packet, PortView,
+    QueueSpec, Rate, Sharing, Transport, TransportInfo,
 };
 
 impl RequestPolicy for RcpConfig {
@@ -92,6 +92,12 @@ impl Transport for RcpConfig {
 
     fn content(packet: &Packet) -> Content {
         D3Header::content(packet)
+    }
+
+    /// The SYN brings the announced rate; every data packet has a rate block.
+    fn flow_model(&self, nic: &NicInfo) -> Option<FlowModel> {
+        let header = PLAIN_HEADER_BYTES + RATE_BLOCK_BYTES;
+        Some(granted_flow_model(Sharing::Fair, 1.0, header, nic))
     }
 
     fn default_queue(&self, _rate: Rate, _mtu: Bytes) -> QueueSpec {

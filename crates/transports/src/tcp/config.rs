@@ -1,7 +1,7 @@
 //! Parameters of TCP, DCTCP, D2TCP and TCPpr, with their units and sources.
 
 use crate::rtt::RtoBounds;
-use punctual_core::{Bytes, Duration, NicInfo};
+use punctual_core::{Bytes, Duration, FlowModel, FlowWindow, NicInfo, PathUse, Sharing};
 use serde::{Deserialize, Serialize};
 
 /// A parameter outside its range.
@@ -82,6 +82,27 @@ impl TcpSettings {
         let mtu_bytes = nic.mtu.get().min(u64::from(u16::MAX));
         let room_bytes = mtu_bytes.saturating_sub(header_bytes).max(1);
         self.mss.map_or(room_bytes, |mss| mss.get().min(room_bytes))
+    }
+
+    /// The model at flow level: a handshake, then a window that doubles each RTT until the flow
+    /// has its share.
+    pub(crate) fn flow_model(&self, sharing: Sharing, nic: &NicInfo) -> FlowModel {
+        let header = super::TCP_IP_HEADER_BYTES;
+        let payload = self.mss_bytes(nic, header);
+        let packet = payload + header + nic.framing.get();
+        let window = packet.saturating_mul(u64::from(self.initial_window));
+        let setup_rtts = if self.handshake { 1.0 } else { 0.0 };
+        FlowModel {
+            sharing,
+            paths: PathUse::Hashed,
+            setup_rtts,
+            setup_rtts_without_deadline: setup_rtts,
+            resume_rtts: 0.0,
+            payload: Bytes::new(payload),
+            header: Bytes::new(header),
+            window: FlowWindow::Doubling(Bytes::new(window)),
+            receiver_rate: None,
+        }
     }
 
     /// Bounds of the retransmission timeout.

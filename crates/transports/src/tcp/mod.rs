@@ -54,8 +54,8 @@ pub(crate) use flight::{Advance, Flight};
 pub(crate) use sender::rtt_since;
 
 use punctual_core::{
-    Bytes, Content, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet, QueueSpec,
-    Rate, Transport, TransportInfo,
+    Bytes, Content, FlowModel, FlowRoute, FlowSpec, HostCx, Limit, NicInfo, NoController, Packet,
+    QueueSpec, Rate, Sharing, Transport, TransportInfo,
 };
 
 /// State that the flows of one host share: their parameters in internal units.
@@ -78,7 +78,10 @@ impl<L: WindowLaw> TcpHost<L> {
 }
 
 macro_rules! tcp_transport {
-    ($config:ty, $name:literal, $summary:literal, $law:ty, $queue:ident, |$self:ident| $params:expr) => {
+    (
+        $config:ty, $name:literal, $summary:literal, $law:ty, $queue:ident, $sharing:expr,
+        |$self:ident| $params:expr
+    ) => {
         impl Transport for $config {
             type Sender = TcpSender<$law>;
             type Receiver = TcpReceiver;
@@ -122,6 +125,11 @@ macro_rules! tcp_transport {
                 self.validate().map_err(|e| e.to_string())
             }
 
+            fn flow_model(&self, nic: &NicInfo) -> Option<FlowModel> {
+                let sharing: fn(&$config, &NicInfo) -> Option<Sharing> = $sharing;
+                Some(self.settings().flow_model(sharing(self, nic)?, nic))
+            }
+
             fn default_queue(&self, rate: Rate, mtu: Bytes) -> QueueSpec {
                 $queue(rate, mtu)
             }
@@ -135,6 +143,7 @@ tcp_transport!(
     "TCP NewReno: window-based, loss as the congestion signal",
     NewReno,
     tcp_queue,
+    |_, _| Some(Sharing::Fair),
     |_config| ()
 );
 tcp_transport!(
@@ -143,6 +152,7 @@ tcp_transport!(
     "TCPpr: TCP with strict priority by class, short deadlines first",
     TcpprLaw,
     tcppr_queue,
+    |_, _| None,
     |config| config.params()
 );
 tcp_transport!(
@@ -151,6 +161,7 @@ tcp_transport!(
     "DCTCP: TCP that cuts its window in proportion to ECN marks",
     DctcpLaw,
     dctcp_queue,
+    |_, _| Some(Sharing::Fair),
     |config| config.params()
 );
 tcp_transport!(
@@ -159,6 +170,7 @@ tcp_transport!(
     "DCTCP over PFC, which NDP's paper simulated as DCQCN",
     DctcpLaw,
     lossless_queue,
+    |_, _| None,
     |config| config.params()
 );
 tcp_transport!(
@@ -167,6 +179,7 @@ tcp_transport!(
     "D2TCP: DCTCP that cuts less for near deadlines, more for far ones",
     D2tcpLaw,
     dctcp_queue,
+    |config, nic| Some(config.sharing(nic)),
     |config| config.params()
 );
 
@@ -197,6 +210,16 @@ impl DctcpLosslessConfig {
 }
 
 impl D2tcpConfig {
+    /// Weights of its flows at flow level, with the K of its default queue.
+    fn sharing(&self, nic: &NicInfo) -> Sharing {
+        Sharing::Weighted {
+            d_min: self.d_min,
+            d_max: self.d_max,
+            d_after_miss: self.d_after_miss,
+            mark_above: f64::from(mark_above_packets(nic.rate, nic.mtu)),
+        }
+    }
+
     /// Parameters of the window law.
     pub fn params(&self) -> D2tcpParams {
         D2tcpParams {
@@ -243,6 +266,12 @@ fn tcppr_queue(rate: Rate, _: Bytes) -> QueueSpec {
 /// 1 Gb/s and 65 at 10 Gb/s (DCTCP §3.4), linear in between, proportional to the rate above, and at
 /// most half of the queue. With an MTU of 9000 B, K = 30, as in NDP's comparison.
 fn dctcp_queue(rate: Rate, mtu: Bytes) -> QueueSpec {
+    let limit = Limit::Packets(queue_packets(rate));
+    QueueSpec::Ecn { limit, mark_above: Limit::Packets(mark_above_packets(rate, mtu)) }
+}
+
+/// K of [`dctcp_queue`].
+fn mark_above_packets(rate: Rate, mtu: Bytes) -> u32 {
     const GBPS: u64 = 1_000_000_000;
     let limit = queue_packets(rate);
     let bps = rate.as_bps();
@@ -255,7 +284,7 @@ fn dctcp_queue(rate: Rate, mtu: Bytes) -> QueueSpec {
     } else {
         (65 * (bps / GBPS) / 10).min(u64::from(limit / 2))
     };
-    QueueSpec::Ecn { limit: Limit::Packets(limit), mark_above: Limit::Packets(packets as u32) }
+    packets as u32
 }
 
 /// PFC thresholds: packets of one link in a switch's buffer above which the link is paused, and

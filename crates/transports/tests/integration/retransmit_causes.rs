@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use punctual_core::RetransmitCause::{self, Bounce, DuplicateAck, Nack, Timeout};
 use punctual_core::{Bytes, Duration, Instant, Transport};
 use punctual_testkit::{Fault, FaultOdds, FlowResult, Pair, PairPath};
-use punctual_transports::AnyTransport;
+use punctual_transports::TransportSettings;
 
 /// About 270 packets.
 const SIZE: Bytes = Bytes::new(400_000);
@@ -46,40 +46,26 @@ fn is_found_by_acks_or_timeout<T: Transport + Clone>(config: &T) {
     assert_eq!(causes(config, Fault::Drop, true), [Timeout], "{}", T::INFO.name);
 }
 
-/// A value of each transport with its default parameters.
+/// A transport with its default parameters, named by its field of [`TransportSettings`].
 macro_rules! with_defaults {
-    ($name:literal, |$config:ident| $then:expr) => {
-        match AnyTransport::by_name($name, &Default::default()).expect($name) {
-            AnyTransport::Tcp($config) => $then,
-            AnyTransport::Tcppr($config) => $then,
-            AnyTransport::Dctcp($config) => $then,
-            AnyTransport::DctcpLossless($config) => $then,
-            AnyTransport::D2tcp($config) => $then,
-            AnyTransport::Mptcp($config) => $then,
-            AnyTransport::D3($config) => $then,
-            AnyTransport::Rcpdc($config) => $then,
-            AnyTransport::Rcp($config) => $then,
-            AnyTransport::Pdq($config) => $then,
-            AnyTransport::Ndp($config) => $then,
-            AnyTransport::Dcqcn($config) => $then,
-            AnyTransport::Phost($config) => $then,
-            AnyTransport::Udp(_) => unreachable!("UDP sends nothing again"),
-        }
-    };
+    ($field:ident, |$config:ident| $then:expr) => {{
+        let $config = TransportSettings::default().$field;
+        $then
+    }};
 }
 
 #[test]
 fn tcp_finds_a_loss_by_duplicate_acks_and_that_of_the_last_packet_by_timeout() {
-    with_defaults!("tcp", |config| is_found_by_acks_or_timeout(&config));
-    with_defaults!("tcppr", |config| is_found_by_acks_or_timeout(&config));
-    with_defaults!("dctcp", |config| is_found_by_acks_or_timeout(&config));
-    with_defaults!("dctcp-lossless", |config| is_found_by_acks_or_timeout(&config));
-    with_defaults!("d2tcp", |config| is_found_by_acks_or_timeout(&config));
+    with_defaults!(tcp, |config| is_found_by_acks_or_timeout(&config));
+    with_defaults!(tcppr, |config| is_found_by_acks_or_timeout(&config));
+    with_defaults!(dctcp, |config| is_found_by_acks_or_timeout(&config));
+    with_defaults!(dctcp_lossless, |config| is_found_by_acks_or_timeout(&config));
+    with_defaults!(d2tcp, |config| is_found_by_acks_or_timeout(&config));
 }
 
 #[test]
 fn mptcp_finds_a_loss_by_duplicate_acks_and_reinjects_after_a_timeout() {
-    with_defaults!("mptcp", |config| {
+    with_defaults!(mptcp, |config| {
         assert_eq!(causes(&config, Fault::Drop, false), [DuplicateAck]);
         // On its own subflow, and on another.
         assert_eq!(causes(&config, Fault::Drop, true), [Timeout, Timeout]);
@@ -88,15 +74,16 @@ fn mptcp_finds_a_loss_by_duplicate_acks_and_reinjects_after_a_timeout() {
 
 #[test]
 fn paced_transports_find_a_loss_by_later_acks_and_that_of_the_last_packet_by_timeout() {
-    with_defaults!("d3", |config| is_found_by_acks_or_timeout(&config));
-    with_defaults!("rcpdc", |config| is_found_by_acks_or_timeout(&config));
-    with_defaults!("rcp", |config| is_found_by_acks_or_timeout(&config));
-    with_defaults!("pdq", |config| is_found_by_acks_or_timeout(&config));
+    with_defaults!(d3, |config| is_found_by_acks_or_timeout(&config));
+    with_defaults!(rcpdc, |config| is_found_by_acks_or_timeout(&config));
+    with_defaults!(rcp, |config| is_found_by_acks_or_timeout(&config));
+    with_defaults!(pdq, |config| is_found_by_acks_or_timeout(&config));
+    with_defaults!(m_pdq, |config| is_found_by_acks_or_timeout(&config));
 }
 
 #[test]
 fn dcqcn_goes_back_after_a_nack_or_a_timeout() {
-    with_defaults!("dcqcn", |config| {
+    with_defaults!(dcqcn, |config| {
         let gap = causes(&config, Fault::Drop, false);
         assert!(gap.len() > 1 && gap.iter().all(|cause| *cause == Nack), "{gap:?}");
         let tail = causes(&config, Fault::Drop, true);
@@ -106,7 +93,7 @@ fn dcqcn_goes_back_after_a_nack_or_a_timeout() {
 
 #[test]
 fn ndp_names_trims_bounces_and_losses() {
-    with_defaults!("ndp", |config| {
+    with_defaults!(ndp, |config| {
         for is_last in [false, true] {
             assert_eq!(causes(&config, Fault::Trim, is_last), [Nack]);
             assert_eq!(causes(&config, Fault::Bounce, is_last), [Bounce]);
@@ -117,7 +104,7 @@ fn ndp_names_trims_bounces_and_losses() {
 
 #[test]
 fn phost_waits_for_its_receivers_timer() {
-    with_defaults!("phost", |config| {
+    with_defaults!(phost, |config| {
         assert_eq!(causes(&config, Fault::Drop, false), [Timeout]);
         assert_eq!(causes(&config, Fault::Drop, true), [Timeout]);
     });
@@ -143,10 +130,11 @@ proptest! {
     ) {
         let lossy = FaultOdds { drop, ..FaultOdds::default() };
         let odds = FaultOdds { trim, bounce, ..lossy };
-        with_defaults!("ndp", |config| causes_have_reasons(&config, odds, seed));
-        with_defaults!("tcp", |config| causes_have_reasons(&config, lossy, seed));
-        with_defaults!("mptcp", |config| causes_have_reasons(&config, lossy, seed));
-        with_defaults!("d3", |config| causes_have_reasons(&config, lossy, seed));
-        with_defaults!("dcqcn", |config| causes_have_reasons(&config, lossy, seed));
+        with_defaults!(ndp, |config| causes_have_reasons(&config, odds, seed));
+        with_defaults!(tcp, |config| causes_have_reasons(&config, lossy, seed));
+        with_defaults!(mptcp, |config| causes_have_reasons(&config, lossy, seed));
+        with_defaults!(d3, |config| causes_have_reasons(&config, lossy, seed));
+        with_defaults!(m_pdq, |config| causes_have_reasons(&config, lossy, seed));
+        with_defaults!(dcqcn, |config| causes_have_reasons(&config, lossy, seed));
     }
 }

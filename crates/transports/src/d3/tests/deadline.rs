@@ -13,7 +13,7 @@ const BASE: Rate = Rate::from_bps(992_000);
 const SEGMENT: u64 = 1500 - 62;
 
 const NIC: NicInfo =
-    NicInfo { host: HostId(0), rate: LINE, mtu: Bytes::new(1500), framing: Bytes::ZERO };
+    NicInfo { host: HostId(0), rate: LINE, mtu: Bytes::new(1500), framing: Bytes::ZERO, nics: 1 };
 
 fn us(us: u64) -> Instant {
     Instant::ZERO + Duration::from_micros(us)

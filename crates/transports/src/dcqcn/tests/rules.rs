@@ -161,18 +161,19 @@ fn dcqcn_r12_default_queue_is_lossless_and_marks_at_random() {
 #[test]
 fn dcqcn_r13_strangers_change_nothing() {
     let host = HostId(0);
-    let nic = NicInfo { host, rate: LINE, mtu: Bytes::new(1500), framing: Bytes::ZERO };
+    let nic = NicInfo { host, rate: LINE, mtu: Bytes::new(1500), framing: Bytes::ZERO, nics: 1 };
     let mut stack = Stack::new(DcqcnConfig::default(), &[nic]);
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
     let spec = Pair::new(DcqcnConfig::default(), path()).spec(packets(50));
-    let route = FlowRoute { local: host, peer: HostId(1), paths: 1, ecmp_path: 0, seed: 1 };
+    let route =
+        FlowRoute { local: host, peer: HostId(1), paths: 1, ecmp_path: 0, nics: 1, seed: 1 };
     macro_rules! call {
         () => {
             Call { now: Instant::ZERO, host, ext: &mut ext, out: &mut out }
         };
     }
     let slot = stack.open_sender(&spec, &route, call!());
-    stack.poll_transmit(slot, call!()).expect("the first");
+    stack.poll_transmit(slot, 0, call!()).expect("the first");
     let before = *stack.sender(slot).expect("open").machine();
     for (flags, offset) in [
         (DcqcnFlags::ACK, u64::MAX),
@@ -191,7 +192,7 @@ fn dcqcn_r13_strangers_change_nothing() {
     let sender = stack.sender(slot).expect("open");
     assert_eq!((*sender.machine(), sender.acked_bytes()), (before, 0));
     let call = Call { now: Instant::ZERO + DATA, host, ext: &mut ext, out: &mut out };
-    let second = stack.poll_transmit(slot, call).expect("the second");
+    let second = stack.poll_transmit(slot, 0, call).expect("the second");
     assert_eq!(header(&second).offset, PAYLOAD);
 }
 

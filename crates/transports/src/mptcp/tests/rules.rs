@@ -34,8 +34,14 @@ fn mptcp_r01_subflows_take_different_paths() {
 
 #[test]
 fn mptcp_r01_paths_are_random() {
-    let route =
-        |seed| FlowRoute { local: HostId(0), peer: HostId(1), paths: 36, ecmp_path: 0, seed };
+    let route = |seed| FlowRoute {
+        local: HostId(0),
+        peer: HostId(1),
+        paths: 36,
+        ecmp_path: 0,
+        nics: 1,
+        seed,
+    };
     let mut counts = [0u32; 36];
     for seed in 0..3600 {
         for path in choose_paths(8, &route(seed)) {
@@ -356,6 +362,7 @@ fn mptcp_r10_malformed_packets_change_nothing() {
         rate: Rate::from_gbps(10),
         mtu: Bytes::new(1500),
         framing: Bytes::ZERO,
+        nics: 1,
     };
     let mut stack = Stack::new(plain(), &[nic(0), nic(1)]);
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
@@ -365,7 +372,8 @@ fn mptcp_r10_malformed_packets_change_nothing() {
         (packet.payload_bytes, packet.wire_bytes) = (1460, 1500);
         packet
     };
-    let route = FlowRoute { local: host, peer: HostId(0), paths: 4, ecmp_path: 0, seed: 1 };
+    let route =
+        FlowRoute { local: host, peer: HostId(0), paths: 4, ecmp_path: 0, nics: 1, seed: 1 };
     let call = Call { now: Instant::ZERO, host, ext: &mut ext, out: &mut out };
     let slot = stack.open_receiver(&data(0, 0, 0), &route, call);
     for (packet, answers) in [
@@ -388,12 +396,18 @@ fn mptcp_r10_malformed_packets_change_nothing() {
 #[test]
 fn mptcp_r10_strange_acks_change_nothing() {
     let host = HostId(0);
-    let nic =
-        NicInfo { host, rate: Rate::from_gbps(10), mtu: Bytes::new(1500), framing: Bytes::ZERO };
+    let nic = NicInfo {
+        host,
+        rate: Rate::from_gbps(10),
+        mtu: Bytes::new(1500),
+        framing: Bytes::ZERO,
+        nics: 1,
+    };
     let mut stack = Stack::new(plain(), &[nic]);
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
     let spec = Pair::new(plain(), path(4)).spec(packets(40));
-    let route = FlowRoute { local: host, peer: HostId(1), paths: 4, ecmp_path: 0, seed: 1 };
+    let route =
+        FlowRoute { local: host, peer: HostId(1), paths: 4, ecmp_path: 0, nics: 1, seed: 1 };
     let call = Call { now: Instant::ZERO, host, ext: &mut ext, out: &mut out };
     let slot = stack.open_sender(&spec, &route, call);
     let complete = TcpFlags::ACK | TcpFlags::COMPLETE;
@@ -412,7 +426,7 @@ fn mptcp_r10_strange_acks_change_nothing() {
         assert!(out.events.is_empty() && out.packets.is_empty(), "{header:?}");
     }
     let call = Call { now: Instant::ZERO, host, ext: &mut ext, out: &mut out };
-    let first = stack.poll_transmit(slot, call).unwrap();
+    let first = stack.poll_transmit(slot, 0, call).unwrap();
     assert_eq!((header(&first).segment, header(&first).data), (0, 0));
 }
 

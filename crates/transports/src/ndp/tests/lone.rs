@@ -20,11 +20,12 @@ pub(super) fn nic(host: u32) -> NicInfo {
         rate: Rate::from_gbps(10),
         mtu: Bytes::new(1500),
         framing: Bytes::ZERO,
+        nics: 1,
     }
 }
 
 pub(super) fn route() -> FlowRoute {
-    FlowRoute { local: HostId(0), peer: HostId(1), paths: 4, ecmp_path: 0, seed: 1 }
+    FlowRoute { local: HostId(0), peer: HostId(1), paths: 4, ecmp_path: 0, nics: 1, seed: 1 }
 }
 
 pub(super) fn data_header(seq: u64, size: u64) -> Packet {
@@ -100,7 +101,7 @@ pub(super) fn poll_headers(lone: &mut Lone, most: usize) -> Vec<NdpHeader> {
     let mut headers = Vec::new();
     while headers.len() < most && lone.out.ready.take().is_some() {
         let call = Call { now: lone.now, host: HostId(0), ext: &mut lone.ext, out: &mut lone.out };
-        if let Some(packet) = lone.stack.poll_transmit(lone.slot, call) {
+        if let Some(packet) = lone.stack.poll_transmit(lone.slot, 0, call) {
             headers.push(NdpHeader::of(&packet));
         }
     }

@@ -1,6 +1,6 @@
 //! A port's list of flows, in order of criticality.
 
-use super::super::header::{NO_DEADLINE, PdqHeader};
+use super::super::header::{NO_DEADLINE, PdqHeader, SUBFLOWS_MAX};
 use punctual_core::Instant;
 
 #[cfg(test)]
@@ -15,8 +15,32 @@ pub(super) fn visited(_entries: usize) {
     VISITED.set(VISITED.get() + _entries);
 }
 
+const SUBFLOW_BITS: u32 = SUBFLOWS_MAX.trailing_zeros();
+/// The exponent of 2⁻¹²⁷ in the bits of an `f64`.
+const EXPONENT_MIN: u64 = (1023 - 127) << 52;
+
+/// What a port tells flows apart by: the id, and the number of the subflow, which is 0 for PDQ.
+/// Each subflow of M-PDQ is a flow to ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowKey(u64);
+
+impl FlowKey {
+    /// The key of a flow's subflow.
+    #[inline]
+    pub fn new(flow: u32, subflow: u32) -> Self {
+        FlowKey(u64::from(subflow) << 32 | u64::from(flow))
+    }
+
+    /// A number that no other key has: the id itself for subflow 0.
+    #[inline]
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+}
+
 /// A flow's criticality: the earlier deadline, then the smaller T, then the lower id goes first
-/// (PDQ-R08). One number, so that a comparison has no unpredictable branch.
+/// (PDQ-R08), then the lower number of the subflow. One number, so that a comparison has no
+/// unpredictable branch: 32 bits of deadline, 60 of time, 32 of id and 4 of subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRank(u128);
 
@@ -24,20 +48,29 @@ impl FlowRank {
     /// The rank of a flow by the header of one of its packets: D, where none is later than any,
     /// and T less what waiting takes off.
     #[inline]
-    pub fn of(header: &PdqHeader, flow: u32) -> Self {
+    pub fn of(header: &PdqHeader, key: FlowKey) -> Self {
         let mut time = f64::from(header.expected);
         if header.age > 0 {
             time /= libm::exp2(f64::from(header.age) / 8.0);
         }
-        // Bits of numbers that are not negative are in the numbers' order.
-        let time = u128::from(time.to_bits());
-        FlowRank(u128::from(header.deadline) << 96 | time << 32 | u128::from(flow))
+        // Bits of numbers that are not negative are in the numbers' order. Numbers above 2⁻¹²⁷ and
+        // below 2¹²⁸ need 60 of them if the exponent counts from there; 0 stays 0.
+        let time = u128::from(time.to_bits().saturating_sub(EXPONENT_MIN));
+        let (flow, subflow) = (key.0 as u32, key.0 >> 32);
+        let id = u128::from(flow) << SUBFLOW_BITS | u128::from(subflow);
+        FlowRank(u128::from(header.deadline) << 96 | time << 36 | id)
     }
 
     /// The flow's id.
     #[inline]
     pub fn flow(&self) -> u32 {
-        self.0 as u32
+        (self.0 >> SUBFLOW_BITS) as u32
+    }
+
+    /// What a port tells the flow apart by.
+    #[inline]
+    pub fn key(&self) -> FlowKey {
+        FlowKey::new(self.flow(), self.0 as u32 % SUBFLOWS_MAX)
     }
 
     /// Whether it is more critical than `other`.
@@ -73,11 +106,11 @@ pub struct FlowEntry {
     pub seen: Instant,
 }
 
-/// Flows in order of criticality, the most critical first. Ids are in an array of their own, so
+/// Flows in order of criticality, the most critical first. Keys are in an array of their own, so
 /// that a search reads little memory.
 #[derive(Clone, Debug, Default)]
 pub struct FlowList {
-    ids: Vec<u32>,
+    keys: Vec<FlowKey>,
     entries: Vec<FlowEntry>,
     sending: usize,
 }
@@ -86,13 +119,13 @@ impl FlowList {
     /// Number of flows.
     #[inline]
     pub fn len(&self) -> usize {
-        self.ids.len()
+        self.keys.len()
     }
 
     /// Whether it holds no flow.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
+        self.keys.is_empty()
     }
 
     /// κ: flows with a granted rate.
@@ -103,8 +136,8 @@ impl FlowList {
 
     /// The place of a flow, if it is in the list.
     #[inline]
-    pub fn find(&self, flow: u32) -> Option<usize> {
-        let place = self.ids.iter().position(|id| *id == flow);
+    pub fn find(&self, key: FlowKey) -> Option<usize> {
+        let place = self.keys.iter().position(|other| *other == key);
         visited(place.map_or(self.len(), |place| place + 1));
         place
     }
@@ -133,7 +166,7 @@ impl FlowList {
         let place = self.place_of(&entry.rank);
         visited(self.len() - place); // as they move
         self.sending += usize::from(entry.rate > 0);
-        self.ids.insert(place, entry.rank.flow());
+        self.keys.insert(place, entry.rank.key());
         self.entries.insert(place, entry);
         place
     }
@@ -141,7 +174,7 @@ impl FlowList {
     /// Removes the flow at a place.
     pub fn remove(&mut self, place: usize) {
         visited(self.len() - place);
-        self.ids.remove(place);
+        self.keys.remove(place);
         let entry = self.entries.remove(place);
         self.sending -= usize::from(entry.rate > 0);
     }
@@ -190,13 +223,13 @@ impl FlowList {
 
     fn swap(&mut self, a: usize, b: usize) {
         visited(1);
-        self.ids.swap(a, b);
+        self.keys.swap(a, b);
         self.entries.swap(a, b);
     }
 
     /// Removes every flow.
     pub fn clear(&mut self) {
-        self.ids.clear();
+        self.keys.clear();
         self.entries.clear();
         self.sending = 0;
     }

@@ -2,7 +2,7 @@
 
 use super::super::header::kbps;
 use super::Params;
-use super::list::FlowEntry;
+use super::list::{FlowEntry, FlowKey};
 use punctual_core::rng::mix;
 use punctual_core::{Duration, Instant, PortView, Rate};
 
@@ -109,7 +109,7 @@ impl RateController {
     }
 
     /// Counts a packet of a flow beyond the list, which is a probe if the flow is paused here.
-    pub(super) fn count_beyond(&mut self, flow: u32, wire_bytes: u16, is_paused: bool) {
+    pub(super) fn count_beyond(&mut self, key: FlowKey, wire_bytes: u16, is_paused: bool) {
         self.beyond_bytes += u64::from(wire_bytes);
         if is_paused {
             self.probes_beyond += 1;
@@ -118,7 +118,7 @@ impl RateController {
         if self.sketch.is_empty() {
             self.sketch = vec![0; SKETCH_BITS as usize / 64];
         }
-        let bit = (mix(u64::from(flow)) % u64::from(SKETCH_BITS)) as usize;
+        let bit = (mix(key.bits()) % u64::from(SKETCH_BITS)) as usize;
         self.sketch[bit / 64] |= 1 << (bit % 64);
     }
 

@@ -3,8 +3,8 @@
 use super::super::header::expected_field;
 use super::super::port::VISITED;
 use super::super::{
-    Availability, FlowEntry, FlowList, FlowRank, NO_DEADLINE, NOBODY, PdqConfig, PdqHeader,
-    PdqPort, PdqVariant,
+    Availability, FlowEntry, FlowKey, FlowList, FlowRank, NO_DEADLINE, NOBODY, PdqConfig,
+    PdqHeader, PdqPort, PdqVariant,
 };
 use super::*;
 use proptest::prelude::*;
@@ -120,7 +120,10 @@ fn brisk() -> PdqConfig {
 #[test]
 fn pdq_r08_deadline_then_time_then_id() {
     let rank = |deadline, expected, flow| {
-        FlowRank::of(&PdqHeader { deadline, expected, ..PdqHeader::default() }, flow)
+        FlowRank::of(
+            &PdqHeader { deadline, expected, ..PdqHeader::default() },
+            FlowKey::new(flow, 0),
+        )
     };
     let order = [
         rank(10, 500, 9),
@@ -657,10 +660,10 @@ fn pdq_r22_variants_switch_the_parts_on() {
 
 #[test]
 fn pdq_r24_age_makes_up_for_size() {
-    let young = FlowRank::of(&PdqHeader { age: 0, ..probe(10.0) }, 1);
-    let old = FlowRank::of(&PdqHeader { age: 32, ..probe(100.0) }, 2);
+    let young = FlowRank::of(&PdqHeader { age: 0, ..probe(10.0) }, FlowKey::new(1, 0));
+    let old = FlowRank::of(&PdqHeader { age: 32, ..probe(100.0) }, FlowKey::new(2, 0));
     assert!(old.precedes(&young), "100 / 2^4 is below 10");
-    let less = FlowRank::of(&PdqHeader { age: 24, ..probe(100.0) }, 2);
+    let less = FlowRank::of(&PdqHeader { age: 24, ..probe(100.0) }, FlowKey::new(2, 0));
     assert!(young.precedes(&less), "100 / 2^3 is not");
 }
 
@@ -706,8 +709,8 @@ proptest! {
         let mut list = FlowList::default();
         for (flow, expected, rate, op) in ops {
             let header = PdqHeader { expected, deadline: NO_DEADLINE, ..PdqHeader::default() };
-            let rank = FlowRank::of(&header, flow);
-            match (list.find(flow), op) {
+            let rank = FlowRank::of(&header, FlowKey::new(flow, 0));
+            match (list.find(FlowKey::new(flow, 0)), op) {
                 (Some(place), 0) => list.remove(place),
                 (Some(place), 1) => list.update(place, |e| e.rate = rate),
                 (Some(place), _) => {
@@ -721,14 +724,14 @@ proptest! {
                         seen: Instant::ZERO,
                     };
                     let place = list.insert(entry);
-                    prop_assert_eq!(list.find(flow), Some(place));
+                    prop_assert_eq!(list.find(FlowKey::new(flow, 0)), Some(place));
                 }
             }
             let entries = list.entries();
             prop_assert!(entries.windows(2).all(|w| w[0].rank.precedes(&w[1].rank)));
             prop_assert_eq!(entries.iter().filter(|e| e.rate > 0).count(), list.sending());
             for (place, entry) in entries.iter().enumerate() {
-                prop_assert_eq!(list.find(entry.rank.flow()), Some(place));
+                prop_assert_eq!(list.find(entry.rank.key()), Some(place));
             }
         }
     }
@@ -743,7 +746,7 @@ proptest! {
             let header = PdqHeader { rate, ..probe(f64::from(expected)) };
             let there = bench.send(flow, header);
             // The most critical flow may preempt others, who learn it with their next packet.
-            let place = bench.port.list().find(flow).expect("listed");
+            let place = bench.port.list().find(FlowKey::new(flow, 0)).expect("listed");
             let before: u64 = bench.port.list().entries()[..place]
                 .iter()
                 .map(|e| u64::from(if e.pauser == ME { e.asked } else { e.rate }))

@@ -91,21 +91,27 @@ fn phost_r03_tokens_expire() {
         let packet = token_for(u64::from(token), token);
         stack.handle_packet(End::Sender, slot, &packet, call(0, &mut ext, &mut out));
     }
-    assert!(stack.poll_transmit(slot, call(0, &mut ext, &mut out)).is_some());
+    assert!(stack.poll_transmit(slot, 0, call(0, &mut ext, &mut out)).is_some());
     // 1.5 packet times are 1,800 ns: the last instant is in time, the next is not.
-    assert!(stack.poll_transmit(slot, call(1800, &mut ext, &mut out)).is_some());
-    assert!(stack.poll_transmit(slot, call(1801, &mut ext, &mut out)).is_none());
+    assert!(stack.poll_transmit(slot, 0, call(1800, &mut ext, &mut out)).is_some());
+    assert!(stack.poll_transmit(slot, 0, call(1801, &mut ext, &mut out)).is_none());
     let sender = stack.sender(slot).expect("open");
     assert_eq!(sender.counts(), TokenCounts { got: 3, used: 2, expired: 1 });
     assert_eq!(sender.held(), 0);
 }
 
 fn nic(host: HostId) -> NicInfo {
-    NicInfo { host, rate: Rate::from_gbps(10), mtu: Bytes::new(1500), framing: Bytes::ZERO }
+    NicInfo {
+        host,
+        rate: Rate::from_gbps(10),
+        mtu: Bytes::new(1500),
+        framing: Bytes::ZERO,
+        nics: 1,
+    }
 }
 
 fn route(local: HostId) -> FlowRoute {
-    FlowRoute { local, peer: HostId(1 - local.0), paths: 4, ecmp_path: 0, seed: 1 }
+    FlowRoute { local, peer: HostId(1 - local.0), paths: 4, ecmp_path: 0, nics: 1, seed: 1 }
 }
 
 fn call<'a>(nanos: u64, ext: &'a mut ExtArena, out: &'a mut Outbox) -> Call<'a> {
@@ -170,7 +176,7 @@ fn phost_r04_senders_use_tokens_of_the_shortest_first() {
         // The driver asks in the order of asking, again and again.
         let mut went = Vec::new();
         for turn in [0, 1, 0, 1] {
-            if let Some(packet) = stack.poll_transmit(slots[turn], call(0, &mut ext, &mut out)) {
+            if let Some(packet) = stack.poll_transmit(slots[turn], 0, call(0, &mut ext, &mut out)) {
                 went.push(packet.flow.0);
             }
         }

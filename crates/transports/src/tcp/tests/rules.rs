@@ -472,7 +472,13 @@ fn tcp_r15_acknowledgement_of_unsent_bytes_is_ignored() {
     let (mut pair, flow) = pair(plain(), packets(20));
     pair.run_until(Instant::ZERO + DATA * 10);
     let mut sender = pair.sender(flow).unwrap().clone();
-    let nic = NicInfo { host: HostId(0), rate: path().rate, mtu: path().mtu, framing: Bytes::ZERO };
+    let nic = NicInfo {
+        host: HostId(0),
+        rate: path().rate,
+        mtu: path().mtu,
+        framing: Bytes::ZERO,
+        nics: 1,
+    };
     let config = plain();
     let (mut ext, mut out) = (ExtArena::default(), Outbox::default());
     let mut cx = HostCx {
@@ -481,6 +487,7 @@ fn tcp_r15_acknowledgement_of_unsent_bytes_is_ignored() {
         shared: &mut config.open_host(&nic),
         ext: &mut ext,
         out: &mut out,
+        nic: 0,
     };
     let ack = |ack| TcpHeader { ack, flags: TcpFlags::ACK, ..TcpHeader::default() };
     sender.handle_packet(&Packet::new(flow, HostId(0), Header::new(ack(11 * MSS))), &mut cx);
