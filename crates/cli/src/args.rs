@@ -56,7 +56,12 @@ pub(crate) struct Changes {
 pub(crate) struct Execution {
     #[command(flatten)]
     pub(crate) changes: Changes,
-    /// Directory of the results [default: results/NAME, with the scenario's name]
+    /// What is simulated: packets, whole flows by the transports' models, or both, with a table of
+    /// how far they part; `packet` and `flow` are short for --set run.level=LEVEL
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub(crate) level: Option<LevelArg>,
+    /// Directory of the results [default: results/NAME with the scenario's name, with --level flow
+    /// results/NAME-flow]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Repeat finished runs, and replace results of other settings
@@ -69,6 +74,43 @@ pub(crate) struct Execution {
     pub(crate) threads: Threads,
     #[command(flatten)]
     pub(crate) printing: Printing,
+}
+
+/// The level of a simulation, on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LevelArg {
+    /// Packets, queues and the transports' own code
+    Packet,
+    /// Whole flows, by the transports' models
+    Flow,
+    /// One after the other
+    Both,
+}
+
+impl Execution {
+    /// The changes to the scenario as `KEY=VALUE`, in order.
+    pub(crate) fn overrides(&self) -> Vec<String> {
+        let level = match self.level {
+            Some(LevelArg::Packet) => Some("packet"),
+            Some(LevelArg::Flow) => Some("flow"),
+            Some(LevelArg::Both) | None => None,
+        };
+        let level = level.map(|level| format!("run.level={level}"));
+        self.changes.overrides().into_iter().chain(level).collect()
+    }
+
+    /// The execution of one of both levels. Results at flow level have a directory of their own.
+    pub(crate) fn at(&self, level: LevelArg) -> Execution {
+        let out = self.out.as_ref().map(|out| match level {
+            LevelArg::Flow => {
+                let mut name = out.file_name().unwrap_or_default().to_owned();
+                name.push("-flow");
+                out.with_file_name(name)
+            }
+            _ => out.clone(),
+        });
+        Execution { level: Some(level), out, ..self.clone() }
+    }
 }
 
 /// The number of parallel runs.

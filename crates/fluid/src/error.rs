@@ -32,8 +32,11 @@ pub enum FluidError {
     #[error("link {0} has a rate of zero; leave it out or give it a rate")]
     NoCapacity(usize),
     /// A link is too fast for the arithmetic.
-    #[error("link {0} is faster than 17.59Tbps; scale all rates and sizes down")]
-    TooFast(usize),
+    #[error("link {0} is faster than {1}; scale all rates and sizes down")]
+    TooFast(usize, Rate),
+    /// A flow may not send.
+    #[error("flow {0} has a maximum rate of zero; give it the rate of its NIC")]
+    NoRate(u64),
     /// A flow is too large for the arithmetic.
     #[error("flow {0} is larger than 1 PiB; scale all sizes down, or make it endless")]
     TooLarge(u64),
@@ -41,30 +44,51 @@ pub enum FluidError {
 
 /// Checks that the flows can be scheduled on links of these capacities.
 pub fn check(flows: &[FluidFlow], capacities: &[Rate]) -> Result<(), FluidError> {
-    for (link, rate) in capacities.iter().enumerate() {
-        if *rate == Rate::ZERO {
-            return Err(FluidError::NoCapacity(link));
-        }
-        if *rate > RATE_MAX {
-            return Err(FluidError::TooFast(link));
-        }
-    }
+    check_capacities(capacities, RATE_MAX)?;
     for flow in flows {
         if flow.path.is_empty() {
             return Err(FluidError::EmptyPath(flow.id));
         }
-        for (hop, link) in flow.path.iter().enumerate() {
-            if *link >= capacities.len() {
-                let links = capacities.len();
-                return Err(FluidError::NoSuchLink { flow: flow.id, link: *link, links });
-            }
-            if flow.path[..hop].contains(link) {
-                return Err(FluidError::LinkTwice(flow.id, *link));
-            }
+        check_path(flow.id, &flow.path, capacities.len())?;
+        check_size(flow.id, flow.size)?;
+    }
+    Ok(())
+}
+
+/// Checks the rates of links.
+pub(crate) fn check_capacities(capacities: &[Rate], max: Rate) -> Result<(), FluidError> {
+    for (link, rate) in capacities.iter().enumerate() {
+        if *rate == Rate::ZERO {
+            return Err(FluidError::NoCapacity(link));
         }
-        if flow.size > SIZE_MAX && flow.size != Bytes::ENDLESS {
-            return Err(FluidError::TooLarge(flow.id));
+        if *rate > max {
+            return Err(FluidError::TooFast(link, max));
         }
     }
     Ok(())
+}
+
+/// Checks one path of a flow.
+pub(crate) fn check_path<L>(flow: u64, path: &[L], links: usize) -> Result<(), FluidError>
+where
+    L: Copy + PartialEq + TryInto<usize>,
+{
+    if path.is_empty() {
+        return Err(FluidError::EmptyPath(flow));
+    }
+    for (hop, link) in path.iter().enumerate() {
+        let number = (*link).try_into().unwrap_or(usize::MAX);
+        if number >= links {
+            return Err(FluidError::NoSuchLink { flow, link: number, links });
+        }
+        if path[..hop].contains(link) {
+            return Err(FluidError::LinkTwice(flow, number));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the size of a flow.
+pub(crate) fn check_size(flow: u64, size: Bytes) -> Result<(), FluidError> {
+    if size > SIZE_MAX && size != Bytes::ENDLESS { Err(FluidError::TooLarge(flow)) } else { Ok(()) }
 }

@@ -16,10 +16,15 @@
 mod allocate;
 mod engine;
 mod error;
+mod level;
 mod optimal;
 mod reduce;
 
 pub use error::{FluidError, check};
+pub use level::{
+    LevelEnd, LevelFlow, LevelOutcome, LevelSpan, LevelStatus, LevelWatch, PathTable, check_level,
+    simulate,
+};
 pub use optimal::{is_exact, most_on_time};
 
 use punctual_core::{Bytes, Instant, Rate};

@@ -1,5 +1,7 @@
 //! Fixed scenarios that measure the simulator's speed.
 
+use crate::scenario::Level;
+
 /// A benchmark: one transport on a fixed scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BenchCase {
@@ -10,6 +12,7 @@ pub struct BenchCase {
     duration: &'static str,
     stop: &'static str,
     traffic: &'static str,
+    level: Level,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,17 +39,46 @@ const TEN_EACH: &str = "pattern = \"random\"\nflows_each = 10\n\
 const fn permutation(name: &'static str, transport: &'static str, k: u32) -> BenchCase {
     let duration = if k < 32 { "10ms" } else { "2ms" };
     let network = BenchNetwork::FatTree { k, mtu: 9064 };
-    BenchCase { name, transport, network, duration, stop: "duration", traffic: PERMUTATION }
+    let (stop, traffic, level) = ("duration", PERMUTATION, Level::Packet);
+    BenchCase { name, transport, network, duration, stop, traffic, level }
 }
 
 const fn aggregation(name: &'static str, transport: &'static str) -> BenchCase {
     let network = BenchNetwork::Tree;
-    BenchCase { name, transport, network, duration: "2s", stop: "done", traffic: AGGREGATION }
+    let (duration, stop, traffic, level) = ("2s", "done", AGGREGATION, Level::Packet);
+    BenchCase { name, transport, network, duration, stop, traffic, level }
 }
 
 const fn ten_each(name: &'static str, transport: &'static str) -> BenchCase {
     let network = BenchNetwork::FatTree { k: 8, mtu: 1500 };
-    BenchCase { name, transport, network, duration: "100ms", stop: "done", traffic: TEN_EACH }
+    let (duration, stop, traffic, level) = ("100ms", "done", TEN_EACH, Level::Packet);
+    BenchCase { name, transport, network, duration, stop, traffic, level }
+}
+
+/// Flows of web-search sizes between random hosts at flow level. Each host starts about one per
+/// millisecond.
+const fn web_search(name: &'static str, k: u32, traffic: &'static str) -> BenchCase {
+    BenchCase {
+        name,
+        transport: "pdq",
+        network: BenchNetwork::FatTree { k, mtu: 1500 },
+        duration: "100s",
+        stop: "done",
+        traffic,
+        level: Level::Flow,
+    }
+}
+
+macro_rules! web_search_traffic {
+    ($per_second:literal, $stop:literal) => {
+        concat!(
+            "pattern = \"random\"\nsizes = \"web-search\"\narrivals = { poisson-per-second = ",
+            $per_second,
+            " }\nstop = \"",
+            $stop,
+            "\""
+        )
+    };
 }
 
 /// All benchmarks.
@@ -69,6 +101,7 @@ pub const BENCH_CASES: &[BenchCase] = &[
         duration: "1s",
         stop: "done",
         traffic: INCAST,
+        level: Level::Packet,
     },
     aggregation("dctcp-aggregation-12", "dctcp"),
     aggregation("d2tcp-aggregation-12", "d2tcp"),
@@ -78,6 +111,10 @@ pub const BENCH_CASES: &[BenchCase] = &[
     ten_each("d2tcp-ten-flows-128", "d2tcp"),
     ten_each("d3-ten-flows-128", "d3"),
     ten_each("pdq-ten-flows-128", "pdq"),
+    web_search("pdq-flow-level-128", 8, web_search_traffic!(125_000, "100ms")),
+    web_search("pdq-flow-level-1024", 16, web_search_traffic!(1_000_000, "100ms")),
+    web_search("pdq-flow-level-8192", 32, web_search_traffic!(8_000_000, "125ms")),
+    web_search("pdq-flow-level-65536", 64, web_search_traffic!(64_000_000, "10ms")),
 ];
 
 impl BenchCase {
@@ -108,7 +145,8 @@ impl BenchCase {
     /// NDP has 9 KB of payload in packets of 9064 bytes and an initial window of 30. Queues are the
     /// transports' defaults, except for pHost.
     pub fn scenario(&self) -> String {
-        let BenchCase { name, transport, network, duration, stop, traffic } = self;
+        let BenchCase { name, transport, network, duration, stop, traffic, level } = self;
+        let level = level.name();
         let network = match network {
             BenchNetwork::FatTree { k, mtu } => format!(
                 "topology = \"fat-tree\"\nk = {k}\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
@@ -134,8 +172,8 @@ impl BenchCase {
         format!(
             "name = \"{name}\"\ntransports = [\"{transport}\"]\n\
              [network]\n{network}framing = \"0B\"\n{settings}\
-             [[traffic]]\n{traffic}\n[run]\nduration = \"{duration}\"\nstop = \"{stop}\"\n\
-             network_trace = false\n"
+             [[traffic]]\n{traffic}\n[run]\nlevel = \"{level}\"\nduration = \"{duration}\"\n\
+             stop = \"{stop}\"\nnetwork_trace = false\n"
         )
     }
 }
@@ -149,7 +187,9 @@ mod tests {
 
     #[test]
     fn every_case_is_a_valid_scenario() {
-        for case in BENCH_CASES.iter().filter(|case| !case.name.ends_with("-8192")) {
+        let is_large =
+            |case: &&BenchCase| matches!(case.network, BenchNetwork::FatTree { k: 32.., .. });
+        for case in BENCH_CASES.iter().filter(|case| !is_large(case)) {
             if AnyTransport::catalogue().iter().any(|t| t.name == case.transport) {
                 let study = Study::from_text(case.name, &case.scenario(), Path::new("."), &[]);
                 let study = study.unwrap_or_else(|e| panic!("{e}"));

@@ -7,7 +7,7 @@ use crate::idle_network;
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::{RunSetup, TierName};
 use crate::survey::{RunState, check_directory, run_state};
-use punctual_core::PortId;
+use punctual_core::{HostId, PortId};
 use punctual_net::Network;
 use punctual_results::{
     FlowRow, GaugeRow, Manifest, PauseRow, PortRow, Run, RunFacts, RunKind, Summary, WriteError,
@@ -225,7 +225,7 @@ fn execute_one<S: Simulate>(
     let mut ideal_setup = None;
     let queue = match &setup {
         RunSetup::Packets(setup) => crate::queue_words(setup),
-        RunSetup::Ideal(_) => String::new(),
+        RunSetup::Flows(_) | RunSetup::Ideal(_) => String::new(),
     };
     let (outcome, kind) = match setup {
         RunSetup::Packets(setup) => {
@@ -234,6 +234,15 @@ fn execute_one<S: Simulate>(
                 if halt() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
             (outcome, RunKind::Packets)
+        }
+        RunSetup::Flows(setup) => {
+            let stop_at = run.scenario.run.stop().at;
+            let outcome = setup.run(&mut |now| {
+                let progress = Progress { now, stop_at, events: 0, flows_ended: 0 };
+                watch.progress(run, progress);
+                !halt()
+            });
+            (outcome, RunKind::Flows)
         }
         RunSetup::Ideal(setup) => {
             let IdealRun { outcome, kind } = setup.run();
@@ -354,7 +363,10 @@ pub fn utilisation(network: &Network, outcome: &Outcome) -> Option<f64> {
     for flow in outcome.flows.iter().filter(|flow| is_open_in_window(flow, &outcome.totals)) {
         receives[flow.spec.dst.index()] = true;
     }
-    let down = |host: usize| network.link(network.link(network.nics[host]).twin).rate.as_bps();
+    let down = |host: usize| {
+        let nics = network.nics(HostId::from(host)).iter();
+        nics.map(|nic| network.link(network.link(*nic).twin).rate.as_bps()).sum::<u64>()
+    };
     let capacity: u64 = (0..receives.len()).filter(|h| receives[*h]).map(down).sum();
     let time = outcome.totals.measured_time().as_secs_f64();
     let bits = outcome.totals.delivered_wire_bytes as f64 * 8.0;

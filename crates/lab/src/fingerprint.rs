@@ -62,6 +62,9 @@ pub(crate) fn fingerprint<S: Simulate>(setup: &RunSetup<S>, run: &PlannedRun<S>)
             setup.network_trace = false;
             write!(hash, "{transport} {seed} {traffic:?} {setup:?}")
         }
+        RunSetup::Flows(setup) => {
+            write!(hash, "flow level: {transport} {seed} {traffic:?} {setup:?}")
+        }
         RunSetup::Ideal(setup) => write!(hash, "{transport} {seed} {traffic:?} {setup:?}"),
     };
     written.expect("hashing does not fail");

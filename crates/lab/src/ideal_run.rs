@@ -5,9 +5,11 @@
 //! fill the MTU, and for the framing of links. It pays nothing for propagation, processing, store
 //! and forward, or start-up.
 
-use crate::idle_network::route_by;
+use crate::flow_paths::FlowLinks;
+use crate::flow_run::is_awaited;
 use crate::scenario::RunSection;
-use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant, PortId, Rate};
+use crate::wire_cost::WireCost;
+use punctual_core::{Bytes, Duration, FlowSpec, Instant, Rate};
 use punctual_fluid::{FluidError, FluidFlow, Policy, is_exact, moved_by, schedule};
 use punctual_net::Network;
 use punctual_results::RunKind;
@@ -24,8 +26,7 @@ pub struct IdealSetup {
     flows: Vec<FlowSpec>,
     fluid: Vec<FluidFlow>,
     capacities: Vec<Rate>,
-    mtu: Bytes,
-    framing: Bytes,
+    cost: WireCost,
     stop: Stop,
     measure: Measure,
 }
@@ -46,29 +47,37 @@ impl IdealSetup {
         flows: Vec<FlowSpec>,
         run: &RunSection,
     ) -> Result<IdealSetup, FluidError> {
-        let mut links = FluidLinks { network, ids: BTreeMap::new(), paths: BTreeMap::new() };
-        let mut setup = IdealSetup {
-            policy,
-            fluid: Vec::with_capacity(flows.len()),
-            flows: Vec::new(),
-            capacities: Vec::new(),
-            mtu: network.mtu,
-            framing: network.framing,
-            stop: run.stop(),
-            measure: run.measure(),
+        let cost = WireCost {
+            payload: network.mtu.get().saturating_sub(HEADERS).max(1),
+            header: HEADERS,
+            framing: network.framing.get(),
         };
+        // Results do not depend on how a transport chooses paths: each flow takes all.
+        let mut links = FlowLinks::new(network);
+        let mut used: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut fluid = Vec::with_capacity(flows.len());
         for (i, flow) in flows.iter().enumerate() {
-            setup.fluid.push(FluidFlow {
+            let path = links.sprayed(flow.src, flow.dst);
+            fluid.push(FluidFlow {
                 id: i as u64,
                 start: flow.start,
-                size: setup.wire_size(flow.size, HEADERS + network.framing.get()),
+                size: cost.on_link(flow.size),
                 deadline: flow.deadline,
-                path: links.path(flow.src, flow.dst, &mut setup.capacities),
+                path: path
+                    .into_iter()
+                    .map(|link| {
+                        let next = used.len();
+                        *used.entry(link).or_insert(next)
+                    })
+                    .collect(),
             });
         }
-        setup.flows = flows;
-        punctual_fluid::check(&setup.fluid, &setup.capacities)?;
-        Ok(setup)
+        let rates = links.into_rates();
+        let mut capacities = vec![Rate::ZERO; used.len()];
+        used.iter().for_each(|(link, index)| capacities[*index] = rates[*link as usize]);
+        punctual_fluid::check(&fluid, &capacities)?;
+        let (stop, measure) = (run.stop(), run.measure());
+        Ok(IdealSetup { policy, flows, fluid, capacities, cost, stop, measure })
     }
 
     /// The number of flows.
@@ -83,19 +92,6 @@ impl IdealSetup {
             Policy::Optimal => RunKind::Bound,
             _ => RunKind::Ideal,
         }
-    }
-
-    /// The bytes of a flow of `size`, plus `extra` bytes per packet.
-    fn wire_size(&self, size: Bytes, extra: u64) -> Bytes {
-        if size == Bytes::ENDLESS {
-            return size;
-        }
-        let packets = size.get().div_ceil(self.payload());
-        Bytes::new(size.get().saturating_add(packets.saturating_mul(extra)))
-    }
-
-    fn payload(&self) -> u64 {
-        self.mtu.get().saturating_sub(HEADERS).max(1)
     }
 
     /// The completion time of a flow that has the network to itself; none for an endless flow.
@@ -132,16 +128,19 @@ impl IdealSetup {
             };
             let delivered = match (status, &by_the_end) {
                 (FlowStatus::Completed, _) => spec.size,
-                (_, Some(moved)) => Bytes::new(self.part(moved[i], i, 0)),
+                (_, Some(moved)) => Bytes::new(self.cost.data_in(moved[i].get(), spec.size)),
                 (_, None) => Bytes::ZERO,
             };
             let mut in_window = FlowCounts::default();
             if let (Some(before), Some(moved)) = (&before, &within) {
-                let part = |moved, extra| self.part(moved, i, extra);
-                let since = |extra| part(moved[i], extra).saturating_sub(part(before[i], extra));
-                in_window.delivered = Bytes::new(since(0));
-                outcome.totals.delivered_bytes += since(0);
-                outcome.totals.delivered_wire_bytes += since(HEADERS);
+                let since = |part: &dyn Fn(u64) -> u64| {
+                    part(moved[i].get()).saturating_sub(part(before[i].get()))
+                };
+                let data = since(&|moved| self.cost.data_in(moved, spec.size));
+                in_window.delivered = Bytes::new(data);
+                outcome.totals.delivered_bytes += data;
+                outcome.totals.delivered_wire_bytes +=
+                    since(&|moved| self.cost.packets_in(moved, spec.size));
             }
             outcome.flows.push(FlowRecord {
                 spec: *spec,
@@ -165,66 +164,9 @@ impl IdealSetup {
             return self.stop.at;
         }
         let Measure { until, .. } = self.measure;
-        let awaited = |flow: &FlowSpec| {
-            let is_measured = until.is_none() || self.measure.contains(flow.start);
-            !flow.background && flow.size != Bytes::ENDLESS && is_measured
-        };
+        let awaited = |flow| is_awaited(flow, self.measure);
         let ends = (0..self.flows.len()).filter(|i| awaited(&self.flows[*i]));
         let last = ends.map(|i| done(i).unwrap_or(Instant::NEVER)).max();
         last.unwrap_or(Instant::ZERO).max(until.unwrap_or(Instant::ZERO)).min(self.stop.at)
-    }
-
-    /// The share of `moved` wire bytes that is payload plus `extra` bytes per packet.
-    fn part(&self, moved: Bytes, flow: usize, extra: u64) -> u64 {
-        let size = self.flows[flow].size;
-        let (part, whole) = if size == Bytes::ENDLESS {
-            (self.payload() + extra, self.payload() + HEADERS + self.framing.get())
-        } else {
-            (self.wire_size(size, extra).get(), self.fluid[flow].size.get().max(1))
-        };
-        (u128::from(moved.get()) * u128::from(part) / u128::from(whole)) as u64
-    }
-}
-
-/// The links of an ideal network. At each hop, the ports of all equal-cost paths form one link with
-/// the sum of their rates, so results do not depend on how a transport chooses paths.
-struct FluidLinks<'a> {
-    network: &'a Network,
-    /// The index of each link, by its ports.
-    ids: BTreeMap<Vec<PortId>, usize>,
-    paths: BTreeMap<(HostId, HostId), Vec<usize>>,
-}
-
-impl FluidLinks<'_> {
-    /// The links between two hosts. Adds the capacity of each new link to `capacities`.
-    fn path(&mut self, src: HostId, dst: HostId, capacities: &mut Vec<Rate>) -> Vec<usize> {
-        if let Some(path) = self.paths.get(&(src, dst)) {
-            return path.clone();
-        }
-        let mut hops: Vec<Vec<PortId>> = Vec::new();
-        for path in 0..self.network.paths(src, dst) {
-            for (hop, port) in route_by(self.network, src, dst, path).into_iter().enumerate() {
-                if hops.len() <= hop {
-                    hops.push(Vec::new());
-                }
-                hops[hop].push(port);
-            }
-        }
-        let mut path = Vec::with_capacity(hops.len());
-        for mut ports in hops {
-            ports.sort_unstable();
-            ports.dedup();
-            let rate: u64 = ports.iter().map(|port| self.network.link(*port).rate.as_bps()).sum();
-            let next = self.ids.len();
-            let link = *self.ids.entry(ports).or_insert(next);
-            if link == next {
-                capacities.push(Rate::from_bps(rate));
-            }
-            if !path.contains(&link) {
-                path.push(link);
-            }
-        }
-        self.paths.insert((src, dst), path.clone());
-        path
     }
 }

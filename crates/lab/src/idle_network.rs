@@ -1,38 +1,26 @@
 //! Routes, and the completion time of a flow that has the network to itself.
 
-use punctual_core::{Bytes, Duration, FlowId, Header, HostId, Packet, PortId, Rate};
+use punctual_core::{Bytes, Duration, HostId, PortId, Rate};
 use punctual_net::Network;
 
-/// Limit on the hops of a route, so that a routing loop ends.
-const HOPS_MAX: usize = 255;
-
-/// The ports on the first of the equal-cost paths between two hosts.
+/// The ports on the shortest path between two hosts, or on the first of the shortest ones.
 pub fn route(network: &Network, src: HostId, dst: HostId) -> Vec<PortId> {
-    route_by(network, src, dst, 0)
+    let paths = if network.has_equal_paths() { 1 } else { network.paths(src, dst) };
+    let routes = (0..paths.max(1)).map(|path| network.path_links(src, dst, path));
+    routes.min_by_key(Vec::len).unwrap_or_default()
 }
 
-/// The ports on one of the equal-cost paths between two hosts; `path` counts from 0.
+/// The ports on one of the paths between two hosts; `path` counts from 0.
 pub fn route_by(network: &Network, src: HostId, dst: HostId, path: u32) -> Vec<PortId> {
-    let mut packet = Packet::new(FlowId(0), dst, Header::default());
-    packet.path = path;
-    network.enter(src, &mut packet, |_| 0);
-    let mut ports = vec![network.nic(src)];
-    while ports.len() < HOPS_MAX {
-        let node = network.link(ports[ports.len() - 1]).to;
-        if node.0 < network.hosts {
-            break;
-        }
-        packet.hop += 1;
-        ports.push(network.next_port(node, &mut packet, |_| 0));
-    }
-    ports
+    network.path_links(src, dst, path)
 }
 
 /// A lower bound of a flow's completion time, equal for all transports.
 ///
 /// It is the sum of the delays along the path, the transmission of the data on the slowest link,
 /// and the transmission of one packet on each other link (store and forward). Headers, handshakes
-/// and queueing are not included.
+/// and queueing are not included. Where hosts have several NICs, the data are divided evenly over
+/// as many paths.
 pub fn completion_time(network: &Network, src: HostId, dst: HostId, size: Bytes) -> Duration {
     let packet = Bytes::new(size.get().min(network.mtu.get())) + network.framing;
     let mut slowest = Rate::from_bps(u64::MAX);
@@ -44,7 +32,8 @@ pub fn completion_time(network: &Network, src: HostId, dst: HostId, size: Bytes)
         slowest = slowest.min(link.rate);
     }
     let elsewhere = forwarding.saturating_sub(slowest.transmission_time(packet));
-    delays + elsewhere + slowest.transmission_time(size)
+    let share = Bytes::new(size.get() / u64::from(network.nics_per_host()));
+    delays + elsewhere + slowest.transmission_time(share)
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ mod document;
 mod execute;
 mod explain;
 mod fingerprint;
+mod flow_paths;
+mod flow_run;
 mod ideal_run;
 pub mod idle_network;
 mod keys;
@@ -25,6 +27,7 @@ mod source;
 mod suggest;
 mod survey;
 mod sweep;
+mod wire_cost;
 
 pub use bench::{BENCH_CASES, BenchCase};
 pub use capacity::{
@@ -37,13 +40,14 @@ pub use execute::{
 };
 pub use explain::{Chosen, ExplainError, MISSED_MAX, Pick, explain, pick};
 pub use fingerprint::{build_id, set_commit, set_program};
+pub use flow_run::FlowRunSetup;
 pub use ideal_run::{IdealRun, IdealSetup};
 pub use keys::keys;
 pub use load::{LinkLoad, OfferedLoad, TierLoad};
 pub use plan::{LoadError, PlannedRun, Point, Study, StudyOfRun, load_study, study_from_text};
 pub use queue_words::queue_words;
 pub use scenario::{
-    LinkSection, NetworkSection, Queues, RunSection, RunSetup, Scenario, StopWhen, Subject,
+    Level, LinkSection, NetworkSection, Queues, RunSection, RunSetup, Scenario, StopWhen, Subject,
     SwitchQueues, SwitchSection, TOP_KEYS, TierName, TopologyInfo, TrafficSection,
 };
 pub use source::{Place, Sources};

@@ -192,6 +192,8 @@ pub struct Definition {
     pub places: &'static [Place],
     /// Its meaning, in Markdown.
     pub doc: &'static str,
+    /// Whether it counts packets or what happens to them, so that a run without packets has none.
+    pub(crate) of_packets: bool,
     pub(crate) source: Source,
 }
 
@@ -208,6 +210,7 @@ impl Definition {
             when: When::Always,
             places: &[],
             doc: "",
+            of_packets: false,
             source,
         }
     }
@@ -224,6 +227,11 @@ impl Definition {
 
     const fn of_network(mut self) -> Self {
         self.scope = Scope::Network;
+        self
+    }
+
+    const fn of_packets(mut self) -> Self {
+        self.of_packets = true;
         self
     }
 
@@ -284,7 +292,7 @@ const fn packets(
     title: &'static str,
     get: fn(&RunData<'_>) -> Option<f64>,
 ) -> Definition {
-    network(name, title, Unit::Count, get).interval(Interval::StudentT)
+    network(name, title, Unit::Count, get).interval(Interval::StudentT).of_packets()
 }
 
 /// A number of the whole network.
@@ -430,59 +438,65 @@ metrics! {
     /// Time that ports were paused, summed over ports.
     Paused = network("paused_us", "Paused", Unit::Micros, |run| {
         Some(run.totals.paused.as_secs_f64() * 1e6)
-    });
+    })
+    .of_packets();
     /// Longest time that a port was paused without a break, in the whole run: a pause that
     /// crosses a border of the measured window is not cut there.
     LongestPause = network("longest_pause_us", "Longest pause", Unit::Micros, |run| {
         Some(run.totals.longest_pause.as_secs_f64() * 1e6)
-    });
+    })
+    .of_packets();
     /// Most bytes that the buffer of any lossless switch held, in the whole run.
     MostBuffered = network("most_buffered_bytes", "Most buffered", Unit::Bytes, |run| {
         Some(run.totals.most_buffered.get() as f64)
-    });
+    })
+    .of_packets();
     /// Data packets sent again, background included.
     Retransmits =
         flows("retransmits", "Retransmits", |run| Some(run.sum(|counts| counts.retransmits)))
-            .better(Lower).interval(StudentT).column(Wide, Nonzero);
+            .better(Lower).interval(StudentT).of_packets().column(Wide, Nonzero);
     /// Packets of `retransmits` sent again after a NACK.
     RetransmitsNack = flows("retransmits_nack", "Retransmits NACK", |run| {
         Some(run.sum(|counts| counts.retransmits_by.nack))
     })
-    .column(Wide, Nonzero);
+    .of_packets().column(Wide, Nonzero);
     /// Packets of `retransmits` sent again after a switch returned their header.
     RetransmitsBounce = flows("retransmits_bounce", "Retransmits bounce", |run| {
         Some(run.sum(|counts| counts.retransmits_by.bounce))
     })
-    .column(Wide, Nonzero);
+    .of_packets().column(Wide, Nonzero);
     /// Packets of `retransmits` sent again after a timeout, of the sender or the receiver.
     RetransmitsTimeout = flows("retransmits_timeout", "Retransmits timeout", |run| {
         Some(run.sum(|counts| counts.retransmits_by.timeout))
     })
-    .column(Wide, Nonzero);
+    .of_packets().column(Wide, Nonzero);
     /// Packets of `retransmits` sent again after acknowledgements of later packets.
     RetransmitsDuplicateAck = flows("retransmits_duplicate_ack", "Retransmits duplicate ACK", |run| {
         Some(run.sum(|counts| counts.retransmits_by.duplicate_ack))
     })
-    .column(Wide, Nonzero);
+    .of_packets().column(Wide, Nonzero);
     /// Retransmission timers that fired, background included.
     Timeouts = flows("timeouts", "Timeouts", |run| Some(run.sum(|counts| counts.timeouts)))
-        .better(Lower).interval(StudentT).places(&[Difference]);
+        .better(Lower).interval(StudentT).of_packets().places(&[Difference]);
     /// Requests for a rate by which to meet a deadline, at every port; with D3's
     /// `count_inversions = true`, 0 otherwise.
     DeadlineRequests = network("deadline_requests", "Deadline requests", Unit::Count, |run| {
         Some(run.totals.deadline_requests as f64)
-    });
+    })
+    .of_packets();
     /// Requests of `deadline_requests` that were cut while a flow with a later deadline held a
     /// grant at that port.
     PriorityInversions = network("priority_inversions", "Priority inversions", Unit::Count, |run| {
         Some(run.totals.priority_inversions as f64)
-    });
+    })
+    .of_packets();
     /// Events that the simulator processed.
     Events = network("events", "Events", Unit::Count, |run| Some(run.totals.events as f64));
     /// Packets that left an output port, host NICs included.
     PacketHops = network("packet_hops", "Packet hops", Unit::Count, |run| {
         Some(run.totals.packet_hops as f64)
-    });
+    })
+    .of_packets();
     /// Simulated time at the end of the run.
     Simulated = network("simulated_seconds", "Simulated", Unit::Seconds, |run| {
         Some(run.totals.ended_at.as_secs_f64())
@@ -554,6 +568,9 @@ impl Metric {
 
     /// Its value in one run.
     pub(crate) fn compute(self, run: &RunData<'_>) -> Figure {
+        if self.definition().of_packets && run.is_of_flows() {
+            return Figure::default();
+        }
         let statistic = match self.definition().source {
             Source::Fct(take) => take.of(&run.fct),
             Source::Slowdown(take) => take.of(&run.slowdown),

@@ -41,6 +41,11 @@ impl<'a> RunData<'a> {
         }
     }
 
+    /// Whether whole flows were simulated, without packets.
+    pub(crate) fn is_of_flows(&self) -> bool {
+        self.facts.kind == RunKind::Flows
+    }
+
     /// The measured flows.
     pub(crate) fn measured(&self) -> impl Iterator<Item = &'a FlowRow> {
         self.flows.iter().copied().filter(|flow| flow.measured)

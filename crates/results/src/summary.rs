@@ -10,6 +10,8 @@ pub enum RunKind {
     /// Simulation of packets.
     #[default]
     Packets,
+    /// Simulation of whole flows with a transport's model at flow level.
+    Flows,
     /// An ideal scheduler of whole flows: it knows all flows in advance and has no packets and no
     /// delays.
     Ideal,
@@ -24,6 +26,7 @@ impl RunKind {
     pub fn about(self) -> &'static str {
         match self {
             RunKind::Packets => "packets, simulated",
+            RunKind::Flows => "flow level",
             RunKind::Ideal => "ideal",
             RunKind::Optimum => "ideal, the exact optimum",
             RunKind::Bound => "ideal, an upper bound that no schedule need reach",
@@ -111,7 +114,7 @@ impl Summary {
 
     /// Whether it is of an ideal scheduler.
     pub fn is_ideal(&self) -> bool {
-        self.kind != RunKind::Packets
+        !matches!(self.kind, RunKind::Packets | RunKind::Flows)
     }
 }
 
@@ -121,7 +124,7 @@ pub fn title(transport: &str, kind: RunKind) -> String {
         RunKind::Optimum => format!("{transport} (ideal)"),
         RunKind::Bound => format!("{transport} (bound)"),
         // Names of ideal schedulers say that they are ideal.
-        RunKind::Packets | RunKind::Ideal => transport.to_owned(),
+        RunKind::Packets | RunKind::Flows | RunKind::Ideal => transport.to_owned(),
     }
 }
 

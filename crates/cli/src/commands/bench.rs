@@ -6,7 +6,7 @@ use crate::progress::spinner;
 use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
 use nix::sys::resource::{UsageWho, getrusage};
-use punctual_lab::{BENCH_CASES, BenchCase, nearest, study_from_text, utilisation};
+use punctual_lab::{BENCH_CASES, BenchCase, RunSetup, nearest, study_from_text, utilisation};
 use punctual_sim::Simulate;
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
@@ -19,11 +19,14 @@ use std::process::{Command, Stdio};
 struct Measured {
     scenario: String,
     simulated_seconds: f64,
-    packet_hops: u64,
-    delivered_packets: u64,
+    /// None at flow level.
+    packet_hops: Option<u64>,
+    delivered_packets: Option<u64>,
     events: u64,
+    flows: u64,
     cpu_seconds: f64,
-    packet_hops_per_second: f64,
+    packet_hops_per_second: Option<f64>,
+    events_per_second: f64,
     peak_rss_bytes: u64,
     utilisation: f64,
 }
@@ -78,6 +81,11 @@ pub(crate) fn bench<S: Simulate>(
     }
     spinner.finish_and_clear();
     if !printing.json {
+        for (case, m) in all.iter().filter(|(_, m)| m.packet_hops.is_none()) {
+            let micros = m.cpu_seconds * 1e6 / m.events.max(1) as f64;
+            let (name, flows) = (case.name, m.flows);
+            writeln!(out, "{name}: {flows} flows, {micros:.2} us of CPU time per flow event")?;
+        }
         for line in relative_to_dctcp(&all) {
             writeln!(out, "{line}")?;
         }
@@ -88,13 +96,13 @@ pub(crate) fn bench<S: Simulate>(
 fn write_row(out: &mut impl std::io::Write, measured: &Measured) -> std::io::Result<()> {
     writeln!(
         out,
-        "{:<32}{:>6.1} ms{:>13}{:>13}{:>8.2} s{:>11.2} M{:>7.0} MB{:>6.1} %",
+        "{:<32}{:>6.1} ms{:>13}{:>13}{:>8.2} s{:>13}{:>7.0} MB{:>6.1} %",
         measured.scenario,
         measured.simulated_seconds * 1e3,
-        measured.packet_hops,
+        measured.packet_hops.map_or("-".to_owned(), |hops| hops.to_string()),
         measured.events,
         measured.cpu_seconds,
-        measured.packet_hops_per_second / 1e6,
+        measured.packet_hops_per_second.map_or("-".to_owned(), |n| format!("{:.2} M", n / 1e6)),
         measured.peak_rss_bytes as f64 / 1e6,
         measured.utilisation * 100.0,
     )
@@ -138,7 +146,7 @@ fn measure_in_turn<S: Simulate>(
 /// DCTCP's ports only queue and mark. The time of hosts is included.
 fn relative_to_dctcp(all: &[(&BenchCase, Measured)]) -> Vec<String> {
     let mut lines = Vec::new();
-    let cost = |m: &Measured| m.cpu_seconds / m.packet_hops as f64;
+    let cost = |m: &Measured| m.cpu_seconds / m.packet_hops.unwrap_or(0) as f64;
     for (base, ordinary) in all.iter().filter(|(case, _)| case.is_reference()) {
         let others: Vec<String> = all
             .iter()
@@ -195,19 +203,27 @@ fn measure_once<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
     let runs = study.runs();
     let run = &runs[0];
     let setup = study.setup(&run.scenario, &run.subject, run.seed)?;
-    let setup = setup.packets().context("a benchmark simulates packets")?;
-    let outcome = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(()));
+    let (outcome, has_packets) = match setup {
+        RunSetup::Packets(setup) => {
+            (punctual_sim::run(*setup, &mut |_| ControlFlow::Continue(())), true)
+        }
+        RunSetup::Flows(setup) => (setup.run(&mut |_| true), false),
+        RunSetup::Ideal(_) => bail!("{}: an ideal scheduler is no benchmark", case.name),
+    };
     let cpu_seconds = cpu_seconds()? - before;
     let usage = getrusage(UsageWho::RUSAGE_SELF).context("cannot read resource usage")?;
     let totals = &outcome.totals;
     Ok(Measured {
         scenario: case.name.to_owned(),
         simulated_seconds: totals.ended_at.as_secs_f64(),
-        packet_hops: totals.packet_hops,
-        delivered_packets: totals.delivered_packets,
+        packet_hops: has_packets.then_some(totals.packet_hops),
+        delivered_packets: has_packets.then_some(totals.delivered_packets),
         events: totals.events,
+        flows: outcome.flows.len() as u64,
         cpu_seconds,
-        packet_hops_per_second: totals.packet_hops as f64 / cpu_seconds.max(1e-9),
+        packet_hops_per_second: has_packets
+            .then(|| totals.packet_hops as f64 / cpu_seconds.max(1e-9)),
+        events_per_second: totals.events as f64 / cpu_seconds.max(1e-9),
         // Linux counts kilobytes.
         peak_rss_bytes: usage.max_rss().unsigned_abs() * 1024,
         utilisation: utilisation(&run.scenario.network, &outcome).unwrap_or(0.0),

@@ -2,7 +2,7 @@
 
 use super::run::point;
 use super::{execute_runs, lock, look_at, options, report, say_reused, style};
-use crate::args::{Question as QuestionArgs, Study as StudyArgs};
+use crate::args::{LevelArg, Question as QuestionArgs, Study as StudyArgs};
 use crate::exit::BeyondBounds;
 use punctual_lab::{
     Answer, CapacitySearch, Condition, Estimate, Labels, Outcome, Probe, Question, Reason, Verdict,
@@ -30,7 +30,15 @@ pub(crate) fn capacity<S: Simulate>(
     args: &StudyArgs,
     question: &QuestionArgs,
 ) -> anyhow::Result<()> {
-    let study = load_study::<S>(&args.file, &args.execution.changes.overrides())?;
+    if args.execution.level == Some(LevelArg::Both) {
+        for level in [LevelArg::Packet, LevelArg::Flow] {
+            super::levels::heading(level, &args.execution.printing)?;
+            let execution = args.execution.at(level);
+            capacity::<S>(&StudyArgs { file: args.file.clone(), execution }, question)?;
+        }
+        return Ok(());
+    }
+    let study = load_study::<S>(&args.file, &args.execution.overrides())?;
     let options = options(&study, &args.execution);
     let printing = &args.execution.printing;
     let question = Question {

@@ -28,8 +28,10 @@ pub(crate) fn compare<S: Simulate>(args: &Compare) -> anyhow::Result<()> {
             Err(UsageError(message).into())
         }
         [file] => {
-            let study = Study { file: file.clone(), execution: args.execution.clone() };
-            compare_transports::<S>(&study, args)
+            let study = |execution| Study { file: file.clone(), execution };
+            super::levels::at_each(&args.execution, |execution| {
+                compare_transports::<S>(&study(execution), args)
+            })
         }
         paths => {
             let not = paths.iter().find(|path| !path.is_dir()).unwrap_or(&paths[0]).display();
@@ -40,7 +42,7 @@ pub(crate) fn compare<S: Simulate>(args: &Compare) -> anyhow::Result<()> {
     }
 }
 
-fn compare_transports<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Result<()> {
+fn compare_transports<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Result<Done<S>> {
     let done = execute_study::<S>(study)?;
     let mut out = std::io::stdout().lock();
     let width = match super::terminal_width() {
@@ -83,7 +85,8 @@ fn compare_transports<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Res
         }
         writeln!(out, "report: {}", report.display())?;
     }
-    Ok(())
+    drop(out);
+    Ok(done)
 }
 
 /// Runs by point of the sweep, then by transport, in the plan's order.
@@ -224,10 +227,16 @@ fn not_shown(left_out: &[&str], width: Width) -> String {
     text + &line
 }
 
-/// Notes on the rows of ideal schedulers.
+/// Notes on rows without packets.
 fn notes(rows: &[Repeated]) -> Vec<&'static str> {
     let has = |kind| rows.iter().any(|row| row.summary.kind == kind);
     let mut notes = Vec::new();
+    if has(RunKind::Flows) {
+        notes.push(
+            "flow level: whole flows by the transports' models, without queues, losses and \
+             timeouts (docs/flow-level.md)",
+        );
+    }
     if rows.iter().any(|row| row.summary.is_ideal()) {
         notes.push(
             "ideal-* and optimal are ideal schedulers of whole flows: headers count, delays and \

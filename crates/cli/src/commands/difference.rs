@@ -37,7 +37,7 @@ struct Line<'a> {
 }
 
 pub(crate) fn difference(a: &Path, b: &Path, execution: &Execution) -> anyhow::Result<()> {
-    if !execution.changes.is_empty() {
+    if !execution.changes.is_empty() || execution.level.is_some() {
         let message = "--set and --seed do not apply to the comparison of two directories";
         return Err(UsageError(message.into()).into());
     }

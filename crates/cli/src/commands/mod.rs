@@ -7,6 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod difference;
 pub(crate) mod explain;
 pub(crate) mod init;
+pub(crate) mod levels;
 pub(crate) mod list;
 pub(crate) mod replay;
 pub(crate) mod report;
@@ -14,7 +15,7 @@ pub(crate) mod run;
 pub(crate) mod shell;
 pub(crate) mod transfer;
 
-use crate::args::{Execution, Study as StudyArgs};
+use crate::args::{Execution, LevelArg, Study as StudyArgs};
 use crate::exit::UsageError;
 use crate::progress::Board;
 use anyhow::Context as _;
@@ -55,7 +56,7 @@ impl<S: Simulate> Done<S> {
 
 /// Reads a scenario and executes its plan.
 pub(crate) fn execute_study<S: Simulate>(args: &StudyArgs) -> anyhow::Result<Done<S>> {
-    let study = load_study::<S>(&args.file, &args.execution.changes.overrides())?;
+    let study = load_study::<S>(&args.file, &args.execution.overrides())?;
     let options = options(&study, &args.execution);
     let quiet = args.execution.printing.quiet;
     let runs = study.runs();
@@ -85,7 +86,11 @@ fn warn(plan: &Plan, quiet: bool) {
 
 /// The options of an execution, from the command line.
 fn options<S: Simulate>(study: &Study<S>, args: &Execution) -> Options {
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("results").join(study.name()));
+    let name = match args.level {
+        Some(LevelArg::Flow) => format!("{}-flow", study.name()),
+        _ => study.name().to_owned(),
+    };
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("results").join(name));
     Options { out, threads: args.threads.get(), fresh: args.fresh, csv: args.csv }
 }
 

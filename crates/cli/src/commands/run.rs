@@ -1,8 +1,8 @@
 //! `punctual run`.
 
-use super::execute_study;
+use super::{Done, execute_study};
 use crate::args::Study;
-use punctual_results::{Metric, Summary};
+use punctual_results::{Metric, RunKind, Summary};
 use punctual_sim::Simulate;
 use serde::Serialize;
 use std::io::Write as _;
@@ -37,6 +37,12 @@ fn flow_counts(summary: &Summary) -> String {
 }
 
 pub(crate) fn run<S: Simulate>(args: &Study) -> anyhow::Result<()> {
+    super::levels::at_each(&args.execution, |execution| {
+        run_study::<S>(&Study { file: args.file.clone(), execution })
+    })
+}
+
+fn run_study<S: Simulate>(args: &Study) -> anyhow::Result<Done<S>> {
     let done = execute_study::<S>(args)?;
     let mut out = std::io::stdout().lock();
     for (run, report) in done.runs.iter().zip(&done.reports) {
@@ -74,7 +80,7 @@ pub(crate) fn run<S: Simulate>(args: &Study) -> anyhow::Result<()> {
         }
         facts
             .extend(per_cent(Metric::Utilisation).map(|share| format!("utilisation {share:.1} %")));
-        match s.is_ideal() {
+        match s.kind != RunKind::Packets {
             true => facts.push(s.kind.about().to_owned()),
             false => facts.push(format!("{:.0} drops", s.number(Metric::Drops))),
         }
@@ -90,5 +96,6 @@ pub(crate) fn run<S: Simulate>(args: &Study) -> anyhow::Result<()> {
         writeln!(out, "results in {}", done.out.display())?;
         writeln!(out, "report: {}", report.display())?;
     }
-    Ok(())
+    drop(out);
+    Ok(done)
 }

@@ -1,4 +1,5 @@
 //! The `punctual` command as a user runs it.
+#![allow(non_snake_case)]
 
 mod common;
 mod differences;

@@ -221,7 +221,10 @@ fn nonsense_is_refused() {
     assert_eq!(try_one(flow(7, 0, 1, &[1]), rate), error);
     assert_eq!(try_one(flow(7, 0, 1, &[0, 0]), rate), FluidError::LinkTwice(7, 0));
     assert_eq!(try_one(flow(7, 0, 1, &[0]), Rate::ZERO), FluidError::NoCapacity(0));
-    assert_eq!(try_one(flow(7, 0, 1, &[0]), Rate::from_gbps(20_000)), FluidError::TooFast(0));
+    assert_eq!(
+        try_one(flow(7, 0, 1, &[0]), Rate::from_gbps(20_000)),
+        FluidError::TooFast(0, Rate::from_bps(1 << 44))
+    );
     assert_eq!(try_one(flow(7, 0, 1 << 51, &[0]), rate), FluidError::TooLarge(7));
 }
 

@@ -27,6 +27,12 @@ pub enum ExplainError {
     /// The run could not be repeated.
     #[error(transparent)]
     Run(#[from] ExecuteError),
+    /// The run is at flow level, which has no packets.
+    #[error(
+        "this run is at flow level and has no packets to explain; run the scenario with \
+         --level packet and explain that run"
+    )]
+    FlowLevel,
     /// The run is of an ideal scheduler, which has no packets.
     #[error(
         "{0} is an ideal scheduler without packets, so there is nothing to explain; explain a run \
@@ -59,6 +65,7 @@ pub fn explain<S: Simulate>(
     let setup = study.setup(&run.scenario, &run.subject, run.seed).map_err(ExecuteError::from)?;
     let setup = match setup {
         RunSetup::Packets(setup) => setup,
+        RunSetup::Flows(_) => return Err(ExplainError::FlowLevel),
         RunSetup::Ideal(_) => return Err(ExplainError::Ideal(run.subject.label.clone())),
     };
     let outcome = punctual_sim::explain(*setup, flows, progress);

@@ -1,6 +1,5 @@
-//! The links on flows' paths, with load spread evenly over equal-cost paths.
+//! The links on flows' paths, with load spread evenly over the paths.
 
-use crate::idle_network::route_by;
 use punctual_core::{FlowSpec, HostId, PortId};
 use punctual_net::Network;
 use std::collections::BTreeMap;
@@ -39,7 +38,7 @@ impl<'a> Spread<'a> {
             for n in 0..used {
                 let path = (first + n) % paths;
                 let network = self.network;
-                let route = || route_by(network, src, dst, path);
+                let route = || network.path_links(src, dst, path);
                 for port in self.known.entry((src, dst, path)).or_insert_with(route) {
                     ports[port.index()] += value / f64::from(used);
                 }

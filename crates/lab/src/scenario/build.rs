@@ -1,11 +1,11 @@
 //! Builds the set-up of a run from a scenario, and checks the scenario as a whole.
 
 use super::run::NETWORK_TRACE_HOSTS_MAX;
-use super::{Scenario, is_transport};
+use super::{Level, Scenario, is_transport};
 use crate::diagnostic::Diagnostic;
 use crate::document::span_of;
+use crate::flow_run::FlowRunSetup;
 use crate::ideal_run::IdealSetup;
-use crate::idle_network;
 use crate::load::{self, OfferedLoad};
 use punctual_core::{Bytes, FlowSpec, HostId, PortId, Rate};
 use punctual_fluid::Policy;
@@ -37,16 +37,18 @@ impl Subject {
 pub enum RunSetup<S: Simulate = AnyTransport> {
     /// A packet simulation.
     Packets(Box<Setup<S>>),
+    /// A simulation of whole flows by a transport's model.
+    Flows(Box<FlowRunSetup>),
     /// An ideal scheduler of whole flows.
     Ideal(Box<IdealSetup>),
 }
 
 impl<S: Simulate> RunSetup<S> {
-    /// The set-up of the packet simulation; none for an ideal scheduler.
+    /// The set-up of the packet simulation; none at flow level and for an ideal scheduler.
     pub fn packets(self) -> Option<Setup<S>> {
         match self {
             RunSetup::Packets(setup) => Some(*setup),
-            RunSetup::Ideal(_) => None,
+            RunSetup::Flows(_) | RunSetup::Ideal(_) => None,
         }
     }
 }
@@ -94,6 +96,9 @@ impl<S: Simulate> Scenario<S> {
         let workload = || self.workload(&names, seed);
         if let Some(policy) = subject.policy() {
             return self.ideal_setup(policy, workload, seed).map(Box::new).map(RunSetup::Ideal);
+        }
+        if self.run.level == Level::Flow {
+            return self.flow_setup(subject, workload, seed).map(Box::new).map(RunSetup::Flows);
         }
         let transports = self.transports_of(subject);
         let queues = self.switch_queues(&transports)?;
@@ -190,8 +195,9 @@ impl<S: Simulate> Scenario<S> {
     /// The properties of hosts that traffic depends on.
     pub fn hosts_view(&self) -> HostsView {
         let network = &self.network;
+        let hosts = 0..network.hosts;
         HostsView {
-            nic_rates: network.nics.iter().map(|nic| network.link(*nic).rate).collect(),
+            nic_rates: hosts.map(|host| network.nic_info(HostId(host)).total_rate()).collect(),
             rack_size: network.rack_size(),
         }
     }
@@ -272,6 +278,10 @@ impl<S: Simulate> Scenario<S> {
                 let workload = || Ok(workload.clone());
                 self.ideal_setup(policy, workload, self.run.seed).map(|_| ())
             }
+            None if self.run.level == Level::Flow => {
+                let workload = || Ok(workload.clone());
+                self.flow_setup(subject, workload, self.run.seed).map(|_| ())
+            }
             None => self.switch_queues(&self.transports_of(subject)).map(|_| ()),
         }
     }
@@ -296,8 +306,12 @@ impl<S: Simulate> Scenario<S> {
         let (room, name) = short.filter_map(|t| Some((t.max_hops?, t.name))).min()?;
         // Ports of legacy switches take no room in headers.
         let grants = |port: &PortId| !self.switches.legacy.contains(&self.network.link(*port).from);
+        let network = &self.network;
         let ports = |src, dst| {
-            idle_network::route(&self.network, src, dst).iter().filter(|port| grants(port)).count()
+            // Paths of one length differ in nothing here.
+            let paths = if network.has_equal_paths() { 1 } else { network.paths(src, dst) };
+            let routes = (0..paths).map(|path| network.path_links(src, dst, path));
+            routes.map(|route| route.iter().filter(|port| grants(port)).count()).max().unwrap_or(0)
         };
         let hosts = || (0..self.network.hosts).map(HostId);
         let farthest = |src| {
@@ -305,7 +319,7 @@ impl<S: Simulate> Scenario<S> {
             others.map(|dst| (ports(src, dst), dst)).max().unwrap_or((0, src))
         };
         // All pairs take too long on a large network. In a tree, a longest path starts at the host
-        // that is farthest from host 0.
+        // that is farthest from host 0; in a BCube, at every host.
         let longest = match self.network.hosts {
             ..=PAIRWISE_HOSTS_MAX => hosts().map(|src| farthest(src).0).max().unwrap_or(0),
             _ => farthest(farthest(HostId(0)).1).0,

@@ -1,6 +1,8 @@
 //! A scenario at one point of its sweep, decoded and checked.
 
 mod build;
+mod flow_level;
+mod irregular;
 mod links;
 mod network;
 mod queues;
@@ -12,7 +14,7 @@ pub use build::{RunSetup, Subject};
 pub use links::LinkSection;
 pub use network::{NetworkSection, TopologyInfo};
 pub use queues::{Queues, SwitchQueues};
-pub use run::{RunSection, StopWhen, TierName};
+pub use run::{Level, RunSection, StopWhen, TierName};
 pub use switches::SwitchSection;
 pub use traffic::TrafficSection;
 

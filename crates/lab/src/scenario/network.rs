@@ -1,5 +1,6 @@
 //! `[network]`: the topology and its parameters.
 
+use super::irregular::{Bcube, Jellyfish, Medium, Mistake};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Kind, Node, Table, decode, fields_of, parse, unknown};
 use crate::source::Sources;
@@ -89,6 +90,8 @@ topologies! {
     Tree(Tree), "tree": "racks under one root, as in the D3 and PDQ papers";
     LeafSpine(LeafSpine), "leaf-spine": "racks under several spines";
     FatTree(FatTree), "fat-tree": "k-ary fat tree: k pods of k/2 racks";
+    Bcube(Bcube), "bcube": "BCube(n, k): n^(k+1) hosts with k+1 NICs each, which forward for others";
+    Jellyfish(Jellyfish), "jellyfish": "random regular graph of switches, k shortest paths";
     File(File), "file": "nodes and links from a file";
 }
 
@@ -253,8 +256,8 @@ impl NetworkSection {
             }
         };
         match &self.topology {
-            Topology::Pair(_) => {}
-            Topology::File(_) => {}
+            Topology::Pair(_) | Topology::File(_) => {}
+            Topology::Bcube(_) | Topology::Jellyfish(_) => {}
             Topology::Star(t) => at_least_one("hosts", t.hosts),
             Topology::Bottleneck(t) => {
                 at_least_one("senders", t.senders);
@@ -281,7 +284,15 @@ impl NetworkSection {
                 }
             }
         }
-        for key in ["rate", "rack_rate", "pod_rate", "bottleneck_rate"] {
+        let irregular = match &self.topology {
+            Topology::Bcube(t) => t.check(),
+            Topology::Jellyfish(t) => t.check(),
+            _ => Ok(()),
+        };
+        if let Err((key, message, help)) = irregular {
+            fail(key, message, &help);
+        }
+        for key in ["rate", "rack_rate", "pod_rate", "switch_rate", "bottleneck_rate"] {
             let zero = table.get(key).and_then(|v| v.text()?.parse().ok()) == Some(Rate::ZERO);
             if zero {
                 fail(key, format!("{key}: a link of rate zero carries nothing"), "give a rate");
@@ -318,6 +329,8 @@ impl NetworkSection {
                 u64::from(t.racks) * u64::from(t.hosts_per_rack) + u64::from(t.generators)
             }
             Topology::LeafSpine(t) => u64::from(t.racks) * u64::from(t.hosts_per_rack),
+            Topology::Bcube(t) => t.hosts(),
+            Topology::Jellyfish(t) => t.hosts(),
             Topology::FatTree(t) => {
                 let k = u64::from(t.k).min(HOSTS_MAX);
                 (k * k / 4).saturating_mul(k).saturating_mul(u64::from(t.oversubscription))
@@ -345,6 +358,10 @@ impl NetworkSection {
                 return self.build_shape(AnyShape::dumbbell(shape), node);
             }
             Topology::File(file) => return self.build_shape(file.read(node, folder)?, node),
+            Topology::Bcube(t) => return t.build(&self.medium()).map_err(|m| point_at(m, node)),
+            Topology::Jellyfish(t) => {
+                return t.build(&self.medium()).map_err(|m| point_at(m, node));
+            }
             Topology::Tree(t) if t.generators > 0 => {
                 return self.build_shape(t.with_generators(), node);
             }
@@ -380,6 +397,11 @@ impl NetworkSection {
         Ok(shape.build(&links, self.common.mtu, self.common.framing))
     }
 
+    fn medium(&self) -> Medium {
+        let Common { mtu, framing, processing, .. } = self.common;
+        Medium { mtu, framing, processing }
+    }
+
     /// Builds a network of any shape, with shortest-path routes.
     fn build_shape(&self, mut shape: AnyShape, node: &Node) -> Result<Network, Diagnostic> {
         for link in shape.links.iter_mut().filter(|link| link.to.0 >= shape.hosts) {
@@ -388,6 +410,12 @@ impl NetworkSection {
         Network::from_topology(shape, self.common.mtu, self.common.framing)
             .map_err(|e| Diagnostic::new(e.to_string()).at(node.span.clone()))
     }
+}
+
+/// A message that points at the key that is wrong.
+fn point_at((key, message, help): Mistake, node: &Node) -> Diagnostic {
+    let at = node.table().and_then(|table| table.get(key)).unwrap_or(node).span.clone();
+    Diagnostic::new(message).at(at).help(help)
 }
 
 impl Tree {

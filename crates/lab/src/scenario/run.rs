@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 pub struct RunSection {
     /// The longest simulated time.
     pub duration: Duration,
+    /// What is simulated: packets or whole flows.
+    #[serde(default)]
+    pub level: Level,
     /// When to stop earlier.
     #[serde(default)]
     pub stop: StopWhen,
@@ -73,6 +76,27 @@ fn host_down() -> Vec<TierName> {
 const NETWORK_TRACE_HOSTS_DEFAULT: u32 = 64;
 /// Limit on the hosts of a recorded network, because a report cannot draw more.
 pub(super) const NETWORK_TRACE_HOSTS_MAX: u32 = 256;
+
+/// What a run simulates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// Packets, queues and the transports' own code.
+    #[default]
+    Packet,
+    /// Whole flows, by the transports' models.
+    Flow,
+}
+
+impl Level {
+    /// The name in scenarios.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Packet => "packet",
+            Level::Flow => "flow",
+        }
+    }
+}
 
 /// When a run ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,10 +1,13 @@
 //! Scenarios from file to result: loads, capacities, studies.
+#![allow(non_snake_case)]
 
 mod among_long_flows;
 mod build_id;
 mod capacity;
 mod clocks;
 mod common;
+mod flow_level;
+mod flow_level_figures;
 mod incast_450_kb;
 mod load;
 mod oldi;

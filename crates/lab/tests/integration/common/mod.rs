@@ -29,6 +29,20 @@ impl Ran {
         self.outcome.flows.iter().filter(|f| f.met_deadline() == Some(true)).count()
     }
 
+    /// The completion time of each flow, in milliseconds.
+    pub fn fcts_ms(&self) -> Vec<f64> {
+        let fct = |f: &punctual_sim::FlowRecord| {
+            f.ended.map_or(f64::INFINITY, |at| (at - f.spec.start).as_secs_f64() * 1e3)
+        };
+        self.outcome.flows.iter().map(fct).collect()
+    }
+
+    /// The mean completion time, in milliseconds.
+    pub fn mean_fct_ms(&self) -> f64 {
+        let all = self.fcts_ms();
+        all.iter().sum::<f64>() / all.len() as f64
+    }
+
     /// When each flow ended, in milliseconds, by sending host.
     pub fn ends_ms(&self) -> Vec<f64> {
         let mut ends: Vec<_> = self
@@ -57,6 +71,7 @@ pub fn one(study: &Study, run: PlannedRun, until: Option<Instant>) -> Ran {
             assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
             (outcome, RunKind::Packets)
         }
+        RunSetup::Flows(setup) => (setup.run(&mut |_| true), RunKind::Flows),
         RunSetup::Ideal(setup) => {
             let ideal = setup.run();
             (ideal.outcome, ideal.kind)
