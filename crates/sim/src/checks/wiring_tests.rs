@@ -7,7 +7,7 @@
 use super::*;
 use crate::engine::Engine;
 use crate::setup::{LinkChange, LinkFault, Stop};
-use punctual_core::{Duration, Limit, PacketFlags};
+use punctual_core::{Bytes, Duration, Limit, PacketFlags};
 use punctual_net::{ClosLinks, ClosShape};
 use punctual_record::{Measure, Outcome};
 use punctual_transports::{AnyTransport, TransportSettings};
