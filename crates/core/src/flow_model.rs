@@ -15,7 +15,8 @@ use crate::{Bytes, Duration, Rate};
 ///
 /// * set-up = `setup_rtts` · RTT, from the start until the first data packet leaves;
 /// * wire bytes = size + packets · (`header` + framing), packets = size / `payload`, rounded up;
-/// * tail = delays of the path and store and forward of the last packet.
+/// * tail = delays of the path and store and forward of the last packet;
+/// * `answers` of `header` bytes come back for each data packet and take capacity from data.
 ///
 /// RTT is that of a header on an idle path and back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +35,8 @@ pub struct FlowModel {
     pub payload: Bytes,
     /// Header bytes of each packet.
     pub header: Bytes,
+    /// Packets of `header` bytes that a receiver returns for each data packet.
+    pub answers: f64,
     /// What limits the bytes in flight.
     pub window: FlowWindow,
     /// The rate that a receiver accepts, if below its line rate.

@@ -28,6 +28,11 @@ impl<'a> FlowLinks<'a> {
         self.rates
     }
 
+    /// The rate of a link: of a port, or of all ports of a group.
+    pub(crate) fn rate(&self, link: u32) -> Rate {
+        self.rates[link as usize]
+    }
+
     /// The paths of a flow, each as a list of links.
     pub(crate) fn paths(&mut self, route: &FlowRoute, paths: PathUse) -> Vec<Vec<u32>> {
         match paths {
@@ -39,6 +44,14 @@ impl<'a> FlowLinks<'a> {
                 let chosen = route.subflow_paths(count);
                 chosen.into_iter().map(|path| self.ports(route, path)).collect()
             }
+        }
+    }
+
+    /// The links by which answers to the packets of a path come back.
+    pub(crate) fn reverse(&mut self, route: &FlowRoute, path: &[u32], paths: PathUse) -> Vec<u32> {
+        match paths {
+            PathUse::Sprayed => self.sprayed(route.peer, route.local),
+            _ => path.iter().map(|port| self.network.links[*port as usize].twin.0).collect(),
         }
     }
 
