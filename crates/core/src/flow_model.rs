@@ -59,7 +59,8 @@ pub enum FlowWindow {
 pub enum PathUse {
     /// One path, chosen by hashing the flow's addresses.
     Hashed,
-    /// All paths in equal parts: at each hop the ports of all paths act as one link.
+    /// All paths in equal parts. Where all paths have one length, the ports of all paths act as one
+    /// link at each hop.
     Sprayed,
     /// This many paths, at most as many as there are, each with a rate of its own. Load moves
     /// between them without delay.

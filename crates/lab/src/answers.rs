@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn left_for_data__links_that_are_used_both_ways_lose_what_answers_need() {
+    fn left_for_data_links_that_are_used_both_ways_lose_what_answers_need() {
         let mut both = answers();
         for (there, back) in [(0, 1), (1, 0)] {
             both.add_data(&[there], 1e6);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn left_for_data__a_small_flow_against_a_large_one_loses_what_answers_take_at_most() {
+    fn left_for_data_a_small_flow_against_a_large_one_loses_what_answers_take_at_most() {
         let mut one_way = answers();
         one_way.add_data(&[0], 1e9);
         one_way.add_answers(&[1], 1e9);

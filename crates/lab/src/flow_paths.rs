@@ -37,6 +37,9 @@ impl<'a> FlowLinks<'a> {
     pub(crate) fn paths(&mut self, route: &FlowRoute, paths: PathUse) -> Vec<Vec<u32>> {
         match paths {
             PathUse::Hashed => vec![self.ports(route, route.ecmp_path)],
+            PathUse::Sprayed if self.has_parts(paths) => {
+                (0..route.paths.max(1)).map(|path| self.ports(route, path)).collect()
+            }
             PathUse::Sprayed => vec![self.sprayed(route.local, route.peer)],
             PathUse::Subflows(count) => {
                 // Several subflows on one path act as one.
@@ -47,10 +50,16 @@ impl<'a> FlowLinks<'a> {
         }
     }
 
+    /// Whether flows send parts of their rate on several paths that differ in length, so that the
+    /// ports of all paths do not act as one link at each hop.
+    pub(crate) fn has_parts(&self, paths: PathUse) -> bool {
+        paths == PathUse::Sprayed && !self.network.has_equal_paths()
+    }
+
     /// The links by which answers to the packets of a path come back.
     pub(crate) fn reverse(&mut self, route: &FlowRoute, path: &[u32], paths: PathUse) -> Vec<u32> {
         match paths {
-            PathUse::Sprayed => self.sprayed(route.peer, route.local),
+            PathUse::Sprayed if !self.has_parts(paths) => self.sprayed(route.peer, route.local),
             _ => path.iter().map(|port| self.network.links[*port as usize].twin.0).collect(),
         }
     }
@@ -133,4 +142,15 @@ impl<'a> FlowLinks<'a> {
         }
         link
     }
+}
+
+/// The links of several paths, each with the part of the paths that cross it: a flow that sends
+/// equal parts on all paths sends that part of its rate there.
+pub(crate) fn parts_of(paths: &[Vec<u32>]) -> Vec<(u32, f64)> {
+    let mut crossed: BTreeMap<u32, u32> = BTreeMap::new();
+    for link in paths.iter().flatten() {
+        *crossed.entry(*link).or_default() += 1;
+    }
+    let part = |(link, count)| (link, f64::from(count) / paths.len() as f64);
+    crossed.into_iter().map(part).collect()
 }

@@ -1,12 +1,12 @@
 //! Runs the flows of a scenario at flow level: a transport's model instead of its packets.
 
 use crate::answers::Answers;
-use crate::flow_paths::FlowLinks;
+use crate::flow_paths::{FlowLinks, parts_of};
 use crate::scenario::RunSection;
 use crate::wire_cost::WireCost;
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Bytes, CriticalOrder, Duration, FlowModel, FlowRoute, FlowSpec, Instant, Rate, Sharing,
+    Bytes, CriticalOrder, Duration, FlowModel, FlowRoute, FlowSpec, Instant, PathUse, Rate, Sharing,
 };
 use punctual_fluid::{
     FluidError, LevelFlow, LevelSpan, LevelStatus, LevelWatch, PathTable, check_level, simulate,
@@ -51,9 +51,12 @@ impl FlowRunSetup {
             let route =
                 FlowRoute::of(seed, flow.id, flow.src, flow.dst, count, network.nics_per_host());
             let own = links.paths(&route, model.paths);
-            paths.push(own.iter().map(Vec::as_slice));
+            match links.has_parts(model.paths) {
+                true => paths.push_spread(&parts_of(&own)),
+                false => paths.push(own.iter().map(Vec::as_slice)),
+            }
             let example = match model.paths {
-                punctual_core::PathUse::Sprayed => links.ports(&route, route.ecmp_path),
+                PathUse::Sprayed => links.ports(&route, route.ecmp_path),
                 _ => own[0].clone(),
             };
             let Delays { rtt, data_rtt, tail } = delays(network, &example, &cost, flow.size);

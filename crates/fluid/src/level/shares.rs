@@ -149,7 +149,7 @@ impl Shares {
                 let state = &mut self.paths[path as usize];
                 // Rates are rounded, so that the floor is taken a little lower.
                 if state.rate > 0.0 && state.rate < self.floor * (1.0 - 1e-9) {
-                    residual -= state.rate;
+                    residual -= state.rate * core.paths.part(path, link);
                     continue;
                 }
                 if state.is_listed {
