@@ -131,6 +131,12 @@ impl Shares {
         }
     }
 
+    /// The rate that its window allows a path.
+    #[cfg(test)]
+    pub(super) fn ramp_of(&self, path: u32) -> f64 {
+        self.paths[path as usize].ramp
+    }
+
     /// Collects the paths whose rates can change, and their links with what others leave of them.
     fn collect(&mut self, core: &Core<'_>) {
         self.items.clear();

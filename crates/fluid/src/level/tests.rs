@@ -115,7 +115,11 @@ fn by_deadline(core: &Core<'_>, _: &Critical) -> Vec<f64> {
 }
 
 /// Progressive filling, link by link: the tightest link or maximum rate is searched among all.
-fn max_min(core: &Core<'_>, _: &Shares) -> Vec<f64> {
+fn max_min(core: &Core<'_>, shares: &Shares) -> Vec<f64> {
+    let most = |flow: u32| {
+        let ramp = shares.ramp_of(core.paths.of(flow).start);
+        core.flows[flow as usize].rate_max.min(ramp)
+    };
     let mut rates = vec![0.0; core.flows.len()];
     let mut open = active(core);
     let mut residual = core.capacities.clone();
@@ -127,14 +131,14 @@ fn max_min(core: &Core<'_>, _: &Shares) -> Vec<f64> {
             if is_on { core.paths.part(path, link as u32) } else { 0.0 }
         };
         let on = |link: usize| open.iter().map(|flow| part(*flow, link)).sum::<f64>();
-        let shares = (0..residual.len()).filter(|l| on(*l) > 0.0).map(|l| residual[l] / on(l));
-        let share = shares.fold(f64::INFINITY, f64::min);
-        let least = open.iter().map(|f| core.flows[*f as usize].rate_max).fold(share, f64::min);
+        let levels = (0..residual.len()).filter(|l| on(*l) > 0.0).map(|l| residual[l] / on(l));
+        let share = levels.fold(f64::INFINITY, f64::min);
+        let least = open.iter().map(|flow| most(*flow)).fold(share, f64::min);
         let tight: Vec<usize> = (0..residual.len())
             .filter(|l| on(*l) > 0.0 && residual[*l] / on(*l) <= least * (1.0 + 1e-12))
             .collect();
         let (done, rest): (Vec<u32>, Vec<u32>) = open.iter().partition(|flow| {
-            core.flows[**flow as usize].rate_max <= least
+            most(**flow) <= least
                 || links(**flow).iter().any(|link| tight.contains(&(*link as usize)))
         });
         for flow in done {
@@ -272,6 +276,20 @@ proptest! {
     #[test]
     fn fair_rates_equal_those_of_a_slow_solver(case in cases(1)) {
         check(&case, &model(Sharing::Fair), Shares::new, max_min, 1e-9);
+    }
+
+    /// With windows that double each RTT, max-min shares equal those of a slow solver.
+    #[test]
+    fn fair_rates_in_slow_start_equal_those_of_a_slow_solver(
+        case in cases(1),
+        rtt in 1u64..500,
+        window in 1u64..10_000,
+    ) {
+        let mut case = case;
+        case.flows.iter_mut().for_each(|flow| flow.data_rtt = Duration::from_micros(rtt));
+        let window = FlowWindow::Doubling(Bytes::new(window));
+        let model = FlowModel { window, ..model(Sharing::Fair) };
+        check(&case, &model, Shares::new, max_min, 1e-9);
     }
 
     /// Max-min shares of flows that spread over paths in parts equal those of a slow solver.

@@ -118,6 +118,12 @@ fn flow_and_packet_level() {
         ("tree".to_owned(), "tree, 10 flows to one host".to_owned(), network(TREE), UNIFORM),
         ("tree-long".to_owned(), "tree, 10 flows, 1 MB".to_owned(), network(TREE), long),
     ];
+    let star = || network("topology = \"star\"\nhosts = 128");
+    for (id, what, sizes) in
+        [("star", "one switch", UNIFORM), ("star-long", "one switch, 1 MB", long)]
+    {
+        cases.push((id.to_owned(), what.to_owned(), star(), sizes));
+    }
     for shape in Shape::ABOUT_128 {
         let what = format!("{}, {} servers", shape.name(), shape.servers());
         cases.push((shape.id().to_owned(), what.clone(), shape.network(), UNIFORM));
