@@ -15,7 +15,8 @@ use crate::{Bytes, Duration, Rate};
 ///
 /// * set-up = `setup_rtts` · RTT, from the start until the first data packet leaves;
 /// * wire bytes = size + packets · (`header` + framing), packets = size / `payload`, rounded up;
-/// * tail = delays of the path and store and forward of the last packet.
+/// * tail = delays of the path and store and forward of the last packet;
+/// * `answers` of `header` bytes come back for each data packet and take capacity from data.
 ///
 /// RTT is that of a header on an idle path and back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +35,8 @@ pub struct FlowModel {
     pub payload: Bytes,
     /// Header bytes of each packet.
     pub header: Bytes,
+    /// Packets of `header` bytes that a receiver returns for each data packet.
+    pub answers: f64,
     /// What limits the bytes in flight.
     pub window: FlowWindow,
     /// The rate that a receiver accepts, if below its line rate.
@@ -56,7 +59,8 @@ pub enum FlowWindow {
 pub enum PathUse {
     /// One path, chosen by hashing the flow's addresses.
     Hashed,
-    /// All paths in equal parts: at each hop the ports of all paths act as one link.
+    /// All paths in equal parts. Where all paths have one length, the ports of all paths act as one
+    /// link at each hop.
     Sprayed,
     /// This many paths, at most as many as there are, each with a rate of its own. Load moves
     /// between them without delay.

@@ -19,6 +19,10 @@ pub struct BenchCase {
 enum BenchNetwork {
     /// A fat tree with links of 10 Gb/s and 1 µs.
     FatTree { k: u32, mtu: u32 },
+    /// BCube(n, 1) with links of 10 Gb/s and 1 µs.
+    Bcube { n: u32 },
+    /// A Jellyfish of switches with 16 ports to switches and 8 to hosts, 10 Gb/s and 1 µs.
+    Jellyfish { switches: u32 },
     /// The tree of PDQ's query aggregation: 12 hosts, links of 1 Gb/s and 25.1 µs.
     Tree,
 }
@@ -58,10 +62,14 @@ const fn ten_each(name: &'static str, transport: &'static str) -> BenchCase {
 /// Flows of web-search sizes between random hosts at flow level. Each host starts about one per
 /// millisecond.
 const fn web_search(name: &'static str, k: u32, traffic: &'static str) -> BenchCase {
+    flow_level(name, BenchNetwork::FatTree { k, mtu: 1500 }, traffic)
+}
+
+const fn flow_level(name: &'static str, network: BenchNetwork, traffic: &'static str) -> BenchCase {
     BenchCase {
         name,
         transport: "pdq",
-        network: BenchNetwork::FatTree { k, mtu: 1500 },
+        network,
         duration: "100s",
         stop: "done",
         traffic,
@@ -115,6 +123,16 @@ pub const BENCH_CASES: &[BenchCase] = &[
     web_search("pdq-flow-level-1024", 16, web_search_traffic!(1_000_000, "100ms")),
     web_search("pdq-flow-level-8192", 32, web_search_traffic!(8_000_000, "125ms")),
     web_search("pdq-flow-level-65536", 64, web_search_traffic!(64_000_000, "10ms")),
+    flow_level(
+        "pdq-flow-level-bcube-4096",
+        BenchNetwork::Bcube { n: 64 },
+        web_search_traffic!(4_000_000, "100ms"),
+    ),
+    flow_level(
+        "pdq-flow-level-jellyfish-4096",
+        BenchNetwork::Jellyfish { switches: 512 },
+        web_search_traffic!(4_000_000, "100ms"),
+    ),
 ];
 
 impl BenchCase {
@@ -152,6 +170,14 @@ impl BenchCase {
                 "topology = \"fat-tree\"\nk = {k}\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
                  mtu = \"{mtu}B\"\n"
             ),
+            BenchNetwork::Bcube { n } => format!(
+                "topology = \"bcube\"\nn = {n}\nk = 1\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+                 mtu = \"1500B\"\n"
+            ),
+            BenchNetwork::Jellyfish { switches } => format!(
+                "topology = \"jellyfish\"\nswitches = {switches}\nports = 24\n\
+                 rate = \"10Gbps\"\ndelay = \"1us\"\nmtu = \"1500B\"\n"
+            ),
             BenchNetwork::Tree => "topology = \"tree\"\nrate = \"1Gbps\"\ndelay = \"25.1us\"\n\
                  mtu = \"1500B\"\n"
                 .to_owned(),
@@ -187,8 +213,11 @@ mod tests {
 
     #[test]
     fn every_case_is_a_valid_scenario() {
-        let is_large =
-            |case: &&BenchCase| matches!(case.network, BenchNetwork::FatTree { k: 32.., .. });
+        let is_large = |case: &&BenchCase| match case.network {
+            BenchNetwork::FatTree { k, .. } => k >= 32,
+            BenchNetwork::Bcube { .. } | BenchNetwork::Jellyfish { .. } => true,
+            BenchNetwork::Tree => false,
+        };
         for case in BENCH_CASES.iter().filter(|case| !is_large(case)) {
             if AnyTransport::catalogue().iter().any(|t| t.name == case.transport) {
                 let study = Study::from_text(case.name, &case.scenario(), Path::new("."), &[]);

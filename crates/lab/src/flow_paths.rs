@@ -28,10 +28,18 @@ impl<'a> FlowLinks<'a> {
         self.rates
     }
 
+    /// The rate of a link: of a port, or of all ports of a group.
+    pub(crate) fn rate(&self, link: u32) -> Rate {
+        self.rates[link as usize]
+    }
+
     /// The paths of a flow, each as a list of links.
     pub(crate) fn paths(&mut self, route: &FlowRoute, paths: PathUse) -> Vec<Vec<u32>> {
         match paths {
             PathUse::Hashed => vec![self.ports(route, route.ecmp_path)],
+            PathUse::Sprayed if self.has_parts(paths) => {
+                (0..route.paths.max(1)).map(|path| self.ports(route, path)).collect()
+            }
             PathUse::Sprayed => vec![self.sprayed(route.local, route.peer)],
             PathUse::Subflows(count) => {
                 // Several subflows on one path act as one.
@@ -39,6 +47,20 @@ impl<'a> FlowLinks<'a> {
                 let chosen = route.subflow_paths(count);
                 chosen.into_iter().map(|path| self.ports(route, path)).collect()
             }
+        }
+    }
+
+    /// Whether flows send parts of their rate on several paths that differ in length, so that the
+    /// ports of all paths do not act as one link at each hop.
+    pub(crate) fn has_parts(&self, paths: PathUse) -> bool {
+        paths == PathUse::Sprayed && !self.network.has_equal_paths()
+    }
+
+    /// The links by which answers to the packets of a path come back.
+    pub(crate) fn reverse(&mut self, route: &FlowRoute, path: &[u32], paths: PathUse) -> Vec<u32> {
+        match paths {
+            PathUse::Sprayed if !self.has_parts(paths) => self.sprayed(route.peer, route.local),
+            _ => path.iter().map(|port| self.network.links[*port as usize].twin.0).collect(),
         }
     }
 
@@ -120,4 +142,15 @@ impl<'a> FlowLinks<'a> {
         }
         link
     }
+}
+
+/// The links of several paths, each with the part of the paths that cross it: a flow that sends
+/// equal parts on all paths sends that part of its rate there.
+pub(crate) fn parts_of(paths: &[Vec<u32>]) -> Vec<(u32, f64)> {
+    let mut crossed: BTreeMap<u32, u32> = BTreeMap::new();
+    for link in paths.iter().flatten() {
+        *crossed.entry(*link).or_default() += 1;
+    }
+    let part = |(link, count)| (link, f64::from(count) / paths.len() as f64);
+    crossed.into_iter().map(part).collect()
 }

@@ -1,11 +1,12 @@
 //! Runs the flows of a scenario at flow level: a transport's model instead of its packets.
 
-use crate::flow_paths::FlowLinks;
+use crate::answers::Answers;
+use crate::flow_paths::{FlowLinks, parts_of};
 use crate::scenario::RunSection;
 use crate::wire_cost::WireCost;
 use punctual_core::rng::Stream;
 use punctual_core::{
-    Bytes, CriticalOrder, Duration, FlowModel, FlowRoute, FlowSpec, Instant, Rate, Sharing,
+    Bytes, CriticalOrder, Duration, FlowModel, FlowRoute, FlowSpec, Instant, PathUse, Rate, Sharing,
 };
 use punctual_fluid::{
     FluidError, LevelFlow, LevelSpan, LevelStatus, LevelWatch, PathTable, check_level, simulate,
@@ -42,37 +43,51 @@ impl FlowRunSetup {
         let measure = run.measure();
         let mut links = FlowLinks::new(network);
         let mut paths = PathTable::default();
+        let mut answers = Answers::new(&model, &cost);
+        let stop = run.stop();
         let mut level = Vec::with_capacity(flows.len());
         for flow in &flows {
             let count = network.paths(flow.src, flow.dst);
             let route =
                 FlowRoute::of(seed, flow.id, flow.src, flow.dst, count, network.nics_per_host());
             let own = links.paths(&route, model.paths);
-            paths.push(own.iter().map(Vec::as_slice));
+            match links.has_parts(model.paths) {
+                true => paths.push_spread(&parts_of(&own)),
+                false => paths.push(own.iter().map(Vec::as_slice)),
+            }
             let example = match model.paths {
-                punctual_core::PathUse::Sprayed => links.ports(&route, route.ecmp_path),
+                PathUse::Sprayed => links.ports(&route, route.ecmp_path),
                 _ => own[0].clone(),
             };
             let Delays { rtt, data_rtt, tail } = delays(network, &example, &cost, flow.size);
+            // The first link of a path is a NIC, or all NICs of the host as one link.
             let mut nics: Vec<u32> = own.iter().map(|path| path[0]).collect();
             nics.sort_unstable();
             nics.dedup();
-            let rate_max = nics.iter().map(|nic| network.links[*nic as usize].rate.as_bps()).sum();
+            let rate_max = nics.iter().map(|nic| links.rate(*nic).as_bps()).sum();
+            let rate_max = Rate::from_bps(rate_max);
+            let size = cost.on_link(flow.size);
+            // At most what the flow can send until the end of the run.
+            let most = rate_max.bytes_in(stop.at.saturating_since(flow.start)).min(size);
+            for path in &own {
+                let bytes = most.get() as f64 / own.len() as f64;
+                answers.add_data(path, bytes);
+                answers.add_answers(&links.reverse(&route, path, model.paths), bytes);
+            }
             level.push(LevelFlow {
                 start: flow.start,
-                size: cost.on_link(flow.size),
+                size,
                 deadline: flow.deadline,
                 rtt,
                 data_rtt,
                 tail,
-                rate_max: Rate::from_bps(rate_max),
+                rate_max,
                 draw: draw(&model, &route),
                 awaited: is_awaited(flow, measure),
             });
         }
-        let capacities = links.into_rates();
+        let capacities = answers.left_for_data(links.into_rates());
         check_level(&level, &paths, &capacities)?;
-        let stop = run.stop();
         Ok(FlowRunSetup { model, flows, level, paths, capacities, cost, stop, measure })
     }
 

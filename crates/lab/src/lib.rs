@@ -5,6 +5,7 @@
 //! writes a directory for each. A [`CapacitySearch`] plans runs step by step, to find the largest
 //! value of a key for which a condition holds.
 
+mod answers;
 mod bench;
 mod capacity;
 mod diagnostic;

@@ -3,7 +3,7 @@
 use crate::diagnostic::{Diagnostic, ScenarioError};
 use crate::document::{self, Kind, Node, Table};
 use crate::load::OfferedLoad;
-use crate::scenario::{self, RunSetup, Scenario, Subject};
+use crate::scenario::{self, Level, RunSetup, Scenario, Subject};
 use crate::source::Sources;
 use crate::sweep::{self, Axis, Labels};
 use punctual_results::AxisValue;
@@ -213,9 +213,13 @@ impl<S: Simulate> Study<S> {
         &self.points[0].scenario.name
     }
 
-    /// The scenario's name and its overrides, as headings show them.
+    /// The scenario's name, its overrides, and its level if it is flow level and no override says
+    /// so, as headings show them.
     pub fn title(&self) -> String {
-        punctual_results::titled(self.name(), &self.overrides)
+        let title = punctual_results::titled(self.name(), &self.overrides);
+        let is_flow = self.points.iter().all(|p| p.scenario.run.level == Level::Flow);
+        let is_said = self.overrides.iter().any(|change| change.starts_with("run.level"));
+        if is_flow && !is_said { format!("{title}, flow level") } else { title }
     }
 
     /// The points of its sweep; one without a sweep.

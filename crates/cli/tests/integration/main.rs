@@ -5,6 +5,7 @@ mod common;
 mod differences;
 mod errors;
 mod explain;
+mod levels;
 mod runs;
 mod safety;
 mod tools;

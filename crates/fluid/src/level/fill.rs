@@ -58,12 +58,14 @@ impl Fill {
             residual: residual.max(0.0),
             ..LinkState::default()
         }));
-        let slots =
-            |path: u32| paths.links(path).iter().map(|link| slot_of[*link as usize] as usize);
+        let slots = |path: u32| {
+            let links = paths.links_and_parts(path);
+            links.map(|(link, part)| (slot_of[link as usize] as usize, part))
+        };
         for item in &*items {
-            for slot in slots(item.path) {
+            for (slot, part) in slots(item.path) {
                 self.links[slot].open += 1;
-                self.links[slot].weight += item.weight;
+                self.links[slot].weight += item.weight * part;
             }
         }
         let mut end = 0;
@@ -74,7 +76,7 @@ impl Fill {
         self.members.clear();
         self.members.resize(end as usize, 0);
         for (i, item) in items.iter().enumerate() {
-            for slot in slots(item.path) {
+            for (slot, _) in slots(item.path) {
                 let link = &mut self.links[slot];
                 self.members[link.end as usize] = i as u32;
                 link.end += 1;
@@ -139,13 +141,18 @@ impl LinkState {
     }
 }
 
-fn freeze(item: &mut Item, rate: f64, links: &mut [LinkState], slots: impl Iterator<Item = usize>) {
+fn freeze(
+    item: &mut Item,
+    rate: f64,
+    links: &mut [LinkState],
+    slots: impl Iterator<Item = (usize, f64)>,
+) {
     item.is_frozen = true;
     item.rate = rate;
-    for slot in slots {
+    for (slot, part) in slots {
         let link = &mut links[slot];
-        link.residual -= rate;
-        link.weight -= item.weight;
+        link.residual -= rate * part;
+        link.weight -= item.weight * part;
         link.open -= 1;
     }
 }

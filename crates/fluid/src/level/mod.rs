@@ -136,6 +136,10 @@ pub fn check_level(
 /// Simulates flows on links of these capacities.
 ///
 /// `paths` has an entry for each flow. `watch` is called about every thousand events.
+///
+/// # Panics
+///
+/// If flows spread over paths in parts and the model is not that of fair shares.
 pub fn simulate(
     model: &FlowModel,
     flows: &[LevelFlow],
@@ -145,6 +149,8 @@ pub fn simulate(
     watch: LevelWatch<'_>,
 ) -> Result<LevelOutcome, FluidError> {
     check_level(flows, paths, capacities)?;
+    let is_fair = matches!(model.sharing, Sharing::Fair);
+    assert!(is_fair || !paths.has_parts(), "only fair shares know parts of paths");
     let mut run = core::Core::new(model, flows, paths, capacities, span);
     match model.sharing {
         Sharing::Critical { .. } => {

@@ -7,6 +7,8 @@ use std::ops::Range;
 pub struct PathTable {
     /// The links of all paths.
     links: Vec<u32>,
+    /// The part of a flow's rate that crosses each link; empty if all of it does on every link.
+    parts: Vec<f64>,
     /// Where the links of each path begin, and the end of the last.
     path_starts: Vec<u32>,
     /// The first path of each flow, and the end of the last.
@@ -15,7 +17,12 @@ pub struct PathTable {
 
 impl Default for PathTable {
     fn default() -> Self {
-        PathTable { links: Vec::new(), path_starts: vec![0], flow_starts: vec![0] }
+        PathTable {
+            links: Vec::new(),
+            parts: Vec::new(),
+            path_starts: vec![0],
+            flow_starts: vec![0],
+        }
     }
 }
 
@@ -32,6 +39,41 @@ impl PathTable {
             self.path_starts.push(end);
         }
         self.flow_starts.push(self.path_count() as u32);
+    }
+
+    /// Adds the next flow, which spreads over several paths: each link with the part of the flow's
+    /// rate that crosses it, above 0 and at most 1. Only [fair shares](punctual_core::Sharing::Fair)
+    /// know parts.
+    ///
+    /// # Panics
+    ///
+    /// If a flow without parts was added before.
+    pub fn push_spread(&mut self, links: &[(u32, f64)]) {
+        assert_eq!(self.parts.len(), self.links.len(), "flows with and without parts");
+        self.parts.extend(links.iter().map(|(_, part)| *part));
+        self.push([&links.iter().map(|(link, _)| *link).collect::<Vec<u32>>()[..]]);
+    }
+
+    /// Whether flows spread over several paths in parts.
+    pub(super) fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// The links of a path, each with the part of the path's rate that crosses it.
+    #[inline]
+    pub(super) fn links_and_parts(&self, path: u32) -> impl Iterator<Item = (u32, f64)> {
+        let hops = self.hops(path);
+        hops.map(|hop| (self.links[hop], self.parts.get(hop).copied().unwrap_or(1.0)))
+    }
+
+    /// The part of a path's rate that crosses one of its links.
+    #[inline]
+    pub(super) fn part(&self, path: u32, link: u32) -> f64 {
+        if self.parts.is_empty() {
+            return 1.0;
+        }
+        let own = self.links_and_parts(path).find(|(other, _)| *other == link);
+        own.map_or(0.0, |(_, part)| part)
     }
 
     /// The number of flows.

@@ -131,6 +131,12 @@ impl Shares {
         }
     }
 
+    /// The rate that its window allows a path.
+    #[cfg(test)]
+    pub(super) fn ramp_of(&self, path: u32) -> f64 {
+        self.paths[path as usize].ramp
+    }
+
     /// Collects the paths whose rates can change, and their links with what others leave of them.
     fn collect(&mut self, core: &Core<'_>) {
         self.items.clear();
@@ -149,7 +155,7 @@ impl Shares {
                 let state = &mut self.paths[path as usize];
                 // Rates are rounded, so that the floor is taken a little lower.
                 if state.rate > 0.0 && state.rate < self.floor * (1.0 - 1e-9) {
-                    residual -= state.rate;
+                    residual -= state.rate * core.paths.part(path, link);
                     continue;
                 }
                 if state.is_listed {

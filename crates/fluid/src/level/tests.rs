@@ -17,6 +17,7 @@ pub(super) fn model(sharing: Sharing) -> FlowModel {
         resume_rtts: 0.0,
         payload: Bytes::new(1500),
         header: Bytes::ZERO,
+        answers: 0.0,
         window: FlowWindow::Unlimited,
         receiver_rate: None,
     }
@@ -73,7 +74,8 @@ impl<M: Model, E: FnMut(&Core<'_>, &M) -> Vec<f64>> Model for Checked<M, E> {
             let rate = rate(flow);
             if core.paths.of(flow as u32).len() == 1 {
                 let path = core.paths.of(flow as u32).start;
-                core.paths.links(path).iter().for_each(|link| loads[*link as usize] += rate);
+                let own = core.paths.links_and_parts(path);
+                own.for_each(|(link, part)| loads[link as usize] += rate * part);
             }
         }
         for (load, capacity) in loads.iter().zip(&core.capacities) {
@@ -113,26 +115,37 @@ fn by_deadline(core: &Core<'_>, _: &Critical) -> Vec<f64> {
 }
 
 /// Progressive filling, link by link: the tightest link or maximum rate is searched among all.
-fn max_min(core: &Core<'_>, _: &Shares) -> Vec<f64> {
+fn max_min(core: &Core<'_>, shares: &Shares) -> Vec<f64> {
+    let most = |flow: u32| {
+        let ramp = shares.ramp_of(core.paths.of(flow).start);
+        core.flows[flow as usize].rate_max.min(ramp)
+    };
     let mut rates = vec![0.0; core.flows.len()];
     let mut open = active(core);
     let mut residual = core.capacities.clone();
     while !open.is_empty() {
         let links = |flow: u32| core.paths.links(core.paths.of(flow).start);
-        let on = |link: usize| open.iter().filter(|f| links(**f).contains(&(link as u32))).count();
-        let shares = (0..residual.len()).filter(|l| on(*l) > 0).map(|l| residual[l] / on(l) as f64);
-        let share = shares.fold(f64::INFINITY, f64::min);
-        let least = open.iter().map(|f| core.flows[*f as usize].rate_max).fold(share, f64::min);
+        let part = |flow: u32, link: usize| {
+            let path = core.paths.of(flow).start;
+            let is_on = core.paths.links(path).contains(&(link as u32));
+            if is_on { core.paths.part(path, link as u32) } else { 0.0 }
+        };
+        let on = |link: usize| open.iter().map(|flow| part(*flow, link)).sum::<f64>();
+        let levels = (0..residual.len()).filter(|l| on(*l) > 0.0).map(|l| residual[l] / on(l));
+        let share = levels.fold(f64::INFINITY, f64::min);
+        let least = open.iter().map(|flow| most(*flow)).fold(share, f64::min);
         let tight: Vec<usize> = (0..residual.len())
-            .filter(|l| on(*l) > 0 && residual[*l] / on(*l) as f64 <= least * (1.0 + 1e-12))
+            .filter(|l| on(*l) > 0.0 && residual[*l] / on(*l) <= least * (1.0 + 1e-12))
             .collect();
         let (done, rest): (Vec<u32>, Vec<u32>) = open.iter().partition(|flow| {
-            core.flows[**flow as usize].rate_max <= least
+            most(**flow) <= least
                 || links(**flow).iter().any(|link| tight.contains(&(*link as usize)))
         });
         for flow in done {
             rates[flow as usize] = least;
-            links(flow).iter().for_each(|link| residual[*link as usize] -= least);
+            for &link in links(flow) {
+                residual[link as usize] -= least * part(flow, link as usize);
+            }
         }
         open = rest;
     }
@@ -262,6 +275,35 @@ proptest! {
     /// Max-min shares equal those of a slow solver to 1e-9, at every event.
     #[test]
     fn fair_rates_equal_those_of_a_slow_solver(case in cases(1)) {
+        check(&case, &model(Sharing::Fair), Shares::new, max_min, 1e-9);
+    }
+
+    /// With windows that double each RTT, max-min shares equal those of a slow solver.
+    #[test]
+    fn fair_rates_in_slow_start_equal_those_of_a_slow_solver(
+        case in cases(1),
+        rtt in 1u64..500,
+        window in 1u64..10_000,
+    ) {
+        let mut case = case;
+        case.flows.iter_mut().for_each(|flow| flow.data_rtt = Duration::from_micros(rtt));
+        let window = FlowWindow::Doubling(Bytes::new(window));
+        let model = FlowModel { window, ..model(Sharing::Fair) };
+        check(&case, &model, Shares::new, max_min, 1e-9);
+    }
+
+    /// Max-min shares of flows that spread over paths in parts equal those of a slow solver.
+    #[test]
+    fn fair_rates_of_parts_equal_those_of_a_slow_solver(case in cases(1), seed in any::<u64>()) {
+        let mut case = case;
+        let mut stream = punctual_core::rng::Stream::from_seed(seed);
+        let mut paths = PathTable::default();
+        for flow in 0..case.flows.len() as u32 {
+            let links = case.paths.links(case.paths.of(flow).start);
+            let part = |link: &u32| (*link, (1 + stream.below(8)) as f64 / 8.0);
+            paths.push_spread(&links.iter().map(part).collect::<Vec<_>>());
+        }
+        case.paths = paths;
         check(&case, &model(Sharing::Fair), Shares::new, max_min, 1e-9);
     }
 

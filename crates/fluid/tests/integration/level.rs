@@ -32,6 +32,7 @@ fn model(sharing: Sharing) -> FlowModel {
         resume_rtts: 0.0,
         payload: Bytes::new(1500),
         header: Bytes::ZERO,
+        answers: 0.0,
         window: FlowWindow::Unlimited,
         receiver_rate: None,
     }

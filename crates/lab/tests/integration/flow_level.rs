@@ -136,6 +136,49 @@ fn overload_ends() {
     }
 }
 
+/// BCube with two NICs per host and Jellyfish: several flows between one pair, and flows of one
+/// byte, end for every transport. The longest has at least the time of its bytes on the NICs that
+/// its transport uses.
+#[test]
+fn flows_between_one_pair_end_on_bcube_and_jellyfish() {
+    let jellyfish = "topology = \"jellyfish\"\nswitches = 6\nports = 5\nhosts_per_switch = 2";
+    for (topology, nics) in [("topology = \"bcube\"\nn = 2\nk = 1", 2.0), (jellyfish, 1.0)] {
+        for transport in ["pdq", "m-pdq", "d3", "rcp", "rcpdc", "tcp", "d2tcp", "ndp"] {
+            let ran = text(&format!(
+                "transports = [\"{transport}\"]\n[network]\n{topology}\nrate = \"1Gbps\"\n\
+                 delay = \"1us\"\n[[traffic]]\npattern = \"pairs\"\npairs = [[0, 3], [0, 3]]\n\
+                 flows_each = 5\nsizes = \"100KB\"\n[[traffic]]\npattern = \"pairs\"\n\
+                 pairs = [[0, 3], [3, 0], [1, 2]]\nsizes = \"1B\"\n\
+                 [run]\nlevel = \"flow\"\nduration = \"1s\"\n"
+            ));
+            let fcts = ran[0].fcts_ms();
+            assert_eq!(fcts.len(), 13, "{transport}");
+            let longest = fcts.iter().copied().fold(0.0, f64::max);
+            // 1 MB at 1 Gb/s on each NIC: 8 ms.
+            assert!((8.0 / nics..100.0).contains(&longest), "{transport}: {longest} ms");
+        }
+    }
+}
+
+/// NDP sprays over all paths of BCube, so that most packets cross six links instead of two to four:
+/// with all hosts sending, flow level is as slow as packet level says, to a fifth.
+#[test]
+fn spraying_over_long_paths_costs_capacity() {
+    let both = ["packet", "flow"].map(|level| {
+        text(&format!(
+            "transports = [\"ndp\"]\n[network]\ntopology = \"bcube\"\nn = 4\nk = 1\n\
+             rate = \"1Gbps\"\ndelay = \"1us\"\n[[traffic]]\npattern = \"permutation\"\n\
+             flows_each = 5\nsizes = \"1MB\"\n[run]\nlevel = \"{level}\"\nduration = \"10s\"\n\
+             repetitions = 3\nnetwork_trace = false\n"
+        ))
+        .iter()
+        .map(Ran::mean_fct_ms)
+        .sum::<f64>()
+    });
+    let ratio = both[1] / both[0];
+    assert!((0.8..1.2).contains(&ratio), "{ratio}");
+}
+
 fn words(sharing: &Sharing) -> String {
     match sharing {
         Sharing::Fair => "max-min".to_owned(),
@@ -187,13 +230,23 @@ fn the_table_of_models() {
                 PathUse::Subflows(count) => format!("{count} subflows"),
             },
             setup,
+            format!("{}", model.resume_rtts),
             window,
             format!("{} + {}", model.payload.get(), model.header.get()),
+            format!("{}", model.answers),
         ]);
     }
     assert!(rows.len() >= 8);
-    let head =
-        ["transport", "rates", "paths", "set-up (RTT)", "window per RTT", "payload + header (B)"];
+    let head = [
+        "transport",
+        "rates",
+        "paths",
+        "set-up (RTT)",
+        "resuming (RTT)",
+        "window per RTT",
+        "payload + header (B)",
+        "answers per packet",
+    ];
     print_figure("flow-level-models", &markdown_table(&head, &rows));
 }
 

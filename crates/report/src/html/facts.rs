@@ -2,8 +2,11 @@
 
 use crate::collect::PointRuns;
 use punctual_core::Rate;
-use punctual_results::{Manifest, Metric, PortRow, Summary};
+use punctual_results::{Manifest, Metric, PortRow, RunKind, Summary};
 use std::collections::BTreeSet;
+
+/// What runs at flow level are, in the head of the page.
+const FLOW_LEVEL: &str = "flow: whole flows, without packets, queues and losses";
 
 /// Names and texts, for the head of the page.
 pub(super) fn of(
@@ -17,6 +20,8 @@ pub(super) fn of(
             facts.push((name.to_owned(), text));
         }
     };
+    let is_flows = point.rows.iter().any(|row| row.summary.kind == RunKind::Flows);
+    add("Level", if is_flows { FLOW_LEVEL.to_owned() } else { String::new() });
     add("Network", network(ports));
     add("Traffic", first.map(|manifest| manifest.traffic.join(", ")).unwrap_or_default());
     add("Offered load", point.offered_load.clone());

@@ -117,7 +117,8 @@ function networkPlaces(body, room, pitch) {
 
 function circlePlaces(body, width) {
   const size = Math.min(width, 560);
-  const radius = size / 2 - 34;
+  // Names of hosts stand outside the circle and are wider than tall.
+  const radius = Math.min(size / 2 - 34, width / 2 - 58);
   const [cx, cy] = [width / 2, size / 2];
   const nodes = body.nodes.map((node) => ({ ...node, x: cx + node.x * radius, y: cy + node.y * radius, wide: node.host ? 16 : 34, tall: node.host ? 16 : 34, round: true }));
   // Of several links between two nodes each has a place beside the other.

@@ -201,6 +201,7 @@ pub(crate) fn granted_flow_model(
         resume_rtts: 0.0,
         payload: nic.mtu.saturating_sub(room),
         header: Bytes::new(u64::from(header)),
+        answers: 1.0,
         window: FlowWindow::Unlimited,
         receiver_rate: None,
     }

@@ -107,6 +107,7 @@ impl Transport for NdpConfig {
             resume_rtts: 0.0,
             payload: Bytes::new(payload),
             header: Bytes::new(u64::from(HEADER_BYTES)),
+            answers: 2.0, // An ACK and a pull.
             window: FlowWindow::Fixed(Bytes::new(window)),
             receiver_rate: None,
         })

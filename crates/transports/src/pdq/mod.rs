@@ -181,6 +181,7 @@ impl Transport for PdqConfig {
             resume_rtts: if self.early_start_rtts() > 0.0 { 0.0 } else { 1.0 },
             payload: nic.mtu.saturating_sub(Bytes::new(u64::from(HEADER_BYTES))),
             header: Bytes::new(u64::from(HEADER_BYTES)),
+            answers: 1.0,
             window: FlowWindow::Unlimited,
             receiver_rate: self.receiver_rate,
         })

@@ -100,6 +100,7 @@ impl TcpSettings {
             resume_rtts: 0.0,
             payload: Bytes::new(payload),
             header: Bytes::new(header),
+            answers: if self.delayed_ack.is_some() { 0.5 } else { 1.0 },
             window: FlowWindow::Doubling(Bytes::new(window)),
             receiver_rate: None,
         }
