@@ -141,7 +141,8 @@ fn overload_ends() {
 /// its transport uses.
 #[test]
 fn flows_between_one_pair_end_on_bcube_and_jellyfish() {
-    let jellyfish = "topology = \"jellyfish\"\nswitches = 6\nports = 5\nhosts_per_switch = 2";
+    let jellyfish =
+        "topology = \"jellyfish\"\nswitches = 6\nports = 5\nhosts_per_switch = 2\npaths = 2";
     for (topology, nics) in [("topology = \"bcube\"\nn = 2\nk = 1", 2.0), (jellyfish, 1.0)] {
         for transport in ["pdq", "m-pdq", "d3", "rcp", "rcpdc", "tcp", "d2tcp", "ndp"] {
             let ran = text(&format!(

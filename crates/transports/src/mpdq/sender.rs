@@ -153,7 +153,11 @@ impl MpdqSender {
             return;
         }
         while let Some(next) = load::rescue(&self.subflows, &cx.shared.pdq) {
+            let moved = self.moved;
             self.move_load(next, cx);
+            if self.moved == moved {
+                break; // Nothing can move.
+            }
         }
         let host = &cx.shared.pdq;
         let Some(next) = load::next_move(&self.subflows, host) else { return };
