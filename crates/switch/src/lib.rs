@@ -18,22 +18,32 @@
 
 mod address;
 mod config;
+mod config_text;
 mod context;
 mod controllers;
 mod counters;
 mod fabric;
 mod frame;
 mod io;
+#[cfg(target_os = "linux")]
+mod namespace;
 mod report;
 #[cfg(target_os = "linux")]
 mod ring;
 mod switch;
+#[cfg(target_os = "linux")]
+mod testbed;
 
 pub use config::{ConfigError, HostPort, SwitchConfig, TrimLengths, TrimRule};
+pub use config_text::{ConfigSource, host_mac, interface_name};
 pub use counters::{HostCounters, PortCounters};
 pub use fabric::Fabric;
 pub use io::{Departed, FrameIo, IoLosses, MemoryIo, Received};
+#[cfg(target_os = "linux")]
+pub use namespace::{enter_namespace, in_namespace, raise_priority};
 pub use report::{HostReport, LatenessHistogram, PortReport, SwitchReport};
 #[cfg(target_os = "linux")]
 pub use ring::{Interfaces, IoError, missing_capability};
 pub use switch::Switch;
+#[cfg(target_os = "linux")]
+pub use testbed::{Testbed, TestbedError, TestbedStatus};
