@@ -30,8 +30,9 @@ pub trait FrameIo {
     /// The time. It never goes back.
     fn now(&mut self) -> Instant;
 
-    /// Passes frames that a host has sent to `take`, a bounded number of them.
-    fn receive(&mut self, host: HostId, take: &mut impl FnMut(Received<'_>));
+    /// Passes frames that a host has sent to `take`, a bounded number of them. Returns whether more
+    /// may wait.
+    fn receive(&mut self, host: HostId, take: &mut impl FnMut(Received<'_>)) -> bool;
 
     /// Sends a frame to a host, at the latest with the next [`FrameIo::flush`].
     fn send(&mut self, host: HostId, frame: &[u8]);
@@ -45,6 +46,9 @@ pub trait FrameIo {
     /// Waits until a frame arrives, at most for this long.
     fn wait(&mut self, _most: Duration) {}
 }
+
+/// Frames that [`MemoryIo`] passes on at once.
+const MEMORY_BATCH: usize = 4;
 
 /// A frame that a switch has sent into a [`MemoryIo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +89,15 @@ impl FrameIo for MemoryIo {
         self.clock
     }
 
-    fn receive(&mut self, host: HostId, take: &mut impl FnMut(Received<'_>)) {
+    fn receive(&mut self, host: HostId, take: &mut impl FnMut(Received<'_>)) -> bool {
         let queue = &mut self.arrivals[host.index()];
-        while let Some((at, frame)) = queue.pop_front_if(|(at, _)| *at <= self.clock) {
+        for _ in 0..MEMORY_BATCH {
+            let Some((at, frame)) = queue.pop_front_if(|(at, _)| *at <= self.clock) else {
+                return false;
+            };
             take(Received { frame: &frame, at, is_cut: false, checksum_missing: false });
         }
+        true
     }
 
     fn send(&mut self, host: HostId, frame: &[u8]) {

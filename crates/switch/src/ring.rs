@@ -94,8 +94,8 @@ impl FrameIo for Interfaces {
         self.last
     }
 
-    fn receive(&mut self, host: HostId, take: &mut impl FnMut(Received<'_>)) {
-        self.rings[host.index()].receive(self.epoch_nanos, take);
+    fn receive(&mut self, host: HostId, take: &mut impl FnMut(Received<'_>)) -> bool {
+        self.rings[host.index()].receive(self.epoch_nanos, take)
     }
 
     fn send(&mut self, host: HostId, frame: &[u8]) {
@@ -238,7 +238,7 @@ impl Ring {
         Ok(())
     }
 
-    fn receive(&mut self, epoch_nanos: u64, take: &mut impl FnMut(Received<'_>)) {
+    fn receive(&mut self, epoch_nanos: u64, take: &mut impl FnMut(Received<'_>)) -> bool {
         for _ in 0..BATCH {
             // SAFETY: the slot lies within the mapped ring. Its status is shared with the kernel and
             // only accessed atomically; the rest is ours while the status says so. Offset and length
@@ -248,7 +248,7 @@ impl Ring {
                 let status = AtomicU32::from_ptr(slot.cast());
                 let flags = status.load(Ordering::Acquire);
                 if flags & libc::TP_STATUS_USER as u32 == 0 {
-                    return;
+                    return false;
                 }
                 let header: libc::tpacket2_hdr = slot.cast::<libc::tpacket2_hdr>().read();
                 let (at, bytes) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
@@ -265,6 +265,7 @@ impl Ring {
             }
             self.next = (self.next + 1) % RING_FRAMES;
         }
+        true
     }
 
     fn send(&mut self, frame: &[u8]) {

@@ -46,13 +46,19 @@ impl<I: FrameIo> Switch<I> {
         let Switch { fabric, io, leaving, .. } = self;
         // Frames that arrived before this instant are in the rings now. Later ones wait for the next
         // turn as events: they must not overtake frames that arrive at other rings meanwhile.
-        let horizon = io.now();
+        let mut horizon = io.now();
         let mut is_busy = false;
         for host in (0..self.config.network.hosts).map(HostId) {
-            io.receive(host, &mut |received| {
+            let mut last = horizon;
+            let more_wait = io.receive(host, &mut |received| {
                 is_busy = true;
+                last = received.at;
                 fabric.receive(host, received);
             });
+            // The virtual clock must not pass frames that are still in a ring.
+            if more_wait {
+                horizon = horizon.min(last);
+            }
         }
         fabric.advance(horizon, &mut |host, frame, at| {
             io.send(host, frame);
