@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("valgrind", "valgrind", "instruction counts"),
     (BROWSER, "chromium", "the report in a browser"),
+    ("ip", "iproute2", "the testbed"),
 ];
 
 /// The browser that tests use.

@@ -6,7 +6,7 @@ use crate::instructions::{self, Options};
 use crate::setup::{BROWSER, has_subcommand, setup};
 use crate::steps::{Outcome, Steps};
 use crate::swarm;
-use crate::tools::{built_program, cargo, is_installed, root, run as run_command};
+use crate::tools::{built_program, cargo, is_installed, output, root, run as run_command};
 use std::path::PathBuf;
 
 type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     ("book", || book::book(book::Options::default())),
     ("swarm", || swarm::swarm(&swarm::Options { minutes: 2.0, names: Vec::new() })),
     ("browser", browser),
+    ("testbed", testbed),
     ("doc", doc),
     ("instructions", || instructions::gate(&Options::default())),
     ("smoke", smoke),
@@ -115,6 +116,22 @@ fn browser() -> anyhow::Result<Outcome> {
         )));
     }
     run_cargo(&["test", "--workspace", "--test", "browser", "--", "--ignored"])
+}
+
+/// Runs the tests of the testbed, which the step `test` ignores: they need root, and a core of their
+/// own while they run.
+fn testbed() -> anyhow::Result<Outcome> {
+    if !is_installed("ip") {
+        return Ok(Outcome::Skipped("`ip` is not installed; run `cargo xtask setup`".into()));
+    }
+    let id = output(std::process::Command::new("id").arg("-u"))?;
+    if id.trim() != "0" {
+        return Ok(Outcome::Skipped("network namespaces need root".into()));
+    }
+    let one_by_one = ["--ignored", "--nocapture", "--test-threads=1"];
+    let mut args = vec!["test", "--workspace", "--test", "testbed", "--"];
+    args.extend(one_by_one);
+    run_cargo(&args)
 }
 
 fn doc() -> anyhow::Result<Outcome> {

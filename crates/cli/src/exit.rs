@@ -22,6 +22,8 @@ const INCOMPLETE: u8 = 6;
 const LATE: u8 = 7;
 /// Whether a transfer succeeded is unknown.
 const UNKNOWN: u8 = 8;
+/// The timing of a switch cannot be trusted.
+const INVALID_TIMING: u8 = 9;
 /// The user interrupted the command.
 const INTERRUPTED: u8 = 130;
 
@@ -58,6 +60,10 @@ message! {
     Late
 }
 message! {
+    /// A switch that was too late for its timing to be trusted.
+    InvalidTiming
+}
+message! {
     /// A replay whose files differ from those of its run.
     ReplayDiffers
 }
@@ -85,6 +91,7 @@ pub(crate) fn report(error: &Error) -> ExitCode {
         Some(Cause::Incomplete) => (INCOMPLETE, chain(error)),
         Some(Cause::Differs) => (DIFFERS, chain(error)),
         Some(Cause::Late) => (LATE, chain(error)),
+        Some(Cause::InvalidTiming) => (INVALID_TIMING, format!("error: {}", chain(error))),
         Some(Cause::Unknown) => (UNKNOWN, format!("error: {}", chain(error))),
         Some(Cause::Interrupted) => (INTERRUPTED, chain(error)),
         // The reader of our output, such as `head`, has closed the pipe.
@@ -119,6 +126,7 @@ enum Cause<'a> {
     Differs,
     Incomplete,
     Late,
+    InvalidTiming,
     Unknown,
     Interrupted,
     ClosedPipe,
@@ -140,6 +148,9 @@ fn cause(error: &Error) -> Option<Cause<'_>> {
         }
         if e.is::<Late>() {
             return Some(Cause::Late);
+        }
+        if e.is::<InvalidTiming>() {
+            return Some(Cause::InvalidTiming);
         }
         match e.downcast_ref::<HostError>() {
             Some(HostError::Interrupted) => return Some(Cause::Interrupted),

@@ -132,3 +132,21 @@ peak_rss_bytes, utilisation (of the links into receiving hosts).
 
 Example:
   punctual bench ndp-permutation-128 ndp-permutation-432 --json";
+
+#[cfg(target_os = "linux")]
+pub(crate) const SWITCH_HELP: &str = "\
+Needs CAP_NET_RAW. Prints a table at the end, or the report as JSON. Exit code 9: departures were so
+late that timing cannot be trusted.
+
+Example:
+  punctual switch --config switch.toml --report report.json";
+
+#[cfg(target_os = "linux")]
+pub(crate) const TESTBED_HELP: &str = "\
+Needs CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_NET_RAW, and `ip` of iproute2.
+
+Example:
+  punctual testbed up scenarios/testbed.toml
+  punctual testbed exec scenarios/testbed.toml 1 ping -c 3 10.0.0.1
+  punctual testbed status scenarios/testbed.toml
+  punctual testbed down scenarios/testbed.toml";

@@ -46,6 +46,10 @@ pub fn main<S: Simulate>() -> ExitCode {
         Command::Receive { listen, out, overwrite, wait, link, printing } => {
             commands::transfer::receive(listen, out, *overwrite, *wait, link, printing)
         }
+        #[cfg(target_os = "linux")]
+        Command::Switch(args) => commands::switch::switch(args),
+        #[cfg(target_os = "linux")]
+        Command::Testbed { command } => commands::testbed::testbed(command),
         Command::Bench { names, here, printing } => {
             commands::bench::bench::<S>(names, *here, printing)
         }

@@ -8,7 +8,7 @@ use crate::detour::Detours;
 use crate::events::{Event, EventClass, EventQueue};
 use crate::flows::{DeadlineChanges, FlowState, NicTurn, ReadyQueues};
 use crate::lossless::Lossless;
-use crate::port::{PortState, SimContext};
+use crate::port::SimContext;
 use crate::scenario_events::LinkHealth;
 use crate::setup::{Progress, Setup};
 use crate::tap::{Ending, Findings, Loss, Tap};
@@ -19,7 +19,7 @@ use punctual_core::{
     Bytes, Controller, ExtArena, FlowId, FlowSpec, HostId, Instant, NodeId, Outbox, PacketArena,
     PacketFlags, PacketId, PortId, TransportId, TransportSet, prefetch,
 };
-use punctual_net::{Fate, Fates, LosslessLimits, Network, Queue};
+use punctual_net::{Fate, Fates, LosslessLimits, Network, Port, Queue};
 use punctual_record::{FlowRecord, GaugeSample, Outcome, PortSample, PortTotals, Totals};
 use punctual_workload::Workload;
 use std::cmp::Reverse;
@@ -30,7 +30,7 @@ pub(crate) struct Engine<S: TransportSet, T: Tap> {
     pub(crate) cx: SimContext<T>,
     pub(crate) network: Network,
     pub(crate) ext: ExtArena,
-    pub(crate) ports: Vec<PortState>,
+    pub(crate) ports: Vec<Port>,
     pub(crate) port_totals: Vec<PortTotals>,
     pub(crate) timers: Timers,
     pub(crate) flows: Vec<FlowState>,
@@ -109,7 +109,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         // A host that forwards queues packets as a switch does. It pauses no link: among lossless
         // switches its queue has no limit.
         let has_nic_queues = !network.hosts_forward() || lossless.is_some();
-        let ports: Vec<PortState> = network
+        let ports: Vec<Port> = network
             .links
             .iter()
             .enumerate()
@@ -124,7 +124,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                     queue.set_trimming(trimming);
                     queue
                 };
-                PortState::new(link, network.framing, queue)
+                Port::new(link, network.framing, queue)
             })
             .collect();
         let port_count = ports.len();
@@ -407,7 +407,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         self.lossless.is_some() && self.network.link(port).from.0 >= self.network.hosts
     }
 
-    /// Sends what a port would have sent by now, see [`PortState::catch_up`].
+    /// Sends what a port would have sent by now, see [`Port::catch_up`].
     ///
     /// Must be called before a port's queue is read.
     pub(crate) fn catch_up(&mut self, port_id: PortId) {

@@ -13,6 +13,10 @@ pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod shell;
+#[cfg(target_os = "linux")]
+pub(crate) mod switch;
+#[cfg(target_os = "linux")]
+pub(crate) mod testbed;
 pub(crate) mod transfer;
 
 use crate::args::{Execution, LevelArg, Study as StudyArgs};

@@ -1,0 +1,95 @@
+//! A testbed for one test, which is removed at its end, passed or failed.
+
+use punctual_switch::{Testbed, missing_capability};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
+
+/// Prints why a test cannot run. Fails if skips are not allowed.
+pub(crate) fn skip(why: &str) {
+    println!("SKIPPED: {why}");
+    assert!(std::env::var_os("PUNCTUAL_NO_SKIPS").is_none(), "skips count as failures: {why}");
+}
+
+/// Whether testbeds can be built here; says why not.
+pub(crate) fn is_possible() -> bool {
+    if let Some(missing) = missing_capability(&["CAP_NET_ADMIN", "CAP_SYS_ADMIN", "CAP_NET_RAW"]) {
+        skip(&missing);
+        return false;
+    }
+    if Command::new("ip").arg("-V").output().is_err() {
+        skip("`ip` is not installed; run `cargo xtask setup`");
+        return false;
+    }
+    true
+}
+
+/// A directory with a scenario; its testbed is taken down when it is dropped.
+pub(crate) struct Bed {
+    dir: tempfile::TempDir,
+}
+
+impl Bed {
+    /// A star of hosts at 100 Mb/s with this queue, not up yet.
+    pub(crate) fn star(hosts: u32, transport: &str, queue: &str) -> Bed {
+        let text = format!(
+            "name = \"t\"\ntransports = [\"{transport}\"]\nqueue = {queue}\n[network]\n\
+             topology = \"star\"\nhosts = {hosts}\nrate = \"100Mbps\"\ndelay = \"5us\"\n\
+             mtu = \"1500B\"\nframing = \"38B\"\n[[traffic]]\npattern = \"incast\"\nreceiver = 0\n\
+             senders = 1\nsizes = \"90KB\"\n[run]\nduration = \"1s\"\n"
+        );
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        std::fs::write(dir.path().join("s.toml"), text).expect("it can be written");
+        Bed { dir }
+    }
+
+    pub(crate) fn scenario(&self) -> PathBuf {
+        self.dir.path().join("s.toml")
+    }
+
+    pub(crate) fn run(&self, command: &str, more: &[&str]) -> Output {
+        let mut program = Command::new(PROGRAM);
+        program.arg("testbed").arg(command).arg(self.scenario()).args(more);
+        program.output().expect("the program starts")
+    }
+
+    /// Runs a command that must succeed. Returns what it printed.
+    pub(crate) fn must(&self, command: &str, more: &[&str]) -> String {
+        let output = self.run(command, more);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// The prefix of its namespaces, once it is up.
+    pub(crate) fn prefix(&self) -> String {
+        let status = self.must("status", &["--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+        let host = status["hosts"][0].as_str().expect("a host");
+        host.strip_suffix("-h0").expect("a prefix").to_owned()
+    }
+
+    /// Stops the switch and returns its report.
+    pub(crate) fn report(&self) -> serde_json::Value {
+        let report = Testbed::new(&self.prefix()).stop_switch().expect("a report");
+        serde_json::from_str(&report).expect("JSON")
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = self.run("down", &[]);
+    }
+}
+
+/// What a testbed with this prefix has left behind.
+pub(crate) fn leftovers(prefix: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for place in ["/run/netns", "/run/punctual"] {
+        let entries = Path::new(place).read_dir().into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        found.extend(names.filter(|name| name.starts_with(prefix)));
+    }
+    found
+}

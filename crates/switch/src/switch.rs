@@ -1,0 +1,186 @@
+//! A switch at work: frames from interfaces into the fabric, and back at their departure times.
+
+use crate::config::SwitchConfig;
+use crate::fabric::Fabric;
+use crate::io::{FrameIo, IoLosses};
+use crate::report::{HostReport, LatenessHistogram, PortReport, SwitchReport};
+use punctual_core::{Duration, HostId, Instant, PortId};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A switch that does not spin sleeps at most this long, so that it notices a request to stop.
+const SLEEP_MAX: Duration = Duration::from_millis(5);
+
+/// A fabric and its interfaces.
+pub struct Switch<I> {
+    fabric: Fabric,
+    io: I,
+    config: SwitchConfig,
+    lateness: LatenessHistogram,
+    late_departures: u64,
+    /// By host: lateness from which a departure counts as late.
+    late_after: Vec<Duration>,
+    /// Departures that wait for a flush: host, virtual time.
+    leaving: Vec<(HostId, Instant)>,
+    started: Instant,
+}
+
+impl<I: FrameIo> Switch<I> {
+    /// A switch as configured.
+    pub fn new(config: SwitchConfig, mut io: I) -> Self {
+        let hosts = (0..config.network.hosts).map(HostId);
+        let late_after = hosts.map(|h| config.packet_time(h) * config.late_after_packets).collect();
+        Switch {
+            fabric: Fabric::new(&config),
+            started: io.now(),
+            io,
+            lateness: LatenessHistogram::default(),
+            late_departures: 0,
+            late_after,
+            leaving: Vec::new(),
+            config,
+        }
+    }
+
+    /// Receives what has arrived and sends what is due. Returns whether anything happened.
+    pub fn turn(&mut self) -> bool {
+        let Switch { fabric, io, leaving, .. } = self;
+        // Frames that arrived before this instant are in the rings now. Later ones wait for the next
+        // turn as events: they must not overtake frames that arrive at other rings meanwhile.
+        let mut horizon = io.now();
+        let mut is_busy = false;
+        for host in (0..self.config.network.hosts).map(HostId) {
+            let mut last = horizon;
+            let more_wait = io.receive(host, &mut |received| {
+                is_busy = true;
+                last = received.at;
+                fabric.receive(host, received);
+            });
+            // The virtual clock must not pass frames that are still in a ring.
+            if more_wait {
+                horizon = horizon.min(last);
+            }
+        }
+        fabric.advance(horizon, &mut |host, frame, at| {
+            io.send(host, frame);
+            leaving.push((host, at));
+        });
+        is_busy |= !leaving.is_empty();
+        self.flush();
+        is_busy
+    }
+
+    /// Sends the frames that are due and records how late they are.
+    fn flush(&mut self) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        let now = self.io.now();
+        let mut flushed = 0u64;
+        for (host, at) in self.leaving.drain(..) {
+            let bit = 1 << (host.0 & 63);
+            if flushed & bit == 0 || host.0 >= 64 {
+                flushed |= bit;
+                self.io.flush(host);
+            }
+            let lateness = now.saturating_since(at);
+            self.lateness.add(lateness.as_nanos());
+            self.late_departures += u64::from(lateness > self.late_after[host.index()]);
+        }
+    }
+
+    /// Runs until `stop` is set. `each_second` gets a report now and then.
+    pub fn run(&mut self, stop: &AtomicBool, each_second: &mut dyn FnMut(SwitchReport)) {
+        let mut next_report = self.io.now().saturating_add(Duration::from_secs(1));
+        while !stop.load(Ordering::Relaxed) {
+            let is_busy = self.turn();
+            if !is_busy && !self.config.spin {
+                let now = self.io.now();
+                let next = self.fabric.next_at().unwrap_or(Instant::NEVER);
+                self.io.wait(next.saturating_since(now).min(SLEEP_MAX));
+            }
+            if self.io.now() >= next_report {
+                next_report = self.io.now().saturating_add(Duration::from_secs(1));
+                each_second(self.report());
+            }
+        }
+    }
+
+    /// The fabric.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// The interfaces.
+    pub fn io(&mut self) -> &mut I {
+        &mut self.io
+    }
+
+    /// What happened so far.
+    pub fn report(&mut self) -> SwitchReport {
+        let network = &self.config.network;
+        let ports: Vec<PortReport> = (0..network.links.len())
+            .map(|port| {
+                let port = PortId::from(port);
+                let (counters, sent_packets, sent_bytes) = self.fabric.port_counters(port);
+                PortReport { port: network.port_name(port), sent_packets, sent_bytes, counters }
+            })
+            .collect();
+        let mut hosts = Vec::new();
+        for (h, host) in self.config.hosts.iter().enumerate() {
+            let id = HostId::from(h);
+            let IoLosses { ring_full, send_errors } = self.io.losses(id);
+            let counters = self.fabric.host_counters(id);
+            let (host, interface) = (host.name.clone(), host.interface.clone());
+            hosts.push(HostReport { host, interface, counters, ring_full, send_errors });
+        }
+        let problems = self.problems(&hosts);
+        SwitchReport {
+            valid: problems.is_empty(),
+            problems,
+            seconds: self.io.now().saturating_since(self.started).as_secs_f64(),
+            delivered: hosts.iter().map(|h| h.counters.delivered).sum(),
+            late_departures: self.late_departures,
+            late_after_packets: self.config.late_after_packets,
+            lateness_p50_us: self.lateness.percentile_us(50.0),
+            lateness_p99_us: self.lateness.percentile_us(99.0),
+            lateness_worst_us: self.lateness.worst_us(),
+            lateness_histogram: self.lateness.buckets(),
+            ports,
+            hosts,
+        }
+    }
+
+    /// Why the timing of the run cannot be trusted.
+    fn problems(&self, hosts: &[HostReport]) -> Vec<String> {
+        let mut problems = Vec::new();
+        let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+        let most = self.config.late_percent_max;
+        let late = share(self.late_departures, self.lateness.total());
+        if late > most {
+            problems.push(format!(
+                "{late:.2} % of the departures were more than {} packet times late, {most} % may \
+                 be; use lower rates or a machine with an idle core",
+                self.config.late_after_packets
+            ));
+        }
+        let sum = |value: fn(&HostReport) -> u64| hosts.iter().map(value).sum::<u64>();
+        let arrived_late = share(sum(|h| h.counters.arrived_late), sum(|h| h.counters.received));
+        if arrived_late > most {
+            problems.push(format!(
+                "{arrived_late:.2} % of the frames arrived behind the virtual clock, {most} % may"
+            ));
+        }
+        let ring_full = sum(|h| h.ring_full);
+        if ring_full > 0 {
+            problems.push(format!("{ring_full} frames found no room in a receive ring"));
+        }
+        let unfinished = sum(|h| h.counters.checksum_missing);
+        if unfinished > 0 {
+            problems.push(format!(
+                "{unfinished} frames had no checksum yet; turn off the transmit checksum offload of \
+                 the hosts' interfaces (ethtool -K INTERFACE tx off)"
+            ));
+        }
+        problems
+    }
+}

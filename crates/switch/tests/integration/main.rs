@@ -1,0 +1,9 @@
+//! Integration tests of the switch: frames through interfaces in memory.
+#![allow(non_snake_case)]
+
+mod common;
+mod controllers;
+mod disciplines;
+mod forwarding;
+mod lateness;
+mod simulator;
