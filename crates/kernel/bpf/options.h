@@ -61,7 +61,8 @@ int set_option(struct bpf_sockopt *ctx)
 	struct flow *flow;
 	int error = 0;
 
-	if (ctx->level != PUNCTUAL_LEVEL)
+	/* A negative length: another load of this program handled it. */
+	if (ctx->level != PUNCTUAL_LEVEL || ctx->optlen < 0)
 		return 1;
 	tp = tcp_of(sk);
 	if (!tp)

@@ -33,6 +33,8 @@ pub struct LoadOptions {
     pub mark_devices: Vec<String>,
     /// The backlog above which they are marked, in bytes.
     pub mark_bytes: u32,
+    /// Load nothing but the marker, for a machine that forwards.
+    pub marker_only: bool,
 }
 
 impl Default for LoadOptions {
@@ -48,6 +50,7 @@ impl Default for LoadOptions {
             routes: Vec::new(),
             mark_devices: Vec::new(),
             mark_bytes: 30 * 1514,
+            marker_only: false,
         }
     }
 }
@@ -65,6 +68,13 @@ impl LoadOptions {
         if self.d2tcp == self.dctcp {
             return Err(LoadError::Option("the two congestion controls need two names".into()));
         }
+        if self.marker_only && self.mark_devices.is_empty() {
+            return Err(LoadError::Option("--mark-only needs a device: add --mark DEVICE".into()));
+        }
+        if self.marker_only && (self.adopt || self.default || !self.routes.is_empty()) {
+            let message = "--mark-only loads no congestion control for --adopt, --default, --route";
+            return Err(LoadError::Option(message.into()));
+        }
         Ok(())
     }
 
@@ -75,6 +85,7 @@ impl LoadOptions {
             dctcp: self.dctcp.clone(),
             cgroup,
             adopts: self.adopt,
+            marker_only: self.marker_only,
             netns,
             mark_bytes: marks.then_some(self.mark_bytes),
             mark_devices: self.mark_devices.clone(),
@@ -142,10 +153,12 @@ fn attach(
     cgroup: &File,
     pins: &Path,
 ) -> Result<(), LoadError> {
-    loaded.register("d2tcp", &pins.join("d2tcp"))?;
-    loaded.register("pn_dctcp", &pins.join("pn_dctcp"))?;
-    loaded.attach_cgroup("set_option", cgroup, &pins.join("set_option"))?;
-    loaded.attach_cgroup("get_option", cgroup, &pins.join("get_option"))?;
+    if !state.marker_only {
+        loaded.register("d2tcp", &pins.join("d2tcp"))?;
+        loaded.register("pn_dctcp", &pins.join("pn_dctcp"))?;
+        loaded.attach_cgroup("set_option", cgroup, &pins.join("set_option"))?;
+        loaded.attach_cgroup("get_option", cgroup, &pins.join("get_option"))?;
+    }
     loaded.pin_lists(&pins.join("sockets"), &pins.join("marks"))?;
     if state.adopts {
         loaded.attach_cgroup("adopt", cgroup, &pins.join("adopt"))?;

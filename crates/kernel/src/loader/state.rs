@@ -40,6 +40,7 @@ pub(super) struct State {
     pub(super) dctcp: String,
     pub(super) cgroup: PathBuf,
     pub(super) adopts: bool,
+    pub(super) marker_only: bool,
     pub(super) netns: Option<PathBuf>,
     /// The default congestion control of the namespace before the load.
     pub(super) previous_default: Option<String>,

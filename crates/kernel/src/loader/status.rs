@@ -44,6 +44,8 @@ pub struct Status {
     pub cgroup: PathBuf,
     /// Whether sockets of the control group get D2TCP.
     pub adopts: bool,
+    /// Whether only the marker is loaded.
+    pub marker_only: bool,
     /// The network namespace of what follows; none is that of the loader.
     pub netns: Option<PathBuf>,
     /// Whether D2TCP is the default of the network namespace.
@@ -65,6 +67,7 @@ pub fn status(paths: &Paths) -> Result<Option<Status>, LoadError> {
         names: [state.d2tcp, state.dctcp],
         cgroup: state.cgroup,
         adopts: state.adopts,
+        marker_only: state.marker_only,
         netns: state.netns,
         is_default: state.previous_default.is_some(),
         routes: state.routes.into_iter().map(|route| route.prefix).collect(),

@@ -107,6 +107,7 @@ impl Network {
             netns: Some(network.bridge.path()),
             mark_devices: vec![last],
             mark_bytes: MARK_PACKETS * 1514,
+            marker_only: true,
             ..marker
         };
         load(OBJECT, &options).unwrap_or_else(|error| panic!("marker: {error}"));
