@@ -241,6 +241,13 @@ pub(crate) enum Command {
         #[command(flatten)]
         printing: Printing,
     },
+    /// Load D2TCP into this machine's kernel, list the sockets that use it, and remove it
+    #[cfg(feature = "kernel")]
+    #[command(after_help = crate::commands::kernel::HELP)]
+    Kernel {
+        #[command(subcommand)]
+        command: crate::commands::kernel::KernelCommand,
+    },
     /// Measure the simulator's speed on fixed scenarios
     #[command(after_help = BENCH_HELP)]
     Bench {

@@ -82,11 +82,7 @@ impl From<io::Error> for DeadlineError {
 /// Call it before writing the message. Several messages may follow each other; the one that needs
 /// the highest rate sets d. A time of zero is a deadline that has passed: the message is sent as
 /// by DCTCP.
-pub fn set_deadline(
-    socket: &impl AsFd,
-    size: u64,
-    within: Duration,
-) -> Result<(), DeadlineError> {
+pub fn set_deadline(socket: &impl AsFd, size: u64, within: Duration) -> Result<(), DeadlineError> {
     let within_us = i64::try_from(within.as_micros()).map_err(|_| DeadlineError::OutOfRange)?;
     let mut value = [0; 16];
     value[..8].copy_from_slice(&size.to_ne_bytes());

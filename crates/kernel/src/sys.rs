@@ -5,7 +5,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// `setsockopt` with these bytes.
-pub(crate) fn set_option(socket: &impl AsFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+pub(crate) fn set_option(
+    socket: &impl AsFd,
+    level: i32,
+    name: i32,
+    value: &[u8],
+) -> io::Result<()> {
     let length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the pointer and the length are those of one slice, which the kernel only reads.
@@ -50,9 +55,7 @@ pub(crate) fn attach_egress(
     use libbpf_rs::{AsRawLibbpf as _, libbpf_sys};
     let program = program.as_libbpf_object().as_ptr();
     // SAFETY: the program is loaded and outlives the call; no options are given.
-    let link = unsafe {
-        libbpf_sys::bpf_program__attach_tcx(program, device, std::ptr::null())
-    };
+    let link = unsafe { libbpf_sys::bpf_program__attach_tcx(program, device, std::ptr::null()) };
     let Some(link) = std::ptr::NonNull::new(link) else {
         return Err(io::Error::last_os_error());
     };

@@ -66,8 +66,11 @@ fn capabilities() -> Finding {
     let status = read("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
-    let lacking: Vec<&str> =
-        CAPABILITIES.iter().filter(|(bit, _)| bits >> bit & 1 == 0).map(|(_, name)| *name).collect();
+    let lacking: Vec<&str> = CAPABILITIES
+        .iter()
+        .filter(|(bit, _)| bits >> bit & 1 == 0)
+        .map(|(_, name)| *name)
+        .collect();
     Finding {
         name: "capabilities",
         is_required: true,

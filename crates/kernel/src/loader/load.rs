@@ -1,9 +1,11 @@
 //! Loading, pinning, unloading.
 
+use super::LoadError;
 use super::doctor::{cgroup_root, doctor};
 use super::object::{Loaded, Settings};
-use super::state::{Paths, State, default_control, in_netns, netns_path, route, set_default_control};
-use super::LoadError;
+use super::state::{
+    Paths, State, default_control, in_netns, netns_path, route, set_default_control,
+};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -124,11 +126,8 @@ pub fn load(object: &[u8], options: &LoadOptions) -> Result<(), LoadError> {
     let cgroup_file = File::open(&cgroup)
         .map_err(LoadError::system(format!("control group {}", cgroup.display())))?;
     let state = options.state(cgroup, options.netns.as_deref().map(netns_path))?;
-    let settings = Settings {
-        d2tcp: &options.d2tcp,
-        dctcp: &options.dctcp,
-        mark_bytes: state.mark_bytes,
-    };
+    let settings =
+        Settings { d2tcp: &options.d2tcp, dctcp: &options.dctcp, mark_bytes: state.mark_bytes };
     let mut loaded = Loaded::load(object, settings)?;
     match std::fs::create_dir(&paths.pins) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -147,12 +146,7 @@ pub fn load(object: &[u8], options: &LoadOptions) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn attach(
-    loaded: &mut Loaded,
-    state: &State,
-    cgroup: &File,
-    pins: &Path,
-) -> Result<(), LoadError> {
+fn attach(loaded: &mut Loaded, state: &State, cgroup: &File, pins: &Path) -> Result<(), LoadError> {
     if !state.marker_only {
         loaded.register("d2tcp", &pins.join("d2tcp"))?;
         loaded.register("pn_dctcp", &pins.join("pn_dctcp"))?;

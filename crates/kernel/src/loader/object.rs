@@ -168,9 +168,8 @@ impl Loaded {
         let input = ProgramInput { context_in: Some(&mut context), ..Default::default() };
         let run = self.program("run_law")?.test_run(input).map(|_| ());
         run.map_err(|error| attach_error("run_law", error))?;
-        let word = |at: usize| {
-            u32::from_ne_bytes(context[at..at + 4].try_into().unwrap_or_default())
-        };
+        let word =
+            |at: usize| u32::from_ne_bytes(context[at..at + 4].try_into().unwrap_or_default());
         Ok([word(48), word(52), word(56)])
     }
 }
@@ -179,11 +178,7 @@ fn attach_error(what: &str, error: libbpf_rs::Error) -> LoadError {
     LoadError::Attach { what: what.to_owned(), error, log: take_log() }
 }
 
-fn pinned(
-    what: &str,
-    link: Result<Link, libbpf_rs::Error>,
-    pin: &Path,
-) -> Result<(), LoadError> {
+fn pinned(what: &str, link: Result<Link, libbpf_rs::Error>, pin: &Path) -> Result<(), LoadError> {
     let result = link.and_then(|mut link| {
         link.pin(pin)?;
         Ok(())

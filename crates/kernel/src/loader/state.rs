@@ -18,10 +18,7 @@ pub struct Paths {
 
 impl Default for Paths {
     fn default() -> Self {
-        Paths {
-            pins: "/sys/fs/bpf/punctual".into(),
-            state: "/run/punctual/kernel.json".into(),
-        }
+        Paths { pins: "/sys/fs/bpf/punctual".into(), state: "/run/punctual/kernel.json".into() }
     }
 }
 

@@ -91,11 +91,7 @@ fn marks(paths: &Paths) -> Result<Marks, LoadError> {
     let map = MapHandle::from_pinned_path(paths.pins.join("marks")).map_err(failed)?;
     let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
     let value = value.filter(|value| value.len() >= 24).unwrap_or_else(|| vec![0; 24]);
-    Ok(Marks {
-        packets: long(&value, 0),
-        marked: long(&value, 8),
-        backlog_max: long(&value, 16),
-    })
+    Ok(Marks { packets: long(&value, 0), marked: long(&value, 8), backlog_max: long(&value, 16) })
 }
 
 /// The size of `struct listed` of bpf/tools.h, and where its parts begin.

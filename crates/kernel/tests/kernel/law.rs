@@ -101,8 +101,7 @@ fn imminence__is_the_simulators(sandbox: &Sandbox) -> Result<(), Failed> {
             for rtt_us in [1, 37, 100, 1_499, 7_300, 250_000, 1 << 29] {
                 // 2^43 us are the simulator's longest time.
                 for left_us in [1, 2, 999, 20_000, 333_333, 3_400_000, 1 << 36, 1 << 42] {
-                    let point =
-                        LawPoint { bytes, window, rtt_us, left_us, ..LawPoint::default() };
+                    let point = LawPoint { bytes, window, rtt_us, left_us, ..LawPoint::default() };
                     let got = kernel.law(&point).map_err(because("run"))?[2];
                     let got = got.clamp(Imminence::LEAST.bits(), Imminence::MOST.bits());
                     let want = simulated_d(&point);

@@ -20,13 +20,23 @@ use support::Sandbox;
 type Test = (&'static str, fn(&Sandbox) -> Result<(), Failed>);
 
 fn main() -> std::process::ExitCode {
+    if let Ok(arguments) = std::env::var(life::LOADER) {
+        return life::loader(&arguments);
+    }
     let mut args = Arguments::from_args();
     // The tests share the processors and measure time.
     args.test_threads = Some(1);
-    let tests: Vec<Test> =
-        [law::TESTS, options::TESTS, experiments::TESTS, window::TESTS, life::TESTS, command::TESTS]
-            .concat();
-    let conclusion = if args.list { skip(&args, &tests, "only listed") } else { run(&args, &tests) };
+    let tests: Vec<Test> = [
+        law::TESTS,
+        options::TESTS,
+        experiments::TESTS,
+        window::TESTS,
+        life::TESTS,
+        command::TESTS,
+    ]
+    .concat();
+    let conclusion =
+        if args.list { skip(&args, &tests, "only listed") } else { run(&args, &tests) };
     conclusion.exit_code()
 }
 

@@ -91,7 +91,10 @@ fn values__that_are_odd(sandbox: &Sandbox) -> Result<(), Failed> {
         (1, Duration::MAX),
     ] {
         let refused = set_deadline(&stream, size, within);
-        ensure!(matches!(refused, Err(DeadlineError::OutOfRange)), "{size} {within:?}: {refused:?}");
+        ensure!(
+            matches!(refused, Err(DeadlineError::OutOfRange)),
+            "{size} {within:?}: {refused:?}"
+        );
     }
     for bits in [1, 32_767, 131_073, u32::MAX] {
         let refused = set_imminence(&stream, bits);

@@ -141,8 +141,7 @@ fn tcp_info(stream: &TcpStream) -> std::io::Result<libc::tcp_info> {
 pub(crate) fn receive(at: &Namespace, address: IpAddr, control: &str) -> SocketAddr {
     let listener = at.run(|| {
         let address = SocketAddr::new(address, 0);
-        let socket =
-            Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         set_congestion_control(&socket, control)?;
         socket.bind(&address.into())?;
         socket.listen(512)?;
