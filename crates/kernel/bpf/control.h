@@ -94,7 +94,13 @@ static __always_inline __u32 foreign_window(const struct tcp_sock *tp, struct co
 	return at_least(at_most(cwnd, c->cwnd), 1);
 }
 
-/* tcp_update_pacing_rate, which the kernel leaves to a congestion control with cong_control. */
+/*
+ * tcp_update_pacing_rate, which the kernel leaves to a congestion control with cong_control.
+ *
+ * Packets are paced. Without, a flow's own bursts of two or three packets lift the queue above the
+ * threshold: every flow then gets about as many marks whatever its window, alpha is in inverse
+ * proportion to the window, all flows cut by as many packets, and an uneven share stays uneven.
+ */
 static __always_inline void pace(struct sock *sk, const struct tcp_sock *tp, const struct control *c)
 {
 	__u32 packets = at_least(c->cwnd, tp->packets_out), srtt = tp->srtt_us;
@@ -106,6 +112,8 @@ static __always_inline void pace(struct sock *sk, const struct tcp_sock *tp, con
 	rate *= 8 * (c->cwnd < c->ssthresh / 2 ? 2000000ull : 1200000ull);
 	if (srtt)
 		rate /= srtt;
+	if (sk->sk_pacing_status == SK_PACING_NONE)
+		sk->sk_pacing_status = SK_PACING_NEEDED;
 	sk->sk_pacing_rate = rate < sk->sk_max_pacing_rate ? rate : sk->sk_max_pacing_rate;
 }
 

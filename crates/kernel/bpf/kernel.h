@@ -20,6 +20,7 @@ struct sock_common {
 };
 struct sock {
 	struct sock_common __sk_common;
+	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate, sk_max_pacing_rate;
 };
 struct inet_sock { struct sock sk; };
@@ -72,6 +73,9 @@ struct bpf_iter__bpf_sk_storage_map {
 /* inet_connection_sock.icsk_ack.pending */
 #define ICSK_ACK_TIMER 2
 #define ICSK_ACK_NOW 16
+/* sock.sk_pacing_status */
+#define SK_PACING_NONE 0
+#define SK_PACING_NEEDED 1
 /* tcp_congestion_ops.flags */
 #define TCP_CONG_NON_RESTRICTED 1
 #define TCP_CONG_NEEDS_ECN 2
