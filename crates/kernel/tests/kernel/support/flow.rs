@@ -7,6 +7,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How much a connection sends.
@@ -85,23 +86,21 @@ impl Flow {
             set_deadline(&stream, size, within).expect("deadline");
         }
         let begun = Instant::now();
-        let (mut bytes, mut windows) = (0, Vec::new());
-        let mut next = Duration::ZERO;
-        let chunk = [0u8; 16384];
-        while bytes < size {
-            let elapsed = begun.elapsed();
-            if matches!(self.plan, Plan::For(time) if elapsed >= time) {
-                break;
+        let (mut bytes, watched) = (0, stream.try_clone()?);
+        let done = AtomicBool::new(false);
+        let windows = std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| watch(&watched, self.sample, begun, &done));
+            let chunk = [0u8; 16384];
+            let is_late = |now: Instant| matches!(self.plan, Plan::For(t) if now - begun >= t);
+            let mut result = Ok(());
+            while bytes < size && !is_late(Instant::now()) && result.is_ok() {
+                let length = chunk.len().min(usize::try_from(size - bytes).unwrap_or(usize::MAX));
+                result = stream.write(&chunk[..length]).map(|written| bytes += written as u64);
             }
-            if let Some(period) = self.sample
-                && elapsed >= next
-            {
-                windows.push((elapsed.as_secs_f64(), tcp_info(&stream)?.tcpi_snd_cwnd));
-                next = elapsed + period;
-            }
-            let length = chunk.len().min(usize::try_from(size - bytes).unwrap_or(usize::MAX));
-            bytes += stream.write(&chunk[..length])? as u64;
-        }
+            done.store(true, Ordering::Relaxed);
+            let windows = watcher.join().expect("watcher");
+            result.and(windows)
+        })?;
         stream.shutdown(std::net::Shutdown::Write)?;
         stream.read(&mut [0])?;
         let seconds = begun.elapsed().as_secs_f64();
@@ -116,6 +115,21 @@ impl Flow {
             windows,
         })
     }
+}
+
+/// Samples the window of a socket until it is done.
+fn watch(
+    stream: &TcpStream,
+    period: Option<Duration>,
+    begun: Instant,
+    done: &AtomicBool,
+) -> std::io::Result<Vec<(f64, u32)>> {
+    let (Some(period), mut windows) = (period, Vec::new()) else { return Ok(Vec::new()) };
+    while !done.load(Ordering::Relaxed) {
+        windows.push((begun.elapsed().as_secs_f64(), tcp_info(stream)?.tcpi_snd_cwnd));
+        std::thread::sleep(period);
+    }
+    Ok(windows)
 }
 
 /// `struct tcp_info` of a socket.
