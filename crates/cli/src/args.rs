@@ -242,7 +242,6 @@ pub(crate) enum Command {
         printing: Printing,
     },
     /// Load D2TCP into this machine's kernel, list the sockets that use it, and remove it
-    #[cfg(feature = "kernel")]
     #[command(after_help = crate::commands::kernel::HELP)]
     Kernel {
         #[command(subcommand)]

@@ -46,7 +46,6 @@ pub fn main<S: Simulate>() -> ExitCode {
         Command::Receive { listen, out, overwrite, wait, link, printing } => {
             commands::transfer::receive(listen, out, *overwrite, *wait, link, printing)
         }
-        #[cfg(feature = "kernel")]
         Command::Kernel { command } => commands::kernel::kernel(command),
         Command::Bench { names, here, printing } => {
             commands::bench::bench::<S>(names, *here, printing)

@@ -7,7 +7,6 @@ pub(crate) mod compare;
 pub(crate) mod difference;
 pub(crate) mod explain;
 pub(crate) mod init;
-#[cfg(feature = "kernel")]
 pub(crate) mod kernel;
 pub(crate) mod levels;
 pub(crate) mod list;

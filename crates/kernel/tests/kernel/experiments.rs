@@ -4,6 +4,7 @@ use crate::Test;
 use crate::support::{Flow, Network, Plan, Sandbox, Sent, ensure, receive};
 use libtest_mimic::Failed;
 use punctual_kernel::ControlState;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -11,6 +12,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("experiments__near_takes_from_far", near__takes_from_far),
     ("experiments__equal_flows_share", equal__flows_share),
     ("experiments__near_deadlines_are_met", deadlines__near_are_met),
+    ("experiments__fan_in", fan_in__near_answers_are_earlier),
+    ("experiments__messages_in_turn", messages__in_turn_have_their_own_d),
+    ("experiments__beside_cubic", cubic__leaves_the_floor),
     ("experiments__ipv6_and_many_connections", connections__many_on_ipv6),
     ("experiments__loss_halves_as_reno", loss__halves_as_reno),
     ("experiments__peer_without_ecn", peer__without_ecn_gets_reno),
@@ -113,6 +117,85 @@ fn deadlines__near_are_met(sandbox: &Sandbox) -> Result<(), Failed> {
     ensure!(near[0] < near[1], "near messages take {near:?} s over all with D2TCP and DCTCP");
     if pairs >= 8 {
         ensure!(met[0][0] > met[1][0], "D2TCP met no more near deadlines than DCTCP");
+    }
+    Ok(())
+}
+
+/// Six answers of 3 MB to one host at once: three with a near deadline, three with a far one.
+fn fan_in__near_answers_are_earlier(sandbox: &Sandbox) -> Result<(), Failed> {
+    let network = network(sandbox, 2);
+    // DCTCP ends all at 18 MB / 48 Mb/s = 3.0 s; with W in proportion to alpha^-d near ones end
+    // earlier.
+    let within = [2.4, 6.0];
+    let mut near = [0.0; 2];
+    for (i, control) in [&sandbox.d2tcp, &sandbox.dctcp].into_iter().enumerate() {
+        let to = receive(&network.receiver, network.address(), control);
+        let answer = |n: usize| Flow {
+            deadline: Some(Duration::from_secs_f64(within[n / 3])),
+            ..Flow::new(control, to, Plan::Bytes(3_000_000))
+        };
+        let sent = send(&network, &(0..6).map(answer).collect::<Vec<_>>());
+        let mean = |s: &[Sent]| s.iter().map(|s| s.seconds).sum::<f64>() / s.len() as f64;
+        let met = sent[..3].iter().filter(|s| s.seconds <= within[0]).count();
+        near[i] = mean(&sent[..3]);
+        let (name, far) = (["D2TCP", "DCTCP"][i], mean(&sent[3..]));
+        println!("{name}: near {:.2} s, {met} of 3 met; far {far:.2} s", near[i]);
+    }
+    ensure!(near[0] < near[1], "near answers take {near:?} s with D2TCP and DCTCP");
+    Ok(())
+}
+
+/// One connection: a message with a far deadline, then one with a near deadline, beside a flow with
+/// d = 1. The first message has d = 0.5, the second one d = 2.
+fn messages__in_turn_have_their_own_d(sandbox: &Sandbox) -> Result<(), Failed> {
+    let network = network(sandbox, 2);
+    let to = receive(&network.receiver, network.address(), &sandbox.d2tcp);
+    let other = Flow::new(&sandbox.d2tcp, to, Plan::For(Duration::from_secs(4)));
+    let flow = Flow::new(&sandbox.d2tcp, to, Plan::Bytes(0));
+    let message = [0; 1_500_000];
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| other.send(&network.senders[1]));
+        std::thread::sleep(Duration::from_millis(300));
+        let mut stream = network.senders[0].run(|| flow.connect())?;
+        let mut d = [0.0; 2];
+        // At 25 Mb/s a message takes 0.5 s: 60 s leave d at its least, 0.1 s at its most. After
+        // the deadline d is 1, so the second one is set again and again.
+        for (i, within) in [60.0, 0.1].into_iter().enumerate() {
+            let mut cuts = 0;
+            for part in message.chunks(50_000) {
+                let left = if i == 0 { message.len() as u64 } else { 50_000 + 500_000 };
+                punctual_kernel::clear_deadlines(&stream)?;
+                punctual_kernel::set_deadline(&stream, left, Duration::from_secs_f64(within))?;
+                stream.write_all(part)?;
+                let info = punctual_kernel::info(&stream)?;
+                (d[i], cuts) = (info.d, info.cuts);
+            }
+            println!("message {i}: d = {:.2} at cut {cuts}", d[i]);
+        }
+        let _ = beside.join().expect("flow");
+        ensure!(d[0] == 0.5, "the far message has d = {:.2}", d[0]);
+        ensure!(d[1] > 1.2, "the near message has d = {:.2}", d[1]);
+        Ok(())
+    })
+}
+
+/// Cubic without ECN fills the queue of 600 kB: D2TCP keeps its floor of two packets per RTT. With
+/// ECN cubic obeys marks, too.
+fn cubic__leaves_the_floor(sandbox: &Sandbox) -> Result<(), Failed> {
+    let network = network(sandbox, 2);
+    let with = receive(&network.receiver, network.address(), &sandbox.d2tcp);
+    let cubic = receive(&network.receiver, network.address(), "cubic");
+    let plan = Plan::For(Duration::from_secs(4));
+    for ecn in ["0", "1"] {
+        network.senders[1].set_sysctl("tcp_ecn", ecn);
+        network.receiver.set_sysctl("tcp_ecn", ecn);
+        let flows = [Flow::new(&sandbox.d2tcp, with, plan), Flow::new("cubic", cubic, plan)];
+        let sent = send(&network, &flows);
+        let [ours, theirs] = [sent[0].mbits(), sent[1].mbits()];
+        println!("tcp_ecn = {ecn}: D2TCP {ours:.1} Mb/s, cubic {theirs:.1} Mb/s");
+        // Two packets per 96 ms are 0.25 Mb/s; half of that for a slow machine.
+        ensure!(ours > 0.12, "D2TCP has {ours:.2} Mb/s beside cubic");
+        ensure!(sent[0].control == sandbox.d2tcp, "{:?}", sent[0]);
     }
     Ok(())
 }

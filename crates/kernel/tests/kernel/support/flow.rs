@@ -102,7 +102,9 @@ impl Flow {
             result.and(windows)
         })?;
         stream.shutdown(std::net::Shutdown::Write)?;
-        stream.read(&mut [0])?;
+        if stream.read(&mut [0])? != 0 {
+            return Err(std::io::Error::other("the receiver sent data"));
+        }
         let seconds = begun.elapsed().as_secs_f64();
         let tcp = tcp_info(&stream)?;
         Ok(Sent {

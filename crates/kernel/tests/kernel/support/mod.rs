@@ -168,7 +168,8 @@ pub(crate) fn because(what: &str) -> impl Fn(LoadError) -> Failed + '_ {
 /// Fails a test with a message, unless a condition holds.
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
-        if !$condition {
+        let holds: bool = $condition;
+        if !holds {
             return Err(libtest_mimic::Failed::from(format!($($message)+)));
         }
     };
