@@ -9,7 +9,18 @@ use std::process::{Command, Stdio};
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("valgrind", "valgrind", "instruction counts"),
     (BROWSER, "chromium", "the report in a browser"),
-    ("ip", "iproute2", "the testbed"),
+    ("clang", "clang", "D2TCP in the kernel"),
+    ("llvm-strip", "llvm", "D2TCP in the kernel"),
+    ("pkg-config", "pkg-config", "D2TCP in the kernel"),
+    ("ip", "iproute2", "network namespaces"),
+    ("ethtool", "ethtool", "network namespaces"),
+];
+
+/// A file of a Debian package without programs, the package, and its purpose.
+const LIBRARIES: &[(&str, &str, &str)] = &[
+    ("/usr/include/libelf.h", "libelf-dev", "D2TCP in the kernel"),
+    ("/usr/include/zlib.h", "zlib1g-dev", "D2TCP in the kernel"),
+    ("/usr/include/bpf/bpf_helpers.h", "libbpf-dev", "D2TCP in the kernel"),
 ];
 
 /// The browser that tests use.
@@ -27,13 +38,15 @@ pub(crate) fn setup() -> anyhow::Result<Outcome> {
             missing.push(*component);
         }
     }
-    let lacking: Vec<_> = PROGRAMS.iter().filter(|(name, ..)| !is_installed(name)).collect();
+    let programs = PROGRAMS.iter().filter(|(name, ..)| !is_installed(name));
+    let libraries = LIBRARIES.iter().filter(|(file, ..)| !has(file));
+    let lacking: Vec<_> = programs.chain(libraries).collect();
     if !lacking.is_empty() {
         let packages: Vec<&str> = lacking.iter().map(|(_, package, _)| *package).collect();
         install(&packages);
     }
     for (name, package, purpose) in lacking {
-        if !is_installed(name) {
+        if !has(name) {
             println!("{name} is missing: install it ({package} on Debian) for {purpose}");
             missing.push(*name);
         }
@@ -48,6 +61,17 @@ pub(crate) fn setup() -> anyhow::Result<Outcome> {
     } else {
         Outcome::Skipped(format!("could not install {}", missing.join(", ")))
     })
+}
+
+/// Whether a program is installed, or a file with an absolute path exists.
+fn has(name: &str) -> bool {
+    if name.starts_with('/') { std::path::Path::new(name).exists() } else { is_installed(name) }
+}
+
+/// What is missing for D2TCP in the kernel, by package; loading it needs Linux and root besides.
+pub(crate) fn missing_for_kernel() -> Vec<&'static str> {
+    let needs = PROGRAMS.iter().chain(LIBRARIES).filter(|(.., purpose)| purpose.contains("kernel"));
+    needs.filter(|(name, ..)| !has(name)).map(|(_, package, _)| *package).collect()
 }
 
 /// Whether cargo has this subcommand.

@@ -3,7 +3,7 @@
 use crate::book;
 use crate::figures;
 use crate::instructions::{self, Options};
-use crate::setup::{BROWSER, has_subcommand, setup};
+use crate::setup::{BROWSER, has_subcommand, missing_for_kernel, setup};
 use crate::steps::{Outcome, Steps};
 use crate::swarm;
 use crate::tools::{built_program, cargo, is_installed, output, root, run as run_command};
@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     ("swarm", || swarm::swarm(&swarm::Options { minutes: 2.0, names: Vec::new() })),
     ("browser", browser),
     ("testbed", testbed),
+    ("kernel", kernel),
     ("doc", doc),
     ("instructions", || instructions::gate(&Options::default())),
     ("smoke", smoke),
@@ -132,6 +133,31 @@ fn testbed() -> anyhow::Result<Outcome> {
     let mut args = vec!["test", "--workspace", "--test", "testbed", "--"];
     args.extend(one_by_one);
     run_cargo(&args)
+}
+
+/// Builds the `punctual` with the command `kernel` and runs the tests of D2TCP in this kernel, which
+/// print SKIPPED where the machine cannot load it.
+fn kernel() -> anyhow::Result<Outcome> {
+    let missing = missing_for_kernel();
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        return Ok(Outcome::Skipped(format!("install {missing}; run `cargo xtask setup`")));
+    }
+    // The whole workspace, so that cargo does not rebuild crates with other features.
+    let features = ["--workspace", "--features", "punctual/kernel,punctual-kernel/loader"];
+    run_command(cargo().arg("build").args(features).args(["--bin", "punctual"]))?;
+    let lints = ["-p", "punctual-kernel", "-p", "punctual", "--no-deps", "--all-targets"];
+    if has_subcommand("clippy") {
+        let deny = ["--", "-D", "warnings"];
+        run_command(cargo().arg("clippy").args(lints).args(&features[1..]).args(deny))?;
+    }
+    let mut tests = cargo();
+    tests.arg("test").args(features).args(["--test", "kernel"]);
+    if let Some(program) = built_program() {
+        tests.env("PUNCTUAL_PROGRAM", program);
+    }
+    run_command(&mut tests)?;
+    Ok(Outcome::Passed)
 }
 
 fn doc() -> anyhow::Result<Outcome> {

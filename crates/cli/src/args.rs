@@ -253,6 +253,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: TestbedCommand,
     },
+    /// Load D2TCP into this machine's kernel, list the sockets that use it, and remove it
+    #[command(after_help = crate::commands::kernel::HELP)]
+    Kernel {
+        #[command(subcommand)]
+        command: crate::commands::kernel::KernelCommand,
+    },
     /// Measure the simulator's speed on fixed scenarios
     #[command(after_help = BENCH_HELP)]
     Bench {

@@ -50,6 +50,7 @@ pub fn main<S: Simulate>() -> ExitCode {
         Command::Switch(args) => commands::switch::switch(args),
         #[cfg(target_os = "linux")]
         Command::Testbed { command } => commands::testbed::testbed(command),
+        Command::Kernel { command } => commands::kernel::kernel(command),
         Command::Bench { names, here, printing } => {
             commands::bench::bench::<S>(names, *here, printing)
         }

@@ -7,6 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod difference;
 pub(crate) mod explain;
 pub(crate) mod init;
+pub(crate) mod kernel;
 pub(crate) mod levels;
 pub(crate) mod list;
 pub(crate) mod replay;

@@ -44,7 +44,7 @@ pub use congestion::{
 };
 pub use d2tcp::{D2tcpLaw, D2tcpParams, imminence};
 pub use header::{TCP_IP_HEADER_BYTES, TcpFlags, TcpHeader};
-pub use penalty::{Imminence, power};
+pub use penalty::{Imminence, power, power_tables};
 pub use receiver::TcpReceiver;
 pub use sender::TcpSender;
 pub use tcppr::{TcpprLaw, TcpprParams};

@@ -55,6 +55,12 @@ static LOG2: [u32; INTERVALS + 1] = log2_table();
 /// 2^(i/256).
 static EXP2: [u32; INTERVALS + 1] = exp2_table();
 
+/// The tables of [`power`], log2(1 + i/256) and 2^(i/256), as multiples of 2⁻³⁰. The kernel's D2TCP
+/// is built with them.
+pub fn power_tables() -> [&'static [u32; INTERVALS + 1]; 2] {
+    [&LOG2, &EXP2]
+}
+
 const fn rounded(fine: u128) -> u32 {
     ((fine + (1 << (FINE_BITS - TABLE_BITS - 1))) >> (FINE_BITS - TABLE_BITS)) as u32
 }
@@ -133,7 +139,7 @@ pub fn power(alpha: Fraction, d: Imminence) -> Fraction {
     // −log2 α, above 0 and at most 20.
     let minus_log = (u64::from(Fraction::BITS - top) << TABLE_BITS) - log;
     // At most 80, with 30 bits after the point.
-    let exponent = (u128::from(minus_log) * u128::from(d.bits())) >> Imminence::BITS;
+    let exponent = (minus_log * u64::from(d.bits())) >> Imminence::BITS;
     let (whole, rest) = ((exponent >> TABLE_BITS) as u32, exponent & ((1 << TABLE_BITS) - 1));
     // 2^−(whole + rest) = 2^(1 − rest) / 2^(whole + 1)
     let (scale, shift) = match rest {
