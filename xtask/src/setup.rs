@@ -9,10 +9,14 @@ use std::process::{Command, Stdio};
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("valgrind", "valgrind", "instruction counts"),
     (BROWSER, "chromium", "the report in a browser"),
+    (TSHARK, "tshark", "captures in Wireshark"),
 ];
 
 /// The browser that tests use.
 pub(crate) const BROWSER: &str = "chromium";
+
+/// Wireshark's command line.
+pub(crate) const TSHARK: &str = "tshark";
 
 /// Cargo subcommands and their rustup components.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
