@@ -3,6 +3,7 @@
 mod book;
 mod callgrind;
 mod figures;
+mod fuzz;
 mod instructions;
 mod mutants;
 mod picture;
@@ -23,8 +24,8 @@ cargo xtask COMMAND
 
   setup                 install the tools that the tests need and this machine lacks
   test [STEP…]          run all steps, or only the named ones:
-                        setup fmt clippy test example figures book swarm browser doc
-                        instructions smoke
+                        setup fmt clippy test example figures book swarm browser tshark fuzz
+                        doc instructions smoke
   bench-instructions [--update] [NAME…]
                         count instructions per operation under callgrind and compare them with
                         benches/instructions.toml; fail if a count is more than 2 % higher. NAME
@@ -44,6 +45,9 @@ cargo xtask COMMAND
                         run the property tests with fresh seeds for N minutes (default 10), and
                         print the command that repeats a failure. NAME selects tests by a part of
                         their name or file
+  fuzz [--seconds N] [NAME…]
+                        run the fuzz targets for N seconds each (default 30), as many at a time as
+                        there are processors. NAME selects targets by a part of their name
   mutants [--shard K/N] [GROUP…]
                         mutation testing: list the small changes of the code that no test notices.
                         Groups: queues, results, checks, d3, pdq, tcp, ndp; --shard runs part K of
@@ -84,6 +88,10 @@ fn main() -> ExitCode {
         }
         Some((&"swarm", rest)) => match swarm::Options::parse(rest) {
             Ok(options) => suite::run_step("swarm", || swarm::swarm(&options)),
+            Err(option) => return usage(&format!("invalid argument `{option}`")),
+        },
+        Some((&"fuzz", rest)) => match fuzz::Options::parse(rest) {
+            Ok(options) => suite::run_step("fuzz", || fuzz::fuzz(&options)),
             Err(option) => return usage(&format!("invalid argument `{option}`")),
         },
         Some((&"mutants", rest)) => match mutants::Options::parse(rest) {

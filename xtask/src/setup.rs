@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("valgrind", "valgrind", "instruction counts"),
     (BROWSER, "chromium", "the report in a browser"),
+    (TSHARK, "tshark", "captures in Wireshark"),
     ("clang", "clang", "D2TCP in the kernel"),
     ("llvm-strip", "llvm", "D2TCP in the kernel"),
     ("pkg-config", "pkg-config", "D2TCP in the kernel"),
@@ -25,6 +26,9 @@ const LIBRARIES: &[(&str, &str, &str)] = &[
 
 /// The browser that tests use.
 pub(crate) const BROWSER: &str = "chromium";
+
+/// Wireshark's command line.
+pub(crate) const TSHARK: &str = "tshark";
 
 /// Cargo subcommands and their rustup components.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];

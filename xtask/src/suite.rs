@@ -2,8 +2,9 @@
 
 use crate::book;
 use crate::figures;
+use crate::fuzz;
 use crate::instructions::{self, Options};
-use crate::setup::{BROWSER, has_subcommand, missing_for_kernel, setup};
+use crate::setup::{BROWSER, TSHARK, has_subcommand, missing_for_kernel, setup};
 use crate::steps::{Outcome, Steps};
 use crate::swarm;
 use crate::tools::{built_program, cargo, is_installed, output, root, run as run_command};
@@ -21,6 +22,8 @@ const STEPS: &[Step] = &[
     ("book", || book::book(book::Options::default())),
     ("swarm", || swarm::swarm(&swarm::Options { minutes: 2.0, names: Vec::new() })),
     ("browser", browser),
+    ("tshark", tshark),
+    ("fuzz", || fuzz::fuzz(&fuzz::Options::default())),
     ("testbed", testbed),
     ("kernel", kernel),
     ("doc", doc),
@@ -158,6 +161,15 @@ fn kernel() -> anyhow::Result<Outcome> {
     }
     run_command(&mut tests)?;
     Ok(Outcome::Passed)
+}
+
+/// Runs the tests of captures in tshark, which the step `test` ignores.
+fn tshark() -> anyhow::Result<Outcome> {
+    if !is_installed(TSHARK) {
+        return Ok(Outcome::Skipped(format!("{TSHARK} is not installed; run `cargo xtask setup`")));
+    }
+    let tests = ["--test", "integration", "tshark__", "--", "--ignored"];
+    run_cargo(&[&["test", "--workspace"], &tests[..]].concat())
 }
 
 fn doc() -> anyhow::Result<Outcome> {

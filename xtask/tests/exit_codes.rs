@@ -104,7 +104,7 @@ fn setup__updates_the_lists_only_when_it_must() {
     );
     let output = programs.setup();
     assert_eq!(last_line(&output), "1 passed, 0 failed, 0 skipped", "{output:?}");
-    let install = "install --yes --no-install-recommends valgrind chromium\n";
+    let install = "install --yes --no-install-recommends valgrind chromium tshark\n";
     let log = || fs::read_to_string(programs.0.join("log")).expect("a log");
     assert_eq!(log(), format!("{install}update\n{install}"));
     // Nothing is left to do.

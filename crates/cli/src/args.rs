@@ -1,9 +1,9 @@
 //! The command line.
 
 use crate::help::{
-    BENCH_HELP, CAPACITY_HELP, CHECK_HELP, COMPARE_HELP, COMPLETIONS_HELP, EXAMPLES, EXPLAIN_HELP,
-    INIT_HELP, LIST_HELP, MAN_HELP, REPLAY_HELP, REPORT_HELP, RUN_HELP, SEND_HELP, SWITCH_HELP,
-    TESTBED_HELP,
+    BENCH_HELP, CAPACITY_HELP, CAPTURE_HELP, CHECK_HELP, COMPARE_HELP, COMPLETIONS_HELP, EXAMPLES,
+    EXPLAIN_HELP, INIT_HELP, LIST_HELP, MAN_HELP, REPLAY_HELP, REPORT_HELP, RUN_HELP, SEND_HELP,
+    SWITCH_HELP, TESTBED_HELP,
 };
 use clap::{Args, Parser, Subcommand};
 use punctual_core::{Bytes, Duration, Rate};
@@ -176,6 +176,9 @@ pub(crate) enum Command {
     /// Repeat the run of a manifest and compare the results byte by byte
     #[command(after_help = REPLAY_HELP)]
     Replay(Replay),
+    /// Run a scenario's first point and write the packets of its links as a capture for Wireshark
+    #[command(after_help = CAPTURE_HELP)]
+    Capture(Capture),
     /// Print a shell script that completes commands and options
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -390,6 +393,27 @@ pub(crate) struct Replay {
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) printing: Printing,
+}
+
+/// A run to capture.
+#[derive(Debug, Args)]
+pub(crate) struct Capture {
+    /// The scenario, a TOML file
+    pub(crate) file: PathBuf,
+    /// The capture, a pcapng file; an existing file is not replaced
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// The transport; may be omitted if the scenario has one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) transport: Option<String>,
+    /// The run ends after this many packets, counted on each link
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) packets: u32,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+    #[command(flatten)]
+    pub(crate) json: Json,
 }
 
 /// Flows to explain.

@@ -98,6 +98,16 @@ Examples:
   punctual replay results/search/ndp/seed-1/manifest.json
   punctual replay results/splitting/ndp/seed-1 --folder scenarios --out /tmp/again";
 
+pub(crate) const CAPTURE_HELP: &str = "\
+Runs the first point and seed of one transport, on a network of at most 256 hosts. Each link is an
+interface of the capture, and each packet is captured on every link of its path, when its first bit
+leaves. NDP, D3, RCP with D3's header and PDQ have the bytes of a real network; packets of other
+transports have a generic header. Payloads are zeros, of which the first bytes are kept.
+
+Examples:
+  punctual capture scenarios/incast.toml --transport ndp --out incast.pcapng
+  wireshark -X lua_script:tools/wireshark/punctual.lua incast.pcapng";
+
 pub(crate) const COMPLETIONS_HELP: &str = "\
 Examples:
   punctual completions bash > ~/.local/share/bash-completion/completions/punctual

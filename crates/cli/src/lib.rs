@@ -34,6 +34,7 @@ pub fn main<S: Simulate>() -> ExitCode {
         Command::Explain(args) => commands::explain::explain::<S>(args),
         Command::Init { file, json } => commands::init::init(file, json.json),
         Command::Replay(replay) => commands::replay::replay::<S>(replay),
+        Command::Capture(capture) => commands::capture::capture::<S>(capture),
         Command::Completions { shell } => commands::shell::completions(*shell),
         Command::Man { dir } => commands::shell::man(dir),
         Command::Check { file, changes, json } => {

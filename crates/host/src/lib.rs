@@ -20,6 +20,7 @@ mod error;
 mod intake;
 mod nic;
 mod options;
+pub mod packet_socket;
 mod partial;
 mod receive;
 mod send;

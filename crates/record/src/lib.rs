@@ -3,6 +3,7 @@
 //! The simulator fills these types, and results are written from them. So code that reads or shows
 //! results does not depend on the simulator.
 
+mod capture;
 mod explain;
 mod latency;
 mod measure;
@@ -11,6 +12,7 @@ mod samples;
 mod since;
 mod trace;
 
+pub use capture::CapturedPacket;
 pub use explain::{Behind, Explanation, Part, What};
 pub use latency::{Histogram, PacketLatency};
 pub use measure::Measure;

@@ -1,5 +1,6 @@
 //! The outcome of a run: its flows, totals of the network and of each port.
 
+use crate::capture::CapturedPacket;
 use crate::{Explanation, GaugeSample, Measure, NetworkTrace, PacketLatency, PortSample};
 use punctual_core::{
     Bytes, Class, ControllerState, Duration, FlowSpec, Instant, PortId, RetransmitCause,
@@ -301,6 +302,8 @@ pub struct Outcome {
     pub network: Option<NetworkTrace>,
     /// Latency of data packets by transport, when that was recorded.
     pub packet_latency: Vec<PacketLatency>,
+    /// The first packets that links carried, by time, when they were captured.
+    pub captured: Vec<CapturedPacket>,
     /// Delay breakdowns of the flows to be explained, by flow.
     pub explained: Vec<Explanation>,
     /// Whether the run was interrupted before its end.

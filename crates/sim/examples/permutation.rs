@@ -55,6 +55,7 @@ fn main() {
             check: false,
             network_trace: false,
             packet_latency: false,
+            capture_max: 0,
             measure: Measure::default(),
         },
         &mut |_| ControlFlow::Continue(()),

@@ -129,6 +129,17 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             self.cx.tap.controlled(port_id, &before, &c.controller.state());
         }
         c.arm(timeout, &mut self.timers, &mut self.cx.events);
+        self.show_extension(id);
+    }
+
+    /// Shows the header extension of a packet to observers that want it.
+    #[inline(always)]
+    pub(crate) fn show_extension(&mut self, id: PacketId) {
+        if T::WATCHES_HEADERS
+            && let Some(ext) = self.cx.packets[id].ext
+        {
+            self.cx.tap.extended(id, self.ext.get(ext));
+        }
     }
 
     /// Shows a packet of the reverse direction to the controller of the port of the forward one.

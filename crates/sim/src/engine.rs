@@ -638,6 +638,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             violations: findings.violations,
             network: findings.network,
             packet_latency: findings.packet_latency,
+            captured: findings.captured,
             explained: findings.explained,
             interrupted,
         }

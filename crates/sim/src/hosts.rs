@@ -256,6 +256,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             self.detours.enter(&self.network, host, packet, random);
         }
         self.cx.tap.made(id, packet);
+        self.show_extension(id);
         id
     }
 

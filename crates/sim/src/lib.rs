@@ -8,6 +8,7 @@
 
 #[doc(hidden)]
 pub mod bench;
+mod capture;
 mod checks;
 mod control;
 mod detour;
@@ -30,9 +31,10 @@ mod timers;
 mod window;
 
 pub use punctual_record::{
-    Activity, Behind, ByCause, ControllerRecord, Explanation, FlowCounts, FlowRecord, FlowStatus,
-    GaugeOf, GaugeSample, Histogram, Measure, NetworkTrace, Outcome, PacketLatency, Part,
-    PauseCycle, PauseTotals, PortFrame, PortPauses, PortSample, PortTotals, Totals, What,
+    Activity, Behind, ByCause, CapturedPacket, ControllerRecord, Explanation, FlowCounts,
+    FlowRecord, FlowStatus, GaugeOf, GaugeSample, Histogram, Measure, NetworkTrace, Outcome,
+    PacketLatency, Part, PauseCycle, PauseTotals, PortFrame, PortPauses, PortSample, PortTotals,
+    Totals, What,
 };
 pub use setup::{LinkChange, LinkFault, Progress, Sampling, Setup, Stop, SwitchReset};
 
@@ -102,10 +104,15 @@ pub fn simulate_set<S: TransportSet>(
     let recorder = setup.network_trace.then(|| recorder::Recorder::new(&setup.network));
     let explainer = (!flows.is_empty()).then(|| explain::Explainer::new(&setup, flows));
     let latency = setup.packet_latency.then(|| latency::LatencyMeter::new(&setup));
-    let is_watched =
-        checks.is_some() || recorder.is_some() || explainer.is_some() || latency.is_some();
+    let capture = (setup.capture_max > 0).then(|| capture::Capture::new(setup.capture_max));
+    let is_watched = checks.is_some()
+        || recorder.is_some()
+        || explainer.is_some()
+        || latency.is_some()
+        || capture.is_some();
     if !is_watched {
         return engine::Engine::new(setup, tap::NoTap).run(progress);
     }
-    engine::Engine::new(setup, ((checks, latency), (recorder, explainer))).run(progress)
+    let observers = (((checks, latency), capture), (recorder, explainer));
+    engine::Engine::new(setup, observers).run(progress)
 }

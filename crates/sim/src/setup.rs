@@ -43,6 +43,9 @@ pub struct Setup<S: TransportSet = AnyTransport> {
     pub network_trace: bool,
     /// Whether to record the latency of data packets, which costs time.
     pub packet_latency: bool,
+    /// How many packets to capture as links carry them, each once per link. The run ends when it has
+    /// captured as many. None if 0, the usual value; others cost time and memory.
+    pub capture_max: u32,
     /// The measured window.
     pub measure: Measure,
 }

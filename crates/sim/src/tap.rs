@@ -2,10 +2,10 @@
 
 pub(crate) use punctual_core::End;
 use punctual_core::{
-    ByteRange, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, Packet,
-    PacketId, PortId, Rate, TimerChange, TransportId, Wait,
+    ByteRange, Class, ControllerState, ExtBlock, FlowEvent, FlowId, FlowSpec, HostId, Instant,
+    Packet, PacketId, PortId, Rate, TimerChange, TransportId, Wait,
 };
-use punctual_record::{Explanation, FlowRecord, NetworkTrace, PacketLatency};
+use punctual_record::{CapturedPacket, Explanation, FlowRecord, NetworkTrace, PacketLatency};
 
 /// Why a packet did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(crate) trait Tap {
 
     /// Whether it wants [`Tap::holds`], which costs time.
     const WATCHES_QUEUES: bool = false;
+    /// Whether it wants [`Tap::extended`], which costs time.
+    const WATCHES_HEADERS: bool = false;
 
     /// Whether it follows this flow: the engine then asks the flow's ends what they wait for.
     fn follows(&self, _flow: FlowId) -> bool {
@@ -80,6 +82,8 @@ pub(crate) trait Tap {
     fn cut(&mut self, _port: PortId, _is_cut: bool) {}
     /// A host created a packet.
     fn made(&mut self, _id: PacketId, _packet: &Packet) {}
+    /// A host created a packet with this header extension, or a port's controller changed it.
+    fn extended(&mut self, _id: PacketId, _block: &ExtBlock) {}
     /// A packet joined the queue of a port.
     fn queued(&mut self, _port: PortId, _id: PacketId, _packet: &Packet) {}
     /// The length of a port's queue after a packet joined it and the discipline has acted.
@@ -148,6 +152,8 @@ pub(crate) struct Findings {
     pub(crate) network: Option<NetworkTrace>,
     /// Latency of data packets, by transport.
     pub(crate) packet_latency: Vec<PacketLatency>,
+    /// The first packets that links carried, by time.
+    pub(crate) captured: Vec<CapturedPacket>,
     /// Where the time of followed flows went.
     pub(crate) explained: Vec<Explanation>,
 }
@@ -167,6 +173,7 @@ macro_rules! forward_to_observers {
         impl<A: Tap> Tap for Option<A> {
             const WATCHES_CONTROLLERS: bool = A::WATCHES_CONTROLLERS;
             const WATCHES_QUEUES: bool = A::WATCHES_QUEUES;
+            const WATCHES_HEADERS: bool = A::WATCHES_HEADERS;
             const FOLLOWS: bool = A::FOLLOWS;
             fn follows(&self, flow: FlowId) -> bool {
                 self.as_ref().is_some_and(|tap| tap.follows(flow))
@@ -184,6 +191,7 @@ macro_rules! forward_to_observers {
         impl<A: Tap, B: Tap> Tap for (A, B) {
             const WATCHES_CONTROLLERS: bool = A::WATCHES_CONTROLLERS || B::WATCHES_CONTROLLERS;
             const WATCHES_QUEUES: bool = A::WATCHES_QUEUES || B::WATCHES_QUEUES;
+            const WATCHES_HEADERS: bool = A::WATCHES_HEADERS || B::WATCHES_HEADERS;
             const FOLLOWS: bool = A::FOLLOWS || B::FOLLOWS;
             fn follows(&self, flow: FlowId) -> bool {
                 self.0.follows(flow) || self.1.follows(flow)
@@ -213,6 +221,7 @@ forward_to_observers! {
     rate_changed(port: PortId, rate: Rate);
     cut(port: PortId, is_cut: bool);
     made(id: PacketId, packet: &Packet);
+    extended(id: PacketId, block: &ExtBlock);
     queued(port: PortId, id: PacketId, packet: &Packet);
     holds(port: PortId, bytes: u64, packets: u32);
     sends(

@@ -40,9 +40,17 @@ struct NdpFields {
     /// On data packets, the low half of the flow's size.
     cumulative: U32,
     sent_at: U32,
-    /// On data packets, which have no pull number, the high half of the flow's size.
+    /// On data packets, bits 32 to 47 of the flow's size, then the low half of the last pull number
+    /// that its sender has.
     pull: U32,
 }
+
+/// Bits of a flow's size. All of them set: the flow is endless.
+const SIZE_BITS: u32 = 48;
+const ENDLESS: u64 = (1 << SIZE_BITS) - 1;
+
+/// Values of the half of a pull number that data packets have.
+const PULL_HALF: u32 = 1 << 16;
 
 /// NDP's fields, in order.
 pub const NDP_LAYOUT: &[FieldLayout] = &[
@@ -55,7 +63,7 @@ pub const NDP_LAYOUT: &[FieldLayout] = &[
         "cumulative",
         offset_of!(NdpFields, cumulative),
         4,
-        "packets below it have arrived, mod 2³²; data: flow size, low half",
+        "packets below it have arrived, mod 2³²; data: flow size, bits 0–31",
     ),
     FieldLayout::new(
         "sent_at",
@@ -67,7 +75,7 @@ pub const NDP_LAYOUT: &[FieldLayout] = &[
         "pull",
         offset_of!(NdpFields, pull),
         4,
-        "packets pulled so far, mod 2³²; data: flow size, high half",
+        "packets pulled so far, mod 2³²; data: flow size, bits 32–47, then pulls heard of, mod 2¹⁶",
     ),
 ];
 
@@ -89,15 +97,18 @@ impl Codec for NdpCodec {
 
     fn emit_fields(&self, packet: &Packet, _block: Option<&ExtBlock>, fields: &mut [u8]) {
         let header = NdpHeader::of(packet);
-        let pull = match header.kind {
-            kind::DATA => (header.cumulative >> 32) as u32,
-            _ => header.pull,
+        let (pull, cumulative) = match header.kind {
+            kind::DATA => {
+                let size = header.cumulative.min(ENDLESS);
+                ((size >> 32) as u32 * PULL_HALF + header.pull % PULL_HALF, size)
+            }
+            _ => (header.pull, header.cumulative),
         };
         let [_, seq @ ..] = (header.seq as u32).to_be_bytes();
         let wire = NdpFields {
             flags: header.flags & !flags::SYN,
             seq,
-            cumulative: (header.cumulative as u32).into(),
+            cumulative: (cumulative as u32).into(),
             sent_at: ((header.sent_at >> TIME_SHIFT) as u32).into(),
             pull: pull.into(),
         };
@@ -129,8 +140,12 @@ impl Codec for NdpCodec {
             flags: wire.flags & !flags::SYN | if envelope.is_syn { flags::SYN } else { 0 },
         };
         if header.kind == kind::DATA {
-            header.cumulative = u64::from(wire.pull.get()) << 32 | u64::from(wire.cumulative.get());
-            header.pull = 0;
+            let high = u64::from(wire.pull.get() / PULL_HALF);
+            header.cumulative = match high << 32 | u64::from(wire.cumulative.get()) {
+                ENDLESS => u64::MAX,
+                size => size,
+            };
+            header.pull = wire.pull.get() % PULL_HALF;
         }
         packet.header = Header::new(header);
         let is_consistent = match header.kind {

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod capacity;
+pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod difference;

@@ -1,6 +1,7 @@
 //! The `punctual` command as a user runs it.
 #![allow(non_snake_case)]
 
+mod captures;
 mod common;
 mod differences;
 mod errors;

@@ -5,4 +5,5 @@ mod attacks;
 mod driver;
 mod files;
 mod hostile;
+mod packet_socket;
 mod support;

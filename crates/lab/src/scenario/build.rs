@@ -123,6 +123,7 @@ impl<S: Simulate> Scenario<S> {
             check: self.run.check,
             network_trace: seed == self.run.seed && self.run.has_network_trace(&self.network),
             packet_latency: self.run.packet_latency,
+            capture_max: 0,
             measure: self.run.measure(),
         })))
     }

@@ -67,6 +67,7 @@ fn run(transport: &str, network: Network, flows: Vec<FlowSpec>, micros: u64) -> 
         check: false,
         network_trace: false,
         packet_latency: false,
+        capture_max: 0,
         measure: Measure::default(),
     };
     let totals = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(())).totals;

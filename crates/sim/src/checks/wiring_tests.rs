@@ -319,6 +319,7 @@ fn incast(name: &str, queue: Option<QueueSpec>) -> Setup {
         check: true,
         network_trace: false,
         packet_latency: false,
+        capture_max: 0,
         measure: Measure::default(),
     }
 }

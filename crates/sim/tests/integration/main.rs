@@ -23,6 +23,7 @@ mod mptcp;
 mod ndp;
 mod ndp_classes;
 mod ndp_failures;
+mod ndp_long_paths;
 mod ndp_overload;
 mod ndp_timers;
 mod ndp_unresponsive;

@@ -43,11 +43,15 @@ pub struct NdpConfig {
     /// `variant = "paper"` `"spray"`.
     pub answer_paths: Option<AnswerPaths>,
     /// How the retransmission timeout adapts above `rto` (NDP-R26). Default `"slowest"`, with
-    /// `variant = "paper"` `"fixed"`.
+    /// `variant = "paper"` `"fixed"`, with `path_window` `"rtt"`.
     pub timer: Option<NdpTimer>,
     /// Whether a trimmed header delays the next pull by its transmission time (NDP-R27). Default
     /// true, with `variant = "paper"` false.
     pub charge_headers: Option<bool>,
+    /// For paths longer or less reliable than a datacenter's: the largest window, in packets, of a
+    /// flow whose window follows its path (NDP-R28), and which notices losses by later ACKs
+    /// (NDP-R29). By default the window is `initial_window` on every path.
+    pub path_window: Option<u32>,
 }
 
 /// Which rules NDP follows.
@@ -80,13 +84,18 @@ pub enum NdpTimer {
     /// Twice the longest recent delay of feedback on packets that were trimmed, returned or
     /// spuriously retransmitted; at least `rto`.
     Slowest,
-    /// `SRTT + 4 · RTTVAR` over all feedback; at least `rto`, and `20 · rto` before the first.
+    /// `SRTT + 4 · RTTVAR` over all feedback; at least `rto`, and `20 · rto` before the first, with
+    /// `path_window` `4 · rto`.
     Rtt,
 }
 
 /// A receiver refuses packet numbers this far beyond the first missing one, which bounds its memory;
 /// no sender that obeys pulls reaches it.
 pub(super) const AHEAD_MAX: u64 = 1 << 16;
+
+/// The largest `path_window`. Data packets echo 16 bits of the pull number, of which the nearer half
+/// counts as old.
+const PATH_WINDOW_MAX: u32 = 1 << 14;
 
 /// Who chooses the path of a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,11 +126,40 @@ impl Default for NdpConfig {
             answer_paths: None,
             timer: None,
             charge_headers: None,
+            path_window: None,
         }
     }
 }
 
 impl NdpConfig {
+    /// The parameters for sockets on real paths: round trips of any length, losses, and processes
+    /// that the scheduler may suspend for tens of milliseconds.
+    pub fn for_sockets() -> NdpConfig {
+        NdpConfig {
+            rto: Duration::from_millis(50),
+            path_window: Some(4096),
+            ..NdpConfig::default()
+        }
+    }
+
+    /// Whether windows follow their paths, and losses are noticed by later ACKs.
+    // NDP-R28, NDP-R29
+    #[inline]
+    pub(super) fn follows_path(&self) -> bool {
+        self.path_window.is_some()
+    }
+
+    /// The most packets that a sender has in flight, whatever its receiver pulls.
+    // NDP-R30
+    pub(super) fn in_flight_max(&self) -> u32 {
+        self.path_window.unwrap_or(AHEAD_MAX as u32)
+    }
+
+    /// The most doublings of a timeout.
+    pub(super) fn backoff_max(&self) -> u32 {
+        if self.follows_path() { 5 } else { 10 }
+    }
+
     /// Data bytes in a full packet on a network with this MTU.
     pub fn payload_for(&self, mtu: Bytes) -> u64 {
         let room = room_in(mtu);
@@ -162,7 +200,11 @@ impl NdpConfig {
 
     /// How the retransmission timeout adapts.
     pub(super) fn timer(&self) -> NdpTimer {
-        let ours = if self.has_our_rules() { NdpTimer::Slowest } else { NdpTimer::Fixed };
+        let ours = match (self.follows_path(), self.has_our_rules()) {
+            (true, _) => NdpTimer::Rtt,
+            (false, true) => NdpTimer::Slowest,
+            (false, false) => NdpTimer::Fixed,
+        };
         self.timer.unwrap_or(ours)
     }
 
@@ -178,6 +220,15 @@ impl NdpConfig {
         }
         if self.rto.is_zero() {
             return Err("rto = 0: must be longer than a round trip, for example \"1ms\"".into());
+        }
+        if let Some(window) = self.path_window
+            && !(self.initial_window..=PATH_WINDOW_MAX).contains(&window)
+        {
+            return Err(format!(
+                "path_window = {window}: must be from initial_window, {}, to {PATH_WINDOW_MAX}; \
+                 without the key the window is initial_window on every path",
+                self.initial_window
+            ));
         }
         self.check_jitter()?;
         match self.payload.map(Bytes::get) {

@@ -56,7 +56,8 @@ pub struct NdpHeader {
     pub cumulative: u64,
     /// The [`stamp`] of when the data packet was sent, by the sender's clock; echoed.
     pub sent_at: u64,
-    /// How many packets the receiver has pulled so far, modulo 2³².
+    /// How many packets the receiver has pulled so far, modulo 2³². On data: the low 16 bits of
+    /// the last such number that the sender has.
     pub pull: u32,
     /// The data packet's path; echoed.
     pub path: u16,

@@ -20,6 +20,7 @@ mod receiver;
 mod scoreboard;
 mod sender;
 mod timewait;
+mod window;
 
 #[cfg(test)]
 mod tests;
@@ -98,7 +99,8 @@ impl Transport for NdpConfig {
     fn flow_model(&self, nic: &NicInfo) -> Option<FlowModel> {
         let payload = self.payload_for(nic.mtu);
         let packet = payload + u64::from(HEADER_BYTES) + nic.framing.get();
-        let window = packet.saturating_mul(u64::from(self.initial_window));
+        let packets = self.path_window.unwrap_or(self.initial_window);
+        let window = packet.saturating_mul(u64::from(packets));
         Some(FlowModel {
             sharing: Sharing::Fair,
             paths: if self.sprays() { PathUse::Sprayed } else { PathUse::Hashed },

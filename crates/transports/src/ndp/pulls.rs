@@ -4,6 +4,7 @@
 
 use super::header::kind;
 use super::timewait::TimeWait;
+use super::window::{Arrival, PathWindow};
 use super::{NdpConfig, NdpHeader};
 use punctual_core::rng::Stream;
 use punctual_core::{
@@ -26,6 +27,10 @@ pub struct PullQueue {
     waiting: [VecDeque<u32>; Class::COUNT],
     /// A bit for each class with pulls waiting.
     classes: u8,
+    /// Lines with spare pulls, which are sent when no other pull waits, in order of service.
+    spare: VecDeque<u32>,
+    /// The initial and the largest window, in packets, if windows follow their paths.
+    window: Option<(u32, u32)>,
     /// The next pull may leave from here on.
     next_at: Instant,
     jitter: Option<Box<Jitter>>,
@@ -53,6 +58,10 @@ struct PairPath {
     sent: u32,
     /// Pulls waiting.
     pending: u32,
+    /// Spare pulls waiting.
+    spare: u32,
+    /// The window, if it follows the path.
+    window: Option<Box<PathWindow>>,
     /// How urgent: lower goes first.
     class: u8,
     /// The path by which a packet came last.
@@ -72,6 +81,8 @@ impl PullQueue {
             lines: Slab::default(),
             waiting: Default::default(),
             classes: 0,
+            spare: VecDeque::new(),
+            window: config.path_window.map(|most| (config.initial_window, most)),
             next_at: Instant::ZERO,
             jitter: (!config.pull_jitter.is_empty()).then(|| {
                 // A stream for each host; the first flow makes it one for each run too.
@@ -94,7 +105,8 @@ impl PullQueue {
         lines.filter_map(|line| self.lines.get(*line)).map(|l| l.pending).sum()
     }
 
-    pub(super) fn open(&mut self, flow: FlowId, class: u8, route: &FlowRoute) -> u32 {
+    pub(super) fn open(&mut self, flow: FlowId, class: u8, route: &FlowRoute, now: Instant) -> u32 {
+        let window = self.window;
         if let Some(jitter) = &mut self.jitter {
             jitter.stream = Stream::from_seed(jitter.stream.bits() ^ route.seed);
         }
@@ -105,6 +117,8 @@ impl PullQueue {
             next_path: route.ecmp_path,
             sent: 0,
             pending: 0,
+            spare: 0,
+            window: window.map(|(initial, most)| Box::new(PathWindow::new(initial, most, now))),
             class: class % Class::COUNT as u8,
             path: 0,
             cumulative: 0,
@@ -139,9 +153,55 @@ impl PullQueue {
         None
     }
 
+    /// Adds the pulls for an arrival that the flow's window allows; otherwise as
+    /// [`PullQueue::add`].
+    // NDP-R28
+    #[cold]
+    pub(super) fn add_within_window(
+        &mut self,
+        line: u32,
+        cumulative: u64,
+        path: u16,
+        arrival: &Arrival,
+        now: Instant,
+    ) -> Option<u32> {
+        let entry = self.lines.get_mut(line)?;
+        (entry.cumulative, entry.path) = (cumulative, path);
+        let due = entry.window.as_mut()?.arrived(arrival, now);
+        if due.spare {
+            entry.spare += 1;
+            if entry.spare == 1 {
+                self.spare.push_back(line);
+            }
+        }
+        let sent = if due.pull { self.add(line, cumulative, path, now) } else { None };
+        if let Some(number) = sent
+            && let Some(window) = self.lines.get_mut(line).and_then(|l| l.window.as_mut())
+        {
+            window.pull_sent(number, now);
+        }
+        sent
+    }
+
+    /// Whether windows follow their paths.
+    #[inline]
+    pub(super) fn follows_paths(&self) -> bool {
+        self.window.is_some()
+    }
+
+    /// A packet of a flow arrived and was refused.
+    pub(super) fn note_refused(&mut self, line: u32) {
+        if let Some(window) = self.lines.get_mut(line).and_then(|l| l.window.as_mut()) {
+            window.refused();
+        }
+    }
+
     /// Adds pulls for a flow that are sent on their own.
     pub(super) fn add_waiting(&mut self, line: u32, pulls: u32) {
         let Some(entry) = self.lines.get_mut(line) else { return };
+        if let Some(window) = &mut entry.window {
+            window.add_pulls(pulls);
+        }
         entry.pending += pulls;
         if pulls > 0 && entry.pending == pulls {
             let class = entry.class;
@@ -155,7 +215,7 @@ impl PullQueue {
         self.classes |= 1 << class;
     }
 
-    /// Takes the line whose turn it is: the first of the most urgent class.
+    /// Takes a pull of the line whose turn it is: the first of the most urgent class.
     // NDP-R13, NDP-R20
     #[inline]
     fn take_turn(&mut self) -> Option<u32> {
@@ -163,11 +223,36 @@ impl PullQueue {
             return None;
         }
         let class = self.classes.trailing_zeros() as usize;
-        let line = self.waiting[class].pop_front();
+        let line = self.waiting[class].pop_front()?;
+        if let Some(entry) = self.lines.get_mut(line) {
+            entry.pending -= 1;
+            if entry.pending > 0 {
+                self.waiting[class].push_back(line);
+            }
+        }
         if self.waiting[class].is_empty() {
             self.classes &= !(1 << class);
         }
-        line
+        Some(line)
+    }
+
+    /// Takes a spare pull of the line whose turn it is, when no other pull waits.
+    // NDP-R28
+    fn take_spare(&mut self) -> Option<u32> {
+        let line = self.spare.pop_front()?;
+        if let Some(entry) = self.lines.get_mut(line) {
+            entry.spare -= 1;
+            if entry.spare > 0 {
+                self.spare.push_back(line);
+            }
+        }
+        Some(line)
+    }
+
+    /// Whether any pull waits, spare ones included.
+    #[inline]
+    pub(super) fn has_waiting(&self) -> bool {
+        self.classes != 0 || !self.spare.is_empty()
     }
 
     /// Time from this pull to the next.
@@ -211,9 +296,12 @@ impl PullQueue {
     /// Drops the queued pulls of a completed flow.
     // NDP-R14
     pub(super) fn flush(&mut self, line: u32) {
-        if let Some(entry) = self.lines.get_mut(line)
-            && entry.pending > 0
-        {
+        let Some(entry) = self.lines.get_mut(line) else { return };
+        if entry.spare > 0 {
+            entry.spare = 0;
+            self.spare.retain(|l| *l != line);
+        }
+        if entry.pending > 0 {
             entry.pending = 0;
             let class = entry.class;
             let waiting = &mut self.waiting[usize::from(class)];
@@ -274,14 +362,16 @@ pub(super) fn send_next_pull(cx: &mut HostCx<'_, NdpConfig>) {
         cx.set_host_timer(cx.shared.next_at);
         return;
     }
-    let Some(line) = cx.shared.take_turn() else {
+    let Some(line) = cx.shared.take_turn().or_else(|| cx.shared.take_spare()) else {
         return;
     };
     let Some(entry) = cx.shared.lines.get_mut(line) else {
         return;
     };
     entry.sent = entry.sent.wrapping_add(1);
-    entry.pending -= 1;
+    if let Some(window) = &mut entry.window {
+        window.pull_sent(entry.sent, cx.now);
+    }
     let header = NdpHeader {
         seq: 0,
         cumulative: entry.cumulative,
@@ -294,13 +384,9 @@ pub(super) fn send_next_pull(cx: &mut HostCx<'_, NdpConfig>) {
     let mut packet = header.control(entry.flow, entry.peer);
     let path = Some(entry.path).filter(|_| cx.shared.echoes_paths);
     entry.lead_back(path, &mut packet);
-    if entry.pending > 0 {
-        let class = entry.class;
-        cx.shared.wait(class, line);
-    }
     cx.send(packet);
     cx.shared.next_at = cx.now + cx.shared.draw_spacing();
-    if cx.shared.classes != 0 {
+    if cx.shared.has_waiting() {
         cx.set_host_timer(cx.shared.next_at);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::config::AHEAD_MAX;
 use super::header::{flags, kind};
+use super::window::Arrival;
 use super::{NdpConfig, NdpHeader, PullQueue};
 use punctual_core::{
     BitRing, ByteRange, Endpoint, FlowEvent, FlowId, FlowRoute, HostCx, HostId, Instant, Packet,
@@ -44,7 +45,7 @@ impl NdpReceiver {
         NdpReceiver {
             flow: first.flow,
             peer: route.peer,
-            line: cx.shared.open(first.flow, header.class(), route),
+            line: cx.shared.open(first.flow, header.class(), route, cx.now),
             received: BitRing::default(),
             room: cx.config.room_for(cx.shared.payload()),
             held: 0,
@@ -62,6 +63,12 @@ impl NdpReceiver {
     /// Whether every byte has arrived.
     pub fn is_complete(&self) -> bool {
         self.completed
+    }
+
+    /// Packets of the flow that have not arrived.
+    fn missing(&self) -> u64 {
+        let arrived = self.received.base() + self.held;
+        self.packets.map_or(u64::MAX, |packets| packets.saturating_sub(arrived))
     }
 
     #[inline]
@@ -137,6 +144,7 @@ impl NdpReceiver {
     fn refuse(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) {
         self.heard_at = cx.now;
         self.held_back += 1;
+        cx.shared.note_refused(self.line);
         let answer = NdpHeader {
             cumulative: self.received.base(),
             pull: 0,
@@ -205,6 +213,15 @@ impl Endpoint<NdpConfig> for NdpReceiver {
         // NDP-R11: one pull per arrival, whether complete, trimmed or duplicate.
         let pull = if self.completed {
             None
+        } else if cx.shared.follows_paths() {
+            let arrival = Arrival {
+                seq: header.seq,
+                sent_at: header.sent_at,
+                echo: header.pull,
+                is_trimmed: packet.is_trimmed(),
+                missing: self.missing(),
+            };
+            cx.shared.add_within_window(self.line, cumulative, header.path, &arrival, cx.now)
         } else {
             cx.shared.add(self.line, cumulative, header.path, cx.now)
         };
@@ -221,7 +238,7 @@ impl Endpoint<NdpConfig> for NdpReceiver {
         if self.completed {
             return;
         }
-        if pull.is_none() {
+        if pull.is_none() || cx.shared.has_waiting() {
             cx.set_host_timer(cx.shared.next_at());
         }
         self.start_timer(cx);
@@ -241,7 +258,7 @@ impl Endpoint<NdpConfig> for NdpReceiver {
             return;
         }
         if let Some(number) = cx.shared.last_sent(self.line) {
-            self.backoff = (self.backoff + 1).min(10);
+            self.backoff = (self.backoff + 1).min(cx.config.backoff_max());
             let header = NdpHeader {
                 seq: 0,
                 cumulative: self.received.base(),

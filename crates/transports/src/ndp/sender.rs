@@ -1,13 +1,17 @@
 //! The sender: pushes the initial window, then sends one packet per pull.
 
+mod recovery;
+
 use super::header::{HEADER_BYTES, flags, kind, stamp};
 use super::paths::Paths;
+use super::window::echo;
 use super::{NdpConfig, NdpHeader, NdpTimer, PathPolicy, PullQueue};
 use crate::rtt::{Rounding, RtoBounds, RttEstimator};
 use punctual_core::{
     Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
     Instant, Packet, PacketFlags, RetransmitCause,
 };
+use recovery::Recovery;
 use std::collections::VecDeque;
 
 /// A packet sent and not acknowledged.
@@ -60,6 +64,10 @@ pub struct NdpSender {
     lowest_first: bool,
     /// Packets that may be sent now.
     credits: u32,
+    /// Packets in flight: those in `window` with [`State::InFlight`].
+    flying: u32,
+    /// The order of transmissions, if losses are noticed by later ACKs.
+    recovery: Option<Box<Recovery>>,
     /// Pulls to ignore, one for each spurious retransmission.
     debt: u32,
     last_pull: u32,
@@ -90,10 +98,14 @@ pub struct NdpSender {
 /// How many timeouts a sender waits for a pull when nothing is in flight: longer than a round of
 /// pulls in an incast of thousands.
 const PATIENCE: u64 = 64;
+/// [`PATIENCE`] on long paths, where receivers repeat their last pull more often than that.
+const PATH_PATIENCE: u64 = 8;
 /// The longest accepted RTT sample, in timeouts: a bound on forged timestamps.
 const SLOWEST: u64 = 16;
 /// The timeout before the first RTT sample, in timeouts: 20 ms in the authors' simulator.
 const UNMEASURED: u64 = 20;
+/// [`UNMEASURED`] on long paths, whose `rto` is not made for a datacenter's round trips.
+const PATH_UNMEASURED: u64 = 4;
 /// The number of feedbacks that [`NdpSender::is_bad_path`] considers.
 const RECENT: u8 = 12;
 
@@ -119,6 +131,8 @@ impl NdpSender {
             resend: VecDeque::new(),
             lowest_first: false,
             credits: if not_before.is_none() { first_window as u32 } else { 0 },
+            flying: 0,
+            recovery: cx.config.follows_path().then(Box::default),
             debt: 0,
             last_pull: 0,
             first_window,
@@ -144,7 +158,7 @@ impl NdpSender {
 
     /// Packets sent and not acknowledged.
     pub fn in_flight(&self) -> usize {
-        self.window.iter().filter(|s| s.state == State::InFlight).count()
+        self.flying as usize
     }
 
     fn has_data(&self) -> bool {
@@ -175,6 +189,9 @@ impl NdpSender {
         self.recent_len = (self.recent_len + 1).min(RECENT);
         self.backoff = 0;
         self.heard_at = cx.now;
+        if let Some(recovery) = &mut self.recovery {
+            recovery.heard();
+        }
     }
 
     /// The retransmission timeout.
@@ -184,7 +201,11 @@ impl NdpSender {
             NdpTimer::Fixed => config.rto,
             NdpTimer::Slowest => config.rto.max(self.slowest_word.saturating_mul(2)),
             NdpTimer::Rtt => self.rtt.rto(&RtoBounds {
-                initial: config.rto.saturating_mul(UNMEASURED),
+                initial: config.rto.saturating_mul(if config.follows_path() {
+                    PATH_UNMEASURED
+                } else {
+                    UNMEASURED
+                }),
                 min: config.rto,
                 max: config.rto.saturating_mul(SLOWEST * 2),
             }),
@@ -211,6 +232,7 @@ impl NdpSender {
             }
             _ => return false,
         };
+        self.flying -= 1;
         self.slowest_word = self.slowest_word.max(now.saturating_since(sent_at));
         if cause == RetransmitCause::Bounce {
             self.resend.push_front(seq);
@@ -224,11 +246,22 @@ impl NdpSender {
     fn handle_ack(&mut self, header: &NdpHeader, cx: &mut HostCx<'_, NdpConfig>) {
         let mut sent_needlessly = false;
         if let Some(sent) = self.sent_mut(header.seq) {
+            let (was_flying, at) = (sent.state == State::InFlight, sent.at);
             // NDP-R18: an earlier transmission arrived, so the latest was spurious.
-            sent_needlessly = sent.state == State::InFlight && stamp(sent.at) != header.sent_at;
+            sent_needlessly = was_flying && stamp(at) != header.sent_at;
             sent.state = State::Acked;
+            self.flying -= u32::from(was_flying);
+            if let Some(recovery) = &mut self.recovery
+                && was_flying
+                && !sent_needlessly
+            {
+                recovery.acked(at, cx.now);
+            }
         }
         if sent_needlessly {
+            if let Some(recovery) = &mut self.recovery {
+                recovery.was_spurious();
+            }
             self.debt += u32::from(cx.config.repays_duplicates());
             let took = cx.now.saturating_since(Instant::from_picos(header.sent_at));
             let believed = took.min(cx.config.rto.saturating_mul(SLOWEST));
@@ -248,6 +281,7 @@ impl NdpSender {
             if front.unaccounted {
                 self.unaccounted -= 1;
             }
+            self.flying -= u32::from(front.state == State::InFlight);
             self.window.pop_front();
             self.base += 1;
         }
@@ -264,9 +298,17 @@ impl NdpSender {
     }
 
     // NDP-R03: the difference of pull numbers is the number of packets to send.
-    fn handle_pull(&mut self, number: u32) {
+    fn handle_pull(&mut self, number: u32, config: &NdpConfig) {
         let more = number.wrapping_sub(self.last_pull) as i32;
-        if more == 0 && self.in_flight() == 0 {
+        // NDP-R30: a receiver never has more pulls under way than packets.
+        let most = config.in_flight_max();
+        if more > 0 && more as u32 > most {
+            return;
+        }
+        let is_behind = more < 0 && self.recovery.is_some();
+        if self.flying == 0 && (more == 0 || is_behind) {
+            // A number was forged if the receiver's is behind.
+            self.last_pull = number;
             // NDP-R16: a repeated pull; the receiver has sent all its pulls and received nothing.
             self.pull_window = 0;
             self.credits = self.credits.max(1);
@@ -276,7 +318,7 @@ impl NdpSender {
             let more = more as u32;
             let repaid = self.debt.min(more);
             self.debt -= repaid;
-            self.credits = self.credits.saturating_add(more - repaid);
+            self.credits = (self.credits + (more - repaid)).min(most);
         }
     }
 
@@ -332,7 +374,7 @@ impl NdpSender {
             seq,
             cumulative: self.size,
             sent_at: stamp(now),
-            pull: 0,
+            pull: echo(self.last_pull),
             path: path as u16,
             kind: kind::DATA,
             flags: if seq < self.first_window { flags::SYN } else { 0 }
@@ -373,8 +415,7 @@ impl NdpSender {
 
 impl Endpoint<NdpConfig> for NdpSender {
     fn gauges(&self, _shared: &PullQueue, tell: &mut dyn FnMut(&'static str, f64)) {
-        let in_flight = self.window.iter().filter(|sent| sent.state == State::InFlight).count();
-        tell("outstanding_packets", in_flight as f64);
+        tell("outstanding_packets", f64::from(self.flying));
         tell("resend_packets", self.resend.len() as f64);
     }
 
@@ -410,7 +451,11 @@ impl Endpoint<NdpConfig> for NdpSender {
         }
         if header.kind == kind::PULL || header.has(flags::PULL) {
             self.heard_at = cx.now;
-            self.handle_pull(header.pull);
+            self.handle_pull(header.pull, cx.config);
+        }
+        if self.recovery.is_some() {
+            self.detect_losses(cx);
+            self.wake_in_time(cx);
         }
         if self.base < self.packets {
             self.say_ready(cx);
@@ -418,11 +463,13 @@ impl Endpoint<NdpConfig> for NdpSender {
     }
 
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, NdpConfig>) -> Option<Packet> {
-        if self.credits == 0 {
+        // NDP-R30
+        if self.credits == 0 || self.flying >= cx.config.in_flight_max() {
             return None;
         }
         let (seq, again) = self.next_seq()?;
         self.credits -= 1;
+        self.flying += 1;
         let avoid = if again.is_some() { self.sent_mut(seq).map(|s| s.path) } else { None };
         let path = self.paths.next(avoid);
         let pushed = again.is_none() && seq < self.first_window;
@@ -437,10 +484,17 @@ impl Endpoint<NdpConfig> for NdpSender {
             self.unaccounted += u32::from(pushed);
             self.window.push_back(sent);
         }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.sent(seq, cx.now);
+        }
         // A packet in flight must not wait for the long timer of NDP-R09.
         if self.timer != SenderTimer::Feedback {
             self.timer = SenderTimer::Feedback;
             cx.set_timer(cx.now + cx.config.rto);
+            if let Some(recovery) = &mut self.recovery {
+                recovery.timer_at = Some(cx.now + cx.config.rto);
+                self.wake_in_time(cx);
+            }
         }
         self.say_ready(cx);
         Some(self.data_packet(seq, path, cx.now))
@@ -456,7 +510,11 @@ impl Endpoint<NdpConfig> for NdpSender {
         }
         let rto = self.rto(cx.config);
         self.slowest_word = self.slowest_word.mul_f64(0.875);
-        let mut earliest: Option<Instant> = None;
+        if self.recovery.is_some() {
+            self.detect_losses(cx);
+            self.say_ready(cx);
+        }
+        let mut earliest = self.probe(cx);
         let mut waits_for = SenderTimer::Feedback;
         let mut lost = 0;
         for index in 0..self.window.len() {
@@ -475,13 +533,15 @@ impl Endpoint<NdpConfig> for NdpSender {
                 self.unaccounted -= 1;
             }
             self.paths.board.loss(sent.path);
+            self.flying -= 1;
             self.resend.push_front(self.base + index as u64);
             lost += 1;
             cx.emit(FlowEvent::TimedOut);
         }
         if lost == 0 && earliest.is_none() && self.has_data() {
             // NDP-R09: nothing is in flight, so only a pull can arrive.
-            let due = self.heard_at.saturating_add(rto.saturating_mul(PATIENCE));
+            let patience = if cx.config.follows_path() { PATH_PATIENCE } else { PATIENCE };
+            let due = self.heard_at.saturating_add(rto.saturating_mul(patience));
             if due > cx.now {
                 earliest = Some(due);
                 waits_for = SenderTimer::Pull;
@@ -491,13 +551,17 @@ impl Endpoint<NdpConfig> for NdpSender {
             }
         }
         if lost > 0 {
-            self.backoff = (self.backoff + 1).min(10);
+            self.backoff = (self.backoff + 1).min(cx.config.backoff_max());
             self.credits += lost;
             self.say_ready(cx);
         }
         if let Some(at) = earliest {
             self.timer = waits_for;
             cx.set_timer(at);
+            if let Some(recovery) = &mut self.recovery {
+                recovery.timer_at = Some(at);
+            }
         }
+        self.wake_in_time(cx);
     }
 }

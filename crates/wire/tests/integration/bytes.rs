@@ -49,7 +49,7 @@ fn data_packet(seq: u64, len: u16, size: u64) -> Packet {
         seq,
         cumulative: size,
         sent_at: 0,
-        pull: 0,
+        pull: 0xfe,
         path: 5,
         kind: kind::DATA,
         flags: if last { flags::LAST } else { 0 },
@@ -68,7 +68,7 @@ fn any_packet() -> impl Strategy<Value = (Packet, Vec<u8>, RecentNumbers)> {
     let distance = -(1i64 << 31) + 1..1i64 << 31;
     (
         (0u8..4, any::<u64>(), 1u64..1 << 50, any::<u32>(), any::<u16>(), any::<u8>()),
-        (prop::collection::vec(any::<u8>(), 1..2_000), any::<bool>(), 0u8..8, 0u64..1 << 40),
+        (prop::collection::vec(any::<u8>(), 1..2_000), any::<bool>(), 0u8..8, 0u64..1 << 36),
         (-(1i64 << 23) + 1..1i64 << 23, distance.clone(), distance),
     )
         .prop_map(move |(numbers, (data, last, class, seq), distances)| {
@@ -79,7 +79,7 @@ fn any_packet() -> impl Strategy<Value = (Packet, Vec<u8>, RecentNumbers)> {
                 seq,
                 cumulative,
                 sent_at: time >> 14 << 14,
-                pull: if is_data { 0 } else { pull },
+                pull: if is_data { pull % (1 << 16) } else { pull },
                 path,
                 kind,
                 flags: bits & !flags::LAST,
@@ -88,7 +88,9 @@ fn any_packet() -> impl Strategy<Value = (Packet, Vec<u8>, RecentNumbers)> {
                 header.flags |= flags::LAST;
                 header.cumulative = seq * (len + cumulative % 1_000) + len;
             } else if is_data {
-                header.cumulative = header.cumulative.max(seq * len + len + 1);
+                // Sizes have 48 bits on the wire; all set is an endless flow.
+                let size = if bits == 0 { u64::MAX } else { cumulative % ((1 << 48) - 1) };
+                header.cumulative = size.max(seq * len + len + 1);
             }
             let mut packet = Packet::new(FlowId(0), HostId(0), Header::new(header));
             packet.class = Class(class);

@@ -14,20 +14,20 @@ use punctual_wire::{
 };
 
 /// The bytes of a fuzzing engine, read from the front. Zeros follow.
-struct Input<'a>(&'a [u8]);
+pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl Input<'_> {
-    fn byte(&mut self) -> u8 {
+    pub(crate) fn byte(&mut self) -> u8 {
         let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
         self.0 = rest;
         *first
     }
 
-    fn number(&mut self) -> u64 {
+    pub(crate) fn number(&mut self) -> u64 {
         (0..8).fold(0, |number, _| number << 8 | u64::from(self.byte()))
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (usize::from(self.byte()) << 8 | usize::from(self.byte())) % end.max(1)
     }
 
@@ -65,7 +65,7 @@ fn packet(input: &mut Input<'_>, corpus: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-fn corpus(of: &str) -> Vec<Vec<u8>> {
+pub(crate) fn corpus(of: &str) -> Vec<Vec<u8>> {
     let dir = format!("{}/tests/corpus/{of}", env!("CARGO_MANIFEST_DIR"));
     let mut paths: Vec<_> =
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();

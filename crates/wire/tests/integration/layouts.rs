@@ -34,7 +34,7 @@ fn assert_shown(table: &str) {
     let page = read("docs/wire.md");
     assert!(
         page.contains(table.trim_end()),
-        "docs/wire.md lacks: cargo xtask figures wire\n{table}"
+        "docs/wire.md lacks this table; write it with `cargo xtask figures wire`:\n{table}"
     );
 }
 

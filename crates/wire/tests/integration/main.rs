@@ -5,6 +5,7 @@ mod bytes;
 mod captures;
 mod frames;
 mod fuzz;
+mod fuzz_endpoints;
 mod layouts;
 mod rates;
 mod samples;

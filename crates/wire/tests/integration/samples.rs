@@ -45,7 +45,7 @@ pub(crate) fn ndp(of: u8) -> Packet {
         seq: 4_990,
         cumulative: if is_data { 3 << 32 } else { 4_980 },
         sent_at: (1 << 39) + (77 << 14),
-        pull: if is_data { 0 } else { 0xffff_fff0 },
+        pull: if is_data { 0xbeef } else { 0xffff_fff0 },
         path: 0x0205,
         kind: of,
         flags: if is_data { flags::SYN | 5 << flags::CLASS_SHIFT } else { flags::PULL },

@@ -88,6 +88,7 @@ pub fn setup(network: Network, transports: Vec<AnyTransport>, mut flows: Vec<Flo
         check: true,
         network_trace: false,
         packet_latency: false,
+        capture_max: 0,
         measure: Measure::default(),
     }
 }

@@ -1,6 +1,8 @@
 //! NDP's rules, one test each, and its behaviour under random faults.
 
+mod hostile;
 mod lone;
+mod long_paths;
 mod losses;
 mod props;
 mod robustness;
@@ -68,6 +70,8 @@ fn every_rule_has_its_test_and_every_test_its_rule() {
         include_str!("rules.rs"),
         include_str!("robustness.rs"),
         include_str!("losses.rs"),
+        include_str!("long_paths.rs"),
+        include_str!("hostile.rs"),
         include_str!("props.rs"),
     ];
     crate::testing::assert_rules_match(&["ndp_r"], include_str!("../rules.md"), &sources);

@@ -277,7 +277,7 @@ fn ndp_r12_pulls_are_spaced_by_a_packet_on_the_wire() {
     let nic = NicInfo { framing: Bytes::new(38), ..super::lone::nic(0) };
     let spacing = |config: &NdpConfig| {
         let mut queue = PullQueue::new(config, &nic);
-        let line = queue.open(FlowId(0), 0, &super::lone::route());
+        let line = queue.open(FlowId(0), 0, &super::lone::route(), Instant::ZERO);
         assert_eq!(queue.add(line, 0, 0, Instant::ZERO), Some(1), "at once");
         queue.next_at() - Instant::ZERO
     };

@@ -1,0 +1,218 @@
+//! Receives whole Ethernet frames, also those that switches trimmed in hardware.
+//!
+//! Such a switch keeps the first 128, 206 or 256 bytes of a frame and may leave the lengths and
+//! checksums of IP and UDP as they were. The kernel's UDP layer drops the frame then, and the
+//! receiver never learns of the packet. A [`PacketSocket`] gets a copy of every frame for a UDP port
+//! before that layer, and [`Frame`] finds the header in it. Of a trimmed frame no payload is
+//! delivered, whatever the switch left of it.
+//!
+//! It needs CAP_NET_RAW. A host that uses it still binds a UDP socket to the port, so that the kernel
+//! does not answer with "port unreachable", and ignores what that socket receives.
+
+use punctual_wire::{Frame, TrimMark, WireError};
+use rustix::net::netdevice::name_to_index;
+use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, SockFilter, Socket, Type};
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// Why a socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PacketSocketError {
+    /// The process lacks the capability.
+    #[error(
+        "receiving whole frames needs CAP_NET_RAW: run as root, or give the program the capability \
+         with `setcap cap_net_raw+ep`"
+    )]
+    Capability,
+    /// There is no such interface.
+    #[error("there is no interface `{0}` in this network namespace; `ip link` lists them")]
+    Interface(String),
+    /// The kernel refused something else.
+    #[error("cannot receive frames of interface `{0}`: {1}")]
+    Socket(String, #[source] io::Error),
+}
+
+/// What [`PacketSocket::receive`] found.
+#[derive(Debug)]
+pub enum Received<'a> {
+    /// A frame, whole or trimmed.
+    Frame(Frame<'a>),
+    /// A frame that is no valid packet. It was counted by its name.
+    Dropped(WireError),
+    /// No frame was there, or came within the timeout.
+    Nothing,
+}
+
+/// An AF_PACKET socket that receives the frames of one interface for one UDP port.
+#[derive(Debug)]
+pub struct PacketSocket {
+    socket: Socket,
+    mark: TrimMark,
+    buffer: Vec<u8>,
+    dropped: BTreeMap<&'static str, u64>,
+}
+
+/// More than any frame: an IP packet has less than 2¹⁶ bytes.
+const FRAME_BYTES_MAX: usize = (1 << 16) + 64;
+/// Makes `recv` return the length of the frame, also if the buffer is shorter.
+const MSG_TRUNC: i32 = 0x20;
+/// All protocols, in network byte order.
+const ETH_P_ALL: u16 = 3u16.to_be();
+
+impl PacketSocket {
+    /// Opens a socket for frames that arrive at `interface` for the UDP port. `mark` says how
+    /// switches mark trimmed frames.
+    pub fn open(interface: &str, port: u16, mark: TrimMark) -> Result<Self, PacketSocketError> {
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::PermissionDenied => PacketSocketError::Capability,
+            _ => PacketSocketError::Socket(interface.to_owned(), error),
+        };
+        // Protocol 0 receives nothing, so that no frame comes before the filter and the interface.
+        let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)));
+        let socket = socket.map_err(failed)?;
+        let index = name_to_index(&socket, interface)
+            .map_err(|_| PacketSocketError::Interface(interface.to_owned()))?;
+        socket.attach_filter(&filter(port)).map_err(failed)?;
+        socket.bind(&link_address(index)).map_err(failed)?;
+        Ok(PacketSocket {
+            socket,
+            mark,
+            buffer: Vec::with_capacity(FRAME_BYTES_MAX),
+            dropped: BTreeMap::new(),
+        })
+    }
+
+    /// Whether [`PacketSocket::receive`] returns at once if no frame is there.
+    pub fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
+        self.socket.set_nonblocking(is_nonblocking)
+    }
+
+    /// How long [`PacketSocket::receive`] waits for a frame; for ever if `None`.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.socket.set_read_timeout(timeout)
+    }
+
+    /// Receives the next frame.
+    pub fn receive(&mut self) -> io::Result<Received<'_>> {
+        self.buffer.clear();
+        let room: &mut [MaybeUninit<u8>] = self.buffer.spare_capacity_mut();
+        let capacity = room.len();
+        let sent_bytes = match self.socket.recv_with_flags(room, MSG_TRUNC) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                return match error.kind() {
+                    io::ErrorKind::WouldBlock
+                    | io::ErrorKind::TimedOut
+                    | io::ErrorKind::Interrupted => Ok(Received::Nothing),
+                    _ => Err(error),
+                };
+            }
+        };
+        fill(&mut self.buffer, sent_bytes.min(capacity));
+        match Frame::parse(&self.buffer, sent_bytes, self.mark) {
+            Ok(frame) => Ok(Received::Frame(frame)),
+            Err(error) => {
+                *self.dropped.entry(error.name()).or_default() += 1;
+                Ok(Received::Dropped(error))
+            }
+        }
+    }
+
+    /// Sends a frame as it is, for tests and switches.
+    pub fn send(&self, frame: &[u8]) -> io::Result<usize> {
+        self.socket.send(frame)
+    }
+
+    /// Frames dropped so far, by [name](WireError::name).
+    pub fn dropped(&self) -> &BTreeMap<&'static str, u64> {
+        &self.dropped
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Sets the length of a buffer that `recv` has filled.
+#[allow(unsafe_code, reason = "the standard library cannot know what a system call has written")]
+fn fill(buffer: &mut Vec<u8>, bytes: usize) {
+    // SAFETY: `recv` has written `bytes` bytes to the spare capacity of the empty buffer, which is
+    // not less.
+    unsafe { buffer.set_len(bytes) }
+}
+
+/// `struct sockaddr_ll` of packet(7).
+#[repr(C)]
+struct LinkAddress {
+    family: u16,
+    protocol: u16,
+    index: i32,
+    hardware_type: u16,
+    packet_type: u8,
+    address_bytes: u8,
+    address: [u8; 8],
+}
+
+/// The address of an interface, for all protocols.
+#[allow(unsafe_code, reason = "socket2 has no addresses of interfaces")]
+fn link_address(index: u32) -> SockAddr {
+    let address = LinkAddress {
+        family: i32::from(Domain::PACKET) as u16,
+        protocol: ETH_P_ALL,
+        index: index as i32,
+        hardware_type: 0,
+        packet_type: 0,
+        address_bytes: 0,
+        address: [0; 8],
+    };
+    let mut storage = SockAddrStorage::zeroed();
+    // SAFETY: a `LinkAddress` is smaller than the storage and as much aligned, consists of numbers,
+    // and has the layout that the kernel expects for this family.
+    unsafe {
+        *storage.view_as::<LinkAddress>() = address;
+        SockAddr::new(storage, size_of::<LinkAddress>() as u32)
+    }
+}
+
+/// A classic BPF program that accepts frames to this host, IPv4 or IPv6 without extension headers,
+/// whose UDP destination port is `port`. It reads no lengths.
+fn filter(port: u16) -> [SockFilter; 18] {
+    const LD_BYTE: u16 = 0x30;
+    const LD_HALF: u16 = 0x28;
+    const LD_HALF_AT_X: u16 = 0x48;
+    const LDX_HEADER_BYTES: u16 = 0xb1;
+    const JUMP_EQUAL: u16 = 0x15;
+    const JUMP_ANY_BIT: u16 = 0x45;
+    const RETURN: u16 = 0x06;
+    /// Where the kernel shows a frame's type: 0 for frames to this host.
+    const PACKET_TYPE: u32 = 0xffff_f000 + 4;
+    let op = SockFilter::new;
+    let port = u32::from(port);
+    [
+        op(LD_BYTE, 0, 0, PACKET_TYPE),
+        op(JUMP_EQUAL, 0, 15, 0),
+        op(LD_HALF, 0, 0, 12),
+        op(JUMP_EQUAL, 0, 7, 0x0800),
+        op(LD_BYTE, 0, 0, 23),
+        op(JUMP_EQUAL, 0, 11, 17),
+        // No fragment but the first.
+        op(LD_HALF, 0, 0, 20),
+        op(JUMP_ANY_BIT, 9, 0, 0x1fff),
+        op(LDX_HEADER_BYTES, 0, 0, 14),
+        op(LD_HALF_AT_X, 0, 0, 14 + 2),
+        op(JUMP_EQUAL, 5, 6, port),
+        op(JUMP_EQUAL, 0, 5, 0x86dd),
+        op(LD_BYTE, 0, 0, 14 + 6),
+        op(JUMP_EQUAL, 0, 3, 17),
+        op(LD_HALF, 0, 0, 14 + 40 + 2),
+        op(JUMP_EQUAL, 0, 1, port),
+        op(RETURN, 0, 0, u32::MAX),
+        op(RETURN, 0, 0, 0),
+    ]
+}
