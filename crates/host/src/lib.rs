@@ -22,8 +22,10 @@ mod nic;
 mod options;
 mod partial;
 mod receive;
+mod seal;
 mod send;
 mod stream;
+mod sys;
 mod timers;
 
 pub use clock::Clock;
@@ -31,6 +33,7 @@ pub use driver::{Application, Driver, DriverError, DriverOptions, Offer, Traffic
 pub use error::HostError;
 pub use options::{LinkOptions, ReceiveOptions, ReceiveReport, SendOptions, SendReport};
 pub use receive::{Receiver, receive_file};
+pub use seal::Key;
 pub use send::{send_file, send_file_over};
 pub use stream::Hash;
 
