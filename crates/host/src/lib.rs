@@ -16,6 +16,7 @@
 mod candidate;
 mod clock;
 mod driver;
+mod endpoint;
 mod error;
 mod intake;
 mod nic;
@@ -30,8 +31,12 @@ mod timers;
 
 pub use clock::Clock;
 pub use driver::{Application, Driver, DriverError, DriverOptions, Offer, Traffic};
+pub use endpoint::{
+    Endpoint, EndpointOptions, EndpointStats, HostTransport, Incoming, Listener, Outcome,
+    ReceiveError, SendError, SendHandle, SendOptions, Times,
+};
 pub use error::HostError;
-pub use options::{LinkOptions, ReceiveOptions, ReceiveReport, SendOptions, SendReport};
+pub use options::{LinkOptions, ReceiveOptions, ReceiveReport, SendFileOptions, SendReport};
 pub use receive::{Receiver, receive_file};
 pub use seal::Key;
 pub use send::{send_file, send_file_over};

@@ -31,7 +31,9 @@ pub trait Application {
     fn read(&mut self, flow: FlowId, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
     /// Stores bytes of a flow that this host receives: each byte once, in any order. The driver
-    /// sends their acknowledgement afterwards, and only if this succeeds.
+    /// sends their acknowledgement afterwards, and only if this succeeds. The error
+    /// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) closes the flow, all others stop the
+    /// driver.
     fn write(&mut self, flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()>;
 
     /// Handles an event of a flow.
@@ -179,7 +181,8 @@ struct PeerFlows {
 pub struct Driver<T: Transport, C: Codec> {
     stack: Stack<T>,
     codec: C,
-    socket: Arc<UdpSocket>,
+    /// Absent once it is released.
+    socket: Option<Arc<UdpSocket>>,
     options: DriverOptions,
     clock: Clock,
     now: Instant,
@@ -225,7 +228,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         Ok(Driver {
             stack: Stack::new(transport, &[nic]),
             codec,
-            socket: Arc::new(socket),
+            socket: Some(Arc::new(socket)),
             options,
             clock: Clock::start(),
             now: Instant::ZERO,
@@ -336,7 +339,12 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     pub fn turn<A: Application>(&mut self, app: &mut A, until: Instant) -> Result<(), DriverError> {
         let Some(wake) = self.step(app)? else { return Ok(()) };
         let wake = wake.min(until);
-        self.clock.wait(&self.socket, self.is_blocked, wake).map_err(DriverError::Socket)
+        match &self.socket {
+            Some(socket) => {
+                self.clock.wait(socket, self.is_blocked, wake).map_err(DriverError::Socket)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Runs one round of the event loop without waiting. Returns when the next one is due; `None` if
@@ -360,8 +368,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     }
 
     /// The socket, and whether packets wait for room in it.
-    pub(crate) fn socket(&self) -> (&Arc<UdpSocket>, bool) {
-        (&self.socket, self.is_blocked)
+    pub(crate) fn socket(&self) -> (Option<Arc<UdpSocket>>, bool) {
+        (self.socket.clone(), self.is_blocked)
+    }
+
+    /// Gives up the socket, so that its port is free.
+    pub(crate) fn release_socket(&mut self) {
+        self.socket = None;
     }
 
     /// The clock.
@@ -373,16 +386,6 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     pub(crate) fn identify(&mut self, incarnation: u16, key: Option<crate::Key>) {
         self.incarnation = incarnation;
         self.seal = key.map(Seal::new);
-    }
-
-    /// The number of an open flow on the wire.
-    pub(crate) fn number(&self, flow: FlowId) -> Option<u32> {
-        self.flows.get(&flow).map(|f| f.name.number)
-    }
-
-    /// The flow of this number from or to a peer, if it is open.
-    pub(crate) fn find(&self, peer: SocketAddr, number: u32, is_sender: bool) -> Option<FlowId> {
-        self.names.get(&WireFlow { peer, number, sent_from_here: is_sender }).copied()
     }
 
     /// Notes that the peer of a flow is alive.
@@ -530,9 +533,15 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                     FlowEvent::Finished | FlowEvent::Abandoned => ended = true,
                     _ => {}
                 }
-                if result.is_err() {
+                if let Err(error) = &result {
                     // Bytes that are not stored must not be acknowledged.
                     self.out.packets.clear();
+                    if let DriverError::Write(error) = error
+                        && error.kind() == io::ErrorKind::ConnectionAborted
+                    {
+                        result = Ok(());
+                        ended = true;
+                    }
                     break;
                 }
                 app.handle_event(id, self.now, event);

@@ -17,8 +17,9 @@ const CONTROL_KINDS: u8 = 8;
 impl<T: Transport, C: Codec> Driver<T, C> {
     /// Receives a batch of datagrams. Returns whether there may be more.
     pub(super) fn receive<A: Application>(&mut self, app: &mut A) -> Result<bool, DriverError> {
+        let Some(socket) = &self.socket else { return Ok(false) };
         let Some(mut incoming) = self.incoming.take() else { return Ok(false) };
-        let mut result = match incoming.fill(&self.socket) {
+        let mut result = match incoming.fill(socket) {
             Ok(count) => Ok(count),
             Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(0),
             Err(e) if is_fatal(&e) => Err(DriverError::Socket(e)),

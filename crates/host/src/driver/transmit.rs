@@ -84,7 +84,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         if let Some(seal) = &mut self.seal {
             seal.seal(&mut bytes, C::SWITCH_FIELDS_AT);
         }
-        match send_batch(&self.socket, &[Outgoing { bytes, peer }]) {
+        let Some(socket) = &self.socket else { return };
+        match send_batch(socket, &[Outgoing { bytes, peer }]) {
             Ok(_) => self.traffic.sent += 1,
             Err(error) => self.note_error(error),
         }
@@ -94,8 +95,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     fn flush(&mut self) -> Result<(), DriverError> {
         let mut done = 0;
         self.is_blocked = false;
-        while done < self.outgoing.len() {
-            match send_batch(&self.socket, &self.outgoing[done..]) {
+        while done < self.outgoing.len()
+            && let Some(socket) = &self.socket
+        {
+            match send_batch(socket, &self.outgoing[done..]) {
                 Ok(count) => {
                     self.traffic.sent += count as u64;
                     done += count;

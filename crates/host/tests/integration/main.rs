@@ -3,6 +3,7 @@
 
 mod attacks;
 mod driver;
+mod endpoint;
 mod files;
 mod hostile;
 mod support;

@@ -43,6 +43,8 @@ struct Shared {
     stop: AtomicBool,
     /// Whether every datagram is dropped.
     outage: AtomicBool,
+    /// Whether every datagram to the sender is dropped.
+    mute: AtomicBool,
     forwarded: AtomicU64,
 }
 
@@ -83,6 +85,11 @@ impl Lossy {
     /// Begins or ends an outage in both directions.
     pub(crate) fn set_outage(&self, outage: bool) {
         self.shared.outage.store(outage, Ordering::Relaxed);
+    }
+
+    /// Begins or ends an outage in the direction of the sender.
+    pub(crate) fn set_mute(&self, mute: bool) {
+        self.shared.mute.store(mute, Ordering::Relaxed);
     }
 
     pub(crate) fn finish(mut self) -> Done {
@@ -134,7 +141,8 @@ impl Relay {
                     if forward {
                         sender = Some(peer);
                     }
-                    if shared.outage.load(Ordering::Relaxed) {
+                    let mute = !forward && shared.mute.load(Ordering::Relaxed);
+                    if mute || shared.outage.load(Ordering::Relaxed) {
                         self.done.dropped += 1;
                         continue;
                     }
