@@ -23,6 +23,8 @@ pub(crate) struct Nic {
     free_at: Instant,
     /// How far the pacer may be behind and still catch up.
     burst: Duration,
+    /// Whether nothing was queued when the NIC last looked: idle time is not made up for.
+    was_idle: bool,
 }
 
 impl Nic {
@@ -30,6 +32,7 @@ impl Nic {
         let packet = rate.transmission_time(mtu + framing).min(LONGEST);
         Nic {
             rate,
+            was_idle: true,
             burst: packet.saturating_mul(BURST_PACKETS).min(BURST_MAX),
             framing,
             packets: Default::default(),
@@ -65,6 +68,10 @@ impl Nic {
         if now < self.free_at {
             return None;
         }
+        let was_idle = core::mem::replace(&mut self.was_idle, false);
+        if was_idle {
+            self.free_at = now;
+        }
         for (packets, ready) in self.packets.iter_mut().zip(&mut self.ready) {
             if let Some(packet) = packets.pop_front() {
                 return Some(NextSend::Packet(packet));
@@ -73,6 +80,7 @@ impl Nic {
                 return Some(NextSend::Poll(flow));
             }
         }
+        self.was_idle = true;
         None
     }
 
@@ -135,11 +143,15 @@ mod tests {
     #[test]
     fn missed_slots_are_lost_beyond_a_short_burst() {
         let mut nic = Nic::new(Rate::from_gbps(1), Bytes::new(1_462), Bytes::new(38));
-        let late = Instant::from_picos(1_000_000_000);
-        let mut sent = 0;
+        let start = Instant::from_picos(1_000_000_000);
         for _ in 0..20 {
             nic.push(packet(Class::CONTROL));
         }
+        assert!(nic.pop(start).is_some());
+        nic.sent(start, 1_462);
+        assert!(nic.pop(start).is_none(), "idle time before the first packet is lost");
+        let late = start + Duration::from_millis(1);
+        let mut sent = 0;
         while nic.pop(late).is_some() {
             nic.sent(late, 1_462);
             sent += 1;

@@ -527,7 +527,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                         if let Some(flow) = self.flows.get_mut(&id) {
                             flow.progress_at = self.now;
                         }
-                        result = write(id, range, arrived, app);
+                        result = receive::write(id, range, arrived, app);
                     }
                     FlowEvent::Completed => self.start_time_wait(id),
                     FlowEvent::Finished | FlowEvent::Abandoned => ended = true,
@@ -584,27 +584,6 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.timers.apply(Alarm::Forget(id), TimerChange::Clear);
         self.stack.close(flow.name.end(), flow.slot, HERE);
     }
-}
-
-/// Passes newly received bytes of a packet to the application.
-fn write<A: Application>(
-    flow: FlowId,
-    range: ByteRange,
-    arrived: Option<(ByteRange, &[u8])>,
-    app: &mut A,
-) -> Result<(), DriverError> {
-    let part = arrived.and_then(|(whole, payload)| {
-        let start = usize::try_from(range.offset.checked_sub(whole.offset)?).ok()?;
-        let len = usize::try_from(range.len).ok()?;
-        payload.get(start..start.checked_add(len)?)
-    });
-    // A transport may deliver only bytes of the packet that it was given.
-    let Some(part) = part else {
-        debug_assert!(false, "delivered {range:?}, which is not in the packet");
-        let error = "the transport delivered bytes that are not in the packet";
-        return Err(DriverError::Write(io::Error::other(error)));
-    };
-    app.write(flow, range.offset, part).map_err(DriverError::Write)
 }
 
 /// Whether an error shows that the socket itself is unusable. All others concern one datagram.

@@ -3,9 +3,9 @@
 use super::{Application, Driver, DriverError, HERE, Offer, WireFlow, is_fatal};
 use crate::sys::BATCH;
 use crate::timers::Alarm;
-use punctual_core::{Bytes, Call, FlowId, Packet, PacketFlags, TimerChange, Transport};
+use punctual_core::{ByteRange, Bytes, Call, FlowId, Packet, PacketFlags, TimerChange, Transport};
 use punctual_wire::{Codec, Data, Datagram, RecentNumbers, WireError, WireName, parse};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
 /// Most packets of one flow that wait for room. A sender has fewer in flight without answers.
@@ -217,4 +217,25 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let arrived = self.codec.data(packet).map(|data| (data.range, payload));
         self.drain(Some(packet.flow), arrived, app)
     }
+}
+
+/// Passes newly received bytes of a packet to the application.
+pub(super) fn write<A: Application>(
+    flow: FlowId,
+    range: ByteRange,
+    arrived: Option<(ByteRange, &[u8])>,
+    app: &mut A,
+) -> Result<(), DriverError> {
+    let part = arrived.and_then(|(whole, payload)| {
+        let start = usize::try_from(range.offset.checked_sub(whole.offset)?).ok()?;
+        let len = usize::try_from(range.len).ok()?;
+        payload.get(start..start.checked_add(len)?)
+    });
+    // A transport may deliver only bytes of the packet that it was given.
+    let Some(part) = part else {
+        debug_assert!(false, "delivered {range:?}, which is not in the packet");
+        let error = "the transport delivered bytes that are not in the packet";
+        return Err(DriverError::Write(io::Error::other(error)));
+    };
+    app.write(flow, range.offset, part).map_err(DriverError::Write)
 }

@@ -196,12 +196,11 @@ impl Engine {
             if let Some(heard_at) = outbound.flow.and_then(|flow| self.driver.heard_at(flow)) {
                 outbound.heard_at = heard_at;
             }
-            if outbound.needs_proof && outbound.flow.is_none() && !outbound.is_acknowledged {
-                if now >= outbound.asked_at {
-                    outbound.asked_at = now.saturating_add(ASK_AGAIN);
-                    self.state.ask_for_proof(peer, 0);
-                    self.state.actions.push(Action::Launch(peer));
-                }
+            let lacks_proof = outbound.needs_proof && outbound.flow.is_none();
+            if lacks_proof && !outbound.is_acknowledged && now >= outbound.asked_at {
+                outbound.asked_at = now.saturating_add(ASK_AGAIN);
+                self.state.ask_for_proof(peer, 0);
+                self.state.actions.push(Action::Launch(peer));
             }
             self.sweep_one(id, now, silence);
         }

@@ -104,7 +104,10 @@ const ENDS: [End; 7] = [
 pub(super) enum Control {
     /// To a flow's sender: send the token back, then start again. Microseconds since the receiver
     /// started.
-    Retry { token: Token, uptime_us: u64 },
+    Retry {
+        token: Token,
+        uptime_us: u64,
+    },
     /// The token of a `Retry` or `Challenge`.
     Token(Token),
     /// To a flow's sender: how it ended.

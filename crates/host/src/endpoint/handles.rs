@@ -145,9 +145,7 @@ impl Listener {
             let until = match opening.deadline_us {
                 0 => None,
                 us => Some(
-                    inbound
-                        .started_at
-                        .saturating_add(state::to_core(Duration::from_micros(us))),
+                    inbound.started_at.saturating_add(state::to_core(Duration::from_micros(us))),
                 ),
             };
             return Some(Ok(Incoming {

@@ -142,8 +142,7 @@ mod tests {
             let mut flow = prologue.to_bytes().to_vec();
             flow.extend((0..len).map(|_| stream.bits() as u8));
             let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-            let mut inbound =
-                Inbound::new(peer, FlowId(1), 1, len as u64, buffer, Instant::ZERO);
+            let mut inbound = Inbound::new(peer, FlowId(1), 1, len as u64, buffer, Instant::ZERO);
             let mut missing: Vec<usize> = (0..flow.len().div_ceil(700)).collect();
             let mut read = Vec::new();
             while !missing.is_empty() {

@@ -58,7 +58,7 @@ use crate::{HostError, bind};
 use engine::{Engine, Reply};
 use runner::Shared;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// One UDP socket for messages to and from many peers. Clones share it.
@@ -89,6 +89,20 @@ impl Drop for BackgroundThread {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        if let Ok(mut closed_at) = CLOSED_AT.lock() {
+            *closed_at = Some(Instant::now());
+        }
+    }
+}
+
+/// When this process last closed an endpoint.
+static CLOSED_AT: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// Lets as much time pass between two endpoints at one address as the restart of a process takes.
+fn wait_after_close() {
+    let closed_at = CLOSED_AT.lock().ok().and_then(|closed_at| *closed_at);
+    if let Some(closed_at) = closed_at {
+        std::thread::sleep(state::RESTART_MIN_STD.saturating_sub(closed_at.elapsed()));
     }
 }
 
@@ -114,6 +128,7 @@ impl Endpoint {
     /// Binds `address`. Port 0 takes any free port. A port in use is
     /// [`HostError::AddressInUse`].
     pub fn bind(address: SocketAddr, options: EndpointOptions) -> Result<Self, HostError> {
+        wait_after_close();
         let socket = bind(address)?;
         let local = socket.local_addr().map_err(|e| HostError::socket(address, e))?;
         let engine = Engine::new(socket, local, options)?;

@@ -160,9 +160,8 @@ impl Peers {
             if self.peers.len() >= self.max && now >= self.next_sweep {
                 self.next_sweep = now.saturating_add(Duration::from_millis(100));
                 let window = self.window;
-                self.peers.retain(|_, peer| {
-                    !peer.is_idle() || now < peer.used_at.saturating_add(window)
-                });
+                self.peers
+                    .retain(|_, peer| !peer.is_idle() || now < peer.used_at.saturating_add(window));
             }
             if self.peers.len() >= self.max && !is_own {
                 return None;

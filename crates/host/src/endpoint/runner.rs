@@ -196,10 +196,8 @@ impl Shared {
     }
 
     fn poll(&self, socket: Option<&std::net::UdpSocket>, for_room: bool, left: Duration) {
-        let timeout = Timespec {
-            tv_sec: left.as_secs() as _,
-            tv_nsec: i64::from(left.subsec_nanos()) as _,
-        };
+        let timeout =
+            Timespec { tv_sec: left.as_secs() as _, tv_nsec: i64::from(left.subsec_nanos()) as _ };
         let flags = if for_room { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let wake_up = PollFd::new(&self.wake_up, PollFlags::IN);
         let mut number = [0; 8];

@@ -7,8 +7,8 @@ use punctual_core::{
     Rate, RetransmitCause, Transport, TransportInfo,
 };
 use punctual_host::{
-    Application, Driver, DriverOptions, LinkOptions, Offer, ReceiveOptions, Receiver, SendFileOptions,
-    send_file_over,
+    Application, Driver, DriverOptions, LinkOptions, Offer, ReceiveOptions, Receiver,
+    SendFileOptions, send_file_over,
 };
 use punctual_wire::{Codec, Data, Envelope, RecentNumbers, Summary, WireError};
 use std::io;

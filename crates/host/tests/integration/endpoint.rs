@@ -15,7 +15,15 @@ pub(crate) fn localhost() -> SocketAddr {
 }
 
 pub(crate) fn endpoint() -> Endpoint {
-    Endpoint::bind(localhost(), EndpointOptions::default()).expect("an endpoint")
+    bind(EndpointOptions::default())
+}
+
+/// An endpoint that has run for some time: messages that reach a process within a round trip of its
+/// start may have an unknown outcome, which a busy machine makes likely.
+fn bind(options: EndpointOptions) -> Endpoint {
+    let endpoint = Endpoint::bind(localhost(), options).expect("an endpoint");
+    std::thread::sleep(Duration::from_millis(50));
+    endpoint
 }
 
 /// A message with its number in front, so that the receiver knows which one it is.
@@ -62,8 +70,8 @@ fn send__every_size_arrives() {
 /// Sends messages of all sizes through a faulty network. Returns the retransmissions.
 fn through_faults(count: u64, max: f64, faults: Faults, key: Option<Key>) -> u64 {
     let options = EndpointOptions { key, ..EndpointOptions::default() };
-    let server = Endpoint::bind(localhost(), options.clone()).unwrap();
-    let client = Endpoint::bind(localhost(), options).unwrap();
+    let server = bind(options.clone());
+    let client = bind(options);
     let listener = server.listen();
     let relay = Lossy::start(server.local_addr(), faults, count);
     let mut stream = Stream::named(count, "sizes", 0);
@@ -127,16 +135,19 @@ fn keyed__another_key_hears_nothing() {
         silence: Duration::from_millis(300),
         ..EndpointOptions::default()
     };
-    let server = Endpoint::bind(localhost(), keyed(b"a secret of the service")).unwrap();
+    let server = bind(keyed(b"a secret of the service"));
     let listener = server.listen();
-    let others = [keyed(b"a secret of another one"), EndpointOptions {
-        key: None,
-        ..keyed(b"a secret of another one")
-    }];
+    let others = [
+        keyed(b"a secret of another one"),
+        EndpointOptions { key: None, ..keyed(b"a secret of another one") },
+    ];
     for options in others {
-        let client = Endpoint::bind(localhost(), options).unwrap();
+        let client = bind(options);
         let outcome = client.send(server.local_addr(), "hello", &PLAIN).unwrap().wait();
-        assert!(matches!(outcome, Outcome::Unknown(SendError::PeerSilent { .. }, _)), "{outcome:?}");
+        assert!(
+            matches!(outcome, Outcome::Unknown(SendError::PeerSilent { .. }, _)),
+            "{outcome:?}"
+        );
     }
     assert!(listener.accept_timeout(Duration::ZERO).is_none());
     let dropped = server.stats().traffic.dropped;
@@ -148,8 +159,8 @@ fn keyed__another_key_hears_nothing() {
 fn keyed__replays_are_refused() {
     let key = Key::new(b"a secret of the service").ok();
     let options = EndpointOptions { key, ..EndpointOptions::default() };
-    let server = Endpoint::bind(localhost(), options.clone()).unwrap();
-    let client = Endpoint::bind(localhost(), options).unwrap();
+    let server = bind(options.clone());
+    let client = bind(options);
     let listener = server.listen();
     let twice = Faults { duplicate: 1.0, ..Faults::default() };
     let relay = Lossy::start(server.local_addr(), twice, 1);
@@ -197,14 +208,14 @@ fn request__has_one_deadline_for_the_pair() {
 /// The response waits until an unproven address is proven.
 #[test]
 fn request__a_large_response_needs_a_proof_of_the_address() {
-    let window = Duration::from_millis(20);
-    let options =
-        EndpointOptions { window, silence: Duration::from_millis(10), ..EndpointOptions::default() };
-    let server = Endpoint::bind(localhost(), options).unwrap();
+    let window = Duration::from_millis(300);
+    let silence = Duration::from_millis(200);
+    let options = EndpointOptions { window, silence, ..EndpointOptions::default() };
+    let server = bind(options);
     let listener = server.listen();
     let client = endpoint();
     // An endpoint that has run for longer than its window accepts messages without a proof.
-    std::thread::sleep(2 * window);
+    std::thread::sleep(window);
     let send = client.request(server.local_addr(), "small", &PLAIN).unwrap();
     let mut request = listener.accept().unwrap();
     request.read_to_end().unwrap();
@@ -268,8 +279,8 @@ fn stream__a_slow_reader_takes_its_time() {
         silence: Duration::from_millis(400),
         ..EndpointOptions::default()
     };
-    let server = Endpoint::bind(localhost(), options.clone()).unwrap();
-    let client = Endpoint::bind(localhost(), options).unwrap();
+    let server = bind(options.clone());
+    let client = bind(options);
     let listener = server.listen();
     let data = contents(3, 600_000);
     let send = client.send(server.local_addr(), data.clone(), &PLAIN).unwrap();
@@ -324,7 +335,7 @@ fn errors__are_typed() {
     assert!(matches!(outcome, Outcome::Failed(SendError::NotListening(_), _)), "{outcome:?}");
 
     let small = EndpointOptions { message_max: 1_000, ..EndpointOptions::default() };
-    let small = Endpoint::bind(localhost(), small).unwrap();
+    let small = bind(small);
     let listener = small.listen();
     let outcome = client.send(small.local_addr(), vec![0; 1_001], &PLAIN).unwrap().wait();
     assert!(matches!(outcome, Outcome::Failed(SendError::TooLarge(_), _)), "{outcome:?}");
@@ -333,7 +344,7 @@ fn errors__are_typed() {
     assert!(send.wait().is_delivered());
 
     let full = EndpointOptions { send_memory: 1_000, ..EndpointOptions::default() };
-    let full = Endpoint::bind(localhost(), full).unwrap();
+    let full = bind(full);
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let _first = full.send(nobody, vec![0; 900], &PLAIN).unwrap();
     let second = full.send(nobody, vec![0; 900], &PLAIN);
@@ -389,9 +400,7 @@ fn restart__a_delivered_message_is_not_delivered_again() {
     let relay = Lossy::start(address, Faults::default(), 1);
     let client = endpoint();
     // The first contact, so that the client is known.
-    let send = client.send(relay.address(), "warm up", &PLAIN).unwrap();
     let listener = first.listen();
-    drop(send.wait());
     let send = client.send(relay.address(), "known", &PLAIN).unwrap();
     assert_eq!(listener.accept().unwrap().read_to_end().unwrap(), b"known");
     assert!(send.wait().is_delivered());
@@ -400,6 +409,7 @@ fn restart__a_delivered_message_is_not_delivered_again() {
     assert_eq!(listener.accept().unwrap().read_to_end().unwrap(), b"once");
     drop(listener);
     drop(first);
+    std::thread::sleep(Duration::from_millis(30));
     let second = Endpoint::bind(address, EndpointOptions::default()).unwrap();
     let listener = second.listen();
     relay.set_mute(false);
@@ -416,17 +426,17 @@ fn restart__a_delivered_message_is_not_delivered_again() {
 #[test]
 fn flood__of_first_packets_from_forged_addresses() {
     let options = EndpointOptions {
-        window: Duration::from_millis(20),
-        silence: Duration::from_millis(10),
+        window: Duration::from_millis(300),
+        silence: Duration::from_millis(200),
         unproven_max: 32,
         peers_max: 256,
         receive_memory: 4 << 20,
         ..EndpointOptions::default()
     };
-    let server = Endpoint::bind(localhost(), options).unwrap();
+    let server = bind(options);
     let address = server.local_addr();
     let listener = server.listen();
-    std::thread::sleep(Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(350));
     let first = first_packet(address);
     let client = endpoint();
     let mut sent = 0;
@@ -440,8 +450,15 @@ fn flood__of_first_packets_from_forged_addresses() {
         assert!(stats.peers <= 256 && stats.receive_memory <= 4 << 20, "{stats:?}");
         assert!(stats.messages_in <= 64, "{stats:?}");
         let send = client.send(address, contents(u64::from(round), 20_000), &PLAIN).unwrap();
-        let message = listener.accept_timeout(Duration::from_secs(5)).expect("an honest message");
-        assert_eq!(message.unwrap().read_to_end().unwrap(), contents(u64::from(round), 20_000));
+        // Forged messages that begin are accepted too, but never end.
+        let honest = loop {
+            let message = listener.accept_timeout(Duration::from_secs(5));
+            let mut message = message.expect("an honest message").unwrap();
+            if message.peer() == client.local_addr() {
+                break message.read_to_end().unwrap();
+            }
+        };
+        assert_eq!(honest, contents(u64::from(round), 20_000));
         assert!(send.wait().is_delivered());
     }
     assert!(sent > 2_000, "{sent} forged packets");
@@ -463,13 +480,13 @@ fn first_packet(_address: SocketAddr) -> Vec<u8> {
 /// No answer to a single datagram is more than three times its size.
 #[test]
 fn answers__do_not_amplify() {
-    let short = Duration::from_millis(20);
+    let short = Duration::from_millis(150);
     let options =
         EndpointOptions { window: 2 * short, silence: short, ..EndpointOptions::default() };
-    let server = Endpoint::bind(localhost(), options).unwrap();
+    let server = bind(options);
     let _listener = server.listen();
     let first = first_packet(server.local_addr());
-    for pause in [0, 60] {
+    for pause in [0, 300] {
         // First while the endpoint asks for proofs, then when it accepts without.
         std::thread::sleep(Duration::from_millis(pause));
         let victim = UdpSocket::bind("127.0.0.1:0").unwrap();
