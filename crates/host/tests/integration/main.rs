@@ -6,4 +6,5 @@ mod driver;
 mod endpoint;
 mod files;
 mod hostile;
+mod processes;
 mod support;
