@@ -22,6 +22,7 @@ mod intake;
 mod nic;
 mod options;
 mod partial;
+pub mod perf;
 mod receive;
 mod seal;
 mod send;

@@ -167,7 +167,7 @@ fn link_options(link: &Link) -> LinkOptions {
     }
 }
 
-fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
+pub(super) fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
     let usage = || UsageError(format!("`{address}` is not an address; write HOST:PORT"));
     if !address.contains(':') {
         return Err(usage().into());
