@@ -11,6 +11,8 @@ pub(crate) enum Alarm {
     Host,
     /// The timer of a flow's endpoint.
     Flow(FlowId),
+    /// The end of the delay of answers.
+    Answers,
     /// The end of a receiver's time-wait or, before it is complete, of its patience.
     Forget(FlowId),
 }

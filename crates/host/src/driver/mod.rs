@@ -45,6 +45,12 @@ pub trait Application {
         true
     }
 
+    /// Whether the answer to the last packet of this flow, which has just been completed, may wait:
+    /// something else will tell the peer soon, and makes it unnecessary.
+    fn delays_answer(&mut self, _flow: FlowId) -> bool {
+        false
+    }
+
     /// Handles a packet of the host stack (kinds 8 to 15).
     fn handle_control(&mut self, _peer: SocketAddr, _now: Instant, _datagram: &Datagram<'_>) {}
 
@@ -168,7 +174,12 @@ struct Flow {
     bytes_out: u64,
     /// Packets for which the application has no room yet.
     parked: Vec<(Packet, Vec<u8>)>,
+    /// The answer to its last packet, while it is delayed.
+    delayed: Option<Packet>,
 }
+
+/// How long the answer to the last packet of a flow may be delayed.
+const ANSWER_DELAY: Duration = Duration::from_micros(500);
 
 /// A peer with open flows.
 #[derive(Debug)]
@@ -211,6 +222,8 @@ pub struct Driver<T: Transport, C: Codec> {
     incoming: Option<Received>,
     /// Whether a flow was opened, completed or closed since the last wait.
     flows_changed: bool,
+    /// Flows whose last answer is delayed, or was when the timer for all of them was set.
+    delayed: Vec<FlowId>,
 }
 
 impl<T: Transport, C: Codec> Driver<T, C> {
@@ -251,6 +264,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             is_blocked: false,
             incoming: Some(Received::new()),
             flows_changed: false,
+            delayed: Vec::new(),
         })
     }
 
@@ -273,7 +287,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
 
     /// Whether all packets that are due have left.
     pub fn is_idle(&self) -> bool {
-        self.outgoing.is_empty() && self.nic.next_at().is_none()
+        self.outgoing.is_empty() && self.nic.next_at().is_none() && self.delayed.is_empty()
     }
 
     /// When the last packet of this flow arrived or, before the first, when the flow was opened.
@@ -337,7 +351,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     /// it waits for more work, at most until `until`. It does not wait if a flow was opened or
     /// ended.
     pub fn turn<A: Application>(&mut self, app: &mut A, until: Instant) -> Result<(), DriverError> {
-        let Some(wake) = self.step(app)? else { return Ok(()) };
+        let wake = self.step(app)?;
+        let (false, Some(wake)) = (core::mem::take(&mut self.flows_changed), wake) else {
+            return Ok(());
+        };
         let wake = wake.min(until);
         match &self.socket {
             Some(socket) => {
@@ -357,7 +374,20 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.fire(app)?;
         let more = self.receive(app)?;
         self.transmit(app)?;
-        if core::mem::take(&mut self.flows_changed) || more {
+        self.next_wake(more)
+    }
+
+    /// Sends what is due, without looking for datagrams. Returns when the next round is due.
+    pub(crate) fn push<A: Application>(
+        &mut self,
+        app: &mut A,
+    ) -> Result<Option<Instant>, DriverError> {
+        self.transmit(app)?;
+        self.next_wake(false)
+    }
+
+    fn next_wake(&mut self, more: bool) -> Result<Option<Instant>, DriverError> {
+        if more {
             return Ok(None);
         }
         let mut wake = self.timers.next_at().unwrap_or(Instant::NEVER);
@@ -443,6 +473,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 bytes_in: 0,
                 bytes_out: 0,
                 parked: Vec::new(),
+                delayed: None,
             },
         );
         let seed = self.random.bits();
@@ -475,6 +506,14 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                     let Some(flow) = self.flows.get(&id) else { continue };
                     self.stack.handle_timeout(flow.name.end(), flow.slot, call);
                     self.drain(Some(id), None, app)?;
+                }
+                Alarm::Answers => {
+                    for id in self.delayed.drain(..) {
+                        if let Some(packet) = self.flows.get_mut(&id).and_then(|f| f.delayed.take())
+                        {
+                            self.nic.push(packet);
+                        }
+                    }
                 }
                 Alarm::Forget(id) => {
                     let Some(flow) = self.flows.get(&id) else { continue };
@@ -545,6 +584,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                     break;
                 }
                 app.handle_event(id, self.now, event);
+                if event == FlowEvent::Completed && app.delays_answer(id) {
+                    self.delay_answer(id);
+                }
             }
         }
         events.clear();
@@ -558,6 +600,25 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             self.close(id);
         }
         result
+    }
+
+    /// Keeps the answer that was just made to the last packet of a flow.
+    fn delay_answer(&mut self, id: FlowId) {
+        let Some(at) = self.out.packets.iter().rposition(|packet| packet.flow == id) else { return };
+        let Some(flow) = self.flows.get_mut(&id) else { return };
+        flow.delayed = Some(self.out.packets.remove(at));
+        if self.delayed.is_empty() {
+            let at = self.now.saturating_add(ANSWER_DELAY);
+            self.timers.apply(Alarm::Answers, TimerChange::Set(at));
+        }
+        self.delayed.push(id);
+    }
+
+    /// Discards the delayed answer of a flow: the peer will know without it.
+    pub(crate) fn discard_answer(&mut self, id: FlowId) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            flow.delayed = None;
+        }
     }
 
     fn start_time_wait(&mut self, id: FlowId) {

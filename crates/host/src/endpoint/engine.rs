@@ -27,7 +27,7 @@ pub(super) struct Engine {
 pub(super) enum Reply {
     None,
     Wanted,
-    To { request: u64, request_bytes: u64 },
+    To { request: u64, request_bytes: u64, inbound: u64 },
 }
 
 /// How often the engine looks for silent peers and late messages.
@@ -97,11 +97,24 @@ impl Engine {
 
     /// Runs one round without waiting. Returns when the next one is due; `None` if at once.
     pub(super) fn step(&mut self) -> Option<Instant> {
+        self.run(true)
+    }
+
+    /// Sends what is due, without looking for datagrams. Returns when the next round is due.
+    pub(super) fn push(&mut self) -> Option<Instant> {
+        self.run(false)
+    }
+
+    fn run(&mut self, receives: bool) -> Option<Instant> {
         if self.closed.is_some() {
             return Some(Instant::NEVER);
         }
         let now = self.now();
-        let mut wake = match self.driver.step(&mut self.state) {
+        let ran = match receives {
+            true => self.driver.step(&mut self.state),
+            false => self.driver.push(&mut self.state),
+        };
+        let mut wake = match ran {
             Ok(wake) => wake,
             Err(error) => {
                 self.close(&error.to_string());
@@ -109,14 +122,16 @@ impl Engine {
             }
         };
         if self.act() {
-            wake = None;
+            // What the actions caused leaves at once.
+            wake = self.driver.push(&mut self.state).unwrap_or(None);
         }
-        if now >= self.next_sweep && !self.state.outbound.is_empty() {
+        let has_sends = !self.state.outbound.is_empty();
+        if receives && has_sends && now >= self.next_sweep {
             self.next_sweep = now.saturating_add(SWEEP);
             self.sweep();
             self.act();
+            wake = None;
         }
-        let has_sends = !self.state.outbound.is_empty();
         wake.map(|wake| if has_sends { wake.min(self.next_sweep.max(now)) } else { wake })
     }
 
@@ -132,6 +147,7 @@ impl Engine {
             for action in actions {
                 match action {
                     Action::Close(flow) => self.driver.close(flow),
+                    Action::Discard(flow) => self.driver.discard_answer(flow),
                     Action::Heard(flow) => self.driver.note_heard(flow),
                     Action::Launch(peer) => self.launch(peer),
                     Action::Resume(flow) => {
@@ -305,7 +321,10 @@ impl Engine {
         let (purpose, id, needs_proof) = match reply {
             Reply::None => (Purpose::Message, 0, false),
             Reply::Wanted => (Purpose::Request, 0, false),
-            Reply::To { request, request_bytes } => {
+            Reply::To { request, request_bytes, inbound } => {
+                if let Some(flow) = self.state.inbound.get(&inbound).and_then(|i| i.done_flow) {
+                    self.state.actions.push(Action::Discard(flow));
+                }
                 // An unproven address gets no more than three times what came from it.
                 let is_large = bytes.len() as u64 > 3 * request_bytes;
                 let is_proven = self.state.peers.get(&peer).is_some_and(|peer| peer.is_proven);

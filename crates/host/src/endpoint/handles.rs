@@ -289,7 +289,7 @@ impl Incoming {
         // A late response is still of use to a client that waits for it.
         let deadline = left.map(|left| left.max(Duration::from_nanos(1)));
         let options = SendOptions { deadline, ..SendOptions::default() };
-        let reply = Reply::To { request, request_bytes: self.len };
+        let reply = Reply::To { request, request_bytes: self.len, inbound: self.id };
         let (peer, bytes) = (self.peer, bytes.into());
         let id = self.shared.call(|engine| engine.submit(peer, bytes, reply, &options))?;
         Ok(SendHandle::new(self.shared.clone(), id))

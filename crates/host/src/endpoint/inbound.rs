@@ -12,6 +12,8 @@ pub(super) struct Inbound {
     pub(super) peer: SocketAddr,
     /// Its flow, until the message is complete.
     pub(super) flow: Option<FlowId>,
+    /// Its flow, when the message is complete.
+    pub(super) done_flow: Option<FlowId>,
     pub(super) number: u32,
     prologue: [u8; Prologue::BYTES],
     pub(super) opening: Option<Prologue>,
@@ -42,6 +44,7 @@ impl Inbound {
         Inbound {
             peer,
             flow: Some(flow),
+            done_flow: None,
             number,
             prologue: [0; Prologue::BYTES],
             opening: None,

@@ -88,7 +88,7 @@ impl Shared {
     pub(super) fn call<R>(&self, call: impl FnOnce(&mut Engine) -> R) -> R {
         let mut core = self.lock();
         let result = call(&mut core.engine);
-        let wake = core.engine.step().unwrap_or(Instant::ZERO);
+        let wake = core.engine.push().unwrap_or(Instant::ZERO);
         self.tell(&mut core);
         if core.holder != Holder::Nobody && wake < core.sleeps_until {
             // The holder has to look at its timers again.

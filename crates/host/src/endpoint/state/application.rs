@@ -140,6 +140,10 @@ impl Application for State {
         }
     }
 
+    fn delays_answer(&mut self, flow: FlowId) -> bool {
+        self.delayed.take() == Some(flow)
+    }
+
     fn has_room(&mut self, flow: FlowId, range: ByteRange) -> bool {
         let id = self.inbound_flows.get(&flow).copied();
         let Some(inbound) = id.and_then(|id| self.inbound.get_mut(&id)) else { return true };

@@ -131,13 +131,17 @@ impl State {
         let Some(id) = self.inbound_flows.get(&flow).copied() else { return };
         let Some(inbound) = self.inbound.get_mut(&id) else { return };
         inbound.is_complete = true;
-        inbound.flow = None;
+        inbound.done_flow = inbound.flow.take();
         let (peer, number) = (inbound.peer, inbound.number);
         let opening = inbound.opening;
         self.has_news = true;
         if let Some(waker) = inbound.waker.take() {
             waker.wake();
         }
+        // The response shows the client that its request arrived. The answer to a response is not
+        // urgent.
+        let is_pair = opening.is_some_and(|opening| opening.purpose != Purpose::Message);
+        self.delayed = is_pair.then_some(flow);
         self.leave_flow(peer, flow);
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.note_done(number);

@@ -60,6 +60,8 @@ pub(super) enum Action {
     Close(FlowId),
     /// The peer of a flow is alive.
     Heard(FlowId),
+    /// The peer will know without an answer that the flow is complete.
+    Discard(FlowId),
     /// There is room for packets that waited.
     Resume(FlowId),
     Launch(SocketAddr),
@@ -93,6 +95,8 @@ pub(super) struct State {
     unproven: usize,
     pub(super) now: Instant,
     pub(super) next_id: u64,
+    /// The flow that was just completed, if its last answer may wait.
+    pub(super) delayed: Option<FlowId>,
     /// Whether something ended or arrived, so that waiting threads should look.
     pub(super) has_news: bool,
 }
@@ -124,6 +128,7 @@ impl State {
             now: Instant::ZERO,
             // Ids of requests are not guessable.
             next_id: seed.rotate_left(17),
+            delayed: None,
             has_news: false,
         }
     }
