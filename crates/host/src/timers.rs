@@ -1,6 +1,6 @@
 //! Timers of the host and its flows.
 
-use punctual_core::{FlowId, Instant, TimerChange};
+use punctual_core::{Duration, FlowId, Instant, TimerChange};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -78,6 +78,18 @@ impl Timers {
                     self.heap.pop();
                 }
             }
+        }
+    }
+
+    /// When to wake up for the first timer. Timers that need no precision allow for a sleep that ends
+    /// late instead of a spin.
+    pub(crate) fn next_wake(&mut self, lateness: Duration) -> Option<Instant> {
+        let at = self.next_at()?;
+        match self.heap.peek() {
+            Some(Reverse((_, Alarm::Answers | Alarm::Forget(_)))) => {
+                Some(at.saturating_add(lateness))
+            }
+            _ => Some(at),
         }
     }
 

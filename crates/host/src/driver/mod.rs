@@ -3,7 +3,7 @@
 mod receive;
 mod transmit;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, WAKE_LATENESS};
 use crate::nic::Nic;
 use crate::seal::Seal;
 use crate::sys::{BATCH, Outgoing, Received};
@@ -390,7 +390,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         if more {
             return Ok(None);
         }
-        let mut wake = self.timers.next_at().unwrap_or(Instant::NEVER);
+        let mut wake = self.timers.next_wake(WAKE_LATENESS).unwrap_or(Instant::NEVER);
         if let (false, Some(at)) = (self.is_blocked, self.nic.next_at()) {
             wake = wake.min(at);
         }
@@ -523,7 +523,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                         false => flow.progress_at.saturating_add(self.options.stall_max),
                     };
                     if at > now {
-                        self.timers.apply(alarm, TimerChange::Set(at));
+                        self.timers.apply(alarm, TimerChange::Set(coarse(at)));
                         continue;
                     }
                     let is_complete = flow.is_complete;
@@ -604,7 +604,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
 
     /// Keeps the answer that was just made to the last packet of a flow.
     fn delay_answer(&mut self, id: FlowId) {
-        let Some(at) = self.out.packets.iter().rposition(|packet| packet.flow == id) else { return };
+        let Some(at) = self.out.packets.iter().rposition(|packet| packet.flow == id) else {
+            return;
+        };
         let Some(flow) = self.flows.get_mut(&id) else { return };
         flow.delayed = Some(self.out.packets.remove(at));
         if self.delayed.is_empty() {
@@ -627,7 +629,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             flow.is_complete = true;
         }
         let at = self.now.saturating_add(self.options.time_wait);
-        self.timers.apply(Alarm::Forget(id), TimerChange::Set(at));
+        self.timers.apply(Alarm::Forget(id), TimerChange::Set(coarse(at)));
     }
 
     /// Closes a flow and removes its state.
@@ -645,6 +647,12 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.timers.apply(Alarm::Forget(id), TimerChange::Clear);
         self.stack.close(flow.name.end(), flow.slot, HERE);
     }
+}
+
+/// A time up to 4.3 ms later, such that many timers that need no precision fire together: a wake-up
+/// for each ended flow would cost more than the flow.
+fn coarse(at: Instant) -> Instant {
+    Instant::from_picos(at.as_picos() | 0xffff_ffff)
 }
 
 /// Whether an error shows that the socket itself is unusable. All others concern one datagram.

@@ -1,43 +1,4 @@
 //! Messages between processes: many peers and flows on one UDP socket.
-//!
-//! ```
-//! use punctual_host::{Endpoint, EndpointOptions, Outcome, SendOptions};
-//! use std::time::Duration;
-//!
-//! let server = Endpoint::bind("127.0.0.1:0".parse()?, EndpointOptions::default())?;
-//! let listener = server.listen();
-//! let client = Endpoint::bind("127.0.0.1:0".parse()?, EndpointOptions::default())?;
-//!
-//! let options = SendOptions { deadline: Some(Duration::from_secs(2)), ..SendOptions::default() };
-//! let send = client.send(server.local_addr(), "hello", &options)?;
-//! let mut message = listener.accept()?;
-//! assert_eq!(message.read_to_end()?, b"hello");
-//! assert!(matches!(send.wait(), Outcome::Met(_)));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! A request and its response have one deadline:
-//!
-//! ```
-//! # use punctual_host::{Endpoint, EndpointOptions, SendOptions};
-//! # use std::time::Duration;
-//! let server = Endpoint::bind("127.0.0.1:0".parse()?, EndpointOptions::default())?;
-//! let address = server.local_addr();
-//! let listener = server.listen();
-//! let serving = std::thread::spawn(move || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-//!     let mut request = listener.accept()?;
-//!     let mut bytes = request.read_to_end()?;
-//!     bytes.reverse();
-//!     request.respond(bytes)?.wait();
-//!     Ok(())
-//! });
-//! let client = Endpoint::bind("127.0.0.1:0".parse()?, EndpointOptions::default())?;
-//! let options = SendOptions { deadline: Some(Duration::from_secs(2)), ..SendOptions::default() };
-//! let (outcome, response) = client.request(address, "abc", &options)?.wait_response();
-//! assert_eq!(response.as_deref(), Some(&b"cba"[..]), "{outcome:?}");
-//! # serving.join().unwrap().unwrap();
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 
 mod engine;
 mod format;
@@ -161,6 +122,27 @@ impl Endpoint {
 
     /// Sends a request. [`SendHandle::wait_response`] returns its response. The deadline is that of
     /// the pair.
+    ///
+    /// ```
+    /// # use punctual_host::{Endpoint, EndpointOptions, SendOptions};
+    /// # use std::time::Duration;
+    /// let server = Endpoint::bind("127.0.0.1:0".parse()?, EndpointOptions::default())?;
+    /// let address = server.local_addr();
+    /// let listener = server.listen();
+    /// let serving = std::thread::spawn(move || {
+    ///     let mut request = listener.accept().expect("a request");
+    ///     let mut bytes = request.read_to_end().expect("its bytes");
+    ///     bytes.reverse();
+    ///     request.respond(bytes).expect("a send").wait()
+    /// });
+    /// let client = Endpoint::bind("127.0.0.1:0".parse()?, EndpointOptions::default())?;
+    /// let deadline = Some(Duration::from_secs(2));
+    /// let options = SendOptions { deadline, ..SendOptions::default() };
+    /// let (outcome, response) = client.request(address, "abc", &options)?.wait_response();
+    /// assert_eq!(response.as_deref(), Some(&b"cba"[..]), "{outcome:?}");
+    /// # serving.join().expect("no panic");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn request(
         &self,
         peer: SocketAddr,

@@ -100,8 +100,10 @@ impl Drop for Running {
     }
 }
 
-/// Lines of a log: number, word, bytes.
-fn lines(log: &Path) -> Vec<(u64, String, usize)> {
+/// A line of a log: number, word, bytes.
+type Line = (u64, String, usize);
+
+fn lines(log: &Path) -> Vec<Line> {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let parse = |line: &str| {
         let mut words = line.split(' ');
@@ -128,7 +130,7 @@ struct Soak {
 }
 
 /// What the receiver and the senders logged.
-fn run(soak: &Soak, seed: u64) -> (Vec<(u64, String, usize)>, Vec<(u64, String, usize)>) {
+fn run(soak: &Soak, seed: u64) -> (Vec<Line>, Vec<Line>) {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| -> PathBuf { dir.path().join(name) };
     let (received, sent) = (path("received"), path("sent"));
