@@ -2,8 +2,8 @@
 
 use crate::help::{
     BENCH_HELP, CAPACITY_HELP, CAPTURE_HELP, CHECK_HELP, COMPARE_HELP, COMPLETIONS_HELP, EXAMPLES,
-    EXPLAIN_HELP, INIT_HELP, LIST_HELP, MAN_HELP, REPLAY_HELP, REPORT_HELP, RUN_HELP, SEND_HELP,
-    SWITCH_HELP, TESTBED_HELP,
+    EXPLAIN_HELP, INIT_HELP, LIST_HELP, MAN_HELP, PERF_HELP, REPLAY_HELP, REPORT_HELP, RUN_HELP,
+    SEND_HELP, SWITCH_HELP, TESTBED_HELP,
 };
 use clap::{Args, Parser, Subcommand};
 use punctual_core::{Bytes, Duration, Rate};
@@ -242,6 +242,47 @@ pub(crate) enum Command {
         wait: Option<Duration>,
         #[command(flatten)]
         link: Link,
+        #[command(flatten)]
+        printing: Printing,
+    },
+    /// Measure latency and throughput of NDP, bare UDP and TCP between two hosts
+    #[command(after_help = PERF_HELP)]
+    Perf {
+        /// The server, HOST:PORT; without it a server is started on this machine
+        #[arg(value_name = "ADDR", conflicts_with = "listen")]
+        address: Option<String>,
+        /// Serve measurements at ADDRESS:PORT until interrupted
+        #[arg(long, value_name = "ADDR")]
+        listen: Option<String>,
+        /// Bytes of a request and of its response
+        #[arg(long, default_value = "1KB")]
+        size: Bytes,
+        /// Number of requests
+        #[arg(long, default_value_t = 5_000)]
+        count: usize,
+        /// Bytes of the throughput measurement
+        #[arg(long, default_value = "200MB")]
+        bulk: Bytes,
+        /// A file with a secret that both ends share: packets are authenticated
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+        #[command(flatten)]
+        link: Link,
+        #[command(flatten)]
+        printing: Printing,
+    },
+    /// Measure round trips to an endpoint, such as a server of `perf`
+    #[command(after_help = PERF_HELP)]
+    Ping {
+        /// The endpoint, HOST:PORT
+        #[arg(value_name = "ADDR")]
+        address: String,
+        /// Number of packets
+        #[arg(long, default_value_t = 4)]
+        count: usize,
+        /// Time between packets [default: 1s]
+        #[arg(long, value_name = "TIME")]
+        interval: Option<Duration>,
         #[command(flatten)]
         printing: Printing,
     },

@@ -135,6 +135,19 @@ Example:
   punctual receive --listen 0.0.0.0:7000 --out copy.bin
   punctual send file.bin 10.0.0.2:7000 --deadline 50ms";
 
+pub(crate) const PERF_HELP: &str = "\
+`perf` uses blocking sockets everywhere and prints where client and server run: figures of
+different placements are not comparable. The server takes UDP PORT (NDP), UDP PORT+1 (bare
+datagrams) and TCP PORT. The throughput of UDP is what arrives.
+
+JSON fields of perf: placement, bytes, requests, mtu, latency (p50_us, p90_us, p99_us of each),
+bulk_bytes, bulk_gbps. JSON fields of ping: peer, sent, answered, microseconds (null if lost).
+
+Example:
+  punctual perf --listen 0.0.0.0:7000
+  punctual perf 10.0.0.2:7000 --json
+  punctual ping 10.0.0.2:7000";
+
 pub(crate) const BENCH_HELP: &str = "\
 JSON fields: scenario, simulated_seconds, packet_hops (packets sent by output ports, NICs and
 control packets included), delivered_packets, events, cpu_seconds, packet_hops_per_second,

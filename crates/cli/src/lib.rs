@@ -52,6 +52,20 @@ pub fn main<S: Simulate>() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Testbed { command } => commands::testbed::testbed(command),
         Command::Kernel { command } => commands::kernel::kernel(command),
+        Command::Perf { address, listen, size, count, bulk, key, link, printing } => {
+            let perf = commands::perf::Perf {
+                address: address.as_deref(),
+                listen: listen.as_deref(),
+                size: size.get() as usize,
+                count: *count,
+                bulk: bulk.get() as usize,
+                key: key.as_deref(),
+            };
+            commands::perf::perf(&perf, link, printing)
+        }
+        Command::Ping { address, count, interval, printing } => {
+            commands::perf::ping(address, *count, *interval, printing)
+        }
         Command::Bench { names, here, printing } => {
             commands::bench::bench::<S>(names, *here, printing)
         }

@@ -2,7 +2,7 @@
 //! example `cargo run --release -p punctual-host --example loopback 200MB 1Gbps 1500B`.
 
 use punctual_core::{Bytes, Rate};
-use punctual_host::{LinkOptions, ReceiveOptions, Receiver, SendOptions, send_file};
+use punctual_host::{LinkOptions, ReceiveOptions, Receiver, SendFileOptions, send_file};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let address = receiver.local_addr();
     let options = ReceiveOptions { link: link.clone(), ..ReceiveOptions::default() };
     let receiving = std::thread::spawn(move || receiver.receive(&out, &options));
-    let sent = send_file(&path, address, &SendOptions { deadline: None, link });
+    let sent = send_file(&path, address, &SendFileOptions { deadline: None, link });
     let received = receiving.join().map_err(|_| "the receiver panicked")?;
     std::fs::remove_dir_all(&dir)?;
     let (sent, received) = (sent?, received?);

@@ -11,7 +11,7 @@ pub struct Clock {
 }
 
 /// Typical lateness of a kernel wake-up. The clock spins for the last part of a wait.
-const WAKE_LATENESS: Duration = Duration::from_micros(60);
+pub(crate) const WAKE_LATENESS: Duration = Duration::from_micros(60);
 
 impl Clock {
     /// A clock that reads zero now.

@@ -1,5 +1,30 @@
 //! Transports on real UDP sockets.
 //!
+//! * [`Endpoint`] sends messages to many peers and receives them, with deadlines and outcomes: what a
+//!   service uses. docs/endpoint.md explains it.
+//! * [`send_file`] and [`receive_file`] transfer one file.
+//! * [`Driver`] is the event loop below both.
+//!
+//! # Example
+//!
+//! ```
+//! use punctual_host::{Endpoint, EndpointOptions, Outcome, SendOptions};
+//! use std::time::Duration;
+//!
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, EndpointOptions::default())?;
+//! let listener = server.listen();
+//! let client = Endpoint::bind("127.0.0.1:0".parse()?, EndpointOptions::default())?;
+//!
+//! let options = SendOptions { deadline: Some(Duration::from_secs(2)), ..SendOptions::default() };
+//! let send = client.send(server.local_addr(), "hello", &options)?;
+//! let mut message = listener.accept()?;
+//! assert_eq!(message.read_to_end()?, b"hello");
+//! assert!(matches!(send.wait(), Outcome::Met(_)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Files
+//!
 //! [`Driver`] runs the simulator's endpoints on the machine's clock and one socket. On top of it,
 //! [`send_file`] and [`receive_file`] transfer a file from one host to another over NDP:
 //!
@@ -11,27 +36,36 @@
 //! * Flows that are no file, stall or come from a forged address do not keep an honest sender away.
 //! * A transfer never hangs: a silent peer is an error after [`LinkOptions::silence`].
 //!
-//! There is no encryption and no authentication: use it on networks you trust.
+//! File transfers have no encryption and no authentication: use them on networks you trust.
 
 mod candidate;
 mod clock;
 mod driver;
+mod endpoint;
 mod error;
 mod intake;
 mod nic;
 mod options;
 pub mod packet_socket;
 mod partial;
+pub mod perf;
 mod receive;
+mod seal;
 mod send;
 mod stream;
+mod sys;
 mod timers;
 
 pub use clock::Clock;
 pub use driver::{Application, Driver, DriverError, DriverOptions, Offer, Traffic};
+pub use endpoint::{
+    Endpoint, EndpointOptions, EndpointStats, HostTransport, Incoming, Listener, Outcome,
+    ReceiveError, SendError, SendHandle, SendOptions, Times,
+};
 pub use error::HostError;
-pub use options::{LinkOptions, ReceiveOptions, ReceiveReport, SendOptions, SendReport};
+pub use options::{LinkOptions, ReceiveOptions, ReceiveReport, SendFileOptions, SendReport};
 pub use receive::{Receiver, receive_file};
+pub use seal::Key;
 pub use send::{send_file, send_file_over};
 pub use stream::Hash;
 

@@ -47,7 +47,7 @@ impl Default for LinkOptions {
 
 /// Options of [`send_file`](crate::send_file).
 #[derive(Debug, Clone, Default)]
-pub struct SendOptions {
+pub struct SendFileOptions {
     /// Deadline, from the call until the receiver has stored the file. A late transfer is still
     /// completed.
     pub deadline: Option<Duration>,

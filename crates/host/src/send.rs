@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::driver::{Application, Driver, DriverError, Offer};
 use crate::stream::{Answer, Nonce, Preamble, Verdict};
-use crate::{Hash, HostError, SendOptions, SendReport, bind};
+use crate::{Hash, HostError, SendFileOptions, SendReport, bind};
 use punctual_core::{Bytes, Duration, FlowEvent, FlowId, Instant, Transport};
 use punctual_wire::{Codec, NdpCodec};
 use std::fs::File;
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 pub fn send_file(
     path: &Path,
     peer: SocketAddr,
-    options: &SendOptions,
+    options: &SendFileOptions,
 ) -> Result<SendReport, HostError> {
     send_file_over(options.link.ndp.clone(), NdpCodec, path, peer, options)
 }
@@ -32,7 +32,7 @@ pub fn send_file_over<T: Transport, C: Codec>(
     codec: C,
     path: &Path,
     peer: SocketAddr,
-    options: &SendOptions,
+    options: &SendFileOptions,
 ) -> Result<SendReport, HostError> {
     let since_call = Clock::start();
     let link = options.link.driver(peer.is_ipv6())?;

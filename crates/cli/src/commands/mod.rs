@@ -11,6 +11,7 @@ pub(crate) mod init;
 pub(crate) mod kernel;
 pub(crate) mod levels;
 pub(crate) mod list;
+pub(crate) mod perf;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -6,7 +6,7 @@ use crate::exit::{Late, UsageError};
 use anyhow::Context as _;
 use punctual_core::Duration;
 use punctual_host::{
-    HostError, LinkOptions, ReceiveOptions, ReceiveReport, Receiver, SendOptions, Traffic,
+    HostError, LinkOptions, ReceiveOptions, ReceiveReport, Receiver, SendFileOptions, Traffic,
     send_file,
 };
 use std::io::Write as _;
@@ -21,7 +21,7 @@ pub(crate) fn send(
     json: bool,
 ) -> anyhow::Result<()> {
     stop_on_ctrl_c()?;
-    let options = SendOptions { deadline, link: link_options(link) };
+    let options = SendFileOptions { deadline, link: link_options(link) };
     let report = resolve(address).and_then(|peer| Ok(send_file(file, peer, &options)?));
     let report = report.or_else(|error| failed(error, json))?;
     let mut out = std::io::stdout().lock();
@@ -167,7 +167,7 @@ fn link_options(link: &Link) -> LinkOptions {
     }
 }
 
-fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
+pub(super) fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
     let usage = || UsageError(format!("`{address}` is not an address; write HOST:PORT"));
     if !address.contains(':') {
         return Err(usage().into());

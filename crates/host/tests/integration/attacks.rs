@@ -4,7 +4,7 @@ use crate::support::{Faults, Lossy};
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Class, Duration, FlowId, Header, HostId, Packet, PacketFlags, Rate};
 use punctual_host::{
-    HostError, LinkOptions, ReceiveOptions, ReceiveReport, Receiver, SendOptions, SendReport,
+    HostError, LinkOptions, ReceiveOptions, ReceiveReport, Receiver, SendFileOptions, SendReport,
     send_file,
 };
 use punctual_transports::ndp::{NdpHeader, flags, kind};
@@ -81,7 +81,7 @@ impl Place {
 }
 
 fn send(path: &Path, to: SocketAddr, link: LinkOptions) -> Result<SendReport, HostError> {
-    send_file(path, to, &SendOptions { link, deadline: None })
+    send_file(path, to, &SendFileOptions { link, deadline: None })
 }
 
 #[test]

@@ -7,8 +7,8 @@ use punctual_core::{
     Rate, RetransmitCause, Transport, TransportInfo,
 };
 use punctual_host::{
-    Application, Driver, DriverOptions, LinkOptions, Offer, ReceiveOptions, Receiver, SendOptions,
-    send_file_over,
+    Application, Driver, DriverOptions, LinkOptions, Offer, ReceiveOptions, Receiver,
+    SendFileOptions, send_file_over,
 };
 use punctual_wire::{Codec, Data, Envelope, RecentNumbers, Summary, WireError};
 use std::io;
@@ -360,7 +360,7 @@ fn files_go_over_any_transport() {
     let receiving = std::thread::spawn(move || {
         receiver.receive_over(Toy, ToyCodec, &to, &ReceiveOptions::default())
     });
-    let options = SendOptions { deadline: None, link: LinkOptions::default() };
+    let options = SendFileOptions { deadline: None, link: LinkOptions::default() };
     let sent = send_file_over(Toy, ToyCodec, &path, relay.address(), &options).unwrap();
     let received = receiving.join().unwrap().unwrap();
     let done = relay.finish();

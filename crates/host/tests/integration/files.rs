@@ -4,7 +4,7 @@ use crate::support::{Done, Faults, Lossy};
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Duration, Rate};
 use punctual_host::{
-    HostError, LinkOptions, ReceiveOptions, ReceiveReport, Receiver, SendOptions, SendReport,
+    HostError, LinkOptions, ReceiveOptions, ReceiveReport, Receiver, SendFileOptions, SendReport,
     receive_file, send_file,
 };
 use std::net::{SocketAddr, UdpSocket};
@@ -41,7 +41,7 @@ fn transfer(data: &[u8], faults: Faults, seed: u64) -> (SendReport, ReceiveRepor
     };
     let to = out.clone();
     let receiving = std::thread::spawn(move || receiver.receive(&to, &receive_options));
-    let options = SendOptions { deadline: Some(Duration::from_secs(20)), link: link() };
+    let options = SendFileOptions { deadline: Some(Duration::from_secs(20)), link: link() };
     let sent = send_file(&path, relay.address(), &options);
     let received = receiving.join().unwrap();
     let done = relay.finish();
@@ -171,7 +171,7 @@ fn garbage_is_counted_and_harmless() {
     });
     // Some garbage reaches the receiver before the file.
     std::thread::sleep(std::time::Duration::from_millis(2));
-    send_file(&path, address, &SendOptions::default()).unwrap();
+    send_file(&path, address, &SendFileOptions::default()).unwrap();
     attack.join().unwrap();
     let report = receiving.join().unwrap().unwrap();
     assert!(std::fs::read(&out).unwrap() == data);
@@ -194,7 +194,7 @@ fn jumbo_frames_and_other_rates_work() {
         receiver.receive(&to, &ReceiveOptions { link, ..ReceiveOptions::default() })
     });
     let link = LinkOptions { mtu: Bytes::new(9_000), rate: Rate::from_mbps(200), ..link() };
-    let options = SendOptions { deadline: Some(Duration::from_millis(1)), link };
+    let options = SendFileOptions { deadline: Some(Duration::from_millis(1)), link };
     let sent = send_file(&path, address, &options).unwrap();
     let received = receiving.join().unwrap().unwrap();
     assert!(std::fs::read(&out).unwrap() == data);
@@ -210,7 +210,7 @@ fn a_sender_may_be_early() {
     std::fs::write(&path, contents(10_000)).unwrap();
     let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let sending = std::thread::spawn(move || {
-        send_file(&path, address, &SendOptions { link: link(), ..SendOptions::default() })
+        send_file(&path, address, &SendFileOptions { link: link(), ..SendFileOptions::default() })
     });
     std::thread::sleep(std::time::Duration::from_millis(100));
     receive_file(address, &out, &ReceiveOptions::default()).unwrap();
@@ -228,7 +228,7 @@ fn errors_say_what_is_wrong() {
     let file = dir.path().join("file");
     std::fs::write(&file, b"contents").unwrap();
     let quick = LinkOptions { silence: Duration::from_millis(300), ..LinkOptions::default() };
-    let send = SendOptions { link: quick.clone(), ..SendOptions::default() };
+    let send = SendFileOptions { link: quick.clone(), ..SendFileOptions::default() };
     let receive = ReceiveOptions {
         wait: Some(Duration::from_millis(100)),
         link: quick,
@@ -276,7 +276,7 @@ fn a_file_too_large_is_refused_at_both_ends() {
         let size_max = Bytes::new(99_999);
         receiver.receive(&to, &ReceiveOptions { size_max, ..ReceiveOptions::default() })
     });
-    let sent = refused(send_file(&path, address, &SendOptions::default()));
+    let sent = refused(send_file(&path, address, &SendFileOptions::default()));
     assert!(sent.contains("larger than it accepts"), "{sent}");
     let received = refused(receiving.join().unwrap());
     assert!(received.contains("the sender offers 100KB"), "{received}");
@@ -301,7 +301,7 @@ fn fail(to: &Path, meddle: impl FnOnce(&Path)) -> (String, String) {
     let link = LinkOptions { rate: Rate::from_mbps(100), ..link() };
     let from = path.clone();
     let sending = std::thread::spawn(move || {
-        send_file(&from, address, &SendOptions { link, deadline: None })
+        send_file(&from, address, &SendFileOptions { link, deadline: None })
     });
     // Once packets arrive, the sender has hashed the file.
     while relay.forwarded() < 100 && !sending.is_finished() {

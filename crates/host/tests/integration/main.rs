@@ -3,7 +3,9 @@
 
 mod attacks;
 mod driver;
+mod endpoint;
 mod files;
 mod hostile;
 mod packet_socket;
+mod processes;
 mod support;

@@ -43,17 +43,34 @@ struct Shared {
     stop: AtomicBool,
     /// Whether every datagram is dropped.
     outage: AtomicBool,
+    /// Whether every datagram to the sender is dropped.
+    mute: AtomicBool,
     forwarded: AtomicU64,
 }
 
-const LIFE: Duration = Duration::from_secs(30);
-const DATAGRAMS_MAX: u64 = 1_000_000;
+/// How long a relay runs and how many datagrams it forwards, at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) life: Duration,
+    pub(crate) datagrams: u64,
+}
+
+const LIMITS: Limits = Limits { life: Duration::from_secs(30), datagrams: 1_000_000 };
 /// A delayed datagram leaves after this many others, or this much time.
 const HELD_FOR: u64 = 5;
 const HELD_AT_MOST: Duration = Duration::from_millis(2);
 
 impl Lossy {
     pub(crate) fn start(receiver: SocketAddr, faults: Faults, seed: u64) -> Self {
+        Lossy::start_within(receiver, faults, seed, LIMITS)
+    }
+
+    pub(crate) fn start_within(
+        receiver: SocketAddr,
+        faults: Faults,
+        seed: u64,
+        limits: Limits,
+    ) -> Self {
         let front = UdpSocket::bind("127.0.0.1:0").unwrap();
         let back = UdpSocket::bind("127.0.0.1:0").unwrap();
         front.set_nonblocking(true).unwrap();
@@ -61,6 +78,7 @@ impl Lossy {
         let address = front.local_addr().unwrap();
         let shared = Arc::new(Shared::default());
         let relay = Relay {
+            limits,
             faults,
             stream: Stream::named(seed, "lossy", 0),
             done: Done::default(),
@@ -85,6 +103,11 @@ impl Lossy {
         self.shared.outage.store(outage, Ordering::Relaxed);
     }
 
+    /// Begins or ends an outage in the direction of the sender.
+    pub(crate) fn set_mute(&self, mute: bool) {
+        self.shared.mute.store(mute, Ordering::Relaxed);
+    }
+
     pub(crate) fn finish(mut self) -> Done {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
@@ -105,6 +128,7 @@ struct Held {
 }
 
 struct Relay {
+    limits: Limits,
     faults: Faults,
     stream: Stream,
     done: Done,
@@ -119,12 +143,12 @@ impl Relay {
         receiver: SocketAddr,
         shared: &Shared,
     ) -> Done {
-        let end = Instant::now() + LIFE;
+        let end = Instant::now() + self.limits.life;
         let mut sender = None;
         let mut buffer = vec![0; 1 << 16];
         while !shared.stop.load(Ordering::Relaxed)
             && Instant::now() < end
-            && self.done.forwarded < DATAGRAMS_MAX
+            && self.done.forwarded < self.limits.datagrams
         {
             let mut idle = true;
             for forward in [true, false] {
@@ -134,7 +158,8 @@ impl Relay {
                     if forward {
                         sender = Some(peer);
                     }
-                    if shared.outage.load(Ordering::Relaxed) {
+                    let mute = !forward && shared.mute.load(Ordering::Relaxed);
+                    if mute || shared.outage.load(Ordering::Relaxed) {
                         self.done.dropped += 1;
                         continue;
                     }

@@ -1,20 +1,23 @@
 //! The event loop: runs the flows of one transport over one UDP socket.
 
-use crate::clock::Clock;
-use crate::nic::{NextSend, Nic};
+mod receive;
+mod transmit;
+
+use crate::clock::{Clock, WAKE_LATENESS};
+use crate::nic::Nic;
+use crate::seal::Seal;
+use crate::sys::{BATCH, Outgoing, Received};
 use crate::timers::{Alarm, Timers};
 use punctual_core::rng::Stream;
 use punctual_core::{
     ByteRange, Bytes, Call, Class, Duration, End, ExtArena, FlowEvent, FlowId, FlowRoute, FlowSpec,
     HostId, Instant, NicInfo, Outbox, Packet, Rate, Stack, TimerChange, Transport, TransportId,
 };
-use punctual_wire::{Codec, Data, Datagram, RecentNumbers, WireError, WireName, emit, parse};
+use punctual_wire::{Codec, Datagram, RecentNumbers, WireName};
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
-
-/// Datagrams, timers or packets handled before the loop moves on.
-const BATCH: usize = 32;
+use std::sync::Arc;
 
 /// The only host of this stack.
 const HERE: HostId = HostId(0);
@@ -28,11 +31,35 @@ pub trait Application {
     fn read(&mut self, flow: FlowId, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
     /// Stores bytes of a flow that this host receives: each byte once, in any order. The driver
-    /// sends their acknowledgement afterwards, and only if this succeeds.
+    /// sends their acknowledgement afterwards, and only if this succeeds. The error
+    /// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) closes the flow, all others stop the
+    /// driver.
     fn write(&mut self, flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()>;
 
     /// Handles an event of a flow.
     fn handle_event(&mut self, flow: FlowId, now: Instant, event: FlowEvent);
+
+    /// Whether there is memory for these bytes of a flow that this host receives. If not, the driver
+    /// keeps the packet unanswered, so that its sender waits, until [`Driver::resume`].
+    fn has_room(&mut self, _flow: FlowId, _range: ByteRange) -> bool {
+        true
+    }
+
+    /// Whether the answer to the last packet of this flow, which has just been completed, may wait:
+    /// something else will tell the peer soon, and makes it unnecessary.
+    fn delays_answer(&mut self, _flow: FlowId) -> bool {
+        false
+    }
+
+    /// Handles a packet of the host stack (kinds 8 to 15).
+    fn handle_control(&mut self, _peer: SocketAddr, _now: Instant, _datagram: &Datagram<'_>) {}
+
+    /// Handles a packet of an unknown flow that cannot open one.
+    fn handle_stray(&mut self, _peer: SocketAddr, _to_sender: bool, _name: WireName) {}
+
+    /// Handles a packet of an open flow from another process than the earlier packets: the peer has
+    /// restarted.
+    fn handle_restart(&mut self, _flow: FlowId, _incarnation: u16) {}
 }
 
 /// A flow that a peer wants to send to this host.
@@ -46,6 +73,19 @@ pub struct Offer {
     pub size: Bytes,
     /// When its first packet arrived.
     pub at: Instant,
+    /// The number of the flow on the wire and the incarnation of the peer's process.
+    pub name: WireName,
+}
+
+/// A flow to open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FlowRequest {
+    pub(crate) peer: SocketAddr,
+    pub(crate) size: Bytes,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) class: Class,
+    /// Its number on the wire; random when absent.
+    pub(crate) number: Option<u32>,
 }
 
 /// Parameters of a [`Driver`].
@@ -129,23 +169,43 @@ struct Flow {
     progress_at: Instant,
     /// Whether every byte has arrived, at a receiver.
     is_complete: bool,
+    /// Bytes of datagrams that arrived and left.
+    bytes_in: u64,
+    bytes_out: u64,
+    /// Packets for which the application has no room yet.
+    parked: Vec<(Packet, Vec<u8>)>,
+    /// The answer to its last packet, while it is delayed.
+    delayed: Option<Packet>,
+}
+
+/// How long the answer to the last packet of a flow may be delayed.
+const ANSWER_DELAY: Duration = Duration::from_micros(500);
+
+/// A peer with open flows.
+#[derive(Debug)]
+struct PeerFlows {
+    host: HostId,
+    flows: u32,
 }
 
 /// Drives the [`Stack`] of one host, as the contract of [`punctual_core::Endpoint`] requires.
 pub struct Driver<T: Transport, C: Codec> {
     stack: Stack<T>,
     codec: C,
-    socket: UdpSocket,
+    /// Absent once it is released.
+    socket: Option<Arc<UdpSocket>>,
     options: DriverOptions,
     clock: Clock,
     now: Instant,
     random: Stream,
+    /// Adds and verifies tags, in keyed mode.
+    seal: Option<Seal>,
     /// Differs from that of earlier drivers at this address, most probably.
     incarnation: u16,
     flows: HashMap<FlowId, Flow>,
     names: HashMap<WireFlow, FlowId>,
     /// Peers with open flows.
-    peers: HashMap<SocketAddr, HostId>,
+    peers: HashMap<SocketAddr, PeerFlows>,
     last_peer: u32,
     next_flow: u32,
     timers: Timers,
@@ -154,12 +214,16 @@ pub struct Driver<T: Transport, C: Codec> {
     out: Outbox,
     traffic: Traffic,
     last_error: Option<io::Error>,
-    /// The datagram being sent; kept while the socket blocks.
-    outgoing: Vec<u8>,
-    blocked: Option<SocketAddr>,
-    incoming: Vec<u8>,
+    /// Datagrams for the next system call, and buffers to use again.
+    outgoing: Vec<Outgoing>,
+    spare: Vec<Vec<u8>>,
+    /// Whether the socket has no room.
+    is_blocked: bool,
+    incoming: Option<Received>,
     /// Whether a flow was opened, completed or closed since the last wait.
     flows_changed: bool,
+    /// Flows whose last answer is delayed, or was when the timer for all of them was set.
+    delayed: Vec<FlowId>,
 }
 
 impl<T: Transport, C: Codec> Driver<T, C> {
@@ -177,27 +241,30 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         Ok(Driver {
             stack: Stack::new(transport, &[nic]),
             codec,
-            socket,
+            socket: Some(Arc::new(socket)),
             options,
             clock: Clock::start(),
             now: Instant::ZERO,
             incarnation: random.bits() as u16,
             random,
+            seal: None,
             flows: HashMap::new(),
             names: HashMap::new(),
             peers: HashMap::new(),
             last_peer: 0,
             next_flow: 0,
             timers: Timers::default(),
-            nic: Nic::new(rate, framing),
+            nic: Nic::new(rate, mtu, framing),
             ext: ExtArena::default(),
             out: Outbox::default(),
             traffic: Traffic::default(),
             last_error: None,
             outgoing: Vec::new(),
-            blocked: None,
-            incoming: vec![0; 1 << 16],
+            spare: Vec::new(),
+            is_blocked: false,
+            incoming: Some(Received::new()),
             flows_changed: false,
+            delayed: Vec::new(),
         })
     }
 
@@ -220,7 +287,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
 
     /// Whether all packets that are due have left.
     pub fn is_idle(&self) -> bool {
-        self.blocked.is_none() && self.nic.next_at().is_none()
+        self.outgoing.is_empty() && self.nic.next_at().is_none() && self.delayed.is_empty()
     }
 
     /// When the last packet of this flow arrived or, before the first, when the flow was opened.
@@ -242,8 +309,19 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         deadline: Option<Instant>,
         app: &mut A,
     ) -> Result<FlowId, DriverError> {
+        let class = Class::DATA;
+        self.open_flow(&FlowRequest { peer, size, deadline, class, number: None }, app)
+    }
+
+    /// Starts sending a flow.
+    pub(crate) fn open_flow<A: Application>(
+        &mut self,
+        request: &FlowRequest,
+        app: &mut A,
+    ) -> Result<FlowId, DriverError> {
+        let FlowRequest { peer, size, deadline, class, mut number } = *request;
         let name = loop {
-            let number = self.random.bits() as u32;
+            let number = number.take().unwrap_or_else(|| self.random.bits() as u32);
             let name = WireFlow { peer, number, sent_from_here: true };
             if !self.names.contains_key(&name) {
                 break name;
@@ -258,7 +336,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             start: self.now(),
             deadline,
             transport: TransportId(0),
-            class: Class::DATA,
+            class,
             background: false,
             pattern: 0,
         };
@@ -273,133 +351,96 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     /// it waits for more work, at most until `until`. It does not wait if a flow was opened or
     /// ended.
     pub fn turn<A: Application>(&mut self, app: &mut A, until: Instant) -> Result<(), DriverError> {
-        let more = self.receive(app)?;
-        self.fire(app)?;
-        self.transmit(app)?;
-        if core::mem::take(&mut self.flows_changed) || more {
+        let wake = self.step(app)?;
+        let (false, Some(wake)) = (core::mem::take(&mut self.flows_changed), wake) else {
             return Ok(());
-        }
-        let mut wake = until;
-        if let Some(at) = self.timers.next_at() {
-            wake = wake.min(at);
-        }
-        let is_blocked = self.blocked.is_some();
-        if let (false, Some(at)) = (is_blocked, self.nic.next_at()) {
-            wake = wake.min(at);
-        }
-        self.clock.wait(&self.socket, is_blocked, wake).map_err(DriverError::Socket)
-    }
-
-    /// Receives a batch of datagrams. Returns whether there may be more.
-    fn receive<A: Application>(&mut self, app: &mut A) -> Result<bool, DriverError> {
-        let mut incoming = core::mem::take(&mut self.incoming);
-        let mut count = 0;
-        let mut result = Ok(());
-        while count < BATCH && result.is_ok() {
-            match self.socket.recv_from(&mut incoming) {
-                Ok((len, peer)) => result = self.handle_datagram(&incoming[..len], peer, app),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                Err(e) if is_fatal(&e) => result = Err(DriverError::Socket(e)),
-                Err(e) => self.note_error(e),
-            }
-            count += 1;
-        }
-        self.incoming = incoming;
-        result.map(|()| count == BATCH)
-    }
-
-    fn handle_datagram<A: Application>(
-        &mut self,
-        bytes: &[u8],
-        peer: SocketAddr,
-        app: &mut A,
-    ) -> Result<(), DriverError> {
-        match self.accept(bytes, peer, app) {
-            Ok((packet, payload)) => {
-                self.traffic.received += 1;
-                self.deliver(&packet, payload, app)
-            }
-            Err(reason) => {
-                *self.traffic.dropped.entry(reason).or_default() += 1;
-                Ok(())
-            }
-        }
-    }
-
-    /// Parses a datagram and finds or opens its flow. The error is the name of the reason to drop
-    /// it.
-    fn accept<'a, A: Application>(
-        &mut self,
-        bytes: &'a [u8],
-        peer: SocketAddr,
-        app: &mut A,
-    ) -> Result<(Packet, &'a [u8]), &'static str> {
-        let name_of = |error: WireError| error.name();
-        let datagram = Datagram::parse(bytes).map_err(name_of)?;
-        let to_sender = datagram.envelope.flags.has(punctual_core::PacketFlags::TO_SENDER);
-        let name =
-            WireFlow { peer, number: datagram.envelope.name.flow, sent_from_here: to_sender };
-        let now = self.now();
-        let known = self.names.get(&name).copied();
-        let near = match known.and_then(|flow| self.flows.get(&flow)) {
-            Some(flow) => RecentNumbers { now, ..flow.near },
-            None if to_sender || !datagram.envelope.is_syn => return Err("no_such_flow"),
-            None => RecentNumbers { now, ..RecentNumbers::default() },
         };
-        let id = known.unwrap_or(FlowId(self.next_flow));
-        let packet = parse(&self.codec, &datagram, &near, id, HERE).map_err(name_of)?;
-        let data = self.codec.data(&packet);
-        if known.is_none() {
-            self.open_receiver(name, &packet, data, app)?;
+        let wake = wake.min(until);
+        match &self.socket {
+            Some(socket) => {
+                self.clock.wait(socket, self.is_blocked, wake).map_err(DriverError::Socket)
+            }
+            None => Ok(()),
         }
-        if let (Some(flow), Some(data)) = (self.flows.get_mut(&id), data) {
-            // A flow has one size. Another size means a corrupt or malicious sender.
-            if data.flow_bytes.is_some_and(|size| size != flow.size.get()) {
-                return Err("flow_size");
-            }
-            // Packets of a flow have one segment size; otherwise their bytes would overlap.
-            if let Some(segment) = data.segment_bytes
-                && *flow.segment_bytes.get_or_insert(segment) != segment
-            {
-                return Err("segment_size");
-            }
+    }
+
+    /// Runs one round of the event loop without waiting. Returns when the next one is due; `None` if
+    /// at once.
+    pub(crate) fn step<A: Application>(
+        &mut self,
+        app: &mut A,
+    ) -> Result<Option<Instant>, DriverError> {
+        // Timers first: those that are due by now come before the datagrams.
+        self.fire(app)?;
+        let more = self.receive(app)?;
+        self.transmit(app)?;
+        self.next_wake(more)
+    }
+
+    /// Sends what is due, without looking for datagrams. Returns when the next round is due.
+    pub(crate) fn push<A: Application>(
+        &mut self,
+        app: &mut A,
+    ) -> Result<Option<Instant>, DriverError> {
+        self.transmit(app)?;
+        self.next_wake(false)
+    }
+
+    fn next_wake(&mut self, more: bool) -> Result<Option<Instant>, DriverError> {
+        if more {
+            return Ok(None);
         }
-        if let Some(flow) = self.flows.get_mut(&id) {
-            // A process that restarted at the peer's address does not know this flow.
-            let incarnation = datagram.envelope.name.incarnation;
-            if *flow.peer_incarnation.get_or_insert(incarnation) != incarnation {
-                return Err("other_incarnation");
-            }
-            self.codec.observe(&packet, &mut flow.near);
+        let mut wake = self.timers.next_wake(WAKE_LATENESS).unwrap_or(Instant::NEVER);
+        if let (false, Some(at)) = (self.is_blocked, self.nic.next_at()) {
+            wake = wake.min(at);
+        }
+        Ok(Some(wake))
+    }
+
+    /// The socket, and whether packets wait for room in it.
+    pub(crate) fn socket(&self) -> (Option<Arc<UdpSocket>>, bool) {
+        (self.socket.clone(), self.is_blocked)
+    }
+
+    /// Gives up the socket, so that its port is free.
+    pub(crate) fn release_socket(&mut self) {
+        self.socket = None;
+    }
+
+    /// The clock.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Sets the incarnation of this process and the key, before the first packet.
+    pub(crate) fn identify(&mut self, incarnation: u16, key: Option<crate::Key>) {
+        self.incarnation = incarnation;
+        self.seal = key.map(Seal::new);
+    }
+
+    /// Notes that the peer of a flow is alive.
+    pub(crate) fn note_heard(&mut self, flow: FlowId) {
+        let now = self.now();
+        if let Some(flow) = self.flows.get_mut(&flow) {
             flow.heard_at = now;
         }
-        Ok((packet, datagram.payload))
     }
 
-    fn open_receiver<A: Application>(
+    /// Gives a sender a new deadline.
+    pub(crate) fn set_deadline<A: Application>(
         &mut self,
-        name: WireFlow,
-        first: &Packet,
-        data: Option<Data>,
+        id: FlowId,
+        deadline: Option<Instant>,
         app: &mut A,
-    ) -> Result<(), &'static str> {
-        let Some(data) = data else { return Err("no_such_flow") };
-        if self.flows.len() >= self.options.flows_max {
-            return Err("too_many_flows");
-        }
-        // The application has to know the size of what it accepts.
-        let size = data.flow_bytes.map(Bytes::new).ok_or("no_flow_size")?;
-        let offer = Offer { flow: first.flow, peer: name.peer, size, at: self.now };
-        if !app.accept(&offer) {
-            return Err("refused");
-        }
-        let (flow, route) = self.register(name, size);
-        let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-        let slot = self.stack.open_receiver(first, &route, call);
-        self.set_slot(flow, slot);
-        let at = self.now.saturating_add(self.options.stall_max);
-        self.timers.apply(Alarm::Forget(flow), TimerChange::Set(at));
-        Ok(())
+    ) -> Result<(), DriverError> {
+        let Some(flow) = self.flows.get(&id).filter(|f| f.name.sent_from_here) else {
+            return Ok(());
+        };
+        let slot = flow.slot;
+        let now = self.now();
+        let call = Call { now, host: HERE, ext: &mut self.ext, out: &mut self.out };
+        self.stack.handle_deadline(slot, deadline, call);
+        self.drain(Some(id), None, app)
     }
 
     /// Adds a flow to the tables.
@@ -408,10 +449,12 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         // Ids are not reused within 2³² flows.
         self.next_flow = self.next_flow.wrapping_add(1);
         self.flows_changed = true;
-        let peer = *self.peers.entry(name.peer).or_insert_with(|| {
+        let peer = self.peers.entry(name.peer).or_insert_with(|| {
             self.last_peer = self.last_peer.wrapping_add(1).max(1);
-            HostId(self.last_peer)
+            PeerFlows { host: HostId(self.last_peer), flows: 0 }
         });
+        peer.flows += 1;
+        let peer = peer.host;
         let now = self.now();
         self.names.insert(name, flow);
         self.flows.insert(
@@ -427,6 +470,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 peer_incarnation: None,
                 progress_at: now,
                 is_complete: false,
+                bytes_in: 0,
+                bytes_out: 0,
+                parked: Vec::new(),
+                delayed: None,
             },
         );
         let seed = self.random.bits();
@@ -439,28 +486,16 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         }
     }
 
-    /// Passes a packet to its endpoint.
-    fn deliver<A: Application>(
-        &mut self,
-        packet: &Packet,
-        payload: &[u8],
-        app: &mut A,
-    ) -> Result<(), DriverError> {
-        let Some(flow) = self.flows.get(&packet.flow) else { return Ok(()) };
-        let (slot, end) = (flow.slot, flow.name.end());
-        let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-        self.stack.handle_packet(end, slot, packet, call);
-        let arrived = self.codec.data(packet).map(|data| (data.range, payload));
-        self.drain(Some(packet.flow), arrived, app)
-    }
-
     fn fire<A: Application>(&mut self, app: &mut A) -> Result<(), DriverError> {
-        let now = self.now();
+        let now = self.clock.now();
         let mut count = 0;
         while count < BATCH
-            && let Some(alarm) = self.timers.pop_due(now)
+            && let Some((at, alarm)) = self.timers.pop_due(now)
         {
             count += 1;
+            // A wake-up is late by tens of microseconds. Timers see the time for which they were set,
+            // so that pulls keep their rate, but not an older time than a short burst allows.
+            self.now = self.now.max(at).max(self.nic.earliest(now));
             let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
             match alarm {
                 Alarm::Host => {
@@ -472,6 +507,14 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                     self.stack.handle_timeout(flow.name.end(), flow.slot, call);
                     self.drain(Some(id), None, app)?;
                 }
+                Alarm::Answers => {
+                    for id in self.delayed.drain(..) {
+                        if let Some(packet) = self.flows.get_mut(&id).and_then(|f| f.delayed.take())
+                        {
+                            self.nic.push(packet);
+                        }
+                    }
+                }
                 Alarm::Forget(id) => {
                     let Some(flow) = self.flows.get(&id) else { continue };
                     let at = match flow.is_complete {
@@ -480,7 +523,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                         false => flow.progress_at.saturating_add(self.options.stall_max),
                     };
                     if at > now {
-                        self.timers.apply(alarm, TimerChange::Set(at));
+                        self.timers.apply(alarm, TimerChange::Set(coarse(at)));
                         continue;
                     }
                     let is_complete = flow.is_complete;
@@ -491,6 +534,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 }
             }
         }
+        self.now();
         Ok(())
     }
 
@@ -522,18 +566,27 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                         if let Some(flow) = self.flows.get_mut(&id) {
                             flow.progress_at = self.now;
                         }
-                        result = write(id, range, arrived, app);
+                        result = receive::write(id, range, arrived, app);
                     }
                     FlowEvent::Completed => self.start_time_wait(id),
                     FlowEvent::Finished | FlowEvent::Abandoned => ended = true,
                     _ => {}
                 }
-                if result.is_err() {
+                if let Err(error) = &result {
                     // Bytes that are not stored must not be acknowledged.
                     self.out.packets.clear();
+                    if let DriverError::Write(error) = error
+                        && error.kind() == io::ErrorKind::ConnectionAborted
+                    {
+                        result = Ok(());
+                        ended = true;
+                    }
                     break;
                 }
                 app.handle_event(id, self.now, event);
+                if event == FlowEvent::Completed && app.delays_answer(id) {
+                    self.delay_answer(id);
+                }
             }
         }
         events.clear();
@@ -549,13 +602,34 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         result
     }
 
+    /// Keeps the answer that was just made to the last packet of a flow.
+    fn delay_answer(&mut self, id: FlowId) {
+        let Some(at) = self.out.packets.iter().rposition(|packet| packet.flow == id) else {
+            return;
+        };
+        let Some(flow) = self.flows.get_mut(&id) else { return };
+        flow.delayed = Some(self.out.packets.remove(at));
+        if self.delayed.is_empty() {
+            let at = self.now.saturating_add(ANSWER_DELAY);
+            self.timers.apply(Alarm::Answers, TimerChange::Set(at));
+        }
+        self.delayed.push(id);
+    }
+
+    /// Discards the delayed answer of a flow: the peer will know without it.
+    pub(crate) fn discard_answer(&mut self, id: FlowId) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            flow.delayed = None;
+        }
+    }
+
     fn start_time_wait(&mut self, id: FlowId) {
         self.flows_changed = true;
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.is_complete = true;
         }
         let at = self.now.saturating_add(self.options.time_wait);
-        self.timers.apply(Alarm::Forget(id), TimerChange::Set(at));
+        self.timers.apply(Alarm::Forget(id), TimerChange::Set(coarse(at)));
     }
 
     /// Closes a flow and removes its state.
@@ -563,106 +637,22 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let Some(flow) = self.flows.remove(&id) else { return };
         self.flows_changed = true;
         self.names.remove(&flow.name);
-        if !self.flows.values().any(|f| f.name.peer == flow.name.peer) {
-            self.peers.remove(&flow.name.peer);
+        if let Some(peer) = self.peers.get_mut(&flow.name.peer) {
+            peer.flows -= 1;
+            if peer.flows == 0 {
+                self.peers.remove(&flow.name.peer);
+            }
         }
         self.timers.apply(Alarm::Flow(id), TimerChange::Clear);
         self.timers.apply(Alarm::Forget(id), TimerChange::Clear);
         self.stack.close(flow.name.end(), flow.slot, HERE);
     }
-
-    /// Sends packets as fast as the pacer allows.
-    fn transmit<A: Application>(&mut self, app: &mut A) -> Result<(), DriverError> {
-        let mut count = 0;
-        if let Some(peer) = self.blocked.take() {
-            self.put(peer)?;
-        }
-        while count < BATCH && self.blocked.is_none() {
-            let now = self.now();
-            let packet = match self.nic.pop(now) {
-                None => break,
-                Some(NextSend::Packet(packet)) => Some(packet),
-                Some(NextSend::Poll(flow)) => self.poll(flow, app)?,
-            };
-            count += 1;
-            if let Some(packet) = packet {
-                self.send(&packet, app)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn poll<A: Application>(
-        &mut self,
-        id: FlowId,
-        app: &mut A,
-    ) -> Result<Option<Packet>, DriverError> {
-        let Some(flow) = self.flows.get_mut(&id) else { return Ok(None) };
-        flow.is_ready = false;
-        let slot = flow.slot;
-        let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-        let packet = self.stack.poll_transmit(slot, 0, call);
-        self.drain(Some(id), None, app)?;
-        Ok(packet)
-    }
-
-    fn send<A: Application>(&mut self, packet: &Packet, app: &mut A) -> Result<(), DriverError> {
-        if let Some(ext) = packet.ext {
-            // No wire format carries extensions; transports that use them have no codec.
-            self.ext.free(ext);
-        }
-        let Some(flow) = self.flows.get_mut(&packet.flow) else { return Ok(()) };
-        let data = self.codec.data(packet);
-        let name = WireName { flow: flow.name.number, incarnation: self.incarnation };
-        emit(&self.codec, name, packet, None, &mut self.outgoing, |payload| {
-            app.read(packet.flow, data.map_or(0, |d| d.range.offset), payload)
-        })
-        .map_err(DriverError::Read)?;
-        if data.is_some() {
-            self.codec.observe(packet, &mut flow.near);
-        }
-        let peer = flow.name.peer;
-        self.nic.sent(self.now, packet.wire_bytes);
-        self.put(peer)
-    }
-
-    /// Writes the outgoing datagram to the socket.
-    fn put(&mut self, peer: SocketAddr) -> Result<(), DriverError> {
-        match self.socket.send_to(&self.outgoing, peer) {
-            Ok(_) => self.traffic.sent += 1,
-            Err(e) if e.kind() == ErrorKind::WouldBlock => self.blocked = Some(peer),
-            Err(e) if is_fatal(&e) => return Err(DriverError::Socket(e)),
-            Err(e) => self.note_error(e),
-        }
-        Ok(())
-    }
-
-    /// Counts an error of a single datagram. It concerns one peer; other peers go on.
-    fn note_error(&mut self, error: io::Error) {
-        self.traffic.socket_errors += 1;
-        self.last_error = Some(error);
-    }
 }
 
-/// Passes newly received bytes of a packet to the application.
-fn write<A: Application>(
-    flow: FlowId,
-    range: ByteRange,
-    arrived: Option<(ByteRange, &[u8])>,
-    app: &mut A,
-) -> Result<(), DriverError> {
-    let part = arrived.and_then(|(whole, payload)| {
-        let start = usize::try_from(range.offset.checked_sub(whole.offset)?).ok()?;
-        let len = usize::try_from(range.len).ok()?;
-        payload.get(start..start.checked_add(len)?)
-    });
-    // A transport may deliver only bytes of the packet that it was given.
-    let Some(part) = part else {
-        debug_assert!(false, "delivered {range:?}, which is not in the packet");
-        let error = "the transport delivered bytes that are not in the packet";
-        return Err(DriverError::Write(io::Error::other(error)));
-    };
-    app.write(flow, range.offset, part).map_err(DriverError::Write)
+/// A time up to 4.3 ms later, such that many timers that need no precision fire together: a wake-up
+/// for each ended flow would cost more than the flow.
+fn coarse(at: Instant) -> Instant {
+    Instant::from_picos(at.as_picos() | 0xffff_ffff)
 }
 
 /// Whether an error shows that the socket itself is unusable. All others concern one datagram.

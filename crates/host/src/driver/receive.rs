@@ -1,0 +1,241 @@
+//! Datagrams in: from the socket to the endpoints.
+
+use super::{Application, Driver, DriverError, HERE, Offer, WireFlow, is_fatal};
+use crate::sys::BATCH;
+use crate::timers::Alarm;
+use punctual_core::{ByteRange, Bytes, Call, FlowId, Packet, PacketFlags, TimerChange, Transport};
+use punctual_wire::{Codec, Data, Datagram, RecentNumbers, WireError, WireName, parse};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+
+/// Most packets of one flow that wait for room. A sender has fewer in flight without answers.
+const PARKED_MAX: usize = 128;
+
+/// Packets of the host stack have kinds from here on.
+const CONTROL_KINDS: u8 = 8;
+
+impl<T: Transport, C: Codec> Driver<T, C> {
+    /// Receives a batch of datagrams. Returns whether there may be more.
+    pub(super) fn receive<A: Application>(&mut self, app: &mut A) -> Result<bool, DriverError> {
+        let Some(socket) = &self.socket else { return Ok(false) };
+        let Some(mut incoming) = self.incoming.take() else { return Ok(false) };
+        let mut result = match incoming.fill(socket) {
+            Ok(count) => Ok(count),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(0),
+            Err(e) if is_fatal(&e) => Err(DriverError::Socket(e)),
+            Err(e) => {
+                self.note_error(e);
+                Ok(0)
+            }
+        };
+        let count = *result.as_ref().unwrap_or(&0);
+        for at in 0..count {
+            if let (Ok(_), Some((bytes, peer))) = (&result, incoming.get(at))
+                && let Err(error) = self.handle_datagram(bytes, peer, app)
+            {
+                result = Err(error);
+            }
+        }
+        self.incoming = Some(incoming);
+        result.map(|count| count == BATCH)
+    }
+
+    fn handle_datagram<A: Application>(
+        &mut self,
+        bytes: &[u8],
+        peer: SocketAddr,
+        app: &mut A,
+    ) -> Result<(), DriverError> {
+        match self.accept(bytes, peer, app) {
+            Ok(None) => {
+                self.traffic.received += 1;
+                Ok(())
+            }
+            Ok(Some((packet, payload))) => {
+                self.traffic.received += 1;
+                self.deliver(&packet, payload, app)
+            }
+            Err(reason) => {
+                *self.traffic.dropped.entry(reason).or_default() += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Parses a datagram and finds or opens its flow. `None` if it was a packet of the host stack.
+    /// The error is the name of the reason to drop it.
+    fn accept<'a, A: Application>(
+        &mut self,
+        bytes: &'a [u8],
+        peer: SocketAddr,
+        app: &mut A,
+    ) -> Result<Option<(Packet, &'a [u8])>, &'static str> {
+        let name_of = |error: WireError| error.name();
+        let datagram = Datagram::parse(bytes).map_err(name_of)?;
+        match &mut self.seal {
+            Some(seal) => seal.verify(&datagram, peer, C::SWITCH_FIELDS_AT)?,
+            None if datagram.header_tag.is_some() => return Err("keyed"),
+            None => {}
+        }
+        if datagram.envelope.kind.number() >= CONTROL_KINDS {
+            let now = self.now();
+            app.handle_control(peer, now, &datagram);
+            return Ok(None);
+        }
+        let flags = datagram.envelope.flags;
+        let to_sender = flags.has(PacketFlags::TO_SENDER);
+        let name =
+            WireFlow { peer, number: datagram.envelope.name.flow, sent_from_here: to_sender };
+        let now = self.now();
+        let known = self.names.get(&name).copied();
+        let near = match known.and_then(|flow| self.flows.get(&flow)) {
+            Some(flow) => RecentNumbers { now, ..flow.near },
+            None if to_sender || !datagram.envelope.is_syn => {
+                app.handle_stray(peer, to_sender, datagram.envelope.name);
+                return Err("no_such_flow");
+            }
+            None => RecentNumbers { now, ..RecentNumbers::default() },
+        };
+        let id = known.unwrap_or(FlowId(self.next_flow));
+        let packet = parse(&self.codec, &datagram, &near, id, HERE).map_err(name_of)?;
+        let data = self.codec.data(&packet);
+        if known.is_none() {
+            self.open_receiver(name, datagram.envelope.name.incarnation, &packet, data, app)?;
+        }
+        if let (Some(flow), Some(data)) = (self.flows.get_mut(&id), data) {
+            // A flow has one size. Another size means a corrupt or malicious sender.
+            if data.flow_bytes.is_some_and(|size| size != flow.size.get()) {
+                return Err("flow_size");
+            }
+            // Packets of a flow have one segment size; otherwise their bytes would overlap.
+            if let Some(segment) = data.segment_bytes
+                && *flow.segment_bytes.get_or_insert(segment) != segment
+            {
+                return Err("segment_size");
+            }
+        }
+        if let Some(flow) = self.flows.get_mut(&id) {
+            // A process that restarted at the peer's address does not know this flow. A bounced
+            // packet has this process's own incarnation.
+            let incarnation = datagram.envelope.name.incarnation;
+            if !flags.has(PacketFlags::BOUNCED)
+                && *flow.peer_incarnation.get_or_insert(incarnation) != incarnation
+            {
+                app.handle_restart(id, incarnation);
+                return Err("other_incarnation");
+            }
+            flow.bytes_in += bytes.len() as u64;
+            self.codec.observe(&packet, &mut flow.near);
+            flow.heard_at = now;
+        }
+        if let Some(data) = data
+            && !packet.is_trimmed()
+            && !flags.has(PacketFlags::BOUNCED)
+            && !app.has_room(id, data.range)
+        {
+            return Err(self.park(&packet, datagram.payload));
+        }
+        Ok(Some((packet, datagram.payload)))
+    }
+
+    /// Keeps a packet until the application has room for it. Returns the name of the reason.
+    fn park(&mut self, packet: &Packet, payload: &[u8]) -> &'static str {
+        let Some(flow) = self.flows.get_mut(&packet.flow) else { return "no_such_flow" };
+        // The application keeps the flow waiting, not the peer.
+        flow.progress_at = self.now;
+        let is_same = |(other, _): &(Packet, Vec<u8>)| other.header == packet.header;
+        if flow.parked.len() >= PARKED_MAX || flow.parked.iter().any(is_same) {
+            return "no_room";
+        }
+        flow.parked.push((*packet, payload.to_vec()));
+        "parked"
+    }
+
+    /// Passes packets that waited for room to their endpoint, as far as there is room now.
+    pub(crate) fn resume<A: Application>(
+        &mut self,
+        id: FlowId,
+        app: &mut A,
+    ) -> Result<(), DriverError> {
+        let Some(flow) = self.flows.get_mut(&id) else { return Ok(()) };
+        let mut parked = core::mem::take(&mut flow.parked);
+        let mut result = Ok(());
+        parked.retain(|(packet, payload)| {
+            let range = self.codec.data(packet).map(|data| data.range);
+            let fits = result.is_ok() && range.is_some_and(|range| app.has_room(id, range));
+            if fits {
+                result = self.deliver(packet, payload, app);
+            }
+            !fits
+        });
+        if let Some(flow) = self.flows.get_mut(&id) {
+            flow.parked = parked;
+        }
+        result
+    }
+
+    fn open_receiver<A: Application>(
+        &mut self,
+        name: WireFlow,
+        incarnation: u16,
+        first: &Packet,
+        data: Option<Data>,
+        app: &mut A,
+    ) -> Result<(), &'static str> {
+        let Some(data) = data else { return Err("no_such_flow") };
+        if self.flows.len() >= self.options.flows_max {
+            return Err("too_many_flows");
+        }
+        // The application has to know the size of what it accepts.
+        let size = data.flow_bytes.map(Bytes::new).ok_or("no_flow_size")?;
+        let wire_name = WireName { flow: name.number, incarnation };
+        let offer =
+            Offer { flow: first.flow, peer: name.peer, size, at: self.now, name: wire_name };
+        if !app.accept(&offer) {
+            return Err("refused");
+        }
+        let (flow, route) = self.register(name, size);
+        let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
+        let slot = self.stack.open_receiver(first, &route, call);
+        self.set_slot(flow, slot);
+        let at = self.now.saturating_add(self.options.stall_max);
+        self.timers.apply(Alarm::Forget(flow), TimerChange::Set(at));
+        Ok(())
+    }
+
+    /// Passes a packet to its endpoint.
+    fn deliver<A: Application>(
+        &mut self,
+        packet: &Packet,
+        payload: &[u8],
+        app: &mut A,
+    ) -> Result<(), DriverError> {
+        let Some(flow) = self.flows.get(&packet.flow) else { return Ok(()) };
+        let (slot, end) = (flow.slot, flow.name.end());
+        let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
+        self.stack.handle_packet(end, slot, packet, call);
+        let arrived = self.codec.data(packet).map(|data| (data.range, payload));
+        self.drain(Some(packet.flow), arrived, app)
+    }
+}
+
+/// Passes newly received bytes of a packet to the application.
+pub(super) fn write<A: Application>(
+    flow: FlowId,
+    range: ByteRange,
+    arrived: Option<(ByteRange, &[u8])>,
+    app: &mut A,
+) -> Result<(), DriverError> {
+    let part = arrived.and_then(|(whole, payload)| {
+        let start = usize::try_from(range.offset.checked_sub(whole.offset)?).ok()?;
+        let len = usize::try_from(range.len).ok()?;
+        payload.get(start..start.checked_add(len)?)
+    });
+    // A transport may deliver only bytes of the packet that it was given.
+    let Some(part) = part else {
+        debug_assert!(false, "delivered {range:?}, which is not in the packet");
+        let error = "the transport delivered bytes that are not in the packet";
+        return Err(DriverError::Write(io::Error::other(error)));
+    };
+    app.write(flow, range.offset, part).map_err(DriverError::Write)
+}

@@ -1,0 +1,237 @@
+//! Options and outcomes.
+
+use crate::{HostError, Key};
+use punctual_core::{Bytes, Rate};
+use punctual_transports::ndp::NdpConfig;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Options of an [`Endpoint`](crate::Endpoint).
+#[derive(Debug, Clone)]
+pub struct EndpointOptions {
+    /// Rate at which this host sends packets and pulls them. Default 10 Gb/s.
+    pub rate: Rate,
+    /// Largest IP packet. Default 1500 B.
+    pub mtu: Bytes,
+    /// How long a peer may be silent before a send ends. Default 5 s.
+    pub silence: Duration,
+    /// How long after its start an endpoint asks new peers to prove their address and to name this
+    /// process, and how long it remembers the messages of a silent peer. Within this time of a
+    /// restart no message is delivered twice. Must be longer than `silence`. Default 30 s.
+    pub window: Duration,
+    /// Largest message accepted. Default 1 GB.
+    pub message_max: u64,
+    /// Buffer of one message that is being received. A larger message is delivered as its reader
+    /// reads. Default 1 MiB.
+    pub stream_buffer: usize,
+    /// Memory for messages that are being received or wait for `accept`, from one peer. Default
+    /// 16 MiB.
+    pub peer_memory: usize,
+    /// Memory for messages that are being received or wait for `accept`, in all. Default 64 MiB.
+    pub receive_memory: usize,
+    /// Memory for messages that are being sent. Default 256 MiB.
+    pub send_memory: usize,
+    /// Most messages that wait for `accept`. Default 4096.
+    pub backlog: usize,
+    /// Most peers remembered. Each takes about 500 bytes. Default 16,384.
+    pub peers_max: usize,
+    /// Most flows to one peer at once. Further messages wait. Default 64.
+    pub flows_per_peer: usize,
+    /// Most flows from peers with unproven addresses at once. Further ones must prove their address
+    /// first. Default 256.
+    pub unproven_max: usize,
+    /// The key, in keyed mode. Both ends need the same one. Default none: packets are neither
+    /// authenticated nor encrypted.
+    pub key: Option<Key>,
+    /// Parameters of NDP.
+    pub ndp: NdpConfig,
+}
+
+impl Default for EndpointOptions {
+    fn default() -> Self {
+        EndpointOptions {
+            rate: Rate::from_gbps(10),
+            mtu: Bytes::new(1_500),
+            silence: Duration::from_secs(5),
+            window: Duration::from_secs(30),
+            message_max: 1_000_000_000,
+            stream_buffer: 1 << 20,
+            peer_memory: 16 << 20,
+            receive_memory: 64 << 20,
+            send_memory: 256 << 20,
+            backlog: 4_096,
+            peers_max: 1 << 14,
+            flows_per_peer: 64,
+            unproven_max: 256,
+            key: None,
+            ndp: crate::LinkOptions::default().ndp,
+        }
+    }
+}
+
+/// The transport of a message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostTransport {
+    /// NDP. It needs no special switch; switches that trim make it faster under incast.
+    #[default]
+    Ndp,
+}
+
+/// Options of one message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SendOptions {
+    /// Deadline, counted from the call. For a request it is the deadline of the pair: until the
+    /// response is complete.
+    pub deadline: Option<Duration>,
+    /// Whether to abandon the message when its deadline passes. Otherwise it is delivered late.
+    pub give_up_late: bool,
+    /// Priority from 0, which goes first, to 6. By default it follows from the deadline: 0 to 2 with
+    /// less than 1 ms, 10 ms and more left, and 3 without a deadline.
+    pub priority: Option<u8>,
+    /// How long a request waits for its response. Default 30 s.
+    pub patience: Option<Duration>,
+    /// The transport.
+    pub transport: HostTransport,
+}
+
+/// How a send ended. Each variant has the [`Times`] until this end knew it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The peer has the message, which had no deadline.
+    Done(Times),
+    /// The peer has the message, before the deadline.
+    Met(Times),
+    /// The peer has the message, after the deadline.
+    Missed(Times),
+    /// This end abandoned the message: it was cancelled, or its deadline passed. The peer does not
+    /// have it.
+    GivenUp(Times),
+    /// The peer does not have the message.
+    Failed(SendError, Times),
+    /// Every byte was sent, but whether the peer has the message is unknown.
+    Unknown(SendError, Times),
+}
+
+impl Outcome {
+    /// The times.
+    pub fn times(&self) -> &Times {
+        match self {
+            Outcome::Done(times)
+            | Outcome::Met(times)
+            | Outcome::Missed(times)
+            | Outcome::GivenUp(times)
+            | Outcome::Failed(_, times)
+            | Outcome::Unknown(_, times) => times,
+        }
+    }
+
+    /// Whether the peer has the message.
+    pub fn is_delivered(&self) -> bool {
+        matches!(self, Outcome::Done(_) | Outcome::Met(_) | Outcome::Missed(_))
+    }
+}
+
+/// Times of a send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// From the call until its outcome was known at this end.
+    pub elapsed: Duration,
+    /// The deadline, from the call; `None` without one.
+    pub deadline: Option<Duration>,
+    /// Data packets sent again.
+    pub retransmits: u64,
+}
+
+/// Why a message was not delivered, or may not have been.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The peer sent nothing for too long.
+    #[error("{peer}: silent for {waited:?}{}", hint(.last_error.as_deref()))]
+    PeerSilent {
+        /// The peer.
+        peer: SocketAddr,
+        /// How long it was silent.
+        waited: Duration,
+        /// The last error that the socket reported, if any.
+        last_error: Option<String>,
+    },
+    /// The peer runs an endpoint that accepts no messages.
+    #[error("{0}: does not accept messages; it must call `listen`")]
+    NotListening(SocketAddr),
+    /// The peer's process restarted during the send.
+    #[error("{0}: restarted during the send")]
+    Restarted(SocketAddr),
+    /// The peer closed the message before its end.
+    #[error("{0}: closed the message before its end")]
+    Refused(SocketAddr),
+    /// The message is larger than the peer accepts.
+    #[error("{0}: the message is larger than it accepts; see `message_max`")]
+    TooLarge(SocketAddr),
+    /// The peer uses another format.
+    #[error("{0}: uses another version of the format; run the same version at both ends")]
+    OtherVersion(SocketAddr),
+    /// The request was delivered, but no response came.
+    #[error("{peer}: received the request, but did not respond within {waited:?}")]
+    NoResponse {
+        /// The peer.
+        peer: SocketAddr,
+        /// How long this end waited.
+        waited: Duration,
+    },
+    /// The deadline is 0, so the message could not be on time.
+    #[error("the deadline has passed already; give a deadline above 0")]
+    DeadlinePast,
+    /// The messages that are being sent take all of `send_memory`.
+    #[error("{waiting} bytes wait to be sent; wait for some or raise `send_memory`")]
+    SendMemoryFull {
+        /// Bytes of messages that are being sent.
+        waiting: usize,
+    },
+    /// The endpoint was closed, or its socket failed.
+    #[error("the endpoint is closed: {0}")]
+    Closed(String),
+}
+
+fn hint(error: Option<&str>) -> String {
+    error.map_or_else(String::new, |error| format!("; the last packet could not be sent: {error}"))
+}
+
+/// Why a message cannot be read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReceiveError {
+    /// The sender sent nothing for too long, or restarted.
+    #[error("the sender has gone")]
+    SenderGone,
+    /// The sender abandoned the message.
+    #[error("the sender abandoned the message")]
+    Cancelled,
+    /// The endpoint was closed.
+    #[error("the endpoint is closed")]
+    Closed,
+}
+
+impl From<ReceiveError> for std::io::Error {
+    fn from(error: ReceiveError) -> Self {
+        std::io::Error::new(std::io::ErrorKind::ConnectionAborted, error)
+    }
+}
+
+impl EndpointOptions {
+    pub(super) fn check(&self) -> Result<(), HostError> {
+        let wrong = |message: &str| Err(HostError::Transport(message.into()));
+        if self.window <= self.silence {
+            return wrong("window: must be longer than silence, or messages may arrive twice");
+        }
+        if self.stream_buffer < 1 << 16 || self.peer_memory < self.stream_buffer {
+            return wrong("stream_buffer: must be 64 KiB or more, and peer_memory no less than it");
+        }
+        if self.flows_per_peer == 0 || self.backlog == 0 || self.peers_max == 0 {
+            return wrong("flows_per_peer, backlog and peers_max: must be 1 or more");
+        }
+        Ok(())
+    }
+}

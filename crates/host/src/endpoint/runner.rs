@@ -1,0 +1,259 @@
+//! Who runs the engine.
+//!
+//! A thread that waits for a message runs the engine itself, so that no other thread has to be woken
+//! up between the socket and the application. A background thread runs it while nobody waits.
+//!
+//! Exactly one thread is the *holder*: it sleeps in `poll` on the socket and runs the engine when
+//! that returns. A waiting thread takes the place from the background thread, never from another
+//! waiting thread. The background thread takes over when nobody has held the place for
+//! [`GRACE`].
+
+use super::engine::Engine;
+use punctual_core::Instant;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant as StdInstant};
+
+/// How long the place of the holder stays empty before the background thread takes it.
+const GRACE: Duration = Duration::from_millis(1);
+/// How long after a thread has waited the background thread looks every [`GRACE`].
+const BUSY: Duration = Duration::from_millis(100);
+/// How long sends may go on after the last handle of the endpoint is dropped.
+const LINGER: Duration = Duration::from_millis(500);
+/// Typical lateness of a wake-up: a shorter wait does not sleep.
+const WAKE_LATENESS: Duration = Duration::from_micros(60);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Nobody,
+    Background,
+    Waiting,
+}
+
+pub(super) struct Core {
+    pub(super) engine: Engine,
+    holder: Holder,
+    /// When a waiting thread last left the place.
+    left_at: StdInstant,
+    /// When the holder will wake up by itself.
+    sleeps_until: Instant,
+    /// Threads that wait for another holder.
+    followers: usize,
+    /// Whether the background thread sleeps until it is notified.
+    background_sleeps: bool,
+    is_closing: bool,
+}
+
+/// The engine with what threads need to share it.
+pub(super) struct Shared {
+    core: Mutex<Core>,
+    /// Notified when something ended or arrived, or when the place of the holder is empty.
+    news: Condvar,
+    background: Condvar,
+    wake_up: OwnedFd,
+    /// Threads that want the lock, so that the holder lets them have it.
+    lockers: AtomicUsize,
+}
+
+impl Shared {
+    pub(super) fn new(engine: Engine) -> std::io::Result<Self> {
+        let core = Core {
+            engine,
+            holder: Holder::Nobody,
+            left_at: StdInstant::now(),
+            sleeps_until: Instant::ZERO,
+            followers: 0,
+            background_sleeps: false,
+            is_closing: false,
+        };
+        Ok(Shared {
+            core: Mutex::new(core),
+            news: Condvar::new(),
+            background: Condvar::new(),
+            wake_up: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+            lockers: AtomicUsize::new(0),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.lockers.fetch_add(1, Ordering::Relaxed);
+        let core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lockers.fetch_sub(1, Ordering::Relaxed);
+        core
+    }
+
+    /// Calls the engine and runs it once, so that what the call has caused leaves at once.
+    pub(super) fn call<R>(&self, call: impl FnOnce(&mut Engine) -> R) -> R {
+        let mut core = self.lock();
+        let result = call(&mut core.engine);
+        let wake = core.engine.push().unwrap_or(Instant::ZERO);
+        self.tell(&mut core);
+        if core.holder != Holder::Nobody && wake < core.sleeps_until {
+            // The holder has to look at its timers again.
+            let _ = rustix::io::write(&self.wake_up, &1u64.to_ne_bytes());
+        }
+        result
+    }
+
+    /// Looks at the engine.
+    pub(super) fn look<R>(&self, call: impl FnOnce(&mut Engine) -> R) -> R {
+        call(&mut self.lock().engine)
+    }
+
+    /// Wakes up the threads that wait for another holder, if there is news.
+    fn tell(&self, core: &mut Core) {
+        if std::mem::take(&mut core.engine.state.has_news) && core.followers > 0 {
+            self.news.notify_all();
+        }
+    }
+
+    /// Waits until `ready` returns something, at most until `until`.
+    pub(super) fn wait<R>(
+        &self,
+        until: Option<StdInstant>,
+        mut ready: impl FnMut(&mut Engine) -> Option<R>,
+    ) -> Option<R> {
+        let mut core = self.lock();
+        loop {
+            if let Some(result) = ready(&mut core.engine) {
+                return Some(result);
+            }
+            let left = until.map(|until| until.saturating_duration_since(StdInstant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return None;
+            }
+            if core.holder != Holder::Waiting {
+                core.holder = Holder::Waiting;
+                let (mut core, result) = self.hold(core, until, &mut ready);
+                core.holder = Holder::Nobody;
+                core.left_at = StdInstant::now();
+                if core.followers > 0 {
+                    self.news.notify_all();
+                } else if core.background_sleeps {
+                    self.background.notify_one();
+                }
+                return result;
+            }
+            core.followers += 1;
+            let nap = left.unwrap_or(BUSY).min(BUSY);
+            let waited = self.news.wait_timeout(core, nap);
+            core = waited.unwrap_or_else(PoisonError::into_inner).0;
+            core.followers -= 1;
+        }
+    }
+
+    /// Runs the engine as the holder until `ready` returns something.
+    fn hold<'a, R>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+        until: Option<StdInstant>,
+        ready: &mut impl FnMut(&mut Engine) -> Option<R>,
+    ) -> (MutexGuard<'a, Core>, Option<R>) {
+        loop {
+            let wake = core.engine.step();
+            self.tell(&mut core);
+            if let Some(result) = ready(&mut core.engine) {
+                return (core, Some(result));
+            }
+            if until.is_some_and(|until| StdInstant::now() >= until) {
+                return (core, None);
+            }
+            core = self.sleep(core, wake, until);
+        }
+    }
+
+    /// Sleeps as the holder until there is something to do.
+    fn sleep<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+        wake: Option<Instant>,
+        until: Option<StdInstant>,
+    ) -> MutexGuard<'a, Core> {
+        let clock = core.engine.driver.clock();
+        let (socket, is_blocked) = core.engine.driver.socket();
+        let mut left = match wake {
+            None => Duration::ZERO,
+            Some(wake) => {
+                let left = wake.saturating_since(clock.now()).as_nanos();
+                Duration::from_nanos(left).min(Duration::from_secs(1))
+            }
+        };
+        if let Some(until) = until {
+            left = left.min(until.saturating_duration_since(StdInstant::now()));
+        }
+        core.sleeps_until = wake.unwrap_or(Instant::ZERO);
+        drop(core);
+        if left > WAKE_LATENESS {
+            self.poll(socket.as_deref(), is_blocked, left - WAKE_LATENESS);
+        } else if self.lockers.load(Ordering::Relaxed) > 0 {
+            std::thread::yield_now();
+        }
+        let mut core = self.lock();
+        core.sleeps_until = Instant::ZERO;
+        core
+    }
+
+    fn poll(&self, socket: Option<&std::net::UdpSocket>, for_room: bool, left: Duration) {
+        let timeout =
+            Timespec { tv_sec: left.as_secs() as _, tv_nsec: i64::from(left.subsec_nanos()) as _ };
+        let flags = if for_room { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let wake_up = PollFd::new(&self.wake_up, PollFlags::IN);
+        let mut number = [0; 8];
+        let result = match socket {
+            Some(socket) => {
+                let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), flags), wake_up];
+                poll(&mut fds, Some(&timeout)).map(|_| fds[1].revents())
+            }
+            None => {
+                let mut fds = [wake_up];
+                poll(&mut fds, Some(&timeout)).map(|_| fds[0].revents())
+            }
+        };
+        if result.is_ok_and(|revents| revents.contains(PollFlags::IN)) {
+            let _ = rustix::io::read(&self.wake_up, &mut number);
+        }
+    }
+
+    /// Asks the background thread to end.
+    pub(super) fn begin_closing(&self) {
+        self.lock().is_closing = true;
+        self.background.notify_one();
+        let _ = rustix::io::write(&self.wake_up, &1u64.to_ne_bytes());
+    }
+
+    /// The background thread.
+    pub(super) fn run_background(&self) {
+        let mut core = self.lock();
+        let mut closing_since = None;
+        loop {
+            if core.is_closing {
+                let since = *closing_since.get_or_insert_with(StdInstant::now);
+                if core.engine.is_settled() || since.elapsed() > LINGER {
+                    core.engine.close("its last handle was dropped");
+                    self.news.notify_all();
+                    return;
+                }
+            }
+            let recently = core.left_at.elapsed();
+            let nap = match core.holder {
+                Holder::Waiting if recently < BUSY => GRACE,
+                Holder::Waiting => Duration::from_secs(1),
+                Holder::Nobody if recently < GRACE && !core.is_closing => GRACE,
+                _ => Duration::ZERO,
+            };
+            if !nap.is_zero() {
+                core.background_sleeps = nap > GRACE;
+                let waited = self.background.wait_timeout(core, nap);
+                core = waited.unwrap_or_else(PoisonError::into_inner).0;
+                core.background_sleeps = false;
+                continue;
+            }
+            core.holder = Holder::Background;
+            let wake = core.engine.step();
+            self.tell(&mut core);
+            core = self.sleep(core, wake, None);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Messages in.
+
+use super::super::format::{Control, End, Opening, Prologue, Purpose};
+use super::super::options::{Outcome, ReceiveError};
+use super::Action;
+use super::State;
+use punctual_core::FlowId;
+use std::net::SocketAddr;
+
+impl State {
+    /// Frees a message that was received, or is being received.
+    pub(in crate::endpoint) fn remove_inbound(&mut self, id: u64) {
+        let Some(inbound) = self.inbound.remove(&id) else { return };
+        self.receive_memory -= inbound.memory();
+        self.inbound_numbers.remove(&(inbound.peer, inbound.number));
+        if let Some(peer) = self.peers.get_mut(&inbound.peer) {
+            peer.memory -= inbound.memory();
+        }
+        if let Some(flow) = inbound.flow {
+            self.leave_flow(inbound.peer, flow);
+            self.actions.push(Action::Close(flow));
+        }
+        self.backlog.retain(|waiting| *waiting != id);
+    }
+
+    /// Notes that a flow from a peer is not open any more.
+    pub(in crate::endpoint) fn leave_flow(&mut self, peer: SocketAddr, flow: FlowId) {
+        if self.inbound_flows.remove(&flow).is_none() {
+            return;
+        }
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.inbound -= 1;
+            self.unproven -= usize::from(!peer.is_proven);
+        }
+    }
+
+    /// Ends a message before it is complete.
+    pub(in crate::endpoint) fn fail_inbound(&mut self, id: u64, error: ReceiveError) {
+        let Some(inbound) = self.inbound.get_mut(&id) else { return };
+        let peer = inbound.peer;
+        if let Some(flow) = inbound.flow.take() {
+            self.actions.push(Action::Close(flow));
+            self.leave_flow(peer, flow);
+        }
+        let Some(inbound) = self.inbound.get_mut(&id) else { return };
+        self.has_news = true;
+        inbound.error.get_or_insert(error);
+        if let Some(waker) = inbound.waker.take() {
+            waker.wake();
+        }
+        let Some(opening) = inbound.opening else { return self.remove_inbound(id) };
+        if opening.purpose == Purpose::Response {
+            // The server may send the response again.
+            let request = self.requests.get(&opening.id);
+            if let Some(request) = request.and_then(|request| self.outbound.get_mut(request)) {
+                request.response = None;
+            }
+            self.remove_inbound(id);
+        }
+    }
+
+    /// The application closes a message before its end.
+    pub(in crate::endpoint) fn refuse_inbound(&mut self, id: u64, end: End) {
+        if let Some(inbound) = self.inbound.get(&id) {
+            let (peer, number, is_complete) = (inbound.peer, inbound.number, inbound.is_complete);
+            if !is_complete {
+                self.control(peer, number, Control::Ended(end));
+            }
+        }
+        self.remove_inbound(id);
+    }
+
+    /// The prologue of a message has arrived.
+    pub(in crate::endpoint) fn handle_opening(&mut self, id: u64, opening: Opening) {
+        let Some(inbound) = self.inbound.get(&id) else { return };
+        let (peer, number) = (inbound.peer, inbound.number);
+        let Opening::Message(prologue) = opening else {
+            return self.refuse_inbound(id, End::OtherVersion);
+        };
+        let is_for_us = match prologue.to_incarnation {
+            Some(named) => named == self.incarnation,
+            // A response answers a request of this process.
+            None => !self.is_young() || prologue.purpose == Purpose::Response,
+        };
+        if !is_for_us {
+            self.remove_inbound(id);
+            return self.ask_to_retry(peer, number);
+        }
+        match prologue.purpose {
+            Purpose::Response => {
+                let request = self.requests.get(&prologue.id);
+                let request = request.and_then(|request| self.outbound.get_mut(request));
+                match request {
+                    Some(request) if request.peer == peer && request.response.is_none() => {
+                        request.response = Some(id);
+                        self.hold_whole(id);
+                    }
+                    _ => self.refuse_inbound(id, End::Refused),
+                }
+            }
+            Purpose::Message | Purpose::Request if self.is_listening => {
+                self.backlog.push_back(id);
+                self.has_news = true;
+                if let Some(waker) = self.accept_waker.take() {
+                    waker.wake();
+                }
+            }
+            _ => self.refuse_inbound(id, End::NotListening),
+        }
+    }
+
+    /// Takes memory for a whole response, since nobody reads it before its end.
+    pub(in crate::endpoint) fn hold_whole(&mut self, id: u64) {
+        let Some(inbound) = self.inbound.get_mut(&id) else { return };
+        let more = (inbound.len as usize).saturating_sub(inbound.memory());
+        let Some(peer) = self.peers.get_mut(&inbound.peer) else { return };
+        let fits = self.receive_memory + more <= self.options.receive_memory
+            && peer.memory + more <= self.options.peer_memory;
+        if !fits {
+            return self.refuse_inbound(id, End::TooLarge);
+        }
+        peer.memory += more;
+        self.receive_memory += more;
+        inbound.hold_whole();
+        if let (true, Some(flow)) = (more > 0, inbound.flow) {
+            self.actions.push(Action::Resume(flow));
+        }
+    }
+
+    pub(in crate::endpoint) fn complete_inbound(&mut self, flow: FlowId) {
+        let Some(id) = self.inbound_flows.get(&flow).copied() else { return };
+        let Some(inbound) = self.inbound.get_mut(&id) else { return };
+        inbound.is_complete = true;
+        inbound.done_flow = inbound.flow.take();
+        let (peer, number) = (inbound.peer, inbound.number);
+        let opening = inbound.opening;
+        self.has_news = true;
+        if let Some(waker) = inbound.waker.take() {
+            waker.wake();
+        }
+        // The response shows the client that its request arrived. The answer to a response is not
+        // urgent.
+        let is_pair = opening.is_some_and(|opening| opening.purpose != Purpose::Message);
+        self.delayed = is_pair.then_some(flow);
+        self.leave_flow(peer, flow);
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.note_done(number);
+        }
+        if let Some(Prologue { purpose: Purpose::Response, id: request, .. }) = opening
+            && self.requests.contains(&request)
+        {
+            let is_met =
+                self.outbound.get(&request).and_then(|o| o.deadline).map(|d| self.now <= d);
+            self.conclude(request, |times| match is_met {
+                None => Outcome::Done(times),
+                Some(true) => Outcome::Met(times),
+                Some(false) => Outcome::Missed(times),
+            });
+        }
+    }
+}
