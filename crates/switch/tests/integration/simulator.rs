@@ -69,6 +69,7 @@ fn simulated(flows: &[FlowSpec], queue: QueueSpec, is_trimmable: bool) -> (Fates
         check: true,
         network_trace: false,
         packet_latency: false,
+        capture_max: 0,
         measure: Measure::default(),
     };
     let outcome = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(()));
