@@ -1,13 +1,16 @@
 //! The capacity that acknowledgements take from data, where flows are simulated without packets.
 //!
 //! ```text
-//! capacity for data = C − min(C · A / (D + A), a · C)
+//! capacity for data = C / (1 + a · s)
 //! a = answers · (header + framing) / (payload + header + framing)
+//! s = Σ min(D, D') / Σ D, over all links
 //! ```
 //!
-//! D are the bytes of data packets that cross a link during the whole run, and A = a · D' the bytes
-//! of answers to the D' bytes of data that cross it in the other direction. Answers are never more
-//! than a times the data that they answer, so that a link loses at most a · C.
+//! D are the bytes of data that cross a link during the whole run, D' those that cross it in the
+//! other direction, and a the bytes of answers per byte of data. s is 1 if links are used alike in
+//! both directions, and 0 for an incast. It is one number for the network: capacities that differ
+//! from link to link would leave every critical flow a different residual on each of its links, and
+//! so make many small rates of few large ones.
 
 use crate::wire_cost::WireCost;
 use punctual_core::{FlowModel, Rate};
@@ -17,15 +20,17 @@ use punctual_core::{FlowModel, Rate};
 pub(crate) struct Answers {
     /// Bytes of answers per byte of data, with headers and framing.
     ratio: f64,
+    /// Bytes of data on each link.
     data: Vec<f64>,
-    answers: Vec<f64>,
+    /// Bytes of data whose answers cross each link.
+    answered: Vec<f64>,
 }
 
 impl Answers {
     pub(crate) fn new(model: &FlowModel, cost: &WireCost) -> Self {
         let header = (cost.header + cost.framing) as f64;
         let ratio = model.answers * header / (cost.payload as f64 + header);
-        Answers { ratio, data: Vec::new(), answers: Vec::new() }
+        Answers { ratio, data: Vec::new(), answered: Vec::new() }
     }
 
     /// Counts the data that a flow sends by these links.
@@ -33,21 +38,19 @@ impl Answers {
         add(&mut self.data, links, bytes);
     }
 
-    /// Counts the answers to `bytes` of data, which come back by these links.
+    /// Counts data whose answers come back by these links.
     pub(crate) fn add_answers(&mut self, links: &[u32], bytes: f64) {
-        add(&mut self.answers, links, bytes * self.ratio);
+        add(&mut self.answered, links, bytes);
     }
 
-    /// The rates that data can have on links of these rates.
-    pub(crate) fn left_for_data(&self, mut rates: Vec<Rate>) -> Vec<Rate> {
-        for (link, (rate, answers)) in rates.iter_mut().zip(&self.answers).enumerate() {
-            let data = self.data.get(link).copied().unwrap_or(0.0);
-            if *answers > 0.0 {
-                let taken = (answers / (data + answers)).min(self.ratio);
-                *rate = rate.mul_f64((1.0 - taken).max(0.0)).max(Rate::from_bps(1));
-            }
+    /// Lowers rates of links, and of flows, to what answers leave for data.
+    pub(crate) fn leave_for_data<'a>(&self, rates: impl Iterator<Item = &'a mut Rate>) {
+        let all: f64 = self.data.iter().sum();
+        let both: f64 = self.data.iter().zip(&self.answered).map(|(d, back)| d.min(*back)).sum();
+        if both > 0.0 {
+            let part = 1.0 / (1.0 + self.ratio * both / all);
+            rates.for_each(|rate| *rate = rate.mul_f64(part).max(Rate::from_bps(1)));
         }
-        rates
     }
 }
 
@@ -67,29 +70,27 @@ mod tests {
 
     /// Packets of 1500 bytes and answers of 60.
     fn answers() -> Answers {
-        Answers { ratio: 0.04, data: Vec::new(), answers: Vec::new() }
+        Answers { ratio: 0.04, data: Vec::new(), answered: Vec::new() }
     }
 
-    #[test]
-    fn left_for_data_links_that_are_used_both_ways_lose_what_answers_need() {
-        let mut both = answers();
-        for (there, back) in [(0, 1), (1, 0)] {
-            both.add_data(&[there], 1e6);
-            both.add_answers(&[back], 1e6);
+    fn left(one: f64, other: f64) -> Vec<Rate> {
+        let mut answers = answers();
+        for (there, back, bytes) in [(0, 1, one), (1, 0, other)] {
+            answers.add_data(&[there], bytes);
+            answers.add_answers(&[back], bytes);
         }
-        let rates = both.left_for_data(vec![Rate::from_bps(1_040_000); 3]);
-        assert_eq!(rates, [1_000_000, 1_000_000, 1_040_000].map(Rate::from_bps));
+        let mut rates = vec![Rate::from_bps(1_040_000); 2];
+        answers.leave_for_data(rates.iter_mut());
+        rates
     }
 
     #[test]
-    fn left_for_data_a_small_flow_against_a_large_one_loses_what_answers_take_at_most() {
-        let mut one_way = answers();
-        one_way.add_data(&[0], 1e9);
-        one_way.add_answers(&[1], 1e9);
-        one_way.add_data(&[1], 1e3);
-        one_way.add_answers(&[0], 1e3);
-        let rates = one_way.left_for_data(vec![Rate::from_gbps(1); 2]);
-        assert!(rates[0] > Rate::from_bps(999_999_000), "{rates:?}");
-        assert_eq!(rates[1], Rate::from_mbps(960));
+    fn leave_for_data_links_that_are_used_both_ways_lose_what_answers_need() {
+        assert_eq!(left(1e6, 1e6), [Rate::from_bps(1_000_000); 2]);
+    }
+
+    #[test]
+    fn leave_for_data_links_that_are_used_one_way_lose_nothing() {
+        assert_eq!(left(1e6, 0.0), [Rate::from_bps(1_040_000); 2]);
     }
 }

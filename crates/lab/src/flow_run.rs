@@ -86,7 +86,10 @@ impl FlowRunSetup {
                 awaited: is_awaited(flow, measure),
             });
         }
-        let capacities = answers.left_for_data(links.into_rates());
+        let mut capacities = links.into_rates();
+        // Flows too: one that has a path to itself is as fast as its NIC, not limited by a link.
+        let maxima = level.iter_mut().map(|flow| &mut flow.rate_max);
+        answers.leave_for_data(capacities.iter_mut().chain(maxima));
         check_level(&level, &paths, &capacities)?;
         Ok(FlowRunSetup { model, flows, level, paths, capacities, cost, stop, measure })
     }
