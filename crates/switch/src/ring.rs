@@ -247,7 +247,7 @@ impl Ring {
                 let slot = self.memory.add(self.next * self.slot_bytes);
                 let status = AtomicU32::from_ptr(slot.cast());
                 let flags = status.load(Ordering::Acquire);
-                if flags & libc::TP_STATUS_USER as u32 == 0 {
+                if flags & libc::TP_STATUS_USER == 0 {
                     return false;
                 }
                 let header: libc::tpacket2_hdr = slot.cast::<libc::tpacket2_hdr>().read();
@@ -258,10 +258,10 @@ impl Ring {
                         frame: std::slice::from_raw_parts(slot.add(at), bytes),
                         at: rebase(nanos + u64::from(header.tp_nsec), epoch_nanos),
                         is_cut: header.tp_len > header.tp_snaplen,
-                        checksum_missing: flags & libc::TP_STATUS_CSUMNOTREADY as u32 != 0,
+                        checksum_missing: flags & libc::TP_STATUS_CSUMNOTREADY != 0,
                     });
                 }
-                status.store(libc::TP_STATUS_KERNEL as u32, Ordering::Release);
+                status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
             }
             self.next = (self.next + 1) % RING_FRAMES;
         }

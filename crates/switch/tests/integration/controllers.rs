@@ -21,6 +21,17 @@ fn d3_request(outer: &Outer, flow: u32, desired: Rate) -> Vec<u8> {
     frame
 }
 
+/// A request from host 1 to host 0.
+pub(crate) fn any_d3_request() -> Vec<u8> {
+    d3_request(&outer(1, 0, Class::DATA, 0), 7, Rate::from_mbps(8))
+}
+
+/// A PDQ packet from host 1 to host 0.
+pub(crate) fn any_pdq() -> Vec<u8> {
+    let header = PdqHeader { rate: 100_000, pauser: u32::MAX, ..PdqHeader::default() };
+    pdq(&outer(1, 0, Class::DATA, 0), 7, false, 500_000, header)
+}
+
 fn parse(frame: &[u8], transport: &str) -> (Packet, Option<RateBlock>) {
     let codec = AnyCodec::of(transport, punctual_core::Bytes::new(1500)).expect("a codec");
     let parsed = Frame::parse(frame, frame.len(), TrimMark::default()).expect("sound");

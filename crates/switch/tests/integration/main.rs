@@ -3,6 +3,7 @@
 
 mod common;
 mod controllers;
+mod cost;
 mod disciplines;
 mod forwarding;
 mod lateness;
