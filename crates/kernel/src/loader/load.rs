@@ -222,6 +222,10 @@ pub fn unload(paths: &Paths) -> Result<bool, LoadError> {
         await_unregistered(&[&state.d2tcp, &state.dctcp]);
         let what = format!("cannot remove {}", paths.state.display());
         std::fs::remove_file(&paths.state).map_err(LoadError::system(what))?;
+        // Fails if something else is in it.
+        if let Some(dir) = paths.state.parent().filter(|dir| dir.ends_with("punctual")) {
+            let _ = std::fs::remove_dir(dir);
+        }
     }
     Ok(found)
 }
