@@ -8,6 +8,7 @@ use super::state::{
 };
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A prefix whose route gets D2TCP.
 pub type RouteOption = String;
@@ -172,6 +173,28 @@ fn attach(loaded: &mut Loaded, state: &State, cgroup: &File, pins: &Path) -> Res
     })
 }
 
+/// Detaches a pinned program at once: without, the kernel does so some time after the pin is gone.
+/// What cannot be detached, such as a map, goes with its pin.
+fn detach(pin: &Path) {
+    libbpf_rs::set_print(None);
+    if let Ok(link) = libbpf_rs::Link::open(pin) {
+        let _ = link.detach();
+    }
+}
+
+/// Waits until the kernel has forgotten these congestion controls, for two seconds at most: one
+/// that a namespace has as its default stays.
+fn await_unregistered(names: &[&str]) {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    for _ in 0..100 {
+        let present = std::fs::read_to_string(path).unwrap_or_default();
+        if !present.split_whitespace().any(|name| names.contains(&name)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Restores what [`load`] changed and removes its pins; returns whether there was anything.
 ///
 /// Connections that use D2TCP keep it until they close. Works after a crash of the loader.
@@ -184,6 +207,7 @@ pub fn unload(paths: &Paths) -> Result<bool, LoadError> {
             found = true;
             for entry in entries.flatten() {
                 let path = entry.path();
+                detach(&path);
                 let what = format!("cannot remove {}", path.display());
                 std::fs::remove_file(&path).map_err(LoadError::system(what))?;
             }
@@ -194,9 +218,14 @@ pub fn unload(paths: &Paths) -> Result<bool, LoadError> {
         Err(error) => return Err(LoadError::system(paths.pins.display().to_string())(error)),
     }
     restored?;
-    if state.is_some() {
+    if let Some(state) = &state {
+        await_unregistered(&[&state.d2tcp, &state.dctcp]);
         let what = format!("cannot remove {}", paths.state.display());
         std::fs::remove_file(&paths.state).map_err(LoadError::system(what))?;
+        // Fails if something else is in it.
+        if let Some(dir) = paths.state.parent().filter(|dir| dir.ends_with("punctual")) {
+            let _ = std::fs::remove_dir(dir);
+        }
     }
     Ok(found)
 }

@@ -65,8 +65,10 @@ fn run(args: &Arguments, tests: &[Test]) -> Conclusion {
     }
 }
 
+/// Reports one failure, whatever tests were asked for.
 fn fail(args: &Arguments, why: String) -> Conclusion {
-    libtest_mimic::run(args, vec![Trial::test("sandbox", move || Err(why.into()))])
+    let args = Arguments { filter: None, skip: Vec::new(), ..args.clone() };
+    libtest_mimic::run(&args, vec![Trial::test("sandbox", move || Err(why.into()))])
 }
 
 /// Reports every test as ignored.
