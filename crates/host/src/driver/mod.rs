@@ -521,6 +521,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                     let at = match flow.is_complete {
                         true => flow.heard_at.saturating_add(self.options.time_wait),
                         // Packets that bring nothing new do not keep a flow open.
+                        false if !flow.parked.is_empty() => {
+                            now.saturating_add(self.options.stall_max)
+                        }
                         false => flow.progress_at.saturating_add(self.options.stall_max),
                     };
                     if at > now {

@@ -276,7 +276,7 @@ fn stream__a_slow_reader_takes_its_time() {
         stream_buffer: 1 << 16,
         peer_memory: 1 << 16,
         receive_memory: 1 << 17,
-        silence: Duration::from_millis(400),
+        silence: Duration::from_millis(600),
         ..EndpointOptions::default()
     };
     let server = bind(options.clone());
