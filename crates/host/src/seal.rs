@@ -183,6 +183,14 @@ impl ReplayWindow {
         self.ahead(number) > -(ReplayWindow::SPAN as i32)
     }
 
+    /// Forgets that a number was seen.
+    pub(crate) fn remove(&mut self, number: u32) {
+        if self.contains(number) {
+            let (word, bit) = ReplayWindow::place(number);
+            self.seen[word] &= !bit;
+        }
+    }
+
     /// Adds a number. Returns false if it was seen or is too old to know.
     pub(crate) fn insert(&mut self, number: u32) -> bool {
         if !self.covers(number) || self.contains(number) {

@@ -276,7 +276,7 @@ fn stream__a_slow_reader_takes_its_time() {
         stream_buffer: 1 << 16,
         peer_memory: 1 << 16,
         receive_memory: 1 << 17,
-        silence: Duration::from_millis(400),
+        silence: Duration::from_millis(600),
         ..EndpointOptions::default()
     };
     let server = bind(options.clone());
@@ -429,8 +429,6 @@ fn flood__of_first_packets_from_forged_addresses() {
         window: Duration::from_millis(300),
         silence: Duration::from_millis(200),
         unproven_max: 32,
-        peers_max: 256,
-        receive_memory: 4 << 20,
         ..EndpointOptions::default()
     };
     let server = bind(options);
@@ -447,8 +445,8 @@ fn flood__of_first_packets_from_forged_addresses() {
             sent += u32::from(forged.send_to(&first, address).is_ok());
         }
         let stats = server.stats();
-        assert!(stats.peers <= 256 && stats.receive_memory <= 4 << 20, "{stats:?}");
-        assert!(stats.messages_in <= 64, "{stats:?}");
+        // At most 32 flows of 50 kB are open, and some messages that have just ended.
+        assert!(stats.messages_in <= 64 && stats.receive_memory <= 64 * 50_000, "{stats:?}");
         let send = client.send(address, contents(u64::from(round), 20_000), &PLAIN).unwrap();
         // Forged messages that begin are accepted too, but never end.
         let honest = loop {
@@ -480,17 +478,19 @@ fn first_packet(_address: SocketAddr) -> Vec<u8> {
 /// No answer to a single datagram is more than three times its size.
 #[test]
 fn answers__do_not_amplify() {
-    let short = Duration::from_millis(150);
-    let options =
-        EndpointOptions { window: 2 * short, silence: short, ..EndpointOptions::default() };
-    let server = bind(options);
+    let silence = Duration::from_millis(900);
+    let window = Duration::from_millis(950);
+    let server = bind(EndpointOptions { window, silence, ..EndpointOptions::default() });
     let _listener = server.listen();
-    let first = first_packet(server.local_addr());
-    for pause in [0, 300] {
+    let mut first = first_packet(server.local_addr());
+    // Trimmed: the smallest packet that opens a flow. Its receiver asks for the data until it gives
+    // up.
+    first.truncate(punctual_wire::NDP_HEADER_BYTES);
+    for pause in [0, 950] {
         // First while the endpoint asks for proofs, then when it accepts without.
         std::thread::sleep(Duration::from_millis(pause));
         let victim = UdpSocket::bind("127.0.0.1:0").unwrap();
-        victim.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        victim.set_read_timeout(Some(Duration::from_millis(600))).unwrap();
         victim.send_to(&first, server.local_addr()).unwrap();
         let mut answered = 0;
         while let Ok((len, _)) = victim.recv_from(&mut [0; 2_000]) {
@@ -498,6 +498,7 @@ fn answers__do_not_amplify() {
         }
         assert!(answered > 0 && answered <= 3 * first.len(), "{answered} of {}", first.len());
     }
+    assert!(server.stats().traffic.dropped["answer_limit"] > 0, "nothing was held back");
 }
 
 #[test]

@@ -84,6 +84,10 @@ impl State {
         };
         if !is_for_us {
             self.remove_inbound(id);
+            // If the retry is lost, the flow may ask again.
+            if let Some(opened) = self.peers.get_mut(&peer).and_then(|p| p.opened.as_mut()) {
+                opened.remove(number);
+            }
             return self.ask_to_retry(peer, number);
         }
         match prologue.purpose {
