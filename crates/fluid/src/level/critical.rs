@@ -507,11 +507,7 @@ impl Model for Critical {
                     self.mark(flow, core);
                 }
             }
-            Timer::Overtake(flow) => {
-                if core.flows[flow as usize].is_active {
-                    self.mark(flow, core);
-                }
-            }
+            Timer::Overtake(flow) if core.flows[flow as usize].is_active => self.mark(flow, core),
             _ => {}
         }
     }
