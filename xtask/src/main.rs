@@ -25,7 +25,7 @@ cargo xtask COMMAND
   setup                 install the tools that the tests need and this machine lacks
   test [STEP…]          run all steps, or only the named ones:
                         setup fmt clippy test example figures book swarm browser tshark fuzz
-                        doc instructions smoke
+                        testbed kernel doc instructions smoke
   bench-instructions [--update] [NAME…]
                         count instructions per operation under callgrind and compare them with
                         benches/instructions.toml; fail if a count is more than 2 % higher. NAME

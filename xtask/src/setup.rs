@@ -3,6 +3,7 @@
 use crate::book::install_mdbook;
 use crate::steps::Outcome;
 use crate::tools::{cargo, is_installed, output, run};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// A program, its Debian package, and its purpose.
@@ -67,9 +68,12 @@ pub(crate) fn setup() -> anyhow::Result<Outcome> {
     })
 }
 
-/// Whether a program is installed, or a file with an absolute path exists.
+/// Whether a program is installed, or a file with an absolute path exists: below `PUNCTUAL_SYSROOT`
+/// if that is set, as tests do.
 fn has(name: &str) -> bool {
-    if name.starts_with('/') { std::path::Path::new(name).exists() } else { is_installed(name) }
+    let Some(file) = name.strip_prefix('/') else { return is_installed(name) };
+    let root = std::env::var_os("PUNCTUAL_SYSROOT").unwrap_or_else(|| "/".into());
+    Path::new(&root).join(file).exists()
 }
 
 /// What is missing for D2TCP in the kernel, by package; loading it needs Linux and root besides.

@@ -81,7 +81,12 @@ impl Programs {
     }
 
     fn setup(&self) -> Output {
-        xtask(&["setup"]).env("CARGO", "/bin/true").env("PATH", &self.0).output().expect("xtask")
+        xtask(&["setup"])
+            .env("CARGO", "/bin/true")
+            .env("PATH", &self.0)
+            .env("PUNCTUAL_SYSROOT", &self.0)
+            .output()
+            .expect("xtask")
     }
 }
 
@@ -98,13 +103,22 @@ fn setup__updates_the_lists_only_when_it_must() {
              update) : > {dir}/lists ;;\n\
              install) [ -e {dir}/lists ] || exit 100\n\
              shift 3\n\
-             for program do printf '#!/bin/sh\\n' > {dir}/$program; /bin/chmod +x {dir}/$program; done ;;\n\
+             for package do\n\
+             case $package in\n\
+             iproute2) program=ip ;; llvm) program=llvm-strip ;;\n\
+             libelf-dev) program=usr/include/libelf.h ;;\n\
+             zlib1g-dev) program=usr/include/zlib.h ;;\n\
+             libbpf-dev) program=usr/include/bpf/bpf_helpers.h ;;\n\
+             *) program=$package ;; esac\n\
+             /bin/mkdir -p {dir}/usr/include/bpf\n\
+             printf '#!/bin/sh\\n' > {dir}/$program; /bin/chmod +x {dir}/$program; done ;;\n\
              esac"
         ),
     );
     let output = programs.setup();
     assert_eq!(last_line(&output), "1 passed, 0 failed, 0 skipped", "{output:?}");
-    let install = "install --yes --no-install-recommends valgrind chromium tshark\n";
+    let install = "install --yes --no-install-recommends valgrind chromium tshark clang llvm \
+                   pkg-config iproute2 ethtool libelf-dev zlib1g-dev libbpf-dev\n";
     let log = || fs::read_to_string(programs.0.join("log")).expect("a log");
     assert_eq!(log(), format!("{install}update\n{install}"));
     // Nothing is left to do.

@@ -16,8 +16,10 @@ use crate::codec::Summary;
 use crate::layout::FieldLayout;
 use crate::{Codec, Data, Envelope, Kind, RecentNumbers, WireError, widen};
 use core::mem::offset_of;
-use punctual_core::{ByteRange, ExtBlock, Header, Packet, Rate};
-use punctual_transports::d3::{D3Header, Grant, Grants, HOPS_MAX, RATE_UNIT, RateBlock};
+use punctual_core::{ByteRange, ExtBlock, Header, Packet, Rate, Transport as _};
+use punctual_transports::d3::{
+    D3Config, D3Header, Grant, Grants, HOPS_MAX, RATE_UNIT, RateBlock, RcpdcConfig,
+};
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -158,8 +160,8 @@ pub type RcpdcCodec = D3LikeCodec<3>;
 impl<const NUMBER: u8> Codec for D3LikeCodec<NUMBER> {
     const TRANSPORT: u8 = NUMBER;
     const NAME: &'static str = match NUMBER {
-        2 => "d3",
-        _ => "rcpdc",
+        2 => D3Config::INFO.name,
+        _ => RcpdcConfig::INFO.name,
     };
     const FIELDS_BYTES: (usize, usize) = (PLAIN, WITH_BLOCK);
     const SWITCH_FIELDS_AT: usize = PLAIN;

@@ -7,8 +7,8 @@ use crate::{
     widen_from,
 };
 use core::mem::offset_of;
-use punctual_core::{ByteRange, ExtBlock, Header, Packet};
-use punctual_transports::ndp::{HEADER_BYTES, NdpHeader, STAMP_SHIFT, flags, kind};
+use punctual_core::{ByteRange, ExtBlock, Header, Packet, Transport as _};
+use punctual_transports::ndp::{HEADER_BYTES, NdpConfig, NdpHeader, STAMP_SHIFT, flags, kind};
 use zerocopy::byteorder::network_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -85,7 +85,7 @@ pub struct NdpCodec;
 
 impl Codec for NdpCodec {
     const TRANSPORT: u8 = 1;
-    const NAME: &'static str = "ndp";
+    const NAME: &'static str = NdpConfig::INFO.name;
     const FIELDS_BYTES: (usize, usize) = (size_of::<NdpFields>(), size_of::<NdpFields>());
 
     fn summary(&self, packet: &Packet) -> Summary {

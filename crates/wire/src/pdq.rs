@@ -6,8 +6,8 @@ use crate::codec::Summary;
 use crate::layout::FieldLayout;
 use crate::{Codec, Data, Envelope, Kind, RecentNumbers, WireError};
 use core::mem::offset_of;
-use punctual_core::{ByteRange, ExtBlock, Header, Packet};
-use punctual_transports::pdq::{PATHS_MAX, PdqHeader, SUBFLOWS_MAX};
+use punctual_core::{ByteRange, ExtBlock, Header, Packet, Transport as _};
+use punctual_transports::pdq::{PATHS_MAX, PdqConfig, PdqHeader, SUBFLOWS_MAX};
 use zerocopy::byteorder::network_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -94,7 +94,7 @@ pub struct PdqCodec {
 
 impl Codec for PdqCodec {
     const TRANSPORT: u8 = 4;
-    const NAME: &'static str = "pdq";
+    const NAME: &'static str = PdqConfig::INFO.name;
     const FIELDS_BYTES: (usize, usize) = (size_of::<PdqFields>(), size_of::<PdqFields>());
     const SWITCH_FIELDS_AT: usize = PORT_FLAGS_AT;
 

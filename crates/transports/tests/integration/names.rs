@@ -15,6 +15,8 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "lab/src/bench.rs",
         "the catalogue of benchmarks: which transport to measure on which traffic",
     ),
+    ("cli/src/commands/kernel.rs", "the name of a congestion control in the kernel"),
+    ("cli/src/commands/kernel/work.rs", "names of congestion controls in the kernel"),
     ("cli/src/help.rs", "examples of command lines in the help"),
     ("report/src/misses.rs", "the default baseline of `compare`; `--baseline` names another"),
 ];
