@@ -39,7 +39,7 @@ impl Default for LinkOptions {
             // The scheduler may suspend a process for tens of milliseconds. A shorter RTO would
             // take that for loss. Each spurious retransmission is pulled too, and stays in flight
             // for the rest of the flow.
-            ndp: NdpConfig { rto: Duration::from_millis(50), ..NdpConfig::default() },
+            ndp: NdpConfig::for_sockets(),
             stop: None,
         }
     }

@@ -208,8 +208,8 @@ fn request__has_one_deadline_for_the_pair() {
 /// The response waits until an unproven address is proven.
 #[test]
 fn request__a_large_response_needs_a_proof_of_the_address() {
-    let window = Duration::from_millis(300);
-    let silence = Duration::from_millis(200);
+    let window = Duration::from_millis(1_000);
+    let silence = Duration::from_millis(900);
     let options = EndpointOptions { window, silence, ..EndpointOptions::default() };
     let server = bind(options);
     let listener = server.listen();
@@ -305,7 +305,7 @@ fn stream__a_slow_reader_takes_its_time() {
 fn peers__do_not_harm_each_other() {
     let server = endpoint();
     let listener = server.listen();
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = UdpSocket::bind("127.77.1.1:0").unwrap().local_addr().unwrap();
     let forbidden = SocketAddr::from(([255, 255, 255, 255], 9));
     let client = Endpoint::bind(
         localhost(),
@@ -345,7 +345,7 @@ fn errors__are_typed() {
 
     let full = EndpointOptions { send_memory: 1_000, ..EndpointOptions::default() };
     let full = bind(full);
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = UdpSocket::bind("127.77.1.2:0").unwrap().local_addr().unwrap();
     let _first = full.send(nobody, vec![0; 900], &PLAIN).unwrap();
     let second = full.send(nobody, vec![0; 900], &PLAIN);
     assert!(matches!(second, Err(SendError::SendMemoryFull { waiting: 900 })), "{second:?}");
@@ -506,7 +506,7 @@ fn ping__is_answered_by_the_engine() {
     let (server, client) = (endpoint(), endpoint());
     let round_trip = client.ping(server.local_addr(), Duration::from_secs(2));
     assert!(round_trip.is_some_and(|time| time < Duration::from_millis(500)));
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = UdpSocket::bind("127.77.1.3:0").unwrap().local_addr().unwrap();
     assert_eq!(client.ping(nobody, Duration::from_millis(50)), None);
 }
 

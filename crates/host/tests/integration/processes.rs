@@ -134,7 +134,9 @@ fn run(soak: &Soak, seed: u64) -> (Vec<Line>, Vec<Line>) {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| -> PathBuf { dir.path().join(name) };
     let (received, sent) = (path("received"), path("sent"));
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // An address of its own, so that no other test takes the port before the child has it.
+    let own = format!("127.77.0.{seed}:0");
+    let port = std::net::UdpSocket::bind(own).unwrap().local_addr().unwrap();
     let relay = Lossy::start_within(port, soak.faults, seed, soak.limits);
     let start_receiver = || Running::start(format!("receive {port} {}", received.display()));
     let start_sender = |from: u64| {
