@@ -236,12 +236,12 @@ impl Transport for FixedWindow {
 mod tests {
     use super::*;
     use punctual_core::Instant;
-    use punctual_testkit::{Fault, Line, Pair};
+    use punctual_testkit::{Fault, Pair, PairPath};
 
     /// Every fifth packet is lost, either way; all bytes arrive once.
     #[test]
     fn a_flow_finishes_under_loss() {
-        let mut pair = Pair::new(FixedWindow::default(), Line::default());
+        let mut pair = Pair::new(FixedWindow::default(), PairPath::default());
         pair.set_faults(|_, n| if n % 5 == 2 { Fault::Drop } else { Fault::Deliver });
         let flow = pair.start(pair.spec(Bytes::new(300_000)));
         assert!(pair.run_until_done(Instant::ZERO + Duration::from_millis(10_000)));

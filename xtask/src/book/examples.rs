@@ -78,7 +78,12 @@ fn accepts(program: &Path, words: &[String]) -> anyhow::Result<()> {
         Ok(())
     };
     let args: Vec<&str> = words.iter().map(String::as_str).collect();
-    quiet([&args[..], &["--help"]].concat())?;
+    // The words after `exec SCENARIO HOST` are a command of their own, `--help` would be too.
+    let own = match args[..] {
+        ["testbed", "exec", ..] => &args[..args.len().min(4)],
+        _ => &args[..],
+    };
+    quiet([own, &["--help"]].concat())?;
     let scenario = args.iter().find(|arg| arg.starts_with("scenarios/"));
     let (Some(scenario), Some(&("run" | "compare" | "capacity"))) = (scenario, args.first()) else {
         return Ok(());
