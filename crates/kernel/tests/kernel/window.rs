@@ -61,6 +61,7 @@ fn simulated() -> Vec<(f64, f64)> {
         check: true,
         network_trace: false,
         packet_latency: false,
+        capture_max: 0,
         measure: Measure::default(),
     };
     let outcome = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(()));
