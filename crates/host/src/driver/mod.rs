@@ -41,7 +41,7 @@ pub trait Application {
     fn handle_event(&mut self, flow: FlowId, now: Instant, event: FlowEvent);
 
     /// Whether there is memory for these bytes of a flow that this host receives. If not, the driver
-    /// keeps the packet unanswered, so that its sender waits, until [`Driver::resume`].
+    /// keeps the packet unanswered, so that its sender waits, until the flow is resumed.
     fn has_room(&mut self, _flow: FlowId, _range: ByteRange) -> bool {
         true
     }

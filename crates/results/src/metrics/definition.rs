@@ -72,7 +72,7 @@ pub enum Interval {
     None,
     /// Student's t over the repetitions.
     StudentT,
-    /// Wilson's interval of a share of flows, see [`share_interval`].
+    /// Wilson's interval of a share of flows, see [`share_interval`](crate::share_interval).
     Share {
         /// The flows counted in the share's numerator.
         met: Metric,
