@@ -11,7 +11,7 @@ use punctual_core::{
 
 /// What ports share: the clock, the packets, and what becomes of packets that they send.
 pub trait PortContext {
-    /// What is told about transmissions, while a packet is borrowed.
+    /// The observer of transmissions, while a packet is borrowed.
     type Wire<'a>: Wire
     where
         Self: 'a;
@@ -25,7 +25,7 @@ pub trait PortContext {
     /// The packets.
     fn packets(&mut self) -> &mut PacketArena;
 
-    /// The packets, and what is told about transmissions.
+    /// The packets, and the observer of transmissions.
     fn split(&mut self) -> (&mut PacketArena, Self::Wire<'_>);
 
     /// A packet is about to be queued.

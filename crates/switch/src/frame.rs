@@ -2,8 +2,8 @@
 
 use punctual_core::{Class, Packet, PacketFlags, rng::mix};
 use punctual_wire::{
-    Datagram, Envelope, TAG_BYTES, WireError, class_of, dscp_of, entropy_port, set_flags,
-    trim_frame,
+    Datagram, Envelope, TAG_BYTES, WireError, class_of, dscp_of, entropy_port, ones_sum, set_flags,
+    trim_frame, udp_checksum,
 };
 
 /// Bytes of an Ethernet header.
@@ -254,22 +254,6 @@ fn fix_udp_checksum(frame: &mut [u8], ip: IpPlace) {
     let end = frame.len().min(udp + bytes);
     frame[udp + 6..udp + 8].fill(0);
     let addresses = if ip.is_ipv6 { ip.at + 8..ip.at + 40 } else { ip.at + 12..ip.at + 20 };
-    let pseudo = u32::from(ones_sum(&frame[addresses], 0)) + u32::from(UDP) + bytes as u32;
-    let sum = match !ones_sum(&frame[udp..end], pseudo) {
-        0 => 0xffff, // 0 would mean that there is none.
-        sum => sum,
-    };
+    let sum = udp_checksum(&frame[addresses], &frame[udp..end]);
     frame[udp + 6..udp + 8].copy_from_slice(&sum.to_be_bytes());
-}
-
-/// The ones' complement sum of the bytes as 16-bit numbers, and of `start` (RFC 1071).
-fn ones_sum(bytes: &[u8], start: u32) -> u16 {
-    let (pairs, last) = bytes.as_chunks::<2>();
-    let mut sum = u64::from(start);
-    sum += pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum::<u64>();
-    sum += last.first().map_or(0, |byte| u64::from(*byte) << 8);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }

@@ -119,7 +119,7 @@ impl FrameIo for Interfaces {
         let mut sockets: Vec<libc::pollfd> = self.rings.iter().map(polled).collect();
         let nanos = most.as_nanos().min(999_999_999) as i64;
         let time = libc::timespec { tv_sec: 0, tv_nsec: nanos };
-        // SAFETY: the array has as many entries as the call is told.
+        // SAFETY: the array has as many entries as the call's length says.
         unsafe {
             libc::ppoll(sockets.as_mut_ptr(), sockets.len() as _, &time, std::ptr::null());
         }
@@ -313,7 +313,7 @@ impl Ring {
         let mut size = size_of_val(&counts) as libc::socklen_t;
         let value = counts.as_mut_ptr().cast::<c_void>();
         let fd = self.socket.as_raw_fd();
-        // SAFETY: the buffer has the size that the call is told.
+        // SAFETY: the buffer has the size that the call's length says.
         let result = unsafe {
             libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, value, &mut size)
         };
@@ -336,7 +336,7 @@ impl Drop for Ring {
 /// Sets an option whose value is one or more integers. Returns whether that worked.
 fn set_option(socket: &OwnedFd, level: c_int, option: c_int, value: &[c_int]) -> bool {
     let size = size_of_val(value) as libc::socklen_t;
-    // SAFETY: the value has the size that the call is told.
+    // SAFETY: the value has the size that the call's length says.
     let result =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), size) };
     result == 0

@@ -355,19 +355,24 @@ fn fix_checksums(frame: &mut [u8], ip: usize, udp: usize, has_udp_checksum: bool
     frame[udp + 6..udp + 8].fill(0);
     if has_udp_checksum {
         let addresses = if is_ipv6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
-        let pseudo = u32::from(ones_sum(&frame[addresses], 0))
-            + u32::from(UDP_PROTOCOL)
-            + (frame.len() - udp) as u32;
-        let sum = match !ones_sum(&frame[udp..], pseudo) {
-            0 => 0xffff, // 0 would mean that there is none.
-            sum => sum,
-        };
+        let sum = udp_checksum(&frame[addresses], &frame[udp..]);
         frame[udp + 6..udp + 8].copy_from_slice(&sum.to_be_bytes());
     }
 }
 
+/// The UDP checksum of a datagram whose checksum field is 0. `addresses` are the source and
+/// destination of its IP header. It is never 0, which would mean that there is none.
+pub fn udp_checksum(addresses: &[u8], datagram: &[u8]) -> u16 {
+    let length = datagram.len() as u32;
+    let pseudo = u32::from(ones_sum(addresses, 0)) + u32::from(UDP_PROTOCOL) + length;
+    match !ones_sum(datagram, pseudo) {
+        0 => 0xffff,
+        sum => sum,
+    }
+}
+
 /// The ones' complement sum of the bytes as 16-bit numbers, and of `start` (RFC 1071).
-fn ones_sum(bytes: &[u8], start: u32) -> u16 {
+pub fn ones_sum(bytes: &[u8], start: u32) -> u16 {
     let (pairs, last) = bytes.as_chunks::<2>();
     let mut sum = u64::from(start);
     sum += pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum::<u64>();

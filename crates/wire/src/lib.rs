@@ -60,8 +60,8 @@ pub use envelope::{
 };
 pub use error::WireError;
 pub use frame::{
-    DEFAULT_PORT, Frame, Outer, TrimMark, class_of, dscp_of, ecn_bits, entropy_port, trim_frame,
-    with_ecn, write_frame,
+    DEFAULT_PORT, Frame, Outer, TrimMark, class_of, dscp_of, ecn_bits, entropy_port, ones_sum,
+    trim_frame, udp_checksum, with_ecn, write_frame,
 };
 pub use generic::{GENERIC_LAYOUT, GENERIC_TRANSPORT};
 pub use layout::FieldLayout;

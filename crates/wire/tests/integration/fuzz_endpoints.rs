@@ -142,7 +142,7 @@ impl<T: Transport> World<T> {
         if packet.is_to_sender() != (side == 0) || self.sides[side].is_ended {
             return;
         }
-        // NDP checks the paths it is told. For the others the driver must: they echo any.
+        // NDP checks the path of a header. D3 and PDQ echo any path, so their driver must check it.
         if !matches!(self.codec, AnyCodec::Ndp(_)) && datagram.envelope.path >= 4 {
             return;
         }
