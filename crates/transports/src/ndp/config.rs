@@ -52,6 +52,9 @@ pub struct NdpConfig {
     /// flow whose window follows its path (NDP-R28), and which notices losses by later ACKs
     /// (NDP-R29). By default the window is `initial_window` on every path.
     pub path_window: Option<u32>,
+    /// How many pulls a receiver that was late may send back to back (NDP-R31). Default 0: a missed
+    /// slot is lost.
+    pub pull_burst: u32,
 }
 
 /// Which rules NDP follows.
@@ -93,6 +96,9 @@ pub enum NdpTimer {
 /// no sender that obeys pulls reaches it.
 pub(super) const AHEAD_MAX: u64 = 1 << 16;
 
+/// The largest `pull_burst`: what a port with the default queue of an initial window can hold.
+const PULL_BURST_MAX: u32 = 64;
+
 /// The largest `path_window`. Data packets echo 16 bits of the pull number, of which the nearer half
 /// counts as old.
 const PATH_WINDOW_MAX: u32 = 1 << 14;
@@ -127,6 +133,7 @@ impl Default for NdpConfig {
             timer: None,
             charge_headers: None,
             path_window: None,
+            pull_burst: 0,
         }
     }
 }
@@ -138,6 +145,7 @@ impl NdpConfig {
         NdpConfig {
             rto: Duration::from_millis(50),
             path_window: Some(4096),
+            pull_burst: 8,
             ..NdpConfig::default()
         }
     }
@@ -229,6 +237,10 @@ impl NdpConfig {
                  without the key the window is initial_window on every path",
                 self.initial_window
             ));
+        }
+        if self.pull_burst > PULL_BURST_MAX {
+            let burst = self.pull_burst;
+            return Err(format!("pull_burst = {burst}: at most {PULL_BURST_MAX}"));
         }
         self.check_jitter()?;
         match self.payload.map(Bytes::get) {

@@ -17,6 +17,8 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct PullQueue {
     spacing: Duration,
+    /// How late a pull may be and still keep its slot.
+    lateness_max: Duration,
     rate: LineRate,
     framing: Bytes,
     /// Whether trimmed headers delay pulls.
@@ -74,6 +76,7 @@ impl PullQueue {
     pub(super) fn new(config: &NdpConfig, nic: &NicInfo) -> Self {
         PullQueue {
             spacing: config.spacing_for(nic),
+            lateness_max: config.spacing_for(nic).saturating_mul(config.pull_burst.into()),
             rate: LineRate::new(nic.total_rate()),
             framing: nic.framing,
             charges_headers: config.charges_headers(),
@@ -142,7 +145,7 @@ impl PullQueue {
         if self.classes == 0 && now >= self.next_at {
             entry.sent = entry.sent.wrapping_add(1);
             let sent = entry.sent;
-            self.next_at = now + self.draw_spacing();
+            self.take_slot(now);
             return Some(sent);
         }
         entry.pending += 1;
@@ -253,6 +256,14 @@ impl PullQueue {
     #[inline]
     pub(super) fn has_waiting(&self) -> bool {
         self.classes != 0 || !self.spare.is_empty()
+    }
+
+    /// A pull leaves now: the next slot is one spacing after its own.
+    // NDP-R31
+    #[inline]
+    fn take_slot(&mut self, now: Instant) {
+        let earliest = now.as_picos().saturating_sub(self.lateness_max.as_picos());
+        self.next_at = self.next_at.max(Instant::from_picos(earliest)) + self.draw_spacing();
     }
 
     /// Time from this pull to the next.
@@ -385,7 +396,7 @@ pub(super) fn send_next_pull(cx: &mut HostCx<'_, NdpConfig>) {
     let path = Some(entry.path).filter(|_| cx.shared.echoes_paths);
     entry.lead_back(path, &mut packet);
     cx.send(packet);
-    cx.shared.next_at = cx.now + cx.shared.draw_spacing();
+    cx.shared.take_slot(cx.now);
     if cx.shared.has_waiting() {
         cx.set_host_timer(cx.shared.next_at);
     }

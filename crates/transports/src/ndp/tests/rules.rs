@@ -450,3 +450,40 @@ fn parameters_are_checked() {
     assert!(fits(1436, 1500) && fits(9000, 9064), "64 bytes of headers");
     assert!(!fits(1437, 1500) && !fits(9000, 9000), "more than the MTU");
 }
+
+/// A pull queue with one flow on an interface of 1.2 µs per packet, and the flow's line.
+fn pull_queue(pull_burst: u32) -> (PullQueue, u32) {
+    let config = NdpConfig {
+        pull_burst,
+        pull_spacing: Some(Duration::from_micros(10)),
+        ..NdpConfig::default()
+    };
+    let mut queue = PullQueue::new(&config, &super::lone::nic(0));
+    let route = FlowRoute::of(1, FlowId(1), HostId(0), HostId(1), 1, 1);
+    let line = queue.open(FlowId(1), 0, &route, Instant::ZERO);
+    (queue, line)
+}
+
+/// The pulls that leave with their ACKs, of packets that arrive at these times in µs.
+fn pulls_at(pull_burst: u32, times: &[u64]) -> usize {
+    let (mut queue, line) = pull_queue(pull_burst);
+    let at = |micros| Instant::ZERO + Duration::from_micros(micros);
+    times.iter().filter(|time| queue.add(line, 0, 0, at(**time)).is_some()).count()
+}
+
+/// Slots are at 100, 110, 120 … µs. Packets come 3 µs late, but every other one on time.
+#[test]
+fn ndp_r31_a_late_pull_keeps_its_slot() {
+    let times = [100, 113, 120, 133, 140, 153, 160];
+    assert_eq!(pulls_at(1, &times), times.len());
+    // 120 is before 123, the slot after a pull at 113. The pull then waits, and so do all others.
+    assert_eq!(pulls_at(0, &times), 2);
+}
+
+#[test]
+fn ndp_r31_a_pause_brings_a_burst_at_most() {
+    let after_a_pause = [1_000; 20];
+    for burst in [0, 1, 8] {
+        assert_eq!(pulls_at(burst, &after_a_pause), burst as usize + 1, "{burst}");
+    }
+}
