@@ -451,7 +451,7 @@ fn parameters_are_checked() {
     assert!(!fits(1437, 1500) && !fits(9000, 9000), "more than the MTU");
 }
 
-/// A pull queue with one flow on an interface of 1.2 µs per packet, and the flow's line.
+/// A pull queue with one flow and a slot every 10 µs, and the flow's line.
 fn pull_queue(pull_burst: u32) -> (PullQueue, u32) {
     let config = NdpConfig {
         pull_burst,
