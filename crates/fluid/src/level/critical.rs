@@ -13,6 +13,12 @@
 //!
 //! Criticality changes while flows send. An order that changes between two flows has an effect only
 //! if both send on a link that limits the less critical one; a timer fires when it overtakes.
+//!
+//! A flow with several paths can send slower after it overtakes: its first path may take a bit from
+//! a link that two of its later paths need, so that it gains one bit and loses two. The other flow
+//! then overtakes it again, at once and without end. So a flow whose paths are several overtakes at
+//! most [`OVERTAKES_PER_TURN`] times within its *turn*, one RTT and at least the time of a packet;
+//! further overtakings wait for the next turn. Real senders learn their rates no sooner.
 
 use super::core::{Core, Model, NEVER, Timer, later};
 use punctual_core::{AGING_UNIT, CriticalOrder, FlowModel, Sharing};
@@ -20,6 +26,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 const NONE: u32 = u32::MAX;
+/// How often a flow with several paths overtakes others within one turn.
+const OVERTAKES_PER_TURN: u32 = 8;
 
 /// A flow's place in the order: deadline, expected time or its substitute, id. Lower is more
 /// critical.
@@ -47,6 +55,18 @@ struct Waiting {
     age: u32,
 }
 
+/// How often a flow has overtaken others in its present turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    /// When the turn began.
+    since: u64,
+    /// When the flow overtook last.
+    last: u64,
+    count: u32,
+    /// Whether a timer waits for the next turn.
+    is_delayed: bool,
+}
+
 /// The model of flows in order of criticality.
 pub(super) struct Critical {
     order: CriticalOrder,
@@ -57,6 +77,12 @@ pub(super) struct Critical {
     /// The steps of its estimated size that each flow has sent.
     estimates: Vec<u64>,
     has_subflows: bool,
+    /// The turns of all flows, if flows have several paths.
+    turns: Vec<Turn>,
+    /// Bits of a packet on the wire.
+    packet_bits: f64,
+    /// Overtakings that had to wait for the next turn.
+    delayed: u64,
     /// The paths that send on each link.
     sending: Vec<Vec<u32>>,
     /// The paths that each link limits.
@@ -87,6 +113,7 @@ impl Critical {
         let waiting =
             |flow: &super::LevelFlow| Waiting { before: 0, since: flow.start.as_picos(), age: 0 };
         let ages = if aging > 0.0 { core.given } else { &[] };
+        let has_subflows = core.paths.path_count() > core.paths.flow_count();
         Critical {
             order,
             aging,
@@ -97,7 +124,10 @@ impl Critical {
                 CriticalOrder::Estimated(_) => vec![0; core.flows.len()],
                 _ => Vec::new(),
             },
-            has_subflows: core.paths.path_count() > core.paths.flow_count(),
+            has_subflows,
+            turns: vec![Turn::default(); if has_subflows { core.flows.len() } else { 0 }],
+            packet_bits: (model.payload + model.header).get() as f64 * 8.0,
+            delayed: 0,
             sending: vec![Vec::new(); links],
             watchers: vec![Vec::new(); links],
             dirty: BinaryHeap::new(),
@@ -113,17 +143,27 @@ impl Critical {
     fn key(&self, flow: u32, core: &Core<'_>) -> Key {
         let state = &core.flows[flow as usize];
         match self.order {
+            // Times are not negative, so that their bits have their order.
             CriticalOrder::Deadline => {
-                let mut expected = state.expected(core.now);
-                if self.aging > 0.0 {
-                    let age = f64::from(self.waiting[flow as usize].age);
-                    expected /= libm::exp2(age / 8.0);
-                }
-                // Times are not negative, so that their bits have their order.
-                (state.deadline, expected.to_bits(), flow)
+                (state.deadline, self.expected(flow, core.now, core).to_bits(), flow)
             }
             CriticalOrder::Random => (NEVER, u64::from(core.given[flow as usize].draw), flow),
             CriticalOrder::Estimated(_) => (state.deadline, self.estimates[flow as usize], flow),
+        }
+    }
+
+    /// The time that a flow needs at its maximum rate from an instant on, divided by its age.
+    #[inline]
+    fn expected(&self, flow: u32, at: u64, core: &Core<'_>) -> f64 {
+        core.flows[flow as usize].expected(at) / self.age_factor(flow)
+    }
+
+    /// How much waiting has raised the criticality of a flow.
+    #[inline]
+    fn age_factor(&self, flow: u32) -> f64 {
+        match self.aging > 0.0 {
+            true => libm::exp2(f64::from(self.waiting[flow as usize].age) / 8.0),
+            false => 1.0,
         }
     }
 
@@ -375,21 +415,72 @@ impl Critical {
         }
     }
 
-    /// When the expected time of one flow falls below that of another, if no rate changes.
+    /// The first instant at which a flow is more critical than the one ahead of it, if no rate
+    /// changes.
     fn overtaken_at(&self, ahead: u32, behind: u32, core: &Core<'_>) -> u64 {
-        let place = |flow: u32| {
+        let (first, second) = (&core.flows[ahead as usize], &core.flows[behind as usize]);
+        let pace = |flow: u32| {
             let state = &core.flows[flow as usize];
-            let age = self.waiting.get(flow as usize).map_or(0.0, |w| f64::from(w.age));
-            let scale = libm::exp2(age / 8.0);
-            (state.deadline, state.expected(core.now) / scale, state.rate / state.rate_max / scale)
+            state.rate / state.rate_max / self.age_factor(flow)
         };
-        let (deadline, expected, pace) = place(ahead);
-        let (other_deadline, other_expected, other_pace) = place(behind);
-        let gap = other_expected - expected;
-        if deadline != other_deadline || other_pace <= pace || !gap.is_finite() {
+        let gap = self.expected(behind, core.now, core) - self.expected(ahead, core.now, core);
+        let gain = pace(behind) - pace(ahead);
+        if first.deadline != second.deadline || gain <= 0.0 || !gap.is_finite() {
             return NEVER;
         }
-        later(core.now, gap / (other_pace - pace)).saturating_add(1)
+        // The division is exact up to rounding; the comparison decides, so that the timer fires at
+        // the instant at which the keys change their order.
+        let has_overtaken = |at: u64| {
+            let time = |flow: u32| (self.expected(flow, at, core).to_bits(), flow);
+            time(behind) < time(ahead)
+        };
+        let (mut after, mut step) = (later(core.now, gap / gain).max(core.now + 1), 1);
+        while !has_overtaken(after) {
+            if after == NEVER {
+                return NEVER;
+            }
+            after = after.saturating_add(step);
+            step = step.saturating_mul(2);
+        }
+        let (mut before, mut step) = (after - 1, 1);
+        while before > core.now && has_overtaken(before) {
+            before = before.saturating_sub(step).max(core.now);
+            step *= 2;
+        }
+        while after - before > 1 {
+            let middle = before + (after - before) / 2;
+            *if has_overtaken(middle) { &mut after } else { &mut before } = middle;
+        }
+        after
+    }
+
+    /// A flow overtakes another now, or in its next turn if it has done so too often in this one.
+    fn overtake(&mut self, flow: u32, core: &mut Core<'_>) {
+        if let Some(turn) = self.turns.get_mut(flow as usize) {
+            let state = &core.flows[flow as usize];
+            let packet = self.packet_bits / state.rate_max * 1e12;
+            let next = turn.since.saturating_add(state.rtt.max(libm::ceil(packet) as u64)).max(1);
+            if core.now >= next {
+                *turn = Turn { since: core.now, ..Turn::default() };
+            } else if turn.count == OVERTAKES_PER_TURN && turn.last < core.now {
+                self.delayed += 1;
+                if !std::mem::replace(&mut turn.is_delayed, true) {
+                    core.set_timer(next, Timer::Overtake(flow));
+                }
+                return;
+            }
+            if turn.count == 0 || turn.last < core.now {
+                turn.count += 1;
+                turn.last = core.now;
+            }
+        }
+        self.mark(flow, core);
+    }
+
+    /// Overtakings that had to wait, so that rates may be those of an earlier order.
+    #[cfg(test)]
+    pub(super) fn delayed(&self) -> u64 {
+        self.delayed
     }
 
     /// When the deadline of a flow becomes impossible to meet, if no rate changes.
@@ -507,7 +598,9 @@ impl Model for Critical {
                     self.mark(flow, core);
                 }
             }
-            Timer::Overtake(flow) if core.flows[flow as usize].is_active => self.mark(flow, core),
+            Timer::Overtake(flow) if core.flows[flow as usize].is_active => {
+                self.overtake(flow, core);
+            }
             _ => {}
         }
     }
