@@ -130,6 +130,14 @@ impl Port {
         self.rate = LineRate::new(rate);
     }
 
+    /// Changes the queue discipline. Returns the old queue with its packets, which the caller offers
+    /// again.
+    pub fn replace_queue(&mut self, queue: Queue) -> Queue {
+        self.idle_pass_bytes = idle_pass_bytes(&queue);
+        self.has_waiting = !queue.is_empty();
+        std::mem::replace(&mut self.queue, queue)
+    }
+
     /// Sends a packet at once if the port is idle, else queues it. What the queue discipline does
     /// besides (mark, trim, drop, bounce) is added to `fates`.
     #[inline(always)]

@@ -70,11 +70,11 @@ impl Cap {
         }
     }
 
-    /// The largest packet that an empty queue accepts.
+    /// The largest packet that an empty queue accepts, in bytes. A limit of one packet or more is a
+    /// number above the size of any packet.
     fn lone_packet_bytes(self) -> u32 {
         match self.0 {
             Cap::IN_PACKETS => 0,
-            cap if cap & Cap::IN_PACKETS != 0 => u32::MAX,
             cap => cap,
         }
     }

@@ -1,3 +1,4 @@
+mod fair;
 mod reference;
 
 use super::*;
@@ -174,6 +175,29 @@ fn model__trims_to_the_size_set() {
     }
 }
 
+/// The paper's simulator tosses a coin between the arrival and the last packet, as `trim` does.
+#[test]
+fn model__paper_trims_the_arrival_or_the_tail() {
+    let mut arrivals = 0;
+    for seed in 0..100 {
+        let mut arena = PacketArena::default();
+        let mut queue = Queue::new(&model(TrimModel::Paper, 3000, 64), seed);
+        let mut fates = Fates::new();
+        for flow in 0..3 {
+            let id = packet(&mut arena, 1500, Class::DATA, PacketFlags::TRIMMABLE);
+            arena[id].flow = FlowId(flow);
+            queue.enqueue(id, InService::default(), &mut arena, &mut fates);
+        }
+        let [(victim, Fate::Trimmed)] = fates[..] else { panic!("{fates:?}") };
+        // The two may have exchanged their slots.
+        let flow = arena[victim].flow;
+        assert!(flow == FlowId(1) || flow == FlowId(2));
+        arrivals += u32::from(flow == FlowId(2));
+    }
+    // Four standard deviations around a half.
+    assert!((30..=70).contains(&arrivals), "{arrivals} of 100");
+}
+
 #[test]
 fn model__netfpga_trims_the_arrival_and_drops_headers_that_do_not_fit() {
     let mut arena = PacketArena::default();
@@ -312,22 +336,36 @@ fn red__looks_at_the_packets_own_class_and_marks_the_capable() {
     assert_eq!(fates, vec![(id, Fate::Marked)]);
 }
 
-fn lossless(red: Option<RedMarking>) -> Queue {
+fn lossless(mark_above: Option<Limit>, red: Option<RedMarking>) -> Queue {
     let spec = QueueSpec::Lossless {
         buffer: Bytes::new(1_000_000),
         pause_above: Bytes::new(30_000),
         resume_below: Bytes::new(20_000),
-        mark_above: None,
+        mark_above,
         red,
     };
     Queue::new(&spec, 0)
+}
+
+#[test]
+fn lossless__marks_above_the_threshold_only_the_capable() {
+    let mut arena = PacketArena::default();
+    let mut fates = Fates::new();
+    let mut queue = lossless(Some(Limit::Packets(2)), None);
+    let kinds = [PacketFlags::ECN_CAPABLE, PacketFlags::empty(), PacketFlags::ECN_CAPABLE];
+    let ids = kinds.map(|flags| packet(&mut arena, 1500, Class::DATA, flags));
+    for id in ids {
+        queue.enqueue(id, BUSY, &mut arena, &mut fates);
+    }
+    assert_eq!(fates, [(ids[2], Fate::Marked)], "the second is not capable");
+    assert!(arena[ids[2]].flags.has(PacketFlags::ECN_MARKED));
 }
 
 /// A paused class keeps its packets, and the others are sent.
 #[test]
 fn pause__holds_one_class_back() {
     let red = RedMarking { from: Bytes::new(5_000), to: Bytes::new(200_000), most_percent: 1 };
-    for mut queue in [lossless(None), lossless(Some(red)), Queue::nic()] {
+    for mut queue in [lossless(None, None), lossless(None, Some(red)), Queue::nic()] {
         let mut arena = PacketArena::default();
         let classes = [Class(1), Class(3), Class(3), Class(7)];
         let ids = classes.map(|class| packet(&mut arena, 1000, class, PacketFlags::empty()));
@@ -385,6 +423,7 @@ fn idle_pass__what_no_limit_concerns() {
     assert_eq!(marking(Limit::Bytes(Bytes::new(700))), 700);
     assert_eq!(marking(packets(0)), 0);
     assert!(marking(packets(1)) >= u32::from(u16::MAX));
+    assert!(Queue::nic().idle_pass_bytes() >= u32::from(u16::MAX), "nothing is paused");
 }
 
 /// The packet whose place an arrival may take: the last whole one of a trimming queue.

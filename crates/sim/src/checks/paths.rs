@@ -99,7 +99,7 @@ fn paths_between(network: &Network, src: HostId, dst: HostId) -> BTreeSet<Vec<Po
 }
 
 /// Whether these links lead from one host to the other and meet no node twice.
-fn is_sound(network: &Network, src: HostId, dst: HostId, path: &[PortId]) -> bool {
+pub(super) fn is_sound(network: &Network, src: HostId, dst: HostId, path: &[PortId]) -> bool {
     let mut met = BTreeSet::from([NodeId::from(src)]);
     let mut at = NodeId::from(src);
     for port in path {

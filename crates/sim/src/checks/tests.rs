@@ -2,6 +2,7 @@
 #![allow(non_snake_case)]
 
 mod flows;
+mod paths;
 mod queues;
 mod routes;
 

@@ -145,7 +145,7 @@ impl NdpConfig {
         NdpConfig {
             rto: Duration::from_millis(50),
             path_window: Some(4096),
-            pull_burst: 8,
+            pull_burst: 64,
             ..NdpConfig::default()
         }
     }

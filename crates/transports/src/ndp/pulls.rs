@@ -401,3 +401,6 @@ pub(super) fn send_next_pull(cx: &mut HostCx<'_, NdpConfig>) {
         cx.set_host_timer(cx.shared.next_at);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -281,6 +281,115 @@ mod tests {
     }
 
     #[test]
+    fn acks_shorten_an_exclusion_once_nacks_are_few() {
+        let mut board = Scoreboard::new(4);
+        for _ in 0..200 {
+            (0..4).for_each(|path| board.ack(path));
+            board.nack(3);
+        }
+        assert_eq!(board.paths[3].avoid, AVOID_MAX);
+        // 20,000 / 646 is 30, rounded down: from 646 ACKs on, each takes off 16 rounds.
+        for _ in 200..645 {
+            board.ack(3);
+        }
+        assert_eq!(board.paths[3].avoid, AVOID_MAX);
+        for acks in 1..=64 {
+            board.ack(3);
+            assert_eq!(board.paths[3].avoid, AVOID_MAX - acks * VERDICT_ROUNDS);
+        }
+        assert!(board.is_clear());
+    }
+
+    #[test]
+    fn a_path_with_ten_acks_is_not_judged() {
+        let mut board = Scoreboard::new(4);
+        for _ in 0..100 {
+            (1..4).for_each(|path| board.ack(path));
+        }
+        (0..10).for_each(|_| board.ack(0));
+        (0..95).for_each(|_| board.nack(0));
+        assert!(board.is_clear(), "{board:?}");
+        board.ack(0);
+        assert!(avoids(&board, 0), "{board:?}");
+    }
+
+    #[test]
+    fn thirty_nacks_in_a_hundred_acks_are_good() {
+        let mut board = Scoreboard::new(4);
+        for _ in 0..100 {
+            (0..4).for_each(|path| board.ack(path));
+        }
+        (0..30).for_each(|_| board.nack(0));
+        assert!(board.is_clear(), "{board:?}");
+        board.nack(0);
+        assert!(avoids(&board, 0), "{board:?}");
+    }
+
+    #[test]
+    fn outliers_have_more_than_five_fourths_of_the_mean() {
+        let mut board = Scoreboard::new(2);
+        board.paths[0] = Score { acks: 100, nacks: 50, ..Score::default() };
+        board.paths[1] = Score { acks: 100, nacks: 30, ..Score::default() };
+        (board.acks, board.nacks) = (200, 80);
+        board.judge(0);
+        assert!(board.is_clear(), "50 where the mean is 40");
+        (board.paths[0].nacks, board.nacks) = (51, 81);
+        board.judge(0);
+        assert!(avoids(&board, 0));
+
+        board.losses = 8;
+        assert!(!board.loses_more(5), "5 where the mean is 4");
+        assert!(board.loses_more(6));
+    }
+
+    #[test]
+    fn a_loss_on_every_path_leaves_none_on_probation_for_good() {
+        let mut board = Scoreboard::new(4);
+        (0..4).for_each(|path| board.loss(path));
+        assert!(avoids(&board, 0), "it was the first");
+        for _ in 0..LOSS_ROUNDS {
+            assert!(board.skips(0));
+        }
+        assert!(!board.skips(0) && !board.skips(0), "now all have lost one: {board:?}");
+    }
+
+    #[test]
+    fn the_path_that_is_free_soonest_is_the_least_avoided() {
+        for (rounds, soonest) in [([5, 3, 9], 1), ([5, 9, 3], 2), ([3, 5, 9], 0)] {
+            let mut board = Scoreboard::new(3);
+            (0..3).for_each(|path| board.paths[path].avoid = rounds[path]);
+            assert_eq!(board.least_avoided(), Some(soonest));
+        }
+        assert_eq!(Scoreboard::new(0).least_avoided(), None);
+    }
+
+    #[test]
+    fn a_bounce_counts_as_three_nacks() {
+        let mut board = Scoreboard::new(2);
+        for _ in 0..50 {
+            (0..2).for_each(|path| board.ack(path));
+        }
+        (0..16).for_each(|_| board.bounce(0));
+        assert!(board.is_clear(), "98 answers are too few");
+        board.bounce(0);
+        assert_eq!((board.paths[0].nacks, board.nacks), (51, 51));
+        assert!(avoids(&board, 0), "{board:?}");
+    }
+
+    #[test]
+    fn forgiven_losses_leave_those_of_other_paths() {
+        let mut board = Scoreboard::new(8);
+        (0..3).for_each(|_| board.loss(2));
+        board.loss(5);
+        assert_eq!(board.losses, 4);
+        board.ack(2);
+        assert_eq!((board.paths[2].losses, board.losses), (1, 2), "half of three, rounded down");
+        board.ack(2);
+        assert_eq!((board.paths[2].losses, board.losses), (0, 1));
+        assert!(!board.is_clear(), "the other path is on probation");
+    }
+
+    #[test]
     fn losses_everywhere_exclude_nobody_for_good() {
         let mut board = Scoreboard::new(4);
         for _ in 0..20 {

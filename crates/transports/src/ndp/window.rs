@@ -114,6 +114,12 @@ impl PathWindow {
         (self.initial + self.pulls).saturating_sub(self.arrivals)
     }
 
+    /// The pulls and the arrivals counted.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.pulls, self.arrivals)
+    }
+
     /// Counts pulls that the queue sends on its own.
     pub(super) fn add_pulls(&mut self, pulls: u32) {
         self.pulls += u64::from(pulls);

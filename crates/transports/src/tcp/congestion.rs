@@ -20,14 +20,6 @@ impl Fraction {
         Fraction((scaled as u32).min(Self::ONE.0))
     }
 
-    /// `part / whole`, rounded down; 1 when `part` is not less.
-    pub fn of(part: u64, whole: u64) -> Self {
-        if part >= whole {
-            return Self::ONE;
-        }
-        Fraction(((u128::from(part) << Self::BITS) / u128::from(whole)) as u32)
-    }
-
     /// `bits · 2⁻²⁰`, at most 1.
     pub(crate) const fn from_bits(bits: u32) -> Self {
         Fraction(if bits < Self::ONE.0 { bits } else { Self::ONE.0 })

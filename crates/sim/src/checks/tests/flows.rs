@@ -56,6 +56,13 @@ fn flows__only_transports_that_declare_it_give_up() {
     run.checks.flow_event(FlowId(0), &FlowEvent::Finished);
     run.checks.flow_event(FlowId(0), &FlowEvent::Abandoned);
     assert_one(&run.found(), "declares that it never abandons");
+    // Each transport has a bit of its own; the flow's is 0.
+    for (may_abandon, violations) in [(0b01, 0), (0b10, 1)] {
+        let mut run = Watched::drop_tail();
+        run.checks.may_abandon = may_abandon;
+        run.checks.flow_event(FlowId(0), &FlowEvent::Abandoned);
+        assert_eq!(run.found().len(), violations, "{may_abandon:b}");
+    }
 }
 
 #[test]

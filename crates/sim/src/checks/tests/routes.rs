@@ -186,3 +186,21 @@ fn arrivals__by_a_link_and_for_the_flow_that_sent() {
     let became = "a packet of flow 0 arrived as one of flow 1";
     assert_all(&run.found(), &[became, "flow 1: more packets arrived or were lost than created"]);
 }
+
+/// Four links between hosts of different racks, by any spine; two within a rack.
+#[test]
+fn routes__distances_count_links() {
+    let links = ClosLinks::uniform(RATE, US);
+    let network = ClosShape::leaf_spine(3, 2, 2).build(&links, Bytes::new(1500), Bytes::ZERO);
+    let mut distances = super::super::routes::Distances::new(&network);
+    for (src, dst) in [(0, 5), (3, 1), (4, 2)].map(|(src, dst)| (HostId(src), HostId(dst))) {
+        for path in 0..network.paths(src, dst) {
+            for (passed, link) in (0..).zip(network.path_links(src, dst, path)) {
+                let from = network.link(link).from;
+                assert_eq!(distances.to(dst, from), 4 - passed, "from {src} to {dst}");
+            }
+        }
+    }
+    assert_eq!(distances.to(HostId(1), NodeId::from(HostId(0))), 2);
+    assert_eq!(distances.to(HostId(1), NodeId::from(HostId(1))), 0);
+}

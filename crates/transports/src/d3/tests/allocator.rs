@@ -267,6 +267,7 @@ fn d3_r44_capacity_rises_only_where_all_of_it_was_granted() {
     assert_eq!(step(800, 80_000, 0, false), 800_000_000, "no flow is bottlenecked here");
     for granted in [true, false] {
         assert_eq!(step(900, 100_000, 1_000, granted), 890_000_000, "a queue lowers it anyway");
+        assert_eq!(step(900, 110_000, 0, granted), 890_000_000, "and so does an overused line");
     }
     assert_eq!(step(800, 80_000, 1_000, true), 810_000_000);
     assert_eq!(step(800, 80_000, 1_000, false), 790_000_000);

@@ -288,6 +288,24 @@ fn ndp_r12_pulls_are_spaced_by_a_packet_on_the_wire() {
     assert_eq!(spacing(&smaller), on_link(1102));
 }
 
+/// The first window arrives long before the packets of its first pulls do, so that only the pacer
+/// itself makes pulls leave.
+#[test]
+fn ndp_r12_pulls_that_wait_leave_without_further_arrivals() {
+    let spacing = Duration::from_micros(3);
+    let far = PairPath { delay: Duration::from_micros(500), ..PairPath::default() };
+    let mut pair = Pair::new(NdpConfig { pull_spacing: Some(spacing), ..window(20) }, far);
+    start(&mut pair, 40);
+    assert!(pair.run_until_done(LIMIT));
+    // A pull may have to wait for an ACK that is being sent.
+    let ack = pair.path().rate.transmission_time(Bytes::new(64));
+    let first = pulled(&pair, 1);
+    for number in 2..=20 {
+        let (slot, at) = (first + spacing * u64::from(number - 1), pulled(&pair, number));
+        assert!((slot..=slot + ack).contains(&at), "{number}: {at:?}, its slot is {slot:?}");
+    }
+}
+
 #[test]
 fn ndp_r27_a_header_takes_its_time_on_the_link_too() {
     let spacing = Duration::from_micros(3);
@@ -374,6 +392,28 @@ fn ndp_r16_a_lost_pull_is_made_up_for_by_the_receiver() {
     let flow = start(&mut pair, 6);
     assert!(pair.run_until_done(LIMIT));
     assert!(pair.result(flow).completed_at.is_some());
+}
+
+/// Three packets arrive, then the one for the first pull; the other three pulls are lost. All data
+/// is acknowledged, so that only the receiver's timer can go on.
+#[test]
+fn ndp_r16_the_last_pull_is_repeated_after_a_timeout() {
+    let spacing = Some(Duration::from_micros(100));
+    let mut pair = pair(NdpConfig { pull_spacing: spacing, ..window(3) });
+    let mut to_lose = 3;
+    pair.set_faults(move |packet, _| {
+        let is_lost = NdpHeader::of(packet).kind == kind::PULL && to_lose > 0;
+        to_lose -= u32::from(is_lost);
+        if is_lost { Fault::Drop } else { Fault::Deliver }
+    });
+    let flow = start(&mut pair, 7);
+    assert!(pair.run_until_done(LIMIT));
+    assert_eq!(pair.result(flow).retransmitted, 0);
+    let pulls: Vec<(Instant, u32)> =
+        control(&pair, kind::PULL).iter().map(|(at, h, _)| (*at, h.pull)).collect();
+    assert_eq!(pulls.iter().map(|(_, number)| *number).take(4).collect::<Vec<_>>(), [2, 3, 4, 4]);
+    let heard_last = control(&pair, kind::ACK)[3].0;
+    assert_eq!(pulls[3].0 - heard_last, NdpConfig::default().rto);
 }
 
 #[test]

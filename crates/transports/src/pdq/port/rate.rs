@@ -208,3 +208,27 @@ impl RateController {
         *self = RateController::new(params);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pdq::PdqConfig;
+
+    /// Linear counting of n flows in m bits has a standard error of √(m(e^t − t − 1)), t = n/m.
+    #[test]
+    fn sketch_counts_flows_and_has_an_end() {
+        let mut rates = RateController::new(&Params::new(&PdqConfig::default()));
+        assert_eq!(rates.flows_sending_beyond(), 0.0);
+        for flow in 0..1000 {
+            (0..3).for_each(|_| rates.count_beyond(FlowKey::new(flow, 0), 60, false));
+        }
+        let t: f64 = 1000.0 / 4096.0;
+        let error = (4096.0 * (t.exp() - t - 1.0)).sqrt();
+        let found = rates.flows_sending_beyond();
+        assert!((found - 1000.0).abs() < 4.0 * error, "{found}");
+        // With all bits set, as with all but one.
+        rates.sketch.fill(u64::MAX);
+        let most = rates.flows_sending_beyond();
+        assert!((most - 4096.0 * 4096f64.ln()).abs() < 1e-6, "{most}");
+    }
+}

@@ -1,7 +1,10 @@
 //! Tests of PDQ: ports on their own, each rule of `rules.md`, the wire, and properties.
 
+mod bench;
+mod bounds;
 mod ports;
 mod props;
+mod reports;
 mod rules;
 mod wire;
 
@@ -45,6 +48,7 @@ fn is_probe(traced: &Traced) -> bool {
 #[test]
 fn every_rule_has_its_test_and_every_test_its_rule() {
     let sources = [
+        include_str!("bounds.rs"),
         include_str!("ports.rs"),
         include_str!("props.rs"),
         include_str!("rules.rs"),

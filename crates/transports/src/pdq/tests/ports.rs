@@ -1,121 +1,15 @@
-//! A port driven by hand.
+//! Ports driven by hand.
 
 use super::super::header::expected_field;
 use super::super::port::VISITED;
 use super::super::{
     Availability, FlowEntry, FlowKey, FlowList, FlowRank, NO_DEADLINE, NOBODY, PdqConfig,
-    PdqHeader, PdqPort, PdqVariant,
+    PdqHeader, PdqVariant,
 };
+use super::bench::*;
 use super::*;
 use proptest::prelude::*;
-use punctual_core::{Controller, ExtArena, Header, HostId, Packet, PacketFlags, PortId, PortView};
-
-const ME: u32 = 7;
-const OTHER: u32 = 3;
-const LINE: u32 = 1_000_000;
-const RTT: u32 = 150_000;
-
-/// A port with its clock; flows are described by how long they take, in round trips of 150 µs.
-struct Bench {
-    port: PdqPort,
-    now: Instant,
-    framing: Bytes,
-    queue_bytes: u64,
-    queue_packets: u64,
-    sent_bytes: u64,
-}
-
-impl Bench {
-    fn new(config: PdqConfig) -> Self {
-        let port = PdqPort::new(&config);
-        Bench {
-            port,
-            now: Instant::ZERO,
-            framing: Bytes::ZERO,
-            queue_bytes: 0,
-            queue_packets: 0,
-            sent_bytes: 0,
-        }
-    }
-
-    fn view(&self) -> PortView {
-        PortView {
-            port: PortId(ME),
-            now: self.now,
-            rate: GBPS,
-            framing: self.framing,
-            queue_bytes: self.queue_bytes,
-            queue_packets: self.queue_packets,
-            sent_bytes: self.sent_bytes,
-        }
-    }
-
-    fn wait_us(&mut self, us: u64) {
-        self.now += Duration::from_micros(us);
-    }
-
-    fn send(&mut self, flow: u32, header: PdqHeader) -> PdqHeader {
-        self.send_bytes(flow, header, if header.has(PdqHeader::DATA) { 1500 } else { 60 })
-    }
-
-    fn send_bytes(&mut self, flow: u32, header: PdqHeader, wire_bytes: u16) -> PdqHeader {
-        let mut packet = Packet::new(FlowId(flow), HostId(1), Header::new(header));
-        packet.wire_bytes = wire_bytes;
-        let view = self.view();
-        self.port.handle_forward(&mut packet, &view, &mut ExtArena::default());
-        packet.header.get()
-    }
-
-    fn answer(&mut self, flow: u32, header: PdqHeader) -> PdqHeader {
-        let header = PdqHeader { flags: header.flags | PdqHeader::ACK, deadline: 0, ..header };
-        let mut packet = Packet::new(FlowId(flow), HostId(0), Header::new(header));
-        packet.flags = PacketFlags::TO_SENDER;
-        self.port.handle_reverse(&mut packet, self.view().port);
-        packet.header.get()
-    }
-
-    /// A packet and its answer, at one instant.
-    fn exchange(&mut self, flow: u32, header: PdqHeader) -> PdqHeader {
-        let there = self.send(flow, header);
-        self.answer(flow, there)
-    }
-
-    fn ids(&self) -> Vec<u32> {
-        self.port.list().entries().iter().map(|e| e.rank.flow()).collect()
-    }
-
-    /// Fires the timer when it is due.
-    fn update(&mut self) {
-        self.now = self.port.next_timeout().expect("a clock");
-        let view = self.view();
-        self.port.handle_timeout(&view);
-    }
-}
-
-/// A probe of a flow that takes this many round trips.
-fn probe(round_trips: f64) -> PdqHeader {
-    PdqHeader {
-        rate: LINE,
-        pauser: NOBODY,
-        deadline: NO_DEADLINE,
-        expected: (round_trips * f64::from(RTT) / 10.0) as u32,
-        rtt: RTT,
-        ..PdqHeader::default()
-    }
-}
-
-fn data(round_trips: f64) -> PdqHeader {
-    PdqHeader { flags: PdqHeader::DATA, ..probe(round_trips) }
-}
-
-fn due(round_trips: f64, deadline: u32) -> PdqHeader {
-    PdqHeader { deadline, ..probe(round_trips) }
-}
-
-/// No dampening, for tests of other things.
-fn brisk() -> PdqConfig {
-    PdqConfig { dampening: 0.0, ..PdqConfig::default() }
-}
+use punctual_core::Controller;
 
 #[test]
 fn pdq_r08_deadline_then_time_then_id() {
@@ -590,6 +484,7 @@ fn pdq_r21_flows_beyond_the_list_share_what_is_left() {
     }
     // They ask and do not send, so that the share rises to all that is left.
     assert_eq!(shares.last(), Some(&800_000));
+    assert_eq!(bench.port.share_beyond(), Rate::from_mbps(800));
     // At first α of it twice, as the interval is two round trips, a fourth for each; less what the
     // four probes took, 240 bytes in 300 µs.
     let first = 0.2 * (800_000.0 - 6_400.0) / 4.0;
@@ -699,6 +594,7 @@ fn pdq_r10_a_packet_costs_a_walk_along_the_list_at_most() {
             most = most.max(VISITED.get());
         }
         println!("list of {list_min}, {flows} flows: {most} entries visited at most by a packet");
+        assert!(most >= list_min as usize, "to find that a flow is not in a full list takes all");
     }
 }
 

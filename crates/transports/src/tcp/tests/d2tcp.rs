@@ -78,7 +78,32 @@ fn d2tcp_r02_penalty_is_alpha_to_the_d() {
 }
 
 #[test]
+fn d2tcp_r02_penalty_is_rounded_to_the_nearest_multiple() {
+    let power_of_two = |exponent: u32| Fraction::from_bits(Fraction::ONE.bits() >> exponent);
+    // α = 2^−a, so that p = 2^−(a·d) in multiples of 2⁻²⁰.
+    let table = [(10, 2.0, 1), (7, 3.0, 1), (11, 2.0, 0), (5, 4.0, 1), (18, 0.25, 46_341)];
+    for (a, d, bits) in table {
+        assert_eq!(power(power_of_two(a), Imminence::from_f64(d)).bits(), bits, "2^-{a} ^ {d}");
+    }
+}
+
+#[test]
+fn d2tcp_r02_tables_are_rounded_to_the_nearest_multiple() {
+    let [log2, exp2] = power_tables();
+    let unit = f64::from(1 << 30);
+    for i in 0..=256 {
+        let x = i as f64 / 256.0;
+        let errors =
+            [f64::from(log2[i]) - (1.0 + x).log2() * unit, f64::from(exp2[i]) - x.exp2() * unit];
+        // Half a unit, and 2⁻²² for the rounding of `f64`.
+        assert!(errors.iter().all(|error| error.abs() < 0.5 + 1e-6), "{i}: {errors:?}");
+    }
+}
+
+#[test]
 fn d2tcp_r02_ends_are_exact_and_order_is_kept() {
+    let ends = [Imminence::LEAST, Imminence::ONE, Imminence::MOST].map(Imminence::as_f64);
+    assert_eq!(ends, [0.25, 1.0, 4.0]);
     for bits in (Imminence::LEAST.bits()..=Imminence::MOST.bits()).step_by(997) {
         let d = Imminence::from_f64(f64::from(bits) / 65536.0);
         assert_eq!(power(Fraction::ZERO, d), Fraction::ZERO);

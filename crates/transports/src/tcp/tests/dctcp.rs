@@ -205,6 +205,31 @@ fn dctcp_r07_may_cut_in_every_window() {
     assert_eq!(law.handle_ack(&slow_start, &params), Reaction::EndSlowStart);
 }
 
+#[test]
+fn dctcp_r07_a_mark_ends_slow_start_at_the_present_window() {
+    let mut window = Window::new(MSS, 10, None, None);
+    assert!(window.in_slow_start());
+    window.end_slow_start();
+    assert_eq!((window.cwnd_bytes(), window.ssthresh_bytes()), (10 * MSS, 10 * MSS));
+    assert!(!window.in_slow_start());
+
+    // Ten packets, the third marked, and α of the first window, which had no mark, is 0.
+    let config = DctcpConfig { cut_every_window: true, initial_alpha: 0.0, ..plain_dctcp() };
+    let (mut pair, flow) = pair(config, packets(1000));
+    pair.set_faults(mark(&[2]));
+    pair.run_until(ack_back(2));
+    let window = *pair.sender(flow).unwrap().window();
+    assert!(!window.in_slow_start(), "{window:?}");
+}
+
+#[test]
+fn dctcp_r03_alpha_is_shown_in_time_series() {
+    let (law, _) = law(&DctcpConfig { initial_alpha: 0.25, ..DctcpConfig::default() });
+    let mut gauges = Vec::new();
+    law.gauges(&mut |name, value| gauges.push((name, value)));
+    assert_eq!(gauges, [("alpha", 0.25)]);
+}
+
 /// A packet more in each window and α/2 less balance at 2/α − 1 packets: 19 with one in ten marked.
 #[test]
 fn dctcp_r07_windows_grow_that_are_cut() {

@@ -218,6 +218,27 @@ fn tcp_r06_fast_retransmit_on_third_duplicate() {
 }
 
 #[test]
+fn tcp_r06_threshold_is_half_of_the_flight_and_two_packets_at_least() {
+    let mut window = Window::new(MSS, 10, None, None);
+    for (flight, threshold) in [(10, 5), (5, 2), (4, 2), (3, 2), (0, 2)] {
+        window.halve_threshold(flight * MSS);
+        let half = (flight * MSS / 2).max(threshold * MSS);
+        assert_eq!(window.ssthresh_bytes(), half, "{flight} packets in flight");
+    }
+}
+
+#[test]
+fn tcp_r05_nothing_acknowledged_is_no_growth() {
+    let mut window = Window::new(MSS, 10, Some(packets(10)), None);
+    window.grow(9 * MSS, 2, Fraction::ONE);
+    // A cut that keeps the nine packets counted towards growth, now more than the window.
+    window.shrink(Fraction::ONE, 1);
+    assert_eq!(window.cwnd_bytes(), 5 * MSS);
+    window.grow(0, 2, Fraction::ONE);
+    assert_eq!(window.cwnd_bytes(), 5 * MSS);
+}
+
+#[test]
 fn tcp_r06_two_duplicates_are_reordering() {
     let (mut pair, flow) = pair(ten(), packets(100));
     pair.set_faults(|packet, index| match (packet.is_to_sender(), index) {
