@@ -2,6 +2,7 @@
 
 mod bcube;
 mod clos;
+mod hpcc;
 mod jellyfish;
 mod k_shortest;
 mod lossless;
@@ -13,6 +14,7 @@ mod topology;
 
 pub use bcube::{BcubeError, BcubeShape};
 pub use clos::{ClosLinks, ClosShape};
+pub use hpcc::HpccError;
 pub use jellyfish::{JellyfishError, JellyfishLinks, JellyfishShape};
 pub use lossless::{
     Admission, IngressAccount, LosslessLimits, PAUSE_FRAME_BYTES, SharedBuffer, lossless_mistake,

@@ -481,7 +481,7 @@ impl<'a> Traffic<'a> {
 
     fn listed(&self, list: &FlowList) -> Result<Vec<FlowSpec>, Problem> {
         let flows = match list {
-            FlowList::File(file) => return Err(Problem::NotLoaded(file.clone())),
+            FlowList::File(file) => return Err(Problem::NotLoaded(file.path.clone())),
             FlowList::Flows(flows) if flows.is_empty() => return Err(Problem::Empty("flows")),
             FlowList::Flows(flows) => flows,
         };

@@ -1,7 +1,8 @@
 //! The TOML form of `[[traffic]]`: a flat table, checked as a whole when it is read.
 
 use crate::hosts::HostSet;
-use crate::list::{FlowList, ListedFlow};
+use crate::list::{FlowFile, FlowList, ListedFlow};
+use crate::list_formats::{ListColumns, ListFormat};
 use crate::sizes::Sizes;
 use crate::spec::{Arrivals, DeadlineChange, Deadlines, Pattern, Senders, TrafficSpec};
 use punctual_core::{Bytes, Class, Duration, HostId, Instant, TransportId};
@@ -28,6 +29,10 @@ pub(crate) struct TrafficTable {
     pairs: Option<Vec<(u32, u32)>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<FormatName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    columns: Option<ListColumns>,
     #[serde(skip_serializing_if = "Option::is_none")]
     flows: Option<Vec<ListedFlow>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,6 +85,16 @@ enum PatternName {
     AllToAll,
     Pairs,
     List,
+}
+
+/// The format of a list of flows.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FormatName {
+    Csv,
+    Htsim,
+    Hpcc,
+    Columns,
 }
 
 impl PatternName {
@@ -135,7 +150,7 @@ impl TrafficTable {
     fn check_keys(&self) -> Result<(), SpecError> {
         use PatternName::*;
         let grouped = &[Incast, Permutation, Random, AllToAll];
-        let given: [(&'static str, bool, &[PatternName]); 10] = [
+        let given: [(&'static str, bool, &[PatternName]); 12] = [
             ("senders", self.senders.is_some(), &[Incast]),
             ("workers", self.workers.is_some(), &[Incast]),
             ("receiver", self.receiver.is_some(), &[Incast]),
@@ -143,6 +158,8 @@ impl TrafficTable {
             ("local", self.local.is_some(), &[Staggered]),
             ("pairs", self.pairs.is_some(), &[Pairs]),
             ("file", self.file.is_some(), &[List]),
+            ("format", self.format.is_some(), &[List]),
+            ("columns", self.columns.is_some(), &[List]),
             ("flows", self.flows.is_some(), &[List]),
             ("from", self.from.is_some(), grouped),
             ("to", self.to.is_some(), grouped),
@@ -173,6 +190,25 @@ impl TrafficTable {
         match foreign {
             Some(key) => Err(SpecError::Foreign { key, pattern: self.pattern.text() }),
             None => Ok(()),
+        }
+    }
+
+    /// The format of a list's file: as given, or as its name suggests.
+    fn format(&self, file: &str) -> Result<ListFormat, SpecError> {
+        match (self.format, &self.columns) {
+            (None | Some(FormatName::Columns), Some(columns)) => {
+                Ok(ListFormat::Columns(columns.clone()))
+            }
+            (Some(FormatName::Columns), None) => Err(SpecError::Missing {
+                key: "columns",
+                pattern: self.pattern.text(),
+                example: "write for example columns = \"src dst size:B start:s\"",
+            }),
+            (Some(_), Some(_)) => Err(SpecError::Both("format", "columns")),
+            (Some(FormatName::Csv), None) => Ok(ListFormat::Csv),
+            (Some(FormatName::Htsim), None) => Ok(ListFormat::Htsim),
+            (Some(FormatName::Hpcc), None) => Ok(ListFormat::Hpcc),
+            (None, None) => Ok(ListFormat::of_file(file)),
         }
     }
 
@@ -209,7 +245,16 @@ impl TrafficTable {
             }
             PatternName::List => match (&self.file, &self.flows) {
                 (Some(_), Some(_)) => return Err(SpecError::Both("file", "flows")),
-                (Some(file), None) => Pattern::Listed(FlowList::File(file.clone())),
+                (Some(file), None) => {
+                    let (path, format) = (file.clone(), self.format(file)?);
+                    Pattern::Listed(FlowList::File(FlowFile { path, format }))
+                }
+                (None, Some(_)) if self.format.is_some() => {
+                    return Err(SpecError::Both("flows", "format"));
+                }
+                (None, Some(_)) if self.columns.is_some() => {
+                    return Err(SpecError::Both("flows", "columns"));
+                }
                 (None, Some(flows)) => Pattern::Listed(FlowList::Flows(flows.clone())),
                 (None, None) => {
                     return Err(missing("file", "write for example file = \"flows.csv\""));
@@ -319,7 +364,17 @@ impl From<TrafficSpec> for TrafficTable {
             }
             Pattern::Listed(list) => {
                 match list {
-                    FlowList::File(file) => table.file = Some(file),
+                    FlowList::File(FlowFile { path, format }) => {
+                        let is_suggested = ListFormat::of_file(&path) == format;
+                        match format {
+                            ListFormat::Columns(columns) => table.columns = Some(columns),
+                            _ if is_suggested => {}
+                            ListFormat::Csv => table.format = Some(FormatName::Csv),
+                            ListFormat::Htsim => table.format = Some(FormatName::Htsim),
+                            ListFormat::Hpcc => table.format = Some(FormatName::Hpcc),
+                        }
+                        table.file = Some(path);
+                    }
                     FlowList::Flows(flows) => table.flows = Some(flows),
                 }
                 PatternName::List

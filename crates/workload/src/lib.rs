@@ -27,7 +27,7 @@
 //! | `"staggered"` | `local = 0.7` | each host sends within its rack with probability `local`, otherwise to another rack |
 //! | `"all-to-all"` | | each host sends to each other |
 //! | `"pairs"` | `pairs = [[0, 1], [2, 3]]` | from the first to the second of each pair |
-//! | `"list"` | `file = "flows.csv"` or `flows = [{ src = 0, dst = 1, size = "1MB", start = "1ms" }]` | each flow is listed; see [`FlowList::parse_csv`] for the file |
+//! | `"list"` | `file = "flows.csv"` or `flows = [{ src = 0, dst = 1, size = "1MB", start = "1ms" }]` | each flow is listed; see [`FlowList::parse_csv`] for the file. `format = "htsim"`, `"hpcc"` or `"columns"` reads the files of other simulators ([`ListFormat`]), `columns = "src dst size:KB start:us"` says what columns of numbers are |
 //!
 //! `hosts = "2-9, 12"` and `exclude = [0]` choose the hosts that take part in a pattern (not in
 //! `pairs` and `list`, which name their hosts). `from = "0-3"` and `to = "8-15"` choose the senders
@@ -95,6 +95,7 @@ mod flows;
 mod grammar;
 mod hosts;
 mod list;
+mod list_formats;
 mod sizes;
 mod spec;
 mod template;
@@ -106,7 +107,8 @@ pub use error::{Problem, WorkloadError};
 pub use flows::{ClosedLoop, Workload};
 pub use grammar::SpecError;
 pub use hosts::{HostSet, HostSetError, HostsView};
-pub use list::{FlowList, FlowListError, ListedFlow};
+pub use list::{FlowFile, FlowList, FlowListError, ListedFlow};
+pub use list_formats::{ListColumns, ListFormat};
 pub use sizes::{Pareto, Sizes, SizesError};
 pub use spec::{
     Arrivals, DeadlineChange, Deadlines, Gap, LoadError, LoopSpec, Pattern, Senders, TrafficSpec,

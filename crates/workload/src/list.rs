@@ -1,5 +1,6 @@
 //! Lists of flows, in a scenario or in a CSV file.
 
+use crate::list_formats::ListFormat;
 use punctual_core::units::UnitError;
 use punctual_core::{Bytes, Duration, HostId, TransportId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,11 +10,20 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlowList {
-    /// A CSV file that is not loaded yet; see
+    /// A file that is not loaded yet; see
     /// [`TrafficSpec::load_files`](crate::TrafficSpec::load_files).
-    File(String),
+    File(FlowFile),
     /// The flows.
     Flows(Vec<ListedFlow>),
+}
+
+/// A file with a list of flows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowFile {
+    /// Its path.
+    pub path: String,
+    /// Its format.
+    pub format: ListFormat,
 }
 
 /// One flow of a list.
@@ -95,6 +105,14 @@ pub enum FlowListError {
         column: &'static str,
         /// The text of the field.
         text: String,
+    },
+    /// A line of a file of another simulator is wrong.
+    #[error("line {line}: {message}")]
+    Line {
+        /// Line number, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        message: String,
     },
     /// The unit of a field is missing or wrong.
     #[error("line {line}, {column}: {source}")]

@@ -106,20 +106,14 @@ impl Pareto {
         if !(shape > 1.0 && shape.is_finite()) {
             return Err(SizesError::Shape(shape));
         }
-        let target = mean.get() as f64;
-        let (mut low, mut high) = (0.0, target);
-        let Some(cap) = cap else {
-            return Ok(SizeDistribution::Pareto {
-                least: target * (shape - 1.0) / shape,
-                shape,
-                cap: u64::MAX as f64 / 2.0,
-            });
-        };
-        if cap <= mean {
+        if let Some(cap) = cap.filter(|cap| *cap <= mean) {
             return Err(SizesError::Cap { cap, mean });
         }
+        // The largest size is a cap as well: beyond it are 3 % of the mean for a shape of 1.1.
+        let cap = cap.map_or(SIZE_MAX, |cap| cap.get() as f64);
+        let target = mean.get() as f64;
+        let (mut low, mut high) = (0.0, target);
         // Bisection: the capped mean grows with the least size.
-        let cap = cap.get() as f64;
         for _ in 0..100 {
             let middle = (low + high) / 2.0;
             if capped_mean(middle, shape, cap) < target {
@@ -131,6 +125,9 @@ impl Pareto {
         Ok(SizeDistribution::Pareto { least: high, shape, cap })
     }
 }
+
+/// The largest size that is drawn: 2⁶³ bytes.
+const SIZE_MAX: f64 = u64::MAX as f64 / 2.0;
 
 /// Mean of min(X, cap) for a Pareto variable X ≥ `least`.
 fn capped_mean(least: f64, shape: f64, cap: f64) -> f64 {
@@ -264,6 +261,15 @@ mod tests {
             assert!((distribution.mean().unwrap() / 1e5 - 1.0).abs() < 1e-9);
             let got = sample_mean(&distribution, 400_000);
             assert!((got / 1e5 - 1.0).abs() < 0.02, "{got}");
+        }
+    }
+
+    #[test]
+    fn heavy_pareto_without_cap_has_the_mean_it_states() {
+        for (mean, shape) in [(100_000, 1.1), (100_000, 1.01), (1, 1.1), (1 << 50, 1.1)] {
+            let pareto = Pareto { mean: Bytes::new(mean), shape, cap: None };
+            let stated = pareto.distribution().unwrap().mean().unwrap();
+            assert!((stated / mean as f64 - 1.0).abs() < 1e-9, "{pareto:?}: {stated}");
         }
     }
 

@@ -235,10 +235,11 @@ impl TrafficSpec {
             self.sizes = Sizes::Cdf(cdf);
         }
         if let Pattern::Listed(FlowList::File(file)) = &self.pattern {
+            let name = || file.path.clone();
             let text =
-                read(file).map_err(|source| LoadError::Read { file: file.clone(), source })?;
-            let flows = FlowList::parse_csv(&text, host)
-                .map_err(|source| LoadError::Flows { file: file.clone(), source })?;
+                read(&file.path).map_err(|source| LoadError::Read { file: name(), source })?;
+            let flows = file.format.parse(&text, host);
+            let flows = flows.map_err(|source| LoadError::Flows { file: name(), source })?;
             self.pattern = Pattern::Listed(flows);
         }
         Ok(())
