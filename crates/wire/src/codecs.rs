@@ -58,13 +58,25 @@ macro_rules! codecs {
                 block: Option<&ExtBlock>,
                 datagram: &mut Vec<u8>,
             ) {
-                let zeros = |payload: &mut [u8]| {
-                    payload.fill(0);
+                self.emit(name, packet, block, datagram, |payload| payload.fill(0));
+            }
+
+            /// Writes `packet` into `datagram`; `fill` writes its payload. See [`emit`].
+            pub fn emit(
+                &self,
+                name: WireName,
+                packet: &Packet,
+                block: Option<&ExtBlock>,
+                datagram: &mut Vec<u8>,
+                fill: impl FnOnce(&mut [u8]),
+            ) {
+                let fill = |payload: &mut [u8]| {
+                    fill(payload);
                     Ok::<(), Infallible>(())
                 };
                 let Ok(()) = match self {
                     $(AnyCodec::$Variant(codec) => {
-                        emit(codec, name, packet, block, datagram, zeros)
+                        emit(codec, name, packet, block, datagram, fill)
                     })*
                 };
             }

@@ -7,11 +7,14 @@
 //! packets at the first check, so the last change may be to correct them.
 
 use crate::samples::{self, MTU};
+use pcap_file::pcapng::{Block, PcapNgReader};
 use punctual_core::{FlowId, HostId, Instant, PacketFlags};
 use punctual_wire::{
-    AnyCodec, DEFAULT_PORT, Datagram, ENVELOPE_BYTES, Envelope, Frame, Kind, Outer, RecentNumbers,
-    TrimMark, WireError, set_flags, trim_frame, write_frame,
+    AnyCodec, DEFAULT_PORT, Datagram, ENVELOPE_BYTES, Envelope, Frame, Kind, Outer, PcapWriter,
+    RecentNumbers, TrimMark, WireError, set_flags, trim_frame, write_frame,
 };
+
+use std::time::Duration;
 
 /// The bytes of a fuzzing engine, read from the front. Zeros follow.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
@@ -180,6 +183,45 @@ fn fields_d3() {
 #[test]
 fn fields_pdq() {
     fields_of("pdq");
+}
+
+#[test]
+fn fields_rcpdc() {
+    fields_of("rcpdc");
+}
+
+/// Captures: whatever frames are written, a reader of pcapng finds them again.
+#[test]
+fn pcap() {
+    bolero::check!().with_max_len(2048).for_each(|bytes| {
+        let mut input = Input(bytes);
+        let snap = (input.byte() & 1 == 1).then(|| u32::from(input.byte()) + 1);
+        let mut file = Vec::new();
+        let mut writer = PcapWriter::new(&mut file, snap, "fuzz").unwrap();
+        let interface = writer.add_interface("port").unwrap();
+        let mut frames = Vec::new();
+        while !input.0.is_empty() && frames.len() < 16 {
+            let at = Duration::from_nanos(input.number() >> 8);
+            let len = usize::from(input.byte());
+            let frame: Vec<u8> = (0..len).map(|_| input.byte()).collect();
+            writer.write(interface, at, &frame).unwrap();
+            frames.push((at, frame));
+        }
+        writer.flush().unwrap();
+        drop(writer);
+        let mut reader = PcapNgReader::new(&file[..]).unwrap();
+        let mut found = Vec::new();
+        while let Some(block) = reader.next_block() {
+            if let Block::EnhancedPacket(packet) = block.unwrap() {
+                found.push((packet.timestamp, packet.original_len as usize, packet.data.to_vec()));
+            }
+        }
+        assert_eq!(found.len(), frames.len());
+        for ((at, len, data), (sent_at, frame)) in found.iter().zip(&frames) {
+            let kept = snap.map_or(frame.len(), |snap| frame.len().min(snap as usize));
+            assert_eq!((at, *len, &data[..]), (sent_at, frame.len(), &frame[..kept]));
+        }
+    });
 }
 
 #[test]
