@@ -1,8 +1,7 @@
 //! The clock that drives transports, and waiting on the socket.
 
+use crate::driver::WaitSet;
 use punctual_core::{Duration, Instant};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::net::UdpSocket;
 
 /// A monotonic clock that reads 0 when it is created.
 #[derive(Debug, Clone, Copy)]
@@ -27,28 +26,15 @@ impl Clock {
         Instant::from_picos(nanos.saturating_mul(1_000))
     }
 
-    /// Waits until `socket` is readable (or writable, if `for_room`), at most until `wake`. Returns
-    /// early if the wait is too short for a sleep: call again.
-    pub(crate) fn wait(
-        &self,
-        socket: &UdpSocket,
-        for_room: bool,
-        wake: Instant,
-    ) -> std::io::Result<()> {
+    /// Waits until a socket is readable, at most until `wake`. Returns early if the wait is too short
+    /// for a sleep: call again.
+    pub(crate) fn wait(&self, sockets: &WaitSet, wake: Instant) -> std::io::Result<()> {
         let left = wake.saturating_since(self.now());
         if left <= WAKE_LATENESS {
             std::hint::spin_loop();
             return Ok(());
         }
-        let nanos = (left - WAKE_LATENESS).as_nanos();
-        let timeout = Timespec {
-            tv_sec: (nanos / 1_000_000_000) as _,
-            tv_nsec: (nanos % 1_000_000_000) as _,
-        };
-        let flags = if for_room { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        match poll(&mut [PollFd::new(socket, flags)], Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        let time = std::time::Duration::from_nanos((left - WAKE_LATENESS).as_nanos());
+        sockets.wait(None, time).map(drop)
     }
 }

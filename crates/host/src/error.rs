@@ -1,6 +1,7 @@
 //! Errors of file transfers.
 
 use crate::driver::DriverError;
+use crate::endpoint::SendError;
 use punctual_core::{Bytes, Duration};
 use std::io;
 use std::net::SocketAddr;
@@ -16,6 +17,15 @@ pub enum HostError {
     /// The path to send is not a regular file.
     #[error("{0}: not a regular file; only regular files can be sent")]
     NotAFile(PathBuf),
+    /// The path to send is a directory.
+    #[error("{0}: a directory; name the files in it, or pack it with `tar` and send the archive")]
+    Directory(PathBuf),
+    /// The directory to receive into does not exist.
+    #[error("{0}: not a directory; create it first")]
+    NotADirectory(PathBuf),
+    /// The sender gives the file a name that could surprise.
+    #[error("{0}: offers a file whose name is a path, hidden or has control characters; refused")]
+    BadName(SocketAddr),
     /// The file to send became shorter during the transfer.
     #[error("{0}: changed while it was being sent; send it again")]
     Changed(PathBuf),
@@ -51,6 +61,14 @@ pub enum HostError {
         waited: Duration,
         /// The last error of the socket, if there was any.
         last_error: Option<io::Error>,
+    },
+    /// The network reported that the peer cannot be reached.
+    #[error("{peer}: cannot be reached{}", last_error_hint(Some(.source)))]
+    Unreachable {
+        /// The peer.
+        peer: SocketAddr,
+        /// What was reported.
+        source: io::Error,
     },
     /// The receiver has every byte, but did not confirm that it stored the file.
     #[error(
@@ -96,6 +114,9 @@ pub enum HostError {
         /// Its reason.
         reason: &'static str,
     },
+    /// The endpoint cannot send.
+    #[error(transparent)]
+    Send(#[from] SendError),
     /// The MTU leaves no room for data, or is more than IP can carry.
     #[error("mtu = {0}: must be from 256B to 65000B; 1500B suits most networks")]
     Mtu(Bytes),
@@ -105,6 +126,27 @@ pub enum HostError {
     /// The transport's parameters are invalid.
     #[error("{0}")]
     Transport(String),
+    /// No host daemon answers at this socket.
+    #[error(
+        "{path}: no host daemon answers ({source}); start it with `punctual hostd --socket {path}`"
+    )]
+    DaemonAbsent {
+        /// The socket.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The host daemon does not serve this process.
+    #[error("{path}: the host daemon does not serve this process: {reason}")]
+    DaemonRefused {
+        /// The socket.
+        path: PathBuf,
+        /// The reason, and what to do.
+        reason: String,
+    },
+    /// Another host daemon listens at this socket.
+    #[error("{0}: another host daemon listens there; stop it or choose another --socket")]
+    DaemonRunning(PathBuf),
     /// The socket failed.
     #[error("{address}: {source}")]
     Socket {
@@ -125,6 +167,14 @@ fn last_error_hint(error: Option<&io::Error>) -> String {
     }
 }
 
+/// An error of the socket that an endpoint reports as text.
+fn reported(text: String) -> io::Error {
+    match text.to_ascii_lowercase().contains("refused") {
+        true => io::ErrorKind::ConnectionRefused.into(),
+        false => io::Error::other(text),
+    }
+}
+
 impl HostError {
     pub(crate) fn reading(path: &Path, error: io::Error) -> Self {
         match error.kind() {
@@ -141,6 +191,21 @@ impl HostError {
             }
             io::ErrorKind::AlreadyExists => HostError::Exists(path.into()),
             _ => HostError::File { path: path.into(), source: error },
+        }
+    }
+
+    pub(crate) fn sending(peer: SocketAddr, error: SendError) -> Self {
+        match error {
+            SendError::PeerSilent { waited, last_error, .. } => HostError::PeerSilent {
+                peer,
+                waited: crate::options::to_core(waited),
+                last_error: last_error.map(reported),
+            },
+            SendError::PeerUnreachable { peer, error } => {
+                HostError::Unreachable { peer, source: reported(error) }
+            }
+            SendError::OtherVersion(peer) => HostError::NotOurs(peer),
+            other => HostError::Send(other),
         }
     }
 

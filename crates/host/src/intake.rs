@@ -33,6 +33,25 @@ impl Intake {
         }
     }
 
+    /// Continues a file whose first `have` bytes are there, which are hashed again.
+    pub(crate) fn resume(partial: PartialFile, have: u64) -> io::Result<Self> {
+        let mut intake = Intake::new(partial);
+        (intake.pending_at, intake.hashed) = (have, 0);
+        while intake.hashed < have {
+            let step = (have - intake.hashed).min(STEP as u64);
+            let buffer = &mut intake.buffer[..step as usize];
+            intake.partial.read_at(buffer, intake.hashed)?;
+            intake.hasher.update(buffer);
+            intake.hashed += step;
+        }
+        Ok(intake)
+    }
+
+    /// Bytes from the beginning of the file that have been written and hashed.
+    pub(crate) fn hashed(&self) -> u64 {
+        self.hashed
+    }
+
     /// Adds bytes of the file. An error may concern bytes added earlier.
     pub(crate) fn put(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
         if offset != self.pending_at + self.pending.len() as u64 || self.pending.len() >= STEP {

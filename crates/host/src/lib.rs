@@ -2,8 +2,9 @@
 //!
 //! * [`Endpoint`] sends messages to many peers and receives them, with deadlines and outcomes: what a
 //!   service uses. docs/endpoint.md explains it.
-//! * [`send_file`] and [`receive_file`] transfer one file.
-//! * [`Driver`] is the event loop below both.
+//! * [`Hostd`] runs the endpoint of a whole host, for processes that attach to it.
+//! * [`FileSender`] and [`Receiver`] transfer files over endpoints.
+//! * [`Driver`] is the event loop below.
 //!
 //! # Example
 //!
@@ -25,48 +26,57 @@
 //!
 //! # Files
 //!
-//! [`Driver`] runs the simulator's endpoints on the machine's clock and one socket. On top of it,
-//! [`send_file`] and [`receive_file`] transfer a file from one host to another over NDP:
+//! [`FileSender`] and [`Receiver`] transfer files between endpoints:
 //!
-//! * The flow begins with the file's length, hash and deadline, then the file. It has no file name.
-//! * Packets are read from and written to files by range, so memory does not grow with file size.
-//! * The receiver checks the hash, stores the file on its disk and names it. Then it answers in a
-//!   second flow, with a random number that only the receiver of the file knows. If the sender
-//!   returns without error, the file is stored.
-//! * Flows that are no file, stall or come from a forged address do not keep an honest sender away.
+//! * The sender offers a file by name, length, hash and deadline, then sends it in parts. Memory does
+//!   not grow with file size.
+//! * The receiver checks the hash, stores the file on its disk and names it. Then it answers, with a
+//!   random number that only the receiver of the file knows. If the sender returns without error,
+//!   the file is stored.
+//! * An interrupted transfer is continued where it ended, if both ends have the same bytes.
+//! * Messages that are no file, stall or come from a forged address do not keep an honest sender away.
 //! * A transfer never hangs: a silent peer is an error after [`LinkOptions::silence`].
 //!
-//! File transfers have no encryption and no authentication: use them on networks you trust.
+//! Nothing is encrypted. With [`LinkOptions::key`] packets are authenticated.
 
-mod candidate;
 mod clock;
+mod daemon;
 mod driver;
 mod endpoint;
 mod error;
+mod fast_open;
 mod intake;
 mod nic;
 mod options;
 pub mod packet_socket;
 mod partial;
 pub mod perf;
+#[cfg(feature = "quic")]
+mod quic;
 mod receive;
 mod seal;
 mod send;
 mod stream;
 mod sys;
 mod timers;
+mod transfer;
 
 pub use clock::Clock;
-pub use driver::{Application, Driver, DriverError, DriverOptions, Offer, Traffic};
+pub use daemon::{
+    HOSTD_VARIABLE, Hostd, HostdClientStats, HostdOptions, HostdStats, default_hostd_socket,
+};
+pub use driver::{Application, Driver, DriverError, DriverOptions, HostNic, Offer, Traffic};
 pub use endpoint::{
     Endpoint, EndpointOptions, EndpointStats, HostTransport, Incoming, Listener, Outcome,
-    ReceiveError, SendError, SendHandle, SendOptions, Times,
+    ReceiveError, SendError, SendHandle, SendOptions, Service, Times,
 };
 pub use error::HostError;
-pub use options::{LinkOptions, ReceiveOptions, ReceiveReport, SendFileOptions, SendReport};
-pub use receive::{Receiver, receive_file};
+pub use options::{
+    LinkOptions, ReceiveOptions, ReceiveReport, ReceivedFile, SendFileOptions, SendReport,
+};
+pub use receive::{ReceiveTarget, Receiver, receive_file};
 pub use seal::Key;
-pub use send::{send_file, send_file_over};
+pub use send::{FileSender, send_file};
 pub use stream::Hash;
 
 use rustix::net::sockopt::{
@@ -79,19 +89,23 @@ use std::net::{SocketAddr, UdpSocket};
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
 fn bind(address: SocketAddr) -> Result<UdpSocket, HostError> {
-    let domain = Domain::for_address(address);
-    let open = || {
-        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
-        // The kernel grants less where its limits are lower, which costs speed only.
-        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
-        let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
-        // Datagrams larger than the path's MTU are fragmented instead of refused.
-        let _ = match address {
-            SocketAddr::V4(_) => set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DONT),
-            SocketAddr::V6(_) => set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DONT),
-        };
-        socket.bind(&address.into())?;
-        Ok(socket.into())
+    bind_to(address, None).map_err(|e| HostError::socket(address, e))
+}
+
+/// Binds a socket to an address and, if it is named, to an interface.
+fn bind_to(address: SocketAddr, interface: Option<&str>) -> std::io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    // The kernel grants less where its limits are lower, which costs speed only.
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
+    // Datagrams larger than the path's MTU are fragmented instead of refused.
+    let _ = match address {
+        SocketAddr::V4(_) => set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DONT),
+        SocketAddr::V6(_) => set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DONT),
     };
-    open().map_err(|e| HostError::socket(address, e))
+    if let Some(interface) = interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    socket.bind(&address.into())?;
+    Ok(socket.into())
 }

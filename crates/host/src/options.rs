@@ -1,11 +1,12 @@
 //! Options and reports of file transfers.
 
 use crate::driver::{DriverOptions, Traffic};
-use crate::{Hash, HostError};
+use crate::{EndpointOptions, Hash, HostError, Key};
 use punctual_core::{Bytes, Duration, HostId, NicInfo, Rate};
 use punctual_transports::ndp::NdpConfig;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 /// Options of both ends of a transfer. They may differ, but the receiver paces the sender by the
@@ -20,10 +21,10 @@ pub struct LinkOptions {
     pub framing: Bytes,
     /// How long the peer may be silent before the transfer fails.
     pub silence: Duration,
-    /// Seed of flow numbers and of the transport's random choices; random when absent.
-    pub seed: Option<u64>,
     /// Parameters of NDP.
     pub ndp: NdpConfig,
+    /// The key, in keyed mode. Both ends need the same one.
+    pub key: Option<Key>,
     /// Stops the transfer when it becomes true, for signal handlers.
     pub stop: Option<&'static AtomicBool>,
 }
@@ -35,11 +36,11 @@ impl Default for LinkOptions {
             mtu: Bytes::new(1_500),
             framing: Bytes::new(38),
             silence: Duration::from_secs(5),
-            seed: None,
             // The scheduler may suspend a process for tens of milliseconds. A shorter RTO would
             // take that for loss. Each spurious retransmission is pulled too, and stays in flight
             // for the rest of the flow.
             ndp: NdpConfig::for_sockets(),
+            key: None,
             stop: None,
         }
     }
@@ -64,6 +65,9 @@ pub struct ReceiveOptions {
     pub size_max: Bytes,
     /// Whether to replace an existing file.
     pub overwrite: bool,
+    /// Whether to continue interrupted transfers. What has arrived of one is kept in the directory of
+    /// the file under a hidden name with its hash, from 1 MiB on.
+    pub resume: bool,
     /// Options of the link.
     pub link: LinkOptions,
 }
@@ -74,6 +78,7 @@ impl Default for ReceiveOptions {
             wait: Some(Duration::from_secs(300)),
             size_max: Bytes::new(1_000_000_000_000),
             overwrite: false,
+            resume: true,
             link: LinkOptions::default(),
         }
     }
@@ -86,18 +91,17 @@ pub struct SendReport {
     pub bytes: u64,
     /// The file's hash, confirmed by the receiver.
     pub hash: Hash,
+    /// Bytes that the receiver had from an earlier transfer.
+    pub resumed: u64,
     /// Time from the call until the sender knew that the file is stored.
     pub duration: Duration,
-    /// Time from the first packet until the sender knew that the receiver has every byte.
+    /// Time from the first packet until the outcome was known, without the time that the receiver
+    /// needed to store the file.
     pub transfer: Duration,
     /// Whether `duration` is within the deadline; `None` without a deadline.
     pub deadline_met: Option<bool>,
     /// Data packets sent again.
     pub retransmits: u64,
-    /// Retransmission timers that fired.
-    pub timeouts: u64,
-    /// Headers that switches returned.
-    pub bounces: u64,
     /// Counts of datagrams, with drops by reason.
     pub traffic: Traffic,
 }
@@ -107,40 +111,80 @@ pub struct SendReport {
 pub struct ReceiveReport {
     /// The sender's address.
     pub peer: SocketAddr,
+    /// The name under which the file is stored.
+    pub stored_as: PathBuf,
     /// Bytes of the file.
     pub bytes: u64,
+    /// Bytes that an earlier transfer left.
+    pub resumed: u64,
     /// The file's hash, equal to the sender's.
     pub hash: Hash,
-    /// Time from the arrival of the first packet until the file was stored.
+    /// Time from the arrival of the offer until the file was stored.
     pub duration: Duration,
-    /// Time left until the sender's deadline when it sent the first packet.
+    /// Time left until the sender's deadline when it offered the file.
     pub deadline: Option<Duration>,
-    /// Whether the deadline was met, counted from the arrival of the first packet.
+    /// Whether the deadline was met, counted from the arrival of the offer.
     pub deadline_met: Option<bool>,
-    /// Trimmed packets that arrived.
-    pub trims: u64,
     /// Counts of datagrams, with drops by reason.
     pub traffic: Traffic,
 }
 
+/// The outcome of one transfer at its receiver.
+#[derive(Debug)]
+pub struct ReceivedFile {
+    /// The sender's address.
+    pub peer: SocketAddr,
+    /// The name that the sender gives the file, if it is acceptable.
+    pub name: Option<String>,
+    /// What is left of an incomplete file. The next transfer of the same file continues it.
+    pub kept: Option<PathBuf>,
+    /// The file, or why there is none.
+    pub result: Result<ReceiveReport, HostError>,
+}
+
 impl SendReport {
-    /// Goodput: bits of the file per second of `transfer`.
+    /// Goodput: bits that were sent per second of `transfer`.
     pub fn goodput(&self) -> Rate {
-        Rate::of(Bytes::new(self.bytes), self.transfer)
+        Rate::of(Bytes::new(self.bytes - self.resumed), self.transfer)
     }
 }
 
 impl ReceiveReport {
-    /// Goodput: bits of the file per second.
+    /// Goodput: bits that arrived per second.
     pub fn goodput(&self) -> Rate {
-        Rate::of(Bytes::new(self.bytes), self.duration)
+        Rate::of(Bytes::new(self.bytes - self.resumed), self.duration)
     }
 }
 
 /// How long an endpoint that is done answers the peer's late packets.
 const TIME_WAIT: Duration = Duration::from_millis(50);
 
+pub(crate) fn to_core(time: std::time::Duration) -> Duration {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_picos(nanos.saturating_mul(1_000))
+}
+
+pub(crate) fn to_std(time: Duration) -> std::time::Duration {
+    std::time::Duration::from_nanos(time.as_nanos())
+}
+
 impl LinkOptions {
+    /// The options of an endpoint for file transfers.
+    pub(crate) fn endpoint(&self) -> EndpointOptions {
+        let silence = to_std(self.silence);
+        let defaults = EndpointOptions::default();
+        EndpointOptions {
+            rate: self.rate,
+            mtu: self.mtu,
+            silence,
+            window: defaults.window.max(silence * 2),
+            message_max: 2 * crate::send::PART_BYTES,
+            key: self.key.clone(),
+            ndp: self.ndp.clone(),
+            ..defaults
+        }
+    }
+
     pub(crate) fn driver(&self, is_ipv6: bool) -> Result<DriverOptions, HostError> {
         if !(256..=65_000).contains(&self.mtu.get()) {
             return Err(HostError::Mtu(self.mtu));
@@ -163,7 +207,7 @@ impl LinkOptions {
             stall_max: self.silence,
             flows_max: 64,
             // RandomState takes its keys from the system's random generator.
-            seed: self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish()),
+            seed: RandomState::new().build_hasher().finish(),
         })
     }
 }

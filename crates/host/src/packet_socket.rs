@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Why a socket could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +60,8 @@ pub struct PacketSocket {
 const FRAME_BYTES_MAX: usize = (1 << 16) + 64;
 /// Makes `recv` return the length of the frame, also if the buffer is shorter.
 const MSG_TRUNC: i32 = 0x20;
+/// The flag of a loopback interface.
+const IFF_LOOPBACK: u32 = 8;
 /// All protocols, in network byte order.
 const ETH_P_ALL: u16 = 3u16.to_be();
 
@@ -67,6 +69,25 @@ impl PacketSocket {
     /// Opens a socket for frames that arrive at `interface` for the UDP port. `mark` says how
     /// switches mark trimmed frames.
     pub fn open(interface: &str, port: u16, mark: TrimMark) -> Result<Self, PacketSocketError> {
+        PacketSocket::open_filtered(interface, &filter(port), mark)
+    }
+
+    /// Opens a socket for the frames of `interface` with the UDP port as source or destination, in
+    /// both directions: what a capture shows.
+    pub fn tap(interface: &str, port: u16) -> Result<Self, PacketSocketError> {
+        let flags = std::fs::read_to_string(format!("/sys/class/net/{interface}/flags"));
+        let flags = flags
+            .ok()
+            .and_then(|text| u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
+        let is_loopback = flags.is_some_and(|flags| flags & IFF_LOOPBACK != 0);
+        PacketSocket::open_filtered(interface, &tap_filter(port, is_loopback), TrimMark::default())
+    }
+
+    fn open_filtered(
+        interface: &str,
+        filter: &[SockFilter],
+        mark: TrimMark,
+    ) -> Result<Self, PacketSocketError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => PacketSocketError::Capability,
             _ => PacketSocketError::Socket(interface.to_owned(), error),
@@ -76,7 +97,7 @@ impl PacketSocket {
         let socket = socket.map_err(failed)?;
         let index = name_to_index(&socket, interface)
             .map_err(|_| PacketSocketError::Interface(interface.to_owned()))?;
-        socket.attach_filter(&filter(port)).map_err(failed)?;
+        socket.attach_filter(filter).map_err(failed)?;
         socket.bind(&link_address(index)).map_err(failed)?;
         Ok(PacketSocket {
             socket,
@@ -96,23 +117,38 @@ impl PacketSocket {
         self.socket.set_read_timeout(timeout)
     }
 
-    /// Receives the next frame.
-    pub fn receive(&mut self) -> io::Result<Received<'_>> {
+    /// Fills the buffer with the next frame. Returns the frame's length; `None` if there is none.
+    fn fill_buffer(&mut self) -> io::Result<Option<usize>> {
         self.buffer.clear();
         let room: &mut [MaybeUninit<u8>] = self.buffer.spare_capacity_mut();
         let capacity = room.len();
-        let sent_bytes = match self.socket.recv_with_flags(room, MSG_TRUNC) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                return match error.kind() {
-                    io::ErrorKind::WouldBlock
-                    | io::ErrorKind::TimedOut
-                    | io::ErrorKind::Interrupted => Ok(Received::Nothing),
-                    _ => Err(error),
-                };
+        match self.socket.recv_with_flags(room, MSG_TRUNC) {
+            Ok(bytes) => {
+                fill(&mut self.buffer, bytes.min(capacity));
+                Ok(Some(bytes))
             }
-        };
-        fill(&mut self.buffer, sent_bytes.min(capacity));
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::Interrupted => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Receives the next frame as it is, with the time since the epoch at which the kernel saw it.
+    /// `None` if no frame came within the timeout.
+    pub fn receive_raw(&mut self) -> io::Result<Option<(&[u8], Duration)>> {
+        if self.fill_buffer()?.is_none() {
+            return Ok(None);
+        }
+        let at = arrival_time(&self.socket);
+        Ok(Some((&self.buffer, at)))
+    }
+
+    /// Receives the next frame.
+    pub fn receive(&mut self) -> io::Result<Received<'_>> {
+        let Some(sent_bytes) = self.fill_buffer()? else { return Ok(Received::Nothing) };
         match Frame::parse(&self.buffer, sent_bytes, self.mark) {
             Ok(frame) => Ok(Received::Frame(frame)),
             Err(error) => {
@@ -145,6 +181,21 @@ fn fill(buffer: &mut Vec<u8>, bytes: usize) {
     // SAFETY: `recv` has written `bytes` bytes to the spare capacity of the empty buffer, which is
     // not less.
     unsafe { buffer.set_len(bytes) }
+}
+
+/// When the kernel saw the last frame of a socket, since the epoch; now, if it does not know.
+#[allow(unsafe_code, reason = "rustix has no SIOCGSTAMPNS")]
+fn arrival_time(socket: &Socket) -> Duration {
+    use std::os::fd::AsRawFd as _;
+    /// `SIOCGSTAMPNS_OLD`: libc has no name for it.
+    const SIOCGSTAMPNS: libc::Ioctl = 0x8907;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes a `timespec` to the address, which is one.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSTAMPNS, &raw mut time) };
+    match (result, u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec)) {
+        (0, Ok(secs), Ok(nanos)) => Duration::new(secs, nanos),
+        _ => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+    }
 }
 
 /// `struct sockaddr_ll` of packet(7).
@@ -180,18 +231,20 @@ fn link_address(index: u32) -> SockAddr {
     }
 }
 
+// Instructions of classic BPF.
+const LD_BYTE: u16 = 0x30;
+const LD_HALF: u16 = 0x28;
+const LD_HALF_AT_X: u16 = 0x48;
+const LDX_HEADER_BYTES: u16 = 0xb1;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_ANY_BIT: u16 = 0x45;
+const RETURN: u16 = 0x06;
+/// Where the kernel shows a frame's type: 0 for frames to this host, 4 for frames from it.
+const PACKET_TYPE: u32 = 0xffff_f000 + 4;
+
 /// A classic BPF program that accepts frames to this host, IPv4 or IPv6 without extension headers,
 /// whose UDP destination port is `port`. It reads no lengths.
 fn filter(port: u16) -> [SockFilter; 18] {
-    const LD_BYTE: u16 = 0x30;
-    const LD_HALF: u16 = 0x28;
-    const LD_HALF_AT_X: u16 = 0x48;
-    const LDX_HEADER_BYTES: u16 = 0xb1;
-    const JUMP_EQUAL: u16 = 0x15;
-    const JUMP_ANY_BIT: u16 = 0x45;
-    const RETURN: u16 = 0x06;
-    /// Where the kernel shows a frame's type: 0 for frames to this host.
-    const PACKET_TYPE: u32 = 0xffff_f000 + 4;
     let op = SockFilter::new;
     let port = u32::from(port);
     [
@@ -210,6 +263,41 @@ fn filter(port: u16) -> [SockFilter; 18] {
         op(JUMP_EQUAL, 0, 5, 0x86dd),
         op(LD_BYTE, 0, 0, 14 + 6),
         op(JUMP_EQUAL, 0, 3, 17),
+        op(LD_HALF, 0, 0, 14 + 40 + 2),
+        op(JUMP_EQUAL, 0, 1, port),
+        op(RETURN, 0, 0, u32::MAX),
+        op(RETURN, 0, 0, 0),
+    ]
+}
+
+/// A classic BPF program that accepts frames, IPv4 or IPv6 without extension headers, whose UDP source
+/// or destination port is `port`. On loopback each frame shows up twice; the one from this host is
+/// left out.
+fn tap_filter(port: u16, is_loopback: bool) -> [SockFilter; 22] {
+    let op = SockFilter::new;
+    let port = u32::from(port);
+    // No frame has the type 255.
+    let left_out = if is_loopback { 4 } else { 255 };
+    [
+        op(LD_BYTE, 0, 0, PACKET_TYPE),
+        op(JUMP_EQUAL, 19, 0, left_out),
+        op(LD_HALF, 0, 0, 12),
+        op(JUMP_EQUAL, 0, 9, 0x0800),
+        op(LD_BYTE, 0, 0, 23),
+        op(JUMP_EQUAL, 0, 15, 17),
+        // No fragment but the first.
+        op(LD_HALF, 0, 0, 20),
+        op(JUMP_ANY_BIT, 13, 0, 0x1fff),
+        op(LDX_HEADER_BYTES, 0, 0, 14),
+        op(LD_HALF_AT_X, 0, 0, 14),
+        op(JUMP_EQUAL, 9, 0, port),
+        op(LD_HALF_AT_X, 0, 0, 14 + 2),
+        op(JUMP_EQUAL, 7, 8, port),
+        op(JUMP_EQUAL, 0, 7, 0x86dd),
+        op(LD_BYTE, 0, 0, 14 + 6),
+        op(JUMP_EQUAL, 0, 5, 17),
+        op(LD_HALF, 0, 0, 14 + 40),
+        op(JUMP_EQUAL, 2, 0, port),
         op(LD_HALF, 0, 0, 14 + 40 + 2),
         op(JUMP_EQUAL, 0, 1, port),
         op(RETURN, 0, 0, u32::MAX),

@@ -2,15 +2,59 @@
 //!
 //! [`PerfServer`] answers at one address: messages over NDP on the UDP port, bare datagrams on the
 //! next UDP port, and TCP connections on the TCP port of the same number. The functions measure
-//! against it, all with blocking sockets.
+//! against it. Threads sleep while they wait, or [spin](Waiting::Spin).
 
 use crate::sys::{BATCH, Outgoing, Received, send_batch};
-use crate::{Endpoint, EndpointOptions, HostError, Outcome, SendOptions, bind};
+use crate::{Endpoint, EndpointOptions, HostError, Outcome, SendOptions, bind, fast_open};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// How threads wait for packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// In the kernel, which wakes them up.
+    #[default]
+    Sleep,
+    /// In a loop that looks for packets, on a core of their own.
+    Spin,
+}
+
+impl Waiting {
+    /// Calls `receive` until a packet is there, on a socket that does not block if this spins.
+    fn until<R>(self, mut receive: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+        let start = Instant::now();
+        loop {
+            match receive() {
+                Err(error)
+                    if self == Waiting::Spin
+                        && error.kind() == io::ErrorKind::WouldBlock
+                        && start.elapsed() < SPIN_MAX =>
+                {
+                    std::hint::spin_loop();
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+/// How long a thread spins for one packet, at most.
+const SPIN_MAX: Duration = Duration::from_secs(2);
+
+/// The connections of TCP requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connections {
+    /// One for all requests.
+    One,
+    /// A new one for each.
+    Each,
+    /// A new one for each, with the request in the SYN: TCP Fast Open.
+    FastOpen,
+}
 
 /// Answers measurements until it is dropped.
 #[derive(Debug)]
@@ -28,21 +72,41 @@ fn next_port(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port().wrapping_add(1))
 }
 
+/// Requests over QUIC, each echoed: on streams of one connection, or each on a new connection. The
+/// server needs the feature `quic`, too, and takes the UDP port after that of bare datagrams.
+#[cfg(feature = "quic")]
+pub fn quic_latency(
+    server: SocketAddr,
+    bytes: usize,
+    count: usize,
+    is_new_each: bool,
+) -> io::Result<Latencies> {
+    crate::quic::latency(next_port(next_port(server)), bytes, count, is_new_each)
+}
+
 impl PerfServer {
     /// Starts the threads of a server. With port 0 it looks for two free UDP ports and a TCP port.
-    pub fn start(address: SocketAddr, options: EndpointOptions) -> Result<Self, HostError> {
+    pub fn start(
+        address: SocketAddr,
+        options: EndpointOptions,
+        waiting: Waiting,
+    ) -> Result<Self, HostError> {
         let tries = if address.port() == 0 { 20 } else { 1 };
-        let mut result = Self::start_once(address, options.clone());
+        let mut result = Self::start_once(address, options.clone(), waiting);
         for _ in 1..tries {
             if result.is_ok() {
                 break;
             }
-            result = Self::start_once(address, options.clone());
+            result = Self::start_once(address, options.clone(), waiting);
         }
         result
     }
 
-    fn start_once(address: SocketAddr, options: EndpointOptions) -> Result<Self, HostError> {
+    fn start_once(
+        address: SocketAddr,
+        options: EndpointOptions,
+        waiting: Waiting,
+    ) -> Result<Self, HostError> {
         let endpoint = Endpoint::bind(address, options)?;
         let address = endpoint.local_addr();
         let socket_error = |e| HostError::socket(address, e);
@@ -50,13 +114,24 @@ impl PerfServer {
         udp.set_read_timeout(Some(LOOK)).map_err(socket_error)?;
         let tcp = TcpListener::bind(address).map_err(socket_error)?;
         tcp.set_nonblocking(true).map_err(socket_error)?;
+        // Without it, clients measure ordinary connections and say so.
+        let _ = fast_open::listen(&tcp);
         let stop = Arc::new(AtomicBool::new(false));
         let [ndp_stop, udp_stop, tcp_stop] = [stop.clone(), stop.clone(), stop.clone()];
-        let threads = vec![
-            std::thread::spawn(move || serve_messages(&endpoint, &ndp_stop)),
-            std::thread::spawn(move || serve_datagrams(&udp, &udp_stop)),
-            std::thread::spawn(move || serve_streams(&tcp, &tcp_stop)),
+        #[allow(unused_mut, reason = "QUIC adds a thread")]
+        let mut threads = vec![
+            std::thread::spawn(move || serve_messages(&endpoint, waiting, &ndp_stop)),
+            std::thread::spawn(move || serve_datagrams(&udp, waiting, &udp_stop)),
+            std::thread::spawn(move || serve_streams(&tcp, waiting, &tcp_stop)),
         ];
+        #[cfg(feature = "quic")]
+        {
+            let (at, quic_stop) = (next_port(next_port(address)), stop.clone());
+            threads.push(std::thread::spawn(move || {
+                // Without it, clients report that nobody answers.
+                let _ = crate::quic::serve(at, &quic_stop);
+            }));
+        }
         Ok(PerfServer { address, stop, threads })
     }
 
@@ -82,11 +157,34 @@ impl Drop for PerfServer {
     }
 }
 
-fn serve_messages(endpoint: &Endpoint, stop: &AtomicBool) {
+/// Whether a server that spins has anything to do: it sleeps while nobody measures with its
+/// protocol, so that one core is enough for all of them.
+#[derive(Default)]
+struct Attention(Option<Instant>);
+
+impl Attention {
+    fn pay(&mut self) {
+        self.0 = Some(Instant::now());
+    }
+
+    fn spins(&self, waiting: Waiting) -> bool {
+        waiting == Waiting::Spin && self.0.is_some_and(|at| at.elapsed() < ATTENTION)
+    }
+}
+
+/// How long a server spins after the last packet.
+const ATTENTION: Duration = Duration::from_millis(20);
+
+/// Answers requests and reads messages until `stop` becomes true.
+pub fn serve_messages(endpoint: &Endpoint, waiting: Waiting, stop: &AtomicBool) {
     let listener = endpoint.listen();
     let mut part = vec![0; 1 << 18];
+    let mut attention = Attention::default();
     while !stop.load(Ordering::Relaxed) {
-        let Some(Ok(mut message)) = listener.accept_timeout(LOOK) else { continue };
+        // A wait that is shorter than a wake-up does not sleep.
+        let timeout = if attention.spins(waiting) { SPIN_STEP } else { LOOK };
+        let Some(Ok(mut message)) = listener.accept_timeout(timeout) else { continue };
+        attention.pay();
         if message.is_request() {
             if let Ok(bytes) = message.read_to_end() {
                 let _ = message.respond(bytes);
@@ -102,13 +200,24 @@ const ECHO: u8 = 1;
 const COUNT: u8 = 2;
 const REPORT: u8 = 3;
 
-fn serve_datagrams(socket: &UdpSocket, stop: &AtomicBool) {
+/// Echoes, counts and reports datagrams until `stop` becomes true. The socket needs a read timeout.
+pub fn serve_datagrams(socket: &UdpSocket, waiting: Waiting, stop: &AtomicBool) {
+    let mut attention = Attention::default();
     let mut received = Received::new();
     let mut first = [0; 1 << 16];
     let (mut bytes, mut started_at, mut last_at) = (0u64, None, Instant::now());
     while !stop.load(Ordering::Relaxed) {
         // A blocking call for the first datagram, then what else is there.
-        let Ok((len, peer)) = socket.recv_from(&mut first) else { continue };
+        let spins = attention.spins(waiting);
+        if waiting == Waiting::Spin && socket.set_nonblocking(spins).is_err() {
+            return;
+        }
+        let mut next = socket.recv_from(&mut first);
+        while next.is_err() && spins && attention.spins(waiting) {
+            next = socket.recv_from(&mut first);
+        }
+        let Ok((len, peer)) = next else { continue };
+        attention.pay();
         let mut count = |datagram: &[u8], peer: SocketAddr| match datagram.first() {
             Some(&ECHO) => drop(socket.send_to(datagram, peer)),
             Some(&COUNT) => {
@@ -135,46 +244,54 @@ fn serve_datagrams(socket: &UdpSocket, stop: &AtomicBool) {
     }
 }
 
-fn serve_streams(listener: &TcpListener, stop: &Arc<AtomicBool>) {
+fn serve_streams(listener: &TcpListener, waiting: Waiting, stop: &Arc<AtomicBool>) {
+    let mut attention = Attention::default();
     while !stop.load(Ordering::Relaxed) {
-        let Ok((stream, _)) = listener.accept() else {
-            std::thread::sleep(Duration::from_micros(50));
-            continue;
-        };
+        if !attention.spins(waiting) {
+            // Sleeps until there is a connection, or it is time to look at `stop`.
+            let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
+            let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
+        }
+        let Ok((stream, _)) = listener.accept() else { continue };
+        attention.pay();
+        // The first request is answered here: a new thread would cost more than the connection.
+        let Some(stream) = serve_request(stream, waiting) else { continue };
         let stop = stop.clone();
-        std::thread::spawn(move || serve_stream(stream, &stop));
+        std::thread::spawn(move || serve_stream(stream, waiting, &stop));
     }
 }
 
 /// Requests on a stream: the length in 8 bytes, then the bytes. A short request is echoed; of a long
 /// one a single byte is answered.
-fn serve_stream(mut stream: TcpStream, stop: &AtomicBool) {
-    let _ = stream.set_nonblocking(false);
-    let _ = stream.set_nodelay(true);
-    let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
-    let mut buffer = vec![0; 1 << 18];
-    let mut length = [0; 8];
-    while !stop.load(Ordering::Relaxed) && stream.read_exact(&mut length).is_ok() {
-        let mut left = u64::from_be_bytes(length);
-        let is_short = left <= buffer.len() as u64;
-        if is_short {
-            let bytes = &mut buffer[..left as usize];
-            if stream.read_exact(bytes).is_err() || stream.write_all(bytes).is_err() {
-                return;
-            }
-            continue;
-        }
-        while left > 0 {
-            let most = left.min(buffer.len() as u64) as usize;
-            match stream.read(&mut buffer[..most]) {
-                Ok(0) | Err(_) => return,
-                Ok(count) => left -= count as u64,
-            }
-        }
-        if stream.write_all(&[0]).is_err() {
-            return;
+fn serve_stream(mut stream: TcpStream, waiting: Waiting, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        match serve_request(stream, waiting) {
+            Some(next) => stream = next,
+            None => return,
         }
     }
+}
+
+/// Serves one request. `None` if the stream has ended.
+fn serve_request(mut stream: TcpStream, waiting: Waiting) -> Option<TcpStream> {
+    stream.set_nonblocking(false).ok()?;
+    stream.set_nodelay(true).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    let mut length = [0; 8];
+    read_exact(&mut stream, &mut length, waiting).ok()?;
+    let mut left = u64::from_be_bytes(length);
+    let mut buffer = vec![0; left.min(1 << 18) as usize];
+    if left == buffer.len() as u64 {
+        read_exact(&mut stream, &mut buffer, waiting).ok()?;
+        stream.write_all(&buffer).ok()?;
+        return Some(stream);
+    }
+    while left > 0 {
+        let most = left.min(buffer.len() as u64) as usize;
+        left -= stream.read(&mut buffer[..most]).ok().filter(|count| *count > 0)? as u64;
+    }
+    stream.write_all(&[0]).ok()?;
+    Some(stream)
 }
 
 /// Times of a series of requests, sorted.
@@ -192,8 +309,12 @@ impl Latencies {
                 times.push(start.elapsed());
             }
         }
+        Ok(Latencies::of(times))
+    }
+
+    pub(crate) fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
-        Ok(Latencies(times))
+        Latencies(times)
     }
 
     /// The percentile, from 0 to 100.
@@ -208,17 +329,30 @@ fn failed(outcome: &Outcome) -> io::Error {
     io::Error::other(format!("{outcome:?}"))
 }
 
+/// A wait that is shorter than a wake-up: the engine runs, but does not sleep.
+const SPIN_STEP: Duration = Duration::from_micros(10);
+
 /// Requests over NDP, each echoed.
 pub fn ndp_latency(
     endpoint: &Endpoint,
     server: SocketAddr,
     bytes: usize,
     count: usize,
+    waiting: Waiting,
 ) -> io::Result<Latencies> {
     let data = vec![7; bytes];
     Latencies::measure(count, || {
         let send = endpoint.request(server, data.clone(), &SendOptions::default());
-        let (outcome, response) = send.map_err(io::Error::other)?.wait_response();
+        let mut handle = send.map_err(io::Error::other)?;
+        let (outcome, response) = match waiting {
+            Waiting::Sleep => handle.wait_response(),
+            Waiting::Spin => loop {
+                match handle.wait_response_timeout(SPIN_STEP) {
+                    Ok(ended) => break ended,
+                    Err(waiting) => handle = waiting,
+                }
+            },
+        };
         if response.is_some_and(|response| response == data) {
             Ok(())
         } else {
@@ -228,42 +362,84 @@ pub fn ndp_latency(
 }
 
 /// Bare datagrams, each echoed.
-pub fn udp_latency(server: SocketAddr, bytes: usize, count: usize) -> io::Result<Latencies> {
+pub fn udp_latency(
+    server: SocketAddr,
+    bytes: usize,
+    count: usize,
+    waiting: Waiting,
+) -> io::Result<Latencies> {
     let any = if server.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
     let socket = UdpSocket::bind(any)?;
     socket.connect(next_port(server))?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+    socket.set_nonblocking(waiting == Waiting::Spin)?;
     let data = vec![ECHO; bytes.max(1)];
     let mut answer = vec![0; 1 << 16];
     Latencies::measure(count, || {
         socket.send(&data)?;
-        socket.recv(&mut answer).map(drop)
+        waiting.until(|| socket.recv(&mut answer)).map(drop)
     })
 }
 
-/// Requests over TCP, each echoed: on one connection, or each on a new one.
+/// Requests over TCP, each echoed. Fast Open is an error if the data in the SYN are not used.
 pub fn tcp_latency(
     server: SocketAddr,
     bytes: usize,
     count: usize,
-    is_new_each: bool,
+    connections: Connections,
+    waiting: Waiting,
 ) -> io::Result<Latencies> {
+    let obstacle = (connections == Connections::FastOpen).then(fast_open::obstacle).flatten();
+    if let Some(obstacle) = obstacle {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, obstacle));
+    }
     let connect = || -> io::Result<TcpStream> {
-        let stream = TcpStream::connect(server)?;
+        let stream = match connections {
+            Connections::FastOpen => fast_open::connect(server)?,
+            _ => TcpStream::connect(server)?,
+        };
         stream.set_nodelay(true)?;
         Ok(stream)
     };
-    let mut stream = connect()?;
+    let mut kept = None;
     let mut data = (bytes as u64).to_be_bytes().to_vec();
     data.resize(8 + bytes, 7);
     let mut answer = vec![0; bytes];
-    Latencies::measure(count, || {
-        if is_new_each {
-            stream = connect()?;
-        }
+    let (mut opened, mut fast) = (0, 0);
+    let latencies = Latencies::measure(count, || {
+        let mut stream = match kept.take() {
+            Some(stream) => stream,
+            None => connect()?,
+        };
         stream.write_all(&data)?;
-        stream.read_exact(&mut answer)
-    })
+        read_exact(&mut stream, &mut answer, waiting)?;
+        if connections == Connections::FastOpen {
+            (opened, fast) = (opened + 1, fast + usize::from(fast_open::is_used(&stream)));
+        }
+        kept = (connections == Connections::One).then_some(stream);
+        Ok(())
+    })?;
+    // The first connection gets the cookie.
+    if connections == Connections::FastOpen && fast + 1 < opened {
+        let message = format!("the data in the SYN were used by {fast} of {opened} connections");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+    }
+    Ok(latencies)
+}
+
+fn read_exact(stream: &mut TcpStream, into: &mut [u8], waiting: Waiting) -> io::Result<()> {
+    if waiting == Waiting::Sleep {
+        return stream.read_exact(into);
+    }
+    stream.set_nonblocking(true)?;
+    let mut done = 0;
+    while done < into.len() {
+        match waiting.until(|| stream.read(&mut into[done..]))? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => done += count,
+        }
+    }
+    stream.set_nonblocking(false)
 }
 
 /// Bytes per second of one message over NDP.

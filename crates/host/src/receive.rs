@@ -1,28 +1,38 @@
-//! Receiving a file.
+//! Receiving files.
 //!
-//! Anybody can send a first packet. So each flow is a *candidate* with a file of its own, and a
-//! flow that is no file, stalls or lies about its address does not keep an honest sender away. The
-//! first file that is complete and has the right hash is stored.
+//! Anybody can send a message. So each offer is a [`Transfer`] with a file of its own, and a message
+//! that is no file, stalls or lies does not keep an honest sender away. With one file name the first
+//! file that is complete and has the right hash is stored.
 
-use crate::candidate::{Candidate, Progress};
-use crate::driver::{Application, Driver, DriverError, Offer};
-use crate::intake::Intake;
+use crate::endpoint::{Endpoint, Incoming, Listener, SendHandle};
 use crate::partial::PartialFile;
-use crate::stream::{Answer, Preamble, Verdict};
-use crate::{Hash, HostError, ReceiveOptions, ReceiveReport, bind};
-use punctual_core::{Bytes, Duration, FlowEvent, FlowId, Instant, Transport};
-use punctual_wire::{Codec, NdpCodec};
-use std::collections::BTreeMap;
-use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use crate::stream::{Answer, Head, Nonce, Offer, Verdict, safe_name};
+use crate::transfer::{NO_HASH, Transfer};
+use crate::{HostError, ReceiveOptions, ReceiveReport, ReceivedFile, Traffic, options};
+use punctual_core::Bytes;
+use std::future::Future as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
 
-/// Most candidates at once. A new flow replaces the oldest one that has not shown a preamble.
-const CANDIDATES_MAX: usize = 8;
-
-/// How often a wait looks at [`LinkOptions::stop`](crate::LinkOptions::stop).
-const STOP_INTERVAL: Duration = Duration::from_millis(100);
+/// Most files that arrive at once. A new one replaces the oldest of which nothing has arrived.
+const TRANSFERS_MAX: usize = 16;
+/// Most messages that are read at once, in all and from one peer.
+const ARRIVALS_MAX: usize = 128;
+const ARRIVALS_PER_PEER: usize = 8;
+/// A transfer that was quiet for this time is replaced by one of the same contents and host.
+const REPLACED_AFTER: Duration = Duration::from_millis(500);
+/// How often a wait looks at [`LinkOptions::stop`](crate::LinkOptions::stop) and for stalls.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Bytes read at once.
+const READ_BYTES: usize = 1 << 18;
+/// While large messages arrive, bytes gather for this time: each wake-up costs the same.
+const GATHER: Duration = Duration::from_micros(300);
+const LARGE_BYTES: u64 = 1 << 18;
 
 /// Waits at `listen` for one file over NDP and stores it as `out`.
 pub fn receive_file(
@@ -30,219 +40,496 @@ pub fn receive_file(
     out: &Path,
     options: &ReceiveOptions,
 ) -> Result<ReceiveReport, HostError> {
-    Receiver::bind(listen)?.receive(out, options)
+    Receiver::bind(listen, options)?.receive(out)
 }
 
-/// A bound socket that can receive a file. Its address is known before it starts to wait.
+/// An endpoint that receives files. Its address is known before it starts to wait.
 #[derive(Debug)]
 pub struct Receiver {
-    socket: UdpSocket,
-    listen: SocketAddr,
+    endpoint: Endpoint,
+    /// Senders are accepted from the beginning.
+    listener: Listener,
+    options: ReceiveOptions,
 }
 
 impl Receiver {
     /// Binds the address. Port 0 takes any free port.
-    pub fn bind(listen: SocketAddr) -> Result<Self, HostError> {
-        let socket = bind(listen)?;
-        let listen = socket.local_addr().map_err(|e| HostError::socket(listen, e))?;
-        Ok(Receiver { socket, listen })
+    pub fn bind(listen: SocketAddr, options: &ReceiveOptions) -> Result<Self, HostError> {
+        let endpoint = Endpoint::bind(listen, options.link.endpoint())?;
+        let listener = endpoint.listen();
+        Ok(Receiver { endpoint, listener, options: options.clone() })
     }
 
     /// The address to send to.
     pub fn local_addr(&self) -> SocketAddr {
-        self.listen
+        self.endpoint.local_addr()
+    }
+
+    /// Counts of datagrams so far, with drops by reason.
+    pub fn traffic(&self) -> Traffic {
+        self.endpoint.stats().traffic
     }
 
     /// Receives one file and stores it as `out`. The file gets this name when it is complete, its
     /// hash matches and it is on the disk.
-    pub fn receive(self, out: &Path, options: &ReceiveOptions) -> Result<ReceiveReport, HostError> {
-        self.receive_over(options.link.ndp.clone(), NdpCodec, out, options)
+    pub fn receive(&self, out: &Path) -> Result<ReceiveReport, HostError> {
+        let mut result = Err(HostError::Interrupted);
+        self.receive_each(ReceiveTarget::File(out), Some(1), &mut |ended| result = ended.result)?;
+        result
     }
 
-    /// Receives over any transport that has a wire format. [`LinkOptions::ndp`] is validated, but
-    /// not used.
+    /// Receives files and calls `each` with the outcome of every transfer.
     ///
-    /// [`LinkOptions::ndp`]: crate::LinkOptions::ndp
-    pub fn receive_over<T: Transport, C: Codec>(
-        self,
-        transport: T,
-        codec: C,
-        out: &Path,
-        options: &ReceiveOptions,
-    ) -> Result<ReceiveReport, HostError> {
-        let Receiver { socket, listen } = self;
-        let link = options.link.driver(listen.is_ipv6())?;
+    /// Into a directory it receives until `count` files are stored; without a count until it is
+    /// stopped. A single file ends with the first outcome, good or bad.
+    pub fn receive_each(
+        &self,
+        target: ReceiveTarget<'_>,
+        count: Option<usize>,
+        each: &mut dyn FnMut(ReceivedFile),
+    ) -> Result<(), HostError> {
         // Errors of the directory are reported before anybody sends.
-        drop(PartialFile::create(out, options.overwrite)?);
-        let driver = Driver::new(transport, codec, socket, link)
-            .map_err(|source| HostError::Socket { address: listen, source })?;
-        let app = FileReceiver {
-            out: out.into(),
-            overwrite: options.overwrite,
-            candidates: Vec::new(),
-            replaced: Vec::new(),
-            answers: BTreeMap::new(),
-            is_closed: false,
-            error: None,
-        };
-        Session { driver, app, options, listen }.run()
-    }
-}
-
-struct Session<'a, T: Transport, C: Codec> {
-    driver: Driver<T, C>,
-    app: FileReceiver,
-    options: &'a ReceiveOptions,
-    listen: SocketAddr,
-}
-
-/// A transfer that has ended.
-struct Ended {
-    candidate: Candidate,
-    preamble: Preamble,
-}
-
-impl<T: Transport, C: Codec> Session<'_, T, C> {
-    fn run(mut self) -> Result<ReceiveReport, HostError> {
-        let wait = self.options.wait;
-        let until = wait.map_or(Instant::NEVER, |wait| self.driver.now().saturating_add(wait));
-        loop {
-            let is_behind = match self.judge_all()? {
-                Some(ended) => return self.store(ended),
-                None => self.app.candidates.iter().any(|c| c.is_behind),
-            };
-            let now = self.driver.now();
-            let is_underway = self.app.candidates.iter().any(|c| self.is_underway(c));
-            if let (true, Some(waited), false) = (now >= until, wait, is_underway) {
-                return Err(HostError::NoSender { listen: self.listen, waited });
+        match target {
+            ReceiveTarget::File(out) => drop(PartialFile::create(out, self.options.overwrite)?),
+            ReceiveTarget::Directory(into) if !into.is_dir() => {
+                return Err(HostError::NotADirectory(into.into()));
             }
-            // Does not wait while bytes are left to hash. A wait without limit is split.
-            let pause = Duration::from_millis(if is_behind { 0 } else { 1_000 });
-            self.turn(now.saturating_add(pause))?;
+            ReceiveTarget::Directory(into) => {
+                drop(PartialFile::create(&into.join(".punctual-probe"), true)?);
+            }
+        }
+        let mut left = count;
+        if left == Some(0) {
+            return Ok(());
+        }
+        let mut session = Session::new(self, target);
+        let ended = session.run(&mut |ended| {
+            let is_stored = ended.result.is_ok();
+            each(ended);
+            if let ReceiveTarget::File(_) = target {
+                return false;
+            }
+            left = left.map(|left| left - usize::from(is_stored));
+            left != Some(0)
+        });
+        if ended.is_ok() {
+            session.finish();
+        }
+        ended
+    }
+}
+
+/// Where received files are stored.
+#[derive(Debug, Clone, Copy)]
+pub enum ReceiveTarget<'a> {
+    /// One file, under this name.
+    File(&'a Path),
+    /// Files in this directory, under the names that their senders give. Names that could surprise
+    /// are refused: paths, hidden files, control characters.
+    Directory(&'a Path),
+}
+
+/// Wakes up the thread that receives.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// A message that is being read.
+struct Arrival {
+    incoming: Incoming,
+    /// Its first bytes: all of an offer, the head of other messages.
+    first: Vec<u8>,
+    head: Option<Head>,
+    /// Bytes of the file that were read.
+    taken: u64,
+}
+
+/// A request to store a file, which waits until all parts are read.
+struct StoreRequest {
+    incoming: Incoming,
+    nonce: Nonce,
+}
+
+struct Session<'a> {
+    receiver: &'a Receiver,
+    target: ReceiveTarget<'a>,
+    waker: Waker,
+    transfers: Vec<Transfer>,
+    arrivals: Vec<Arrival>,
+    stores: Vec<StoreRequest>,
+    /// Answers that are under way.
+    answers: Vec<SendHandle>,
+    /// Outcomes that the caller has not seen.
+    ended: Vec<ReceivedFile>,
+    /// Whether the only file is stored.
+    is_closed: bool,
+    buffer: Vec<u8>,
+    idle_since: Instant,
+}
+
+impl<'a> Session<'a> {
+    fn new(receiver: &'a Receiver, target: ReceiveTarget<'a>) -> Self {
+        Session {
+            receiver,
+            target,
+            waker: Arc::new(Unpark(std::thread::current())).into(),
+            transfers: Vec::new(),
+            arrivals: Vec::new(),
+            stores: Vec::new(),
+            answers: Vec::new(),
+            ended: Vec::new(),
+            is_closed: false,
+            buffer: vec![0; READ_BYTES],
+            idle_since: Instant::now(),
         }
     }
 
-    /// Judges every candidate. Returns the first complete file with the right hash.
-    fn judge_all(&mut self) -> Result<Option<Ended>, HostError> {
-        if let Some(error) = self.app.error.take() {
-            return Err(error);
+    fn silence(&self) -> Duration {
+        options::to_std(self.receiver.options.link.silence)
+    }
+
+    /// Receives until `each` returns false.
+    fn run(&mut self, each: &mut dyn FnMut(ReceivedFile) -> bool) -> Result<(), HostError> {
+        let wait = self.receiver.options.wait;
+        loop {
+            let link = &self.receiver.options.link;
+            if link.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                for transfer in std::mem::take(&mut self.transfers) {
+                    if transfer.has_begun() {
+                        each(failed(transfer, HostError::Interrupted));
+                    }
+                }
+                return Err(HostError::Interrupted);
+            }
+            let is_busy = self.turn();
+            for ended in std::mem::take(&mut self.ended) {
+                self.idle_since = Instant::now();
+                if !each(ended) {
+                    return Ok(());
+                }
+            }
+            let is_underway = self.transfers.iter().any(Transfer::has_begun);
+            if let (Some(wait), false) = (wait, is_underway)
+                && self.idle_since.elapsed() >= options::to_std(wait)
+            {
+                let listen = self.receiver.local_addr();
+                return Err(HostError::NoSender { listen, waited: wait });
+            }
+            self.rest(is_busy);
         }
-        for flow in std::mem::take(&mut self.app.replaced) {
-            self.driver.close(flow);
+    }
+
+    /// Waits for something to do.
+    fn rest(&self, is_busy: bool) {
+        let is_large = |a: &Arrival| a.incoming.len() - a.taken.min(a.incoming.len()) > LARGE_BYTES;
+        if is_busy {
+            return;
         }
+        match self.arrivals.iter().any(is_large) {
+            true => std::thread::sleep(GATHER),
+            false => std::thread::park_timeout(LOOK_INTERVAL),
+        }
+    }
+
+    /// Reads what has arrived and acts on it. Returns whether there is more to do at once.
+    fn turn(&mut self) -> bool {
+        let waker = self.waker.clone();
+        let mut cx = Context::from_waker(&waker);
+        self.accept(&mut cx);
+        let mut is_busy = false;
+        for mut arrival in std::mem::take(&mut self.arrivals) {
+            match self.read(&mut arrival, &mut cx) {
+                Reading::Waits => self.arrivals.push(arrival),
+                Reading::More => {
+                    is_busy = true;
+                    self.arrivals.push(arrival);
+                }
+                Reading::Complete => self.complete(arrival),
+                // Dropping it refuses the rest.
+                Reading::Refused => {}
+            }
+        }
+        for transfer in &mut self.transfers {
+            is_busy |= transfer.catch_up();
+        }
+        self.settle_stores();
+        self.end_failed();
+        self.answers = std::mem::take(&mut self.answers)
+            .into_iter()
+            .filter_map(|answer| answer.wait_timeout(Duration::ZERO).err())
+            .collect();
+        is_busy
+    }
+
+    fn accept(&mut self, cx: &mut Context<'_>) {
+        while self.arrivals.len() < ARRIVALS_MAX {
+            let accepted = std::pin::pin!(self.receiver.listener.accept_async()).as_mut().poll(cx);
+            let Poll::Ready(Ok(incoming)) = accepted else { return };
+            let peer = incoming.peer();
+            let from_peer = self.arrivals.iter().filter(|a| a.incoming.peer() == peer).count();
+            if from_peer < ARRIVALS_PER_PEER {
+                let (first, head) = (Vec::new(), None);
+                self.arrivals.push(Arrival { incoming, first, head, taken: 0 });
+            }
+        }
+        // Strangers that hold all places lose one.
+        let is_stranger = |a: &Arrival| !self.transfers.iter().any(|t| t.peer == a.incoming.peer());
+        if let Some(at) = self.arrivals.iter().position(is_stranger) {
+            drop(self.arrivals.remove(at));
+        }
+    }
+
+    /// Reads some of a message.
+    fn read(&mut self, arrival: &mut Arrival, cx: &mut Context<'_>) -> Reading {
+        for _ in 0..4 {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let read = arrival.incoming.poll_read_some(cx, &mut buffer);
+            let reading = match read {
+                Poll::Pending => Some(Reading::Waits),
+                Poll::Ready(Err(_)) => Some(Reading::Refused),
+                Poll::Ready(Ok(0)) => Some(Reading::Complete),
+                Poll::Ready(Ok(count)) => {
+                    (!self.take(arrival, &buffer[..count])).then_some(Reading::Refused)
+                }
+            };
+            self.buffer = buffer;
+            if let Some(reading) = reading {
+                return reading;
+            }
+        }
+        Reading::More
+    }
+
+    /// Takes bytes of a message. Returns whether the message is of any use.
+    fn take(&mut self, arrival: &mut Arrival, mut bytes: &[u8]) -> bool {
+        if arrival.head.is_none() {
+            let missing = Head::BYTES.saturating_sub(arrival.first.len()).min(bytes.len());
+            let (first, rest) = bytes.split_at(missing);
+            arrival.first.extend_from_slice(first);
+            bytes = rest;
+            let Some(head) = arrival.first.first_chunk() else { return true };
+            arrival.head = Some(Head::of(head));
+        }
+        let peer = arrival.incoming.peer();
+        match arrival.head {
+            Some(Head::Offer | Head::OtherVersion(_)) => {
+                let room = Offer::BYTES_MAX.saturating_sub(arrival.first.len());
+                arrival.first.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                arrival.incoming.is_request() && arrival.incoming.len() <= 4_096
+            }
+            Some(Head::Part { nonce, offset } | Head::Store { nonce, offset }) => {
+                let transfer = self.transfers.iter_mut().find(|t| t.is_named(peer, &nonce));
+                let mut is_wanted = false;
+                if let Some(transfer) = transfer {
+                    transfer.write(offset.saturating_add(arrival.taken), bytes);
+                    is_wanted = !transfer.has_failed();
+                }
+                arrival.taken += bytes.len() as u64;
+                // A part that is refused makes its sender ask why. Only a request gets an answer.
+                is_wanted || arrival.incoming.is_request()
+            }
+            _ => false,
+        }
+    }
+
+    /// Every byte of a message has been read.
+    fn complete(&mut self, arrival: Arrival) {
+        match arrival.head {
+            Some(Head::Offer) => match Offer::from_bytes(&arrival.first) {
+                Some(offer) => self.handle_offer(&arrival.incoming, offer),
+                None => self.refuse(&arrival.incoming, [0; 16], Verdict::OtherVersion),
+            },
+            Some(Head::Store { nonce, .. }) => {
+                self.stores.push(StoreRequest { incoming: arrival.incoming, nonce });
+            }
+            Some(Head::OtherVersion(nonce)) => {
+                self.refuse(&arrival.incoming, nonce, Verdict::OtherVersion);
+                let peer = arrival.incoming.peer();
+                let result = Err(HostError::NotOurs(peer));
+                self.ended.push(ReceivedFile { peer, name: None, kept: None, result });
+            }
+            _ => {}
+        }
+    }
+
+    fn refuse(&mut self, incoming: &Incoming, nonce: Nonce, verdict: Verdict) {
+        self.respond(incoming, Answer { nonce, verdict, hash: NO_HASH, have: 0, storing_us: 0 });
+    }
+
+    fn respond(&mut self, incoming: &Incoming, answer: Answer) {
+        // An answer that cannot be delivered does not change the outcome here.
+        if let Ok(handle) = incoming.respond(answer.to_bytes()) {
+            self.answers.push(handle);
+        }
+    }
+
+    fn handle_offer(&mut self, incoming: &Incoming, offer: Offer) {
+        let (peer, nonce) = (incoming.peer(), offer.nonce);
+        let name = safe_name(&offer.name).map(str::to_owned);
+        match self.begin(peer, offer, name.as_deref()) {
+            Ok(transfer) => {
+                self.respond(incoming, transfer.answer(Verdict::Accepted));
+                self.transfers.push(transfer);
+            }
+            Err(None) => self.refuse(incoming, nonce, Verdict::Busy),
+            Err(Some(error)) => {
+                self.refuse(incoming, nonce, verdict_of(&error));
+                self.ended.push(ReceivedFile { peer, name, kept: None, result: Err(error) });
+            }
+        }
+    }
+
+    /// Begins the transfer of an offer, or says why not; an error of `None` is "busy".
+    fn begin(
+        &mut self,
+        peer: SocketAddr,
+        offer: Offer,
+        name: Option<&str>,
+    ) -> Result<Transfer, Option<HostError>> {
+        let options = &self.receiver.options;
+        // The sender has begun again, perhaps in another process.
+        let is_same = |t: &Transfer| {
+            let is_quiet = t.heard_at.elapsed() >= REPLACED_AFTER;
+            let is_sender = t.peer == peer || t.peer.ip() == peer.ip() && is_quiet;
+            is_sender && t.offer.hash == offer.hash
+        };
+        self.transfers.retain(|t| !t.is_named(peer, &offer.nonce) && !is_same(t));
+        if self.is_closed {
+            return Err(None);
+        }
+        let offered = Bytes::new(offer.len);
+        if offered > options.size_max {
+            return Err(Some(HostError::TooLarge { offered, accepted: options.size_max }));
+        }
+        let out: PathBuf = match (self.target, name) {
+            (ReceiveTarget::File(out), _) => out.into(),
+            (ReceiveTarget::Directory(into), Some(name)) => into.join(name),
+            (ReceiveTarget::Directory(_), None) => return Err(Some(HostError::BadName(peer))),
+        };
+        if self.transfers.len() >= TRANSFERS_MAX {
+            let at = self.transfers.iter().position(|t| !t.has_begun()).ok_or(None)?;
+            self.transfers.remove(at);
+        }
+        Transfer::begin(peer, offer, &out, options.overwrite, options.resume).map_err(Some)
+    }
+
+    /// Stores the files whose bytes are all here, and answers their senders.
+    fn settle_stores(&mut self) {
+        for store in std::mem::take(&mut self.stores) {
+            let (peer, nonce) = (store.incoming.peer(), store.nonce);
+            let Some(at) = self.transfers.iter().position(|t| t.is_named(peer, &nonce)) else {
+                let verdict = if self.is_closed { Verdict::Busy } else { Verdict::Incomplete };
+                self.refuse(&store.incoming, nonce, verdict);
+                continue;
+            };
+            if self.is_closed {
+                self.refuse(&store.incoming, nonce, Verdict::Busy);
+                drop(self.transfers.remove(at));
+                continue;
+            }
+            if self.transfers[at].is_complete() {
+                let transfer = self.transfers.remove(at);
+                self.store(&store.incoming, transfer);
+            } else if self.arrivals.iter().any(|a| a.incoming.peer() == peer) {
+                self.stores.push(store);
+            } else {
+                // A sender stores what it has sent, so it asks why its parts were refused.
+                self.refuse(&store.incoming, nonce, Verdict::Incomplete);
+            }
+        }
+    }
+
+    fn store(&mut self, incoming: &Incoming, mut transfer: Transfer) {
+        let complete_at = Instant::now();
+        let stored = transfer.store();
+        let took = complete_at.elapsed();
+        let verdict = stored.as_ref().map_or_else(verdict_of, |()| Verdict::Stored);
+        let storing_us = took.as_micros() as u64;
+        self.respond(incoming, Answer { storing_us, ..transfer.answer(verdict) });
+        let (peer, name) = (transfer.peer, transfer.name());
+        let result = stored.map(|()| {
+            let duration = options::to_core(transfer.started_at.elapsed());
+            let deadline = transfer.offer.deadline;
+            ReceiveReport {
+                peer,
+                stored_as: transfer.out().into(),
+                bytes: transfer.offer.len,
+                resumed: transfer.resumed,
+                hash: transfer.offer.hash,
+                duration,
+                deadline,
+                deadline_met: deadline.map(|d| duration <= d),
+                traffic: self.receiver.traffic(),
+            }
+        });
+        self.is_closed |= result.is_ok() && matches!(self.target, ReceiveTarget::File(_));
+        self.ended.push(ReceivedFile { peer, name, kept: None, result });
+    }
+
+    /// Ends transfers whose senders are silent or whose files cannot be written.
+    fn end_failed(&mut self) {
+        let waited = self.silence();
         let mut at = 0;
-        while at < self.app.candidates.len() {
-            let progress = self.app.candidates[at].judge(self.options.size_max);
-            if matches!(progress, Progress::Underway) {
+        while at < self.transfers.len() {
+            let transfer = &mut self.transfers[at];
+            let is_stalled = transfer.heard_at.elapsed() >= waited
+                && !self.stores.iter().any(|s| transfer.is_named(s.incoming.peer(), &s.nonce));
+            // Its sender's request to store the file gets the error of the file.
+            if !is_stalled {
                 at += 1;
                 continue;
             }
-            let candidate = self.app.candidates.remove(at);
-            match progress {
-                Progress::Underway | Progress::Foreign => self.driver.close(candidate.flow),
-                Progress::Complete(preamble) => return Ok(Some(Ended { candidate, preamble })),
-                Progress::Stalled => {
-                    // Data that was pulled shows that the peer exists.
-                    if self.is_underway(&candidate) {
-                        let waited = self.options.link.silence;
-                        let last_error = self.driver.take_last_error();
-                        let peer = candidate.peer;
-                        return Err(HostError::PeerSilent { peer, waited, last_error });
-                    }
-                }
-                Progress::Failed(nonce, error) => {
-                    let answer = Answer { nonce, verdict: verdict_of(&error), hash: NO_HASH };
-                    let is_local = matches!(error, HostError::File { .. } | HostError::DiskFull(_));
-                    self.driver.close(candidate.flow);
-                    // An acknowledged answer shows that the peer exists.
-                    if self.answer(&[(candidate.peer, answer)])? || is_local {
-                        return Err(error);
-                    }
-                }
+            let mut transfer = self.transfers.remove(at);
+            let error = transfer.take_error().unwrap_or(HostError::PeerSilent {
+                peer: transfer.peer,
+                waited: options::to_core(waited),
+                last_error: None,
+            });
+            if transfer.has_begun() && !self.is_closed {
+                self.ended.push(failed(transfer, error));
             }
         }
-        Ok(None)
     }
 
-    /// Whether more has arrived than a sender may send without an answer.
-    fn is_underway(&self, candidate: &Candidate) -> bool {
-        let first_window =
-            u64::from(self.options.link.ndp.initial_window) * self.options.link.mtu.get();
-        candidate.completed_at.is_some() || candidate.arrived.total() > first_window
-    }
-
-    fn turn(&mut self, until: Instant) -> Result<(), HostError> {
-        if self.options.link.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-            return Err(HostError::Interrupted);
-        }
-        let until = match self.options.link.stop {
-            Some(_) => until.min(self.driver.now().saturating_add(STOP_INTERVAL)),
-            None => until,
-        };
-        self.driver.turn(&mut self.app, until).map_err(|error| match error {
-            DriverError::Write(error) => HostError::writing(&self.app.out, error),
-            source => HostError::Socket { address: self.listen, source },
-        })
-    }
-
-    /// Stores the file and tells every sender how its transfer ended.
-    fn store(mut self, ended: Ended) -> Result<ReceiveReport, HostError> {
-        let Ended { mut candidate, preamble } = ended;
-        self.app.is_closed = true;
-        let stored = candidate.intake.partial.keep();
-        let stored_at = self.driver.now();
-        let verdict = stored.as_ref().map_or_else(verdict_of, |()| Verdict::Verified);
-        let answer = Answer { nonce: preamble.nonce, verdict, hash: preamble.hash };
-        let mut answers = vec![(candidate.peer, answer)];
-        for other in std::mem::take(&mut self.app.candidates) {
-            self.driver.close(other.flow);
-            if let (true, Some(nonce)) = (self.is_underway(&other), other.nonce()) {
-                let answer = Answer { nonce, verdict: Verdict::Busy, hash: NO_HASH };
-                answers.push((other.peer, answer));
+    /// Waits until answers are delivered, and tells the other senders that they are too late.
+    fn finish(&mut self) {
+        self.is_closed = true;
+        // Parts of other senders are refused, so they ask why.
+        self.transfers.retain(Transfer::has_begun);
+        self.arrivals.retain(|a| a.incoming.is_request());
+        let until = Instant::now() + self.silence();
+        while Instant::now() < until && !(self.answers.is_empty() && self.transfers.is_empty()) {
+            let stop = self.receiver.options.link.stop;
+            if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return;
+            }
+            let is_busy = self.turn();
+            self.arrivals.retain(|a| a.incoming.is_request());
+            if !is_busy {
+                std::thread::park_timeout(Duration::from_millis(1));
             }
         }
-        // An answer that cannot be delivered does not change the outcome here.
-        let _ = self.answer(&answers);
-        stored?;
-        let duration = stored_at.saturating_since(candidate.started_at);
-        Ok(ReceiveReport {
-            peer: candidate.peer,
-            bytes: preamble.len,
-            hash: preamble.hash,
-            duration,
-            deadline: preamble.deadline,
-            deadline_met: preamble.deadline.map(|d| duration <= d),
-            trims: candidate.trims,
-            traffic: self.driver.traffic().clone(),
-        })
-    }
-
-    /// Sends answers until all are acknowledged or the peers have been silent for too long. Returns
-    /// whether the first one was acknowledged.
-    fn answer(&mut self, answers: &[(SocketAddr, Answer)]) -> Result<bool, HostError> {
-        let mut flows = Vec::new();
-        for (peer, answer) in answers {
-            let socket_error = |source| HostError::Socket { address: *peer, source };
-            let size = Bytes::new(Answer::BYTES as u64);
-            let flow = self.driver.open(*peer, size, None, &mut self.app).map_err(socket_error)?;
-            self.app.answers.insert(flow, (answer.to_bytes(), false));
-            flows.push(flow);
-        }
-        let give_up_at = self.driver.now().saturating_add(self.options.link.silence);
-        while flows.iter().any(|flow| self.driver.is_open(*flow)) && self.driver.now() < give_up_at
-        {
-            self.turn(give_up_at)?;
-        }
-        let first = flows.first().and_then(|flow| self.app.answers.get(flow));
-        let is_acknowledged = first.is_some_and(|(_, is_acknowledged)| *is_acknowledged);
-        flows.iter().for_each(|flow| self.driver.close(*flow));
-        self.app.answers.clear();
-        Ok(is_acknowledged)
     }
 }
 
-/// The hash in an answer to a transfer that failed.
-const NO_HASH: Hash = Hash([0; 32]);
+enum Reading {
+    /// Nothing more is here.
+    Waits,
+    /// More can be read at once.
+    More,
+    Complete,
+    Refused,
+}
+
+fn failed(transfer: Transfer, error: HostError) -> ReceivedFile {
+    let (peer, name) = (transfer.peer, transfer.name());
+    let kept = transfer.leave();
+    ReceivedFile { peer, name, kept, result: Err(error) }
+}
 
 fn verdict_of(error: &HostError) -> Verdict {
     match error {
@@ -250,77 +537,8 @@ fn verdict_of(error: &HostError) -> Verdict {
         HostError::DiskFull(_) => Verdict::DiskFull,
         HostError::TooLarge { .. } => Verdict::TooLarge,
         HostError::NotOurs(_) => Verdict::OtherVersion,
+        HostError::Exists(_) => Verdict::Exists,
+        HostError::BadName(_) => Verdict::BadName,
         _ => Verdict::WriteFailed,
-    }
-}
-
-struct FileReceiver {
-    out: PathBuf,
-    overwrite: bool,
-    candidates: Vec<Candidate>,
-    /// Flows of candidates that were replaced, to be closed.
-    replaced: Vec<FlowId>,
-    /// Answers being sent, and whether each was acknowledged.
-    answers: BTreeMap<FlowId, ([u8; Answer::BYTES], bool)>,
-    /// Whether no more flows are accepted.
-    is_closed: bool,
-    /// Why no file can be written.
-    error: Option<HostError>,
-}
-
-impl FileReceiver {
-    fn candidate(&mut self, flow: FlowId) -> Option<&mut Candidate> {
-        self.candidates.iter_mut().find(|c| c.flow == flow)
-    }
-}
-
-impl Application for FileReceiver {
-    fn accept(&mut self, offer: &Offer) -> bool {
-        if self.is_closed || offer.size < Bytes::new(Preamble::BYTES as u64) {
-            return false;
-        }
-        if self.candidates.len() >= CANDIDATES_MAX {
-            let Some(at) = self.candidates.iter().position(|c| c.opening.is_none()) else {
-                return false;
-            };
-            self.replaced.push(self.candidates.remove(at).flow);
-        }
-        match PartialFile::create(&self.out, self.overwrite) {
-            Ok(partial) => self.candidates.push(Candidate::new(offer, Intake::new(partial))),
-            Err(error) => self.error = Some(error),
-        }
-        self.error.is_none()
-    }
-
-    fn read(&mut self, flow: FlowId, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        let Some((answer, _)) = self.answers.get(&flow) else { return Ok(()) };
-        let start = offset.min(Answer::BYTES as u64) as usize;
-        for (to, from) in into.iter_mut().zip(&answer[start..]) {
-            *to = *from;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()> {
-        // An error concerns this candidate alone.
-        if let Some(candidate) = self.candidate(flow) {
-            candidate.write(offset, data);
-        }
-        Ok(())
-    }
-
-    fn handle_event(&mut self, flow: FlowId, now: Instant, event: FlowEvent) {
-        if let (FlowEvent::Finished, Some((_, is_acknowledged))) =
-            (&event, self.answers.get_mut(&flow))
-        {
-            *is_acknowledged = true;
-        }
-        let Some(candidate) = self.candidate(flow) else { return };
-        match event {
-            FlowEvent::Completed => candidate.completed_at = Some(now),
-            FlowEvent::Abandoned => candidate.is_stalled = true,
-            FlowEvent::Trimmed => candidate.trims += 1,
-            _ => {}
-        }
     }
 }

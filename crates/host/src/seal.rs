@@ -10,8 +10,8 @@
 //! Each packet of a process has another number in its header. A [`ReplayWindow`] per peer refuses
 //! a number that it has seen, and numbers far below the highest.
 
+use ahash::HashMap;
 use punctual_wire::{Datagram, ENVELOPE_BYTES, TAG_BYTES};
-use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -67,7 +67,7 @@ pub(crate) struct Seal {
 
 impl Seal {
     pub(crate) fn new(key: Key) -> Self {
-        Seal { key, next: 0, windows: HashMap::new() }
+        Seal { key, next: 0, windows: HashMap::default() }
     }
 
     /// Bytes that the tags add to a packet.
@@ -134,6 +134,17 @@ impl Seal {
     }
 }
 
+/// Random bytes from the system's generator.
+pub(crate) fn random_bytes() -> [u8; 32] {
+    use std::hash::{BuildHasher as _, RandomState};
+    let mut material = [0; 64];
+    for part in material.chunks_exact_mut(8) {
+        // RandomState takes its keys from the system's random generator.
+        part.copy_from_slice(&RandomState::new().hash_one(part.len()).to_be_bytes());
+    }
+    *blake3::hash(&material).as_bytes()
+}
+
 fn truncated(hash: &blake3::Hash) -> [u8; TAG_BYTES] {
     let mut tag = [0; TAG_BYTES];
     tag.copy_from_slice(&hash.as_bytes()[..TAG_BYTES]);
@@ -181,6 +192,11 @@ impl ReplayWindow {
     /// Whether the number is not too far below the highest.
     pub(crate) fn covers(&self, number: u32) -> bool {
         self.ahead(number) > -(ReplayWindow::SPAN as i32)
+    }
+
+    /// Whether the number is more than a window above the highest.
+    pub(crate) fn is_far_ahead(&self, number: u32) -> bool {
+        self.ahead(number) > ReplayWindow::SPAN as i32
     }
 
     /// Forgets that a number was seen.

@@ -1,18 +1,31 @@
-//! Sending a file.
+//! Sending files.
 
-use crate::clock::Clock;
-use crate::driver::{Application, Driver, DriverError, Offer};
-use crate::stream::{Answer, Nonce, Preamble, Verdict};
-use crate::{Hash, HostError, SendFileOptions, SendReport, bind};
-use punctual_core::{Bytes, Duration, FlowEvent, FlowId, Instant, Transport};
-use punctual_wire::{Codec, NdpCodec};
-use std::fs::File;
+use crate::endpoint::{Endpoint, Outcome, SendError, SendHandle, SendOptions};
+use crate::stream::{Answer, Head, Nonce, Offer, Verdict};
+use crate::{Hash, HostError, SendFileOptions, SendReport, Traffic, options};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{self, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::FileExt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Bytes of one part. A file of up to this size goes with the request to store it.
+pub(crate) const PART_BYTES: u64 = 4 << 20;
+/// Parts that are sent at once.
+const PARTS_AT_ONCE: usize = 4;
+/// How often a wait looks at [`LinkOptions::stop`](crate::LinkOptions::stop).
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
+/// The longest wait for an answer of a receiver that is alive.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a silent host has to refuse a datagram.
+const REFUSAL_WAIT: Duration = Duration::from_millis(100);
+/// Times that a file is offered, to a receiver that restarts or has wrong bytes of it.
+const OFFERS_MAX: usize = 5;
 
 /// Sends the file at `path` to `peer` over NDP. Returns when the receiver has checked and stored it.
 pub fn send_file(
@@ -20,119 +33,334 @@ pub fn send_file(
     peer: SocketAddr,
     options: &SendFileOptions,
 ) -> Result<SendReport, HostError> {
-    send_file_over(options.link.ndp.clone(), NdpCodec, path, peer, options)
+    let submitted_at = Instant::now();
+    FileSender::new(peer, options)?.send(path, submitted_at)
 }
 
-/// Sends a file over any transport that has a wire format. [`LinkOptions::ndp`] is validated, but
-/// not used.
-///
-/// [`LinkOptions::ndp`]: crate::LinkOptions::ndp
-pub fn send_file_over<T: Transport, C: Codec>(
-    transport: T,
-    codec: C,
-    path: &Path,
+/// Sends files to one receiver.
+#[derive(Debug)]
+pub struct FileSender {
+    endpoint: Endpoint,
     peer: SocketAddr,
-    options: &SendFileOptions,
-) -> Result<SendReport, HostError> {
-    let since_call = Clock::start();
-    let link = options.link.driver(peer.is_ipv6())?;
-    let file = File::open(path).map_err(|e| HostError::reading(path, e))?;
-    let metadata = file.metadata().map_err(|e| HostError::reading(path, e))?;
-    if !metadata.is_file() {
-        return Err(HostError::NotAFile(path.into()));
-    }
-    let (len, hash) = hash_file(&file).map_err(|e| HostError::reading(path, e))?;
-
-    let any: IpAddr = match peer {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = bind(SocketAddr::new(any, 0))?;
-    // A connected socket reports a closed port, and receives from the peer only.
-    socket.connect(peer).map_err(|e| HostError::socket(peer, e))?;
-    let socket_error = |source| HostError::Socket { address: peer, source };
-    let mut driver = Driver::new(transport, codec, socket, link).map_err(socket_error)?;
-    let spent = since_call.now().saturating_since(Instant::ZERO);
-    let left = options.deadline.map(|deadline| deadline.saturating_sub(spent));
-    let nonce = random_nonce();
-    let mut app = FileSender {
-        source: Source { file, len, ahead: Vec::new(), ahead_at: 0 },
-        preamble: Preamble { nonce, len, hash, deadline: left }.to_bytes(),
-        nonce,
-        flow: None,
-        ended_at: None,
-        answers: Vec::new(),
-        answered: None,
-        retransmits: 0,
-        timeouts: 0,
-        bounces: 0,
-    };
-
-    let size = Bytes::new(len + Preamble::BYTES as u64);
-    let started_at = driver.now();
-    let deadline = left.map(|left| started_at.saturating_add(left));
-    let explain = |error| match error {
-        DriverError::Read(error) => HostError::reading(path, error),
-        other => socket_error(other),
-    };
-    let flow = driver.open(peer, size, deadline, &mut app).map_err(explain)?;
-    app.flow = Some(flow);
-    let mut heard_at = started_at;
-    let (answered_at, answer) = loop {
-        if options.link.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-            return Err(HostError::Interrupted);
-        }
-        let give_up_at = heard_at.saturating_add(options.link.silence);
-        let until = match options.link.stop {
-            Some(_) => give_up_at.min(driver.now().saturating_add(STOP_INTERVAL)),
-            None => give_up_at,
-        };
-        driver.turn(&mut app, until).map_err(explain)?;
-        if let Some(answered) = app.answered {
-            break answered;
-        }
-        let heard = [driver.heard_at(flow), app.ended_at].into_iter().flatten().max();
-        heard_at = heard_at.max(heard.unwrap_or(heard_at));
-        if driver.now() >= heard_at.saturating_add(options.link.silence) {
-            let waited = options.link.silence;
-            let last_error = driver.take_last_error();
-            return Err(match app.ended_at {
-                Some(_) => HostError::Unconfirmed { peer, waited },
-                None => HostError::PeerSilent { peer, waited, last_error },
-            });
-        }
-    };
-    // The acknowledgement of the answer leaves. If it is lost, only the receiver waits.
-    let quiet_at = answered_at.saturating_add(Duration::from_millis(5));
-    while !driver.is_idle() && driver.now() < quiet_at {
-        driver.turn(&mut app, quiet_at).map_err(explain)?;
-    }
-    let total = since_call.now().saturating_since(Instant::ZERO);
-    match answer.verdict {
-        Verdict::Verified if answer.hash == hash => {}
-        Verdict::Verified => return Err(HostError::Changed(path.into())),
-        other => return Err(HostError::Refused { peer, reason: other.reason() }),
-    }
-    // If the acknowledgements of the last packets were lost, the answer ends the transfer.
-    let ended_at = app.ended_at.map_or(answered_at, |at| at.min(answered_at));
-    Ok(SendReport {
-        bytes: len,
-        hash,
-        duration: total,
-        transfer: ended_at.saturating_since(started_at),
-        deadline_met: options.deadline.map(|d| total <= d),
-        retransmits: app.retransmits,
-        timeouts: app.timeouts,
-        bounces: app.bounces,
-        traffic: driver.traffic().clone(),
-    })
+    options: SendFileOptions,
 }
 
-/// How often a wait looks at [`LinkOptions::stop`](crate::LinkOptions::stop).
-const STOP_INTERVAL: Duration = Duration::from_millis(100);
+impl FileSender {
+    /// Opens a socket to send files to `peer`.
+    pub fn new(peer: SocketAddr, options: &SendFileOptions) -> Result<Self, HostError> {
+        let any: IpAddr = match peer {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let endpoint = Endpoint::bind(SocketAddr::new(any, 0), options.link.endpoint())?;
+        Ok(FileSender { endpoint, peer, options: options.clone() })
+    }
 
-/// Most answers that may arrive at once. All but one are forged, or the receiver's repetitions.
-const ANSWERS_MAX: usize = 32;
+    /// Counts of datagrams so far, with drops by reason.
+    pub fn traffic(&self) -> Traffic {
+        self.endpoint.stats().traffic
+    }
+
+    /// Sends one file. Its deadline counts from `submitted_at`. Returns when the receiver has checked
+    /// and stored it.
+    pub fn send(&self, path: &Path, submitted_at: Instant) -> Result<SendReport, HostError> {
+        let reading = |error| HostError::reading(path, error);
+        // Opening a pipe must not wait for its writer.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(reading)?;
+        let metadata = file.metadata().map_err(reading)?;
+        if metadata.is_dir() {
+            return Err(HostError::Directory(path.into()));
+        }
+        if !metadata.is_file() {
+            return Err(HostError::NotAFile(path.into()));
+        }
+        let (len, hash) = hash_file(&file, u64::MAX, self).map_err(|e| self.reading(path, e))?;
+        let name = path.file_name().unwrap_or_default().as_bytes().to_vec();
+        let started_at = Instant::now();
+        let mut sending = Sending {
+            sender: self,
+            path,
+            file,
+            len,
+            hash,
+            name,
+            submitted_at,
+            retransmits: 0,
+            resumed: 0,
+        };
+        let answer = sending.run().map_err(|error| self.explain(error))?;
+        let (total, since_start) = (submitted_at.elapsed(), started_at.elapsed());
+        let storing = Duration::from_micros(answer.storing_us).min(since_start);
+        let total = options::to_core(total);
+        Ok(SendReport {
+            bytes: len,
+            hash,
+            resumed: sending.resumed,
+            duration: total,
+            transfer: options::to_core(since_start - storing),
+            deadline_met: self.options.deadline.map(|d| total <= d),
+            retransmits: sending.retransmits,
+            traffic: self.traffic(),
+        })
+    }
+
+    fn check_stop(&self) -> Result<(), HostError> {
+        let stop = self.options.link.stop;
+        match stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            true => Err(HostError::Interrupted),
+            false => Ok(()),
+        }
+    }
+
+    fn reading(&self, path: &Path, error: io::Error) -> HostError {
+        match self.check_stop() {
+            Err(stopped) => stopped,
+            Ok(()) => HostError::reading(path, error),
+        }
+    }
+
+    fn silence(&self) -> Duration {
+        options::to_std(self.options.link.silence)
+    }
+
+    /// Adds to the error of a silent peer whether its host says that nothing listens there.
+    fn explain(&self, error: HostError) -> HostError {
+        match error {
+            HostError::PeerSilent { peer, waited, last_error: None } => {
+                HostError::PeerSilent { peer, waited, last_error: refusal(peer) }
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the receiver answers a ping.
+    fn is_peer_alive(&self) -> bool {
+        (0..3).any(|_| self.endpoint.ping(self.peer, self.silence() / 3).is_some())
+    }
+}
+
+/// A file that is being sent.
+struct Sending<'a> {
+    sender: &'a FileSender,
+    path: &'a Path,
+    file: File,
+    len: u64,
+    hash: Hash,
+    name: Vec<u8>,
+    submitted_at: Instant,
+    retransmits: u64,
+    resumed: u64,
+}
+
+/// Why one attempt ended.
+enum Failure {
+    /// The receiver has not stored the file, and a new attempt may succeed.
+    Again(HostError),
+    /// The receiver has wrong bytes of the file.
+    Mismatch,
+    Final(HostError),
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        Failure::Final(error)
+    }
+}
+
+impl Sending<'_> {
+    /// Offers and sends the file, until it is stored or cannot be.
+    fn run(&mut self) -> Result<Answer, HostError> {
+        let mut is_fresh = false;
+        let mut last = HostError::Interrupted;
+        for _ in 0..OFFERS_MAX {
+            match self.attempt(is_fresh) {
+                Ok(answer) => return Ok(answer),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Mismatch) => is_fresh = true,
+                Err(Failure::Again(error)) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn attempt(&mut self, is_fresh: bool) -> Result<Answer, Failure> {
+        let nonce = random_nonce();
+        let deadline = self.time_left().map(options::to_core);
+        let name = self.name.clone();
+        let (len, hash) = (self.len, self.hash);
+        let offer = Offer { nonce, len, hash, deadline, is_fresh, name };
+        // Until the request to store it, nobody stores the file: the outcome is known.
+        let answer = self.request(nonce, offer.to_bytes(), false)?;
+        self.accepted(&answer)?;
+        let have = answer.have.min(self.len);
+        if have > 0 {
+            let own = hash_file(&self.file, have, self.sender);
+            let own = own.map_err(|e| self.sender.reading(self.path, e))?;
+            if own != (have, answer.hash) {
+                return Err(Failure::Mismatch);
+            }
+        }
+        self.resumed = have;
+        let at = self.send_parts(nonce, have)?;
+        let mut store = Head::store(nonce, at).to_vec();
+        self.append(&mut store, at, self.len - at)?;
+        let answer = self.request(nonce, store, true)?;
+        match answer.verdict {
+            Verdict::Stored if answer.hash == self.hash => Ok(answer),
+            Verdict::Stored => Err(HostError::Changed(self.path.into()).into()),
+            other => Err(self.refused(other)),
+        }
+    }
+
+    fn refused(&self, verdict: Verdict) -> Failure {
+        let error = HostError::Refused { peer: self.sender.peer, reason: verdict.reason() };
+        match verdict {
+            Verdict::Incomplete => Failure::Again(error),
+            _ => Failure::Final(error),
+        }
+    }
+
+    fn accepted(&self, answer: &Answer) -> Result<(), Failure> {
+        match answer.verdict {
+            Verdict::Accepted => Ok(()),
+            other => Err(self.refused(other)),
+        }
+    }
+
+    /// Time left until the deadline.
+    fn time_left(&self) -> Option<Duration> {
+        let deadline = options::to_std(self.sender.options.deadline?);
+        Some(deadline.saturating_sub(self.submitted_at.elapsed()))
+    }
+
+    fn send_options(&self) -> SendOptions {
+        // A late file still has the priority of one that is nearly late.
+        let deadline = self.time_left().map(|left| left.max(Duration::from_micros(1)));
+        SendOptions { deadline, patience: Some(PATIENCE), ..SendOptions::default() }
+    }
+
+    fn append(&self, bytes: &mut Vec<u8>, at: u64, len: u64) -> Result<(), HostError> {
+        let start = bytes.len();
+        bytes.resize(start + len as usize, 0);
+        let read = self.file.read_exact_at(&mut bytes[start..], at);
+        read.map_err(|error| HostError::reading(self.path, error))
+    }
+
+    /// Sends all bytes from `at` on but the last ones, which go with the request to store the file.
+    /// Returns where these begin.
+    fn send_parts(&mut self, nonce: Nonce, mut at: u64) -> Result<u64, Failure> {
+        let peer = self.sender.peer;
+        let mut parts: VecDeque<SendHandle> = VecDeque::new();
+        loop {
+            self.sender.check_stop()?;
+            let is_last = self.len - at <= PART_BYTES;
+            if !is_last && parts.len() < PARTS_AT_ONCE {
+                let mut part = Head::part(nonce, at).to_vec();
+                self.append(&mut part, at, PART_BYTES)?;
+                let sent = self.sender.endpoint.send(peer, part, &self.send_options());
+                parts.push_back(sent.map_err(|error| HostError::sending(peer, error))?);
+                at += PART_BYTES;
+                continue;
+            }
+            let Some(part) = parts.pop_front() else { return Ok(at) };
+            match part.wait_timeout(STOP_INTERVAL) {
+                Err(part) => parts.push_front(part),
+                Ok(outcome) => {
+                    self.retransmits += outcome.times().retransmits;
+                    self.judge_part(nonce, outcome)?;
+                }
+            }
+        }
+    }
+
+    fn judge_part(&mut self, nonce: Nonce, outcome: Outcome) -> Result<(), Failure> {
+        let peer = self.sender.peer;
+        match outcome {
+            Outcome::Done(_) | Outcome::Met(_) | Outcome::Missed(_) => Ok(()),
+            Outcome::Failed(SendError::Refused(_), _) => {
+                // The receiver knows why.
+                let answer = self.request(nonce, Head::store(nonce, self.len).to_vec(), true)?;
+                Err(self.refused(answer.verdict))
+            }
+            Outcome::Failed(error, _) | Outcome::Unknown(error, _) => Err(again(peer, error)),
+            Outcome::GivenUp(_) => Err(HostError::Interrupted.into()),
+        }
+    }
+
+    /// Sends a request and waits for its answer. If the file `may_be_stored`, the outcome without an
+    /// answer may be unknown.
+    fn request(
+        &mut self,
+        nonce: Nonce,
+        bytes: Vec<u8>,
+        may_be_stored: bool,
+    ) -> Result<Answer, Failure> {
+        let peer = self.sender.peer;
+        let sent = self.sender.endpoint.request(peer, bytes, &self.send_options());
+        let mut handle = sent.map_err(|error| HostError::sending(peer, error))?;
+        let mut asked_at = Instant::now();
+        let (outcome, response) = loop {
+            match handle.wait_response_timeout(STOP_INTERVAL) {
+                Ok(ended) => break ended,
+                Err(waiting) => handle = waiting,
+            }
+            self.sender.check_stop()?;
+            let silence = self.sender.silence();
+            if asked_at.elapsed() < silence {
+                continue;
+            }
+            // A receiver that stores a large file is busy, but its endpoint is not.
+            if !self.sender.is_peer_alive() {
+                // If the request was not delivered, its outcome is known by now.
+                if let Ok(ended) = handle.wait_response_timeout(STOP_INTERVAL) {
+                    break ended;
+                }
+                let waited = options::to_core(silence);
+                return Err(Failure::Final(match may_be_stored {
+                    true => HostError::Unconfirmed { peer, waited },
+                    false => HostError::PeerSilent { peer, waited, last_error: None },
+                }));
+            }
+            asked_at = Instant::now();
+        };
+        self.retransmits += outcome.times().retransmits;
+        let answer = response.as_deref().and_then(Answer::from_bytes);
+        if let Some(answer) = answer.filter(|answer| answer.nonce == nonce) {
+            return Ok(answer);
+        }
+        match outcome {
+            Outcome::Unknown(error, _) if may_be_stored => {
+                let waited = match error {
+                    SendError::PeerSilent { waited, .. } => waited,
+                    _ => self.submitted_at.elapsed(),
+                };
+                Err(HostError::Unconfirmed { peer, waited: options::to_core(waited) }.into())
+            }
+            Outcome::Failed(error, _) | Outcome::Unknown(error, _) => Err(again(peer, error)),
+            // A response that is no answer.
+            _ => Err(HostError::NotOurs(peer).into()),
+        }
+    }
+}
+
+/// Whether a new attempt may succeed after an error.
+fn again(peer: SocketAddr, error: SendError) -> Failure {
+    let may_succeed = matches!(error, SendError::Restarted(_) | SendError::Refused(_));
+    let error = HostError::sending(peer, error);
+    if may_succeed { Failure::Again(error) } else { Failure::Final(error) }
+}
+
+/// The error with which a host refuses datagrams to a closed port, if it does.
+fn refusal(peer: SocketAddr) -> Option<io::Error> {
+    let any: SocketAddr = if peer.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" }.parse().ok()?;
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.set_read_timeout(Some(REFUSAL_WAIT)).ok()?;
+    // Only a connected socket reports it. An empty datagram is no packet of ours.
+    socket.connect(peer).ok()?;
+    socket.send(&[]).ok()?;
+    socket.recv(&mut [0; 1]).err().filter(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+}
 
 fn random_nonce() -> Nonce {
     let mut nonce = [0; 16];
@@ -143,120 +371,25 @@ fn random_nonce() -> Nonce {
     nonce
 }
 
-/// Length and hash of the file's current contents.
-fn hash_file(mut file: &File) -> io::Result<(u64, Hash)> {
+/// Length and hash of the first `len` bytes of the file's current contents, at most.
+fn hash_file(file: &File, len: u64, sender: &FileSender) -> io::Result<(u64, Hash)> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 1 << 18];
-    let mut len = 0;
-    loop {
-        match file.read(&mut buffer) {
+    let mut done = 0;
+    while done < len {
+        if sender.check_stop().is_err() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let most = (len - done).min(buffer.len() as u64) as usize;
+        match file.read_at(&mut buffer[..most], done) {
             Ok(0) => break,
             Ok(n) => {
                 hasher.update(&buffer[..n]);
-                len += n as u64;
+                done += n as u64;
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
     }
-    Ok((len, Hash(*hasher.finalize().as_bytes())))
-}
-
-/// A file with read-ahead, so that packets in order rarely need a system call.
-struct Source {
-    file: File,
-    len: u64,
-    ahead: Vec<u8>,
-    ahead_at: u64,
-}
-
-const AHEAD_BYTES: u64 = 1 << 17;
-
-impl Source {
-    fn read(&mut self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        let ahead_end = self.ahead_at + self.ahead.len() as u64;
-        let end = offset + into.len() as u64;
-        if !(self.ahead_at..=ahead_end).contains(&offset) {
-            // A retransmission does not discard the read-ahead.
-            return self.file.read_exact_at(into, offset);
-        }
-        if end > ahead_end {
-            let len = self.len.saturating_sub(offset).min(AHEAD_BYTES);
-            self.ahead.resize((len as usize).max(into.len()), 0);
-            self.ahead_at = offset;
-            if let Err(error) = self.file.read_exact_at(&mut self.ahead, offset) {
-                self.ahead.clear();
-                return Err(error);
-            }
-        }
-        let start = (offset - self.ahead_at) as usize;
-        into.copy_from_slice(&self.ahead[start..start + into.len()]);
-        Ok(())
-    }
-}
-
-struct FileSender {
-    source: Source,
-    preamble: [u8; Preamble::BYTES],
-    nonce: Nonce,
-    flow: Option<FlowId>,
-    ended_at: Option<Instant>,
-    /// Flows that may carry the receiver's answer.
-    answers: Vec<(FlowId, [u8; Answer::BYTES])>,
-    /// The receiver's answer and its time.
-    answered: Option<(Instant, Answer)>,
-    retransmits: u64,
-    timeouts: u64,
-    bounces: u64,
-}
-
-impl Application for FileSender {
-    fn accept(&mut self, offer: &Offer) -> bool {
-        let is_answer = offer.size.get() == Answer::BYTES as u64;
-        let accepts = is_answer && self.answers.len() < ANSWERS_MAX;
-        if accepts {
-            self.answers.push((offer.flow, [0; Answer::BYTES]));
-        }
-        accepts
-    }
-
-    fn read(&mut self, _flow: FlowId, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        let preamble_len = self.preamble.len() as u64;
-        let start = offset.min(preamble_len) as usize;
-        let taken = into.len().min(self.preamble.len() - start);
-        let (head, tail) = into.split_at_mut(taken);
-        head.copy_from_slice(&self.preamble[start..start + taken]);
-        let file_offset = (offset + taken as u64).saturating_sub(preamble_len);
-        self.source.read(file_offset, tail)
-    }
-
-    fn write(&mut self, flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()> {
-        if let Some((_, bytes)) = self.answers.iter_mut().find(|(id, _)| *id == flow) {
-            // Only flows of an answer's size are accepted.
-            let start = offset.min(Answer::BYTES as u64) as usize;
-            for (to, from) in bytes[start..].iter_mut().zip(data) {
-                *to = *from;
-            }
-        }
-        Ok(())
-    }
-
-    fn handle_event(&mut self, flow: FlowId, now: Instant, event: FlowEvent) {
-        let is_own = self.flow == Some(flow);
-        match event {
-            FlowEvent::Completed | FlowEvent::Abandoned if !is_own => {
-                let Some(at) = self.answers.iter().position(|(id, _)| *id == flow) else { return };
-                let (_, bytes) = self.answers.remove(at);
-                let answer = Answer::from_bytes(&bytes).filter(|answer| answer.nonce == self.nonce);
-                if let (None, Some(answer)) = (self.answered, answer) {
-                    self.answered = Some((now, answer));
-                }
-            }
-            FlowEvent::Finished if is_own => self.ended_at = Some(now),
-            FlowEvent::Retransmitted(_) => self.retransmits += 1,
-            FlowEvent::TimedOut => self.timeouts += 1,
-            FlowEvent::Bounced => self.bounces += 1,
-            _ => {}
-        }
-    }
+    Ok((done, Hash(*hasher.finalize().as_bytes())))
 }

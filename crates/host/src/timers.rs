@@ -1,8 +1,9 @@
 //! Timers of the host and its flows.
 
+use ahash::HashMap;
 use punctual_core::{Duration, FlowId, Instant, TimerChange};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 /// Identifies a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,6 +14,8 @@ pub(crate) enum Alarm {
     Flow(FlowId),
     /// The end of the delay of answers.
     Answers,
+    /// The next look at the paths to peers.
+    Paths,
     /// The end of a receiver's time-wait or, before it is complete, of its patience.
     Forget(FlowId),
 }
@@ -86,7 +89,7 @@ impl Timers {
     pub(crate) fn next_wake(&mut self, lateness: Duration) -> Option<Instant> {
         let at = self.next_at()?;
         match self.heap.peek() {
-            Some(Reverse((_, Alarm::Answers | Alarm::Forget(_)))) => {
+            Some(Reverse((_, Alarm::Answers | Alarm::Paths | Alarm::Forget(_)))) => {
                 Some(at.saturating_add(lateness))
             }
             _ => Some(at),

@@ -1,8 +1,8 @@
 //! What endpoints ask of the driver: packets, timers and events.
 
-use super::{ANSWER_DELAY, Application, Driver, DriverError, coarse, receive};
+use super::{ANSWER_DELAY, ANSWERS_MAX, Application, Driver, DriverError, coarse, receive};
 use crate::timers::Alarm;
-use punctual_core::{ByteRange, FlowEvent, FlowId, TimerChange, Transport};
+use punctual_core::{ByteRange, Class, FlowEvent, FlowId, Instant, TimerChange, Transport};
 use punctual_wire::Codec;
 use std::io;
 
@@ -18,16 +18,15 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.timers.apply(Alarm::Host, host_timer);
         let timer = core::mem::take(&mut self.out.timer);
         let ready = self.out.ready.take();
-        self.out.ready_nics = 0; // There is one NIC.
+        let ready_nics = core::mem::take(&mut self.out.ready_nics);
         let mut events = core::mem::take(&mut self.out.events);
         let mut ended = false;
         let mut result = Ok(());
         if let Some(id) = flow {
             self.timers.apply(Alarm::Flow(id), timer);
-            if let (Some(class), Some(flow)) = (ready, self.flows.get_mut(&id))
-                && !core::mem::replace(&mut flow.is_ready, true)
-            {
-                self.nic.push_ready(id, class);
+            if let Some(class) = ready {
+                // No bit means the NIC of the flow's own path, which is the first one.
+                self.queue_ready(id, class, ready_nics.max(1));
             }
             for event in events.drain(..) {
                 match event {
@@ -60,15 +59,39 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         }
         events.clear();
         self.out.events = events;
-        for packet in self.out.packets.drain(..) {
-            if !self.nic.push(packet) {
-                *self.traffic.dropped.entry("interface_full").or_default() += 1;
-            }
-        }
+        self.queue_packets();
         if let (true, Some(id)) = (ended, flow) {
             self.close(id);
         }
         result
+    }
+
+    /// Queues a sender at each NIC that it is ready for, or at the one that works in its place.
+    fn queue_ready(&mut self, id: FlowId, class: Class, nics: u32) {
+        let Some(flow) = self.flows.get_mut(&id) else { return };
+        let new = nics & !flow.ready_nics;
+        flow.ready_nics |= nics;
+        for wanted in (0..self.nics.len() as u32).filter(|nic| new >> nic & 1 == 1) {
+            let nic = match flow.is_spread && self.nics.len() > 1 {
+                true => self.paths.nic_for(flow.name.peer, wanted as usize, &self.sockets),
+                false => self.sockets.nic_of(flow.via.socket),
+            };
+            self.nics[nic].push_ready(id, class, wanted);
+        }
+    }
+
+    /// Queues the packets of the outbox at the NICs by which they leave.
+    pub(super) fn queue_packets(&mut self) {
+        let has_one = self.nics.len() == 1;
+        for packet in self.out.packets.drain(..) {
+            let nic = match self.flows.get(&packet.flow) {
+                Some(flow) if !has_one => self.sockets.nic_of(flow.way_back(packet.path).socket),
+                _ => 0,
+            };
+            if !self.nics[nic].push(packet) {
+                *self.traffic.dropped.entry("interface_full").or_default() += 1;
+            }
+        }
     }
 
     /// Keeps the answer that was just made to the last packet of a flow.
@@ -78,11 +101,26 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         };
         let Some(flow) = self.flows.get_mut(&id) else { return };
         flow.delayed = Some(self.out.packets.remove(at));
-        if self.delayed.is_empty() {
-            let at = self.now.saturating_add(ANSWER_DELAY);
+        let at = match self.delayed.len() {
+            0 => self.now.saturating_add(ANSWER_DELAY),
+            // Enough for one message with segments.
+            ANSWERS_MAX => self.now,
+            _ => Instant::NEVER,
+        };
+        if at != Instant::NEVER {
             self.timers.apply(Alarm::Answers, TimerChange::Set(at));
         }
         self.delayed.push(id);
+    }
+
+    /// Queues the answers that were delayed.
+    pub(super) fn queue_answers(&mut self) {
+        for id in self.delayed.drain(..) {
+            if let Some(packet) = self.flows.get_mut(&id).and_then(|f| f.delayed.take()) {
+                self.out.packets.push(packet);
+            }
+        }
+        self.queue_packets();
     }
 
     /// Discards the delayed answer of a flow: the peer will know without it.
@@ -98,6 +136,6 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             flow.is_complete = true;
         }
         let at = self.now.saturating_add(self.options.time_wait);
-        self.timers.apply(Alarm::Forget(id), TimerChange::Set(coarse(at)));
+        self.forgets.apply(Alarm::Forget(id), TimerChange::Set(coarse(at)));
     }
 }

@@ -1,24 +1,38 @@
-//! The event loop: runs the flows of one transport over one UDP socket.
+//! The event loop: runs the flows of one transport over UDP sockets.
 
+mod errors;
 mod events;
+mod flow;
+mod path_messages;
+mod paths;
 mod receive;
+mod sockets;
 mod transmit;
+
+pub(crate) use errors::PeerError;
+pub(crate) use flow::FlowRequest;
+pub use flow::Offer;
+pub use sockets::HostNic;
+pub(crate) use sockets::WaitSet;
 
 use crate::clock::{Clock, WAKE_LATENESS};
 use crate::nic::Nic;
 use crate::seal::Seal;
-use crate::sys::{BATCH, Outgoing, Received};
+use crate::sys::{BATCH, Received};
 use crate::timers::{Alarm, Timers};
+use ahash::HashMap;
+use flow::{Flow, PeerFlows, WireFlow};
+use paths::Paths;
 use punctual_core::rng::Stream;
 use punctual_core::{
-    ByteRange, Bytes, Call, Class, Duration, End, ExtArena, FlowEvent, FlowId, FlowRoute, FlowSpec,
-    HostId, Instant, NicInfo, Outbox, Packet, Rate, Stack, TimerChange, Transport, TransportId,
+    ByteRange, Bytes, Call, Class, Duration, ExtArena, FlowEvent, FlowId, FlowRoute, FlowSpec,
+    HostId, Instant, NicInfo, Outbox, Rate, Stack, TimerChange, Transport, TransportId,
 };
 use punctual_wire::{Codec, Datagram, RecentNumbers, WireName};
-use std::collections::{BTreeMap, HashMap};
+use sockets::{SendFailure, Sockets, Via};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 
 /// The only host of this stack.
 const HERE: HostId = HostId(0);
@@ -61,32 +75,6 @@ pub trait Application {
     /// Handles a packet of an open flow from another process than the earlier packets: the peer has
     /// restarted.
     fn handle_restart(&mut self, _flow: FlowId, _incarnation: u16) {}
-}
-
-/// A flow that a peer wants to send to this host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offer {
-    /// The id that the flow will have.
-    pub flow: FlowId,
-    /// The sender.
-    pub peer: SocketAddr,
-    /// Its size; [`Bytes::ENDLESS`] if it has none.
-    pub size: Bytes,
-    /// When its first packet arrived.
-    pub at: Instant,
-    /// The number of the flow on the wire and the incarnation of the peer's process.
-    pub name: WireName,
-}
-
-/// A flow to open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FlowRequest {
-    pub(crate) peer: SocketAddr,
-    pub(crate) size: Bytes,
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) class: Class,
-    /// Its number on the wire; random when absent.
-    pub(crate) number: Option<u32>,
 }
 
 /// Parameters of a [`Driver`].
@@ -138,63 +126,25 @@ pub struct Traffic {
     pub socket_errors: u64,
 }
 
-/// Identifies a flow on the wire. Several peers may choose the same number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct WireFlow {
-    peer: SocketAddr,
-    number: u32,
-    sent_from_here: bool,
-}
+/// Flows of at least as many packets are spread over several paths: the first window of a shorter
+/// one has left before they could be confirmed.
+const SPREAD_PACKETS: u64 = 32;
 
-impl WireFlow {
-    /// The end of the flow that this host runs.
-    fn end(&self) -> End {
-        if self.sent_from_here { End::Sender } else { End::Receiver }
-    }
-}
-
-#[derive(Debug)]
-struct Flow {
-    name: WireFlow,
-    slot: u32,
-    near: RecentNumbers,
-    size: Bytes,
-    /// Bytes in each packet but the last, once a packet has shown it.
-    segment_bytes: Option<u64>,
-    /// Whether it is in the NIC's queue of ready senders.
-    is_ready: bool,
-    heard_at: Instant,
-    /// The incarnation of the peer's process, once a packet has shown it.
-    peer_incarnation: Option<u16>,
-    /// When new data last arrived, at a receiver.
-    progress_at: Instant,
-    /// Whether every byte has arrived, at a receiver.
-    is_complete: bool,
-    /// Bytes of datagrams that arrived and left.
-    bytes_in: u64,
-    bytes_out: u64,
-    /// Packets for which the application has no room yet.
-    parked: Vec<(Packet, Vec<u8>)>,
-    /// The answer to its last packet, while it is delayed.
-    delayed: Option<Packet>,
-}
+/// How late the state of an ended flow may be removed.
+const FORGET_SLACK: Duration = Duration::from_millis(50);
 
 /// How long the answer to the last packet of a flow may be delayed.
-const ANSWER_DELAY: Duration = Duration::from_micros(500);
-
-/// A peer with open flows.
-#[derive(Debug)]
-struct PeerFlows {
-    host: HostId,
-    flows: u32,
-}
+const ANSWER_DELAY: Duration = Duration::from_millis(1);
+/// As many delayed answers leave before that time.
+const ANSWERS_MAX: usize = 24;
 
 /// Drives the [`Stack`] of one host, as the contract of [`punctual_core::Endpoint`] requires.
 pub struct Driver<T: Transport, C: Codec> {
     stack: Stack<T>,
     codec: C,
-    /// Absent once it is released.
-    socket: Option<Arc<UdpSocket>>,
+    sockets: Sockets,
+    /// Sources and paths of peers.
+    paths: Paths,
     options: DriverOptions,
     clock: Clock,
     now: Instant,
@@ -210,16 +160,18 @@ pub struct Driver<T: Transport, C: Codec> {
     last_peer: u32,
     next_flow: u32,
     timers: Timers,
-    nic: Nic,
+    /// Ends of flows, which no sleep is shortened for.
+    forgets: Timers,
+    /// The pacer and queues of each NIC.
+    nics: Vec<Nic>,
     ext: ExtArena,
     out: Outbox,
     traffic: Traffic,
     last_error: Option<io::Error>,
-    /// Datagrams for the next system call, and buffers to use again.
-    outgoing: Vec<Outgoing>,
-    spare: Vec<Vec<u8>>,
-    /// Whether the socket has no room.
-    is_blocked: bool,
+    failures: Vec<SendFailure>,
+    peer_errors: Vec<PeerError>,
+    /// Whether this process owns its core, and spins rather than sleep.
+    spins: bool,
     incoming: Option<Received>,
     /// Whether a flow was opened, completed or closed since the last wait.
     flows_changed: bool,
@@ -235,34 +187,50 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         socket: UdpSocket,
         options: DriverOptions,
     ) -> Result<Self, DriverError> {
-        socket.set_nonblocking(true).map_err(DriverError::Socket)?;
+        Driver::with_nics(transport, codec, vec![(socket, None)], 1, options)
+    }
+
+    /// Drives `transport` over several NICs: one socket for each, with the name of the interface to
+    /// which further sockets are bound, if any. Large flows are spread over `source_ports` ports of
+    /// each NIC.
+    pub fn with_nics(
+        transport: T,
+        codec: C,
+        sockets: Vec<(UdpSocket, Option<String>)>,
+        source_ports: usize,
+        options: DriverOptions,
+    ) -> Result<Self, DriverError> {
+        let sockets = Sockets::new(sockets, source_ports).map_err(DriverError::Socket)?;
         let DriverOptions { rate, mtu, framing, .. } = options;
-        let nic = NicInfo { host: HERE, rate, mtu, framing, nics: 1 };
+        let nics = sockets.nics();
+        let nic = NicInfo { host: HERE, rate, mtu, framing, nics: nics as u32 };
         let mut random = Stream::named(options.seed, "host", 0);
         Ok(Driver {
             stack: Stack::new(transport, &[nic]),
             codec,
-            socket: Some(Arc::new(socket)),
+            sockets,
+            paths: Paths::new(C::TRANSPORT),
             options,
             clock: Clock::start(),
             now: Instant::ZERO,
             incarnation: random.bits() as u16,
             random,
             seal: None,
-            flows: HashMap::new(),
-            names: HashMap::new(),
-            peers: HashMap::new(),
+            flows: HashMap::default(),
+            names: HashMap::default(),
+            peers: HashMap::default(),
             last_peer: 0,
             next_flow: 0,
             timers: Timers::default(),
-            nic: Nic::new(rate, mtu, framing),
+            forgets: Timers::default(),
+            nics: (0..nics).map(|_| Nic::new(rate, mtu, framing, nics > 1)).collect(),
             ext: ExtArena::default(),
             out: Outbox::default(),
             traffic: Traffic::default(),
             last_error: None,
-            outgoing: Vec::new(),
-            spare: Vec::new(),
-            is_blocked: false,
+            failures: Vec::new(),
+            peer_errors: Vec::new(),
+            spins: false,
             incoming: Some(Received::new()),
             flows_changed: false,
             delayed: Vec::new(),
@@ -288,7 +256,18 @@ impl<T: Transport, C: Codec> Driver<T, C> {
 
     /// Whether all packets that are due have left.
     pub fn is_idle(&self) -> bool {
-        self.outgoing.is_empty() && self.nic.next_at().is_none() && self.delayed.is_empty()
+        let has_packets = self.nics.iter().any(|nic| nic.next_at().is_some());
+        self.sockets.is_empty() && !has_packets && self.delayed.is_empty()
+    }
+
+    /// What all flows of this host share.
+    pub(crate) fn shared(&self) -> &T::Shared {
+        self.stack.shared(HERE)
+    }
+
+    /// Flows that are open or in their time-wait.
+    pub(crate) fn open_flows(&self) -> usize {
+        self.flows.len()
     }
 
     /// When the last packet of this flow arrived or, before the first, when the flow was opened.
@@ -328,7 +307,15 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 break name;
             }
         };
-        let (flow, route) = self.register(name, size);
+        let is_large = size.get() >= SPREAD_PACKETS.saturating_mul(self.options.mtu.get());
+        let is_spread = is_large && self.sockets.paths() > 1;
+        if is_spread {
+            let now = self.now();
+            self.paths.open(peer, &mut self.sockets, now);
+            self.timers.apply(Alarm::Paths, TimerChange::Set(now));
+        }
+        let via = self.paths.single(peer, &self.sockets);
+        let (flow, route) = self.register(name, size, via, is_spread);
         let spec = FlowSpec {
             id: flow,
             src: HERE,
@@ -345,6 +332,11 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let slot = self.stack.open_sender(&spec, &route, call);
         self.set_slot(flow, slot);
         self.drain(Some(flow), None, app)?;
+        if !self.delayed.is_empty() {
+            // They leave together with the flow's first packet, which needs a system call anyway.
+            self.queue_answers();
+            self.timers.apply(Alarm::Answers, TimerChange::Clear);
+        }
         Ok(flow)
     }
 
@@ -357,12 +349,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             return Ok(());
         };
         let wake = wake.min(until);
-        match &self.socket {
-            Some(socket) => {
-                self.clock.wait(socket, self.is_blocked, wake).map_err(DriverError::Socket)
-            }
-            None => Ok(()),
+        if self.sockets.is_closed() {
+            return Ok(());
         }
+        self.clock.wait(&self.sockets.wait_set(), wake).map_err(DriverError::Socket)
     }
 
     /// Runs one round of the event loop without waiting. Returns when the next one is due; `None` if
@@ -392,25 +382,53 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             return Ok(None);
         }
         let mut wake = self.timers.next_wake(WAKE_LATENESS).unwrap_or(Instant::NEVER);
-        if let (false, Some(at)) = (self.is_blocked, self.nic.next_at()) {
-            wake = wake.min(at);
+        let mut precise = self.timers.next_at().unwrap_or(Instant::NEVER);
+        for (at, nic) in self.nics.iter().enumerate() {
+            if let Some(next_at) = nic.next_at()
+                && !self.sockets.is_blocked(at)
+            {
+                wake = wake.min(next_at);
+                precise = precise.min(next_at);
+            }
         }
-        Ok(Some(wake))
+        if !self.spins && self.nics[0].allows_for(WAKE_LATENESS) {
+            // What a late wake-up misses is made up for, so that there is no need to spin.
+            wake = precise.saturating_add(WAKE_LATENESS);
+        }
+        // A sleep that ends after the kernel's next tick is cheaper: it sets no timer of the
+        // processor, which costs microseconds on a virtual machine.
+        let forget_at = self.forgets.next_at().map(|at| at.saturating_add(FORGET_SLACK));
+        Ok(Some(wake.min(forget_at.unwrap_or(Instant::NEVER))))
     }
 
-    /// The socket, and whether packets wait for room in it.
-    pub(crate) fn socket(&self) -> (Option<Arc<UdpSocket>>, bool) {
-        (self.socket.clone(), self.is_blocked)
+    /// The sockets to wait for.
+    pub(crate) fn wait_set(&self) -> WaitSet {
+        self.sockets.wait_set()
     }
 
-    /// Gives up the socket, so that its port is free.
-    pub(crate) fn release_socket(&mut self) {
-        self.socket = None;
+    /// Closes the sockets, so that their ports are free.
+    pub(crate) fn close_sockets(&mut self) {
+        self.sockets.close();
+    }
+
+    /// Addresses of peers beside their main ones.
+    pub fn sources(&self) -> usize {
+        self.paths.sources()
+    }
+
+    /// Paths to a peer that work now: 1 unless large flows to it are open.
+    pub fn working_paths(&self, peer: SocketAddr) -> usize {
+        self.paths.working(peer)
     }
 
     /// The clock.
     pub(crate) fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// Whether to spin rather than sleep while it waits.
+    pub(crate) fn set_spins(&mut self, spins: bool) {
+        self.spins = spins;
     }
 
     /// Sets the incarnation of this process and the key, before the first packet.
@@ -445,7 +463,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     }
 
     /// Adds a flow to the tables.
-    fn register(&mut self, name: WireFlow, size: Bytes) -> (FlowId, FlowRoute) {
+    fn register(
+        &mut self,
+        name: WireFlow,
+        size: Bytes,
+        via: Via,
+        is_spread: bool,
+    ) -> (FlowId, FlowRoute) {
         let flow = FlowId(self.next_flow);
         // Ids are not reused within 2³² flows.
         self.next_flow = self.next_flow.wrapping_add(1);
@@ -466,7 +490,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 near: RecentNumbers::default(),
                 size,
                 segment_bytes: None,
-                is_ready: false,
+                ready_nics: 0,
+                is_spread,
+                returns: Vec::new(),
+                via,
                 heard_at: now,
                 peer_incarnation: None,
                 progress_at: now,
@@ -478,7 +505,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             },
         );
         let seed = self.random.bits();
-        (flow, FlowRoute { local: HERE, peer, paths: 1, ecmp_path: 0, nics: 1, seed })
+        let (paths, nics) = match (name.sent_from_here, is_spread) {
+            (true, true) => (self.sockets.paths() as u32, self.sockets.nics() as u32),
+            (true, false) => (1, 1),
+            // Answers go back by the path of their data, whichever its sender chose.
+            (false, _) => (1 << 16, 1),
+        };
+        (flow, FlowRoute { local: HERE, peer, paths, ecmp_path: 0, nics, seed })
     }
 
     fn set_slot(&mut self, flow: FlowId, slot: u32) {
@@ -491,12 +524,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let now = self.clock.now();
         let mut count = 0;
         while count < BATCH
-            && let Some((at, alarm)) = self.timers.pop_due(now)
+            && let Some((at, alarm)) =
+                self.timers.pop_due(now).or_else(|| self.forgets.pop_due(now))
         {
             count += 1;
             // A wake-up is late by tens of microseconds. Timers see the time for which they were set,
             // so that pulls keep their rate, but not an older time than a short burst allows.
-            self.now = self.now.max(at).max(self.nic.earliest(now));
+            self.now = self.now.max(at).max(self.nics[0].earliest(now));
             let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
             match alarm {
                 Alarm::Host => {
@@ -509,12 +543,14 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                     self.drain(Some(id), None, app)?;
                 }
                 Alarm::Answers => {
-                    for id in self.delayed.drain(..) {
-                        if let Some(packet) = self.flows.get_mut(&id).and_then(|f| f.delayed.take())
-                        {
-                            self.nic.push(packet);
-                        }
+                    self.queue_answers();
+                }
+                Alarm::Paths => {
+                    let name = WireName { flow: 0, incarnation: self.incarnation };
+                    if let Some(at) = self.paths.look(name, &self.sockets, self.now) {
+                        self.timers.apply(Alarm::Paths, TimerChange::Set(at));
                     }
+                    self.send_path_messages();
                 }
                 Alarm::Forget(id) => {
                     let Some(flow) = self.flows.get(&id) else { continue };
@@ -527,7 +563,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                         false => flow.progress_at.saturating_add(self.options.stall_max),
                     };
                     if at > now {
-                        self.timers.apply(alarm, TimerChange::Set(coarse(at)));
+                        self.forgets.apply(alarm, TimerChange::Set(coarse(at)));
                         continue;
                     }
                     let is_complete = flow.is_complete;
@@ -547,6 +583,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let Some(flow) = self.flows.remove(&id) else { return };
         self.flows_changed = true;
         self.names.remove(&flow.name);
+        if flow.is_spread {
+            self.paths.close(flow.name.peer);
+        }
         if let Some(peer) = self.peers.get_mut(&flow.name.peer) {
             peer.flows -= 1;
             if peer.flows == 0 {
@@ -554,7 +593,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             }
         }
         self.timers.apply(Alarm::Flow(id), TimerChange::Clear);
-        self.timers.apply(Alarm::Forget(id), TimerChange::Clear);
+        self.forgets.apply(Alarm::Forget(id), TimerChange::Clear);
         self.stack.close(flow.name.end(), flow.slot, HERE);
     }
 }
@@ -563,13 +602,4 @@ impl<T: Transport, C: Codec> Driver<T, C> {
 /// for each ended flow would cost more than the flow.
 fn coarse(at: Instant) -> Instant {
     Instant::from_picos(at.as_picos() | 0xffff_ffff)
-}
-
-/// Whether an error shows that the socket itself is unusable. All others concern one datagram.
-fn is_fatal(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::BADF | Errno::NOTSOCK | Errno::FAULT | Errno::OPNOTSUPP) | None
-    )
 }

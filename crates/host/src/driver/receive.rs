@@ -1,52 +1,77 @@
 //! Datagrams in: from the socket to the endpoints.
 
-use super::{Application, Driver, DriverError, HERE, Offer, WireFlow, is_fatal};
-use crate::sys::BATCH;
+use super::path_messages::PathMessage;
+use super::sockets::{Via, is_fatal};
+use super::{Application, Driver, DriverError, HERE, Offer, WireFlow};
+use crate::sys::Received;
 use crate::timers::Alarm;
 use punctual_core::{ByteRange, Bytes, Call, FlowId, Packet, PacketFlags, TimerChange, Transport};
 use punctual_wire::{Codec, Data, Datagram, RecentNumbers, WireError, WireName, parse};
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 
 /// Most packets of one flow that wait for room. A sender has fewer in flight without answers.
 const PARKED_MAX: usize = 128;
+
+/// Most messages that are received from one socket before the answers to them leave. Each may have
+/// tens of datagrams.
+const MESSAGES: usize = 16;
 
 /// Packets of the host stack have kinds from here on.
 const CONTROL_KINDS: u8 = 8;
 
 impl<T: Transport, C: Codec> Driver<T, C> {
-    /// Receives a batch of datagrams. Returns whether there may be more.
+    /// Receives a batch of datagrams from each socket. Returns whether there may be more.
     pub(super) fn receive<A: Application>(&mut self, app: &mut A) -> Result<bool, DriverError> {
-        let Some(socket) = &self.socket else { return Ok(false) };
         let Some(mut incoming) = self.incoming.take() else { return Ok(false) };
-        let mut result = match incoming.fill(socket) {
-            Ok(count) => Ok(count),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(0),
-            Err(e) if is_fatal(&e) => Err(DriverError::Socket(e)),
-            Err(e) => {
-                self.note_error(e);
-                Ok(0)
-            }
-        };
-        let count = *result.as_ref().unwrap_or(&0);
-        for at in 0..count {
-            if let (Ok(_), Some((bytes, peer))) = (&result, incoming.get(at))
-                && let Err(error) = self.handle_datagram(bytes, peer, app)
-            {
-                result = Err(error);
-            }
+        let mut readable = self.sockets.readable();
+        let mut result = Ok(false);
+        while readable != 0 && result.is_ok() {
+            let socket = readable.trailing_zeros() as u16;
+            readable &= readable - 1;
+            let more = self.receive_from(socket, &mut incoming, app);
+            result = result.and_then(|before| more.map(|more| before || more));
         }
         self.incoming = Some(incoming);
-        result.map(|count| count == BATCH)
+        result
+    }
+
+    fn receive_from<A: Application>(
+        &mut self,
+        at: u16,
+        incoming: &mut Received,
+        app: &mut A,
+    ) -> Result<bool, DriverError> {
+        let Some(socket) = self.sockets.get(usize::from(at)) else { return Ok(false) };
+        let messages = match incoming.fill_some(socket, MESSAGES) {
+            Ok(count) => count,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                // Errors wake up a thread that waits, as datagrams do.
+                self.read_errors(at);
+                return Ok(false);
+            }
+            Err(e) if is_fatal(&e) => return Err(DriverError::Socket(e)),
+            Err(e) => {
+                if !self.read_errors(at) {
+                    self.note_error(e);
+                }
+                return Ok(true);
+            }
+        };
+        for datagram in 0..incoming.len() {
+            if let Some((bytes, remote, local)) = incoming.get_with_local(datagram) {
+                self.handle_datagram(bytes, &Via { socket: at, local, remote }, app)?;
+            }
+        }
+        Ok(messages == MESSAGES)
     }
 
     fn handle_datagram<A: Application>(
         &mut self,
         bytes: &[u8],
-        peer: SocketAddr,
+        via: &Via,
         app: &mut A,
     ) -> Result<(), DriverError> {
-        match self.accept(bytes, peer, app) {
+        match self.accept(bytes, via, app) {
             Ok(None) => {
                 self.traffic.received += 1;
                 Ok(())
@@ -67,26 +92,36 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     fn accept<'a, A: Application>(
         &mut self,
         bytes: &'a [u8],
-        peer: SocketAddr,
+        via: &Via,
         app: &mut A,
     ) -> Result<Option<(Packet, &'a [u8])>, &'static str> {
         let name_of = |error: WireError| error.name();
         let datagram = Datagram::parse(bytes).map_err(name_of)?;
+        let flags = datagram.envelope.flags;
+        let incarnation = datagram.envelope.name.incarnation;
+        // A bounced packet is one of this process, from the address to which it went.
+        let peer = match flags.has(PacketFlags::BOUNCED) {
+            true => via.remote,
+            false => self.paths.main_of(via.remote, incarnation),
+        };
         match &mut self.seal {
             Some(seal) => seal.verify(&datagram, peer, C::SWITCH_FIELDS_AT)?,
             None if datagram.header_tag.is_some() => return Err("keyed"),
             None => {}
         }
+        let now = self.now();
+        self.paths.note_heard(peer, via, &self.sockets, now);
         if datagram.envelope.kind.number() >= CONTROL_KINDS {
-            let now = self.now();
+            if let Some(message) = PathMessage::of(&datagram) {
+                self.handle_path_message(message, via, incarnation);
+                return Ok(None);
+            }
             app.handle_control(peer, now, &datagram);
             return Ok(None);
         }
-        let flags = datagram.envelope.flags;
         let to_sender = flags.has(PacketFlags::TO_SENDER);
         let name =
             WireFlow { peer, number: datagram.envelope.name.flow, sent_from_here: to_sender };
-        let now = self.now();
         let known = self.names.get(&name).copied();
         let near = match known.and_then(|flow| self.flows.get(&flow)) {
             Some(flow) => RecentNumbers { now, ..flow.near },
@@ -100,7 +135,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let packet = parse(&self.codec, &datagram, &near, id, HERE).map_err(name_of)?;
         let data = self.codec.data(&packet);
         if known.is_none() {
-            self.open_receiver(name, datagram.envelope.name.incarnation, &packet, data, app)?;
+            self.open_receiver(name, incarnation, via, &packet, data, app)?;
         }
         if let (Some(flow), Some(data)) = (self.flows.get_mut(&id), data) {
             // A flow has one size. Another size means a corrupt or malicious sender.
@@ -117,7 +152,6 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         if let Some(flow) = self.flows.get_mut(&id) {
             // A process that restarted at the peer's address does not know this flow. A bounced
             // packet has this process's own incarnation.
-            let incarnation = datagram.envelope.name.incarnation;
             if !flags.has(PacketFlags::BOUNCED)
                 && *flow.peer_incarnation.get_or_insert(incarnation) != incarnation
             {
@@ -127,6 +161,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             flow.bytes_in += bytes.len() as u64;
             self.codec.observe(&packet, &mut flow.near);
             flow.heard_at = now;
+            if !to_sender {
+                flow.note_return(datagram.envelope.path, via);
+            }
         }
         if let Some(data) = data
             && !packet.is_trimmed()
@@ -178,6 +215,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         &mut self,
         name: WireFlow,
         incarnation: u16,
+        via: &Via,
         first: &Packet,
         data: Option<Data>,
         app: &mut A,
@@ -194,12 +232,12 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         if !app.accept(&offer) {
             return Err("refused");
         }
-        let (flow, route) = self.register(name, size);
+        let (flow, route) = self.register(name, size, *via, false);
         let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
         let slot = self.stack.open_receiver(first, &route, call);
         self.set_slot(flow, slot);
         let at = self.now.saturating_add(self.options.stall_max);
-        self.timers.apply(Alarm::Forget(flow), TimerChange::Set(at));
+        self.forgets.apply(Alarm::Forget(flow), TimerChange::Set(at));
         Ok(())
     }
 

@@ -1,59 +1,98 @@
 //! Packets out: from the endpoints to the socket.
 
-use super::{Application, Driver, DriverError, HERE, is_fatal};
+use super::path_messages::PathMessage;
+use super::sockets::Via;
+use super::{Application, Driver, DriverError, HERE};
 use crate::nic::NextSend;
-use crate::sys::{BATCH, Outgoing, send_batch};
+use crate::sys::BATCH;
 use punctual_core::{Call, FlowId, Packet, Transport};
 use punctual_wire::{Codec, WireName, emit};
-use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
 /// A receiver answers at most this many times the bytes that arrived, whatever their source.
 const ANSWER_RATIO: u64 = 3;
 
 impl<T: Transport, C: Codec> Driver<T, C> {
-    /// Sends packets as fast as the pacer allows.
+    /// Sends packets as fast as the pacers allow.
     pub(super) fn transmit<A: Application>(&mut self, app: &mut A) -> Result<(), DriverError> {
         self.flush()?;
-        let mut count = 0;
-        while count < BATCH && !self.is_blocked {
-            let now = self.now();
-            let packet = match self.nic.pop(now) {
-                None => break,
-                Some(NextSend::Packet(packet)) => Some(packet),
-                Some(NextSend::Poll(flow)) => self.poll(flow, app)?,
-            };
-            count += 1;
-            if let Some(packet) = packet {
-                self.send(&packet, app)?;
+        for nic in 0..self.nics.len() {
+            let mut count = 0;
+            while count < BATCH && !self.sockets.is_blocked(nic) {
+                let now = self.now();
+                match self.nics[nic].pop(now) {
+                    None => break,
+                    Some(NextSend::Packet(packet)) => {
+                        let via = self.way_of(&packet);
+                        self.send(&packet, via, nic, app)?;
+                    }
+                    Some(NextSend::Poll(flow, wanted)) => {
+                        if let Some(packet) = self.poll(flow, wanted, app)? {
+                            let via = self.way_of(&packet);
+                            match via.map(|via| self.sockets.nic_of(via.socket)) {
+                                Some(other) if other != nic => {
+                                    self.nics[other].push(packet);
+                                }
+                                _ => self.send(&packet, via, nic, app)?,
+                            }
+                        }
+                    }
+                }
+                count += 1;
             }
         }
         self.flush()
     }
 
+    /// By which way a packet leaves. `None` if its flow is closed.
+    fn way_of(&mut self, packet: &Packet) -> Option<Via> {
+        let flow = self.flows.get(&packet.flow)?;
+        if !flow.name.sent_from_here {
+            return Some(flow.way_back(packet.path));
+        }
+        if !flow.is_spread {
+            return Some(flow.via);
+        }
+        // Flows begin with different ports, so that not all use the same ones.
+        let (peer, number) = (flow.name.peer, flow.name.number as usize);
+        let (nics, path) = (self.sockets.nics(), packet.path as usize);
+        let ports = (self.sockets.paths() / nics).max(1);
+        let path = (path / nics).wrapping_add(number) % ports * nics + path % nics;
+        Some(self.paths.send(peer, path, &self.sockets, self.now))
+    }
+
     fn poll<A: Application>(
         &mut self,
         id: FlowId,
+        nic: u32,
         app: &mut A,
     ) -> Result<Option<Packet>, DriverError> {
         let Some(flow) = self.flows.get_mut(&id) else { return Ok(None) };
-        flow.is_ready = false;
+        flow.ready_nics &= !(1 << nic);
         let slot = flow.slot;
         let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-        let packet = self.stack.poll_transmit(slot, 0, call);
+        let packet = self.stack.poll_transmit(slot, nic, call);
         self.drain(Some(id), None, app)?;
         Ok(packet)
     }
 
-    fn send<A: Application>(&mut self, packet: &Packet, app: &mut A) -> Result<(), DriverError> {
+    fn send<A: Application>(
+        &mut self,
+        packet: &Packet,
+        via: Option<Via>,
+        nic: usize,
+        app: &mut A,
+    ) -> Result<(), DriverError> {
         if let Some(ext) = packet.ext {
             // No wire format carries extensions; transports that use them have no codec.
             self.ext.free(ext);
         }
-        let Some(flow) = self.flows.get_mut(&packet.flow) else { return Ok(()) };
+        let (Some(via), Some(flow)) = (via, self.flows.get_mut(&packet.flow)) else {
+            return Ok(());
+        };
         let data = self.codec.data(packet);
         let name = WireName { flow: flow.name.number, incarnation: self.incarnation };
-        let mut bytes = self.spare.pop().unwrap_or_default();
+        let mut bytes = self.sockets.buffer();
         emit(&self.codec, name, packet, None, &mut bytes, |payload| {
             app.read(packet.flow, data.map_or(0, |d| d.range.offset), payload)
         })
@@ -66,62 +105,75 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         if is_answer && sent_after > ANSWER_RATIO * flow.bytes_in {
             // Its source may be forged: no more than this goes to an address that is not proven.
             *self.traffic.dropped.entry("answer_limit").or_default() += 1;
-            self.spare.push(bytes);
+            self.sockets.recycle(bytes);
             return Ok(());
         }
         flow.bytes_out = sent_after;
         if data.is_some() {
             self.codec.observe(packet, &mut flow.near);
         }
-        let peer = flow.name.peer;
-        self.nic.sent(self.now, packet.wire_bytes);
-        self.outgoing.push(Outgoing { bytes, peer });
+        self.nics[nic].sent(self.now, packet.wire_bytes);
+        self.sockets.push(&via, bytes);
         Ok(())
     }
 
-    /// Sends a datagram of the host stack. It is dropped if the socket has no room.
-    pub(crate) fn send_control(&mut self, peer: SocketAddr, mut bytes: Vec<u8>) {
+    /// Sends a datagram of the host stack, by the way on which the peer was last heard.
+    pub(crate) fn send_control(&mut self, peer: SocketAddr, bytes: Vec<u8>) {
+        let via = self.paths.back_to(peer);
+        self.send_to(&via, bytes);
+    }
+
+    /// Sends a datagram of the host stack with the next batch.
+    fn send_to(&mut self, via: &Via, mut bytes: Vec<u8>) {
         if let Some(seal) = &mut self.seal {
             seal.seal(&mut bytes, C::SWITCH_FIELDS_AT);
         }
-        let Some(socket) = &self.socket else { return };
-        match send_batch(socket, &[Outgoing { bytes, peer }]) {
-            Ok(_) => self.traffic.sent += 1,
-            Err(error) => self.note_error(error),
+        self.sockets.push(via, bytes);
+    }
+
+    /// Sends the packets about paths that wait.
+    pub(super) fn send_path_messages(&mut self) {
+        for (via, bytes) in core::mem::take(&mut self.paths.out) {
+            self.send_to(&via, bytes);
         }
     }
 
-    /// Passes the outgoing datagrams to the socket.
-    fn flush(&mut self) -> Result<(), DriverError> {
-        let mut done = 0;
-        self.is_blocked = false;
-        while done < self.outgoing.len()
-            && let Some(socket) = &self.socket
-        {
-            match send_batch(socket, &self.outgoing[done..]) {
-                Ok(count) => {
-                    self.traffic.sent += count as u64;
-                    done += count;
-                }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    self.is_blocked = true;
-                    break;
-                }
-                Err(e) if is_fatal(&e) => return Err(DriverError::Socket(e)),
-                Err(e) => {
-                    // It concerns the first datagram only.
-                    self.note_error(e);
-                    done += 1;
+    /// Handles a packet about paths.
+    pub(super) fn handle_path_message(
+        &mut self,
+        message: PathMessage,
+        via: &Via,
+        incarnation: u16,
+    ) {
+        let name = WireName { flow: 0, incarnation: self.incarnation };
+        self.paths.handle(message, via, incarnation, name, &self.sockets, self.now);
+        self.send_path_messages();
+    }
+
+    /// Passes the outgoing datagrams to the sockets.
+    pub(super) fn flush(&mut self) -> Result<(), DriverError> {
+        if self.sockets.is_empty() {
+            return Ok(());
+        }
+        // An error may belong to an earlier datagram; then this one is tried again.
+        for _ in 0..FLUSHES {
+            let mut failures = core::mem::take(&mut self.failures);
+            let sent = self.sockets.flush(&mut failures).map_err(DriverError::Socket)?;
+            self.traffic.sent += sent;
+            for failure in failures.drain(..) {
+                if !self.read_errors(failure.via.socket) {
+                    self.sockets.drop_first(failure.via.socket);
+                    self.handle_failure(failure);
                 }
             }
+            self.failures = failures;
+            if !self.sockets.has_more() {
+                break;
+            }
         }
-        self.spare.extend(self.outgoing.drain(..done).map(|outgoing| outgoing.bytes));
         Ok(())
     }
-
-    /// Counts an error of a single datagram. It concerns one peer; other peers go on.
-    pub(super) fn note_error(&mut self, error: io::Error) {
-        self.traffic.socket_errors += 1;
-        self.last_error = Some(error);
-    }
 }
+
+/// Most tries to pass on datagrams, each after an error.
+const FLUSHES: usize = 64;

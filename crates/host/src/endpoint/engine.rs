@@ -1,10 +1,11 @@
 //! The engine: the driver and the messages, in one place.
 
-use super::format::{Control, Prologue, Purpose, key_bytes, random_bytes};
+use super::format::{Control, Prologue, Purpose, key_bytes};
 use super::options::{EndpointOptions, Outcome, SendError, SendOptions};
 use super::state::{Action, State, from_core, new_outbound, to_core};
 use crate::driver::{Driver, DriverOptions, FlowRequest, Traffic};
-use crate::{HostError, LinkOptions};
+use crate::seal::random_bytes;
+use crate::{HostError, LinkOptions, bind_to};
 use punctual_core::{Bytes, Class, Duration, Instant};
 use punctual_transports::ndp::NdpConfig;
 use punctual_wire::NdpCodec;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The driver and the messages of an endpoint.
-pub(super) struct Engine {
+pub(crate) struct Engine {
     pub(super) driver: Driver<NdpConfig, NdpCodec>,
     pub(super) state: State,
     /// When to look for silent peers and late messages.
@@ -24,18 +25,23 @@ pub(super) struct Engine {
 
 /// Whether a message is a request or a response.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     None,
     Wanted,
     To { request: u64, request_bytes: u64, inbound: u64 },
 }
 
-/// How often the engine looks for silent peers and late messages.
-const SWEEP: Duration = Duration::from_millis(5);
+/// How often the engine looks for silent peers. A timer that is further away than the next tick of
+/// the kernel costs less.
+const SWEEP: Duration = Duration::from_millis(50);
+/// How often it looks while messages are given up when late, are cancelled or wait for a proof.
+const SWEEP_SOON: Duration = Duration::from_millis(5);
 /// How often a peer is asked again to discard a message or to prove its address.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a cancelled message waits for the peer's answer.
 const CANCEL_WAIT: Duration = Duration::from_millis(500);
+/// How long a peer that is reported to be unreachable may be silent: a process may be starting there.
+const UNREACHABLE_WAIT: Duration = Duration::from_secs(1);
 /// How long a completed flow answers late packets.
 const TIME_WAIT: Duration = Duration::from_millis(50);
 /// How long a request waits for its response, by default.
@@ -52,7 +58,7 @@ fn new_incarnation() -> u16 {
 }
 
 impl Engine {
-    pub(super) fn new(
+    pub(crate) fn new(
         socket: UdpSocket,
         local: SocketAddr,
         options: EndpointOptions,
@@ -74,14 +80,30 @@ impl Engine {
             framing: defaults.framing + tags,
             ..defaults
         };
+        // More than a buffer holds must not be under way, or packets arrive that have no room.
+        let buffer_packets = options.stream_buffer as u64 / driver_options.mtu.get().max(1);
+        let window_max = u32::try_from(buffer_packets * 3 / 4).unwrap_or(u32::MAX);
+        let window_max = window_max.max(options.ndp.initial_window);
         let ndp = NdpConfig {
             receive_memory: Some(Bytes::new(options.stream_buffer as u64)),
+            path_window: options.ndp.path_window.map(|window| window.min(window_max)),
             ..options.ndp.clone()
         };
-        let mut driver = Driver::new(ndp, NdpCodec, socket, driver_options)
+        let mut sockets = vec![(socket, None)];
+        for nic in &options.nics {
+            let address = SocketAddr::new(nic.address, local.port());
+            let opened = bind_to(address, nic.interface.as_deref())
+                // Another program may use the port at this address.
+                .or_else(|_| bind_to(SocketAddr::new(nic.address, 0), nic.interface.as_deref()));
+            let socket = opened.map_err(|e| HostError::socket(address, e))?;
+            sockets.push((socket, nic.interface.clone()));
+        }
+        let source_ports = options.source_ports;
+        let mut driver = Driver::with_nics(ndp, NdpCodec, sockets, source_ports, driver_options)
             .map_err(|source| HostError::Socket { address: local, source })?;
         let incarnation = new_incarnation();
         driver.identify(incarnation, options.key.clone());
+        driver.set_spins(options.spin);
         let state = State::new(options, incarnation, random_bytes());
         Ok(Engine { driver, state, next_sweep: Instant::ZERO, closed: None })
     }
@@ -121,6 +143,9 @@ impl Engine {
                 return None;
             }
         };
+        for error in self.driver.take_peer_errors() {
+            self.state.note_error(&error);
+        }
         if self.act() {
             // What the actions caused leaves at once.
             wake = self.driver.push(&mut self.state).unwrap_or(None);
@@ -128,7 +153,9 @@ impl Engine {
         let has_sends = !self.state.outbound.is_empty();
         if receives && has_sends && now >= self.next_sweep {
             self.next_sweep = now.saturating_add(SWEEP);
-            self.sweep();
+            if self.sweep() {
+                self.next_sweep = now.saturating_add(SWEEP_SOON);
+            }
             self.act();
             wake = None;
         }
@@ -140,6 +167,7 @@ impl Engine {
         let mut any = false;
         for _ in 0..4 {
             for (peer, bytes) in std::mem::take(&mut self.state.controls) {
+                any = true;
                 self.driver.send_control(peer, bytes);
             }
             let actions = std::mem::take(&mut self.state.actions);
@@ -199,8 +227,10 @@ impl Engine {
     }
 
     /// Ends sends whose peers are silent, whose deadline passed or whose response does not come.
-    fn sweep(&mut self) {
+    /// Returns whether any needs another look soon.
+    fn sweep(&mut self) -> bool {
         let now = self.now();
+        let mut is_urgent = false;
         let silence = to_core(self.state.options.silence);
         let ids: Vec<u64> = self.state.outbound.keys().copied().collect();
         for id in ids {
@@ -213,6 +243,7 @@ impl Engine {
                 outbound.heard_at = heard_at;
             }
             let lacks_proof = outbound.needs_proof && outbound.flow.is_none();
+            is_urgent |= lacks_proof || outbound.gives_up_late || outbound.cancelled_at.is_some();
             if lacks_proof && !outbound.is_acknowledged && now >= outbound.asked_at {
                 outbound.asked_at = now.saturating_add(ASK_AGAIN);
                 self.state.ask_for_proof(peer, 0);
@@ -220,6 +251,7 @@ impl Engine {
             }
             self.sweep_one(id, now, silence);
         }
+        is_urgent
     }
 
     fn sweep_one(&mut self, id: u64, now: Instant, silence: Duration) {
@@ -251,10 +283,19 @@ impl Engine {
             }
             return;
         }
+        if let Some((since, error)) = &outbound.unreachable {
+            if outbound.heard_at > *since {
+                // It is alive: the report was old, forged, or about a path that is not used now.
+                outbound.unreachable = None;
+            } else if now >= since.saturating_add(UNREACHABLE_WAIT) {
+                let error = SendError::PeerUnreachable { peer, error: error.clone() };
+                return self.state.lose(id, error, false);
+            }
+        }
         let is_waiting = outbound.flow.is_none() && !outbound.needs_proof;
         if !is_waiting && now >= outbound.heard_at.saturating_add(silence) {
             let waited = from_core(silence);
-            let last_error = self.driver.take_last_error().map(|error| error.to_string());
+            let last_error = outbound.unreachable.take().map(|(_, error)| error);
             self.state.lose(id, SendError::PeerSilent { peer, waited, last_error }, false);
         }
     }
@@ -275,6 +316,7 @@ impl Engine {
             });
         } else if let Some((_, number)) = number {
             outbound.cancelled_at = Some(now);
+            self.next_sweep = self.next_sweep.min(now.saturating_add(SWEEP_SOON));
             outbound.asked_at = now.saturating_add(ASK_AGAIN);
             if let Some(flow) = outbound.flow {
                 self.driver.close(flow);
@@ -331,11 +373,19 @@ impl Engine {
                 (Purpose::Response, request, is_large && !is_proven)
             }
         };
-        let prologue = Prologue { purpose, to_incarnation: None, deadline_us: 0, id };
+        let service = options.service.get();
+        let prologue = Prologue { purpose, to_incarnation: None, deadline_us: 0, id, service };
         let mut outbound = new_outbound(peer, bytes, prologue, class_of(options), now);
         outbound.deadline = options.deadline.map(|d| now.saturating_add(to_core(d)));
         outbound.gives_up_late = options.give_up_late;
         outbound.needs_proof = needs_proof;
+        outbound.owner = self.state.services.acting;
+        if needs_proof {
+            // The sweep asks for the proof.
+            self.next_sweep = now;
+        } else if options.give_up_late {
+            self.next_sweep = self.next_sweep.min(now.saturating_add(SWEEP_SOON));
+        }
         let patience = options.patience.unwrap_or(PATIENCE);
         outbound.patient_until = now.saturating_add(to_core(patience));
         let id = self.state.add_outbound(outbound);
@@ -378,7 +428,7 @@ impl Engine {
             return;
         }
         self.closed = Some(reason.into());
-        self.driver.release_socket();
+        self.driver.close_sockets();
         let ids: Vec<u64> = self.state.outbound.keys().copied().collect();
         for id in ids {
             self.state.lose(id, SendError::Closed(reason.into()), false);
@@ -391,9 +441,7 @@ impl Engine {
                 waker.wake();
             }
         }
-        if let Some(waker) = self.state.accept_waker.take() {
-            waker.wake();
-        }
+        self.state.services.wake_all();
         self.state.has_news = true;
     }
 }

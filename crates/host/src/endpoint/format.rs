@@ -23,6 +23,8 @@ pub(super) struct Prologue {
     pub(super) deadline_us: u64,
     /// Ties a response to its request.
     pub(super) id: u64,
+    /// The number of the service at the receiving host; 0 if its sender names none.
+    pub(super) service: u32,
 }
 
 /// What the first bytes of a flow are.
@@ -42,6 +44,7 @@ impl Prologue {
         bytes[0] = VERSION;
         bytes[1] = self.purpose as u8;
         bytes[2..4].copy_from_slice(&self.to_incarnation.unwrap_or(0).to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.service.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.deadline_us.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.id.to_be_bytes());
         bytes
@@ -66,6 +69,7 @@ impl Opening {
             to_incarnation,
             deadline_us: number(8),
             id: number(16),
+            service: u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
         })
     }
 }
@@ -233,17 +237,6 @@ impl Tokens {
     }
 }
 
-/// Random bytes from the system's generator.
-pub(super) fn random_bytes() -> [u8; 32] {
-    use std::hash::{BuildHasher as _, RandomState};
-    let mut material = [0; 64];
-    for part in material.chunks_exact_mut(8) {
-        // RandomState takes its keys from the system's random generator.
-        part.copy_from_slice(&RandomState::new().hash_one(part.len()).to_be_bytes());
-    }
-    *blake3::hash(&material).as_bytes()
-}
-
 /// The largest datagram overhead of keyed mode.
 pub(super) fn key_bytes(key: Option<&Key>) -> u64 {
     key.map_or(0, |_| crate::seal::Seal::BYTES)
@@ -280,7 +273,8 @@ mod tests {
     fn prologue__goes_both_ways() {
         for purpose in [Purpose::Message, Purpose::Request, Purpose::Response] {
             for to_incarnation in [None, Some(77)] {
-                let prologue = Prologue { purpose, to_incarnation, deadline_us: 5, id: 1 << 60 };
+                let (id, service) = (1 << 60, 0x8000_0007);
+                let prologue = Prologue { purpose, to_incarnation, deadline_us: 5, id, service };
                 assert_eq!(Opening::of(&prologue.to_bytes()), Opening::Message(prologue));
             }
         }

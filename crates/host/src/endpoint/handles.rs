@@ -1,16 +1,14 @@
 //! What applications hold: sends under way, a listener, messages that arrive.
 
-use super::engine::{Engine, Reply};
-use super::format::{End, Purpose};
-use super::options::{Outcome, ReceiveError, SendError, SendOptions, Times};
-use super::runner::Shared;
-use super::state::from_core;
-use super::{Endpoint, state};
+use super::Endpoint;
+use super::engine::Reply;
+use super::operations::{Arrival, Backend, Operations};
+use super::options::{Outcome, ReceiveError, SendError, SendOptions};
+use super::services::Service;
 use std::future::Future;
 use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -18,7 +16,7 @@ use std::time::{Duration, Instant};
 ///
 /// It is also a future, for any runtime.
 pub struct SendHandle {
-    shared: Arc<Shared>,
+    shared: Backend,
     id: u64,
     is_taken: bool,
 }
@@ -29,26 +27,8 @@ impl std::fmt::Debug for SendHandle {
     }
 }
 
-fn take_outcome(engine: &mut Engine, id: u64) -> Option<(Outcome, Option<Vec<u8>>)> {
-    let Some(outbound) = engine.state.outbound.get_mut(&id) else {
-        let times = Times { elapsed: Duration::ZERO, deadline: None, retransmits: 0 };
-        let error = SendError::Closed("the outcome was taken already".into());
-        return Some((Outcome::Failed(error, times), None));
-    };
-    let outcome = outbound.outcome.take()?;
-    let response = outbound.response;
-    let bytes = response.filter(|_| outcome.is_delivered()).and_then(|response| {
-        let inbound = engine.state.inbound.get_mut(&response)?;
-        let mut bytes = vec![0; inbound.readable()];
-        inbound.take(&mut bytes);
-        Some(bytes)
-    });
-    engine.state.forget_outbound(id);
-    Some((outcome, bytes))
-}
-
 impl SendHandle {
-    pub(super) fn new(shared: Arc<Shared>, id: u64) -> Self {
+    pub(super) fn new(shared: Backend, id: u64) -> Self {
         SendHandle { shared, id, is_taken: false }
     }
 
@@ -60,19 +40,28 @@ impl SendHandle {
     /// Waits until the send has ended. The bytes are the response to a request, if it came.
     pub fn wait_response(mut self) -> (Outcome, Option<Vec<u8>>) {
         let id = self.id;
-        let result = self.shared.wait(None, |engine| take_outcome(engine, id));
+        let result = self.shared.wait(None, |engine| engine.take_outcome(id));
         self.is_taken = true;
         // A wait without a time limit returns something.
         result.unwrap_or_else(|| unreachable!("the wait has no limit"))
     }
 
     /// Waits until the send has ended, at most for this time.
-    pub fn wait_timeout(mut self, timeout: Duration) -> Result<Outcome, SendHandle> {
+    pub fn wait_timeout(self, timeout: Duration) -> Result<Outcome, SendHandle> {
+        self.wait_response_timeout(timeout).map(|(outcome, _)| outcome)
+    }
+
+    /// Waits until the send has ended, at most for this time. The bytes are the response to a
+    /// request, if it came.
+    pub fn wait_response_timeout(
+        mut self,
+        timeout: Duration,
+    ) -> Result<(Outcome, Option<Vec<u8>>), SendHandle> {
         let (id, until) = (self.id, Instant::now() + timeout);
-        match self.shared.wait(Some(until), |engine| take_outcome(engine, id)) {
-            Some((outcome, _)) => {
+        match self.shared.wait(Some(until), |engine| engine.take_outcome(id)) {
+            Some(ended) => {
                 self.is_taken = true;
-                Ok(outcome)
+                Ok(ended)
             }
             None => Err(self),
         }
@@ -96,9 +85,9 @@ impl Future for SendHandle {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let id = self.id;
         let result = self.shared.look(|engine| {
-            let result = take_outcome(engine, id);
-            if let (None, Some(outbound)) = (&result, engine.state.outbound.get_mut(&id)) {
-                outbound.waker = Some(cx.waker().clone());
+            let result = engine.take_outcome(id);
+            if result.is_none() {
+                engine.watch_outcome(id, cx.waker());
             }
             result
         });
@@ -117,13 +106,7 @@ impl Drop for SendHandle {
         if self.is_taken {
             return;
         }
-        self.shared.look(|engine| {
-            let Some(outbound) = engine.state.outbound.get_mut(&self.id) else { return };
-            outbound.is_detached = true;
-            if outbound.outcome.is_some() {
-                engine.state.forget_outbound(self.id);
-            }
-        });
+        self.shared.look(|engine| engine.detach(self.id));
     }
 }
 
@@ -131,33 +114,20 @@ impl Drop for SendHandle {
 #[derive(Debug)]
 pub struct Listener {
     endpoint: Endpoint,
+    service: Service,
 }
 
 impl Listener {
-    pub(super) fn new(endpoint: Endpoint) -> Self {
-        Listener { endpoint }
+    pub(super) fn new(endpoint: Endpoint, service: Service) -> Self {
+        Listener { endpoint, service }
     }
 
-    fn take(&self, engine: &mut Engine) -> Option<Result<Incoming, ReceiveError>> {
-        if let Some(id) = engine.state.backlog.pop_front() {
-            let inbound = engine.state.inbound.get(&id)?;
-            let opening = inbound.opening?;
-            let until = match opening.deadline_us {
-                0 => None,
-                us => Some(
-                    inbound.started_at.saturating_add(state::to_core(Duration::from_micros(us))),
-                ),
-            };
-            return Some(Ok(Incoming {
-                shared: self.endpoint.shared.clone(),
-                id,
-                peer: inbound.peer,
-                len: inbound.len,
-                deadline: until,
-                request: (opening.purpose == Purpose::Request).then_some(opening.id),
-            }));
-        }
-        engine.closed.as_ref().map(|_| Err(ReceiveError::Closed))
+    fn take(&self, engine: &mut dyn Operations) -> Option<Result<Incoming, ReceiveError>> {
+        let arrival = match engine.take_arrival(self.service)? {
+            Ok(arrival) => arrival,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(Ok(Incoming { shared: self.endpoint.shared.clone(), arrival }))
     }
 
     /// Waits for a message. It is returned when its first bytes are here.
@@ -177,7 +147,7 @@ impl Listener {
             self.endpoint.shared.look(|engine| match self.take(engine) {
                 Some(accepted) => Poll::Ready(accepted),
                 None => {
-                    engine.state.accept_waker = Some(cx.waker().clone());
+                    engine.watch_arrivals(self.service, cx.waker());
                     Poll::Pending
                 }
             })
@@ -190,52 +160,49 @@ impl Listener {
 /// Dropping it before its end refuses the rest: its sender's outcome is then
 /// [`SendError::Refused`].
 pub struct Incoming {
-    shared: Arc<Shared>,
-    id: u64,
-    peer: SocketAddr,
-    len: u64,
-    deadline: Option<punctual_core::Instant>,
-    request: Option<u64>,
+    shared: Backend,
+    arrival: Arrival,
 }
 
 impl std::fmt::Debug for Incoming {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Incoming").field("peer", &self.peer).field("len", &self.len).finish()
+        let Arrival { peer, len, .. } = &self.arrival;
+        f.debug_struct("Incoming").field("peer", peer).field("len", len).finish()
     }
 }
 
 impl Incoming {
     /// The sender.
     pub fn peer(&self) -> SocketAddr {
-        self.peer
+        self.arrival.peer
     }
 
     /// Bytes of the message.
     pub fn len(&self) -> u64 {
-        self.len
+        self.arrival.len
     }
 
     /// Whether the message has no bytes.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.arrival.len == 0
     }
 
     /// Whether the sender waits for a response.
     pub fn is_request(&self) -> bool {
-        self.request.is_some()
+        self.arrival.request.is_some()
     }
 
     /// Time left until the sender's deadline, counted from the arrival of the first packet. `None`
     /// without a deadline.
     pub fn deadline_left(&self) -> Option<Duration> {
-        let deadline = self.deadline?;
-        self.shared.look(|engine| Some(from_core(deadline.saturating_since(engine.now()))))
+        Some(self.arrival.deadline?.saturating_duration_since(Instant::now()))
     }
 
     /// Reads the rest of the message.
     pub fn read_to_end(&mut self) -> Result<Vec<u8>, ReceiveError> {
         let mut bytes = Vec::new();
-        let mut part = vec![0; usize::try_from(self.len).map_or(1 << 16, |n| n.clamp(1, 1 << 16))];
+        let len = usize::try_from(self.arrival.len);
+        let mut part = vec![0; len.map_or(1 << 16, |n| n.clamp(1, 1 << 16))];
         loop {
             match self.read_some(&mut part)? {
                 0 => return Ok(bytes),
@@ -246,7 +213,7 @@ impl Incoming {
 
     /// Waits for bytes of the message and reads them. 0 is its end.
     pub fn read_some(&mut self, into: &mut [u8]) -> Result<usize, ReceiveError> {
-        let id = self.id;
+        let id = self.arrival.id;
         let read = self.shared.wait(None, |engine| engine.read(id, into));
         read.unwrap_or(Err(ReceiveError::Closed))
     }
@@ -257,13 +224,11 @@ impl Incoming {
         cx: &mut Context<'_>,
         into: &mut [u8],
     ) -> Poll<Result<usize, ReceiveError>> {
-        let id = self.id;
+        let id = self.arrival.id;
         self.shared.call(|engine| match engine.read(id, into) {
             Some(read) => Poll::Ready(read),
             None => {
-                if let Some(inbound) = engine.state.inbound.get_mut(&id) {
-                    inbound.waker = Some(cx.waker().clone());
-                }
+                engine.watch_bytes(id, cx.waker());
                 Poll::Pending
             }
         })
@@ -284,13 +249,14 @@ impl Incoming {
     /// Answers a request, before the deadline of the pair. The response to a message that is no
     /// request is an error.
     pub fn respond(&self, bytes: impl Into<Vec<u8>>) -> Result<SendHandle, SendError> {
-        let Some(request) = self.request else { return Err(SendError::Refused(self.peer)) };
+        let Arrival { id, peer, len, request, .. } = self.arrival;
+        let Some(request) = request else { return Err(SendError::Refused(peer)) };
         let left = self.deadline_left();
         // A late response is still of use to a client that waits for it.
         let deadline = left.map(|left| left.max(Duration::from_nanos(1)));
         let options = SendOptions { deadline, ..SendOptions::default() };
-        let reply = Reply::To { request, request_bytes: self.len, inbound: self.id };
-        let (peer, bytes) = (self.peer, bytes.into());
+        let reply = Reply::To { request, request_bytes: len, inbound: id };
+        let bytes = bytes.into();
         let id = self.shared.call(|engine| engine.submit(peer, bytes, reply, &options))?;
         Ok(SendHandle::new(self.shared.clone(), id))
     }
@@ -322,6 +288,6 @@ impl tokio::io::AsyncRead for Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        self.shared.call(|engine| engine.state.refuse_inbound(self.id, End::Refused));
+        self.shared.call(|engine| engine.release(self.arrival.id));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::format::{Opening, Prologue};
 use super::options::ReceiveError;
+use super::services::Owner;
 use punctual_core::{ByteRange, FlowId, Instant, RangeSet};
 use std::net::SocketAddr;
 use std::task::Waker;
@@ -25,6 +26,10 @@ pub(super) struct Inbound {
     /// Bytes of the message that the application has read.
     pub(super) read: u64,
     pub(super) started_at: Instant,
+    /// Whose message it is, once its service or its request is known.
+    pub(super) owner: Option<Owner>,
+    /// Whether it waits until its owner has room.
+    pub(super) is_held: bool,
     pub(super) is_complete: bool,
     pub(super) error: Option<ReceiveError>,
     pub(super) waker: Option<Waker>,
@@ -53,6 +58,8 @@ impl Inbound {
             arrived: RangeSet::default(),
             read: 0,
             started_at: now,
+            owner: None,
+            is_held: false,
             is_complete: false,
             error: None,
             waker: None,
@@ -69,6 +76,27 @@ impl Inbound {
     pub(super) fn hold_whole(&mut self) {
         debug_assert_eq!(self.read, 0);
         self.ring.resize(self.len as usize, 0);
+    }
+
+    /// Frees the room of bytes that have not arrived. Nothing of it has been read yet. Returns how
+    /// much was freed.
+    pub(super) fn give_up_room(&mut self) -> usize {
+        debug_assert_eq!(self.read, 0);
+        let end = self
+            .arrived
+            .iter()
+            .last()
+            .map_or(0, |(_, end)| end)
+            .saturating_sub(Prologue::BYTES as u64) as usize;
+        let freed = self.ring.len().saturating_sub(end);
+        self.ring.truncate(end);
+        self.ring.shrink_to_fit();
+        freed
+    }
+
+    /// Takes room again, up to this size of the buffer.
+    pub(super) fn take_room(&mut self, buffer: usize) {
+        self.ring.resize(buffer.max(self.ring.len()), 0);
     }
 
     /// Whether these bytes of the flow fit into the ring.
@@ -141,7 +169,8 @@ mod tests {
             let len = 1 + stream.below(20_000) as usize;
             let buffer = len.min(2_000 + stream.below(3_000) as usize);
             let purpose = Purpose::Message;
-            let prologue = Prologue { purpose, to_incarnation: None, deadline_us: 0, id: 0 };
+            let prologue =
+                Prologue { purpose, to_incarnation: None, deadline_us: 0, id: 0, service: 0 };
             let mut flow = prologue.to_bytes().to_vec();
             flow.extend((0..len).map(|_| stream.bits() as u8));
             let peer = SocketAddr::from(([127, 0, 0, 1], 1));

@@ -1,12 +1,17 @@
 //! Messages between processes: many peers and flows on one UDP socket.
 
-mod engine;
+pub(crate) mod engine;
 mod format;
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod fuzz;
 mod handles;
 mod inbound;
+pub(crate) mod operations;
 mod options;
 mod peers;
-mod runner;
+pub(crate) mod runner;
+mod services;
 mod state;
 
 pub use handles::{Incoming, Listener, SendHandle};
@@ -14,11 +19,16 @@ pub use options::{
     EndpointOptions, HostTransport, Outcome, ReceiveError, SendError, SendOptions, Times,
 };
 
+pub use services::Service;
+pub(crate) use services::{Owner, OwnerLimits};
+
 use crate::driver::Traffic;
 use crate::{HostError, bind};
 use engine::{Engine, Reply};
+use operations::Backend;
 use runner::Shared;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -27,7 +37,7 @@ use std::time::{Duration, Instant};
 /// When the last clone is dropped, sends have half a second to end. Then the port is free.
 #[derive(Clone)]
 pub struct Endpoint {
-    shared: Arc<Shared>,
+    shared: Backend,
     local: SocketAddr,
     _thread: Arc<BackgroundThread>,
 }
@@ -40,7 +50,7 @@ impl std::fmt::Debug for Endpoint {
 
 /// Ends the background thread when the last endpoint is dropped.
 struct BackgroundThread {
-    shared: Arc<Shared>,
+    shared: Backend,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -50,7 +60,7 @@ impl Drop for BackgroundThread {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        if let Ok(mut closed_at) = CLOSED_AT.lock() {
+        if let (Backend::InProcess(_), Ok(mut closed_at)) = (&self.shared, CLOSED_AT.lock()) {
             *closed_at = Some(Instant::now());
         }
     }
@@ -68,7 +78,7 @@ fn wait_after_close() {
 }
 
 /// What an endpoint holds, for monitoring.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndpointStats {
     /// Counts of datagrams.
@@ -83,7 +93,12 @@ pub struct EndpointStats {
     pub messages_in: usize,
     /// Messages that are being sent or wait for their outcome to be asked.
     pub messages_out: usize,
+    /// Addresses of peers beside their main ones, which peers use as further paths.
+    pub sources: usize,
 }
+
+/// How long [`Endpoint::listen`] waits for a daemon to know of it.
+const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Endpoint {
     /// Binds `address`. Port 0 takes any free port. A port in use is
@@ -94,7 +109,11 @@ impl Endpoint {
         let local = socket.local_addr().map_err(|e| HostError::socket(address, e))?;
         let engine = Engine::new(socket, local, options)?;
         let shared = Shared::new(engine).map_err(|e| HostError::socket(local, e))?;
-        let shared = Arc::new(shared);
+        Self::start(Backend::InProcess(Arc::new(shared)), local)
+    }
+
+    /// Starts the background thread.
+    fn start(shared: Backend, local: SocketAddr) -> Result<Self, HostError> {
         let background = shared.clone();
         let thread = std::thread::Builder::new()
             .name("punctual".into())
@@ -104,7 +123,49 @@ impl Endpoint {
         Ok(Endpoint { shared, local, _thread: Arc::new(thread) })
     }
 
-    /// The address of the socket.
+    /// Attaches to the host daemon at this Unix socket, which sends and receives for all processes
+    /// of the host. All else is as with [`bind`](Self::bind), except that the options are the
+    /// daemon's.
+    ///
+    /// ```
+    /// use punctual_host::{Endpoint, EndpointOptions, Hostd, HostdOptions, Outcome, SendOptions};
+    /// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    ///
+    /// static STOP: AtomicBool = AtomicBool::new(false);
+    /// let dir = tempfile::tempdir()?;
+    /// let socket = dir.path().join("hostd.sock");
+    /// let options = HostdOptions { socket: socket.clone(), ..HostdOptions::default() };
+    /// let mut daemon = Hostd::bind("127.0.0.1:0".parse()?, options)?;
+    /// let running = std::thread::spawn(move || daemon.run(&STOP, &mut |_| {}));
+    ///
+    /// let server = Endpoint::attach(&socket)?;
+    /// let listener = server.listen();
+    /// let client = Endpoint::bind("127.0.0.1:0".parse()?, EndpointOptions::default())?;
+    /// let send = client.send(server.local_addr(), "hello", &SendOptions::default())?;
+    /// assert_eq!(listener.accept()?.read_to_end()?, b"hello");
+    /// assert!(matches!(send.wait(), Outcome::Done(_)));
+    /// # STOP.store(true, Relaxed);
+    /// # running.join().expect("no panic")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn attach(socket: impl AsRef<Path>) -> Result<Self, HostError> {
+        let path = socket.as_ref();
+        let (attachment, local) = crate::daemon::attach(path)?;
+        let absent = |source| HostError::DaemonAbsent { path: path.into(), source };
+        let shared = Shared::new(attachment).map_err(absent)?;
+        Self::start(Backend::Attached(Arc::new(shared)), local)
+    }
+
+    /// Attaches to the host daemon that the environment variable `PUNCTUAL_HOSTD` names, if it is
+    /// set. Otherwise binds `address` in this process.
+    pub fn open(address: SocketAddr, options: EndpointOptions) -> Result<Self, HostError> {
+        match std::env::var_os(crate::HOSTD_VARIABLE).filter(|socket| !socket.is_empty()) {
+            Some(socket) => Self::attach(std::path::PathBuf::from(socket)),
+            None => Self::bind(address, options),
+        }
+    }
+
+    /// The address of the socket, which is the daemon's if the endpoint is attached to one.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -166,37 +227,36 @@ impl Endpoint {
 
     /// Accepts messages from now on. Until then, peers learn that nobody listens here.
     pub fn listen(&self) -> Listener {
-        self.shared.look(|engine| engine.state.is_listening = true);
-        Listener::new(self.clone())
+        let service = Service::default();
+        self.shared.call(|engine| engine.listen(service));
+        // A daemon refuses messages until it knows of the listener. `accept` returns its refusal.
+        let patience = Instant::now() + LISTEN_PATIENCE;
+        let _ = self.shared.wait(Some(patience), |engine| engine.listens(service));
+        Listener::new(self.clone(), service)
+    }
+
+    /// Accepts messages to a service from now on.
+    pub fn listen_for(&self, service: Service) -> Result<Listener, ReceiveError> {
+        self.shared.call(|engine| engine.listen(service));
+        let listens = self.shared.wait(None, |engine| engine.listens(service));
+        listens.unwrap_or(Err(ReceiveError::Closed))?;
+        Ok(Listener::new(self.clone(), service))
     }
 
     /// Measures a round trip to another endpoint, which answers in its engine. `None` if no answer
     /// comes in time.
     pub fn ping(&self, peer: SocketAddr, timeout: Duration) -> Option<Duration> {
         let start = Instant::now();
-        let number = self.shared.call(|engine| {
-            let number = engine.state.next_id;
-            engine.state.next_id = number.wrapping_add(1);
-            engine.state.control(peer, 0, format::Control::Ping(number));
-            number
-        });
-        self.shared.wait(Some(start + timeout), |engine| {
-            let pongs = &mut engine.state.pongs;
-            let at = pongs.iter().position(|pong| *pong == (peer, number))?;
-            pongs.swap_remove(at);
-            Some(start.elapsed())
-        })
+        let number = self.shared.call(|engine| engine.send_ping(peer));
+        let answer = |engine: &mut dyn operations::Operations| engine.take_pong(peer, number);
+        self.shared.wait(Some(start + timeout), answer).map(|()| start.elapsed())
     }
 
     /// What the endpoint holds now.
     pub fn stats(&self) -> EndpointStats {
-        self.shared.look(|engine| EndpointStats {
-            traffic: engine.traffic().clone(),
-            peers: engine.state.peers.len(),
-            receive_memory: engine.state.receive_memory,
-            send_memory: engine.state.send_memory,
-            messages_in: engine.state.inbound.len(),
-            messages_out: engine.state.outbound.len(),
-        })
+        self.shared.call(|engine| engine.ask_stats());
+        let stats = self.shared.wait(None, |engine| engine.take_stats());
+        // A wait without a time limit returns something.
+        stats.unwrap_or_default()
     }
 }

@@ -1,6 +1,7 @@
 //! Options and outcomes.
 
-use crate::{HostError, Key};
+use super::services::Service;
+use crate::{HostError, HostNic, Key};
 use punctual_core::{Bytes, Rate};
 use punctual_transports::ndp::NdpConfig;
 use std::net::SocketAddr;
@@ -45,6 +46,15 @@ pub struct EndpointOptions {
     pub key: Option<Key>,
     /// Parameters of NDP.
     pub ndp: NdpConfig,
+    /// Further NICs of this host, beside that of the bound address. `rate` is that of each NIC. A
+    /// large message leaves by all NICs from which the peer can be reached. Default none.
+    pub nics: Vec<HostNic>,
+    /// UDP source ports of each NIC over which packets of large messages are spread, so that networks
+    /// that hash addresses and ports use several paths. 1 keeps to the bound port. Default 8.
+    pub source_ports: usize,
+    /// Whether a thread that waits spins rather than sleep, which saves the time of a wake-up. For
+    /// processes that own their cores. Default false.
+    pub spin: bool,
 }
 
 impl Default for EndpointOptions {
@@ -65,6 +75,9 @@ impl Default for EndpointOptions {
             unproven_max: 256,
             key: None,
             ndp: crate::LinkOptions::default().ndp,
+            nics: Vec::new(),
+            source_ports: 8,
+            spin: false,
         }
     }
 }
@@ -93,6 +106,8 @@ pub struct SendOptions {
     pub patience: Option<Duration>,
     /// The transport.
     pub transport: HostTransport,
+    /// The service at the peer that the message is for. Default: the default service.
+    pub service: Service,
 }
 
 /// How a send ended. Each variant has the [`Times`] until this end knew it.
@@ -158,6 +173,16 @@ pub enum SendError {
         /// The last error that the socket reported, if any.
         last_error: Option<String>,
     },
+    /// The network or the peer's host reported that nothing can be delivered there, and the peer was
+    /// not heard afterwards: no process uses the port, the host is unreachable, or a firewall forbids
+    /// it.
+    #[error("{peer}: cannot be reached: {error}; is the peer running?")]
+    PeerUnreachable {
+        /// The peer.
+        peer: SocketAddr,
+        /// What was reported.
+        error: String,
+    },
     /// The peer runs an endpoint that accepts no messages.
     #[error("{0}: does not accept messages; it must call `listen`")]
     NotListening(SocketAddr),
@@ -193,6 +218,9 @@ pub enum SendError {
     /// The endpoint was closed, or its socket failed.
     #[error("the endpoint is closed: {0}")]
     Closed(String),
+    /// The host daemon ended during the send.
+    #[error("the host daemon has gone; start `punctual hostd` and attach again")]
+    DaemonGone,
 }
 
 fn hint(error: Option<&str>) -> String {
@@ -212,6 +240,12 @@ pub enum ReceiveError {
     /// The endpoint was closed.
     #[error("the endpoint is closed")]
     Closed,
+    /// The host daemon ended.
+    #[error("the host daemon has gone; start `punctual hostd` and attach again")]
+    DaemonGone,
+    /// Another process of this host listens for the service.
+    #[error("another process of this host listens for this service; stop it or choose another one")]
+    ServiceTaken,
 }
 
 impl From<ReceiveError> for std::io::Error {
@@ -219,6 +253,10 @@ impl From<ReceiveError> for std::io::Error {
         std::io::Error::new(std::io::ErrorKind::ConnectionAborted, error)
     }
 }
+
+/// Most source ports of a NIC and most NICs: all sockets are looked at before each wait.
+const SOURCE_PORTS_MAX: usize = 16;
+const NICS_MAX: usize = 4;
 
 impl EndpointOptions {
     pub(super) fn check(&self) -> Result<(), HostError> {
@@ -228,6 +266,9 @@ impl EndpointOptions {
         }
         if self.stream_buffer < 1 << 16 || self.peer_memory < self.stream_buffer {
             return wrong("stream_buffer: must be 64 KiB or more, and peer_memory no less than it");
+        }
+        if !(1..=SOURCE_PORTS_MAX).contains(&self.source_ports) || self.nics.len() >= NICS_MAX {
+            return wrong("source_ports: must be from 1 to 16, and nics at most 3 further ones");
         }
         if self.flows_per_peer == 0 || self.backlog == 0 || self.peers_max == 0 {
             return wrong("flows_per_peer, backlog and peers_max: must be 1 or more");

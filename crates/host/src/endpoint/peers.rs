@@ -1,8 +1,9 @@
 //! What an endpoint remembers about its peers.
 
 use crate::seal::ReplayWindow;
+use ahash::HashMap;
 use punctual_core::{Duration, Instant};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 /// A peer.
@@ -12,6 +13,8 @@ pub(super) struct Peer {
     pub(super) incarnation: Option<u16>,
     /// Whether it has proven that it receives packets at its address.
     pub(super) is_proven: bool,
+    /// Whether it has just proven that, so that its next number may be far ahead.
+    pub(super) may_jump: bool,
     /// Numbers of its flows that were opened here, and of those that were completed.
     pub(super) opened: Option<ReplayWindow>,
     pub(super) done: Option<ReplayWindow>,
@@ -47,6 +50,7 @@ impl Peer {
         Peer {
             incarnation: None,
             is_proven: false,
+            may_jump: false,
             opened: None,
             done: None,
             next_number: first_number,
@@ -69,6 +73,12 @@ impl Peer {
         } else {
             Known::New
         }
+    }
+
+    /// Whether this number is further ahead than those of an honest peer, whose numbers are
+    /// consecutive. A forged number would move the window away from the honest ones.
+    pub(super) fn is_far_ahead(&self, number: u32) -> bool {
+        self.opened.as_ref().is_some_and(|opened| opened.is_far_ahead(number))
     }
 
     /// Notes that its flow of this number was opened.
@@ -127,7 +137,7 @@ pub(super) struct Peers {
 impl Peers {
     pub(super) fn new(max: usize, window: Duration, seed: u64) -> Self {
         Peers {
-            peers: HashMap::new(),
+            peers: HashMap::default(),
             max,
             window,
             next_sweep: Instant::ZERO,
@@ -231,7 +241,10 @@ mod tests {
         assert_eq!(peer.known(50), Known::Done);
         peer.note_opened(5_000);
         assert_eq!(peer.known(49), Known::Opened, "too old to know");
+        assert!(!peer.is_far_ahead(5_000 + ReplayWindow::SPAN) && !peer.is_far_ahead(4_000));
+        assert!(peer.is_far_ahead(5_001 + ReplayWindow::SPAN) && peer.is_far_ahead(1 << 30));
         peer.learn(2);
         assert_eq!(peer.known(50), Known::New, "another process counts anew");
+        assert!(!peer.is_far_ahead(1 << 30));
     }
 }

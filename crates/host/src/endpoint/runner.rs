@@ -8,17 +8,20 @@
 //! waiting thread. The background thread takes over when nobody has held the place for
 //! [`GRACE`].
 
-use super::engine::Engine;
+use crate::Clock;
+use crate::driver::WaitSet;
 use punctual_core::Instant;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use std::os::fd::{AsFd, OwnedFd};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as StdInstant};
 
 /// How long the place of the holder stays empty before the background thread takes it.
 const GRACE: Duration = Duration::from_millis(1);
-/// How long after a thread has waited the background thread looks every [`GRACE`].
+/// How often the background thread looks whether a waiting thread has left without another.
+const LOOK: Duration = Duration::from_millis(4);
+/// How long after a thread has waited the background thread looks every [`LOOK`].
 const BUSY: Duration = Duration::from_millis(100);
 /// How long sends may go on after the last handle of the endpoint is dropped.
 const LINGER: Duration = Duration::from_millis(500);
@@ -32,8 +35,42 @@ enum Holder {
     Waiting,
 }
 
-pub(super) struct Core {
-    pub(super) engine: Engine,
+/// Sockets to wait on.
+pub(crate) trait WaitOn {
+    /// Waits until a socket or `other` has something, at most for `time`. Returns whether `other`
+    /// has.
+    fn wait(&self, other: BorrowedFd<'_>, time: Duration) -> std::io::Result<bool>;
+}
+
+impl WaitOn for WaitSet {
+    fn wait(&self, other: BorrowedFd<'_>, time: Duration) -> std::io::Result<bool> {
+        WaitSet::wait(self, Some(other), time)
+    }
+}
+
+/// What a thread can run: the engine of this process, or the attachment to a host daemon.
+pub(crate) trait Run {
+    /// What it waits on.
+    type Sockets: WaitOn;
+    /// Runs one round without waiting. Returns when the next one is due; `None` if at once.
+    fn step(&mut self) -> Option<Instant>;
+    /// Sends what is due, without looking for what has arrived. Returns when the next round is due.
+    fn push(&mut self) -> Option<Instant>;
+    /// Whether something ended or arrived since the last call.
+    fn take_news(&mut self) -> bool;
+    fn clock(&self) -> Clock;
+    /// Whether a thread that waits spins rather than sleep.
+    fn spins(&self) -> bool;
+    /// What to wait on.
+    fn wait_set(&self) -> Self::Sockets;
+    /// Whether every send has ended, or needs this process no longer.
+    fn is_settled(&self) -> bool;
+    /// Ends everything.
+    fn close(&mut self, reason: &str);
+}
+
+struct Core<E> {
+    engine: E,
     holder: Holder,
     /// When a waiting thread last left the place.
     left_at: StdInstant,
@@ -47,8 +84,8 @@ pub(super) struct Core {
 }
 
 /// The engine with what threads need to share it.
-pub(super) struct Shared {
-    core: Mutex<Core>,
+pub(crate) struct Shared<E> {
+    core: Mutex<Core<E>>,
     /// Notified when something ended or arrived, or when the place of the holder is empty.
     news: Condvar,
     background: Condvar,
@@ -57,8 +94,8 @@ pub(super) struct Shared {
     lockers: AtomicUsize,
 }
 
-impl Shared {
-    pub(super) fn new(engine: Engine) -> std::io::Result<Self> {
+impl<E: Run> Shared<E> {
+    pub(crate) fn new(engine: E) -> std::io::Result<Self> {
         let core = Core {
             engine,
             holder: Holder::Nobody,
@@ -77,7 +114,7 @@ impl Shared {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core> {
+    fn lock(&self) -> MutexGuard<'_, Core<E>> {
         self.lockers.fetch_add(1, Ordering::Relaxed);
         let core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
         self.lockers.fetch_sub(1, Ordering::Relaxed);
@@ -85,7 +122,7 @@ impl Shared {
     }
 
     /// Calls the engine and runs it once, so that what the call has caused leaves at once.
-    pub(super) fn call<R>(&self, call: impl FnOnce(&mut Engine) -> R) -> R {
+    pub(crate) fn call<R>(&self, call: impl FnOnce(&mut E) -> R) -> R {
         let mut core = self.lock();
         let result = call(&mut core.engine);
         let wake = core.engine.push().unwrap_or(Instant::ZERO);
@@ -98,22 +135,22 @@ impl Shared {
     }
 
     /// Looks at the engine.
-    pub(super) fn look<R>(&self, call: impl FnOnce(&mut Engine) -> R) -> R {
+    pub(crate) fn look<R>(&self, call: impl FnOnce(&mut E) -> R) -> R {
         call(&mut self.lock().engine)
     }
 
     /// Wakes up the threads that wait for another holder, if there is news.
-    fn tell(&self, core: &mut Core) {
-        if std::mem::take(&mut core.engine.state.has_news) && core.followers > 0 {
+    fn tell(&self, core: &mut Core<E>) {
+        if core.engine.take_news() && core.followers > 0 {
             self.news.notify_all();
         }
     }
 
     /// Waits until `ready` returns something, at most until `until`.
-    pub(super) fn wait<R>(
+    pub(crate) fn wait<R>(
         &self,
         until: Option<StdInstant>,
-        mut ready: impl FnMut(&mut Engine) -> Option<R>,
+        mut ready: impl FnMut(&mut E) -> Option<R>,
     ) -> Option<R> {
         let mut core = self.lock();
         loop {
@@ -147,12 +184,15 @@ impl Shared {
     /// Runs the engine as the holder until `ready` returns something.
     fn hold<'a, R>(
         &'a self,
-        mut core: MutexGuard<'a, Core>,
+        mut core: MutexGuard<'a, Core<E>>,
         until: Option<StdInstant>,
-        ready: &mut impl FnMut(&mut Engine) -> Option<R>,
-    ) -> (MutexGuard<'a, Core>, Option<R>) {
+        ready: &mut impl FnMut(&mut E) -> Option<R>,
+    ) -> (MutexGuard<'a, Core<E>>, Option<R>) {
+        // The first round does not look for datagrams: the sleep ends at once if there are any.
+        let mut wake = core.engine.push();
         loop {
-            let wake = core.engine.step();
+            core = self.sleep(core, wake, until);
+            wake = core.engine.step();
             self.tell(&mut core);
             if let Some(result) = ready(&mut core.engine) {
                 return (core, Some(result));
@@ -160,19 +200,18 @@ impl Shared {
             if until.is_some_and(|until| StdInstant::now() >= until) {
                 return (core, None);
             }
-            core = self.sleep(core, wake, until);
         }
     }
 
     /// Sleeps as the holder until there is something to do.
     fn sleep<'a>(
         &'a self,
-        mut core: MutexGuard<'a, Core>,
+        mut core: MutexGuard<'a, Core<E>>,
         wake: Option<Instant>,
         until: Option<StdInstant>,
-    ) -> MutexGuard<'a, Core> {
-        let clock = core.engine.driver.clock();
-        let (socket, is_blocked) = core.engine.driver.socket();
+    ) -> MutexGuard<'a, Core<E>> {
+        let clock = core.engine.clock();
+        let sockets = core.engine.wait_set();
         let mut left = match wake {
             None => Duration::ZERO,
             Some(wake) => {
@@ -184,9 +223,10 @@ impl Shared {
             left = left.min(until.saturating_duration_since(StdInstant::now()));
         }
         core.sleeps_until = wake.unwrap_or(Instant::ZERO);
+        let spins = core.engine.spins() && core.holder == Holder::Waiting;
         drop(core);
-        if left > WAKE_LATENESS {
-            self.poll(socket.as_deref(), is_blocked, left - WAKE_LATENESS);
+        if left > WAKE_LATENESS && !spins {
+            self.poll(&sockets, left - WAKE_LATENESS);
         } else if self.lockers.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();
         }
@@ -195,36 +235,21 @@ impl Shared {
         core
     }
 
-    fn poll(&self, socket: Option<&std::net::UdpSocket>, for_room: bool, left: Duration) {
-        let timeout =
-            Timespec { tv_sec: left.as_secs() as _, tv_nsec: i64::from(left.subsec_nanos()) as _ };
-        let flags = if for_room { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let wake_up = PollFd::new(&self.wake_up, PollFlags::IN);
-        let mut number = [0; 8];
-        let result = match socket {
-            Some(socket) => {
-                let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), flags), wake_up];
-                poll(&mut fds, Some(&timeout)).map(|_| fds[1].revents())
-            }
-            None => {
-                let mut fds = [wake_up];
-                poll(&mut fds, Some(&timeout)).map(|_| fds[0].revents())
-            }
-        };
-        if result.is_ok_and(|revents| revents.contains(PollFlags::IN)) {
-            let _ = rustix::io::read(&self.wake_up, &mut number);
+    fn poll(&self, sockets: &E::Sockets, left: Duration) {
+        if let Ok(true) = sockets.wait(self.wake_up.as_fd(), left) {
+            let _ = rustix::io::read(&self.wake_up, &mut [0; 8]);
         }
     }
 
     /// Asks the background thread to end.
-    pub(super) fn begin_closing(&self) {
+    pub(crate) fn begin_closing(&self) {
         self.lock().is_closing = true;
         self.background.notify_one();
         let _ = rustix::io::write(&self.wake_up, &1u64.to_ne_bytes());
     }
 
     /// The background thread.
-    pub(super) fn run_background(&self) {
+    pub(crate) fn run_background(&self) {
         let mut core = self.lock();
         let mut closing_since = None;
         loop {
@@ -238,13 +263,13 @@ impl Shared {
             }
             let recently = core.left_at.elapsed();
             let nap = match core.holder {
-                Holder::Waiting if recently < BUSY => GRACE,
+                Holder::Waiting if recently < BUSY => LOOK,
                 Holder::Waiting => Duration::from_secs(1),
                 Holder::Nobody if recently < GRACE && !core.is_closing => GRACE,
                 _ => Duration::ZERO,
             };
             if !nap.is_zero() {
-                core.background_sleeps = nap > GRACE;
+                core.background_sleeps = nap > LOOK;
                 let waited = self.background.wait_timeout(core, nap);
                 core = waited.unwrap_or_else(PoisonError::into_inner).0;
                 core.background_sleeps = false;
@@ -253,6 +278,9 @@ impl Shared {
             core.holder = Holder::Background;
             let wake = core.engine.step();
             self.tell(&mut core);
+            if core.is_closing && core.engine.is_settled() {
+                continue;
+            }
             core = self.sleep(core, wake, None);
         }
     }

@@ -4,8 +4,8 @@ use crate::support::{Faults, Lossy};
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Class, Duration, FlowId, Header, HostId, Packet, PacketFlags, Rate};
 use punctual_host::{
-    HostError, LinkOptions, ReceiveOptions, ReceiveReport, Receiver, SendFileOptions, SendReport,
-    send_file,
+    Endpoint, EndpointOptions, HostError, LinkOptions, ReceiveOptions, ReceiveReport, Receiver,
+    SendFileOptions, SendReport, send_file,
 };
 use punctual_transports::ndp::{NdpHeader, flags, kind};
 use punctual_wire::{NdpCodec, WireName, emit};
@@ -68,15 +68,12 @@ impl Place {
         out: &str,
         link: LinkOptions,
     ) -> (SocketAddr, JoinHandle<Result<ReceiveReport, HostError>>) {
-        let receiver = Receiver::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let wait = Some(Duration::from_secs(4));
+        let options = ReceiveOptions { wait, link, ..ReceiveOptions::default() };
+        let receiver = Receiver::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
         let address = receiver.local_addr();
         let out = self.path(out);
-        let options = ReceiveOptions {
-            wait: Some(Duration::from_secs(4)),
-            link,
-            ..ReceiveOptions::default()
-        };
-        (address, std::thread::spawn(move || receiver.receive(&out, &options)))
+        (address, std::thread::spawn(move || receiver.receive(&out)))
     }
 }
 
@@ -128,11 +125,15 @@ fn forged_answers__convince_nobody() {
         let mut buffer = [0; 2_000];
         let (_, sender) = receiver.recv_from(&mut buffer).unwrap();
         for flow in 0..200u32 {
-            let mut answer = [0; 56];
+            // A response whose request's id is guessed: "stored".
+            let mut answer = [0; 24 + 72];
+            (answer[0], answer[1]) = (0xa1, 2);
+            answer[20..24].copy_from_slice(&flow.to_be_bytes());
+            answer[24..32].copy_from_slice(b"pnctlV3\0");
+            receiver.send_to(&data(flow, 96, &answer, true), sender).unwrap();
+            // The former formats, too.
             answer[..8].copy_from_slice(b"pnctlV2\0");
-            answer[8..12].copy_from_slice(&flow.to_be_bytes());
-            receiver.send_to(&data(flow, 56, &answer, true), sender).unwrap();
-            // The former format, too.
+            receiver.send_to(&data(500 + flow, 56, &answer[..56], true), sender).unwrap();
             receiver.send_to(&data(1_000 + flow, 8, b"pnctlV1\0", true), sender).unwrap();
         }
         receiver
@@ -212,29 +213,25 @@ fn outage__at_the_end_both_ends_agree() {
 fn outage__without_an_answer_the_outcome_is_unknown() {
     let place = Place::new();
     let path = place.file("in", 100);
-    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = receiver.local_addr().unwrap();
-    // Acknowledges the only packet, then says nothing.
-    let acknowledging =
-        std::thread::spawn(move || {
-            receiver.set_read_timeout(Some(Time::from_millis(300))).unwrap();
-            let mut buffer = [0; 2_000];
-            while let Ok((len, sender)) = receiver.recv_from(&mut buffer) {
-                let datagram = punctual_wire::Datagram::parse(&buffer[..len]).unwrap();
-                let mut packet = packet(kind::ACK, 1, 0);
-                packet.flags = PacketFlags::TO_SENDER;
-                let mut bytes = Vec::new();
-                emit(&NdpCodec, datagram.envelope.name, &packet, None, &mut bytes, |_| {
-                    Ok::<(), ()>(())
-                })
-                .unwrap();
-                receiver.send_to(&bytes, sender).unwrap();
-            }
-        });
+    let receiver = Endpoint::bind("127.0.0.1:0".parse().unwrap(), EndpointOptions::default());
+    let receiver = receiver.unwrap();
+    let address = receiver.local_addr();
+    let listener = receiver.listen();
+    // Accepts the offer and takes the file, then says nothing.
+    let dying = std::thread::spawn(move || {
+        let mut offer = listener.accept().unwrap();
+        let bytes = offer.read_to_end().unwrap();
+        let mut accepted = [0; 72];
+        accepted[..8].copy_from_slice(b"pnctlV3\x01");
+        accepted[8..24].copy_from_slice(&bytes[16..32]);
+        offer.respond(accepted).unwrap().wait();
+        listener.accept().unwrap().read_to_end().unwrap();
+        drop(receiver);
+    });
     let link = LinkOptions { silence: Duration::from_millis(400), ..quick() };
     let sent = send(&path, address, link);
     assert!(matches!(sent, Err(HostError::Unconfirmed { .. })), "{sent:?}");
-    acknowledging.join().unwrap();
+    dying.join().unwrap();
 }
 
 #[test]

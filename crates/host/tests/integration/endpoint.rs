@@ -49,6 +49,7 @@ const PLAIN: SendOptions = SendOptions {
     priority: None,
     patience: None,
     transport: punctual_host::HostTransport::Ndp,
+    service: punctual_host::Service::number(0),
 };
 
 #[test]

@@ -32,15 +32,12 @@ fn transfer(data: &[u8], faults: Faults, seed: u64) -> (SendReport, ReceiveRepor
     let dir = tempfile::tempdir().unwrap();
     let (path, out) = (dir.path().join("in"), dir.path().join("out"));
     std::fs::write(&path, data).unwrap();
-    let receiver = Receiver::bind(localhost(0)).unwrap();
+    let wait = Some(Duration::from_secs(5));
+    let receive_options = ReceiveOptions { wait, link: link(), ..ReceiveOptions::default() };
+    let receiver = Receiver::bind(localhost(0), &receive_options).unwrap();
     let relay = Lossy::start(receiver.local_addr(), faults, seed);
-    let receive_options = ReceiveOptions {
-        wait: Some(Duration::from_secs(5)),
-        link: link(),
-        ..ReceiveOptions::default()
-    };
     let to = out.clone();
-    let receiving = std::thread::spawn(move || receiver.receive(&to, &receive_options));
+    let receiving = std::thread::spawn(move || receiver.receive(&to));
     let options = SendFileOptions { deadline: Some(Duration::from_secs(20)), link: link() };
     let sent = send_file(&path, relay.address(), &options);
     let received = receiving.join().unwrap();
@@ -63,8 +60,8 @@ fn transfer(data: &[u8], faults: Faults, seed: u64) -> (SendReport, ReceiveRepor
 
 #[test]
 fn small_files_arrive() {
-    // 1364 bytes and the preamble of 72 fill a packet of 1500.
-    for len in [0, 1, 1_363, 1_364, 1_365, 30 * 1_436, 100_000] {
+    // 1372 bytes and the 64 before them fill a packet of 1500. From 4 MiB on there are parts.
+    for len in [0, 1, 1_371, 1_372, 1_373, 30 * 1_436, 100_000, 4 << 20, (4 << 20) + 1] {
         let (sent, received, _) = transfer(&contents(len), Faults::default(), 1);
         // A busy machine may retransmit, but no packet is malformed.
         for name in sent.traffic.dropped.keys().chain(received.traffic.dropped.keys()) {
@@ -115,9 +112,9 @@ fn any_order_will_do() {
 #[test]
 fn trimmed_packets_are_sent_again() {
     let faults = Faults { trim: 0.1, ..Faults::default() };
-    let (sent, received, done) = transfer(&contents(2_000_000), faults, 5);
+    let (sent, _, done) = transfer(&contents(2_000_000), faults, 5);
     assert!(done.trimmed > 100, "{done:?}");
-    assert!(received.trims > 100 && sent.retransmits > 100, "{sent:?} {received:?}");
+    assert!(sent.retransmits > 100, "{sent:?}");
 }
 
 #[test]
@@ -147,10 +144,10 @@ fn garbage_is_counted_and_harmless() {
     let (path, out) = (dir.path().join("in"), dir.path().join("out"));
     let data = contents(3_000_000);
     std::fs::write(&path, &data).unwrap();
-    let receiver = Receiver::bind(localhost(0)).unwrap();
+    let receiver = Receiver::bind(localhost(0), &ReceiveOptions::default()).unwrap();
     let address = receiver.local_addr();
     let to = out.clone();
-    let receiving = std::thread::spawn(move || receiver.receive(&to, &ReceiveOptions::default()));
+    let receiving = std::thread::spawn(move || receiver.receive(&to));
     let attack = std::thread::spawn(move || {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut stream = Stream::named(7, "garbage", 0);
@@ -186,13 +183,12 @@ fn jumbo_frames_and_other_rates_work() {
     let data = contents(3_000_000);
     std::fs::write(&path, &data).unwrap();
     // The two ends use different options, over IPv6.
-    let receiver = Receiver::bind("[::1]:0".parse().unwrap()).unwrap();
+    let half = LinkOptions { rate: Rate::from_mbps(500), ..link() };
+    let receive_options = ReceiveOptions { link: half, ..ReceiveOptions::default() };
+    let receiver = Receiver::bind("[::1]:0".parse().unwrap(), &receive_options).unwrap();
     let address = receiver.local_addr();
     let to = out.clone();
-    let receiving = std::thread::spawn(move || {
-        let link = LinkOptions { rate: Rate::from_mbps(500), ..link() };
-        receiver.receive(&to, &ReceiveOptions { link, ..ReceiveOptions::default() })
-    });
+    let receiving = std::thread::spawn(move || receiver.receive(&to));
     let link = LinkOptions { mtu: Bytes::new(9_000), rate: Rate::from_mbps(200), ..link() };
     let options = SendFileOptions { deadline: Some(Duration::from_millis(1)), link };
     let sent = send_file(&path, address, &options).unwrap();
@@ -214,8 +210,7 @@ fn a_sender_may_be_early() {
     });
     std::thread::sleep(std::time::Duration::from_millis(100));
     receive_file(address, &out, &ReceiveOptions::default()).unwrap();
-    let sent = sending.join().unwrap().unwrap();
-    assert!(sent.timeouts > 0 && sent.traffic.socket_errors > 0, "{sent:?}");
+    sending.join().unwrap().unwrap();
 }
 
 fn refused(error: Result<impl std::fmt::Debug, HostError>) -> String {
@@ -238,19 +233,21 @@ fn errors_say_what_is_wrong() {
     let missing = refused(send_file(Path::new("/no/such"), localhost(9), &send));
     assert_eq!(missing, "/no/such: no such file");
     let folder = refused(send_file(dir.path(), localhost(9), &send));
-    assert!(folder.contains("not a regular file"), "{folder}");
+    assert!(folder.contains("a directory; name the files in it"), "{folder}");
+    let device = refused(send_file(Path::new("/dev/null"), localhost(9), &send));
+    assert!(device.contains("not a regular file"), "{device}");
     let exists = refused(receive_file(localhost(0), &file, &receive));
     assert!(exists.contains("exists already"), "{exists}");
     let nowhere = refused(receive_file(localhost(0), Path::new("/no/such/out"), &receive));
     assert!(nowhere.contains("/no/such/out"), "{nowhere}");
 
-    let taken = Receiver::bind(localhost(0)).unwrap();
-    let in_use = refused(Receiver::bind(taken.local_addr()));
+    let taken = Receiver::bind(localhost(0), &receive).unwrap();
+    let in_use = refused(Receiver::bind(taken.local_addr(), &receive));
     assert!(in_use.contains("address in use"), "{in_use}");
-    let elsewhere = refused(Receiver::bind("203.0.113.1:9".parse().unwrap()));
+    let elsewhere = refused(Receiver::bind("203.0.113.1:9".parse().unwrap(), &receive));
     assert!(elsewhere.contains("not an address of this machine"), "{elsewhere}");
 
-    let nobody = refused(taken.receive(&dir.path().join("out"), &receive));
+    let nobody = refused(taken.receive(&dir.path().join("out")));
     assert!(nobody.contains("no sender within 100ms"), "{nobody}");
     assert_eq!(dir.path().read_dir().unwrap().count(), 1, "only the file to send");
 
@@ -269,13 +266,12 @@ fn a_file_too_large_is_refused_at_both_ends() {
     let dir = tempfile::tempdir().unwrap();
     let (path, out) = (dir.path().join("in"), dir.path().join("out"));
     std::fs::write(&path, contents(100_000)).unwrap();
-    let receiver = Receiver::bind(localhost(0)).unwrap();
+    let size_max = Bytes::new(99_999);
+    let options = ReceiveOptions { size_max, ..ReceiveOptions::default() };
+    let receiver = Receiver::bind(localhost(0), &options).unwrap();
     let address = receiver.local_addr();
     let to = out.clone();
-    let receiving = std::thread::spawn(move || {
-        let size_max = Bytes::new(99_999);
-        receiver.receive(&to, &ReceiveOptions { size_max, ..ReceiveOptions::default() })
-    });
+    let receiving = std::thread::spawn(move || receiver.receive(&to));
     let sent = refused(send_file(&path, address, &SendFileOptions::default()));
     assert!(sent.contains("larger than it accepts"), "{sent}");
     let received = refused(receiving.join().unwrap());
@@ -283,22 +279,23 @@ fn a_file_too_large_is_refused_at_both_ends() {
     assert_eq!(dir.path().read_dir().unwrap().count(), 1, "only the file to send");
 }
 
-/// Sends 4 MB slowly into the directory `to`, so that `meddle` can change the file during the
+/// Sends 40 MB slowly into the directory `to`, so that `meddle` can change the file during the
 /// transfer. Returns the errors of the sender and the receiver.
 fn fail(to: &Path, meddle: impl FnOnce(&Path)) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let (path, out) = (dir.path().join("in"), to.join("out"));
-    std::fs::write(&path, contents(4_000_000)).unwrap();
-    let receiver = Receiver::bind(localhost(0)).unwrap();
-    let relay = Lossy::start(receiver.local_addr(), Faults::default(), 1);
-    let address = relay.address();
+    std::fs::write(&path, contents(40_000_000)).unwrap();
     let options = ReceiveOptions {
         link: LinkOptions { silence: Duration::from_millis(500), ..link() },
+        resume: false,
         ..ReceiveOptions::default()
     };
-    let receiving = std::thread::spawn(move || receiver.receive(&out, &options));
-    // 4 MB at 100 Mb/s take 320 ms.
-    let link = LinkOptions { rate: Rate::from_mbps(100), ..link() };
+    let receiver = Receiver::bind(localhost(0), &options).unwrap();
+    let relay = Lossy::start(receiver.local_addr(), Faults::default(), 1);
+    let address = relay.address();
+    let receiving = std::thread::spawn(move || receiver.receive(&out));
+    // 40 MB at 1 Gb/s take 320 ms. All but the last parts are read later.
+    let link = LinkOptions { rate: Rate::from_gbps(1), ..link() };
     let from = path.clone();
     let sending = std::thread::spawn(move || {
         send_file(&from, address, &SendFileOptions { link, deadline: None })
@@ -326,7 +323,7 @@ fn a_file_that_shrinks_is_an_error() {
 fn a_file_that_changes_is_an_error() {
     let meddle = |path: &Path| {
         let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-        file.write_all_at(&[0; 1_000], 3_900_000).unwrap();
+        file.write_all_at(&[0; 1_000], 39_900_000).unwrap();
     };
     let dir = tempfile::tempdir().unwrap();
     let (sent, received) = fail(dir.path(), meddle);

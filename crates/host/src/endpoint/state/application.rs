@@ -21,12 +21,14 @@ impl Application for State {
         let is_other = known
             .and_then(|peer| peer.incarnation)
             .is_some_and(|known| known != offer.name.incarnation);
-        if !self.is_listening && !awaits_response {
+        if !self.services.is_listening() && !awaits_response {
             self.control(address, number, Control::Ended(End::NotListening));
             return false;
         }
         let needs_proof = self.is_young() && !awaits_response || self.is_under_pressure();
-        if is_other || !is_proven && needs_proof {
+        // A forged number must not move the window of the honest ones.
+        let is_far = known.is_some_and(|peer| peer.is_far_ahead(number) && !peer.may_jump);
+        if is_other || is_far || !is_proven && needs_proof {
             self.ask_to_retry(address, number);
             return false;
         }
@@ -53,13 +55,14 @@ impl Application for State {
             .map_or(self.options.stream_buffer, |len| len.min(self.options.stream_buffer));
         let fits = self.receive_memory + buffer <= self.options.receive_memory
             && known.map_or(0, |peer| peer.memory) + buffer <= self.options.peer_memory
-            && self.backlog.len() < self.options.backlog;
+            && self.services.waiting() < self.options.backlog;
         if !fits {
             self.control(address, number, Control::Wait);
             return false;
         }
         let Some(peer) = self.peers.entry(address, self.now, false) else { return false };
         peer.learn(offer.name.incarnation);
+        peer.may_jump &= !peer.is_far_ahead(number);
         peer.note_opened(number);
         peer.inbound += 1;
         peer.memory += buffer;

@@ -43,7 +43,7 @@ impl State {
                     self.handle_end(id, end);
                 }
             }
-            Control::Cancel => self.handle_cancel(peer, name.flow),
+            Control::Cancel => self.handle_cancel(peer, name),
             Control::Ping(number) => self.control(peer, name.flow, Control::Pong(number)),
             Control::Pong(number) => {
                 if self.pongs.len() < 1_024 {
@@ -66,6 +66,8 @@ impl State {
         let Some(outbound) = self.outbound.get_mut(&id) else { return };
         outbound.retries += 1;
         let (peer, retries) = (outbound.peer, outbound.retries);
+        // The peer's process refuses a packet that was sent once, so no other process has it.
+        let is_only_copy = retries == 1 && outbound.retransmits == 0;
         let Some((_, number)) = outbound.number else { return };
         // The packet took some time, so the peer's process started before this.
         let uptime = Duration::from_micros(uptime_us.min(u64::MAX / 1_000_000));
@@ -75,7 +77,8 @@ impl State {
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.learn(incarnation);
         }
-        let is_safe = started_by.saturating_sub(RESTART_MIN.as_picos()) < first_sent;
+        let is_safe =
+            is_only_copy || started_by.saturating_sub(RESTART_MIN.as_picos()) < first_sent;
         if retries > RETRIES_MAX {
             self.lose(id, SendError::Restarted(peer), false);
         } else if is_safe {
@@ -92,6 +95,7 @@ impl State {
         if !std::mem::replace(&mut peer.is_proven, true) {
             self.unproven -= peer.inbound as usize;
         }
+        peer.may_jump = true;
         let is_other = peer.incarnation.is_some_and(|known| known != incarnation);
         peer.learn(incarnation);
         if is_other {
@@ -126,7 +130,8 @@ impl State {
         self.conclude(id, |times| Outcome::Failed(error, times));
     }
 
-    pub(in crate::endpoint) fn handle_cancel(&mut self, address: SocketAddr, number: u32) {
+    pub(in crate::endpoint) fn handle_cancel(&mut self, address: SocketAddr, name: WireName) {
+        let number = name.flow;
         if let Some(id) = self.inbound_numbers.get(&(address, number)).copied() {
             let is_complete = self.inbound.get(&id).is_some_and(|inbound| inbound.is_complete);
             let end = if is_complete { End::Done } else { End::Cancelled };
@@ -140,6 +145,10 @@ impl State {
             Known::Done => End::Done,
             Known::Opened => End::Gone,
             Known::New => {
+                // A forged packet must not move the window. Without an answer the peer decides alone.
+                if peer.incarnation != Some(name.incarnation) || peer.is_far_ahead(number) {
+                    return;
+                }
                 // Its late packets must not open it.
                 peer.note_opened(number);
                 End::Cancelled

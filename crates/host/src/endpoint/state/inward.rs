@@ -2,6 +2,7 @@
 
 use super::super::format::{Control, End, Opening, Prologue, Purpose};
 use super::super::options::{Outcome, ReceiveError};
+use super::super::services::{Owner, Service};
 use super::Action;
 use super::State;
 use punctual_core::FlowId;
@@ -20,7 +21,77 @@ impl State {
             self.leave_flow(inbound.peer, flow);
             self.actions.push(Action::Close(flow));
         }
-        self.backlog.retain(|waiting| *waiting != id);
+        if let (Some(owner), Some(opening)) = (inbound.owner, inbound.opening) {
+            match inbound.is_held {
+                true => self.services.unhold(owner, id),
+                false => {
+                    self.services.return_room(owner, inbound.memory());
+                    self.services.remove(Service::number(opening.service), id);
+                }
+            }
+        }
+        self.admit_held();
+    }
+
+    /// Gives a message to the owner of its service, or holds it until that owner has room.
+    fn admit(&mut self, id: u64, owner: Owner, service: Service) {
+        let Some(inbound) = self.inbound.get_mut(&id) else { return };
+        if self.services.take_room(owner, inbound.memory()) {
+            inbound.owner = Some(owner);
+            self.services.push(service, id);
+            self.has_news = true;
+        } else if self.services.hold(owner, id) {
+            inbound.owner = Some(owner);
+            inbound.is_held = true;
+            let freed = inbound.give_up_room();
+            self.receive_memory -= freed;
+            if let Some(peer) = self.peers.get_mut(&inbound.peer) {
+                peer.memory -= freed;
+            }
+        } else {
+            self.refuse_inbound(id, End::Gone);
+        }
+    }
+
+    /// Gives held messages to owners that have room by now.
+    fn admit_held(&mut self) {
+        if self.services.held() == 0 {
+            return;
+        }
+        loop {
+            let mut any = false;
+            for id in self.services.oldest_held() {
+                any |= self.admit_one_held(id).is_some();
+            }
+            if !any {
+                return;
+            }
+        }
+    }
+
+    fn admit_one_held(&mut self, id: u64) -> Option<()> {
+        let inbound = self.inbound.get_mut(&id)?;
+        let (owner, opening) = (inbound.owner?, inbound.opening?);
+        let wanted = usize::try_from(inbound.len).unwrap_or(usize::MAX);
+        let wanted = wanted.min(self.options.stream_buffer).max(inbound.memory());
+        let more = wanted - inbound.memory();
+        let peer = self.peers.get_mut(&inbound.peer)?;
+        let fits = self.receive_memory + more <= self.options.receive_memory
+            && peer.memory + more <= self.options.peer_memory;
+        if !fits || !self.services.take_room(owner, wanted) {
+            return None;
+        }
+        self.receive_memory += more;
+        peer.memory += more;
+        inbound.take_room(wanted);
+        inbound.is_held = false;
+        if let Some(flow) = inbound.flow {
+            self.actions.push(Action::Resume(flow));
+        }
+        self.services.unhold(owner, id);
+        self.services.push(Service::number(opening.service), id);
+        self.has_news = true;
+        Some(())
     }
 
     /// Notes that a flow from a peer is not open any more.
@@ -96,33 +167,34 @@ impl State {
                 let request = request.and_then(|request| self.outbound.get_mut(request));
                 match request {
                     Some(request) if request.peer == peer && request.response.is_none() => {
+                        let owner = request.owner;
                         request.response = Some(id);
-                        self.hold_whole(id);
+                        self.hold_whole(id, owner);
                     }
                     _ => self.refuse_inbound(id, End::Refused),
                 }
             }
-            Purpose::Message | Purpose::Request if self.is_listening => {
-                self.backlog.push_back(id);
-                self.has_news = true;
-                if let Some(waker) = self.accept_waker.take() {
-                    waker.wake();
+            Purpose::Message | Purpose::Request => {
+                let service = Service::number(prologue.service);
+                match self.services.owner_of(service) {
+                    Some(owner) => self.admit(id, owner, service),
+                    None => self.refuse_inbound(id, End::NotListening),
                 }
             }
-            _ => self.refuse_inbound(id, End::NotListening),
         }
     }
 
     /// Takes memory for a whole response, since nobody reads it before its end.
-    pub(in crate::endpoint) fn hold_whole(&mut self, id: u64) {
+    fn hold_whole(&mut self, id: u64, owner: Owner) {
         let Some(inbound) = self.inbound.get_mut(&id) else { return };
         let more = (inbound.len as usize).saturating_sub(inbound.memory());
         let Some(peer) = self.peers.get_mut(&inbound.peer) else { return };
         let fits = self.receive_memory + more <= self.options.receive_memory
             && peer.memory + more <= self.options.peer_memory;
-        if !fits {
+        if !fits || !self.services.take_room(owner, inbound.memory() + more) {
             return self.refuse_inbound(id, End::TooLarge);
         }
+        inbound.owner = Some(owner);
         peer.memory += more;
         self.receive_memory += more;
         inbound.hold_whole();

@@ -8,10 +8,12 @@ use super::format::{Control, Prologue, Purpose, Tokens};
 use super::inbound::Inbound;
 use super::options::{EndpointOptions, Outcome, SendError, Times};
 use super::peers::Peers;
+use super::services::{Owner, Services};
+use crate::driver::PeerError;
+use ahash::{HashMap, HashSet};
 pub(super) use control::RESTART_MIN_STD;
 use punctual_core::{Class, Duration, FlowId, Instant};
 use punctual_wire::WireName;
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::task::Waker;
 
@@ -19,6 +21,8 @@ use std::task::Waker;
 #[derive(Debug)]
 pub(super) struct Outbound {
     pub(super) peer: SocketAddr,
+    /// Who sends it.
+    pub(super) owner: Owner,
     pub(super) bytes: Vec<u8>,
     pub(super) prologue: Prologue,
     prologue_bytes: [u8; Prologue::BYTES],
@@ -35,6 +39,8 @@ pub(super) struct Outbound {
     pub(super) sent_to: u64,
     /// When the peer was last heard.
     pub(super) heard_at: Instant,
+    /// When the peer was first reported to be unreachable since it was last heard, and why.
+    pub(super) unreachable: Option<(Instant, String)>,
     /// Whether the peer must prove its address first.
     pub(super) needs_proof: bool,
     /// Times that the peer asked for a new start.
@@ -82,10 +88,8 @@ pub(super) struct State {
     inbound_numbers: HashMap<(SocketAddr, u32), u64>,
     /// Requests without a response.
     requests: HashSet<u64>,
-    /// Messages that wait for `accept`.
-    pub(super) backlog: VecDeque<u64>,
-    pub(super) is_listening: bool,
-    pub(super) accept_waker: Option<Waker>,
+    /// Who listens, and the messages that wait for `accept`.
+    pub(super) services: Services,
     pub(super) controls: Vec<(SocketAddr, Vec<u8>)>,
     pub(super) actions: Vec<Action>,
     pub(super) pongs: Vec<(SocketAddr, u64)>,
@@ -109,16 +113,14 @@ impl State {
             tokens: Tokens::new(*blake3::hash(&secret).as_bytes()),
             options,
             incarnation,
-            outbound: HashMap::new(),
-            inbound: HashMap::new(),
-            outbound_flows: HashMap::new(),
-            inbound_flows: HashMap::new(),
-            outbound_numbers: HashMap::new(),
-            inbound_numbers: HashMap::new(),
-            requests: HashSet::new(),
-            backlog: VecDeque::new(),
-            is_listening: false,
-            accept_waker: None,
+            outbound: HashMap::default(),
+            inbound: HashMap::default(),
+            outbound_flows: HashMap::default(),
+            inbound_flows: HashMap::default(),
+            outbound_numbers: HashMap::default(),
+            inbound_numbers: HashMap::default(),
+            requests: HashSet::default(),
+            services: Services::new(),
             controls: Vec::new(),
             actions: Vec::new(),
             pongs: Vec::new(),
@@ -151,7 +153,7 @@ impl State {
     fn is_under_pressure(&self) -> bool {
         self.unproven >= self.options.unproven_max
             || self.peers.is_crowded()
-            || self.backlog.len() * 2 > self.options.backlog
+            || self.services.waiting() * 2 > self.options.backlog
             || self.receive_memory * 2 > self.options.receive_memory
     }
 
@@ -288,6 +290,25 @@ impl State {
         }
     }
 
+    /// Notes that something that was sent to a peer could not be delivered.
+    pub(super) fn note_error(&mut self, error: &PeerError) {
+        let now = self.now;
+        let mut note = |outbound: &mut Outbound| {
+            let reason = || (now, error.error.to_string());
+            outbound.unreachable.get_or_insert_with(reason);
+        };
+        match error.flow {
+            Some(flow) => {
+                let id = self.outbound_flows.get(&flow);
+                id.and_then(|id| self.outbound.get_mut(id)).map(&mut note);
+            }
+            None => {
+                let is_open = |o: &&mut Outbound| o.peer == error.peer && o.outcome.is_none();
+                self.outbound.values_mut().filter(is_open).for_each(note);
+            }
+        }
+    }
+
     /// Sends a message again from its beginning, in a new flow.
     fn restart(&mut self, id: u64) {
         self.detach_flow(id);
@@ -323,6 +344,7 @@ pub(super) fn new_outbound(
 ) -> Outbound {
     Outbound {
         peer,
+        owner: 0,
         bytes,
         prologue,
         prologue_bytes: prologue.to_bytes(),
@@ -335,6 +357,7 @@ pub(super) fn new_outbound(
         first_sent_at: None,
         sent_to: 0,
         heard_at: now,
+        unreachable: None,
         needs_proof: false,
         retries: 0,
         retransmits: 0,

@@ -1,5 +1,8 @@
 //! A faulty network: a seeded UDP relay that drops, duplicates, reorders, corrupts and trims.
 
+pub(crate) mod namespaces;
+pub(crate) mod relay;
+
 use punctual_core::PacketFlags;
 use punctual_core::rng::Stream;
 use punctual_wire::{NDP_HEADER_BYTES, set_flags};

@@ -1,0 +1,103 @@
+//! Errors of single datagrams: which peer they concern, and how far they can be trusted.
+//!
+//! An ICMP error can be forged by anybody who can guess two ports. It is attributed to a flow only if
+//! it repeats the flow's number, and even then it only says that the peer may be gone: whoever hears
+//! from the peer afterwards ignores it.
+
+use super::sockets::{SendFailure, Via};
+use super::{Driver, WireFlow};
+use crate::sys::{QueuedError, take_error};
+use punctual_core::{FlowId, PacketFlags, Transport};
+use punctual_wire::{Codec, ENVELOPE_BYTES};
+use std::io;
+use std::net::SocketAddr;
+
+/// An error that concerns one peer.
+#[derive(Debug)]
+pub(crate) struct PeerError {
+    /// The main address of the peer.
+    pub(crate) peer: SocketAddr,
+    /// The flow whose packet caused it; `None` for an error of this host's own network stack, which
+    /// concerns all flows to the peer.
+    pub(crate) flow: Option<FlowId>,
+    pub(crate) error: io::Error,
+}
+
+/// Most errors that are kept until they are asked for.
+const PEER_ERRORS_MAX: usize = 64;
+/// Most errors that are taken from one socket at once.
+const QUEUED_MAX: usize = 64;
+
+impl<T: Transport, C: Codec> Driver<T, C> {
+    /// Takes the errors of peers since the last call.
+    pub(crate) fn take_peer_errors(&mut self) -> Vec<PeerError> {
+        core::mem::take(&mut self.peer_errors)
+    }
+
+    /// Empties the error queue of a socket. Returns whether there was anything.
+    pub(super) fn read_errors(&mut self, at: u16) -> bool {
+        let mut any = false;
+        for _ in 0..QUEUED_MAX {
+            let Some(socket) = self.sockets.get(usize::from(at)) else { break };
+            let Some(error) = take_error(socket) else { break };
+            any = true;
+            self.handle_queued_error(at, error);
+        }
+        any
+    }
+
+    fn handle_queued_error(&mut self, socket: u16, queued: QueuedError) {
+        let QueuedError { peer, error, bytes } = queued;
+        let main = self.paths.main_address(peer);
+        let flow = quoted(&bytes).and_then(|(number, to_sender)| {
+            let name = WireFlow { peer: main, number, sent_from_here: !to_sender };
+            self.names.get(&name).copied()
+        });
+        if flow.is_some() && !is_too_big(&error) {
+            self.paths.note_failure(&Via { socket, local: None, remote: peer }, self.now);
+            self.add_peer_error(main, flow, &error);
+        }
+        self.note_error(error);
+    }
+
+    /// A datagram could not be sent, for a reason of its own.
+    pub(super) fn handle_failure(&mut self, failure: SendFailure) {
+        let SendFailure { via, error } = failure;
+        let has_others = self.paths.note_failure(&via, self.now);
+        if !has_others {
+            let main = self.paths.main_address(via.remote);
+            self.add_peer_error(main, None, &error);
+        }
+        self.note_error(error);
+    }
+
+    fn add_peer_error(&mut self, peer: SocketAddr, flow: Option<FlowId>, error: &io::Error) {
+        if self.peer_errors.len() < PEER_ERRORS_MAX {
+            let error = match error.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => error.kind().into(),
+            };
+            self.peer_errors.push(PeerError { peer, flow, error });
+        }
+    }
+
+    /// Counts an error of a single datagram. It concerns one peer; other peers go on.
+    pub(super) fn note_error(&mut self, error: io::Error) {
+        self.traffic.socket_errors += 1;
+        self.last_error = Some(error);
+    }
+}
+
+/// Whether an error says that a datagram was larger than the path's MTU. The kernel then fragments
+/// the next ones.
+fn is_too_big(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
+}
+
+/// The flow's number in the first bytes of a datagram, and whether it went to the flow's sender.
+fn quoted(bytes: &[u8]) -> Option<(u32, bool)> {
+    let number = bytes.get(4..8)?.first_chunk::<4>()?;
+    let flags = PacketFlags::from_bits(*bytes.get(3)?);
+    let is_whole = bytes.len() >= ENVELOPE_BYTES && bytes[0] >> 4 == 0xd;
+    is_whole.then_some((u32::from_be_bytes(*number), flags.has(PacketFlags::TO_SENDER)))
+}

@@ -1,0 +1,392 @@
+//! The sockets of a driver: one main socket per NIC and further ones whose source ports spread
+//! packets over the paths of the network.
+
+use crate::sys::{
+    Departure, is_wildcard, join_segments, queue_errors, report_local_address, segments_of,
+    send_departures,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// A network interface of this host, by a local address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostNic {
+    /// The local address.
+    pub address: IpAddr,
+    /// The name of the interface, to which the sockets are bound (`SO_BINDTODEVICE`). `None`: routes
+    /// decide by which interface packets from this address leave.
+    pub interface: Option<String>,
+}
+
+/// How a datagram leaves: by which socket, from which of its local addresses, and where it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Via {
+    pub(crate) socket: u16,
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) remote: SocketAddr,
+}
+
+impl Via {
+    /// By the main socket of the first NIC.
+    pub(crate) fn main(remote: SocketAddr) -> Via {
+        Via { socket: 0, local: None, remote }
+    }
+}
+
+/// A socket and the datagrams that wait for it.
+#[derive(Debug)]
+struct LocalSocket {
+    socket: Arc<UdpSocket>,
+    local: SocketAddr,
+    out: Vec<Departure>,
+    /// Whether the kernel has no room for more.
+    is_blocked: bool,
+    /// Whether several datagrams may leave as the segments of one message.
+    has_segments: bool,
+}
+
+/// A datagram that did not leave.
+#[derive(Debug)]
+pub(crate) struct SendFailure {
+    pub(crate) via: Via,
+    pub(crate) error: io::Error,
+}
+
+/// The sockets of a driver. Socket q belongs to NIC q modulo the number of NICs; the first of each
+/// NIC is its main socket, which peers know.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    all: Vec<LocalSocket>,
+    nics: Vec<Option<String>>,
+    /// Source ports per NIC, the main one included.
+    ports: usize,
+    /// Sockets in use: the main ones, or all.
+    active: usize,
+    /// The sockets in use, shared with threads that wait for them.
+    waited: Arc<[Arc<UdpSocket>]>,
+    spare: Vec<Vec<u8>>,
+}
+
+/// A snapshot of the sockets, to wait for without the driver.
+#[derive(Debug, Clone)]
+pub(crate) struct WaitSet {
+    sockets: Arc<[Arc<UdpSocket>]>,
+    for_room: bool,
+}
+
+impl Sockets {
+    /// The main sockets of all NICs, in order, and the number of source ports of each NIC.
+    pub(crate) fn new(
+        mains: Vec<(UdpSocket, Option<String>)>,
+        ports: usize,
+    ) -> io::Result<Sockets> {
+        let mut sockets = Sockets {
+            all: Vec::new(),
+            nics: Vec::new(),
+            ports: ports.max(1),
+            active: 0,
+            waited: Arc::new([]),
+            spare: Vec::new(),
+        };
+        for (socket, interface) in mains {
+            sockets.nics.push(interface);
+            sockets.add(socket)?;
+        }
+        sockets.use_first(sockets.all.len());
+        // Now rather than when they are needed, since another thread may be in another namespace.
+        sockets.open_ports();
+        Ok(sockets)
+    }
+
+    fn add(&mut self, socket: UdpSocket) -> io::Result<()> {
+        socket.set_nonblocking(true)?;
+        let local = socket.local_addr()?;
+        // Older kernels lack some of these options, which costs speed and precision only.
+        let _ = join_segments(&socket);
+        let _ = queue_errors(&socket, local.is_ipv6());
+        if is_wildcard(local) {
+            let _ = report_local_address(&socket, local.is_ipv6());
+        }
+        self.all.push(LocalSocket {
+            socket: Arc::new(socket),
+            local,
+            out: Vec::new(),
+            is_blocked: false,
+            has_segments: true,
+        });
+        Ok(())
+    }
+
+    /// NICs.
+    pub(crate) fn nics(&self) -> usize {
+        self.nics.len().max(1)
+    }
+
+    /// Paths that leave from here: source ports of all NICs.
+    pub(crate) fn paths(&self) -> usize {
+        self.ports * self.nics()
+    }
+
+    /// Sockets in use.
+    pub(crate) fn len(&self) -> usize {
+        self.active
+    }
+
+    /// Whether all sockets are closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The NIC of a socket.
+    pub(crate) fn nic_of(&self, socket: u16) -> usize {
+        usize::from(socket) % self.nics()
+    }
+
+    /// Whether a socket has several local addresses.
+    pub(crate) fn is_wildcard(&self, socket: u16) -> bool {
+        self.all.get(usize::from(socket)).is_some_and(|s| is_wildcard(s.local))
+    }
+
+    /// The main socket by which this host reaches an address, as its routes say; 0 if they name
+    /// another address.
+    pub(crate) fn main_towards(&self, peer: SocketAddr) -> usize {
+        if self.nics() == 1 {
+            return 0;
+        }
+        let any: IpAddr = match peer {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        // Connecting a UDP socket sends nothing; it only looks up the route.
+        let local = UdpSocket::bind((any, 0))
+            .and_then(|socket| socket.connect(peer).and_then(|()| socket.local_addr()));
+        let Ok(local) = local else { return 0 };
+        let mains = self.all.iter().take(self.nics());
+        mains.into_iter().position(|main| main.local.ip() == local.ip()).unwrap_or(0)
+    }
+
+    /// The local addresses of the main sockets, if there are several NICs.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+        let mains = if self.nics() > 1 { self.nics() } else { 0 };
+        self.all.iter().take(mains).map(|socket| socket.local)
+    }
+
+    /// Opens the sockets beside the main ones. Without permission or free ports there are fewer.
+    fn open_ports(&mut self) {
+        let nics = self.nics();
+        while self.all.len() < self.paths() && self.all.len() >= nics {
+            let nic = self.all.len() % nics;
+            let address = SocketAddr::new(self.all[nic].local.ip(), 0);
+            let opened = crate::bind_to(address, self.nics[nic].as_deref());
+            if opened.and_then(|socket| self.add(socket)).is_err() {
+                self.ports = (self.all.len() / nics).max(1);
+                self.all.truncate(self.ports * nics);
+            }
+        }
+    }
+
+    /// Begins to use the sockets beside the main ones.
+    pub(crate) fn spread(&mut self) {
+        if self.active != self.all.len() {
+            self.use_first(self.all.len());
+        }
+    }
+
+    fn use_first(&mut self, count: usize) {
+        self.active = count;
+        self.waited = self.all[..count].iter().map(|socket| socket.socket.clone()).collect();
+    }
+
+    /// Closes all sockets, so that their ports are free.
+    pub(crate) fn close(&mut self) {
+        self.all.clear();
+        self.use_first(0);
+    }
+
+    /// A buffer for a datagram.
+    pub(crate) fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes back a buffer.
+    pub(crate) fn recycle(&mut self, buffer: Vec<u8>) {
+        self.spare.push(buffer);
+    }
+
+    /// Queues a datagram for its socket.
+    pub(crate) fn push(&mut self, via: &Via, bytes: Vec<u8>) {
+        match self.all.get_mut(usize::from(via.socket)) {
+            Some(socket) => {
+                socket.out.push(Departure { bytes, peer: via.remote, local: via.local });
+            }
+            None => self.spare.push(bytes),
+        }
+    }
+
+    /// Whether no datagram waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.iter().all(|socket| socket.out.is_empty())
+    }
+
+    /// Whether the kernel has no room for the datagrams of a NIC.
+    pub(crate) fn is_blocked(&self, nic: usize) -> bool {
+        let nics = self.nics();
+        self.all.iter().enumerate().any(|(at, socket)| socket.is_blocked && at % nics == nic)
+    }
+
+    /// Passes the datagrams that wait to the kernel. Returns how many it accepted. Errors of single
+    /// datagrams go to `failures`; an error of a socket itself is returned.
+    pub(crate) fn flush(&mut self, failures: &mut Vec<SendFailure>) -> io::Result<u64> {
+        let mut sent = 0;
+        for (at, socket) in self.all.iter_mut().enumerate() {
+            if !socket.out.is_empty() {
+                sent += socket.flush(at as u16, failures, &mut self.spare)?;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Drops the first message that waits for a socket.
+    pub(crate) fn drop_first(&mut self, at: u16) {
+        if let Some(socket) = self.all.get_mut(usize::from(at)) {
+            let count = if socket.has_segments { segments_of(&socket.out) } else { 1 };
+            let count = count.min(socket.out.len());
+            self.spare.extend(socket.out.drain(..count).map(|departure| departure.bytes));
+        }
+    }
+
+    /// Whether a socket has room for datagrams that wait for it.
+    pub(crate) fn has_more(&self) -> bool {
+        self.all.iter().any(|socket| !socket.out.is_empty() && !socket.is_blocked)
+    }
+
+    /// The sockets to wait for.
+    pub(crate) fn wait_set(&self) -> WaitSet {
+        let for_room = self.all.iter().any(|socket| socket.is_blocked);
+        WaitSet { sockets: self.waited.clone(), for_room }
+    }
+
+    /// A socket.
+    pub(crate) fn get(&self, at: usize) -> Option<&UdpSocket> {
+        self.all.get(at).map(|socket| &*socket.socket)
+    }
+
+    /// The sockets that have something to read, as bits. A single socket is assumed to.
+    pub(crate) fn readable(&self) -> u64 {
+        if self.active <= 1 {
+            return self.active as u64;
+        }
+        let mut fds: Vec<PollFd<'_>> =
+            self.all[..self.active].iter().map(|s| PollFd::new(&s.socket, PollFlags::IN)).collect();
+        match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Ok(_) => fds
+                .iter()
+                .enumerate()
+                .take(64)
+                .filter(|(_, fd)| !fd.revents().is_empty())
+                .fold(0, |bits, (at, _)| bits | 1 << at),
+            Err(_) => 0,
+        }
+    }
+}
+
+impl LocalSocket {
+    fn flush(
+        &mut self,
+        at: u16,
+        failures: &mut Vec<SendFailure>,
+        spare: &mut Vec<Vec<u8>>,
+    ) -> io::Result<u64> {
+        let (mut done, mut sent) = (0, 0);
+        self.is_blocked = false;
+        let has_mixed = |pair: &[Departure]| pair[0].bytes.len() < pair[1].bytes.len();
+        if self.has_segments && self.out.windows(2).any(has_mixed) {
+            // Segments have one size, of which only the last may be shorter.
+            self.out.sort_by(|a, b| {
+                (a.peer, b.bytes.len()).cmp(&(b.peer, a.bytes.len())).then(a.local.cmp(&b.local))
+            });
+        }
+        while done < self.out.len() {
+            let rest = &self.out[done..];
+            match send_departures(&self.socket, rest, self.has_segments) {
+                Ok(count) => {
+                    sent += count as u64;
+                    done += count;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.is_blocked = true;
+                    break;
+                }
+                Err(e) if is_fatal(&e) => return Err(e),
+                Err(e) => {
+                    let count = if self.has_segments { segments_of(rest) } else { 1 };
+                    if count > 1 && refuses_segments(&e) {
+                        // A link with a smaller MTU, or a device that cannot do it.
+                        self.has_segments = false;
+                        continue;
+                    }
+                    // It concerns the first message only, or an earlier datagram. The caller finds
+                    // out, and drops the message or tries again.
+                    let first = &self.out[done];
+                    let via = Via { socket: at, local: first.local, remote: first.peer };
+                    failures.push(SendFailure { via, error: e });
+                    break;
+                }
+            }
+        }
+        spare.extend(self.out.drain(..done).map(|departure| departure.bytes));
+        Ok(sent)
+    }
+}
+
+impl WaitSet {
+    /// Waits until a socket or `wake_up` is readable, at most for this time. Returns whether
+    /// `wake_up` is.
+    pub(crate) fn wait(
+        &self,
+        wake_up: Option<BorrowedFd<'_>>,
+        time: std::time::Duration,
+    ) -> io::Result<bool> {
+        let timeout =
+            Timespec { tv_sec: time.as_secs() as _, tv_nsec: i64::from(time.subsec_nanos()) as _ };
+        let flags = if self.for_room { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let of = |socket| PollFd::from_borrowed_fd(socket, flags);
+        let result = match (&self.sockets[..], wake_up) {
+            // Without a vector, for the common case.
+            ([only], Some(wake_up)) => {
+                let mut fds = [of(only.as_fd()), PollFd::from_borrowed_fd(wake_up, PollFlags::IN)];
+                poll(&mut fds, Some(&timeout)).map(|_| fds[1].revents())
+            }
+            (sockets, wake_up) => {
+                let mut fds: Vec<PollFd<'_>> = sockets.iter().map(|s| of(s.as_fd())).collect();
+                fds.extend(wake_up.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+                poll(&mut fds, Some(&timeout)).map(|_| match wake_up {
+                    Some(_) => fds.last().map_or(PollFlags::empty(), PollFd::revents),
+                    None => PollFlags::empty(),
+                })
+            }
+        };
+        match result {
+            Ok(revents) => Ok(revents.contains(PollFlags::IN)),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether an error shows that the socket itself is unusable. All others concern one datagram.
+pub(crate) fn is_fatal(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::BADF | Errno::NOTSOCK | Errno::FAULT | Errno::OPNOTSUPP) | None
+    )
+}
+
+/// Whether an error may come from the segments of a message rather than from its destination.
+fn refuses_segments(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::MSGSIZE | Errno::IO))
+}
