@@ -45,6 +45,20 @@ impl AddressTable {
         }
     }
 
+    /// Learns what another table has learned; `host` has the new number of a host, if it is still
+    /// there.
+    pub(crate) fn learn_from(
+        &mut self,
+        other: &AddressTable,
+        host: impl Fn(HostId) -> Option<HostId>,
+    ) {
+        for (mac, entry) in other.entries.iter().filter(|(_, entry)| !entry.is_static) {
+            if let Some(host) = host(entry.host) {
+                self.learn(*mac, host);
+            }
+        }
+    }
+
     /// The host with this address; nothing for groups and unknown addresses.
     #[inline]
     pub(crate) fn host(&self, mac: Mac) -> Option<HostId> {

@@ -1,11 +1,12 @@
 //! The configuration of a switch: a TOML file with units, and errors that point at the line.
 
 use crate::address::parse_mac;
+use crate::trim_rule::TrimRule;
 use punctual_core::{Bytes, Duration, Limit, QueueSpec, Rate, TransportSet as _};
 use punctual_net::{LinkEntry, Network, NodeEntry, Topology, TopologyError, TopologyFile};
 use punctual_transports::{AnyTransport, TransportSettings};
 use punctual_wire::AnyCodec;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use toml::Spanned;
@@ -19,6 +20,8 @@ pub struct SwitchConfig {
     pub hosts: Vec<HostPort>,
     /// The queue of each output port, those of the hosts' links into the network included.
     pub queues: Vec<QueueSpec>,
+    /// The faults of each link, by port.
+    pub faults: Vec<LinkFaults>,
     /// Transports whose packets the ports know: whose controllers run, and which may be trimmed.
     pub transports: Vec<AnyTransport>,
     /// Whether the controllers of the hosts' links into the network run here. They run in the hosts
@@ -47,26 +50,13 @@ pub struct HostPort {
     pub mac: Option<[u8; 6]>,
 }
 
-/// How a switch trims frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TrimRule {
-    /// Whether the lengths in IP and UDP headers are corrected.
-    pub lengths: TrimLengths,
-    /// The DSCP of frames that are trimmed without correcting lengths; that of control packets if
-    /// absent.
-    pub dscp: Option<u8>,
-}
-
-/// What a switch does to the lengths in IP and UDP headers when it trims.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TrimLengths {
-    /// It corrects them and the checksums, so that a UDP socket receives the header.
-    #[default]
-    Fixed,
-    /// It leaves them, as many hardware switches do.
-    Unfixed,
+/// Faults that a link has on purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkFaults {
+    /// The probability with which it loses a packet.
+    pub loss: f64,
+    /// Whether it is cut: everything sent on it is lost.
+    pub is_down: bool,
 }
 
 /// Why a configuration is invalid.
@@ -128,7 +118,16 @@ struct WireEntry {
     between: [String; 2],
     rate: Rate,
     delay: Duration,
+    /// The queue of its switch ports.
     queue: Option<Spanned<QueueSpec>>,
+    /// The queue of the port at its second end, if that is another one.
+    reverse_queue: Option<Spanned<QueueSpec>>,
+    /// The probability with which it loses a packet, in each direction.
+    #[serde(default)]
+    loss: f64,
+    /// Whether it is cut.
+    #[serde(default)]
+    down: bool,
 }
 
 fn yes() -> bool {
@@ -168,12 +167,21 @@ impl Source<'_> {
         ConfigError { place: format!("{}:{line}", self.name), message: message.into() }
     }
 
-    fn check_queue(&self, queue: &Spanned<QueueSpec>) -> Result<QueueSpec, ConfigError> {
-        let spec = *queue.get_ref();
+    fn check_queue(
+        &self,
+        queue: &Spanned<QueueSpec>,
+        trim: &TrimRule,
+    ) -> Result<QueueSpec, ConfigError> {
+        let spec = match trim.profile {
+            None => *queue.get_ref(),
+            Some(profile) => profile
+                .applied_to(*queue.get_ref())
+                .map_err(|problem| self.error(queue.span(), problem))?,
+        };
         let problem = match spec {
             QueueSpec::Lossless { .. } => Some(
-                "a software switch cannot pause the interfaces of its hosts; choose a queue that \
-                 drops or trims"
+                "a software switch cannot pause the interfaces of its hosts (PFC); choose a queue \
+                 that drops or trims"
                     .to_owned(),
             ),
             _ => spec.validate().err(),
@@ -190,15 +198,25 @@ impl SwitchConfig {
             source.error(error.span().unwrap_or(0..0), error.message().to_owned())
         })?;
         let topology = topology(&file, &source)?;
-        let mut queues = Vec::new();
-        let default = source.check_queue(&file.queue)?;
-        let uplink = source.check_queue(&file.uplink_queue)?;
+        let (mut queues, mut faults) = (Vec::new(), Vec::new());
+        let default = source.check_queue(&file.queue, &file.trim)?;
+        let uplink = source.check_queue(&file.uplink_queue, &file.trim)?;
         for (port, link) in topology.links.iter().enumerate() {
             // A link of the file is two links of the network, one after the other.
-            let own = file.link[port / 2].get_ref().queue.as_ref();
-            let own = own.map(|queue| source.check_queue(queue)).transpose()?;
+            let entry = file.link[port / 2].get_ref();
+            let reverse = entry.reverse_queue.as_ref().filter(|_| port % 2 == 1);
+            let own = reverse.or(entry.queue.as_ref());
+            let own = own.map(|queue| source.check_queue(queue, &file.trim)).transpose()?;
             let is_uplink = link.from.0 < topology.hosts;
             queues.push(if is_uplink { uplink } else { own.unwrap_or(default) });
+            if !(0.0..=1.0).contains(&entry.loss) {
+                let message = format!("loss = {}: a probability is 0 to 1", entry.loss);
+                return Err(source.error(file.link[port / 2].span(), message));
+            }
+            faults.push(LinkFaults { loss: entry.loss, is_down: entry.down });
+        }
+        if let Some(dscp) = file.trim.dscp.filter(|dscp| *dscp > 63) {
+            return Err(source.error(0..0, format!("trim.dscp = {dscp}: a DSCP is 0 to 63")));
         }
         if !(64..=9216).contains(&file.mtu.get()) {
             return Err(source.error(0..0, format!("mtu = \"{}\": must be 64B to 9216B", file.mtu)));
@@ -210,6 +228,7 @@ impl SwitchConfig {
             transports: transports(&file, &source)?,
             network,
             queues,
+            faults,
             uplink_controllers: file.uplink_controllers,
             trim: file.trim,
             seed: file.seed,
@@ -375,6 +394,20 @@ queue = { kind = "drop-tail", limit = "5packets" }
             ("100Mbps", "100", "s.toml:19:", "unit"),
             ("name = \"s\"", "nome = \"s\"", "s.toml:6:", "nome"),
             (
+                "queue = { kind = \"drop",
+                "loss = 1.5\nqueue = { kind = \"drop",
+                "s.toml:22:",
+                "0 to 1",
+            ),
+            ("[\"ndp\"]", "[\"ndp\"]\ntrim = { profile = \"cisco\" }", "s.toml:3:", "spectrum"),
+            ("[\"ndp\"]", "[\"ndp\"]\ntrim = { dscp = 64 }", "s.toml:1:", "0 to 63"),
+            (
+                "headers = \"8packets\" }",
+                "headers = \"8packets\", mark_above = \"9packets\" }\ntrim = { profile = \"sai\" }",
+                "s.toml:3:",
+                "trim-model",
+            ),
+            (
                 "{ kind = \"drop-tail\", limit = \"5packets\" }",
                 "{ kind = \"lossless\", buffer = \"9MB\", pause_above = \"1MB\", resume_below = \"1MB\" }",
                 "s.toml:26:",
@@ -385,5 +418,34 @@ queue = { kind = "drop-tail", limit = "5packets" }
             let error = refused(from, to);
             assert!(error.starts_with(place) && error.contains(message), "{to}: {error}");
         }
+    }
+
+    /// Bytes that have a meaning in TOML.
+    const MARKS: &[u8] = b"0123456789-.\"[]={}\n";
+
+    /// A valid file with bytes replaced, removed and repeated: an error or a configuration, never a
+    /// panic.
+    #[test]
+    fn fuzz_config() {
+        bolero::check!().with_max_len(512).for_each(|bytes| {
+            let mut text = STAR.as_bytes().to_vec();
+            for change in bytes.chunks_exact(4) {
+                let at = (usize::from(change[0]) << 8 | usize::from(change[1])) % text.len().max(1);
+                let len = usize::from(change[3] % 24).min(text.len() - at);
+                match change[2] % 4 {
+                    0 if at < text.len() => text[at] = change[3],
+                    1 => drop(text.drain(at..at + len)),
+                    2 => {
+                        let copy = text[at..at + len].to_vec();
+                        text.splice(at..at, copy);
+                    }
+                    _ => text.insert(at, MARKS[usize::from(change[3]) % MARKS.len()]),
+                }
+            }
+            let text = String::from_utf8_lossy(&text);
+            if let Err(error) = SwitchConfig::parse("s.toml", &text) {
+                assert!(!error.to_string().is_empty());
+            }
+        });
     }
 }

@@ -46,6 +46,8 @@ struct Wire<'a> {
     rate: Rate,
     delay: Duration,
     queue: QueueSpec,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reverse_queue: Option<QueueSpec>,
 }
 
 /// The interface of a host in the switch's namespace.
@@ -75,11 +77,13 @@ impl ConfigSource<'_> {
             if PortId::from(p) < l.twin {
                 let from_switch = if l.from.0 < hosts { l.twin } else { PortId::from(p) };
                 let queue = (self.queue_of)(from_switch);
+                let reverse_queue = Some((self.queue_of)(l.twin)).filter(|other| *other != queue);
                 link.push(Wire {
                     between: [name(l.from), name(l.to)],
                     rate: l.rate,
                     delay: l.delay,
                     queue,
+                    reverse_queue,
                 });
             }
         }

@@ -68,6 +68,13 @@ impl Events {
         self.heap.pop().map(|Reverse(event)| (event.at, event.what))
     }
 
+    /// All events, in order.
+    pub(crate) fn into_ordered(self) -> Vec<(Instant, What)> {
+        let mut events = self.heap.into_vec();
+        events.sort_by_key(|event| event.0.key());
+        events.into_iter().map(|Reverse(event)| (event.at, event.what)).collect()
+    }
+
     /// When the next event happens.
     pub(crate) fn next_at(&self) -> Option<Instant> {
         self.heap.peek().map(|event| event.0.at)

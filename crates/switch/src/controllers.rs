@@ -65,6 +65,31 @@ impl Controllers {
         found
     }
 
+    /// Goes on with old controllers: `same` has the old place of a transport and port whose
+    /// controller may go on. Schedules the timers of all.
+    pub(crate) fn take_over(
+        &mut self,
+        old: Controllers,
+        same: impl Fn(usize, PortId) -> Option<(usize, PortId)>,
+        cx: &mut SwitchContext,
+    ) {
+        let mut list: Vec<Option<PortController>> = old.list.into_iter().map(Some).collect();
+        for (t, places) in self.places.iter().enumerate() {
+            for (p, place) in places.iter().enumerate().filter(|(_, place)| **place > 0) {
+                let Some((transport, port)) = same(t, PortId::from(p)) else { continue };
+                let from = old.places.get(transport).and_then(|places| places.get(port.index()));
+                let from = from.and_then(|from| (*from as usize).checked_sub(1));
+                if let Some(from) = from.and_then(|from| list[from].take()) {
+                    let own = &mut self.list[*place as usize - 1];
+                    (own.controller, own.timeout) = (from.controller, from.timeout);
+                }
+            }
+        }
+        for (place, controller) in self.list.iter_mut().enumerate() {
+            controller.schedule(place, cx);
+        }
+    }
+
     fn place(&self, transport: TransportId, port: PortId) -> Option<usize> {
         let place = *self.places.get(transport.index())?.get(port.index())?;
         (place as usize).checked_sub(1)

@@ -13,6 +13,10 @@ pub struct PortCounters {
     pub marks: u64,
     /// Headers returned to their sender.
     pub bounces: u64,
+    /// Packets that its link lost, because the configuration says so.
+    pub losses: u64,
+    /// Packets that had no way on after the configuration changed.
+    pub unroutable: u64,
 }
 
 /// What happened to the frames of a host before they reached a queue, or after they left the last.
@@ -41,4 +45,39 @@ pub struct HostCounters {
     pub untrimmable: u64,
     /// Frames whose arrival time lay before the virtual clock, and counts as now.
     pub arrived_late: u64,
+}
+
+impl PortCounters {
+    /// Every counter by its name, for tables and metrics.
+    pub fn named(&self) -> [(&'static str, u64); 6] {
+        let PortCounters { drops, trims, marks, bounces, losses, unroutable } = *self;
+        [
+            ("drops", drops),
+            ("trims", trims),
+            ("marks", marks),
+            ("bounces", bounces),
+            ("losses", losses),
+            ("unroutable", unroutable),
+        ]
+    }
+}
+
+impl HostCounters {
+    /// Every counter by its name, for tables and metrics.
+    pub fn named(&self) -> [(&'static str, u64); 11] {
+        let c = self;
+        [
+            ("received", c.received),
+            ("delivered", c.delivered),
+            ("flooded", c.flooded),
+            ("short", c.short),
+            ("oversize", c.oversize),
+            ("checksum_missing", c.checksum_missing),
+            ("returned", c.returned),
+            ("overload", c.overload),
+            ("malformed", c.malformed),
+            ("untrimmable", c.untrimmable),
+            ("arrived_late", c.arrived_late),
+        ]
+    }
 }

@@ -1,19 +1,22 @@
 //! The switch without any interface: addresses, routes, ports and controllers in virtual time.
 
+mod reload;
+
 use crate::address::{AddressTable, is_group};
-use crate::config::{SwitchConfig, TrimLengths, TrimRule};
+use crate::config::{LinkFaults, SwitchConfig};
 use crate::context::{Events, SwitchContext, What, link_of};
 use crate::controllers::Controllers;
 use crate::counters::{HostCounters, PortCounters};
 use crate::frame::{self, ETHERNET, IpPlace, Layers};
 use crate::io::Received;
+use crate::trim_rule::{TrimLengths, TrimRule};
 use punctual_core::rng::{Stream, derive};
 use punctual_core::{
     ControllerState, ExtArena, FlowId, Header, HostId, Instant, Packet, PacketArena, PacketFlags,
     PacketId, PortId, TransportId, TransportSet as _,
 };
 use punctual_net::{Fate, Fates, Network, Port, Queue};
-use punctual_wire::{AnyCodec, Codec as _, Datagram, RecentNumbers, with_ecn};
+use punctual_wire::{AnyCodec, Codec as _, Datagram, HEADER_BYTES_MAX, RecentNumbers, with_ecn};
 
 /// The transport of packets that are not ours. It has no controllers and no trimming class.
 const FOREIGN: TransportId = TransportId(63);
@@ -34,8 +37,14 @@ struct Slot {
     from: HostId,
     /// For packets that a controller may rewrite: the codec, and the bytes of their fields.
     codec: Option<(AnyCodec, usize)>,
+    /// The port at which it waits, or whose link it is on.
+    at: PortId,
     /// Whether the frame has been trimmed, here or before.
     is_trimmed: bool,
+    /// Whether the packet of this slot is in the switch.
+    is_live: bool,
+    /// Whether no way leads on from the end of its link, since the configuration changed.
+    is_stranded: bool,
 }
 
 /// Any number of switches, their ports and the links between them.
@@ -50,10 +59,14 @@ pub struct Fabric {
     addresses: AddressTable,
     /// By wire number: the transport, and its codec if it has controllers.
     transports: [Option<(TransportId, Option<AnyCodec>)>; 32],
+    /// Transports whose packets may be trimmed, one bit each.
+    trimming: u64,
     trim: TrimRule,
     frame_bytes_max: usize,
     fates: Fates,
     choice: Stream,
+    /// By port: its faults, and the random stream of its losses.
+    faults: Vec<(LinkFaults, Stream)>,
     port_counters: Vec<PortCounters>,
     host_counters: Vec<HostCounters>,
 }
@@ -79,6 +92,12 @@ impl Fabric {
         for (p, link) in network.links.iter().enumerate() {
             ports[p].needs_departure_checks = controllers.at(PortId::from(p)).0;
             ports[p].reverse_has_controller = controllers.at(link.twin).1;
+        }
+        let stream = |port| Stream::named(config.seed, "link loss", port as u64);
+        let faults: Vec<(LinkFaults, Stream)> =
+            config.faults.iter().enumerate().map(|(p, faults)| (*faults, stream(p))).collect();
+        for (port, (faults, _)) in ports.iter_mut().zip(&faults) {
+            port.needs_arrival_checks = faults.is_down || faults.loss > 0.0;
         }
         let mut addresses = AddressTable::default();
         for (h, host) in config.hosts.iter().enumerate() {
@@ -106,11 +125,14 @@ impl Fabric {
             slots: Vec::new(),
             addresses,
             transports,
+            trimming,
             trim: config.trim,
-            // Four more bytes for a VLAN tag.
-            frame_bytes_max: network.mtu.get() as usize + ETHERNET + 4,
+            // Four more bytes for a VLAN tag, and room for headers that are longer on the wire than
+            // in the simulator, whose packets fill the MTU.
+            frame_bytes_max: network.mtu.get() as usize + ETHERNET + 4 + HEADER_BYTES_MAX,
             fates: Fates::new(),
             choice: Stream::named(config.seed, "switch paths", 0),
+            faults,
             port_counters: vec![PortCounters::default(); ports.len()],
             host_counters: vec![HostCounters::default(); network.hosts as usize],
             controllers,
@@ -184,6 +206,7 @@ impl Fabric {
         slot.frame.clear();
         slot.frame.extend_from_slice(frame);
         (slot.layers, slot.from, slot.codec, slot.is_trimmed) = (layers, from, codec, is_trimmed);
+        (slot.at, slot.is_live, slot.is_stranded) = (self.network.nic(from), true, false);
         self.cx.events.push(at, What::Enters(id));
     }
 
@@ -251,10 +274,7 @@ impl Fabric {
             debug_assert!(at >= self.cx.now, "time goes back");
             self.cx.now = self.cx.now.max(at);
             match what {
-                What::Enters(id) => {
-                    let nic = self.network.nic(self.slots[id.index()].from);
-                    self.offer(nic, id);
-                }
+                What::Enters(id) => self.offer(self.slots[id.index()].at, id),
                 What::Arrives(id) => self.arrive(id, deliver),
                 What::Timer(place) => {
                     self.controllers.timer(place, &mut self.ports, &mut self.cx);
@@ -271,6 +291,9 @@ impl Fabric {
     /// A packet has reached the end of its link.
     fn arrive(&mut self, id: PacketId, deliver: &mut impl FnMut(HostId, &[u8], Instant)) {
         let port_id = link_of(&self.cx.packets, id);
+        if self.ports[port_id.index()].needs_arrival_checks && self.loses(port_id, id) {
+            return;
+        }
         let port = &mut self.ports[port_id.index()];
         if port.reverse_has_controller && self.cx.packets[id].is_to_sender() {
             self.controllers.reverse(id, self.network.link(port_id).twin, &mut self.cx);
@@ -289,12 +312,36 @@ impl Fabric {
         self.offer(out, id);
     }
 
+    /// Whether the link of a port loses a packet at its end, or leads it nowhere since the
+    /// configuration changed.
+    #[cold]
+    fn loses(&mut self, port_id: PortId, id: PacketId) -> bool {
+        let (faults, stream) = &mut self.faults[port_id.index()];
+        let is_lost = faults.is_down || faults.loss > 0.0 && stream.chance(faults.loss);
+        let counters = &mut self.port_counters[port_id.index()];
+        match (is_lost, self.slots[id.index()].is_stranded) {
+            (true, _) => counters.losses += 1,
+            (false, true) => counters.unroutable += 1,
+            (false, false) => return false,
+        }
+        self.ports[port_id.index()].catch_up(port_id, &mut self.cx);
+        self.dispose(id);
+        true
+    }
+
     /// Sends a packet by a port: at once if the port is idle, else after the waiting packets.
     fn offer(&mut self, port_id: PortId, id: PacketId) {
         let port = &mut self.ports[port_id.index()];
         if port.needs_departure_checks && !self.cx.packets[id].is_to_sender() {
             self.controllers.forward(id, port_id, port, &mut self.cx, &mut self.ext);
         }
+        self.slots[id.index()].at = port_id;
+        self.place(port_id, id);
+    }
+
+    /// Sends or queues a packet that the controllers of a port have seen.
+    fn place(&mut self, port_id: PortId, id: PacketId) {
+        let port = &mut self.ports[port_id.index()];
         self.cx.packets[id].hop |= ARRIVAL_MARK;
         port.offer(port_id, id, &mut self.cx, &mut self.fates);
         self.follow_arrival(port_id, id);
@@ -342,7 +389,9 @@ impl Fabric {
         let node = self.network.link(port_id).from;
         let slot = &mut self.slots[id.index()];
         let is_at_host = node.0 < self.network.hosts;
-        if is_at_host || turn_around(slot).is_none() {
+        let is_sender_gone = slot.from.0 >= self.network.hosts;
+        // A stranded packet has no path that it could return by.
+        if is_at_host || is_sender_gone || slot.is_stranded || turn_around(slot).is_none() {
             self.port_counters[port_id.index()].drops += 1;
             self.dispose(id);
             return;
@@ -394,6 +443,7 @@ impl Fabric {
         if let Some(ext) = self.cx.packets[id].ext {
             self.ext.free(ext);
         }
+        self.slots[id.index()].is_live = false;
         self.cx.packets.free(id);
     }
 
@@ -446,12 +496,15 @@ fn turn_around(slot: &mut Slot) -> Option<()> {
 fn finish(slot: &mut Slot, packet: &Packet, rule: TrimRule) -> Option<()> {
     if packet.is_trimmed() && !slot.is_trimmed {
         let ip = slot.layers.ip?;
-        let bytes = match rule.lengths {
-            TrimLengths::Fixed => frame::trim(&mut slot.frame).ok()?,
-            TrimLengths::Unfixed => {
-                let dscp = rule.dscp.unwrap_or_else(frame::trimmed_dscp);
-                frame::cut(&mut slot.frame, ip, usize::from(packet.wire_bytes), dscp)
+        let bytes = if rule.profile.is_none() && rule.lengths() == TrimLengths::Fixed {
+            frame::trim(&mut slot.frame).ok()?
+        } else {
+            let dscp = rule.dscp.unwrap_or_else(frame::trimmed_dscp);
+            let bytes = frame::cut(&mut slot.frame, ip, usize::from(packet.wire_bytes), dscp);
+            if rule.lengths() == TrimLengths::Fixed {
+                frame::correct_lengths(&mut slot.frame[..bytes], ip);
             }
+            bytes
         };
         slot.frame.truncate(bytes);
     }

@@ -184,6 +184,25 @@ pub(crate) fn cut(frame: &mut [u8], ip: IpPlace, ip_bytes: usize, dscp: u8) -> u
     frame.len().min(ip.at + ip_bytes.max(ip.transport - ip.at + UDP_HEADER))
 }
 
+/// Corrects the lengths and checksums of a UDP packet that was cut at the end of this frame.
+pub(crate) fn correct_lengths(frame: &mut [u8], ip: IpPlace) {
+    let udp = ip.transport;
+    let lengths = [
+        (udp + 4, frame.len() - udp),
+        match ip.is_ipv6 {
+            true => (ip.at + 4, frame.len() - udp),
+            false => (ip.at + 2, frame.len() - ip.at),
+        },
+    ];
+    for (at, bytes) in lengths {
+        frame[at..at + 2].copy_from_slice(&(bytes as u16).to_be_bytes());
+    }
+    if !ip.is_ipv6 {
+        fix_ipv4_checksum(frame, ip);
+    }
+    fix_udp_checksum(frame, ip);
+}
+
 /// The DSCP that trimmed packets get, unless the operator chose one.
 pub(crate) fn trimmed_dscp() -> u8 {
     dscp_of(Class::CONTROL)

@@ -30,6 +30,11 @@ pub trait FrameIo {
     /// The time. It never goes back.
     fn now(&mut self) -> Instant;
 
+    /// The latest instant such that frames that arrived before it can be received now.
+    fn settled(&mut self) -> Instant {
+        self.now()
+    }
+
     /// Passes frames that a host has sent to `take`, a bounded number of them. Returns whether more
     /// may wait.
     fn receive(&mut self, host: HostId, take: &mut impl FnMut(Received<'_>)) -> bool;
@@ -42,6 +47,10 @@ pub trait FrameIo {
 
     /// Frames lost at this host's interface since the start.
     fn losses(&mut self, host: HostId) -> IoLosses;
+
+    /// Uses the interfaces of these names from now on, host by host. Those that were used before go
+    /// on. After an error, everything is as it was.
+    fn set_interfaces(&mut self, names: &[&str]) -> std::io::Result<()>;
 
     /// Waits until a frame arrives, at most for this long.
     fn wait(&mut self, _most: Duration) {}
@@ -61,9 +70,11 @@ pub struct Departed {
     pub frame: Vec<u8>,
 }
 
-/// Interfaces in memory, with a clock that a test sets.
+/// Interfaces in memory, with a clock that a test sets. It opens interfaces of any name.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryIo {
+    /// The names of the interfaces, by host.
+    pub names: Vec<String>,
     /// The time.
     pub clock: Instant,
     /// Frames to be received, by host: arrival time, frame.
@@ -73,9 +84,10 @@ pub struct MemoryIo {
 }
 
 impl MemoryIo {
-    /// Interfaces of this many hosts.
+    /// Interfaces of this many hosts, called `v0`, `v1` and so on.
     pub fn new(hosts: usize) -> Self {
-        MemoryIo { arrivals: vec![VecDeque::new(); hosts], ..MemoryIo::default() }
+        let names = (0..hosts).map(|host| format!("v{host}")).collect();
+        MemoryIo { names, arrivals: vec![VecDeque::new(); hosts], ..MemoryIo::default() }
     }
 
     /// Adds a frame that a host sends. Frames of a host are added in order of time.
@@ -105,6 +117,18 @@ impl FrameIo for MemoryIo {
     }
 
     fn flush(&mut self, _host: HostId) {}
+
+    fn set_interfaces(&mut self, names: &[&str]) -> std::io::Result<()> {
+        let mut arrivals = Vec::new();
+        for name in names {
+            let old = self.names.iter().position(|old| old == name);
+            arrivals
+                .push(old.map(|old| std::mem::take(&mut self.arrivals[old])).unwrap_or_default());
+        }
+        self.arrivals = arrivals;
+        self.names = names.iter().map(|name| (*name).to_owned()).collect();
+        Ok(())
+    }
 
     fn losses(&mut self, _host: HostId) -> IoLosses {
         IoLosses::default()

@@ -33,17 +33,19 @@ mod ring;
 mod switch;
 #[cfg(target_os = "linux")]
 mod testbed;
+mod trim_rule;
 
-pub use config::{ConfigError, HostPort, SwitchConfig, TrimLengths, TrimRule};
+pub use config::{ConfigError, HostPort, LinkFaults, SwitchConfig};
 pub use config_text::{ConfigSource, host_mac, interface_name};
 pub use counters::{HostCounters, PortCounters};
 pub use fabric::Fabric;
 pub use io::{Departed, FrameIo, IoLosses, MemoryIo, Received};
 #[cfg(target_os = "linux")]
-pub use namespace::{enter_namespace, in_namespace, raise_priority};
+pub use namespace::{enter_namespace, in_namespace, raise_priority, turn_off_tx_checksum};
 pub use report::{HostReport, LatenessHistogram, PortReport, SwitchReport};
 #[cfg(target_os = "linux")]
 pub use ring::{Interfaces, IoError, missing_capability};
-pub use switch::Switch;
+pub use switch::{ReloadError, Switch};
 #[cfg(target_os = "linux")]
 pub use testbed::{Testbed, TestbedError, TestbedStatus};
+pub use trim_rule::{TrimLengths, TrimProfile, TrimRule};

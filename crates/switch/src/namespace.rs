@@ -51,7 +51,7 @@ struct Request {
 
 /// Turns off the transmit checksum offload of an interface in the namespace of this thread, and with
 /// it segmentation offload: frames then leave whole, with their checksums.
-pub(crate) fn turn_off_tx_checksum(interface: &str) -> io::Result<()> {
+pub fn turn_off_tx_checksum(interface: &str) -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     let mut value = EthtoolValue { command: SET_TX_CHECKSUM, value: 0 };
     let mut name = [0; 16];

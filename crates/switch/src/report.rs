@@ -97,6 +97,9 @@ pub struct SwitchReport {
     pub problems: Vec<String>,
     /// How long it ran.
     pub seconds: f64,
+    /// How long it was at work: the rest of the time it waited for frames. At full load both are
+    /// equal.
+    pub busy_seconds: f64,
     /// Frames delivered to hosts.
     pub delivered: u64,
     /// Departures that were later than the bound.
@@ -111,6 +114,12 @@ pub struct SwitchReport {
     pub lateness_worst_us: f64,
     /// Upper bounds in µs, and departures up to each bound and above the one before.
     pub lateness_histogram: Vec<(f64, u64)>,
+    /// How often the configuration changed while it ran.
+    pub reloads: u64,
+    /// Packets that were lost with the links or hosts that a new configuration removed.
+    pub lost_at_reload: u64,
+    /// Why the last new configuration was refused, if it was.
+    pub reload_error: Option<String>,
     /// Output ports.
     pub ports: Vec<PortReport>,
     /// Hosts.
@@ -127,47 +136,53 @@ impl SwitchReport {
     pub fn table(&self) -> String {
         let mut text = String::new();
         let width = self.ports.iter().map(|p| p.port.chars().count()).max().unwrap_or(0).max(4);
-        let mut line = |cells: [String; 7]| {
-            let [name, rest @ ..] = cells;
+        let mut line = |name: &str, cells: &mut dyn Iterator<Item = String>| {
             let _ = write!(text, "{name:<width$}");
-            for cell in rest {
-                let _ = write!(text, "  {cell:>11}");
-            }
+            cells.for_each(|cell| _ = write!(text, "  {cell:>11}"));
             text.push('\n');
         };
-        line(["port", "sent", "bytes", "drops", "trims", "marks", "bounces"].map(str::to_owned));
+        // What is rare has a column only if it happened.
+        let is_shown =
+            |n: usize| n < 4 || self.ports.iter().any(|port| port.counters.named()[n].1 > 0);
+        let columns: Vec<usize> = (0..6).filter(|n| is_shown(*n)).collect();
+        let named = PortCounters::default().named();
+        let titles = columns.iter().map(|n| named[*n].0);
+        line("port", &mut ["sent", "bytes"].into_iter().chain(titles).map(str::to_owned));
         for port in &self.ports {
-            let PortCounters { drops, trims, marks, bounces } = port.counters;
-            let numbers = [port.sent_packets, port.sent_bytes, drops, trims, marks, bounces];
-            let [a, b, c, d, e, f] = numbers.map(|n| n.to_string());
-            line([port.port.clone(), a, b, c, d, e, f]);
+            let counters = port.counters.named();
+            let numbers = columns.iter().map(|n| counters[*n].1);
+            let sent = [port.sent_packets, port.sent_bytes].into_iter();
+            line(&port.port, &mut sent.chain(numbers).map(|n| n.to_string()));
         }
         for host in &self.hosts {
-            let c = &host.counters;
-            let odd = [
-                ("short", c.short),
-                ("oversize", c.oversize),
-                ("checksum_missing", c.checksum_missing),
-                ("returned", c.returned),
-                ("overload", c.overload),
-                ("malformed", c.malformed),
-                ("untrimmable", c.untrimmable),
-                ("arrived_late", c.arrived_late),
-                ("ring_full", host.ring_full),
-                ("send_errors", host.send_errors),
-            ];
-            let odd: Vec<String> =
-                odd.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+            let usual = ["received", "delivered", "flooded"];
+            let more = [("ring_full", host.ring_full), ("send_errors", host.send_errors)];
+            let odd = host.counters.named().into_iter().chain(more);
+            let odd: Vec<String> = odd
+                .filter(|(name, n)| *n > 0 && !usual.contains(name))
+                .map(|(name, n)| format!("{name} {n}"))
+                .collect();
             if !odd.is_empty() {
                 let _ = writeln!(text, "host {}: {}", host.host, odd.join(", "));
             }
         }
+        if self.reloads > 0 || self.lost_at_reload > 0 {
+            let _ = writeln!(
+                text,
+                "reloaded {} times, {} packets lost with their links",
+                self.reloads, self.lost_at_reload
+            );
+        }
+        if let Some(error) = &self.reload_error {
+            let _ = writeln!(text, "the last reload was refused: {error}");
+        }
         let _ = writeln!(
             text,
-            "delivered {} frames in {:.1} s; departures late by p50 {:.1} us, p99 {:.1} us, at \
+            "delivered {} frames in {:.1} s, {:.1} s of it at work; departures late by p50 {:.1} us, p99 {:.1} us, at \
              most {:.1} us",
             self.delivered,
             self.seconds,
+            self.busy_seconds,
             self.lateness_p50_us,
             self.lateness_p99_us,
             self.lateness_worst_us
@@ -192,24 +207,45 @@ impl SwitchReport {
                 let _ = writeln!(text, "punctual_switch_{name}{labels} {value}");
             }
         };
-        let port = |value: fn(&PortReport) -> u64| {
-            self.ports.iter().map(|p| (format!("{{port=\"{}\"}}", p.port), value(p))).collect()
+        let port = |value: &dyn Fn(&PortReport) -> u64| {
+            let labels = |p: &PortReport| format!("{{port=\"{}\"}}", escaped(&p.port));
+            self.ports.iter().map(|p| (labels(p), value(p))).collect()
         };
-        let host = |value: fn(&HostReport) -> u64| {
-            self.hosts.iter().map(|h| (format!("{{host=\"{}\"}}", h.host), value(h))).collect()
+        let host = |value: &dyn Fn(&HostReport) -> u64| {
+            let labels = |h: &HostReport| format!("{{host=\"{}\"}}", escaped(&h.host));
+            self.hosts.iter().map(|h| (labels(h), value(h))).collect()
         };
-        series("sent_packets_total", "counter", port(|p| p.sent_packets));
-        series("sent_bytes_total", "counter", port(|p| p.sent_bytes));
-        series("drops_total", "counter", port(|p| p.counters.drops));
-        series("trims_total", "counter", port(|p| p.counters.trims));
-        series("marks_total", "counter", port(|p| p.counters.marks));
-        series("bounces_total", "counter", port(|p| p.counters.bounces));
-        series("delivered_total", "counter", host(|h| h.counters.delivered));
-        series("received_total", "counter", host(|h| h.counters.received));
-        series("arrived_late_total", "counter", host(|h| h.counters.arrived_late));
-        series("ring_full_total", "counter", host(|h| h.ring_full));
+        series("sent_packets_total", "counter", port(&|p| p.sent_packets));
+        series("sent_bytes_total", "counter", port(&|p| p.sent_bytes));
+        for (n, (name, _)) in PortCounters::default().named().iter().enumerate() {
+            let values = port(&|p| p.counters.named()[n].1);
+            series(&format!("{name}_total"), "counter", values);
+        }
+        for (n, (name, _)) in HostCounters::default().named().iter().enumerate() {
+            let values = host(&|h| h.counters.named()[n].1);
+            series(&format!("{name}_total"), "counter", values);
+        }
+        series("ring_full_total", "counter", host(&|h| h.ring_full));
+        series("send_errors_total", "counter", host(&|h| h.send_errors));
+        series("reloads_total", "counter", vec![(String::new(), self.reloads)]);
+        series("lost_at_reload_total", "counter", vec![(String::new(), self.lost_at_reload)]);
         series("late_departures_total", "counter", vec![(String::new(), self.late_departures)]);
         series("valid", "gauge", vec![(String::new(), u64::from(self.valid))]);
+        let _ = writeln!(text, "# TYPE punctual_switch_lateness_seconds histogram");
+        let mut below = 0;
+        for (bound_us, count) in &self.lateness_histogram {
+            below += count;
+            let bound = bound_us / 1e6;
+            let _ =
+                writeln!(text, "punctual_switch_lateness_seconds_bucket{{le=\"{bound}\"}} {below}");
+        }
+        let _ = writeln!(text, "punctual_switch_lateness_seconds_bucket{{le=\"+Inf\"}} {below}");
+        let _ = writeln!(text, "punctual_switch_lateness_seconds_count {below}");
         text
     }
+}
+
+/// The value of a label, with the characters that Prometheus's format reserves escaped.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -20,6 +20,9 @@ const RING_FRAMES: usize = 2048;
 const BLOCK_BYTES: usize = 1 << 16;
 /// Frames taken from one ring before the next has its turn, and frames sent by one system call.
 const BATCH: usize = 32;
+/// A frame gets its arrival time this long, at most, before it is in the ring, unless its processor is
+/// interrupted: the kernel copies it meanwhile.
+const SETTLING: Duration = Duration::from_micros(3);
 /// The socket's send buffer: what one interface may have under way.
 const SEND_BUFFER_BYTES: c_int = 8 << 20;
 
@@ -68,10 +71,44 @@ pub struct Interfaces {
     /// Seconds and nanoseconds of the clock at the start: kernel times count from 1970, and
     /// picoseconds since then do not fit in 64 bits.
     epoch_nanos: u64,
+    /// The clock of the network runs this many times slower than the machine's.
+    slowdown: u64,
     last: Instant,
+    mtu: usize,
 }
 
 impl Interfaces {
+    /// No interface yet: [`Interfaces::add`] adds them. The clock reads 0 now and runs `slowdown`
+    /// times slower than the machine's: arrival times and [`FrameIo::now`] are divided by it.
+    pub fn slowed(slowdown: u32) -> Interfaces {
+        Interfaces {
+            rings: Vec::new(),
+            epoch_nanos: clock_nanos(),
+            slowdown: u64::from(slowdown.max(1)),
+            last: Instant::ZERO,
+            mtu: 0,
+        }
+    }
+
+    /// Makes the clock read 0 now. Frames that arrived before count as arriving now.
+    pub fn restart_clock(&mut self) {
+        self.epoch_nanos = clock_nanos();
+        self.last = Instant::ZERO;
+    }
+
+    /// Sends the frames that wait for any host.
+    pub fn flush_all(&mut self) {
+        self.rings.iter_mut().for_each(Ring::flush);
+    }
+
+    /// Opens the interface of the next host, for IP packets of at most `mtu` bytes. It is in the
+    /// network namespace of this thread, which may be another one later.
+    pub fn add(&mut self, name: &str, mtu: usize) -> Result<(), IoError> {
+        self.mtu = mtu;
+        self.rings.push(Ring::open(name, mtu)?);
+        Ok(())
+    }
+
     /// Opens the interfaces of these names, for IP packets of at most `mtu` bytes.
     pub fn open<'a>(
         names: impl IntoIterator<Item = &'a str>,
@@ -80,22 +117,28 @@ impl Interfaces {
         if let Some(missing) = missing_capability(&["CAP_NET_RAW"]) {
             return Err(IoError::Capability(missing));
         }
-        let epoch_nanos = clock_nanos();
-        let rings =
-            names.into_iter().map(|name| Ring::open(name, mtu)).collect::<Result<_, _>>()?;
-        Ok(Interfaces { rings, epoch_nanos, last: Instant::ZERO })
+        let mut interfaces = Interfaces::slowed(1);
+        for name in names {
+            interfaces.add(name, mtu)?;
+        }
+        Ok(interfaces)
     }
 }
 
 impl FrameIo for Interfaces {
     fn now(&mut self) -> Instant {
         // A clock that is set back stands still here until it has caught up.
-        self.last = self.last.max(rebase(clock_nanos(), self.epoch_nanos));
+        self.last = self.last.max(rebase(clock_nanos(), self.epoch_nanos, self.slowdown));
         self.last
     }
 
+    fn settled(&mut self) -> Instant {
+        let now = self.now();
+        Instant::ZERO + now.since_start().saturating_sub(SETTLING / self.slowdown)
+    }
+
     fn receive(&mut self, host: HostId, take: &mut impl FnMut(Received<'_>)) -> bool {
-        self.rings[host.index()].receive(self.epoch_nanos, take)
+        self.rings[host.index()].receive(self.epoch_nanos, self.slowdown, take)
     }
 
     fn send(&mut self, host: HostId, frame: &[u8]) {
@@ -110,6 +153,22 @@ impl FrameIo for Interfaces {
         self.rings[host.index()].losses()
     }
 
+    fn set_interfaces(&mut self, names: &[&str]) -> io::Result<()> {
+        // An interface that was removed and made again has another number.
+        let is_usable = |ring: &Ring| index_of(&ring.name) == Some(ring.index);
+        let known = |name: &str| self.rings.iter().any(|r| r.name == name && is_usable(r));
+        let new = names.iter().filter(|name| !known(name)).map(|name| Ring::open(name, self.mtu));
+        let mut new = new.collect::<Result<Vec<Ring>, _>>().map_err(io::Error::other)?;
+        // New rings come last, and are found first.
+        let mut rings = std::mem::take(&mut self.rings);
+        rings.append(&mut new);
+        for name in names {
+            let found = rings.iter().rposition(|ring| ring.name == *name);
+            self.rings.push(rings.remove(found.expect("it is used already, or was opened above")));
+        }
+        Ok(())
+    }
+
     fn wait(&mut self, most: Duration) {
         let polled = |ring: &Ring| libc::pollfd {
             fd: ring.socket.as_raw_fd(),
@@ -117,7 +176,7 @@ impl FrameIo for Interfaces {
             revents: 0,
         };
         let mut sockets: Vec<libc::pollfd> = self.rings.iter().map(polled).collect();
-        let nanos = most.as_nanos().min(999_999_999) as i64;
+        let nanos = most.as_nanos().saturating_mul(self.slowdown).min(999_999_999) as i64;
         let time = libc::timespec { tv_sec: 0, tv_nsec: nanos };
         // SAFETY: the array has as many entries as the call's length says.
         unsafe {
@@ -137,20 +196,33 @@ fn clock_nanos() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// An instant since the start.
-fn rebase(nanos: u64, epoch_nanos: u64) -> Instant {
-    Instant::from_picos(nanos.saturating_sub(epoch_nanos).saturating_mul(1000))
+/// An instant since the start, on a clock that runs `slowdown` times slower.
+fn rebase(nanos: u64, epoch_nanos: u64, slowdown: u64) -> Instant {
+    Instant::from_picos(nanos.saturating_sub(epoch_nanos).saturating_mul(1000) / slowdown)
+}
+
+/// The number of an interface.
+fn index_of(name: &str) -> Option<c_int> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the name ends with a zero byte.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    (index > 0).then_some(index as c_int)
 }
 
 /// A packet socket with a receive ring.
 struct Ring {
     name: String,
+    index: c_int,
     socket: OwnedFd,
     memory: *mut u8,
     slot_bytes: usize,
     next: usize,
+    /// Buffers of frames to be sent.
     waiting: Vec<Vec<u8>>,
     waiting_count: usize,
+    /// What `sendmmsg` reads: message n points at part n, and part n at buffer n.
+    parts: Box<[libc::iovec; BATCH]>,
+    messages: Box<[libc::mmsghdr; BATCH]>,
     losses: IoLosses,
 }
 
@@ -161,19 +233,15 @@ impl Ring {
             call,
             source: io::Error::last_os_error(),
         };
-        let c_name = CString::new(name).map_err(|_| IoError::NoInterface(name.to_owned()))?;
-        // SAFETY: the name ends with a zero byte; the descriptor that `socket` returns is ours.
-        let (index, socket) = unsafe {
-            let index = libc::if_nametoindex(c_name.as_ptr());
-            if index == 0 {
-                return Err(IoError::NoInterface(name.to_owned()));
-            }
+        let index = index_of(name).ok_or_else(|| IoError::NoInterface(name.to_owned()))?;
+        // SAFETY: the descriptor that `socket` returns is ours.
+        let socket = unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
             let socket = libc::socket(libc::AF_PACKET, kind, 0);
             if socket < 0 {
                 return Err(failed("socket"));
             }
-            (index as c_int, OwnedFd::from_raw_fd(socket))
+            OwnedFd::from_raw_fd(socket)
         };
         let set = |level, option, value: &[c_int], call| {
             set_option(&socket, level, option, value).then_some(()).ok_or_else(|| failed(call))
@@ -200,9 +268,26 @@ impl Ring {
         }
         let waiting = (0..BATCH).map(|_| Vec::with_capacity(mtu + 18)).collect();
         let (name, memory) = (name.to_owned(), memory.cast());
-        let losses = IoLosses::default();
-        let ring =
-            Ring { name, socket, memory, slot_bytes, next: 0, waiting, waiting_count: 0, losses };
+        // SAFETY: plain data, valid as zeros.
+        let (mut parts, mut messages): (Box<[libc::iovec; BATCH]>, Box<[libc::mmsghdr; BATCH]>) =
+            unsafe { (Box::new(zeroed()), Box::new(zeroed())) };
+        for (part, message) in parts.iter_mut().zip(messages.iter_mut()) {
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        let ring = Ring {
+            name,
+            index,
+            socket,
+            memory,
+            slot_bytes,
+            next: 0,
+            waiting,
+            waiting_count: 0,
+            parts,
+            messages,
+            losses: IoLosses::default(),
+        };
         ring.bind(index)?;
         Ok(ring)
     }
@@ -238,7 +323,12 @@ impl Ring {
         Ok(())
     }
 
-    fn receive(&mut self, epoch_nanos: u64, take: &mut impl FnMut(Received<'_>)) -> bool {
+    fn receive(
+        &mut self,
+        epoch_nanos: u64,
+        slowdown: u64,
+        take: &mut impl FnMut(Received<'_>),
+    ) -> bool {
         for _ in 0..BATCH {
             // SAFETY: the slot lies within the mapped ring. Its status is shared with the kernel and
             // only accessed atomically; the rest is ours while the status says so. Offset and length
@@ -256,7 +346,7 @@ impl Ring {
                     let nanos = u64::from(header.tp_sec) * 1_000_000_000;
                     take(Received {
                         frame: std::slice::from_raw_parts(slot.add(at), bytes),
-                        at: rebase(nanos + u64::from(header.tp_nsec), epoch_nanos),
+                        at: rebase(nanos + u64::from(header.tp_nsec), epoch_nanos, slowdown),
                         is_cut: header.tp_len > header.tp_snaplen,
                         checksum_missing: flags & libc::TP_STATUS_CSUMNOTREADY != 0,
                     });
@@ -275,28 +365,20 @@ impl Ring {
         let buffer = &mut self.waiting[self.waiting_count];
         buffer.clear();
         buffer.extend_from_slice(frame);
+        let part = &mut self.parts[self.waiting_count];
+        *part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         self.waiting_count += 1;
     }
 
     fn flush(&mut self) {
         let count = std::mem::take(&mut self.waiting_count);
-        // SAFETY: plain data, valid as zeros.
-        let mut parts: [libc::iovec; BATCH] = unsafe { zeroed() };
-        // SAFETY: plain data, valid as zeros.
-        let mut messages: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
-        for ((part, message), frame) in parts.iter_mut().zip(&mut messages).zip(&mut self.waiting) {
-            *part = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
-            message.msg_hdr.msg_iov = part;
-            message.msg_hdr.msg_iovlen = 1;
-        }
         let mut sent = 0;
         while sent < count {
             let (fd, left) = (self.socket.as_raw_fd(), (count - sent) as u32);
-            // SAFETY: the messages point at parts, and those at frames, that all live until the end
-            // of this function.
-            let result = unsafe {
-                libc::sendmmsg(fd, messages[sent..].as_mut_ptr(), left, libc::MSG_DONTWAIT)
-            };
+            let messages = self.messages[sent..count].as_mut_ptr();
+            // SAFETY: the first `count` messages point at parts, and those at buffers, that `send`
+            // filled and nothing has changed since.
+            let result = unsafe { libc::sendmmsg(fd, messages, left, libc::MSG_DONTWAIT) };
             if result > 0 {
                 sent += result as usize;
             } else if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
@@ -351,8 +433,9 @@ mod tests {
     fn rebase__before_scaling_to_picoseconds() {
         let start = 1_900_000_000 * 1_000_000_000u64;
         assert!(start.checked_mul(1000).is_none());
-        assert_eq!(rebase(start + 7, start), Instant::from_picos(7_000));
-        assert_eq!(rebase(start - 7, start), Instant::ZERO);
+        assert_eq!(rebase(start + 7, start, 1), Instant::from_picos(7_000));
+        assert_eq!(rebase(start + 70, start, 10), Instant::from_picos(7_000));
+        assert_eq!(rebase(start - 7, start, 1), Instant::ZERO);
     }
 
     #[test]

@@ -10,6 +10,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A switch that does not spin sleeps at most this long, so that it notices a request to stop.
 const SLEEP_MAX: Duration = Duration::from_millis(5);
 
+/// How often the owner of a running switch has its turn.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Why a switch does not take another configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// Something that cannot change while the switch runs.
+    #[error("`{0}` cannot change while the switch runs; start it again")]
+    Fixed(&'static str),
+    /// An interface cannot be opened.
+    #[error("{0}")]
+    Interface(#[from] std::io::Error),
+}
+
 /// A fabric and its interfaces.
 pub struct Switch<I> {
     fabric: Fabric,
@@ -22,22 +37,35 @@ pub struct Switch<I> {
     /// Departures that wait for a flush: host, virtual time.
     leaving: Vec<(HostId, Instant)>,
     started: Instant,
+    /// How long turns that had something to do took in all.
+    busy: Duration,
+    reloads: u64,
+    lost_at_reload: u64,
+    reload_error: Option<String>,
+}
+
+/// By host: lateness from which a departure counts as late.
+fn late_after(config: &SwitchConfig) -> Vec<Duration> {
+    let hosts = (0..config.network.hosts).map(HostId);
+    hosts.map(|h| config.packet_time(h) * config.late_after_packets).collect()
 }
 
 impl<I: FrameIo> Switch<I> {
     /// A switch as configured.
     pub fn new(config: SwitchConfig, mut io: I) -> Self {
-        let hosts = (0..config.network.hosts).map(HostId);
-        let late_after = hosts.map(|h| config.packet_time(h) * config.late_after_packets).collect();
         Switch {
             fabric: Fabric::new(&config),
             started: io.now(),
             io,
             lateness: LatenessHistogram::default(),
             late_departures: 0,
-            late_after,
+            late_after: late_after(&config),
             leaving: Vec::new(),
             config,
+            busy: Duration::ZERO,
+            reloads: 0,
+            lost_at_reload: 0,
+            reload_error: None,
         }
     }
 
@@ -46,7 +74,7 @@ impl<I: FrameIo> Switch<I> {
         let Switch { fabric, io, leaving, .. } = self;
         // Frames that arrived before this instant are in the rings now. Later ones wait for the next
         // turn as events: they must not overtake frames that arrive at other rings meanwhile.
-        let mut horizon = io.now();
+        let mut horizon = io.settled();
         let mut is_busy = false;
         for host in (0..self.config.network.hosts).map(HostId) {
             let mut last = horizon;
@@ -88,20 +116,55 @@ impl<I: FrameIo> Switch<I> {
         }
     }
 
-    /// Runs until `stop` is set. `each_second` gets a report now and then.
-    pub fn run(&mut self, stop: &AtomicBool, each_second: &mut dyn FnMut(SwitchReport)) {
-        let mut next_report = self.io.now().saturating_add(Duration::from_secs(1));
+    /// Goes on with another configuration. Packets that wait at ports which exist in both stay
+    /// there; counters go on. If the configuration is refused, the old one stays.
+    pub fn reload(&mut self, config: SwitchConfig) -> Result<(), ReloadError> {
+        let result = self.try_reload(config);
+        self.reload_error = result.as_ref().err().map(ToString::to_string);
+        result
+    }
+
+    fn try_reload(&mut self, config: SwitchConfig) -> Result<(), ReloadError> {
+        if config.network.mtu != self.config.network.mtu {
+            return Err(ReloadError::Fixed("mtu"));
+        }
+        if config.network.framing != self.config.network.framing {
+            return Err(ReloadError::Fixed("framing"));
+        }
+        let names: Vec<&str> = config.hosts.iter().map(|host| host.interface.as_str()).collect();
+        self.io.set_interfaces(&names)?;
+        self.lost_at_reload += self.fabric.reload(&self.config, &config);
+        self.late_after = late_after(&config);
+        self.config = config;
+        self.reloads += 1;
+        Ok(())
+    }
+
+    /// Notes that a new configuration was refused before it came here, for reports.
+    pub fn refuse_reload(&mut self, error: String) {
+        self.reload_error = Some(error);
+    }
+
+    /// Runs until `stop` is set. Every 10 ms `tick` gets the switch, to look at it or to change it.
+    pub fn run(&mut self, stop: &AtomicBool, tick: &mut dyn FnMut(&mut Self)) {
+        let mut began = self.io.now();
+        let mut next_tick = began.saturating_add(TICK);
         while !stop.load(Ordering::Relaxed) {
             let is_busy = self.turn();
-            if !is_busy && !self.config.spin {
-                let now = self.io.now();
+            let mut now = self.io.now();
+            if is_busy {
+                self.busy += now.saturating_since(began);
+            } else if !self.config.spin {
                 let next = self.fabric.next_at().unwrap_or(Instant::NEVER);
                 self.io.wait(next.saturating_since(now).min(SLEEP_MAX));
+                now = self.io.now();
             }
-            if self.io.now() >= next_report {
-                next_report = self.io.now().saturating_add(Duration::from_secs(1));
-                each_second(self.report());
+            if now >= next_tick {
+                next_tick = now.saturating_add(TICK);
+                tick(self);
+                now = self.io.now();
             }
+            began = now;
         }
     }
 
@@ -138,6 +201,7 @@ impl<I: FrameIo> Switch<I> {
             valid: problems.is_empty(),
             problems,
             seconds: self.io.now().saturating_since(self.started).as_secs_f64(),
+            busy_seconds: self.busy.as_secs_f64(),
             delivered: hosts.iter().map(|h| h.counters.delivered).sum(),
             late_departures: self.late_departures,
             late_after_packets: self.config.late_after_packets,
@@ -145,6 +209,9 @@ impl<I: FrameIo> Switch<I> {
             lateness_p99_us: self.lateness.percentile_us(99.0),
             lateness_worst_us: self.lateness.worst_us(),
             lateness_histogram: self.lateness.buckets(),
+            reloads: self.reloads,
+            lost_at_reload: self.lost_at_reload,
+            reload_error: self.reload_error.clone(),
             ports,
             hosts,
         }

@@ -2,13 +2,15 @@
 //!
 //! Every name begins with the testbed's prefix, so that [`Testbed::down`] finds what
 //! [`Testbed::up`] made, also after a crash of either. Namespaces and interfaces are made with
-//! `ip` of iproute2.
+//! `ip` of iproute2, many commands in one process. Links between switches are in the memory of the
+//! switch process, so a tree needs no more interfaces than a star with as many hosts.
 
 use crate::config_text::{host_mac, interface_name};
 use crate::namespace::{end_process, in_namespace, turn_off_tx_checksum};
 use crate::ring::missing_capability;
+use std::fmt::Write as _;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -114,6 +116,11 @@ impl Testbed {
         self.dir.join("report.json")
     }
 
+    /// The configuration of the switch, which reads it again on SIGHUP.
+    pub fn config_file(&self) -> PathBuf {
+        self.dir.join("switch.toml")
+    }
+
     /// Builds the namespaces of `hosts` hosts and starts `program` as their switch, with a
     /// configuration. If anything fails, all of it is removed again.
     pub fn up(
@@ -146,7 +153,7 @@ impl Testbed {
         let failed = |what: String| move |source| TestbedError::Io { what, source };
         // The directory comes first: from here on `down` has something to remove.
         fs::create_dir_all(&self.dir).map_err(failed(self.dir.display().to_string()))?;
-        let config_file = self.dir.join("switch.toml");
+        let config_file = self.config_file();
         fs::write(&config_file, config).map_err(failed(config_file.display().to_string()))?;
         let switch = self.switch_namespace();
         ip(&["netns", "add", &switch])?;
@@ -154,35 +161,58 @@ impl Testbed {
         let without_ipv6 = || fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
         let _ = in_namespace(&switch, without_ipv6);
         for host in 0..hosts {
-            self.add_host(host, mtu)?;
+            ip(&["netns", "add", &self.host_namespace(host)])?;
+        }
+        self.add_links(hosts, mtu)?;
+        for host in 0..hosts {
+            self.configure_host(host, hosts)?;
         }
         let mut child = self.start_switch(&config_file, program)?;
         self.await_switch(&mut child)
     }
 
-    fn add_host(&self, host: u32, mtu: u64) -> Result<(), TestbedError> {
-        let (own, switch) = (self.host_namespace(host), self.switch_namespace());
-        let (port, mac, mtu) = (interface_name(host), host_mac(host), mtu.to_string());
-        ip(&["netns", "add", &own])?;
-        // One queue each way: a second one could reorder frames.
-        let queues = ["numtxqueues", "1", "numrxqueues", "1"];
-        let mut link = vec!["link", "add", "eth0", "netns", &own];
-        link.extend(queues);
-        link.extend(["address", &mac, "mtu", &mtu, "type", "veth", "peer", "name", &port]);
-        link.extend(["netns", &switch, "mtu", &mtu]);
-        link.extend(queues);
-        ip(&link)?;
+    /// Joins the namespace of every host to that of the switch.
+    fn add_links(&self, hosts: u32, mtu: u64) -> Result<(), TestbedError> {
+        let switch = self.switch_namespace();
+        let (mut links, mut ports) = (String::new(), String::new());
+        for host in 0..hosts {
+            let (own, port, mac) =
+                (self.host_namespace(host), interface_name(host), host_mac(host));
+            // One queue each way: a second one could reorder frames.
+            let queues = "numtxqueues 1 numrxqueues 1";
+            let _ = writeln!(
+                links,
+                "link add eth0 netns {own} {queues} address {mac} mtu {mtu} type veth peer name \
+                 {port} netns {switch} mtu {mtu} {queues}"
+            );
+            let _ = writeln!(ports, "link set {port} up");
+        }
+        ip_batch(&[], &links)?;
+        ip_batch(&["-n", &switch], &ports)
+    }
+
+    /// Gives a host its addresses, and those of all other hosts: no ARP mixes with its traffic.
+    fn configure_host(&self, host: u32, hosts: u32) -> Result<(), TestbedError> {
+        let own = self.host_namespace(host);
         in_namespace(&own, || turn_off_tx_checksum("eth0")).map_err(|source| TestbedError::Io {
             what: format!("transmit checksum offload of eth0 in {own}"),
             source,
         })?;
-        let (ipv4, ipv6) = (format!("{}/16", Self::ipv4(host)), format!("{}/64", Self::ipv6(host)));
-        ip(&["-n", &own, "addr", "add", &ipv4, "dev", "eth0"])?;
+        let (ipv4, ipv6) = (Self::ipv4(host), Self::ipv6(host));
+        let mut setup = format!("addr add {ipv4}/16 dev eth0\nlink set lo up\nlink set eth0 up\n");
         // A kernel without IPv6 has no such addresses.
-        let _ = ip(&["-n", &own, "addr", "add", &ipv6, "dev", "eth0", "nodad"]);
-        ip(&["-n", &own, "link", "set", "lo", "up"])?;
-        ip(&["-n", &own, "link", "set", "eth0", "up"])?;
-        ip(&["-n", &switch, "link", "set", &port, "up"])
+        let mut setup_ipv6 = format!("addr add {ipv6}/64 dev eth0 nodad\n");
+        for other in (0..hosts).filter(|other| *other != host) {
+            let mac = host_mac(other);
+            for (text, ip) in
+                [(&mut setup, Self::ipv4(other)), (&mut setup_ipv6, Self::ipv6(other))]
+            {
+                let _ = writeln!(text, "neigh replace {ip} lladdr {mac} dev eth0 nud permanent");
+            }
+        }
+        ip_batch(&["-n", &own], &setup)?;
+        let _ = ip_batch(&["-n", &own], &setup_ipv6);
+        Ok(())
     }
 
     fn start_switch(&self, config: &Path, program: &Path) -> Result<Child, TestbedError> {
@@ -235,7 +265,7 @@ impl Testbed {
     fn switch_process(&self) -> Option<u32> {
         let pid: u32 = fs::read_to_string(self.dir.join("switch.pid")).ok()?.trim().parse().ok()?;
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let config = self.dir.join("switch.toml");
+        let config = self.config_file();
         let config = config.to_str()?.as_bytes();
         line.split(|byte| *byte == 0).any(|word| word == config).then_some(pid)
     }
@@ -279,6 +309,19 @@ impl Testbed {
         fs::read_to_string(self.report_file()).ok()
     }
 
+    /// Starts the switch again with its configuration file, whether it runs, was stopped or has
+    /// crashed. Frames that are in the switch meanwhile are lost; hosts and their sockets stay.
+    pub fn restart_switch(&self, program: &Path) -> Result<(), TestbedError> {
+        let config_file = self.config_file();
+        if !config_file.exists() {
+            return Err(TestbedError::Absent(self.prefix.clone()));
+        }
+        self.stop_switch();
+        let _ = fs::remove_file(self.report_file());
+        let mut child = self.start_switch(&config_file, program)?;
+        self.await_switch(&mut child)
+    }
+
     /// Removes the switch, every process in the namespaces, the namespaces with their interfaces,
     /// and the files. Returns how many namespaces there were.
     pub fn down(&self) -> Result<usize, TestbedError> {
@@ -313,11 +356,32 @@ fn processes_in(namespace: &str) -> Vec<u32> {
 }
 
 fn ip(args: &[&str]) -> Result<(), TestbedError> {
-    let command = || format!("ip {}", args.join(" "));
-    let output = Command::new("ip").args(args).output().map_err(|error| TestbedError::Command {
+    ip_batch(args, "")
+}
+
+/// Runs `ip` with options and many commands, one a line, in one process; the first that fails ends
+/// it. Without commands, the options are the command.
+fn ip_batch(args: &[&str], commands: &str) -> Result<(), TestbedError> {
+    let mut process = Command::new("ip");
+    process.args(args);
+    if !commands.is_empty() {
+        process.args(["-batch", "-"]);
+    }
+    let command = || {
+        let first = commands.lines().next().unwrap_or_default();
+        format!("ip {} {first}", args.join(" ")).trim_end().to_owned()
+    };
+    let failed = |error: io::Error| TestbedError::Command {
         command: command(),
         message: format!("{error}; install iproute2"),
-    })?;
+    };
+    process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = process.spawn().map_err(failed)?;
+    if let Some(mut input) = child.stdin.take() {
+        // A process that has failed already does not read all of it; its status says so.
+        let _ = input.write_all(commands.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(failed)?;
     if output.status.success() {
         return Ok(());
     }

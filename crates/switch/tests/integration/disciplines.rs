@@ -134,6 +134,40 @@ fn trim__unfixed_lengths_at_the_sizes_of_hardware() {
 }
 
 #[test]
+fn trim__profiles_of_hardware_by_name() {
+    for (profile, bytes) in [("sai", 128usize), ("broadcom", 206), ("spectrum", 256)] {
+        for (lengths, is_ipv6) in
+            [("", false), ("lengths = \"fixed\", ", false), ("lengths = \"fixed\", ", true)]
+        {
+            let more = format!(
+                "transports = [\"ndp\"]\ntrim = {{ {lengths}profile = \"{profile}\", dscp = 10 }}"
+            );
+            let mut switch = star(8, TRIM, &more);
+            let got = incast(&mut switch, 1, |from, n| {
+                let outer = outer(from, 0, Class::DATA, 0);
+                ndp(&if is_ipv6 { in_ipv6(outer) } else { outer }, from.into(), n, 0, 1400)
+            });
+            let cut: Vec<_> = got.iter().filter(|frame| frame.len() < 1400).collect();
+            assert_eq!((got.len(), cut.len()), (7, 5), "{more}");
+            for frame in cut {
+                assert_eq!(frame.len(), 14 + bytes);
+                let said = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+                match (lengths.is_empty(), is_ipv6) {
+                    (true, _) => assert_eq!(said(16), 1400),
+                    (false, false) => assert_eq!((said(16), said(38)), (bytes, bytes - 20)),
+                    (false, true) => assert_eq!((said(18), said(58)), (bytes - 40, bytes - 40)),
+                }
+                // Wrong checksums would be errors here; what is left of the payload does not count.
+                let mark = TrimMark { dscp: Some(10) };
+                let parsed = Frame::parse(frame, frame.len(), mark).expect("sound");
+                assert!(parsed.datagram.envelope.flags.has(PacketFlags::TRIMMED));
+                assert_eq!(parsed.outer.dscp, 10);
+            }
+        }
+    }
+}
+
+#[test]
 fn trim__other_protocols_are_dropped() {
     let mut switch = star(8, TRIM, "transports = [\"ndp\"]");
     let got = incast(&mut switch, 1, |from, _| plain(&outer(from, 0, Class::DATA, 0), 1400));

@@ -7,4 +7,5 @@ mod cost;
 mod disciplines;
 mod forwarding;
 mod lateness;
+mod reload;
 mod simulator;
