@@ -1,0 +1,135 @@
+//! What a testbed cannot do.
+
+use punctual_core::QueueSpec;
+use punctual_sim::Setup;
+use punctual_transports::AnyTransport;
+
+/// The most hosts of a testbed.
+pub const HOSTS_MAX: u32 = 64;
+
+/// Transports with a wire format, and `tcp`, for which the kernel's TCP runs.
+const SUPPORTED: [&str; 5] = ["ndp", "d3", "rcpdc", "pdq", "tcp"];
+
+/// Something that a testbed cannot do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Unsupported {
+    /// The key of the scenario that asks for it.
+    pub key: &'static str,
+    /// What it is.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+}
+
+/// Whether packets of a transport run on a testbed; for `tcp` the kernel's do.
+pub fn is_supported(transport: &str) -> bool {
+    SUPPORTED.contains(&transport)
+}
+
+/// The first thing of a set-up that a testbed cannot do; none if it can run.
+pub fn unsupported(setup: &Setup) -> Option<Unsupported> {
+    let refuse = |key, message: String, help: &str| {
+        Some(Unsupported { key, message, help: help.to_owned() })
+    };
+    let network = &setup.network;
+    if network.hosts > HOSTS_MAX {
+        let message = format!("a testbed has at most {HOSTS_MAX} hosts, not {}", network.hosts);
+        return refuse("network", message, "use a smaller network, or the simulator");
+    }
+    if network.hosts_forward() || network.nics_per_host() > 1 {
+        let message = "a testbed has one interface per host".to_owned();
+        return refuse("network.topology", message, "use a network without BCube's hosts");
+    }
+    if !(576..=9_000).contains(&network.mtu.get()) {
+        let message = format!("a testbed has MTUs of 576B to 9000B, not {}", network.mtu);
+        return refuse("network.mtu", message, "set `mtu` to 1500B or 9000B");
+    }
+    let names = setup.transports.iter().map(AnyTransport::name);
+    if let Some(name) = names.into_iter().find(|name| !is_supported(name)) {
+        let message = format!("`{name}` has no wire format and cannot run on a testbed");
+        let help = format!("transports of a testbed: {} (the kernel's TCP)", SUPPORTED.join(", "));
+        return refuse("transports", message, &help);
+    }
+    let queues = setup.port_queues.iter().chain([&setup.switch_queue]);
+    if queues.into_iter().any(|queue| matches!(queue, QueueSpec::Lossless { .. })) {
+        let message = "a testbed cannot pause the interfaces of its hosts".to_owned();
+        return refuse("queue", message, "choose a queue that drops or trims");
+    }
+    if !setup.link_changes.is_empty() {
+        let message = "links of a testbed do not change, fail or lose packets".to_owned();
+        return refuse("link", message, "remove the [[link]], or use the simulator");
+    }
+    if !setup.switch_resets.is_empty() || !setup.legacy_switches.is_empty() {
+        let message = "switches of a testbed do not restart, and none is legacy".to_owned();
+        return refuse("switch", message, "remove the [[switch]], or use the simulator");
+    }
+    None
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use punctual_core::{
+        Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, Limit, NodeId, Rate, TransportId,
+    };
+    use punctual_net::{ClosLinks, ClosShape};
+    use punctual_sim::{Measure, Stop, SwitchReset};
+    use punctual_transports::TransportSettings;
+    use punctual_workload::Workload;
+
+    /// A star with flows of 100 KB between these hosts, all at once.
+    pub(crate) fn setup(transport: &str, hosts: u32, mbps: u64, pairs: &[(u32, u32)]) -> Setup {
+        let links = ClosLinks::uniform(Rate::from_mbps(mbps), Duration::from_micros(5));
+        let flow = |(n, (src, dst)): (usize, &(u32, u32))| FlowSpec {
+            id: FlowId::from(n),
+            src: HostId(*src),
+            dst: HostId(*dst),
+            size: Bytes::new(100_000),
+            start: Instant::ZERO,
+            deadline: None,
+            transport: TransportId(0),
+            class: Class::DATA,
+            background: false,
+            pattern: 0,
+        };
+        let transport = AnyTransport::by_name(transport, &TransportSettings::default());
+        Setup {
+            network: ClosShape::star(hosts).build(&links, Bytes::new(1500), Bytes::new(38)),
+            switch_queue: QueueSpec::DropTail { limit: Limit::Packets(100) },
+            port_queues: Vec::new(),
+            transports: vec![transport.expect("a transport")],
+            workload: Workload {
+                flows: pairs.iter().enumerate().map(flow).collect(),
+                ..Workload::default()
+            },
+            seed: 1,
+            stop: Stop { at: Instant::ZERO + Duration::from_secs(1), when_done: true },
+            link_changes: Vec::new(),
+            switch_resets: Vec::new(),
+            legacy_switches: Vec::new(),
+            sampling: None,
+            sampled_flows: Vec::new(),
+            check: false,
+            network_trace: false,
+            packet_latency: false,
+            capture_max: 0,
+            measure: Measure::default(),
+        }
+    }
+
+    #[test]
+    fn unsupported__names_the_key() {
+        let pairs = [(1, 0)];
+        for name in SUPPORTED {
+            assert_eq!(unsupported(&setup(name, 4, 100, &pairs)), None, "{name}");
+        }
+        let key = |setup: &Setup| unsupported(setup).map(|refused| refused.key);
+        assert_eq!(key(&setup("dctcp", 4, 100, &pairs)), Some("transports"));
+        assert_eq!(key(&setup("ndp", 65, 100, &pairs)), Some("network"));
+        let mut restarts = setup("ndp", 4, 100, &pairs);
+        let reset = SwitchReset { at: Instant::ZERO, switch: NodeId(4) };
+        restarts.switch_resets.push(reset);
+        assert_eq!(key(&restarts), Some("switch"));
+    }
+}

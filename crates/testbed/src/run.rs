@@ -1,0 +1,475 @@
+//! A run: builds the network, starts the threads of switch and hosts, and joins what they report.
+
+use crate::engine::Engine;
+use crate::flows::FlowTable;
+use crate::frames::hello;
+use crate::kernel_tcp::KernelFlows;
+use crate::namespaces::{HOST_INTERFACE, Links, Namespaces, failed, kernel_mac, own_mac};
+use crate::report::{Lateness, TestbedReport};
+use crate::stalls::Stalls;
+use crate::{TestbedRunError, TestbedSetup, processors, time_scale, unsupported};
+use punctual_core::{HostId, Instant, Limit, PortId, QueueSpec};
+use punctual_sim::{Outcome, PortTotals, Progress, Setup};
+use punctual_switch::{
+    FrameIo as _, HostPort, Interfaces, LatenessHistogram, LinkFaults, Switch, SwitchConfig,
+    SwitchReport, TrimRule, interface_name,
+};
+use punctual_transports::AnyTransport;
+use punctual_wire::{AnyCodec, HEADER_BYTES_MAX};
+use std::io::ErrorKind;
+use std::ops::ControlFlow;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant as WallInstant};
+
+/// A departure is late if it is this many packet times behind.
+const LATE_AFTER_PACKETS: u64 = 10;
+/// A run is invalid if more than this share of the departures or timers is late.
+const LATE_PERCENT_MAX: f64 = 1.0;
+/// A run is invalid if one of its threads stood still for more than this share of the time: results
+/// should agree with the simulator's to 10 %, and this is a fifth of it.
+const STALLED_PERCENT_MAX: f64 = 2.0;
+/// Retransmission timeouts of the kernel's TCP are at least this long; times the time scale.
+const KERNEL_RTO_MIN: Duration = Duration::from_millis(200);
+/// How long the switch has to learn the hosts' addresses.
+const HELLO_TIME: Duration = Duration::from_millis(30);
+/// How long the switch may take to start.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often the calling thread looks at the run.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The clock of arrival times may part this far from a clock that nobody sets.
+const CLOCK_STEP_MAX: Duration = Duration::from_millis(5);
+
+/// What the threads of a run share.
+#[derive(Default)]
+struct Shared {
+    /// The switch forwards.
+    is_ready: AtomicBool,
+    /// Flows run.
+    is_running: AtomicBool,
+    /// The hosts are to stop.
+    stop: AtomicBool,
+    /// The switch is to stop: the hosts have.
+    stop_switch: AtomicBool,
+    /// The time of the run in ns, and flows ended.
+    now: AtomicU64,
+    flows_ended: AtomicU64,
+}
+
+/// What the hosts report.
+struct HostsReport {
+    outcome: Outcome,
+    lateness: Lateness,
+    late_percent: f64,
+    stalled_percent: f64,
+    pull_spacing_us: Option<[f64; 3]>,
+    dropped: Vec<(String, u64)>,
+    ring_full: u64,
+    clock_step: Duration,
+}
+
+/// Runs the flows of a set-up on a testbed. `progress` is called now and then and may stop the run.
+///
+/// The network is built first and removed at the end, also if this process is killed.
+pub fn run(
+    testbed: &TestbedSetup,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Outcome, TestbedReport), TestbedRunError> {
+    let setup = &testbed.setup;
+    if let Some(unsupported) = unsupported(setup) {
+        return Err(unsupported.into());
+    }
+    let scale = testbed.time_scale.unwrap_or_else(|| time_scale(setup)).max(1);
+    let links = Links {
+        mtu: setup.network.mtu.get(),
+        headroom: HEADER_BYTES_MAX as u64,
+        rto_min: KERNEL_RTO_MIN * scale,
+    };
+    let namespaces = &Namespaces::build(setup.network.hosts, links)?;
+    let _turn = Turn::wait(progress)?;
+    let _memory = processors::LockedMemory::take();
+    let cpus = processors::choose();
+    let shared = &Shared::default();
+    let (switch, hosts) = std::thread::scope(|scope| {
+        let switch = scope.spawn(move || run_switch(setup, namespaces, scale, cpus, shared));
+        let hosts = scope.spawn(move || {
+            let report = run_hosts(testbed, namespaces, scale, cpus, shared);
+            shared.stop_switch.store(true, Ordering::Relaxed);
+            report
+        });
+        while !hosts.is_finished() && !switch.is_finished() {
+            let now = shared.now.load(Ordering::Relaxed);
+            let now = Instant::from_picos(now.saturating_mul(1000));
+            let flows_ended = shared.flows_ended.load(Ordering::Relaxed);
+            let stop_at = setup.stop.at;
+            if progress(Progress { now, stop_at, events: 0, flows_ended }).is_break() {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        // Whichever ended first, the other ends too.
+        shared.stop.store(true, Ordering::Relaxed);
+        let hosts = hosts.join().unwrap_or(Err(TestbedRunError::Panicked("hosts")));
+        shared.stop_switch.store(true, Ordering::Relaxed);
+        let switch = switch.join().unwrap_or(Err(TestbedRunError::Panicked("switch")));
+        (switch, hosts)
+    });
+    let ((switch, stalled), hosts) = (switch?, hosts?);
+    Ok(joined(setup, scale, cpus, (&switch, stalled), hosts))
+}
+
+/// The right to run a testbed on this machine. It ends with the process.
+struct Turn {
+    _socket: UnixListener,
+}
+
+impl Turn {
+    /// Waits until no other run of a testbed is under way: two would disturb each other.
+    fn wait(
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Turn, TestbedRunError> {
+        let name = SocketAddr::from_abstract_name("punctual-testbed")
+            .map_err(|error| failed("the turn of this run", &error))?;
+        loop {
+            match UnixListener::bind_addr(&name) {
+                Ok(socket) => return Ok(Turn { _socket: socket }),
+                Err(error) if error.kind() != ErrorKind::AddrInUse => {
+                    return Err(failed("the turn of this run", &error));
+                }
+                Err(_) => {}
+            }
+            let (now, stop_at) = (Instant::ZERO, Instant::NEVER);
+            if progress(Progress { now, stop_at, events: 0, flows_ended: 0 }).is_break() {
+                return Err(TestbedRunError::Interrupted);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// The configuration of the switch.
+pub(crate) fn config(setup: &Setup) -> SwitchConfig {
+    let network = setup.network.clone();
+    let queue = |(port, link): (usize, &punctual_net::Link)| {
+        let own = setup.port_queues.get(PortId::from(port).index());
+        match link.from.0 < network.hosts {
+            // The queue of a host's interface; that of the simulator has no limit.
+            true => QueueSpec::Priority { limit: Limit::Packets(UPLINK_PACKETS) },
+            false => own.copied().unwrap_or(setup.switch_queue),
+        }
+    };
+    let has_codec = |t: &&AnyTransport| AnyCodec::of(t.name(), network.mtu).is_some();
+    let host = |host: u32| HostPort {
+        name: network.names[host as usize].clone(),
+        interface: interface_name(host),
+        mac: Some(kernel_mac(host)),
+    };
+    SwitchConfig {
+        hosts: (0..network.hosts).map(host).collect(),
+        faults: vec![LinkFaults::default(); network.links.len()],
+        queues: network.links.iter().enumerate().map(queue).collect(),
+        transports: setup.transports.iter().filter(has_codec).cloned().collect(),
+        uplink_controllers: true,
+        trim: TrimRule::default(),
+        seed: setup.seed,
+        spin: true,
+        late_after_packets: LATE_AFTER_PACKETS,
+        late_percent_max: LATE_PERCENT_MAX,
+        network,
+    }
+}
+
+/// Packets that the queue of a host's interface holds: more than any host has under way.
+const UPLINK_PACKETS: u32 = 10_000;
+
+/// The thread of the switch.
+fn run_switch(
+    setup: &Setup,
+    namespaces: &Namespaces,
+    scale: u32,
+    cpus: Option<[usize; 2]>,
+    shared: &Shared,
+) -> Result<(SwitchReport, f64), TestbedRunError> {
+    if let Some([_, cpu]) = cpus {
+        processors::pin(cpu);
+    }
+    namespaces.enter_switch().map_err(|error| failed("the namespace of the switch", &error))?;
+    let config = config(setup);
+    let mut io = Interfaces::slowed(scale);
+    for host in &config.hosts {
+        let mtu = config.network.mtu.get() as usize + HEADER_BYTES_MAX;
+        io.add(&host.interface, mtu).map_err(|error| failed("the switch", &error))?;
+    }
+    let mut switch = Switch::new(config, io);
+    let mut stalls = Stalls::new(shortest_packet(setup));
+    shared.is_ready.store(true, Ordering::Relaxed);
+    while !shared.stop_switch.load(Ordering::Relaxed) {
+        switch.turn();
+        if shared.is_running.load(Ordering::Relaxed) {
+            stalls.turn(switch.io().now());
+        }
+    }
+    Ok((switch.report(), stalls.percent()))
+}
+
+/// The shortest time that a full packet takes on a host's link.
+fn shortest_packet(setup: &Setup) -> punctual_core::Duration {
+    let network = &setup.network;
+    let time = |host| {
+        let nic = network.nic_info(HostId(host));
+        nic.rate.transmission_time(nic.mtu + nic.framing)
+    };
+    (0..network.hosts).map(time).min().unwrap_or(punctual_core::Duration::ZERO)
+}
+
+/// The thread of the hosts.
+fn run_hosts(
+    testbed: &TestbedSetup,
+    namespaces: &Namespaces,
+    scale: u32,
+    cpus: Option<[usize; 2]>,
+    shared: &Shared,
+) -> Result<HostsReport, TestbedRunError> {
+    let setup = &testbed.setup;
+    let network = &setup.network;
+    if let Some([cpu, _]) = cpus {
+        processors::pin(cpu);
+    }
+    let begin = WallInstant::now();
+    while !shared.is_ready.load(Ordering::Relaxed) {
+        if shared.stop.load(Ordering::Relaxed) {
+            return Err(TestbedRunError::Interrupted);
+        }
+        if begin.elapsed() > PATIENCE {
+            return Err(failed("the switch", &"it did not start"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mtu = network.mtu.get() as usize + HEADER_BYTES_MAX;
+    let open = || -> Result<Interfaces, TestbedRunError> {
+        let mut io = Interfaces::slowed(scale);
+        for host in 0..network.hosts {
+            let what = format!("the interface of host {host}");
+            namespaces.enter_host(host).map_err(|error| failed(&what, &error))?;
+            io.add(HOST_INTERFACE, mtu).map_err(|error| failed(&what, &error))?;
+        }
+        Ok(io)
+    };
+    let mut io = open()?;
+    introduce(&mut io, network.hosts);
+    let has_kernel = setup.transports.iter().any(|t| t.name() == "tcp");
+    let is_all_kernel = setup.transports.iter().all(|t| t.name() == "tcp");
+    let hosts = network.hosts;
+    let mut kernel = match has_kernel {
+        true => Some(
+            KernelFlows::new(testbed.kernel_tcp, namespaces, hosts, network.mtu.get())
+                .map_err(|error| failed("the hosts' TCP sockets", &error))?,
+        ),
+        false => None,
+    };
+    if is_all_kernel {
+        // Nothing of ours is received: rings would only cost the kernel copies.
+        io = Interfaces::slowed(scale);
+    }
+    let rings = if is_all_kernel { 0 } else { hosts };
+    let table = FlowTable::new(setup.workload.clone(), setup.stop, setup.measure);
+    let mut engine = Engine::new(
+        network,
+        &setup.transports,
+        table,
+        setup.seed,
+        incarnation(setup.seed),
+        LATE_AFTER_PACKETS,
+    );
+    let mut stalls = Stalls::new(shortest_packet(setup));
+    io.restart_clock();
+    let begin = WallInstant::now();
+    shared.is_running.store(true, Ordering::Relaxed);
+    let mut turns = 0u64;
+    let mut real = io.now();
+    while !engine.table.is_over(real) && !shared.stop.load(Ordering::Relaxed) {
+        stalls.turn(real);
+        turn(&mut engine, &mut io, kernel.as_mut(), namespaces, rings);
+        turns += 1;
+        if turns.is_multiple_of(1024) {
+            shared.now.store(real.since_start().as_nanos(), Ordering::Relaxed);
+            shared.flows_ended.store(engine.table.flows_ended(), Ordering::Relaxed);
+        }
+        real = io.now();
+    }
+    shared.is_running.store(false, Ordering::Relaxed);
+    let elapsed = begin.elapsed().as_secs_f64();
+    let counted = real.as_secs_f64() * f64::from(scale);
+    let interrupted = !engine.table.is_over(real);
+    let (lateness, late) = engine.lateness();
+    let late_percent = 100.0 * late as f64 / lateness.total().max(1) as f64;
+    let lateness = lateness_of(lateness);
+    let pull_spacing_us = engine.pull_spacing();
+    let mut dropped = engine.dropped();
+    dropped.extend(kernel.iter().flat_map(KernelFlows::errors));
+    let ring_full = (0..rings).map(|host| io.losses(HostId(host)).ring_full).sum();
+    Ok(HostsReport {
+        outcome: engine.table.finish(real, interrupted),
+        lateness,
+        late_percent,
+        // The kernel's TCP does not wait for this thread: interrupts drive it.
+        stalled_percent: if is_all_kernel { 0.0 } else { stalls.percent() },
+        pull_spacing_us,
+        dropped,
+        ring_full,
+        clock_step: Duration::from_secs_f64((elapsed - counted).abs()),
+    })
+}
+
+/// One turn of all hosts.
+fn turn(
+    engine: &mut Engine,
+    io: &mut Interfaces,
+    kernel: Option<&mut KernelFlows>,
+    namespaces: &Namespaces,
+    rings: u32,
+) {
+    engine.start_flows(io.now());
+    if let Some(kernel) = kernel {
+        for spec in std::mem::take(&mut engine.for_kernel) {
+            kernel.start(&spec, namespaces);
+        }
+        kernel.turn(&mut engine.table, io.now());
+    }
+    for host in (0..rings).map(HostId) {
+        let real = io.now();
+        io.receive(host, &mut |received| engine.receive(host, received, real));
+        engine.turn(host, real);
+        flush(engine, io, host);
+    }
+}
+
+/// Sends the frames of a host.
+fn flush(engine: &mut Engine, io: &mut Interfaces, host: HostId) {
+    if engine.outgoing.is_empty() {
+        return;
+    }
+    let mut frames = std::mem::take(&mut engine.outgoing);
+    let mut others = false;
+    for (from, frame) in frames.drain(..) {
+        io.send(from, &frame);
+        others |= from != host;
+        engine.reuse(frame);
+    }
+    engine.outgoing = frames;
+    io.flush(host);
+    if others {
+        // Flows that have just started send from any host.
+        io.flush_all();
+    }
+}
+
+/// Makes the switch learn the addresses of all hosts.
+fn introduce(io: &mut Interfaces, hosts: u32) {
+    for host in (0..hosts).map(HostId) {
+        io.send(host, &hello(own_mac(host.0)));
+        io.send(host, &hello(kernel_mac(host.0)));
+        io.flush(host);
+    }
+    let begin = WallInstant::now();
+    while begin.elapsed() < HELLO_TIME {
+        for host in (0..hosts).map(HostId) {
+            io.receive(host, &mut |_| {});
+        }
+    }
+}
+
+/// A number that tells the packets of this run from those of another.
+fn incarnation(seed: u64) -> u16 {
+    punctual_core::rng::derive(seed, "incarnation", u64::from(std::process::id())) as u16
+}
+
+fn lateness_of(histogram: &LatenessHistogram) -> Lateness {
+    Lateness {
+        p50_us: histogram.percentile_us(50.0),
+        p99_us: histogram.percentile_us(99.0),
+        worst_us: histogram.worst_us(),
+    }
+}
+
+/// Joins what switch and hosts report.
+fn joined(
+    setup: &Setup,
+    scale: u32,
+    cpus: Option<[usize; 2]>,
+    (switch, switch_stalled): (&SwitchReport, f64),
+    hosts: HostsReport,
+) -> (Outcome, TestbedReport) {
+    let mut outcome = hosts.outcome;
+    for port in &switch.ports {
+        let counters = port.counters;
+        outcome.ports.push(PortTotals {
+            sent_bytes: port.sent_bytes,
+            sent_packets: port.sent_packets,
+            drops: counters.drops,
+            trims: counters.trims,
+            bounces: counters.bounces,
+            marks: counters.marks,
+            ..PortTotals::default()
+        });
+        outcome.totals.packet_hops += port.sent_packets;
+        outcome.totals.drops += counters.drops;
+        outcome.totals.trims += counters.trims;
+        outcome.totals.bounces += counters.bounces;
+        outcome.totals.marks += counters.marks;
+    }
+    debug_assert_eq!(outcome.ports.len(), setup.network.links.len());
+    let mut problems: Vec<String> =
+        switch.problems.iter().map(|problem| format!("switch: {problem}")).collect();
+    if hosts.late_percent > LATE_PERCENT_MAX {
+        problems.push(format!(
+            "hosts: {:.2} % of the timers were more than {LATE_AFTER_PACKETS} packet times late, \
+             {LATE_PERCENT_MAX} % may be; use a larger --time-scale or a machine with two idle \
+             processors",
+            hosts.late_percent
+        ));
+    }
+    let stalled_percent = [switch_stalled, hosts.stalled_percent];
+    for (name, percent) in ["switch", "hosts"].into_iter().zip(stalled_percent) {
+        if percent > STALLED_PERCENT_MAX {
+            problems.push(format!(
+                "{name}: the thread stood still for {percent:.1} % of the time, \
+                 {STALLED_PERCENT_MAX} % may be; use a machine with two idle processors"
+            ));
+        }
+    }
+    if hosts.ring_full > 0 {
+        let frames = hosts.ring_full;
+        problems.push(format!("hosts: {frames} frames found no room in a receive ring"));
+    }
+    if hosts.clock_step > CLOCK_STEP_MAX {
+        problems.push("the clock of this machine was set during the run".to_owned());
+    }
+    if cpus.is_none() {
+        problems.push("hosts and switch share one processor; they need two".to_owned());
+    }
+    let report = TestbedReport {
+        problems,
+        time_scale: scale,
+        switch_lateness: Lateness {
+            p50_us: switch.lateness_p50_us,
+            p99_us: switch.lateness_p99_us,
+            worst_us: switch.lateness_worst_us,
+        },
+        host_lateness: hosts.lateness,
+        late_at_hosts: hosts.late_percent / 100.0,
+        stalled_percent,
+        pull_spacing_us: hosts.pull_spacing_us,
+        frames: switch.delivered,
+        dropped: hosts.dropped,
+        processors: cpus.into_iter().flatten().map(|cpu| cpu as u32).collect(),
+        kernel: kernel_version(),
+    };
+    (outcome, report)
+}
+
+fn kernel_version() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    text.trim().to_owned()
+}
