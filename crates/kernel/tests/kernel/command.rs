@@ -1,7 +1,7 @@
 //! `punctual kernel`, if PUNCTUAL_PROGRAM names a `punctual` with the feature `kernel`.
 
 use crate::Test;
-use crate::support::{Flow, Namespace, Plan, Sandbox, ensure, receive};
+use crate::support::{Flow, Namespace, Plan, Sandbox, ensure, program, receive};
 use libtest_mimic::Failed;
 use punctual_kernel::set_deadline;
 use std::net::Ipv4Addr;
@@ -11,12 +11,7 @@ use std::time::Duration;
 pub(crate) const TESTS: &[Test] = &[("command__load_status_unload_doctor", command__round)];
 
 fn command__round(sandbox: &Sandbox) -> Result<(), Failed> {
-    let Some(program) = std::env::var_os("PUNCTUAL_PROGRAM") else {
-        let strict = std::env::var_os("PUNCTUAL_NO_SKIPS").is_some();
-        ensure!(!strict, "skipped, which PUNCTUAL_NO_SKIPS forbids: PUNCTUAL_PROGRAM is not set");
-        println!("SKIPPED: PUNCTUAL_PROGRAM is not set; run `cargo xtask test kernel`");
-        return Ok(());
-    };
+    let Some(program) = program()? else { return Ok(()) };
     let options = sandbox.other("lc");
     let (pins, state) = (&options.paths.pins, &options.paths.state);
     let run = |words: &str| {

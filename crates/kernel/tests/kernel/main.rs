@@ -12,6 +12,8 @@ mod law;
 mod life;
 mod options;
 mod support;
+mod switched;
+mod unit;
 mod window;
 
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
@@ -31,8 +33,10 @@ fn main() -> std::process::ExitCode {
         options::TESTS,
         experiments::TESTS,
         window::TESTS,
+        switched::TESTS,
         life::TESTS,
         command::TESTS,
+        unit::TESTS,
     ]
     .concat();
     let conclusion =

@@ -2,9 +2,11 @@
 
 mod flow;
 mod network;
+mod switched;
 
 pub(crate) use flow::{Flow, Plan, Sent, receive};
 pub(crate) use network::{Namespace, Network};
+pub(crate) use switched::Switched;
 
 use libtest_mimic::Failed;
 use nix::mount::{MsFlags, mount};
@@ -12,6 +14,17 @@ use nix::sched::{CloneFlags, unshare};
 use punctual_kernel::{LoadError, LoadOptions, OBJECT, Paths, doctor, load, unload};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+/// Fails a test with a message, unless a condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        let holds: bool = $condition;
+        if !holds {
+            return Err(libtest_mimic::Failed::from(format!($($message)+)));
+        }
+    };
+}
+pub(crate) use ensure;
 
 /// Why the tests cannot run.
 #[derive(Debug)]
@@ -160,18 +173,18 @@ fn own_cgroup() -> Result<(PathBuf, PathBuf, Child), Obstacle> {
     Ok((cgroup, root, guard))
 }
 
+/// The `punctual` with the feature `kernel` that PUNCTUAL_PROGRAM names; says so if there is none.
+pub(crate) fn program() -> Result<Option<PathBuf>, Failed> {
+    let program = std::env::var_os("PUNCTUAL_PROGRAM").map(PathBuf::from);
+    if program.is_none() {
+        let strict = std::env::var_os("PUNCTUAL_NO_SKIPS").is_some();
+        ensure!(!strict, "skipped, which PUNCTUAL_NO_SKIPS forbids: PUNCTUAL_PROGRAM is not set");
+        println!("SKIPPED: PUNCTUAL_PROGRAM is not set; run `cargo xtask test kernel`");
+    }
+    Ok(program)
+}
+
 /// A failed test, from any error.
 pub(crate) fn because(what: &str) -> impl Fn(LoadError) -> Failed + '_ {
     move |error| Failed::from(format!("{what}: {error}"))
 }
-
-/// Fails a test with a message, unless a condition holds.
-macro_rules! ensure {
-    ($condition:expr, $($message:tt)+) => {
-        let holds: bool = $condition;
-        if !holds {
-            return Err(libtest_mimic::Failed::from(format!($($message)+)));
-        }
-    };
-}
-pub(crate) use ensure;

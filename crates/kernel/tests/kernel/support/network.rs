@@ -23,6 +23,11 @@ impl Namespace {
         namespace
     }
 
+    /// Another handle of it.
+    pub(crate) fn file(&self) -> File {
+        self.0.try_clone().expect("a descriptor")
+    }
+
     /// A path by which other processes find it.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
@@ -53,6 +58,20 @@ impl Namespace {
     pub(crate) fn sysctl(&self, name: &str) -> String {
         let path = format!("/proc/sys/net/ipv4/{name}");
         self.run(|| std::fs::read_to_string(path).expect("sysctl").trim().to_owned())
+    }
+
+    /// A counter of `/proc/net/netstat` here.
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        let text = self.run(|| std::fs::read_to_string("/proc/thread-self/net/netstat"));
+        let text = text.expect("netstat");
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        // A line of names, then a line of values.
+        let value = |pair: &[Vec<&str>]| {
+            let at = pair[0].iter().position(|word| *word == name)?;
+            pair[1].get(at)?.parse().ok()
+        };
+        lines.chunks_exact(2).find_map(value).unwrap_or_else(|| panic!("no counter {name}"))
     }
 
     pub(crate) fn set_sysctl(&self, name: &str, value: &str) {
