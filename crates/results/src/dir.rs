@@ -1,12 +1,15 @@
 //! Names of run directories, whole and partial.
 
 use crate::{
-    EXPLAIN_FILE, MANIFEST_FILE, OWN_FILES, REPORT_FILE, WriteError, read_manifest, verify,
+    EXPLAIN_FILE, HOST_FILE, MANIFEST_FILE, OWN_FILES, REPORT_FILE, WriteError, read_manifest,
+    verify,
 };
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const PARTIAL: &str = ".partial-";
 
@@ -17,15 +20,30 @@ pub(crate) fn partial_path(dir: &Path) -> Result<PathBuf, WriteError> {
     if is_partial(dir) {
         return Err(bad());
     }
-    name.push(format!("{PARTIAL}{}", std::process::id()));
+    name.push(format!("{PARTIAL}{}", writer_id()));
     Ok(dir.with_file_name(name))
 }
 
-/// The id of the process that wrote a directory, if its name is that of a partial one.
-fn writer(path: &Path) -> Option<u32> {
+/// A number that no other process has, not even on another machine: processes of several machines
+/// may write into one shared directory, and their process ids may be equal.
+pub(crate) fn writer_id() -> u64 {
+    static ID: OnceLock<u64> = OnceLock::new();
+    *ID.get_or_init(|| {
+        let mut hash = blake3::Hasher::new();
+        hash.update(&fs::read("/proc/sys/kernel/hostname").unwrap_or_default());
+        hash.update(&std::process::id().to_le_bytes());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        hash.update(&now.as_nanos().to_le_bytes());
+        let [a, b, c, d, e, f, g, h, ..] = *hash.finalize().as_bytes();
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    })
+}
+
+/// The number of the process that wrote a directory, if its name is that of a partial one.
+fn writer(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_string_lossy();
-    let (_, pid) = name.rsplit_once(PARTIAL)?;
-    pid.bytes().all(|c| c.is_ascii_digit()).then(|| pid.parse().ok())?
+    let (_, id) = name.rsplit_once(PARTIAL)?;
+    id.bytes().all(|c| c.is_ascii_digit()).then(|| id.parse().ok())?
 }
 
 /// Whether this is the name of a partial directory: being written, or left by an interruption.
@@ -43,8 +61,8 @@ pub fn is_complete(dir: &Path) -> bool {
 pub struct Leftover {
     /// Where it is.
     pub path: PathBuf,
-    /// The process that wrote it. When that still runs, it may not be done yet.
-    pub pid: u32,
+    /// The number of the process that wrote it. When that still runs, it may not be done yet.
+    pub writer: u64,
 }
 
 /// The partial directories directly under `parent`, by name. A missing `parent` has none.
@@ -56,8 +74,8 @@ pub fn leftovers(parent: &Path) -> io::Result<Vec<Leftover>> {
     let mut found = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if let Some(pid) = writer(&path).filter(|_| path.is_dir()) {
-            found.push(Leftover { path, pid });
+        if let Some(writer) = writer(&path).filter(|_| path.is_dir()) {
+            found.push(Leftover { path, writer });
         }
     }
     found.sort();
@@ -100,7 +118,7 @@ pub(crate) fn place(dir: &Path) -> Result<Place, WriteError> {
         None => return Err(not_ours("a manifest.json".into())),
     };
     // The old run's report and delay breakdowns are replaced with it.
-    let ours = |name: &str| [MANIFEST_FILE, REPORT_FILE, EXPLAIN_FILE].contains(&name);
+    let ours = |name: &str| [MANIFEST_FILE, HOST_FILE, REPORT_FILE, EXPLAIN_FILE].contains(&name);
     let foreign = names.iter().find(|name| !ours(name) && !files.contains(name));
     foreign.map_or(Ok(Place::Run), |name| Err(not_ours(format!("`{name}`"))))
 }

@@ -1,5 +1,6 @@
 //! Single files beside the runs, written whole or not at all.
 
+use crate::dir::writer_id;
 use crate::{CAPACITY_FILE, LOCK_FILE, PLAN_FILE, REPORT_FILE, ReadError, WriteError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The file is written under another name first, so that a full disk leaves no partial file.
 pub fn save(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, WriteError> {
     let path = dir.join(name);
-    let partial = dir.join(format!(".{name}.partial-{}", std::process::id()));
+    let partial = dir.join(format!(".{name}.partial-{}", writer_id()));
     let written = fs::create_dir_all(dir)
         .and_then(|()| fs::write(&partial, bytes))
         .and_then(|()| fs::rename(&partial, &path));

@@ -11,13 +11,14 @@
 //!   if that was recorded;
 //! * `summary.json`: the metrics of the run ([`Summary`]);
 //! * `manifest.json`: what is needed to repeat the run ([`Manifest`]);
+//! * `host.json`: the machine, the commit and the time it took ([`Host`]);
 //! * `explain.json`: delay breakdowns of some flows ([`Explained`]), on request;
 //! * on request `flows.csv`, and whatever else its writer adds, such as figures.
 //!
-//! For one scenario and seed, all files but the manifest have the same bytes on any machine and
-//! with any number of threads. What differs between machines is in the manifest, under `host`.
+//! For one scenario, seed and build, all files but `host.json` have the same bytes on any machine
+//! and with any number of threads.
 //!
-//! A directory is written beside its final place, under a name ending in `.partial-<pid>`, and
+//! A directory is written beside its final place, under a name ending in `.partial-<number>`, and
 //! renamed when every file is on disk. So a directory under its own name is whole, and a partial
 //! one is what an interrupted program left behind.
 //!
@@ -48,6 +49,7 @@ mod files;
 mod flows;
 mod gauges;
 mod latency;
+mod link;
 mod lock;
 mod manifest;
 mod metrics;
@@ -64,6 +66,7 @@ pub mod significance;
 pub mod stats;
 mod student;
 mod summary;
+mod tasks;
 mod times;
 mod write;
 
@@ -76,8 +79,9 @@ pub use files::{check_place, is_report, save};
 pub use flows::{ByCause, FlowCounts, FlowRow, FlowStatus};
 pub use gauges::GaugeRow;
 pub use latency::LatencySummary;
+pub use link::link_run;
 pub use lock::{DirLock, LOCK_FILE, results_around};
-pub use manifest::{AxisValue, FORMAT, FileInfo, Host, Manifest};
+pub use manifest::{AxisValue, FORMAT, FileInfo, Host, Manifest, TestbedFacts};
 pub use metrics::{
     Better, Column, Definition, Figure, Interval, Metric, Metrics, Place, Scope, Unit, When,
     reference,
@@ -85,10 +89,11 @@ pub use metrics::{
 pub use pauses::PauseRow;
 pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun, titled};
 pub use ports::PortRow;
-pub use read::{RunFiles, read, read_manifest, read_summary, verify};
+pub use read::{RunFiles, read, read_host, read_manifest, read_summary, verify};
 pub use share::{ShareOf, share_interval};
 pub use stats::{Repeated, RunFacts, combine, part_of, summarise};
 pub use summary::{Group, RunKind, SIZE_BINS, Summary, title};
+pub use tasks::{INPUTS_DIR, PARTS_DIR, TASKS_FILE, Task, TaskPlan, TaskQuestion, file_info};
 pub use times::{Statistic, Time, Times};
 pub use write::{Run, WriteOptions, write};
 
@@ -108,13 +113,15 @@ pub const NETWORK_FILE: &str = "network.parquet";
 pub const SUMMARY_FILE: &str = "summary.json";
 /// Name of the file with what is needed to repeat the run.
 pub const MANIFEST_FILE: &str = "manifest.json";
+/// Name of the file with the machine that made the run, and the time it took.
+pub const HOST_FILE: &str = "host.json";
 /// Name of the page that shows a directory of results, or a single run.
 pub const REPORT_FILE: &str = "report.html";
 /// Name of the CSV file with one row per flow, written on request.
 pub const CSV_FILE: &str = "flows.csv";
 
 /// Names of all files that a run directory may have, besides those its writer adds.
-pub(crate) const OWN_FILES: [&str; 11] = [
+pub(crate) const OWN_FILES: [&str; 12] = [
     FLOWS_FILE,
     QUEUES_FILE,
     GAUGES_FILE,
@@ -123,6 +130,7 @@ pub(crate) const OWN_FILES: [&str; 11] = [
     NETWORK_FILE,
     SUMMARY_FILE,
     MANIFEST_FILE,
+    HOST_FILE,
     CSV_FILE,
     EXPLAIN_FILE,
     REPORT_FILE,

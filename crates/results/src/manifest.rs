@@ -1,4 +1,4 @@
-//! Manifests: what is needed to repeat a run.
+//! Manifests: what is needed to repeat a run; and beside them, where it was made.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The format of run directories that this version writes and reads.
 ///
 /// It increases with every change that a reader of the old format would misunderstand.
-pub const FORMAT: u32 = 6;
+pub const FORMAT: u32 = 7;
 
 /// The manifest of a run: what is needed to repeat it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,9 +18,6 @@ pub struct Manifest {
     /// Build id of the program: a hash of all sources that can change a result.
     #[serde(default)]
     pub build: String,
-    /// Git commit that the program was built from, where known.
-    #[serde(default)]
-    pub commit: Option<String>,
     /// Hash of the run's set-up: everything that its outcome depends on besides the build.
     #[serde(default)]
     pub setup: String,
@@ -52,18 +49,49 @@ pub struct Manifest {
     /// manifests of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub queue: String,
+    /// For a run on a testbed: how it went, and whether its timing can be trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub testbed: Option<TestbedFacts>,
     /// Whether the run was interrupted before its end.
     #[serde(default)]
     pub interrupted: bool,
     /// Every other file, filled in when the directory is written.
     #[serde(default)]
     pub files: BTreeMap<String, FileInfo>,
-    /// The machine and the time the run took on it; nothing else in the directory depends on them.
-    #[serde(default)]
-    pub host: Host,
     /// Hash of this manifest without this field, filled in when it is written.
     #[serde(default)]
     pub digest: String,
+}
+
+/// A run on a testbed, beyond its results.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TestbedFacts {
+    /// Whether the timing of the run can be trusted.
+    pub valid: bool,
+    /// Why not.
+    pub problems: Vec<String>,
+    /// How many times slower than the machine's the clock of the run was. All times of the results
+    /// are on the clock of the run.
+    pub time_scale: u32,
+    /// Lateness of frames that left the switch: median, 99th percentile and maximum, in µs.
+    pub switch_lateness_us: [f64; 3],
+    /// Lateness of the hosts' timers: median, 99th percentile and maximum, in µs.
+    pub host_lateness_us: [f64; 3],
+    /// How long the threads of switch and hosts stood still, in per cent of the run.
+    pub stalled_percent: [f64; 2],
+    /// 5th, 50th and 95th percentile of the time between two pulls of a receiving host, in µs, for
+    /// transports that pull.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pull_spacing_us: Option<[f64; 3]>,
+    /// Frames that the switch delivered.
+    pub frames: u64,
+    /// Frames that hosts dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// The processors of hosts and switch.
+    pub processors: Vec<u32>,
+    /// The version of the kernel.
+    pub kernel: String,
 }
 
 /// A file as it was written.
@@ -76,7 +104,7 @@ pub struct FileInfo {
 }
 
 impl Manifest {
-    /// The manifest of a run by this version on this machine.
+    /// The manifest of a run by this version.
     pub fn new(scenario: &str, transport: &str, seed: u64) -> Manifest {
         Manifest {
             format: FORMAT,
@@ -85,7 +113,6 @@ impl Manifest {
             transport: transport.to_owned(),
             transports: vec![transport.to_owned()],
             seed,
-            host: Host::here(),
             ..Manifest::default()
         }
     }
@@ -134,10 +161,15 @@ pub struct AxisValue {
     pub set: Vec<String>,
 }
 
-/// A machine, and the time a run took on it.
+/// Where and when a run was made: `host.json`.
+///
+/// It is apart from the manifest, so that every other file of a run has the same bytes wherever the
+/// run was made.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
+    /// Git commit that the program was built from, where known.
+    pub commit: Option<String>,
     /// Operating system.
     pub os: String,
     /// Kind of processor, as in `x86_64`.

@@ -5,9 +5,9 @@ use crate::files::check_format;
 use crate::network::read_network;
 use crate::parquet_io::read_table;
 use crate::{
-    FLOWS_FILE, FORMAT, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest, NETWORK_FILE,
-    PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, ReadError, SUMMARY_FILE, Summary,
-    is_partial,
+    FLOWS_FILE, FORMAT, FlowRow, GAUGES_FILE, GaugeRow, HOST_FILE, Host, MANIFEST_FILE, Manifest,
+    NETWORK_FILE, PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, ReadError, SUMMARY_FILE,
+    Summary, is_partial,
 };
 use punctual_record::{NetworkTrace, PortSample};
 use serde::de::DeserializeOwned;
@@ -66,6 +66,11 @@ fn read_listed<R: Table>(dir: &Path, manifest: &Manifest, name: &str) -> Result<
 pub fn read_summary(dir: &Path) -> Result<Summary, ReadError> {
     read_manifest(dir)?;
     json(&dir.join(SUMMARY_FILE))
+}
+
+/// Reads where and when a run was made.
+pub fn read_host(dir: &Path) -> Result<Host, ReadError> {
+    json(&dir.join(HOST_FILE))
 }
 
 /// Reads only the manifest of a run directory, and checks that this version can read the rest.

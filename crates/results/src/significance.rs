@@ -141,9 +141,8 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Difference> {
         return Some(Difference { mean: difference, half_width: None });
     };
     let both = a.0 + b.0;
-    // Welch and Satterthwaite's degrees of freedom.
-    let freedom = both * both / (a.0 * a.0 / a.1 + b.0 * b.0 / b.1);
-    let freedom = if freedom.is_finite() { freedom.max(1.0) } else { a.1 + b.1 };
+    // Welch and Satterthwaite's degrees of freedom: NaN, which `max` ignores, without any spread.
+    let freedom = (both * both / (a.0 * a.0 / a.1 + b.0 * b.0 / b.1)).max(1.0);
     let half_width = t_quantile(ALPHA, freedom) * both.sqrt();
     let half_width = if half_width > 0.0 {
         half_width
@@ -259,6 +258,19 @@ mod tests {
         assert!(than(&short).difference.is_significant() && !than(&short).is_less());
         assert!(compare(&long, &known, Metric::FctP99).unwrap().is_less());
         assert!(than(&known).is_same && compare(&known, &known, Metric::FctP50).is_none());
+        // Pairs that differ are not the same, and nor are equal values of other seeds.
+        assert!(!than(&short).is_same);
+        let others = known.clone().map(|run| Summary { seeds: vec![run.seeds[0] + 10], ..run });
+        assert!(!than(&others).is_paired && !than(&others).is_same);
+    }
+
+    #[test]
+    fn runs_of_either_side_may_differ_among_themselves() {
+        let (same, differ) = ([3.0, 3.0], [1.0, 2.0]);
+        assert!(has_spread(&same, &differ, false) && has_spread(&differ, &same, false));
+        assert!(!has_spread(&same, &same, false));
+        assert!(!has_spread(&differ, &[11.0, 12.0], true), "each pair differs by 10");
+        assert!(has_spread(&same, &differ, true));
     }
 
     #[test]

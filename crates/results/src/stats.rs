@@ -19,6 +19,8 @@ pub struct RunFacts<'a> {
     pub utilisation: Option<f64>,
     /// PFC pause cycles, in words: deadlocks first.
     pub pause_cycles: &'a [String],
+    /// Why the timing of a run on a testbed cannot be trusted.
+    pub timing_problems: &'a [String],
     /// Names of the `[[traffic]]`, in order.
     pub traffic: &'a [String],
 }
@@ -33,6 +35,7 @@ pub fn summarise(outcome: &Outcome, flows: &[FlowRow], facts: &RunFacts<'_>) -> 
         seeds: vec![facts.seed],
         metrics: Metrics::of(&RunData::new(&outcome.totals, &flows, facts)),
         pause_cycles: facts.pause_cycles.to_vec(),
+        timing_problems: facts.timing_problems.to_vec(),
         by_traffic: by_traffic(&flows, facts),
         by_size: by_size(&flows, facts),
         packet_latency: LatencySummary::all(outcome, &flows),
@@ -84,6 +87,7 @@ pub fn part_of(whole: &Summary, flows: &[FlowRow], transport: &str) -> Option<Su
     (!own.is_empty()).then(|| Summary {
         metrics: part.metrics.within(&whole.metrics),
         pause_cycles: whole.pause_cycles.clone(),
+        timing_problems: whole.timing_problems.clone(),
         packet_latency: whole
             .packet_latency
             .iter()
@@ -116,6 +120,7 @@ pub fn combine(repetitions: &[Summary]) -> Result<Summary, CombineError> {
         seeds: repetitions.iter().flat_map(|one| one.seeds.iter().copied()).collect(),
         metrics: Metrics::combine(repetitions.iter().map(|one| &one.metrics)),
         pause_cycles: repetitions.iter().flat_map(|one| one.pause_cycles.clone()).collect(),
+        timing_problems: repetitions.iter().flat_map(|one| one.timing_problems.clone()).collect(),
         by_traffic: combine_groups(repetitions, |one| &one.by_traffic),
         by_size,
         packet_latency: LatencySummary::combine(

@@ -29,9 +29,6 @@ fn tail(t: f64, freedom: f64) -> f64 {
 
 /// The regularised incomplete beta function I_x(a, b); `rest` is 1 − x without rounding.
 fn incomplete_beta(x: f64, rest: f64, a: f64, b: f64) -> f64 {
-    if x <= 0.0 || rest <= 0.0 {
-        return if x <= 0.0 { 0.0 } else { 1.0 };
-    }
     let logarithm = libm::lgamma(a + b) - libm::lgamma(a) - libm::lgamma(b)
         + a * libm::log(x)
         + b * libm::log(rest);
@@ -97,9 +94,14 @@ mod tests {
     #[test]
     fn one_degree_of_freedom_is_the_cauchy_distribution() {
         // P(|T| > t) = 1 − 2/π · atan(t).
-        for t in [0.1, 1.0, 3.0, 50.0] {
+        for t in [0.0, 1e-6, 1e-3, 0.1, 1.0, 3.0, 50.0] {
             let expected = 1.0 - std::f64::consts::FRAC_2_PI * f64::atan(t);
             assert!((tail(t, 1.0) - expected).abs() < 1e-12, "{t}");
+        }
+        // Far out, 1 − 2/π · atan(t) = 2/π · atan(1/t), to a relative precision.
+        for t in [1e2, 1e4, 1e8] {
+            let expected = std::f64::consts::FRAC_2_PI * f64::atan(1.0 / t);
+            assert!((tail(t, 1.0) / expected - 1.0).abs() < 1e-9, "{t}");
         }
     }
 

@@ -10,6 +10,8 @@ pub enum RunKind {
     /// Simulation of packets.
     #[default]
     Packets,
+    /// Real packets on a testbed.
+    Testbed,
     /// Simulation of whole flows with a transport's model at flow level.
     Flows,
     /// An ideal scheduler of whole flows: it knows all flows in advance and has no packets and no
@@ -26,6 +28,7 @@ impl RunKind {
     pub fn about(self) -> &'static str {
         match self {
             RunKind::Packets => "packets, simulated",
+            RunKind::Testbed => "real packets",
             RunKind::Flows => "flow level",
             RunKind::Ideal => "ideal",
             RunKind::Optimum => "ideal, the exact optimum",
@@ -64,6 +67,9 @@ pub struct Summary {
     /// PFC pause cycles of all repetitions, in words: deadlocks, which never end, and others.
     #[serde(default)]
     pub pause_cycles: Vec<String>,
+    /// Why the timing of a run on a testbed cannot be trusted; empty for valid runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timing_problems: Vec<String>,
     /// Some metrics of the measured flows of each `[[traffic]]`.
     #[serde(default)]
     pub by_traffic: Vec<Group>,
@@ -114,7 +120,7 @@ impl Summary {
 
     /// Whether it is of an ideal scheduler.
     pub fn is_ideal(&self) -> bool {
-        !matches!(self.kind, RunKind::Packets | RunKind::Flows)
+        !matches!(self.kind, RunKind::Packets | RunKind::Testbed | RunKind::Flows)
     }
 }
 
@@ -124,7 +130,9 @@ pub fn title(transport: &str, kind: RunKind) -> String {
         RunKind::Optimum => format!("{transport} (ideal)"),
         RunKind::Bound => format!("{transport} (bound)"),
         // Names of ideal schedulers say that they are ideal.
-        RunKind::Packets | RunKind::Flows | RunKind::Ideal => transport.to_owned(),
+        RunKind::Packets | RunKind::Testbed | RunKind::Flows | RunKind::Ideal => {
+            transport.to_owned()
+        }
     }
 }
 
@@ -132,6 +140,32 @@ pub fn title(transport: &str, kind: RunKind) -> String {
 mod tests {
     use super::*;
     use crate::Figure;
+
+    #[test]
+    fn kinds_have_titles_and_only_schedulers_are_ideal() {
+        let kinds = [
+            (RunKind::Packets, "edf", false),
+            (RunKind::Testbed, "edf", false),
+            (RunKind::Flows, "edf", false),
+            (RunKind::Ideal, "edf", true),
+            (RunKind::Optimum, "edf (ideal)", true),
+            (RunKind::Bound, "edf (bound)", true),
+        ];
+        for (kind, title, is_ideal) in kinds {
+            let summary = Summary { transport: "edf".into(), kind, ..Summary::default() };
+            assert_eq!((&*summary.title(), summary.is_ideal()), (title, is_ideal), "{kind:?}");
+            assert_eq!(kind.about().starts_with("ideal"), is_ideal, "{kind:?}");
+        }
+        let about: std::collections::BTreeSet<_> = kinds.iter().map(|(k, ..)| k.about()).collect();
+        assert_eq!(about.len(), kinds.len(), "each has words of its own");
+    }
+
+    #[test]
+    fn the_99th_percentile_of_fewer_than_100_flows_is_their_maximum() {
+        let of = |flows| Summary::default().with(Metric::Flows, flows);
+        assert!(of(99.0).is_maximum(Metric::FctP99) && !of(100.0).is_maximum(Metric::FctP99));
+        assert!(!of(99.0).is_maximum(Metric::FctP50) && !of(0.0).is_maximum(Metric::FctP99));
+    }
 
     #[test]
     fn field_names_are_stable() {

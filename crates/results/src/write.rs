@@ -4,9 +4,9 @@ use crate::dir::{Place, partial_path, place};
 use crate::network::write_network;
 use crate::parquet_io::write_table;
 use crate::{
-    CSV_FILE, FLOWS_FILE, FileInfo, FlowRow, GAUGES_FILE, GaugeRow, MANIFEST_FILE, Manifest,
-    NETWORK_FILE, OWN_FILES, PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, REPORT_FILE,
-    SUMMARY_FILE, Summary, WriteError, csv,
+    CSV_FILE, FLOWS_FILE, FileInfo, FlowRow, GAUGES_FILE, GaugeRow, HOST_FILE, Host, MANIFEST_FILE,
+    Manifest, NETWORK_FILE, OWN_FILES, PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE,
+    REPORT_FILE, SUMMARY_FILE, Summary, WriteError, csv,
 };
 use parquet::errors::ParquetError;
 use punctual_record::{NetworkTrace, PortSample};
@@ -35,6 +35,8 @@ pub struct Run<'a> {
     pub summary: &'a Summary,
     /// How to repeat the run; its list of files is filled in.
     pub manifest: &'a Manifest,
+    /// Where it was made, if that is to be written.
+    pub host: Option<&'a Host>,
     /// Further files by name, such as figures.
     pub extra: &'a [(&'a str, &'a [u8])],
 }
@@ -56,6 +58,7 @@ impl<'a> Run<'a> {
             network: None,
             summary,
             manifest,
+            host: None,
             extra: &[],
         }
     }
@@ -162,12 +165,24 @@ pub(crate) fn write_to(
         swap(storage, &partial.path, dir).map_err(refused("replace", dir))?;
         // The guard now removes the old run.
     } else {
-        storage.rename(&partial.path, dir).map_err(refused("create", dir))?;
-        partial.kept = true;
+        match storage.rename(&partial.path, dir) {
+            Ok(()) => partial.kept = true,
+            // Another process has finished the same run meanwhile: it is replaced as well.
+            Err(error) if options.overwrite && is_taken(&error) => {
+                place(dir)?;
+                swap(storage, &partial.path, dir).map_err(refused("replace", dir))?;
+            }
+            Err(error) => return Err(refused("create", dir)(error)),
+        }
     }
     // The run is complete and in place. If only the sync of its name fails, that is no error.
     let _ = storage.sync_dir(parent);
     Ok(())
+}
+
+/// Whether a directory could not be renamed because there is one at the place.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists)
 }
 
 /// The directory behind `dir` where that is a link, so that the link stays.
@@ -219,6 +234,10 @@ fn fill(
     }
     for (name, bytes) in run.extra {
         file(name, &mut |out| Ok(out.write_all(bytes)?))?;
+    }
+    if let Some(host) = run.host {
+        // Not among the manifest's files, whose hashes are the same on every machine.
+        write_file(storage, &dir.join(HOST_FILE), &mut |out| write_json(out, host))?;
     }
     let manifest = Manifest { files, ..run.manifest.clone() }.sealed();
     write_file(storage, &dir.join(MANIFEST_FILE), &mut |out| write_json(out, &manifest))?;

@@ -246,10 +246,16 @@ fn groups__by_traffic_and_size() {
 
 #[test]
 fn part_of__takes_the_network_from_the_whole() {
-    let whole = summary_of(vec![record(0), record(1)], micros(100));
+    let whole = Summary {
+        kind: RunKind::Testbed,
+        pause_cycles: vec!["a deadlock".into()],
+        ..summary_of(vec![record(0), record(1)], micros(100))
+    };
     let outcome = Outcome { flows: vec![record(0)], ..Outcome::default() };
     let rows = FlowRow::all(&outcome, &["d3"], |_| None);
     let part = part_of(&whole, &rows, "d3").unwrap();
+    assert_eq!((part.kind, &part.pause_cycles), (whole.kind, &whole.pause_cycles));
+    assert_eq!((&*part.transport, &part.seeds), ("d3", &whole.seeds));
     assert_eq!(values(&part, [Flows, Drops, Utilisation]), [Some(1.0), Some(3.0), Some(0.5)]);
     assert_eq!(values(&part, [SlowdownP50, Goodput]), [None; 2]);
     assert_eq!(part_of(&whole, &rows, "tcp"), None);

@@ -101,18 +101,24 @@ fn write__reads_back_the_same() {
 fn write__same_input_gives_same_bytes() {
     let (_a, a) = written(5_000);
     let (_b, b) = written(5_000);
-    for name in [FLOWS_FILE, QUEUES_FILE, SUMMARY_FILE] {
+    for name in [FLOWS_FILE, QUEUES_FILE, SUMMARY_FILE, MANIFEST_FILE] {
         assert!(fs::read(a.join(name)).unwrap() == fs::read(b.join(name)).unwrap(), "{name}");
     }
 }
 
 #[test]
-fn write__machine_is_named_in_the_manifest_alone() {
+fn write__machine_is_named_in_a_file_of_its_own() {
     let (_place, dir) = written(10);
-    let manifest: serde_json::Value =
-        serde_json::from_slice(&fs::read(dir.join(MANIFEST_FILE)).unwrap()).unwrap();
-    assert!(manifest["host"]["cores"].is_u64());
-    assert_eq!(manifest["host"]["os"], std::env::consts::OS);
+    let files = run_files(10);
+    let run = Run { host: Some(&Host::here()), ..files.as_run() };
+    let alone = fs::read(dir.join(MANIFEST_FILE)).unwrap();
+    let overwrite = WriteOptions { overwrite: true, csv: false };
+    for _ in 0..2 {
+        write(&dir, &run, overwrite).unwrap();
+    }
+    assert!(fs::read(dir.join(MANIFEST_FILE)).unwrap() == alone, "the manifest is the same");
+    let host: Host = serde_json::from_slice(&fs::read(dir.join(HOST_FILE)).unwrap()).unwrap();
+    assert_eq!(host.os, std::env::consts::OS);
 }
 
 #[test]
@@ -333,6 +339,42 @@ fn write__failed_overwrite_keeps_the_old_run() {
 }
 
 #[test]
+fn overwrite__a_run_that_another_process_finished_meanwhile_is_replaced() {
+    /// A disk on which another process finishes the same run just before ours is renamed.
+    struct Overtaken;
+    impl Storage for Overtaken {
+        fn create_dir(&self, path: &Path) -> io::Result<()> {
+            Disk.create_dir(path)
+        }
+        fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+            Disk.create(path)
+        }
+        fn sync_dir(&self, path: &Path) -> io::Result<()> {
+            Disk.sync_dir(path)
+        }
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            if !to.exists() {
+                // Under a partial name of its own, because this is one process.
+                let aside = to.with_file_name("aside");
+                write(&aside, &run_files(5).as_run(), WriteOptions::default()).unwrap();
+                fs::rename(aside, to).unwrap();
+            }
+            Disk.rename(from, to)
+        }
+    }
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("ndp-3");
+    let once = WriteOptions { overwrite: false, csv: false };
+    assert!(write_to(&Overtaken, &dir, &run_files(10).as_run(), once).is_err());
+    assert_eq!(read(&dir).unwrap().flows.len(), 5);
+    fs::remove_dir_all(&dir).unwrap();
+    let overwrite = WriteOptions { overwrite: true, csv: false };
+    write_to(&Overtaken, &dir, &run_files(10).as_run(), overwrite).unwrap();
+    assert_eq!(read(&dir).unwrap().flows.len(), 10);
+    assert_eq!(names(place.path()), ["ndp-3"]);
+}
+
+#[test]
 fn leftovers__are_recognised_and_never_taken_for_whole() {
     let (place, dir) = written(10);
     // A program killed just before the last rename leaves every file under a partial name.
@@ -343,7 +385,7 @@ fn leftovers__are_recognised_and_never_taken_for_whole() {
     assert!(matches!(error, ReadError::Partial(_)), "{error}");
     assert!(!is_complete(&place.path().join("d3-1")));
     let found = leftovers(place.path()).unwrap();
-    assert_eq!((found.len(), found[0].pid), (1, 4242));
+    assert_eq!((found.len(), found[0].writer), (1, 4242));
     assert_eq!(found[0].path, partial);
     assert_eq!(leftovers(&place.path().join("nowhere")).unwrap(), []);
 }

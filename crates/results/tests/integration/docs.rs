@@ -29,6 +29,8 @@ fn every_field_of_the_summary_is_documented() {
     let mut fields: Vec<String> = json.as_object().expect("an object").keys().cloned().collect();
     // Absent unless a scenario asks for it.
     fields.push("packet_latency".to_owned());
+    // Absent unless the timing of a testbed was invalid.
+    fields.push("timing_problems".to_owned());
     let latency = serde_json::to_value(LatencySummary::default()).expect("JSON");
     fields.extend(latency.as_object().expect("an object").keys().cloned());
     let mut named = documented("## summary.json");
