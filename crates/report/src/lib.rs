@@ -1,6 +1,8 @@
 //! Figures and tables of results.
 //!
 //! * [`Results`]: the runs of a directory, in order; [`html()`]: a directory of results as one page, to look at in a browser.
+//! * [`reproduction_html`]: reproduced experiments of papers as one page.
+//! * [`matrix_svg`]: a table as a picture.
 //! * [`figures`]: charts of that page as SVG files.
 //! * [`table`], [`markdown`]: the comparison in numbers; [`group_table`]: by traffic class or flow size; [`sweep_tables`]: over a sweep; [`plain_table`]: of any texts.
 //! * [`Palette`]: the colour and dash of each transport, the same in every plot.
@@ -13,6 +15,7 @@ mod collect;
 mod explain;
 mod figures;
 mod html;
+mod matrix;
 mod misses;
 mod palette;
 mod svg;
@@ -22,7 +25,12 @@ mod table;
 pub use collect::{PointRuns, ReportError, Results, Row};
 pub use explain::{explained_flow, explained_flows, explained_totals, time_line, wrapped};
 pub use figures::{Curve, figures};
+pub use html::reproduction::{
+    ReproducedChart, ReproducedCurve, ReproducedFigure, Reproduction, reproduction_html,
+    reproduction_svg,
+};
 pub use html::{Report, html, report};
+pub use matrix::{MatrixCell, matrix_svg};
 pub use misses::{baseline_of, fewer_misses};
 pub use palette::{Colour, Dash, LineStyle, Palette, Rgb};
 pub use sweep::{SweepPoint, sweep_tables};

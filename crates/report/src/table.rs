@@ -256,7 +256,7 @@ fn figure(metric: Metric, summary: &Summary) -> Figure {
     let has_value = match metric.definition().when {
         When::Always | When::Nonzero => true,
         When::Deadlines => summary.number(Metric::DeadlineFlows) > 0.0,
-        When::Packets => summary.kind == RunKind::Packets,
+        When::Packets => matches!(summary.kind, RunKind::Packets | RunKind::Testbed),
     };
     if has_value { summary[metric] } else { Figure::default() }
 }

@@ -22,6 +22,7 @@ pub(super) fn of(
     };
     let is_flows = point.rows.iter().any(|row| row.summary.kind == RunKind::Flows);
     add("Level", if is_flows { FLOW_LEVEL.to_owned() } else { String::new() });
+    add("Packets", testbed(point, first));
     add("Network", network(ports));
     add("Traffic", first.map(|manifest| manifest.traffic.join(", ")).unwrap_or_default());
     add("Offered load", point.offered_load.clone());
@@ -34,6 +35,24 @@ pub(super) fn of(
         if each == "1" { "one run each".into() } else { format!("{each} repetitions each") };
     add("Runs", format!("{rows} transport{plural}, {times}"));
     facts
+}
+
+/// What a run on a testbed is, and whether its timing can be trusted; empty for simulations.
+fn testbed(point: &PointRuns, first: Option<&Manifest>) -> String {
+    if !point.rows.iter().any(|row| row.summary.kind == RunKind::Testbed) {
+        return String::new();
+    }
+    let scale = first.and_then(|manifest| manifest.testbed.as_ref()).map_or(1, |t| t.time_scale);
+    let mut text = "real, on a testbed of network namespaces".to_owned();
+    if scale > 1 {
+        text += &format!("; the clock ran {scale} times slower than the machine's");
+    }
+    for row in &point.rows {
+        for problem in &row.summary.timing_problems {
+            text += &format!("; TIMING INVALID ({}): {problem}", row.summary.transport);
+        }
+    }
+    text
 }
 
 /// `48 hosts, 7 switches, 60 links of 10Gbps to 40Gbps`.

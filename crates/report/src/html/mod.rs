@@ -13,6 +13,7 @@ pub(crate) mod numbers;
 mod pauses;
 mod plain;
 mod probes;
+pub(crate) mod reproduction;
 mod samples;
 pub(crate) mod sla;
 mod tiers;
