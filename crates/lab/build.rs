@@ -8,17 +8,26 @@ use std::path::Path;
 const CRATES: [&str; 9] =
     ["core", "fluid", "lab", "net", "record", "results", "sim", "transports", "workload"];
 
+/// The crates that a run on a testbed depends on besides.
+const TESTBED_CRATES: [&str; 3] = ["switch", "testbed", "wire"];
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let own = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     println!("cargo:rustc-env=PUNCTUAL_BUILD={}", build_id(Path::new(&own)));
+    let testbed = id_of(Path::new(&own), &TESTBED_CRATES);
+    println!("cargo:rustc-env=PUNCTUAL_TESTBED_BUILD={}", &testbed[..8]);
 }
 
 /// The id of the sources around the directory of this crate.
 pub(crate) fn build_id(own: &Path) -> String {
+    id_of(own, &CRATES)
+}
+
+fn id_of(own: &Path, names: &[&str]) -> String {
     let crates = own.join("..");
     let mut hash = blake3::Hasher::new();
-    for name in CRATES {
+    for name in names.iter().copied() {
         // A crate that was packaged by itself has no siblings; its Cargo.toml names their versions.
         let dir = if name == "lab" { own.to_owned() } else { crates.join(name) };
         add(&mut hash, &dir.join("Cargo.toml"), &format!("{name}/Cargo.toml"));

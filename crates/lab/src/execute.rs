@@ -1,19 +1,20 @@
 //! Executes a plan: several runs in parallel, each written when it is finished.
 
 use crate::diagnostic::ScenarioError;
-use crate::fingerprint::{build_id, commit, fingerprint};
+use crate::fingerprint::{build_of, commit, fingerprint};
 use crate::ideal_run::IdealRun;
 use crate::idle_network;
 use crate::plan::{PlannedRun, Study};
-use crate::scenario::{RunSetup, TierName};
+use crate::scenario::{RunOn, RunSetup, TierName};
 use crate::survey::{RunState, check_directory, run_state};
 use punctual_core::{HostId, PortId};
 use punctual_net::Network;
 use punctual_results::{
-    FlowRow, GaugeRow, Manifest, PauseRow, PortRow, Run, RunFacts, RunKind, Summary, WriteError,
-    WriteOptions, read_summary,
+    FlowRow, GaugeRow, Host, Manifest, PauseRow, PortRow, Run, RunFacts, RunKind, Summary,
+    TestbedFacts, WriteError, WriteOptions, read_summary,
 };
 use punctual_sim::{FlowRecord, Measure, Outcome, Progress, Simulate, Totals};
+use punctual_testbed::{Lateness, TestbedReport, TestbedRunError};
 use punctual_transports::AnyTransport;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -75,6 +76,9 @@ pub enum ExecuteError {
     /// Results just written could not be read.
     #[error(transparent)]
     Read(#[from] punctual_results::ReadError),
+    /// A run on a testbed failed.
+    #[error(transparent)]
+    Testbed(#[from] punctual_testbed::TestbedRunError),
     /// The directory holds results of other settings.
     #[error(
         "{} holds results of other settings: {what}\nwrite elsewhere with --out DIR, or replace \
@@ -150,7 +154,10 @@ pub fn execute_surveyed<S: Simulate>(
     stop: &AtomicBool,
 ) -> Result<Vec<RunReport>, ExecuteError> {
     assert_eq!(runs.len(), states.len(), "a state for each run");
-    in_parallel(runs.len(), options.threads, stop, |i, halt| {
+    // Runs on a testbed would disturb each other.
+    let is_real = runs.iter().any(|run| run.scenario.run.on == RunOn::Testbed);
+    let threads = if is_real { 1 } else { options.threads };
+    in_parallel(runs.len(), threads, stop, |i, halt| {
         let run = &runs[i];
         watch.started(run);
         let report = execute_one(study, run, &states[i], options, watch, halt)?;
@@ -162,7 +169,7 @@ pub fn execute_surveyed<S: Simulate>(
 /// Calls `work` for 0 to `count` on several threads and returns the results in order.
 ///
 /// `work` returns `None` when it was stopped. Of several failures, the first in order is returned.
-fn in_parallel<T: Send>(
+pub(crate) fn in_parallel<T: Send>(
     count: usize,
     threads: usize,
     stop: &AtomicBool,
@@ -221,10 +228,13 @@ fn execute_one<S: Simulate>(
     }
     let setup = study.setup(&run.scenario, &run.subject, run.seed)?;
     let print = fingerprint(&setup, run);
+    let build = build_of(&setup);
+    let mut testbed = None;
     let network = &*run.scenario.network_with_clocks(run.seed);
     let mut ideal_setup = None;
     let queue = match &setup {
         RunSetup::Packets(setup) => crate::queue_words(setup),
+        RunSetup::Testbed(run) => crate::queue_words(&run.simulated),
         RunSetup::Flows(_) | RunSetup::Ideal(_) => String::new(),
     };
     let (outcome, kind) = match setup {
@@ -234,6 +244,18 @@ fn execute_one<S: Simulate>(
                 if halt() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
             (outcome, RunKind::Packets)
+        }
+        RunSetup::Testbed(here) => {
+            let result = punctual_testbed::run(&here.setup, &mut |progress| {
+                watch.progress(run, progress);
+                if halt() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            let (outcome, report) = match result {
+                Err(TestbedRunError::Interrupted) => return Ok(None),
+                result => result?,
+            };
+            testbed = Some(report);
+            (outcome, RunKind::Testbed)
         }
         RunSetup::Flows(setup) => {
             let stop_at = run.scenario.run.stop().at;
@@ -257,7 +279,7 @@ fn execute_one<S: Simulate>(
         let run = run.title();
         return Err(ExecuteError::Violated { run, violations: outcome.violations });
     }
-    let names = run.scenario.names(run.subject.transport.as_deref());
+    let names = run.scenario.carriers_of(&run.subject);
     let mut flows = FlowRow::all(&outcome, &names, |record| {
         let spec = &record.spec;
         if let Some(setup) = &ideal_setup {
@@ -276,23 +298,26 @@ fn execute_one<S: Simulate>(
         seed: run.seed,
         utilisation: utilisation.filter(|_| kind != RunKind::Bound),
         pause_cycles: &pause_cycles,
+        timing_problems: testbed.as_ref().map_or(&[], |report| &report.problems),
         traffic: &traffic,
     };
     let summary = punctual_results::summarise(&outcome, &flows, &facts);
     let mut manifest = Manifest::new(study.text(), &run.subject.label, run.seed);
-    manifest.build = build_id().to_owned();
-    manifest.commit = commit();
+    manifest.build = build;
     manifest.setup = print;
     manifest.queue = queue;
+    manifest.testbed = testbed.as_ref().map(testbed_facts);
     manifest.name = study.name().to_owned();
     manifest.traffic = traffic.clone();
     manifest.overrides = study.overrides().to_vec();
     manifest.point = run.values.clone();
     manifest.transports = run.transports.clone();
     manifest.directory = run.dir.display().to_string();
-    manifest.host.threads = Some(options.threads as u32);
-    manifest.host.wall_seconds = Some(begun.elapsed().as_secs_f64());
-    manifest.host.started_unix_seconds = SystemTime::now()
+    let mut host = Host::here();
+    host.commit = commit();
+    host.threads = Some(options.threads as u32);
+    host.wall_seconds = Some(begun.elapsed().as_secs_f64());
+    host.started_unix_seconds = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .ok()
         .map(|t| t.as_secs().saturating_sub(begun.elapsed().as_secs()));
@@ -304,11 +329,30 @@ fn execute_one<S: Simulate>(
             let tier = TierName::of(network.link(port).tier).name().to_owned();
             (network.port_name(port), tier)
         }),
+        host: Some(&host),
         ..Run::new(&flows, &outcome.samples, &summary, &manifest)
     };
     let write_options = WriteOptions { overwrite: true, csv: options.csv };
     punctual_results::write(&dir, &files, write_options)?;
     Ok(Some(RunReport { summary, dir, reused: false, state, wall: begun.elapsed() }))
+}
+
+/// A run on a testbed as a manifest has it.
+fn testbed_facts(report: &TestbedReport) -> TestbedFacts {
+    let three = |lateness: Lateness| [lateness.p50_us, lateness.p99_us, lateness.worst_us];
+    TestbedFacts {
+        valid: report.is_valid(),
+        problems: report.problems.clone(),
+        time_scale: report.time_scale,
+        switch_lateness_us: three(report.switch_lateness),
+        host_lateness_us: three(report.host_lateness),
+        stalled_percent: report.stalled_percent,
+        pull_spacing_us: report.pull_spacing_us,
+        frames: report.frames,
+        dropped: report.dropped.iter().cloned().collect(),
+        processors: report.processors.clone(),
+        kernel: report.kernel.clone(),
+    }
 }
 
 /// Limit on the pause cycles that a summary describes.

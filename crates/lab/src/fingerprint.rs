@@ -39,6 +39,15 @@ pub(crate) fn commit() -> Option<String> {
     COMMIT.get().filter(|commit| !commit.is_empty()).cloned()
 }
 
+/// The build id of what made a run: for a run on a testbed it covers switch, wire formats and host
+/// runner, too.
+pub(crate) fn build_of<S: Simulate>(setup: &RunSetup<S>) -> String {
+    match setup {
+        RunSetup::Testbed(_) => format!("{}-{}", build_id(), env!("PUNCTUAL_TESTBED_BUILD")),
+        _ => build_id().to_owned(),
+    }
+}
+
 struct Hash(blake3::Hasher);
 
 impl Write for Hash {
@@ -61,6 +70,11 @@ pub(crate) fn fingerprint<S: Simulate>(setup: &RunSetup<S>, run: &PlannedRun<S>)
             let mut setup = setup.clone();
             setup.network_trace = false;
             write!(hash, "{transport} {seed} {traffic:?} {setup:?}")
+        }
+        RunSetup::Testbed(run) => {
+            let mut setup = run.setup.clone();
+            setup.setup.network_trace = false;
+            write!(hash, "testbed: {transport} {seed} {traffic:?} {setup:?}")
         }
         RunSetup::Flows(setup) => {
             write!(hash, "flow level: {transport} {seed} {traffic:?} {setup:?}")

@@ -8,6 +8,7 @@
 mod answers;
 mod bench;
 mod capacity;
+pub mod catalogue;
 mod diagnostic;
 mod document;
 mod execute;
@@ -28,6 +29,7 @@ mod source;
 mod suggest;
 mod survey;
 mod sweep;
+mod tasks;
 mod wire_cost;
 
 pub use bench::{BENCH_CASES, BenchCase};
@@ -46,12 +48,15 @@ pub use ideal_run::{IdealRun, IdealSetup};
 pub use keys::keys;
 pub use load::{LinkLoad, OfferedLoad, TierLoad};
 pub use plan::{LoadError, PlannedRun, Point, Study, StudyOfRun, load_study, study_from_text};
+pub use punctual_testbed::KernelTcp;
 pub use queue_words::queue_words;
 pub use scenario::{
-    Level, LinkSection, NetworkSection, Queues, RunSection, RunSetup, Scenario, StopWhen, Subject,
-    SwitchQueues, SwitchSection, TOP_KEYS, TierName, TopologyInfo, TrafficSection,
+    Level, LinkSection, NetworkSection, Queues, RunOn, RunSection, RunSetup, Scenario, StopWhen,
+    Subject, SwitchQueues, SwitchSection, TOP_KEYS, TestbedRun, TierName, TopologyInfo,
+    TrafficSection,
 };
 pub use source::{Place, Sources};
 pub use suggest::nearest;
 pub use survey::{RerunReason, RunState, describe};
 pub use sweep::Labels;
+pub use tasks::{PartProblem, Parts, Round, SweepDir, TaskError, TaskRuns};

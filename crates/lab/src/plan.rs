@@ -3,15 +3,19 @@
 use crate::diagnostic::{Diagnostic, ScenarioError};
 use crate::document::{self, Kind, Node, Table};
 use crate::load::OfferedLoad;
-use crate::scenario::{self, Level, RunSetup, Scenario, Subject};
+use crate::scenario::{self, Level, RunOn, RunSetup, Scenario, Subject};
 use crate::source::Sources;
 use crate::sweep::{self, Axis, Labels};
+use punctual_core::FlowSpec;
 use punctual_results::AxisValue;
 use punctual_sim::Simulate;
 use punctual_transports::AnyTransport;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The top-level key of the catalogue in a scenario file.
+pub(crate) const EXPERIMENT_KEY: &str = "experiment";
 
 /// A scenario file, read and checked: one scenario for each point of its sweep.
 ///
@@ -137,28 +141,9 @@ impl<S: Simulate> Study<S> {
         folder: &Path,
         overrides: &[String],
     ) -> Result<Study<S>, ScenarioError> {
-        let mut sources = Sources::new(file, text);
-        let mut errors: Vec<Diagnostic> = Vec::new();
-        let mut tree = document::parse(text, 0).map_err(|e| errors.push(e)).unwrap_or_default();
-        let written = tree.clone();
-        let mut set = Vec::new();
-        if errors.is_empty() {
-            for text in overrides {
-                match document::set(&mut tree, &mut sources, text) {
-                    Ok(at) => set.push((text.split('=').next().unwrap_or_default().trim(), at)),
-                    Err(error) => errors.push(error),
-                }
-            }
-        }
-        let axes = sweep::axes(&tree).map_err(|e| errors.push(e)).unwrap_or_default();
-        for (key, at) in set {
-            errors.extend(sweep::check_override(&tree, &axes, key, at).err());
-        }
+        let Parsed { sources, tree, written, axes } = Parsed::new(file, text, overrides)?;
         let sources = Arc::new(sources);
         let fail = |errors| ScenarioError::new(&sources, errors);
-        if !errors.is_empty() {
-            return Err(fail(errors));
-        }
         let (folder, stem) = (folder.to_owned(), stem.to_owned());
         check_product(&tree, &axes).map_err(|e| fail(vec![e]))?;
         let origin = Arc::new(Origin { tree, axes, folder, stem });
@@ -173,6 +158,41 @@ impl<S: Simulate> Study<S> {
             return Err(fail(idle));
         }
         Ok(Study { sources, overrides: overrides.to_vec(), points, origin })
+    }
+
+    /// The study of a scenario text at one point alone, which need not be in its sweep: the other
+    /// points are not built.
+    pub(crate) fn at_point(
+        stem: &str,
+        text: &str,
+        folder: &Path,
+        overrides: &[String],
+        point: &[AxisValue],
+    ) -> Result<Study<S>, ScenarioError> {
+        let Parsed { mut sources, tree, axes, .. } = Parsed::new(stem, text, overrides)?;
+        let mut own = Vec::new();
+        for value in point {
+            let start = sources.add("the point of the sweep", value.set.join("\n"));
+            match Axis::of_run(value, start) {
+                Ok(axis) => own.push(axis),
+                Err(error) => return Err(ScenarioError::new(&Arc::new(sources), vec![error])),
+            }
+        }
+        let sources = Arc::new(sources);
+        let (folder, stem) = (folder.to_owned(), stem.to_owned());
+        let origin = Arc::new(Origin { tree, axes, folder, stem });
+        let points = origin.points(&own).map_err(|errors| ScenarioError::new(&sources, errors))?;
+        Ok(Study { sources, overrides: overrides.to_vec(), points, origin })
+    }
+
+    /// The name of the scenario file without its extension.
+    pub(crate) fn stem(&self) -> &str {
+        &self.origin.stem
+    }
+
+    /// The directory of the files that the scenario names.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.origin.folder
     }
 
     /// This study with another axis, which replaces the axis of the sweep with its name or keys.
@@ -218,8 +238,13 @@ impl<S: Simulate> Study<S> {
     pub fn title(&self) -> String {
         let title = punctual_results::titled(self.name(), &self.overrides);
         let is_flow = self.points.iter().all(|p| p.scenario.run.level == Level::Flow);
-        let is_said = self.overrides.iter().any(|change| change.starts_with("run.level"));
-        if is_flow && !is_said { format!("{title}, flow level") } else { title }
+        let is_real = self.points.iter().all(|p| p.scenario.run.on == RunOn::Testbed);
+        let is_said = |key: &str| self.overrides.iter().any(|change| change.starts_with(key));
+        match (is_flow, is_real) {
+            (true, _) if !is_said("run.level") => format!("{title}, flow level"),
+            (_, true) if !is_said("run.on") => format!("{title}, testbed"),
+            _ => title,
+        }
     }
 
     /// The points of its sweep; one without a sweep.
@@ -245,6 +270,17 @@ impl<S: Simulate> Study<S> {
         seed: u64,
     ) -> Result<RunSetup<S>, ScenarioError> {
         scenario.setup(subject, seed).map_err(|d| self.error(d))
+    }
+
+    /// The flows that are known before a run with this seed. Fails if traffic is a closed loop,
+    /// whose flows depend on the transport.
+    pub fn flows(&self, scenario: &Scenario<S>, seed: u64) -> Result<Vec<FlowSpec>, ScenarioError> {
+        let workload = scenario.workload(&[], seed).map_err(|d| self.error(d))?;
+        if workload.closed_loops.iter().any(Option::is_some) {
+            let message = "flows of a closed loop start when others end, so that they are no list";
+            return Err(self.error(Diagnostic::new(message)));
+        }
+        Ok(workload.flows)
     }
 
     /// The offered load of the first run at a point.
@@ -313,7 +349,7 @@ impl<S: Simulate> Study<S> {
             false => PathBuf::from(self.directory_of(point)),
         };
         let parent = point_dir.join(&subject.label);
-        let names = scenario.names(subject.transport.as_deref());
+        let names = scenario.carriers_of(subject);
         let transports: Vec<String> = names.into_iter().map(str::to_owned).collect();
         repetitions.enumerate().map(move |(index, repetition)| {
             let seed = scenario.run.seed.wrapping_add(u64::from(repetition));
@@ -338,6 +374,43 @@ impl<S: Simulate> Study<S> {
         let own = name(&self.points[point]);
         let twins = self.points[..point].iter().filter(|p| name(p) == own).count();
         if twins == 0 { own } else { format!("{own}-{}", twins + 1) }
+    }
+}
+
+/// A scenario text with its overrides, before points are built.
+struct Parsed {
+    sources: Sources,
+    tree: Table,
+    /// The tree without the overrides.
+    written: Table,
+    axes: Vec<Axis>,
+}
+
+impl Parsed {
+    fn new(file: &str, text: &str, overrides: &[String]) -> Result<Parsed, ScenarioError> {
+        let mut sources = Sources::new(file, text);
+        let mut errors: Vec<Diagnostic> = Vec::new();
+        let mut tree = document::parse(text, 0).map_err(|e| errors.push(e)).unwrap_or_default();
+        // A file of the catalogue is a scenario with claims, which runs do not depend on.
+        tree.remove(EXPERIMENT_KEY);
+        let written = tree.clone();
+        let mut set = Vec::new();
+        if errors.is_empty() {
+            for text in overrides {
+                match document::set(&mut tree, &mut sources, text) {
+                    Ok(at) => set.push((text.split('=').next().unwrap_or_default().trim(), at)),
+                    Err(error) => errors.push(error),
+                }
+            }
+        }
+        let axes = sweep::axes(&tree).map_err(|e| errors.push(e)).unwrap_or_default();
+        for (key, at) in set {
+            errors.extend(sweep::check_override(&tree, &axes, key, at).err());
+        }
+        match errors.is_empty() {
+            true => Ok(Parsed { sources, tree, written, axes }),
+            false => Err(ScenarioError::new(&Arc::new(sources), errors)),
+        }
     }
 }
 

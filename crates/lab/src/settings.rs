@@ -6,7 +6,7 @@ use punctual_results::AxisValue;
 use std::collections::BTreeMap;
 
 /// Keys that select runs. The outcome of a run does not depend on them.
-const SELECTING_KEYS: [&str; 7] = [
+const SELECTING_KEYS: [&str; 8] = [
     "name",
     "description",
     "transports",
@@ -14,6 +14,7 @@ const SELECTING_KEYS: [&str; 7] = [
     "run.repetitions",
     "run.seed",
     "run.network_trace",
+    crate::plan::EXPERIMENT_KEY,
 ];
 
 /// The tree of a scenario's text with overrides; none if it cannot be read.

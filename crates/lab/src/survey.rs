@@ -1,7 +1,7 @@
 //! Which runs of a directory of results can be reused, and why others must be repeated.
 
 use crate::execute::{ExecuteError, Options};
-use crate::fingerprint::{build_id, fingerprint};
+use crate::fingerprint::{build_of, fingerprint};
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::RunSetup;
 use crate::settings::{self, Settings};
@@ -35,6 +35,8 @@ pub enum RerunReason {
     Damaged(String),
     /// It lacks a file that is now requested, such as `flows.csv`.
     Lacks(&'static str),
+    /// It ran on a testbed whose timing was invalid.
+    InvalidTiming,
 }
 
 /// Finds out whether one run can be reused. Fails if its directory holds a run of other settings.
@@ -59,8 +61,11 @@ pub(crate) fn run_state<S: Simulate>(
         Err(error) => return Ok(damaged(&error)),
     };
     let setup = study.setup(&run.scenario, &run.subject, run.seed)?;
+    if manifest.testbed.as_ref().is_some_and(|testbed| !testbed.valid) {
+        return Ok(RunState::Rerun(RerunReason::InvalidTiming));
+    }
     let records = matches!(&setup, RunSetup::Packets(setup) if setup.network_trace);
-    let is_same_build = manifest.build == build_id();
+    let is_same_build = manifest.build == build_of(&setup);
     if !is_same_build || manifest.setup != fingerprint(&setup, run) {
         let there = Settings::read_at(&manifest.scenario, &manifest.overrides, &manifest.point);
         let here = Settings::read_at(study.text(), study.overrides(), &run.values);
@@ -164,6 +169,9 @@ pub fn describe<'a>(states: impl IntoIterator<Item = &'a RunState>) -> Option<St
                 format!("{count} {verb} again: made by another build ({build})")
             }
             RerunReason::Lacks(file) => format!("{count} {verb} again: without {file}"),
+            RerunReason::InvalidTiming => {
+                format!("{count} {verb} again: their timing was invalid")
+            }
             RerunReason::Damaged(_) => continue,
         });
     }

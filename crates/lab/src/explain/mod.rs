@@ -33,6 +33,12 @@ pub enum ExplainError {
          --level packet and explain that run"
     )]
     FlowLevel,
+    /// The run is one on a testbed.
+    #[error(
+        "this run was made on a testbed, and only simulations can be explained; simulate the \
+         scenario without --on testbed"
+    )]
+    Testbed,
     /// The run is of an ideal scheduler, which has no packets.
     #[error(
         "{0} is an ideal scheduler without packets, so there is nothing to explain; explain a run \
@@ -65,6 +71,7 @@ pub fn explain<S: Simulate>(
     let setup = study.setup(&run.scenario, &run.subject, run.seed).map_err(ExecuteError::from)?;
     let setup = match setup {
         RunSetup::Packets(setup) => setup,
+        RunSetup::Testbed(_) => return Err(ExplainError::Testbed),
         RunSetup::Flows(_) => return Err(ExplainError::FlowLevel),
         RunSetup::Ideal(_) => return Err(ExplainError::Ideal(run.subject.label.clone())),
     };

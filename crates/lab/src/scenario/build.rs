@@ -1,7 +1,7 @@
 //! Builds the set-up of a run from a scenario, and checks the scenario as a whole.
 
 use super::run::NETWORK_TRACE_HOSTS_MAX;
-use super::{Level, Scenario, is_transport};
+use super::{Level, RunOn, Scenario, TestbedRun, is_transport};
 use crate::diagnostic::Diagnostic;
 use crate::document::span_of;
 use crate::flow_run::FlowRunSetup;
@@ -11,6 +11,7 @@ use punctual_core::{Bytes, FlowSpec, HostId, PortId, Rate};
 use punctual_fluid::Policy;
 use punctual_net::{Network, clocked};
 use punctual_sim::{LinkChange, LinkFault, Setup, Simulate};
+use punctual_testbed::KernelTcp;
 use punctual_transports::AnyTransport;
 use punctual_workload::{HostsView, Workload};
 use std::borrow::Cow;
@@ -23,6 +24,8 @@ pub struct Subject {
     pub label: String,
     /// The transport of all traffic without a `transport` key.
     pub transport: Option<String>,
+    /// On a testbed, what runs in the place of `tcp`.
+    pub kernel_tcp: Option<KernelTcp>,
 }
 
 impl Subject {
@@ -37,6 +40,8 @@ impl Subject {
 pub enum RunSetup<S: Simulate = AnyTransport> {
     /// A packet simulation.
     Packets(Box<Setup<S>>),
+    /// Real packets on a testbed.
+    Testbed(Box<TestbedRun<S>>),
     /// A simulation of whole flows by a transport's model.
     Flows(Box<FlowRunSetup>),
     /// An ideal scheduler of whole flows.
@@ -48,7 +53,7 @@ impl<S: Simulate> RunSetup<S> {
     pub fn packets(self) -> Option<Setup<S>> {
         match self {
             RunSetup::Packets(setup) => Some(*setup),
-            RunSetup::Flows(_) | RunSetup::Ideal(_) => None,
+            RunSetup::Testbed(_) | RunSetup::Flows(_) | RunSetup::Ideal(_) => None,
         }
     }
 }
@@ -60,12 +65,18 @@ impl<S: Simulate> Scenario<S> {
     /// The subjects to run: one for each of `transports`, or a single one if every traffic has its
     /// own `transport`.
     pub fn subjects(&self) -> Vec<Subject> {
+        if self.run.on == RunOn::Testbed {
+            return self.testbed_subjects();
+        }
         if self.transports.is_empty() {
             let label = self.names(None).join("+");
-            return vec![Subject { label, transport: None }];
+            return vec![Subject { label, transport: None, kernel_tcp: None }];
         }
-        let subject =
-            |name: &String| Subject { label: name.clone(), transport: Some(name.clone()) };
+        let subject = |name: &String| Subject {
+            label: name.clone(),
+            transport: Some(name.clone()),
+            kernel_tcp: None,
+        };
         self.transports.iter().map(subject).collect()
     }
 
@@ -100,6 +111,20 @@ impl<S: Simulate> Scenario<S> {
         if self.run.level == Level::Flow {
             return self.flow_setup(subject, workload, seed).map(Box::new).map(RunSetup::Flows);
         }
+        let setup = self.packet_setup(subject, workload()?, seed)?;
+        match self.run.on {
+            RunOn::Simulator => Ok(RunSetup::Packets(Box::new(setup))),
+            RunOn::Testbed => self.testbed_run(subject, setup).map(Box::new).map(RunSetup::Testbed),
+        }
+    }
+
+    /// The set-up of a run with packets, wherever it runs.
+    fn packet_setup(
+        &self,
+        subject: &Subject,
+        workload: Workload,
+        seed: u64,
+    ) -> Result<Setup<S>, Diagnostic> {
         let transports = self.transports_of(subject);
         let queues = self.switch_queues(&transports)?;
         let links = &self.network.links;
@@ -107,11 +132,11 @@ impl<S: Simulate> Scenario<S> {
             Some(_) => Vec::new(),
             None => links.iter().map(|link| queues.at(link.rate)).collect(),
         };
-        Ok(RunSetup::Packets(Box::new(Setup {
+        Ok(Setup {
             network: self.network_with_clocks(seed).into_owned(),
             switch_queue: queues.at(Rate::ZERO),
             port_queues,
-            workload: workload()?,
+            workload,
             transports,
             seed,
             stop: self.run.stop(),
@@ -125,7 +150,7 @@ impl<S: Simulate> Scenario<S> {
             packet_latency: self.run.packet_latency,
             capture_max: 0,
             measure: self.run.measure(),
-        })))
+        })
     }
 
     /// The transports of a run, by id.
@@ -283,7 +308,14 @@ impl<S: Simulate> Scenario<S> {
                 let workload = || Ok(workload.clone());
                 self.flow_setup(subject, workload, self.run.seed).map(|_| ())
             }
-            None => self.switch_queues(&self.transports_of(subject)).map(|_| ()),
+            None => {
+                self.switch_queues(&self.transports_of(subject))?;
+                if self.run.on == RunOn::Testbed {
+                    let setup = self.packet_setup(subject, workload.clone(), self.run.seed)?;
+                    self.testbed_run(subject, setup)?;
+                }
+                Ok(())
+            }
         }
     }
 

@@ -5,6 +5,7 @@ mod flow_level;
 mod irregular;
 mod links;
 mod network;
+mod on_testbed;
 mod queues;
 mod run;
 mod switches;
@@ -13,8 +14,9 @@ mod traffic;
 pub use build::{RunSetup, Subject};
 pub use links::LinkSection;
 pub use network::{NetworkSection, TopologyInfo};
+pub use on_testbed::TestbedRun;
 pub use queues::{Queues, SwitchQueues};
-pub use run::{Level, RunSection, StopWhen, TierName};
+pub use run::{Level, RunOn, RunSection, StopWhen, TierName};
 pub use switches::SwitchSection;
 pub use traffic::TrafficSection;
 
@@ -44,6 +46,7 @@ pub const TOP_KEYS: &[&str] = &[
     "switch",
     "run",
     "sweep",
+    crate::plan::EXPERIMENT_KEY,
 ];
 
 /// A scenario at one point of its sweep. `S` is the set of transports that it may name.
@@ -78,6 +81,20 @@ pub struct Scenario<S: Simulate = AnyTransport> {
 }
 
 impl<S: Simulate> Scenario<S> {
+    /// The files that it names, as it writes them: topologies, sizes, lists of flows.
+    pub(crate) fn files(&self) -> Vec<&str> {
+        fn text<'a>(table: Option<&'a Table>, key: &str) -> Option<&'a str> {
+            table?.get(key)?.text()
+        }
+        let network = self.tree.get("network").and_then(Node::table);
+        let mut files = vec![text(network, "path")];
+        for traffic in self.tree.get("traffic").and_then(Node::list).unwrap_or_default() {
+            let sizes = traffic.table().and_then(|t| t.get("sizes")?.table());
+            files.extend([text(traffic.table(), "file"), text(sizes, "file")]);
+        }
+        files.into_iter().flatten().collect()
+    }
+
     /// Decodes and checks a scenario.
     ///
     /// Files that it names are in `folder`. Its name is `fallback_name` if it has no `name`.

@@ -178,6 +178,19 @@ fn one() -> u32 {
 #[serde(deny_unknown_fields)]
 struct File {
     path: String,
+    #[serde(default)]
+    format: FileFormat,
+}
+
+/// The format of a topology file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FileFormat {
+    /// TOML with `[[host]]`, `[[switch]]` and `[[link]]`.
+    #[default]
+    Toml,
+    /// The topology file of the HPCC simulator.
+    Hpcc,
 }
 
 /// Limit on the number of hosts, to catch mistakes.
@@ -460,9 +473,14 @@ impl File {
             let message = format!("{}{}: {}", path.display(), place.unwrap_or_default(), d.message);
             Diagnostic { help: d.help, ..fail(message) }
         };
-        let table = parse(&text, 0).map_err(within)?;
-        let file: TopologyFile =
-            decode(&Node { span: 0..0, kind: Kind::Table(table) }).map_err(within)?;
+        let file: TopologyFile = match self.format {
+            FileFormat::Toml => {
+                let table = parse(&text, 0).map_err(within)?;
+                decode(&Node { span: 0..0, kind: Kind::Table(table) }).map_err(within)?
+            }
+            FileFormat::Hpcc => TopologyFile::parse_hpcc(&text)
+                .map_err(|error| fail(format!("{}: {error}", path.display())))?,
+        };
         AnyShape::from_file(&file).map_err(|e| within(Diagnostic::new(e.to_string())))
     }
 }

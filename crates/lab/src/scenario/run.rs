@@ -5,6 +5,7 @@ use crate::document::{Node, decode};
 use punctual_core::{Duration, FlowId, Instant, PortId};
 use punctual_net::{Network, Tier};
 use punctual_sim::{Measure, Sampling, Stop};
+use punctual_testbed::KernelTcp;
 use serde::{Deserialize, Serialize};
 
 /// The `[run]` section.
@@ -16,6 +17,15 @@ pub struct RunSection {
     /// What is simulated: packets or whole flows.
     #[serde(default)]
     pub level: Level,
+    /// Where it runs: in the simulator, or with real packets on a testbed.
+    #[serde(default)]
+    pub on: RunOn,
+    /// On a testbed, how many times slower than the machine's the clock of the run is; chosen by the
+    /// rates if absent.
+    pub time_scale: Option<u32>,
+    /// On a testbed, what runs in the place of `tcp`.
+    #[serde(default = "kernel_tcps")]
+    pub kernel_tcp: Vec<KernelTcp>,
     /// When to stop earlier.
     #[serde(default)]
     pub stop: StopWhen,
@@ -63,6 +73,21 @@ fn one_u64() -> u64 {
 
 fn one_u32() -> u32 {
     1
+}
+
+fn kernel_tcps() -> Vec<KernelTcp> {
+    vec![KernelTcp::Reno, KernelTcp::Cubic]
+}
+
+/// Where a scenario runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunOn {
+    /// In the simulator.
+    #[default]
+    Simulator,
+    /// With real packets on this machine: network namespaces, joined by the software switch.
+    Testbed,
 }
 
 /// Number of flows whose transport state is sampled by default.
@@ -215,6 +240,18 @@ impl RunSection {
         } else if until.is_some_and(|until| until > run.duration) {
             let message = format!("measuring ends after the run, which lasts {}", run.duration);
             fail("measure", message, "give `duration` time for the measured flows to end");
+        }
+        if run.time_scale == Some(0) {
+            let help = "give 1 for the machine's own time, or more";
+            fail("time_scale", "time_scale = 0: time would stand still".into(), help);
+        }
+        if run.kernel_tcp.is_empty() {
+            let help = "give one or more of reno, cubic, reno-tfo, cubic-tfo";
+            fail("kernel_tcp", "kernel_tcp = []: nothing would run for `tcp`".into(), help);
+        }
+        if run.on == RunOn::Testbed && run.level == Level::Flow {
+            let message = "a testbed has packets, not whole flows".into();
+            fail("level", message, "remove `level` or `on`");
         }
         if run.sample == Some(Duration::ZERO) {
             fail("sample", "sample = 0: the interval must be positive".into(), "give 1us or more");

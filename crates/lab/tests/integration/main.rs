@@ -4,6 +4,8 @@
 mod among_long_flows;
 mod build_id;
 mod capacity;
+mod catalogue;
+mod catalogue_docs;
 mod clocks;
 mod common;
 mod flow_level;

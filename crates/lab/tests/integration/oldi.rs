@@ -3,6 +3,7 @@
 use crate::common::{Ran, folder, one};
 use punctual_core::{Duration, Instant};
 use punctual_lab::Study;
+use punctual_lab::catalogue::Catalogue;
 use punctual_testkit::{assert_figure, print_figure};
 use std::fmt::Write as _;
 
@@ -213,28 +214,27 @@ fn d2tcp_misses_at_most_half_of_dctcps_deadlines() {
     assert!(fewer(dctcp, d2tcp) >= 50.0, "{dctcp} {d2tcp}");
 }
 
-/// Figure 9 of the paper by fan-in: TCP, DCTCP, D3, D2TCP.
-const FIGURE_9: [(u32, [f64; 4]); 8] = [
-    (5, [0.0, 0.0, 1.4, 0.0]),
-    (10, [0.2, 0.0, 9.0, 0.0]),
-    (15, [3.7, 1.1, 4.5, 0.5]),
-    (20, [6.3, 2.5, 5.4, 1.3]),
-    (25, [14.2, 8.1, 9.7, 2.0]),
-    (30, [43.2, 22.3, 9.3, 4.5]),
-    (35, [52.3, 26.0, 17.0, 7.2]),
-    (40, [58.2, 29.8, 30.5, 9.9]),
-];
+/// Figure 9 of the paper by fan-in: TCP, DCTCP, D3, D2TCP. The catalogue has its points.
+fn figure_9() -> Vec<(u32, [f64; 4])> {
+    let experiments = folder().join("../experiments");
+    let catalogue = Catalogue::load(&experiments).unwrap_or_else(|e| panic!("{e}"));
+    let own = catalogue.experiments.iter().find(|e| e.id == "d2tcp/fig9").expect("it is there");
+    let points = ["tcp", "dctcp", "d3", "d2tcp"].map(|name| &own.charts[0].paper[name]);
+    let fan_ins = points[0].iter().map(|[fan_in, _]| *fan_in as u32).enumerate();
+    fan_ins.map(|(i, fan_in)| (fan_in, points.map(|curve| curve[i][1]))).collect()
+}
 
 /// Missed deadlines of each transport at each fan-in of Figure 9, in per cent.
 fn missed_by_fan_in(case: &Case, transports: &[&str]) -> Vec<Vec<f64>> {
     let at = |fan_in: u32| transports.iter().map(|name| case.missed(name, fan_in)).collect();
-    FIGURE_9.iter().map(|(fan_in, _)| at(*fan_in)).collect()
+    figure_9().into_iter().map(|(fan_in, _)| at(fan_in)).collect()
 }
 
 #[test]
 #[ignore = "study: cargo xtask figures"]
 fn figures_9_to_11() {
     let transports = ["tcp", "dctcp", "d3", "pdq", "ndp", "d2tcp"];
+    let published = figure_9();
     let mut table = String::new();
     let mut low = Vec::new();
     for (title, spread) in [
@@ -266,12 +266,12 @@ fn figures_9_to_11() {
             }
             writeln!(table, "| {name} | {} |", cells.join(" | ")).unwrap();
         };
-        for ((fan_in, paper), missed) in FIGURE_9.iter().zip(&rows) {
+        for ((fan_in, paper), missed) in published.iter().zip(&rows) {
             line(fan_in.to_string(), missed, with_paper.then_some(*paper));
         }
         let mean = |of: &dyn Fn(usize) -> f64| (4..8).map(of).sum::<f64>() / 4.0;
         let missed: Vec<f64> = (0..transports.len()).map(|t| mean(&|row| rows[row][t])).collect();
-        let paper = [0, 1, 2, 3].map(|t| mean(&|row| FIGURE_9[row].1[t]));
+        let paper = [0, 1, 2, 3].map(|t| mean(&|row| published[row].1[t]));
         line("25–40, mean".to_owned(), &missed, with_paper.then_some(paper));
         writeln!(table).unwrap();
         if with_paper {

@@ -71,6 +71,7 @@ pub fn one(study: &Study, run: PlannedRun, until: Option<Instant>) -> Ran {
             assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
             (outcome, RunKind::Packets)
         }
+        RunSetup::Testbed(_) => panic!("tests of the lab run no testbed"),
         RunSetup::Flows(setup) => (setup.run(&mut |_| true), RunKind::Flows),
         RunSetup::Ideal(setup) => {
             let ideal = setup.run();

@@ -1,0 +1,523 @@
+//! Runs an experiment of the catalogue and judges its claims.
+
+use super::estimate::{Estimate, Evaluator, PartResult, is_axis};
+use super::expression::{Expr, Selector};
+use super::file::{ChartSpec, Claim, Experiment, On, Part, Reading, Test};
+use super::judge::{Judgement, judge};
+use super::measure::{self, FILTERS, MeasureError, Ran};
+use super::{CatalogueError, ExperimentError};
+use crate::capacity::{CapacitySearch, Question};
+use crate::diagnostic::ScenarioError;
+use crate::execute::{ExecuteError, Options, RunReport};
+use crate::plan::{PlannedRun, Study, study_from_text};
+use crate::suggest::nearest;
+use punctual_results::{read_host, save};
+use punctual_sim::Simulate;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// How experiments are reproduced.
+#[derive(Debug, Clone)]
+pub struct ReproduceOptions {
+    /// Where results go, and how many runs at a time.
+    pub execution: Options,
+    /// Smaller sizes and fewer repetitions.
+    pub quick: bool,
+    /// Whether the readings of experiments run too.
+    pub readings: bool,
+    /// The folder of the experiments' files, for files that scenarios name.
+    pub folder: PathBuf,
+}
+
+/// Executes runs of a study and returns their reports, in order.
+pub type Execute<'a, S> =
+    dyn FnMut(&Study<S>, &[PlannedRun<S>], &Options) -> Result<Vec<RunReport>, ExecuteError> + 'a;
+
+/// Why an experiment could not be reproduced. Finished runs are kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReproduceError {
+    /// Its file is wrong.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
+    /// A set-up is wrong.
+    #[error("{experiment}, part `{part}`")]
+    SetUp {
+        /// The experiment.
+        experiment: String,
+        /// The part.
+        part: String,
+        /// What is wrong.
+        source: ScenarioError,
+    },
+    /// A run failed, or the user asked to stop.
+    #[error(transparent)]
+    Execute(#[from] ExecuteError),
+    /// A claim cannot be computed.
+    #[error("{experiment}, claim `{claim}`: {what}")]
+    Claim {
+        /// The experiment.
+        experiment: String,
+        /// The claim.
+        claim: String,
+        /// Why.
+        what: String,
+    },
+    /// Results could not be written.
+    #[error(transparent)]
+    Write(#[from] punctual_results::WriteError),
+}
+
+/// One claim of an experiment with its verdict: a line of `reproduce --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClaimLine {
+    /// The experiment, such as `ndp/fig14`.
+    pub experiment: String,
+    /// The claim's name.
+    pub claim: String,
+    /// The rows of the evaluation tables that it belongs to.
+    pub rows: Vec<String>,
+    /// `number`, `ordering`, `shape`, `measurement` or `none`.
+    pub kind: String,
+    /// What it says.
+    pub text: String,
+    /// What the paper has; empty for a measurement.
+    pub paper: String,
+    /// Where that comes from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// The accepted values: a range, or the order in words.
+    pub tolerance: Tolerance,
+    /// Unit of the values.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+    /// The result.
+    #[serde(flatten)]
+    pub judgement: Judgement,
+    /// The result under other readings of the paper.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<ReadingLine>,
+    /// Why it differs, as far as known; empty where it does not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cause: String,
+}
+
+/// What a claim accepts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Tolerance {
+    /// The least and the greatest value; `null` without limit.
+    Range([Option<f64>; 2]),
+    /// In words.
+    Words(String),
+    /// Nothing is expected.
+    None,
+}
+
+/// A claim under another reading of the paper.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReadingLine {
+    /// Its name.
+    pub reading: String,
+    /// What it reads otherwise.
+    pub about: String,
+    /// The result.
+    #[serde(flatten)]
+    pub judgement: Judgement,
+}
+
+/// A chart: our values beside the paper's points.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChartData {
+    /// Its title.
+    pub title: String,
+    /// Name of the axis.
+    pub x: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Labels of the axis, in order.
+    pub labels: Vec<String>,
+    /// One curve per transport.
+    pub curves: Vec<CurveData>,
+}
+
+/// The values of one transport.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CurveData {
+    /// The transport.
+    pub transport: String,
+    /// Our value at each label.
+    pub values: Vec<Option<f64>>,
+    /// Half the width of its interval.
+    pub half: Vec<Option<f64>>,
+    /// The paper's points: x and y.
+    pub paper: Vec<[f64; 2]>,
+}
+
+/// An experiment with all its verdicts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reproduced {
+    /// The experiment, such as `ndp/fig14`.
+    pub experiment: String,
+    /// What it shows.
+    pub title: String,
+    /// Whether it ran with smaller sizes.
+    pub quick: bool,
+    /// The build that made the runs.
+    pub build: String,
+    /// Number of runs, those of readings included.
+    pub runs: usize,
+    /// Its claims.
+    pub claims: Vec<ClaimLine>,
+    /// Its charts.
+    #[serde(default)]
+    pub charts: Vec<ChartData>,
+    /// How long its runs took, one after the other. Not written with the rest, which is the same
+    /// bytes on every machine.
+    #[serde(skip)]
+    pub seconds: f64,
+}
+
+/// Name of the file with the verdicts of an experiment.
+pub const CLAIMS_FILE: &str = "claims.json";
+
+impl Experiment {
+    /// The study of a part, with the changes of a reading.
+    pub fn study<S: Simulate>(
+        &self,
+        part: &Part,
+        reading: Option<&Reading>,
+        quick: bool,
+        folder: &Path,
+    ) -> Result<Study<S>, ReproduceError> {
+        let mut set = part.set.clone();
+        if quick {
+            set.extend(part.quick.iter().cloned());
+        }
+        set.extend(reading.iter().flat_map(|reading| reading.set.iter().cloned()));
+        // The playback of a network is for looking at single runs.
+        set.push("run.network_trace=false".to_owned());
+        let folder = folder.join(self.paper());
+        let file = format!("{}.toml", self.id);
+        study_from_text(&file, &self.text, &folder, &set).map_err(|source| ReproduceError::SetUp {
+            experiment: self.id.clone(),
+            part: part.name.clone(),
+            source,
+        })
+    }
+
+    /// Checks that every claim can be computed from the runs that are planned for it, also under
+    /// every reading that judges it.
+    pub fn check<S: Simulate>(&self, quick: bool, folder: &Path) -> Result<(), ReproduceError> {
+        let planned = self.planned::<S>(None, quick, folder)?;
+        for claim in self.claims.iter().filter(|claim| claim.cannot_run.is_none()) {
+            self.check_claim(claim, &planned)?;
+        }
+        for reading in &self.readings {
+            let planned = self.planned::<S>(Some(reading), quick, folder)?;
+            for claim in self.claims.iter().filter(|claim| reading.judges(claim)) {
+                self.check_claim(&reading.of(claim), &planned)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What each part plans to run.
+    fn planned<S: Simulate>(
+        &self,
+        reading: Option<&Reading>,
+        quick: bool,
+        folder: &Path,
+    ) -> Result<Planned<'_>, ReproduceError> {
+        let mut planned = BTreeMap::new();
+        for part in self.parts.iter().filter(|part| part.on == On::Simulator) {
+            let own = reading.filter(|reading| changes(reading, part));
+            let study = self.study::<S>(part, own, quick, folder)?;
+            let labels = |run: PlannedRun<S>| (run.subject.label, run.labels);
+            if let Some(question) = &part.search {
+                CapacitySearch::new(&study, question).map_err(|source| ReproduceError::SetUp {
+                    experiment: self.id.clone(),
+                    part: part.name.clone(),
+                    source,
+                })?;
+            }
+            let runs = study.runs().into_iter().map(labels).collect();
+            planned.insert(part.name.as_str(), (runs, part.search.clone()));
+        }
+        Ok(planned)
+    }
+
+    fn check_claim(&self, claim: &Claim, planned: &Planned<'_>) -> Result<(), ReproduceError> {
+        let mut wrong = None;
+        for formula in claim.test.formulas() {
+            formula.expr.leaves(&mut |leaf| {
+                wrong = wrong.take().or_else(|| check_leaf(leaf, planned).err());
+            });
+        }
+        wrong.map_or(Ok(()), |what| Err(self.fault(&claim.id, &what)))
+    }
+
+    fn fault(&self, claim: &str, what: &str) -> ReproduceError {
+        let (experiment, claim) = (self.id.clone(), claim.to_owned());
+        ReproduceError::Claim { experiment, claim, what: what.to_owned() }
+    }
+
+    /// Runs the experiment, judges its claims and writes them beside the runs.
+    pub fn reproduce<S: Simulate>(
+        &self,
+        options: &ReproduceOptions,
+        execute: &mut Execute<'_, S>,
+    ) -> Result<Reproduced, ReproduceError> {
+        let mut seconds = 0.0;
+        let mut runs = 0;
+        let out = options.execution.out.join(&self.id);
+        let mut results: BTreeMap<String, PartResult> = BTreeMap::new();
+        for part in self.parts.iter().filter(|part| part.on == On::Simulator) {
+            let result = self.run_part(part, None, options, &out, execute)?;
+            count(&result, &mut runs, &mut seconds);
+            results.insert(part.name.clone(), result);
+        }
+        let evaluator = Evaluator::new(results.iter().map(|(name, r)| (name.as_str(), r)));
+        let fault = |claim: &Claim, e: MeasureError| self.fault(&claim.id, &e.to_string());
+        let mut claims = Vec::new();
+        for claim in &self.claims {
+            let judgement = judge(claim, &evaluator).map_err(|e| fault(claim, e))?;
+            claims.push(self.line(claim, judgement));
+        }
+        let charts = self.charts.iter().map(|chart| drawn(chart, &results, &evaluator));
+        let charts: Result<Vec<ChartData>, MeasureError> = charts.collect();
+        let charts = charts.map_err(|e| self.fault("chart", &e.to_string()))?;
+        let wanted = |reading: &&Reading| !(options.quick && reading.full_only);
+        for reading in self.readings.iter().filter(wanted).filter(|_| options.readings) {
+            let mut changed = results.clone();
+            for part in self.parts.iter().filter(|part| part.on == On::Simulator) {
+                if changes(reading, part) {
+                    let result = self.run_part(part, Some(reading), options, &out, execute)?;
+                    count(&result, &mut runs, &mut seconds);
+                    changed.insert(part.name.clone(), result);
+                }
+            }
+            let evaluator = Evaluator::new(changed.iter().map(|(name, r)| (name.as_str(), r)));
+            for (claim, line) in self.claims.iter().zip(&mut claims) {
+                if !reading.judges(claim) {
+                    continue;
+                }
+                let judgement =
+                    judge(&reading.of(claim), &evaluator).map_err(|e| fault(claim, e))?;
+                let (name, about) = (reading.name.clone(), reading.about.clone());
+                line.readings.push(ReadingLine { reading: name, about, judgement });
+            }
+        }
+        let reproduced = Reproduced {
+            experiment: self.id.clone(),
+            title: self.title.clone(),
+            quick: options.quick,
+            build: crate::build_id().to_owned(),
+            runs,
+            claims,
+            charts,
+            seconds,
+        };
+        let text = serde_json::to_string_pretty(&reproduced).expect("plain data");
+        save(&out, CLAIMS_FILE, format!("{text}\n").as_bytes())?;
+        Ok(reproduced)
+    }
+
+    fn line(&self, claim: &Claim, judgement: Judgement) -> ClaimLine {
+        let tolerance = match &claim.test {
+            Test::Number { at_least, at_most, .. } => Tolerance::Range([*at_least, *at_most]),
+            Test::Order { slack, .. } if *slack > 0.0 => {
+                Tolerance::Words(format!("falls, by at most {slack} the other way"))
+            }
+            Test::Order { .. } => Tolerance::Words("each above the next".to_owned()),
+            Test::Blind { .. } | Test::Nothing => Tolerance::None,
+        };
+        let is_different = judgement.verdict == super::ClaimVerdict::Differs;
+        ClaimLine {
+            experiment: self.id.clone(),
+            claim: claim.id.clone(),
+            rows: claim.rows.iter().map(|row| format!("{} {row}", self.paper())).collect(),
+            kind: claim.test.kind().to_owned(),
+            text: claim.text.clone(),
+            paper: claim.paper.clone(),
+            source: claim.source.clone(),
+            tolerance,
+            unit: claim.unit.clone(),
+            cause: if is_different { claim.differs.clone() } else { String::new() },
+            judgement,
+            readings: Vec::new(),
+        }
+    }
+
+    fn run_part<S: Simulate>(
+        &self,
+        part: &Part,
+        reading: Option<&Reading>,
+        options: &ReproduceOptions,
+        out: &Path,
+        execute: &mut Execute<'_, S>,
+    ) -> Result<PartResult, ReproduceError> {
+        let study = self.study::<S>(part, reading, options.quick, &options.folder)?;
+        let out = match reading {
+            Some(reading) => out.join(format!("reading-{}", reading.name)).join(&part.name),
+            None => out.join(&part.name),
+        };
+        let own = Options { out, ..options.execution.clone() };
+        match &part.search {
+            Some(question) => self.search(part, &study, question, &own, execute),
+            None => {
+                let runs = study.runs();
+                let reports = execute(&study, &runs, &own)?;
+                let ran = runs.iter().zip(reports).map(|(run, report)| ran(run, report)).collect();
+                Ok(PartResult { runs: ran, answers: Vec::new(), axes: axes(&study) })
+            }
+        }
+    }
+
+    fn search<S: Simulate>(
+        &self,
+        part: &Part,
+        study: &Study<S>,
+        question: &Question,
+        options: &Options,
+        execute: &mut Execute<'_, S>,
+    ) -> Result<PartResult, ReproduceError> {
+        let wrong = |source: ScenarioError| ReproduceError::SetUp {
+            experiment: self.id.clone(),
+            part: part.name.clone(),
+            source,
+        };
+        let mut search = CapacitySearch::new(study, question).map_err(wrong)?;
+        let mut all = Vec::new();
+        loop {
+            let runs = search.next_runs().map_err(wrong)?;
+            if runs.is_empty() {
+                break;
+            }
+            let reports = execute(search.study(), &runs, options)?;
+            search.learn(&reports).map_err(wrong)?;
+            all.extend(runs.iter().zip(reports).map(|(run, report)| ran(run, report)));
+        }
+        Ok(PartResult { runs: all, answers: search.answers(), axes: axes(study) })
+    }
+}
+
+/// Whether a reading changes a part.
+fn changes(reading: &Reading, part: &Part) -> bool {
+    let named = reading.parts.is_empty() || reading.parts.contains(&part.name);
+    named && !reading.set.is_empty()
+}
+
+fn count(result: &PartResult, runs: &mut usize, seconds: &mut f64) {
+    *runs += result.runs.len();
+    let wall = |ran: &Ran| read_host(&ran.dir).ok()?.wall_seconds;
+    *seconds += result.runs.iter().filter_map(wall).sum::<f64>();
+}
+
+fn ran<S: Simulate>(run: &PlannedRun<S>, report: RunReport) -> Ran {
+    Ran {
+        transport: run.subject.label.clone(),
+        labels: run.labels.clone(),
+        seed: run.seed,
+        dir: report.dir,
+        summary: report.summary,
+    }
+}
+
+/// The axes of a study's sweep with their labels, in order.
+fn axes<S: Simulate>(study: &Study<S>) -> Vec<(String, Vec<String>)> {
+    let mut axes: Vec<(String, Vec<String>)> = Vec::new();
+    for (name, label) in study.points().iter().flat_map(|point| &point.labels) {
+        match axes.iter_mut().find(|(axis, _)| axis == name) {
+            Some((_, labels)) if labels.contains(label) => {}
+            Some((_, labels)) => labels.push(label.clone()),
+            None => axes.push((name.clone(), vec![label.clone()])),
+        }
+    }
+    axes
+}
+
+type Planned<'a> = BTreeMap<&'a str, (Vec<(String, crate::sweep::Labels)>, Option<Question>)>;
+
+/// Refuses a measurement that no planned run has.
+fn check_leaf(leaf: &super::expression::Leaf, planned: &Planned<'_>) -> Result<(), String> {
+    if !measure::is_known(&leaf.name) {
+        let near = nearest(&leaf.name, measure::names());
+        let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        return Err(format!("there is no measurement `{}`{near}", leaf.name));
+    }
+    let name = leaf.selector("part").unwrap_or(super::file::MAIN);
+    let Some((runs, search)) = planned.get(name) else {
+        return Err(format!("part `{name}` does not run in the simulator"));
+    };
+    if (leaf.name == "capacity") != search.is_some() {
+        let what = if search.is_some() { "searches for a capacity" } else { "has no search" };
+        return Err(format!("`{leaf}`: part `{name}` {what}"));
+    }
+    let varied = search.as_ref().map(|question| question.vary.clone()).unwrap_or_default();
+    let transports: Vec<&str> =
+        ["transport", "over"].iter().filter_map(|key| leaf.selector(key)).collect();
+    for transport in transports {
+        if !runs.iter().any(|(own, _)| own == transport) {
+            return Err(format!("`{leaf}`: part `{name}` has no transport `{transport}`"));
+        }
+    }
+    for Selector { key, value } in &leaf.selectors {
+        if FILTERS.contains(&&**key) || is_axis(&varied, key) {
+            continue;
+        }
+        let of_axis = |labels: &crate::sweep::Labels| {
+            labels.iter().any(|(axis, label)| is_axis(axis, key) && label == value)
+        };
+        if !runs.iter().any(|(_, labels)| of_axis(labels)) {
+            return Err(format!("`{leaf}`: no point of the sweep has {key} = {value}"));
+        }
+    }
+    Ok(())
+}
+
+fn drawn(
+    chart: &ChartSpec,
+    results: &BTreeMap<String, PartResult>,
+    evaluator: &Evaluator<'_>,
+) -> Result<ChartData, MeasureError> {
+    let wrong = |what: String| MeasureError::Wrong(format!("{}: {what}", chart.title));
+    let part = results.get(&chart.part).ok_or_else(|| wrong("its part did not run".into()))?;
+    let own = part.axes.iter().find(|(axis, _)| is_axis(axis, &chart.x));
+    let (_, labels) = own.ok_or_else(|| wrong(format!("there is no axis `{}`", chart.x)))?;
+    let expr = Expr::parse(&chart.y).map_err(wrong)?;
+    let mut transports = chart.transports.clone();
+    if transports.is_empty() {
+        for run in &part.runs {
+            if !transports.contains(&run.transport) {
+                transports.push(run.transport.clone());
+            }
+        }
+    }
+    let selector = |key: &str, value: &str| Selector { key: key.into(), value: value.into() };
+    let mut curves = Vec::new();
+    for transport in transports {
+        let (mut values, mut half) = (Vec::new(), Vec::new());
+        for label in labels {
+            let at = expr.selecting(&[
+                selector("part", &chart.part),
+                selector("transport", &transport),
+                selector(&chart.x, label),
+            ]);
+            let Estimate { value, interval, .. } = evaluator.estimate(&at)?;
+            values.push(value.filter(|value| value.is_finite()));
+            half.push(interval.map(|(low, high)| (high - low) / 2.0).filter(|h| h.is_finite()));
+        }
+        let paper = chart.paper.get(&transport).cloned().unwrap_or_default();
+        curves.push(CurveData { transport, values, half, paper });
+    }
+    let (title, x, unit) = (chart.title.clone(), chart.x.clone(), chart.unit.clone());
+    Ok(ChartData { title, x, unit, labels: labels.clone(), curves })
+}
+
+impl From<ExperimentError> for ReproduceError {
+    fn from(error: ExperimentError) -> ReproduceError {
+        ReproduceError::Catalogue(CatalogueError::Experiment(error))
+    }
+}

@@ -1,0 +1,252 @@
+//! The tables of the docs that show the last results of the catalogue, `experiments/results/`.
+//!
+//! An experiment's claims come from `full.jsonl` if it is there, and else from `quick.jsonl`.
+
+use punctual_lab::catalogue::{Catalogue, ClaimLine, ClaimVerdict, MEASUREMENTS, Measured, sums};
+use punctual_testkit::{markdown_table, print_figure};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+}
+
+/// A claim of the last results.
+struct Last {
+    line: ClaimLine,
+    is_quick: bool,
+}
+
+impl Last {
+    fn is_of(&self, paper: &str) -> bool {
+        self.line.experiment.split('/').next() == Some(paper)
+    }
+}
+
+fn lines(name: &str) -> Vec<ClaimLine> {
+    let Ok(text) = std::fs::read_to_string(folder().join("results").join(name)) else {
+        return Vec::new();
+    };
+    let line = |text: &str| serde_json::from_str(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    text.lines().map(line).collect()
+}
+
+/// The last results, in the catalogue's order.
+fn last() -> Vec<Last> {
+    let (full, quick) = (lines("full.jsonl"), lines("quick.jsonl"));
+    let with_full: BTreeSet<String> = full.iter().map(|line| line.experiment.clone()).collect();
+    let full = full.into_iter().map(|line| Last { line, is_quick: false });
+    let quick = quick.into_iter().filter(|line| !with_full.contains(&line.experiment));
+    let mut all: Vec<Last> = full.chain(quick.map(|line| Last { line, is_quick: true })).collect();
+    let order: Vec<String> = catalogue().experiments.into_iter().map(|e| e.id).collect();
+    all.sort_by_key(|last| order.iter().position(|id| *id == last.line.experiment));
+    all
+}
+
+fn catalogue() -> Catalogue {
+    Catalogue::load(&folder()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A text within a cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn table_of(paper: &str) -> String {
+    let mut rows = Vec::new();
+    let mut before = String::new();
+    for Last { line, is_quick } in last().into_iter().filter(|last| last.is_of(paper)) {
+        let quick = if is_quick { " (quick)" } else { "" };
+        let name = match line.experiment == before {
+            true => String::new(),
+            false => format!("`{}`{quick}", line.experiment),
+        };
+        before.clone_from(&line.experiment);
+        rows.push(vec![
+            name,
+            cell(&line.text),
+            cell(line.paper_text()),
+            cell(&line.accepted_text()),
+            cell(&line.here_text()),
+            line.judgement.verdict_text(),
+        ]);
+    }
+    markdown_table(&["experiment", "claim", "paper", "accepted", "here", "verdict"], &rows)
+}
+
+/// Which results are shown, and how many claims hold.
+#[test]
+fn sums_of_all_claims() {
+    let all = last();
+    let count = |is_quick: bool| {
+        let own = all.iter().filter(|last| last.is_quick == is_quick);
+        own.map(|last| &last.line.experiment).collect::<BTreeSet<_>>().len()
+    };
+    let rows: Vec<Vec<String>> = ["d3", "d2tcp", "pdq", "ndp"]
+        .iter()
+        .map(|paper| {
+            let own: Vec<&Last> = all.iter().filter(|last| last.is_of(paper)).collect();
+            let of = |verdict: ClaimVerdict| {
+                own.iter().filter(|l| l.line.judgement.verdict == verdict).count().to_string()
+            };
+            let verdicts = [
+                ClaimVerdict::Holds,
+                ClaimVerdict::Differs,
+                ClaimVerdict::Blind,
+                ClaimVerdict::CannotRun,
+            ];
+            [vec![(*paper).to_owned()], verdicts.map(of).to_vec()].concat()
+        })
+        .collect();
+    let papers = all.iter().filter(|last| !last.is_of("matrix")).map(|last| &last.line);
+    let table = markdown_table(&["paper", "holds", "differs", "blind", "cannot run"], &rows);
+    let (full, quick) = (count(false), count(true));
+    let of = format!("Experiments at full size: {full}; with `--quick`: {quick}.");
+    print_figure("catalogue-sums", &format!("{}\n{of}\n\n{table}", sums(papers)));
+}
+
+#[test]
+fn claims_of_d3() {
+    print_figure("catalogue-d3", &table_of("d3"));
+}
+
+#[test]
+fn claims_of_d2tcp() {
+    print_figure("catalogue-d2tcp", &table_of("d2tcp"));
+}
+
+#[test]
+fn claims_of_pdq() {
+    print_figure("catalogue-pdq", &table_of("pdq"));
+}
+
+#[test]
+fn claims_of_ndp() {
+    print_figure("catalogue-ndp", &table_of("ndp"));
+}
+
+/// What the papers leave open, how it is read, and what other readings change.
+#[test]
+fn readings() {
+    let all = last();
+    let mut text = String::new();
+    for experiment in &catalogue().experiments {
+        if experiment.open.is_empty() || experiment.paper() == "matrix" {
+            continue;
+        }
+        text += &format!("### `{}`: {}\n\n", experiment.id, experiment.title);
+        let rows: Vec<Vec<String>> = experiment
+            .open
+            .iter()
+            .map(|open| vec![cell(&open.what), cell(&open.reading)])
+            .collect();
+        text += &markdown_table(&["open", "our reading"], &rows);
+        text.push('\n');
+        let mut rows = Vec::new();
+        for last in all.iter().filter(|last| last.line.experiment == experiment.id) {
+            for reading in &last.line.readings {
+                rows.push(vec![
+                    cell(&reading.about),
+                    cell(&last.line.text),
+                    last.line.judgement.verdict_text(),
+                    cell(&reading.judgement.measured_text()),
+                    reading.judgement.verdict_text(),
+                ]);
+            }
+        }
+        if !rows.is_empty() {
+            let head = ["other reading", "claim", "verdict", "value then", "verdict then"];
+            text += &markdown_table(&head, &rows);
+            text.push('\n');
+        }
+    }
+    print_figure("catalogue-readings", &text);
+}
+
+/// Every claim that differs, with its paragraph.
+#[test]
+fn differences() {
+    let catalogue = catalogue();
+    let (mut text, mut silent) = (String::new(), Vec::new());
+    let mut before = String::new();
+    let differs = |last: &Last| last.line.judgement.verdict == ClaimVerdict::Differs;
+    for Last { line, is_quick } in last().into_iter().filter(differs) {
+        let experiment = catalogue.experiments.iter().find(|e| e.id == line.experiment);
+        let claim = experiment.and_then(|e| e.claims.iter().find(|c| c.id == line.claim));
+        let Some(claim) = claim else { continue };
+        if line.experiment != before {
+            let title = experiment.map(|e| e.title.clone()).unwrap_or_default();
+            text += &format!("### `{}`: {title}\n\n", line.experiment);
+            before.clone_from(&line.experiment);
+        }
+        let sure = if line.judgement.sure { "" } else { ", not surely" };
+        let quick = if is_quick { ", quick" } else { "" };
+        text += &format!(
+            "- **{}** (`{}`{sure}{quick}). Paper: {}; accepted: {}; here: {}. {}\n",
+            line.text,
+            line.claim,
+            line.paper_text(),
+            line.accepted_text(),
+            line.here_text(),
+            claim.differs
+        );
+        if claim.differs.is_empty() {
+            silent.push(format!("{} {}", line.experiment, line.claim));
+        }
+        if !text.ends_with("\n\n") {
+            text.push('\n');
+        }
+    }
+    print_figure("catalogue-differences", &text);
+    assert!(
+        silent.is_empty(),
+        "claims that differ without a word about it (`differs`): {silent:#?}"
+    );
+}
+
+/// Measurements that claims may use besides the metrics of summary.json.
+#[test]
+fn measurements() {
+    let rows: Vec<Vec<String>> =
+        MEASUREMENTS.iter().map(|(name, what)| vec![format!("`{name}`"), cell(what)]).collect();
+    print_figure("catalogue-measurements", &markdown_table(&["measurement", "what"], &rows));
+}
+
+/// All transports on each paper's headline workload.
+#[test]
+fn matrix() {
+    let all: Vec<Last> = last().into_iter().filter(|last| last.is_of("matrix")).collect();
+    let catalogue = catalogue();
+    let matrix: Vec<_> = catalogue.experiments.iter().filter(|e| e.paper() == "matrix").collect();
+    let mut transports: Vec<&str> = Vec::new();
+    for claim in matrix.iter().flat_map(|e| &e.claims) {
+        if !transports.contains(&&*claim.id) {
+            transports.push(&claim.id);
+        }
+    }
+    let mut head = vec!["transport".to_owned()];
+    for experiment in &matrix {
+        let unit = experiment.claims.first().map(|c| c.unit.clone()).unwrap_or_default();
+        head.push(format!("{} ({unit})", experiment.rows[0]));
+    }
+    let cell_of = |id: &str, transport: &str| {
+        let own = all.iter().find(|l| l.line.experiment == id && l.line.claim == transport);
+        let Some(Last { line, .. }) = own else { return "–".to_owned() };
+        let Measured::One(Some(value)) = line.judgement.measured else { return "–".to_owned() };
+        let half = line.judgement.interval.and_then(|[low, high]| Some((high? - low?) / 2.0));
+        let digits = if value.abs() >= 100.0 && line.unit != "%" { 0 } else { 1 };
+        let digits = if line.unit.starts_with("times") { 2 } else { digits };
+        match half {
+            Some(half) => format!("{value:.digits$} ± {half:.digits$}"),
+            None => format!("{value:.digits$}"),
+        }
+    };
+    let mut rows = Vec::new();
+    for transport in transports {
+        let mut row = vec![transport.to_owned()];
+        row.extend(matrix.iter().map(|e| cell_of(&e.id, transport)));
+        rows.push(row);
+    }
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    print_figure("catalogue-matrix", &markdown_table(&head, &rows));
+}
