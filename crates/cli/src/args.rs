@@ -1,9 +1,9 @@
 //! The command line.
 
 use crate::help::{
-    BENCH_HELP, CAPACITY_HELP, CAPTURE_HELP, CHECK_HELP, COMPARE_HELP, COMPLETIONS_HELP, EXAMPLES,
-    EXPLAIN_HELP, INIT_HELP, LIST_HELP, MAN_HELP, PERF_HELP, REPLAY_HELP, REPORT_HELP, RUN_HELP,
-    SEND_HELP, SWITCH_HELP, TESTBED_HELP,
+    BENCH_HELP, CAPACITY_HELP, CAPTURE_HELP, CHECK_HELP, COMPARE_HELP, COMPLETIONS_HELP,
+    CONVERT_HELP, EXAMPLES, EXPLAIN_HELP, INIT_HELP, LIST_HELP, MAN_HELP, PERF_HELP, REPLAY_HELP,
+    REPORT_HELP, REPRODUCE_HELP, RUN_HELP, SEND_HELP, SWEEP_HELP, SWITCH_HELP, TESTBED_HELP,
 };
 use clap::{Args, Parser, Subcommand};
 use punctual_core::{Bytes, Duration, Rate};
@@ -61,8 +61,16 @@ pub(crate) struct Execution {
     /// how far they part; `packet` and `flow` are short for --set run.level=LEVEL
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub(crate) level: Option<LevelArg>,
+    /// Where it runs: in the simulator, with real packets on a testbed of this machine (Linux, as
+    /// root), or both, with a table of how far they part; short for --set run.on=PLACE
+    #[arg(long, value_enum, value_name = "PLACE", conflicts_with = "level")]
+    pub(crate) on: Option<OnArg>,
+    /// On a testbed, let the clock of the run be N times slower than the machine's; 1 forbids that
+    /// [default: chosen by the rates]; short for --set run.time_scale=N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) time_scale: Option<u32>,
     /// Directory of the results [default: results/NAME with the scenario's name, with --level flow
-    /// results/NAME-flow]
+    /// results/NAME-flow, with --on testbed results/NAME-testbed]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Repeat finished runs, and replace results of other settings
@@ -88,6 +96,24 @@ pub(crate) enum LevelArg {
     Both,
 }
 
+impl LevelArg {
+    /// Its name in headings.
+    pub(crate) fn name(self) -> &'static str {
+        if self == LevelArg::Flow { "flow level" } else { "packet level" }
+    }
+}
+
+/// Where a scenario runs, on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnArg {
+    /// In the simulator
+    Simulator,
+    /// With real packets, on this machine
+    Testbed,
+    /// One after the other
+    Both,
+}
+
 impl Execution {
     /// The changes to the scenario as `KEY=VALUE`, in order.
     pub(crate) fn overrides(&self) -> Vec<String> {
@@ -97,21 +123,41 @@ impl Execution {
             Some(LevelArg::Both) | None => None,
         };
         let level = level.map(|level| format!("run.level={level}"));
-        self.changes.overrides().into_iter().chain(level).collect()
+        let on = match self.on {
+            Some(OnArg::Simulator) => Some("simulator"),
+            Some(OnArg::Testbed) => Some("testbed"),
+            Some(OnArg::Both) | None => None,
+        };
+        let on = on.map(|on| format!("run.on={on}"));
+        let time_scale = self.time_scale.filter(|_| self.on != Some(OnArg::Simulator));
+        let time_scale = time_scale.map(|scale| format!("run.time_scale={scale}"));
+        self.changes.overrides().into_iter().chain(level).chain(on).chain(time_scale).collect()
+    }
+
+    /// The execution of one of both places. Results of a testbed have a directory of their own.
+    pub(crate) fn on_place(&self, on: OnArg) -> Execution {
+        let out = self.out.as_ref().map(|out| match on {
+            OnArg::Testbed => with_suffix(out, "-testbed"),
+            _ => out.clone(),
+        });
+        Execution { on: Some(on), out, ..self.clone() }
     }
 
     /// The execution of one of both levels. Results at flow level have a directory of their own.
     pub(crate) fn at(&self, level: LevelArg) -> Execution {
         let out = self.out.as_ref().map(|out| match level {
-            LevelArg::Flow => {
-                let mut name = out.file_name().unwrap_or_default().to_owned();
-                name.push("-flow");
-                out.with_file_name(name)
-            }
+            LevelArg::Flow => with_suffix(out, "-flow"),
             _ => out.clone(),
         });
         Execution { level: Some(level), out, ..self.clone() }
     }
+}
+
+/// A path whose last part ends in `suffix`.
+fn with_suffix(path: &std::path::Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    path.with_file_name(name)
 }
 
 /// The number of parallel runs.
@@ -164,6 +210,9 @@ pub(crate) enum Command {
     /// Repeat a run and explain where a flow's time went and why it missed its deadline
     #[command(after_help = EXPLAIN_HELP)]
     Explain(Explain),
+    /// Run the papers' experiments and compare the results with the papers
+    #[command(after_help = REPRODUCE_HELP)]
+    Reproduce(Reproduce),
     /// Write a commented scenario to start from
     #[command(after_help = INIT_HELP)]
     Init {
@@ -173,12 +222,21 @@ pub(crate) enum Command {
         #[command(flatten)]
         json: Json,
     },
+    /// Distribute the runs of a scenario or of a capacity search over machines, and merge them
+    #[command(after_help = SWEEP_HELP)]
+    Sweep {
+        #[command(subcommand)]
+        command: crate::commands::sweep::SweepCommand,
+    },
     /// Repeat the run of a manifest and compare the results byte by byte
     #[command(after_help = REPLAY_HELP)]
     Replay(Replay),
     /// Run a scenario's first point and write the packets of its links as a capture for Wireshark
     #[command(after_help = CAPTURE_HELP)]
     Capture(Capture),
+    /// Convert lists of flows between formats, list the flows of a scenario, read HPCC topologies
+    #[command(after_help = CONVERT_HELP)]
+    Convert(crate::commands::convert::Convert),
     /// Print a shell script that completes commands and options
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -208,43 +266,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         json: Json,
     },
-    /// Send a file over NDP on UDP and wait until the receiver has checked it
+    /// Send files over NDP on UDP and wait until the receiver has checked and stored them
     #[command(after_help = SEND_HELP)]
-    Send {
-        /// The file
-        file: PathBuf,
-        /// The receiver, HOST:PORT
-        #[arg(value_name = "ADDR")]
-        address: String,
-        /// The deadline, from now until the file is stored, such as 50ms; a late transfer still
-        /// completes, with exit code 7
-        #[arg(long, value_name = "TIME")]
-        deadline: Option<Duration>,
-        #[command(flatten)]
-        link: Link,
-        #[command(flatten)]
-        json: Json,
-    },
-    /// Wait for a file over NDP on UDP, verify it and store it as --out FILE
+    Send(Send),
+    /// Wait for files over NDP on UDP, verify them and store them
     #[command(after_help = SEND_HELP)]
-    Receive {
-        /// The address to listen on, ADDRESS:PORT; port 0 takes any free port
-        #[arg(long, value_name = "ADDR")]
-        listen: String,
-        /// The file to write
-        #[arg(long, value_name = "FILE")]
-        out: PathBuf,
-        /// Replace an existing file
-        #[arg(long)]
-        overwrite: bool,
-        /// How long to wait for a sender, such as 30s
-        #[arg(long, value_name = "TIME")]
-        wait: Option<Duration>,
-        #[command(flatten)]
-        link: Link,
-        #[command(flatten)]
-        printing: Printing,
-    },
+    Receive(Receive),
     /// Measure latency and throughput of NDP, bare UDP and TCP between two hosts
     #[command(after_help = PERF_HELP)]
     Perf {
@@ -263,9 +290,14 @@ pub(crate) enum Command {
         /// Bytes of the throughput measurement
         #[arg(long, default_value = "200MB")]
         bulk: Bytes,
-        /// A file with a secret that both ends share: packets are authenticated
-        #[arg(long, value_name = "FILE")]
-        key: Option<PathBuf>,
+        /// Where client and server run on this machine; with ADDR or --listen, only this end
+        #[arg(long, value_enum, default_value = "any")]
+        placement: Placement,
+        /// Wait for packets in a loop instead of sleeping in the kernel
+        #[arg(long)]
+        spin: bool,
+        #[command(flatten)]
+        secret: Secret,
         #[command(flatten)]
         link: Link,
         #[command(flatten)]
@@ -286,6 +318,10 @@ pub(crate) enum Command {
         #[command(flatten)]
         printing: Printing,
     },
+    /// Send and receive for all processes of this host that attach, until Ctrl-C or SIGTERM
+    #[cfg(target_os = "linux")]
+    #[command(after_help = crate::commands::hostd::HELP)]
+    Hostd(crate::commands::hostd::HostdArgs),
     /// Forward packets between network interfaces with the simulator's ports, until Ctrl-C
     #[cfg(target_os = "linux")]
     #[command(after_help = SWITCH_HELP)]
@@ -315,6 +351,78 @@ pub(crate) enum Command {
         #[command(flatten)]
         printing: Printing,
     },
+}
+
+/// Files to send.
+#[derive(Debug, Args)]
+pub(crate) struct Send {
+    /// The files
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The receiver, HOST:PORT
+    #[arg(required = true, value_name = "ADDR")]
+    pub(crate) address: String,
+    /// The deadline of every file, from now until it is stored, such as 50ms; a late transfer still
+    /// completes, with exit code 7
+    #[arg(long, value_name = "TIME")]
+    pub(crate) deadline: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) secret: Secret,
+    #[command(flatten)]
+    pub(crate) link: Link,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// Files to receive.
+#[derive(Debug, Args)]
+pub(crate) struct Receive {
+    /// The address to listen on, ADDRESS:PORT; port 0 takes any free port
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: String,
+    /// Receive one file and store it under this name
+    #[arg(long, value_name = "FILE", required_unless_present = "into", conflicts_with = "into")]
+    pub(crate) out: Option<PathBuf>,
+    /// Receive files into this directory, under the names that their senders give, until Ctrl-C
+    #[arg(long, value_name = "DIR")]
+    pub(crate) into: Option<PathBuf>,
+    /// With --into: stop when N files are stored
+    #[arg(long, value_name = "N", requires = "into")]
+    pub(crate) count: Option<usize>,
+    /// Replace existing files
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// Neither continue an interrupted transfer nor keep what arrived of one
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+    /// How long to wait for a sender, such as 30s [default: 300s; without limit with --into alone]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) secret: Secret,
+    #[command(flatten)]
+    pub(crate) link: Link,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+}
+
+/// The processors of a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Placement {
+    /// Wherever the scheduler puts them
+    Any,
+    /// Client and server share the first core
+    SameCore,
+    /// The client has the first core, the server the second
+    TwoCores,
+}
+
+/// The key of keyed mode.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Secret {
+    /// A file with a secret that both ends share: packets are authenticated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
 }
 
 /// A switch.
@@ -358,6 +466,11 @@ pub(crate) enum TestbedCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<String>,
     },
+    /// Start the switch again, also after a crash; hosts and their sockets stay
+    Restart {
+        /// The scenario, a TOML file
+        scenario: PathBuf,
+    },
     /// Remove everything that `up` made
     Down {
         /// The scenario, a TOML file
@@ -389,9 +502,6 @@ pub(crate) struct Link {
     /// Largest IP packet, such as 9000B [default: 1500B]
     #[arg(long)]
     pub(crate) mtu: Option<Bytes>,
-    /// Seed of the transport's random choices, such as paths [default: random]
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
 }
 
 /// A scenario to run.
@@ -420,6 +530,36 @@ pub(crate) struct Compare {
     pub(crate) baseline: Option<String>,
 }
 
+/// Experiments to reproduce.
+#[derive(Debug, Args)]
+pub(crate) struct Reproduce {
+    /// Experiments such as ndp/fig14, or papers such as ndp; all if none is named
+    #[arg(value_name = "PAPER[/FIGURE]")]
+    pub(crate) names: Vec<String>,
+    /// Smaller sizes and fewer repetitions, with the same shapes
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// List the experiments with their claims and the time that each takes, and run nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Leave out other readings of the papers
+    #[arg(long)]
+    pub(crate) no_readings: bool,
+    /// Folder of the experiments
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    pub(crate) catalogue: PathBuf,
+    /// Directory of the results [default: results/reproduce, with --quick results/reproduce-quick]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Repeat finished runs
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+}
+
 /// A run to repeat.
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
@@ -436,18 +576,28 @@ pub(crate) struct Replay {
     pub(crate) printing: Printing,
 }
 
-/// A run to capture.
+/// A run or an interface to capture.
 #[derive(Debug, Args)]
 pub(crate) struct Capture {
     /// The scenario, a TOML file
-    pub(crate) file: PathBuf,
+    #[arg(required_unless_present = "interface", conflicts_with = "interface")]
+    pub(crate) file: Option<PathBuf>,
+    /// Capture what passes this network interface instead; needs CAP_NET_RAW
+    #[arg(long, value_name = "NAME", conflicts_with = "transport")]
+    pub(crate) interface: Option<String>,
+    /// With --interface: the UDP port, as source or destination
+    #[arg(long, value_name = "PORT", default_value_t = punctual_wire::DEFAULT_PORT)]
+    pub(crate) port: u16,
+    /// With --interface: how long, such as 10s; otherwise until Ctrl-C
+    #[arg(long = "for", value_name = "TIME", requires = "interface")]
+    pub(crate) duration: Option<Duration>,
     /// The capture, a pcapng file; an existing file is not replaced
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// The transport; may be omitted if the scenario has one
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<String>,
-    /// The run ends after this many packets, counted on each link
+    /// The capture ends after this many packets; those of a run are counted on each link
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) packets: u32,

@@ -2,9 +2,8 @@
 
 use anyhow::Error;
 use punctual_host::HostError;
-use punctual_lab::{ExecuteError, LoadError, ScenarioError};
+use punctual_lab::{ExecuteError, LoadError, ScenarioError, TaskError};
 use std::io::{IsTerminal, Write as _};
-use std::process::ExitCode;
 
 /// A failure, such as a file that cannot be read or written.
 const FAILURE: u8 = 1;
@@ -24,6 +23,8 @@ const LATE: u8 = 7;
 const UNKNOWN: u8 = 8;
 /// The timing of a switch cannot be trusted.
 const INVALID_TIMING: u8 = 9;
+/// A capacity search has another round of tasks.
+const NEXT_ROUND: u8 = 10;
 /// The user interrupted the command.
 const INTERRUPTED: u8 = 130;
 
@@ -64,6 +65,10 @@ message! {
     InvalidTiming
 }
 message! {
+    /// A capacity search whose next round is planned.
+    NextRound
+}
+message! {
     /// A replay whose files differ from those of its run.
     ReplayDiffers
 }
@@ -75,9 +80,18 @@ pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
 }
 
 /// Prints an error on stderr and returns its exit code.
-pub(crate) fn report(error: &Error) -> ExitCode {
-    let colour = is_coloured(&std::io::stderr());
-    let (code, text) = match cause(error) {
+pub(crate) fn report(error: &Error) -> u8 {
+    let (code, text) = message(error, is_coloured(&std::io::stderr()));
+    if code != 0 {
+        // If stderr is closed too, only the exit code remains.
+        let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
+    }
+    code
+}
+
+/// The exit code of an error, and its message.
+pub(crate) fn message(error: &Error, colour: bool) -> (u8, String) {
+    match cause(error) {
         Some(Cause::Scenario(e)) => (USAGE, e.render(colour)),
         Some(Cause::Usage) => (USAGE, format!("error: {}", chain(error))),
         Some(Cause::Violated(violations)) => {
@@ -89,18 +103,16 @@ pub(crate) fn report(error: &Error) -> ExitCode {
         }
         Some(Cause::Beyond) => (BEYOND, chain(error)),
         Some(Cause::Incomplete) => (INCOMPLETE, chain(error)),
+        Some(Cause::NextRound) => (NEXT_ROUND, chain(error)),
         Some(Cause::Differs) => (DIFFERS, chain(error)),
         Some(Cause::Late) => (LATE, chain(error)),
         Some(Cause::InvalidTiming) => (INVALID_TIMING, format!("error: {}", chain(error))),
         Some(Cause::Unknown) => (UNKNOWN, format!("error: {}", chain(error))),
         Some(Cause::Interrupted) => (INTERRUPTED, chain(error)),
         // The reader of our output, such as `head`, has closed the pipe.
-        Some(Cause::ClosedPipe) => return ExitCode::SUCCESS,
+        Some(Cause::ClosedPipe) => (0, String::new()),
         None => (FAILURE, format!("error: {}", chain(error))),
-    };
-    // If stderr is closed too, only the exit code remains.
-    let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
-    ExitCode::from(code)
+    }
 }
 
 /// An error and its causes. A cause that the error's own message ends with is not repeated.
@@ -123,6 +135,7 @@ enum Cause<'a> {
     Usage,
     Violated(&'a [String]),
     Beyond,
+    NextRound,
     Differs,
     Incomplete,
     Late,
@@ -160,6 +173,22 @@ fn cause(error: &Error) -> Option<Cause<'_>> {
         if e.is::<ReplayDiffers>() {
             return Some(Cause::Differs);
         }
+        if e.is::<NextRound>() {
+            return Some(Cause::NextRound);
+        }
+        match e.downcast_ref::<TaskError>() {
+            Some(TaskError::Parts(_)) => return Some(Cause::Incomplete),
+            Some(
+                TaskError::NoPlan(_)
+                | TaskError::OtherPlan(_)
+                | TaskError::OtherBuild { .. }
+                | TaskError::Outside(_)
+                | TaskError::NoTask { .. },
+            ) => return Some(Cause::Usage),
+            Some(TaskError::Scenario(e)) => return Some(Cause::Scenario(e)),
+            Some(TaskError::Execute(e)) => return of_execution(e),
+            _ => {}
+        }
         if let Some(LoadError::Scenario(e)) = e.downcast_ref() {
             return Some(Cause::Scenario(e));
         }
@@ -168,12 +197,16 @@ fn cause(error: &Error) -> Option<Cause<'_>> {
         {
             return Some(Cause::ClosedPipe);
         }
-        match e.downcast_ref::<ExecuteError>()? {
-            ExecuteError::Scenario(e) => Some(Cause::Scenario(e)),
-            ExecuteError::OtherSettings { .. } => Some(Cause::Usage),
-            ExecuteError::Violated { violations, .. } => Some(Cause::Violated(violations)),
-            ExecuteError::Interrupted { .. } => Some(Cause::Interrupted),
-            _ => None,
-        }
+        of_execution(e.downcast_ref()?)
     })
+}
+
+fn of_execution(error: &ExecuteError) -> Option<Cause<'_>> {
+    match error {
+        ExecuteError::Scenario(e) => Some(Cause::Scenario(e)),
+        ExecuteError::OtherSettings { .. } => Some(Cause::Usage),
+        ExecuteError::Violated { violations, .. } => Some(Cause::Violated(violations)),
+        ExecuteError::Interrupted { .. } => Some(Cause::Interrupted),
+        _ => None,
+    }
 }

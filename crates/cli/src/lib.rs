@@ -8,6 +8,7 @@ mod args;
 mod commands;
 mod exit;
 mod help;
+pub mod library;
 mod progress;
 
 use anyhow::Context as _;
@@ -15,11 +16,25 @@ use args::{Cli, Command};
 use clap::Parser as _;
 use punctual_sim::Simulate;
 use std::any::TypeId;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Runs the command of the command line, with the transports of a set.
 pub fn main<S: Simulate>() -> ExitCode {
-    let cli = Cli::parse();
+    ExitCode::from(command::<S>(std::env::args_os()))
+}
+
+/// Runs the command of some arguments, of which the first is the name of the program, and returns
+/// its exit code.
+pub fn command<S: Simulate>(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and versions are no mistakes.
+            let _ = error.print();
+            return if error.use_stderr() { exit::USAGE } else { 0 };
+        }
+    };
     punctual_lab::set_commit(env!("PUNCTUAL_COMMIT"));
     if let Err(error) = identify::<S>() {
         return exit::report(&error);
@@ -32,34 +47,48 @@ pub fn main<S: Simulate>() -> ExitCode {
             commands::report::report::<S>(dir, *open, out.as_deref(), json.json)
         }
         Command::Explain(args) => commands::explain::explain::<S>(args),
+        Command::Reproduce(args) => commands::reproduce::reproduce::<S>(args),
         Command::Init { file, json } => commands::init::init(file, json.json),
+        Command::Sweep { command } => commands::sweep::sweep::<S>(command),
         Command::Replay(replay) => commands::replay::replay::<S>(replay),
         Command::Capture(capture) => commands::capture::capture::<S>(capture),
+        Command::Convert(convert) => commands::convert::convert::<S>(convert),
         Command::Completions { shell } => commands::shell::completions(*shell),
         Command::Man { dir } => commands::shell::man(dir),
         Command::Check { file, changes, json } => {
             commands::check::check::<S>(file, changes, json.json)
         }
         Command::List { json } => commands::list::list::<S>(json.json),
-        Command::Send { file, address, deadline, link, json } => {
-            commands::transfer::send(file, address, *deadline, link, json.json)
-        }
-        Command::Receive { listen, out, overwrite, wait, link, printing } => {
-            commands::transfer::receive(listen, out, *overwrite, *wait, link, printing)
-        }
+        Command::Send(args) => commands::transfer::send(args),
+        Command::Receive(args) => commands::transfer::receive(args),
+        #[cfg(target_os = "linux")]
+        Command::Hostd(args) => commands::hostd::hostd(args),
         #[cfg(target_os = "linux")]
         Command::Switch(args) => commands::switch::switch(args),
         #[cfg(target_os = "linux")]
         Command::Testbed { command } => commands::testbed::testbed(command),
         Command::Kernel { command } => commands::kernel::kernel(command),
-        Command::Perf { address, listen, size, count, bulk, key, link, printing } => {
+        Command::Perf {
+            address,
+            listen,
+            size,
+            count,
+            bulk,
+            placement,
+            spin,
+            secret,
+            link,
+            printing,
+        } => {
             let perf = commands::perf::Perf {
                 address: address.as_deref(),
                 listen: listen.as_deref(),
                 size: size.get() as usize,
                 count: *count,
                 bulk: bulk.get() as usize,
-                key: key.as_deref(),
+                placement: *placement,
+                spins: *spin,
+                key: secret.key.as_deref(),
             };
             commands::perf::perf(&perf, link, printing)
         }
@@ -71,9 +100,14 @@ pub fn main<S: Simulate>() -> ExitCode {
         }
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => exit::report(&error),
     }
+}
+
+/// The message of an error as the command prints it, without colours.
+pub fn message(error: &anyhow::Error) -> String {
+    exit::message(error, false).1
 }
 
 /// Makes the build id cover transports that are not built in.

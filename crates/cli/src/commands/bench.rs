@@ -208,6 +208,7 @@ fn measure_once<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
             (punctual_sim::run(*setup, &mut |_| ControlFlow::Continue(())), true)
         }
         RunSetup::Flows(setup) => (setup.run(&mut |_| true), false),
+        RunSetup::Testbed(_) => bail!("{}: a testbed is no benchmark", case.name),
         RunSetup::Ideal(_) => bail!("{}: an ideal scheduler is no benchmark", case.name),
     };
     let cpu_seconds = cpu_seconds()? - before;

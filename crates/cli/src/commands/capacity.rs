@@ -2,11 +2,11 @@
 
 use super::run::point;
 use super::{execute_runs, lock, look_at, options, report, say_reused, style};
-use crate::args::{LevelArg, Question as QuestionArgs, Study as StudyArgs};
-use crate::exit::BeyondBounds;
+use crate::args::{Execution, LevelArg, OnArg, Question as QuestionArgs, Study as StudyArgs};
+use crate::exit::{BeyondBounds, UsageError};
 use punctual_lab::{
-    Answer, CapacitySearch, Condition, Estimate, Labels, Outcome, Probe, Question, Reason, Verdict,
-    load_study,
+    Answer, CapacitySearch, Condition, Estimate, Labels, Outcome, Probe, Question, Reason, Study,
+    Verdict, load_study,
 };
 use punctual_report::{plain_table, wrapped};
 use punctual_results::{Capacities, CapacityAnswer};
@@ -32,25 +32,48 @@ pub(crate) fn capacity<S: Simulate>(
 ) -> anyhow::Result<()> {
     if args.execution.level == Some(LevelArg::Both) {
         for level in [LevelArg::Packet, LevelArg::Flow] {
-            super::levels::heading(level, &args.execution.printing)?;
+            super::pairs::heading(level.name(), &args.execution.printing)?;
             let execution = args.execution.at(level);
             capacity::<S>(&StudyArgs { file: args.file.clone(), execution }, question)?;
         }
         return Ok(());
     }
+    match args.execution.on {
+        Some(OnArg::Both) => {
+            let message = "--on both: `capacity` searches in one place; give simulator or testbed";
+            return Err(UsageError(message.to_owned()).into());
+        }
+        #[cfg(target_os = "linux")]
+        Some(OnArg::Testbed) => super::session::run_in_own_session()?,
+        _ => {}
+    }
     let study = load_study::<S>(&args.file, &args.execution.overrides())?;
-    let options = options(&study, &args.execution);
-    let printing = &args.execution.printing;
-    let question = Question {
-        vary: question.vary.clone(),
-        until: question.until.clone(),
-        from: question.from.clone(),
-        to: question.to.clone(),
-        step: question.step.clone(),
-        smallest: question.smallest,
-        repetitions_max: question.max_repetitions,
-    };
-    let mut search = CapacitySearch::new(&study, &question)?;
+    search(&study, &question.into(), &args.execution)
+}
+
+impl From<&QuestionArgs> for Question {
+    fn from(args: &QuestionArgs) -> Question {
+        Question {
+            vary: args.vary.clone(),
+            until: args.until.clone(),
+            from: args.from.clone(),
+            to: args.to.clone(),
+            step: args.step.clone(),
+            smallest: args.smallest,
+            repetitions_max: args.max_repetitions,
+        }
+    }
+}
+
+/// Makes a capacity search and prints its answers.
+pub(super) fn search<S: Simulate>(
+    study: &Study<S>,
+    question: &Question,
+    execution: &Execution,
+) -> anyhow::Result<()> {
+    let options = options(study, execution);
+    let printing = &execution.printing;
+    let mut search = CapacitySearch::new(study, question)?;
     let _lock = lock(&options.out)?;
     let mut seen = Vec::new();
     loop {
@@ -74,6 +97,7 @@ pub(crate) fn capacity<S: Simulate>(
             begun.write(&options.out)?;
         }
         let reports = execute_runs(search.study(), &runs, &states, &options, printing.quiet)?;
+        super::timing::check_reports(&reports)?;
         seen.extend(states);
         for probe in search.learn(&reports)? {
             if !printing.quiet {
@@ -112,7 +136,7 @@ pub(crate) fn capacity<S: Simulate>(
 }
 
 /// The question and its answers as they are written beside the runs.
-fn capacities<S: Simulate>(
+pub(crate) fn capacities<S: Simulate>(
     search: &CapacitySearch<S>,
     answers: &[Answer],
     smallest: bool,

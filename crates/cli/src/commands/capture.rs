@@ -5,6 +5,7 @@ use crate::args::Capture;
 use crate::exit::UsageError;
 use anyhow::Context as _;
 use punctual_core::{Ecn, HostId, PacketFlags};
+use punctual_host::packet_socket::PacketSocket;
 use punctual_lab::{RunSetup, load_study};
 use punctual_sim::{CapturedPacket, FlowRecord, Setup, Simulate};
 use punctual_wire::{
@@ -15,6 +16,7 @@ use std::fs::OpenOptions;
 use std::io::{BufWriter, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -24,7 +26,61 @@ const HOSTS_MAX: u32 = 256;
 const SNAP_BYTES: u32 = 256;
 
 pub(crate) fn capture<S: Simulate>(args: &Capture) -> anyhow::Result<()> {
-    let mut setup = setup_of::<S>(args)?;
+    match (&args.file, &args.interface) {
+        (_, Some(interface)) => live(args, interface),
+        (Some(file), None) => simulated::<S>(args, file),
+        (None, None) => Err(UsageError("name a scenario, or --interface".into()).into()),
+    }
+}
+
+/// Captures the packets of an interface.
+fn live(args: &Capture, interface: &str) -> anyhow::Result<()> {
+    let mut socket = PacketSocket::tap(interface, args.port)?;
+    socket.set_read_timeout(Some(Duration::from_millis(50)))?;
+    let wrong = || format!("cannot write {}", args.out.display());
+    let file =
+        OpenOptions::new().write(true).create_new(true).open(&args.out).with_context(wrong)?;
+    let comment = format!("interface {interface}, UDP port {}", args.port);
+    let mut pcap = PcapWriter::new(BufWriter::new(file), None, &comment).with_context(wrong)?;
+    let number = pcap.add_interface(interface).with_context(wrong)?;
+    stop_on_ctrl_c()?;
+    // Whoever starts transfers after this line finds all of them in the file.
+    let _ = writeln!(std::io::stderr(), "capturing on {interface}, UDP port {}", args.port);
+    let until =
+        args.duration.map(|time| std::time::Instant::now() + Duration::from_nanos(time.as_nanos()));
+    let mut packets = 0;
+    while packets < args.packets as usize
+        && !STOP.load(Ordering::Relaxed)
+        && until.is_none_or(|until| std::time::Instant::now() < until)
+    {
+        let received = socket.receive_raw();
+        let received = received.with_context(|| format!("cannot capture on {interface}"))?;
+        match received {
+            Some((frame, at)) => {
+                pcap.write(number, at, frame).with_context(wrong)?;
+                packets += 1;
+            }
+            // A reader of the file sees what there is.
+            None => pcap.flush().with_context(wrong)?,
+        }
+    }
+    pcap.flush().with_context(wrong)?;
+    let is_full = packets >= args.packets as usize;
+    let mut out = std::io::stdout().lock();
+    if args.json.json {
+        let object = serde_json::json!({
+            "file": args.out, "packets": packets, "interfaces": 1, "is_full": is_full,
+        });
+        writeln!(out, "{object}")?;
+    } else {
+        let end = if is_full { "; --packets N allows more" } else { "" };
+        writeln!(out, "{}: {packets} packets{end}", args.out.display())?;
+    }
+    Ok(())
+}
+
+fn simulated<S: Simulate>(args: &Capture, scenario: &Path) -> anyhow::Result<()> {
+    let mut setup = setup_of::<S>(args, scenario)?;
     if setup.network.hosts > HOSTS_MAX {
         let message = format!(
             "a network of {} hosts is too large to capture, at most {HOSTS_MAX}; make it smaller \
@@ -43,7 +99,7 @@ pub(crate) fn capture<S: Simulate>(args: &Capture) -> anyhow::Result<()> {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     });
-    let comment = format!("{}, seed {}", args.file.display(), setup.seed);
+    let comment = format!("{}, seed {}", scenario.display(), setup.seed);
     let mut pcap =
         PcapWriter::new(BufWriter::new(file), Some(SNAP_BYTES), &comment).with_context(wrong)?;
     for port in 0..setup.network.links.len() {
@@ -68,8 +124,8 @@ pub(crate) fn capture<S: Simulate>(args: &Capture) -> anyhow::Result<()> {
 }
 
 /// The first run of the transport that is asked for.
-fn setup_of<S: Simulate>(args: &Capture) -> anyhow::Result<Setup<S>> {
-    let study = load_study::<S>(&args.file, &args.changes.overrides())?;
+fn setup_of<S: Simulate>(args: &Capture, scenario: &Path) -> anyhow::Result<Setup<S>> {
+    let study = load_study::<S>(scenario, &args.changes.overrides())?;
     let scenario = &study.points()[0].scenario;
     let subjects = scenario.subjects();
     let names = || {

@@ -49,6 +49,9 @@ pub(crate) fn check<S: Simulate>(file: &Path, changes: &Changes, json: bool) -> 
     for subject in &subjects {
         let (flows, how) = match study.setup(first, subject, first.run.seed)? {
             RunSetup::Packets(setup) => (setup.workload.flows.len(), queues(first, &setup)?),
+            RunSetup::Testbed(run) => {
+                (run.simulated.workload.flows.len(), queues(first, &run.simulated)?)
+            }
             RunSetup::Flows(setup) => (setup.flow_count(), "flow level".to_owned()),
             RunSetup::Ideal(setup) => (setup.flow_count(), setup.kind().about().to_owned()),
         };

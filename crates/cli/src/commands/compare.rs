@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// All repetitions of one transport at one point of a sweep.
-struct Row<'a, S: Simulate> {
+pub(crate) struct Row<'a, S: Simulate> {
     runs: Vec<(&'a PlannedRun<S>, &'a RunReport)>,
     repeated: Repeated,
 }
@@ -29,8 +29,10 @@ pub(crate) fn compare<S: Simulate>(args: &Compare) -> anyhow::Result<()> {
         }
         [file] => {
             let study = |execution| Study { file: file.clone(), execution };
-            super::levels::at_each(&args.execution, |execution| {
-                compare_transports::<S>(&study(execution), args)
+            super::pairs::at_each(&args.execution, |execution| {
+                let done = execute_study::<S>(&study(execution))?;
+                show(&done, args.execution.printing.json, args.wide, args.baseline.as_deref())?;
+                Ok(done)
             })
         }
         paths => {
@@ -42,39 +44,48 @@ pub(crate) fn compare<S: Simulate>(args: &Compare) -> anyhow::Result<()> {
     }
 }
 
-fn compare_transports<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Result<Done<S>> {
-    let done = execute_study::<S>(study)?;
+/// Prints the comparison of finished runs, and writes its figures and its report.
+pub(super) fn show<S: Simulate>(
+    done: &Done<S>,
+    json: bool,
+    is_wide: bool,
+    baseline: Option<&str>,
+) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let width = match super::terminal_width() {
-        _ if args.wide => Width::Wide,
+        _ if is_wide => Width::Wide,
         Some(columns) => Width::Within(columns),
         None => Width::Usual,
     };
     let mut figures = Vec::new();
     let mut sweep: Vec<SweepPoint> = Vec::new();
-    for rows in points(&done)? {
+    for rows in points(&done.runs, &done.reports)? {
         let labels = &rows[0].runs[0].0.labels;
         let values: Vec<&str> = labels.iter().map(|(_, value)| value.as_str()).collect();
         sweep.push((
             values.join(", "),
             rows.iter().map(|row| row.repeated.summary.clone()).collect(),
         ));
-        if args.execution.printing.json {
-            print_json(&mut out, &done, &rows)?;
+        if json {
+            print_json(&mut out, done, &rows)?;
         } else {
-            print_tables(&mut out, &done, labels, &rows, width)?;
+            print_tables(&mut out, done, labels, &rows, width)?;
             for row in &rows {
                 for cycle in &row.repeated.summary.pause_cycles {
                     writeln!(out, "{}: {cycle}", row.repeated.summary.transport)?;
                 }
+                for problem in &row.repeated.summary.timing_problems {
+                    let transport = &row.repeated.summary.transport;
+                    writeln!(out, "{transport}: TIMING INVALID: {problem}")?;
+                }
             }
         }
-        figures.extend(draw(&done, labels, &rows)?);
+        figures.extend(draw(&done.study, &done.out, &rows)?);
     }
     let report = super::report::write::<S>(&done.out)?;
-    if !args.execution.printing.json {
-        print_sweep(&mut out, &done, &sweep)?;
-        print_fewer_misses(&mut out, &done, &sweep, args.baseline.as_deref())?;
+    if !json {
+        print_sweep(&mut out, done, &sweep)?;
+        print_fewer_misses(&mut out, done, &sweep, baseline)?;
         writeln!(out, "results in {}", done.out.display())?;
         let name = |figure: &PathBuf| Some(figure.file_name()?.to_str()?.to_owned());
         let names: BTreeSet<String> = figures.iter().filter_map(name).collect();
@@ -85,14 +96,16 @@ fn compare_transports<S: Simulate>(study: &Study, args: &Compare) -> anyhow::Res
         }
         writeln!(out, "report: {}", report.display())?;
     }
-    drop(out);
-    Ok(done)
+    Ok(())
 }
 
 /// Runs by point of the sweep, then by transport, in the plan's order.
-fn points<S: Simulate>(done: &Done<S>) -> anyhow::Result<Vec<Vec<Row<'_, S>>>> {
-    let mut points: Vec<(&Labels, Vec<Row<'_, S>>)> = Vec::new();
-    for pair in done.runs.iter().zip(&done.reports) {
+pub(crate) fn points<'a, S: Simulate>(
+    runs: &'a [PlannedRun<S>],
+    reports: &'a [RunReport],
+) -> anyhow::Result<Vec<Vec<Row<'a, S>>>> {
+    let mut points: Vec<(&Labels, Vec<Row<'a, S>>)> = Vec::new();
+    for pair in runs.iter().zip(reports) {
         let run = pair.0;
         let same = |rows: &[Row<'_, S>]| rows[0].runs[0].0.point_dir == run.point_dir;
         if !points.last().is_some_and(|(_, rows)| same(rows)) {
@@ -237,6 +250,12 @@ fn notes(rows: &[Repeated]) -> Vec<&'static str> {
              timeouts (docs/flow-level.md)",
         );
     }
+    if has(RunKind::Testbed) {
+        notes.push(
+            "real packets on a testbed; kernel-* is this machine's own TCP in the place of tcp \
+             (docs/testbed.md)",
+        );
+    }
     if rows.iter().any(|row| row.summary.is_ideal()) {
         notes.push(
             "ideal-* and optimal are ideal schedulers of whole flows: headers count, delays and \
@@ -266,7 +285,7 @@ fn heading<S: Simulate>(done: &Done<S>, labels: &Labels, rows: &[Row<'_, S>]) ->
 /// The transports that carry a row's flows.
 fn carriers<'a, S: Simulate>(row: &Row<'a, S>) -> Vec<&'a str> {
     let run = row.runs[0].0;
-    run.scenario.names(run.subject.transport.as_deref())
+    run.scenario.carriers_of(&run.subject)
 }
 
 /// The flows of all repetitions.
@@ -292,14 +311,15 @@ fn by_transport<S: Simulate>(row: &Row<'_, S>) -> anyhow::Result<Vec<Repeated>> 
 }
 
 /// Draws a point's figures and returns their files.
-fn draw<S: Simulate>(
-    done: &Done<S>,
-    labels: &Labels,
+pub(crate) fn draw<S: Simulate>(
+    study: &punctual_lab::Study<S>,
+    out: &Path,
     rows: &[Row<'_, S>],
 ) -> anyhow::Result<Vec<PathBuf>> {
-    let dir = done.out.join(&rows[0].runs[0].0.point_dir);
+    let dir = out.join(&rows[0].runs[0].0.point_dir);
+    let labels = &rows[0].runs[0].0.labels;
     let mut subtitle: Vec<String> = labels.iter().map(|(k, v)| format!("{k} = {v}")).collect();
-    subtitle.push(done.study.points()[0].scenario.description.clone());
+    subtitle.push(study.points()[0].scenario.description.clone());
     let subtitle = subtitle.join(", ");
     let mut curves = Vec::new();
     for row in rows {
@@ -314,7 +334,7 @@ fn draw<S: Simulate>(
     let repeated: Vec<Repeated> = rows.iter().map(|row| row.repeated.clone()).collect();
     let palette = super::report::palette::<S>();
     let mut files = Vec::new();
-    for (name, svg) in figures(&palette, &done.study.title(), &subtitle, curves, &repeated) {
+    for (name, svg) in figures(&palette, &study.title(), &subtitle, curves, &repeated) {
         files.push(save(&dir, name, svg.as_bytes())?);
     }
     Ok(files)

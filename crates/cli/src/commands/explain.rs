@@ -15,7 +15,7 @@ use punctual_sim::Simulate;
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Flows shown in full.
 const IN_FULL: usize = 3;
@@ -34,7 +34,12 @@ pub(crate) fn explain<S: Simulate>(args: &Explain) -> anyhow::Result<()> {
     for point in &points {
         let mut explained = Vec::new();
         for dir in &point.dirs {
-            explained.extend(one::<S>(dir, which, args, count > 1)?);
+            let show = |line: &str| {
+                if !args.printing.quiet {
+                    let _ = writeln!(std::io::stderr(), "{line}");
+                }
+            };
+            explained.extend(one::<S>(dir, which, (&args.folder, &STOP), &show, count > 1)?);
         }
         by_point.push((&point.label, explained));
     }
@@ -88,11 +93,22 @@ struct PointDirs {
 
 /// Which flows the command line asks for.
 fn asked(args: &Explain) -> Pick {
-    match (args.flow, args.worst) {
+    let (worst, sample) = (args.worst.map(|n| n as usize), args.sample.map(|n| n as usize));
+    which(args.flow, worst, args.missed, sample)
+}
+
+/// Which flows to explain: one, the worst, the late ones, or a sample.
+pub(crate) fn which(
+    flow: Option<u32>,
+    worst: Option<usize>,
+    missed: bool,
+    sample: Option<usize>,
+) -> Pick {
+    match (flow, worst) {
         (Some(flow), _) => Pick::Flow(FlowId(flow)),
-        (None, Some(worst)) => Pick::Worst(worst as usize),
-        (None, None) if args.missed => Pick::Missed,
-        (None, None) => Pick::Sample(args.sample.map_or(SAMPLED, |sample| sample as usize)),
+        (None, Some(worst)) => Pick::Worst(worst),
+        (None, None) if missed => Pick::Missed,
+        (None, None) => Pick::Sample(sample.unwrap_or(SAMPLED)),
     }
 }
 
@@ -152,10 +168,11 @@ fn runs(args: &Explain, which: Pick) -> anyhow::Result<Vec<PointDirs>> {
 
 /// Runs one run again and stores where its flows' time went. None for what has no packets, where
 /// several runs are explained.
-fn one<S: Simulate>(
+pub(crate) fn one<S: Simulate>(
     dir: &Path,
     which: Pick,
-    args: &Explain,
+    (folder, stop): (&Path, &AtomicBool),
+    show: &dyn Fn(&str),
     is_one_of_many: bool,
 ) -> anyhow::Result<Option<Explained>> {
     let files = read(dir)?;
@@ -173,17 +190,14 @@ fn one<S: Simulate>(
     if chosen.flows.is_empty() {
         return Err(UsageError(nothing(dir, which, files.flows.len())).into());
     }
-    let (study, run) = planned::<S>(manifest, &args.folder)?;
-    if !args.printing.quiet {
-        let _ =
-            writeln!(std::io::stderr(), "running {} again, to follow {}", run.title(), chosen.how);
-    }
+    let (study, run) = planned::<S>(manifest, folder)?;
+    show(&format!("running {} again, to follow {}", run.title(), chosen.how));
     let flows = punctual_lab::explain(
         &study,
         &run,
         (&files.flows, &manifest.punctual),
         &chosen.flows,
-        &mut |_| match STOP.load(Ordering::Relaxed) {
+        &mut |_| match stop.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         },

@@ -5,24 +5,34 @@ pub(crate) mod capacity;
 pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod convert;
 pub(crate) mod difference;
 pub(crate) mod explain;
+#[cfg(target_os = "linux")]
+pub(crate) mod hostd;
 pub(crate) mod init;
 pub(crate) mod kernel;
-pub(crate) mod levels;
 pub(crate) mod list;
+#[cfg(target_os = "linux")]
+mod metrics;
+pub(crate) mod pairs;
 pub(crate) mod perf;
 pub(crate) mod replay;
 pub(crate) mod report;
+pub(crate) mod reproduce;
 pub(crate) mod run;
+#[cfg(target_os = "linux")]
+pub(crate) mod session;
 pub(crate) mod shell;
+pub(crate) mod sweep;
 #[cfg(target_os = "linux")]
 pub(crate) mod switch;
 #[cfg(target_os = "linux")]
 pub(crate) mod testbed;
+pub(crate) mod timing;
 pub(crate) mod transfer;
 
-use crate::args::{Execution, LevelArg, Study as StudyArgs};
+use crate::args::{Execution, LevelArg, OnArg, Study as StudyArgs};
 use crate::exit::UsageError;
 use crate::progress::Board;
 use anyhow::Context as _;
@@ -64,8 +74,16 @@ impl<S: Simulate> Done<S> {
 /// Reads a scenario and executes its plan.
 pub(crate) fn execute_study<S: Simulate>(args: &StudyArgs) -> anyhow::Result<Done<S>> {
     let study = load_study::<S>(&args.file, &args.execution.overrides())?;
-    let options = options(&study, &args.execution);
-    let quiet = args.execution.printing.quiet;
+    execute_loaded(study, &args.execution)
+}
+
+/// Executes the plan of a study.
+pub(crate) fn execute_loaded<S: Simulate>(
+    study: Study<S>,
+    execution: &Execution,
+) -> anyhow::Result<Done<S>> {
+    let options = options(&study, execution);
+    let quiet = execution.printing.quiet;
     let runs = study.runs();
     let lock = lock(&options.out)?;
     let states = look_at(&study, &runs, &options)?;
@@ -93,8 +111,9 @@ fn warn(plan: &Plan, quiet: bool) {
 
 /// The options of an execution, from the command line.
 fn options<S: Simulate>(study: &Study<S>, args: &Execution) -> Options {
-    let name = match args.level {
-        Some(LevelArg::Flow) => format!("{}-flow", study.name()),
+    let name = match (args.level, args.on) {
+        (Some(LevelArg::Flow), _) => format!("{}-flow", study.name()),
+        (_, Some(OnArg::Testbed)) => format!("{}-testbed", study.name()),
         _ => study.name().to_owned(),
     };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("results").join(name));

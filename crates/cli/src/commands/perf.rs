@@ -1,12 +1,13 @@
 //! `punctual perf` and `punctual ping`: what the host stack achieves on this machine and network.
 
-use super::transfer::resolve;
+use super::transfer::{read_key, resolve};
 use super::{STOP, stop_on_ctrl_c};
-use crate::args::{Link, Printing};
+use crate::args::{Link, Placement, Printing};
 use anyhow::Context as _;
 use punctual_core::Duration;
-use punctual_host::perf::{self, Latencies, PerfServer};
-use punctual_host::{Endpoint, EndpointOptions, Key};
+use punctual_host::perf::{self, Connections, Latencies, PerfServer, Waiting};
+use punctual_host::{Endpoint, EndpointOptions};
+use serde_json::json;
 use std::io::{BufRead as _, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,18 +20,17 @@ pub(crate) struct Perf<'a> {
     pub(crate) size: usize,
     pub(crate) count: usize,
     pub(crate) bulk: usize,
+    pub(crate) placement: Placement,
+    pub(crate) spins: bool,
     pub(crate) key: Option<&'a Path>,
 }
 
 fn options(link: &Link, key: Option<&Path>) -> anyhow::Result<EndpointOptions> {
     let defaults = EndpointOptions::default();
-    let key = key
-        .map(|path| Key::from_file(path).with_context(|| format!("{}", path.display())))
-        .transpose()?;
     Ok(EndpointOptions {
         rate: link.rate.unwrap_or(defaults.rate),
         mtu: link.mtu.unwrap_or(defaults.mtu),
-        key,
+        key: read_key(key)?,
         ..defaults
     })
 }
@@ -45,7 +45,7 @@ impl Drop for LocalServer {
     }
 }
 
-fn start_server(link: &Link, key: Option<&Path>) -> anyhow::Result<(LocalServer, SocketAddr)> {
+fn start_server(perf: &Perf<'_>, link: &Link) -> anyhow::Result<(LocalServer, SocketAddr)> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["perf", "--listen", "127.0.0.1:0"]).stderr(Stdio::piped());
     if let Some(rate) = link.rate {
@@ -54,8 +54,16 @@ fn start_server(link: &Link, key: Option<&Path>) -> anyhow::Result<(LocalServer,
     if let Some(mtu) = link.mtu {
         command.arg("--mtu").arg(format!("{}B", mtu.get()));
     }
-    if let Some(key) = key {
+    if let Some(key) = perf.key {
         command.arg("--key").arg(key);
+    }
+    match perf.placement {
+        Placement::Any => {}
+        Placement::SameCore => drop(command.args(["--placement", "same-core"])),
+        Placement::TwoCores => drop(command.args(["--placement", "two-cores"])),
+    }
+    if perf.spins {
+        command.arg("--spin");
     }
     let mut server = LocalServer(command.spawn()?);
     let stderr = server.0.stderr.take().context("no pipe to the server")?;
@@ -66,49 +74,95 @@ fn start_server(link: &Link, key: Option<&Path>) -> anyhow::Result<(LocalServer,
     Ok((server, address))
 }
 
+/// Keeps this process on the core of its role: the client's is the first, the server's the first or
+/// the second.
+fn pin(placement: Placement, is_server: bool) -> anyhow::Result<()> {
+    let core = match (placement, is_server) {
+        (Placement::Any, _) => return Ok(()),
+        (Placement::TwoCores, true) => 1,
+        _ => 0,
+    };
+    let mut cores = nix::sched::CpuSet::new();
+    cores.set(core).context("no such core")?;
+    let pinned = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &cores);
+    pinned.with_context(|| format!("cannot run on core {core}; try --placement any"))
+}
+
 pub(crate) fn perf(perf: &Perf<'_>, link: &Link, printing: &Printing) -> anyhow::Result<()> {
     stop_on_ctrl_c()?;
     let options = options(link, perf.key)?;
+    let waiting = if perf.spins { Waiting::Spin } else { Waiting::Sleep };
+    pin(perf.placement, perf.listen.is_some())?;
     if let Some(listen) = perf.listen {
-        let server = PerfServer::start(resolve(listen)?, options)?;
+        let server = PerfServer::start(resolve(listen)?, options, waiting)?;
         let _ = writeln!(std::io::stderr(), "listening on {}", server.local_addr());
         server.run(&STOP);
         return Ok(());
     }
     let local = match perf.address {
-        None => Some(start_server(link, perf.key)?),
+        None => Some(start_server(perf, link)?),
         Some(_) => None,
     };
     let server = match (&local, perf.address) {
         (Some((_, address)), _) => *address,
         (None, address) => resolve(address.unwrap_or_default())?,
     };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let placement = match local {
-        Some(_) => format!("two processes on this machine ({cores} cores), loopback, not pinned"),
-        None => format!("client on this machine ({cores} cores), server at {server}, not pinned"),
-    };
-    measure(perf, options, server, &placement, printing)
+    let place = placement_text(perf, local.is_some(), server);
+    measure(perf, options, server, &place, waiting, printing)
 }
+
+/// Where and how both ends wait, in words.
+fn placement_text(perf: &Perf<'_>, is_local: bool, server: SocketAddr) -> String {
+    let ends = match is_local {
+        true => "two processes on this machine, loopback".into(),
+        false => format!("client on this machine, server at {server}"),
+    };
+    let cores = match (perf.placement, is_local) {
+        (Placement::Any, _) => "not pinned",
+        (Placement::SameCore, true) => "both on core 0",
+        (Placement::TwoCores, true) => "client on core 0, server on core 1",
+        (_, false) => "client on core 0",
+    };
+    let waiting = if perf.spins { "spinning" } else { "sleeping" };
+    format!("{ends}, {cores}, {waiting}")
+}
+
+type Latency = (&'static str, Result<Latencies, String>);
 
 fn measure(
     perf: &Perf<'_>,
     options: EndpointOptions,
     server: SocketAddr,
     placement: &str,
+    waiting: Waiting,
     printing: &Printing,
 ) -> anyhow::Result<()> {
     let mtu = options.mtu.get();
     let any = if server.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
-    let client = Endpoint::bind(any.parse()?, options)?;
+    let client = Endpoint::open(any.parse()?, options)?;
     let (size, count) = (perf.size, perf.count);
-    let mut latencies: Vec<(&str, Latencies)> = vec![
-        ("UDP, bare", perf::udp_latency(server, size, count)?),
-        ("NDP", perf::ndp_latency(&client, server, size, count)?),
+    let tcp = |count, connections| perf::tcp_latency(server, size, count, connections, waiting);
+    // Ports of closed connections are not free for a minute.
+    let few = count.min(2_000);
+    let fast = match tcp(few, Connections::FastOpen) {
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => Err(error.to_string()),
+        measured => Ok(measured?),
+    };
+    #[allow(unused_mut, reason = "QUIC adds two")]
+    let mut latencies: Vec<Latency> = vec![
+        ("UDP, bare", Ok(perf::udp_latency(server, size, count, waiting)?)),
+        ("NDP", Ok(perf::ndp_latency(&client, server, size, count, waiting)?)),
+        ("TCP, one connection", Ok(tcp(count, Connections::One)?)),
+        ("TCP, new connections", Ok(tcp(few, Connections::Each)?)),
+        ("TCP, Fast Open", fast),
     ];
-    latencies.push(("TCP, one connection", perf::tcp_latency(server, size, count, false)?));
-    let new_each = perf::tcp_latency(server, size, count.min(2_000), true)?;
-    latencies.push(("TCP, new connections", new_each));
+    #[cfg(feature = "quic")]
+    for (name, count, is_new_each) in
+        [("QUIC, one connection", count, false), ("QUIC, new connections", few, true)]
+    {
+        let measured = perf::quic_latency(server, size, count, is_new_each);
+        latencies.push((name, measured.map_err(|error| error.to_string())));
+    }
     let second = std::time::Duration::from_secs(1);
     let bulk = [
         ("UDP, sendmmsg", perf::udp_bulk(server, mtu as usize, second)?),
@@ -118,35 +172,39 @@ fn measure(
     let mut out = std::io::stdout().lock();
     let micros = |l: &Latencies, p| l.percentile(p).as_secs_f64() * 1e6;
     if printing.json {
-        let latency: serde_json::Map<String, serde_json::Value> = latencies
-            .iter()
-            .map(|(name, l)| {
-                let value = serde_json::json!({
-                    "p50_us": micros(l, 50.0), "p90_us": micros(l, 90.0), "p99_us": micros(l, 99.0),
-                });
-                (name.to_string(), value)
-            })
-            .collect();
-        let bulk: serde_json::Map<String, serde_json::Value> = bulk
-            .iter()
-            .map(|(name, rate)| (name.to_string(), serde_json::json!(rate * 8.0 / 1e9)))
-            .collect();
-        let object = serde_json::json!({
+        let value = |latency: &Result<Latencies, String>| match latency {
+            Ok(l) => json!({
+                "p50_us": micros(l, 50.0), "p90_us": micros(l, 90.0), "p99_us": micros(l, 99.0),
+            }),
+            Err(why) => json!({ "not_measured": why }),
+        };
+        let latency: serde_json::Map<String, serde_json::Value> =
+            latencies.iter().map(|(name, l)| (name.to_string(), value(l))).collect();
+        let bulk: serde_json::Map<String, serde_json::Value> =
+            bulk.iter().map(|(name, rate)| (name.to_string(), json!(rate * 8.0 / 1e9))).collect();
+        let object = json!({
             "placement": placement, "bytes": size, "requests": count, "mtu": mtu,
             "latency": latency, "bulk_bytes": perf.bulk, "bulk_gbps": bulk,
         });
         writeln!(out, "{object}")?;
         return Ok(());
     }
-    writeln!(out, "{placement}, blocking sockets, MTU {mtu}")?;
-    writeln!(out, "request and response of {size} B, {count} times:")?;
-    for (name, l) in &latencies {
-        let [p50, p90, p99] = [50.0, 90.0, 99.0].map(|p| micros(l, p));
-        writeln!(out, "  {name:22} p50 {p50:7.1}  p90 {p90:7.1}  p99 {p99:7.1} µs")?;
+    writeln!(out, "{placement}, MTU {mtu}")?;
+    let title = format!("request and response of {size} B");
+    writeln!(out, "\n{title:32} {:>9} {:>9} {:>9}", "p50 µs", "p90 µs", "p99 µs")?;
+    for (name, latency) in &latencies {
+        match latency {
+            Ok(l) => {
+                let [p50, p90, p99] = [50.0, 90.0, 99.0].map(|p| micros(l, p));
+                writeln!(out, "  {name:30} {p50:9.1} {p90:9.1} {p99:9.1}")?;
+            }
+            Err(why) => writeln!(out, "  {name:30} not measured: {why}")?,
+        }
     }
-    writeln!(out, "throughput, {} bytes:", perf.bulk)?;
+    let title = format!("throughput of {} B", perf.bulk);
+    writeln!(out, "\n{title:32} {:>9}", "Gb/s")?;
     for (name, rate) in bulk {
-        writeln!(out, "  {name:22} {:7.3} Gb/s", rate * 8.0 / 1e9)?;
+        writeln!(out, "  {name:30} {:9.3}", rate * 8.0 / 1e9)?;
     }
     Ok(())
 }
@@ -160,7 +218,7 @@ pub(crate) fn ping(
     stop_on_ctrl_c()?;
     let peer = resolve(address)?;
     let any = if peer.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
-    let endpoint = Endpoint::bind(any.parse()?, EndpointOptions::default())?;
+    let endpoint = Endpoint::open(any.parse()?, EndpointOptions::default())?;
     let interval = interval.map_or(std::time::Duration::from_secs(1), |interval| {
         std::time::Duration::from_nanos(interval.as_nanos())
     });

@@ -34,6 +34,11 @@ pub(crate) fn replay<S: Simulate>(args: &Replay) -> anyhow::Result<()> {
         _ => PathBuf::from("."),
     };
     let manifest = read_manifest(&dir)?;
+    if manifest.testbed.is_some() {
+        let message = "this run was made with real packets, which never come out the same twice; \
+                       repeat it with `punctual run --on testbed --fresh`";
+        return Err(UsageError(message.to_owned()).into());
+    }
     let (study, run) = planned::<S>(&manifest, &args.folder)?;
     let out = args.out.clone();
     let out = out.unwrap_or_else(|| Path::new("results").join(format!("{}-replay", study.name())));

@@ -45,13 +45,13 @@ pub(crate) fn report<S: Simulate>(
 }
 
 /// The colours of all transports and ideal schedulers of this program.
-pub(super) fn palette<S: Simulate>() -> Palette {
+pub(crate) fn palette<S: Simulate>() -> Palette {
     let transports = S::catalogue().iter().map(|transport| transport.name);
     Palette::new(transports, Policy::ALL.iter().map(|policy| policy.name()))
 }
 
 /// Removes the report of earlier results, which does not match the new ones.
-pub(super) fn begin(out: &Path) -> anyhow::Result<()> {
+pub(crate) fn begin(out: &Path) -> anyhow::Result<()> {
     let path = out.join(REPORT_FILE);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -62,7 +62,7 @@ pub(super) fn begin(out: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes the report of a directory of results.
-pub(super) fn write<S: Simulate>(out: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn write<S: Simulate>(out: &Path) -> anyhow::Result<PathBuf> {
     Ok(save(out, REPORT_FILE, punctual_report::html(out, &palette::<S>())?.as_bytes())?)
 }
 

@@ -37,7 +37,7 @@ fn flow_counts(summary: &Summary) -> String {
 }
 
 pub(crate) fn run<S: Simulate>(args: &Study) -> anyhow::Result<()> {
-    super::levels::at_each(&args.execution, |execution| {
+    super::pairs::at_each(&args.execution, |execution| {
         run_study::<S>(&Study { file: args.file.clone(), execution })
     })
 }
@@ -80,15 +80,20 @@ fn run_study<S: Simulate>(args: &Study) -> anyhow::Result<Done<S>> {
         }
         facts
             .extend(per_cent(Metric::Utilisation).map(|share| format!("utilisation {share:.1} %")));
-        match s.kind != RunKind::Packets {
-            true => facts.push(s.kind.about().to_owned()),
-            false => facts.push(format!("{:.0} drops", s.number(Metric::Drops))),
+        if s.kind != RunKind::Packets {
+            facts.push(s.kind.about().to_owned());
+        }
+        if matches!(s.kind, RunKind::Packets | RunKind::Testbed) {
+            facts.push(format!("{:.0} drops", s.number(Metric::Drops)));
         }
         facts.extend(counted(Metric::Trims, "trims"));
         facts.extend(counted(Metric::Pauses, "pauses"));
         writeln!(out, "{}: {}", run.title(), facts.join(", "))?;
         for cycle in &s.pause_cycles {
             writeln!(out, "  {cycle}")?;
+        }
+        for problem in &s.timing_problems {
+            writeln!(out, "  TIMING INVALID: {problem}")?;
         }
     }
     let report = super::report::write::<S>(&done.out)?;

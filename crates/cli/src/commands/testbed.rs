@@ -19,6 +19,7 @@ pub(crate) fn testbed(command: &TestbedCommand) -> anyhow::Result<()> {
         TestbedCommand::Up(args) => up(args),
         TestbedCommand::Status { scenario, json } => status(scenario, json.json),
         TestbedCommand::Exec { scenario, host, command } => exec(scenario, host, command),
+        TestbedCommand::Restart { scenario } => restart(scenario),
         TestbedCommand::Down { scenario } => down(scenario),
     }
 }
@@ -93,6 +94,11 @@ fn config(study: &Study, args: &TestbedUp) -> anyhow::Result<String> {
         let message = "its hosts have several NICs, which a testbed cannot build".to_owned();
         return Err(UsageError(message).into());
     }
+    if !setup.network.has_equal_paths() {
+        let message = "its routes are longer than the shortest ones; a testbed can have a star, \
+                       tree, leaf-spine, fat tree, or a topology file";
+        return Err(UsageError(message.to_owned()).into());
+    }
     Ok(source.text())
 }
 
@@ -124,7 +130,7 @@ fn status(scenario: &Path, json: bool) -> anyhow::Result<()> {
     writeln!(out, "{} hosts: {}", status.hosts.len(), status.hosts.join(", "))?;
     match status.switch {
         Some(pid) => writeln!(out, "the switch runs as process {pid}")?,
-        None => writeln!(out, "the switch does not run; take the testbed down and up again")?,
+        None => writeln!(out, "the switch does not run; start it with `punctual testbed restart`")?,
     }
     let report = status.report.and_then(|text| serde_json::from_str(&text).ok());
     if let Some(report) = report {
@@ -137,6 +143,9 @@ fn status(scenario: &Path, json: bool) -> anyhow::Result<()> {
             number("lateness_p50_us"),
             number("lateness_p99_us")
         )?;
+        if let Some(error) = report["reload_error"].as_str() {
+            writeln!(out, "the last new configuration was refused: {error}")?;
+        }
         match report["problems"].as_array().filter(|problems| !problems.is_empty()) {
             None => writeln!(out, "timing: valid so far")?,
             Some(problems) => {
@@ -158,6 +167,13 @@ fn exec(scenario: &Path, host: &str, command: &[String]) -> anyhow::Result<()> {
         Some(code) => std::process::exit(code),
         None => anyhow::bail!("`{program}` was ended by a signal"),
     }
+}
+
+fn restart(scenario: &Path) -> anyhow::Result<()> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    of(scenario)?.restart_switch(&program)?;
+    writeln!(std::io::stdout(), "the switch runs again")?;
+    Ok(())
 }
 
 fn down(scenario: &Path) -> anyhow::Result<()> {

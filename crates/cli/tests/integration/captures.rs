@@ -110,3 +110,65 @@ fn tshark__reads_the_packets_of_every_transport() {
         }
     }
 }
+
+/// Captures transfers on loopback and looks at every packet with tshark: data, answers and the
+/// packets of the host stack, all with named fields.
+#[test]
+#[ignore = "needs tshark: cargo xtask test tshark"]
+fn tshark__reads_live_captures() {
+    let place = Place::new(SCENARIO);
+    std::fs::write(place.path().join("file"), vec![7; 300_000]).expect("a file");
+    // A port of its own, which the dissector recognises by the packets.
+    let socket = std::net::UdpSocket::bind("127.77.2.1:0").expect("a port");
+    let address = socket.local_addr().expect("an address");
+    drop(socket);
+    let (address, port) = (address.to_string(), address.port().to_string());
+    let start = |args: &[&str]| {
+        let mut command = place.command(args);
+        command.stderr(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().expect("a process");
+        let mut line = String::new();
+        let stderr = child.stderr.take().expect("a pipe");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stderr), &mut line).expect("text");
+        (child, line)
+    };
+    let args = ["capture", "--interface", "lo", "--port", &port, "--for", "4s", "--out"];
+    let (capture, line) = start(&[&args[..], &["live.pcapng", "--json"]].concat());
+    if line.contains("CAP_NET_RAW") {
+        assert!(std::env::var_os("PUNCTUAL_NO_SKIPS").is_none(), "{line}");
+        eprintln!("SKIPPED: {line}");
+        return;
+    }
+    assert!(line.contains("capturing on lo"), "{line}");
+    let (receive, _) = start(&["receive", "--listen", &address, "--out", "copy"]);
+    let sent = place.punctual(&["send", "file", &address]);
+    assert!(sent.status.success(), "{}", text(&sent.stderr));
+    let received = receive.wait_with_output().expect("it ends");
+    assert!(received.status.success());
+    let captured = capture.wait_with_output().expect("it ends");
+    let made: serde_json::Value = serde_json::from_slice(&captured.stdout).expect("an object");
+    // 300 KB are 209 packets of 1,436 B, and each is acknowledged. Segmentation offload makes one
+    // frame of up to 64 packets that leave together.
+    let packets = made["packets"].as_u64().expect("packets");
+    assert!(packets > 2 * 209 / 64, "{made}");
+    let lengths = tshark(place.path(), "live.pcapng", &["-T", "fields", "-e", "udp.length"]);
+    let bytes: u64 = lengths.lines().filter_map(|length| length.parse::<u64>().ok()).sum();
+    assert!(bytes > 300_000, "{bytes} B captured of a file of 300 KB");
+    let fields = ["-T", "fields", "-e", "punctual.kind", "-e", "punctual.flow", "-e", "udp.port"];
+    let lines = tshark(place.path(), "live.pcapng", &fields);
+    assert_eq!(lines.lines().count() as u64, packets);
+    for line in lines.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        assert!(fields.len() == 3 && fields.iter().all(|field| !field.is_empty()), "{line}");
+        assert!(fields[2].split(',').any(|found| found == port), "{line}");
+    }
+    let kinds: BTreeSet<&str> = lines.lines().filter_map(|line| line.split('\t').next()).collect();
+    // Data and ACKs of NDP; the proof of the address.
+    for kind in ["0", "1", "8", "9"] {
+        assert!(kinds.contains(kind), "{kinds:?}");
+    }
+    let shown = tshark(place.path(), "live.pcapng", &["-V"]);
+    for wrong in ["Malformed", "Lua Error", "does not match", "unknown transport"] {
+        assert!(!shown.contains(wrong), "{wrong}");
+    }
+}

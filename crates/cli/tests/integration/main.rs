@@ -3,11 +3,17 @@
 
 mod captures;
 mod common;
+mod converts;
 mod differences;
 mod errors;
 mod explain;
+#[cfg(target_os = "linux")]
+mod hostd;
 mod levels;
+mod reproduce;
 mod runs;
 mod safety;
+mod sweeps;
 mod tools;
+mod transfers;
 mod unfinished;

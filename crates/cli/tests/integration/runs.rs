@@ -85,10 +85,10 @@ fn results_are_the_same_bytes_with_one_and_two_threads() {
     };
     assert_eq!(run("1", "one"), run("2", "two"));
     let (mut one, mut two) = (files(&place.path().join("one")), files(&place.path().join("two")));
-    // Only the manifest has facts about the machine.
-    let is_manifest = |path: &PathBuf| path.ends_with("manifest.json");
-    one.retain(|path, _| !is_manifest(path));
-    two.retain(|path, _| !is_manifest(path));
+    // Only host.json has facts about the machine.
+    let is_of_host = |path: &PathBuf| path.ends_with("host.json");
+    one.retain(|path, _| !is_of_host(path));
+    two.retain(|path, _| !is_of_host(path));
     assert!(one.len() > 2 * 6 * 2 * 3, "{:?}", one.keys());
     assert_eq!(one.keys().collect::<Vec<_>>(), two.keys().collect::<Vec<_>>());
     for (path, bytes) in &one {
@@ -433,8 +433,8 @@ fn recording_the_network_changes_no_result() {
                 assert!(path.to_string_lossy().contains("seed-1"), "{}", path.display());
                 traces += 1;
             }
-            // They say what was asked for, or show it.
-            "manifest.json" | "plan.json" | "report.html" => {}
+            // They say what was asked for, show it, or say how long it took.
+            "manifest.json" | "plan.json" | "report.html" | "host.json" => {}
             name if name.ends_with(".svg") || name.ends_with(".png") => {}
             _ => assert!(off.get(&path) == Some(&bytes), "{} differs", path.display()),
         }

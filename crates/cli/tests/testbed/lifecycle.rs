@@ -1,8 +1,12 @@
 //! Up, status, exec, down, and what is left after crashes.
 
-use crate::bed::{Bed, PROGRAM, is_possible, leftovers};
+use crate::bed::{Bed, PROGRAM, is_possible, leftovers, skip};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const QUEUE: &str = "{ kind = \"drop-tail\", limit = \"100packets\" }";
 
@@ -32,13 +36,13 @@ fn down__removes_everything_also_after_crashes() {
         .spawn()
         .expect("ip starts");
     // The switch crashes.
-    let status: serde_json::Value =
-        serde_json::from_str(&bed.must("status", &["--json"])).expect("JSON");
-    let pid = status["switch"].as_i64().expect("a process");
+    let pid = bed.switch_pid();
     let killed = Command::new("sh").arg("-c").arg(format!("kill -9 {pid}")).status();
     assert!(killed.expect("sh starts").success());
     std::thread::sleep(Duration::from_millis(100));
     assert!(bed.must("status", &[]).contains("does not run"));
+    bed.must("restart", &[]);
+    assert_ne!(bed.switch_pid(), pid);
     bed.must("down", &[]);
     assert_eq!(leftovers(&prefix), Vec::<String>::new());
     at_host.wait().expect("it was ended");
@@ -61,4 +65,125 @@ fn down__removes_everything_also_after_crashes() {
     }
     let gone = bed.run("status", &[]);
     assert!(String::from_utf8_lossy(&gone.stderr).contains("is not up"));
+}
+
+/// Set in the process that [`test__killed_leaves_nothing`] kills.
+const KILLED: &str = "PUNCTUAL_TESTBED_KILLED";
+
+/// Not a test: it builds a testbed and waits to be killed.
+#[test]
+#[ignore = "runs in a child process of another test"]
+fn child() {
+    if std::env::var_os(KILLED).is_none() {
+        return;
+    }
+    let bed = Bed::star(2, "tcp", QUEUE);
+    bed.must("up", &[]);
+    println!("\nprefix {}", bed.prefix());
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn test__killed_leaves_nothing() {
+    if !is_possible() {
+        return;
+    }
+    let mut test = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "lifecycle::child", "--ignored", "--nocapture"])
+        .env(KILLED, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let lines = BufReader::new(test.stdout.take().expect("a pipe")).lines();
+    let prefix =
+        lines.map_while(Result::ok).find_map(|l| Some(l.strip_prefix("prefix ")?.to_owned()));
+    let prefix = prefix.expect("a testbed");
+    assert_eq!(leftovers(&prefix).len(), 4);
+    test.kill().expect("it runs");
+    test.wait().expect("it was killed");
+    let begin = Instant::now();
+    while !leftovers(&prefix).is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", leftovers(&prefix));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Without a capability, the message names it.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn capability__that_is_missing_is_named() {
+    if !is_possible() {
+        return;
+    }
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        skip("`setpriv` is not installed");
+        return;
+    }
+    let bed = Bed::star(2, "tcp", QUEUE);
+    for capability in ["net_raw", "net_admin", "sys_admin"] {
+        let output = Command::new("setpriv")
+            .args(["--bounding-set", &format!("-{capability}"), "--", PROGRAM, "testbed", "up"])
+            .arg(bed.scenario())
+            .output()
+            .expect("setpriv starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let name = format!("CAP_{}", capability.to_uppercase());
+        assert!(!output.status.success() && said.contains(&name), "{capability}: {said}");
+    }
+    assert!(!bed.run("status", &[]).status.success(), "nothing was built");
+}
+
+/// The endpoint for Prometheus, a stop by SIGTERM, and its exit code.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn metrics__are_served_until_the_switch_stops() {
+    if !is_possible() {
+        return;
+    }
+    let bed = Bed::star(2, "tcp", QUEUE);
+    bed.must("up", &[]);
+    let testbed = punctual_switch::Testbed::new(&bed.prefix());
+    testbed.stop_switch();
+    let namespace = testbed.switch_namespace();
+    let lo = ["-n", &namespace, "link", "set", "lo", "up"];
+    assert!(Command::new("ip").args(lo).status().expect("ip starts").success());
+    let mut switch = Command::new("ip")
+        .args(["netns", "exec", &namespace, PROGRAM, "switch", "--config"])
+        .arg(testbed.config_file())
+        .args(["--metrics", "127.0.0.1:9100"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("ip starts");
+    let mut said = BufReader::new(switch.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("a line");
+    assert!(line.contains("is ready"), "{line}");
+    let at_host = format!("{}-h0", bed.prefix());
+    let to = Ipv4Addr::new(10, 0, 0, 2);
+    punctual_switch::in_namespace(&at_host, || crate::traffic::ping(to)).expect("an answer");
+    // Reports are made once a second.
+    std::thread::sleep(Duration::from_millis(1500));
+    let page = punctual_switch::in_namespace(&namespace, || {
+        let mut stream = TcpStream::connect("127.0.0.1:9100")?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n")?;
+        let mut page = String::new();
+        stream.read_to_string(&mut page)?;
+        Ok(page)
+    });
+    let page = page.expect("a page");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+    for series in ["drops_total{port=", "losses_total{port=", "overload_total{host=", "valid "] {
+        assert!(page.contains(&format!("\npunctual_switch_{series}")), "{series}: {page}");
+    }
+    let delivered = page.lines().filter(|l| l.starts_with("punctual_switch_delivered_total"));
+    let count = |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok());
+    assert!(delivered.filter_map(count).all(|n| n > 0), "{page}");
+    kill(Pid::from_raw(switch.id() as i32), Signal::SIGTERM).expect("it runs");
+    let ended = switch.wait_with_output().expect("it ends");
+    let table = String::from_utf8_lossy(&ended.stdout);
+    // 9: this machine was too busy for the timing to be trusted.
+    assert!(matches!(ended.status.code(), Some(0 | 9)), "{:?}", ended.status);
+    assert!(table.contains("port") && table.contains("timing: "), "{table}");
 }

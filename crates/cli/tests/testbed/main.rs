@@ -7,4 +7,9 @@
 
 mod bed;
 mod lifecycle;
+mod messages;
+mod reload;
+mod runs;
+mod speed;
 mod traffic;
+mod trees;

@@ -1,0 +1,186 @@
+//! `punctual reproduce`: verdicts, resuming, and errors that lose nothing.
+
+use crate::common::{Place, text};
+use std::path::Path;
+use std::process::Output;
+
+const ROWS: &str = "row = [{ paper = 'mine', row = '1', what = 'an incast' }]\n";
+
+const EXPERIMENT: &str = r#"
+name = "small"
+transports = ["tcp", "ndp"]
+[network]
+topology = "star"
+hosts = 6
+rate = "10Gbps"
+delay = "1us"
+[[traffic]]
+pattern = "incast"
+receiver = 0
+workers = 10
+sizes = { uniform = ["40KB", "50KB"] }
+[sweep]
+traffic.workers = [5, 10]
+[run]
+duration = "50ms"
+repetitions = 3
+
+[experiment]
+title = "a small incast"
+rows = ["1"]
+quick = ["run.repetitions=1"]
+
+[[experiment.claim]]
+id = "more-takes-longer"
+text = "Ten workers take longer than five"
+order = ["fct_max_us[ndp, workers=10]", "fct_max_us[ndp, workers=5]"]
+paper = "longer"
+source = "text"
+
+[[experiment.claim]]
+id = "impossible"
+text = "NDP needs no time"
+value = "fct_max_us[ndp, workers=5]"
+paper = 0
+tolerance = 0
+unit = "us"
+source = "text"
+tolerance_from = "ours"
+
+[[experiment.claim]]
+id = "mean"
+text = "Mean FCT of TCP"
+value = "fct_mean_us[tcp, workers=10]"
+blind = true
+
+[[experiment.claim]]
+id = "trace"
+text = "A private trace"
+paper = "7 %"
+source = "text"
+cannot_run = "the trace is not public"
+
+[[experiment.reading]]
+name = "slower"
+about = "a link of 1 Gb/s"
+set = ["network.rate=1Gbps"]
+
+[[experiment.chart]]
+title = "Last flow"
+x = "workers"
+y = "fct_max_us"
+unit = "us"
+paper = { ndp = [[10, 300]] }
+"#;
+
+fn place() -> Place {
+    let place = Place::new("");
+    let folder = place.path().join("experiments/mine");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(place.path().join("experiments/rows.toml"), ROWS).unwrap();
+    std::fs::write(folder.join("fig1.toml"), EXPERIMENT).unwrap();
+    place
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+fn fine(place: &Place, args: &[&str]) -> String {
+    let output = place.punctual(args);
+    assert!(output.status.success(), "{args:?}: {}", said(&output));
+    text(&output.stdout)
+}
+
+fn claims(dir: &Path) -> (Vec<u8>, Vec<u8>) {
+    let read = |name: &str| std::fs::read(dir.join(name)).unwrap();
+    (read("claims.jsonl"), read("mine/fig1/claims.json"))
+}
+
+#[test]
+fn every_claim_has_a_verdict() {
+    let place = place();
+    let lines = fine(&place, &["reproduce", "--json", "--quiet"]);
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let verdicts: Vec<&str> = lines.iter().map(|l| l["verdict"].as_str().unwrap()).collect();
+    assert_eq!(verdicts, ["holds", "differs", "blind", "cannot-run"]);
+    assert_eq!(lines[0]["sure"], true, "{}", lines[0]);
+    assert_eq!(lines[0]["rows"][0], "mine 1");
+    assert_eq!(lines[1]["tolerance"], serde_json::json!([0.0, 0.0]));
+    assert!(lines[1]["interval"][0].is_number() && lines[2]["paper"] == "");
+    assert_eq!(lines[3]["note"], "the trace is not public");
+    assert_eq!(lines[0]["readings"][0]["reading"], "slower");
+    let table = fine(&place, &["reproduce", "mine/fig1", "--quiet"]);
+    assert!(table.contains("1 of 2 claims hold (1 surely), 1 differ"), "{table}");
+    let page = std::fs::read_to_string(place.path().join("results/reproduce/report.html")).unwrap();
+    assert!(page.contains("ndp, paper") && page.contains("Ten workers take longer"));
+    let list = fine(&place, &["reproduce", "--list", "--json"]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&list).unwrap()["claims"], 4);
+}
+
+#[test]
+fn one_seed_is_never_sure() {
+    let place = place();
+    let lines = fine(&place, &["reproduce", "--quick", "--json", "--quiet"]);
+    for line in lines.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["sure"], &line["interval"]), (&false.into(), &serde_json::Value::Null));
+    }
+}
+
+/// What was lost or damaged runs again, and nothing else; the bytes are those of one go, with any
+/// number of threads.
+#[test]
+fn resuming_gives_the_same_bytes() {
+    let place = place();
+    fine(&place, &["reproduce", "--quiet", "--threads", "1", "--out", "whole"]);
+    let whole = claims(&place.path().join("whole"));
+    fine(&place, &["reproduce", "--quiet", "--threads", "2", "--out", "parts"]);
+    let dir = place.path().join("parts");
+    assert_eq!(claims(&dir), whole, "two threads");
+    let part = dir.join("mine/fig1/main/traffic.workers=10/ndp");
+    std::fs::remove_dir_all(part.join("seed-1")).unwrap();
+    std::fs::write(part.join("seed-2/flows.parquet"), "damaged").unwrap();
+    std::fs::write(dir.join("mine/fig1/claims.json"), "{").unwrap();
+    let output = place.punctual(&["reproduce", "--out", "parts"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let told = text(&output.stderr);
+    assert!(told.contains("reused 22 of 24 runs") && told.contains("is damaged"), "{told}");
+    assert_eq!(claims(&dir), whole, "resumed");
+}
+
+#[test]
+fn errors_name_the_nearest_and_lose_nothing() {
+    let place = place();
+    let refused = |args: &[&str], code: i32, says: &str| {
+        let output = place.punctual(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", said(&output));
+        assert!(text(&output.stderr).contains(says), "{args:?}: {}", said(&output));
+    };
+    refused(&["reproduce", "mine/fgi1"], 2, "did you mean `mine/fig1`?");
+    refused(&["reproduce", "mnie"], 2, "did you mean `mine`?");
+    refused(&["reproduce", "--catalogue", "nowhere"], 2, "has no experiments");
+    std::fs::write(place.path().join("taken"), "mine").unwrap();
+    refused(&["reproduce", "--out", "taken"], 2, "taken is a file");
+    assert_eq!(std::fs::read_to_string(place.path().join("taken")).unwrap(), "mine");
+    let file = place.path().join("experiments/mine/fig1.toml");
+    let wrong =
+        EXPERIMENT.replace("fct_max_us[ndp, workers=5]\"\npaper", "fct_mox_us[ndp]\"\npaper");
+    std::fs::write(&file, wrong).unwrap();
+    refused(&["reproduce"], 2, "did you mean `fct_max_us`?");
+    std::fs::write(&file, EXPERIMENT.replace("10Gbps", "10Gpbs")).unwrap();
+    refused(&["reproduce"], 2, "rate = \"10Gpbs\"");
+    std::fs::write(&file, EXPERIMENT.replace("rows = [\"1\"]", "rows = [\"2\"]")).unwrap();
+    refused(&["reproduce"], 2, "has no row `2` of mine");
+}
+
+/// A file of the catalogue is a scenario too.
+#[test]
+fn other_commands_take_files_of_the_catalogue() {
+    let place = place();
+    fine(&place, &["check", "experiments/mine/fig1.toml"]);
+    fine(&place, &["compare", "experiments/mine/fig1.toml", "--quiet", "--out", "compared"]);
+    let run = "compared/traffic.workers=5/ndp/seed-1";
+    fine(&place, &["replay", run, "--quiet", "--out", "again"]);
+}
