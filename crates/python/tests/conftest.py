@@ -1,0 +1,125 @@
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+SCENARIO = {
+    "name": "tiny",
+    "transports": ["tcp", "ndp"],
+    "network": {"topology": "star", "hosts": 6, "rate": "10Gbps", "delay": "1us"},
+    "traffic": [
+        {"pattern": "incast", "senders": 4, "sizes": "30KB", "deadlines": "1ms"},
+    ],
+    "run": {"duration": "5ms", "repetitions": 2},
+}
+
+
+@pytest.fixture
+def scenario():
+    return {**SCENARIO, "run": dict(SCENARIO["run"])}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """A Slurm of one node, on ports of its own; the path of its configuration."""
+    if any(shutil.which(name) is None for name in ("slurmctld", "slurmd", "munged")):
+        pytest.skip("SKIPPED: Slurm is missing")
+    if os.geteuid() != 0:
+        pytest.skip("SKIPPED: slurmd needs root")
+    place = Path(tempfile.mkdtemp(prefix="punctual-slurm-"))
+    name, cores = socket.gethostname().split(".")[0], os.cpu_count() or 1
+    port = 20000 + os.getpid() % 10000
+    config = place / "slurm.conf"
+    config.write_text(
+        f"""
+ClusterName=punctual
+SlurmctldHost={name}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={place}/munge.socket
+SlurmctldPort={port}
+SlurmdPort={port + 1}
+StateSaveLocation={place}/state
+SlurmdSpoolDir={place}/spool
+SlurmctldPidFile={place}/slurmctld.pid
+SlurmdPidFile={place}/slurmd.pid
+SlurmctldLogFile={place}/slurmctld.log
+SlurmdLogFile={place}/slurmd.log
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
+ReturnToService=2
+NodeName={name} NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+    )
+    for folder in ("state", "spool"):
+        (place / folder).mkdir()
+    key = place / "munge.key"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o400)
+    env = {**os.environ, "SLURM_CONF": str(config)}
+    munge = [f"--{kind}-file={place}/munge.{kind}" for kind in ("key", "pid", "log", "seed")]
+    children = [
+        subprocess.Popen(["munged", "--foreground", "--force", f"--socket={place}/munge.socket", *munge])
+    ]
+    try:
+        for _ in range(100):
+            if (place / "munge.socket").exists():
+                break
+            time.sleep(0.1)
+        children += [subprocess.Popen([daemon, "-D"], env=env) for daemon in ("slurmctld", "slurmd")]
+        for _ in range(300):
+            nodes = subprocess.run(["sinfo", "-h", "-o", "%t"], env=env, capture_output=True, text=True)
+            if nodes.stdout.strip() == "idle":
+                break
+            time.sleep(0.1)
+        else:
+            pytest.skip("SKIPPED: Slurm does not start here: " + nodes.stderr.strip())
+        yield str(config)
+    finally:
+        for child in reversed(children):
+            child.terminate()
+            child.wait()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def program():
+    """The `punctual` that the sources were built to, or that of the package."""
+    given = os.environ.get("PUNCTUAL_PROGRAM")
+    return [given] if given else [sys.executable, "-m", "punctual"]
+
+
+def command(*args, code=0):
+    done = subprocess.run([*program(), *map(str, args)], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def files(directory):
+    """Every file below a directory, but those that name the machine and the lock."""
+    root = Path(directory)
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and path.name not in ("host.json", ".lock")
+    }
+
+
+def assert_same(a, b):
+    a, b = files(a), files(b)
+    assert a.keys() == b.keys()
+    assert [name for name in a if a[name] != b[name]] == []
