@@ -1,5 +1,5 @@
-//! Runs the fuzz targets of `punctual-wire`: tests in `fuzz.rs` and `fuzz_endpoints.rs` that call
-//! `bolero::check!`.
+//! Runs the fuzz targets: tests with `fuzz` in their names that call `bolero::check!`, in
+//! `punctual-wire`, `punctual-host` and `punctual-switch`.
 
 use crate::steps::Outcome;
 use crate::tools::{cargo, run};
@@ -39,17 +39,26 @@ impl Options {
     }
 }
 
+/// Test binaries with targets.
+const BINARIES: [&[&str]; 3] = [
+    &["--package", "punctual-wire", "--test", "integration"],
+    &["--package", "punctual-host", "--lib"],
+    &["--package", "punctual-switch", "--lib"],
+];
+
 /// Runs all targets, as many at a time as this machine has processors. A failure prints the input.
 pub(crate) fn fuzz(options: &Options) -> anyhow::Result<Outcome> {
-    let mut command = cargo();
-    // With no coverage, time is all that random inputs need.
-    command.env("BOLERO_RANDOM_TEST_TIME_MS", format!("{:.0}", options.seconds * 1000.0));
-    command.args(["test", "--package", "punctual-wire", "--test", "integration", "--"]);
-    match &options.names[..] {
-        [] => command.arg("fuzz"),
-        names => command.args(names),
-    };
-    run(&mut command)?;
+    for binary in BINARIES {
+        let mut command = cargo();
+        // With no coverage, time is all that random inputs need.
+        command.env("BOLERO_RANDOM_TEST_TIME_MS", format!("{:.0}", options.seconds * 1000.0));
+        command.arg("test").args(binary).arg("--");
+        match &options.names[..] {
+            [] => command.arg("fuzz"),
+            names => command.args(names),
+        };
+        run(&mut command)?;
+    }
     Ok(Outcome::Passed)
 }
 

@@ -2,11 +2,13 @@
 
 mod book;
 mod callgrind;
+mod dist;
 mod figures;
 mod fuzz;
 mod instructions;
 mod mutants;
 mod picture;
+mod python;
 mod setup;
 mod sources;
 mod steps;
@@ -24,8 +26,8 @@ cargo xtask COMMAND
 
   setup                 install the tools that the tests need and this machine lacks
   test [STEP…]          run all steps, or only the named ones:
-                        setup fmt clippy test example figures book swarm browser tshark fuzz
-                        testbed kernel doc instructions smoke
+                        setup fmt clippy test example figures book python swarm browser tshark
+                        fuzz testbed kernel doc instructions smoke
   bench-instructions [--update] [NAME…]
                         count instructions per operation under callgrind and compare them with
                         benches/instructions.toml; fail if a count is more than 2 % higher. NAME
@@ -48,10 +50,16 @@ cargo xtask COMMAND
   fuzz [--seconds N] [NAME…]
                         run the fuzz targets for N seconds each (default 30), as many at a time as
                         there are processors. NAME selects targets by a part of their name
-  mutants [--shard K/N] [GROUP…]
-                        mutation testing: list the small changes of the code that no test notices.
-                        Groups: queues, results, checks, d3, pdq, tcp, ndp; --shard runs part K of
-                        N, counted from 0
+  mutants [--shard K/N] [--missed] [GROUP…]
+                        mutation testing: list the small changes of the code that no test notices,
+                        except those in xtask/equivalent-mutants.txt. Groups: queues, results,
+                        checks, d3, pdq, tcp, ndp; --shard tries part K of N, counted from 0;
+                        --missed tries those that the last run missed
+  wheel                 build the package for Python into target/wheels, and use it in a fresh
+                        virtual environment without Rust
+  dist                  build what users download into target/dist: a static binary, a Debian
+                        package, the wheel, a container file, checksums and a list of components;
+                        run the binary in an empty root directory
   help                  print this
 
 A step that cannot run on this machine is SKIPPED; with PUNCTUAL_NO_SKIPS=1 it fails instead.
@@ -98,6 +106,8 @@ fn main() -> ExitCode {
             Ok(options) => suite::run_step("mutants", || mutants::mutants(&options)),
             Err(option) => return usage(&format!("invalid argument `{option}`")),
         },
+        Some((&"wheel", [])) => suite::run_step("wheel", python::wheel),
+        Some((&"dist", [])) => suite::run_step("dist", dist::dist),
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{HELP}");
             false

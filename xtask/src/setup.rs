@@ -16,6 +16,14 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("pkg-config", "pkg-config", "D2TCP in the kernel"),
     ("ip", "iproute2", "network namespaces"),
     ("ethtool", "ethtool", "network namespaces"),
+    ("setpriv", "util-linux", "network namespaces"),
+    ("strace", "strace", "the order of system calls"),
+    ("python3", "python3-venv", "the package for Python"),
+    ("parallel", "parallel", "sweeps with GNU parallel"),
+    ("sbatch", "slurm-client", "sweeps with Slurm"),
+    ("slurmctld", "slurmctld", "sweeps with Slurm"),
+    ("slurmd", "slurmd", "sweeps with Slurm"),
+    ("munged", "munge", "sweeps with Slurm"),
 ];
 
 /// A file of a Debian package without programs, the package, and its purpose.

@@ -204,3 +204,14 @@ fn steps__an_error_fails_and_the_rest_goes_on() {
     assert!(summary.contains("FAILED") && summary.contains("broken"), "{summary}");
     assert_eq!(summary.lines().last(), Some("1 passed, 1 failed, 0 skipped"));
 }
+
+#[test]
+fn default_members__every_crate_but_the_package_for_python() {
+    let root = crate::tools::root();
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).expect("a manifest");
+    for entry in std::fs::read_dir(root.join("crates")).expect("crates") {
+        let name = entry.expect("a crate").file_name().to_string_lossy().into_owned();
+        let is_listed = manifest.contains(&format!("    \"crates/{name}\",\n"));
+        assert_eq!(is_listed, name != "python", "default-members and crates/{name}");
+    }
+}

@@ -1,8 +1,9 @@
 //! Finds and runs other programs.
 
 use anyhow::{Context as _, bail};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
@@ -42,6 +43,25 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
         bail!("`{}` failed: {status}", typed(command));
     }
     Ok(())
+}
+
+/// Prints a command and runs it, its output going where ours goes. Returns the reasons that it gave
+/// for checks it skipped: what follows `SKIPPED: ` on a line.
+pub(crate) fn run_noting_skips(command: &mut Command) -> anyhow::Result<Vec<String>> {
+    println!("$ {}", typed(command));
+    let cannot = format!("cannot run {}", typed(command));
+    let mut child = command.stdout(Stdio::piped()).spawn().context(cannot)?;
+    let mut reasons = Vec::new();
+    for line in BufReader::new(child.stdout.take().context("no stdout")?).lines() {
+        let line = line?;
+        println!("{line}");
+        reasons.extend(line.split_once("SKIPPED: ").map(|(_, reason)| reason.to_owned()));
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", typed(command));
+    }
+    Ok(reasons)
 }
 
 /// Runs a command and returns its output. Fails if the command fails.
