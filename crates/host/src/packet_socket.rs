@@ -11,6 +11,7 @@
 
 use punctual_wire::{Frame, TrimMark, WireError};
 use rustix::net::netdevice::name_to_index;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, SockFilter, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -54,10 +55,13 @@ pub struct PacketSocket {
     mark: TrimMark,
     buffer: Vec<u8>,
     dropped: BTreeMap<&'static str, u64>,
+    lost: u64,
 }
 
 /// More than any frame: an IP packet has less than 2¹⁶ bytes.
 const FRAME_BYTES_MAX: usize = (1 << 16) + 64;
+/// Frames that wait in a capture: at 10 Gb/s this is 50 ms without a reader.
+const TAP_BUFFER_BYTES: usize = 64 << 20;
 /// Makes `recv` return the length of the frame, also if the buffer is shorter.
 const MSG_TRUNC: i32 = 0x20;
 /// The flag of a loopback interface.
@@ -80,7 +84,19 @@ impl PacketSocket {
             .ok()
             .and_then(|text| u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
         let is_loopback = flags.is_some_and(|flags| flags & IFF_LOOPBACK != 0);
-        PacketSocket::open_filtered(interface, &tap_filter(port, is_loopback), TrimMark::default())
+        let filter = tap_filter(port, is_loopback);
+        let tap = PacketSocket::open_filtered(interface, &filter, TrimMark::default())?;
+        tap.set_receive_buffer(TAP_BUFFER_BYTES)
+            .map_err(|error| PacketSocketError::Socket(interface.to_owned(), error))?;
+        Ok(tap)
+    }
+
+    /// Sets how many bytes of frames may wait for [`PacketSocket::receive`]. Above the machine's
+    /// limit (`net.core.rmem_max`) this needs CAP_NET_ADMIN; without it, the limit applies.
+    pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
+        set_socket_recv_buffer_size_force(&self.socket, bytes)
+            .or_else(|_| set_socket_recv_buffer_size(&self.socket, bytes))
+            .map_err(io::Error::from)
     }
 
     fn open_filtered(
@@ -104,6 +120,7 @@ impl PacketSocket {
             mark,
             buffer: Vec::with_capacity(FRAME_BYTES_MAX),
             dropped: BTreeMap::new(),
+            lost: 0,
         })
     }
 
@@ -163,6 +180,12 @@ impl PacketSocket {
         self.socket.send(frame)
     }
 
+    /// Frames that were lost so far because the receive buffer was full.
+    pub fn lost(&mut self) -> io::Result<u64> {
+        self.lost += u64::from(lost_since_last_call(&self.socket)?);
+        Ok(self.lost)
+    }
+
     /// Frames dropped so far, by [name](WireError::name).
     pub fn dropped(&self) -> &BTreeMap<&'static str, u64> {
         &self.dropped
@@ -196,6 +219,25 @@ fn arrival_time(socket: &Socket) -> Duration {
         (0, Ok(secs), Ok(nanos)) => Duration::new(secs, nanos),
         _ => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
     }
+}
+
+/// Frames that a socket has lost since the last call; the kernel sets its counters to 0.
+#[allow(unsafe_code, reason = "rustix and socket2 have no PACKET_STATISTICS")]
+fn lost_since_last_call(socket: &Socket) -> io::Result<u32> {
+    use std::os::fd::AsRawFd as _;
+    let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut bytes = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `bytes` bytes to the address, which is a `tpacket_stats`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut stats).cast(),
+            &raw mut bytes,
+        )
+    };
+    if result == 0 { Ok(stats.tp_drops) } else { Err(io::Error::last_os_error()) }
 }
 
 /// `struct sockaddr_ll` of packet(7).

@@ -65,16 +65,23 @@ fn live(args: &Capture, interface: &str) -> anyhow::Result<()> {
         }
     }
     pcap.flush().with_context(wrong)?;
+    let lost = socket.lost().with_context(|| format!("cannot capture on {interface}"))?;
     let is_full = packets >= args.packets as usize;
     let mut out = std::io::stdout().lock();
     if args.json.json {
         let object = serde_json::json!({
-            "file": args.out, "packets": packets, "interfaces": 1, "is_full": is_full,
+            "file": args.out, "packets": packets, "lost": lost, "interfaces": 1, "is_full": is_full,
         });
         writeln!(out, "{object}")?;
     } else {
         let end = if is_full { "; --packets N allows more" } else { "" };
         writeln!(out, "{}: {packets} packets{end}", args.out.display())?;
+        if lost > 0 {
+            writeln!(
+                out,
+                "{lost} packets are missing: they came faster than this machine could write"
+            )?;
+        }
     }
     Ok(())
 }

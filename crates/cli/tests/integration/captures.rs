@@ -151,6 +151,7 @@ fn tshark__reads_live_captures() {
     // frame of up to 64 packets that leave together.
     let packets = made["packets"].as_u64().expect("packets");
     assert!(packets > 2 * 209 / 64, "{made}");
+    assert_eq!(made["lost"], 0, "{made}");
     let lengths = tshark(place.path(), "live.pcapng", &["-T", "fields", "-e", "udp.length"]);
     let bytes: u64 = lengths.lines().filter_map(|length| length.parse::<u64>().ok()).sum();
     assert!(bytes > 300_000, "{bytes} B captured of a file of 300 KB");

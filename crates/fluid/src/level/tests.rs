@@ -283,13 +283,7 @@ fn an_order_changes_at_the_instant_of_the_tie() {
     flows[1].size = Bytes::new(84_571);
     let capacities = [300, 600, 900, 500].map(Rate::from_mbps).to_vec();
     let case = Case { capacities, flows, paths };
-    check(
-        &case,
-        &critical(CriticalOrder::Deadline, 0.0, true),
-        Critical::new,
-        by_deadline,
-        0.0,
-    );
+    check(&case, &critical(CriticalOrder::Deadline, 0.0, true), Critical::new, by_deadline, 0.0);
 }
 
 /// A flow whose first path takes from both of its others sends 1.2 Gb/s behind and 0.6 Gb/s ahead

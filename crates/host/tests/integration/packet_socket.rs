@@ -79,6 +79,40 @@ fn packet_socket__receives_what_hardware_trims() {
     }
 }
 
+/// A capture that nobody reads keeps a burst of 300 KB, and counts what does not fit into a small
+/// buffer: each datagram of 1,400 B arrives or is lost.
+#[test]
+fn tap__counts_lost_frames() {
+    let to = UdpSocket::bind("127.77.3.1:0").expect("a port");
+    let from = UdpSocket::bind("127.77.3.1:0").expect("a port");
+    let port = to.local_addr().expect("an address").port();
+    for (buffer, may_lose) in [(None, false), (Some(4096), true)] {
+        let mut tap = match PacketSocket::tap("lo", port) {
+            Err(PacketSocketError::Capability) => {
+                assert!(std::env::var_os("PUNCTUAL_NO_SKIPS").is_none(), "no CAP_NET_RAW");
+                eprintln!("SKIPPED: a capture needs CAP_NET_RAW");
+                return;
+            }
+            tap => tap.expect("a capture"),
+        };
+        if let Some(bytes) = buffer {
+            tap.set_receive_buffer(bytes).expect("a small buffer");
+        }
+        tap.set_nonblocking(true).expect("an option");
+        for _ in 0..215 {
+            from.send_to(&[7; 1400], to.local_addr().expect("an address")).expect("sent");
+        }
+        let mut found = 0;
+        while tap.receive_raw().expect("readable").is_some() {
+            found += 1;
+        }
+        let lost = tap.lost().expect("counted");
+        assert_eq!(found + lost, 215);
+        assert_eq!(lost > 0, may_lose, "{lost} lost");
+        assert_eq!(tap.lost().expect("counted"), lost, "counted once");
+    }
+}
+
 #[test]
 fn packet_socket__names_what_is_missing() {
     let error = PacketSocket::open("no-such-link", 1, TrimMark::default()).expect_err("no link");
