@@ -44,6 +44,7 @@ fn transfer(data: &[u8], faults: Faults, seed: u64) -> (SendReport, ReceiveRepor
     let done = relay.finish();
     let (sent, received) = match (sent, received) {
         (Ok(sent), Ok(received)) => (sent, received),
+        failed if done.expired => panic!("the relay ended first: {failed:?}; {done:?}"),
         failed => panic!("{failed:?}; the relay: {done:?}"),
     };
     assert!(std::fs::read(&out).unwrap() == data, "contents differ");

@@ -31,9 +31,11 @@ pub(crate) struct Done {
     pub(crate) reordered: u64,
     pub(crate) corrupted: u64,
     pub(crate) trimmed: u64,
+    /// Whether the relay ended before it was told to: a transfer through it stalls from then on.
+    pub(crate) expired: bool,
 }
 
-/// Relays between one sender and a receiver, on loopback, until dropped or for 30 s at most.
+/// Relays between one sender and a receiver, on loopback, until dropped or for 60 s at most.
 pub(crate) struct Lossy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -58,7 +60,7 @@ pub(crate) struct Limits {
     pub(crate) datagrams: u64,
 }
 
-const LIMITS: Limits = Limits { life: Duration::from_secs(30), datagrams: 1_000_000 };
+const LIMITS: Limits = Limits { life: Duration::from_secs(60), datagrams: 1_000_000 };
 /// A delayed datagram leaves after this many others, or this much time.
 const HELD_FOR: u64 = 5;
 const HELD_AT_MOST: Duration = Duration::from_millis(2);
@@ -183,6 +185,7 @@ impl Relay {
                 std::thread::sleep(Duration::from_micros(20));
             }
         }
+        self.done.expired = !shared.stop.load(Ordering::Relaxed);
         self.done
     }
 
