@@ -53,6 +53,14 @@ impl Experiment {
         self.of("testbed", transport).filter(|run| is_valid(run))
     }
 
+    /// The transports on the testbed, in order.
+    fn transports(&self) -> Vec<&str> {
+        let real = self.runs.iter().filter(|run| run["kind"] == "testbed");
+        let mut names: Vec<&str> = real.filter_map(|run| run["transport"].as_str()).collect();
+        names.dedup();
+        names
+    }
+
     /// Flow completion times in microseconds and sizes in bytes of a run, in the order of the ends.
     fn flows(&self, run: &Value) -> Vec<(f64, u64)> {
         let dir = self.dir.path().join(run["directory"].as_str().expect("a directory"));
@@ -221,5 +229,63 @@ fn pdq__finishes_flows_one_by_one() {
             return;
         };
         assert!((0.75..1.25).contains(&share), "a gap of {share:.2} times a flow's time");
+    }
+}
+
+/// The testbed's scenarios that are compared with the simulator, with the changes that keep them short.
+const COMPARED: [(&str, &[&str]); 3] = [
+    ("testbed.toml", &["run.repetitions=3"]),
+    ("testbed-permutation.toml", &["run.repetitions=3"]),
+    ("testbed-d3.toml", &["sweep.traffic.workers=[22]", "run.repetitions=3"]),
+];
+
+/// Whether a page gives a reason why a transport differs between simulator and testbed: a row of a
+/// table that begins with the scenario and the transport.
+fn gives_reason(page: &str, scenario: &str, transport: &str) -> bool {
+    let begin = format!("| `{scenario}` | ");
+    let rows = page.lines().filter_map(|line| line.strip_prefix(&begin));
+    rows.filter_map(|row| row.split_once(" | "))
+        .any(|(names, _)| names.split(", ").any(|name| name.trim_matches('`') == transport))
+}
+
+/// Simulator and testbed on the same flows: the median FCT differs by at most 10 %, or the docs give
+/// the reason.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn both__median_fct_of_simulator_and_testbed() {
+    if !is_possible() {
+        return;
+    }
+    let page = std::fs::read_to_string(repository("docs/testbed.md")).expect("a page");
+    for (scenario, changes) in COMPARED {
+        let experiment = Experiment::run(scenario, "both", changes);
+        for transport in experiment.transports() {
+            let other = if transport.starts_with("kernel-") { "tcp" } else { transport };
+            // Runs with one seed have the same flows.
+            let pairs: Vec<(&Value, &Value)> = experiment
+                .valid(transport)
+                .map(|real| {
+                    let mut simulated = experiment.of("packets", other);
+                    let simulated = simulated.find(|run| run["seeds"] == real["seeds"]);
+                    (simulated.expect("a simulated run with that seed"), real)
+                })
+                .collect();
+            let simulated = median_of(pairs.iter().map(|pair| pair.0), "fct_p50_us");
+            let real = median_of(pairs.iter().map(|pair| pair.1), "fct_p50_us");
+            let (Some(simulated), Some(real)) = (simulated, real) else {
+                not_quiet(&format!("{scenario}: no valid run of {transport}"));
+                continue;
+            };
+            let difference = 100.0 * (real / simulated - 1.0);
+            println!(
+                "{scenario}: {transport}: FCT p50 {simulated:.0} us in the simulator, {real:.0} us \
+                 on the testbed, {difference:+.1} %, {} valid runs",
+                pairs.len()
+            );
+            assert!(
+                difference.abs() <= 10.0 || gives_reason(&page, scenario, transport),
+                "{scenario}: {transport}: {difference:+.1} %, and docs/testbed.md has no reason"
+            );
+        }
     }
 }
