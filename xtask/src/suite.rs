@@ -126,9 +126,12 @@ fn browser() -> anyhow::Result<Outcome> {
     run_cargo(&["test", "--workspace", "--test", "browser", "--", "--ignored"])
 }
 
-/// Runs the tests of the testbed, which the step `test` ignores: they need root, and a core of their
-/// own while they run.
+/// Runs the tests of the testbed and the benchmark of the switch's ports, which the step `test`
+/// ignores. Those of the testbed need root, and a core of their own while they run.
 fn testbed() -> anyhow::Result<Outcome> {
+    // Uses the whole workspace, so that cargo does not rebuild crates with other features.
+    let cost = ["--test", "integration", "cost__of_a_packet", "--", "--ignored", "--nocapture"];
+    run_command(cargo().args(["test", "--workspace"]).args(cost))?;
     if !is_installed("ip") {
         return Ok(Outcome::Skipped("`ip` is not installed; run `cargo xtask setup`".into()));
     }

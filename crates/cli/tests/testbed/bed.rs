@@ -3,18 +3,43 @@
 use punctual_switch::{Testbed, missing_capability};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
 
-/// Prints why a test cannot run. Fails if skips are not allowed.
+/// Prints what the machine lacks for a test. Fails if skips are not allowed: `PUNCTUAL_NO_SKIPS` is
+/// set, and neither empty nor 0.
 pub(crate) fn skip(why: &str) {
     println!("SKIPPED: {why}");
-    assert!(std::env::var_os("PUNCTUAL_NO_SKIPS").is_none(), "skips count as failures: {why}");
+    let no_skips = std::env::var("PUNCTUAL_NO_SKIPS").is_ok_and(|v| !v.is_empty() && v != "0");
+    assert!(!no_skips, "skips count as failures: {why}");
 }
 
-/// Prints that a bound was not checked, because the machine is too busy for it. That is no failure.
+/// Prints why a check was left out that this machine can do: its timing was invalid, because other
+/// processes kept it busy, or the check takes minutes. Never fails.
 pub(crate) fn not_quiet(why: &str) {
     println!("SKIPPED: {why}");
+}
+
+/// Waits until a condition holds. Fails after 20 seconds.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "not after 20 s: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The processes that have this entry in their environment. Children inherit it.
+pub(crate) fn processes_with(name: &str, value: &str) -> Vec<u32> {
+    let wanted = format!("{name}={value}");
+    let entries = Path::new("/proc").read_dir().into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let has_entry = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+    };
+    pids.filter(has_entry).collect()
 }
 
 /// Whether testbeds can be built here; says why not.

@@ -1,12 +1,12 @@
 //! Up, status, exec, down, and what is left after crashes.
 
-use crate::bed::{Bed, PROGRAM, is_possible, leftovers, skip};
+use crate::bed::{Bed, PROGRAM, is_possible, leftovers, processes_with, skip, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const QUEUE: &str = "{ kind = \"drop-tail\", limit = \"100packets\" }";
 
@@ -39,8 +39,7 @@ fn down__removes_everything_also_after_crashes() {
     let pid = bed.switch_pid();
     let killed = Command::new("sh").arg("-c").arg(format!("kill -9 {pid}")).status();
     assert!(killed.expect("sh starts").success());
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(bed.must("status", &[]).contains("does not run"));
+    wait_until("the switch is gone", || bed.must("status", &[]).contains("does not run"));
     bed.must("restart", &[]);
     assert_ne!(bed.switch_pid(), pid);
     bed.must("down", &[]);
@@ -51,6 +50,7 @@ fn down__removes_everything_also_after_crashes() {
         let mut up = Command::new(PROGRAM)
             .args(["testbed", "up"])
             .arg(bed.scenario())
+            .env(UP, ms.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -58,14 +58,21 @@ fn down__removes_everything_also_after_crashes() {
         std::thread::sleep(Duration::from_millis(ms));
         let _ = up.kill();
         up.wait().expect("it was killed");
-        // What it had started may still be on its way.
-        std::thread::sleep(Duration::from_millis(50));
+        // The `ip` that it had started still runs. Of its children only the switch lasts.
+        let is_switch = |pid: &u32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).nth(1) == Some(b"switch")
+        };
+        wait_until("`ip` has ended", || processes_with(UP, &ms.to_string()).iter().all(is_switch));
         bed.must("down", &[]);
         assert_eq!(leftovers(&prefix), Vec::<String>::new(), "after {ms} ms");
     }
     let gone = bed.run("status", &[]);
     assert!(String::from_utf8_lossy(&gone.stderr).contains("is not up"));
 }
+
+/// Set in the processes of a `testbed up` that is killed.
+const UP: &str = "PUNCTUAL_TESTBED_UP";
 
 /// Set in the process that [`test__killed_leaves_nothing`] kills.
 const KILLED: &str = "PUNCTUAL_TESTBED_KILLED";
@@ -102,11 +109,7 @@ fn test__killed_leaves_nothing() {
     assert_eq!(leftovers(&prefix).len(), 4);
     test.kill().expect("it runs");
     test.wait().expect("it was killed");
-    let begin = Instant::now();
-    while !leftovers(&prefix).is_empty() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", leftovers(&prefix));
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("nothing is left", || leftovers(&prefix).is_empty());
 }
 
 /// Without a capability, the message names it.
@@ -163,23 +166,32 @@ fn metrics__are_served_until_the_switch_stops() {
     let at_host = format!("{}-h0", bed.prefix());
     let to = Ipv4Addr::new(10, 0, 0, 2);
     punctual_switch::in_namespace(&at_host, || crate::traffic::ping(to)).expect("an answer");
+    let get = || {
+        let page = punctual_switch::in_namespace(&namespace, || {
+            let mut stream = TcpStream::connect("127.0.0.1:9100")?;
+            stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n")?;
+            let mut page = String::new();
+            stream.read_to_string(&mut page)?;
+            Ok(page)
+        });
+        page.expect("a page")
+    };
+    let count = |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok());
+    let has_counted = |page: &str| {
+        let lines = page.lines().filter(|l| l.starts_with("punctual_switch_delivered_total"));
+        let counts: Vec<u64> = lines.filter_map(count).collect();
+        !counts.is_empty() && counts.iter().all(|n| *n > 0)
+    };
     // Reports are made once a second.
-    std::thread::sleep(Duration::from_millis(1500));
-    let page = punctual_switch::in_namespace(&namespace, || {
-        let mut stream = TcpStream::connect("127.0.0.1:9100")?;
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n")?;
-        let mut page = String::new();
-        stream.read_to_string(&mut page)?;
-        Ok(page)
+    let mut page = String::new();
+    wait_until("the metrics count the ping", || {
+        page = get();
+        has_counted(&page)
     });
-    let page = page.expect("a page");
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
     for series in ["drops_total{port=", "losses_total{port=", "overload_total{host=", "valid "] {
         assert!(page.contains(&format!("\npunctual_switch_{series}")), "{series}: {page}");
     }
-    let delivered = page.lines().filter(|l| l.starts_with("punctual_switch_delivered_total"));
-    let count = |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok());
-    assert!(delivered.filter_map(count).all(|n| n > 0), "{page}");
     kill(Pid::from_raw(switch.id() as i32), Signal::SIGTERM).expect("it runs");
     let ended = switch.wait_with_output().expect("it ends");
     let table = String::from_utf8_lossy(&ended.stdout);

@@ -6,6 +6,7 @@
 #![allow(non_snake_case)]
 
 mod bed;
+mod experiments;
 mod lifecycle;
 mod messages;
 mod reload;

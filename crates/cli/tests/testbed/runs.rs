@@ -1,6 +1,6 @@
 //! `run --on testbed`: a small incast on real packets, and what is left of a run that is killed.
 
-use crate::bed::{PROGRAM, is_possible, skip};
+use crate::bed::{PROGRAM, is_possible, not_quiet, processes_with, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,12 @@ fn json(file: &Path) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
+/// The median, the lower one of two; none of no values.
+pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied()
+}
+
 /// What a testbed of the command line leaves in the file system.
 fn named_namespaces() -> Vec<String> {
     let entries = Path::new("/run/netns").read_dir().into_iter().flatten().flatten();
@@ -61,22 +67,7 @@ fn named_namespaces() -> Vec<String> {
 
 /// Processes that run in the session of a run that `parent` started.
 fn children(parent: u32) -> Vec<u32> {
-    let wanted = format!("PUNCTUAL_TESTBED_PARENT={parent}");
-    let entries = Path::new("/proc").read_dir().into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let is_child = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
-    };
-    pids.filter(is_child).collect()
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    processes_with("PUNCTUAL_TESTBED_PARENT", &parent.to_string())
 }
 
 /// A run that lasts, once its child runs its flows.
@@ -91,9 +82,9 @@ fn lasting_run(place: &Place) -> Child {
     child
 }
 
-/// NDP's last flow ends within 10 % of the optimum, and no flow ends before it could; the kernel's
-/// TCP runs beside it. A run that was too late to be trusted says so, and asserts nothing about time;
-/// if that holds for all repetitions, the test counts as skipped.
+/// NDP's last flow ends within 10 % of the optimum, in the median of the valid runs, and no flow ends
+/// before it could; the kernel's TCP runs beside it. A run with invalid timing says so, and asserts
+/// nothing about time; without a valid run of NDP the bound counts as skipped.
 #[test]
 #[ignore = "namespaces: cargo xtask test testbed"]
 fn run__incast_with_real_packets() {
@@ -120,14 +111,13 @@ fn run__incast_with_real_packets() {
     let packets = f64::from(SENDERS * FLOW_BYTES) / 1436.0;
     let optimum_us = packets * 1538.0 * 8.0 / 100.0;
     let bound_us = f64::from(SENDERS * FLOW_BYTES) * (1538.0 / 1460.0) * 8.0 / 100.0;
-    let (mut is_trusted, mut ndp_is_trusted) = (true, false);
+    let (mut is_trusted, mut last_of_ndp) = (true, Vec::new());
     for run in &runs {
         let label = run["transport"].as_str().expect("a name");
         assert_eq!(run["kind"], "testbed");
         assert_eq!(run["flows_completed"], f64::from(SENDERS), "{label}: {printed}");
         let last_us = run["fct_max_us"].as_f64().expect("a time");
         println!("{label}: last flow after {last_us:.0} us, the optimum is {optimum_us:.0} us");
-        assert!(last_us > bound_us, "{label}: faster than its link");
         let dir = Path::new(run["directory"].as_str().expect("a directory"));
         let manifest = json(&place.dir.path().join(dir).join("manifest.json"));
         let testbed = &manifest["testbed"];
@@ -138,16 +128,19 @@ fn run__incast_with_real_packets() {
         for file in ["flows.parquet", "ports.parquet", "summary.json"] {
             assert!(place.dir.path().join(dir).join(file).exists(), "{file}");
         }
-        if label == "ndp" && problems == 0 {
-            ndp_is_trusted = true;
-            assert!(last_us < 1.10 * optimum_us, "{last_us} of {optimum_us} us: {testbed}");
+        if problems == 0 {
+            assert!(last_us > bound_us, "{label}: faster than its link: {testbed}");
+            last_of_ndp.extend((label == "ndp").then_some(last_us));
         }
     }
     assert_eq!(is_trusted, is_valid, "{printed}");
     assert!(place.results().join("report.html").exists());
     assert_eq!(named_namespaces(), before);
-    if !ndp_is_trusted {
-        skip(&format!("invalid timing: {}", String::from_utf8_lossy(&output.stderr)));
+    match median(&mut last_of_ndp) {
+        Some(last_us) => assert!(last_us < 1.10 * optimum_us, "{last_us} of {optimum_us} us"),
+        None => {
+            not_quiet(&format!("invalid timing: {}", String::from_utf8_lossy(&output.stderr)));
+        }
     }
     if !is_trusted {
         return;

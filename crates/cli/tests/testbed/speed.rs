@@ -6,6 +6,7 @@
 //! time in which no frame was there, so that a slow generator does not count.
 
 use crate::bed::{Bed, is_possible, not_quiet};
+use crate::runs::median;
 use core::net::{IpAddr, Ipv4Addr};
 use punctual_core::{Class, HostId};
 use punctual_switch::{FrameIo as _, Interfaces, enter_namespace, in_namespace};
@@ -19,6 +20,10 @@ const PORT: u16 = 9300;
 const QUEUE: &str = "{ kind = \"drop-tail\", limit = \"8packets\" }";
 /// Packets a second that one core must forward.
 const WANTED: f64 = 150_000.0;
+/// Floods of the switch and of the bare forwarder, in turns.
+const ROUNDS: usize = 3;
+/// A thread that has no processor for 2 % of the time makes the timing of a run invalid.
+const SHARE_OF_A_CORE: f64 = 0.98;
 /// Packets a second of a bare forwarder of this kind on an idle core of the machine for which
 /// [`WANTED`] was set: 4,280 ns a packet.
 const BARE: f64 = 234_000.0;
@@ -43,8 +48,7 @@ fn frame(from: u32) -> Vec<u8> {
 }
 
 /// Sends from every host for a while, so many packets a second in all, or as many as possible.
-/// Returns how many were sent.
-fn generate(prefix: &str, time: Duration, packets_per_second: Option<f64>) -> u64 {
+fn generate(prefix: &str, time: Duration, packets_per_second: Option<f64>) {
     let mut interfaces = Vec::new();
     for host in 0..HOSTS {
         enter_namespace(&format!("{prefix}-h{host}")).expect("a namespace");
@@ -75,7 +79,6 @@ fn generate(prefix: &str, time: Duration, packets_per_second: Option<f64>) -> u6
             }
         }
     }
-    sent.iter().sum()
 }
 
 /// Processor time of a thread and the time that it waited for a processor, in seconds.
@@ -93,8 +96,8 @@ fn share((ran, waited): (f64, f64), (ran_then, waited_then): (f64, f64)) -> f64 
 }
 
 /// A forwarder that copies every frame to the interface opposite, until it is stopped. Returns
-/// packets per second at work.
-fn forward_bare(prefix: &str, stop: &AtomicBool) -> f64 {
+/// packets per second at work, and the share of the time in which it had a processor.
+fn forward_bare(prefix: &str, stop: &AtomicBool) -> (f64, f64) {
     enter_namespace(&format!("{prefix}-sw")).expect("a namespace");
     let names: Vec<String> = (0..HOSTS).map(punctual_switch::interface_name).collect();
     let names = names.iter().map(String::as_str);
@@ -121,7 +124,8 @@ fn forward_bare(prefix: &str, stop: &AtomicBool) -> f64 {
             busy += begin.elapsed();
         }
     }
-    count as f64 / (busy.as_secs_f64() * share(start, schedule("thread-self")))
+    let ran = share(start, schedule("thread-self"));
+    (count as f64 / (busy.as_secs_f64() * ran), ran)
 }
 
 /// Sockets that take the frames; nobody reads them.
@@ -143,53 +147,89 @@ fn sum(report: &serde_json::Value, list: &str, key: &str) -> u64 {
     all.map(|entry| entry[key].as_u64().unwrap_or(0)).sum()
 }
 
-/// Under a flood the switch forwards at least 150 of the 234 packets that a bare forwarder does.
+/// Packets per second at work of the switch under a flood, the share of the time in which it had a
+/// processor, and its report.
+fn flood_switch(bed: &Bed, time: Duration) -> (f64, f64, serde_json::Value) {
+    let prefix = bed.prefix();
+    let task = format!("{}/task/{0}", bed.switch_pid());
+    let ran = std::thread::scope(|scope| {
+        let start = schedule(&task);
+        scope.spawn(|| generate(&prefix, time, None)).join().expect("no panic");
+        share(start, schedule(&task))
+    });
+    let report = bed.report();
+    let number = |key: &str| report[key].as_f64().expect("a number");
+    (number("delivered") / (number("busy_seconds") * ran), ran, report)
+}
+
+/// Packets per second at work of a bare forwarder under a flood, and the share of the time in which
+/// it had a processor. The switch does not run.
+fn flood_bare(prefix: &str, time: Duration) -> (f64, f64) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let forwarder = scope.spawn(|| forward_bare(prefix, &stop));
+        std::thread::sleep(Duration::from_millis(100));
+        scope.spawn(|| generate(prefix, time, None)).join().expect("no panic");
+        stop.store(true, Ordering::Relaxed);
+        forwarder.join().expect("no panic")
+    })
+}
+
+/// Under a flood the switch forwards at least 150 of the 234 packets that a bare forwarder does, in
+/// the median of rounds in which both had a processor of their own.
 #[test]
 #[ignore = "namespaces: cargo xtask test testbed"]
 fn speed__of_a_flooded_switch_beside_a_bare_forwarder() {
     if !is_possible() {
         return;
     }
-    let time = Duration::from_secs(2);
+    let time = Duration::from_secs(1);
     // So fast that no port is the bottleneck.
     let bed = star(10_000);
     bed.must("up", &[]);
     let prefix = bed.prefix();
     let _sockets = sockets(&prefix);
-    let task = format!("{}/task/{0}", bed.switch_pid());
-    let (ran, sent) = std::thread::scope(|scope| {
-        let start = schedule(&task);
-        let generator = scope.spawn(|| generate(&prefix, time, None));
-        let sent = generator.join().expect("no panic");
-        (share(start, schedule(&task)), sent)
-    });
-    let report = bed.report();
-    let number = |key: &str| report[key].as_f64().expect("a number");
-    let ours = number("delivered") / (number("busy_seconds") * ran);
-    let stop = AtomicBool::new(false);
-    let bare = std::thread::scope(|scope| {
-        let forwarder = scope.spawn(|| forward_bare(&prefix, &stop));
-        std::thread::sleep(Duration::from_millis(100));
-        scope.spawn(|| generate(&prefix, time, None)).join().expect("no panic");
-        stop.store(true, Ordering::Relaxed);
-        forwarder.join().expect("no panic")
-    });
-    println!(
-        "flood of {sent} frames: {ours:.0} packets per second at work, a bare forwarder {bare:.0}: \
-         {:.2} of it; {} found a full ring; the switch had its core for {:.1} % of the time",
-        ours / bare,
-        sum(&report, "hosts", "ring_full"),
-        100.0 * ran
-    );
-    assert!(ours / bare >= WANTED / BARE, "{:.2} of a bare forwarder", ours / bare);
+    let (mut ratios, mut rates, mut bare_rates) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        if round > 0 {
+            bed.must("restart", &[]);
+        }
+        let (ours, ran, report) = flood_switch(&bed, time);
+        let (bare, bare_ran) = flood_bare(&prefix, time);
+        println!(
+            "flood: {ours:.0} packets per second at work, a bare forwarder {bare:.0}: {:.2} of it; \
+             {} found a full ring; they had a core for {:.1} and {:.1} % of the time",
+            ours / bare,
+            sum(&report, "hosts", "ring_full"),
+            100.0 * ran,
+            100.0 * bare_ran
+        );
+        if ran.min(bare_ran) >= SHARE_OF_A_CORE {
+            ratios.push(ours / bare);
+            rates.push(ours);
+            bare_rates.push(bare);
+        }
+    }
+    let (Some(ratio), Some(ours), Some(bare)) =
+        (median(&mut ratios), median(&mut rates), median(&mut bare_rates))
+    else {
+        not_quiet("in no round switch and bare forwarder had a core for 98 % of the time");
+        return;
+    };
+    assert!(ratio >= WANTED / BARE, "{ratio:.2} of a bare forwarder");
     // The bound itself holds where a bare forwarder is as fast as it was.
     if bare >= BARE {
         assert!(ours >= WANTED, "{ours:.0} packets per second");
+    } else {
+        not_quiet(&format!(
+            "a bare forwarder has {bare:.0} packets per second here; the bound of {WANTED:.0} for \
+             the switch is for a machine with {BARE:.0}"
+        ));
     }
 }
 
 /// A permutation at 95 % of the ports' rate, 150 thousand packets a second in all: no port drops a
-/// packet, however late the thread is.
+/// packet. An invalid run asserts nothing.
 #[test]
 #[ignore = "namespaces: cargo xtask test testbed"]
 fn speed__a_permutation_at_95_percent_load_loses_nothing() {
@@ -227,6 +267,10 @@ fn speed__a_permutation_at_95_percent_load_loses_nothing() {
         100.0 * report["busy_seconds"].as_f64().unwrap_or(0.0) / seconds,
         100.0 * ran,
     );
+    if report["valid"] != true {
+        not_quiet(&format!("the timing of the run was invalid: {}", report["problems"]));
+        return;
+    }
     // Virtual time: no delay of the thread makes a port drop.
     assert_eq!(drops, 0, "false drops");
     let offered = (received + full) as f64 / seconds;

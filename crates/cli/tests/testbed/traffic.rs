@@ -94,11 +94,11 @@ fn kernel__ping_and_tcp_over_ipv4_and_ipv6() {
          the link; lateness p50 {} us, p99 {} us",
         shares[0], shares[1], report["lateness_p50_us"], report["lateness_p99_us"]
     );
-    // Faster than the link would mean that the switch does not limit the rate.
-    assert!(shares.iter().all(|share| *share < 101.0), "{shares:?}");
     if report["valid"] != true {
         not_quiet(&format!("the timing of the run was invalid: {}", report["problems"]));
         return;
     }
+    // Faster than the link would mean that the switch does not limit the rate.
+    assert!(shares.iter().all(|share| *share < 101.0), "{shares:?}");
     assert!(shares.iter().all(|share| *share >= 90.0), "{shares:?}");
 }

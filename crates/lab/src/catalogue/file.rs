@@ -48,7 +48,7 @@ pub enum On {
     /// In the simulator.
     #[default]
     Simulator,
-    /// On real packets. There is no runner yet: its claims cannot run.
+    /// On real packets. `reproduce` does not run it: its claims cannot run.
     Testbed,
 }
 

@@ -21,15 +21,15 @@ fn d3_request(outer: &Outer, flow: u32, desired: Rate) -> Vec<u8> {
     frame
 }
 
-/// A request from host 1 to host 0.
-pub(crate) fn any_d3_request() -> Vec<u8> {
-    d3_request(&outer(1, 0, Class::DATA, 0), 7, Rate::from_mbps(8))
+/// The first request of a D3 flow, for 8 to 64 Mb/s.
+pub(crate) fn any_d3_request(outer: &Outer, flow: u32) -> Vec<u8> {
+    d3_request(outer, flow, Rate::from_mbps(8 * (1 + u64::from(flow % 8))))
 }
 
-/// A PDQ packet from host 1 to host 0.
-pub(crate) fn any_pdq() -> Vec<u8> {
+/// The first packet of a PDQ flow that takes 5 to 12 ms.
+pub(crate) fn any_pdq(outer: &Outer, flow: u32) -> Vec<u8> {
     let header = PdqHeader { rate: 100_000, pauser: u32::MAX, ..PdqHeader::default() };
-    pdq(&outer(1, 0, Class::DATA, 0), 7, false, 500_000, header)
+    pdq(outer, flow, false, 500_000 + 100_000 * (flow % 8), header)
 }
 
 fn parse(frame: &[u8], transport: &str) -> (Packet, Option<RateBlock>) {
