@@ -121,9 +121,14 @@ impl Sandbox {
 
     /// Runs a function while this process is outside of the control group.
     pub(crate) fn outside<T>(&self, work: impl FnOnce() -> T) -> T {
-        enter(&self.outside).expect("leave the control group");
+        self.within(&self.outside, work)
+    }
+
+    /// Runs a function while this process is in another control group.
+    pub(crate) fn within<T>(&self, cgroup: &Path, work: impl FnOnce() -> T) -> T {
+        enter(cgroup).expect("enter another control group");
         let result = work();
-        enter(&self.cgroup).expect("enter the control group");
+        enter(&self.cgroup).expect("return to the control group");
         result
     }
 }
@@ -158,7 +163,7 @@ fn own_cgroup() -> Result<(PathBuf, PathBuf, Child), Obstacle> {
     let cgroup = root.join(format!("punctual-test-{}", std::process::id()));
     // Ends with its standard input, which is this process's end of a pipe.
     let script = "cat > /dev/null; for i in 1 2 3 4 5 6 7 8 9 10; do \
-                  rmdir \"$1\" 2> /dev/null; [ -d \"$1\" ] || exit 0; sleep 0.2; done";
+                  rmdir \"$1\"/*/ \"$1\" 2> /dev/null; [ -d \"$1\" ] || exit 0; sleep 0.2; done";
     let guard = Command::new("setsid")
         .args(["sh", "-c", script, "sh"])
         .arg(&cgroup)
