@@ -2,15 +2,18 @@
 
 use crate::Test;
 use crate::support::{Flow, Namespace, Plan, Sandbox, because, ensure, receive};
+use libbpf_rs::query::{BtfInfoIter, LinkInfoIter, LinkTypeInfo, MapInfoIter, ProgInfoIter};
 use libtest_mimic::Failed;
 use punctual_kernel::{
     ControlState, LoadError, LoadOptions, OBJECT, Paths, congestion_control, load, set_deadline,
     sockets, status, unload,
 };
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -19,9 +22,11 @@ pub(crate) const TESTS: &[Test] = &[
     ("life__adopted_control_group", group__adopts_unmodified_programs),
     ("life__open_connections_survive", connections__survive_unloading),
     ("life__killed_loader", loader__killed_is_cleaned_up),
+    ("life__killed_loader_with_marker_and_routes", loader__killed_with_marker_and_routes),
     ("life__errors", load__errors_change_nothing),
     ("life__status_lists_sockets", status__lists_sockets),
     ("life__nothing_is_left", unload__leaves_no_trace),
+    ("life__nothing_is_left_after_the_last_socket", unload__leaves_no_trace_after_the_last_socket),
 ];
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -62,15 +67,10 @@ fn default__is_set_and_restored(sandbox: &Sandbox) -> Result<(), Failed> {
 }
 
 fn routes__are_set_and_restored(sandbox: &Sandbox) -> Result<(), Failed> {
-    let namespace = Namespace::new();
-    namespace.sh("ip link add d0 type veth peer name d1");
-    namespace.sh("ip link set d0 up");
-    namespace.sh("ip link set d1 up");
-    namespace.sh("ip route add 10.9.0.0/16 dev d0 metric 7 mtu 1400");
-    namespace.sh("ip -6 route add fd09::/64 dev d0 metric 9");
+    let namespace = routed();
     let before = [namespace.sh("ip route"), namespace.sh("ip -6 route")];
     let options = LoadOptions {
-        routes: vec!["10.9.0.0/16".into(), "fd09::/64".into()],
+        routes: ROUTES.map(String::from).to_vec(),
         netns: Some(namespace.path()),
         ..sandbox.other("lr")
     };
@@ -123,7 +123,7 @@ fn connections__survive_unloading(sandbox: &Sandbox) -> Result<(), Failed> {
     // The name is free at once.
     load(OBJECT, &options).map_err(because("load again"))?;
     unload(&options.paths).map_err(because("unload again"))?;
-    stream.shutdown(std::net::Shutdown::Write)?;
+    stream.shutdown(Shutdown::Write)?;
     ensure!(stream.read(&mut [0])? == 0, "the peer did not close");
     Ok(())
 }
@@ -131,21 +131,29 @@ fn connections__survive_unloading(sandbox: &Sandbox) -> Result<(), Failed> {
 /// The environment variable that turns this program into a loader.
 pub(crate) const LOADER: &str = "PUNCTUAL_KERNEL_LOADER";
 
-/// Loads in a process of its own: the variable holds pins, state, name, group and namespace.
+/// Loads in a process of its own, then waits to be killed. The variable holds pins, state, names,
+/// group, namespace, marked devices and routes.
 pub(crate) fn loader(arguments: &str) -> std::process::ExitCode {
     let words: Vec<&str> = arguments.split('|').collect();
+    let list = |text: &str| text.split_whitespace().map(str::to_owned).collect();
     let options = LoadOptions {
         paths: Paths { pins: words[0].into(), state: words[1].into() },
         d2tcp: words[2].into(),
         dctcp: words[3].into(),
         cgroup: Some(words[4].into()),
         netns: Some(PathBuf::from(words[5])),
+        mark_devices: list(words[6]),
+        routes: list(words[7]),
         default: true,
         adopt: true,
         ..LoadOptions::default()
     };
     match load(OBJECT, &options) {
-        Ok(()) => std::process::ExitCode::SUCCESS,
+        Ok(()) => {
+            // The pipe closes with the test, so no loader outlives it.
+            let _ = std::io::stdin().read(&mut [0]);
+            std::process::ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("{error}");
             std::process::ExitCode::FAILURE
@@ -153,39 +161,55 @@ pub(crate) fn loader(arguments: &str) -> std::process::ExitCode {
     }
 }
 
+/// Starts a loader with these options.
+fn start_loader(options: &LoadOptions) -> std::io::Result<Child> {
+    let path = |path: &Option<PathBuf>| path.as_deref().map_or_else(String::new, shown);
+    let arguments = [
+        shown(&options.paths.pins),
+        shown(&options.paths.state),
+        options.d2tcp.clone(),
+        options.dctcp.clone(),
+        path(&options.cgroup),
+        path(&options.netns),
+        options.mark_devices.join(" "),
+        options.routes.join(" "),
+    ];
+    Command::new(std::env::current_exe()?)
+        .env(LOADER, arguments.join("|"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Kills a loader with SIGKILL as soon as a condition holds. It must not have ended by itself.
+fn kill_when(mut child: Child, what: &str, condition: impl Fn() -> bool) -> Result<(), Failed> {
+    let begun = Instant::now();
+    let mut held = condition();
+    while !held && child.try_wait()?.is_none() && begun.elapsed() < Duration::from_secs(120) {
+        held = condition();
+    }
+    let ended = child.try_wait()?;
+    child.kill()?;
+    child.wait()?;
+    ensure!(held, "{what}: never so; the loader's status: {ended:?}");
+    ensure!(ended.is_none(), "{what}: the loader ended by itself: {ended:?}");
+    Ok(())
+}
+
 fn loader__killed_is_cleaned_up(sandbox: &Sandbox) -> Result<(), Failed> {
     let namespace = Namespace::new();
     namespace.set_sysctl("tcp_congestion_control", "reno");
-    let options = sandbox.other("lk");
-    let arguments = [
-        options.paths.pins.display().to_string(),
-        options.paths.state.display().to_string(),
-        options.d2tcp.clone(),
-        options.dctcp.clone(),
-        sandbox.cgroup.display().to_string(),
-        namespace.path().display().to_string(),
-    ]
-    .join("|");
-    let start = || {
-        Command::new(std::env::current_exe()?)
-            .env(LOADER, &arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-    };
+    let options = LoadOptions { netns: Some(namespace.path()), ..sandbox.other("lk") };
     // Kills the loader when it has made so many pins. They are made within microseconds, so the
     // last two cases also remove what a loader killed earlier would not have made.
     for (pins, removed) in [(0, &[][..]), (1, &[]), (7, &["adopt", "marks"]), (7, &["d2tcp"])] {
-        let mut child = start()?;
         let entries = || std::fs::read_dir(&options.paths.pins).map_or(0, Iterator::count);
-        let begun = Instant::now();
-        while entries() < pins && child.try_wait()?.is_none() {
-            ensure!(begun.elapsed() < Duration::from_secs(30), "{pins} pins never appear");
-        }
-        child.kill()?;
-        child.wait()?;
+        kill_when(start_loader(&options)?, &format!("{pins} pins"), || entries() >= pins)?;
         let made = entries();
-        ensure!(made >= pins, "the loader failed with {made} pins");
         for pin in removed {
             std::fs::remove_file(options.paths.pins.join(pin))?;
         }
@@ -201,9 +225,49 @@ fn loader__killed_is_cleaned_up(sandbox: &Sandbox) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Waits up to five seconds for a condition: the kernel frees programs after a grace period.
+/// Kills the loader when the tc marker is attached, when the first of two routes has the congestion
+/// control, and when both have it.
+fn loader__killed_with_marker_and_routes(sandbox: &Sandbox) -> Result<(), Failed> {
+    let namespace = routed();
+    namespace.set_sysctl("tcp_congestion_control", "reno");
+    let options = LoadOptions {
+        netns: Some(namespace.path()),
+        mark_devices: vec!["d0".into()],
+        routes: ROUTES.map(String::from).to_vec(),
+        ..sandbox.other("lm")
+    };
+    let before = Settings::of(&namespace);
+    let marker = options.paths.pins.join("mark_d0");
+    let has = |command: &str| namespace.sh(command).contains(&format!("congctl {}", options.d2tcp));
+    for (what, command) in
+        [("the marker", ""), ("the first route", "ip route"), ("both routes", "ip -6 route")]
+    {
+        let existing = objects();
+        let child = start_loader(&options)?;
+        kill_when(child, what, || marker.exists() && (command.is_empty() || has(command)))?;
+        let made = &objects() - &existing;
+        for kind in ["program", "map", "tcx link"] {
+            ensure!(made.iter().any(|object| object.starts_with(kind)), "{what}: no {kind}");
+        }
+        ensure!(unload(&options.paths).map_err(because("unload"))?, "{what}: nothing to unload");
+        // Once more finds nothing.
+        ensure!(!unload(&options.paths).map_err(because("unload"))?, "{what}: unloaded twice");
+        let files = options.paths.pins.exists() || options.paths.state.exists();
+        ensure!(!files, "{what}: files are left");
+        let gone = eventually(|| objects().is_disjoint(&made));
+        ensure!(gone, "{what}: these are left: {:?}", &objects() & &made);
+        let after = Settings::of(&namespace);
+        ensure!(before == after, "{what}: before {before:?}, after {after:?}");
+        for name in [&options.d2tcp, &options.dctcp] {
+            ensure!(!is_registered(name), "{what}: {name} is still registered");
+        }
+    }
+    Ok(())
+}
+
+/// Waits up to twenty seconds for a condition: the kernel frees programs after a grace period.
 fn eventually(condition: impl Fn() -> bool) -> bool {
-    (0..50).any(|_| {
+    (0..200).any(|_| {
         let holds = condition();
         if !holds {
             std::thread::sleep(Duration::from_millis(100));
@@ -257,36 +321,74 @@ fn status__lists_sockets(sandbox: &Sandbox) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Identifiers of all links, programs or maps in the kernel.
-fn objects() -> Result<Vec<String>, Failed> {
-    let mut found = Vec::new();
-    let programs = libbpf_rs::query::ProgInfoIter::default();
-    found.extend(programs.map(|p| format!("program {}", p.name.to_string_lossy())));
-    let maps = libbpf_rs::query::MapInfoIter::default();
-    found.extend(maps.map(|m| format!("map {}", m.name.to_string_lossy())));
-    let links = libbpf_rs::query::LinkInfoIter::default();
-    found.extend(links.map(|_| "link".to_owned()));
-    found.sort();
-    Ok(found)
+/// All BPF programs, maps, type descriptions and links in the kernel, each with its identifier. The
+/// kernel does not use an identifier again before it has used two thousand million others.
+fn objects() -> BTreeSet<String> {
+    let name = |name: &OsString| name.to_string_lossy().into_owned();
+    let programs = ProgInfoIter::default().map(|p| format!("program {} {}", p.id, name(&p.name)));
+    let maps = MapInfoIter::default().map(|m| format!("map {} {}", m.id, name(&m.name)));
+    let types = BtfInfoIter::default().map(|b| format!("types {} {}", b.id, name(&b.name)));
+    let links = LinkInfoIter::default().map(|link| {
+        let is_tcx = matches!(link.info, LinkTypeInfo::Tcx(_));
+        format!("{} {}", if is_tcx { "tcx link" } else { "link" }, link.id)
+    });
+    programs.chain(maps).chain(types).chain(links).collect()
+}
+
+/// The settings of a network namespace that a load may change.
+#[derive(Debug, PartialEq, Eq)]
+struct Settings {
+    routes: [String; 2],
+    disciplines: String,
+    /// The names and values of all TCP settings, except the lists of registered congestion controls,
+    /// which are the machine's.
+    tcp: BTreeMap<OsString, String>,
+}
+
+/// Settings that list the congestion controls of the machine.
+const LISTS: [&str; 2] = ["tcp_available_congestion_control", "tcp_allowed_congestion_control"];
+
+impl Settings {
+    fn of(namespace: &Namespace) -> Settings {
+        let tcp = namespace.run(|| {
+            let entries = std::fs::read_dir("/proc/sys/net/ipv4").expect("sysctl").flatten();
+            entries
+                .filter(|entry| {
+                    let name = entry.file_name();
+                    let name = name.to_string_lossy();
+                    name.starts_with("tcp_") && !LISTS.contains(&&*name)
+                })
+                .filter_map(|entry| {
+                    Some((entry.file_name(), std::fs::read_to_string(entry.path()).ok()?))
+                })
+                .collect()
+        });
+        Settings {
+            routes: [namespace.sh("ip route"), namespace.sh("ip -6 route")],
+            disciplines: namespace.sh("tc qdisc"),
+            tcp,
+        }
+    }
+}
+
+/// The routes of [`routed`].
+const ROUTES: [&str; 2] = ["10.9.0.0/16", "fd09::/64"];
+
+/// A namespace with the device `d0` and two routes over it.
+fn routed() -> Namespace {
+    let namespace = Namespace::new();
+    namespace.sh("ip link add d0 type veth peer name d1");
+    namespace.sh("ip link set d0 up");
+    namespace.sh("ip link set d1 up");
+    namespace.sh("ip route add 10.9.0.0/16 dev d0 metric 7 mtu 1400");
+    namespace.sh("ip -6 route add fd09::/64 dev d0 metric 9");
+    namespace
 }
 
 fn unload__leaves_no_trace(sandbox: &Sandbox) -> Result<(), Failed> {
     let namespace = Namespace::new();
     namespace.sh("ip link add d0 type veth peer name d1");
-    let settled = || {
-        // Programs of earlier tests are freed after a grace period.
-        let mut last = objects();
-        for _ in 0..20 {
-            std::thread::sleep(Duration::from_millis(200));
-            let next = objects();
-            if matches!((&last, &next), (Ok(a), Ok(b)) if a == b) {
-                break;
-            }
-            last = next;
-        }
-        last
-    };
-    let before = settled()?;
+    let before = objects();
     let options = LoadOptions {
         adopt: true,
         default: true,
@@ -295,9 +397,84 @@ fn unload__leaves_no_trace(sandbox: &Sandbox) -> Result<(), Failed> {
         ..sandbox.other("ln")
     };
     load(OBJECT, &options).map_err(because("load"))?;
-    ensure!(objects()?.len() > before.len() + 10, "nothing was loaded");
+    let made = &objects() - &before;
+    ensure!(made.len() > 10, "nothing was loaded: {made:?}");
     unload(&options.paths).map_err(because("unload"))?;
-    let clean = eventually(|| objects().is_ok_and(|now| now == before));
-    ensure!(clean, "before {before:?}, after {:?}", objects()?);
+    let clean = eventually(|| objects().is_disjoint(&made));
+    ensure!(clean, "these are left: {:?}", &objects() & &made);
+    Ok(())
+}
+
+/// Unloads while a connection uses the congestion control. The connection goes on; when it closes,
+/// programs, maps, control group and network namespace are freed.
+fn unload__leaves_no_trace_after_the_last_socket(sandbox: &Sandbox) -> Result<(), Failed> {
+    // The kernel removes `outside` when it frees the namespace of the other end.
+    let witness = Namespace::new();
+    let namespace = routed();
+    witness.sh("ip link add outside type veth peer name inside");
+    witness.sh(&format!("ip link set inside netns {}", namespace.path().display()));
+    namespace.set_sysctl("tcp_congestion_control", "reno");
+    let group = sandbox.cgroup.join("last-socket");
+    std::fs::create_dir(&group)?;
+    let groups = || std::fs::read_to_string(sandbox.cgroup.join("cgroup.stat"));
+    let (settings, before) = (Settings::of(&namespace), objects());
+    let options = LoadOptions {
+        cgroup: Some(group.clone()),
+        adopt: true,
+        default: true,
+        netns: Some(namespace.path()),
+        routes: ROUTES.map(String::from).to_vec(),
+        mark_devices: vec!["d0".into()],
+        ..sandbox.other("lo")
+    };
+    load(OBJECT, &options).map_err(because("load"))?;
+    let made = &objects() - &before;
+    let [mut client, mut server] = sandbox.within(&group, || {
+        namespace.run(|| {
+            let listener = TcpListener::bind(SocketAddr::new(LOCALHOST, 0))?;
+            let client = TcpStream::connect(listener.local_addr()?)?;
+            let (server, _) = listener.accept()?;
+            Ok::<_, std::io::Error>([client, server])
+        })
+    })?;
+    for stream in [&client, &server] {
+        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        stream.set_write_timeout(Some(Duration::from_secs(20)))?;
+    }
+    set_deadline(&client, 1_000_000, Duration::from_secs(9))?;
+    let mut transfer = || -> Result<(), Failed> {
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| server.read_exact(&mut vec![0; 1_000_000]));
+            client.write_all(&vec![0; 1_000_000])?;
+            Ok(reader.join().expect("reader")?)
+        })
+    };
+    transfer()?;
+
+    unload(&options.paths).map_err(because("unload"))?;
+    ensure!(!options.paths.pins.exists() && !options.paths.state.exists(), "files are left");
+    ensure!(!is_registered(&options.d2tcp), "still registered");
+    let restored = Settings::of(&namespace);
+    ensure!(settings == restored, "before {settings:?}, after {restored:?}");
+    // The connection survives, with its congestion control, which the kernel keeps for it.
+    transfer()?;
+    for stream in [&client, &server] {
+        ensure!(congestion_control(stream)? == options.d2tcp, "the control changed");
+    }
+    let kept = &objects() & &made;
+    ensure!(kept.iter().any(|object| object.starts_with("program")), "kept only {kept:?}");
+
+    client.shutdown(Shutdown::Write)?;
+    ensure!(server.read(&mut [0])? == 0, "the client did not close");
+    drop((client, server));
+    let clean = eventually(|| objects().is_disjoint(&made));
+    ensure!(clean, "these are left: {:?}", &objects() & &made);
+    std::fs::remove_dir(&group)?;
+    // A group that something still refers to is counted as dying.
+    let is_free = || groups().is_ok_and(|text| text.contains("nr_dying_descendants 0\n"));
+    ensure!(eventually(is_free), "the control group is not freed: {:?}", groups());
+    drop(namespace);
+    let is_gone = || !witness.sh("ip link").contains("outside");
+    ensure!(eventually(is_gone), "the network namespace is not freed");
     Ok(())
 }

@@ -56,10 +56,8 @@ fn run(args: &Arguments, tests: &[Test]) -> Conclusion {
             libtest_mimic::run(args, trials.collect())
         }
         Err(support::Obstacle::Missing(why)) => {
-            let strict =
-                std::env::var("PUNCTUAL_NO_SKIPS").is_ok_and(|v| !v.is_empty() && v != "0");
             println!("SKIPPED: {why}");
-            if strict {
+            if support::skips_are_failures() {
                 let why = format!("skipped, which PUNCTUAL_NO_SKIPS forbids: {why}");
                 return fail(args, why);
             }

@@ -2,7 +2,7 @@
 //! commands in their order, and that the capabilities it leaves are enough.
 
 use crate::Test;
-use crate::support::{Namespace, Sandbox, ensure, program};
+use crate::support::{Namespace, Sandbox, ensure, has_program, program};
 use libtest_mimic::Failed;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::path::Path;
@@ -23,8 +23,7 @@ fn values<'a>(key: &'a str) -> impl Iterator<Item = &'static str> + 'a {
 
 fn unit__is_understood(_: &Sandbox) -> Result<(), Failed> {
     let Some(program) = program()? else { return Ok(()) };
-    if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        println!("SKIPPED: `systemd-analyze` is not installed");
+    if !has_program("systemd-analyze", "--version")? {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;
@@ -62,8 +61,7 @@ impl Drop for Places {
 
 fn unit__commands(sandbox: &Sandbox) -> Result<(), Failed> {
     let Some(program) = program()? else { return Ok(()) };
-    if Command::new("setpriv").arg("--version").output().is_err() {
-        println!("SKIPPED: `setpriv` is not installed");
+    if !has_program("setpriv", "--version")? {
         return Ok(());
     }
     let _places = Places::mount()?;

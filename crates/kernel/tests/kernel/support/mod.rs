@@ -121,9 +121,14 @@ impl Sandbox {
 
     /// Runs a function while this process is outside of the control group.
     pub(crate) fn outside<T>(&self, work: impl FnOnce() -> T) -> T {
-        enter(&self.outside).expect("leave the control group");
+        self.within(&self.outside, work)
+    }
+
+    /// Runs a function while this process is in another control group.
+    pub(crate) fn within<T>(&self, cgroup: &Path, work: impl FnOnce() -> T) -> T {
+        enter(cgroup).expect("enter another control group");
         let result = work();
-        enter(&self.cgroup).expect("enter the control group");
+        enter(&self.cgroup).expect("return to the control group");
         result
     }
 }
@@ -158,7 +163,7 @@ fn own_cgroup() -> Result<(PathBuf, PathBuf, Child), Obstacle> {
     let cgroup = root.join(format!("punctual-test-{}", std::process::id()));
     // Ends with its standard input, which is this process's end of a pipe.
     let script = "cat > /dev/null; for i in 1 2 3 4 5 6 7 8 9 10; do \
-                  rmdir \"$1\" 2> /dev/null; [ -d \"$1\" ] || exit 0; sleep 0.2; done";
+                  rmdir \"$1\"/*/ \"$1\" 2> /dev/null; [ -d \"$1\" ] || exit 0; sleep 0.2; done";
     let guard = Command::new("setsid")
         .args(["sh", "-c", script, "sh"])
         .arg(&cgroup)
@@ -177,11 +182,30 @@ fn own_cgroup() -> Result<(PathBuf, PathBuf, Child), Obstacle> {
 pub(crate) fn program() -> Result<Option<PathBuf>, Failed> {
     let program = std::env::var_os("PUNCTUAL_PROGRAM").map(PathBuf::from);
     if program.is_none() {
-        let strict = std::env::var_os("PUNCTUAL_NO_SKIPS").is_some();
-        ensure!(!strict, "skipped, which PUNCTUAL_NO_SKIPS forbids: PUNCTUAL_PROGRAM is not set");
-        println!("SKIPPED: PUNCTUAL_PROGRAM is not set; run `cargo xtask test kernel`");
+        skip("PUNCTUAL_PROGRAM is not set; run `cargo xtask test kernel`")?;
     }
     Ok(program)
+}
+
+/// Reports that a test cannot run because the machine lacks something. Fails if PUNCTUAL_NO_SKIPS is
+/// set, unless it is empty or 0.
+pub(crate) fn skip(why: &str) -> Result<(), Failed> {
+    println!("SKIPPED: {why}");
+    ensure!(!skips_are_failures(), "skipped, which PUNCTUAL_NO_SKIPS forbids: {why}");
+    Ok(())
+}
+
+pub(crate) fn skips_are_failures() -> bool {
+    std::env::var("PUNCTUAL_NO_SKIPS").is_ok_and(|value| !value.is_empty() && value != "0")
+}
+
+/// Whether a program can be started; otherwise the test is skipped.
+pub(crate) fn has_program(name: &str, argument: &str) -> Result<bool, Failed> {
+    let is_there = Command::new(name).arg(argument).output().is_ok();
+    if !is_there {
+        skip(&format!("`{name}` is not installed; run `cargo xtask setup`"))?;
+    }
+    Ok(is_there)
 }
 
 /// A failed test, from any error.
