@@ -105,7 +105,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             false => self.paths.main_of(via.remote, incarnation),
         };
         match &mut self.seal {
-            Some(seal) => seal.verify(&datagram, peer, C::SWITCH_FIELDS_AT)?,
+            Some(seal) => {
+                let is_own = self.sockets.is_own(via);
+                seal.verify(&datagram, peer, is_own, C::SWITCH_FIELDS_AT)?;
+            }
             None if datagram.header_tag.is_some() => return Err("keyed"),
             None => {}
         }

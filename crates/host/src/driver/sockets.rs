@@ -151,6 +151,18 @@ impl Sockets {
         self.all.get(usize::from(socket)).is_some_and(|s| is_wildcard(s.local))
     }
 
+    /// Whether a datagram comes from a socket of this process.
+    pub(crate) fn is_own(&self, via: &Via) -> bool {
+        self.all.iter().any(|socket| {
+            let ip = match is_wildcard(socket.local) {
+                // A host that sends to itself does so from the address to which it sends.
+                true => via.local,
+                false => Some(socket.local.ip()),
+            };
+            socket.local.port() == via.remote.port() && ip == Some(via.remote.ip())
+        })
+    }
+
     /// The main socket by which this host reaches an address, as its routes say; 0 if they name
     /// another address.
     pub(crate) fn main_towards(&self, peer: SocketAddr) -> usize {
