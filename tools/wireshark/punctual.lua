@@ -179,11 +179,24 @@ local function add(tree, fields, tvb)
   end
 end
 
-function punctual.dissector(tvb, pinfo, root)
+-- The bytes of the packet at the start of a datagram, as its header says; nil if it is none of ours.
+local function packet_bytes_of(tvb)
   local header_bytes = header_bytes_of(tvb)
   if header_bytes == nil then
-    return 0
+    return nil
   end
+  local flags = tvb(3, 1):uint()
+  local tag = bit.band(flags, 0x20) ~= 0 and TAG_BYTES or 0
+  local payload_bytes = tvb(8, 2):uint()
+  if bit.band(flags, 0x04) ~= 0 or payload_bytes == 0 then
+    return header_bytes + tag
+  end
+  return header_bytes + tag + payload_bytes + tag
+end
+
+-- Dissects one packet.
+local function dissect(tvb, pinfo, root)
+  local header_bytes = header_bytes_of(tvb)
   local number = bit.rshift(tvb(2, 1):uint(), 3)
   local transport = transports[number] or ("transport " .. number)
   local kind = bit.band(tvb(1, 1):uint(), 15)
@@ -247,7 +260,29 @@ function punctual.dissector(tvb, pinfo, root)
   elseif fields and header_bytes >= ENVELOPE_BYTES + 4 then
     words = words .. " seq=" .. tvb(ENVELOPE_BYTES, 4):uint()
   end
-  pinfo.cols.info = words .. " len=" .. payload_bytes
+  return words .. " len=" .. payload_bytes
+end
+
+-- A frame that was captured where it was sent may have many packets: the network card, or the
+-- receiver's kernel on loopback, separates what left as one message (UDP_SEGMENT).
+function punctual.dissector(tvb, pinfo, root)
+  local packet_bytes = packet_bytes_of(tvb)
+  if packet_bytes == nil then
+    return 0
+  end
+  local len = tvb:len()
+  if len < tvb:reported_len() or packet_bytes >= len then
+    pinfo.cols.info = dissect(tvb, pinfo, root)
+    return tvb:reported_len()
+  end
+  local at, packets, first = 0, 0, nil
+  while packet_bytes ~= nil do
+    packet_bytes = math.min(packet_bytes, len - at)
+    local words = dissect(tvb(at, packet_bytes):tvb(), pinfo, root)
+    first, packets, at = first or words, packets + 1, at + packet_bytes
+    packet_bytes = at < len and packet_bytes_of(tvb(at):tvb()) or nil
+  end
+  pinfo.cols.info = first .. " and " .. (packets - 1) .. " more"
   return tvb:reported_len()
 end
 

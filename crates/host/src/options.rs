@@ -1,10 +1,10 @@
 //! Options and reports of file transfers.
 
 use crate::driver::{DriverOptions, Traffic};
+use crate::seal::random_bytes;
 use crate::{EndpointOptions, Hash, HostError, Key};
 use punctual_core::{Bytes, Duration, HostId, NicInfo, Rate};
 use punctual_transports::ndp::NdpConfig;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -206,8 +206,7 @@ impl LinkOptions {
             time_wait: TIME_WAIT,
             stall_max: self.silence,
             flows_max: 64,
-            // RandomState takes its keys from the system's random generator.
-            seed: RandomState::new().build_hasher().finish(),
+            seed: u64::from_be_bytes(*random_bytes().first_chunk().unwrap_or(&[0; 8])),
         })
     }
 }

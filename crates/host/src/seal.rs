@@ -9,9 +9,16 @@
 //!
 //! Each packet of a process has another number in its header. A [`ReplayWindow`] per peer refuses
 //! a number that it has seen, and numbers far below the highest.
+//!
+//! No tag covers addresses, because NAT changes them. A recorded packet that comes from another
+//! address is refused by its header tag, if that is among the last [`RecentTags::SPAN`]. An older
+//! one begins nothing: a new peer has to answer a fresh token, and its messages name the process
+//! that they are for (`endpoint::state`).
 
-use ahash::HashMap;
+use ahash::{HashMap, HashSet};
+use punctual_core::PacketFlags;
 use punctual_wire::{Datagram, ENVELOPE_BYTES, TAG_BYTES};
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -53,7 +60,7 @@ impl Key {
     }
 }
 
-/// Most peers whose replay windows are kept. Only holders of the key take a place.
+/// Most peers whose replay windows are kept.
 const PEERS_MAX: usize = 1 << 14;
 
 /// Adds and verifies the tags of packets.
@@ -62,12 +69,24 @@ pub(crate) struct Seal {
     key: Key,
     /// The number of the next packet.
     next: u32,
-    windows: HashMap<(SocketAddr, u16), ReplayWindow>,
+    /// Replay windows, and when they were last used, by address and incarnation.
+    windows: HashMap<(SocketAddr, u16), (ReplayWindow, u64)>,
+    /// Packets verified: the time of `windows`.
+    verified: u64,
+    received: RecentTags,
+    sent: RecentTags,
 }
 
 impl Seal {
     pub(crate) fn new(key: Key) -> Self {
-        Seal { key, next: 0, windows: HashMap::default() }
+        Seal {
+            key,
+            next: 0,
+            windows: HashMap::default(),
+            verified: 0,
+            received: RecentTags::default(),
+            sent: RecentTags::default(),
+        }
     }
 
     /// Bytes that the tags add to a packet.
@@ -98,6 +117,7 @@ impl Seal {
         let (header, len) = keyed.authenticated_header(switch_fields_at);
         let header_tag = self.tag(&[&header[..len]]);
         let header_tag: [u8; TAG_BYTES] = truncated(&header_tag);
+        self.sent.insert(&header_tag);
         let payload_tag: [u8; TAG_BYTES] = truncated(&self.tag(&[&header_tag, keyed.payload]));
         bytes[header_bytes..header_bytes + TAG_BYTES].copy_from_slice(&header_tag);
         if has_payload {
@@ -106,11 +126,13 @@ impl Seal {
         }
     }
 
-    /// Verifies a datagram. The error is the name of the reason to drop it.
+    /// Verifies a datagram from a peer, which may be this process (`is_own`). The error is the name
+    /// of the reason to drop it.
     pub(crate) fn verify(
         &mut self,
         datagram: &Datagram<'_>,
         peer: SocketAddr,
+        is_own: bool,
         switch_fields_at: usize,
     ) -> Result<(), &'static str> {
         let (Some(tag), Some(number)) = (datagram.header_tag, datagram.envelope.keyed) else {
@@ -125,24 +147,88 @@ impl Seal {
         {
             return Err("payload_tag");
         }
+        // Both ends have the same key, so that a packet of this process verifies, too. Only a switch
+        // returns one, to its sender.
+        let flags = datagram.envelope.flags;
+        let is_returned = flags.has(PacketFlags::BOUNCED) && flags.has(PacketFlags::TO_SENDER);
+        if !is_own && self.sent.contains(tag) != is_returned {
+            return Err("reflected");
+        }
+        // First, so that copies from forged addresses take no places of windows.
+        if !self.received.insert(tag) {
+            return Err("replayed");
+        }
         let place = (peer, datagram.envelope.name.incarnation);
         if self.windows.len() >= PEERS_MAX && !self.windows.contains_key(&place) {
-            self.windows.clear();
+            self.forget_oldest();
         }
-        let window = self.windows.entry(place).or_insert_with(|| ReplayWindow::starting(number));
+        self.verified += 1;
+        let new = || (ReplayWindow::starting(number), 0);
+        let (window, used) = self.windows.entry(place).or_insert_with(new);
+        *used = self.verified;
         if window.insert(number) { Ok(()) } else { Err("replayed") }
+    }
+
+    /// Forgets the quarter of the windows that were not used for the longest time.
+    fn forget_oldest(&mut self) {
+        let mut used: Vec<u64> = self.windows.values().map(|(_, used)| *used).collect();
+        let quarter = used.len() / 4;
+        let (_, last, _) = used.select_nth_unstable(quarter);
+        let last = *last;
+        self.windows.retain(|_, (_, used)| *used > last);
     }
 }
 
-/// Random bytes from the system's generator.
-pub(crate) fn random_bytes() -> [u8; 32] {
-    use std::hash::{BuildHasher as _, RandomState};
-    let mut material = [0; 64];
-    for part in material.chunks_exact_mut(8) {
-        // RandomState takes its keys from the system's random generator.
-        part.copy_from_slice(&RandomState::new().hash_one(part.len()).to_be_bytes());
+/// The header tags of the last packets. A tag tells packets apart, whatever their addresses.
+#[derive(Debug, Default)]
+struct RecentTags {
+    tags: HashSet<u64>,
+    order: VecDeque<u64>,
+}
+
+impl RecentTags {
+    /// Packets remembered.
+    const SPAN: usize = 1 << 16;
+
+    fn short(tag: &[u8; TAG_BYTES]) -> u64 {
+        u64::from_ne_bytes(*tag.first_chunk().unwrap_or(&[0; 8]))
     }
-    *blake3::hash(&material).as_bytes()
+
+    fn contains(&self, tag: &[u8; TAG_BYTES]) -> bool {
+        self.tags.contains(&RecentTags::short(tag))
+    }
+
+    /// Adds a tag. Returns false if it is known.
+    fn insert(&mut self, tag: &[u8; TAG_BYTES]) -> bool {
+        let tag = RecentTags::short(tag);
+        if !self.tags.insert(tag) {
+            return false;
+        }
+        if self.order.len() >= RecentTags::SPAN
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.tags.remove(&oldest);
+        }
+        self.order.push_back(tag);
+        true
+    }
+}
+
+/// Random bytes from the system's generator (`getrandom`).
+///
+/// # Panics
+///
+/// If the system has no random generator, since tokens and nonces would be guessable.
+pub(crate) fn random_bytes() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    loop {
+        match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+            // Up to 256 bytes are never cut.
+            Ok(count) if count == bytes.len() => return bytes,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("the system has no random numbers: {error}"),
+        }
+    }
 }
 
 fn truncated(hash: &blake3::Hash) -> [u8; TAG_BYTES] {
@@ -256,6 +342,44 @@ mod tests {
             }
         }
         assert!(seen.len() > 1_000);
+    }
+
+    /// Whoever holds the key can open windows. The newest are kept.
+    #[test]
+    fn windows__the_oldest_are_forgotten_first() {
+        let key = Key::new(&[7; 16]).unwrap();
+        let mut seal = Seal::new(key);
+        let address = |port| SocketAddr::from(([10, 0, 0, 1], port));
+        for port in 0..PEERS_MAX as u16 {
+            let window = ReplayWindow::starting(0);
+            seal.windows.insert((address(port), 1), (window, u64::from(port)));
+        }
+        seal.forget_oldest();
+        assert!(!seal.windows.contains_key(&(address(0), 1)));
+        assert!(seal.windows.contains_key(&(address(PEERS_MAX as u16 - 1), 1)));
+        assert_eq!(seal.windows.len(), PEERS_MAX - PEERS_MAX / 4 - 1);
+    }
+
+    #[test]
+    fn tags__the_last_ones_are_known() {
+        let mut tags = RecentTags::default();
+        let tag = |n: usize| {
+            let mut tag = [0; TAG_BYTES];
+            tag[..8].copy_from_slice(&n.to_be_bytes());
+            tag
+        };
+        for n in 0..=RecentTags::SPAN {
+            assert!(tags.insert(&tag(n)));
+            assert!(!tags.insert(&tag(n)) && tags.contains(&tag(n)));
+        }
+        assert!(!tags.contains(&tag(0)) && tags.contains(&tag(1)));
+        assert_eq!(tags.tags.len(), RecentTags::SPAN);
+    }
+
+    #[test]
+    fn random__bytes_differ() {
+        let drawn: HashSet<[u8; 32]> = (0..100).map(|_| random_bytes()).collect();
+        assert_eq!(drawn.len(), 100);
     }
 
     #[test]

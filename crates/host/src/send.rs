@@ -5,7 +5,6 @@ use crate::stream::{Answer, Head, Nonce, Offer, Verdict};
 use crate::{Hash, HostError, SendFileOptions, SendReport, Traffic, options};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::ffi::OsStrExt as _;
@@ -364,10 +363,7 @@ fn refusal(peer: SocketAddr) -> Option<io::Error> {
 
 fn random_nonce() -> Nonce {
     let mut nonce = [0; 16];
-    for half in nonce.chunks_exact_mut(8) {
-        // RandomState takes its keys from the system's random generator.
-        half.copy_from_slice(&RandomState::new().hash_one(0).to_be_bytes());
-    }
+    nonce.copy_from_slice(&crate::seal::random_bytes()[..16]);
     nonce
 }
 

@@ -1,6 +1,6 @@
 //! System calls on UDP sockets that neither the standard library nor rustix has: batches
-//! (`sendmmsg`, `recvmmsg`), segments (`UDP_SEGMENT`, `UDP_GRO`), local addresses (`IP_PKTINFO`)
-//! and the error queue (`IP_RECVERR`).
+//! (`sendmmsg`, `recvmmsg`), segments (`UDP_SEGMENT`, `UDP_GRO`), local addresses (`IP_PKTINFO`),
+//! traffic classes (`IP_TOS`) and the error queue (`IP_RECVERR`).
 //!
 //! The only unsafe code of this crate beside `packet_socket` and `daemon::memory`.
 #![allow(unsafe_code)]
@@ -24,14 +24,15 @@ const SEGMENTED_BYTES_MAX: usize = 65_000;
 
 type Control = [u64; CONTROL_WORDS];
 
-/// A received datagram: where it is in the buffer, its source and the local address that it was
-/// sent to, if the socket reports it.
+/// A received datagram: where it is in the buffer, its source, and the local address that it was
+/// sent to and its traffic class, if the socket reports them.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     start: usize,
     len: usize,
     peer: SocketAddr,
     local: Option<IpAddr>,
+    traffic_class: u8,
 }
 
 /// Buffers for a batch of received datagrams. They are large, and so kept between calls.
@@ -96,6 +97,7 @@ impl Received {
             let Some(peer) = address_of(&self.names[i]) else { continue };
             let mut segment = MESSAGE_BYTES;
             let mut local = None;
+            let mut traffic_class = 0;
             each_control(&header.msg_hdr, |level, kind, data| match (level, kind) {
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     if let Some(bytes) = data.first_chunk::<4>() {
@@ -113,13 +115,21 @@ impl Received {
                         local = Some(IpAddr::from(*address));
                     }
                 }
+                (libc::IPPROTO_IP, libc::IP_TOS) => {
+                    traffic_class = data.first().copied().unwrap_or_default();
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    if let Some(bytes) = data.first_chunk::<4>() {
+                        traffic_class = i32::from_ne_bytes(*bytes) as u8;
+                    }
+                }
                 _ => {}
             });
             let (mut start, mut left) = (i * MESSAGE_BYTES, header.msg_len as usize);
             // Also a message without bytes is a datagram.
             loop {
                 let len = left.min(segment.max(1));
-                self.places.push(Place { start, len, peer, local });
+                self.places.push(Place { start, len, peer, local, traffic_class });
                 (start, left) = (start + len, left - len);
                 if left == 0 {
                     break;
@@ -145,6 +155,12 @@ impl Received {
         let place = self.places.get(at)?;
         let bytes = self.bytes.get(place.start..place.start + place.len)?;
         Some((bytes, place.peer, place.local))
+    }
+
+    /// The DSCP and ECN codepoint of a datagram of the last batch, as in its IP header; 0 if the
+    /// socket does not report it.
+    pub(crate) fn traffic_class(&self, at: usize) -> u8 {
+        self.places.get(at).map_or(0, |place| place.traffic_class)
     }
 }
 
@@ -197,6 +213,8 @@ pub(crate) struct Departure {
     pub(crate) bytes: Vec<u8>,
     pub(crate) peer: SocketAddr,
     pub(crate) local: Option<IpAddr>,
+    /// DSCP and ECN codepoint, as in the IP header.
+    pub(crate) traffic_class: u8,
 }
 
 /// Sends datagrams, at most [`BATCH`], each as a message of its own. Returns how many the kernel
@@ -207,13 +225,14 @@ pub(crate) fn send_batch(socket: &UdpSocket, datagrams: &[Outgoing]) -> io::Resu
     }
     let mut messages = Messages::new();
     for datagram in datagrams.iter().take(BATCH) {
-        messages.add(datagram.peer, None, 0, std::iter::once(&datagram.bytes[..]));
+        let bytes = std::iter::once(&datagram.bytes[..]);
+        messages.add(datagram.peer, &Ancillary::default(), bytes);
     }
     messages.send(socket)
 }
 
-/// Sends datagrams. Those that follow each other to one peer and have one length, except the last,
-/// which may be shorter, leave as the segments of one message if `segments`. Returns how many the
+/// Sends datagrams. Those that follow each other to one peer with one traffic class and have one
+/// length, except the last, which may be shorter, leave as the segments of one message if `segments`. Returns how many the
 /// kernel accepted. An error concerns the first message, which has as many datagrams as
 /// [`segments_of`] returns.
 pub(crate) fn send_departures(
@@ -221,10 +240,8 @@ pub(crate) fn send_departures(
     datagrams: &[Departure],
     segments: bool,
 ) -> io::Result<usize> {
-    if let [only] = datagrams
-        && only.local.is_none()
-    {
-        return socket.send_to(&only.bytes, only.peer).map(|_| 1);
+    if let [only] = datagrams {
+        return send_one(socket, only).map(|()| 1);
     }
     let mut messages = Messages::new();
     let mut counts = [0; BATCH];
@@ -234,7 +251,9 @@ pub(crate) fn send_departures(
         let (group, after) = rest.split_at(count);
         let segment = if count > 1 { first.bytes.len() as u16 } else { 0 };
         counts[messages.count] = count;
-        if !messages.add(first.peer, first.local, segment, group.iter().map(|d| &d.bytes[..])) {
+        let (local, traffic_class) = (first.local, first.traffic_class);
+        let ancillary = Ancillary { segment, local, traffic_class };
+        if !messages.add(first.peer, &ancillary, group.iter().map(|d| &d.bytes[..])) {
             break;
         }
         rest = after;
@@ -243,13 +262,42 @@ pub(crate) fn send_departures(
     Ok(counts[..sent].iter().sum())
 }
 
+/// Sends one datagram, without the room that a batch needs.
+fn send_one(socket: &UdpSocket, datagram: &Departure) -> io::Result<()> {
+    let name = SockAddr::from(datagram.peer);
+    let (local, traffic_class) = (datagram.local, datagram.traffic_class);
+    let mut control: Control = [0; CONTROL_WORDS];
+    let ancillary = Ancillary { segment: 0, local, traffic_class };
+    let control_len = ancillary.write(&mut control, datagram.peer.is_ipv6());
+    let mut part = libc::iovec {
+        iov_base: datagram.bytes.as_ptr().cast_mut().cast(),
+        iov_len: datagram.bytes.len(),
+    };
+    // SAFETY: all-zero bytes are a valid msghdr, whose pointers are then null.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_name = name.as_ptr().cast_mut().cast();
+    header.msg_namelen = name.len();
+    header.msg_iov = &mut part;
+    header.msg_iovlen = 1;
+    if control_len > 0 {
+        header.msg_control = std::ptr::from_mut(&mut control).cast();
+        header.msg_controllen = control_len;
+    }
+    // SAFETY: the header names one address, one buffer and one control buffer, which the kernel only
+    // reads and which outlive the call.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &header, libc::MSG_DONTWAIT) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// How many of these datagrams leave as the segments of one message; 1 if only the first does.
 pub(crate) fn segments_of(datagrams: &[Departure]) -> usize {
     let Some(first) = datagrams.first() else { return 0 };
     let (segment, mut bytes, mut count) = (first.bytes.len(), first.bytes.len(), 1);
     for datagram in datagrams[1..].iter().take(SEGMENTS_MAX - 1) {
         let len = datagram.bytes.len();
-        let is_alike = datagram.peer == first.peer && datagram.local == first.local;
+        let is_alike = datagram.peer == first.peer
+            && datagram.local == first.local
+            && datagram.traffic_class == first.traffic_class;
         if !is_alike || len > segment || len == 0 || bytes + len > SEGMENTED_BYTES_MAX {
             break;
         }
@@ -297,8 +345,7 @@ impl Messages {
     fn add<'a>(
         &mut self,
         peer: SocketAddr,
-        local: Option<IpAddr>,
-        segment: u16,
+        ancillary: &Ancillary,
         datagrams: impl ExactSizeIterator<Item = &'a [u8]>,
     ) -> bool {
         let (at, first, parts) = (self.count, self.parts_used, datagrams.len());
@@ -311,7 +358,7 @@ impl Messages {
         }
         self.names[at] = Some(peer.into());
         self.spans[at] = (first, parts);
-        self.control_lens[at] = write_control(&mut self.controls[at], segment, local);
+        self.control_lens[at] = ancillary.write(&mut self.controls[at], peer.is_ipv6());
         (self.count, self.parts_used) = (at + 1, first + parts);
         true
     }
@@ -349,48 +396,68 @@ impl Messages {
     }
 }
 
-/// Writes ancillary data: the size of segments unless 0, and the local address. Returns its length.
-fn write_control(control: &mut Control, segment: u16, local: Option<IpAddr>) -> usize {
-    let mut at = 0;
-    let mut put = |level: i32, kind: i32, data: &[u8]| {
-        // SAFETY: the macros compute sizes only.
-        let (space, len) = unsafe {
-            (libc::CMSG_SPACE(data.len() as u32) as usize, libc::CMSG_LEN(data.len() as u32))
+/// Ancillary data of a message to send.
+#[derive(Debug, Default)]
+struct Ancillary {
+    /// The size of segments; 0 for a message without.
+    segment: u16,
+    /// The local address, if the socket has several.
+    local: Option<IpAddr>,
+    /// DSCP and ECN codepoint. That of the socket applies if 0.
+    traffic_class: u8,
+}
+
+impl Ancillary {
+    /// Writes it. Returns its length.
+    fn write(&self, control: &mut Control, is_ipv6: bool) -> usize {
+        let mut at = 0;
+        let mut put = |level: i32, kind: i32, data: &[u8]| {
+            // SAFETY: the macros compute sizes only.
+            let (space, len) = unsafe {
+                (libc::CMSG_SPACE(data.len() as u32) as usize, libc::CMSG_LEN(data.len() as u32))
+            };
+            debug_assert!(at + space <= size_of::<Control>());
+            // SAFETY: all-zero bytes are a valid cmsghdr.
+            let mut header: libc::cmsghdr = unsafe { std::mem::zeroed() };
+            header.cmsg_len = len as _;
+            header.cmsg_level = level;
+            header.cmsg_type = kind;
+            // SAFETY: the buffer has room for `space` bytes from `at`, as asserted, for all data that
+            // this function writes; `at` is a multiple of the alignment, as CMSG_SPACE is.
+            unsafe {
+                let start = control.as_mut_ptr().cast::<u8>().add(at);
+                start.cast::<libc::cmsghdr>().write(header);
+                let to = start.add(len as usize - data.len());
+                std::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len());
+            }
+            at += space;
         };
-        debug_assert!(at + space <= size_of::<Control>());
-        // SAFETY: all-zero bytes are a valid cmsghdr.
-        let mut header: libc::cmsghdr = unsafe { std::mem::zeroed() };
-        header.cmsg_len = len as _;
-        header.cmsg_level = level;
-        header.cmsg_type = kind;
-        // SAFETY: the buffer has room for `space` bytes from `at`, as asserted, for all data that
-        // this function writes; `at` is a multiple of the alignment, as CMSG_SPACE is.
-        unsafe {
-            let start = control.as_mut_ptr().cast::<u8>().add(at);
-            start.cast::<libc::cmsghdr>().write(header);
-            let to = start.add(len as usize - data.len());
-            std::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len());
+        if self.segment > 0 {
+            put(libc::SOL_UDP, libc::UDP_SEGMENT, &self.segment.to_ne_bytes());
         }
-        at += space;
-    };
-    if segment > 0 {
-        put(libc::SOL_UDP, libc::UDP_SEGMENT, &segment.to_ne_bytes());
+        if self.traffic_class > 0 {
+            let value = i32::from(self.traffic_class).to_ne_bytes();
+            match is_ipv6 {
+                false => put(libc::IPPROTO_IP, libc::IP_TOS, &value),
+                true => put(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &value),
+            }
+        }
+        match self.local {
+            Some(IpAddr::V4(address)) => {
+                // struct in_pktinfo: interface, the local address, the destination.
+                let mut info = [0; 12];
+                info[4..8].copy_from_slice(&address.octets());
+                put(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
+            }
+            Some(IpAddr::V6(address)) => {
+                let mut info = [0; 20];
+                info[..16].copy_from_slice(&address.octets());
+                put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
+            }
+            None => {}
+        }
+        at
     }
-    match local {
-        Some(IpAddr::V4(address)) => {
-            // struct in_pktinfo: interface, the local address, the destination.
-            let mut info = [0; 12];
-            info[4..8].copy_from_slice(&address.octets());
-            put(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
-        }
-        Some(IpAddr::V6(address)) => {
-            let mut info = [0; 20];
-            info[..16].copy_from_slice(&address.octets());
-            put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
-        }
-        None => {}
-    }
-    at
 }
 
 /// Sets a socket option to a number.
@@ -418,6 +485,14 @@ pub(crate) fn report_local_address(socket: &UdpSocket, is_ipv6: bool) -> io::Res
     match is_ipv6 {
         false => set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1),
         true => set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
+    }
+}
+
+/// Asks the kernel for the DSCP and ECN codepoint of each datagram.
+pub(crate) fn report_traffic_class(socket: &UdpSocket, is_ipv6: bool) -> io::Result<()> {
+    match is_ipv6 {
+        false => set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1),
+        true => set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1),
     }
 }
 
@@ -532,7 +607,12 @@ mod tests {
                 let batch: Vec<_> = sizes
                     .iter()
                     .enumerate()
-                    .map(|(n, size)| Departure { bytes: vec![n as u8; *size], peer, local: None })
+                    .map(|(n, size)| Departure {
+                        bytes: vec![n as u8; *size],
+                        peer,
+                        local: None,
+                        traffic_class: 0,
+                    })
                     .collect();
                 assert_eq!(segments_of(&batch), 4);
                 assert_eq!(segments_of(&batch[4..]), 3);
@@ -556,6 +636,41 @@ mod tests {
     }
 
     #[test]
+    fn traffic_classes__arrive_and_split_segments() {
+        for (from, to) in pairs() {
+            let peer = to.local_addr().unwrap();
+            report_traffic_class(&to, peer.is_ipv6()).unwrap();
+            join_segments(&to).unwrap();
+            // EF, ECT(0), CE, and none. One alone leaves by another system call.
+            for classes in [&[0xb8, 0xb8, 0x02, 0x03, 0, 0, 0xa0][..], &[0xb8], &[0]] {
+                let batch: Vec<_> = classes
+                    .iter()
+                    .map(|class| Departure {
+                        bytes: vec![*class; 500],
+                        peer,
+                        local: None,
+                        traffic_class: *class,
+                    })
+                    .collect();
+                assert_eq!(segments_of(&batch), classes.len().min(2));
+                let mut rest = &batch[..];
+                while !rest.is_empty() {
+                    rest = &rest[send_departures(&from, rest, true).unwrap()..];
+                }
+                let mut received = Received::new();
+                let mut arrived = vec![];
+                while let Ok(count) = received.fill(&to) {
+                    for n in 0..count {
+                        assert_eq!(received.get(n).unwrap().0, [received.traffic_class(n); 500]);
+                        arrived.push(received.traffic_class(n));
+                    }
+                }
+                assert_eq!(arrived, classes);
+            }
+        }
+    }
+
+    #[test]
     fn local_address__answers_come_from_the_address_that_was_asked() {
         let server = UdpSocket::bind("0.0.0.0:0").unwrap();
         report_local_address(&server, false).unwrap();
@@ -572,7 +687,7 @@ mod tests {
                 }
             };
             assert_eq!(local, Some(asked));
-            let answer = [Departure { bytes: b"me".to_vec(), peer, local }];
+            let answer = [Departure { bytes: b"me".to_vec(), peer, local, traffic_class: 0 }];
             assert_eq!(send_departures(&server, &answer, true).unwrap(), 1);
             let (_, source) = client.recv_from(&mut [0; 8]).unwrap();
             assert_eq!(source, SocketAddr::new(asked, port));

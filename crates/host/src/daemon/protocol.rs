@@ -484,3 +484,54 @@ impl Event {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fuzz target: frames and greetings with any contents, as the other process may write them.
+    #[test]
+    fn fuzz_daemon_frames() {
+        let peer = SocketAddr::from(([10, 0, 0, 1], 7_000));
+        bolero::check!().with_max_len(8 * HEADER_WORDS + 64).for_each(|bytes| {
+            let (first, text) = bytes.split_at(bytes.len().min(8 * HEADER_WORDS));
+            let mut words = [0; HEADER_WORDS];
+            for (word, part) in words.iter_mut().zip(first.chunks_exact(8)) {
+                *word = part.try_into().map(u64::from_le_bytes).unwrap_or_default();
+            }
+            // Kinds that exist, addresses and outcomes are likely.
+            if words[0] & 1 << 40 == 0 {
+                words[0] %= 14;
+                words[2] &= 0x0f07;
+                words[4] &= !(0xffff << 16) | 1 << 16;
+                words[7] &= !(0xff << 16);
+                if words[4] & 1 << 16 == 0 {
+                    // An IPv4 address, as IPv6 maps it.
+                    (words[2], words[3]) = (0, 0xffff << 32 | words[3] >> 32);
+                }
+            }
+            let _ = Request::begun_by(&words);
+            if let Some(request) = Request::of(&words) {
+                assert_eq!(Request::of(&request.to_words()), Some(request));
+            }
+            if let Some(event) = Event::of(&words) {
+                assert_eq!(Event::of(&event.to_words()), Some(event));
+                if let Event::Ended { ended, .. } = event
+                    && let Some(outcome) = ended.outcome(peer, text)
+                {
+                    let (again, text) = Ended::of(&outcome, Duration::ZERO);
+                    let again = again.outcome(peer, text.as_bytes()).expect("our own words");
+                    assert_eq!(again.times(), outcome.times());
+                }
+            }
+            let mut greeting = hello();
+            for (byte, from) in greeting[12..].iter_mut().zip(bytes) {
+                *byte = *from;
+            }
+            greeting[0] ^= text.first().copied().unwrap_or_default() & 1;
+            if let Some(welcome) = Welcome::of(&greeting) {
+                assert_eq!(Welcome::of(&welcome.to_bytes()), Some(welcome));
+            }
+        });
+    }
+}

@@ -214,4 +214,41 @@ mod tests {
         let asked = PathMessage::Ask { number: 8 }.to_bytes(1, name).len();
         assert!(offer.to_bytes(1, name).len() <= 3 * asked);
     }
+
+    /// A fuzz target: what is read from any payload is written and read again as it is.
+    #[test]
+    fn fuzz_path_messages() {
+        bolero::check!().with_max_len(300).for_each(|bytes| {
+            let Some((choice, rest)) = bytes.split_first() else { return };
+            let mut datagram = vec![0; ENVELOPE_BYTES];
+            datagram.extend_from_slice(rest);
+            // The forms that a random byte seldom has: ask or join, and the family of an address.
+            for (at, bit) in [(8, 1), (25, 2), (41, 3), (44, 4)] {
+                if let Some(byte) = datagram.get_mut(ENVELOPE_BYTES + at) {
+                    let one = choice >> bit & 1;
+                    *byte = if at == 8 { ASK + one } else { 4 + 2 * one };
+                }
+            }
+            let envelope = Envelope {
+                transport: 1,
+                kind: Kind::new(PING + (choice & 1)),
+                class: Class::CONTROL,
+                flags: PacketFlags::empty(),
+                is_syn: false,
+                keyed: None,
+                name: WireName::default(),
+                path: 0,
+                payload_bytes: rest.len() as u16,
+            };
+            envelope.seal(&mut datagram, 0);
+            let parsed = Datagram::parse(&datagram).expect("a sound envelope");
+            let Some(message) = PathMessage::of(&parsed) else { return };
+            if let PathMessage::Offer { more, .. } = &message {
+                assert!(more.len() <= OFFERED_MAX);
+            }
+            let again = message.to_bytes(1, WireName::default());
+            let again = Datagram::parse(&again).expect("our own packet");
+            assert_eq!(PathMessage::of(&again), Some(message));
+        });
+    }
 }

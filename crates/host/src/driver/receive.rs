@@ -6,7 +6,7 @@ use super::{Application, Driver, DriverError, HERE, Offer, WireFlow};
 use crate::sys::Received;
 use crate::timers::Alarm;
 use punctual_core::{ByteRange, Bytes, Call, FlowId, Packet, PacketFlags, TimerChange, Transport};
-use punctual_wire::{Codec, Data, Datagram, RecentNumbers, WireError, WireName, parse};
+use punctual_wire::{Codec, Data, Datagram, RecentNumbers, WireError, WireName, parse, with_ecn};
 use std::io::{self, ErrorKind};
 
 /// Most packets of one flow that wait for room. A sender has fewer in flight without answers.
@@ -59,7 +59,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         };
         for datagram in 0..incoming.len() {
             if let Some((bytes, remote, local)) = incoming.get_with_local(datagram) {
-                self.handle_datagram(bytes, &Via { socket: at, local, remote }, app)?;
+                let ecn = incoming.traffic_class(datagram);
+                self.handle_datagram(bytes, &Via { socket: at, local, remote }, ecn, app)?;
             }
         }
         Ok(messages == MESSAGES)
@@ -69,9 +70,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         &mut self,
         bytes: &[u8],
         via: &Via,
+        ecn: u8,
         app: &mut A,
     ) -> Result<(), DriverError> {
-        match self.accept(bytes, via, app) {
+        match self.accept(bytes, via, ecn, app) {
             Ok(None) => {
                 self.traffic.received += 1;
                 Ok(())
@@ -88,11 +90,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     }
 
     /// Parses a datagram and finds or opens its flow. `None` if it was a packet of the host stack.
-    /// The error is the name of the reason to drop it.
+    /// The error is the name of the reason to drop it. `ecn` has the ECN codepoint of its IP header
+    /// in bits 0 and 1.
     fn accept<'a, A: Application>(
         &mut self,
         bytes: &'a [u8],
         via: &Via,
+        ecn: u8,
         app: &mut A,
     ) -> Result<Option<(Packet, &'a [u8])>, &'static str> {
         let name_of = |error: WireError| error.name();
@@ -105,7 +109,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             false => self.paths.main_of(via.remote, incarnation),
         };
         match &mut self.seal {
-            Some(seal) => seal.verify(&datagram, peer, C::SWITCH_FIELDS_AT)?,
+            Some(seal) => {
+                let is_own = self.sockets.is_own(via);
+                seal.verify(&datagram, peer, is_own, C::SWITCH_FIELDS_AT)?;
+            }
             None if datagram.header_tag.is_some() => return Err("keyed"),
             None => {}
         }
@@ -132,7 +139,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             None => RecentNumbers { now, ..RecentNumbers::default() },
         };
         let id = known.unwrap_or(FlowId(self.next_flow));
-        let packet = parse(&self.codec, &datagram, &near, id, HERE).map_err(name_of)?;
+        let mut packet = parse(&self.codec, &datagram, &near, id, HERE).map_err(name_of)?;
+        packet.flags = with_ecn(packet.flags, ecn);
         let data = self.codec.data(&packet);
         if known.is_none() {
             self.open_receiver(name, incarnation, via, &packet, data, app)?;

@@ -2,9 +2,11 @@
 //! packets over the paths of the network.
 
 use crate::sys::{
-    Departure, is_wildcard, join_segments, queue_errors, report_local_address, segments_of,
-    send_departures,
+    Departure, is_wildcard, join_segments, queue_errors, report_local_address,
+    report_traffic_class, segments_of, send_departures,
 };
+use punctual_core::{Class, Ecn};
+use punctual_wire::{dscp_of, ecn_bits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
@@ -108,6 +110,7 @@ impl Sockets {
         // Older kernels lack some of these options, which costs speed and precision only.
         let _ = join_segments(&socket);
         let _ = queue_errors(&socket, local.is_ipv6());
+        let _ = report_traffic_class(&socket, local.is_ipv6());
         if is_wildcard(local) {
             let _ = report_local_address(&socket, local.is_ipv6());
         }
@@ -149,6 +152,18 @@ impl Sockets {
     /// Whether a socket has several local addresses.
     pub(crate) fn is_wildcard(&self, socket: u16) -> bool {
         self.all.get(usize::from(socket)).is_some_and(|s| is_wildcard(s.local))
+    }
+
+    /// Whether a datagram comes from a socket of this process.
+    pub(crate) fn is_own(&self, via: &Via) -> bool {
+        self.all.iter().any(|socket| {
+            let ip = match is_wildcard(socket.local) {
+                // A host that sends to itself does so from the address to which it sends.
+                true => via.local,
+                false => Some(socket.local.ip()),
+            };
+            socket.local.port() == via.remote.port() && ip == Some(via.remote.ip())
+        })
     }
 
     /// The main socket by which this host reaches an address, as its routes say; 0 if they name
@@ -217,11 +232,13 @@ impl Sockets {
         self.spare.push(buffer);
     }
 
-    /// Queues a datagram for its socket.
-    pub(crate) fn push(&mut self, via: &Via, bytes: Vec<u8>) {
+    /// Queues a datagram for its socket, with the DSCP of its service class and this ECN codepoint.
+    pub(crate) fn push(&mut self, via: &Via, bytes: Vec<u8>, class: Class, ecn: Ecn) {
+        let traffic_class = dscp_of(class) << 2 | ecn_bits(ecn);
         match self.all.get_mut(usize::from(via.socket)) {
             Some(socket) => {
-                socket.out.push(Departure { bytes, peer: via.remote, local: via.local });
+                let (peer, local) = (via.remote, via.local);
+                socket.out.push(Departure { bytes, peer, local, traffic_class });
             }
             None => self.spare.push(bytes),
         }
@@ -305,9 +322,11 @@ impl LocalSocket {
         self.is_blocked = false;
         let has_mixed = |pair: &[Departure]| pair[0].bytes.len() < pair[1].bytes.len();
         if self.has_segments && self.out.windows(2).any(has_mixed) {
-            // Segments have one size, of which only the last may be shorter.
+            // Segments have one size, of which only the last may be shorter, and one class.
             self.out.sort_by(|a, b| {
-                (a.peer, b.bytes.len()).cmp(&(b.peer, a.bytes.len())).then(a.local.cmp(&b.local))
+                (a.peer, b.traffic_class, b.bytes.len())
+                    .cmp(&(b.peer, a.traffic_class, a.bytes.len()))
+                    .then(a.local.cmp(&b.local))
             });
         }
         while done < self.out.len() {
@@ -389,4 +408,52 @@ pub(crate) fn is_fatal(error: &io::Error) -> bool {
 /// Whether an error may come from the segments of a message rather than from its destination.
 fn refuses_segments(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::MSGSIZE | Errno::IO))
+}
+
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod tests {
+    use super::*;
+    use crate::sys::Received;
+    use crate::{Endpoint, EndpointOptions, SendOptions};
+    use punctual_wire::Datagram;
+    use std::time::{Duration, Instant};
+
+    /// Packets leave with the DSCP of the class in their header.
+    #[test]
+    fn traffic_class__is_that_of_the_service_class() {
+        for any in ["127.0.0.1:0", "[::1]:0"] {
+            let any: SocketAddr = any.parse().unwrap();
+            let Ok(peer) = UdpSocket::bind(any) else {
+                eprintln!("SKIPPED {any}: no such address here");
+                continue;
+            };
+            report_traffic_class(&peer, any.is_ipv6()).unwrap();
+            let endpoint = Endpoint::bind(any, EndpointOptions::default()).unwrap();
+            let to = peer.local_addr().unwrap();
+            let sends: Vec<_> = [0, 3, 6]
+                .map(|priority| {
+                    let options = SendOptions { priority: Some(priority), ..Default::default() };
+                    // Several packets, which leave as segments of one message.
+                    endpoint.send(to, vec![7; 5_000], &options).unwrap()
+                })
+                .into();
+            endpoint.ping(to, Duration::from_millis(1));
+            let (mut seen, mut received) = ([false; Class::COUNT], Received::new());
+            let until = Instant::now() + Duration::from_secs(10);
+            // Priorities 0, 3 and 6 are classes 1, 4 and 7; the ping is a control packet.
+            let wanted = [0, 1, 4, 7];
+            while wanted.iter().any(|class| !seen[*class]) && Instant::now() < until {
+                for at in 0..received.fill(&peer).unwrap_or(0) {
+                    let (bytes, _) = received.get(at).unwrap();
+                    let class = Datagram::parse(bytes).unwrap().envelope.class;
+                    assert_eq!(received.traffic_class(at), dscp_of(class) << 2, "{class:?}");
+                    seen[usize::from(class.0)] = true;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(wanted.iter().all(|class| seen[*class]), "{seen:?}");
+            drop(sends);
+        }
+    }
 }

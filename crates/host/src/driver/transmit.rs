@@ -5,7 +5,7 @@ use super::sockets::Via;
 use super::{Application, Driver, DriverError, HERE};
 use crate::nic::NextSend;
 use crate::sys::BATCH;
-use punctual_core::{Call, FlowId, Packet, Transport};
+use punctual_core::{Call, Class, Ecn, FlowId, Packet, Transport};
 use punctual_wire::{Codec, WireName, emit};
 use std::net::SocketAddr;
 
@@ -113,7 +113,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             self.codec.observe(packet, &mut flow.near);
         }
         self.nics[nic].sent(self.now, packet.wire_bytes);
-        self.sockets.push(&via, bytes);
+        self.sockets.push(&via, bytes, packet.class, packet.ecn());
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         if let Some(seal) = &mut self.seal {
             seal.seal(&mut bytes, C::SWITCH_FIELDS_AT);
         }
-        self.sockets.push(via, bytes);
+        self.sockets.push(via, bytes, Class::CONTROL, Ecn::NotCapable);
     }
 
     /// Sends the packets about paths that wait.

@@ -526,3 +526,65 @@ fn mtu__jumbo_packets_and_ipv6() {
         assert!(send.wait().is_delivered());
     }
 }
+
+/// Nine messages share a link: one of high priority overtakes eight of low priority that began
+/// before it.
+#[test]
+fn priority__an_urgent_message_overtakes_bulk() {
+    let options =
+        || EndpointOptions { rate: punctual_core::Rate::from_mbps(200), ..Default::default() };
+    let (server, client) = (bind(options()), bind(options()));
+    let listener = server.listen();
+    let reading = std::thread::spawn(move || {
+        let mut readers = vec![];
+        for _ in 0..9 {
+            let mut message = listener.accept_timeout(Duration::from_secs(20)).unwrap().unwrap();
+            readers.push(std::thread::spawn(move || message.read_to_end().unwrap().len()));
+        }
+        readers.into_iter().map(|reader| reader.join().unwrap()).collect::<Vec<_>>()
+    });
+    let priority = |priority| SendOptions { priority: Some(priority), ..PLAIN };
+    let to = server.local_addr();
+    let bulk: Vec<_> =
+        (0..8).map(|_| client.send(to, vec![1; 2_000_000], &priority(6)).unwrap()).collect();
+    while client.stats().traffic.sent < 500 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let before = client.stats().traffic.sent;
+    let urgent = client.send(to, vec![2; 500_000], &priority(0)).unwrap().wait();
+    let sent = client.stats().traffic.sent - before;
+    assert!(matches!(urgent, Outcome::Done(_)), "{urgent:?}");
+    for send in bulk {
+        let outcome = send.wait();
+        assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    }
+    assert_eq!(reading.join().unwrap().iter().sum::<usize>(), 8 * 2_000_000 + 500_000);
+    // The urgent message has 349 packets. In turns with eight others, 9 times as many would leave
+    // until its end.
+    assert!(sent < 349 * 9 / 2, "{sent} packets until the end of the urgent message");
+}
+
+/// Datagrams that are longer than their header says, up to the most that UDP carries, are dropped
+/// and counted.
+#[test]
+fn oversized__datagrams_are_counted_drops() {
+    let (server, client) = (endpoint(), endpoint());
+    let listener = server.listen();
+    // A real packet, as a peer would receive it.
+    let peer = UdpSocket::bind(localhost()).unwrap();
+    peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let send = client.send(peer.local_addr().unwrap(), vec![7; 100], &PLAIN).unwrap();
+    let mut bytes = vec![0; 65_507];
+    let len = peer.recv(&mut bytes).unwrap();
+    drop(send);
+    let sizes = [len + 1, 1_501, 9_001, 65_507];
+    for size in sizes {
+        peer.send_to(&bytes[..size], server.local_addr()).unwrap();
+    }
+    let outcome = client.send(server.local_addr(), "hello", &PLAIN).unwrap().wait();
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    assert_eq!(listener.accept().unwrap().read_to_end().unwrap(), b"hello");
+    assert!(listener.accept_timeout(Duration::ZERO).is_none());
+    let dropped = server.stats().traffic.dropped;
+    assert_eq!(dropped.get("long").copied(), Some(sizes.len() as u64), "{dropped:?}");
+}

@@ -17,8 +17,8 @@
 //! | `--listen 0.0.0.0` answers from the wrong address | `paths::wildcard__answers_come_from_the_address_that_was_asked` |
 //! | The ends disagree after an outage of 1.2 s at the end | `attacks::outage__at_the_end_both_ends_agree` |
 //! | Without an answer, `send` claims to know the outcome | `attacks::outage__without_an_answer_the_outcome_is_unknown` |
-//! | EACCES, EINVAL or ICMP of one send kills the process | `attacks::errors__of_one_datagram_end_nothing`, `endpoint::peers__do_not_harm_each_other` |
-//! | A path MTU below `--mtu` fails | `attacks::mtu__larger_than_the_path_s_is_fragmented` |
+//! | EACCES, EINVAL or ICMP of one send kills the process | `attacks::errors__of_one_datagram_end_nothing`, `peer_errors::invalid__ends_sends_to_that_address_only`, `endpoint::peers__do_not_harm_each_other` |
+//! | A path MTU below `--mtu` fails | `peer_errors::path_mtu__smaller_than_the_mtu_works` |
 //! | A lost packet is resent 64 RTOs later | `files::rare_loss_stalls_nothing`, `rates::loss__no_run_takes_twice_as_long` |
 //! | The window is 30 packets whatever the path | `rates::long_path__fills_most_of_it` |
 //! | Asked for 100 Mb/s it sends 64 | `rates::rate__is_kept_within_five_percent` |
@@ -26,6 +26,7 @@
 //! | `--deadline` starts after hashing, ends before storage | `files::transfer` (time left at the receiver), `transfers::deadline__a_miss_has_its_own_exit_code` (punctual) |
 //! | A missed deadline has exit code 0 | `transfers::deadline__a_miss_has_its_own_exit_code` (punctual) |
 //! | JSON prints nothing on failure; drop counters are not shown | `transfers::failure__is_an_object_too`, `transfers::send__many_files_one_object_each` (punctual) |
+//! | Keyed mode: recorded packets are delivered again from another address, or to their own sender | `replays::replay__from_another_address_delivers_nothing`, `replays::replay__at_another_server_delivers_nothing`, `replays::reflection__a_sender_does_not_receive_its_own_message` |
 //!
 //! Tests marked "punctual" are in crates/cli/tests/integration.
 

@@ -16,5 +16,6 @@ mod paths;
 mod peer_errors;
 mod processes;
 mod rates;
+mod replays;
 mod support;
 mod tokio_face;

@@ -127,6 +127,26 @@ fn forbidden__a_route_without_permission_ends_sends_to_it_only() {
     assert!(is_unreachable(&outcome, forbidden), "{outcome:?}");
 }
 
+/// The kernel refuses to send to port 0: EINVAL.
+#[test]
+fn invalid__ends_sends_to_that_address_only() {
+    let [client, server] =
+        [(); 2].map(|()| Endpoint::bind(ANY_PORT, EndpointOptions::default()).unwrap());
+    let invalid = SocketAddr::from(([127, 0, 0, 1], 0));
+    let doomed: Vec<_> = [10, 200_000]
+        .map(|bytes| client.send(invalid, vec![1; bytes], &SendOptions::default()).unwrap())
+        .into();
+    for bytes in [100, 400_000, 100] {
+        let outcome = transfer(&client, &server, server.local_addr(), bytes);
+        assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    }
+    for send in doomed {
+        let outcome = send.wait();
+        assert!(is_unreachable(&outcome, invalid), "{outcome:?}");
+    }
+    assert!(client.stats().traffic.socket_errors > 0, "the kernel sent to port 0");
+}
+
 #[test]
 fn path_mtu__smaller_than_the_mtu_works() {
     let Some(namespaces) = Namespaces::with_links(1) else { return };

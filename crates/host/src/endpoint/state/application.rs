@@ -25,7 +25,9 @@ impl Application for State {
             self.control(address, number, Control::Ended(End::NotListening));
             return false;
         }
-        let needs_proof = self.is_young() && !awaits_response || self.is_under_pressure();
+        // In keyed mode a stranger may send what he recorded of a key holder at another address.
+        let is_strict = self.is_young() || self.is_keyed();
+        let needs_proof = is_strict && !awaits_response || self.is_under_pressure();
         // A forged number must not move the window of the honest ones.
         let is_far = known.is_some_and(|peer| peer.is_far_ahead(number) && !peer.may_jump);
         if is_other || is_far || !is_proven && needs_proof {

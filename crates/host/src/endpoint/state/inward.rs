@@ -150,8 +150,12 @@ impl State {
         };
         let is_for_us = match prologue.to_incarnation {
             Some(named) => named == self.incarnation,
-            // A response answers a request of this process.
-            None => !self.is_young() || prologue.purpose == Purpose::Response,
+            // A response answers a request of this process. Anything else in keyed mode may be a
+            // recorded message for another process.
+            None => {
+                let is_response = prologue.purpose == Purpose::Response;
+                is_response || !self.is_young() && !self.is_keyed()
+            }
         };
         if !is_for_us {
             self.remove_inbound(id);

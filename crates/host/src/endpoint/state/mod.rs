@@ -149,6 +149,11 @@ impl State {
         self.now.since_start() < to_core(self.options.window)
     }
 
+    /// Whether packets are authenticated.
+    fn is_keyed(&self) -> bool {
+        self.options.key.is_some()
+    }
+
     /// Whether peers have to prove their addresses before they take memory.
     fn is_under_pressure(&self) -> bool {
         self.unproven >= self.options.unproven_max
