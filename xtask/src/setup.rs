@@ -18,6 +18,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("ethtool", "ethtool", "network namespaces"),
     ("setpriv", "util-linux", "network namespaces"),
     ("strace", "strace", "the order of system calls"),
+    ("systemd-analyze", "systemd", "systemd units"),
     ("python3", "python3-venv", "the package for Python"),
     ("parallel", "parallel", "sweeps with GNU parallel"),
     ("sbatch", "slurm-client", "sweeps with Slurm"),

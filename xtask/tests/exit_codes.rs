@@ -107,6 +107,7 @@ fn setup__updates_the_lists_only_when_it_must() {
              case $package in\n\
              iproute2) program=ip ;; llvm) program=llvm-strip ;;\n\
              util-linux) program=setpriv ;; python3-venv) program=python3 ;;\n\
+             systemd) program=systemd-analyze ;;\n\
              slurm-client) program=sbatch ;; munge) program=munged ;;\n\
              libelf-dev) program=usr/include/libelf.h ;;\n\
              zlib1g-dev) program=usr/include/zlib.h ;;\n\
@@ -120,8 +121,8 @@ fn setup__updates_the_lists_only_when_it_must() {
     let output = programs.setup();
     assert_eq!(last_line(&output), "1 passed, 0 failed, 0 skipped", "{output:?}");
     let install = "install --yes --no-install-recommends valgrind chromium tshark clang llvm \
-                   pkg-config iproute2 ethtool util-linux strace python3-venv parallel \
-                   slurm-client slurmctld slurmd munge libelf-dev zlib1g-dev libbpf-dev\n";
+                   pkg-config iproute2 ethtool util-linux strace systemd python3-venv \
+                   parallel slurm-client slurmctld slurmd munge libelf-dev zlib1g-dev libbpf-dev\n";
     let log = || fs::read_to_string(programs.0.join("log")).expect("a log");
     assert_eq!(log(), format!("{install}update\n{install}"));
     // Nothing is left to do.
