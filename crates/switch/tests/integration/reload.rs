@@ -249,7 +249,7 @@ fn reload__what_cannot_change_is_refused_and_the_old_configuration_goes_on() {
 fn reload__controllers_go_on_where_nothing_changed_for_them() {
     let old = Shape { more: "transports = [\"d3\"]", ..Shape::new(&[0, 1], &[0]) };
     let mut switch = old.switch();
-    let request = crate::controllers::any_d3_request();
+    let request = crate::controllers::any_d3_request(&outer(1, 0, Class::DATA, 0), 7);
     switch.io().arrive(HostId(1), at_us(1), request);
     run_until(&mut switch, 2000);
     let states = |switch: &Switch<MemoryIo>| {
