@@ -70,16 +70,84 @@ fn simulated() -> Vec<(f64, f64)> {
     windows.map(|gauge| (seconds(gauge.at), gauge.value / 1460.0)).collect()
 }
 
-/// Mean and standard deviation after slow start.
-fn moments(windows: &[(f64, f64)]) -> (f64, f64) {
-    let steady: Vec<f64> = windows
-        .iter()
-        .filter(|(at, _)| (0.3..1.8).contains(at))
-        .map(|(_, window)| *window)
-        .collect();
-    let mean = steady.iter().sum::<f64>() / steady.len() as f64;
-    let variance = steady.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / steady.len() as f64;
-    (mean, variance.sqrt())
+/// When the sawtooth is compared, in seconds: after slow start, and before the end.
+const STEADY: std::ops::Range<f64> = 0.3..1.8;
+
+/// The sawtooth of a window after slow start.
+#[derive(Clone, Copy, Debug)]
+struct Sawtooth {
+    /// Packets.
+    mean: f64,
+    /// Standard deviation in packets.
+    deviation: f64,
+    /// Falls by more than one packet.
+    cuts: u32,
+}
+
+impl Sawtooth {
+    fn of(windows: &[(f64, f64)]) -> Sawtooth {
+        let steady: Vec<f64> = windows
+            .iter()
+            .filter(|(at, _)| STEADY.contains(at))
+            .map(|(_, window)| *window)
+            .collect();
+        let mean = steady.iter().sum::<f64>() / steady.len() as f64;
+        let variance = steady.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / steady.len() as f64;
+        let (mut cuts, mut fall) = (0, 0.0);
+        for pair in steady.windows(2) {
+            let change = pair[1] - pair[0];
+            if change < 0.0 {
+                fall -= change;
+            } else {
+                cuts += u32::from(fall > 1.0);
+                fall = 0.0;
+            }
+        }
+        Sawtooth { mean, deviation: variance.sqrt(), cuts }
+    }
+
+    fn relative_deviation(&self) -> f64 {
+        self.deviation / self.mean
+    }
+
+    /// The time between two cuts in round trips. All of the window but a packet is in the queue, so
+    /// a round trip takes as long as the link needs for a window.
+    fn period(&self) -> f64 {
+        let round_trip = self.mean * PACKET_SECONDS;
+        (STEADY.end - STEADY.start) / f64::from(self.cuts) / round_trip
+    }
+}
+
+/// The time of a full frame at 50 Mb/s.
+const PACKET_SECONDS: f64 = 1514.0 * 8.0 / 50e6;
+
+/// The expected fall of the window at a cut in packets, averaged over [`STEADY`].
+///
+/// One window of each cycle is marked. With the fall D = W p / 2 and a rise of one packet per round
+/// trip a cycle takes D round trips, so alpha = 1 / D, with p = alpha^d:
+///
+/// alpha^(1 + d) = 2 / W        D = W / 2 · (2 / W)^(d / (1 + d))
+///
+/// For d = 1 this is the amplitude of the DCTCP paper, sqrt(W / 2).
+fn amplitude(window: f64) -> f64 {
+    let (size, within) = (BYTES as f64 * 8.0, DEADLINE_MS as f64 / 1e3);
+    let steps = 150;
+    let fall = |step: i32| {
+        let at = STEADY.start + (STEADY.end - STEADY.start) * f64::from(step) / f64::from(steps);
+        // Tc over the time left: the bytes left at three quarters of the link's rate.
+        let d = (4.0 / 3.0 * (size / 50e6 - at) / (within - at)).clamp(0.5, 2.0);
+        window / 2.0 * (2.0 / window).powf(d / (1.0 + d))
+    };
+    (0..steps).map(fall).sum::<f64>() / f64::from(steps)
+}
+
+/// Whether the kernel's window was sampled in time. A busy machine wakes the sampler late, and a cut
+/// between two samples that are far apart is not seen.
+fn is_in_time(windows: &[(f64, f64)]) -> bool {
+    let steady: Vec<f64> =
+        windows.iter().map(|(at, _)| *at).filter(|at| STEADY.contains(at)).collect();
+    let late = steady.windows(2).filter(|pair| pair[1] - pair[0] > 0.010).count();
+    late * 20 <= steady.len()
 }
 
 fn window__is_the_simulators(sandbox: &Sandbox) -> Result<(), Failed> {
@@ -95,14 +163,40 @@ fn window__is_the_simulators(sandbox: &Sandbox) -> Result<(), Failed> {
         sent.windows.iter().map(|&(at, window)| (at, f64::from(window))).collect();
     let simulated = simulated();
     ensure!(measured.len() > 100 && simulated.len() > 100, "too few samples");
-    let (kernel, simulator) = (moments(&measured), moments(&simulated));
-    println!("kernel: window {:.1} ± {:.1} packets, {:.2} s", kernel.0, kernel.1, sent.seconds);
-    println!("simulator: window {:.1} ± {:.1} packets", simulator.0, simulator.1);
-    let ratio = kernel.0 / simulator.0;
-    ensure!((ratio - 1.0).abs() <= 0.15, "mean windows differ by the factor {ratio:.2}");
-    // A sawtooth: both move, and neither by more than its own half.
-    for (mean, deviation) in [kernel, simulator] {
-        ensure!(deviation > 0.3 && deviation < mean / 4.0, "{mean:.1} ± {deviation:.1}");
+    let (kernel, simulator) = (Sawtooth::of(&measured), Sawtooth::of(&simulated));
+    println!("| | window, packets | relative deviation | round trips between cuts |");
+    println!("|---|--:|--:|--:|");
+    for (name, trace) in [("kernel", kernel), ("simulator", simulator)] {
+        println!(
+            "| {name} | {:.1} ± {:.1} | {:.3} | {:.1} |",
+            trace.mean,
+            trace.deviation,
+            trace.relative_deviation(),
+            trace.period()
+        );
     }
+    println!("kernel: {:.2} s, {:?}", sent.seconds, sent.info);
+    let ratio = kernel.mean / simulator.mean;
+    ensure!((ratio - 1.0).abs() <= 0.15, "mean windows differ by the factor {ratio:.2}");
+    for trace in [kernel, simulator] {
+        // A sawtooth: it moves, and by no more than half of its mean.
+        let deviation = trace.deviation;
+        ensure!(deviation > 0.3 && deviation < trace.mean / 4.0, "{trace:?}");
+    }
+    if !is_in_time(&measured) {
+        println!("SKIPPED: the machine is too busy to sample a window every 5 ms");
+        return Ok(());
+    }
+    // Each amplitude may be a packet from the formula's: the kernel's window has whole packets, and
+    // a mark is seen up to a round trip later, in which the window rises by a packet.
+    let expected = amplitude(simulator.mean);
+    let most = (expected + 1.0) / (expected - 1.0);
+    println!("expected fall at a cut: {expected:.1} packets; traces may differ by {most:.2}");
+    // Printed and not checked: a sample every 5 ms misses some cuts of the kernel's window, so that
+    // the period of one run is too uncertain. docs/kernel.md has both ratios.
+    let period = kernel.period() / simulator.period();
+    println!("periods, kernel over simulator: {period:.2}");
+    let deviation = kernel.relative_deviation() / simulator.relative_deviation();
+    println!("relative deviations, kernel over simulator: {deviation:.2}");
     Ok(())
 }
