@@ -47,6 +47,12 @@ impl<T> Slab<T> {
         self.slots.get_mut(key as usize).and_then(Option::as_mut)
     }
 
+    /// Prefetches the value behind a key.
+    #[inline]
+    pub fn prefetch(&self, key: u32) {
+        crate::prefetch_all_at(&self.slots, key as usize);
+    }
+
     /// How many values are held.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()

@@ -187,6 +187,11 @@ pub trait Endpoint<T: Transport> {
     /// Senders only; those that do not use deadlines ignore it.
     fn handle_deadline(&mut self, _deadline: Option<Instant>, _cx: &mut HostCx<'_, T>) {}
 
+    /// Prefetches memory outside the endpoint that its next call will touch: to handle `packet` if
+    /// there is one, else to send. Affects speed only.
+    #[inline]
+    fn prefetch(&self, _packet: Option<&Packet>, _shared: &T::Shared) {}
+
     /// The driver is about to remove this endpoint: it releases what it holds of the shared state.
     fn close(&mut self, _shared: &mut T::Shared) {}
 }
@@ -221,6 +226,10 @@ pub trait Transport: Sized {
     /// The timer of the host's shared state fired. [`HostCx::send`] and
     /// [`HostCx::set_host_timer`] may be used; there is no flow.
     fn handle_host_timeout(_cx: &mut HostCx<'_, Self>) {}
+
+    /// Prefetches memory outside the shared state that its timer will touch. Affects speed only.
+    #[inline]
+    fn prefetch_shared(_shared: &Self::Shared) {}
 
     /// The controller for an output port of a switch or host.
     fn controller(&self, _port: &PortView) -> Option<Self::Controller> {

@@ -71,6 +71,12 @@ impl Fifo {
         (self.packets > 0).then_some(self.tail)
     }
 
+    /// The first and the last packet, as prefetch hints: any packets if the queue is empty.
+    #[inline]
+    pub fn ends(&self) -> [PacketId; 2] {
+        [self.head, self.tail]
+    }
+
     /// Packets queued.
     #[inline]
     pub fn packets(&self) -> u32 {

@@ -20,6 +20,7 @@ mod flow;
 mod flow_model;
 mod ids;
 mod packet;
+mod prefetch;
 mod queue;
 mod seqs;
 mod set;
@@ -40,23 +41,10 @@ pub use ids::{FlowId, HostId, NodeId, PacketId, PortId, TransportId};
 pub use packet::{
     Class, Ecn, ExtArena, ExtBlock, ExtId, HEADER_BYTES, Header, Packet, PacketArena, PacketFlags,
 };
+pub use prefetch::{prefetch, prefetch_all, prefetch_all_at, prefetch_at, prefetch_lines_at};
 pub use queue::{Limit, QueueSpec, RedMarking, TrimModel};
 pub use seqs::{BitRing, RangeSet};
 pub use set::{FlowStack, TransportInfo, TransportSet};
 pub use stack::{Call, End, Stack};
 pub use units::{Bytes, Duration, Instant, LineRate, Rate, Tolerance};
 pub use wait::{Wait, WaitNames, WaitWords};
-
-/// Prefetches a value into the processor's caches. Affects speed only.
-#[inline]
-#[allow(unsafe_code)]
-pub fn prefetch<T>(value: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching has no effect on memory, and the address is that of a live value.
-    unsafe {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(value).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
-}

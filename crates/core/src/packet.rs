@@ -182,8 +182,9 @@ impl PacketFlags {
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Packet {
-    /// The next packet of the [`Fifo`](crate::Fifo) it is in, or of the arena's free list.
-    pub(crate) next: u32,
+    /// The next packet of the [`Fifo`](crate::Fifo) it is in, or of the arena's free list. While it
+    /// is in neither, a number that the driver keeps here.
+    pub next: u32,
     /// The port it waits at or whose link it is on. Kept by the driver.
     pub port: PortId,
     /// The host it goes to.
@@ -306,6 +307,19 @@ impl PacketArena {
         self.live -= 1;
         self.packets[id.index()].next = self.free_head;
         self.free_head = id.0;
+    }
+
+    /// The packet behind this one in its queue, as a prefetch hint: any packet if this is the last.
+    #[inline]
+    pub fn after(&self, id: PacketId) -> Option<PacketId> {
+        let next = self.packets.get(id.index())?.next;
+        ((next as usize) < self.packets.len()).then_some(PacketId(next))
+    }
+
+    /// Prefetches a packet.
+    #[inline]
+    pub fn prefetch(&self, id: PacketId) {
+        crate::prefetch_at(&self.packets, id.index());
     }
 
     /// Packets alive.

@@ -44,6 +44,14 @@ impl BitRing {
         }
     }
 
+    /// Prefetches what adding the next numbers touches.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let Some(word) = self.words.front() {
+            crate::prefetch(word);
+        }
+    }
+
     /// The lowest number that is not in the set.
     #[inline]
     pub fn base(&self) -> u64 {

@@ -141,6 +141,18 @@ pub trait FlowStack {
     /// See [`Stack::open_receiver`](crate::Stack::open_receiver).
     fn open_receiver(&mut self, first: &Packet, route: &FlowRoute, call: Call<'_>) -> u32;
 
+    /// See [`Stack::prefetch`](crate::Stack::prefetch).
+    fn prefetch(&self, end: End, slot: u32, host: HostId);
+
+    /// See [`Stack::prefetch_content`](crate::Stack::prefetch_content).
+    fn prefetch_content(&self, end: End, slot: u32, host: HostId, packet: Option<&Packet>);
+
+    /// See [`Stack::prefetch_host`](crate::Stack::prefetch_host).
+    fn prefetch_host(&self, host: HostId);
+
+    /// See [`Stack::prefetch_shared`](crate::Stack::prefetch_shared).
+    fn prefetch_shared(&self, host: HostId);
+
     /// See [`Stack::handle_packet`](crate::Stack::handle_packet).
     fn handle_packet(&mut self, end: End, slot: u32, packet: &Packet, call: Call<'_>);
 

@@ -2,8 +2,11 @@
 
 use crate::{
     Endpoint, ExtArena, FlowRoute, FlowSpec, HostCx, HostId, Instant, NicInfo, Outbox, Packet,
-    Slab, Transport, Wait,
+    Slab, Transport, Wait, prefetch_lines_at,
 };
+
+/// How many cache lines of a host's shared state are prefetched.
+const HOT_LINES: usize = 3;
 
 /// One end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,6 +98,47 @@ impl<T: Transport> Stack<T> {
     pub fn open_receiver(&mut self, first: &Packet, route: &FlowRoute, call: Call<'_>) -> u32 {
         let receiver = T::open_receiver(first, route, &mut cx!(self, call));
         self.receivers.insert(receiver)
+    }
+
+    /// Prefetches what a call of one end, which is at `host`, will touch.
+    #[inline]
+    pub fn prefetch(&self, end: End, slot: u32, host: HostId) {
+        match end {
+            End::Sender => self.senders.prefetch(slot),
+            End::Receiver => self.receivers.prefetch(slot),
+        }
+        self.prefetch_host(host);
+    }
+
+    /// Prefetches what one end, which has been fetched, points to. `packet` is what it will handle,
+    /// if that is a packet.
+    #[inline]
+    pub fn prefetch_content(&self, end: End, slot: u32, host: HostId, packet: Option<&Packet>) {
+        let shared = &self.hosts[host.index()];
+        match end {
+            End::Sender => {
+                if let Some(sender) = self.senders.get(slot) {
+                    sender.prefetch(packet, shared);
+                }
+            }
+            End::Receiver => {
+                if let Some(receiver) = self.receivers.get(slot) {
+                    receiver.prefetch(packet, shared);
+                }
+            }
+        }
+    }
+
+    /// Prefetches the first cache lines of the shared state of a host.
+    #[inline]
+    pub fn prefetch_host(&self, host: HostId) {
+        prefetch_lines_at(&self.hosts, host.index(), HOT_LINES);
+    }
+
+    /// Prefetches what the shared state of a host, which has been fetched, points to.
+    #[inline]
+    pub fn prefetch_shared(&self, host: HostId) {
+        T::prefetch_shared(&self.hosts[host.index()]);
     }
 
     /// Hands a packet to one end of its flow.
