@@ -259,6 +259,30 @@ macro_rules! register {
             ) {
                 match self { $(AnyStack::$Variant(s) => s.gauges(end, slot, host, report),)* }
             }
+            #[inline]
+            fn prefetch(&self, end: $crate::core::End, slot: u32, host: $crate::core::HostId) {
+                match self { $(AnyStack::$Variant(s) => s.prefetch(end, slot, host),)* }
+            }
+            #[inline]
+            fn prefetch_content(
+                &self,
+                end: $crate::core::End,
+                slot: u32,
+                host: $crate::core::HostId,
+                packet: Option<&$crate::core::Packet>,
+            ) {
+                match self {
+                    $(AnyStack::$Variant(s) => s.prefetch_content(end, slot, host, packet),)*
+                }
+            }
+            #[inline]
+            fn prefetch_host(&self, host: $crate::core::HostId) {
+                match self { $(AnyStack::$Variant(s) => s.prefetch_host(host),)* }
+            }
+            #[inline]
+            fn prefetch_shared(&self, host: $crate::core::HostId) {
+                match self { $(AnyStack::$Variant(s) => s.prefetch_shared(host),)* }
+            }
             fn waits_for(&self, end: $crate::core::End, slot: u32) -> $crate::core::Wait {
                 match self { $(AnyStack::$Variant(s) => s.waits_for(end, slot),)* }
             }

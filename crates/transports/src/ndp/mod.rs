@@ -68,6 +68,11 @@ impl Transport for NdpConfig {
         pulls::send_next_pull(cx);
     }
 
+    #[inline]
+    fn prefetch_shared(shared: &PullQueue) {
+        shared.prefetch_next();
+    }
+
     fn check_nic(&self, nic: &NicInfo) -> Result<(), (&'static str, String)> {
         NdpConfig::check_nic(self, nic)
     }

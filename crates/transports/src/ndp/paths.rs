@@ -3,8 +3,8 @@
 
 use super::PathPolicy;
 use super::scoreboard::Scoreboard;
-use punctual_core::FlowRoute;
 use punctual_core::rng::Stream;
+use punctual_core::{FlowRoute, prefetch};
 
 /// Chooses paths.
 #[derive(Debug)]
@@ -30,6 +30,14 @@ impl Paths {
         // Without a choice there is nothing to keep score for.
         let scored = if keeps_score && order.len() > 1 { order.len() } else { 0 };
         Paths { policy, order, next: 0, planned: None, stream, board: Scoreboard::new(scored) }
+    }
+
+    /// Prefetches the path of the next packet.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        if let Some(path) = self.order.get(self.next) {
+            prefetch(path);
+        }
     }
 
     /// Chooses the path of the next packet ahead, so that the sender can wait for its NIC.

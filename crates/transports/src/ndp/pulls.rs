@@ -15,31 +15,33 @@ use std::collections::VecDeque;
 
 /// Queued pulls: by strict priority of classes, round-robin within a class.
 #[derive(Debug)]
+#[repr(C)]
 pub struct PullQueue {
+    // What every packet needs is first, see `Stack::prefetch_host`.
+    /// The next pull may leave from here on.
+    next_at: Instant,
     spacing: Duration,
     /// How late a pull may be and still keep its slot.
     lateness_max: Duration,
-    rate: LineRate,
-    framing: Bytes,
+    jitter: Option<Box<Jitter>>,
+    lines: Slab<PairPath>,
+    /// By class, the last line with pulls waiting. From it [`PairPath::next`] leads to the first.
+    last: [u32; Class::COUNT],
+    /// A bit for each class with pulls waiting.
+    classes: u8,
+    /// Whether answers go back on the path their data took, rather than on each in turn.
+    echoes_paths: bool,
     /// Whether trimmed headers delay pulls.
     charges_headers: bool,
     payload: u64,
-    lines: Slab<PairPath>,
-    /// Lines with pulls waiting, by class, in order of service.
-    waiting: [VecDeque<u32>; Class::COUNT],
-    /// A bit for each class with pulls waiting.
-    classes: u8,
-    /// Lines with spare pulls, which are sent when no other pull waits, in order of service.
-    spare: VecDeque<u32>,
     /// The initial and the largest window, in packets, if windows follow their paths.
     window: Option<(u32, u32)>,
-    /// The next pull may leave from here on.
-    next_at: Instant,
-    jitter: Option<Box<Jitter>>,
-    /// Whether answers go back on the path their data took, rather than on each in turn.
-    echoes_paths: bool,
+    /// Lines with spare pulls, which are sent when no other pull waits, in order of service.
+    spare: VecDeque<u32>,
     /// Connections of this host that have just ended, as sender or receiver.
     pub(super) time_wait: TimeWait,
+    rate: LineRate,
+    framing: Bytes,
 }
 
 /// Random times between pulls, as measured on hosts.
@@ -52,6 +54,8 @@ struct Jitter {
 /// One receiving flow's place in the queue.
 #[derive(Debug)]
 struct PairPath {
+    /// The line that is served after this one, while pulls wait.
+    next: u32,
     flow: FlowId,
     peer: HostId,
     paths: u32,
@@ -82,7 +86,7 @@ impl PullQueue {
             charges_headers: config.charges_headers(),
             payload: config.payload_for(nic.mtu),
             lines: Slab::default(),
-            waiting: Default::default(),
+            last: [0; Class::COUNT],
             classes: 0,
             spare: VecDeque::new(),
             window: config.path_window.map(|most| (config.initial_window, most)),
@@ -104,8 +108,26 @@ impl PullQueue {
 
     /// Pulls waiting, of all flows.
     pub fn pending(&self) -> u32 {
-        let lines = self.waiting.iter().flatten();
-        lines.filter_map(|line| self.lines.get(*line)).map(|l| l.pending).sum()
+        let classes = (0..Class::COUNT).filter(|class| self.classes >> class & 1 == 1);
+        classes.flat_map(|class| self.waiting(class)).map(|line| self.line(line).pending).sum()
+    }
+
+    /// The lines of a class with pulls waiting, in order of service. The class has some.
+    fn waiting(&self, class: usize) -> impl Iterator<Item = u32> + '_ {
+        let last = self.last[class];
+        let first = self.line(last).next;
+        std::iter::successors(Some(first), move |line| {
+            (*line != last).then(|| self.line(*line).next)
+        })
+    }
+
+    /// A line that waits, hence is open.
+    fn line(&self, line: u32) -> &PairPath {
+        self.lines.get(line).expect("a waiting line is open")
+    }
+
+    fn line_mut(&mut self, line: u32) -> &mut PairPath {
+        self.lines.get_mut(line).expect("a waiting line is open")
     }
 
     pub(super) fn open(&mut self, flow: FlowId, class: u8, route: &FlowRoute, now: Instant) -> u32 {
@@ -114,6 +136,7 @@ impl PullQueue {
             jitter.stream = Stream::from_seed(jitter.stream.bits() ^ route.seed);
         }
         self.lines.insert(PairPath {
+            next: 0,
             flow,
             peer: route.peer,
             paths: route.paths,
@@ -186,6 +209,22 @@ impl PullQueue {
         sent
     }
 
+    /// Prefetches the line of a flow.
+    #[inline]
+    pub(super) fn prefetch(&self, line: u32) {
+        self.lines.prefetch(line);
+    }
+
+    /// Prefetches the order in which lines are served.
+    #[inline]
+    pub(super) fn prefetch_next(&self) {
+        if let Some(last) = self.last.get(self.classes.trailing_zeros() as usize) {
+            self.lines.prefetch(*last);
+        }
+        // Hosts with few flows have few lines.
+        self.lines.prefetch(0);
+    }
+
     /// Whether windows follow their paths.
     #[inline]
     pub(super) fn follows_paths(&self) -> bool {
@@ -212,10 +251,17 @@ impl PullQueue {
         }
     }
 
+    /// Puts a line behind those of its class with pulls waiting.
     #[inline]
     fn wait(&mut self, class: u8, line: u32) {
-        self.waiting[usize::from(class)].push_back(line);
-        self.classes |= 1 << class;
+        let last = std::mem::replace(&mut self.last[usize::from(class)], line);
+        let first = if self.classes >> class & 1 == 0 {
+            self.classes |= 1 << class;
+            line
+        } else {
+            std::mem::replace(&mut self.line_mut(last).next, line)
+        };
+        self.line_mut(line).next = first;
     }
 
     /// Takes a pull of the line whose turn it is: the first of the most urgent class.
@@ -226,17 +272,30 @@ impl PullQueue {
             return None;
         }
         let class = self.classes.trailing_zeros() as usize;
-        let line = self.waiting[class].pop_front()?;
-        if let Some(entry) = self.lines.get_mut(line) {
-            entry.pending -= 1;
-            if entry.pending > 0 {
-                self.waiting[class].push_back(line);
-            }
-        }
-        if self.waiting[class].is_empty() {
-            self.classes &= !(1 << class);
+        let last = self.last[class];
+        let line = self.line(last).next;
+        let entry = self.line_mut(line);
+        entry.pending -= 1;
+        if entry.pending > 0 {
+            self.last[class] = line;
+        } else {
+            self.remove_after(last, class);
         }
         Some(line)
+    }
+
+    /// Removes the line after this one from the lines of a class with pulls waiting.
+    #[inline]
+    fn remove_after(&mut self, before: u32, class: usize) {
+        let line = self.line(before).next;
+        if line == before {
+            self.classes &= !(1 << class);
+            return;
+        }
+        self.line_mut(before).next = self.line(line).next;
+        if self.last[class] == line {
+            self.last[class] = before;
+        }
     }
 
     /// Takes a spare pull of the line whose turn it is, when no other pull waits.
@@ -314,11 +373,10 @@ impl PullQueue {
         }
         if entry.pending > 0 {
             entry.pending = 0;
-            let class = entry.class;
-            let waiting = &mut self.waiting[usize::from(class)];
-            waiting.retain(|l| *l != line);
-            if waiting.is_empty() {
-                self.classes &= !(1 << class);
+            let class = usize::from(entry.class);
+            let before = self.waiting(class).find(|before| self.line(*before).next == line);
+            if let Some(before) = before {
+                self.remove_after(before, class);
             }
         }
     }

@@ -182,6 +182,13 @@ impl Endpoint<NdpConfig> for NdpReceiver {
         Wait::Pull
     }
 
+    #[inline]
+    fn prefetch(&self, _packet: Option<&Packet>, shared: &PullQueue) {
+        self.received.prefetch();
+        shared.prefetch(self.line);
+        shared.prefetch_next();
+    }
+
     // NDP-R10: every packet is acknowledged immediately.
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, NdpConfig>) {
         let header = NdpHeader::of(packet);

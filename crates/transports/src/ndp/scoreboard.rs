@@ -1,6 +1,8 @@
 //! A sender's path scoreboard: paths with more NACKs or losses than the others are avoided for a
 //! while.
 
+use punctual_core::prefetch;
+
 /// Feedback on a path before its share of NACKs is significant.
 const FEEDBACK_MIN: u64 = 100;
 /// The NACKs per 100 ACKs below which a path is good.
@@ -49,6 +51,14 @@ impl Scoreboard {
     #[inline]
     pub(super) fn is_clear(&self) -> bool {
         self.marked == 0
+    }
+
+    /// Prefetches the record of a path.
+    #[inline]
+    pub(super) fn prefetch(&self, path: u16) {
+        if let Some(score) = self.paths.get(usize::from(path)) {
+            prefetch(score);
+        }
     }
 
     /// A packet sent on `path` arrived.

@@ -9,7 +9,7 @@ use super::{NdpConfig, NdpHeader, NdpTimer, PathPolicy, PullQueue};
 use crate::rtt::{Rounding, RtoBounds, RttEstimator};
 use punctual_core::{
     Class, Duration, Endpoint, FlowEvent, FlowId, FlowRoute, FlowSpec, Header, HostCx, HostId,
-    Instant, Packet, PacketFlags, RetransmitCause,
+    Instant, Packet, PacketFlags, RetransmitCause, prefetch,
 };
 use recovery::Recovery;
 use std::collections::VecDeque;
@@ -417,6 +417,26 @@ impl Endpoint<NdpConfig> for NdpSender {
     fn gauges(&self, _shared: &PullQueue, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("outstanding_packets", f64::from(self.flying));
         tell("resend_packets", self.resend.len() as f64);
+    }
+
+    #[inline]
+    fn prefetch(&self, packet: Option<&Packet>, _shared: &PullQueue) {
+        self.paths.prefetch();
+        match packet.map(NdpHeader::of) {
+            Some(header) if header.kind != kind::PULL => {
+                let index = header.seq.wrapping_sub(self.base) as usize;
+                if let Some(sent) = self.window.get(index) {
+                    prefetch(sent);
+                }
+                self.paths.board.prefetch(header.path);
+            }
+            Some(_) => {}
+            None => {
+                if let Some(sent) = self.window.back() {
+                    prefetch(sent);
+                }
+            }
+        }
     }
 
     fn handle_packet(&mut self, packet: &Packet, cx: &mut HostCx<'_, NdpConfig>) {

@@ -5,7 +5,7 @@ use super::super::{
 };
 use super::*;
 use punctual_core::{FlowEvent, PacketFlags};
-use punctual_testkit::{Fault, assert_figure};
+use punctual_testkit::{Fault, assert_figure, bounded};
 
 const SEGMENT: u64 = 1500 - 62;
 
@@ -467,7 +467,8 @@ fn printed_capacity_rule_can_be_chosen() {
         };
         let (printed, line) = (share(CapacityRule::Printed), share(CapacityRule::LineRate));
         println!("{flows} flows: {printed:.3} of the line as printed, {line:.3} with its rate");
-        assert_figure(&format!("d3-printed-rule-{flows}"), printed, 0.6..=0.8);
+        let trial = bounded(0.6..=0.8, "the specification's trial of the printed rule");
+        assert_figure(&format!("d3-printed-rule-{flows}"), printed, trial);
         assert!((0.96..=1.0).contains(&line), "{flows} flows: {line}");
     }
 }

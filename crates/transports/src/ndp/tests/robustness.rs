@@ -504,6 +504,8 @@ fn ndp_r26_the_timer_can_follow_round_trips() {
 #[test]
 fn the_paper_s_variant_has_none_of_our_rules() {
     let paper = |initial_window| NdpConfig { variant: NdpVariant::Paper, ..window(initial_window) };
+    // R28, R29 and R31 are off until their keys are set.
+    assert!(!paper(2).follows_path() && paper(2).pull_burst == 0);
     // R18: a needless retransmission costs nothing. R26: the timer is `rto`, whatever came late.
     let mut stack = lone_sender(paper(2), 9);
     assert_eq!(poll_all(&mut stack), [0, 1]);
