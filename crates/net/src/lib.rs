@@ -20,7 +20,7 @@ pub use lossless::{
     Admission, IngressAccount, LosslessLimits, PAUSE_FRAME_BYTES, SharedBuffer, lossless_mistake,
 };
 pub use network::{Link, Network, Tier, clocked};
-pub use port::{Port, PortContext, Sent, Wire};
+pub use port::{Port, PortContext, Scheduled, Sent, Wire};
 pub use queue::{Fate, Fates, InService, Queue, TRIMMED_BYTES};
 pub use table::{MAX_PAIRS, MAX_PATHS, MAX_PORTS, RouteError, RouteTable, SampledPaths};
 pub use topology::{Dumbbell, LinkEntry, NodeEntry, Topology, TopologyError, TopologyFile};

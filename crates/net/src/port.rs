@@ -38,7 +38,7 @@ pub trait PortContext {
 /// Takes the packets that ports send.
 pub trait Wire {
     /// A port sends a packet, which arrives at the other end of the link at `arrives_at`.
-    fn sends(&mut self, packet: &Packet, sent: Sent);
+    fn sends(&mut self, packet: &mut Packet, sent: Sent);
 }
 
 /// A transmission.
@@ -46,6 +46,8 @@ pub trait Wire {
 pub struct Sent {
     /// The port.
     pub port: PortId,
+    /// The node at the other end of its link.
+    pub to: NodeId,
     /// The packet.
     pub id: PacketId,
     /// When the first bit leaves.
@@ -80,8 +82,8 @@ pub struct Port {
     in_service_is_control: bool,
     /// Whether packets wait in the queue.
     pub has_waiting: bool,
-    /// NICs only: whether an event is scheduled at which it polls its host's senders.
-    pub will_poll: bool,
+    /// What the driver has scheduled for this port.
+    pub scheduled: Scheduled,
     /// Whether something may happen to a packet at the end of this link: the link may lose it, or
     /// `reverse_has_controller`.
     pub needs_arrival_checks: bool,
@@ -96,6 +98,29 @@ pub struct Port {
 }
 
 const _: () = assert!(size_of::<Port>() == 128);
+
+/// What a driver has scheduled for a port: a set of [`Scheduled::POLL`] and [`Scheduled::SERVE`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scheduled(u8);
+
+impl Scheduled {
+    /// NICs only: an event at which the NIC polls its host's senders.
+    pub const POLL: Scheduled = Scheduled(1);
+    /// A call of [`Port::catch_up`] that does not wait for an arrival at the end of the link.
+    pub const SERVE: Scheduled = Scheduled(2);
+
+    /// Whether this is scheduled.
+    #[inline]
+    pub fn has(self, what: Scheduled) -> bool {
+        self.0 & what.0 != 0
+    }
+
+    /// Notes that this is scheduled, or is not any more.
+    #[inline]
+    pub fn set(&mut self, what: Scheduled, is_scheduled: bool) {
+        self.0 = if is_scheduled { self.0 | what.0 } else { self.0 & !what.0 };
+    }
+}
 
 /// [`Queue::idle_pass_bytes`], limited to the largest packet size.
 fn idle_pass_bytes(queue: &Queue) -> u16 {
@@ -117,7 +142,7 @@ impl Port {
             in_service_bytes: 0,
             in_service_is_control: false,
             has_waiting: false,
-            will_poll: false,
+            scheduled: Scheduled::default(),
             needs_arrival_checks: false,
             reverse_has_controller: false,
             needs_departure_checks: false,
@@ -256,7 +281,7 @@ impl Port {
         self.in_service_bytes = packet.wire_bytes;
         self.in_service_is_control = packet.class == Class::CONTROL;
         let arrives_at = until + self.delay;
-        wire.sends(packet, Sent { port, id, from, until, arrives_at, waited });
+        wire.sends(packet, Sent { port, to: self.to, id, from, until, arrives_at, waited });
     }
 
     /// Sends a pause frame after the packet in service. Returns when it arrives.

@@ -13,6 +13,7 @@ mod trim;
 use priority::Priority;
 use punctual_core::{
     Bytes, Class, Ecn, Fifo, Limit, Packet, PacketArena, PacketFlags, PacketId, QueueSpec,
+    prefetch_all,
 };
 use rare::RareQueue;
 use red::Red;
@@ -223,6 +224,55 @@ impl Queue {
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) => queue.front(),
                 Boxed::Red(queue) => queue.classes.front(),
+                Boxed::Rare(_) => None,
+            },
+        }
+    }
+
+    /// Prefetches the packets that the arrival of `packet` will touch: those that wait at the ends of
+    /// the queue.
+    #[inline]
+    pub fn prefetch(&self, packet: &Packet, packets: &PacketArena) {
+        let ends = |fifo: &Fifo| {
+            for id in fifo.ends() {
+                packets.prefetch(id);
+            }
+        };
+        match &self.0 {
+            Kind::Single { fifo, .. } => ends(fifo),
+            Kind::Trim(queue) => {
+                ends(&queue.headers);
+                let [front, back] = queue.data.ends();
+                packets.prefetch(front);
+                if packet.class != Class::CONTROL {
+                    packets.prefetch(back);
+                }
+            }
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) => ends(queue.class(packet.class)),
+                Boxed::Red(queue) => ends(queue.classes.class(packet.class)),
+                Boxed::Rare(_) => {}
+            },
+        }
+    }
+
+    /// Prefetches the state of the queue, if that is not in the queue itself.
+    #[inline]
+    pub fn prefetch_state(&self) {
+        if let Kind::Boxed(queue) = &self.0 {
+            prefetch_all(&**queue);
+        }
+    }
+
+    /// The last packet of those that will probably be sent next, as a prefetch hint.
+    #[inline]
+    pub fn back(&self) -> Option<PacketId> {
+        match &self.0 {
+            Kind::Single { fifo, .. } => fifo.back(),
+            Kind::Trim(queue) => queue.data.back(),
+            Kind::Boxed(queue) => match &**queue {
+                Boxed::Priority(queue) => queue.class(Class::CONTROL).back(),
+                Boxed::Red(queue) => queue.classes.class(Class::CONTROL).back(),
                 Boxed::Rare(_) => None,
             },
         }

@@ -3,7 +3,7 @@
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, Rate, TransportId};
 use punctual_net::{ClosLinks, ClosShape};
-use punctual_sim::{Measure, Setup, Stop};
+use punctual_sim::{EngineOptions, Measure, Setup, Stop};
 use punctual_transports::{AnyTransport, ndp::NdpConfig};
 use punctual_workload::Workload;
 use std::ops::ControlFlow;
@@ -57,6 +57,7 @@ fn main() {
             packet_latency: false,
             capture_max: 0,
             measure: Measure::default(),
+            engine: EngineOptions::default(),
         },
         &mut |_| ControlFlow::Continue(()),
     );

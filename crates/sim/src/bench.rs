@@ -6,7 +6,7 @@ use punctual_core::Instant;
 /// Fills an event queue with `pending` events, then takes the first out and puts one in, gap
 /// after gap, `rounds` times. Returns a value that depends on the order of all events.
 pub fn hold_events(pending: u32, rounds: u64, gaps_picos: &[u64]) -> u64 {
-    let mut queue = EventQueue::new(1);
+    let mut queue = EventQueue::new(1, None);
     let mut gaps = gaps_picos.iter().cycle();
     let mut gap = || *gaps.next().expect("at least one gap");
     for target in 0..pending {

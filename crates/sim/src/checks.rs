@@ -7,8 +7,8 @@
 //! * Each retransmission is recorded once, with its cause.
 //! * No flow is stuck, and time never goes back.
 //!
-//! The checker keeps its own state from the events that [`Tap`] reports, and shares no code with
-//! what it checks.
+//! The checker keeps its own state from what the engine reports ([`Observation`]), and shares no
+//! code with what it checks.
 
 mod flows;
 mod packets;
@@ -22,17 +22,17 @@ mod tests;
 #[cfg(test)]
 mod wiring_tests;
 
-use crate::engine::transports_that;
 use crate::setup::Setup;
-use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
+use crate::state::transports_that;
+use crate::tap::{CallReason, Ending, Findings, Loss, Observation, PacketFate, Tap};
 use flows::{FlowCheck, SILENT_FIRINGS_MAX, VAIN_PACKETS_MAX};
 use packets::{Grown, PacketCheck, Place};
 use paths::ListedPaths;
 use pauses::{BufferCheck, BufferLimits, IngressCheck, PauseCheck};
 use ports::{Discipline, PortCheck};
 use punctual_core::{
-    ByteRange, Class, ControllerState, FlowEvent, FlowId, FlowSpec, HostId, Instant, NodeId,
-    Packet, PacketId, PortId, QueueSpec, Rate, TimerChange, TransportId, TransportSet,
+    Class, ControllerState, End, FlowEvent, FlowId, FlowSpec, HostId, Instant, NodeId, Packet,
+    PacketId, PortId, QueueSpec, Rate, TimerChange, TransportId, TransportSet,
 };
 use punctual_net::{Link, Network, PAUSE_FRAME_BYTES};
 use routes::Distances;
@@ -174,277 +174,45 @@ impl Checks {
 impl Tap for Checks {
     const WATCHES_CONTROLLERS: bool = true;
 
-    /// Checks that the sum of grants exceeds the capacity by one share at most (D3-R41).
-    ///
-    /// The port checks for room before it adds the share, so that one request may exceed the
-    /// capacity. Above that the sum only falls. The share is the fair share, or for a new flow the
-    /// base rate, which may be more (D3-R15).
-    fn controlled(&mut self, port: PortId, before: &ControllerState, after: &ControllerState) {
-        let spare = after.capacity.saturating_sub(after.demand);
-        let fair_share = Rate::from_bps(spare.as_bps() / after.flows.max(1));
-        let share = fair_share.max(after.share_min);
-        let most = after.capacity.saturating_add(share).max(before.allocated);
-        if after.allocated > most {
-            let name = self.name(port);
-            self.report(format!("port {name} has granted {}, more than {most}", after.allocated));
-        }
-    }
-
-    fn event(&mut self, at: Instant) {
-        self.settle();
-        if at < self.now {
-            self.report(format!("time went back to {at}"));
-        }
-        self.now = at;
-    }
-
-    fn started(&mut self, spec: &FlowSpec) {
-        self.flow(spec.id).spec = Some(*spec);
-        self.vain_packets = 0;
-    }
-
-    fn called(&mut self, why: Why) {
-        match why {
-            Why::Timer(flow, end) => {
-                if self.flow(flow).fires(end) {
-                    self.report(format!(
-                        "flow {flow} is stuck: its timers fired {SILENT_FIRINGS_MAX} times, and \
-                         it sent nothing"
-                    ));
-                }
-                self.touch(flow);
+    #[inline(always)]
+    fn observe(&mut self, what: Observation<'_>) {
+        match what {
+            Observation::EventBegins { at } => self.event_begins(at),
+            Observation::FlowStarted { spec } => self.flow_started(spec),
+            Observation::TransportCalled(reason) => self.transport_called(reason),
+            Observation::TimerChanged { flow, end, change } => {
+                self.timer_changed(flow, end, change);
             }
-            Why::Polled(flow, nic) => {
-                if !self.flow(flow).is_polled(nic) {
-                    let name = self.name(nic);
-                    self.report(format!("port {name} polled flow {flow}, which is not ready"));
-                }
-                self.touch(flow);
+            Observation::HostTimerChanged { transport, host, is_set } => {
+                self.host_timer_changed(transport, host, is_set);
             }
-            Why::Deadline(_) | Why::HostTimer(_) => {}
-        }
-    }
-
-    fn timer_set(&mut self, flow: FlowId, end: End, change: TimerChange) {
-        self.flow(flow).set_timer(end, change);
-        self.touch(flow);
-    }
-
-    fn host_timer(&mut self, transport: TransportId, host: HostId, is_set: bool) {
-        match is_set {
-            true => self.host_timers.insert((transport, host)),
-            false => self.host_timers.remove(&(transport, host)),
-        };
-        if !is_set {
-            *self.firings_at(transport, host) += 1;
-        }
-    }
-
-    fn ready(&mut self, flow: FlowId, nic: PortId) {
-        self.flow(flow).is_ready_for(nic);
-    }
-
-    fn flow_event(&mut self, flow: FlowId, event: &FlowEvent) {
-        if matches!(event, FlowEvent::Finished | FlowEvent::Abandoned) {
-            self.flow(flow).ended = true;
-        }
-        if let FlowEvent::Retransmitted(cause) = *event {
-            let wrong = self.flow(flow).retransmits(cause);
-            self.report_of(flow, wrong);
-        }
-        if *event == FlowEvent::Abandoned
-            && let Some(spec) = self.flow(flow).spec
-            && self.may_abandon >> (spec.transport.0 & 63) & 1 == 0
-        {
-            self.report(format!(
-                "flow {flow} was abandoned, but its transport declares that it never abandons"
-            ));
-        }
-    }
-
-    fn made(&mut self, id: PacketId, packet: &Packet) {
-        self.made += 1;
-        let flow = self.flow(packet.flow);
-        flow.made += 1;
-        flow.silent_firings = 0;
-        let ends = flow.spec.map(|spec| match packet.is_to_sender() {
-            true => (spec.dst, spec.src),
-            false => (spec.src, spec.dst),
-        });
-        let (from, to) = ends.unwrap_or((packet.dst, packet.dst));
-        if to != packet.dst {
-            self.report(format!("a packet of flow {} is addressed to a wrong host", packet.flow));
-        }
-        if self.packets.len() <= id.index() {
-            self.packets.resize(id.index() + 1, None);
-        }
-        if self.packets[id.index()].is_some() {
-            self.report(format!("packet slot {} was reused while its packet was alive", id.0));
-        }
-        if let Some(paths) = &mut self.listed_paths {
-            paths.made(id, from, packet.path);
-        }
-        self.packets[id.index()] = Some(PacketCheck {
-            flow: packet.flow,
-            payload_bytes: packet.payload_bytes,
-            wire_bytes: packet.wire_bytes,
-            class: packet.class,
-            dst: packet.dst,
-            place: Place::At(NodeId(from.0)),
-            came_by: None,
-        });
-    }
-
-    fn queued(&mut self, port: PortId, id: PacketId, packet: &Packet) {
-        self.comes_to(port, id, packet);
-        self.joins(port, id, packet);
-    }
-
-    fn may_have_swapped(&mut self, id: PacketId, packet: &Packet, tail: PacketId) {
-        let (Some(Some(here)), Some(Some(there))) =
-            (self.packets.get(id.index()).copied(), self.packets.get(tail.index()).copied())
-        else {
-            return;
-        };
-        let is_same = (here.flow, here.payload_bytes) == (packet.flow, packet.payload_bytes);
-        if let Some(paths) = &mut self.listed_paths
-            && !(is_same && paths.is_on(id, packet.path))
-        {
-            paths.swapped(id, tail);
-        }
-        if is_same {
-            return;
-        }
-        // The two packets have exchanged slots, but not their places in queues.
-        let (is, was) = (here.wire_bytes, there.wire_bytes);
-        for (place, was, is) in [(here.place, is, was), (there.place, was, is)] {
-            if let Place::Waits(port, lane) = place {
-                self.ports[port.index()].exchange(lane, was, is);
+            Observation::SenderReady { flow, nic } => self.sender_ready(flow, nic),
+            Observation::FlowEvent { flow, event } => self.flow_event(flow, event),
+            Observation::PacketCreated { id, packet } => self.packet_created(id, packet),
+            Observation::PacketControlled { port, before, after } => {
+                self.packet_controlled(port, before, after);
             }
-        }
-        self.packets[id.index()] = Some(PacketCheck { place: here.place, ..there });
-        self.packets[tail.index()] = Some(PacketCheck { place: there.place, ..here });
-    }
-
-    fn sends(
-        &mut self,
-        port: PortId,
-        id: PacketId,
-        packet: &Packet,
-        from: Instant,
-        until: Instant,
-        waited: bool,
-    ) {
-        if waited {
-            let known = self.packets.get(id.index()).copied().flatten();
-            if packet.is_trimmed() && known.is_some_and(|k| k.wire_bytes != packet.wire_bytes) {
-                // The port trimmed and sent it before the trim was reported.
-                self.loses_payload(port, id, packet);
+            Observation::PacketQueued { port, id, packet } => self.packet_queued(port, id, packet),
+            Observation::PacketSent { port, id, packet, from, until, waited } => {
+                self.packet_sent(port, id, packet, from, until, waited);
             }
-            self.leaves(port, id, true);
-        } else {
-            self.comes_to(port, id, packet);
-        }
-        self.occupies(port, packet.wire_bytes.into(), from, until);
-        self.ports[port.index()].sends(packet);
-        if !self.pauses[port.index()].may_send(packet.class, from) {
-            let name = self.name(port);
-            self.report(format!("port {name} sent class {} while paused", packet.class.0));
-        }
-        let arrives = until + self.link(port).delay;
-        if let Some(Some(known)) = self.packets.get_mut(id.index()) {
-            known.place = Place::OnLink(port, arrives);
-        }
-    }
-
-    fn sends_pause(
-        &mut self,
-        port: PortId,
-        from: Instant,
-        until: Instant,
-        class: Class,
-        is_pause: bool,
-    ) {
-        self.occupies(port, PAUSE_FRAME_BYTES.into(), from, until);
-        let (twin, delay) = (self.link(port).twin, self.link(port).delay);
-        self.pauses[twin.index()].expect(until + delay, class, is_pause);
-        self.ingresses[twin.index()].set_pausing(class, is_pause);
-    }
-
-    fn paused(&mut self, port: PortId, class: Class, is_pause: bool) {
-        let now = self.now;
-        if let Some(wrong) = self.pauses[port.index()].arrives(now, class, is_pause) {
-            let name = self.name(port);
-            self.report(format!("port {name} {wrong}"));
-        }
-    }
-
-    fn cut(&mut self, port: PortId, is_cut: bool) {
-        let (now, twin) = (self.now, self.link(port).twin);
-        self.ports[port.index()].is_cut = is_cut;
-        if is_cut {
-            self.pauses[port.index()].cut(now);
-            self.pauses[twin.index()].cut(now);
-        }
-        self.ingresses[port.index()].cut(false, is_cut);
-        self.ingresses[twin.index()].cut(true, is_cut);
-    }
-
-    fn rate_changed(&mut self, port: PortId, rate: Rate) {
-        self.ports[port.index()].rate = rate;
-    }
-
-    fn trimmed(&mut self, port: PortId, id: PacketId, packet: &Packet) {
-        self.loses_payload(port, id, packet);
-    }
-
-    fn bounced(&mut self, port: PortId, id: PacketId, _packet: &Packet) {
-        self.leaves(port, id, false);
-        if let Some(paths) = &mut self.listed_paths {
-            paths.bounced(id);
-        }
-        let Some(Some(known)) = self.packets.get_mut(id.index()) else { return };
-        known.came_by = None;
-        if let Some(spec) = self.flows.get(known.flow.index()).and_then(|flow| flow.spec) {
-            known.dst = spec.src;
-        }
-    }
-
-    fn lost(&mut self, port: PortId, id: PacketId, packet: &Packet, why: Loss) {
-        self.lost += 1;
-        match why {
-            Loss::Dropped => self.leaves(port, id, false),
-            Loss::OnLink => {
-                if let Some(known) = self.known(id)
-                    && !matches!(known.place, Place::OnLink(by, at) if by == port && at == self.now)
-                {
-                    let name = self.name(port);
-                    self.report(format!(
-                        "link {name} lost a packet that was not due at its end now"
-                    ));
-                }
+            Observation::PacketFate { port, id, packet, fate } => match fate {
+                PacketFate::Trimmed { tail } => self.packet_trimmed(port, id, packet, tail),
+                PacketFate::Bounced => self.packet_bounced(port, id),
+                PacketFate::Lost(loss) => self.packet_lost(port, id, packet, loss),
+                PacketFate::Marked => {}
+            },
+            Observation::PacketArrived { id, packet, .. } => self.packet_arrived(id, packet),
+            Observation::PauseSent { port, from, until, class, is_pause } => {
+                self.pause_sent(port, from, until, class, is_pause);
             }
-            Loss::Stray => self.reaches_host(id, packet),
+            Observation::ClassPaused { port, class, is_pause } => {
+                self.class_paused(port, class, is_pause);
+            }
+            Observation::RateChanged { port, rate } => self.rate_changed(port, rate),
+            Observation::LinkCut { port, is_cut } => self.link_cut(port, is_cut),
+            _ => {}
         }
-        self.goes(id, packet.flow);
-    }
-
-    fn arrived(&mut self, id: PacketId, packet: &Packet, _now: Instant) {
-        self.arrived += 1;
-        self.reaches_host(id, packet);
-        self.goes(id, packet.flow);
-        self.flow(packet.flow).arrives(packet);
-    }
-
-    fn delivered(&mut self, flow: FlowId, range: ByteRange) {
-        self.vain_packets = 0;
-        let wrong = self.flow(flow).delivers(range);
-        self.report_of(flow, wrong);
-    }
-
-    fn completed(&mut self, flow: FlowId) {
-        let wrong = self.flow(flow).completes();
-        self.report_of(flow, wrong);
     }
 
     fn is_stuck(&self) -> bool {
@@ -481,5 +249,300 @@ impl Tap for Checks {
             self.violations.push(format!("and {more} more"));
         }
         findings.violations.append(&mut self.violations);
+    }
+}
+
+impl Checks {
+    /// Checks that the sum of grants exceeds the capacity by one share at most (D3-R41).
+    ///
+    /// The port checks for room before it adds the share, so that one request may exceed the
+    /// capacity. Above that the sum only falls. The share is the fair share, or for a new flow the
+    /// base rate, which may be more (D3-R15).
+    fn packet_controlled(
+        &mut self,
+        port: PortId,
+        before: &ControllerState,
+        after: &ControllerState,
+    ) {
+        let spare = after.capacity.saturating_sub(after.demand);
+        let fair_share = Rate::from_bps(spare.as_bps() / after.flows.max(1));
+        let share = fair_share.max(after.share_min);
+        let most = after.capacity.saturating_add(share).max(before.allocated);
+        if after.allocated > most {
+            let name = self.name(port);
+            self.report(format!("port {name} has granted {}, more than {most}", after.allocated));
+        }
+    }
+
+    fn event_begins(&mut self, at: Instant) {
+        self.settle();
+        if at < self.now {
+            self.report(format!("time went back to {at}"));
+        }
+        self.now = at;
+    }
+
+    fn flow_started(&mut self, spec: &FlowSpec) {
+        self.flow(spec.id).spec = Some(*spec);
+        self.vain_packets = 0;
+    }
+
+    fn transport_called(&mut self, reason: CallReason) {
+        match reason {
+            CallReason::Timer(flow, end) => {
+                if self.flow(flow).fires(end) {
+                    self.report(format!(
+                        "flow {flow} is stuck: its timers fired {SILENT_FIRINGS_MAX} times, and \
+                         it sent nothing"
+                    ));
+                }
+                self.touch(flow);
+            }
+            CallReason::Polled(flow, nic) => {
+                if !self.flow(flow).is_polled(nic) {
+                    let name = self.name(nic);
+                    self.report(format!("port {name} polled flow {flow}, which is not ready"));
+                }
+                self.touch(flow);
+            }
+            CallReason::Deadline(_) | CallReason::HostTimer(_) => {}
+        }
+    }
+
+    fn timer_changed(&mut self, flow: FlowId, end: End, change: TimerChange) {
+        self.flow(flow).set_timer(end, change);
+        self.touch(flow);
+    }
+
+    fn host_timer_changed(&mut self, transport: TransportId, host: HostId, is_set: bool) {
+        match is_set {
+            true => self.host_timers.insert((transport, host)),
+            false => self.host_timers.remove(&(transport, host)),
+        };
+        if !is_set {
+            *self.firings_at(transport, host) += 1;
+        }
+    }
+
+    fn sender_ready(&mut self, flow: FlowId, nic: PortId) {
+        self.flow(flow).is_ready_for(nic);
+    }
+
+    fn flow_event(&mut self, flow: FlowId, event: FlowEvent) {
+        let check = self.flow(flow);
+        let wrong = match event {
+            FlowEvent::Delivered(range) => {
+                let wrong = check.delivers(range);
+                self.vain_packets = 0;
+                wrong
+            }
+            FlowEvent::Completed => check.completes(),
+            FlowEvent::Retransmitted(cause) => check.retransmits(cause),
+            FlowEvent::Finished => {
+                check.ended = true;
+                return;
+            }
+            FlowEvent::Abandoned => {
+                self.abandoned(flow);
+                return;
+            }
+            _ => return,
+        };
+        self.report_of(flow, wrong);
+    }
+
+    fn abandoned(&mut self, flow: FlowId) {
+        self.flow(flow).ended = true;
+        if let Some(spec) = self.flow(flow).spec
+            && self.may_abandon >> (spec.transport.0 & 63) & 1 == 0
+        {
+            self.report(format!(
+                "flow {flow} was abandoned, but its transport declares that it never abandons"
+            ));
+        }
+    }
+
+    fn packet_created(&mut self, id: PacketId, packet: &Packet) {
+        self.made += 1;
+        let flow = self.flow(packet.flow);
+        flow.made += 1;
+        flow.silent_firings = 0;
+        let ends = flow.spec.map(|spec| match packet.is_to_sender() {
+            true => (spec.dst, spec.src),
+            false => (spec.src, spec.dst),
+        });
+        let (from, to) = ends.unwrap_or((packet.dst, packet.dst));
+        if to != packet.dst {
+            self.report(format!("a packet of flow {} is addressed to a wrong host", packet.flow));
+        }
+        if self.packets.len() <= id.index() {
+            self.packets.resize(id.index() + 1, None);
+        }
+        if self.packets[id.index()].is_some() {
+            self.report(format!("packet slot {} was reused while its packet was alive", id.0));
+        }
+        if let Some(paths) = &mut self.listed_paths {
+            paths.made(id, from, packet.path);
+        }
+        self.packets[id.index()] = Some(PacketCheck {
+            flow: packet.flow,
+            payload_bytes: packet.payload_bytes,
+            wire_bytes: packet.wire_bytes,
+            class: packet.class,
+            dst: packet.dst,
+            place: Place::At(NodeId(from.0)),
+            came_by: None,
+        });
+    }
+
+    fn packet_queued(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+        self.comes_to(port, id, packet);
+        self.joins(port, id, packet);
+    }
+
+    /// A packet was trimmed that may have exchanged slots with the one in `tail`.
+    fn may_have_swapped(&mut self, id: PacketId, packet: &Packet, tail: PacketId) {
+        let (Some(Some(here)), Some(Some(there))) =
+            (self.packets.get(id.index()).copied(), self.packets.get(tail.index()).copied())
+        else {
+            return;
+        };
+        let is_same = (here.flow, here.payload_bytes) == (packet.flow, packet.payload_bytes);
+        if let Some(paths) = &mut self.listed_paths
+            && !(is_same && paths.is_on(id, packet.path))
+        {
+            paths.swapped(id, tail);
+        }
+        if is_same {
+            return;
+        }
+        // The two packets have exchanged slots, but not their places in queues.
+        let (is, was) = (here.wire_bytes, there.wire_bytes);
+        for (place, was, is) in [(here.place, is, was), (there.place, was, is)] {
+            if let Place::Waits(port, lane) = place {
+                self.ports[port.index()].exchange(lane, was, is);
+            }
+        }
+        self.packets[id.index()] = Some(PacketCheck { place: here.place, ..there });
+        self.packets[tail.index()] = Some(PacketCheck { place: there.place, ..here });
+    }
+
+    fn packet_sent(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        packet: &Packet,
+        from: Instant,
+        until: Instant,
+        waited: bool,
+    ) {
+        if waited {
+            let known = self.packets.get(id.index()).copied().flatten();
+            if packet.is_trimmed() && known.is_some_and(|k| k.wire_bytes != packet.wire_bytes) {
+                // The port trimmed and sent it before the trim was reported.
+                self.loses_payload(port, id, packet);
+            }
+            self.leaves(port, id, true);
+        } else {
+            self.comes_to(port, id, packet);
+        }
+        self.occupies(port, packet.wire_bytes.into(), from, until);
+        self.ports[port.index()].sends(packet);
+        if !self.pauses[port.index()].may_send(packet.class, from) {
+            let name = self.name(port);
+            self.report(format!("port {name} sent class {} while paused", packet.class.0));
+        }
+        let arrives = until + self.link(port).delay;
+        if let Some(Some(known)) = self.packets.get_mut(id.index()) {
+            known.place = Place::OnLink(port, arrives);
+        }
+    }
+
+    fn pause_sent(
+        &mut self,
+        port: PortId,
+        from: Instant,
+        until: Instant,
+        class: Class,
+        is_pause: bool,
+    ) {
+        self.occupies(port, PAUSE_FRAME_BYTES.into(), from, until);
+        let (twin, delay) = (self.link(port).twin, self.link(port).delay);
+        self.pauses[twin.index()].expect(until + delay, class, is_pause);
+        self.ingresses[twin.index()].set_pausing(class, is_pause);
+    }
+
+    fn class_paused(&mut self, port: PortId, class: Class, is_pause: bool) {
+        let now = self.now;
+        if let Some(wrong) = self.pauses[port.index()].arrives(now, class, is_pause) {
+            let name = self.name(port);
+            self.report(format!("port {name} {wrong}"));
+        }
+    }
+
+    fn link_cut(&mut self, port: PortId, is_cut: bool) {
+        let (now, twin) = (self.now, self.link(port).twin);
+        self.ports[port.index()].is_cut = is_cut;
+        if is_cut {
+            self.pauses[port.index()].cut(now);
+            self.pauses[twin.index()].cut(now);
+        }
+        self.ingresses[port.index()].cut(false, is_cut);
+        self.ingresses[twin.index()].cut(true, is_cut);
+    }
+
+    fn rate_changed(&mut self, port: PortId, rate: Rate) {
+        self.ports[port.index()].rate = rate;
+    }
+
+    fn packet_trimmed(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        packet: &Packet,
+        tail: Option<PacketId>,
+    ) {
+        if let Some(tail) = tail {
+            self.may_have_swapped(id, packet, tail);
+        }
+        self.loses_payload(port, id, packet);
+    }
+
+    fn packet_bounced(&mut self, port: PortId, id: PacketId) {
+        self.leaves(port, id, false);
+        if let Some(paths) = &mut self.listed_paths {
+            paths.bounced(id);
+        }
+        let Some(Some(known)) = self.packets.get_mut(id.index()) else { return };
+        known.came_by = None;
+        if let Some(spec) = self.flows.get(known.flow.index()).and_then(|flow| flow.spec) {
+            known.dst = spec.src;
+        }
+    }
+
+    fn packet_lost(&mut self, port: PortId, id: PacketId, packet: &Packet, loss: Loss) {
+        self.lost += 1;
+        match loss {
+            Loss::Dropped => self.leaves(port, id, false),
+            Loss::OnLink => {
+                if let Some(known) = self.known(id)
+                    && !matches!(known.place, Place::OnLink(by, at) if by == port && at == self.now)
+                {
+                    let name = self.name(port);
+                    self.report(format!(
+                        "link {name} lost a packet that was not due at its end now"
+                    ));
+                }
+            }
+            Loss::Stray => self.reaches_host(id, packet),
+        }
+        self.goes(id, packet.flow);
+    }
+
+    fn packet_arrived(&mut self, id: PacketId, packet: &Packet) {
+        self.arrived += 1;
+        self.reaches_host(id, packet);
+        self.goes(id, packet.flow);
+        self.flow(packet.flow).arrives(packet);
     }
 }

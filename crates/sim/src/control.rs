@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::events::{EventClass, EventQueue};
 use crate::scenario_events::ScenarioEvent;
-use crate::tap::Tap;
+use crate::tap::{Observation, Tap};
 use crate::timers::Timers;
 use punctual_core::{Controller, Instant, PacketId, PortId, TransportId, TransportSet};
 use punctual_record::ControllerRecord;
@@ -119,14 +119,15 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     #[inline(always)]
     pub(crate) fn control_forward_inlined(&mut self, port_id: PortId, id: PacketId) {
         let packet = &self.cx.packets[id];
-        let Some(c) = self.controllers.get_mut(packet.transport, port_id) else { return };
-        let port = &mut self.ports[port_id.index()];
+        let Some(c) = self.fabric.controllers.get_mut(packet.transport, port_id) else { return };
+        let port = &mut self.fabric.ports[port_id.index()];
         port.catch_up(port_id, &mut self.cx);
         let view = port.view(port_id, self.cx.now);
         let before = T::WATCHES_CONTROLLERS.then(|| c.controller.state());
-        let timeout = c.controller.forward(&mut self.cx.packets[id], &view, &mut self.ext);
+        let timeout = c.controller.forward(&mut self.cx.packets[id], &view, &mut self.fabric.ext);
         if let Some(before) = before {
-            self.cx.tap.controlled(port_id, &before, &c.controller.state());
+            let (before, after) = (&before, &c.controller.state());
+            self.cx.tap.observe(Observation::PacketControlled { port: port_id, before, after });
         }
         c.arm(timeout, &mut self.timers, &mut self.cx.events);
         self.show_extension(id);
@@ -138,7 +139,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         if T::WATCHES_HEADERS
             && let Some(ext) = self.cx.packets[id].ext
         {
-            self.cx.tap.extended(id, self.ext.get(ext));
+            let block = self.fabric.ext.get(ext);
+            self.cx.tap.observe(Observation::HeaderExtended { id, block });
         }
     }
 
@@ -146,7 +148,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     #[inline(never)]
     pub(crate) fn control_reverse(&mut self, port_id: PortId, id: PacketId) {
         let packet = &mut self.cx.packets[id];
-        if let Some(c) = self.controllers.get_mut(packet.transport, port_id) {
+        if let Some(c) = self.fabric.controllers.get_mut(packet.transport, port_id) {
             c.controller.handle_reverse(packet, port_id);
         }
     }
@@ -154,8 +156,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     #[inline(never)]
     pub(crate) fn control_timeout(&mut self, transport: TransportId, port_id: PortId) {
         self.catch_up(port_id);
-        let view = self.ports[port_id.index()].view(port_id, self.cx.now);
-        if let Some(c) = self.controllers.get_mut(transport, port_id) {
+        let view = self.fabric.ports[port_id.index()].view(port_id, self.cx.now);
+        if let Some(c) = self.fabric.controllers.get_mut(transport, port_id) {
             c.timeout = Instant::NEVER; // it has fired
             c.controller.handle_timeout(&view);
             c.arm_again(&mut self.timers, &mut self.cx.events);
@@ -163,14 +165,14 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     pub(crate) fn reset_switches(&mut self) {
-        while let Some(reset) = self.setup.switch_resets.get(self.setup.next_reset).copied() {
+        while let Some(reset) = self.faults.switch_resets.get(self.faults.next_reset).copied() {
             if reset.at > self.cx.now {
                 self.schedule(reset.at, ScenarioEvent::SwitchReset);
                 return;
             }
-            self.setup.next_reset += 1;
-            let links = self.network.links.iter();
-            for list in &mut self.controllers.lists {
+            self.faults.next_reset += 1;
+            let links = self.cx.network.links.iter();
+            for list in &mut self.fabric.controllers.lists {
                 for (_, c) in links.clone().zip(list).filter(|(link, _)| link.from == reset.switch)
                 {
                     if let Some(c) = c {
@@ -185,8 +187,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// The state of every controller, by port.
     pub(crate) fn controller_records(&self) -> Vec<ControllerRecord> {
         let mut records = Vec::new();
-        for port in (0..self.ports.len()).map(PortId::from) {
-            for (transport, c) in self.controllers.at(port) {
+        for port in (0..self.fabric.ports.len()).map(PortId::from) {
+            for (transport, c) in self.fabric.controllers.at(port) {
                 let state = c.controller.state();
                 records.push(ControllerRecord { port, transport, state });
             }

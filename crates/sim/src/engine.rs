@@ -3,192 +3,79 @@
 //! `hosts.rs` drives transports at hosts, `control.rs` drives their controllers at ports, and
 //! `scenario_events.rs` handles the events that concern no packet.
 
-use crate::control::{self, Controllers, PortController};
-use crate::detour::Detours;
+use crate::control::{self, PortController};
 use crate::events::{Event, EventClass, EventQueue};
-use crate::flows::{DeadlineChanges, FlowState, NicTurn, ReadyQueues};
+use crate::flows::ReadyQueues;
 use crate::lossless::Lossless;
-use crate::port::SimContext;
-use crate::scenario_events::LinkHealth;
-use crate::setup::{Progress, Setup};
-use crate::tap::{Ending, Findings, Loss, Tap};
+use crate::port::{SimContext, UNKNOWN_HOP};
+use crate::setup::{EngineOptions, Progress, Setup};
+use crate::state::{Fabric, Faults, FlowStarts, Hosts, Recording, RunEnd};
+use crate::tap::{Ending, Findings, Loss, Observation, PacketFate, Tap};
 use crate::timers::{Expiry, Owner, Timers};
-use crate::window::Counters;
-use punctual_core::rng::Stream;
 use punctual_core::{
-    Bytes, Controller, ExtArena, FlowId, FlowSpec, HostId, Instant, NodeId, Outbox, PacketArena,
-    PacketFlags, PacketId, PortId, TransportId, TransportSet, prefetch,
+    Bytes, Controller, Duration, HostId, Instant, NodeId, PacketArena, PacketFlags, PacketId,
+    PortId, TransportId, TransportSet, prefetch_all_at,
 };
-use punctual_net::{Fate, Fates, LosslessLimits, Network, Port, Queue};
-use punctual_record::{FlowRecord, GaugeSample, Outcome, PortSample, PortTotals, Totals};
-use punctual_workload::Workload;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use punctual_net::{Fate, Network, Scheduled};
+use punctual_record::Outcome;
 use std::ops::ControlFlow;
 
+/// A run.
 pub(crate) struct Engine<S: TransportSet, T: Tap> {
     pub(crate) cx: SimContext<T>,
-    pub(crate) network: Network,
-    pub(crate) ext: ExtArena,
-    pub(crate) ports: Vec<Port>,
-    pub(crate) port_totals: Vec<PortTotals>,
+    pub(crate) fabric: Fabric<S::Controller>,
+    pub(crate) hosts: Hosts<S::Stack>,
     pub(crate) timers: Timers,
-    pub(crate) flows: Vec<FlowState>,
-    pub(crate) records: Vec<FlowRecord>,
-    /// Number of NICs of each host.
-    pub(crate) nics: u32,
-    /// By host, then by NIC.
-    pub(crate) ready: Vec<ReadyQueues>,
-    /// By host, then by NIC. Empty with one NIC.
-    pub(crate) nic_turns: Vec<NicTurn>,
-    /// Places in queues of ready senders, by flow, then by NIC of its host. Empty with one NIC.
-    pub(crate) ready_links: Vec<u32>,
-    /// By flow, the NIC of the path that its hash gives. Empty with one NIC.
-    pub(crate) hashed_nics: Vec<u32>,
-    /// By transport.
-    pub(crate) stacks: Vec<S::Stack>,
-    /// Timers of hosts' shared state, by transport then host.
-    pub(crate) host_timers: Vec<Vec<u32>>,
-    pub(crate) outbox: Outbox,
-    pub(crate) totals: Totals,
-    /// Counters at the begin and the end of the measured window.
-    pub(crate) window_begin: Option<Counters>,
-    pub(crate) window_end: Option<Counters>,
+    pub(crate) faults: Faults,
+    pub(crate) starts: FlowStarts,
+    pub(crate) recording: Recording,
+    pub(crate) end: RunEnd,
     pub(crate) seed: u64,
-    pub(crate) workload: Workload,
-    /// Flows of closed loops that start later.
-    pub(crate) later: BinaryHeap<Reverse<(Instant, u64)>>,
-    pub(crate) later_specs: Vec<FlowSpec>,
-    pub(crate) deadline_changes: DeadlineChanges,
-    pub(crate) next_flow: usize,
-    /// When the next flows start, if an event is scheduled for it.
-    pub(crate) flow_start_at: Instant,
-    /// How many flows the run waits for; the end of the measured window counts as one.
-    pub(crate) awaited: u64,
-    pub(crate) flows_ended: u64,
-    /// The number of events at which to check whether the run is over, and to report progress.
-    pub(crate) check_at: u64,
-    pub(crate) controllers: Controllers<S::Controller>,
-    pub(crate) fates: Fates,
-    pub(crate) lossless: Option<Lossless>,
-    pub(crate) switch_choice: Stream,
-    pub(crate) health: Vec<Option<LinkHealth>>,
-    pub(crate) detours: Detours,
-    pub(crate) samples: Vec<PortSample>,
-    pub(crate) gauges: Vec<GaugeSample>,
-    pub(crate) sampled_flows: Vec<FlowId>,
-    pub(crate) setup: KeptSetup,
 }
 
-/// The parts of a [`Setup`] that the engine keeps as they are, and how far it is through them.
-pub(crate) struct KeptSetup {
-    pub(crate) stop: crate::setup::Stop,
-    pub(crate) link_changes: Vec<crate::setup::LinkChange>,
-    pub(crate) next_change: usize,
-    pub(crate) switch_resets: Vec<crate::setup::SwitchReset>,
-    pub(crate) next_reset: usize,
-    pub(crate) sampling: Option<crate::setup::Sampling>,
-    pub(crate) measure: punctual_record::Measure,
-}
+/// Networks of more ports than this advance in windows.
+const WINDOWS_FROM: usize = 2_000;
 
-/// Networks of more ports than this do not fit in the L2 cache, so that prefetching pays.
-const LOOK_AHEAD_FROM: usize = 3_000;
+/// The length of the windows in which a run advances, if it does.
+fn window_length(options: &EngineOptions, network: &Network) -> Option<Duration> {
+    let shortest = network.links.iter().map(|link| link.delay).min()?;
+    let pays = options.windows.unwrap_or(network.links.len() > WINDOWS_FROM);
+    (pays && shortest > Duration::ZERO).then_some(shortest)
+}
 
 /// Progress is reported each time this many events have been handled.
 const PROGRESS_EVERY: u64 = 1 << 17;
 
 impl<S: TransportSet, T: Tap> Engine<S, T> {
     pub(crate) fn new(setup: Setup<S>, tap: T) -> Self {
-        let Setup { network, switch_queue, port_queues, transports, workload, seed, .. } = setup;
-        let hosts = network.hosts;
-        let nics: Vec<_> = (0..hosts).map(|h| network.nic_info(HostId(h))).collect();
-        let trimming = transports_that(&transports, S::is_trimmable);
-        let switch_queue = switch_queue.sized_for(network.mtu);
-        let lossless =
-            LosslessLimits::of(&switch_queue).map(|limits| Lossless::new(limits, &network));
-        // A host that forwards queues packets as a switch does. It pauses no link: among lossless
-        // switches its queue has no limit.
-        let has_nic_queues = !network.hosts_forward() || lossless.is_some();
-        let ports: Vec<Port> = network
-            .links
-            .iter()
-            .enumerate()
-            .map(|(port, link)| {
-                let is_nic = link.from.0 < hosts;
-                let queue = if is_nic && has_nic_queues {
-                    Queue::nic()
-                } else {
-                    let stream = punctual_core::rng::derive(seed, "port", port as u64);
-                    let own = port_queues.get(port).map(|own| own.sized_for(network.mtu));
-                    let mut queue = Queue::new(&own.unwrap_or(switch_queue), stream);
-                    queue.set_trimming(trimming);
-                    queue
-                };
-                Port::new(link, network.framing, queue)
-            })
-            .collect();
-        let port_count = ports.len();
-        let measure = setup.measure;
-        let is_awaited = |flow: &&FlowSpec| must_end(flow) && measure.awaits(flow.start);
-        let awaited = workload.flows.iter().filter(is_awaited).count() as u64;
-        // The end of the window is awaited, too.
-        let awaited = awaited + u64::from(measure.until.is_some());
+        let window = match setup.capture_max {
+            0 => window_length(&setup.engine, &setup.network),
+            // A capture ends with the first packets that links carry, so it observes them in order.
+            _ => None,
+        };
+        let ties = punctual_core::rng::derive(setup.seed, "ties", 0);
+        let fabric = Fabric::new(&setup);
+        let hosts = Hosts::new(&setup.network, &setup.transports);
+        let faults = Faults::new(&setup);
+        let recording = Recording::new(&setup);
+        let end = RunEnd::new(&setup, PROGRESS_EVERY);
+        let Setup { network, transports, workload, seed, .. } = setup;
         let mut engine = Engine {
             cx: SimContext {
                 now: Instant::ZERO,
                 packets: PacketArena::default(),
-                events: EventQueue::new(punctual_core::rng::derive(seed, "ties", 0)),
+                events: EventQueue::new(ties, window),
+                network,
                 tap,
             },
-            ext: ExtArena::default(),
-            ports,
-            port_totals: vec![PortTotals::default(); port_count],
+            fabric,
+            hosts,
             timers: Timers::default(),
-            flows: Vec::new(),
-            records: Vec::new(),
-            nics: network.nics_per_host(),
-            ready: vec![ReadyQueues::default(); network.all_nics().len()],
-            nic_turns: match network.nics_per_host() {
-                1 => Vec::new(),
-                _ => vec![NicTurn::default(); network.all_nics().len()],
-            },
-            ready_links: Vec::new(),
-            hashed_nics: Vec::new(),
-            stacks: transports.iter().map(|t| t.stack(&nics)).collect(),
-            host_timers: Vec::new(),
-            outbox: Outbox::default(),
-            totals: Totals { measure, ..Totals::default() },
-            window_begin: None,
-            window_end: None,
+            faults,
+            starts: FlowStarts::new(workload),
+            recording,
+            end,
             seed,
-            workload,
-            later: BinaryHeap::new(),
-            later_specs: Vec::new(),
-            deadline_changes: DeadlineChanges::default(),
-            next_flow: 0,
-            flow_start_at: Instant::NEVER,
-            awaited,
-            flows_ended: 0,
-            check_at: PROGRESS_EVERY,
-            controllers: Controllers::default(),
-            fates: Fates::new(),
-            lossless,
-            switch_choice: Stream::named(seed, "switch paths", 0),
-            health: Vec::new(),
-            detours: Detours::new(hosts, transports_that(&transports, S::sprays), seed),
-            samples: Vec::new(),
-            gauges: Vec::new(),
-            sampled_flows: setup.sampled_flows,
-            setup: KeptSetup {
-                stop: setup.stop,
-                link_changes: setup.link_changes,
-                next_change: 0,
-                switch_resets: setup.switch_resets,
-                next_reset: 0,
-                sampling: setup.sampling,
-                measure: setup.measure,
-            },
-            network,
         };
         engine.install_timers_and_controllers(&transports, &setup.legacy_switches);
         engine
@@ -197,19 +84,19 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     fn install_timers_and_controllers(&mut self, transports: &[S], legacy_switches: &[NodeId]) {
         for t in 0..transports.len() {
             let transport = TransportId(t as u8);
-            let timers = (0..self.network.hosts)
+            let timers = (0..self.cx.network.hosts)
                 .map(|h| self.timers.alloc(Owner::Host(transport, HostId(h))))
                 .collect();
-            self.host_timers.push(timers);
+            self.hosts.host_timers.push(timers);
         }
-        let mut has_controllers = vec![false; self.ports.len()];
-        let mut reads_reverse = vec![false; self.ports.len()];
+        let mut has_controllers = vec![false; self.fabric.ports.len()];
+        let mut reads_reverse = vec![false; self.fabric.ports.len()];
         for (t, config) in transports.iter().enumerate() {
             let transport = TransportId(t as u8);
             let owner = control::owner(transports, t);
-            let of_ports = self.ports.iter().enumerate().map(|(p, port)| {
+            let of_ports = self.fabric.ports.iter().enumerate().map(|(p, port)| {
                 let id = PortId::from(p);
-                if owner != transport || legacy_switches.contains(&self.network.link(id).from) {
+                if owner != transport || legacy_switches.contains(&self.cx.network.link(id).from) {
                     return None;
                 }
                 let controller = config.controller(&port.view(id, Instant::ZERO))?;
@@ -218,36 +105,39 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                 let timer = self.timers.alloc(Owner::Controller(transport, id));
                 Some(PortController::new(controller, timer))
             });
-            self.controllers.push(owner, of_ports.collect());
+            self.fabric.controllers.push(owner, of_ports.collect());
         }
-        for (p, (link, port)) in self.network.links.iter().zip(&mut self.ports).enumerate() {
-            let is_switch = link.from.0 >= self.network.hosts;
+        for (p, (link, port)) in
+            self.cx.network.links.iter().zip(&mut self.fabric.ports).enumerate()
+        {
+            let is_switch = link.from.0 >= self.cx.network.hosts;
             port.needs_departure_checks =
-                has_controllers[p] || is_switch && self.lossless.is_some();
+                has_controllers[p] || is_switch && self.fabric.lossless.is_some();
             port.reverse_has_controller = reads_reverse[link.twin.index()];
             port.needs_arrival_checks |= port.reverse_has_controller;
+            self.faults.checks_arrivals |= port.needs_arrival_checks;
         }
     }
 
     /// Runs to the end.
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
         self.schedule_scenario();
-        let stop_at = self.setup.stop.at;
-        let is_large = self.ports.len() > LOOK_AHEAD_FROM;
-        if is_large {
-            self.cx.events.keep_in_sight();
-        }
+        let stop_at = self.end.stop.at;
         let mut interrupted = false;
         let mut goes_on = !self.is_done();
-        while goes_on && let Some(event) = self.cx.events.pop() {
+        while goes_on {
+            let Some(event) = self.cx.events.pop() else {
+                if self.next_window(stop_at) {
+                    continue;
+                }
+                break;
+            };
             if event.at() > stop_at {
                 break;
             }
-            if is_large {
-                self.look_ahead();
-            }
+            self.look_ahead();
             self.handle(event);
-            if self.totals.events >= self.check_at {
+            if self.recording.totals.events >= self.end.check_at {
                 interrupted = self.report(progress).is_break();
                 goes_on = !interrupted && !self.is_done();
             }
@@ -258,11 +148,64 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         self.finish(interrupted)
     }
 
+    /// Serves the ports that are due by the end of the open window, then opens the next one. False
+    /// if there is none, or if it begins after the end of the run.
+    fn next_window(&mut self, stop_at: Instant) -> bool {
+        if let Some(windows) = self.cx.events.windows() {
+            if windows.ends_at() > stop_at {
+                return false;
+            }
+            self.serve_ports(windows.ends_at());
+        }
+        self.cx.events.open_window()
+    }
+
+    /// Sends the packets that ports should have sent before `end`, the end of a window.
+    fn serve_ports(&mut self, end: Instant) {
+        let now = self.cx.now;
+        let served = self.cx.events.take_served();
+        for (n, &port_id) in served.iter().enumerate() {
+            if let Some(ahead) = served.get(n + 16) {
+                prefetch_all_at(&self.fabric.ports, ahead.index());
+            }
+            if let Some(ahead) = served.get(n + 12) {
+                self.fetch_waiting(*ahead, 0);
+            }
+            if let Some(ahead) = served.get(n + 6) {
+                self.fetch_waiting(*ahead, 1);
+            }
+            self.cx.now = Instant::from_picos(end.as_picos() - 1);
+            let port = &mut self.fabric.ports[port_id.index()];
+            port.catch_up_inlined(port_id, &mut self.cx);
+            port.scheduled.set(Scheduled::SERVE, false);
+            self.serve_later(port_id);
+        }
+        self.cx.now = now;
+        self.cx.events.put_served(served);
+    }
+
+    /// Schedules, in windows, that a port with waiting packets sends them when it is free.
+    #[inline(always)]
+    pub(crate) fn serve_later(&mut self, port_id: PortId) {
+        if !self.cx.events.has_windows() {
+            return;
+        }
+        let port = &mut self.fabric.ports[port_id.index()];
+        // A NIC that is polling its host's senders is not free before the poll is over.
+        if port.has_waiting
+            && !port.scheduled.has(Scheduled::SERVE)
+            && port.busy_until != Instant::NEVER
+        {
+            let is_scheduled = self.cx.events.serve_after(port_id, port.busy_until);
+            port.scheduled.set(Scheduled::SERVE, is_scheduled);
+        }
+    }
+
     /// Reports progress, unless the check is only whether the run is over.
     #[cold]
     fn report(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> ControlFlow<()> {
-        let events = self.totals.events;
-        self.check_at = (events / PROGRESS_EVERY + 1) * PROGRESS_EVERY;
+        let events = self.recording.totals.events;
+        self.end.check_at = (events / PROGRESS_EVERY + 1) * PROGRESS_EVERY;
         if !events.is_multiple_of(PROGRESS_EVERY) {
             return ControlFlow::Continue(());
         }
@@ -271,98 +214,91 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         }
         progress(Progress {
             now: self.cx.now,
-            stop_at: self.setup.stop.at,
+            stop_at: self.end.stop.at,
             events,
-            flows_ended: self.flows_ended,
+            flows_ended: self.end.flows_ended,
         })
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.setup.stop.when_done && self.awaited == 0
+        self.end.stop.when_done && self.end.awaited == 0
     }
 
     #[inline(always)]
     fn handle(&mut self, event: Event) {
         debug_assert!(event.at() >= self.cx.now, "time goes back");
         self.cx.now = event.at();
-        self.totals.events += 1;
-        self.cx.tap.event(self.cx.now);
-        if event.class() == EventClass::Arrival {
-            self.arrive(PacketId(event.target()));
+        self.recording.totals.events += 1;
+        self.cx.tap.observe(Observation::EventBegins { at: self.cx.now });
+        if event.is_hop() {
+            self.forward(PacketId(event.target()));
             return;
         }
         match event.class() {
-            EventClass::Arrival => {}
+            EventClass::Arrival => self.arrive_at_host(PacketId(event.target())),
             EventClass::PortFree => self.port_free(PortId(event.target())),
             EventClass::Timer => self.timer(event.target()),
             EventClass::Scenario => self.scenario_event(event.target()),
         }
     }
 
-    /// Prefetches what the next arrivals will touch: the packet three events ahead, the port it
-    /// comes from two events ahead, the port it goes to or its flow one event ahead.
-    #[inline]
-    fn look_ahead(&self) {
-        let arrival = |n| {
-            let event = self.cx.events.upcoming(n)?;
-            (event.class() == EventClass::Arrival).then_some(PacketId(event.target()))
+    /// A packet has reached the end of its link, at a node that forwards it.
+    #[inline(always)]
+    fn forward(&mut self, id: PacketId) {
+        let Some(from) = self.leave_link(id) else { return };
+        let packet = &mut self.cx.packets[id];
+        packet.hop += 1;
+        let out = match packet.next {
+            UNKNOWN_HOP => {
+                let node = self.cx.network.link(from).to;
+                let choice = &mut self.fabric.switch_choice;
+                self.cx.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32)
+            }
+            port => PortId(port),
         };
-        if let Some(id) = arrival(3) {
-            prefetch(&self.cx.packets[id]);
-        }
-        if let Some(id) = arrival(2) {
-            let port = &self.ports[self.cx.packets[id].port.index()];
-            prefetch(port);
-            prefetch(&port.queue);
-        }
-        if let Some(id) = arrival(1) {
-            let packet = &self.cx.packets[id];
-            let port = &self.ports[packet.port.index()];
-            if port.has_waiting
-                && let Some(next) = port.queue.front()
-            {
-                prefetch(&self.cx.packets[next]);
-            }
-            let node = port.to;
-            if node.0 < self.network.hosts {
-                prefetch(&self.flows[packet.flow.index()]);
-            } else if let Some(port) = self.network.expected_port(node, packet) {
-                let port = &self.ports[port.index()];
-                prefetch(port);
-                prefetch(&port.queue);
-            }
+        self.offer_inlined(out, id);
+    }
+
+    /// A packet has reached the end of its link, at its own host.
+    #[inline(always)]
+    fn arrive_at_host(&mut self, id: PacketId) {
+        if self.leave_link(id).is_some() {
+            self.deliver(self.cx.packets[id].dst, id);
         }
     }
 
-    /// A packet has reached the end of its link.
+    /// A packet has reached the end of its link. Returns the port that it came from, unless the link
+    /// has lost it.
     #[inline(always)]
-    fn arrive(&mut self, id: PacketId) {
-        let port_id = self.cx.packets[id].port;
-        let mut port = &mut self.ports[port_id.index()];
-        if port.needs_arrival_checks {
-            let reverse_has_controller = port.reverse_has_controller;
-            if !self.health.is_empty() && self.is_lost(port_id) {
-                self.catch_up(port_id);
-                self.lose(id, Loss::OnLink);
-                return;
-            }
-            if reverse_has_controller && self.cx.packets[id].is_to_sender() {
-                self.control_reverse(self.network.link(port_id).twin, id);
-            }
-            port = &mut self.ports[port_id.index()];
+    fn leave_link(&mut self, id: PacketId) -> Option<PortId> {
+        let from = self.cx.packets[id].port;
+        if self.faults.checks_arrivals && self.is_stopped(from, id) {
+            return None;
         }
-        // Packets that waited behind this one have been sent since.
-        port.catch_up_inlined(port_id, &mut self.cx);
-        let node = port.to;
-        let packet = &mut self.cx.packets[id];
-        if packet.dst.0 == node.0 {
-            self.deliver(HostId(node.0), id);
-            return;
+        if !self.cx.events.has_windows() {
+            // Packets that waited behind this one have been sent since.
+            self.fabric.ports[from.index()].catch_up_inlined(from, &mut self.cx);
         }
-        packet.hop += 1;
-        let choice = &mut self.switch_choice;
-        let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
-        self.offer_inlined(out, id);
+        Some(from)
+    }
+
+    /// Whether the link that a packet has come over has lost it. Shows a packet that is not lost to
+    /// the controller of the opposite direction.
+    fn is_stopped(&mut self, port_id: PortId, id: PacketId) -> bool {
+        let port = &self.fabric.ports[port_id.index()];
+        if !port.needs_arrival_checks {
+            return false;
+        }
+        let reverse_has_controller = port.reverse_has_controller;
+        if !self.faults.health.is_empty() && self.is_lost(port_id) {
+            self.catch_up(port_id);
+            self.lose(id, Loss::OnLink);
+            return true;
+        }
+        if reverse_has_controller && self.cx.packets[id].is_to_sender() {
+            self.control_reverse(self.cx.network.link(port_id).twin, id);
+        }
+        false
     }
 
     /// Sends a packet by a port: at once if the port is idle, else after the waiting packets.
@@ -385,7 +321,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         id: PacketId,
         control: impl FnOnce(&mut Self, PortId, PacketId),
     ) {
-        let mut port = &mut self.ports[port_id.index()];
+        let mut port = &mut self.fabric.ports[port_id.index()];
         if port.needs_departure_checks {
             if !self.cx.packets[id].is_to_sender() {
                 control(self, port_id, id);
@@ -394,24 +330,25 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                 self.offer_lossless(port_id, id);
                 return;
             }
-            port = &mut self.ports[port_id.index()];
+            port = &mut self.fabric.ports[port_id.index()];
         }
-        port.offer(port_id, id, &mut self.cx, &mut self.fates);
-        if !self.fates.is_empty() {
+        port.offer(port_id, id, &mut self.cx, &mut self.fabric.fates);
+        self.serve_later(port_id);
+        if !self.fabric.fates.is_empty() {
             self.apply_fates(port_id);
         }
     }
 
     /// Whether a port belongs to a lossless switch.
     fn is_lossless(&self, port: PortId) -> bool {
-        self.lossless.is_some() && self.network.link(port).from.0 >= self.network.hosts
+        self.fabric.lossless.is_some() && self.cx.network.link(port).from.0 >= self.cx.network.hosts
     }
 
     /// Sends what a port would have sent by now, see [`Port::catch_up`].
     ///
     /// Must be called before a port's queue is read.
     pub(crate) fn catch_up(&mut self, port_id: PortId) {
-        self.ports[port_id.index()].catch_up(port_id, &mut self.cx);
+        self.fabric.ports[port_id.index()].catch_up(port_id, &mut self.cx);
     }
 
     /// A lossless port is free, or a NIC may ask its host's senders for a packet if nothing waits in
@@ -422,9 +359,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             return;
         }
         let nic = self.nic_of_port(port_id);
-        let port = &mut self.ports[port_id.index()];
-        let senders_first =
-            self.nics > 1 && self.nic_turns[nic.index(self.nics)].is_senders(port.sent_bytes);
+        let port = &mut self.fabric.ports[port_id.index()];
+        let senders_first = self.hosts.nics > 1
+            && self.hosts.nic_turns[nic.index(self.hosts.nics)].is_senders(port.sent_bytes);
         if !senders_first || port.busy_until > self.cx.now {
             port.catch_up(port_id, &mut self.cx);
         }
@@ -441,10 +378,10 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// The host and number of a NIC port.
     #[inline]
     pub(crate) fn nic_of_port(&self, port: PortId) -> Nic {
-        let host = HostId(self.network.link(port).from.0);
-        let number = match self.nics {
+        let host = HostId(self.cx.network.link(port).from.0);
+        let number = match self.hosts.nics {
             1 => 0,
-            _ => self.network.nics(host).iter().position(|nic| *nic == port).unwrap_or(0) as u32,
+            _ => self.cx.network.nics(host).iter().position(|nic| *nic == port).unwrap_or(0) as u32,
         };
         Nic { port, host, number }
     }
@@ -452,9 +389,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// A NIC of a host by its number.
     #[inline]
     pub(crate) fn nic(&self, host: HostId, number: u32) -> Nic {
-        let port = match self.nics {
-            1 => self.network.nic(host),
-            _ => self.network.nics(host)[number as usize],
+        let port = match self.hosts.nics {
+            1 => self.cx.network.nic(host),
+            _ => self.cx.network.nics(host)[number as usize],
         };
         Nic { port, host, number }
     }
@@ -462,26 +399,28 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// The senders that wait for a NIC.
     #[inline]
     pub(crate) fn ready_at(&mut self, nic: Nic) -> &mut ReadyQueues {
-        &mut self.ready[nic.index(self.nics)]
+        &mut self.hosts.ready[nic.index(self.hosts.nics)]
     }
 
     /// Sends the packet that a sender returned when its NIC polled it.
     #[inline(always)]
     pub(crate) fn end_poll(&mut self, nic: Nic, polled: Option<PacketId>) {
         let port_id = nic.port;
-        let port = &mut self.ports[port_id.index()];
+        let port = &mut self.fabric.ports[port_id.index()];
         port.busy_until = self.cx.now;
         match polled {
             Some(id) => {
                 let before = port.sent_bytes;
                 port.send(port_id, id, self.cx.now, false, &mut self.cx);
-                if self.nics > 1 {
+                if self.hosts.nics > 1 {
                     port.queue.note_bypass(&self.cx.packets[id]);
-                    self.nic_turns[nic.index(self.nics)].note_polled(before, port.sent_bytes);
+                    self.hosts.nic_turns[nic.index(self.hosts.nics)]
+                        .note_polled(before, port.sent_bytes);
                 }
             }
             None => port.catch_up(port_id, &mut self.cx),
         }
+        self.serve_later(port_id);
         self.poll_again(nic);
     }
 
@@ -490,9 +429,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     fn poll_again(&mut self, nic: Nic) {
         let has_ready = !self.ready_at(nic).is_empty();
         let port_id = nic.port;
-        let port = &mut self.ports[port_id.index()];
-        port.will_poll = has_ready;
-        if port.will_poll {
+        let port = &mut self.fabric.ports[port_id.index()];
+        port.scheduled.set(Scheduled::POLL, has_ready);
+        if port.scheduled.has(Scheduled::POLL) {
             let at = port.busy_until.max(self.cx.now);
             self.cx.events.push(at, EventClass::PortFree, port_id.0, port_id.0);
         }
@@ -501,11 +440,11 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Makes sure that a NIC will ask its host's senders when it is free.
     #[inline]
     pub(crate) fn wake_nic(&mut self, port_id: PortId) {
-        let port = &mut self.ports[port_id.index()];
-        if port.will_poll {
+        let port = &mut self.fabric.ports[port_id.index()];
+        if port.scheduled.has(Scheduled::POLL) {
             return;
         }
-        port.will_poll = true;
+        port.scheduled.set(Scheduled::POLL, true);
         port.catch_up(port_id, &mut self.cx);
         if port.busy_until <= self.cx.now {
             self.port_free(port_id);
@@ -518,38 +457,44 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Acts on what the queue discipline did besides queueing: marks, trims, drops, bounces.
     #[cold]
     pub(crate) fn apply_fates(&mut self, port_id: PortId) {
-        let mut fates = std::mem::take(&mut self.fates);
+        let mut fates = std::mem::take(&mut self.fabric.fates);
         for (id, fate) in fates.drain(..) {
             match fate {
                 Fate::Marked => {
-                    self.totals.marks += 1;
-                    self.port_totals[port_id.index()].marks += 1;
-                    self.cx.tap.marked(port_id, &self.cx.packets[id]);
+                    self.recording.totals.marks += 1;
+                    self.fabric.port_totals[port_id.index()].marks += 1;
+                    self.report_fate(port_id, id, PacketFate::Marked);
                 }
                 Fate::Trimmed => {
-                    self.totals.trims += 1;
-                    self.port_totals[port_id.index()].trims += 1;
-                    if T::FOLLOWS
-                        && let Some(tail) = self.ports[port_id.index()].queue.trimming_tail()
-                    {
-                        self.cx.tap.may_have_swapped(id, &self.cx.packets[id], tail);
-                    }
-                    self.cx.tap.trimmed(port_id, id, &self.cx.packets[id]);
+                    self.recording.totals.trims += 1;
+                    self.fabric.port_totals[port_id.index()].trims += 1;
+                    let tail = match T::FOLLOWS {
+                        true => self.fabric.ports[port_id.index()].queue.trimming_tail(),
+                        false => None,
+                    };
+                    self.report_fate(port_id, id, PacketFate::Trimmed { tail });
                 }
                 Fate::Dropped => self.drop_packet(port_id, id),
                 Fate::Bounced => self.bounce(port_id, id),
             }
         }
         // Bouncing may have filled a new vector of fates: keep the one with more capacity.
-        if self.fates.capacity() < fates.capacity() {
-            self.fates = fates;
+        if self.fabric.fates.capacity() < fates.capacity() {
+            self.fabric.fates = fates;
         }
+    }
+
+    /// Reports the fate of a packet to the observer.
+    #[inline(always)]
+    fn report_fate(&mut self, port: PortId, id: PacketId, fate: PacketFate) {
+        let packet = &self.cx.packets[id];
+        self.cx.tap.observe(Observation::PacketFate { port, id, packet, fate });
     }
 
     /// A queue has no room for a packet.
     fn drop_packet(&mut self, port_id: PortId, id: PacketId) {
-        self.totals.drops += 1;
-        self.port_totals[port_id.index()].drops += 1;
+        self.recording.totals.drops += 1;
+        self.fabric.port_totals[port_id.index()].drops += 1;
         self.cx.packets[id].port = port_id;
         self.lose(id, Loss::Dropped);
     }
@@ -557,22 +502,22 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Returns a header to its sender.
     #[inline(never)]
     fn bounce(&mut self, port_id: PortId, id: PacketId) {
-        let src = self.flows[self.cx.packets[id].flow.index()].src;
-        if NodeId::from(src) == self.network.link(port_id).from {
+        let src = self.hosts.flows[self.cx.packets[id].flow.index()].src;
+        if NodeId::from(src) == self.cx.network.link(port_id).from {
             // It is still at its own host, which forwards: there is no way back.
             self.drop_packet(port_id, id);
             return;
         }
-        self.totals.bounces += 1;
-        self.port_totals[port_id.index()].bounces += 1;
-        self.cx.tap.bounced(port_id, id, &self.cx.packets[id]);
-        let node = self.network.link(port_id).from;
+        self.recording.totals.bounces += 1;
+        self.fabric.port_totals[port_id.index()].bounces += 1;
+        self.report_fate(port_id, id, PacketFate::Bounced);
+        let node = self.cx.network.link(port_id).from;
         let packet = &mut self.cx.packets[id];
         packet.dst = src;
         packet.flags.set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
-        self.network.turn_back(packet);
-        let choice = &mut self.switch_choice;
-        let out = self.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
+        self.cx.network.turn_back(packet);
+        let choice = &mut self.fabric.switch_choice;
+        let out = self.cx.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
         self.offer(out, id);
     }
 
@@ -580,10 +525,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     #[cold]
     pub(crate) fn lose(&mut self, id: PacketId, why: Loss) {
         if why == Loss::OnLink {
-            self.totals.losses += 1;
+            self.recording.totals.losses += 1;
         }
-        let packet = &self.cx.packets[id];
-        self.cx.tap.lost(packet.port, id, packet, why);
+        self.report_fate(self.cx.packets[id].port, id, PacketFate::Lost(why));
         self.dispose(id);
     }
 
@@ -591,7 +535,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     #[inline]
     pub(crate) fn dispose(&mut self, id: PacketId) {
         if let Some(ext) = self.cx.packets[id].ext {
-            self.ext.free(ext);
+            self.fabric.ext.free(ext);
         }
         self.cx.packets.free(id);
     }
@@ -611,30 +555,32 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
 
     fn finish(mut self, interrupted: bool) -> Outcome {
         self.close_window();
-        self.totals.ended_at = self.cx.now;
-        self.totals.packet_hops = self.ports.iter().map(|port| port.sent_packets).sum();
-        self.totals.most_buffered = self.lossless.as_ref().map_or(Bytes::ZERO, Lossless::most_used);
+        self.recording.totals.ended_at = self.cx.now;
+        self.recording.totals.packet_hops =
+            self.fabric.ports.iter().map(|port| port.sent_packets).sum();
+        self.recording.totals.most_buffered =
+            self.fabric.lossless.as_ref().map_or(Bytes::ZERO, Lossless::most_used);
         let pauses = self.pauses_by_class();
         let (pause_cycles, unlisted_pause_cycles) = self.conclude_pause_cycles();
         let controllers = self.controller_records();
         let end = Ending {
             at: self.cx.now,
-            waiting: self.ports.iter().map(|p| p.queue.waiting().1).collect(),
+            waiting: self.fabric.ports.iter().map(|p| p.queue.waiting().1).collect(),
             alive: self.cx.packets.len(),
-            flows: &self.records,
+            flows: &self.recording.records,
         };
         let mut findings = Findings::default();
         self.cx.tap.conclude(&end, &mut findings);
         Outcome {
-            flows: self.records,
-            totals: self.totals,
-            ports: self.port_totals,
+            flows: self.recording.records,
+            totals: self.recording.totals,
+            ports: self.fabric.port_totals,
             controllers,
             pauses,
             pause_cycles,
             unlisted_pause_cycles,
-            samples: self.samples,
-            gauges: self.gauges,
+            samples: self.recording.samples,
+            gauges: self.recording.gauges,
             violations: findings.violations,
             network: findings.network,
             packet_latency: findings.packet_latency,
@@ -662,15 +608,4 @@ impl Nic {
             _ => (self.host.0 * nics + self.number) as usize,
         }
     }
-}
-
-/// A bit for each transport for which `is` holds.
-pub(crate) fn transports_that<S>(transports: &[S], is: impl Fn(&S) -> bool) -> u64 {
-    let bits = transports.iter().enumerate().filter(|(_, t)| is(t));
-    bits.fold(0, |mask, (t, _)| mask | 1 << (t & 63))
-}
-
-/// Whether a run that stops when done waits for this flow.
-pub(crate) fn must_end(flow: &FlowSpec) -> bool {
-    !flow.background && flow.size != punctual_core::Bytes::ENDLESS
 }

@@ -1,13 +1,16 @@
-//! The event queue: a calendar queue with a sorted current bucket and a heap for far events.
+//! Events and their order.
 //!
 //! Events are in total order: by time, then by class, then by a seeded hash of their source and
-//! the time, then by target. The order does not depend on the order of insertion or the width of
-//! the buckets. The hash depends on the time, so that no source wins every tie.
+//! the time, then by target. The order does not depend on the order of insertion. The hash depends
+//! on the time, so that no source wins every tie.
+//!
+//! Small networks keep all events in a [`Calendar`]. Large ones advance in [`Windows`], which know
+//! all arrivals of a window when it begins, and keep only events that are far away in the calendar.
 
+use crate::calendar::Calendar;
+use crate::windows::Windows;
 use punctual_core::rng::mix;
-use punctual_core::{Instant, prefetch};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use punctual_core::{Duration, Instant, PacketId, PortId};
 
 /// Kinds of events, in the order in which those of one instant are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +25,42 @@ pub(crate) enum EventClass {
     Scenario = 3,
 }
 
+impl EventClass {
+    /// The class in the first two bits of a key.
+    #[inline]
+    pub(crate) fn of(key: u64) -> Self {
+        match key >> 62 {
+            0 => EventClass::PortFree,
+            1 => EventClass::Arrival,
+            2 => EventClass::Timer,
+            _ => EventClass::Scenario,
+        }
+    }
+}
+
+/// Set in the key of every event but arrivals at nodes that forward the packet: most events are such
+/// arrivals.
+const AT_HOST: u32 = 1 << 31;
+
+/// Whether an event with this in the last 32 bits of its key is an arrival at a node that forwards
+/// the packet.
+#[inline(always)]
+pub(crate) fn is_hop(target: u32) -> bool {
+    target & AT_HOST == 0
+}
+
+/// What an event with this in the last 32 bits of its key is about.
+#[inline(always)]
+pub(crate) fn target_of(target: u32) -> u32 {
+    target & !AT_HOST
+}
+
 /// An event: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    time: u64,
-    /// Class in 2 bits, hash in 30, target in 32.
-    key: u64,
+    pub(crate) time: u64,
+    /// Class in 2 bits, hash in 30, [`AT_HOST`] in 1, target in 31.
+    pub(crate) key: u64,
 }
 
 impl Event {
@@ -38,473 +71,125 @@ impl Event {
 
     #[inline]
     pub(crate) fn class(&self) -> EventClass {
-        match self.key >> 62 {
-            0 => EventClass::PortFree,
-            1 => EventClass::Arrival,
-            2 => EventClass::Timer,
-            _ => EventClass::Scenario,
-        }
+        EventClass::of(self.key)
     }
 
     #[inline]
     pub(crate) fn target(&self) -> u32 {
-        self.key as u32
+        target_of(self.key as u32)
     }
 
+    /// Whether it is an arrival at a node that forwards the packet.
     #[inline]
-    fn order(&self) -> u128 {
+    pub(crate) fn is_hop(&self) -> bool {
+        is_hop(self.key as u32)
+    }
+
+    /// What sorts events into their order.
+    #[inline]
+    pub(crate) fn order(&self) -> u128 {
         u128::from(self.time) << 64 | u128::from(self.key)
     }
 
+    /// The event with this [`Event::order`].
     #[inline]
-    fn of(order: u128) -> Event {
+    pub(crate) fn of(order: u128) -> Event {
         Event { time: (order >> 64) as u64, key: order as u64 }
     }
 }
 
-/// Buckets in the calendar at first, and at most: powers of two.
-const FEWEST_BUCKETS: usize = 1 << 12;
-const MOST_BUCKETS: usize = 1 << 17;
-/// The bucket width is retuned after this many buckets were opened, at first.
-const RETUNE_AFTER: u32 = 1 << 11;
-/// The bucket width is retuned when this many buckets held more than [`FEW`] events of several
-/// instants.
-const CROWDED: u32 = 1 << 6;
-/// Up to this many events of one instant are sorted without branches.
-const FEW: usize = 8;
-/// This many events are kept sorted ahead of time for [`EventQueue::upcoming`].
-const IN_SIGHT: usize = 4;
-/// A bucket is opened ahead of time only if it is fewer than this many buckets away.
-///
-/// An event that is pushed among open events is expensive to insert.
-const NEAR: u64 = 8;
-/// No node.
-const NIL: u32 = u32::MAX;
-
-/// An event in a bucket's linked list.
-///
-/// Nodes come from one pool, last in first out. So memory depends on the number of pending events,
-/// not of buckets, and stays in the cache.
-#[derive(Debug, Clone, Copy)]
-struct Node {
-    event: Event,
-    next: u32,
-}
-
-/// A calendar queue of events.
-///
-/// Buckets are so narrow that most hold events of one instant, since equal links and packet sizes
-/// make equal times frequent. Such a bucket has one event, or only its keys need sorting. A bitmap
-/// finds the next bucket that is not empty.
+/// All events to come.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     tie_seed: u64,
-    /// The next bucket is opened when fewer events than this are open.
-    in_sight: usize,
-    /// Log2 of the bucket width in picoseconds.
-    width_log2: u32,
-    /// Number of the first bucket that has not been opened.
-    next: u64,
-    /// Events of the opened buckets, latest first.
-    open: Vec<Event>,
-    /// Open events of earlier buckets, while another bucket is being opened.
-    soonest: Vec<Event>,
-    /// Scratch memory for sorting keys.
-    keys: Vec<u64>,
-    nodes: Vec<Node>,
-    /// Head of the list of free nodes.
-    free: u32,
-    /// The last prefetched node of the next bucket, see [`EventQueue::look_ahead`].
-    scout: u32,
-    /// The first node of each bucket of the calendar. Their number is a power of two.
-    heads: Vec<u32>,
-    /// A bit for each bucket that is not empty.
-    occupied: Vec<u64>,
-    /// Events beyond the calendar.
-    beyond: BinaryHeap<Reverse<u128>>,
-    /// The bucket of the first event in `beyond`.
-    beyond_from: u64,
-    /// Buckets opened since the last retuning, as all counters below.
-    opened: u32,
-    /// Events in opened buckets besides the first of each.
-    opened_besides: u32,
-    /// Opened buckets with events of several instants.
-    opened_mixed: u32,
-    /// Mixed buckets with more than [`FEW`] events.
-    opened_crowded: u32,
-    /// Instants of the events in crowded buckets, summed.
-    crowded_instants: u32,
-    /// Events pushed beyond the calendar.
-    pushed_beyond: u32,
-    /// The value of `next` at the last retuning.
-    tuned_at: u64,
-    /// Buckets to open before the next retuning. It doubles each time that the direction of
-    /// retuning changes, so that the width does not oscillate.
-    retune_after: u32,
-    has_narrowed: bool,
+    calendar: Calendar,
+    windows: Option<Windows>,
 }
 
 impl EventQueue {
-    pub(crate) fn new(seed: u64) -> Self {
-        EventQueue {
-            tie_seed: mix(seed),
-            in_sight: 1,
-            width_log2: 14,
-            next: 0,
-            open: Vec::new(),
-            soonest: Vec::new(),
-            keys: Vec::new(),
-            nodes: Vec::new(),
-            free: NIL,
-            scout: NIL,
-            heads: vec![NIL; FEWEST_BUCKETS],
-            occupied: vec![0; FEWEST_BUCKETS / 64],
-            beyond: BinaryHeap::new(),
-            beyond_from: u64::MAX,
-            opened: 0,
-            opened_besides: 0,
-            opened_mixed: 0,
-            opened_crowded: 0,
-            crowded_instants: 0,
-            pushed_beyond: 0,
-            tuned_at: 0,
-            retune_after: RETUNE_AFTER,
-            has_narrowed: false,
-        }
-    }
-
-    /// Keeps a few events sorted ahead of time, for [`EventQueue::upcoming`].
-    pub(crate) fn keep_in_sight(&mut self) {
-        self.in_sight = IN_SIGHT;
+    /// An empty queue. Without `window`, all events are in the calendar.
+    pub(crate) fn new(seed: u64, window: Option<Duration>) -> Self {
+        let windows = window.map(Windows::new);
+        EventQueue { tie_seed: mix(seed), calendar: Calendar::default(), windows }
     }
 
     /// Adds an event. `source`, such as its port or timer, breaks ties.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn push(&mut self, at: Instant, class: EventClass, source: u32, target: u32) {
+        debug_assert!(target < AT_HOST, "more than 2^31 packets, ports or timers");
+        self.add(at, class, source, target | AT_HOST);
+    }
+
+    /// Adds the arrival of a packet from a port: at its own host, or at a node that forwards it.
+    #[inline(always)]
+    pub(crate) fn push_arrival(&mut self, at: Instant, from: PortId, id: PacketId, is_hop: bool) {
+        debug_assert!(id.0 < AT_HOST, "more than 2^31 packets");
+        let target = if is_hop { id.0 } else { id.0 | AT_HOST };
+        self.add(at, EventClass::Arrival, from.0, target);
+    }
+
+    #[inline(always)]
+    fn add(&mut self, at: Instant, class: EventClass, source: u32, target: u32) {
         let time = at.as_picos();
         let hash = tie_hash(self.tie_seed, time, source) >> 34;
         let key = (class as u64) << 62 | hash << 32 | u64::from(target);
-        self.insert(Event { time, key });
-    }
-
-    #[inline]
-    fn insert(&mut self, event: Event) {
-        let bucket = event.time >> self.width_log2;
-        let ahead = bucket.wrapping_sub(self.next);
-        if ahead < self.heads.len() as u64
-            && let Some(node) = self.nodes.get_mut(self.free as usize)
-        {
-            let slot = bucket as usize & (self.heads.len() - 1);
-            let id = std::mem::replace(&mut self.free, node.next);
-            let next = std::mem::replace(&mut self.heads[slot], id);
-            *node = Node { event, next };
-            self.occupied[slot / 64] |= 1 << (slot % 64);
-        } else {
-            self.insert_elsewhere(event, bucket);
+        let event = Event { time, key };
+        match &mut self.windows {
+            Some(windows) => windows.insert(event, &mut self.calendar),
+            None => self.calendar.insert(event),
         }
     }
 
-    /// The index of a bucket in the calendar.
-    #[inline]
-    fn slot(&self, bucket: u64) -> usize {
-        bucket as usize & (self.heads.len() - 1)
-    }
-
-    /// Inserts an event among the open ones or beyond the calendar, or allocates a node for it.
-    #[inline(never)]
-    fn insert_elsewhere(&mut self, event: Event, bucket: u64) {
-        if bucket < self.next {
-            let later = self.open.iter().rev().take_while(|e| e.order() < event.order()).count();
-            self.open.insert(self.open.len() - later, event);
-        } else if bucket - self.next >= self.heads.len() as u64 {
-            self.pushed_beyond += 1;
-            self.beyond_from = self.beyond_from.min(bucket);
-            self.beyond.push(Reverse(event.order()));
-        } else {
-            self.free = self.nodes.len() as u32;
-            self.nodes.push(Node { event, next: NIL });
-            self.insert(event);
-        }
-    }
-
-    /// The `n`-th next event, counted from 1, if it is already sorted.
-    #[inline]
-    pub(crate) fn upcoming(&self, n: usize) -> Option<Event> {
-        self.open.len().checked_sub(n).and_then(|i| self.open.get(i)).copied()
-    }
-
-    /// Takes the next event out.
+    /// Takes the next event out. In windows: the next event of the open window.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Event> {
-        if self.in_sight > 1 {
-            self.look_ahead();
-        }
-        if self.open.len() >= self.in_sight {
-            return self.open.pop();
-        }
-        self.pop_closed()
-    }
-
-    /// Prefetches one more node of the next bucket.
-    #[inline]
-    fn look_ahead(&mut self) {
-        if let Some(node) = self.nodes.get(self.scout as usize) {
-            self.scout = node.next;
-            if let Some(node) = self.nodes.get(self.scout as usize) {
-                prefetch(node);
-            }
+        match &mut self.windows {
+            None => self.calendar.pop(),
+            Some(windows) => windows.pop(),
         }
     }
 
-    /// Takes the next event out when too few are open.
+    /// Opens the next window that has events or ports to serve. False if no window is left, and
+    /// without windows.
+    pub(crate) fn open_window(&mut self) -> bool {
+        self.windows.as_mut().is_some_and(|windows| windows.open_next(&mut self.calendar))
+    }
+
+    /// Whether the network advances in windows.
     #[inline(always)]
-    fn pop_closed(&mut self) -> Option<Event> {
-        let first = self.slot(self.next);
-        let bits = self.occupied[first / 64] >> (first % 64);
-        let bucket = self.next + u64::from(bits.trailing_zeros());
-        if bits != 0 && self.in_sight == 1 && bucket < self.beyond_from {
-            let slot = self.slot(bucket);
-            let id = self.heads[slot];
-            if let Some(node) = self.nodes.get_mut(id as usize)
-                && node.next == NIL
-            {
-                // A single event: nothing to sort.
-                node.next = std::mem::replace(&mut self.free, id);
-                self.heads[slot] = NIL;
-                self.occupied[slot / 64] &= !(1 << (slot % 64));
-                self.next = bucket + 1;
-                self.opened += 1;
-                return Some(node.event);
-            }
-        }
-        self.open_next();
-        self.open.pop()
+    pub(crate) fn has_windows(&self) -> bool {
+        self.windows.is_some()
     }
 
-    /// Opens the next bucket that is not empty. Its events go behind those still open.
-    #[inline(never)]
-    fn open_next(&mut self) {
-        if self.opened >= self.retune_after || self.opened_crowded >= CROWDED {
-            self.retune();
-            if self.open.len() >= self.in_sight {
-                return;
-            }
-        }
-        let in_ring = self.next_occupied();
-        let bucket = in_ring.unwrap_or(u64::MAX).min(self.beyond_from);
-        if bucket == u64::MAX {
-            return;
-        }
-        if !self.open.is_empty() {
-            if bucket - self.next >= NEAR {
-                return;
-            }
-            std::mem::swap(&mut self.open, &mut self.soonest);
-        }
-        self.next = bucket + 1;
-        self.opened += 1;
-        if in_ring == Some(bucket) {
-            self.take_bucket(self.slot(bucket));
-        }
-        if self.beyond_from == bucket {
-            self.take_beyond(bucket);
-        }
-        self.opened_besides += self.open.len() as u32 - 1;
-        if self.in_sight > 1 {
-            self.open.append(&mut self.soonest);
-            let after = self
-                .next_occupied()
-                .map_or(NIL, |bucket| self.heads[bucket as usize & (self.heads.len() - 1)]);
-            self.scout = after;
-            if let Some(node) = self.nodes.get(after as usize) {
-                prefetch(node);
-            }
-        }
-    }
-
-    /// Moves a bucket's events to `open`, which is empty, in order.
+    /// The windows, in networks that advance in windows.
     #[inline]
-    fn take_bucket(&mut self, slot: usize) {
-        self.occupied[slot / 64] &= !(1 << (slot % 64));
-        let head = std::mem::replace(&mut self.heads[slot], NIL);
-        let time = self.nodes[head as usize].event.time;
-        let mut keys = [u64::MAX; FEW];
-        let (mut next, mut last, mut len, mut differ) = (head, head, 0, 0);
-        while let Some(node) = self.nodes.get(next as usize)
-            && let Some(key) = keys.get_mut(len)
-        {
-            *key = node.event.key;
-            differ |= node.event.time ^ time;
-            len += 1;
-            last = std::mem::replace(&mut next, node.next);
-        }
-        if next != NIL {
-            self.take_many(head);
-            return;
-        }
-        if differ != 0 {
-            self.take_mixed(head);
-            return;
-        }
-        self.nodes[last as usize].next = std::mem::replace(&mut self.free, head);
-        sort_few(&mut keys, len);
-        self.open.extend(keys.iter().take(len).rev().map(|&key| Event { time, key }));
+    pub(crate) fn windows(&self) -> Option<&Windows> {
+        self.windows.as_ref()
     }
 
-    /// [`EventQueue::take_bucket`] for at most [`FEW`] events of several instants.
-    fn take_mixed(&mut self, head: u32) {
-        self.opened_mixed += 1;
-        self.empty(head);
-        let open = self.open.as_mut_slice();
-        for sorted in 1..open.len() {
-            let event = open[sorted];
-            let mut place = sorted;
-            while place > 0 && open[place - 1].order() < event.order() {
-                open[place] = open[place - 1];
-                place -= 1;
-            }
-            open[place] = event;
-        }
-    }
-
-    /// [`EventQueue::take_bucket`] for more than [`FEW`] events.
-    #[inline(never)]
-    fn take_many(&mut self, head: u32) {
-        let time = self.nodes[head as usize].event.time;
-        let (mut next, mut last, mut differ) = (head, head, 0);
-        self.keys.clear();
-        while let Some(node) = self.nodes.get(next as usize) {
-            self.keys.push(node.event.key);
-            differ |= node.event.time ^ time;
-            last = std::mem::replace(&mut next, node.next);
-        }
-        if differ != 0 {
-            self.opened_mixed += 1;
-            self.opened_crowded += 1;
-            self.empty(head);
-            self.open.sort_unstable_by_key(|e| Reverse(e.order()));
-            let changes = self.open.windows(2).filter(|pair| pair[0].time != pair[1].time);
-            self.crowded_instants += 1 + changes.count() as u32;
-            return;
-        }
-        self.nodes[last as usize].next = std::mem::replace(&mut self.free, head);
-        self.keys.sort_unstable();
-        self.open.extend(self.keys.iter().rev().map(|&key| Event { time, key }));
-    }
-
-    /// Moves the events of a list to the end of `open`, unsorted, and frees its nodes.
-    fn empty(&mut self, head: u32) {
-        let mut id = head;
-        while let Some(node) = self.nodes.get_mut(id as usize) {
-            self.open.push(node.event);
-            let next = std::mem::replace(&mut node.next, self.free);
-            self.free = std::mem::replace(&mut id, next);
-        }
-    }
-
-    /// Moves the events of `beyond` up to a bucket to `open`, and sorts it.
-    fn take_beyond(&mut self, bucket: u64) {
-        let bucket_of = |order: u128| Event::of(order).time >> self.width_log2;
-        while let Some(&Reverse(order)) = self.beyond.peek()
-            && bucket_of(order) <= bucket
-        {
-            self.open.push(Event::of(order));
-            self.beyond.pop();
-        }
-        self.beyond_from = self.beyond.peek().map_or(u64::MAX, |Reverse(o)| bucket_of(*o));
-        self.open.sort_unstable_by_key(|e| Reverse(e.order()));
-    }
-
-    /// The number of the first occupied bucket that has not been opened.
+    /// Schedules that a port sends its waiting packets by the end of the window of `free_at`.
+    /// False without windows: there a port sends them when the packet in service arrives.
     #[inline]
-    fn next_occupied(&self) -> Option<u64> {
-        let buckets = self.heads.len();
-        let start = self.slot(self.next);
-        let words = self.occupied.len();
-        let mut word = start / 64;
-        let mut bits = self.occupied[word] & (u64::MAX << (start % 64));
-        for _ in 0..=words {
-            if bits != 0 {
-                let slot = word * 64 + bits.trailing_zeros() as usize;
-                let distance = slot.wrapping_sub(start) & (buckets - 1);
-                return Some(self.next + distance as u64);
+    pub(crate) fn serve_after(&mut self, port: PortId, free_at: Instant) -> bool {
+        match &mut self.windows {
+            None => false,
+            Some(windows) => {
+                windows.serve_after(port, free_at);
+                true
             }
-            word = (word + 1) & (words - 1);
-            bits = self.occupied[word];
         }
-        None
     }
 
-    /// Retunes the bucket width. The order of events does not depend on it.
-    ///
-    /// Buckets become narrower when many hold several instants, and wider when most are empty or
-    /// many events fall beyond the calendar. The calendar grows if narrowing would make it too
-    /// short.
-    #[cold]
-    fn retune(&mut self) {
-        let passed = self.next - self.tuned_at;
-        let is_sparse = u64::from(self.opened) < passed / 32;
-        let events = self.opened + self.opened_besides;
-        if self.pushed_beyond > events / 25 || is_sparse {
-            self.change_width((self.width_log2 + 1).min(40), self.heads.len());
-        } else if self.opened_mixed > self.opened / 8 {
-            let crowd = self.crowded_instants.checked_div(self.opened_crowded).unwrap_or(0);
-            let bits = crowd.checked_ilog2().unwrap_or(0).max(1).min(self.width_log2);
-            let reach = self.reach();
-            let bits = (0..=bits).rev().find(|bits| reach << bits <= MOST_BUCKETS).unwrap_or(0);
-            let buckets = (reach << bits).next_power_of_two().max(self.heads.len());
-            self.change_width(self.width_log2 - bits, buckets);
-        }
-        (self.opened, self.opened_besides, self.opened_mixed) = (0, 0, 0);
-        (self.opened_crowded, self.crowded_instants) = (0, 0);
-        (self.pushed_beyond, self.tuned_at) = (0, self.next);
+    /// Takes out the ports to serve at the end of the open window.
+    pub(crate) fn take_served(&mut self) -> Vec<PortId> {
+        self.windows.as_mut().map(Windows::take_served).unwrap_or_default()
     }
 
-    fn change_width(&mut self, width: u32, buckets: usize) {
-        if width == self.width_log2 {
-            return;
+    /// Gives the memory of [`EventQueue::take_served`] back.
+    pub(crate) fn put_served(&mut self, served: Vec<PortId>) {
+        if let Some(windows) = &mut self.windows {
+            windows.put_served(served);
         }
-        let narrows = width < self.width_log2;
-        if std::mem::replace(&mut self.has_narrowed, narrows) != narrows {
-            self.retune_after = self.retune_after.saturating_mul(2);
-        }
-        self.rebuild(width, buckets);
-    }
-
-    /// The number of buckets ahead that hold all but a few of the occupied ones.
-    fn reach(&self) -> usize {
-        let held: u32 = self.occupied.iter().map(|word| word.count_ones()).sum();
-        let mut beyond = 0;
-        let mut reach = self.heads.len();
-        while reach > 64 && beyond <= held / 50 {
-            reach -= 64;
-            beyond += self.occupied[self.slot(self.next + reach as u64) / 64].count_ones();
-        }
-        reach + 64
-    }
-
-    /// Moves all events into buckets of another width.
-    fn rebuild(&mut self, width: u32, buckets: usize) {
-        std::mem::swap(&mut self.open, &mut self.soonest);
-        for slot in 0..self.heads.len() {
-            let head = std::mem::replace(&mut self.heads[slot], NIL);
-            self.empty(head);
-        }
-        let beyond = self.beyond.drain().map(|Reverse(order)| Event::of(order));
-        self.open.extend(beyond);
-        std::mem::swap(&mut self.open, &mut self.soonest);
-        // The first closed bucket begins no earlier than before. Events before it join `open`.
-        self.next = (self.next << self.width_log2).div_ceil(1 << width);
-        self.width_log2 = width;
-        self.heads.resize(buckets, NIL);
-        self.occupied.clear();
-        self.occupied.resize(buckets / 64, 0);
-        self.beyond_from = u64::MAX;
-        let mut events = std::mem::take(&mut self.soonest);
-        for event in events.drain(..) {
-            self.insert(event);
-        }
-        self.soonest = events;
     }
 }
 
@@ -524,36 +209,6 @@ fn tie_hash(seed: u64, time: u64, source: u32) -> u64 {
 fn folded_product(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
-}
-
-/// Sorts the first `len` keys without branches that depend on them. The others are `u64::MAX`.
-#[inline]
-fn sort_few(keys: &mut [u64; FEW], len: usize) {
-    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *keys;
-    let order = |x: &mut u64, y: &mut u64| (*x, *y) = ((*x).min(*y), (*x).max(*y));
-    order(&mut a, &mut b);
-    order(&mut c, &mut d);
-    order(&mut a, &mut c);
-    order(&mut b, &mut d);
-    order(&mut b, &mut c);
-    if len > 4 {
-        order(&mut e, &mut f);
-        order(&mut g, &mut h);
-        order(&mut e, &mut g);
-        order(&mut f, &mut h);
-        order(&mut f, &mut g);
-        // Batcher's merge of four and four.
-        order(&mut a, &mut e);
-        order(&mut b, &mut f);
-        order(&mut c, &mut g);
-        order(&mut d, &mut h);
-        order(&mut c, &mut e);
-        order(&mut d, &mut f);
-        order(&mut b, &mut c);
-        order(&mut d, &mut e);
-        order(&mut f, &mut g);
-    }
-    *keys = [a, b, c, d, e, f, g, h];
 }
 
 #[cfg(test)]

@@ -158,6 +158,12 @@ impl ReadyQueues {
         self.tails[queue] = place;
     }
 
+    /// The place of the sender whose turn it is.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<u32> {
+        self.heads.get((self.waiting & !self.paused).trailing_zeros() as usize).copied()
+    }
+
     /// Takes the sender whose turn it is: the first of the lowest class.
     #[inline]
     pub(crate) fn pop(&mut self, links: &mut (impl ReadyLinks + ?Sized)) -> Option<u32> {

@@ -11,18 +11,18 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Reads the gauges of controllers at sampled ports, then of both ends of sampled open flows.
     pub(crate) fn sample_gauges(&mut self, sampling: &Sampling) {
         let at = self.cx.now;
-        let gauges = &mut self.gauges;
+        let gauges = &mut self.recording.gauges;
         let mut ask = |transport: TransportId, of: GaugeOf, ask: &mut dyn FnMut(&mut Tell<'_>)| {
             ask(&mut |name, value| gauges.push(GaugeSample { at, transport, of, name, value }));
         };
         for &port in &sampling.ports {
-            for (transport, c) in self.controllers.at(port) {
+            for (transport, c) in self.fabric.controllers.at(port) {
                 ask(transport, GaugeOf::Port(port), &mut |tell| c.controller.gauges(tell));
             }
         }
-        for &flow in &self.sampled_flows {
-            let Some(state) = self.flows.get(flow.index()) else { continue };
-            let stack = &self.stacks[state.transport.index()];
+        for &flow in &self.recording.sampled_flows {
+            let Some(state) = self.hosts.flows.get(flow.index()) else { continue };
+            let stack = &self.hosts.stacks[state.transport.index()];
             if state.sender < CLOSED {
                 ask(state.transport, GaugeOf::Sender(flow), &mut |tell| {
                     stack.gauges(End::Sender, state.sender, state.src, tell);

@@ -1,10 +1,11 @@
 //! Hosts: the engine drives transports by the contract in `core/src/endpoint.rs`.
 
-use crate::engine::{Engine, Nic, must_end};
+use crate::engine::{Engine, Nic};
 use crate::events::EventClass;
 use crate::flows::{CLOSED, FlowState, NONE, UNREADY};
 use crate::scenario_events::ScenarioEvent;
-use crate::tap::{Loss, Tap, Why};
+use crate::state::must_end;
+use crate::tap::{CallReason, Loss, Observation, Tap};
 use crate::timers::Owner;
 use punctual_core::{
     Bytes, Call, Class, Controller as _, End, FlowEvent, FlowId, FlowRoute, FlowSpec, FlowStack,
@@ -15,40 +16,45 @@ use std::cmp::Reverse;
 
 macro_rules! call {
     ($engine:ident, $host:expr) => {
-        Call { now: $engine.cx.now, host: $host, ext: &mut $engine.ext, out: &mut $engine.outbox }
+        Call {
+            now: $engine.cx.now,
+            host: $host,
+            ext: &mut $engine.fabric.ext,
+            out: &mut $engine.hosts.outbox,
+        }
     };
 }
 
 impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Starts the flows that are due by now.
     pub(crate) fn start_flows(&mut self) {
-        if self.flow_start_at > self.cx.now {
+        if self.starts.flow_start_at > self.cx.now {
             return; // An earlier event has started them.
         }
-        self.flow_start_at = Instant::NEVER;
-        while let Some(spec) = self.workload.flows.get(self.next_flow).copied() {
+        self.starts.flow_start_at = Instant::NEVER;
+        while let Some(spec) = self.starts.workload.flows.get(self.starts.next_flow).copied() {
             if spec.start > self.cx.now {
                 self.expect_flows(spec.start);
                 break;
             }
-            self.next_flow += 1;
+            self.starts.next_flow += 1;
             self.start_flow(spec);
         }
-        while let Some(&Reverse((at, index))) = self.later.peek() {
+        while let Some(&Reverse((at, index))) = self.starts.later.peek() {
             if at > self.cx.now {
                 self.expect_flows(at);
                 break;
             }
-            self.later.pop();
-            self.start_flow(self.later_specs[index as usize]);
+            self.starts.later.pop();
+            self.start_flow(self.starts.later_specs[index as usize]);
         }
     }
 
     fn start_flow(&mut self, mut spec: FlowSpec) {
-        let flow = FlowId::from(self.flows.len());
+        let flow = FlowId::from(self.hosts.flows.len());
         spec.id = flow;
-        self.flows.push(FlowState::new(&spec));
-        self.records.push(FlowRecord {
+        self.hosts.flows.push(FlowState::new(&spec));
+        self.recording.records.push(FlowRecord {
             spec,
             status: FlowStatus::Unfinished,
             ended: None,
@@ -60,42 +66,44 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             bounces: 0,
             in_window: FlowCounts::default(),
         });
-        self.cx.tap.started(&spec);
-        if let Some((at, deadline)) = self.workload.deadline_change(&spec) {
-            self.deadline_changes.push(at, flow, deadline);
+        self.cx.tap.observe(Observation::FlowStarted { spec: &spec });
+        if let Some((at, deadline)) = self.starts.workload.deadline_change(&spec) {
+            self.starts.deadline_changes.push(at, flow, deadline);
             self.schedule(at, ScenarioEvent::DeadlineChange);
         }
         let route = self.route(flow, spec.src, spec.dst);
-        if self.nics > 1 {
-            self.hashed_nics.push(route.ecmp_path % self.nics);
-            self.ready_links.resize(self.ready_links.len() + self.nics as usize, UNREADY);
+        if self.hosts.nics > 1 {
+            self.hosts.hashed_nics.push(route.ecmp_path % self.hosts.nics);
+            self.hosts
+                .ready_links
+                .resize(self.hosts.ready_links.len() + self.hosts.nics as usize, UNREADY);
         }
-        let stack = &mut self.stacks[spec.transport.index()];
+        let stack = &mut self.hosts.stacks[spec.transport.index()];
         let slot = stack.open_sender(&spec, &route, call!(self, spec.src));
-        self.flows[flow.index()].sender = slot;
+        self.hosts.flows[flow.index()].sender = slot;
         self.drain(spec.src, flow, End::Sender);
     }
 
     /// Applies the changes of deadlines that are due by now.
     pub(crate) fn change_deadlines(&mut self) {
-        while let Some((flow, deadline)) = self.deadline_changes.pop(self.cx.now) {
-            let state = self.flows[flow.index()];
-            let record = &mut self.records[flow.index()];
+        while let Some((flow, deadline)) = self.starts.deadline_changes.pop(self.cx.now) {
+            let state = self.hosts.flows[flow.index()];
+            let record = &mut self.recording.records[flow.index()];
             if record.status != FlowStatus::Unfinished || state.sender >= CLOSED {
                 continue;
             }
-            self.deadline_changes.remember(flow, record.spec.deadline);
+            self.starts.deadline_changes.remember(flow, record.spec.deadline);
             record.spec.deadline = deadline;
-            self.cx.tap.called(Why::Deadline(flow));
-            let stack = &mut self.stacks[state.transport.index()];
+            self.cx.tap.observe(Observation::TransportCalled(CallReason::Deadline(flow)));
+            let stack = &mut self.hosts.stacks[state.transport.index()];
             stack.handle_deadline(state.sender, deadline, call!(self, state.src));
             self.drain(state.src, flow, End::Sender);
         }
     }
 
     fn route(&self, flow: FlowId, local: HostId, peer: HostId) -> FlowRoute {
-        let paths = self.network.paths(local, peer);
-        FlowRoute::of(self.seed, flow, local, peer, paths, self.nics)
+        let paths = self.cx.network.paths(local, peer);
+        FlowRoute::of(self.seed, flow, local, peer, paths, self.hosts.nics)
     }
 
     /// A packet has reached its host.
@@ -104,14 +112,14 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let packet = &self.cx.packets[id];
         debug_assert_eq!(packet.dst, host, "misrouted");
         let flow = packet.flow;
-        let FlowState { sender, receiver, transport, .. } = self.flows[flow.index()];
-        let stack = &mut self.stacks[transport.index()];
+        let FlowState { sender, receiver, transport, .. } = self.hosts.flows[flow.index()];
+        let stack = &mut self.hosts.stacks[transport.index()];
         if packet.is_to_sender() {
             if sender >= CLOSED {
                 self.lose(id, Loss::Stray);
                 return;
             }
-            self.cx.tap.arrived(id, packet, self.cx.now);
+            self.cx.tap.observe(Observation::PacketArrived { id, packet, at: self.cx.now });
             stack.handle_packet(End::Sender, sender, packet, call!(self, host));
             self.dispose(id);
             self.drain(host, flow, End::Sender);
@@ -121,10 +129,10 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             self.deliver_first(host, id);
             return;
         }
-        self.cx.tap.arrived(id, packet, self.cx.now);
+        self.cx.tap.observe(Observation::PacketArrived { id, packet, at: self.cx.now });
         if packet.payload_bytes > 0 && !packet.is_trimmed() {
-            self.totals.delivered_packets += 1;
-            self.totals.delivered_wire_bytes += u64::from(packet.wire_bytes);
+            self.recording.totals.delivered_packets += 1;
+            self.recording.totals.delivered_wire_bytes += u64::from(packet.wire_bytes);
         }
         stack.handle_packet(End::Receiver, receiver, packet, call!(self, host));
         self.dispose(id);
@@ -135,7 +143,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     #[cold]
     fn deliver_first(&mut self, host: HostId, id: PacketId) {
         let first = self.cx.packets[id];
-        if self.flows[first.flow.index()].receiver == CLOSED {
+        if self.hosts.flows[first.flow.index()].receiver == CLOSED {
             self.lose(id, Loss::Stray);
             return;
         }
@@ -144,30 +152,30 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     fn open_receiver(&mut self, host: HostId, first: &Packet) {
-        let state = self.flows[first.flow.index()];
+        let state = self.hosts.flows[first.flow.index()];
         let route = self.route(first.flow, state.dst, state.src);
-        let stack = &mut self.stacks[state.transport.index()];
+        let stack = &mut self.hosts.stacks[state.transport.index()];
         let slot = stack.open_receiver(first, &route, call!(self, host));
-        self.flows[first.flow.index()].receiver = slot;
+        self.hosts.flows[first.flow.index()].receiver = slot;
         self.drain(host, first.flow, End::Receiver);
     }
 
     /// The timer of one end of a flow fires.
     #[inline(never)]
     pub(crate) fn endpoint_timeout(&mut self, flow: FlowId, end: End) {
-        let state = self.flows[flow.index()];
+        let state = self.hosts.flows[flow.index()];
         let (slot, host) = state.endpoint(end);
-        self.cx.tap.called(Why::Timer(flow, end));
-        self.stacks[state.transport.index()].handle_timeout(end, slot, call!(self, host));
+        self.cx.tap.observe(Observation::TransportCalled(CallReason::Timer(flow, end)));
+        self.hosts.stacks[state.transport.index()].handle_timeout(end, slot, call!(self, host));
         self.drain(host, flow, end);
     }
 
     /// The timer of a transport's shared state at a host fires.
     #[inline(never)]
     pub(crate) fn host_timeout(&mut self, transport: TransportId, host: HostId) {
-        self.cx.tap.called(Why::HostTimer(host));
-        self.cx.tap.host_timer(transport, host, false);
-        self.stacks[transport.index()].host_timeout(call!(self, host));
+        self.cx.tap.observe(Observation::TransportCalled(CallReason::HostTimer(host)));
+        self.cx.tap.observe(Observation::HostTimerChanged { transport, host, is_set: false });
+        self.hosts.stacks[transport.index()].host_timeout(call!(self, host));
         self.apply_host_timer(transport, host);
         self.send_all(transport, host);
     }
@@ -176,7 +184,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     #[inline]
     pub(crate) fn poll_nic(&mut self, nic: Nic) -> Option<PacketId> {
         while let Some(flow) = self.take_ready(nic) {
-            let state = self.flows[flow.index()];
+            let state = self.hosts.flows[flow.index()];
             if state.sender < CLOSED
                 && let Some(id) = self.poll_sender(nic, flow, state)
             {
@@ -189,10 +197,11 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Takes the flow whose turn it is out of a NIC's queue of ready senders.
     #[inline]
     fn take_ready(&mut self, nic: Nic) -> Option<FlowId> {
-        match self.nics {
-            1 => self.ready[nic.host.index()].pop(&mut self.flows[..]).map(FlowId),
+        match self.hosts.nics {
+            1 => self.hosts.ready[nic.host.index()].pop(&mut self.hosts.flows[..]).map(FlowId),
             nics => {
-                let place = self.ready[nic.index(nics)].pop(&mut self.ready_links[..])?;
+                let place =
+                    self.hosts.ready[nic.index(nics)].pop(&mut self.hosts.ready_links[..])?;
                 Some(FlowId(place / nics))
             }
         }
@@ -202,8 +211,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// another NIC joins the queue of that one.
     #[inline]
     fn poll_sender(&mut self, nic: Nic, flow: FlowId, state: FlowState) -> Option<PacketId> {
-        self.cx.tap.called(Why::Polled(flow, nic.port));
-        let stack = &mut self.stacks[state.transport.index()];
+        self.cx.tap.observe(Observation::TransportCalled(CallReason::Polled(flow, nic.port)));
+        let stack = &mut self.hosts.stacks[state.transport.index()];
         let packet = stack.poll_transmit(state.sender, nic.number, call!(self, nic.host));
         self.drain(nic.host, flow, End::Sender);
         self.admit_polled(state.transport, nic, &packet?)
@@ -213,20 +222,21 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// at once; else its timer fires.
     #[inline(never)]
     pub(crate) fn depart(&mut self, flow: FlowId) {
-        let state = self.flows[flow.index()];
+        let state = self.hosts.flows[flow.index()];
         let nic = self.nic(state.src, self.hashed_nic(flow));
         let port_id = nic.port;
-        let port = &mut self.ports[port_id.index()];
+        let port = &mut self.fabric.ports[port_id.index()];
         port.catch_up(port_id, &mut self.cx);
-        let is_free = !port.will_poll && port.busy_until <= self.cx.now;
+        let is_free =
+            !port.scheduled.has(punctual_net::Scheduled::POLL) && port.busy_until <= self.cx.now;
         if !is_free || !self.ready_at(nic).is_at_rest() {
             self.endpoint_timeout(flow, End::Sender);
             return;
         }
-        self.cx.tap.called(Why::Timer(flow, End::Sender));
-        self.cx.tap.ready(flow, port_id);
-        let port = &mut self.ports[port_id.index()];
-        port.will_poll = true;
+        self.cx.tap.observe(Observation::TransportCalled(CallReason::Timer(flow, End::Sender)));
+        self.cx.tap.observe(Observation::SenderReady { flow, nic: port_id });
+        let port = &mut self.fabric.ports[port_id.index()];
+        port.scheduled.set(punctual_net::Scheduled::POLL, true);
         // Packets that it pushes while it is polled wait until the poll is over.
         port.busy_until = Instant::NEVER;
         let polled = self.poll_sender(nic, flow, state);
@@ -236,9 +246,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// The NIC of the path that a flow's hash gives.
     #[inline]
     fn hashed_nic(&self, flow: FlowId) -> u32 {
-        match self.nics {
+        match self.hosts.nics {
             1 => 0,
-            _ => self.hashed_nics[flow.index()],
+            _ => self.hosts.hashed_nics[flow.index()],
         }
     }
 
@@ -248,14 +258,14 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let id = self.cx.packets.alloc(*packet);
         let packet = &mut self.cx.packets[id];
         packet.transport = transport;
-        let choice = &mut self.switch_choice;
+        let choice = &mut self.fabric.switch_choice;
         let random = |n| choice.below(u64::from(n)) as u32;
-        if self.detours.is_empty() {
-            self.network.enter(host, packet, random);
+        if self.faults.detours.is_empty() {
+            self.cx.network.enter(host, packet, random);
         } else {
-            self.detours.enter(&self.network, host, packet, random);
+            self.faults.detours.enter(&self.cx.network, host, packet, random);
         }
-        self.cx.tap.made(id, packet);
+        self.cx.tap.observe(Observation::PacketCreated { id, packet });
         self.show_extension(id);
         id
     }
@@ -268,15 +278,15 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         packet: &Packet,
     ) -> Option<PacketId> {
         let id = self.admit(transport, nic.host, packet);
-        if self.nics > 1 {
-            let port = self.network.first_port(nic.host, &self.cx.packets[id]);
+        if self.hosts.nics > 1 {
+            let port = self.cx.network.first_port(nic.host, &self.cx.packets[id]);
             if port != nic.port {
                 self.offer(port, id);
                 return None;
             }
         }
         // Polled packets do not pass `offer`, which shows other packets to the NIC's controllers.
-        if self.ports[nic.port.index()].needs_departure_checks {
+        if self.fabric.ports[nic.port.index()].needs_departure_checks {
             self.control_forward(nic.port, id);
         }
         Some(id)
@@ -285,59 +295,61 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Applies the outbox of the last call.
     #[inline]
     fn drain(&mut self, host: HostId, flow: FlowId, end: End) {
-        let transport = self.flows[flow.index()].transport;
-        if self.outbox.timer != TimerChange::Keep {
+        let transport = self.hosts.flows[flow.index()].transport;
+        if self.hosts.outbox.timer != TimerChange::Keep {
             self.apply_timer(flow, end);
         }
-        if self.outbox.host_timer != TimerChange::Keep {
-            self.cx.tap.host_timer_set(flow);
+        if self.hosts.outbox.host_timer != TimerChange::Keep {
+            self.cx.tap.observe(Observation::HostTimerChangedFor { flow });
             self.apply_host_timer(transport, host);
         }
-        if let Some(class) = self.outbox.ready.take() {
-            if self.nics == 1 {
-                self.cx.tap.ready(flow, self.network.nic(host));
-                self.ready[host.index()].push(&mut self.flows[..], flow.0, class);
+        if let Some(class) = self.hosts.outbox.ready.take() {
+            if self.hosts.nics == 1 {
+                let nic = self.cx.network.nic(host);
+                self.cx.tap.observe(Observation::SenderReady { flow, nic });
+                self.hosts.ready[host.index()].push(&mut self.hosts.flows[..], flow.0, class);
             } else {
                 self.add_ready(host, flow, class);
             }
         }
-        if !self.outbox.packets.is_empty() {
+        if !self.hosts.outbox.packets.is_empty() {
             self.send_all(transport, host);
         }
-        if !self.outbox.events.is_empty() {
+        if !self.hosts.outbox.events.is_empty() {
             self.handle_events(flow);
         }
         if T::FOLLOWS && self.cx.tap.follows(flow) {
             self.observe_wait(flow, end);
         }
-        if self.nics > 1 {
+        if self.hosts.nics > 1 {
             self.wake_nics(host);
-        } else if !self.ready[host.index()].is_empty() {
-            self.wake_nic(self.network.nic(host));
+        } else if !self.hosts.ready[host.index()].is_empty() {
+            self.wake_nic(self.cx.network.nic(host));
         }
     }
 
     /// Adds a sender to the queues of the NICs that it is ready for.
     #[inline(never)]
     fn add_ready(&mut self, host: HostId, flow: FlowId, class: Class) {
-        let wanted = match std::mem::take(&mut self.outbox.ready_nics) {
+        let wanted = match std::mem::take(&mut self.hosts.outbox.ready_nics) {
             0 => 1 << self.hashed_nic(flow),
             wanted => wanted,
         };
-        for number in (0..self.nics).filter(|number| wanted >> number & 1 == 1) {
-            self.cx.tap.ready(flow, self.network.nics(host)[number as usize]);
-            let index = (host.0 * self.nics + number) as usize;
-            let place = flow.0 * self.nics + number;
-            self.ready[index].push(&mut self.ready_links[..], place, class);
+        for number in (0..self.hosts.nics).filter(|number| wanted >> number & 1 == 1) {
+            let nic = self.cx.network.nics(host)[number as usize];
+            self.cx.tap.observe(Observation::SenderReady { flow, nic });
+            let index = (host.0 * self.hosts.nics + number) as usize;
+            let place = flow.0 * self.hosts.nics + number;
+            self.hosts.ready[index].push(&mut self.hosts.ready_links[..], place, class);
         }
     }
 
     /// Makes sure that each NIC for which senders of this host are ready asks them when it is free.
     #[inline(never)]
     fn wake_nics(&mut self, host: HostId) {
-        for number in 0..self.nics {
-            if !self.ready[(host.0 * self.nics + number) as usize].is_empty() {
-                self.wake_nic(self.network.nics(host)[number as usize]);
+        for number in 0..self.hosts.nics {
+            if !self.hosts.ready[(host.0 * self.hosts.nics + number) as usize].is_empty() {
+                self.wake_nic(self.cx.network.nics(host)[number as usize]);
             }
         }
     }
@@ -345,8 +357,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Reports what an end waits for, and which flows the port that pauses it prefers.
     #[cold]
     fn observe_wait(&mut self, flow: FlowId, end: End) {
-        let state = self.flows[flow.index()];
-        let stack = &self.stacks[state.transport.index()];
+        let state = self.hosts.flows[flow.index()];
+        let stack = &self.hosts.stacks[state.transport.index()];
         let (slot, _) = state.endpoint(end);
         if slot >= CLOSED {
             return;
@@ -354,35 +366,35 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let wait = stack.waits_for(end, slot);
         let mut ahead = Vec::new();
         if let Wait::Paused(port) = wait
-            && let Some(c) = self.controllers.get(state.transport, port)
+            && let Some(c) = self.fabric.controllers.get(state.transport, port)
         {
             c.controller.flows_ahead(flow, &mut |other| ahead.push(other));
         }
-        self.cx.tap.waits(flow, end, wait, &mut ahead);
+        self.cx.tap.observe(Observation::EndWaits { flow, end, wait, ahead: &ahead });
     }
 
     fn send_all(&mut self, transport: TransportId, host: HostId) {
-        let mut port = self.network.nic(host);
+        let mut port = self.cx.network.nic(host);
         // Taken out, because sending may call transports again.
-        let mut packets = std::mem::take(&mut self.outbox.packets);
+        let mut packets = std::mem::take(&mut self.hosts.outbox.packets);
         for packet in &packets {
             let id = self.admit(transport, host, packet);
-            if self.nics > 1 {
-                port = self.network.first_port(host, &self.cx.packets[id]);
+            if self.hosts.nics > 1 {
+                port = self.cx.network.first_port(host, &self.cx.packets[id]);
             }
             self.offer(port, id);
         }
         packets.clear();
-        if self.outbox.packets.capacity() < packets.capacity() {
-            self.outbox.packets = packets;
+        if self.hosts.outbox.packets.capacity() < packets.capacity() {
+            self.hosts.outbox.packets = packets;
         }
     }
 
     #[inline]
     fn apply_timer(&mut self, flow: FlowId, end: End) {
-        let change = std::mem::take(&mut self.outbox.timer);
-        self.cx.tap.timer_set(flow, end, change);
-        let state = &mut self.flows[flow.index()];
+        let change = std::mem::take(&mut self.hosts.outbox.timer);
+        self.cx.tap.observe(Observation::TimerChanged { flow, end, change });
+        let state = &mut self.hosts.flows[flow.index()];
         let timer = match end {
             End::Sender => &mut state.sender_timer,
             End::Receiver => &mut state.receiver_timer,
@@ -406,16 +418,17 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
 
     #[inline]
     fn apply_host_timer(&mut self, transport: TransportId, host: HostId) {
-        let change = std::mem::take(&mut self.outbox.host_timer);
-        let timer = self.host_timers[transport.index()][host.index()];
+        let change = std::mem::take(&mut self.hosts.outbox.host_timer);
+        let timer = self.hosts.host_timers[transport.index()][host.index()];
+        let changed = |is_set| Observation::HostTimerChanged { transport, host, is_set };
         match change {
             TimerChange::Keep => {}
             TimerChange::Clear => {
-                self.cx.tap.host_timer(transport, host, false);
+                self.cx.tap.observe(changed(false));
                 self.timers.clear(timer);
             }
             TimerChange::Set(at) | TimerChange::Depart(at) => {
-                self.cx.tap.host_timer(transport, host, true);
+                self.cx.tap.observe(changed(true));
                 let at = at.max(self.cx.now);
                 if self.timers.set(timer, at) {
                     self.cx.events.push(at, EventClass::Timer, timer, timer);
@@ -425,20 +438,18 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     fn handle_events(&mut self, flow: FlowId) {
-        let mut events = std::mem::take(&mut self.outbox.events);
+        let mut events = std::mem::take(&mut self.hosts.outbox.events);
         for event in events.drain(..) {
-            self.cx.tap.flow_event(flow, &event);
-            let record = &mut self.records[flow.index()];
+            self.cx.tap.observe(Observation::FlowEvent { flow, event });
+            let record = &mut self.recording.records[flow.index()];
             match event {
                 FlowEvent::Delivered(range) => {
                     record.delivered += Bytes::new(range.len);
-                    self.totals.delivered_bytes += range.len;
-                    self.cx.tap.delivered(flow, range);
+                    self.recording.totals.delivered_bytes += range.len;
                 }
                 FlowEvent::Completed => {
                     record.status = FlowStatus::Completed;
                     record.ended = Some(self.cx.now);
-                    self.cx.tap.completed(flow);
                     self.flow_ended(flow);
                 }
                 FlowEvent::Abandoned => {
@@ -460,38 +471,38 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                 _ => {}
             }
         }
-        if self.outbox.events.capacity() < events.capacity() {
-            self.outbox.events = events;
+        if self.hosts.outbox.events.capacity() < events.capacity() {
+            self.hosts.outbox.events = events;
         }
     }
 
     fn flow_ended(&mut self, flow: FlowId) {
-        self.flows_ended += 1;
-        let mut spec = self.records[flow.index()].spec;
-        if let Some(first) = self.deadline_changes.take_first(flow) {
+        self.end.flows_ended += 1;
+        let mut spec = self.recording.records[flow.index()].spec;
+        if let Some(first) = self.starts.deadline_changes.take_first(flow) {
             spec.deadline = first; // closed loops find the next flow by it
         }
-        let measure = self.setup.measure;
+        let measure = self.recording.measure;
         let is_awaited = |flow: &FlowSpec, start| must_end(flow) && measure.awaits(start);
         if is_awaited(&spec, spec.start) {
-            self.awaited -= 1;
+            self.end.awaited -= 1;
         }
-        if let Some(next) = self.workload.next_after(&spec, self.cx.now) {
+        if let Some(next) = self.starts.workload.next_after(&spec, self.cx.now) {
             let at = next.start.max(self.cx.now);
-            self.awaited += u64::from(is_awaited(&next, at));
-            self.later_specs.push(FlowSpec { start: at, ..next });
-            self.later.push(Reverse((at, self.later_specs.len() as u64 - 1)));
+            self.end.awaited += u64::from(is_awaited(&next, at));
+            self.starts.later_specs.push(FlowSpec { start: at, ..next });
+            self.starts.later.push(Reverse((at, self.starts.later_specs.len() as u64 - 1)));
             self.expect_flows(at);
         }
         if self.is_done() {
-            self.check_at = 0;
+            self.end.check_at = 0;
         }
     }
 
     /// Removes both ends of a flow whose sender has ended.
     fn close(&mut self, flow: FlowId) {
-        let state = &mut self.flows[flow.index()];
-        let stack = &mut self.stacks[state.transport.index()];
+        let state = &mut self.hosts.flows[flow.index()];
+        let stack = &mut self.hosts.stacks[state.transport.index()];
         for end in [End::Sender, End::Receiver] {
             let (slot, host) = state.endpoint(end);
             if slot < CLOSED {

@@ -1,9 +1,9 @@
 //! Measures the latency of data packets: from first transmission to acknowledgement.
 
 use crate::setup::Setup;
-use crate::tap::{Ending, Findings, Tap};
+use crate::tap::{Ending, Findings, Observation, Tap};
 use punctual_core::{
-    Content, FlowId, FlowSpec, Instant, Packet, PacketId, PortId, TransportId, TransportSet,
+    Content, FlowId, FlowSpec, Instant, Packet, PortId, TransportId, TransportSet,
 };
 use punctual_record::{Histogram, Measure, PacketLatency};
 use std::collections::VecDeque;
@@ -89,47 +89,16 @@ impl<S: TransportSet> LatencyMeter<S> {
 }
 
 impl<S: TransportSet> Tap for LatencyMeter<S> {
-    fn started(&mut self, spec: &FlowSpec) {
-        debug_assert_eq!(spec.id, FlowId::from(self.flows.len()), "flows start in order");
-        self.flows.push(FlowLatency {
-            transport: spec.transport,
-            is_background: spec.background,
-            ..FlowLatency::default()
-        });
-    }
-
-    fn sends(
-        &mut self,
-        port: PortId,
-        _id: PacketId,
-        packet: &Packet,
-        from: Instant,
-        _until: Instant,
-        _waited: bool,
-    ) {
-        let carries_data = packet.payload_bytes > 0 && !packet.is_to_sender();
-        if carries_data
-            && self.is_nic[port.index()]
-            && packet.hop == 0
-            && let Content::Data(number) = self.content(packet)
-        {
-            self.flows[packet.flow.index()].send(number, from);
-        }
-    }
-
-    fn arrived(&mut self, _id: PacketId, packet: &Packet, now: Instant) {
-        if !packet.is_to_sender() || packet.is_bounced() {
-            return;
-        }
-        let Content::Ack { below, named } = self.content(packet) else { return };
-        let flow = &mut self.flows[packet.flow.index()];
-        let times = &mut self.times[flow.transport.index()];
-        let (measure, counts) = (self.measure, !flow.is_background);
-        flow.acknowledge(below, named, |sent| {
-            if counts && measure.contains(sent) {
-                times.add(now.saturating_since(sent));
+    #[inline(always)]
+    fn observe(&mut self, what: Observation<'_>) {
+        match what {
+            Observation::FlowStarted { spec } => self.flow_started(spec),
+            Observation::PacketSent { port, packet, from, .. } => {
+                self.packet_sent(port, packet, from);
             }
-        });
+            Observation::PacketArrived { packet, at, .. } => self.packet_arrived(packet, at),
+            _ => {}
+        }
     }
 
     fn conclude(&mut self, _end: &Ending<'_>, findings: &mut Findings) {
@@ -144,6 +113,45 @@ impl<S: TransportSet> Tap for LatencyMeter<S> {
             unacked: *unacked,
         });
         findings.packet_latency = latency.collect();
+    }
+}
+
+impl<S: TransportSet> LatencyMeter<S> {
+    fn flow_started(&mut self, spec: &FlowSpec) {
+        debug_assert_eq!(spec.id, FlowId::from(self.flows.len()), "flows start in order");
+        self.flows.push(FlowLatency {
+            transport: spec.transport,
+            is_background: spec.background,
+            ..FlowLatency::default()
+        });
+    }
+
+    /// A packet of data begins to leave its host.
+    fn packet_sent(&mut self, port: PortId, packet: &Packet, from: Instant) {
+        let carries_data = packet.payload_bytes > 0 && !packet.is_to_sender();
+        if carries_data
+            && self.is_nic[port.index()]
+            && packet.hop == 0
+            && let Content::Data(number) = self.content(packet)
+        {
+            self.flows[packet.flow.index()].send(number, from);
+        }
+    }
+
+    /// An acknowledgement reaches its host.
+    fn packet_arrived(&mut self, packet: &Packet, at: Instant) {
+        if !packet.is_to_sender() || packet.is_bounced() {
+            return;
+        }
+        let Content::Ack { below, named } = self.content(packet) else { return };
+        let flow = &mut self.flows[packet.flow.index()];
+        let times = &mut self.times[flow.transport.index()];
+        let (measure, counts) = (self.measure, !flow.is_background);
+        flow.acknowledge(below, named, |sent| {
+            if counts && measure.contains(sent) {
+                times.add(at.saturating_since(sent));
+            }
+        });
     }
 }
 

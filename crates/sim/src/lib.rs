@@ -8,6 +8,7 @@
 
 #[doc(hidden)]
 pub mod bench;
+mod calendar;
 mod capture;
 mod checks;
 mod control;
@@ -19,16 +20,20 @@ mod flows;
 mod gauges;
 mod hosts;
 mod latency;
+mod look_ahead;
 mod lossless;
+mod measured_window;
 mod pause_cycles;
 mod pauses;
 mod port;
 mod recorder;
 mod scenario_events;
 mod setup;
+mod sorter;
+mod state;
 mod tap;
 mod timers;
-mod window;
+mod windows;
 
 pub use punctual_record::{
     Activity, Behind, ByCause, CapturedPacket, ControllerRecord, Explanation, FlowCounts,
@@ -36,7 +41,9 @@ pub use punctual_record::{
     PacketLatency, Part, PauseCycle, PauseTotals, PortFrame, PortPauses, PortSample, PortTotals,
     Totals, What,
 };
-pub use setup::{LinkChange, LinkFault, Progress, Sampling, Setup, Stop, SwitchReset};
+pub use setup::{
+    EngineOptions, LinkChange, LinkFault, Progress, Sampling, Setup, Stop, SwitchReset,
+};
 
 #[doc(hidden)]
 pub use punctual_core::FlowId;

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::events::EventClass;
 use crate::pause_cycles::PauseCycles;
 use crate::pauses::PauseClock;
-use crate::tap::Tap;
+use crate::tap::{Observation, Tap};
 use punctual_core::{Bytes, Class, Packet, PacketId, PortId, Slab, TransportSet};
 use punctual_net::{
     Admission, Fate, IngressAccount, LosslessLimits, Network, PAUSE_FRAME_BYTES, SharedBuffer,
@@ -115,29 +115,30 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     #[inline(never)]
     pub(crate) fn offer_lossless(&mut self, port_id: PortId, id: PacketId) {
         let switch = self.switch_of(port_id);
-        let Some(lossless) = &mut self.lossless else { return };
+        let Some(lossless) = &mut self.fabric.lossless else { return };
         let held = Held::by(&self.cx.packets[id]);
         let account = &mut lossless.accounts[held.ingress.index()];
         let admission =
             lossless.buffers[switch].admit(account, held.class, held.bytes, &lossless.limits);
-        self.cx.tap.queued(port_id, id, &self.cx.packets[id]);
+        let packet = &self.cx.packets[id];
+        self.cx.tap.observe(Observation::PacketQueued { port: port_id, id, packet });
         if admission == Admission::Refused {
-            self.fates.push((id, Fate::Dropped));
+            self.fabric.fates.push((id, Fate::Dropped));
             self.apply_fates(port_id);
             return;
         }
-        let port = &mut self.ports[port_id.index()];
+        let port = &mut self.fabric.ports[port_id.index()];
         let in_service = port.in_service_at(self.cx.now);
-        port.queue.enqueue(id, in_service, &mut self.cx.packets, &mut self.fates);
+        port.queue.enqueue(id, in_service, &mut self.cx.packets, &mut self.fabric.fates);
         port.report_waiting(port_id, &mut self.cx);
-        if !self.fates.is_empty() {
+        if !self.fabric.fates.is_empty() {
             self.apply_fates(port_id);
         }
         if admission == Admission::AdmittedAndPause {
             self.send_pause(held.ingress, held.class, true);
         }
         self.serve_lossless(port_id);
-        if let Some(lossless) = &self.lossless
+        if let Some(lossless) = &self.fabric.lossless
             && lossless.pause_cycles.is_some()
             && lossless.clock(port_id).is_paused(held.class)
             && lossless.clock(held.ingress).is_paused(held.class)
@@ -150,7 +151,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     #[inline(never)]
     pub(crate) fn lossless_port_free(&mut self, port_id: PortId) {
         let switch = self.switch_of(port_id);
-        let Some(lossless) = &mut self.lossless else { return };
+        let Some(lossless) = &mut self.fabric.lossless else { return };
         let port = &mut lossless.ports[port_id.index()];
         port.has_event = false;
         if let Some(held) = port.sending.take() {
@@ -165,9 +166,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
 
     /// Sends the next packet that may go, if the port is free.
     fn serve_lossless(&mut self, port_id: PortId) {
-        let Some(lossless) = &mut self.lossless else { return };
+        let Some(lossless) = &mut self.fabric.lossless else { return };
         let state = &mut lossless.ports[port_id.index()];
-        let port = &mut self.ports[port_id.index()];
+        let port = &mut self.fabric.ports[port_id.index()];
         if state.has_event {
             return;
         }
@@ -183,21 +184,22 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Sends the far end of a link a pause or resume frame. The frame goes before all packets that
     /// wait, but after the packet in service.
     fn send_pause(&mut self, port: PortId, class: Class, is_pause: bool) {
-        let back = self.network.link(port).twin;
+        let back = self.cx.network.link(port).twin;
         let is_cut = self.is_cut(back);
-        let Some(lossless) = &mut self.lossless else { return };
+        let Some(lossless) = &mut self.fabric.lossless else { return };
         if is_cut {
             lossless.accounts[port.index()].forget_pause(class);
             return;
         }
-        self.totals.pauses += u64::from(is_pause);
+        self.recording.totals.pauses += u64::from(is_pause);
         if is_pause {
             lossless.clocks[back.index()].count_sent();
         }
-        let from = self.ports[back.index()].busy_until.max(self.cx.now);
-        let at = self.ports[back.index()].send_frame(self.cx.now, PAUSE_FRAME_BYTES);
-        let until = self.ports[back.index()].busy_until;
-        self.cx.tap.sends_pause(back, from, until, class, is_pause);
+        let from = self.fabric.ports[back.index()].busy_until.max(self.cx.now);
+        let at = self.fabric.ports[back.index()].send_frame(self.cx.now, PAUSE_FRAME_BYTES);
+        let until = self.fabric.ports[back.index()].busy_until;
+        let sent = Observation::PauseSent { port: back, from, until, class, is_pause };
+        self.cx.tap.observe(sent);
         let cuts = lossless.cuts[port.index()];
         let frame = lossless.frames.insert(PauseFrame { port, class, is_pause, cuts });
         self.frame_event(at, back, frame);
@@ -205,7 +207,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
 
     /// A pause or resume frame has arrived.
     pub(crate) fn pause_arrives(&mut self, frame: u32) {
-        let Some(lossless) = &mut self.lossless else { return };
+        let Some(lossless) = &mut self.fabric.lossless else { return };
         let PauseFrame { port, class, is_pause, cuts } = lossless.frames.remove(frame);
         if lossless.cuts[port.index()] == cuts {
             self.set_paused(port, class, is_pause);
@@ -215,30 +217,30 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Ends the pauses at both ends of a link that is cut, since no resume frame can reach them.
     /// Frames on the link are lost.
     pub(crate) fn end_pauses(&mut self, port_id: PortId) {
-        for port in [port_id, self.network.link(port_id).twin] {
+        for port in [port_id, self.cx.network.link(port_id).twin] {
             for class in (0..Class::COUNT as u8).map(Class) {
-                let Some(lossless) = &mut self.lossless else { return };
+                let Some(lossless) = &mut self.fabric.lossless else { return };
                 lossless.accounts[port.index()].forget_pause(class);
                 if lossless.clocks[port.index()].is_paused(class) {
                     self.set_paused(port, class, false);
                 }
             }
-            let Some(lossless) = &mut self.lossless else { return };
+            let Some(lossless) = &mut self.fabric.lossless else { return };
             lossless.cuts[port.index()] += 1;
         }
     }
 
     /// Pauses or resumes a class at a port.
     fn set_paused(&mut self, port_id: PortId, class: Class, is_pause: bool) {
-        let Some(lossless) = &mut self.lossless else { return };
+        let Some(lossless) = &mut self.fabric.lossless else { return };
         lossless.clocks[port_id.index()].set(class, is_pause, self.cx.now);
         if !is_pause && let Some(cycles) = &mut lossless.pause_cycles {
             cycles.resume(port_id, class, self.cx.now);
         }
-        self.cx.tap.paused(port_id, class, is_pause);
-        let from = self.network.link(port_id).from;
-        let port = &mut self.ports[port_id.index()];
-        if from.0 >= self.network.hosts {
+        self.cx.tap.observe(Observation::ClassPaused { port: port_id, class, is_pause });
+        let from = self.cx.network.link(port_id).from;
+        let port = &mut self.fabric.ports[port_id.index()];
+        if from.0 >= self.cx.network.hosts {
             port.set_paused(class, is_pause);
             match is_pause {
                 true => self.find_pause_cycles(port_id, class),
@@ -255,15 +257,16 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         if is_pause {
             return;
         }
-        let port = &mut self.ports[port_id.index()];
+        let port = &mut self.fabric.ports[port_id.index()];
         port.busy_until = port.busy_until.max(self.cx.now);
         port.catch_up(port_id, &mut self.cx);
+        self.serve_later(port_id);
         if !self.ready_at(nic).is_empty() {
             self.wake_nic(port_id);
         }
     }
 
     fn switch_of(&self, port: PortId) -> usize {
-        (self.network.link(port).from.0 - self.network.hosts) as usize
+        (self.cx.network.link(port).from.0 - self.cx.network.hosts) as usize
     }
 }

@@ -110,7 +110,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Records the cycles that form because a port is paused, or because a packet has arrived at a
     /// paused port.
     pub(crate) fn find_pause_cycles(&mut self, port: PortId, class: Class) {
-        let Some(mut cycles) = self.lossless.as_mut().and_then(Lossless::take_pause_cycles) else {
+        let Some(mut cycles) = self.fabric.lossless.as_mut().and_then(Lossless::take_pause_cycles)
+        else {
             return;
         };
         let mut search =
@@ -119,7 +120,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         for path in &search.closed {
             cycles.record(class, path, self.cx.now);
         }
-        if let Some(lossless) = &mut self.lossless {
+        if let Some(lossless) = &mut self.fabric.lossless {
             lossless.put_pause_cycles(cycles);
         }
     }
@@ -131,7 +132,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             return false;
         };
         let mut may_return = false;
-        for &next in &cycles.switch_ports[self.ports[last.index()].to.index()] {
+        for &next in &cycles.switch_ports[self.fabric.ports[last.index()].to.index()] {
             search.steps += 1;
             if search.steps > STEPS_MAX {
                 return true;
@@ -159,7 +160,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Whether one port depends on another: both are paused, and packets that came by the link of the
     /// first wait at the second.
     fn depends_on(&self, from: PortId, at: PortId, class: Class) -> bool {
-        let Some(lossless) = &self.lossless else { return false };
+        let Some(lossless) = &self.fabric.lossless else { return false };
         lossless.clock(from).is_paused(class)
             && lossless.clock(at).is_paused(class)
             && self.waiting_from(from, at, class).next().is_some()
@@ -173,7 +174,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         class: Class,
     ) -> impl Iterator<Item = u64> + '_ {
         let packets = &self.cx.packets;
-        let fifo = self.ports[at.index()].queue.waiting_in(class);
+        let fifo = self.fabric.ports[at.index()].queue.waiting_in(class);
         let ids = fifo.into_iter().flat_map(|fifo| fifo.iter(packets));
         let came = ids.filter(move |id| packets[*id].port == from);
         came.map(|id| u64::from(packets[id].wire_bytes))
@@ -187,7 +188,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// sent nothing and all others sent everything. Repeat until none can be removed. The ports
     /// that are left can never resume.
     pub(crate) fn conclude_pause_cycles(&mut self) -> (Vec<PauseCycle>, u64) {
-        let cycles = self.lossless.as_mut().and_then(Lossless::take_pause_cycles);
+        let cycles = self.fabric.lossless.as_mut().and_then(Lossless::take_pause_cycles);
         let Some(mut cycles) = cycles else { return (Vec::new(), 0) };
         for class in (0..Class::COUNT as u8).map(Class) {
             let stuck = self.stuck(&cycles, class);
@@ -210,9 +211,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
 
     /// Paused ports of a class that can never resume.
     fn stuck(&self, cycles: &PauseCycles, class: Class) -> Vec<PortId> {
-        let Some(lossless) = &self.lossless else { return Vec::new() };
+        let Some(lossless) = &self.fabric.lossless else { return Vec::new() };
         let held = |port: &&PortId| {
-            let waits = self.ports[port.index()].queue.waiting_in(class);
+            let waits = self.fabric.ports[port.index()].queue.waiting_in(class);
             lossless.clock(**port).is_paused(class)
                 && lossless.is_pausing(**port, class)
                 && waits.is_some_and(|fifo| !fifo.is_empty())
@@ -221,7 +222,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             cycles.switch_ports.iter().flatten().filter(held).copied().collect();
         loop {
             let stays = |port: &PortId| {
-                let behind = &cycles.switch_ports[self.ports[port.index()].to.index()];
+                let behind = &cycles.switch_ports[self.fabric.ports[port.index()].to.index()];
                 let at_stuck = behind.iter().filter(|at| stuck.contains(at));
                 let bytes: u64 = at_stuck.flat_map(|at| self.waiting_from(*port, *at, class)).sum();
                 bytes > lossless.limits().resume_below().get()

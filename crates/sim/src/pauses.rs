@@ -116,14 +116,14 @@ impl PauseClock {
 impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Time that a port was paused, up to now.
     pub(crate) fn paused_time(&self, port: PortId) -> Duration {
-        let clock = self.lossless.as_ref().map(|lossless| lossless.clock(port));
+        let clock = self.fabric.lossless.as_ref().map(|lossless| lossless.clock(port));
         clock.map_or(Duration::ZERO, |clock| clock.totals(self.cx.now).time)
     }
 
     /// Pauses of the whole run, by port and class.
     pub(crate) fn pauses_by_class(&self) -> Vec<PortPauses> {
-        let Some(lossless) = &self.lossless else { return Vec::new() };
-        let ports = (0..self.ports.len()).map(PortId::from);
+        let Some(lossless) = &self.fabric.lossless else { return Vec::new() };
+        let ports = (0..self.fabric.ports.len()).map(PortId::from);
         ports.flat_map(|port| lossless.clock(port).by_class(port, self.cx.now)).collect()
     }
 }

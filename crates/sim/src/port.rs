@@ -1,17 +1,19 @@
-//! What the simulator does with packets that ports send: an event at the end of the link, and a
-//! call of the observer.
+//! What the simulator does with packets that ports send: an event at the end of the link, its next
+//! hop, and a call of the observer.
 
-use crate::events::{EventClass, EventQueue};
-use crate::tap::Tap;
-use punctual_core::{Instant, Packet, PacketArena, PacketId, PortId};
-use punctual_net::{PortContext, Sent, Wire};
+use crate::events::EventQueue;
+use crate::tap::{Observation, Tap};
+use punctual_core::{Instant, NodeId, Packet, PacketArena, PacketFlags, PacketId, PortId};
+use punctual_net::{Network, PortContext, Sent, Wire};
 
-/// Simulation context shared by all ports: clock, packet arena, event queue, observer.
+/// Simulation context shared by all ports: clock, packet arena, event queue, network,
+/// observer.
 #[derive(Debug)]
 pub(crate) struct SimContext<T> {
     pub(crate) now: Instant,
     pub(crate) packets: PacketArena,
     pub(crate) events: EventQueue,
+    pub(crate) network: Network,
     pub(crate) tap: T,
 }
 
@@ -19,6 +21,22 @@ pub(crate) struct SimContext<T> {
 pub(crate) struct Transmission<'a, T> {
     tap: &'a mut T,
     events: &'a mut EventQueue,
+    network: &'a Network,
+}
+
+/// No next hop: it is to be found when the packet arrives.
+pub(crate) const UNKNOWN_HOP: u32 = u32::MAX;
+
+/// The port by which a packet on its way to switch `node` will leave that, or [`UNKNOWN_HOP`].
+///
+/// It is computed when the transmission starts, and the packet holds it in [`Packet::next`], which
+/// only queues use otherwise.
+#[inline(always)]
+fn next_hop(packet: &Packet, node: NodeId, network: &Network) -> u32 {
+    if packet.flags.has(PacketFlags::SWITCH_PATH) {
+        return UNKNOWN_HOP;
+    }
+    network.expected_port(node, packet).map_or(UNKNOWN_HOP, |port| port.0)
 }
 
 impl<T: Tap> PortContext for SimContext<T> {
@@ -41,25 +59,31 @@ impl<T: Tap> PortContext for SimContext<T> {
 
     #[inline(always)]
     fn split(&mut self) -> (&mut PacketArena, Transmission<'_, T>) {
-        (&mut self.packets, Transmission { tap: &mut self.tap, events: &mut self.events })
+        let SimContext { packets, tap, events, network, .. } = self;
+        (packets, Transmission { tap, events, network })
     }
 
     #[inline(always)]
     fn queued(&mut self, port: PortId, id: PacketId) {
-        self.tap.queued(port, id, &self.packets[id]);
+        let packet = &self.packets[id];
+        self.tap.observe(Observation::PacketQueued { port, id, packet });
     }
 
     #[inline(always)]
     fn holds(&mut self, port: PortId, bytes: u64, packets: u32) {
-        self.tap.holds(port, bytes, packets);
+        self.tap.observe(Observation::QueueLength { port, bytes, packets });
     }
 }
 
 impl<T: Tap> Wire for Transmission<'_, T> {
     #[inline(always)]
-    fn sends(&mut self, packet: &Packet, sent: Sent) {
-        let Sent { port, id, from, until, arrives_at, waited } = sent;
-        self.tap.sends(port, id, packet, from, until, waited);
-        self.events.push(arrives_at, EventClass::Arrival, port.0, id.0);
+    fn sends(&mut self, packet: &mut Packet, sent: Sent) {
+        let Sent { port, to, id, from, until, arrives_at, waited } = sent;
+        let is_at_host = packet.dst.0 == to.0;
+        if !is_at_host {
+            packet.next = next_hop(packet, to, self.network);
+        }
+        self.tap.observe(Observation::PacketSent { port, id, packet, from, until, waited });
+        self.events.push_arrival(arrives_at, port, id, !is_at_host);
     }
 }

@@ -4,8 +4,8 @@
 //! the length doubles and pairs of frames are merged. So the length of a run need not be known in
 //! advance.
 
-use crate::tap::{Ending, Findings, Loss, Tap};
-use punctual_core::{Class, ControllerState, Duration, Instant, Packet, PacketId, PortId, Rate};
+use crate::tap::{Ending, Findings, Loss, Observation, PacketFate, Tap};
+use punctual_core::{Class, ControllerState, Duration, Instant, Packet, PortId, Rate};
 use punctual_net::{Network, PAUSE_FRAME_BYTES};
 use punctual_record::{Activity, NetworkTrace, PortFrame};
 
@@ -245,96 +245,25 @@ impl Tap for Recorder {
     const WATCHES_CONTROLLERS: bool = true;
     const WATCHES_QUEUES: bool = true;
 
-    fn event(&mut self, at: Instant) {
-        self.now = at;
-    }
-
-    #[inline]
-    fn holds(&mut self, port: PortId, bytes: u64, packets: u32) {
-        self.stood(port, self.now);
-        let state = &mut self.ports[port.index()];
-        (state.queue_bytes, state.queue_packets) = (bytes, packets);
-        let cell = self.cell(self.now, port);
-        cell.queue_bytes = cell.queue_bytes.max(bytes);
-        cell.queue_packets = cell.queue_packets.max(packets);
-    }
-
-    #[inline]
-    fn sends(
-        &mut self,
-        port: PortId,
-        _id: PacketId,
-        packet: &Packet,
-        from: Instant,
-        until: Instant,
-        waited: bool,
-    ) {
-        if waited {
-            self.stood(port, from);
-            let state = &mut self.ports[port.index()];
-            state.queue_bytes = state.queue_bytes.saturating_sub(u64::from(packet.wire_bytes));
-            state.queue_packets = state.queue_packets.saturating_sub(1);
-        }
-        let bytes = u64::from(packet.wire_bytes) + self.framing;
-        self.begins(port, Transmission { from, until, bytes });
-    }
-
-    fn sends_pause(
-        &mut self,
-        port: PortId,
-        from: Instant,
-        until: Instant,
-        _class: Class,
-        _is_pause: bool,
-    ) {
-        let bytes = u64::from(PAUSE_FRAME_BYTES) + self.framing;
-        self.begins(port, Transmission { from, until, bytes });
-    }
-
-    fn paused(&mut self, port: PortId, class: Class, is_pause: bool) {
-        let at = self.now;
-        self.paused_until(port, at);
-        let state = &mut self.ports[port.index()];
-        let bit = 1 << (usize::from(class.0) % Class::COUNT);
-        if is_pause {
-            state.paused |= bit;
-            self.cell(at, port).pauses += 1;
-        } else {
-            state.paused &= !bit;
-        }
-    }
-
-    fn controlled(&mut self, port: PortId, before: &ControllerState, after: &ControllerState) {
-        let mut grants = u32::from(after.allocated > before.allocated);
-        if let Some(sending) = after.sending {
-            // The list of sending flows may also change between packets: by answers or timeouts.
-            let known = std::mem::replace(&mut self.ports[port.index()].sending_flows, sending);
-            grants += u32::from(sending > known);
-        }
-        if grants > 0 || after.allocated > Rate::default() {
-            let cell = self.cell(self.now, port);
-            cell.grants += grants;
-            cell.granted = cell.granted.max(after.allocated);
-        }
-    }
-
-    fn trimmed(&mut self, port: PortId, _id: PacketId, _packet: &Packet) {
-        self.cell(self.now, port).trims += 1;
-    }
-
-    fn marked(&mut self, port: PortId, _packet: &Packet) {
-        self.cell(self.now, port).marks += 1;
-    }
-
-    fn bounced(&mut self, port: PortId, _id: PacketId, _packet: &Packet) {
-        self.cell(self.now, port).bounces += 1;
-    }
-
-    fn lost(&mut self, port: PortId, _id: PacketId, _packet: &Packet, why: Loss) {
-        match why {
-            Loss::Dropped => self.cell(self.now, port).drops += 1,
-            Loss::OnLink => self.cell(self.now, port).losses += 1,
-            Loss::Stray => {}
+    #[inline(always)]
+    fn observe(&mut self, what: Observation<'_>) {
+        match what {
+            Observation::EventBegins { at } => self.event_begins(at),
+            Observation::QueueLength { port, bytes, packets } => {
+                self.queue_length(port, bytes, packets);
+            }
+            Observation::PacketSent { port, packet, from, until, waited, .. } => {
+                self.packet_sent(port, packet, from, until, waited);
+            }
+            Observation::PacketFate { port, fate, .. } => self.packet_fate(port, fate),
+            Observation::PacketControlled { port, before, after } => {
+                self.packet_controlled(port, before, after);
+            }
+            Observation::PauseSent { port, from, until, .. } => self.pause_sent(port, from, until),
+            Observation::ClassPaused { port, class, is_pause } => {
+                self.class_paused(port, class, is_pause);
+            }
+            _ => {}
         }
     }
 
@@ -357,6 +286,91 @@ impl Tap for Recorder {
             }
         }
         findings.network = Some(trace);
+    }
+}
+
+impl Recorder {
+    #[inline]
+    fn event_begins(&mut self, at: Instant) {
+        self.now = at;
+    }
+
+    #[inline]
+    fn queue_length(&mut self, port: PortId, bytes: u64, packets: u32) {
+        self.stood(port, self.now);
+        let state = &mut self.ports[port.index()];
+        (state.queue_bytes, state.queue_packets) = (bytes, packets);
+        let cell = self.cell(self.now, port);
+        cell.queue_bytes = cell.queue_bytes.max(bytes);
+        cell.queue_packets = cell.queue_packets.max(packets);
+    }
+
+    #[inline]
+    fn packet_sent(
+        &mut self,
+        port: PortId,
+        packet: &Packet,
+        from: Instant,
+        until: Instant,
+        waited: bool,
+    ) {
+        if waited {
+            self.stood(port, from);
+            let state = &mut self.ports[port.index()];
+            state.queue_bytes = state.queue_bytes.saturating_sub(u64::from(packet.wire_bytes));
+            state.queue_packets = state.queue_packets.saturating_sub(1);
+        }
+        let bytes = u64::from(packet.wire_bytes) + self.framing;
+        self.begins(port, Transmission { from, until, bytes });
+    }
+
+    fn pause_sent(&mut self, port: PortId, from: Instant, until: Instant) {
+        let bytes = u64::from(PAUSE_FRAME_BYTES) + self.framing;
+        self.begins(port, Transmission { from, until, bytes });
+    }
+
+    fn class_paused(&mut self, port: PortId, class: Class, is_pause: bool) {
+        let at = self.now;
+        self.paused_until(port, at);
+        let state = &mut self.ports[port.index()];
+        let bit = 1 << (usize::from(class.0) % Class::COUNT);
+        if is_pause {
+            state.paused |= bit;
+            self.cell(at, port).pauses += 1;
+        } else {
+            state.paused &= !bit;
+        }
+    }
+
+    fn packet_controlled(
+        &mut self,
+        port: PortId,
+        before: &ControllerState,
+        after: &ControllerState,
+    ) {
+        let mut grants = u32::from(after.allocated > before.allocated);
+        if let Some(sending) = after.sending {
+            // The list of sending flows may also change between packets: by answers or timeouts.
+            let known = std::mem::replace(&mut self.ports[port.index()].sending_flows, sending);
+            grants += u32::from(sending > known);
+        }
+        if grants > 0 || after.allocated > Rate::default() {
+            let cell = self.cell(self.now, port);
+            cell.grants += grants;
+            cell.granted = cell.granted.max(after.allocated);
+        }
+    }
+
+    fn packet_fate(&mut self, port: PortId, fate: PacketFate) {
+        let at = self.now;
+        match fate {
+            PacketFate::Marked => self.cell(at, port).marks += 1,
+            PacketFate::Trimmed { .. } => self.cell(at, port).trims += 1,
+            PacketFate::Bounced => self.cell(at, port).bounces += 1,
+            PacketFate::Lost(Loss::Dropped) => self.cell(at, port).drops += 1,
+            PacketFate::Lost(Loss::OnLink) => self.cell(at, port).losses += 1,
+            PacketFate::Lost(Loss::Stray) => {}
+        }
     }
 }
 

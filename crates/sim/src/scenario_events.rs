@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::events::EventClass;
 use crate::setup::LinkFault;
-use crate::tap::Tap;
+use crate::tap::{Observation, Tap};
 use punctual_core::rng::Stream;
 use punctual_core::{Instant, PortId, TransportSet};
 use punctual_record::PortSample;
@@ -49,29 +49,29 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Schedules the start of the next flows. There is at most one such event at a time, because
     /// each schedules the next one.
     pub(crate) fn expect_flows(&mut self, at: Instant) {
-        if at < self.flow_start_at {
-            self.flow_start_at = at;
+        if at < self.starts.flow_start_at {
+            self.starts.flow_start_at = at;
             self.schedule(at, ScenarioEvent::FlowStart);
         }
     }
 
     pub(crate) fn schedule_scenario(&mut self) {
-        if let Some(first) = self.workload.flows.first() {
+        if let Some(first) = self.starts.workload.flows.first() {
             self.expect_flows(first.start);
         }
-        if let Some(first) = self.setup.link_changes.first() {
+        if let Some(first) = self.faults.link_changes.first() {
             self.schedule(first.at, ScenarioEvent::LinkChange);
         }
-        if let Some(first) = self.setup.switch_resets.first() {
+        if let Some(first) = self.faults.switch_resets.first() {
             self.schedule(first.at, ScenarioEvent::SwitchReset);
         }
-        if let Some(sampling) = &self.setup.sampling {
+        if let Some(sampling) = &self.recording.sampling {
             self.schedule(Instant::ZERO + sampling.every, ScenarioEvent::Sample);
         }
-        if self.setup.measure.from > Instant::ZERO {
-            self.schedule(self.setup.measure.from, ScenarioEvent::WindowBegins);
+        if self.recording.measure.from > Instant::ZERO {
+            self.schedule(self.recording.measure.from, ScenarioEvent::WindowBegins);
         }
-        if let Some(until) = self.setup.measure.until {
+        if let Some(until) = self.recording.measure.until {
             self.schedule(until, ScenarioEvent::WindowEnds);
         }
     }
@@ -91,35 +91,35 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     pub(crate) fn change_links(&mut self) {
-        while let Some(change) = self.setup.link_changes.get(self.setup.next_change).copied() {
+        while let Some(change) = self.faults.link_changes.get(self.faults.next_change).copied() {
             if change.at > self.cx.now {
                 self.schedule(change.at, ScenarioEvent::LinkChange);
                 return;
             }
-            self.setup.next_change += 1;
+            self.faults.next_change += 1;
             self.change_link(change.port, change.what);
         }
     }
 
     pub(crate) fn change_link(&mut self, port_id: PortId, what: LinkFault) {
         if let LinkFault::Withdrawn(is_withdrawn) = what {
-            self.detours.set(port_id, is_withdrawn, self.ports.len());
+            self.faults.detours.set(port_id, is_withdrawn, self.fabric.ports.len());
             return;
         }
         self.catch_up(port_id);
-        if self.health.is_empty() {
-            self.health.resize_with(self.ports.len(), || None);
+        if self.faults.health.is_empty() {
+            self.faults.health.resize_with(self.fabric.ports.len(), || None);
         }
-        let health = self.health[port_id.index()].get_or_insert_with(|| LinkHealth {
+        let health = self.faults.health[port_id.index()].get_or_insert_with(|| LinkHealth {
             is_down: false,
             loss: 0.0,
             stream: Stream::named(self.seed, "link loss", u64::from(port_id.0)),
         });
-        let port = &mut self.ports[port_id.index()];
+        let port = &mut self.fabric.ports[port_id.index()];
         match what {
             LinkFault::Rate(rate) => {
                 port.set_rate(rate);
-                self.cx.tap.rate_changed(port_id, rate);
+                self.cx.tap.observe(Observation::RateChanged { port: port_id, rate });
             }
             LinkFault::Loss(p) => health.loss = p,
             LinkFault::Down => health.is_down = true,
@@ -128,24 +128,27 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         }
         port.needs_arrival_checks =
             health.is_down || health.loss > 0.0 || port.reverse_has_controller;
+        self.faults.checks_arrivals |= port.needs_arrival_checks;
         match what {
             LinkFault::Down => {
-                self.cx.tap.cut(port_id, true);
+                self.cx.tap.observe(Observation::LinkCut { port: port_id, is_cut: true });
                 self.end_pauses(port_id);
             }
-            LinkFault::Up => self.cx.tap.cut(port_id, false),
+            LinkFault::Up => {
+                self.cx.tap.observe(Observation::LinkCut { port: port_id, is_cut: false });
+            }
             _ => {}
         }
     }
 
     /// Whether a link is cut.
     pub(crate) fn is_cut(&self, port: PortId) -> bool {
-        self.health.get(port.index()).is_some_and(|h| h.as_ref().is_some_and(|h| h.is_down))
+        self.faults.health.get(port.index()).is_some_and(|h| h.as_ref().is_some_and(|h| h.is_down))
     }
 
     #[cold]
     pub(crate) fn is_lost(&mut self, port: PortId) -> bool {
-        match self.health.get_mut(port.index()) {
+        match self.faults.health.get_mut(port.index()) {
             Some(Some(health)) => {
                 health.is_down || health.loss > 0.0 && health.stream.chance(health.loss)
             }
@@ -154,15 +157,15 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     pub(crate) fn sample(&mut self) {
-        let Some(sampling) = self.setup.sampling.take() else {
+        let Some(sampling) = self.recording.sampling.take() else {
             return;
         };
         for &port_id in &sampling.ports {
             self.catch_up(port_id);
-            let port = &self.ports[port_id.index()];
+            let port = &self.fabric.ports[port_id.index()];
             let (bytes, packets) = port.queue.waiting();
             let in_service = port.in_service_at(self.cx.now);
-            self.samples.push(PortSample {
+            self.recording.samples.push(PortSample {
                 at: self.cx.now,
                 port: port_id,
                 queue_bytes: bytes.get() + u64::from(in_service.bytes),
@@ -173,6 +176,6 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         }
         self.sample_gauges(&sampling);
         self.schedule(self.cx.now + sampling.every, ScenarioEvent::Sample);
-        self.setup.sampling = Some(sampling);
+        self.recording.sampling = Some(sampling);
     }
 }

@@ -48,6 +48,15 @@ pub struct Setup<S: TransportSet = AnyTransport> {
     pub capture_max: u32,
     /// The measured window.
     pub measure: Measure,
+    /// How the engine works. It has no effect on the outcome.
+    pub engine: EngineOptions,
+}
+
+/// How the engine works: affects its speed, never the outcome.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EngineOptions {
+    /// Whether the run advances in windows of time. By default, large networks do.
+    pub windows: Option<bool>,
 }
 
 /// When a run ends: whichever comes first.

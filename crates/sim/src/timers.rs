@@ -1,6 +1,6 @@
 //! Timers that are cheap to reset: moving one to a later instant only writes a field.
 
-use punctual_core::{End, FlowId, HostId, Instant, PortId, TransportId};
+use punctual_core::{End, FlowId, HostId, Instant, PortId, TransportId, prefetch_at};
 
 /// The owner of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +89,18 @@ impl Timers {
             slot.armed = at;
         }
         earlier
+    }
+
+    /// The owner of a timer.
+    #[inline]
+    pub(crate) fn owner(&self, id: u32) -> Owner {
+        self.slots[id as usize].owner
+    }
+
+    /// Prefetches a timer. An unknown one does no harm.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: u32) {
+        prefetch_at(&self.slots, id as usize);
     }
 
     #[inline]

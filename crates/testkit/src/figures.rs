@@ -1,31 +1,32 @@
 //! Published figures in tests: their bounds, the list of known differences, tables for the docs.
 //!
-//! A bound is the tolerance that the specification or arithmetic gives, never a measured value.
-//! A figure outside its bound is listed in `docs/known-differences.md` with its cause. A test that
-//! calls [`assert_figure`] fails when the list and the measurement disagree, in either direction.
+//! What a figure may be is a claim of the catalogue ([`claimed`](crate::claimed)), or a bound that
+//! arithmetic gives ([`bounded`](crate::bounded)), never a measured value. A figure outside it is
+//! listed in `docs/known-differences.md` with its cause. A test that calls [`assert_figure`] fails
+//! when the list and the measurement disagree, in either direction.
 
-use std::fmt::Debug;
-use std::ops::RangeBounds;
+use crate::claims::Accepted;
 use std::path::Path;
 
-/// Asserts that `measured` is within `bound`, or that `docs/known-differences.md` lists `id`.
+/// Asserts that `measured` is accepted, or that `docs/known-differences.md` lists `id`.
 ///
 /// A row of that file belongs to `id` if its first cell is the id in backticks. A figure within its
 /// bound must not be listed, because the row would be out of date.
 ///
 /// # Panics
-/// If the figure is outside its bound and not listed, or within it and listed.
-pub fn assert_figure(id: &str, measured: f64, bound: impl RangeBounds<f64> + Debug) {
+/// If the figure is not accepted and not listed, or accepted and listed.
+pub fn assert_figure(id: &str, measured: f64, accepted: Accepted) {
     let text = known_differences();
-    let is_within = bound.contains(&measured);
+    let is_within = accepted.contains(measured);
     let verdict = if is_within { "holds" } else { "differs" };
-    println!("{id}: measured {measured}, bound {bound:?}: {verdict}");
+    println!("{id}: measured {measured}, accepted {accepted}: {verdict}");
     match (is_within, is_listed(&text, id)) {
         (true, true) => panic!(
-            "{id}: {measured} is within {bound:?}: remove its row from docs/known-differences.md"
+            "{id}: {measured} is accepted, {accepted}: remove its row from \
+             docs/known-differences.md"
         ),
         (false, false) => panic!(
-            "{id}: {measured} is outside {bound:?}: fix the cause, or list it with its cause in \
+            "{id}: {measured} is not {accepted}: fix the cause, or list it with its cause in \
              docs/known-differences.md"
         ),
         _ => {}
@@ -33,9 +34,15 @@ pub fn assert_figure(id: &str, measured: f64, bound: impl RangeBounds<f64> + Deb
 }
 
 /// Prints a table for the docs between markers. `cargo xtask figures` copies it to the pages that
-/// have the same markers.
+/// have the same markers. If the environment variable `PUNCTUAL_FIGURES` names a directory, also
+/// writes the table to the file `name` there: the output of tests that pass is not shown.
 pub fn print_figure(name: &str, markdown: &str) {
-    println!("\n<!-- figure: {name} -->\n{}\n<!-- /figure -->", markdown.trim_end());
+    let table = markdown.trim_end();
+    println!("\n<!-- figure: {name} -->\n{table}\n<!-- /figure -->");
+    if let Some(dir) = std::env::var_os("PUNCTUAL_FIGURES") {
+        let path = Path::new(&dir).join(name);
+        std::fs::write(&path, format!("{table}\n")).expect("the figure can be written");
+    }
 }
 
 /// Formats a Markdown table: the first column left-aligned, the others right-aligned.
@@ -62,6 +69,7 @@ fn is_listed(text: &str, id: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounded;
 
     #[test]
     fn is_listed__first_cell_only() {
@@ -81,12 +89,12 @@ mod tests {
 
     #[test]
     fn assert_figure__within_its_bound() {
-        assert_figure("no-such-figure", 1.0, 0.9..=1.1);
+        assert_figure("no-such-figure", 1.0, bounded(0.9..=1.1, "a test"));
     }
 
     #[test]
-    #[should_panic(expected = "is outside")]
+    #[should_panic(expected = "is not ≥ 0.9")]
     fn assert_figure__outside_and_not_listed() {
-        assert_figure("no-such-figure", 1.2, 0.9..=1.1);
+        assert_figure("no-such-figure", 1.2, bounded(0.9..=1.1, "a test"));
     }
 }

@@ -14,6 +14,7 @@
 #![cfg_attr(test, allow(non_snake_case))]
 
 mod cases;
+mod claims;
 mod fault;
 mod figures;
 mod pair;
@@ -23,6 +24,7 @@ mod report;
 mod schedule;
 
 pub use cases::cases;
+pub use claims::{Accepted, bounded, claimed, published};
 pub use fault::{Fault, FaultOdds};
 pub use figures::{assert_figure, markdown_table, print_figure};
 pub use pair::Pair;

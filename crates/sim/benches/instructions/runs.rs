@@ -4,7 +4,7 @@ use crate::Done;
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, Rate, TransportId};
 use punctual_net::{ClosLinks, ClosShape, Network};
-use punctual_sim::{Measure, Setup, Stop};
+use punctual_sim::{EngineOptions, Measure, Setup, Stop};
 use punctual_transports::{AnyTransport, TransportSettings};
 use punctual_workload::Workload;
 use std::ops::ControlFlow;
@@ -69,6 +69,7 @@ fn run(transport: &str, network: Network, flows: Vec<FlowSpec>, micros: u64) -> 
         packet_latency: false,
         capture_max: 0,
         measure: Measure::default(),
+        engine: EngineOptions::default(),
     };
     let totals = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(())).totals;
     let digest = totals.events ^ totals.delivered_wire_bytes.rotate_left(32);

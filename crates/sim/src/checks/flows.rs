@@ -1,8 +1,7 @@
 //! Checks of every flow: bytes are delivered once and only if they arrived; no flow is stuck.
 
-use crate::tap::End;
 use punctual_core::{
-    ByteRange, Bytes, FlowSpec, Packet, PortId, RangeSet, RetransmitCause, TimerChange,
+    ByteRange, Bytes, End, FlowSpec, Packet, PortId, RangeSet, RetransmitCause, TimerChange,
 };
 use punctual_record::FlowRecord;
 

@@ -178,10 +178,10 @@ impl PortCheck {
 }
 
 /// What counts against a queue's limit without waiting in it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct InService {
-    packets: u64,
-    bytes: u64,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
 }
 
 /// How a packet left its lane.

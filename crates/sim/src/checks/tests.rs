@@ -7,7 +7,9 @@ mod queues;
 mod routes;
 
 use super::*;
-use punctual_core::{Bytes, Duration, Header, Limit, PacketFlags, RetransmitCause, TrimModel};
+use punctual_core::{
+    ByteRange, Bytes, Duration, Header, Limit, PacketFlags, RetransmitCause, TrimModel,
+};
 use punctual_net::{ClosLinks, ClosShape};
 use punctual_record::{ByCause, FlowCounts, FlowRecord, FlowStatus};
 
@@ -36,7 +38,7 @@ impl Watched {
         let links = ClosLinks::uniform(RATE, US);
         let network = ClosShape::star(3).build(&links, Bytes::new(1500), Bytes::ZERO);
         let mut checks = Checks::of(&network, queue, port_queues, trimming);
-        checks.started(&flow());
+        checks.flow_started(&flow());
         Watched { checks, network, packets: Vec::new() }
     }
 
@@ -65,7 +67,7 @@ impl Watched {
 
     fn at(&mut self, us: u64) -> Instant {
         let at = Instant::ZERO + Duration::from_micros(us);
-        self.checks.event(at);
+        self.checks.event_begins(at);
         at
     }
 
@@ -79,7 +81,7 @@ impl Watched {
         packet.class = class;
         self.packets.push(packet);
         let id = PacketId::from(self.packets.len() - 1);
-        self.checks.made(id, &packet);
+        self.checks.packet_created(id, &packet);
         id
     }
 
@@ -91,17 +93,17 @@ impl Watched {
             let node = self.network.link(port).from;
             self.checks.packets[id.index()].as_mut().expect("made").place = Place::At(node);
             self.queue(port, id);
-            self.checks.event(self.checks.now);
+            self.checks.event_begins(self.checks.now);
         }
     }
 
     fn queue(&mut self, port: PortId, id: PacketId) {
-        self.checks.queued(port, id, &self.packets[id.index()]);
+        self.checks.packet_queued(port, id, &self.packets[id.index()]);
     }
 
     fn send(&mut self, port: PortId, id: PacketId, from: Instant, waited: bool) -> Instant {
         let until = from + PACKET_TIME;
-        self.checks.sends(port, id, &self.packets[id.index()], from, until, waited);
+        self.checks.packet_sent(port, id, &self.packets[id.index()], from, until, waited);
         until + US
     }
 
@@ -109,12 +111,12 @@ impl Watched {
         let packet = &mut self.packets[id.index()];
         packet.flags.set(PacketFlags::TRIMMED);
         (packet.class, packet.wire_bytes) = (Class::CONTROL, 64);
-        self.checks.trimmed(port, id, packet);
+        self.checks.packet_trimmed(port, id, packet, None);
     }
 
     fn arrive(&mut self, id: PacketId, at: Instant) {
-        self.checks.event(at);
-        self.checks.arrived(id, &self.packets[id.index()], at);
+        self.checks.event_begins(at);
+        self.checks.packet_arrived(id, &self.packets[id.index()]);
     }
 
     /// A packet that its NIC sent and that is due at the switch now.
@@ -122,14 +124,14 @@ impl Watched {
         let id = self.make();
         let from = self.checks.ports[self.nic(0).index()].busy_until.max(self.checks.now);
         let at = self.send(self.nic(0), id, from, false);
-        self.checks.event(at);
+        self.checks.event_begins(at);
         id
     }
 
     fn pause(&mut self, is_pause: bool) -> Instant {
         let (port, from) = (self.port_to(0), self.checks.now);
         let until = from + RATE.transmission_time(Bytes::new(64));
-        self.checks.sends_pause(port, from, until, Class::DATA, is_pause);
+        self.checks.pause_sent(port, from, until, Class::DATA, is_pause);
         until + US
     }
 

@@ -6,7 +6,7 @@
 
 use super::*;
 use crate::engine::Engine;
-use crate::setup::{LinkChange, LinkFault, Stop};
+use crate::setup::{EngineOptions, LinkChange, LinkFault, Stop};
 use punctual_core::{Bytes, Duration, Limit, PacketFlags};
 use punctual_net::{ClosLinks, ClosShape};
 use punctual_record::{Measure, Outcome};
@@ -78,81 +78,33 @@ impl Misled {
         self.calls == nth + 1
     }
 
-    fn release(&mut self) {
-        if let Some((port, id, packet)) = self.held.take() {
-            self.checks.queued(port, id, &packet);
-            self.lie = Lie::None;
-        }
-    }
-}
-
-const PICO: Duration = Duration::from_picos(1);
-
-fn before(at: Instant) -> Instant {
-    Instant::from_picos(at.as_picos().saturating_sub(1))
-}
-
-impl Tap for Misled {
-    const WATCHES_CONTROLLERS: bool = true;
-    const FOLLOWS: bool = true;
-
-    fn controlled(&mut self, port: PortId, before: &ControllerState, after: &ControllerState) {
-        let mut after = *after;
-        if self.lie == Lie::Grant && after.allocated > Rate::ZERO {
-            // More than the capacity and one share.
-            after.allocated = Rate::from_bps(3 * after.capacity.as_bps());
-            self.lie = Lie::None;
-        }
-        self.checks.controlled(port, before, &after);
-    }
-
-    fn event(&mut self, at: Instant) {
-        let at = if self.is_now(Lie::Time) { before(before(self.checks.now)) } else { at };
-        self.checks.event(at);
-    }
-
-    fn started(&mut self, spec: &FlowSpec) {
-        if self.lie != Lie::NoStart {
-            self.checks.started(spec);
+    /// Whether this report is omitted.
+    fn is_omitted(&mut self, what: &Observation<'_>) -> bool {
+        match *what {
+            Observation::FlowStarted { .. } => self.lie == Lie::NoStart,
+            Observation::TimerChanged { .. } | Observation::HostTimerChanged { .. } => {
+                self.lie == Lie::NoTimers
+            }
+            Observation::SenderReady { .. } => self.lie == Lie::NoReady,
+            Observation::FlowEvent { event: FlowEvent::Delivered(_), .. } => {
+                self.is_now(Lie::NoDelivery)
+            }
+            Observation::PacketCreated { .. } => self.is_now(Lie::NoMade),
+            Observation::PacketQueued { .. } => self.is_now(Lie::NoQueued),
+            Observation::PacketFate { fate: PacketFate::Bounced, .. } => self.is_now(Lie::NoBounce),
+            Observation::PacketFate { fate: PacketFate::Lost(_), .. } => self.is_now(Lie::NoLoss),
+            Observation::PacketArrived { .. } => self.is_now(Lie::NoArrival),
+            Observation::PauseSent { .. } => self.is_now(Lie::NoPauseSent),
+            Observation::ClassPaused { is_pause: true, .. } => self.is_now(Lie::NoPause),
+            Observation::ClassPaused { is_pause: false, .. } => self.is_now(Lie::NoResume),
+            Observation::RateChanged { .. } => self.lie == Lie::NoRateChange,
+            Observation::LinkCut { is_cut, .. } => !is_cut && self.lie == Lie::NoMending,
+            _ => false,
         }
     }
 
-    fn called(&mut self, why: Why) {
-        self.checks.called(why);
-    }
-
-    fn timer_set(&mut self, flow: FlowId, end: End, change: TimerChange) {
-        if self.lie != Lie::NoTimers {
-            self.checks.timer_set(flow, end, change);
-        }
-    }
-
-    fn host_timer(&mut self, transport: TransportId, host: HostId, is_set: bool) {
-        if self.lie != Lie::NoTimers {
-            self.checks.host_timer(transport, host, is_set);
-        }
-    }
-
-    fn ready(&mut self, flow: FlowId, nic: PortId) {
-        if self.lie != Lie::NoReady {
-            self.checks.ready(flow, nic);
-        }
-    }
-
-    fn flow_event(&mut self, flow: FlowId, event: &FlowEvent) {
-        self.checks.flow_event(flow, event);
-    }
-
-    fn made(&mut self, id: PacketId, packet: &Packet) {
-        if !self.is_now(Lie::NoMade) {
-            self.checks.made(id, packet);
-        }
-    }
-
-    fn queued(&mut self, port: PortId, id: PacketId, packet: &Packet) {
-        if self.is_now(Lie::NoQueued) {
-            return;
-        }
+    /// Reports to the checker that a packet joined a queue: perhaps falsified, or after the next.
+    fn packet_queued(&mut self, port: PortId, id: PacketId, packet: &Packet) {
         if self.lie == Lie::Order && self.held.is_none() {
             self.held = Some((port, id, *packet));
             return;
@@ -167,117 +119,107 @@ impl Tap for Misled {
         if self.is_now(Lie::Host) {
             packet.dst = HostId(packet.dst.0 + 1);
         }
-        self.checks.queued(port, id, &packet);
+        self.checks.observe(Observation::PacketQueued { port, id, packet: &packet });
         self.release();
     }
 
-    fn may_have_swapped(&mut self, id: PacketId, packet: &Packet, tail: PacketId) {
-        if self.lie != Lie::NoSwaps {
-            self.checks.may_have_swapped(id, packet, tail);
+    fn release(&mut self) {
+        if let Some((port, id, packet)) = self.held.take() {
+            self.checks.observe(Observation::PacketQueued { port, id, packet: &packet });
+            self.lie = Lie::None;
         }
     }
 
-    fn sends(
-        &mut self,
-        port: PortId,
-        id: PacketId,
-        packet: &Packet,
-        from: Instant,
-        until: Instant,
-        waited: bool,
-    ) {
-        self.release();
-        let from = if self.is_now(Lie::From) { before(from) } else { from };
-        let until = if self.is_now(Lie::Until) { before(until) } else { until };
-        let until = if self.is_now(Lie::Late) { until + PICO } else { until };
-        self.checks.sends(port, id, packet, from, until, waited);
-    }
-
-    fn sends_pause(
-        &mut self,
-        port: PortId,
-        from: Instant,
-        until: Instant,
-        class: Class,
-        is_pause: bool,
-    ) {
-        if !self.is_now(Lie::NoPauseSent) {
-            self.checks.sends_pause(port, from, until, class, is_pause);
+    /// Reports to the checker what happened to a packet at a port: perhaps falsified.
+    fn packet_fate(&mut self, port: PortId, id: PacketId, packet: &Packet, fate: PacketFate) {
+        let (mut packet, mut fate) = (*packet, fate);
+        match &mut fate {
+            PacketFate::Trimmed { tail } => {
+                if self.lie == Lie::NoSwaps {
+                    *tail = None;
+                }
+                if self.is_now(Lie::Whole) {
+                    packet.flags = packet.flags.toggled(PacketFlags::TRIMMED);
+                }
+            }
+            PacketFate::Lost(loss) => {
+                if self.is_now(Lie::WrongLoss) {
+                    *loss = Loss::OnLink;
+                }
+            }
+            PacketFate::Marked | PacketFate::Bounced => {}
         }
+        self.checks.observe(Observation::PacketFate { port, id, packet: &packet, fate });
     }
+}
 
-    fn paused(&mut self, port: PortId, class: Class, is_pause: bool) {
-        let is_left_out = match is_pause {
-            true => self.is_now(Lie::NoPause),
-            false => self.is_now(Lie::NoResume),
-        };
-        if !is_left_out {
-            self.checks.paused(port, class, is_pause);
-        }
-    }
+const PICO: Duration = Duration::from_picos(1);
 
-    fn cut(&mut self, port: PortId, is_cut: bool) {
-        if is_cut || self.lie != Lie::NoMending {
-            self.checks.cut(port, is_cut);
-        }
-    }
+fn before(at: Instant) -> Instant {
+    Instant::from_picos(at.as_picos().saturating_sub(1))
+}
 
-    fn rate_changed(&mut self, port: PortId, rate: Rate) {
-        if self.lie == Lie::Cut {
-            self.checks.cut(port, true);
-        }
-        if self.lie != Lie::NoRateChange {
-            self.checks.rate_changed(port, rate);
-        }
-    }
+impl Tap for Misled {
+    const WATCHES_CONTROLLERS: bool = true;
+    const FOLLOWS: bool = true;
 
-    fn trimmed(&mut self, port: PortId, id: PacketId, packet: &Packet) {
-        let mut packet = *packet;
-        if self.is_now(Lie::Whole) {
-            packet.flags = packet.flags.toggled(PacketFlags::TRIMMED);
+    fn observe(&mut self, what: Observation<'_>) {
+        if let Observation::RateChanged { port, .. } = what
+            && self.lie == Lie::Cut
+        {
+            self.checks.observe(Observation::LinkCut { port, is_cut: true });
         }
-        self.checks.trimmed(port, id, &packet);
-    }
-
-    fn bounced(&mut self, port: PortId, id: PacketId, packet: &Packet) {
-        if !self.is_now(Lie::NoBounce) {
-            self.checks.bounced(port, id, packet);
-        }
-    }
-
-    fn lost(&mut self, port: PortId, id: PacketId, packet: &Packet, why: Loss) {
-        if self.is_now(Lie::NoLoss) {
+        if self.is_omitted(&what) {
             return;
         }
-        let why = if self.is_now(Lie::WrongLoss) { Loss::OnLink } else { why };
-        self.checks.lost(port, id, packet, why);
-    }
-
-    fn arrived(&mut self, id: PacketId, packet: &Packet, now: Instant) {
-        if self.is_now(Lie::NoArrival) {
-            return;
+        match what {
+            Observation::EventBegins { at } => {
+                let at = if self.is_now(Lie::Time) { before(before(self.checks.now)) } else { at };
+                self.checks.observe(Observation::EventBegins { at });
+            }
+            Observation::FlowEvent { flow, event: FlowEvent::Delivered(mut range) } => {
+                range.len += u64::from(self.is_now(Lie::Byte));
+                range.offset -= u64::from(self.is_now(Lie::Again));
+                let event = FlowEvent::Delivered(range);
+                self.checks.observe(Observation::FlowEvent { flow, event });
+            }
+            Observation::FlowEvent { event: FlowEvent::Completed, .. } => {
+                if self.lie == Lie::CompletedTwice {
+                    self.checks.observe(what);
+                }
+                self.checks.observe(what);
+            }
+            Observation::PacketControlled { port, before, after } => {
+                let mut after = *after;
+                if self.lie == Lie::Grant && after.allocated > Rate::ZERO {
+                    // More than the capacity and one share.
+                    after.allocated = Rate::from_bps(3 * after.capacity.as_bps());
+                    self.lie = Lie::None;
+                }
+                let after = &after;
+                self.checks.observe(Observation::PacketControlled { port, before, after });
+            }
+            Observation::PacketQueued { port, id, packet } => self.packet_queued(port, id, packet),
+            Observation::PacketSent { port, id, packet, from, until, waited } => {
+                self.release();
+                let from = if self.is_now(Lie::From) { before(from) } else { from };
+                let until = if self.is_now(Lie::Until) { before(until) } else { until };
+                let until = if self.is_now(Lie::Late) { until + PICO } else { until };
+                let sent = Observation::PacketSent { port, id, packet, from, until, waited };
+                self.checks.observe(sent);
+            }
+            Observation::PacketFate { port, id, packet, fate } => {
+                self.packet_fate(port, id, packet, fate);
+            }
+            Observation::PacketArrived { id, packet, at } => {
+                let mut packet = *packet;
+                if !packet.is_to_sender() && self.is_now(Lie::Trimmed) {
+                    packet.flags.set(PacketFlags::TRIMMED);
+                }
+                self.checks.observe(Observation::PacketArrived { id, packet: &packet, at });
+            }
+            _ => self.checks.observe(what),
         }
-        let mut packet = *packet;
-        if !packet.is_to_sender() && self.is_now(Lie::Trimmed) {
-            packet.flags.set(PacketFlags::TRIMMED);
-        }
-        self.checks.arrived(id, &packet, now);
-    }
-
-    fn delivered(&mut self, flow: FlowId, mut range: ByteRange) {
-        if self.is_now(Lie::NoDelivery) {
-            return;
-        }
-        range.len += u64::from(self.is_now(Lie::Byte));
-        range.offset -= u64::from(self.is_now(Lie::Again));
-        self.checks.delivered(flow, range);
-    }
-
-    fn completed(&mut self, flow: FlowId) {
-        if self.lie == Lie::CompletedTwice {
-            self.checks.completed(flow);
-        }
-        self.checks.completed(flow);
     }
 
     fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
@@ -321,6 +263,7 @@ fn incast(name: &str, queue: Option<QueueSpec>) -> Setup {
         packet_latency: false,
         capture_max: 0,
         measure: Measure::default(),
+        engine: EngineOptions::default(),
     }
 }
 

@@ -1,76 +1,69 @@
-//! The event queue compared with a sorted list.
+//! Events come out in order, from the calendar and in windows, and ties are fair.
 
 use super::*;
 use proptest::prelude::*;
 
 proptest! {
-    /// Events come out as from a sorted list, with pushes between pops, over all scales of time.
+    /// In windows of any length, events come out as from the calendar, however far ahead they are
+    /// pushed, and as many as are pushed into the open window.
     #[test]
-    fn comes_out_in_order(
-        ops in prop::collection::vec((0u8..4, 0u32..50, 0u32..45), 1..2000),
+    fn windows_and_the_calendar_agree(
+        length in 1u64..1 << 33,
+        ops in prop::collection::vec((0u8..4, 0u32..50, 0u32..40), 1..2000),
     ) {
-        let mut queue = EventQueue::new(9);
-        if ops.len() % 2 == 0 {
-            queue.keep_in_sight();
-        }
-        // The width changes many times, in both directions.
-        queue.retune_after = 1 + ops.len() as u32 % 7;
-        let mut model: Vec<Event> = Vec::new();
+        let mut plain = EventQueue::new(9, None);
+        let mut windowed = EventQueue::new(9, Some(Duration::from_picos(length)));
+        let pop = |plain: &mut EventQueue, windowed: &mut EventQueue| {
+            let expected = plain.pop();
+            let mut event = windowed.pop();
+            while event.is_none() && windowed.open_window() {
+                event = windowed.pop();
+            }
+            prop_assert_eq!(event, expected);
+            Ok(event)
+        };
         let mut now = 0u64;
         for (op, source, scale) in ops {
-            if op > 0 {
-                let at = now + (1u64 << scale).wrapping_mul(u64::from(source)) / 7;
-                queue.push(Instant::from_picos(at), EventClass::Timer, source, source);
-                let mut other = EventQueue::new(9);
-                other.push(Instant::from_picos(at), EventClass::Timer, source, source);
-                model.push(other.pop().unwrap());
-                model.sort_by_key(Event::order);
-            } else {
-                let event = queue.pop();
-                let expected = (!model.is_empty()).then(|| model.remove(0));
-                prop_assert_eq!(event, expected);
-                now = event.map_or(now, |e| e.time);
+            if op == 0 {
+                now = pop(&mut plain, &mut windowed)?.map_or(now, |event| event.time);
+                continue;
+            }
+            let at = now + (1u64 << scale).wrapping_mul(u64::from(source)) / 7;
+            let class = if op == 1 { EventClass::Timer } else { EventClass::Arrival };
+            for queue in [&mut plain, &mut windowed] {
+                queue.push(Instant::from_picos(at), class, source, source);
             }
         }
-        while let Some(event) = queue.pop() {
-            prop_assert_eq!(event, model.remove(0));
-        }
-        prop_assert!(model.is_empty());
+        while pop(&mut plain, &mut windowed)?.is_some() {}
     }
 }
 
-/// The 0-1 principle: a sorting network that sorts all zeros and ones sorts everything.
+/// A port is served at the end of the window in which it is free, and not before.
 #[test]
-fn a_few_keys_come_in_order() {
-    for len in 0..=FEW {
-        for bits in 0..1u64 << len {
-            let key = |n| if n < len { bits >> n & 1 } else { u64::MAX };
-            let mut keys = std::array::from_fn(key);
-            sort_few(&mut keys, len);
-            assert!(keys.is_sorted(), "{len} {bits:b}");
+fn ports_are_served_at_the_end_of_their_window() {
+    let us = |n: u64| Instant::from_picos(n * 1_000_000);
+    let mut queue = EventQueue::new(1, Some(Duration::from_micros(1)));
+    // One within reach, one beyond the windows that are kept.
+    for (port, free_at) in [(0, us(3)), (1, us(100))] {
+        assert!(queue.serve_after(PortId(port), free_at));
+    }
+    let mut served = Vec::new();
+    while queue.open_window() {
+        assert_eq!(queue.pop(), None);
+        let ends_at = queue.windows().expect("windows").ends_at();
+        let ports = queue.take_served();
+        for &port in &ports {
+            let free_at = if port == PortId(0) { us(3) } else { us(100) };
+            if free_at < ends_at {
+                served.push((port, ends_at.as_picos().div_ceil(1_000_000)));
+            } else {
+                queue.serve_after(port, free_at);
+            }
         }
+        queue.put_served(ports);
     }
-}
-
-#[test]
-fn retuning_keeps_the_order() {
-    let mut queue = EventQueue::new(1);
-    for n in 0..200u32 {
-        queue.push(Instant::from_picos(u64::from(n)), EventClass::Timer, n, n);
-    }
-    let (mut last, mut count) = (Instant::ZERO, 0u64);
-    while let Some(event) = queue.pop() {
-        assert!(event.at() >= last);
-        last = event.at();
-        count += 1;
-        if count < 2_000_000 {
-            // Dense at first, then sparse: buckets become narrower, then wider.
-            let step = if count < 1_000_000 { 3_000 } else { 900_000_000 };
-            let at = Instant::from_picos(last.as_picos() + step + u64::from(event.target()));
-            queue.push(at, EventClass::Timer, event.target(), event.target());
-        }
-    }
-    assert_eq!(count, 2_000_000 + 199);
+    assert_eq!(served, [(PortId(0), 4), (PortId(1), 101)]);
+    assert!(!EventQueue::new(1, None).serve_after(PortId(0), us(3)), "no windows");
 }
 
 /// Sources whose packets collide again and again, at multiples of one transmission time, each win
@@ -111,7 +104,7 @@ fn tie_wins(
     source: impl Fn(u32) -> u32,
 ) -> Vec<u64> {
     let mut wins = vec![0; sources as usize];
-    let mut queue = EventQueue::new(seed);
+    let mut queue = EventQueue::new(seed, None);
     for round in 1..=rounds {
         let at = Instant::from_picos(round * spacing);
         for n in 0..sources {

@@ -6,10 +6,10 @@ use super::logs::{Entry, Log, Names};
 use super::walk;
 use super::{Behind, Explanation, What};
 use crate::setup::Setup;
-use crate::tap::{End, Ending, Findings, Loss, Tap, Why};
+use crate::tap::{CallReason, Ending, Findings, Loss, Observation, PacketFate, Tap};
 use punctual_core::{
-    ByteRange, Duration, FlowEvent, FlowId, FlowSpec, Header, HostId, Instant, Packet, PacketId,
-    PortId, TimerChange, TransportId, TransportSet, Wait,
+    Duration, End, FlowEvent, FlowId, FlowSpec, Header, HostId, Instant, Packet, PacketId, PortId,
+    TimerChange, TransportId, TransportSet, Wait,
 };
 use punctual_record::FlowStatus;
 use std::collections::BTreeMap;
@@ -216,12 +216,56 @@ impl Tap for Explainer {
         self.followed.contains_key(&flow)
     }
 
-    fn event(&mut self, at: Instant) {
+    #[inline(always)]
+    fn observe(&mut self, what: Observation<'_>) {
+        match what {
+            Observation::EventBegins { at } => self.event_begins(at),
+            Observation::FlowStarted { spec } => self.flow_started(spec),
+            Observation::TransportCalled(reason) => self.transport_called(reason),
+            Observation::TimerChanged { flow, end, change } => {
+                self.timer_changed(flow, end, change);
+            }
+            Observation::HostTimerChangedFor { flow } => self.host_timer_changed_for(flow),
+            Observation::SenderReady { flow, nic } => self.sender_ready(flow, nic),
+            Observation::FlowEvent { flow, event } => self.flow_event(flow, event),
+            Observation::EndWaits { flow, end, wait, ahead } => {
+                self.end_waits(flow, end, wait, ahead);
+            }
+            Observation::PacketCreated { id, packet } => self.packet_created(id, packet),
+            Observation::PacketQueued { port, id, packet } => self.packet_queued(port, id, packet),
+            Observation::PacketSent { port, id, packet, from, until, .. } => {
+                self.packet_sent(port, id, packet, from, until);
+            }
+            Observation::PacketFate { port, id, packet, fate } => match fate {
+                PacketFate::Trimmed { tail } => self.packet_trimmed(port, id, packet, tail),
+                PacketFate::Bounced => self.packet_bounced(port, id),
+                PacketFate::Lost(loss) => self.packet_lost(port, id, packet, loss),
+                PacketFate::Marked => {}
+            },
+            Observation::PacketArrived { id, packet, at } => self.packet_arrived(id, packet, at),
+            _ => {}
+        }
+    }
+
+    fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
+        self.now = end.at;
+        let left: Vec<FlowId> = self.followed.keys().copied().collect();
+        for flow in left {
+            self.finish(flow, FlowStatus::Unfinished, false);
+        }
+        self.explained.sort_by_key(|explained| explained.flow);
+        findings.explained.append(&mut self.explained);
+    }
+}
+
+impl Explainer {
+    #[inline]
+    fn event_begins(&mut self, at: Instant) {
         self.now = at;
         self.call = Call::Other;
     }
 
-    fn started(&mut self, spec: &FlowSpec) {
+    fn flow_started(&mut self, spec: &FlowSpec) {
         self.call = Call::Other;
         if self.wanted.binary_search(&spec.id).is_err() {
             return;
@@ -231,20 +275,20 @@ impl Tap for Explainer {
         self.begin(spec.id, End::Sender, Node::new(self.now, None, Cause::Start));
     }
 
-    fn called(&mut self, why: Why) {
+    fn transport_called(&mut self, reason: CallReason) {
         self.call = Call::Other;
-        let (flow, end) = match why {
-            Why::Timer(flow, end) => (flow, end),
-            Why::Polled(flow, _) | Why::Deadline(flow) => (flow, End::Sender),
-            Why::HostTimer(host) => {
+        let (flow, end) = match reason {
+            CallReason::Timer(flow, end) => (flow, end),
+            CallReason::Polled(flow, _) | CallReason::Deadline(flow) => (flow, End::Sender),
+            CallReason::HostTimer(host) => {
                 self.call = Call::Host(host);
                 return;
             }
         };
         let Some(followed) = self.followed.get_mut(&flow) else { return };
-        let node = match (why, followed.ready.is_some()) {
-            (Why::Timer(..), _) => followed.timer_fired(end, self.now),
-            (Why::Polled(..), true) => followed.ready.take().map(|(since, start)| {
+        let node = match (reason, followed.ready.is_some()) {
+            (CallReason::Timer(..), _) => followed.timer_fired(end, self.now),
+            (CallReason::Polled(..), true) => followed.ready.take().map(|(since, start)| {
                 let log = &mut self.ports[followed.nic.index()];
                 log.end();
                 let (time, port) = ((since.at, self.now), Some(followed.nic));
@@ -258,7 +302,7 @@ impl Tap for Explainer {
         }
     }
 
-    fn made(&mut self, id: PacketId, packet: &Packet) {
+    fn packet_created(&mut self, id: PacketId, packet: &Packet) {
         let flow = packet.flow;
         let made = self.maker(packet);
         if let Call::Host(host) = self.call {
@@ -287,7 +331,7 @@ impl Tap for Explainer {
         }
     }
 
-    fn timer_set(&mut self, flow: FlowId, end: End, change: TimerChange) {
+    fn timer_changed(&mut self, flow: FlowId, end: End, change: TimerChange) {
         let Call::Flow(call) = &self.call else { return };
         if call.flow == flow
             && let Some(followed) = self.followed.get_mut(&flow)
@@ -296,13 +340,13 @@ impl Tap for Explainer {
         }
     }
 
-    fn host_timer_set(&mut self, flow: FlowId) {
+    fn host_timer_changed_for(&mut self, flow: FlowId) {
         if let Some(call) = self.call_of(flow) {
             call.set_host_timer = true;
         }
     }
 
-    fn ready(&mut self, flow: FlowId, nic: PortId) {
+    fn sender_ready(&mut self, flow: FlowId, nic: PortId) {
         let Call::Flow(call) = &self.call else { return };
         if call.flow == flow
             && let Some(followed) = self.followed.get_mut(&flow)
@@ -314,7 +358,7 @@ impl Tap for Explainer {
         }
     }
 
-    fn flow_event(&mut self, flow: FlowId, event: &FlowEvent) {
+    fn flow_event(&mut self, flow: FlowId, event: FlowEvent) {
         match event {
             FlowEvent::TimedOut => {
                 let Call::Flow(call) = &self.call else { return };
@@ -331,20 +375,25 @@ impl Tap for Explainer {
                     None => call.again += 1,
                 }
             }
+            FlowEvent::Delivered(range) => {
+                if let Some(followed) = self.followed.get_mut(&flow) {
+                    followed.delivered(self.now, range.len);
+                }
+            }
             FlowEvent::Completed => self.finish(flow, FlowStatus::Completed, true),
             FlowEvent::Abandoned => self.finish(flow, FlowStatus::Abandoned, true),
             _ => {}
         }
     }
 
-    fn waits(&mut self, flow: FlowId, end: End, wait: Wait, ahead: &mut Vec<FlowId>) {
+    fn end_waits(&mut self, flow: FlowId, end: End, wait: Wait, ahead: &[FlowId]) {
         let Call::Flow(call) = &self.call else { return };
         let Some(followed) = self.followed.get_mut(&flow).filter(|_| call.flow == flow) else {
             return;
         };
         if end == End::Sender {
             let mut behind = Behind::default();
-            ahead.drain(..).for_each(|other| behind.add(other, 0));
+            ahead.iter().for_each(|&other| behind.add(other, 0));
             behind.settle();
             followed.sender_waits(wait, behind, &call.node);
             return;
@@ -362,7 +411,7 @@ impl Tap for Explainer {
         }
     }
 
-    fn queued(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+    fn packet_queued(&mut self, port: PortId, id: PacketId, packet: &Packet) {
         self.queued_last = Some((id, packet.flow, packet.header));
         let now = self.now;
         if self.live(id).is_none() {
@@ -374,14 +423,13 @@ impl Tap for Explainer {
         }
     }
 
-    fn sends(
+    fn packet_sent(
         &mut self,
         port: PortId,
         id: PacketId,
         packet: &Packet,
         from: Instant,
         until: Instant,
-        _waited: bool,
     ) {
         if let Some(live) = self.live.get_mut(id.index()).and_then(Option::as_deref_mut) {
             let log = &mut self.ports[port.index()];
@@ -405,6 +453,7 @@ impl Tap for Explainer {
         self.ports[port.index()].push(Entry { flow: packet.flow, from, until, bytes });
     }
 
+    /// A packet was trimmed that may have exchanged slots with the one in `tail`.
     fn may_have_swapped(&mut self, id: PacketId, packet: &Packet, tail: PacketId) {
         let is_here = |(queued, flow, header): (PacketId, FlowId, Header)| {
             queued == id && (flow, header) == (packet.flow, packet.header)
@@ -419,7 +468,16 @@ impl Tap for Explainer {
         self.live.swap(tail.index(), id.index());
     }
 
-    fn trimmed(&mut self, port: PortId, id: PacketId, packet: &Packet) {
+    fn packet_trimmed(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        packet: &Packet,
+        tail: Option<PacketId>,
+    ) {
+        if let Some(tail) = tail {
+            self.may_have_swapped(id, packet, tail);
+        }
         let Some(live) = self.live(id) else { return };
         let (made, first) = (live.made.clone(), live.trip.again);
         let first_made = first.map_or(made.at, |again| again.first_made);
@@ -429,7 +487,7 @@ impl Tap for Explainer {
         }
     }
 
-    fn bounced(&mut self, port: PortId, id: PacketId, _packet: &Packet) {
+    fn packet_bounced(&mut self, port: PortId, id: PacketId) {
         let now = self.now;
         let Some(live) = self.live.get_mut(id.index()).and_then(Option::as_deref_mut) else {
             return;
@@ -442,10 +500,10 @@ impl Tap for Explainer {
         }
     }
 
-    fn lost(&mut self, port: PortId, id: PacketId, packet: &Packet, why: Loss) {
+    fn packet_lost(&mut self, port: PortId, id: PacketId, packet: &Packet, loss: Loss) {
         let Some(live) = self.take_live(id) else { return };
         let Some(followed) = self.followed.get_mut(&live.flow) else { return };
-        if why == Loss::Stray {
+        if loss == Loss::Stray {
             return;
         }
         if !live.trip.has_data {
@@ -457,7 +515,7 @@ impl Tap for Explainer {
         }
     }
 
-    fn arrived(&mut self, id: PacketId, packet: &Packet, now: Instant) {
+    fn packet_arrived(&mut self, id: PacketId, packet: &Packet, at: Instant) {
         self.call = Call::Other;
         let Some(live) = self.take_live(id) else { return };
         if let Some(followed) = self.followed.get_mut(&packet.flow) {
@@ -467,24 +525,8 @@ impl Tap for Explainer {
                 followed.route.clear();
                 followed.route.extend(ports.filter(|port| !self.legacy[port.index()]));
             }
-            let node = Node::new(now, Some(live.made), Cause::Trip(Box::new(live.trip)));
+            let node = Node::new(at, Some(live.made), Cause::Trip(Box::new(live.trip)));
             self.begin(packet.flow, end, node);
         }
-    }
-
-    fn delivered(&mut self, flow: FlowId, range: ByteRange) {
-        if let Some(followed) = self.followed.get_mut(&flow) {
-            followed.delivered(self.now, range.len);
-        }
-    }
-
-    fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
-        self.now = end.at;
-        let left: Vec<FlowId> = self.followed.keys().copied().collect();
-        for flow in left {
-            self.finish(flow, FlowStatus::Unfinished, false);
-        }
-        self.explained.sort_by_key(|explained| explained.flow);
-        findings.explained.append(&mut self.explained);
     }
 }

@@ -2,8 +2,7 @@
 
 use super::chain::{Again, Cause, Node, Stretch};
 use super::{Behind, Part, What};
-use crate::tap::End;
-use punctual_core::{FlowSpec, Instant, PortId, TimerChange, Wait};
+use punctual_core::{End, FlowSpec, Instant, PortId, TimerChange, Wait};
 use std::collections::VecDeque;
 use std::rc::Rc;
 

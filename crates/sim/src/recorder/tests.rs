@@ -56,9 +56,9 @@ fn what_is_sent_after_the_end_does_not_count() {
 fn frames_merge_when_there_would_be_too_many() {
     let mut recorder = recorder(8);
     for n in 0..100 {
-        recorder.event(nanos(100 * n));
-        recorder.holds(PORT, 10 + n, 1);
-        recorder.holds(PORT, 0, 0);
+        recorder.event_begins(nanos(100 * n));
+        recorder.queue_length(PORT, 10 + n, 1);
+        recorder.queue_length(PORT, 0, 0);
         recorder.cell(nanos(100 * n), PORT).drops += 1;
         sends(&mut recorder, 100 * n, 100 * n + 80, 100);
     }
@@ -76,11 +76,11 @@ fn frames_merge_when_there_would_be_too_many() {
 #[test]
 fn a_queue_that_stands_still_is_in_every_frame() {
     let mut recorder = recorder(100);
-    recorder.event(nanos(100));
-    recorder.holds(PORT, 3000, 2);
+    recorder.event_begins(nanos(100));
+    recorder.queue_length(PORT, 3000, 2);
     // Exactly at the end of a frame: that frame has it, the next does not.
-    recorder.event(nanos(750));
-    recorder.holds(PORT, 0, 0);
+    recorder.event_begins(nanos(750));
+    recorder.queue_length(PORT, 0, 0);
     let trace = concluded(recorder, nanos(1000));
     let expected = [(0, 3000), (1, 3000), (2, 3000), (3, 0)];
     assert_eq!(of_port(&trace, |did| did.queue_bytes), expected);
@@ -91,8 +91,8 @@ fn a_queue_that_stands_still_is_in_every_frame() {
 fn pauses_last_until_every_class_goes_on() {
     let mut recorder = recorder(100);
     let mut at = |time, class, is_pause| {
-        recorder.event(nanos(time));
-        recorder.paused(PORT, Class(class), is_pause);
+        recorder.event_begins(nanos(time));
+        recorder.class_paused(PORT, Class(class), is_pause);
     };
     at(100, 1, true);
     at(200, 2, true);
@@ -113,8 +113,8 @@ fn a_trace_is_bounded_however_large_the_network() {
         let network = shape.build(&links, Bytes::new(1500), Bytes::ZERO);
         let mut recorder = Recorder::new(&network);
         for second in 0..100 {
-            recorder.event(Instant::ZERO + Duration::from_secs(second));
-            recorder.holds(PORT, 1, 1);
+            recorder.event_begins(Instant::ZERO + Duration::from_secs(second));
+            recorder.queue_length(PORT, 1, 1);
         }
         assert!(recorder.cells.len() <= frames * network.links.len(), "k = {k}");
         let trace = concluded(recorder, Instant::ZERO + Duration::from_secs(99));

@@ -8,7 +8,7 @@ use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Duration, FlowSpec, Rate};
 use punctual_net::{BcubeShape, ClosLinks, ClosShape, Network};
 use punctual_sim::FlowStatus;
-use punctual_testkit::{assert_figure, markdown_table, print_figure};
+use punctual_testkit::{assert_figure, claimed, markdown_table, print_figure};
 use punctual_transports::AnyTransport;
 use punctual_transports::mpdq::MpdqConfig;
 
@@ -89,10 +89,11 @@ fn figure_11a_by_load() {
         let measured = by_load(shape, &[1, 2, 4, 8, 12, 16], SEEDS);
         if shape == Shape::Bcube {
             let ratio = |index: usize| measured[index].2 / measured[index].1;
-            // The paper: about half. Three disjoint paths are three times as fast at most.
-            assert_figure("pdq-fig-11a-light-load", ratio(0), 1.0 / 3.0..=0.6);
-            // The gain shrinks as load grows, and some is left.
-            assert_figure("pdq-fig-11a-full-load", ratio(5), ratio(0)..=1.0);
+            let accepted = claimed("pdq/fig11", "light-load");
+            assert_figure("pdq-fig-11a-light-load", ratio(0), accepted);
+            let accepted = claimed("pdq/fig11", "gain-shrinks");
+            assert_figure("pdq-fig-11a-full-load", ratio(5) / ratio(0), accepted);
+            assert!(ratio(5) <= 1.0, "some gain is left: {}", ratio(5));
         }
         rows.extend(measured.into_iter().map(|(n, pdq, multi)| {
             let load = format!("{:.0} %", n as f64 / 16.0 * 100.0);
@@ -116,8 +117,8 @@ fn figure_11b_by_subflows() {
         let best = multi.iter().fold(f64::MAX, |a, b| a.min(*b));
         let gain = |fct: f64| (pdq - fct) / (pdq - best) * 100.0;
         if shape == Shape::Bcube {
-            // The paper: about 4 subflows reach 97 %.
-            assert_figure("pdq-fig-11b-gain-of-4", gain(multi[3]), 94.0..=100.0);
+            let accepted = claimed("pdq/fig11", "four-subflows");
+            assert_figure("pdq-fig-11b-gain-of-4", gain(multi[3]), accepted);
         }
         let name = if shape == Shape::Bcube { "BCube(2,3)" } else { "leaf-spine" };
         let pdq_row = vec![name.to_owned(), "PDQ".to_owned(), format!("{pdq:.2}"), "0 %".into()];
@@ -173,8 +174,9 @@ fn figure_11c_by_subflows() {
     };
     let mut rows = vec![row("PDQ".to_owned(), transport("pdq"))];
     rows.extend((1..=8).map(|n| row(n.to_string(), mpdq(n))));
-    // Several paths let a critical flow send faster, so that no fewer deadlines are met.
-    assert_figure("pdq-fig-11c-gain", rows[4].0[1] - rows[0].0[1], 0.0..);
+    // Several paths let a critical flow send faster: more deadlines are met.
+    let accepted = claimed("pdq/fig11", "deadlines");
+    assert_figure("pdq-fig-11c-gain", rows[4].0[1] / rows[0].0[1], accepted);
     let head = ["subflows", "10 flows per host (%)", "20", "40"];
     let rows: Vec<Vec<String>> = rows.into_iter().map(|(_, row)| row).collect();
     print_figure("pdq-figure-11c", &markdown_table(&head, &rows));
@@ -184,5 +186,6 @@ fn figure_11c_by_subflows() {
 #[test]
 fn light_load_halves_the_completion_time() {
     let (_, pdq, multi) = by_load(Shape::Bcube, &[1], 10)[0];
-    assert!(multi / pdq < 0.6, "{multi} of {pdq} ms");
+    let accepted = claimed("pdq/fig11", "light-load");
+    assert!(accepted.contains(multi / pdq), "{multi} of {pdq} ms: {accepted}");
 }

@@ -3,7 +3,7 @@
 use crate::common::*;
 use punctual_core::{Bytes, Duration, Instant, Limit, QueueSpec};
 use punctual_net::Tier;
-use punctual_testkit::assert_figure;
+use punctual_testkit::{assert_figure, claimed};
 use punctual_transports::AnyTransport;
 use punctual_transports::ndp::{NdpConfig, PathPolicy};
 
@@ -27,18 +27,18 @@ fn permutation_utilisation(name: &str, k: u32, from_ms: u64, to_ms: u64) -> f64 
     share
 }
 
-/// NDP's Figure 14 has a mean of 9.22 Gb/s of data, in packets of 9,064 B with 9,000 of it.
+/// The mean of NDP's Figure 14 is of data, 9,000 B in packets of 9,064 B.
 #[test]
 fn ndp_permutation_fills_the_network() {
     let gbps = permutation_utilisation("ndp", 12, 10, 50) * 10.0 * 9000.0 / 9064.0;
-    assert_figure("ndp-fig-14-mean-after-10-ms", gbps, 9.02..=9.42);
+    assert_figure("ndp-fig-14-mean-after-10-ms", gbps, claimed("ndp/fig14", "ndp-mean"));
 }
 
-/// NDP's Figure 14 has a mean of 4.57 Gb/s of data.
+/// The mean of DCTCP in NDP's Figure 14 is of data.
 #[test]
 fn dctcp_permutation_collides_on_hashed_paths() {
     let gbps = permutation_utilisation("dctcp", 12, 10, 50) * 10.0 * 8960.0 / 9000.0;
-    assert_figure("ndp-fig-14-dctcp-mean-after-10-ms", gbps, 4.17..=4.97);
+    assert_figure("ndp-fig-14-dctcp-mean-after-10-ms", gbps, claimed("ndp/fig14", "dctcp-mean"));
 }
 
 /// Below one switch no two flows of a permutation meet, so that each has a link to itself. What is
@@ -116,9 +116,11 @@ fn ndp_senders_spread_packets_better_than_switches() {
         );
         assert!(random.0 > 4.0 * permuted.0, "{random:?} {permuted:?}");
         if bytes == 81_576 {
-            // One digit, and a tenth of tolerance for the other.
-            assert_figure("ndp-text-uplink-trims-permuted", permuted.0 * 100.0, 0.005..=0.015);
-            assert_figure("ndp-text-uplink-trims-random", random.0 * 100.0, 2.16..=2.64);
+            for (paths, share) in [("permuted", permuted.0), ("random", random.0)] {
+                let accepted = claimed("ndp/text-other", &format!("trims-{paths}"));
+                let id = format!("ndp-text-uplink-trims-{paths}");
+                assert_figure(&id, share * 100.0, accepted);
+            }
         }
     }
 }

@@ -10,7 +10,8 @@ use punctual_net::{
     BcubeShape, ClosLinks, ClosShape, Dumbbell, JellyfishLinks, JellyfishShape, Network, Topology,
 };
 use punctual_sim::{
-    FlowStatus, GaugeOf, LinkChange, LinkFault, Outcome, PortTotals, Sampling, Setup, SwitchReset,
+    EngineOptions, FlowStatus, GaugeOf, LinkChange, LinkFault, Outcome, PortTotals, Sampling,
+    Setup, Stop, SwitchReset,
 };
 use punctual_transports::AnyTransport;
 use punctual_transports::d3::{CapacityRule, D3CommonConfig, D3Config, QueueMeasure};
@@ -342,6 +343,29 @@ proptest! {
         let (a, b) = (run(setup_of(&case)), run(setup_of(&case)));
         prop_assert_eq!(a.flows, b.flows);
         prop_assert_eq!(a.totals, b.totals);
+    }
+
+    /// Windows of time affect the speed alone, also where a run is cut off.
+    #[test]
+    fn windows_change_nothing(case in case(), cut_us in 1u64..3_000, watched: bool) {
+        let outcome = |windows, stop: Option<Stop>| {
+            let setup = setup_of(&case);
+            let stop = stop.unwrap_or(setup.stop);
+            let engine = EngineOptions { windows: Some(windows) };
+            run(Setup { engine, stop, check: watched, network_trace: watched, ..setup })
+        };
+        let cut = Stop { at: Instant::ZERO + Duration::from_micros(cut_us), when_done: false };
+        for stop in [None, Some(cut)] {
+            let (calendar, windows) = (outcome(false, stop), outcome(true, stop));
+            prop_assert_eq!(&windows.flows, &calendar.flows);
+            prop_assert_eq!(&windows.totals, &calendar.totals);
+            prop_assert_eq!(&windows.ports, &calendar.ports);
+            prop_assert_eq!(&windows.pauses, &calendar.pauses);
+            prop_assert_eq!(&windows.samples, &calendar.samples);
+            prop_assert_eq!(&windows.gauges, &calendar.gauges);
+            let cells = |outcome: Outcome| outcome.network.map(|trace| format!("{trace:?}"));
+            prop_assert_eq!(cells(windows), cells(calendar));
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ fn nothing_wrong__nothing_found() {
     let now = run.checks.now;
     let at = run.send(port, id, now, true);
     run.arrive(id, at);
-    run.checks.delivered(FlowId(0), bytes(0, 1460));
+    run.checks.flow_event(FlowId(0), FlowEvent::Delivered(bytes(0, 1460)));
     assert_eq!(run.found(), [""; 0]);
 }
 
@@ -30,7 +30,7 @@ fn delivery__a_trimmed_packet_brings_nothing() {
     let now = run.checks.now;
     let at = run.send(port, id, now, true);
     run.arrive(id, at);
-    run.checks.delivered(FlowId(0), bytes(0, 1460));
+    run.checks.flow_event(FlowId(0), FlowEvent::Delivered(bytes(0, 1460)));
     assert_one(&run.found(), "delivered 1460 bytes, but 0 arrived");
 }
 
@@ -41,27 +41,30 @@ fn delivery__no_more_than_arrived() {
     let now = run.checks.now;
     let at = run.send(run.port_to(1), id, now, false);
     run.arrive(id, at);
-    run.checks.delivered(FlowId(0), bytes(0, 1000));
-    run.checks.delivered(FlowId(0), bytes(1000, 1000));
+    run.checks.flow_event(FlowId(0), FlowEvent::Delivered(bytes(0, 1000)));
+    run.checks.flow_event(FlowId(0), FlowEvent::Delivered(bytes(1000, 1000)));
     assert_one(&run.found(), "delivered 1000 bytes, but 460 arrived");
 }
 
 #[test]
 fn flows__only_transports_that_declare_it_give_up() {
     let mut run = Watched::drop_tail();
-    run.checks.flow_event(FlowId(0), &FlowEvent::Abandoned);
+    run.checks.flow_event(FlowId(0), FlowEvent::Abandoned);
     assert_eq!(run.found(), Vec::<String>::new());
     let mut run = Watched::drop_tail();
     run.checks.may_abandon = 0;
-    run.checks.flow_event(FlowId(0), &FlowEvent::Finished);
-    run.checks.flow_event(FlowId(0), &FlowEvent::Abandoned);
+    run.checks.flow_event(FlowId(0), FlowEvent::Finished);
+    run.checks.flow_event(FlowId(0), FlowEvent::Abandoned);
     assert_one(&run.found(), "declares that it never abandons");
-    // Each transport has a bit of its own; the flow's is 0.
-    for (may_abandon, violations) in [(0b01, 0), (0b10, 1)] {
+    // Each transport has a bit of its own.
+    for (transport, may_abandon, violations) in
+        [(0, 0b01, 0), (0, 0b10, 1), (2, 0b100, 0), (2, 0b001, 1), (63, 1 << 63, 0)]
+    {
         let mut run = Watched::drop_tail();
         run.checks.may_abandon = may_abandon;
-        run.checks.flow_event(FlowId(0), &FlowEvent::Abandoned);
-        assert_eq!(run.found().len(), violations, "{may_abandon:b}");
+        run.checks.flow_started(&FlowSpec { transport: TransportId(transport), ..flow() });
+        run.checks.flow_event(FlowId(0), FlowEvent::Abandoned);
+        assert_eq!(run.found().len(), violations, "{transport}, {may_abandon:b}");
     }
 }
 
@@ -70,10 +73,10 @@ fn stuck__a_flow_that_waits_for_nothing() {
     assert_one(&Watched::drop_tail().conclude(), "flow 0 is stuck");
     type Prepare = fn(&mut Watched);
     let waits: [Prepare; 5] = [
-        |run| run.checks.timer_set(FlowId(0), End::Sender, TimerChange::Set(Instant::ZERO)),
-        |run| run.checks.timer_set(FlowId(0), End::Receiver, TimerChange::Set(Instant::ZERO)),
-        |run| run.checks.ready(FlowId(0), run.nic(0)),
-        |run| run.checks.host_timer(TransportId(0), HostId(1), true),
+        |run| run.checks.timer_changed(FlowId(0), End::Sender, TimerChange::Set(Instant::ZERO)),
+        |run| run.checks.timer_changed(FlowId(0), End::Receiver, TimerChange::Set(Instant::ZERO)),
+        |run| run.checks.sender_ready(FlowId(0), run.nic(0)),
+        |run| run.checks.host_timer_changed(TransportId(0), HostId(1), true),
         |run| _ = run.make(),
     ];
     for prepare in waits {
@@ -83,12 +86,12 @@ fn stuck__a_flow_that_waits_for_nothing() {
     }
     // A timer that has fired is no longer set, and a sender that was polled no longer ready.
     let mut run = Watched::drop_tail();
-    run.checks.timer_set(FlowId(0), End::Sender, TimerChange::Set(Instant::ZERO));
-    run.checks.called(Why::Timer(FlowId(0), End::Sender));
-    run.checks.ready(FlowId(0), run.nic(0));
-    run.checks.called(Why::Polled(FlowId(0), run.nic(0)));
-    run.checks.host_timer(TransportId(0), HostId(0), true);
-    run.checks.host_timer(TransportId(0), HostId(0), false);
+    run.checks.timer_changed(FlowId(0), End::Sender, TimerChange::Set(Instant::ZERO));
+    run.checks.transport_called(CallReason::Timer(FlowId(0), End::Sender));
+    run.checks.sender_ready(FlowId(0), run.nic(0));
+    run.checks.transport_called(CallReason::Polled(FlowId(0), run.nic(0)));
+    run.checks.host_timer_changed(TransportId(0), HostId(0), true);
+    run.checks.host_timer_changed(TransportId(0), HostId(0), false);
     assert_one(&run.conclude(), "flow 0 is stuck");
 }
 
@@ -96,10 +99,10 @@ fn stuck__a_flow_that_waits_for_nothing() {
 fn stuck__a_flow_whose_timers_fire_for_nothing() {
     let fire = |run: &mut Watched, times: u32| {
         for _ in 0..times {
-            run.checks.timer_set(FlowId(0), End::Receiver, TimerChange::Set(Instant::ZERO));
-            run.checks.called(Why::Timer(FlowId(0), End::Receiver));
+            run.checks.timer_changed(FlowId(0), End::Receiver, TimerChange::Set(Instant::ZERO));
+            run.checks.transport_called(CallReason::Timer(FlowId(0), End::Receiver));
         }
-        run.checks.timer_set(FlowId(0), End::Receiver, TimerChange::Set(Instant::ZERO));
+        run.checks.timer_changed(FlowId(0), End::Receiver, TimerChange::Set(Instant::ZERO));
     };
     let mut run = Watched::drop_tail();
     fire(&mut run, SILENT_FIRINGS_MAX - 1);
@@ -118,7 +121,7 @@ fn stuck__a_flow_whose_timers_fire_for_nothing() {
     let at = run.send(run.port_to(1), id, now, false);
     run.arrive(id, at);
     fire(&mut run, SILENT_FIRINGS_MAX - 1);
-    run.checks.ready(FlowId(0), run.nic(0));
+    run.checks.sender_ready(FlowId(0), run.nic(0));
     fire(&mut run, SILENT_FIRINGS_MAX);
     assert_eq!(run.conclude(), [""; 0]);
 }
@@ -131,7 +134,7 @@ fn stuck__flows_whose_packets_deliver_nothing() {
         let now = run.checks.now;
         let at = run.send(run.port_to(1), id, now, false);
         run.arrive(id, at);
-        run.checks.ready(FlowId(0), run.nic(0));
+        run.checks.sender_ready(FlowId(0), run.nic(0));
     };
     let after = |vain_packets| {
         let mut run = Watched::drop_tail();
@@ -150,10 +153,10 @@ fn stuck__flows_whose_packets_deliver_nothing() {
 
     // A byte delivered or a flow started restarts the count.
     let mut run = after(VAIN_PACKETS_MAX - 1);
-    run.checks.started(&flow());
+    run.checks.flow_started(&flow());
     probe(&mut run);
     run.checks.vain_packets = VAIN_PACKETS_MAX - 1;
-    run.checks.delivered(FlowId(0), ByteRange { offset: 0, len: 1 });
+    run.checks.flow_event(FlowId(0), FlowEvent::Delivered(ByteRange { offset: 0, len: 1 }));
     probe(&mut run);
     assert_eq!(run.conclude(), [""; 0]);
 }
@@ -161,24 +164,36 @@ fn stuck__flows_whose_packets_deliver_nothing() {
 /// Host 1's host timer keeps firing for another flow, and is set at the end.
 #[test]
 fn stuck__a_flow_beside_another_flow_s_host_timer() {
+    assert_eq!(SHARED_FIRINGS_MAX, 1_048_576, "packets of shorter flows that pHost sends first");
     for (firings, is_stuck) in [(SHARED_FIRINGS_MAX, false), (SHARED_FIRINGS_MAX + 1, true)] {
         let mut run = Watched::drop_tail();
-        run.checks.started(&FlowSpec { id: FlowId(1), src: HostId(2), ..flow() });
+        run.checks.flow_started(&FlowSpec { id: FlowId(1), src: HostId(2), ..flow() });
         // Flow 0 is touched last before the first firing.
-        run.checks.ready(FlowId(0), run.nic(0));
-        run.checks.called(Why::Polled(FlowId(0), run.nic(0)));
+        run.checks.sender_ready(FlowId(0), run.nic(0));
+        run.checks.transport_called(CallReason::Polled(FlowId(0), run.nic(0)));
         for _ in 0..firings {
-            run.checks.host_timer(TransportId(0), HostId(1), true);
-            run.checks.host_timer(TransportId(0), HostId(1), false);
+            run.checks.host_timer_changed(TransportId(0), HostId(1), true);
+            run.checks.host_timer_changed(TransportId(0), HostId(1), false);
             // The firing is for flow 1, which gets a packet out of it.
-            run.checks.ready(FlowId(1), run.nic(0));
-            run.checks.called(Why::Polled(FlowId(1), run.nic(0)));
+            run.checks.sender_ready(FlowId(1), run.nic(0));
+            run.checks.transport_called(CallReason::Polled(FlowId(1), run.nic(0)));
         }
-        run.checks.host_timer(TransportId(0), HostId(1), true);
+        run.checks.host_timer_changed(TransportId(0), HostId(1), true);
         match is_stuck {
             false => assert_eq!(run.conclude(), [""; 0]),
             true => assert_one(&run.conclude(), "flow 0 is stuck: it has no packet in the network"),
         }
+    }
+}
+
+/// Reports beyond those kept are counted, and only if there are any.
+#[test]
+fn reports__those_beyond_the_kept_are_counted() {
+    for (reports, more) in [(VIOLATIONS_KEPT, None), (VIOLATIONS_KEPT + 2, Some("and 2 more"))] {
+        let mut run = Watched::drop_tail();
+        (0..reports).for_each(|i| run.checks.report(format!("report {i}")));
+        let found = run.found();
+        assert_eq!(found.get(VIOLATIONS_KEPT).map(String::as_str), more);
     }
 }
 
@@ -201,16 +216,16 @@ fn delivery__once_and_within_the_flow() {
         run
     };
     let mut run = arrived();
-    run.checks.delivered(FlowId(0), bytes(0, 700));
-    run.checks.delivered(FlowId(0), bytes(600, 700));
+    run.checks.flow_event(FlowId(0), FlowEvent::Delivered(bytes(0, 700)));
+    run.checks.flow_event(FlowId(0), FlowEvent::Delivered(bytes(600, 700)));
     assert_one(&run.found(), "flow 0 delivered bytes from 600 twice");
 
     let mut run = arrived();
-    run.checks.delivered(FlowId(0), bytes(1_000_000 - 1459, 1460));
+    run.checks.flow_event(FlowId(0), FlowEvent::Delivered(bytes(1_000_000 - 1459, 1460)));
     assert_one(&run.found(), "flow 0 delivered bytes beyond its end");
 
     let mut run = arrived();
-    run.checks.delivered(FlowId(0), bytes(1_000_000 - 1460, 1460));
+    run.checks.flow_event(FlowId(0), FlowEvent::Delivered(bytes(1_000_000 - 1460, 1460)));
     assert_eq!(run.found(), [""; 0]);
 }
 
@@ -218,13 +233,13 @@ fn delivery__once_and_within_the_flow() {
 fn completion__once_and_with_every_byte() {
     let completed = |size: u64, times: u32| {
         let mut run = Watched::drop_tail();
-        run.checks.started(&FlowSpec { size: Bytes::new(size), ..flow() });
+        run.checks.flow_started(&FlowSpec { size: Bytes::new(size), ..flow() });
         let id = run.at_switch();
         let now = run.checks.now;
         let at = run.send(run.port_to(1), id, now, false);
         run.arrive(id, at);
-        run.checks.delivered(FlowId(0), bytes(0, 1460));
-        (0..times).for_each(|_| run.checks.completed(FlowId(0)));
+        run.checks.flow_event(FlowId(0), FlowEvent::Delivered(bytes(0, 1460)));
+        (0..times).for_each(|_| run.checks.flow_event(FlowId(0), FlowEvent::Completed));
         run.conclude()
     };
     assert_eq!(completed(1460, 1), [""; 0]);
@@ -275,7 +290,7 @@ fn found_with(causes: &[RetransmitCause], change: impl FnOnce(&mut FlowRecord)) 
         in_window: FlowCounts::default(),
     };
     for cause in causes {
-        run.checks.flow_event(FlowId(0), &FlowEvent::Retransmitted(*cause));
+        run.checks.flow_event(FlowId(0), FlowEvent::Retransmitted(*cause));
         *record.retransmits_by.of(*cause) += 1;
     }
     change(&mut record);
@@ -311,7 +326,7 @@ fn retransmissions__for_a_bounce_need_a_returned_header() {
 fn conclusion__counts_what_it_does_not_keep() {
     let mut run = Watched::drop_tail();
     for _ in 0..VIOLATIONS_KEPT + 3 {
-        run.checks.paused(run.nic(0), Class::DATA, true);
+        run.checks.class_paused(run.nic(0), Class::DATA, true);
     }
     let found = run.found();
     assert_eq!(

@@ -96,8 +96,51 @@ fn paths__packets_that_exchange_slots_keep_their_walks() {
     for link in &there[1..] {
         assert_eq!(paths.passes(B, *link, HostId(3)), None);
     }
-    paths.swapped(A, PacketId(70)); // nothing to exchange
+    // Nothing to exchange: slots of which nothing is known, the next one too.
+    for unknown in [PacketId(B.0 + 1), PacketId(70)] {
+        paths.swapped(A, unknown);
+        paths.swapped(unknown, A);
+    }
     assert!(paths.is_on(A, 9));
+}
+
+/// A walk begins at the host that made the packet.
+#[test]
+fn paths__begin_at_their_own_host() {
+    let network = network();
+    let from = |host: u32| {
+        let mut paths = ListedPaths::new(&network);
+        paths.made(B, HostId(host), 0);
+        let links = network.path_links(HostId(1), HostId(3), 0);
+        links.iter().filter_map(|link| paths.passes(B, *link, HostId(3))).collect::<Vec<_>>()
+    };
+    assert_eq!(from(1), Vec::<String>::new());
+    assert_one(&from(2), "from host 2 to host 3 took a path that is none of theirs");
+}
+
+/// Two packets of one flow and size may be on different paths: then their walks are exchanged. Two
+/// of unlike size are exchanged on one path, too.
+#[test]
+fn paths__like_packets_exchange_their_walks() {
+    // Size of the second packet, path of the packet found in the first slot, whether it is another.
+    for (size, path, is_exchanged) in
+        [(1500, 5, false), (1500, 9, true), (900, 5, true), (900, 9, true)]
+    {
+        let mut run = Watched::drop_tail();
+        let (first, second) = (run.make(), run.make_of(Class::DATA, size));
+        let mut paths = ListedPaths::new(&run.network);
+        paths.made(first, HostId(0), 5);
+        paths.made(second, HostId(2), path);
+        run.checks.listed_paths = Some(paths);
+        let mut found = run.packets[second.index()];
+        found.path = path;
+        run.checks.may_have_swapped(first, &found, second);
+        let walks = run.checks.listed_paths.as_mut().expect("set");
+        let links = run.network.path_links(HostId(0), HostId(1), 0);
+        // The walk of host 0 is in the first slot, unless the two were exchanged.
+        let of_first = links.iter().filter_map(|link| walks.passes(first, *link, HostId(1)));
+        assert_eq!(of_first.count(), usize::from(is_exchanged), "{size} B, path {path}");
+    }
 }
 
 /// An arrival of 2,500 bytes takes the slot of a waiting packet of 1,500: sizes and walks go with
@@ -147,6 +190,22 @@ fn links__framing_counts_against_the_rate() {
         checks.conclude(&end, &mut findings);
         assert_eq!(findings.violations.len(), violations, "{:?}", findings.violations);
     }
+}
+
+/// When a link is cut, the port that sends on it resumes at once, and frames under way are lost.
+#[test]
+fn pauses__a_cut_link_resumes_now_and_loses_frames() {
+    let at = |us| Instant::ZERO + Duration::from_micros(us);
+    let mut port = super::super::pauses::PauseCheck::default();
+    port.expect(at(1), Class::DATA, true);
+    assert_eq!(port.arrives(at(1), Class::DATA, true), None);
+    assert!(!port.may_send(Class::DATA, at(2)));
+    port.expect(at(4), Class::CONTROL, true);
+    port.cut(at(3));
+    assert_eq!(port.arrives(at(3), Class::DATA, false), None, "due now");
+    assert!(port.may_send(Class::DATA, at(3)));
+    let lost = port.arrives(at(4), Class::CONTROL, true);
+    assert!(lost.is_some_and(|wrong| wrong.contains("no such frame was due")), "{lost:?}");
 }
 
 /// Pauses end when either direction of the link is cut; while the way back is cut, none can be sent.

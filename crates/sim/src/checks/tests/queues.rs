@@ -1,5 +1,6 @@
 //! Links, queues, pauses and grants.
 
+use super::super::ports::{Discipline, InService, PortCheck};
 use super::*;
 
 #[test]
@@ -49,7 +50,7 @@ fn limits__the_packet_in_service_counts() {
         run.checks.packets[id.index()].as_mut().expect("made").place =
             Place::At(run.network.link(port).from);
         run.queue(port, id);
-        run.checks.event(now);
+        run.checks.event_begins(now);
     }
     assert_one(&run.found(), "holds 3, more than its limit of 2packets");
 }
@@ -67,7 +68,7 @@ fn limits__what_is_dropped_in_the_same_event_does_not_count() {
         last = Some(id);
     }
     let last = last.expect("three");
-    run.checks.lost(port, last, &run.packets[last.index()], Loss::Dropped);
+    run.checks.packet_lost(port, last, &run.packets[last.index()], Loss::Dropped);
     run.at(1);
     assert_eq!(run.found(), [""; 0]);
 }
@@ -81,7 +82,7 @@ fn limits__the_buffer_of_a_lossless_switch() {
         run.checks.packets[id.index()].as_mut().expect("made").place =
             Place::At(run.network.link(port).from);
         run.queue(port, id);
-        run.checks.event(Instant::ZERO);
+        run.checks.event_begins(Instant::ZERO);
     }
     assert_one(&run.found(), "holds 7500 B in a buffer of 6000 B");
 }
@@ -91,12 +92,12 @@ fn pauses__what_is_paused_waits() {
     let mut run = Watched::lossless();
     run.at(1);
     let arrives = run.pause(true);
-    run.checks.event(arrives);
-    run.checks.paused(run.nic(0), Class::DATA, true);
+    run.checks.event_begins(arrives);
+    run.checks.class_paused(run.nic(0), Class::DATA, true);
     let (first, second) = (run.make(), run.make());
     let done = run.send(run.nic(0), first, arrives, false);
     let from = Instant::from_picos(done.as_picos() - US.as_picos());
-    run.checks.event(from);
+    run.checks.event_begins(from);
     run.send(run.nic(0), second, from, false);
     assert_one(&run.found(), "sent class 1 while paused");
 }
@@ -105,14 +106,14 @@ fn pauses__what_is_paused_waits() {
 fn pauses__frames_are_sent_before_they_act() {
     let mut run = Watched::lossless();
     run.at(1);
-    run.checks.paused(run.nic(0), Class::DATA, true);
+    run.checks.class_paused(run.nic(0), Class::DATA, true);
     assert_one(&run.found(), "no such frame was due now");
 
     let mut run = Watched::lossless();
     run.at(1);
     let arrives = run.pause(true);
-    run.checks.event(arrives + US);
-    run.checks.paused(run.nic(0), Class::DATA, true);
+    run.checks.event_begins(arrives + US);
+    run.checks.class_paused(run.nic(0), Class::DATA, true);
     assert_one(&run.found(), "no such frame was due now");
 }
 
@@ -121,8 +122,8 @@ fn pauses__are_not_repeated() {
     let mut run = Watched::lossless();
     run.at(1);
     let arrives = run.pause(false);
-    run.checks.event(arrives);
-    run.checks.paused(run.nic(0), Class::DATA, false);
+    run.checks.event_begins(arrives);
+    run.checks.class_paused(run.nic(0), Class::DATA, false);
     assert_one(&run.found(), "a resume while not paused");
 }
 
@@ -168,7 +169,7 @@ fn grants__capacity_and_one_share() {
         };
         let before = ControllerState { allocated: gbps(before), ..state };
         let after = ControllerState { allocated: gbps(allocated), ..state };
-        run.checks.controlled(run.port_to(1), &before, &after);
+        run.checks.packet_controlled(run.port_to(1), &before, &after);
         run.found()
     };
     // The fair share is a quarter of the 8 Gb/s that no flow demands.
@@ -213,7 +214,7 @@ fn trimmed__a_header_is_left() {
     let id = run.at_switch();
     let port = run.port_to(1);
     run.queue(port, id);
-    run.checks.trimmed(port, id, &run.packets[id.index()]);
+    run.checks.packet_trimmed(port, id, &run.packets[id.index()], None);
     assert_one(&run.found(), "a packet of flow 0 was reported trimmed, but has no TRIMMED flag");
 }
 
@@ -270,6 +271,76 @@ fn limits__of_every_discipline_and_lane() {
         };
         assert_eq!(held(fit), [""; 0], "{queue:?}");
         assert_one(&held(fit + 1), ", more than its limit of ");
+    }
+}
+
+/// A trimming queue has a lane for headers and one for data, whatever their class. Fair classes trim
+/// the transports that have their bit set.
+#[test]
+fn lanes__of_trimming_queues() {
+    let limit = Limit::Packets(3);
+    let trim = QueueSpec::Trim { data: limit, headers: limit, mark_above: None };
+    let mut run = Watched::new(trim);
+    run.fill(2, Class::DATA, 1500);
+    run.fill(2, Class(5), 1500);
+    assert_one(&run.found(), "holds 4, more than its limit of 3packets");
+
+    let fair = QueueSpec::FairClasses {
+        trim_data: limit,
+        trim_headers: limit,
+        rest: limit,
+        rest_mark_above: None,
+        trim_percent: 50,
+    };
+    let lane = |transport: u8, trimming: u64, class| {
+        let mut packet = Packet::new(FlowId(0), HostId(1), Header::default());
+        (packet.transport, packet.class) = (TransportId(transport), class);
+        Discipline::switch(fair, trimming).lane(&packet)
+    };
+    let lanes = |transport, trimming| {
+        [Class::CONTROL, Class::DATA].map(|class| lane(transport, trimming, class))
+    };
+    for transport in [0, 1, 2, 63] {
+        let [headers, data] = lanes(transport, 1 << transport);
+        let rest = lanes(transport, !(1 << transport));
+        assert!(headers != data && rest[0] == rest[1], "transport {transport}");
+        assert!(!rest.contains(&headers) && !rest.contains(&data), "transport {transport}");
+    }
+}
+
+/// A packet is in service until its last bit has left. A pause frame is no packet of a queue.
+#[test]
+fn limits__what_has_left_and_pause_frames_do_not_count() {
+    let limit = Limit::Packets(3);
+    let mut port = PortCheck::new(RATE, Discipline::switch(QueueSpec::DropTail { limit }, 0));
+    port.busy_until = Instant::ZERO + US;
+    let now = Instant::ZERO;
+    assert_eq!(port.in_service(0, now), InService::default(), "a pause frame");
+    let mut packet = Packet::new(FlowId(0), HostId(1), Header::default());
+    packet.wire_bytes = 1500;
+    port.sends(&packet);
+    assert_eq!(port.in_service(0, now), InService { packets: 1, bytes: 1500 });
+    assert_eq!(port.in_service(0, port.busy_until), InService::default(), "it has left");
+}
+
+/// What leaves a lossless switch makes room in its buffer, and no more than its size.
+#[test]
+fn limits__the_buffer_has_the_room_that_packets_leave() {
+    for (again, found) in [(2, None), (3, Some("holds 7500 B in a buffer of 6000 B"))] {
+        let mut run = Watched::lossless();
+        let port = run.port_to(1);
+        run.fill(4, Class::DATA, 1500);
+        let mut from = Instant::ZERO;
+        for id in [PacketId(0), PacketId(1)] {
+            run.checks.event_begins(from);
+            run.send(port, id, from, true);
+            from += PACKET_TIME;
+        }
+        run.fill(again, Class::DATA, 1500);
+        match found {
+            None => assert_eq!(run.found(), [""; 0]),
+            Some(part) => assert_one(&run.found(), part),
+        }
     }
 }
 

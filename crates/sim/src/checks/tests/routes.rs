@@ -46,7 +46,7 @@ fn routing__no_packet_goes_back() {
     let id = run.at_switch();
     let now = run.checks.now;
     let at = run.send(run.port_to(0), id, now, false);
-    run.checks.event(at);
+    run.checks.event_begins(at);
     run.send(run.nic(0), id, at, false);
     assert_one(&run.found(), "a packet of flow 0 went from 1 to 2 hops from host 1");
 }
@@ -74,9 +74,9 @@ fn routing__no_packet_arrives_by_a_link_that_is_cut() {
         let (port, now) = (run.port_to(1), run.checks.now);
         // It is on the link when that is cut, and arrives only if the link works again by then.
         let at = run.send(port, id, now, false);
-        run.checks.cut(port, true);
+        run.checks.link_cut(port, true);
         if is_mended {
-            run.checks.cut(port, false);
+            run.checks.link_cut(port, false);
         }
         run.arrive(id, at);
         match is_mended {
@@ -93,7 +93,7 @@ fn routing__a_bounced_packet_goes_to_its_sender() {
         let id = run.at_switch();
         let port = run.port_to(1);
         run.queue(port, id);
-        run.checks.bounced(port, id, &run.packets[id.index()]);
+        run.checks.packet_bounced(port, id);
         if is_turned {
             run.packets[id.index()].dst = HostId(0);
         }
@@ -123,13 +123,13 @@ fn routing__packets_stay_as_they_are() {
 fn made__for_its_flow_s_hosts() {
     let mut run = Watched::drop_tail();
     let mut packet = Packet::new(FlowId(0), HostId(2), Header::default());
-    run.checks.made(PacketId(0), &packet);
+    run.checks.packet_created(PacketId(0), &packet);
     assert_one(&run.found(), "a packet of flow 0 is addressed to a wrong host");
 
     let mut run = Watched::drop_tail();
     packet.dst = HostId(1);
     packet.flags.set(PacketFlags::TO_SENDER);
-    run.checks.made(PacketId(0), &packet);
+    run.checks.packet_created(PacketId(0), &packet);
     assert_one(&run.found(), "a packet of flow 0 is addressed to a wrong host");
 }
 
@@ -137,7 +137,7 @@ fn made__for_its_flow_s_hosts() {
 fn made__not_in_a_slot_that_is_taken() {
     let mut run = Watched::drop_tail();
     let id = run.make();
-    run.checks.made(id, &run.packets[id.index()]);
+    run.checks.packet_created(id, &run.packets[id.index()]);
     let in_all = "1 packets are in the network, but 2 were created and neither";
     assert_all(&run.found(), &["packet slot 0 was reused while its packet was alive", in_all]);
 }
@@ -146,7 +146,7 @@ fn made__not_in_a_slot_that_is_taken() {
 fn made__before_anything_else() {
     let mut run = Watched::drop_tail();
     let packet = Packet::new(FlowId(0), HostId(1), Header::default());
-    run.checks.queued(run.nic(0), UNKNOWN, &packet);
+    run.checks.packet_queued(run.nic(0), UNKNOWN, &packet);
     assert_one(&run.found(), "packet 7 was observed, but it was never created");
 }
 
@@ -157,9 +157,9 @@ fn lost__only_on_the_link_that_it_is_on() {
         let id = run.at_switch();
         let now = run.checks.now;
         let at = run.send(run.port_to(1), id, now, false);
-        run.checks.event(at + late);
+        run.checks.event_begins(at + late);
         let port = on(&run);
-        run.checks.lost(port, id, &run.packets[id.index()], Loss::OnLink);
+        run.checks.packet_lost(port, id, &run.packets[id.index()], Loss::OnLink);
         run.found()
     };
     assert_eq!(lose(|run| run.port_to(1), Duration::ZERO), [""; 0]);

@@ -6,7 +6,7 @@ use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, QueueSpec, Rate, TransportId,
 };
 use punctual_net::{ClosLinks, ClosShape, Network, Topology};
-use punctual_sim::{Measure, Outcome, Setup, Stop};
+use punctual_sim::{EngineOptions, Measure, Outcome, Setup, Stop};
 use punctual_transports::{AnyTransport, TransportSettings};
 use punctual_workload::Workload;
 use std::ops::ControlFlow;
@@ -90,6 +90,7 @@ pub fn setup(network: Network, transports: Vec<AnyTransport>, mut flows: Vec<Flo
         packet_latency: false,
         capture_max: 0,
         measure: Measure::default(),
+        engine: EngineOptions::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use punctual_core::rng::Stream;
 use punctual_core::{Limit, QueueSpec};
-use punctual_testkit::print_figure;
+use punctual_testkit::{Accepted, bounded, claimed, print_figure};
 use punctual_transports::d3::D3Config;
 use punctual_transports::pdq::RoundTrip;
 use std::collections::BinaryHeap;
@@ -137,6 +137,12 @@ fn heading(runs: u64) {
     println!("on time, in % ({runs} runs){counts} flows");
 }
 
+/// Points below the optimum that the catalogue accepts: above ten flows as with 25.
+pub(super) fn near_optimal(count: u32) -> Accepted {
+    let of = if count <= 10 { count } else { 25 };
+    claimed("pdq/fig3a", &format!("below-optimal-{of}"))
+}
+
 /// What each optimisation changes, and what others reach.
 #[test]
 fn query_aggregation() {
@@ -165,9 +171,9 @@ fn query_aggregation() {
     let rows = [&best, &after, &full, &es_et, &es, &basic, &d3, &rcp, &d2tcp, &tcp];
     print_figure("pdq-figure-3a", &table(&rows));
     for (n, count) in COUNTS.into_iter().enumerate() {
-        let below = best.0[n] - full.0[n];
-        let most = if count <= 10 { 0.04 } else { 0.08 };
-        assert_figure(&format!("pdq-fig-3a-below-optimal-{count}"), below, 0.0..=most);
+        let below = 100.0 * (best.0[n] - full.0[n]);
+        let id = format!("pdq-fig-3a-below-optimal-{count}");
+        assert_figure(&id, below, near_optimal(count));
         for other in [&d3, &rcp, &d2tcp, &tcp] {
             // Of 750 flows, two more late ones are chance: 0.005 are two standard errors.
             assert!(other.0[n] <= full.0[n] + 0.005, "{count} flows");
@@ -177,7 +183,20 @@ fn query_aggregation() {
             assert!(es_et.0[n] > es.0[n] && es.0[n] > basic.0[n], "{count} flows");
             assert!(full.0[n] > es_et.0[n] - 0.01, "{count} flows");
             assert!(d3.0[n] > rcp.0[n], "{count} flows");
+            // RCP is about equal to TCP, or above.
+            let above = 100.0 * (rcp.0[n] - tcp.0[n]);
+            let accepted = claimed("pdq/fig3a", "rcp-tcp-25");
+            assert_figure(&format!("pdq-fig-3a-rcp-over-tcp-{count}"), above, accepted);
         }
+    }
+    // Both fall steeply: ideal fair sharing meets 89.8 % with five flows and 52.8 with 25, an optimal
+    // schedule 99.7 and 94.6. Steep is more than half of fair sharing's fall.
+    let (five, most) = (1, COUNTS.len() - 1);
+    assert_eq!((COUNTS[five], COUNTS[most]), (5, 25));
+    for (name, row) in [("rcp", &rcp), ("tcp", &tcp)] {
+        let fall = row.0[five] - row.0[most];
+        let steep = bounded((0.898 - 0.528) / 2.0.., "half of the fall of ideal fair sharing");
+        assert_figure(&format!("pdq-fig-3a-fall-{name}"), fall, steep);
     }
 }
 
@@ -210,7 +229,8 @@ fn query_aggregation_otherwise() {
     print_figure("pdq-figure-3a-otherwise", &table(&rows));
     assert!(printed.0[5] < full.0[5] - 0.05);
     for (n, count) in COUNTS.into_iter().enumerate() {
-        assert!(best.0[n] - star.0[n] <= if count <= 10 { 0.04 } else { 0.08 }, "{count} flows");
+        let below = 100.0 * (best.0[n] - star.0[n]);
+        assert!(near_optimal(count).contains(below), "{count} flows: {below}");
     }
 }
 

@@ -11,7 +11,7 @@ use crate::common::*;
 use punctual_core::{Bytes, Duration, FlowSpec, Instant, PortId, Rate};
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowStatus, Outcome, Sampling};
-use punctual_testkit::assert_figure;
+use punctual_testkit::{assert_figure, claimed};
 use punctual_transports::AnyTransport;
 use punctual_transports::pdq::{Availability, PdqConfig, PdqVariant};
 
@@ -87,9 +87,9 @@ fn five_flows_measured(config: PdqConfig) -> (Vec<f64>, f64, u32, Outcome) {
 fn five_flows_finish_one_after_another() {
     let (ends, mean, _, outcome) = five_flows_measured(PdqConfig::default());
     assert!(ends.windows(2).all(|w| w[0] < w[1]), "{ends:?}");
-    assert_figure("pdq-fig-6-last-finish-ms", ends[4], 41.0..=43.0);
-    assert_eq!(outcome.totals.drops, 0);
-    assert_figure("pdq-fig-6-mean-queue", mean, ..=5.0);
+    assert_figure("pdq-fig-6-last-finish-ms", ends[4], claimed("pdq/fig6", "last"));
+    assert!(claimed("pdq/fig6", "drops").contains(outcome.totals.drops as f64));
+    assert_figure("pdq-fig-6-mean-queue", mean, claimed("pdq/fig6", "queue"));
     // One after another, not side by side: each takes about as long as the first.
     for pair in ends.windows(2) {
         assert!((7.0..9.5).contains(&(pair[1] - pair[0])), "{ends:?}");
@@ -129,8 +129,9 @@ fn burst(config: PdqConfig) -> (f64, f64, u32, Outcome) {
 #[test]
 fn a_burst_preempts_a_long_flow_and_keeps_the_link_busy() {
     let (utilisation, queue, _, outcome) = burst(PdqConfig::default());
-    assert_figure("pdq-fig-7-utilisation", utilisation, 0.867..=0.967);
-    assert_figure("pdq-fig-7-mean-queue", queue, ..=15.0);
+    let accepted = claimed("pdq/fig7", "utilisation");
+    assert_figure("pdq-fig-7-utilisation", 100.0 * utilisation, accepted);
+    assert_figure("pdq-fig-7-mean-queue", queue, claimed("pdq/fig7", "queue"));
     let long = outcome.flows[0].ended.expect("ended");
     assert!(outcome.flows[1..].iter().all(|f| f.ended.expect("ended") < long));
     assert_eq!(outcome.totals.drops, 0);

@@ -20,27 +20,28 @@ pub(crate) struct Counters {
 impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// The window begins.
     pub(crate) fn begin_window(&mut self) {
-        self.window_begin = Some(self.counters());
+        self.recording.window_begin = Some(self.counters());
     }
 
     /// The window ends. A run that stops when done may be over now.
     pub(crate) fn end_window(&mut self) {
-        self.window_end = Some(self.counters());
-        self.awaited -= 1;
+        self.recording.window_end = Some(self.counters());
+        self.end.awaited -= 1;
         if self.is_done() {
-            self.check_at = 0;
+            self.end.check_at = 0;
         }
     }
 
     /// Everything counted up to now.
     fn counters(&mut self) -> Counters {
-        for port in 0..self.ports.len() {
+        for port in 0..self.fabric.ports.len() {
             self.catch_up(PortId::from(port));
         }
-        let mut totals = self.totals.clone();
+        let mut totals = self.recording.totals.clone();
         let now = self.cx.now;
-        let clock = |port| self.lossless.as_ref().map(|lossless| lossless.clock(port).totals(now));
-        let port_totals = self.port_totals.iter().zip(&self.ports).enumerate();
+        let clock =
+            |port| self.fabric.lossless.as_ref().map(|lossless| lossless.clock(port).totals(now));
+        let port_totals = self.fabric.port_totals.iter().zip(&self.fabric.ports).enumerate();
         let ports: Vec<PortTotals> = port_totals
             .map(|(p, (counted, port))| PortTotals {
                 sent_bytes: port.sent_bytes,
@@ -59,7 +60,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             retransmits_by: flow.retransmits_by,
             timeouts: flow.timeouts,
         };
-        let flows: Vec<FlowCounts> = self.records.iter().map(counts).collect();
+        let flows: Vec<FlowCounts> = self.recording.records.iter().map(counts).collect();
         totals.retransmits = flows.iter().map(|flow| u64::from(flow.retransmits)).sum();
         for flow in &flows {
             let sums = totals.retransmits_by;
@@ -67,8 +68,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                 sums.zip(flow.retransmits_by, |sum, count| sum + u64::from(count));
         }
         totals.timeouts = flows.iter().map(|flow| u64::from(flow.timeouts)).sum();
-        for port in (0..self.ports.len()).map(PortId::from) {
-            for (_, c) in self.controllers.at(port) {
+        for port in (0..self.fabric.ports.len()).map(PortId::from) {
+            for (_, c) in self.fabric.controllers.at(port) {
                 let state = punctual_core::Controller::state(&c.controller);
                 totals.deadline_requests += state.deadline_requests;
                 totals.priority_inversions += state.inversions;
@@ -80,26 +81,26 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// At the end of the run, replaces the counts of the whole run by those of the window.
     pub(crate) fn close_window(&mut self) {
         let whole = self.counters();
-        let end = self.window_end.take().unwrap_or_else(|| whole.clone());
-        let begin = match self.window_begin.take() {
+        let end = self.recording.window_end.take().unwrap_or_else(|| whole.clone());
+        let begin = match self.recording.window_begin.take() {
             Some(begin) => begin,
             // The run ended before its window began.
-            None if self.setup.measure.from > self.cx.now => end.clone(),
+            None if self.recording.measure.from > self.cx.now => end.clone(),
             None => Counters::default(),
         };
-        self.totals = Totals {
+        self.recording.totals = Totals {
             events: whole.totals.events,
             longest_pause: whole.totals.longest_pause,
             ..end.totals.since(&begin.totals)
         };
-        for (p, counted) in self.port_totals.iter_mut().enumerate() {
+        for (p, counted) in self.fabric.port_totals.iter_mut().enumerate() {
             let before = begin.ports.get(p).copied().unwrap_or_default();
             *counted = end.ports[p].since(&before);
             counted.pauses.longest = whole.ports[p].pauses.longest;
         }
         for (f, flow) in end.flows.iter().enumerate() {
             let before = begin.flows.get(f).copied().unwrap_or_default();
-            self.records[f].in_window = flow.since(&before);
+            self.recording.records[f].in_window = flow.since(&before);
         }
     }
 }
