@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Both ends are threads of this process, and both measurements use the same placement: on one core,
-//! or on two. UDP sockets block; so do endpoints.
+//! or on two. UDP sockets block, and so do endpoints; on two cores both also spin.
 
 use punctual_core::Bytes;
 use punctual_host::perf::{Latencies, Waiting, ndp_bulk, ndp_latency, udp_bulk, udp_latency};
@@ -38,17 +38,14 @@ struct Setup {
 }
 
 /// Echoes datagrams, or counts them, as `punctual perf` does.
-fn serve_udp(socket: &UdpSocket, stop: &AtomicBool) {
-    punctual_host::perf::serve_datagrams(socket, Waiting::Sleep, stop);
+fn serve_udp(socket: &UdpSocket, waiting: Waiting, stop: &AtomicBool) {
+    punctual_host::perf::serve_datagrams(socket, waiting, stop);
 }
 
-fn serve_ndp(endpoint: &Endpoint, stop: &AtomicBool) {
-    punctual_host::perf::serve_messages(endpoint, Waiting::Sleep, stop);
-}
-
-fn measure(setup: &Setup, cores: [usize; 2]) -> Result<(), Box<dyn Error>> {
-    let options =
-        EndpointOptions { mtu: Bytes::new(setup.mtu as u64), ..EndpointOptions::default() };
+fn measure(setup: &Setup, cores: [usize; 2], waiting: Waiting) -> Result<(), Box<dyn Error>> {
+    let spin = waiting == Waiting::Spin;
+    let mtu = Bytes::new(setup.mtu as u64);
+    let options = EndpointOptions { mtu, spin, ..EndpointOptions::default() };
     let stop = AtomicBool::new(false);
     let (to_main, addresses) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -63,11 +60,12 @@ fn measure(setup: &Setup, cores: [usize; 2]) -> Result<(), Box<dyn Error>> {
                     let timeout = Some(Duration::from_millis(100));
                     socket.set_read_timeout(timeout).expect("a timeout");
                     to_main.send(()).expect("main waits");
-                    serve_udp(&socket, stop);
+                    serve_udp(&socket, waiting, stop);
                 } else {
                     let endpoint = Endpoint::bind(address(7_400), options).expect("an endpoint");
+                    let listener = endpoint.listen();
                     to_main.send(()).expect("main waits");
-                    serve_ndp(&endpoint, stop);
+                    punctual_host::perf::serve_messages(&listener, stop);
                 }
             });
         };
@@ -76,7 +74,7 @@ fn measure(setup: &Setup, cores: [usize; 2]) -> Result<(), Box<dyn Error>> {
         let _ = (addresses.recv(), addresses.recv());
         let client = scope.spawn(|| {
             settle(cores[1], setup.client.as_deref()).expect("placement");
-            run_client(setup, options.clone(), cores)
+            run_client(setup, options.clone(), cores, waiting)
         });
         let result = client.join().expect("no panic");
         stop.store(true, Ordering::Relaxed);
@@ -84,14 +82,23 @@ fn measure(setup: &Setup, cores: [usize; 2]) -> Result<(), Box<dyn Error>> {
     })
 }
 
-fn run_client(setup: &Setup, options: EndpointOptions, cores: [usize; 2]) -> std::io::Result<()> {
-    let place = if cores[0] == cores[1] { "one core" } else { "two cores" };
+fn run_client(
+    setup: &Setup,
+    options: EndpointOptions,
+    cores: [usize; 2],
+    waiting: Waiting,
+) -> std::io::Result<()> {
+    let place = match (cores[0] == cores[1], waiting) {
+        (true, _) => "one core",
+        (false, Waiting::Sleep) => "two cores",
+        (false, Waiting::Spin) => "two cores, spinning",
+    };
     let server = SocketAddr::new(setup.address, 7_400);
     let any =
         SocketAddr::new(if setup.address.is_loopback() { setup.address } else { [0; 4].into() }, 0);
     let client = Endpoint::bind(any, options).map_err(std::io::Error::other)?;
-    let udp = udp_latency(server, 1_000, setup.count, Waiting::Sleep)?;
-    let ndp = ndp_latency(&client, server, 1_000, setup.count, Waiting::Sleep)?;
+    let udp = udp_latency(server, 1_000, setup.count, waiting)?;
+    let ndp = ndp_latency(&client, server, 1_000, setup.count)?;
     for percent in [50.0, 90.0, 99.0] {
         let micros = |l: &Latencies| l.percentile(percent).as_secs_f64() * 1e6;
         let (udp, ndp) = (micros(&udp), micros(&ndp));
@@ -120,6 +127,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         client: argument(3),
         address: argument(4).as_deref().unwrap_or("127.0.0.1").parse()?,
     };
-    measure(&setup, [1, 1])?;
-    measure(&setup, [0, 1])
+    measure(&setup, [1, 1], Waiting::Sleep)?;
+    measure(&setup, [0, 1], Waiting::Sleep)?;
+    measure(&setup, [0, 1], Waiting::Spin)
 }

@@ -1,7 +1,7 @@
 //! Errors of file transfers.
 
 use crate::driver::DriverError;
-use crate::endpoint::SendError;
+use crate::endpoint::{ReceiveError, SendError, Service};
 use punctual_core::{Bytes, Duration};
 use std::io;
 use std::net::SocketAddr;
@@ -46,6 +46,9 @@ pub enum HostError {
     /// The disk is full.
     #[error("{0}: the disk is full; the incomplete file was removed")]
     DiskFull(PathBuf),
+    /// Trimmed packets cannot be received.
+    #[error("{0}")]
+    Frames(#[from] crate::packet_socket::PacketSocketError),
     /// Another socket uses the address.
     #[error("{0}: address in use; stop the other program or choose another port")]
     AddressInUse(SocketAddr),
@@ -70,16 +73,17 @@ pub enum HostError {
         /// What was reported.
         source: io::Error,
     },
-    /// The receiver has every byte, but did not confirm that it stored the file.
+    /// Every byte was sent, but the receiver did not confirm that it stored the file.
     #[error(
-        "{peer}: received all data, then was silent for {waited}: whether it stored the file is \
-         unknown; look there before you send it again"
+        "{peer}: whether it stored the file is unknown: it was sent all data, then {}; look there \
+         before you send it again",
+        unconfirmed(.error)
     )]
     Unconfirmed {
         /// The peer.
         peer: SocketAddr,
-        /// How long it was silent.
-        waited: Duration,
+        /// Why no answer arrived.
+        error: SendError,
     },
     /// The user stopped the transfer.
     #[error("interrupted")]
@@ -144,6 +148,12 @@ pub enum HostError {
         /// The reason, and what to do.
         reason: String,
     },
+    /// The host daemon ended.
+    #[error("the host daemon has gone; start `punctual hostd` and this command again")]
+    DaemonGone,
+    /// Another process of this host receives for the service.
+    #[error("another process of this host receives for {0}; stop it or choose another --service")]
+    ServiceTaken(Service),
     /// Another host daemon listens at this socket.
     #[error("{0}: another host daemon listens there; stop it or choose another --socket")]
     DaemonRunning(PathBuf),
@@ -164,6 +174,16 @@ fn last_error_hint(error: Option<&io::Error>) -> String {
             "; nothing seems to listen there, start the receiver first".into()
         }
         Some(e) => format!("; the last packet could not be sent: {e}"),
+    }
+}
+
+/// Why no answer arrived, after "then".
+fn unconfirmed(error: &SendError) -> String {
+    match error {
+        SendError::PeerSilent { waited, .. } => format!("it was silent for {waited:?}"),
+        SendError::Restarted(_) => "it restarted".into(),
+        SendError::DaemonGone => "the host daemon of this machine ended".into(),
+        other => format!("the request to store it failed ({other})"),
     }
 }
 
@@ -205,7 +225,17 @@ impl HostError {
                 HostError::Unreachable { peer, source: reported(error) }
             }
             SendError::OtherVersion(peer) => HostError::NotOurs(peer),
+            SendError::DaemonGone => HostError::DaemonGone,
             other => HostError::Send(other),
+        }
+    }
+
+    /// Why a receiver cannot accept messages for a service.
+    pub(crate) fn accepting(service: Service, error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::ServiceTaken => HostError::ServiceTaken(service),
+            ReceiveError::DaemonGone => HostError::DaemonGone,
+            other => HostError::Send(SendError::Closed(other.to_string())),
         }
     }
 
@@ -234,6 +264,12 @@ mod tests {
         assert_eq!(
             silent.to_string(),
             "127.0.0.1:9: silent for 5s; nothing seems to listen there, start the receiver first"
+        );
+        let gone = HostError::Unconfirmed { peer, error: SendError::DaemonGone };
+        assert_eq!(
+            gone.to_string(),
+            "127.0.0.1:9: whether it stored the file is unknown: it was sent all data, then the \
+             host daemon of this machine ended; look there before you send it again"
         );
     }
 }

@@ -63,12 +63,13 @@ mod transfer;
 
 pub use clock::Clock;
 pub use daemon::{
-    HOSTD_VARIABLE, Hostd, HostdClientStats, HostdOptions, HostdStats, default_hostd_socket,
+    HOSTD_VARIABLE, HOSTD_VERSION, Hostd, HostdClientStats, HostdOptions, HostdStats,
+    default_hostd_socket,
 };
 pub use driver::{Application, Driver, DriverError, DriverOptions, HostNic, Offer, Traffic};
 pub use endpoint::{
-    Endpoint, EndpointOptions, EndpointStats, HostTransport, Incoming, Listener, Outcome,
-    ReceiveError, SendError, SendHandle, SendOptions, Service, Times,
+    Endpoint, EndpointOptions, EndpointStats, HardwareTrims, HostTransport, Incoming, Listener,
+    Outcome, PingError, ReceiveError, SendError, SendHandle, SendOptions, Service, Times,
 };
 pub use error::HostError;
 pub use options::{

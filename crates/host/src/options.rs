@@ -2,7 +2,7 @@
 
 use crate::driver::{DriverOptions, Traffic};
 use crate::seal::random_bytes;
-use crate::{EndpointOptions, Hash, HostError, Key};
+use crate::{Endpoint, EndpointOptions, HardwareTrims, Hash, HostError, Key, Service};
 use punctual_core::{Bytes, Duration, HostId, NicInfo, Rate};
 use punctual_transports::ndp::NdpConfig;
 use std::net::SocketAddr;
@@ -25,8 +25,17 @@ pub struct LinkOptions {
     pub ndp: NdpConfig,
     /// The key, in keyed mode. Both ends need the same one.
     pub key: Option<Key>,
+    /// Where packets arrive that switches trimmed in hardware.
+    pub trims: Option<HardwareTrims>,
     /// Stops the transfer when it becomes true, for signal handlers.
     pub stop: Option<&'static AtomicBool>,
+    /// The socket of the host daemon through which files are sent or received. Its rate, MTU,
+    /// parameters and key then count instead of those here. Default none: this process has a UDP
+    /// socket of its own.
+    pub hostd: Option<PathBuf>,
+    /// The service that the receiver listens for and the sender names. Receivers that share a host
+    /// daemon need different ones. Default: the default service.
+    pub service: Service,
 }
 
 impl Default for LinkOptions {
@@ -41,7 +50,10 @@ impl Default for LinkOptions {
             // for the rest of the flow.
             ndp: NdpConfig::for_sockets(),
             key: None,
+            trims: None,
             stop: None,
+            hostd: None,
+            service: Service::default(),
         }
     }
 }
@@ -169,8 +181,16 @@ pub(crate) fn to_std(time: Duration) -> std::time::Duration {
 }
 
 impl LinkOptions {
+    /// Attaches to the host daemon, if there is one; binds `address` otherwise.
+    pub(crate) fn open(&self, address: SocketAddr) -> Result<Endpoint, HostError> {
+        match &self.hostd {
+            Some(socket) => Endpoint::attach(socket),
+            None => Endpoint::bind(address, self.endpoint()),
+        }
+    }
+
     /// The options of an endpoint for file transfers.
-    pub(crate) fn endpoint(&self) -> EndpointOptions {
+    fn endpoint(&self) -> EndpointOptions {
         let silence = to_std(self.silence);
         let defaults = EndpointOptions::default();
         EndpointOptions {
@@ -180,6 +200,7 @@ impl LinkOptions {
             window: defaults.window.max(silence * 2),
             message_max: 2 * crate::send::PART_BYTES,
             key: self.key.clone(),
+            trims: self.trims.clone(),
             ndp: self.ndp.clone(),
             ..defaults
         }

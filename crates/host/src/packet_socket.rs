@@ -7,7 +7,9 @@
 //! delivered, whatever the switch left of it.
 //!
 //! It needs CAP_NET_RAW. A host that uses it still binds a UDP socket to the port, so that the kernel
-//! does not answer with "port unreachable", and ignores what that socket receives.
+//! does not answer with "port unreachable". An [`Endpoint`](crate::Endpoint) takes whole packets from
+//! that socket and only trimmed frames from here: see
+//! [`EndpointOptions::trims`](crate::EndpointOptions::trims).
 
 use punctual_wire::{Frame, TrimMark, WireError};
 use rustix::net::netdevice::name_to_index;
@@ -74,6 +76,16 @@ impl PacketSocket {
     /// switches mark trimmed frames.
     pub fn open(interface: &str, port: u16, mark: TrimMark) -> Result<Self, PacketSocketError> {
         PacketSocket::open_filtered(interface, &filter(port), mark)
+    }
+
+    /// Opens a socket for frames that arrive at `interface` for the UDP port and were trimmed: they
+    /// are shorter than their headers say, or have the DSCP of `mark`.
+    pub fn open_trims(
+        interface: &str,
+        port: u16,
+        mark: TrimMark,
+    ) -> Result<Self, PacketSocketError> {
+        PacketSocket::open_filtered(interface, &trims_filter(port, mark), mark)
     }
 
     /// Opens a socket for the frames of `interface` with the UDP port as source or destination, in
@@ -280,6 +292,12 @@ const LD_HALF_AT_X: u16 = 0x48;
 const LDX_HEADER_BYTES: u16 = 0xb1;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_ANY_BIT: u16 = 0x45;
+const JUMP_ABOVE_X: u16 = 0x2d;
+const LDX_FRAME_BYTES: u16 = 0x81;
+const ADD: u16 = 0x04;
+const ADD_X: u16 = 0x0c;
+const AND: u16 = 0x54;
+const SHIFT_RIGHT: u16 = 0x74;
 const RETURN: u16 = 0x06;
 /// Where the kernel shows a frame's type: 0 for frames to this host, 4 for frames from it.
 const PACKET_TYPE: u32 = 0xffff_f000 + 4;
@@ -309,6 +327,67 @@ fn filter(port: u16) -> [SockFilter; 18] {
         op(JUMP_EQUAL, 0, 1, port),
         op(RETURN, 0, 0, u32::MAX),
         op(RETURN, 0, 0, 0),
+    ]
+}
+
+/// A classic BPF program that accepts frames to this host, IPv4 or IPv6 without extension headers,
+/// whose UDP destination port is `port` and which were trimmed: their IP or UDP length is larger than
+/// the frame, or they have the DSCP of `mark`.
+fn trims_filter(port: u16, mark: TrimMark) -> [SockFilter; 40] {
+    const IPV6_AT: u8 = 22;
+    const ACCEPT_AT: u8 = 38;
+    const REJECT_AT: u8 = 39;
+    let op = |code, k| SockFilter::new(code, 0, 0, k);
+    // Jumps from the instruction `at`.
+    let unless = |at: u8, code, k, to: u8| SockFilter::new(code, 0, to - at - 1, k);
+    let when = |at: u8, code, k, to: u8| SockFilter::new(code, to - at - 1, 0, k);
+    let port = u32::from(port);
+    // No packet has the DSCP 255.
+    let dscp = u32::from(mark.dscp.unwrap_or(255));
+    [
+        op(LD_BYTE, PACKET_TYPE),
+        unless(1, JUMP_EQUAL, 0, REJECT_AT),
+        op(LD_HALF, 12),
+        unless(3, JUMP_EQUAL, 0x0800, IPV6_AT),
+        op(LD_BYTE, 23),
+        unless(5, JUMP_EQUAL, 17, REJECT_AT),
+        // No fragment but the first.
+        op(LD_HALF, 20),
+        when(7, JUMP_ANY_BIT, 0x1fff, REJECT_AT),
+        op(LDX_HEADER_BYTES, 14),
+        op(LD_HALF_AT_X, 14 + 2),
+        unless(10, JUMP_EQUAL, port, REJECT_AT),
+        op(LD_BYTE, 15),
+        op(SHIFT_RIGHT, 2),
+        when(13, JUMP_EQUAL, dscp, ACCEPT_AT),
+        // Where the datagram ends, as UDP's length says.
+        op(LD_HALF_AT_X, 14 + 4),
+        op(ADD_X, 0),
+        op(ADD, 14),
+        op(LDX_FRAME_BYTES, 0),
+        when(18, JUMP_ABOVE_X, 0, ACCEPT_AT),
+        // Where it ends, as IP's length says.
+        op(LD_HALF, 14 + 2),
+        op(ADD, 14),
+        SockFilter::new(JUMP_ABOVE_X, ACCEPT_AT - 22, REJECT_AT - 22, 0),
+        unless(IPV6_AT, JUMP_EQUAL, 0x86dd, REJECT_AT),
+        op(LD_BYTE, 14 + 6),
+        unless(24, JUMP_EQUAL, 17, REJECT_AT),
+        op(LD_HALF, 14 + 40 + 2),
+        unless(26, JUMP_EQUAL, port, REJECT_AT),
+        op(LD_HALF, 14),
+        op(SHIFT_RIGHT, 6),
+        op(AND, 0x3f),
+        when(30, JUMP_EQUAL, dscp, ACCEPT_AT),
+        op(LDX_FRAME_BYTES, 0),
+        op(LD_HALF, 14 + 40 + 4),
+        op(ADD, 14 + 40),
+        when(34, JUMP_ABOVE_X, 0, ACCEPT_AT),
+        op(LD_HALF, 14 + 4),
+        op(ADD, 14 + 40),
+        unless(37, JUMP_ABOVE_X, 0, REJECT_AT),
+        op(RETURN, u32::MAX),
+        op(RETURN, 0),
     ]
 }
 

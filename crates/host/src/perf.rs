@@ -5,7 +5,9 @@
 //! against it. Threads sleep while they wait, or [spin](Waiting::Spin).
 
 use crate::sys::{BATCH, Outgoing, Received, send_batch};
-use crate::{Endpoint, EndpointOptions, HostError, Outcome, SendOptions, bind, fast_open};
+use crate::{
+    Endpoint, EndpointOptions, HostError, Listener, Outcome, SendOptions, bind, fast_open,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -107,8 +109,11 @@ impl PerfServer {
         options: EndpointOptions,
         waiting: Waiting,
     ) -> Result<Self, HostError> {
+        let options = EndpointOptions { spin: waiting == Waiting::Spin, ..options };
         let endpoint = Endpoint::bind(address, options)?;
         let address = endpoint.local_addr();
+        // Before anybody knows the address: messages that nobody listens for are refused.
+        let listener = endpoint.listen();
         let socket_error = |e| HostError::socket(address, e);
         let udp = bind(next_port(address))?;
         udp.set_read_timeout(Some(LOOK)).map_err(socket_error)?;
@@ -120,7 +125,7 @@ impl PerfServer {
         let [ndp_stop, udp_stop, tcp_stop] = [stop.clone(), stop.clone(), stop.clone()];
         #[allow(unused_mut, reason = "QUIC adds a thread")]
         let mut threads = vec![
-            std::thread::spawn(move || serve_messages(&endpoint, waiting, &ndp_stop)),
+            std::thread::spawn(move || serve_messages(&listener, &ndp_stop)),
             std::thread::spawn(move || serve_datagrams(&udp, waiting, &udp_stop)),
             std::thread::spawn(move || serve_streams(&tcp, waiting, &tcp_stop)),
         ];
@@ -176,15 +181,12 @@ impl Attention {
 const ATTENTION: Duration = Duration::from_millis(20);
 
 /// Answers requests and reads messages until `stop` becomes true.
-pub fn serve_messages(endpoint: &Endpoint, waiting: Waiting, stop: &AtomicBool) {
-    let listener = endpoint.listen();
+///
+/// It spins if the options of the listener's endpoint say so ([`EndpointOptions::spin`]).
+pub fn serve_messages(listener: &Listener, stop: &AtomicBool) {
     let mut part = vec![0; 1 << 18];
-    let mut attention = Attention::default();
     while !stop.load(Ordering::Relaxed) {
-        // A wait that is shorter than a wake-up does not sleep.
-        let timeout = if attention.spins(waiting) { SPIN_STEP } else { LOOK };
-        let Some(Ok(mut message)) = listener.accept_timeout(timeout) else { continue };
-        attention.pay();
+        let Some(Ok(mut message)) = listener.accept_timeout(LOOK) else { continue };
         if message.is_request() {
             if let Ok(bytes) = message.read_to_end() {
                 let _ = message.respond(bytes);
@@ -317,6 +319,12 @@ impl Latencies {
         Latencies(times)
     }
 
+    /// Adds the times of another series.
+    pub fn add(&mut self, other: Latencies) {
+        self.0.extend(other.0);
+        self.0.sort_unstable();
+    }
+
     /// The percentile, from 0 to 100.
     pub fn percentile(&self, percent: f64) -> Duration {
         let last = self.0.len().saturating_sub(1);
@@ -329,30 +337,18 @@ fn failed(outcome: &Outcome) -> io::Error {
     io::Error::other(format!("{outcome:?}"))
 }
 
-/// A wait that is shorter than a wake-up: the engine runs, but does not sleep.
-const SPIN_STEP: Duration = Duration::from_micros(10);
-
-/// Requests over NDP, each echoed.
+/// Requests over NDP, each echoed. The client spins if the options of the endpoint say so
+/// ([`EndpointOptions::spin`]).
 pub fn ndp_latency(
     endpoint: &Endpoint,
     server: SocketAddr,
     bytes: usize,
     count: usize,
-    waiting: Waiting,
 ) -> io::Result<Latencies> {
     let data = vec![7; bytes];
     Latencies::measure(count, || {
         let send = endpoint.request(server, data.clone(), &SendOptions::default());
-        let mut handle = send.map_err(io::Error::other)?;
-        let (outcome, response) = match waiting {
-            Waiting::Sleep => handle.wait_response(),
-            Waiting::Spin => loop {
-                match handle.wait_response_timeout(SPIN_STEP) {
-                    Ok(ended) => break ended,
-                    Err(waiting) => handle = waiting,
-                }
-            },
-        };
+        let (outcome, response) = send.map_err(io::Error::other)?.wait_response();
         if response.is_some_and(|response| response == data) {
             Ok(())
         } else {

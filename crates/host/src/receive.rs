@@ -4,7 +4,7 @@
 //! that is no file, stalls or lies does not keep an honest sender away. With one file name the first
 //! file that is complete and has the right hash is stored.
 
-use crate::endpoint::{Endpoint, Incoming, Listener, SendHandle};
+use crate::endpoint::{Endpoint, Incoming, Listener, ReceiveError, SendHandle};
 use crate::partial::PartialFile;
 use crate::stream::{Answer, Head, Nonce, Offer, Verdict, safe_name};
 use crate::transfer::{NO_HASH, Transfer};
@@ -21,13 +21,16 @@ use std::time::{Duration, Instant};
 
 /// Most files that arrive at once. A new one replaces the oldest of which nothing has arrived.
 const TRANSFERS_MAX: usize = 16;
-/// Most messages that are read at once, in all and from one peer.
+/// Most messages that are read at once, in all and from one peer. A peer has as many again for each
+/// of its files.
 const ARRIVALS_MAX: usize = 128;
 const ARRIVALS_PER_PEER: usize = 8;
 /// A transfer that was quiet for this time is replaced by one of the same contents and host.
 const REPLACED_AFTER: Duration = Duration::from_millis(500);
 /// How often a wait looks at [`LinkOptions::stop`](crate::LinkOptions::stop) and for stalls.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// A turn that begins as late as this was held up.
+const PAUSE_MIN: Duration = Duration::from_millis(200);
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 18;
 /// While large messages arrive, bytes gather for this time: each wake-up costs the same.
@@ -53,10 +56,13 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Binds the address. Port 0 takes any free port.
+    /// Binds the address, of which port 0 takes any free port; or attaches to the host daemon of
+    /// [`LinkOptions::hostd`](crate::LinkOptions::hostd), whose address counts instead.
     pub fn bind(listen: SocketAddr, options: &ReceiveOptions) -> Result<Self, HostError> {
-        let endpoint = Endpoint::bind(listen, options.link.endpoint())?;
-        let listener = endpoint.listen();
+        let endpoint = options.link.open(listen)?;
+        let service = options.link.service;
+        let listens = endpoint.listen_for(service);
+        let listener = listens.map_err(|error| HostError::accepting(service, error))?;
         Ok(Receiver { endpoint, listener, options: options.clone() })
     }
 
@@ -167,8 +173,12 @@ struct Session<'a> {
     ended: Vec<ReceivedFile>,
     /// Whether the only file is stored.
     is_closed: bool,
+    /// Why no more messages can arrive, such as a host daemon that ended.
+    failure: Option<ReceiveError>,
     buffer: Vec<u8>,
     idle_since: Instant,
+    /// When this thread last looked at what has arrived.
+    turned_at: Instant,
 }
 
 impl<'a> Session<'a> {
@@ -183,8 +193,10 @@ impl<'a> Session<'a> {
             answers: Vec::new(),
             ended: Vec::new(),
             is_closed: false,
+            failure: None,
             buffer: vec![0; READ_BYTES],
             idle_since: Instant::now(),
+            turned_at: Instant::now(),
         }
     }
 
@@ -197,13 +209,19 @@ impl<'a> Session<'a> {
         let wait = self.receiver.options.wait;
         loop {
             let link = &self.receiver.options.link;
-            if link.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            let is_stopped = link.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+            let failure = self.failure;
+            if is_stopped || failure.is_some() {
+                let error = || match failure {
+                    Some(failure) => HostError::accepting(link.service, failure),
+                    None => HostError::Interrupted,
+                };
                 for transfer in std::mem::take(&mut self.transfers) {
                     if transfer.has_begun() {
-                        each(failed(transfer, HostError::Interrupted));
+                        each(failed(transfer, error()));
                     }
                 }
-                return Err(HostError::Interrupted);
+                return Err(error());
             }
             let is_busy = self.turn();
             for ended in std::mem::take(&mut self.ended) {
@@ -237,6 +255,12 @@ impl<'a> Session<'a> {
 
     /// Reads what has arrived and acts on it. Returns whether there is more to do at once.
     fn turn(&mut self) -> bool {
+        let turned_at = std::mem::replace(&mut self.turned_at, Instant::now());
+        let pause = self.turned_at - turned_at;
+        if pause >= PAUSE_MIN {
+            // This process did not run, or stored a file: that is no silence of a sender.
+            self.transfers.iter_mut().for_each(|transfer| transfer.heard_at += pause);
+        }
         let waker = self.waker.clone();
         let mut cx = Context::from_waker(&waker);
         self.accept(&mut cx);
@@ -268,10 +292,19 @@ impl<'a> Session<'a> {
     fn accept(&mut self, cx: &mut Context<'_>) {
         while self.arrivals.len() < ARRIVALS_MAX {
             let accepted = std::pin::pin!(self.receiver.listener.accept_async()).as_mut().poll(cx);
-            let Poll::Ready(Ok(incoming)) = accepted else { return };
+            let incoming = match accepted {
+                Poll::Ready(Ok(incoming)) => incoming,
+                Poll::Ready(Err(error)) => {
+                    self.failure = Some(error);
+                    return;
+                }
+                Poll::Pending => return,
+            };
             let peer = incoming.peer();
             let from_peer = self.arrivals.iter().filter(|a| a.incoming.peer() == peer).count();
-            if from_peer < ARRIVALS_PER_PEER {
+            // All processes behind a host daemon have one address.
+            let files = self.transfers.iter().filter(|t| t.peer == peer).count();
+            if from_peer < ARRIVALS_PER_PEER * (1 + files) {
                 let (first, head) = (Vec::new(), None);
                 self.arrivals.push(Arrival { incoming, first, head, taken: 0 });
             }

@@ -45,13 +45,13 @@ pub struct FileSender {
 }
 
 impl FileSender {
-    /// Opens a socket to send files to `peer`.
+    /// Opens a socket, or attaches to the host daemon, to send files to `peer`.
     pub fn new(peer: SocketAddr, options: &SendFileOptions) -> Result<Self, HostError> {
         let any: IpAddr = match peer {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let endpoint = Endpoint::bind(SocketAddr::new(any, 0), options.link.endpoint())?;
+        let endpoint = options.link.open(SocketAddr::new(any, 0))?;
         Ok(FileSender { endpoint, peer, options: options.clone() })
     }
 
@@ -135,7 +135,7 @@ impl FileSender {
 
     /// Whether the receiver answers a ping.
     fn is_peer_alive(&self) -> bool {
-        (0..3).any(|_| self.endpoint.ping(self.peer, self.silence() / 3).is_some())
+        (0..3).any(|_| self.endpoint.ping(self.peer, self.silence() / 3).is_ok())
     }
 }
 
@@ -236,7 +236,8 @@ impl Sending<'_> {
     fn send_options(&self) -> SendOptions {
         // A late file still has the priority of one that is nearly late.
         let deadline = self.time_left().map(|left| left.max(Duration::from_micros(1)));
-        SendOptions { deadline, patience: Some(PATIENCE), ..SendOptions::default() }
+        let service = self.sender.options.link.service;
+        SendOptions { deadline, patience: Some(PATIENCE), service, ..SendOptions::default() }
     }
 
     fn append(&self, bytes: &mut Vec<u8>, at: u64, len: u64) -> Result<(), HostError> {
@@ -315,10 +316,10 @@ impl Sending<'_> {
                 if let Ok(ended) = handle.wait_response_timeout(STOP_INTERVAL) {
                     break ended;
                 }
-                let waited = options::to_core(silence);
+                let error = SendError::PeerSilent { peer, waited: silence, last_error: None };
                 return Err(Failure::Final(match may_be_stored {
-                    true => HostError::Unconfirmed { peer, waited },
-                    false => HostError::PeerSilent { peer, waited, last_error: None },
+                    true => HostError::Unconfirmed { peer, error },
+                    false => HostError::sending(peer, error),
                 }));
             }
             asked_at = Instant::now();
@@ -330,11 +331,7 @@ impl Sending<'_> {
         }
         match outcome {
             Outcome::Unknown(error, _) if may_be_stored => {
-                let waited = match error {
-                    SendError::PeerSilent { waited, .. } => waited,
-                    _ => self.submitted_at.elapsed(),
-                };
-                Err(HostError::Unconfirmed { peer, waited: options::to_core(waited) }.into())
+                Err(HostError::Unconfirmed { peer, error }.into())
             }
             Outcome::Failed(error, _) | Outcome::Unknown(error, _) => Err(again(peer, error)),
             // A response that is no answer.

@@ -78,7 +78,7 @@ impl Received {
             header.msg_iov = &mut rooms[i];
             header.msg_iovlen = 1;
             header.msg_control = std::ptr::from_mut(&mut self.controls[i]).cast();
-            header.msg_controllen = size_of::<Control>();
+            header.msg_controllen = size_of::<Control>() as _;
         }
         // SAFETY: each of the first `most` headers names one writable address, one writable buffer
         // of MESSAGE_BYTES and one writable control buffer, which do not overlap and outlive the
@@ -88,7 +88,7 @@ impl Received {
                 socket.as_raw_fd(),
                 headers.as_mut_ptr(),
                 most as libc::c_uint,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
                 std::ptr::null_mut(),
             )
         };
@@ -193,7 +193,8 @@ fn each_control(header: &libc::msghdr, mut each: impl FnMut(i32, i32, &[u8])) {
         while let Some(piece) = next.as_ref() {
             let data = libc::CMSG_DATA(piece);
             let head = data.offset_from(std::ptr::from_ref(piece).cast::<u8>()).unsigned_abs();
-            let len = piece.cmsg_len.saturating_sub(head);
+            #[allow(clippy::unnecessary_cast, reason = "u32 with musl, usize with glibc")]
+            let len = (piece.cmsg_len as usize).saturating_sub(head);
             each(piece.cmsg_level, piece.cmsg_type, std::slice::from_raw_parts(data, len));
             next = libc::CMSG_NXTHDR(header, piece);
         }
@@ -281,7 +282,7 @@ fn send_one(socket: &UdpSocket, datagram: &Departure) -> io::Result<()> {
     header.msg_iovlen = 1;
     if control_len > 0 {
         header.msg_control = std::ptr::from_mut(&mut control).cast();
-        header.msg_controllen = control_len;
+        header.msg_controllen = control_len as _;
     }
     // SAFETY: the header names one address, one buffer and one control buffer, which the kernel only
     // reads and which outlive the call.
@@ -375,10 +376,10 @@ impl Messages {
                 header.msg_namelen = name.len();
             }
             header.msg_iov = self.parts[first..].as_mut_ptr();
-            header.msg_iovlen = parts;
+            header.msg_iovlen = parts as _;
             if self.control_lens[i] > 0 {
                 header.msg_control = std::ptr::from_mut(&mut self.controls[i]).cast();
-                header.msg_controllen = self.control_lens[i];
+                header.msg_controllen = self.control_lens[i] as _;
             }
         }
         // SAFETY: each of the first `count` headers names one address, `parts` buffers and one
@@ -389,7 +390,7 @@ impl Messages {
                 socket.as_raw_fd(),
                 headers.as_mut_ptr(),
                 self.count as libc::c_uint,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
             )
         };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
@@ -529,7 +530,7 @@ pub(crate) fn take_error(socket: &UdpSocket) -> Option<QueuedError> {
     header.msg_iov = &mut room;
     header.msg_iovlen = 1;
     header.msg_control = control.as_mut_ptr().cast();
-    header.msg_controllen = size_of_val(&control);
+    header.msg_controllen = size_of_val(&control) as _;
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     // SAFETY: the header names one writable address, buffer and control buffer, which outlive the
     // call.

@@ -20,7 +20,8 @@ pub const TAG_BYTES: usize = 16;
 
 /// The first four bits of a datagram.
 pub(crate) const MAGIC: u8 = 0xd;
-pub(crate) const VERSION: u8 = 2;
+/// The version of the envelope that this crate reads and writes.
+pub const VERSION: u8 = 2;
 
 /// The flag of a flow's opening packets, in the place of a bit that only IP headers have (ECN).
 pub(crate) const SYN_BIT: u8 = PacketFlags::ECN_CAPABLE.bits();

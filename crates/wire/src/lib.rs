@@ -32,6 +32,7 @@
 //!   tag of 16 bytes after its header and another after its payload.
 //! * [`Frame`] parses captured Ethernet frames, also of switches that trim without correcting
 //!   lengths or checksums. [`PcapWriter`] writes captures.
+//! * A host answers a datagram of another version with a [`VersionAnswer`].
 //!
 //! Parsing never panics. Each error has a [name](WireError::name) for counters.
 
@@ -50,13 +51,14 @@ mod ndp;
 mod number;
 mod pcap;
 mod pdq;
+mod version;
 
 pub use codec::{Codec, Data, RecentNumbers, Summary, emit, parse};
 pub use codecs::{AnyCodec, CODECS, emit_any};
 pub use d3::{D3_LAYOUT, D3Codec, D3LikeCodec, RcpdcCodec};
 pub use envelope::{
     Datagram, ENVELOPE_BYTES, ENVELOPE_LAYOUT, Envelope, HEADER_BYTES_MAX, Kind, TAG_BYTES,
-    WireName, set_flags,
+    VERSION, WireName, set_flags,
 };
 pub use error::WireError;
 pub use frame::{
@@ -69,6 +71,7 @@ pub use ndp::{NDP_HEADER_BYTES, NDP_LAYOUT, NDP_WIRE_BYTES, NdpCodec};
 pub use number::{widen, widen_from};
 pub use pcap::PcapWriter;
 pub use pdq::{PDQ_LAYOUT, PdqCodec};
+pub use version::{VERSION_ANSWER_LAYOUT, VersionAnswer};
 
 /// Bytes of the IPv4 and UDP headers.
 pub const IPV4_UDP_BYTES: usize = 20 + 8;

@@ -9,7 +9,7 @@ use crate::endpoint::engine::Reply;
 use crate::endpoint::operations::{Arrival, Operations, taken_already};
 use crate::endpoint::runner::{Run, WaitOn};
 use crate::endpoint::{
-    EndpointStats, Outcome, ReceiveError, SendError, SendOptions, Service, Times,
+    EndpointStats, Outcome, PingAnswer, ReceiveError, SendError, SendOptions, Service, Times,
 };
 use punctual_core::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -84,7 +84,7 @@ pub(crate) struct Attachment {
     unpassed: VecDeque<u64>,
     messages: HashMap<u64, Receiving>,
     services: HashMap<Service, Listening>,
-    pongs: Vec<u64>,
+    pongs: Vec<(u64, PingAnswer)>,
     stats: Option<EndpointStats>,
     send_memory: usize,
     send_memory_max: usize,
@@ -267,7 +267,7 @@ impl Attachment {
                     waker.wake();
                 }
             }
-            Event::Pong { token } => self.pongs.push(token),
+            Event::Pong { token, answer } => self.pongs.push((token, answer)),
             Event::Stats(values) => self.stats = Some(stats_of(values)),
         }
         Ok(())
@@ -361,7 +361,7 @@ fn stats_of(values: [u64; 9]) -> EndpointStats {
     let dropped = [("dropped", dropped)].into_iter().filter(|(_, count)| *count > 0).collect();
     let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     EndpointStats {
-        traffic: Traffic { sent, received, dropped, socket_errors: errors },
+        traffic: Traffic { sent, received, dropped, socket_errors: errors, trimmed_frames: 0 },
         peers: size(peers),
         receive_memory: size(memory_in),
         send_memory: size(memory_out),
@@ -421,6 +421,10 @@ impl Run for Attachment {
 
     fn clock(&self) -> Clock {
         self.clock
+    }
+
+    fn has_work(&self) -> bool {
+        true
     }
 
     fn spins(&self) -> bool {
@@ -617,10 +621,9 @@ impl Operations for Attachment {
         token
     }
 
-    fn take_pong(&mut self, _peer: SocketAddr, number: u64) -> Option<()> {
-        let at = self.pongs.iter().position(|pong| *pong == number)?;
-        self.pongs.swap_remove(at);
-        Some(())
+    fn take_pong(&mut self, _peer: SocketAddr, number: u64) -> Option<PingAnswer> {
+        let at = self.pongs.iter().position(|pong| pong.0 == number)?;
+        Some(self.pongs.swap_remove(at).1)
     }
 
     fn ask_stats(&mut self) {

@@ -21,6 +21,7 @@ mod session;
 pub(crate) use attach::attach;
 pub(crate) use attachment::Attachment;
 pub use metrics::{HostdClientStats, HostdStats};
+pub use protocol::VERSION as HOSTD_VERSION;
 pub use server::{Hostd, HostdOptions};
 
 use rustix::net::{SendFlags, send};

@@ -4,13 +4,13 @@
 
 use super::ring::{HEADER_WORDS, Header};
 use crate::endpoint::{
-    HostTransport, Outcome, ReceiveError, SendError, SendOptions, Service, Times,
+    HostTransport, Outcome, PingAnswer, ReceiveError, SendError, SendOptions, Service, Times,
 };
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 /// The version of the frames. Both ends must have the same.
-pub(super) const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes of either greeting.
 pub(super) const GREETING_BYTES: usize = 64;
@@ -261,14 +261,9 @@ impl Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// How a send ended; the payload is a text of its error. Fields of [`Ended`].
-    Ended {
-        token: u64,
-        ended: Ended,
-    },
+    Ended { token: u64, ended: Ended },
     /// The next bytes of the response to a request are the payload.
-    Response {
-        token: u64,
-    },
+    Response { token: u64 },
     /// A message has arrived. `deadline` is a time of the system's monotonic clock, 0 if none.
     Arrived {
         message: u64,
@@ -279,23 +274,13 @@ pub(super) enum Event {
         service: Service,
     },
     /// The next bytes of a message are the payload; the last ones if `is_end`.
-    Bytes {
-        message: u64,
-        is_end: bool,
-    },
+    Bytes { message: u64, is_end: bool },
     /// A message will not be completed.
-    Failed {
-        message: u64,
-        error: ReceiveError,
-    },
+    Failed { message: u64, error: ReceiveError },
     /// Whether this client has a service for which it listens.
-    Listens {
-        service: Service,
-        is_ours: bool,
-    },
-    Pong {
-        token: u64,
-    },
+    Listens { service: Service, is_ours: bool },
+    /// The answer to a ping.
+    Pong { token: u64, answer: PingAnswer },
     /// Datagrams sent, received, dropped, with errors; memory for messages in and out, and their
     /// numbers; peers.
     Stats([u64; 9]),
@@ -444,7 +429,10 @@ impl Event {
             Event::Listens { service, is_ours } => {
                 set(&[6, service.get().into(), is_ours.into()]);
             }
-            Event::Pong { token } => set(&[7, token]),
+            Event::Pong { token, answer: PingAnswer::Pong } => set(&[7, token, 0, 0]),
+            Event::Pong { token, answer: PingAnswer::OtherVersion(version) } => {
+                set(&[7, token, 1, version.into()]);
+            }
             Event::Stats(values) => {
                 set(&[8]);
                 words[1..].copy_from_slice(&values);
@@ -478,7 +466,11 @@ impl Event {
                 Event::Failed { message: a, error: *RECEIVE_ERRORS.get(usize::try_from(b).ok()?)? }
             }
             6 => Event::Listens { service: service(a)?, is_ours: b == 1 },
-            7 => Event::Pong { token: a },
+            7 => {
+                let other = || u8::try_from(c).ok().map(PingAnswer::OtherVersion);
+                let answer = if b == 0 { PingAnswer::Pong } else { other()? };
+                Event::Pong { token: a, answer }
+            }
             8 => Event::Stats(*words.last_chunk()?),
             _ => return None,
         })

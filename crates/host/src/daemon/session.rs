@@ -463,9 +463,9 @@ impl Session {
     fn take_pongs(&mut self, engine: &mut Engine) -> Result<(), Broken> {
         for at in (0..self.pings.len()).rev() {
             let (peer, number, token) = self.pings[at];
-            if engine.take_pong(peer, number).is_some() {
+            if let Some(answer) = engine.take_pong(peer, number) {
                 self.pings.swap_remove(at);
-                self.queue.push_back(Item::Frame(Event::Pong { token }.to_words()));
+                self.queue.push_back(Item::Frame(Event::Pong { token, answer }.to_words()));
             }
         }
         Ok(())

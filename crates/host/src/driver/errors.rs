@@ -1,14 +1,15 @@
 //! Errors of single datagrams: which peer they concern, and how far they can be trusted.
 //!
-//! An ICMP error can be forged by anybody who can guess two ports. It is attributed to a flow only if
-//! it repeats the flow's number, and even then it only says that the peer may be gone: whoever hears
-//! from the peer afterwards ignores it.
+//! An ICMP error can be forged by anybody who can guess two ports, and so can the answer of a peer
+//! that reads another version of the envelope. It is attributed to a flow only if it repeats the
+//! flow's number, and even then it only says that the peer may be gone: whoever hears from the peer
+//! afterwards ignores it.
 
 use super::sockets::{SendFailure, Via};
 use super::{Driver, WireFlow};
 use crate::sys::{QueuedError, take_error};
-use punctual_core::{FlowId, PacketFlags, Transport};
-use punctual_wire::{Codec, ENVELOPE_BYTES};
+use punctual_core::{Class, Duration, Ecn, FlowId, Instant, PacketFlags, Transport};
+use punctual_wire::{Codec, ENVELOPE_BYTES, VersionAnswer};
 use std::io;
 use std::net::SocketAddr;
 
@@ -20,7 +21,38 @@ pub(crate) struct PeerError {
     /// The flow whose packet caused it; `None` for an error of this host's own network stack, which
     /// concerns all flows to the peer.
     pub(crate) flow: Option<FlowId>,
-    pub(crate) error: io::Error,
+    pub(crate) cause: Cause,
+}
+
+/// Why a peer may not receive what is sent to it.
+#[derive(Debug, Clone)]
+pub(crate) enum Cause {
+    /// A datagram could not be delivered.
+    Undelivered(String),
+    /// The peer reads another version of the envelope.
+    OtherVersion,
+}
+
+/// Most answers to datagrams of other versions in a second.
+pub(super) const VERSION_ANSWERS_MAX: u32 = 100;
+
+/// Limits answers to datagrams of other versions.
+#[derive(Debug, Default)]
+pub(super) struct VersionAnswers {
+    /// When the current second began, and the answers in it.
+    since: Instant,
+    count: u32,
+}
+
+impl VersionAnswers {
+    /// Whether one more answer may be sent now.
+    fn allows(&mut self, now: Instant) -> bool {
+        if now.saturating_since(self.since) >= Duration::from_secs(1) {
+            (self.since, self.count) = (now, 0);
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= VERSION_ANSWERS_MAX
+    }
 }
 
 /// Most errors that are kept until they are asked for.
@@ -32,6 +64,12 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     /// Takes the errors of peers since the last call.
     pub(crate) fn take_peer_errors(&mut self) -> Vec<PeerError> {
         core::mem::take(&mut self.peer_errors)
+    }
+
+    /// Takes what peers of other versions answered to packets of no flow, such as pings, since the
+    /// last call.
+    pub(crate) fn take_versions_heard(&mut self) -> Vec<(SocketAddr, VersionAnswer)> {
+        core::mem::take(&mut self.versions_heard)
     }
 
     /// Empties the error queue of a socket. Returns whether there was anything.
@@ -73,11 +111,36 @@ impl<T: Transport, C: Codec> Driver<T, C> {
 
     fn add_peer_error(&mut self, peer: SocketAddr, flow: Option<FlowId>, error: &io::Error) {
         if self.peer_errors.len() < PEER_ERRORS_MAX {
-            let error = match error.raw_os_error() {
-                Some(code) => io::Error::from_raw_os_error(code),
-                None => error.kind().into(),
-            };
-            self.peer_errors.push(PeerError { peer, flow, error });
+            let cause = Cause::Undelivered(error.to_string());
+            self.peer_errors.push(PeerError { peer, flow, cause });
+        }
+    }
+
+    /// Handles a datagram that cannot be parsed, if it is of another version. A peer that says that
+    /// it reads another version is treated like an ICMP error. Any other sender gets an answer,
+    /// which is shorter than its datagram; there are few of them in a second, since the source may be
+    /// forged.
+    pub(super) fn handle_other_version(&mut self, bytes: &[u8], via: &Via) {
+        if let Some(answer) = VersionAnswer::parse(bytes) {
+            let peer = self.paths.main_address(via.remote);
+            let name = WireFlow { peer, number: answer.flow, sent_from_here: true };
+            let flow = self.names.get(&name).copied();
+            if flow.is_some() {
+                if self.peer_errors.len() < PEER_ERRORS_MAX {
+                    self.peer_errors.push(PeerError { peer, flow, cause: Cause::OtherVersion });
+                }
+            } else if self.versions_heard.len() < PEER_ERRORS_MAX {
+                self.versions_heard.push((peer, answer));
+            }
+            return;
+        }
+        let now = self.now();
+        if let Some(answer) = VersionAnswer::to(bytes)
+            && self.version_answers.allows(now)
+        {
+            // No key is needed to read it: the peer may have another form of tags.
+            let answer = answer.to_bytes().to_vec();
+            self.sockets.push(via, answer, Class::CONTROL, Ecn::NotCapable);
         }
     }
 

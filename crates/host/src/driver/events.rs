@@ -5,6 +5,7 @@ use crate::timers::Alarm;
 use punctual_core::{ByteRange, Class, FlowEvent, FlowId, Instant, TimerChange, Transport};
 use punctual_wire::Codec;
 use std::io;
+use std::net::SocketAddr;
 
 impl<T: Transport, C: Codec> Driver<T, C> {
     /// Empties the outbox. `arrived` is the data of the packet just handled.
@@ -121,6 +122,18 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             }
         }
         self.queue_packets();
+    }
+
+    /// Takes the delayed answer to a flow of this peer. Returns the flow's number, which the caller
+    /// reports to the peer by other means.
+    pub(crate) fn take_answer(&mut self, peer: SocketAddr) -> Option<u32> {
+        let flows = &mut self.flows;
+        let at = self.delayed.iter().position(|id| {
+            flows.get(id).is_some_and(|flow| flow.name.peer == peer && flow.delayed.is_some())
+        })?;
+        let flow = flows.get_mut(&self.delayed.swap_remove(at))?;
+        flow.delayed = None;
+        Some(flow.name.number)
     }
 
     /// Discards the delayed answer of a flow: the peer will know without it.

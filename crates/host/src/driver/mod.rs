@@ -3,13 +3,14 @@
 mod errors;
 mod events;
 mod flow;
+mod frames;
 mod path_messages;
 mod paths;
 mod receive;
 mod sockets;
 mod transmit;
 
-pub(crate) use errors::PeerError;
+pub(crate) use errors::{Cause, PeerError};
 pub(crate) use flow::FlowRequest;
 pub use flow::Offer;
 pub use sockets::HostNic;
@@ -17,6 +18,7 @@ pub(crate) use sockets::WaitSet;
 
 use crate::clock::{Clock, WAKE_LATENESS};
 use crate::nic::Nic;
+use crate::packet_socket::PacketSocket;
 use crate::seal::Seal;
 use crate::sys::{BATCH, Received};
 use crate::timers::{Alarm, Timers};
@@ -28,7 +30,7 @@ use punctual_core::{
     ByteRange, Bytes, Call, Class, Duration, ExtArena, FlowEvent, FlowId, FlowRoute, FlowSpec,
     HostId, Instant, NicInfo, Outbox, Rate, Stack, TimerChange, Transport, TransportId,
 };
-use punctual_wire::{Codec, Datagram, RecentNumbers, WireName};
+use punctual_wire::{Codec, Datagram, RecentNumbers, VersionAnswer, WireName};
 use sockets::{SendFailure, Sockets, Via};
 use std::collections::BTreeMap;
 use std::io;
@@ -124,6 +126,9 @@ pub struct Traffic {
     /// Errors that the socket reported, each for a datagram that was not sent or not received: the
     /// peer is unreachable, a firewall forbids it, the kernel has no buffer.
     pub socket_errors: u64,
+    /// Datagrams among `received` that came as frames which a switch had trimmed in hardware: see
+    /// [`EndpointOptions::trims`](crate::EndpointOptions::trims).
+    pub trimmed_frames: u64,
 }
 
 /// Flows of at least as many packets are spread over several paths: the first window of a shorter
@@ -170,9 +175,21 @@ pub struct Driver<T: Transport, C: Codec> {
     last_error: Option<io::Error>,
     failures: Vec<SendFailure>,
     peer_errors: Vec<PeerError>,
+    version_answers: errors::VersionAnswers,
+    /// What peers of other versions answered to packets of no flow.
+    versions_heard: Vec<(SocketAddr, VersionAnswer)>,
+    /// The last time for which this process did not run although it was due.
+    pause: (Instant, Instant),
     /// Whether this process owns its core, and spins rather than sleep.
     spins: bool,
     incoming: Option<Received>,
+    /// Sockets for frames that switches trimmed in hardware.
+    frames: Vec<PacketSocket>,
+    /// Most messages to receive with the next system call: more when the last one was full. The
+    /// kernel charges for each look at an empty queue.
+    batch: usize,
+    /// Looks at empty sockets, while it spins.
+    empty_looks: u32,
     /// Whether a flow was opened, completed or closed since the last wait.
     flows_changed: bool,
     /// Flows whose last answer is delayed, or was when the timer for all of them was set.
@@ -230,8 +247,14 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             last_error: None,
             failures: Vec::new(),
             peer_errors: Vec::new(),
+            version_answers: errors::VersionAnswers::default(),
+            versions_heard: Vec::new(),
+            pause: (Instant::ZERO, Instant::ZERO),
             spins: false,
             incoming: Some(Received::new()),
+            frames: Vec::new(),
+            batch: 1,
+            empty_looks: 0,
             flows_changed: false,
             delayed: Vec::new(),
         })
@@ -256,8 +279,12 @@ impl<T: Transport, C: Codec> Driver<T, C> {
 
     /// Whether all packets that are due have left.
     pub fn is_idle(&self) -> bool {
-        let has_packets = self.nics.iter().any(|nic| nic.next_at().is_some());
-        self.sockets.is_empty() && !has_packets && self.delayed.is_empty()
+        !self.has_packets() && self.delayed.is_empty()
+    }
+
+    /// Whether packets wait for a NIC or a socket.
+    pub(crate) fn has_packets(&self) -> bool {
+        !self.sockets.is_empty() || self.nics.iter().any(|nic| nic.next_at().is_some())
     }
 
     /// What all flows of this host share.
@@ -274,6 +301,19 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     /// `None` if the flow is closed.
     pub fn heard_at(&self, flow: FlowId) -> Option<Instant> {
         self.flows.get(&flow).map(|f| f.heard_at)
+    }
+
+    /// Notes that this process was due at `from`, but ran only at `to`: it was stopped or had no
+    /// processor.
+    pub(crate) fn note_pause(&mut self, from: Instant, to: Instant) {
+        self.pause = (from, to);
+    }
+
+    /// Moves a time at which a peer was heard forward by the last pause after it. While this process
+    /// does not run, packets of the peer wait in the socket: that is no silence.
+    pub(crate) fn without_pause(&self, at: Instant) -> Instant {
+        let (from, to) = self.pause;
+        at.saturating_add(to.saturating_since(from.max(at)))
     }
 
     /// Whether the flow is open or in its time-wait.
@@ -363,7 +403,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     ) -> Result<Option<Instant>, DriverError> {
         // Timers first: those that are due by now come before the datagrams.
         self.fire(app)?;
-        let more = self.receive(app)?;
+        let mut more = self.receive(app)?;
+        if !self.frames.is_empty() {
+            more |= self.receive_frames(app)?;
+        }
         self.transmit(app)?;
         self.next_wake(more)
     }
@@ -560,7 +603,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                         false if !flow.parked.is_empty() => {
                             now.saturating_add(self.options.stall_max)
                         }
-                        false => flow.progress_at.saturating_add(self.options.stall_max),
+                        false => {
+                            let progress_at = self.without_pause(flow.progress_at);
+                            progress_at.saturating_add(self.options.stall_max)
+                        }
                     };
                     if at > now {
                         self.forgets.apply(alarm, TimerChange::Set(coarse(at)));

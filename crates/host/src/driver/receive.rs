@@ -16,6 +16,9 @@ const PARKED_MAX: usize = 128;
 /// tens of datagrams.
 const MESSAGES: usize = 16;
 
+/// A driver that spins looks for errors once in so many looks at an empty socket.
+const ERROR_LOOKS: u32 = 256;
+
 /// Packets of the host stack have kinds from here on.
 const CONTROL_KINDS: u8 = 8;
 
@@ -42,11 +45,16 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         app: &mut A,
     ) -> Result<bool, DriverError> {
         let Some(socket) = self.sockets.get(usize::from(at)) else { return Ok(false) };
-        let messages = match incoming.fill_some(socket, MESSAGES) {
+        let most = self.batch;
+        let messages = match incoming.fill_some(socket, most) {
             Ok(count) => count,
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                // Errors wake up a thread that waits, as datagrams do.
-                self.read_errors(at);
+                self.batch = 1;
+                self.empty_looks = self.empty_looks.wrapping_add(1);
+                // Errors wake up a thread that sleeps, as datagrams do.
+                if !self.spins || self.empty_looks.is_multiple_of(ERROR_LOOKS) {
+                    self.read_errors(at);
+                }
                 return Ok(false);
             }
             Err(e) if is_fatal(&e) => return Err(DriverError::Socket(e)),
@@ -63,7 +71,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 self.handle_datagram(bytes, &Via { socket: at, local, remote }, ecn, app)?;
             }
         }
-        Ok(messages == MESSAGES)
+        let is_full = messages == most;
+        self.batch = if is_full { (most * 4).min(MESSAGES) } else { messages.max(1) };
+        Ok(is_full)
     }
 
     fn handle_datagram<A: Application>(
@@ -73,7 +83,27 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         ecn: u8,
         app: &mut A,
     ) -> Result<(), DriverError> {
-        match self.accept(bytes, via, ecn, app) {
+        match Datagram::parse(bytes) {
+            Ok(datagram) => self.handle_parsed(&datagram, bytes.len(), via, ecn, app),
+            Err(error) => {
+                self.handle_other_version(bytes, via);
+                *self.traffic.dropped.entry(error.name()).or_default() += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Handles a datagram of which `carried` bytes arrived. `ecn` has the ECN codepoint of its IP
+    /// header in bits 0 and 1.
+    pub(super) fn handle_parsed<A: Application>(
+        &mut self,
+        datagram: &Datagram<'_>,
+        carried: usize,
+        via: &Via,
+        ecn: u8,
+        app: &mut A,
+    ) -> Result<(), DriverError> {
+        match self.accept(datagram, carried, via, ecn, app) {
             Ok(None) => {
                 self.traffic.received += 1;
                 Ok(())
@@ -89,18 +119,17 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         }
     }
 
-    /// Parses a datagram and finds or opens its flow. `None` if it was a packet of the host stack.
-    /// The error is the name of the reason to drop it. `ecn` has the ECN codepoint of its IP header
-    /// in bits 0 and 1.
+    /// Finds or opens the flow of a datagram. `None` if it was a packet of the host stack. The error
+    /// is the name of the reason to drop it.
     fn accept<'a, A: Application>(
         &mut self,
-        bytes: &'a [u8],
+        datagram: &Datagram<'a>,
+        carried: usize,
         via: &Via,
         ecn: u8,
         app: &mut A,
     ) -> Result<Option<(Packet, &'a [u8])>, &'static str> {
         let name_of = |error: WireError| error.name();
-        let datagram = Datagram::parse(bytes).map_err(name_of)?;
         let flags = datagram.envelope.flags;
         let incarnation = datagram.envelope.name.incarnation;
         // A bounced packet is one of this process, from the address to which it went.
@@ -111,7 +140,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         match &mut self.seal {
             Some(seal) => {
                 let is_own = self.sockets.is_own(via);
-                seal.verify(&datagram, peer, is_own, C::SWITCH_FIELDS_AT)?;
+                seal.verify(datagram, peer, is_own, C::SWITCH_FIELDS_AT)?;
             }
             None if datagram.header_tag.is_some() => return Err("keyed"),
             None => {}
@@ -119,11 +148,11 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let now = self.now();
         self.paths.note_heard(peer, via, &self.sockets, now);
         if datagram.envelope.kind.number() >= CONTROL_KINDS {
-            if let Some(message) = PathMessage::of(&datagram) {
+            if let Some(message) = PathMessage::of(datagram) {
                 self.handle_path_message(message, via, incarnation);
                 return Ok(None);
             }
-            app.handle_control(peer, now, &datagram);
+            app.handle_control(peer, now, datagram);
             return Ok(None);
         }
         let to_sender = flags.has(PacketFlags::TO_SENDER);
@@ -139,7 +168,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             None => RecentNumbers { now, ..RecentNumbers::default() },
         };
         let id = known.unwrap_or(FlowId(self.next_flow));
-        let mut packet = parse(&self.codec, &datagram, &near, id, HERE).map_err(name_of)?;
+        let mut packet = parse(&self.codec, datagram, &near, id, HERE).map_err(name_of)?;
         packet.flags = with_ecn(packet.flags, ecn);
         let data = self.codec.data(&packet);
         if known.is_none() {
@@ -166,7 +195,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 app.handle_restart(id, incarnation);
                 return Err("other_incarnation");
             }
-            flow.bytes_in += bytes.len() as u64;
+            flow.bytes_in += carried as u64;
             self.codec.observe(&packet, &mut flow.near);
             flow.heard_at = now;
             if !to_sender {

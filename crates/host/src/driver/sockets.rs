@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// A network interface of this host, by a local address.
@@ -70,13 +70,35 @@ pub(crate) struct Sockets {
     active: usize,
     /// The sockets in use, shared with threads that wait for them.
     waited: Arc<[Arc<UdpSocket>]>,
-    spare: Vec<Vec<u8>>,
+    /// The sockets for trimmed frames, shared with threads that wait for them.
+    frames: Arc<[OwnedFd]>,
+    spare: SpareBuffers,
+}
+
+/// Most datagrams that wait for one socket while the kernel has no room.
+const WAITING_MAX: usize = 8_192;
+
+/// Buffers of datagrams that have left, for the next ones.
+#[derive(Debug, Default)]
+struct SpareBuffers(Vec<Vec<u8>>);
+
+impl SpareBuffers {
+    /// Most buffers kept. Datagrams of the host stack bring buffers of their own, so that there are
+    /// more with each of them.
+    const MAX: usize = 256;
+
+    fn keep(&mut self, buffer: Vec<u8>) {
+        if self.0.len() < Self::MAX {
+            self.0.push(buffer);
+        }
+    }
 }
 
 /// A snapshot of the sockets, to wait for without the driver.
 #[derive(Debug, Clone)]
 pub(crate) struct WaitSet {
     sockets: Arc<[Arc<UdpSocket>]>,
+    frames: Arc<[OwnedFd]>,
     for_room: bool,
 }
 
@@ -92,7 +114,8 @@ impl Sockets {
             ports: ports.max(1),
             active: 0,
             waited: Arc::new([]),
-            spare: Vec::new(),
+            frames: Arc::new([]),
+            spare: SpareBuffers::default(),
         };
         for (socket, interface) in mains {
             sockets.nics.push(interface);
@@ -190,6 +213,17 @@ impl Sockets {
         self.all.iter().take(mains).map(|socket| socket.local)
     }
 
+    /// The address of each main socket, and whether it means all addresses of the host.
+    pub(super) fn mains(&self) -> impl Iterator<Item = (IpAddr, bool)> + '_ {
+        let mains = self.all.iter().take(self.nics());
+        mains.map(|socket| (socket.local.ip(), is_wildcard(socket.local)))
+    }
+
+    /// Has threads wait for these sockets too.
+    pub(super) fn wait_for_frames(&mut self, frames: Vec<OwnedFd>) {
+        self.frames = frames.into();
+    }
+
     /// Opens the sockets beside the main ones. Without permission or free ports there are fewer.
     fn open_ports(&mut self) {
         let nics = self.nics();
@@ -219,28 +253,34 @@ impl Sockets {
     /// Closes all sockets, so that their ports are free.
     pub(crate) fn close(&mut self) {
         self.all.clear();
+        self.frames = Arc::new([]);
         self.use_first(0);
     }
 
     /// A buffer for a datagram.
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
+        self.spare.0.pop().unwrap_or_default()
     }
 
     /// Takes back a buffer.
     pub(crate) fn recycle(&mut self, buffer: Vec<u8>) {
-        self.spare.push(buffer);
+        self.spare.keep(buffer);
     }
 
     /// Queues a datagram for its socket, with the DSCP of its service class and this ECN codepoint.
-    pub(crate) fn push(&mut self, via: &Via, bytes: Vec<u8>, class: Class, ecn: Ecn) {
+    /// Returns whether there was room for it.
+    pub(crate) fn push(&mut self, via: &Via, bytes: Vec<u8>, class: Class, ecn: Ecn) -> bool {
         let traffic_class = dscp_of(class) << 2 | ecn_bits(ecn);
         match self.all.get_mut(usize::from(via.socket)) {
-            Some(socket) => {
+            Some(socket) if socket.out.len() < WAITING_MAX => {
                 let (peer, local) = (via.remote, via.local);
                 socket.out.push(Departure { bytes, peer, local, traffic_class });
+                true
             }
-            None => self.spare.push(bytes),
+            _ => {
+                self.spare.keep(bytes);
+                false
+            }
         }
     }
 
@@ -272,7 +312,7 @@ impl Sockets {
         if let Some(socket) = self.all.get_mut(usize::from(at)) {
             let count = if socket.has_segments { segments_of(&socket.out) } else { 1 };
             let count = count.min(socket.out.len());
-            self.spare.extend(socket.out.drain(..count).map(|departure| departure.bytes));
+            socket.out.drain(..count).for_each(|departure| self.spare.keep(departure.bytes));
         }
     }
 
@@ -284,7 +324,7 @@ impl Sockets {
     /// The sockets to wait for.
     pub(crate) fn wait_set(&self) -> WaitSet {
         let for_room = self.all.iter().any(|socket| socket.is_blocked);
-        WaitSet { sockets: self.waited.clone(), for_room }
+        WaitSet { sockets: self.waited.clone(), frames: self.frames.clone(), for_room }
     }
 
     /// A socket.
@@ -316,7 +356,7 @@ impl LocalSocket {
         &mut self,
         at: u16,
         failures: &mut Vec<SendFailure>,
-        spare: &mut Vec<Vec<u8>>,
+        spare: &mut SpareBuffers,
     ) -> io::Result<u64> {
         let (mut done, mut sent) = (0, 0);
         self.is_blocked = false;
@@ -357,7 +397,7 @@ impl LocalSocket {
                 }
             }
         }
-        spare.extend(self.out.drain(..done).map(|departure| departure.bytes));
+        self.out.drain(..done).for_each(|departure| spare.keep(departure.bytes));
         Ok(sent)
     }
 }
@@ -376,12 +416,14 @@ impl WaitSet {
         let of = |socket| PollFd::from_borrowed_fd(socket, flags);
         let result = match (&self.sockets[..], wake_up) {
             // Without a vector, for the common case.
-            ([only], Some(wake_up)) => {
+            ([only], Some(wake_up)) if self.frames.is_empty() => {
                 let mut fds = [of(only.as_fd()), PollFd::from_borrowed_fd(wake_up, PollFlags::IN)];
                 poll(&mut fds, Some(&timeout)).map(|_| fds[1].revents())
             }
             (sockets, wake_up) => {
                 let mut fds: Vec<PollFd<'_>> = sockets.iter().map(|s| of(s.as_fd())).collect();
+                let frames = self.frames.iter().map(|fd| PollFd::new(fd, PollFlags::IN));
+                fds.extend(frames);
                 fds.extend(wake_up.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
                 poll(&mut fds, Some(&timeout)).map(|_| match wake_up {
                     Some(_) => fds.last().map_or(PollFlags::empty(), PollFd::revents),
@@ -419,6 +461,32 @@ mod tests {
     use punctual_wire::Datagram;
     use std::time::{Duration, Instant};
 
+    fn driver_sockets() -> (Sockets, Via) {
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let via = Via::main(peer.local_addr().unwrap());
+        (Sockets::new(vec![(socket, None)], 1).unwrap(), via)
+    }
+
+    /// Datagrams of the host stack, such as answers to forged addresses, leave nothing behind.
+    #[test]
+    fn spare__buffers_are_bounded() {
+        let (mut sockets, via) = driver_sockets();
+        for _ in 0..10 * SpareBuffers::MAX {
+            sockets.push(&via, vec![0; 64], Class::CONTROL, Ecn::NotCapable);
+            sockets.flush(&mut Vec::new()).unwrap();
+        }
+        assert_eq!(sockets.spare.0.len(), SpareBuffers::MAX);
+    }
+
+    #[test]
+    fn waiting__datagrams_are_bounded() {
+        let (mut sockets, via) = driver_sockets();
+        let mut push = || sockets.push(&via, vec![0; 64], Class::CONTROL, Ecn::NotCapable);
+        assert!((0..WAITING_MAX).all(|_| push()), "there is room for these");
+        assert!(!push(), "and for no more");
+    }
+
     /// Packets leave with the DSCP of the class in their header.
     #[test]
     fn traffic_class__is_that_of_the_service_class() {
@@ -438,7 +506,7 @@ mod tests {
                     endpoint.send(to, vec![7; 5_000], &options).unwrap()
                 })
                 .into();
-            endpoint.ping(to, Duration::from_millis(1));
+            let _ = endpoint.ping(to, Duration::from_millis(1));
             let (mut seen, mut received) = ([false; Class::COUNT], Received::new());
             let until = Instant::now() + Duration::from_secs(10);
             // Priorities 0, 3 and 6 are classes 1, 4 and 7; the ping is a control packet.

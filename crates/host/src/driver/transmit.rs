@@ -113,7 +113,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             self.codec.observe(packet, &mut flow.near);
         }
         self.nics[nic].sent(self.now, packet.wire_bytes);
-        self.sockets.push(&via, bytes, packet.class, packet.ecn());
+        self.push_datagram(&via, bytes, packet.class, packet.ecn());
         Ok(())
     }
 
@@ -128,7 +128,14 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         if let Some(seal) = &mut self.seal {
             seal.seal(&mut bytes, C::SWITCH_FIELDS_AT);
         }
-        self.sockets.push(via, bytes, Class::CONTROL, Ecn::NotCapable);
+        self.push_datagram(via, bytes, Class::CONTROL, Ecn::NotCapable);
+    }
+
+    /// Queues a datagram for its socket, or drops it if too many wait for the kernel.
+    fn push_datagram(&mut self, via: &Via, bytes: Vec<u8>, class: Class, ecn: Ecn) {
+        if !self.sockets.push(via, bytes, class, ecn) {
+            *self.traffic.dropped.entry("send_queue_full").or_default() += 1;
+        }
     }
 
     /// Sends the packets about paths that wait.

@@ -3,12 +3,13 @@
 use super::format::{Control, Prologue, Purpose, key_bytes};
 use super::options::{EndpointOptions, Outcome, SendError, SendOptions};
 use super::state::{Action, State, from_core, new_outbound, to_core};
-use crate::driver::{Driver, DriverOptions, FlowRequest, Traffic};
+use crate::driver::{Cause, Driver, DriverOptions, FlowRequest, Traffic};
+use crate::packet_socket::PacketSocket;
 use crate::seal::random_bytes;
 use crate::{HostError, LinkOptions, bind_to};
 use punctual_core::{Bytes, Class, Duration, Instant};
 use punctual_transports::ndp::NdpConfig;
-use punctual_wire::NdpCodec;
+use punctual_wire::{NdpCodec, TrimMark};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,6 +20,8 @@ pub(crate) struct Engine {
     pub(super) state: State,
     /// When to look for silent peers and late messages.
     next_sweep: Instant,
+    /// When the next round is due.
+    due_at: Instant,
     /// Why the engine stopped.
     pub(super) closed: Option<String>,
 }
@@ -42,6 +45,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(20);
 const CANCEL_WAIT: Duration = Duration::from_millis(500);
 /// How long a peer that is reported to be unreachable may be silent: a process may be starting there.
 const UNREACHABLE_WAIT: Duration = Duration::from_secs(1);
+/// A round that is as late as this was not late by chance: the process did not run.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// How long a completed flow answers late packets.
 const TIME_WAIT: Duration = Duration::from_millis(50);
 /// How long a request waits for its response, by default.
@@ -104,8 +109,15 @@ impl Engine {
         let incarnation = new_incarnation();
         driver.identify(incarnation, options.key.clone());
         driver.set_spins(options.spin);
+        if let Some(trims) = &options.trims {
+            let mark = TrimMark { dscp: trims.dscp };
+            let open = |name: &String| PacketSocket::open_trims(name, local.port(), mark);
+            let frames: Result<Vec<_>, _> = trims.interfaces.iter().map(open).collect();
+            driver.receive_trimmed(frames?).map_err(|e| HostError::socket(local, e))?;
+        }
         let state = State::new(options, incarnation, random_bytes());
-        Ok(Engine { driver, state, next_sweep: Instant::ZERO, closed: None })
+        let (next_sweep, due_at) = (Instant::ZERO, Instant::NEVER);
+        Ok(Engine { driver, state, next_sweep, due_at, closed: None })
     }
 
     pub(super) fn now(&mut self) -> Instant {
@@ -127,11 +139,27 @@ impl Engine {
         self.run(false)
     }
 
+    /// Whether packets or actions wait for the next round.
+    pub(super) fn has_work(&self) -> bool {
+        !self.state.actions.is_empty()
+            || !self.state.controls.is_empty()
+            || self.driver.has_packets()
+    }
+
     fn run(&mut self, receives: bool) -> Option<Instant> {
         if self.closed.is_some() {
             return Some(Instant::NEVER);
         }
         let now = self.now();
+        if now >= self.due_at.saturating_add(PAUSE_MIN) {
+            self.driver.note_pause(self.due_at, now);
+        }
+        let wake = self.run_round(now, receives);
+        self.due_at = wake.unwrap_or(now);
+        wake
+    }
+
+    fn run_round(&mut self, now: Instant, receives: bool) -> Option<Instant> {
         let ran = match receives {
             true => self.driver.step(&mut self.state),
             false => self.driver.push(&mut self.state),
@@ -143,6 +171,10 @@ impl Engine {
                 return None;
             }
         };
+        for (peer, answer) in self.driver.take_versions_heard() {
+            self.state.pings.refuse(peer, answer.flow, answer.version);
+            self.state.has_news = true;
+        }
         for error in self.driver.take_peer_errors() {
             self.state.note_error(&error);
         }
@@ -210,6 +242,10 @@ impl Engine {
             let Some(number) = peer.take_number(flows_max) else { return };
             peer.queue.pop_front();
             outbound.number = Some(number);
+            // A flow that is sent again confirms the same response.
+            if outbound.prologue.confirms.is_none() {
+                outbound.prologue.confirms = self.driver.take_answer(address);
+            }
             self.state.write_prologue(id);
             let Some(outbound) = self.state.outbound.get(&id) else { continue };
             let request = FlowRequest {
@@ -283,19 +319,23 @@ impl Engine {
             }
             return;
         }
-        if let Some((since, error)) = &outbound.unreachable {
+        if let Some((since, cause)) = &outbound.unreachable {
             if outbound.heard_at > *since {
                 // It is alive: the report was old, forged, or about a path that is not used now.
                 outbound.unreachable = None;
-            } else if now >= since.saturating_add(UNREACHABLE_WAIT) {
-                let error = SendError::PeerUnreachable { peer, error: error.clone() };
-                return self.state.lose(id, error, false);
+            } else if now >= self.driver.without_pause(*since).saturating_add(UNREACHABLE_WAIT) {
+                let cause = cause.clone();
+                return self.state.lose_unreachable(id, peer, cause);
             }
         }
         let is_waiting = outbound.flow.is_none() && !outbound.needs_proof;
-        if !is_waiting && now >= outbound.heard_at.saturating_add(silence) {
+        let heard_at = self.driver.without_pause(outbound.heard_at);
+        if !is_waiting && now >= heard_at.saturating_add(silence) {
             let waited = from_core(silence);
-            let last_error = outbound.unreachable.take().map(|(_, error)| error);
+            let last_error = match outbound.unreachable.take() {
+                Some((_, Cause::Undelivered(error))) => Some(error),
+                _ => None,
+            };
             self.state.lose(id, SendError::PeerSilent { peer, waited, last_error }, false);
         }
     }
@@ -374,7 +414,8 @@ impl Engine {
             }
         };
         let service = options.service.get();
-        let prologue = Prologue { purpose, to_incarnation: None, deadline_us: 0, id, service };
+        let prologue =
+            Prologue { purpose, to_incarnation: None, deadline_us: 0, id, service, confirms: None };
         let mut outbound = new_outbound(peer, bytes, prologue, class_of(options), now);
         outbound.deadline = options.deadline.map(|d| now.saturating_add(to_core(d)));
         outbound.gives_up_late = options.give_up_late;

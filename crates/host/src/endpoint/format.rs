@@ -25,6 +25,9 @@ pub(super) struct Prologue {
     pub(super) id: u64,
     /// The number of the service at the receiving host; 0 if its sender names none.
     pub(super) service: u32,
+    /// The number of a response from the receiving host that has arrived. It replaces the
+    /// acknowledgement of that response.
+    pub(super) confirms: Option<u32>,
 }
 
 /// What the first bytes of a flow are.
@@ -34,19 +37,22 @@ pub(super) enum Opening {
     OtherVersion,
 }
 
-const VERSION: u8 = 0xa1;
+const VERSION: u8 = 0xa2;
+/// Set in the byte of the purpose if `confirms` is valid.
+const CONFIRMS_BIT: u8 = 0x80;
 
 impl Prologue {
-    pub(super) const BYTES: usize = 24;
+    pub(super) const BYTES: usize = 28;
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[0] = VERSION;
-        bytes[1] = self.purpose as u8;
+        bytes[1] = self.purpose as u8 | if self.confirms.is_some() { CONFIRMS_BIT } else { 0 };
         bytes[2..4].copy_from_slice(&self.to_incarnation.unwrap_or(0).to_be_bytes());
         bytes[4..8].copy_from_slice(&self.service.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.deadline_us.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.id.to_be_bytes());
+        bytes[24..28].copy_from_slice(&self.confirms.unwrap_or(0).to_be_bytes());
         bytes
     }
 }
@@ -56,7 +62,10 @@ impl Opening {
         let number = |at: usize| {
             bytes[at..at + 8].iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
         };
-        let purpose = match (bytes[0], bytes[1]) {
+        let half = |at: usize| {
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let purpose = match (bytes[0], bytes[1] & !CONFIRMS_BIT) {
             (VERSION, 0) => Purpose::Message,
             (VERSION, 1) => Purpose::Request,
             (VERSION, 2) => Purpose::Response,
@@ -69,7 +78,8 @@ impl Opening {
             to_incarnation,
             deadline_us: number(8),
             id: number(16),
-            service: u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+            service: half(4),
+            confirms: (bytes[1] & CONFIRMS_BIT != 0).then(|| half(24)),
         })
     }
 }
@@ -273,9 +283,13 @@ mod tests {
     fn prologue__goes_both_ways() {
         for purpose in [Purpose::Message, Purpose::Request, Purpose::Response] {
             for to_incarnation in [None, Some(77)] {
-                let (id, service) = (1 << 60, 0x8000_0007);
-                let prologue = Prologue { purpose, to_incarnation, deadline_us: 5, id, service };
-                assert_eq!(Opening::of(&prologue.to_bytes()), Opening::Message(prologue));
+                for confirms in [None, Some(0), Some(0xdead_beef)] {
+                    let (id, service) = (1 << 60, 0x8000_0007);
+                    let deadline_us = 5;
+                    let prologue =
+                        Prologue { purpose, to_incarnation, deadline_us, id, service, confirms };
+                    assert_eq!(Opening::of(&prologue.to_bytes()), Opening::Message(prologue));
+                }
             }
         }
         assert_eq!(Opening::of(&[0; Prologue::BYTES]), Opening::OtherVersion);

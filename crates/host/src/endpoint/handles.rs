@@ -171,6 +171,9 @@ impl std::fmt::Debug for Incoming {
     }
 }
 
+/// Bytes that [`Incoming::read_to_end`] reads at once.
+const READ_BYTES: usize = 1 << 16;
+
 impl Incoming {
     /// The sender.
     pub fn peer(&self) -> SocketAddr {
@@ -200,15 +203,21 @@ impl Incoming {
 
     /// Reads the rest of the message.
     pub fn read_to_end(&mut self) -> Result<Vec<u8>, ReceiveError> {
+        // No more memory than has arrived, whatever the sender says.
         let mut bytes = Vec::new();
-        let len = usize::try_from(self.arrival.len);
-        let mut part = vec![0; len.map_or(1 << 16, |n| n.clamp(1, 1 << 16))];
-        loop {
-            match self.read_some(&mut part)? {
-                0 => return Ok(bytes),
-                count => bytes.extend_from_slice(&part[..count]),
+        let mut done = 0;
+        while (done as u64) < self.arrival.len {
+            if done == bytes.len() {
+                let left = usize::try_from(self.arrival.len).unwrap_or(usize::MAX) - done;
+                bytes.resize(done + left.min(READ_BYTES), 0);
+            }
+            match self.read_some(&mut bytes[done..])? {
+                0 => break,
+                count => done += count,
             }
         }
+        bytes.truncate(done);
+        Ok(bytes)
     }
 
     /// Waits for bytes of the message and reads them. 0 is its end.
@@ -288,6 +297,6 @@ impl tokio::io::AsyncRead for Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        self.shared.call(|engine| engine.release(self.arrival.id));
+        self.shared.call_quietly(|engine| engine.release(self.arrival.id));
     }
 }

@@ -169,8 +169,14 @@ mod tests {
             let len = 1 + stream.below(20_000) as usize;
             let buffer = len.min(2_000 + stream.below(3_000) as usize);
             let purpose = Purpose::Message;
-            let prologue =
-                Prologue { purpose, to_incarnation: None, deadline_us: 0, id: 0, service: 0 };
+            let prologue = Prologue {
+                purpose,
+                to_incarnation: None,
+                deadline_us: 0,
+                id: 0,
+                service: 0,
+                confirms: None,
+            };
             let mut flow = prologue.to_bytes().to_vec();
             flow.extend((0..len).map(|_| stream.bits() as u8));
             let peer = SocketAddr::from(([127, 0, 0, 1], 1));

@@ -10,15 +10,19 @@ mod inbound;
 pub(crate) mod operations;
 mod options;
 mod peers;
+mod pings;
 pub(crate) mod runner;
 mod services;
 mod state;
 
 pub use handles::{Incoming, Listener, SendHandle};
 pub use options::{
-    EndpointOptions, HostTransport, Outcome, ReceiveError, SendError, SendOptions, Times,
+    EndpointOptions, HardwareTrims, HostTransport, Outcome, ReceiveError, SendError, SendOptions,
+    Times,
 };
 
+pub(crate) use pings::PingAnswer;
+pub use pings::PingError;
 pub use services::Service;
 pub(crate) use services::{Owner, OwnerLimits};
 
@@ -243,13 +247,22 @@ impl Endpoint {
         Ok(Listener::new(self.clone(), service))
     }
 
-    /// Measures a round trip to another endpoint, which answers in its engine. `None` if no answer
-    /// comes in time.
-    pub fn ping(&self, peer: SocketAddr, timeout: Duration) -> Option<Duration> {
+    /// Measures a round trip to another endpoint, which answers in its engine.
+    ///
+    /// # Errors
+    ///
+    /// No answer comes in time, or the peer reads another version of the packet format.
+    pub fn ping(&self, peer: SocketAddr, timeout: Duration) -> Result<Duration, PingError> {
         let start = Instant::now();
         let number = self.shared.call(|engine| engine.send_ping(peer));
         let answer = |engine: &mut dyn operations::Operations| engine.take_pong(peer, number);
-        self.shared.wait(Some(start + timeout), answer).map(|()| start.elapsed())
+        match self.shared.wait(Some(start + timeout), answer) {
+            Some(PingAnswer::Pong) => Ok(start.elapsed()),
+            Some(PingAnswer::OtherVersion(theirs)) => {
+                Err(PingError::OtherVersion { peer, theirs, ours: punctual_wire::VERSION })
+            }
+            None => Err(PingError::NoAnswer { peer, waited: timeout }),
+        }
     }
 
     /// What the endpoint holds now.

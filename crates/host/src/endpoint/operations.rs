@@ -5,6 +5,7 @@ use super::EndpointStats;
 use super::engine::{Engine, Reply};
 use super::format::{Control, End, Purpose};
 use super::options::{Outcome, ReceiveError, SendError, SendOptions, Times};
+use super::pings::{PingAnswer, Pings};
 use super::runner::{Run, Shared};
 use super::services::{Owner, OwnerLimits, Service};
 use super::state::{from_core, to_core};
@@ -62,7 +63,8 @@ pub(crate) trait Operations {
     fn release(&mut self, id: u64);
     /// Sends a ping. Returns its number.
     fn send_ping(&mut self, peer: SocketAddr) -> u64;
-    fn take_pong(&mut self, peer: SocketAddr, number: u64) -> Option<()>;
+    /// Takes the answer to a ping.
+    fn take_pong(&mut self, peer: SocketAddr, number: u64) -> Option<PingAnswer>;
     fn ask_stats(&mut self);
     fn take_stats(&mut self) -> Option<EndpointStats>;
 }
@@ -167,15 +169,13 @@ impl Operations for Engine {
     fn send_ping(&mut self, peer: SocketAddr) -> u64 {
         let number = self.state.next_id;
         self.state.next_id = number.wrapping_add(1);
-        self.state.control(peer, 0, Control::Ping(number));
+        self.state.pings.add(peer, number);
+        self.state.control(peer, Pings::flow(number), Control::Ping(number));
         number
     }
 
-    fn take_pong(&mut self, peer: SocketAddr, number: u64) -> Option<()> {
-        let pongs = &mut self.state.pongs;
-        let at = pongs.iter().position(|pong| *pong == (peer, number))?;
-        pongs.swap_remove(at);
-        Some(())
+    fn take_pong(&mut self, peer: SocketAddr, number: u64) -> Option<PingAnswer> {
+        self.state.pings.take(peer, number)
     }
 
     fn ask_stats(&mut self) {}
@@ -285,6 +285,10 @@ impl Run for Engine {
         Engine::push(self)
     }
 
+    fn has_work(&self) -> bool {
+        Engine::has_work(self)
+    }
+
     fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.state.has_news)
     }
@@ -325,6 +329,15 @@ impl Backend {
         match self {
             Backend::InProcess(shared) => shared.call(|engine| call(engine)),
             Backend::Attached(shared) => shared.call(|engine| call(engine)),
+        }
+    }
+
+    /// Calls the engine, and runs it once if the call has caused anything to be sent. The call
+    /// changes no timer otherwise.
+    pub(super) fn call_quietly<R>(&self, call: impl FnOnce(&mut dyn Operations) -> R) -> R {
+        match self {
+            Backend::InProcess(shared) => shared.call_quietly(|engine| call(engine)),
+            Backend::Attached(shared) => shared.call_quietly(|engine| call(engine)),
         }
     }
 

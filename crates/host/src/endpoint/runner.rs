@@ -28,6 +28,9 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Typical lateness of a wake-up: a shorter wait does not sleep.
 const WAKE_LATENESS: Duration = Duration::from_micros(60);
 
+/// How long after something ended or arrived a thread that waits spins, if it spins at all.
+const SPIN_MAX: Duration = Duration::from_millis(20);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Nobody,
@@ -56,6 +59,8 @@ pub(crate) trait Run {
     fn step(&mut self) -> Option<Instant>;
     /// Sends what is due, without looking for what has arrived. Returns when the next round is due.
     fn push(&mut self) -> Option<Instant>;
+    /// Whether [`push`](Run::push) has anything to do.
+    fn has_work(&self) -> bool;
     /// Whether something ended or arrived since the last call.
     fn take_news(&mut self) -> bool;
     fn clock(&self) -> Clock;
@@ -76,6 +81,10 @@ struct Core<E> {
     left_at: StdInstant,
     /// When the holder will wake up by itself.
     sleeps_until: Instant,
+    /// When the next round is due, as the last one returned it.
+    wake: Option<Instant>,
+    /// When something last ended or arrived.
+    news_at: StdInstant,
     /// Threads that wait for another holder.
     followers: usize,
     /// Whether the background thread sleeps until it is notified.
@@ -101,6 +110,8 @@ impl<E: Run> Shared<E> {
             holder: Holder::Nobody,
             left_at: StdInstant::now(),
             sleeps_until: Instant::ZERO,
+            wake: None,
+            news_at: StdInstant::now(),
             followers: 0,
             background_sleeps: false,
             is_closing: false,
@@ -125,13 +136,29 @@ impl<E: Run> Shared<E> {
     pub(crate) fn call<R>(&self, call: impl FnOnce(&mut E) -> R) -> R {
         let mut core = self.lock();
         let result = call(&mut core.engine);
-        let wake = core.engine.push().unwrap_or(Instant::ZERO);
-        self.tell(&mut core);
-        if core.holder != Holder::Nobody && wake < core.sleeps_until {
+        self.push(&mut core);
+        result
+    }
+
+    /// Calls the engine, and runs it once if the call has caused anything to be sent. The call
+    /// changes no timer otherwise.
+    pub(crate) fn call_quietly<R>(&self, call: impl FnOnce(&mut E) -> R) -> R {
+        let mut core = self.lock();
+        let result = call(&mut core.engine);
+        if core.engine.has_work() {
+            self.push(&mut core);
+        }
+        result
+    }
+
+    /// Sends what is due, and wakes up the threads that this concerns.
+    fn push(&self, core: &mut Core<E>) {
+        core.wake = core.engine.push();
+        self.tell(core);
+        if core.holder != Holder::Nobody && core.wake.unwrap_or(Instant::ZERO) < core.sleeps_until {
             // The holder has to look at its timers again.
             let _ = rustix::io::write(&self.wake_up, &1u64.to_ne_bytes());
         }
-        result
     }
 
     /// Looks at the engine.
@@ -141,7 +168,13 @@ impl<E: Run> Shared<E> {
 
     /// Wakes up the threads that wait for another holder, if there is news.
     fn tell(&self, core: &mut Core<E>) {
-        if core.engine.take_news() && core.followers > 0 {
+        if !core.engine.take_news() {
+            return;
+        }
+        if core.engine.spins() {
+            core.news_at = StdInstant::now();
+        }
+        if core.followers > 0 {
             self.news.notify_all();
         }
     }
@@ -155,6 +188,9 @@ impl<E: Run> Shared<E> {
         let mut core = self.lock();
         loop {
             if let Some(result) = ready(&mut core.engine) {
+                if core.engine.has_work() {
+                    self.push(&mut core);
+                }
                 return Some(result);
             }
             let left = until.map(|until| until.saturating_duration_since(StdInstant::now()));
@@ -166,6 +202,9 @@ impl<E: Run> Shared<E> {
                 let (mut core, result) = self.hold(core, until, &mut ready);
                 core.holder = Holder::Nobody;
                 core.left_at = StdInstant::now();
+                if core.engine.has_work() {
+                    self.push(&mut core);
+                }
                 if core.followers > 0 {
                     self.news.notify_all();
                 } else if core.background_sleeps {
@@ -189,10 +228,12 @@ impl<E: Run> Shared<E> {
         ready: &mut impl FnMut(&mut E) -> Option<R>,
     ) -> (MutexGuard<'a, Core<E>>, Option<R>) {
         // The first round does not look for datagrams: the sleep ends at once if there are any.
-        let mut wake = core.engine.push();
+        if core.engine.has_work() {
+            core.wake = core.engine.push();
+        }
         loop {
-            core = self.sleep(core, wake, until);
-            wake = core.engine.step();
+            core = self.sleep(core, until);
+            core.wake = core.engine.step();
             self.tell(&mut core);
             if let Some(result) = ready(&mut core.engine) {
                 return (core, Some(result));
@@ -207,9 +248,9 @@ impl<E: Run> Shared<E> {
     fn sleep<'a>(
         &'a self,
         mut core: MutexGuard<'a, Core<E>>,
-        wake: Option<Instant>,
         until: Option<StdInstant>,
     ) -> MutexGuard<'a, Core<E>> {
+        let wake = core.wake;
         let clock = core.engine.clock();
         let sockets = core.engine.wait_set();
         let mut left = match wake {
@@ -223,7 +264,9 @@ impl<E: Run> Shared<E> {
             left = left.min(until.saturating_duration_since(StdInstant::now()));
         }
         core.sleeps_until = wake.unwrap_or(Instant::ZERO);
-        let spins = core.engine.spins() && core.holder == Holder::Waiting;
+        let spins = core.holder == Holder::Waiting
+            && core.engine.spins()
+            && core.news_at.elapsed() < SPIN_MAX;
         drop(core);
         if left > WAKE_LATENESS && !spins {
             self.poll(&sockets, left - WAKE_LATENESS);
@@ -276,12 +319,12 @@ impl<E: Run> Shared<E> {
                 continue;
             }
             core.holder = Holder::Background;
-            let wake = core.engine.step();
+            core.wake = core.engine.step();
             self.tell(&mut core);
             if core.is_closing && core.engine.is_settled() {
                 continue;
             }
-            core = self.sleep(core, wake, None);
+            core = self.sleep(core, None);
         }
     }
 }

@@ -126,11 +126,11 @@ fn forged_answers__convince_nobody() {
         let (_, sender) = receiver.recv_from(&mut buffer).unwrap();
         for flow in 0..200u32 {
             // A response whose request's id is guessed: "stored".
-            let mut answer = [0; 24 + 72];
-            (answer[0], answer[1]) = (0xa1, 2);
+            let mut answer = [0; 28 + 72];
+            (answer[0], answer[1]) = (0xa2, 2);
             answer[20..24].copy_from_slice(&flow.to_be_bytes());
-            answer[24..32].copy_from_slice(b"pnctlV3\0");
-            receiver.send_to(&data(flow, 96, &answer, true), sender).unwrap();
+            answer[28..36].copy_from_slice(b"pnctlV3\0");
+            receiver.send_to(&data(flow, 100, &answer, true), sender).unwrap();
             // The former formats, too.
             answer[..8].copy_from_slice(b"pnctlV2\0");
             receiver.send_to(&data(500 + flow, 56, &answer[..56], true), sender).unwrap();

@@ -348,7 +348,14 @@ fn the_interface_keeps_its_rate() {
 #[test]
 fn bytes_go_over_any_transport() {
     let (mut receiver, address) = driver(1, Rate::from_gbps(1));
-    let faults = Faults { drop: 0.05, duplicate: 0.05, reorder: 0.05, corrupt: 0.05, trim: 0.05 };
+    let faults = Faults {
+        drop: 0.05,
+        duplicate: 0.05,
+        reorder: 0.05,
+        corrupt: 0.05,
+        trim: 0.05,
+        drop_varies: false,
+    };
     let relay = Lossy::start(address, faults, 9);
     let to_relay = relay.address();
     let sending = std::thread::spawn(move || {

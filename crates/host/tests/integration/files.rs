@@ -130,7 +130,14 @@ fn damage_is_found() {
 
 #[test]
 fn everything_at_once() {
-    let faults = Faults { drop: 0.05, duplicate: 0.05, reorder: 0.1, corrupt: 0.02, trim: 0.05 };
+    let faults = Faults {
+        drop: 0.05,
+        duplicate: 0.05,
+        reorder: 0.1,
+        corrupt: 0.02,
+        trim: 0.05,
+        drop_varies: false,
+    };
     for seed in 10..13 {
         transfer(&contents(1_000_000), faults, seed);
     }

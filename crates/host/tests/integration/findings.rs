@@ -27,6 +27,19 @@
 //! | A missed deadline has exit code 0 | `transfers::deadline__a_miss_has_its_own_exit_code` (punctual) |
 //! | JSON prints nothing on failure; drop counters are not shown | `transfers::failure__is_an_object_too`, `transfers::send__many_files_one_object_each` (punctual) |
 //! | Keyed mode: recorded packets are delivered again from another address, or to their own sender | `replays::replay__from_another_address_delivers_nothing`, `replays::replay__at_another_server_delivers_nothing`, `replays::reflection__a_sender_does_not_receive_its_own_message` |
+//! | Both ends are stopped for 6 s, or have no processor: each reports the other silent | `transfers::pause__of_both_ends_is_no_silence` (punctual) |
+//! | All senders behind one daemon share 8 places for messages: files are refused (found in review) | `hostd_files::hostd_files__many_senders_share_an_address` |
+//!
+//! Errors that are typed, and their tests:
+//!
+//! | error | tests |
+//! |---|---|
+//! | Port in use | `endpoint::errors__are_typed` |
+//! | Peer gone | `endpoint::errors__are_typed`, `peer_errors::unreachable__a_closed_port_is_named_before_the_silence_ends` |
+//! | Other version of the envelope | `versions::version__a_peer_of_another_one_is_named`; forged: `versions::version__answers_do_not_end_a_flow_that_goes_on`, `versions::version__answers_of_strangers_are_ignored`, `versions::version__answers_are_small_and_few` |
+//! | Too large, deadline past | `endpoint::errors__are_typed` |
+//! | Daemon absent | `hostd::attach__errors_say_what_to_do`, `hostd_files::hostd_files__errors_are_typed`, `hostd_transfers::hostd__errors_say_what_to_do` (punctual) |
+//! | Unknown outcome | `attacks::outage__without_an_answer_the_outcome_is_unknown`, `hostd_transfers::unknown__has_its_own_exit_code` (punctual) |
 //!
 //! Tests marked "punctual" are in crates/cli/tests/integration.
 
@@ -52,7 +65,7 @@ fn half_open__expires_and_falls_silent() {
     std::thread::sleep(Duration::from_millis(500));
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut prologue = [0; 1_000];
-    prologue[0] = 0xa1;
+    prologue[0] = 0xa2;
     let packet = first_packet(1 << 20, &prologue);
     stranger.send_to(&packet, server.local_addr()).unwrap();
     stranger.set_read_timeout(Some(Duration::from_millis(50))).unwrap();

@@ -5,7 +5,7 @@ use crate::samples::{self, Sample};
 use punctual_core::Class;
 use punctual_wire::{
     CODECS, DEFAULT_PORT, Datagram, ENVELOPE_BYTES, ENVELOPE_LAYOUT, FieldLayout, Outer,
-    PcapWriter, TAG_BYTES, dscp_of, entropy_port, trim_frame, write_frame,
+    PcapWriter, TAG_BYTES, VersionAnswer, dscp_of, entropy_port, trim_frame, write_frame,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -190,6 +190,40 @@ fn tshark__shows_tags_and_wrong_checks() {
     assert_eq!(tshark(&capture, &["-Y", "punctual"]).lines().count(), 1);
     let decoded = ["-d", "udp.port==48631,punctual", "-Y", "punctual.header_check.bad"];
     assert_eq!(tshark(&capture, &decoded).lines().count(), 1);
+}
+
+#[test]
+#[ignore = "needs tshark: cargo xtask test tshark"]
+fn tshark__names_the_fields_of_a_version_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let capture = dir.path().join("versions.pcapng");
+    let answer = VersionAnswer { version: 7, flow: 0x1234_5678 }.to_bytes();
+    let mut corrupt = answer;
+    corrupt[5] ^= 1;
+    let mut pcap = PcapWriter::new(std::fs::File::create(&capture).unwrap(), None, "").unwrap();
+    let interface = pcap.add_interface("versions").unwrap();
+    let mut frame = Vec::new();
+    // On a port that nobody registered, on that of the protocol, and with a wrong check.
+    for (number, datagram) in [(1, answer), (0, answer), (0, corrupt), (1, corrupt)] {
+        write_frame(&outer(number), &datagram, &mut frame);
+        pcap.write(interface, Duration::ZERO, &frame).unwrap();
+    }
+    let names = ["magic", "version", "version_answer.reads", "version_answer.reserved"];
+    let more = ["version_answer.flow", "version_answer.check", "version_answer.padding"];
+    let names = names.into_iter().chain(more).map(|name| format!("punctual.{name}"));
+    let names: Vec<String> = names.collect();
+    let mut args = vec!["-Y", "punctual && !punctual.header_check.bad", "-T", "fields"];
+    names.iter().for_each(|name| args.extend(["-e", name]));
+    let check = u16::from_be_bytes([answer[8], answer[9]]);
+    let line = format!("0xd\t0\t7\t0x0000\t0x12345678\t{check:#06x}\t0x0000");
+    let printed = tshark(&capture, &args).to_lowercase();
+    let lines: Vec<&str> = printed.lines().map(|line| line.trim_end()).collect();
+    assert_eq!(lines.len(), 2, "{printed}");
+    assert!(lines.iter().all(|printed| printed.replace("0x0d", "0xd") == line), "{printed}");
+    // Somebody else's datagram on another port is not ours.
+    assert_eq!(tshark(&capture, &["-Y", "punctual.header_check.bad"]).lines().count(), 1);
+    let words = tshark(&capture, &["-Y", "frame.number == 1"]);
+    assert!(words.contains("reads version 7, not that of flow=12345678"), "{words}");
 }
 
 /// The file without tshark: its blocks, lengths and times.

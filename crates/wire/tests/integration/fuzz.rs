@@ -11,7 +11,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use punctual_core::{FlowId, HostId, Instant, PacketFlags};
 use punctual_wire::{
     AnyCodec, DEFAULT_PORT, Datagram, ENVELOPE_BYTES, Envelope, Frame, Kind, Outer, PcapWriter,
-    RecentNumbers, TrimMark, WireError, set_flags, trim_frame, write_frame,
+    RecentNumbers, TrimMark, VersionAnswer, WireError, set_flags, trim_frame, write_frame,
 };
 
 use std::time::Duration;
@@ -121,6 +121,18 @@ fn check_fields(codec: &AnyCodec, datagram: &Datagram<'_>, near: &RecentNumbers)
     );
 }
 
+/// An answer has none itself, and says what it was made of.
+fn check_version_answer(datagram: &[u8]) {
+    if let Some(answer) = VersionAnswer::to(datagram) {
+        assert!(Datagram::parse(datagram).is_err());
+        assert_eq!(VersionAnswer::parse(&answer.to_bytes()), Some(answer));
+        assert_eq!(VersionAnswer::to(&answer.to_bytes()), None);
+    }
+    if let Some(answer) = VersionAnswer::parse(datagram) {
+        assert_eq!(answer.to_bytes()[..], *datagram);
+    }
+}
+
 #[test]
 fn datagram() {
     let corpus = corpus("datagram");
@@ -129,6 +141,8 @@ fn datagram() {
         let near = input.near();
         let mut datagram = packet(&mut input, &corpus);
         check_datagram(&datagram, &near);
+        check_version_answer(&datagram);
+        check_version_answer(bytes);
         let _ = set_flags(&mut datagram, PacketFlags::from_bits(input.byte()));
         check_datagram(&datagram, &near);
     });

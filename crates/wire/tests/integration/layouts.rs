@@ -3,7 +3,7 @@
 use punctual_testkit::print_figure;
 use punctual_wire::{
     CODECS, D3_LAYOUT, DEFAULT_PORT, ENVELOPE_LAYOUT, FieldLayout, GENERIC_LAYOUT, Kind,
-    NDP_LAYOUT, PDQ_LAYOUT,
+    NDP_LAYOUT, PDQ_LAYOUT, VERSION_ANSWER_LAYOUT,
 };
 
 fn read(path: &str) -> String {
@@ -42,6 +42,13 @@ fn assert_shown(table: &str) {
 fn docs__envelope() {
     let table = table(ENVELOPE_LAYOUT);
     print_figure("wire-envelope", &table);
+    assert_shown(&table);
+}
+
+#[test]
+fn docs__version_answer() {
+    let table = table(VERSION_ANSWER_LAYOUT);
+    print_figure("wire-version-answer", &table);
     assert_shown(&table);
 }
 
@@ -115,6 +122,7 @@ fn dissector__has_every_field_at_its_place() {
     let mut expected = Vec::new();
     let groups = [
         ("", ENVELOPE_LAYOUT),
+        ("version_answer.", VERSION_ANSWER_LAYOUT),
         ("ndp.", NDP_LAYOUT),
         ("d3.", D3_LAYOUT),
         ("pdq.", PDQ_LAYOUT),

@@ -121,12 +121,7 @@ impl Application for State {
             (FlowEvent::Finished, Some(id)) => {
                 if let Some(outbound) = self.outbound.get(&id) {
                     // Only the peer knew the number of the flow.
-                    let address = outbound.peer;
-                    if let Some(peer) = self.peers.get_mut(&address)
-                        && !std::mem::replace(&mut peer.is_proven, true)
-                    {
-                        self.unproven -= peer.inbound as usize;
-                    }
+                    self.prove(outbound.peer);
                 }
                 self.deliver(id);
             }

@@ -46,9 +46,7 @@ impl State {
             Control::Cancel => self.handle_cancel(peer, name),
             Control::Ping(number) => self.control(peer, name.flow, Control::Pong(number)),
             Control::Pong(number) => {
-                if self.pongs.len() < 1_024 {
-                    self.pongs.push((peer, number));
-                }
+                self.pings.answer(peer, number);
                 self.has_news = true;
             }
         }

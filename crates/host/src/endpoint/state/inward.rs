@@ -165,6 +165,9 @@ impl State {
             }
             return self.ask_to_retry(peer, number);
         }
+        if let Some(confirmed) = prologue.confirms {
+            self.confirm(peer, confirmed);
+        }
         match prologue.purpose {
             Purpose::Response => {
                 let request = self.requests.get(&prologue.id);

@@ -8,8 +8,9 @@ use super::format::{Control, Prologue, Purpose, Tokens};
 use super::inbound::Inbound;
 use super::options::{EndpointOptions, Outcome, SendError, Times};
 use super::peers::Peers;
+use super::pings::Pings;
 use super::services::{Owner, Services};
-use crate::driver::PeerError;
+use crate::driver::{Cause, PeerError};
 use ahash::{HashMap, HashSet};
 pub(super) use control::RESTART_MIN_STD;
 use punctual_core::{Class, Duration, FlowId, Instant};
@@ -39,8 +40,8 @@ pub(super) struct Outbound {
     pub(super) sent_to: u64,
     /// When the peer was last heard.
     pub(super) heard_at: Instant,
-    /// When the peer was first reported to be unreachable since it was last heard, and why.
-    pub(super) unreachable: Option<(Instant, String)>,
+    /// When the peer was first reported not to receive packets since it was last heard, and why.
+    pub(super) unreachable: Option<(Instant, Cause)>,
     /// Whether the peer must prove its address first.
     pub(super) needs_proof: bool,
     /// Times that the peer asked for a new start.
@@ -92,7 +93,7 @@ pub(super) struct State {
     pub(super) services: Services,
     pub(super) controls: Vec<(SocketAddr, Vec<u8>)>,
     pub(super) actions: Vec<Action>,
-    pub(super) pongs: Vec<(SocketAddr, u64)>,
+    pub(super) pings: Pings,
     pub(super) receive_memory: usize,
     pub(super) send_memory: usize,
     /// Open flows from peers whose addresses are not proven.
@@ -123,7 +124,7 @@ impl State {
             services: Services::new(),
             controls: Vec::new(),
             actions: Vec::new(),
-            pongs: Vec::new(),
+            pings: Pings::default(),
             receive_memory: 0,
             send_memory: 0,
             unproven: 0,
@@ -260,6 +261,28 @@ impl State {
         }
     }
 
+    /// The peer has told in a message of its own that it has the response with this number. Only the
+    /// peer knows the number.
+    fn confirm(&mut self, address: SocketAddr, number: u32) {
+        let Some(id) = self.outbound_numbers.get(&(address, number)).copied() else { return };
+        let Some(outbound) = self.outbound.get(&id) else { return };
+        let size = Prologue::BYTES as u64 + outbound.bytes.len() as u64;
+        if outbound.prologue.purpose != Purpose::Response || outbound.sent_to < size {
+            return;
+        }
+        self.prove(address);
+        self.deliver(id);
+    }
+
+    /// Notes that a peer receives packets at its address.
+    fn prove(&mut self, address: SocketAddr) {
+        if let Some(peer) = self.peers.get_mut(&address)
+            && !std::mem::replace(&mut peer.is_proven, true)
+        {
+            self.unproven -= peer.inbound as usize;
+        }
+    }
+
     /// The peer has the message.
     fn deliver(&mut self, id: u64) {
         let Some(outbound) = self.outbound.get_mut(&id) else { return };
@@ -295,12 +318,30 @@ impl State {
         }
     }
 
+    /// Ends a send whose peer was silent after a report that it does not receive packets.
+    pub(super) fn lose_unreachable(&mut self, id: u64, peer: SocketAddr, cause: Cause) {
+        match cause {
+            Cause::Undelivered(error) => {
+                self.lose(id, SendError::PeerUnreachable { peer, error }, false);
+            }
+            Cause::OtherVersion => {
+                let error = SendError::OtherVersion(peer);
+                // A peer that was never heard in this version cannot have read the message. With a
+                // key nothing is believed that is not authenticated.
+                let is_known = self.peers.get(&peer).is_some_and(|p| p.incarnation.is_some());
+                match is_known || self.is_keyed() {
+                    true => self.lose(id, error, false),
+                    false => self.conclude(id, |times| Outcome::Failed(error, times)),
+                }
+            }
+        }
+    }
+
     /// Notes that something that was sent to a peer could not be delivered.
     pub(super) fn note_error(&mut self, error: &PeerError) {
         let now = self.now;
         let mut note = |outbound: &mut Outbound| {
-            let reason = || (now, error.error.to_string());
-            outbound.unreachable.get_or_insert_with(reason);
+            outbound.unreachable.get_or_insert_with(|| (now, error.cause.clone()));
         };
         match error.flow {
             Some(flow) => {

@@ -20,6 +20,8 @@ pub(crate) struct Faults {
     pub(crate) reorder: f64,
     pub(crate) corrupt: f64,
     pub(crate) trim: f64,
+    /// Whether `drop` is only the most: each second has a probability of its own, from 0 on.
+    pub(crate) drop_varies: bool,
 }
 
 /// Counts of a relay's faults.
@@ -88,6 +90,8 @@ impl Lossy {
             stream: Stream::named(seed, "lossy", 0),
             done: Done::default(),
             held: Vec::new(),
+            drop: faults.drop,
+            drop_until: Instant::now(),
         };
         let seen = shared.clone();
         let thread = std::thread::spawn(move || relay.run(&front, &back, receiver, &seen));
@@ -138,6 +142,9 @@ struct Relay {
     stream: Stream,
     done: Done,
     held: Vec<Held>,
+    /// The probability of a loss, until then.
+    drop: f64,
+    drop_until: Instant,
 }
 
 impl Relay {
@@ -193,7 +200,11 @@ impl Relay {
     fn spoil(&mut self, bytes: &[u8], forward: bool) -> Vec<Vec<u8>> {
         let mut bytes = bytes.to_vec();
         let faults = self.faults;
-        if self.stream.chance(faults.drop) {
+        if faults.drop_varies && Instant::now() >= self.drop_until {
+            self.drop = faults.drop * self.stream.unit();
+            self.drop_until = Instant::now() + Duration::from_secs(1);
+        }
+        if self.stream.chance(self.drop) {
             self.done.dropped += 1;
             return vec![];
         }
