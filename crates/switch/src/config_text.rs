@@ -57,8 +57,14 @@ pub fn interface_name(host: u32) -> String {
 
 /// The Ethernet address of a host.
 pub fn host_mac(host: u32) -> String {
+    let [a, b, c, d, e, f] = mac_of(host);
+    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+}
+
+/// The bytes of [`host_mac`].
+pub fn mac_of(host: u32) -> [u8; 6] {
     let [_, b, c, d] = (host + 1).to_be_bytes();
-    format!("02:70:00:{b:02x}:{c:02x}:{d:02x}")
+    [0x02, 0x70, 0, b, c, d]
 }
 
 impl ConfigSource<'_> {

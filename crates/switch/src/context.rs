@@ -111,7 +111,7 @@ impl PortContext for SwitchContext {
 
 impl Wire for &mut Events {
     #[inline]
-    fn sends(&mut self, _packet: &Packet, sent: Sent) {
+    fn sends(&mut self, _packet: &mut Packet, sent: Sent) {
         self.push(sent.arrives_at, What::Arrives(sent.id));
     }
 }

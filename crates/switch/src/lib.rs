@@ -27,6 +27,8 @@ mod frame;
 mod io;
 #[cfg(target_os = "linux")]
 mod namespace;
+#[cfg(target_os = "linux")]
+mod netlink;
 mod report;
 #[cfg(target_os = "linux")]
 mod ring;
@@ -36,12 +38,17 @@ mod testbed;
 mod trim_rule;
 
 pub use config::{ConfigError, HostPort, LinkFaults, SwitchConfig};
-pub use config_text::{ConfigSource, host_mac, interface_name};
+pub use config_text::{ConfigSource, host_mac, interface_name, mac_of};
 pub use counters::{HostCounters, PortCounters};
 pub use fabric::Fabric;
 pub use io::{Departed, FrameIo, IoLosses, MemoryIo, Received};
 #[cfg(target_os = "linux")]
-pub use namespace::{enter_namespace, in_namespace, raise_priority, turn_off_tx_checksum};
+pub use namespace::{
+    enter_namespace, in_namespace, new_namespace, on_a_thread, raise_priority, set_realtime,
+    spawn_in_namespace, turn_off_tx_checksum,
+};
+#[cfg(target_os = "linux")]
+pub use netlink::{Ipv4Route, Netlink, VethEnd};
 pub use report::{HostReport, LatenessHistogram, PortReport, SwitchReport};
 #[cfg(target_os = "linux")]
 pub use ring::{Interfaces, IoError, missing_capability};

@@ -4,18 +4,23 @@ use crate::counters::{HostCounters, PortCounters};
 use serde::Serialize;
 use std::fmt::Write as _;
 
+/// Prometheus's buckets of lateness: powers of two of nanoseconds, from 128 ns to 0.5 s.
+const LEAST_BUCKET: u32 = 7;
+const GREATEST_BUCKET: u32 = 29;
+
 /// Lateness in powers of two of nanoseconds.
 #[derive(Clone, Debug)]
 pub struct LatenessHistogram {
     /// `counts[n]` departures were late by less than 2ⁿ ns, and by 2ⁿ⁻¹ ns or more if n > 0.
     counts: [u64; 41],
     total: u64,
+    sum_nanos: u64,
     worst_nanos: u64,
 }
 
 impl Default for LatenessHistogram {
     fn default() -> Self {
-        LatenessHistogram { counts: [0; 41], total: 0, worst_nanos: 0 }
+        LatenessHistogram { counts: [0; 41], total: 0, sum_nanos: 0, worst_nanos: 0 }
     }
 }
 
@@ -25,6 +30,7 @@ impl LatenessHistogram {
         let bits = (u64::BITS - nanos.leading_zeros()) as usize;
         self.counts[bits.min(40)] += 1;
         self.total += 1;
+        self.sum_nanos = self.sum_nanos.saturating_add(nanos);
         self.worst_nanos = self.worst_nanos.max(nanos);
     }
 
@@ -50,6 +56,11 @@ impl LatenessHistogram {
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let all = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         all.map(|(bits, count)| ((1u64 << bits) as f64 / 1000.0, *count)).collect()
+    }
+
+    /// The sum of all, in µs.
+    pub fn sum_us(&self) -> f64 {
+        self.sum_nanos as f64 / 1000.0
     }
 
     /// The worst lateness, in µs.
@@ -112,6 +123,8 @@ pub struct SwitchReport {
     pub lateness_p99_us: f64,
     /// Worst lateness of a departure.
     pub lateness_worst_us: f64,
+    /// Sum of the lateness of departures.
+    pub lateness_sum_us: f64,
     /// Upper bounds in µs, and departures up to each bound and above the one before.
     pub lateness_histogram: Vec<(f64, u64)>,
     /// How often the configuration changed while it ran.
@@ -232,15 +245,20 @@ impl SwitchReport {
         series("late_departures_total", "counter", vec![(String::new(), self.late_departures)]);
         series("valid", "gauge", vec![(String::new(), u64::from(self.valid))]);
         let _ = writeln!(text, "# TYPE punctual_switch_lateness_seconds histogram");
-        let mut below = 0;
-        for (bound_us, count) in &self.lateness_histogram {
-            below += count;
-            let bound = bound_us / 1e6;
-            let _ =
-                writeln!(text, "punctual_switch_lateness_seconds_bucket{{le=\"{bound}\"}} {below}");
+        // Every scrape has the same buckets: a series that begins late has no rate before.
+        let name = "punctual_switch_lateness_seconds";
+        let up_to = |bound_us: f64| -> u64 {
+            let buckets = self.lateness_histogram.iter();
+            buckets.filter(|(bound, _)| *bound <= bound_us).map(|(_, count)| count).sum()
+        };
+        for bits in LEAST_BUCKET..=GREATEST_BUCKET {
+            let bound_us = (1u64 << bits) as f64 / 1000.0;
+            let (le, count) = (bound_us / 1e6, up_to(bound_us));
+            let _ = writeln!(text, "{name}_bucket{{le=\"{le}\"}} {count}");
         }
-        let _ = writeln!(text, "punctual_switch_lateness_seconds_bucket{{le=\"+Inf\"}} {below}");
-        let _ = writeln!(text, "punctual_switch_lateness_seconds_count {below}");
+        let (sum, count) = (self.lateness_sum_us / 1e6, up_to(f64::INFINITY));
+        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {count}");
+        let _ = writeln!(text, "{name}_sum {sum}\n{name}_count {count}");
         text
     }
 }

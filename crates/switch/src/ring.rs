@@ -378,7 +378,7 @@ impl Ring {
             let messages = self.messages[sent..count].as_mut_ptr();
             // SAFETY: the first `count` messages point at parts, and those at buffers, that `send`
             // filled and nothing has changed since.
-            let result = unsafe { libc::sendmmsg(fd, messages, left, libc::MSG_DONTWAIT) };
+            let result = unsafe { libc::sendmmsg(fd, messages, left, libc::MSG_DONTWAIT as _) };
             if result > 0 {
                 sent += result as usize;
             } else if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {

@@ -178,6 +178,11 @@ impl<I: FrameIo> Switch<I> {
         &mut self.io
     }
 
+    /// The interfaces of a switch that is not used any more.
+    pub fn into_io(self) -> I {
+        self.io
+    }
+
     /// What happened so far.
     pub fn report(&mut self) -> SwitchReport {
         let network = &self.config.network;
@@ -208,6 +213,7 @@ impl<I: FrameIo> Switch<I> {
             lateness_p50_us: self.lateness.percentile_us(50.0),
             lateness_p99_us: self.lateness.percentile_us(99.0),
             lateness_worst_us: self.lateness.worst_us(),
+            lateness_sum_us: self.lateness.sum_us(),
             lateness_histogram: self.lateness.buckets(),
             reloads: self.reloads,
             lost_at_reload: self.lost_at_reload,

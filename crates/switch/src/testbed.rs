@@ -1,16 +1,19 @@
 //! A testbed: hosts as network namespaces, joined by one switch process.
 //!
 //! Every name begins with the testbed's prefix, so that [`Testbed::down`] finds what
-//! [`Testbed::up`] made, also after a crash of either. Namespaces and interfaces are made with
-//! `ip` of iproute2, many commands in one process. Links between switches are in the memory of the
-//! switch process, so a tree needs no more interfaces than a star with as many hosts.
+//! [`Testbed::up`] made, also after a crash of either. Links between switches are in the memory of
+//! the switch process, so a tree needs no more interfaces than a star with as many hosts.
 
-use crate::config_text::{host_mac, interface_name};
-use crate::namespace::{end_process, in_namespace, turn_off_tx_checksum};
+use crate::config_text::{interface_name, mac_of};
+use crate::namespace::{
+    add_namespace, end_process, in_namespace, namespace_file, namespaces_with, processes_in,
+    remove_namespace, spawn_in_namespace, turn_off_tx_checksum,
+};
+use crate::netlink::{Netlink, VethEnd};
 use crate::ring::missing_capability;
-use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -38,14 +41,6 @@ pub enum TestbedError {
     /// It has no such host.
     #[error("the testbed has no host `{0}`; its hosts are 0 to {1}")]
     NoHost(String, u32),
-    /// A command failed.
-    #[error("`{command}` failed: {message}")]
-    Command {
-        /// The command line.
-        command: String,
-        /// What it printed.
-        message: String,
-    },
     /// The switch process ended or did not get ready.
     #[error("the switch did not start: {0}")]
     Switch(String),
@@ -102,13 +97,14 @@ impl Testbed {
     }
 
     /// The IPv4 address of a host.
-    pub fn ipv4(host: u32) -> String {
-        format!("10.0.{}.{}", host / 250, host % 250 + 1)
+    pub fn ipv4(host: u32) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, (host / 250) as u8, (host % 250 + 1) as u8)
     }
 
     /// The IPv6 address of a host.
-    pub fn ipv6(host: u32) -> String {
-        format!("fd00::{:x}", host + 1)
+    pub fn ipv6(host: u32) -> Ipv6Addr {
+        let [low, high] = [(host + 1) as u16, ((host + 1) >> 16) as u16];
+        Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, high, low)
     }
 
     /// Where the switch writes its report.
@@ -150,82 +146,65 @@ impl Testbed {
         config: &str,
         program: &Path,
     ) -> Result<(), TestbedError> {
-        let failed = |what: String| move |source| TestbedError::Io { what, source };
         // The directory comes first: from here on `down` has something to remove.
         fs::create_dir_all(&self.dir).map_err(failed(self.dir.display().to_string()))?;
         let config_file = self.config_file();
         fs::write(&config_file, config).map_err(failed(config_file.display().to_string()))?;
         let switch = self.switch_namespace();
-        ip(&["netns", "add", &switch])?;
+        add_namespace(&switch).map_err(failed(format!("namespace {switch}")))?;
         // The switch's ends of the links have no addresses and send nothing on their own.
         let without_ipv6 = || fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
         let _ = in_namespace(&switch, without_ipv6);
         for host in 0..hosts {
-            ip(&["netns", "add", &self.host_namespace(host)])?;
+            let own = self.host_namespace(host);
+            add_namespace(&own).map_err(failed(format!("namespace {own}")))?;
+            self.build_host(host, hosts, mtu).map_err(failed(format!("namespace {own}")))?;
         }
-        self.add_links(hosts, mtu)?;
-        for host in 0..hosts {
-            self.configure_host(host, hosts)?;
-        }
+        let turn_on = || {
+            let mut netlink = Netlink::open()?;
+            (0..hosts).try_for_each(|host| netlink.set_up(&interface_name(host), true))
+        };
+        in_namespace(&switch, turn_on).map_err(failed(format!("namespace {switch}")))?;
         let mut child = self.start_switch(&config_file, program)?;
         self.await_switch(&mut child)
     }
 
-    /// Joins the namespace of every host to that of the switch.
-    fn add_links(&self, hosts: u32, mtu: u64) -> Result<(), TestbedError> {
-        let switch = self.switch_namespace();
-        let (mut links, mut ports) = (String::new(), String::new());
-        for host in 0..hosts {
-            let (own, port, mac) =
-                (self.host_namespace(host), interface_name(host), host_mac(host));
-            // One queue each way: a second one could reorder frames.
-            let queues = "numtxqueues 1 numrxqueues 1";
-            let _ = writeln!(
-                links,
-                "link add eth0 netns {own} {queues} address {mac} mtu {mtu} type veth peer name \
-                 {port} netns {switch} mtu {mtu} {queues}"
-            );
-            let _ = writeln!(ports, "link set {port} up");
-        }
-        ip_batch(&[], &links)?;
-        ip_batch(&["-n", &switch], &ports)
-    }
-
-    /// Gives a host its addresses, and those of all other hosts: no ARP mixes with its traffic.
-    fn configure_host(&self, host: u32, hosts: u32) -> Result<(), TestbedError> {
-        let own = self.host_namespace(host);
-        in_namespace(&own, || turn_off_tx_checksum("eth0")).map_err(|source| TestbedError::Io {
-            what: format!("transmit checksum offload of eth0 in {own}"),
-            source,
-        })?;
-        let (ipv4, ipv6) = (Self::ipv4(host), Self::ipv6(host));
-        let mut setup = format!("addr add {ipv4}/16 dev eth0\nlink set lo up\nlink set eth0 up\n");
-        // A kernel without IPv6 has no such addresses.
-        let mut setup_ipv6 = format!("addr add {ipv6}/64 dev eth0 nodad\n");
-        for other in (0..hosts).filter(|other| *other != host) {
-            let mac = host_mac(other);
-            for (text, ip) in
-                [(&mut setup, Self::ipv4(other)), (&mut setup_ipv6, Self::ipv6(other))]
-            {
-                let _ = writeln!(text, "neigh replace {ip} lladdr {mac} dev eth0 nud permanent");
+    /// Joins a host to the switch and gives it its addresses, and those of all other hosts: no ARP
+    /// mixes with its traffic.
+    fn build_host(&self, host: u32, hosts: u32, mtu: u64) -> io::Result<()> {
+        let switch = namespace_file(&self.switch_namespace())?;
+        let (port, others) = (interface_name(host), (0..hosts).filter(|other| *other != host));
+        in_namespace(&self.host_namespace(host), || {
+            let mut netlink = Netlink::open()?;
+            let own = VethEnd { name: "eth0", mac: Some(mac_of(host)), namespace: None };
+            let peer = VethEnd { name: &port, mac: None, namespace: Some(&switch) };
+            netlink.add_veth([own, peer], u32::try_from(mtu).unwrap_or(u32::MAX))?;
+            turn_off_tx_checksum("eth0")?;
+            netlink.add_address("eth0", Self::ipv4(host).into(), 16)?;
+            netlink.set_up("lo", true)?;
+            netlink.set_up("eth0", true)?;
+            // A kernel without IPv6 has no such addresses.
+            let has_ipv6 = netlink.add_address("eth0", Self::ipv6(host).into(), 64).is_ok();
+            for other in others {
+                netlink.add_neighbour("eth0", Self::ipv4(other).into(), mac_of(other))?;
+                if has_ipv6 {
+                    netlink.add_neighbour("eth0", Self::ipv6(other).into(), mac_of(other))?;
+                }
             }
-        }
-        ip_batch(&["-n", &own], &setup)?;
-        let _ = ip_batch(&["-n", &own], &setup_ipv6);
-        Ok(())
+            Ok(())
+        })
     }
 
     fn start_switch(&self, config: &Path, program: &Path) -> Result<Child, TestbedError> {
-        let failed = |what: String| move |source| TestbedError::Io { what, source };
         let log_file = self.dir.join("switch.log");
         let log = fs::File::create(&log_file).map_err(failed(log_file.display().to_string()))?;
         let log_too = log.try_clone().map_err(failed(log_file.display().to_string()))?;
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.switch_namespace()]).arg(program);
+        let mut command = Command::new(program);
         command.arg("switch").arg("--config").arg(config);
         command.arg("--report").arg(self.report_file()).arg("--priority");
         command.stdin(Stdio::null()).stdout(log).stderr(log_too);
-        let child = command.spawn().map_err(failed("ip netns exec".to_owned()))?;
+        let child = spawn_in_namespace(&self.switch_namespace(), &mut command)
+            .map_err(failed(program.display().to_string()))?;
         let pid = self.dir.join("switch.pid");
         fs::write(&pid, child.id().to_string()).map_err(failed(pid.display().to_string()))?;
         Ok(child)
@@ -250,14 +229,7 @@ impl Testbed {
 
     /// The namespaces that exist with this prefix.
     fn namespaces(&self) -> Result<Vec<String>, TestbedError> {
-        let listed = match fs::read_dir("/run/netns") {
-            Ok(listed) => listed,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(TestbedError::Io { what: "/run/netns".into(), source }),
-        };
-        let start = format!("{}-", self.prefix);
-        let names = listed.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        Ok(names.filter(|name| name.starts_with(&start)).collect())
+        namespaces_with(&format!("{}-", self.prefix)).map_err(failed("named namespaces".into()))
     }
 
     /// The process of the switch, if it runs: the number of another process that has taken its place
@@ -282,16 +254,17 @@ impl Testbed {
         Ok(TestbedStatus { hosts, switch: self.switch_process(), report })
     }
 
-    /// A command to be run at a host, by its number.
-    pub fn command(&self, host: &str, program: &str) -> Result<Command, TestbedError> {
+    /// The namespace of a host, by its number. Fails, too, if this process may not enter it.
+    pub fn namespace_of(&self, host: &str) -> Result<String, TestbedError> {
+        if let Some(missing) = missing_capability(&["CAP_SYS_ADMIN"]) {
+            return Err(TestbedError::Capability(missing));
+        }
         let hosts = self.status()?.hosts.len() as u32;
         let number = host.trim_start_matches('h').parse().ok().filter(|host| *host < hosts);
         let Some(number) = number else {
             return Err(TestbedError::NoHost(host.to_owned(), hosts.saturating_sub(1)));
         };
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.host_namespace(number), program]);
-        Ok(command)
+        Ok(self.host_namespace(number))
     }
 
     /// Stops the switch, so that it writes its last report. Returns the report.
@@ -312,6 +285,9 @@ impl Testbed {
     /// Starts the switch again with its configuration file, whether it runs, was stopped or has
     /// crashed. Frames that are in the switch meanwhile are lost; hosts and their sockets stay.
     pub fn restart_switch(&self, program: &Path) -> Result<(), TestbedError> {
+        if let Some(missing) = missing_capability(&NEEDED) {
+            return Err(TestbedError::Capability(missing));
+        }
         let config_file = self.config_file();
         if !config_file.exists() {
             return Err(TestbedError::Absent(self.prefix.clone()));
@@ -336,7 +312,7 @@ impl Testbed {
             }
         }
         for name in &namespaces {
-            ip(&["netns", "delete", name])?;
+            remove_namespace(name).map_err(failed(format!("namespace {name}")))?;
         }
         match fs::remove_dir_all(&self.dir) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -347,44 +323,7 @@ impl Testbed {
     }
 }
 
-/// The processes in a namespace.
-fn processes_in(namespace: &str) -> Vec<u32> {
-    let output = Command::new("ip").args(["netns", "pids", namespace]).output();
-    let text = output.map(|output| output.stdout).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
-}
-
-fn ip(args: &[&str]) -> Result<(), TestbedError> {
-    ip_batch(args, "")
-}
-
-/// Runs `ip` with options and many commands, one a line, in one process; the first that fails ends
-/// it. Without commands, the options are the command.
-fn ip_batch(args: &[&str], commands: &str) -> Result<(), TestbedError> {
-    let mut process = Command::new("ip");
-    process.args(args);
-    if !commands.is_empty() {
-        process.args(["-batch", "-"]);
-    }
-    let command = || {
-        let first = commands.lines().next().unwrap_or_default();
-        format!("ip {} {first}", args.join(" ")).trim_end().to_owned()
-    };
-    let failed = |error: io::Error| TestbedError::Command {
-        command: command(),
-        message: format!("{error}; install iproute2"),
-    };
-    process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = process.spawn().map_err(failed)?;
-    if let Some(mut input) = child.stdin.take() {
-        // A process that has failed already does not read all of it; its status says so.
-        let _ = input.write_all(commands.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(failed)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(TestbedError::Command { command: command(), message })
+/// An error of a system call, with what was done.
+fn failed(what: String) -> impl FnOnce(io::Error) -> TestbedError {
+    move |source| TestbedError::Io { what, source }
 }

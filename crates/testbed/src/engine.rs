@@ -19,7 +19,7 @@ use punctual_core::{
 use punctual_net::Network;
 use punctual_switch::{LatenessHistogram, Received};
 use punctual_transports::{AnyStack, AnyTransport};
-use punctual_wire::{AnyCodec, Frame, RecentNumbers, TrimMark, with_ecn};
+use punctual_wire::{AnyCodec, Frame, HEADER_BYTES_MAX, RecentNumbers, TrimMark, with_ecn};
 use std::collections::{BTreeMap, VecDeque};
 
 /// No slot or timer.
@@ -82,7 +82,7 @@ pub(crate) struct Engine {
     network: Network,
     seed: u64,
     incarnation: u16,
-    /// By transport; none for those of the kernel.
+    /// By transport; none for those that sockets carry.
     own: Vec<Option<Own>>,
     hosts: Vec<Host>,
     ends: Vec<Ends>,
@@ -92,8 +92,8 @@ pub(crate) struct Engine {
     writer: FrameWriter,
     /// Frames to be sent, by host.
     pub(crate) outgoing: Vec<(HostId, Vec<u8>)>,
-    /// Flows that the kernel's TCP is to carry.
-    pub(crate) for_kernel: Vec<FlowSpec>,
+    /// Flows that sockets are to carry: the kernel's TCP, or the host stack.
+    pub(crate) for_sockets: Vec<FlowSpec>,
     /// Times between pulls, in ns.
     pull_gaps: Vec<u32>,
     dropped: BTreeMap<&'static str, u64>,
@@ -111,10 +111,12 @@ fn end_index(end: End) -> usize {
 }
 
 impl Engine {
-    /// The hosts of a network. Flows of `tcp` are left to the kernel.
+    /// The hosts of a network. Flows of transports that it does not drive, and of `tcp`, are left to
+    /// sockets.
     pub(crate) fn new(
         network: &Network,
         transports: &[AnyTransport],
+        is_driven: impl Fn(&AnyTransport) -> bool,
         table: FlowTable,
         seed: u64,
         incarnation: u16,
@@ -122,7 +124,8 @@ impl Engine {
     ) -> Engine {
         let nics: Vec<_> = (0..network.hosts).map(|h| network.nic_info(HostId(h))).collect();
         let own = |transport: &AnyTransport| {
-            let codec = AnyCodec::of(transport.name(), network.mtu)?;
+            let codec =
+                AnyCodec::of(transport.name(), network.mtu).filter(|_| is_driven(transport))?;
             Some(Own { stack: transport.stack(&nics), codec })
         };
         let host = |nic: &punctual_core::NicInfo| {
@@ -153,9 +156,9 @@ impl Engine {
             table,
             ext: ExtArena::default(),
             out: Outbox::default(),
-            writer: FrameWriter::default(),
+            writer: FrameWriter::new(ETHERNET + network.mtu.get() as usize + HEADER_BYTES_MAX),
             outgoing: Vec::new(),
-            for_kernel: Vec::new(),
+            for_sockets: Vec::new(),
             pull_gaps: Vec::new(),
             dropped: BTreeMap::new(),
             lateness: LatenessHistogram::default(),
@@ -189,7 +192,7 @@ impl Engine {
                 is_ready: false,
             });
             if self.own[place(spec.transport)].is_none() {
-                self.for_kernel.push(spec);
+                self.for_sockets.push(spec);
                 continue;
             }
             let now = self.time(spec.src, spec.start, real);

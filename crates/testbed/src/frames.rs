@@ -1,6 +1,6 @@
 //! Packets of endpoints as frames, and back.
 
-use crate::namespaces::{ipv4, own_mac};
+use crate::namespaces::{ipv4, kernel_mac, own_mac};
 use punctual_core::{ExtBlock, HostId, Packet};
 use punctual_wire::{
     AnyCodec, DEFAULT_PORT, Outer, WireName, dscp_of, ecn_bits, entropy_port, write_frame,
@@ -10,13 +10,22 @@ use punctual_wire::{
 const HELLO_TYPE: u16 = 0x88b5;
 
 /// Writes packets as frames, into memory that is used again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FrameWriter {
     datagram: Vec<u8>,
     spare: Vec<Vec<u8>>,
 }
 
+/// Frames for which there is memory from the start.
+const SPARE_FRAMES: usize = 256;
+
 impl FrameWriter {
+    /// A writer of frames of at most `bytes_max` bytes.
+    pub(crate) fn new(bytes_max: usize) -> FrameWriter {
+        let buffer = || Vec::with_capacity(bytes_max);
+        FrameWriter { datagram: buffer(), spare: (0..SPARE_FRAMES).map(|_| buffer()).collect() }
+    }
+
     /// The frame of a packet that `host` sends. `fill` writes its payload.
     pub(crate) fn write(
         &mut self,
@@ -49,12 +58,22 @@ impl FrameWriter {
     }
 }
 
-/// A broadcast frame by which the switch learns where an address is.
-pub(crate) fn hello(from: [u8; 6]) -> Vec<u8> {
-    let mut frame = vec![0xff; 6];
-    frame.extend_from_slice(&from);
+/// A frame by which the switch learns where the endpoints of a host are. It goes to one other host,
+/// whose kernel ignores it: a broadcast would be copied to all, and count at all ports.
+pub(crate) fn hello(from: u32, to: u32) -> Vec<u8> {
+    let mut frame = kernel_mac(to).to_vec();
+    frame.extend_from_slice(&own_mac(from));
     frame.extend_from_slice(&HELLO_TYPE.to_be_bytes());
     frame.resize(60, 0);
+    frame
+}
+
+/// A frame of `bytes` bytes from a host to another host's kernel, which ignores it.
+pub(crate) fn filler(from: u32, to: u32, bytes: usize) -> Vec<u8> {
+    let mut frame = kernel_mac(to).to_vec();
+    frame.extend_from_slice(&kernel_mac(from));
+    frame.extend_from_slice(&HELLO_TYPE.to_be_bytes());
+    frame.resize(bytes.max(60), 0);
     frame
 }
 

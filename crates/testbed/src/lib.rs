@@ -2,13 +2,14 @@
 //!
 //! Every host is a network namespace with one interface, and the software switch of
 //! `punctual-switch` joins them. One thread drives all hosts: the simulator's own endpoints with
-//! their wire formats, or the kernel's TCP. Another thread is the switch. Both spin, each on a
+//! their wire formats on packet sockets, the event loops of the host stack on UDP sockets
+//! ([`HostSockets`]), or the kernel's TCP. Another thread is the switch. Both spin, each on a
 //! processor of its own.
 //!
 //! * [`TestbedSetup`] is a [`Setup`] of the simulator and what a testbed adds to it,
 //! * [`run`] builds the network, runs the flows, removes the network, and returns the same
 //!   [`Outcome`](punctual_sim::Outcome) as a simulation, with a [`TestbedReport`],
-//! * [`unsupported`] says what a testbed cannot do.
+//! * [`unsupported`] and [`unsupported_by_host_stack`] say what a testbed cannot do.
 //!
 //! # Time
 //!
@@ -34,6 +35,8 @@ mod flows;
 #[cfg(target_os = "linux")]
 mod frames;
 #[cfg(target_os = "linux")]
+mod host_stack;
+#[cfg(target_os = "linux")]
 mod kernel_tcp;
 #[cfg(target_os = "linux")]
 mod namespaces;
@@ -48,7 +51,7 @@ mod stalls;
 #[cfg(target_os = "linux")]
 mod timers;
 
-pub use limits::{HOSTS_MAX, Unsupported, is_supported, unsupported};
+pub use limits::{HOSTS_MAX, Unsupported, is_supported, unsupported, unsupported_by_host_stack};
 pub use report::{Lateness, TestbedReport};
 #[cfg(target_os = "linux")]
 pub use run::run;
@@ -63,6 +66,10 @@ use serde::{Deserialize, Serialize};
 pub enum KernelTcp {
     /// Congestion control `reno`.
     Reno,
+    /// Congestion control `reno` with the loss recovery of NewReno alone: without SACK, RACK and tail
+    /// loss probes. The simulated `tcp` has the same.
+    #[serde(rename = "newreno")]
+    NewReno,
     /// Congestion control `cubic`.
     Cubic,
     /// `reno`, with data in the first packet (TCP Fast Open).
@@ -79,6 +86,7 @@ impl KernelTcp {
     pub fn label(self) -> &'static str {
         match self {
             KernelTcp::Reno => "kernel-reno",
+            KernelTcp::NewReno => "kernel-newreno",
             KernelTcp::Cubic => "kernel-cubic",
             KernelTcp::RenoTfo => "kernel-reno-tfo",
             KernelTcp::CubicTfo => "kernel-cubic-tfo",
@@ -88,7 +96,7 @@ impl KernelTcp {
     /// The congestion control, as the kernel calls it.
     pub fn congestion(self) -> &'static str {
         match self {
-            KernelTcp::Reno | KernelTcp::RenoTfo => "reno",
+            KernelTcp::Reno | KernelTcp::NewReno | KernelTcp::RenoTfo => "reno",
             KernelTcp::Cubic | KernelTcp::CubicTfo => "cubic",
         }
     }
@@ -97,6 +105,18 @@ impl KernelTcp {
     pub fn has_fast_open(self) -> bool {
         matches!(self, KernelTcp::RenoTfo | KernelTcp::CubicTfo)
     }
+}
+
+/// How the hosts of a testbed send and receive packets of our transports.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostSockets {
+    /// Packet sockets, driven by this crate: packets arrive when the kernel received them, and the
+    /// clock may be slower than the machine's.
+    #[default]
+    Packet,
+    /// UDP sockets, driven by the host stack: the code that applications link. For NDP.
+    Udp,
 }
 
 /// Everything that a run on a testbed depends on.
@@ -109,6 +129,8 @@ pub struct TestbedSetup {
     pub time_scale: Option<u32>,
     /// What runs in the place of the simulated `tcp`.
     pub kernel_tcp: KernelTcp,
+    /// How hosts send and receive packets of our transports.
+    pub sockets: HostSockets,
 }
 
 /// Why a run on a testbed failed.

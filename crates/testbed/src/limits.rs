@@ -1,6 +1,7 @@
 //! What a testbed cannot do.
 
-use punctual_core::QueueSpec;
+use crate::{HostSockets, TestbedSetup, time_scale};
+use punctual_core::{Class, QueueSpec};
 use punctual_sim::Setup;
 use punctual_transports::AnyTransport;
 
@@ -67,14 +68,50 @@ pub fn unsupported(setup: &Setup) -> Option<Unsupported> {
     None
 }
 
+/// The transport that the event loop of the host stack runs, and `tcp`, which does not need it.
+const ON_HOST_STACK: [&str; 2] = ["ndp", "tcp"];
+
+/// The first thing of a run that the host stack cannot do; none if it can, or is not used.
+pub fn unsupported_by_host_stack(testbed: &TestbedSetup) -> Option<Unsupported> {
+    if testbed.sockets == HostSockets::Packet {
+        return None;
+    }
+    let setup = &testbed.setup;
+    let refuse = |message: String, help: &str| {
+        Some(Unsupported { key: "run.sockets", message, help: help.to_owned() })
+    };
+    let mut names = setup.transports.iter().map(AnyTransport::name);
+    if let Some(name) = names.find(|name| !ON_HOST_STACK.contains(name)) {
+        let message = format!("the host stack runs `ndp`, not `{name}`");
+        return refuse(message, "set `sockets` to \"packet\", or remove the transport");
+    }
+    let scale = testbed.time_scale.unwrap_or_else(|| time_scale(setup));
+    if scale != 1 {
+        let message = format!(
+            "the host stack reads the machine's clock, and this run has a time scale of {scale}"
+        );
+        return refuse(message, "lower `network.rate`, or set `time_scale` to 1");
+    }
+    let flows = &setup.workload.flows;
+    if flows.iter().any(|flow| flow.class != Class::DATA) {
+        let message = "the event loop of the host stack sends all flows with one class".to_owned();
+        return refuse(message, "set `sockets` to \"packet\", or remove `class`");
+    }
+    if flows.iter().any(|flow| setup.network.paths(flow.src, flow.dst) > 1) {
+        let message = "on UDP sockets all flows between two hosts take one path".to_owned();
+        return refuse(message, "set `sockets` to \"packet\", or choose a star or a tree");
+    }
+    None
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use punctual_core::{
-        Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, Limit, NodeId, Rate, TransportId,
+        Bytes, Duration, FlowId, FlowSpec, HostId, Instant, Limit, NodeId, Rate, TransportId,
     };
     use punctual_net::{ClosLinks, ClosShape};
-    use punctual_sim::{Measure, Stop, SwitchReset};
+    use punctual_sim::{EngineOptions, Measure, Stop, SwitchReset};
     use punctual_transports::TransportSettings;
     use punctual_workload::Workload;
 
@@ -115,6 +152,7 @@ pub(crate) mod tests {
             packet_latency: false,
             capture_max: 0,
             measure: Measure::default(),
+            engine: EngineOptions::default(),
         }
     }
 
@@ -131,5 +169,33 @@ pub(crate) mod tests {
         let reset = SwitchReset { at: Instant::ZERO, switch: NodeId(4) };
         restarts.switch_resets.push(reset);
         assert_eq!(key(&restarts), Some("switch"));
+    }
+
+    #[test]
+    fn unsupported_by_host_stack__says_what_to_change() {
+        let on = |setup: Setup, sockets| TestbedSetup {
+            setup,
+            time_scale: None,
+            kernel_tcp: crate::KernelTcp::Reno,
+            sockets,
+        };
+        let message = |setup: Setup| {
+            let refused = unsupported_by_host_stack(&on(setup.clone(), HostSockets::Udp));
+            assert_eq!(unsupported_by_host_stack(&on(setup, HostSockets::Packet)), None);
+            refused.map_or(String::new(), |refused| refused.message)
+        };
+        let pairs = [(1, 0)];
+        for name in ON_HOST_STACK {
+            assert_eq!(message(setup(name, 4, 100, &pairs)), "", "{name}");
+        }
+        assert!(message(setup("d3", 4, 100, &pairs)).contains("not `d3`"));
+        assert!(message(setup("ndp", 4, 10_000, &pairs)).contains("time scale of 50"));
+        let mut classes = setup("ndp", 4, 100, &pairs);
+        classes.workload.flows[0].class = Class(2);
+        assert!(message(classes).contains("one class"));
+        let links = ClosLinks::uniform(Rate::from_mbps(100), Duration::from_micros(5));
+        let mut paths = setup("ndp", 4, 100, &[(15, 0)]);
+        paths.network = ClosShape::fat_tree(4, 1).build(&links, Bytes::new(1500), Bytes::new(38));
+        assert!(message(paths).contains("one path"));
     }
 }

@@ -4,13 +4,15 @@
 //! is left of them when this process ends, however it ends.
 
 use crate::TestbedRunError;
-use nix::sched::{CloneFlags, setns, unshare};
-use punctual_switch::{host_mac, interface_name, missing_capability, turn_off_tx_checksum};
+use nix::sched::{CloneFlags, setns};
+use punctual_core::HostId;
+use punctual_switch::{
+    Ipv4Route, Netlink, VethEnd, interface_name, mac_of, missing_capability, new_namespace,
+    on_a_thread, turn_off_tx_checksum,
+};
 use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::net::Ipv4Addr;
-use std::os::fd::AsRawFd as _;
-use std::process::{Command, Stdio};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 /// Capabilities that a testbed needs.
@@ -21,6 +23,14 @@ pub(crate) const HOST_INTERFACE: &str = "eth0";
 
 /// `tcp_fastopen`: clients and servers use it, without cookies.
 const FAST_OPEN: &str = "1543";
+
+/// Settings by which Linux recovers from losses better than NewReno: selective acknowledgements, loss
+/// detection by time (RACK), probes for a lost tail (TLP), and detection of needless timeouts.
+const RECOVERY: [&str; 5] =
+    ["tcp_sack", "tcp_dsack", "tcp_recovery", "tcp_early_retrans", "tcp_frto"];
+
+/// The addresses of all hosts.
+const NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 0, 0, 0), 16);
 
 /// The namespaces of a run.
 pub(crate) struct Namespaces {
@@ -37,6 +47,8 @@ pub(crate) struct Links {
     pub(crate) headroom: u64,
     /// The shortest retransmission timeout of the kernel's TCP.
     pub(crate) rto_min: Duration,
+    /// Whether the kernel's TCP recovers from losses as RFC 6582 says, without what came later.
+    pub(crate) recovers_as_new_reno: bool,
 }
 
 /// The IPv4 address of a host.
@@ -45,20 +57,24 @@ pub(crate) fn ipv4(host: u32) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, high, low)
 }
 
+/// The host with this address.
+pub(crate) fn host_of(ip: IpAddr) -> Option<HostId> {
+    let IpAddr::V4(ip) = ip else { return None };
+    let [10, 0, high, low] = ip.octets() else { return None };
+    u32::from_be_bytes([0, 0, high, low]).checked_sub(1).map(HostId)
+}
+
 /// The Ethernet address of a host's kernel.
 pub(crate) fn kernel_mac(host: u32) -> [u8; 6] {
-    mac(0x70, host)
+    mac_of(host)
 }
 
 /// The Ethernet address under which a host's endpoints of ours send and receive. The kernel ignores
 /// frames for it, because it is not that of its interface.
 pub(crate) fn own_mac(host: u32) -> [u8; 6] {
-    mac(0x71, host)
-}
-
-fn mac(kind: u8, host: u32) -> [u8; 6] {
-    let [_, b, c, d] = (host + 1).to_be_bytes();
-    [0x02, kind, 0, b, c, d]
+    let mut mac = mac_of(host);
+    mac[1] = 0x71;
+    mac
 }
 
 impl Namespaces {
@@ -80,44 +96,49 @@ impl Namespaces {
             made.add_host(host, hosts, links)
                 .map_err(|error| failed(&format!("host {host}"), &error))?;
         }
-        let up: String =
-            (0..hosts).map(|host| format!("link set {} up\n", interface_name(host))).collect();
-        inside(&made.switch, || ip(&up)).map_err(|error| failed("the switch's links", &error))?;
+        let turn_on = || {
+            let mut netlink = Netlink::open()?;
+            (0..hosts).try_for_each(|host| netlink.set_up(&interface_name(host), true))
+        };
+        inside(&made.switch, turn_on).map_err(|error| failed("the switch's links", &error))?;
         Ok(made)
     }
 
     fn add_host(&self, host: u32, hosts: u32, links: Links) -> io::Result<()> {
-        let Links { mtu, headroom, rto_min } = links;
-        let (pid, switch) = (std::process::id(), self.switch.as_raw_fd());
-        let (mac, port, wire) = (host_mac(host), interface_name(host), mtu + headroom);
-        // One queue each way: a second one could reorder frames.
-        let queues = "numtxqueues 1 numrxqueues 1";
-        let own = ipv4(host);
-        let mut batch = format!(
-            "link add {HOST_INTERFACE} {queues} address {mac} mtu {wire} type veth \
-             peer name {port} netns /proc/{pid}/fd/{switch} mtu {wire} {queues}\n\
-             addr add {own}/32 dev {HOST_INTERFACE}\n\
-             link set lo up\n\
-             link set {HOST_INTERFACE} up\n\
-             route add 10.0.0.0/16 dev {HOST_INTERFACE} src {own} mtu lock {mtu} advmss {} \
-             rto_min {}ms\n",
-            mtu.saturating_sub(40),
-            rto_min.as_millis()
-        );
-        // The simulator has no ARP.
-        for other in (0..hosts).filter(|other| *other != host) {
-            batch += &format!(
-                "neigh add {} lladdr {} dev {HOST_INTERFACE} nud permanent\n",
-                ipv4(other),
-                host_mac(other)
-            );
-        }
+        let Links { mtu, headroom, rto_min, recovers_as_new_reno } = links;
+        let (own, port) = (ipv4(host), interface_name(host));
+        let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         inside(&self.hosts[host as usize], || {
             let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             let _ = fs::write("/proc/sys/net/ipv4/tcp_fastopen", FAST_OPEN);
             let _ = fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1");
-            ip(&batch)?;
-            turn_off_tx_checksum(HOST_INTERFACE)
+            if recovers_as_new_reno {
+                for name in RECOVERY {
+                    fs::write(format!("/proc/sys/net/ipv4/{name}"), "0")?;
+                }
+            }
+            let mut netlink = Netlink::open()?;
+            let end =
+                VethEnd { name: HOST_INTERFACE, mac: Some(kernel_mac(host)), namespace: None };
+            let peer = VethEnd { name: &port, mac: None, namespace: Some(&self.switch) };
+            netlink.add_veth([end, peer], bytes(mtu + headroom))?;
+            turn_off_tx_checksum(HOST_INTERFACE)?;
+            netlink.add_address(HOST_INTERFACE, own.into(), 32)?;
+            netlink.set_up("lo", true)?;
+            netlink.set_up(HOST_INTERFACE, true)?;
+            let route = Ipv4Route {
+                to: NETWORK,
+                from: own,
+                mtu: bytes(mtu),
+                segment: bytes(mtu.saturating_sub(40)),
+                rto_min,
+            };
+            netlink.add_route(HOST_INTERFACE, &route)?;
+            // The simulator has no ARP.
+            for other in (0..hosts).filter(|other| *other != host) {
+                netlink.add_neighbour(HOST_INTERFACE, ipv4(other).into(), kernel_mac(other))?;
+            }
+            Ok(())
         })
     }
 
@@ -137,45 +158,10 @@ pub(crate) fn failed(what: &str, error: &dyn std::fmt::Display) -> TestbedRunErr
     TestbedRunError::Build { what: what.to_owned(), message: error.to_string() }
 }
 
-/// A new network namespace, which lives as long as the file.
-fn new_namespace() -> io::Result<File> {
-    on_a_thread(|| {
-        unshare(CloneFlags::CLONE_NEWNET)?;
-        File::open("/proc/thread-self/ns/net")
-    })
-}
-
-/// Runs `job` on a thread of its own in a namespace. Processes that it starts are there, too.
+/// Runs `job` on a thread of its own in a namespace.
 fn inside<T: Send>(namespace: &File, job: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     on_a_thread(|| {
         setns(namespace, CloneFlags::CLONE_NEWNET)?;
         job()
     })
-}
-
-fn on_a_thread<T: Send>(job: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(job);
-        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
-    })
-}
-
-/// Runs commands of iproute2, one a line.
-fn ip(batch: &str) -> io::Result<()> {
-    let mut child = Command::new("ip")
-        .args(["-batch", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| io::Error::other(format!("`ip`: {error}; install iproute2")))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(batch.as_bytes())?;
-    }
-    let output = child.wait_with_output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(io::Error::other(format!("`ip` failed: {message}")))
 }

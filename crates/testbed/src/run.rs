@@ -1,14 +1,19 @@
 //! A run: builds the network, starts the threads of switch and hosts, and joins what they report.
 
 use crate::engine::Engine;
-use crate::flows::FlowTable;
-use crate::frames::hello;
+use crate::flows::{FlowTable, place};
+use crate::frames::{filler, hello};
+use crate::host_stack::HostStack;
 use crate::kernel_tcp::KernelFlows;
-use crate::namespaces::{HOST_INTERFACE, Links, Namespaces, failed, kernel_mac, own_mac};
+use crate::namespaces::{HOST_INTERFACE, Links, Namespaces, failed, kernel_mac};
+use crate::processors::Realtime;
 use crate::report::{Lateness, TestbedReport};
-use crate::stalls::Stalls;
-use crate::{TestbedRunError, TestbedSetup, processors, time_scale, unsupported};
-use punctual_core::{HostId, Instant, Limit, PortId, QueueSpec};
+use crate::stalls::{StallReport, Stalls};
+use crate::{
+    HostSockets, KernelTcp, TestbedRunError, TestbedSetup, processors, time_scale, unsupported,
+    unsupported_by_host_stack,
+};
+use punctual_core::{FlowSpec, HostId, Instant, Limit, PortId, QueueSpec};
 use punctual_sim::{Outcome, PortTotals, Progress, Setup};
 use punctual_switch::{
     FrameIo as _, HostPort, Interfaces, LatenessHistogram, LinkFaults, Switch, SwitchConfig,
@@ -34,6 +39,10 @@ const STALLED_PERCENT_MAX: f64 = 2.0;
 const KERNEL_RTO_MIN: Duration = Duration::from_millis(200);
 /// How long the switch has to learn the hosts' addresses.
 const HELLO_TIME: Duration = Duration::from_millis(30);
+/// How long frames warm hosts and switch up before a run.
+const WARM_UP_TIME: Duration = Duration::from_millis(40);
+/// Frames that each host sends meanwhile.
+const WARM_UP_FRAMES: u32 = 64;
 /// How long the switch may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the calling thread looks at the run.
@@ -44,7 +53,11 @@ const CLOCK_STEP_MAX: Duration = Duration::from_millis(5);
 /// What the threads of a run share.
 #[derive(Default)]
 struct Shared {
-    /// The switch forwards.
+    /// The switch forwards frames that warm it up.
+    is_warming: AtomicBool,
+    /// The hosts have sent those.
+    is_warm: AtomicBool,
+    /// The switch of the run forwards.
     is_ready: AtomicBool,
     /// Flows run.
     is_running: AtomicBool,
@@ -62,7 +75,7 @@ struct HostsReport {
     outcome: Outcome,
     lateness: Lateness,
     late_percent: f64,
-    stalled_percent: f64,
+    stalls: StallReport,
     pull_spacing_us: Option<[f64; 3]>,
     dropped: Vec<(String, u64)>,
     ring_full: u64,
@@ -77,14 +90,15 @@ pub fn run(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Outcome, TestbedReport), TestbedRunError> {
     let setup = &testbed.setup;
-    if let Some(unsupported) = unsupported(setup) {
-        return Err(unsupported.into());
+    if let Some(refused) = unsupported(setup).or_else(|| unsupported_by_host_stack(testbed)) {
+        return Err(refused.into());
     }
     let scale = testbed.time_scale.unwrap_or_else(|| time_scale(setup)).max(1);
     let links = Links {
         mtu: setup.network.mtu.get(),
         headroom: HEADER_BYTES_MAX as u64,
         rto_min: KERNEL_RTO_MIN * scale,
+        recovers_as_new_reno: testbed.kernel_tcp == KernelTcp::NewReno,
     };
     let namespaces = &Namespaces::build(setup.network.hosts, links)?;
     let _turn = Turn::wait(progress)?;
@@ -115,8 +129,8 @@ pub fn run(
         let switch = switch.join().unwrap_or(Err(TestbedRunError::Panicked("switch")));
         (switch, hosts)
     });
-    let ((switch, stalled), hosts) = (switch?, hosts?);
-    Ok(joined(setup, scale, cpus, (&switch, stalled), hosts))
+    let ((switch, stalls), hosts) = (switch?, hosts?);
+    Ok(joined(setup, scale, cpus, (&switch, stalls), hosts))
 }
 
 /// The right to run a testbed on this machine. It ends with the process.
@@ -190,7 +204,7 @@ fn run_switch(
     scale: u32,
     cpus: Option<[usize; 2]>,
     shared: &Shared,
-) -> Result<(SwitchReport, f64), TestbedRunError> {
+) -> Result<(SwitchReport, StallReport), TestbedRunError> {
     if let Some([_, cpu]) = cpus {
         processors::pin(cpu);
     }
@@ -201,16 +215,27 @@ fn run_switch(
         let mtu = config.network.mtu.get() as usize + HEADER_BYTES_MAX;
         io.add(&host.interface, mtu).map_err(|error| failed("the switch", &error))?;
     }
-    let mut switch = Switch::new(config, io);
+    // Frames through a first switch make the kernel and this process touch the memory that they use
+    // again in the run: the first use of a page can take longer than a packet.
+    let mut warmed = Switch::new(config.clone(), io);
+    shared.is_warming.store(true, Ordering::Relaxed);
+    while !shared.is_warm.load(Ordering::Relaxed) && !shared.stop_switch.load(Ordering::Relaxed) {
+        warmed.turn();
+    }
+    let mut switch = Switch::new(config, warmed.into_io());
     let mut stalls = Stalls::new(shortest_packet(setup));
     shared.is_ready.store(true, Ordering::Relaxed);
+    let mut realtime = None;
     while !shared.stop_switch.load(Ordering::Relaxed) {
         switch.turn();
         if shared.is_running.load(Ordering::Relaxed) {
-            stalls.turn(switch.io().now());
+            let now = switch.io().now();
+            realtime.get_or_insert_with(|| Realtime::begin(now, scale)).turn(now);
+            stalls.turn(now);
         }
     }
-    Ok((switch.report(), stalls.percent()))
+    drop(realtime);
+    Ok((switch.report(), stalls.report()))
 }
 
 /// The shortest time that a full packet takes on a host's link.
@@ -236,16 +261,7 @@ fn run_hosts(
     if let Some([cpu, _]) = cpus {
         processors::pin(cpu);
     }
-    let begin = WallInstant::now();
-    while !shared.is_ready.load(Ordering::Relaxed) {
-        if shared.stop.load(Ordering::Relaxed) {
-            return Err(TestbedRunError::Interrupted);
-        }
-        if begin.elapsed() > PATIENCE {
-            return Err(failed("the switch", &"it did not start"));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_for_switch(&shared.is_warming, shared)?;
     let mtu = network.mtu.get() as usize + HEADER_BYTES_MAX;
     let open = || -> Result<Interfaces, TestbedRunError> {
         let mut io = Interfaces::slowed(scale);
@@ -257,26 +273,23 @@ fn run_hosts(
         Ok(io)
     };
     let mut io = open()?;
+    warm_up(&mut io, network.hosts, network.mtu.get() as usize);
+    shared.is_warm.store(true, Ordering::Relaxed);
+    wait_for_switch(&shared.is_ready, shared)?;
     introduce(&mut io, network.hosts);
-    let has_kernel = setup.transports.iter().any(|t| t.name() == "tcp");
-    let is_all_kernel = setup.transports.iter().all(|t| t.name() == "tcp");
-    let hosts = network.hosts;
-    let mut kernel = match has_kernel {
-        true => Some(
-            KernelFlows::new(testbed.kernel_tcp, namespaces, hosts, network.mtu.get())
-                .map_err(|error| failed("the hosts' TCP sockets", &error))?,
-        ),
-        false => None,
-    };
-    if is_all_kernel {
-        // Nothing of ours is received: rings would only cost the kernel copies.
+    let is_all_kernel = setup.transports.iter().all(is_kernels);
+    let has_rings = testbed.sockets == HostSockets::Packet && !is_all_kernel;
+    let mut sockets = Sockets::open(testbed, namespaces)?;
+    if !has_rings {
+        // Nothing is received by rings: they would only cost the kernel copies.
         io = Interfaces::slowed(scale);
     }
-    let rings = if is_all_kernel { 0 } else { hosts };
+    let rings = if has_rings { network.hosts } else { 0 };
     let table = FlowTable::new(setup.workload.clone(), setup.stop, setup.measure);
     let mut engine = Engine::new(
         network,
         &setup.transports,
+        |_| has_rings,
         table,
         setup.seed,
         incarnation(setup.seed),
@@ -284,13 +297,18 @@ fn run_hosts(
     );
     let mut stalls = Stalls::new(shortest_packet(setup));
     io.restart_clock();
+    if let Some(stack) = &mut sockets.stack {
+        stack.begin(io.now());
+    }
     let begin = WallInstant::now();
     shared.is_running.store(true, Ordering::Relaxed);
     let mut turns = 0u64;
     let mut real = io.now();
+    let mut realtime = Realtime::begin(real, scale);
     while !engine.table.is_over(real) && !shared.stop.load(Ordering::Relaxed) {
         stalls.turn(real);
-        turn(&mut engine, &mut io, kernel.as_mut(), namespaces, rings);
+        realtime.turn(real);
+        turn(&mut engine, &mut io, &mut sockets, namespaces, rings)?;
         turns += 1;
         if turns.is_multiple_of(1024) {
             shared.now.store(real.since_start().as_nanos(), Ordering::Relaxed);
@@ -299,22 +317,27 @@ fn run_hosts(
         real = io.now();
     }
     shared.is_running.store(false, Ordering::Relaxed);
+    drop(realtime);
     let elapsed = begin.elapsed().as_secs_f64();
     let counted = real.as_secs_f64() * f64::from(scale);
     let interrupted = !engine.table.is_over(real);
-    let (lateness, late) = engine.lateness();
+    let (lateness, late) = match &sockets.stack {
+        Some(stack) => stack.lateness(),
+        None => engine.lateness(),
+    };
     let late_percent = 100.0 * late as f64 / lateness.total().max(1) as f64;
     let lateness = lateness_of(lateness);
-    let pull_spacing_us = engine.pull_spacing();
     let mut dropped = engine.dropped();
-    dropped.extend(kernel.iter().flat_map(KernelFlows::errors));
+    dropped.extend(sockets.kernel.iter().flat_map(KernelFlows::errors));
+    dropped.extend(sockets.stack.iter().flat_map(HostStack::dropped));
+    let pull_spacing_us = engine.pull_spacing();
     let ring_full = (0..rings).map(|host| io.losses(HostId(host)).ring_full).sum();
     Ok(HostsReport {
         outcome: engine.table.finish(real, interrupted),
         lateness,
         late_percent,
         // The kernel's TCP does not wait for this thread: interrupts drive it.
-        stalled_percent: if is_all_kernel { 0.0 } else { stalls.percent() },
+        stalls: if is_all_kernel { StallReport::default() } else { stalls.report() },
         pull_spacing_us,
         dropped,
         ring_full,
@@ -322,20 +345,74 @@ fn run_hosts(
     })
 }
 
+/// Whether the flows of a transport are those of the kernel's TCP.
+fn is_kernels(transport: &AnyTransport) -> bool {
+    transport.name() == KernelTcp::STANDS_FOR
+}
+
+/// The hosts' sockets for flows that [`Engine`] does not drive.
+struct Sockets {
+    kernel: Option<KernelFlows>,
+    stack: Option<HostStack>,
+    /// By transport: whether its flows are those of the kernel's TCP.
+    are_kernels: Vec<bool>,
+}
+
+impl Sockets {
+    /// Opens the sockets that a run needs.
+    fn open(testbed: &TestbedSetup, namespaces: &Namespaces) -> Result<Sockets, TestbedRunError> {
+        let setup = &testbed.setup;
+        let network = &setup.network;
+        let are_kernels: Vec<bool> = setup.transports.iter().map(is_kernels).collect();
+        let kernel = are_kernels.contains(&true).then(|| {
+            let mtu = network.mtu.get();
+            KernelFlows::new(testbed.kernel_tcp, namespaces, network.hosts, mtu)
+                .map_err(|error| failed("the hosts' TCP sockets", &error))
+        });
+        let ndp = setup.transports.iter().find_map(|transport| match transport {
+            AnyTransport::Ndp(ndp) if testbed.sockets == HostSockets::Udp => Some(ndp),
+            _ => None,
+        });
+        let stack =
+            ndp.map(|ndp| HostStack::new(network, namespaces, ndp, setup.seed, LATE_AFTER_PACKETS));
+        Ok(Sockets { kernel: kernel.transpose()?, stack: stack.transpose()?, are_kernels })
+    }
+
+    /// Starts a flow.
+    fn start(
+        &mut self,
+        spec: &FlowSpec,
+        table: &mut FlowTable,
+        namespaces: &Namespaces,
+        now: Instant,
+    ) -> Result<(), TestbedRunError> {
+        let is_kernels = self.are_kernels[place(spec.transport)];
+        match (&mut self.kernel, &mut self.stack) {
+            (Some(kernel), _) if is_kernels => kernel.start(spec, namespaces),
+            (_, Some(stack)) => stack.start(spec, table, now)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
 /// One turn of all hosts.
 fn turn(
     engine: &mut Engine,
     io: &mut Interfaces,
-    kernel: Option<&mut KernelFlows>,
+    sockets: &mut Sockets,
     namespaces: &Namespaces,
     rings: u32,
-) {
+) -> Result<(), TestbedRunError> {
     engine.start_flows(io.now());
-    if let Some(kernel) = kernel {
-        for spec in std::mem::take(&mut engine.for_kernel) {
-            kernel.start(&spec, namespaces);
-        }
+    for spec in std::mem::take(&mut engine.for_sockets) {
+        sockets.start(&spec, &mut engine.table, namespaces, io.now())?;
+    }
+    if let Some(kernel) = &mut sockets.kernel {
         kernel.turn(&mut engine.table, io.now());
+    }
+    if let Some(stack) = &mut sockets.stack {
+        stack.turn(&mut engine.table)?;
     }
     for host in (0..rings).map(HostId) {
         let real = io.now();
@@ -343,6 +420,7 @@ fn turn(
         engine.turn(host, real);
         flush(engine, io, host);
     }
+    Ok(())
 }
 
 /// Sends the frames of a host.
@@ -365,11 +443,42 @@ fn flush(engine: &mut Engine, io: &mut Interfaces, host: HostId) {
     }
 }
 
-/// Makes the switch learn the addresses of all hosts.
+/// Waits until the thread of the switch has set `flag`.
+fn wait_for_switch(flag: &AtomicBool, shared: &Shared) -> Result<(), TestbedRunError> {
+    let begin = WallInstant::now();
+    while !flag.load(Ordering::Relaxed) {
+        if shared.stop.load(Ordering::Relaxed) {
+            return Err(TestbedRunError::Interrupted);
+        }
+        if begin.elapsed() > PATIENCE {
+            return Err(failed("the switch", &"it did not start"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Sends full frames from every host to the next one.
+fn warm_up(io: &mut Interfaces, hosts: u32, mtu: usize) {
+    let begin = WallInstant::now();
+    for _ in 0..WARM_UP_FRAMES {
+        for host in 0..hosts {
+            io.send(HostId(host), &filler(host, (host + 1) % hosts, mtu));
+        }
+    }
+    io.flush_all();
+    while begin.elapsed() < WARM_UP_TIME {
+        for host in (0..hosts).map(HostId) {
+            io.receive(host, &mut |_| {});
+        }
+    }
+}
+
+/// Makes the switch learn the addresses of the endpoints of all hosts. Those of their kernels are in
+/// its configuration.
 fn introduce(io: &mut Interfaces, hosts: u32) {
     for host in (0..hosts).map(HostId) {
-        io.send(host, &hello(own_mac(host.0)));
-        io.send(host, &hello(kernel_mac(host.0)));
+        io.send(host, &hello(host.0, (host.0 + 1) % hosts));
         io.flush(host);
     }
     let begin = WallInstant::now();
@@ -398,7 +507,7 @@ fn joined(
     setup: &Setup,
     scale: u32,
     cpus: Option<[usize; 2]>,
-    (switch, switch_stalled): (&SwitchReport, f64),
+    (switch, switch_stalls): (&SwitchReport, StallReport),
     hosts: HostsReport,
 ) -> (Outcome, TestbedReport) {
     let mut outcome = hosts.outcome;
@@ -430,12 +539,16 @@ fn joined(
             hosts.late_percent
         ));
     }
-    let stalled_percent = [switch_stalled, hosts.stalled_percent];
-    for (name, percent) in ["switch", "hosts"].into_iter().zip(stalled_percent) {
+    let stalls = [switch_stalls, hosts.stalls];
+    for (name, stalls) in ["switch", "hosts"].into_iter().zip(stalls) {
+        let StallReport { percent, waited, page_faults } = stalls;
         if percent > STALLED_PERCENT_MAX {
             problems.push(format!(
                 "{name}: the thread stood still for {percent:.1} % of the time, \
-                 {STALLED_PERCENT_MAX} % may be; use a machine with two idle processors"
+                 {STALLED_PERCENT_MAX} % may be; it waited {:.1} ms for a processor and had \
+                 {page_faults} page faults; use a larger --time-scale or a machine with two idle \
+                 processors",
+                waited.as_secs_f64() * 1e3
             ));
         }
     }
@@ -459,7 +572,7 @@ fn joined(
         },
         host_lateness: hosts.lateness,
         late_at_hosts: hosts.late_percent / 100.0,
-        stalled_percent,
+        stalled_percent: stalls.map(|stalls| stalls.percent),
         pull_spacing_us: hosts.pull_spacing_us,
         frames: switch.delivered,
         dropped: hosts.dropped,

@@ -1,6 +1,7 @@
 //! How long a spinning thread stood still: the scheduler, the hypervisor or too much work kept it from
 //! its next turn.
 
+use nix::sys::resource::{UsageWho, getrusage};
 use punctual_core::{Duration, Instant};
 
 /// Gaps between the turns of a thread that are longer than a packet time.
@@ -10,6 +11,38 @@ pub(crate) struct Stalls {
     last: Option<Instant>,
     begun: Instant,
     total: Duration,
+    before: Schedule,
+}
+
+/// What the kernel has counted for a thread.
+#[derive(Debug, Clone, Copy, Default)]
+struct Schedule {
+    /// How long it waited for a processor.
+    waited: std::time::Duration,
+    page_faults: i64,
+}
+
+impl Schedule {
+    /// That of this thread, so far.
+    fn now() -> Schedule {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let waited = text.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+        let usage = getrusage(UsageWho::RUSAGE_THREAD);
+        let faults = usage.map_or(0, |u| u.minor_page_faults() + u.major_page_faults());
+        let waited = std::time::Duration::from_nanos(waited.unwrap_or(0));
+        Schedule { waited, page_faults: faults }
+    }
+}
+
+/// How long a thread stood still, and what the kernel says about it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct StallReport {
+    /// The share of the time that it stood still, in per cent.
+    pub(crate) percent: f64,
+    /// How long it waited for a processor that others had, in time of the machine.
+    pub(crate) waited: std::time::Duration,
+    /// How often it waited for memory.
+    pub(crate) page_faults: i64,
 }
 
 impl Stalls {
@@ -20,6 +53,17 @@ impl Stalls {
             last: None,
             begun: Instant::ZERO,
             total: Duration::ZERO,
+            before: Schedule::now(),
+        }
+    }
+
+    /// Reports on the thread since its first turn. Call it on that thread.
+    pub(crate) fn report(&self) -> StallReport {
+        let now = Schedule::now();
+        StallReport {
+            percent: self.percent(),
+            waited: now.waited.saturating_sub(self.before.waited),
+            page_faults: now.page_faults - self.before.page_faults,
         }
     }
 
@@ -27,7 +71,7 @@ impl Stalls {
     #[inline]
     pub(crate) fn turn(&mut self, now: Instant) {
         match self.last.replace(now) {
-            None => self.begun = now,
+            None => (self.begun, self.before) = (now, Schedule::now()),
             Some(last) => {
                 let gap = now.saturating_since(last);
                 if gap > self.longest_allowed {
@@ -38,7 +82,7 @@ impl Stalls {
     }
 
     /// The share of the time that the thread stood still, in per cent.
-    pub(crate) fn percent(&self) -> f64 {
+    fn percent(&self) -> f64 {
         let whole = self.last.map_or(Duration::ZERO, |last| last.saturating_since(self.begun));
         100.0 * self.total.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE)
     }

@@ -54,6 +54,46 @@ fn prompt_switch__is_valid() {
     assert!(report.prometheus().contains("punctual_switch_valid 1\n"));
 }
 
+/// Bounds and counts of the buckets in Prometheus's format, and the lines of sum and count.
+fn prometheus_histogram(text: &str) -> (Vec<(f64, u64)>, f64, u64) {
+    let name = "punctual_switch_lateness_seconds";
+    let value = |suffix: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}_{suffix} ")));
+        line.and_then(|value| value.parse::<f64>().ok()).expect(suffix)
+    };
+    let bucket = |line: &str| {
+        let (le, count) =
+            line.strip_prefix(&format!("{name}_bucket{{le=\""))?.split_once("\"} ")?;
+        let le = if le == "+Inf" { f64::INFINITY } else { le.parse().expect("a bound") };
+        Some((le, count.parse().expect("a count")))
+    };
+    (text.lines().filter_map(bucket).collect(), value("sum"), value("count") as u64)
+}
+
+/// The histogram for Prometheus has the same buckets in every scrape, counts that do not fall, and a
+/// sum.
+#[test]
+fn prometheus__has_a_whole_histogram() {
+    let mut switch = star(8, DROP_TAIL_8, "");
+    let (none, sum, count) = prometheus_histogram(&switch.report().prometheus());
+    assert!(none.iter().all(|(_, count)| *count == 0) && (sum, count) == (0.0, 0));
+    offer_permutation(&mut switch, 500);
+    let mut us = 0;
+    while us < 70_000 {
+        us += if us % 5_000 == 0 { 2_000 } else { 10 };
+        switch.io().clock = at_us(us);
+        switch.turn();
+    }
+    let (buckets, sum, count) = prometheus_histogram(&switch.report().prometheus());
+    let bounds = |buckets: &[(f64, u64)]| buckets.iter().map(|(le, _)| *le).collect::<Vec<_>>();
+    assert_eq!(bounds(&buckets), bounds(&none));
+    assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{buckets:?}");
+    assert_eq!(buckets.last(), Some(&(f64::INFINITY, 8 * 500)));
+    assert_eq!(count, 8 * 500);
+    // No departure is later than a stall of 2 ms, and those during one are later than nothing.
+    assert!(sum > 0.0 && sum < 0.002 * count as f64, "{sum}");
+}
+
 #[test]
 fn late_arrival__is_clamped_and_counted() {
     let mut switch = star(2, DROP_TAIL_8, "");

@@ -7,7 +7,7 @@ use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, Limit, QueueSpec, Rate, TransportId,
 };
 use punctual_net::{ClosLinks, ClosShape, Network};
-use punctual_sim::{FlowStatus, Measure, Setup, Stop};
+use punctual_sim::{EngineOptions, FlowStatus, Measure, Setup, Stop};
 use punctual_switch::{Fabric, Received, SwitchConfig};
 use punctual_transports::{AnyTransport, TransportSettings};
 use punctual_wire::{Frame, TrimMark};
@@ -71,6 +71,7 @@ fn simulated(flows: &[FlowSpec], queue: QueueSpec, is_trimmable: bool) -> (Fates
         packet_latency: false,
         capture_max: 0,
         measure: Measure::default(),
+        engine: EngineOptions::default(),
     };
     let outcome = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(()));
     assert_eq!(outcome.violations, Vec::<String>::new());

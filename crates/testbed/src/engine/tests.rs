@@ -4,7 +4,7 @@ use super::*;
 use crate::run::config;
 use punctual_core::{Limit, QueueSpec};
 use punctual_net::{ClosLinks, ClosShape};
-use punctual_sim::{FlowStatus, Measure, Outcome, Setup, Stop};
+use punctual_sim::{EngineOptions, FlowStatus, Measure, Outcome, Setup, Stop};
 use punctual_switch::{MemoryIo, Switch};
 use punctual_transports::TransportSettings;
 use punctual_workload::Workload;
@@ -57,6 +57,7 @@ fn incast(transport: &str) -> Setup {
         packet_latency: false,
         capture_max: 0,
         measure: Measure::default(),
+        engine: EngineOptions::default(),
     }
 }
 
@@ -64,10 +65,11 @@ fn incast(transport: &str) -> Setup {
 /// still.
 fn run(setup: &Setup, stall: impl Fn(u64) -> bool) -> (Outcome, Engine) {
     let table = FlowTable::new(setup.workload.clone(), setup.stop, setup.measure);
-    let mut engine = Engine::new(&setup.network, &setup.transports, table, setup.seed, 7, 10);
+    let all = |_: &AnyTransport| true;
+    let mut engine = Engine::new(&setup.network, &setup.transports, all, table, setup.seed, 7, 10);
     let mut switch = Switch::new(config(setup), MemoryIo::new(HOSTS as usize));
     for host in 0..HOSTS {
-        let hello = crate::frames::hello(crate::namespaces::own_mac(host));
+        let hello = crate::frames::hello(host, (host + 1) % HOSTS);
         switch.io().arrive(HostId(host), Instant::ZERO, hello);
     }
     let mut waiting = Vec::new();

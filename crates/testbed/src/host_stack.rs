@@ -1,0 +1,258 @@
+//! The host stack in the place of [`Engine`](crate::engine::Engine): the event loop of
+//! `punctual-host` on a UDP socket in each host's namespace, all of them on one thread.
+//!
+//! This is the code that an application links. It reads the machine's clock and takes a packet when
+//! its thread reads the socket, so a run has no time scale, and a delay of the thread is a delay of
+//! the network.
+
+use crate::TestbedRunError;
+use crate::flows::FlowTable;
+use crate::namespaces::{Namespaces, failed, host_of, ipv4};
+use nix::sys::socket::{setsockopt, sockopt};
+use punctual_core::{
+    Bytes, Duration, FlowEvent, FlowId, FlowSpec, HostId, Instant, NicInfo, rng::derive,
+};
+use punctual_host::{Application, Driver, DriverOptions, Offer};
+use punctual_net::Network;
+use punctual_switch::LatenessHistogram;
+use punctual_transports::ndp::{HEADER_BYTES, NdpConfig};
+use punctual_wire::NdpCodec;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+/// The UDP port of every host.
+const PORT: u16 = 48_632;
+/// Memory that the kernel has for the packets of a host until its thread takes them.
+const SOCKET_BUFFER_BYTES: usize = 4 << 20;
+/// How long a completed flow answers late packets.
+const TIME_WAIT: Duration = Duration::from_millis(500);
+/// An incoming flow is never abandoned: the run decides how long it waits.
+const STALL_MAX: Duration = Duration::from_secs(1 << 20);
+/// More flows than a run has at once.
+const FLOWS_MAX: usize = 1 << 24;
+
+/// The hosts of a run and their event loops.
+pub(crate) struct HostStack {
+    hosts: Vec<Host>,
+    /// How late flows started.
+    lateness: LatenessHistogram,
+    late: u64,
+    late_after_packets: u64,
+}
+
+struct Host {
+    id: HostId,
+    driver: Driver<NdpConfig, NdpCodec>,
+    flows: Flows,
+    packet_time: Duration,
+}
+
+/// The flows with an end at a host.
+#[derive(Default)]
+struct Flows {
+    /// By the number that the event loop has for them.
+    ends: HashMap<FlowId, End>,
+    /// Flows to this host of which no byte has arrived.
+    awaited: Vec<FlowId>,
+    /// The clock of the event loop is ahead of that of the run by this much.
+    ahead: Duration,
+}
+
+enum End {
+    Sender(FlowId),
+    Receiver(Incoming),
+}
+
+/// A flow that a peer has opened. Its number on the wire is random: its first bytes say which flow of
+/// the run it is.
+struct Incoming {
+    from: Option<HostId>,
+    size: Bytes,
+    flow: Option<FlowId>,
+    /// Events before those bytes.
+    early: Vec<FlowEvent>,
+}
+
+impl HostStack {
+    /// Opens a socket at every host. Leaves this thread in the namespace of the last.
+    pub(crate) fn new(
+        network: &Network,
+        namespaces: &Namespaces,
+        ndp: &NdpConfig,
+        seed: u64,
+        late_after_packets: u64,
+    ) -> Result<HostStack, TestbedRunError> {
+        let mut hosts = Vec::new();
+        for id in (0..network.hosts).map(HostId) {
+            let nic = network.nic_info(id);
+            let driver =
+                open(namespaces, &nic, ndp, derive(seed, "host stack", u64::from(id.0)))
+                    .map_err(|error| failed(&format!("the UDP socket of host {}", id.0), &error))?;
+            let packet_time = nic.rate.transmission_time(nic.mtu + nic.framing);
+            hosts.push(Host { id, driver, flows: Flows::default(), packet_time });
+        }
+        let lateness = LatenessHistogram::default();
+        Ok(HostStack { hosts, lateness, late: 0, late_after_packets })
+    }
+
+    /// Notes that the clock of the run reads `now`.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        for host in &mut self.hosts {
+            host.flows.ahead = host.driver.now().saturating_since(now);
+        }
+    }
+
+    /// Opens a flow, which is due now or was before.
+    pub(crate) fn start(
+        &mut self,
+        spec: &FlowSpec,
+        table: &mut FlowTable,
+        now: Instant,
+    ) -> Result<(), TestbedRunError> {
+        let lateness = now.saturating_since(spec.start);
+        self.lateness.add(lateness.as_nanos());
+        self.hosts[spec.dst.index()].flows.awaited.push(spec.id);
+        let Host { id, driver, flows, packet_time } = &mut self.hosts[spec.src.index()];
+        self.late += u64::from(lateness > *packet_time * self.late_after_packets);
+        let deadline = spec.deadline.map(|at| at.saturating_add(flows.ahead));
+        let peer = SocketAddr::from((ipv4(spec.dst.0), PORT));
+        let mut side = Side { flows, table };
+        let number = driver
+            .open(peer, spec.size, deadline, &mut side)
+            .map_err(|error| failed(&format!("the host stack of host {}", id.0), &error))?;
+        flows.ends.insert(number, End::Sender(spec.id));
+        Ok(())
+    }
+
+    /// One turn of every host.
+    pub(crate) fn turn(&mut self, table: &mut FlowTable) -> Result<(), TestbedRunError> {
+        for Host { id, driver, flows, .. } in &mut self.hosts {
+            // It waits until a time that is over: not at all.
+            driver
+                .turn(&mut Side { flows, table }, Instant::ZERO)
+                .map_err(|error| failed(&format!("the host stack of host {}", id.0), &error))?;
+        }
+        Ok(())
+    }
+
+    /// How late flows started, and how many of them by more than the bound.
+    pub(crate) fn lateness(&self) -> (&LatenessHistogram, u64) {
+        (&self.lateness, self.late)
+    }
+
+    /// Datagrams that hosts dropped, by reason, and errors of their sockets.
+    pub(crate) fn dropped(&self) -> Vec<(String, u64)> {
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for host in &self.hosts {
+            let traffic = host.driver.traffic();
+            let errors = Some(("socket_errors", traffic.socket_errors)).filter(|(_, n)| *n > 0);
+            let dropped = traffic.dropped.iter().map(|(reason, count)| (*reason, *count));
+            for (reason, count) in dropped.chain(errors) {
+                *sums.entry(reason).or_default() += count;
+            }
+        }
+        sums.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect()
+    }
+}
+
+/// The event loop of a host, on a socket in its namespace.
+fn open(
+    namespaces: &Namespaces,
+    nic: &NicInfo,
+    ndp: &NdpConfig,
+    seed: u64,
+) -> io::Result<Driver<NdpConfig, NdpCodec>> {
+    namespaces.enter_host(nic.host.0)?;
+    let socket = UdpSocket::bind((ipv4(nic.host.0), PORT))?;
+    setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER_BYTES)?;
+    let options = DriverOptions {
+        rate: nic.rate,
+        mtu: nic.mtu,
+        framing: nic.framing,
+        time_wait: TIME_WAIT,
+        stall_max: STALL_MAX,
+        flows_max: FLOWS_MAX,
+        seed,
+    };
+    Driver::new(ndp.clone(), NdpCodec, socket, options).map_err(io::Error::other)
+}
+
+/// A host during a turn: where its event loop finds bytes, and where it puts them.
+struct Side<'a> {
+    flows: &'a mut Flows,
+    table: &'a mut FlowTable,
+}
+
+impl Side<'_> {
+    /// The flow of the run to which these bytes belong, if it is known already or they show it.
+    fn receiver(&mut self, flow: FlowId, bytes: Option<(u64, &[u8])>) -> Option<FlowId> {
+        let Some(End::Receiver(incoming)) = self.flows.ends.get_mut(&flow) else { return None };
+        if incoming.flow.is_some() {
+            return incoming.flow;
+        }
+        let (table, from, size) = (&*self.table, incoming.from, incoming.size);
+        let place = self.flows.awaited.iter().position(|flow| {
+            let spec = table.spec(*flow);
+            let is_content =
+                |(offset, data): (u64, &[u8])| table.content(*flow).is_at(offset, data);
+            Some(spec.src) == from && spec.size == size && bytes.is_none_or(is_content)
+        })?;
+        let found = self.flows.awaited.remove(place);
+        incoming.flow = Some(found);
+        for event in std::mem::take(&mut incoming.early) {
+            self.table.handle_event(found, event, Instant::ZERO);
+        }
+        Some(found)
+    }
+}
+
+impl Application for Side<'_> {
+    fn accept(&mut self, offer: &Offer) -> bool {
+        let (from, size) = (host_of(offer.peer.ip()), offer.size);
+        let incoming = Incoming { from, size, flow: None, early: Vec::new() };
+        self.flows.ends.insert(offer.flow, End::Receiver(incoming));
+        true
+    }
+
+    fn read(&mut self, flow: FlowId, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let Some(End::Sender(flow)) = self.flows.ends.get(&flow) else {
+            return Err(io::Error::other("a packet of an unknown flow"));
+        };
+        self.table.content(*flow).fill(offset, into);
+        Ok(())
+    }
+
+    fn write(&mut self, flow: FlowId, offset: u64, data: &[u8]) -> io::Result<()> {
+        let Some(flow) = self.receiver(flow, Some((offset, data))) else {
+            self.table.violate(format!("{} bytes at {offset} belong to no flow", data.len()));
+            return Ok(());
+        };
+        self.table.count_packets(1, data.len() as u64 + u64::from(HEADER_BYTES));
+        self.table.deliver(flow, offset, data);
+        Ok(())
+    }
+
+    fn handle_event(&mut self, number: FlowId, now: Instant, event: FlowEvent) {
+        let now = Instant::ZERO + now.since_start().saturating_sub(self.flows.ahead);
+        let flow = match self.flows.ends.get_mut(&number) {
+            None => return,
+            Some(End::Sender(flow)) => *flow,
+            // An empty flow has no bytes that could show which one it is.
+            Some(End::Receiver(_)) if event == FlowEvent::Completed => {
+                let Some(flow) = self.receiver(number, None) else { return };
+                flow
+            }
+            Some(End::Receiver(Incoming { flow: Some(flow), .. })) => *flow,
+            Some(End::Receiver(incoming)) => {
+                incoming.early.push(event);
+                return;
+            }
+        };
+        match event {
+            FlowEvent::Delivered(_) => {}
+            FlowEvent::Finished => drop(self.flows.ends.remove(&number)),
+            event => self.table.handle_event(flow, event, now),
+        }
+    }
+}
