@@ -8,7 +8,7 @@ use punctual_core::{
     Bytes, Class, Duration, FlowId, FlowSpec, HostId, Instant, Limit, QueueSpec, Rate, TransportId,
 };
 use punctual_net::{ClosLinks, ClosShape, Network};
-use punctual_sim::{Measure, Sampling, Setup, Stop};
+use punctual_sim::{EngineOptions, Measure, Sampling, Setup, Stop};
 use punctual_transports::{AnyTransport, TransportSettings};
 use punctual_workload::Workload;
 use std::ops::ControlFlow;
@@ -63,6 +63,7 @@ fn simulated() -> Vec<(f64, f64)> {
         packet_latency: false,
         capture_max: 0,
         measure: Measure::default(),
+        engine: EngineOptions::default(),
     };
     let outcome = punctual_sim::run(setup, &mut |_| ControlFlow::Continue(()));
     let windows = outcome.gauges.iter().filter(|gauge| gauge.name == "cwnd_bytes");
