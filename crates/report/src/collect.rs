@@ -93,6 +93,15 @@ impl Row {
         Repeated { summary: self.summary.clone(), repetitions: self.repetitions.clone() }
     }
 
+    /// This row with the name of the way in which its runs were made, as in `d3 (testbed)`.
+    fn run_as(mut self, way: &str) -> Row {
+        let name = |name: &mut String| *name = format!("{name} ({way})");
+        self.transports.iter_mut().for_each(name);
+        self.repetitions.iter_mut().for_each(|summary| name(&mut summary.transport));
+        name(&mut self.summary.transport);
+        self
+    }
+
     /// Whether it is a mix of transports, rather than one transport among fixed others.
     pub fn is_mix(&self) -> bool {
         self.transports.len() > 1 && !self.transports.contains(&self.summary.transport)
@@ -152,6 +161,33 @@ impl Results {
             return Err(ReportError::Nothing(dir.to_owned()));
         }
         Ok(results)
+    }
+
+    /// The results of one scenario run in two ways, as one: each point has the rows of both, and each
+    /// row the name of its way after its transport. Rows of a transport in both ways are neighbours;
+    /// those of ideal schedulers are there once.
+    pub fn beside(mut self, way: &str, other: Results, other_way: &str) -> Results {
+        let mut others = other.points;
+        for point in &mut self.points {
+            let same = others.iter_mut().find(|other| other.label == point.label);
+            let mut more = same.map(|other| std::mem::take(&mut other.rows)).unwrap_or_default();
+            more.retain(|row| !row.summary.is_ideal());
+            for row in std::mem::take(&mut point.rows) {
+                let twin = more.iter().position(|o| o.summary.transport == row.summary.transport);
+                let twin = twin.map(|place| more.remove(place).run_as(other_way));
+                point.rows.push(if row.summary.is_ideal() { row } else { row.run_as(way) });
+                point.rows.extend(twin);
+            }
+            point.rows.extend(more.into_iter().map(|row| row.run_as(other_way)));
+        }
+        let named = |way: &str, texts: Vec<String>| -> Vec<String> {
+            texts.into_iter().map(|text| format!("{way}: {text}")).collect()
+        };
+        self.incomplete = named(way, self.incomplete);
+        self.incomplete.extend(named(other_way, other.incomplete));
+        self.warnings = named(way, self.warnings);
+        self.warnings.extend(named(other_way, other.warnings));
+        self
     }
 
     /// Adds the runs of the plan that exist.
@@ -396,6 +432,39 @@ fn natural(path: &Path) -> Vec<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_results::RunKind;
+
+    /// A point without values, with a row for each name.
+    fn results(names: &[(&str, RunKind)]) -> Results {
+        let row = |(name, kind): &(&str, RunKind)| {
+            let summary = Summary { transport: (*name).into(), kind: *kind, ..Summary::default() };
+            let transports = vec![(*name).to_owned()];
+            Row { transports, dirs: Vec::new(), repetitions: vec![summary.clone()], summary }
+        };
+        let point = PointRuns { rows: names.iter().map(row).collect(), ..PointRuns::default() };
+        let incomplete = vec!["One run is missing.".to_owned()];
+        Results { points: vec![point], incomplete, ..Results::default() }
+    }
+
+    #[test]
+    fn rows_of_two_ways_are_neighbours() {
+        let (real, packets, ideal) = (RunKind::Testbed, RunKind::Packets, RunKind::Optimum);
+        let testbed = results(&[("d3", real), ("kernel-reno", real), ("optimal", ideal)]);
+        let simulator = results(&[("tcp", packets), ("d3", packets), ("optimal", ideal)]);
+        let both = testbed.beside("testbed", simulator, "simulator");
+        let names: Vec<String> = both.points[0].rows.iter().map(|r| r.summary.title()).collect();
+        let expected = [
+            "d3 (testbed)",
+            "d3 (simulator)",
+            "kernel-reno (testbed)",
+            "optimal (ideal)",
+            "tcp (simulator)",
+        ];
+        assert_eq!(names, expected);
+        assert!(both.points[0].rows.iter().all(|row| !row.is_mix()));
+        let missing = ["testbed: One run is missing.", "simulator: One run is missing."];
+        assert_eq!(both.incomplete, missing);
+    }
 
     #[test]
     fn names_sort_by_their_numbers() {

@@ -1,6 +1,7 @@
 //! Figures and tables of results.
 //!
-//! * [`Results`]: the runs of a directory, in order; [`html()`]: a directory of results as one page, to look at in a browser.
+//! * [`Results`]: the runs of a directory, in order; [`html()`]: a directory of results as one page, to look at in a browser;
+//!   [`report_of_both`]: a scenario run in two ways.
 //! * [`reproduction_html`]: reproduced experiments of papers as one page.
 //! * [`matrix_svg`]: a table as a picture.
 //! * [`figures`]: charts of that page as SVG files.
@@ -29,7 +30,7 @@ pub use html::reproduction::{
     ReproducedChart, ReproducedCurve, ReproducedFigure, Reproduction, reproduction_html,
     reproduction_svg,
 };
-pub use html::{Report, html, report};
+pub use html::{Report, html, report, report_of_both};
 pub use matrix::{MatrixCell, matrix_svg};
 pub use misses::{baseline_of, fewer_misses};
 pub use palette::{Colour, Dash, LineStyle, Palette, Rgb};

@@ -123,8 +123,9 @@ impl Palette {
         Some(nth(self.transports.iter().position(|known| known == name)?))
     }
 
-    /// The looks of names shown together. A name of the catalogue has the same look everywhere;
-    /// any other name, such as a mix of transports, takes the next look that is free.
+    /// The looks of names shown together. A name of the catalogue has the same look everywhere. If it
+    /// is there twice, as in `d3 (testbed)` and `d3 (simulator)`, the second has the same colour and
+    /// another dash. Any other name, such as a mix of transports, takes the next look that is free.
     pub fn styles<'a, I>(&self, names: I) -> Vec<LineStyle>
     where
         I: IntoIterator<Item = &'a str>,
@@ -143,7 +144,12 @@ impl Palette {
                 let is_free = |style: &LineStyle| used().all(|u| u != style);
                 all.clone().find(has_own_colour).or_else(|| all.clone().find(is_free))
             };
-            let style = own.or_else(free).unwrap_or(nth(taken.len()));
+            let other_dash = || {
+                let colour = self.own(name).filter(|_| name.contains(" ("))?.colour;
+                let mut all = Dash::ALL.into_iter().map(|dash| LineStyle { colour, dash });
+                all.find(|style| !taken.contains(style) && !reserved.contains(style))
+            };
+            let style = own.or_else(other_dash).or_else(free).unwrap_or(nth(taken.len()));
             taken.push(style);
         }
         taken
@@ -166,6 +172,17 @@ fn nth(place: usize) -> LineStyle {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn a_transport_run_in_two_ways_has_one_colour_and_two_dashes() {
+        let palette = Palette::new(["tcp", "d3", "ndp"], ["optimal"]);
+        let names = ["d3 (testbed)", "d3 (simulator)", "kernel-reno (testbed)", "tcp (simulator)"];
+        let [real, simulated, kernel, tcp] = palette.styles(names)[..] else { panic!() };
+        assert_eq!(real, palette.styles(["d3"])[0]);
+        assert_eq!(simulated.colour, real.colour);
+        assert_ne!(simulated.dash, real.dash);
+        assert_ne!(kernel.colour, tcp.colour);
+    }
 
     /// Linear light of red, green and blue.
     fn linear(Rgb(r, g, b): Rgb) -> [f64; 3] {

@@ -285,17 +285,17 @@ fn column(metric: Metric, rows: &TableRows, time_unit: (&str, f64)) -> TableColu
     let figures: Vec<Figure> = rows.summaries().map(|summary| figure(metric, summary)).collect();
     let scaled = figures.iter().filter_map(|figure| Some(figure.value? * factor));
     let decimals = decimals(metric.unit(), scaled);
-    let text = |(summary, figure): (&Summary, &Figure)| {
+    let text = |figure: &Figure| {
         let Some(value) = figure.value else { return "–".to_owned() };
         let mark = match figure.is_bound {
             true => "> ",
-            false if summary.is_maximum(metric) => "max ",
+            false if figure.is_maximum => "max ",
             false => "",
         };
         let half = figure.half_width.map(|half| format!(" ± {:.decimals$}", half * factor));
         format!("{mark}{:.decimals$}{}", value * factor, half.unwrap_or_default())
     };
-    let cells = rows.summaries().zip(&figures).map(text).collect();
+    let cells = figures.iter().map(text).collect();
     let best = (0..rows.values.len()).map(|row| is_best(metric, rows, row)).collect();
     TableColumn { metric, header: header(metric.title(), symbol), cells, best }
 }
@@ -349,7 +349,7 @@ pub fn notes(rows: &[Repeated]) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if shows(&|s, metric| s.is_maximum(metric) && figure(metric, s).exact().is_some()) {
+    if shows(&|s, metric| figure(metric, s).is_maximum) {
         notes.push("max x: the maximum: too few flows per run (p99: fewer than 100)".to_owned());
     }
     let unknown = rows.summaries().map(|s| s.number(Metric::DeadlineFlowsUnknown));

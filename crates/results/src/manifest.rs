@@ -184,6 +184,8 @@ pub struct Host {
     pub started_unix_seconds: Option<u64>,
     /// How long the run took.
     pub wall_seconds: Option<f64>,
+    /// CPU time of the thread that ran it, where the system reports it.
+    pub cpu_seconds: Option<f64>,
 }
 
 impl Host {

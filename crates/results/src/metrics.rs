@@ -291,7 +291,8 @@ impl Metric {
             Source::Run(get) => return Figure::known(get(run), None),
         };
         let is_bound = matches!(statistic, Statistic::AtLeast(_));
-        Figure { value: statistic.exact().or(statistic.bound()), is_bound, half_width: None }
+        let value = statistic.exact().or(statistic.bound());
+        Figure { value, is_bound, ..Figure::default() }
     }
 
     /// Its mean over repetitions, with its interval. Percentiles are averaged, not taken again over
@@ -303,6 +304,7 @@ impl Metric {
     ) -> Figure {
         let figures = repetitions.clone().map(|one| one[self]);
         let is_bound = figures.clone().any(|figure| figure.is_bound);
+        let is_maximum = !is_bound && figures.clone().any(|figure| figure.is_maximum);
         let values: Vec<f64> = figures.filter_map(|figure| figure.value).collect();
         let value = mean(&values);
         let half_width = match self.definition().interval {
@@ -315,7 +317,7 @@ impl Metric {
                 value.zip(interval).map(|(mean, (low, high))| (mean - low).max(high - mean))
             }
         };
-        Figure { value, is_bound, half_width }
+        Figure { value, is_bound, half_width, is_maximum }
     }
 
     /// Its share in each repetition that has one; nothing if it is no share of flows.

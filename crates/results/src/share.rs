@@ -30,7 +30,8 @@ pub fn share_interval(repetitions: &[ShareOf], alpha: f64) -> Option<(f64, f64)>
     // A repetition without flows counts as one observation.
     let flows = flows.max(runs);
     let product = share * (1.0 - share);
-    let effective = if spread > 0.0 { (product * runs / spread).min(flows) } else { flows };
+    // Without any spread the quotient is infinite, or NaN, which `min` ignores: every flow counts.
+    let effective = (product * runs / spread).min(flows);
     let t = t_quantile(alpha, runs - 1.0);
     let weight = t * t / effective;
     let centre = (share + weight / 2.0) / (1.0 + weight);

@@ -71,10 +71,14 @@ pub fn compare(a: &[Summary], b: &[Summary], metric: Metric) -> Option<Compariso
     if is_share_of_flows && !has_spread(&first, &second, is_paired) {
         difference.half_width = newcombe(a, b, metric);
     }
-    let whole = |side: &[Figure], values: &[f64]| Figure {
-        value: mean(values),
-        is_bound: side.iter().any(|figure| figure.is_bound),
-        half_width: crate::stats::half_width_95(values),
+    let whole = |side: &[Figure], values: &[f64]| {
+        let is_bound = side.iter().any(|figure| figure.is_bound);
+        Figure {
+            value: mean(values),
+            is_bound,
+            half_width: crate::stats::half_width_95(values),
+            is_maximum: !is_bound && side.iter().any(|figure| figure.is_maximum),
+        }
     };
     Some(Comparison {
         a: whole(&of_a, &first),
@@ -223,6 +227,14 @@ mod tests {
         assert!(welch(&ones[..4], &twos[..4]).unwrap().is_significant());
         assert!(!paired(&ones[..5], &twos[..5]).unwrap().is_significant());
         assert!(paired(&ones, &twos).unwrap().is_significant());
+        // Of three runs and four: 2 of the 35 ways to divide seven runs, more than one in twenty.
+        // Of three and five: 2 of 56.
+        for (a, b) in [(3, 4), (4, 3)] {
+            assert!(!welch(&ones[..a], &twos[..b]).unwrap().is_significant(), "{a} and {b}");
+        }
+        for (a, b) in [(3, 5), (5, 3)] {
+            assert!(welch(&ones[..a], &twos[..b]).unwrap().is_significant(), "{a} and {b}");
+        }
     }
 
     /// 5 of 20 deadlines met beside 0 of 20, in each of two runs: differences of pairs are equal,
@@ -246,7 +258,7 @@ mod tests {
     fn a_bound_can_only_be_more() {
         let run = |seed, value, is_bound| {
             let mut summary = Summary { seeds: vec![seed], ..Summary::default() };
-            summary[Metric::FctP99] = Figure { value: Some(value), is_bound, half_width: None };
+            summary[Metric::FctP99] = Figure { value: Some(value), is_bound, ..Figure::default() };
             summary
         };
         let known = [run(1, 10.0, false), run(2, 11.0, false), run(3, 10.0, false)];
@@ -262,6 +274,43 @@ mod tests {
         assert!(!than(&short).is_same);
         let others = known.clone().map(|run| Summary { seeds: vec![run.seeds[0] + 10], ..run });
         assert!(!than(&others).is_paired && !than(&others).is_same);
+        // Less, but by chance.
+        let near = [run(1, 9.0, false), run(2, 12.0, false), run(3, 9.5, false)];
+        assert!(than(&near).difference.mean < 0.0 && !than(&near).is_less());
+    }
+
+    #[test]
+    fn a_run_without_a_value_leaves_no_pairs() {
+        let run = |seed, value| {
+            let mut summary = Summary { seeds: vec![seed], ..Summary::default() };
+            summary[Metric::FctP99].value = value;
+            summary
+        };
+        let whole = [run(1, Some(1.0)), run(2, Some(2.0))];
+        let partial = [run(1, Some(3.0)), run(2, None)];
+        for (a, b) in [(&whole, &partial), (&partial, &whole)] {
+            let found = compare(a, b, Metric::FctP99).unwrap();
+            assert!(!found.is_paired && found.difference.half_width.is_none(), "{found:?}");
+        }
+    }
+
+    /// Only shares of flows have an interval without spread. A share with spread has Student's.
+    #[test]
+    fn only_shares_without_spread_have_the_interval_of_shares() {
+        let run = |seed: u64, fct: f64, met: f64| {
+            Summary { seeds: vec![seed], ..Summary::default() }
+                .with(Metric::FctP99, fct)
+                .with(Metric::DeadlinesMet, met)
+                .with(Metric::DeadlineFlows, 100.0)
+        };
+        let a: Vec<Summary> = (1..=6).map(|s| run(s, 1.0, 0.5 + s as f64 / 100.0)).collect();
+        let b: Vec<Summary> = (1..=6).map(|s| run(s, 2.0, 0.6 - s as f64 / 100.0)).collect();
+        let times = compare(&a, &b, Metric::FctP99).unwrap();
+        assert!(times.is_more() && times.difference.half_width == Some(0.0), "{times:?}");
+        let shares = compare(&a, &b, Metric::DeadlinesMet).unwrap().difference;
+        let of = |side: &[Summary]| side.iter().map(|s| s.number(Metric::DeadlinesMet)).collect();
+        let (a, b): (Vec<f64>, Vec<f64>) = (of(&a), of(&b));
+        assert_eq!(Some(shares), paired(&a, &b));
     }
 
     #[test]
@@ -288,6 +337,8 @@ mod tests {
         let unfinished = |bound| Times::new([Time::Censored(bound)]);
         assert_eq!(chance_below(&unfinished(5.0), &completed(&[4.0])), Some(1.0));
         assert_eq!(chance_below(&unfinished(5.0), &completed(&[6.0])), Some(0.5));
+        // It takes longer than it had lasted.
+        assert_eq!(chance_below(&unfinished(5.0), &completed(&[5.0])), Some(1.0));
         assert_eq!(chance_below(&unfinished(5.0), &unfinished(9.0)), Some(0.5));
         let never = Times::new([Time::Never(1.0)]);
         assert_eq!(chance_below(&never, &completed(&[6.0])), Some(1.0));

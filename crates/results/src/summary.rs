@@ -105,12 +105,7 @@ impl Summary {
     #[must_use]
     pub fn with(mut self, metric: Metric, value: f64) -> Summary {
         self[metric].value = Some(value);
-        self
-    }
-
-    /// Whether a metric is a tail percentile of so few flows that it is their maximum.
-    pub fn is_maximum(&self, metric: Metric) -> bool {
-        metric.is_maximum_of(self.number(Metric::Flows))
+        Summary { metrics: self.metrics.with_maxima_marked(), ..self }
     }
 
     /// Its name in tables and figures. An optimum or bound says so.
@@ -162,9 +157,8 @@ mod tests {
 
     #[test]
     fn the_99th_percentile_of_fewer_than_100_flows_is_their_maximum() {
-        let of = |flows| Summary::default().with(Metric::Flows, flows);
-        assert!(of(99.0).is_maximum(Metric::FctP99) && !of(100.0).is_maximum(Metric::FctP99));
-        assert!(!of(99.0).is_maximum(Metric::FctP50) && !of(0.0).is_maximum(Metric::FctP99));
+        assert!(Metric::FctP99.is_maximum_of(99.0) && !Metric::FctP99.is_maximum_of(100.0));
+        assert!(!Metric::FctP50.is_maximum_of(99.0) && !Metric::FctP99.is_maximum_of(0.0));
     }
 
     #[test]
@@ -221,6 +215,31 @@ mod tests {
         };
         assert_eq!(json(100.0), serde_json::json!([]));
         assert_eq!(json(40.0), serde_json::json!(["fct_p99_us"]));
+    }
+
+    /// 97, 116 and 116 flows: the mean of their p99 has a maximum in it, although the mean number
+    /// of flows is above 100.
+    #[test]
+    fn a_mean_with_one_maximum_is_marked() {
+        let of =
+            |flows| Summary { repetitions: 1, ..Summary::default() }.with(Metric::Flows, flows);
+        let run = |flows| of(flows).with(Metric::FctP99, 9.0).with(Metric::FctP95, 8.0);
+        let combined = |flows: [f64; 3]| crate::combine(&flows.map(run)).unwrap();
+        let mixed = combined([97.0, 116.0, 116.0]);
+        assert!(mixed[Metric::FctP99].is_maximum && !mixed[Metric::FctP95].is_maximum);
+        assert!(!combined([100.0, 116.0, 116.0])[Metric::FctP99].is_maximum);
+        let json = serde_json::to_value(&mixed).unwrap();
+        assert_eq!(json["maxima"], serde_json::json!(["fct_p99_us"]));
+        assert_eq!(serde_json::from_value::<Summary>(json).unwrap(), mixed);
+
+        // A lower bound is no maximum.
+        let mut runs = [97.0, 116.0].map(run);
+        runs[1][Metric::FctP99] = Figure::at_least(9.0);
+        let open = crate::combine(&runs).unwrap()[Metric::FctP99];
+        assert!(open.is_bound && !open.is_maximum, "{open:?}");
+        let compared =
+            crate::significance::compare(&runs, &[97.0, 116.0].map(run), Metric::FctP99).unwrap();
+        assert!(!compared.a.is_maximum && compared.b.is_maximum, "{compared:?}");
     }
 
     #[test]

@@ -179,6 +179,7 @@ mod tests {
         assert_eq!(half.percentile(500), Statistic::Exactly(5.0));
         assert_eq!(half.percentile(990), Statistic::AtLeast(9.0));
         assert_eq!(half.mean(), Statistic::AtLeast(6.0));
+        assert_eq!(times(&[1.0, 2.0, 6.0], &[]).mean(), Statistic::Exactly(3.0));
     }
 
     #[test]

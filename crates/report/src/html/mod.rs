@@ -20,7 +20,7 @@ mod tiers;
 mod verdict;
 
 use crate::collect::{PointRuns, ReportError, Results, Row};
-use crate::palette::Palette;
+use crate::palette::{Dash, Palette};
 use crate::table::GroupedBy;
 use flows::Group;
 use model::{Body, Head, Look, Page, Section};
@@ -94,6 +94,28 @@ pub fn report(dir: &Path, palette: &Palette) -> Result<Report, ReportError> {
     let name = dir.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy());
     let html = rendered(&page(&results, &name, palette)?);
     Ok(Report { html, incomplete: results.incomplete })
+}
+
+/// The page of one scenario that was run in two ways, each with the name of the way and its directory
+/// of results.
+pub fn report_of_both(
+    [(way, dir), (other_way, other)]: [(&str, &Path); 2],
+    palette: &Palette,
+) -> Result<Report, ReportError> {
+    let results = Results::of(dir)?.beside(way, Results::of(other)?, other_way);
+    let name = other.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy());
+    let mut page = page(&results, &name, palette)?;
+    page.title = format!("{}: {way} and {other_way}", page.title);
+    // Solid lines are of one way, dashed ones of the other.
+    for look in &mut page.transports {
+        let is_of = |way: &str| look.name.ends_with(&format!(" ({way})"));
+        if is_of(way) {
+            look.set_dash(Dash::Solid);
+        } else if is_of(other_way) {
+            look.set_dash(Dash::Dashed);
+        }
+    }
+    Ok(Report { html: rendered(&page), incomplete: results.incomplete })
 }
 
 fn page(results: &Results, directory: &str, palette: &Palette) -> Result<Page, ReportError> {

@@ -69,20 +69,27 @@ pub(crate) struct Look {
 
 impl Look {
     pub(crate) fn new(name: &str, style: LineStyle) -> Look {
-        let dash = match style.dash {
+        let mut look = Look {
+            name: name.to_owned(),
+            colour: style.colour.light.to_string(),
+            dark: style.colour.dark.to_string(),
+            dash: "",
+            dash_pattern: "",
+        };
+        look.set_dash(style.dash);
+        look
+    }
+
+    /// Draws its lines with this dash.
+    pub(crate) fn set_dash(&mut self, dash: Dash) {
+        self.dash = match dash {
             Dash::Solid => "solid",
             Dash::Dashed => "dashed",
             Dash::Dotted => "dotted",
             Dash::DashDotted => "dash-dotted",
             Dash::LongDashed => "long-dashed",
         };
-        Look {
-            name: name.to_owned(),
-            colour: style.colour.light.to_string(),
-            dark: style.colour.dark.to_string(),
-            dash,
-            dash_pattern: style.dash.pattern(),
-        }
+        self.dash_pattern = dash.pattern();
     }
 }
 

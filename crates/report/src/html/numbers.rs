@@ -150,8 +150,7 @@ pub(crate) fn sweep(points: &[PointRuns], key: &str, number: &Numbered<'_>) -> O
                 series.x.push(*place);
                 series.y.push(value);
                 series.half.push(figure.half_width.unwrap_or(f64::NAN));
-                let is_maximum = summary.is_maximum(metric);
-                series.about.push(if is_maximum { "the maximum" } else { "" }.to_owned());
+                series.about.push(if figure.is_maximum { "the maximum" } else { "" }.to_owned());
             }
             if !series.x.is_empty() {
                 view.series.push(series);

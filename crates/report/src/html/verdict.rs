@@ -51,7 +51,7 @@ pub(super) fn of(rows: &[Repeated]) -> Vec<String> {
     let rows: Vec<&Repeated> = rows.iter().filter(|row| !row.summary.is_ideal()).collect();
     let summaries = || rows.iter().map(|row| &row.summary);
     let has_deadlines = summaries().any(|summary| summary[MET.metric].value.is_some());
-    let is_maximum = summaries().any(|summary| summary.is_maximum(P99.metric));
+    let is_maximum = summaries().any(|summary| summary[P99.metric].is_maximum);
     let first = if has_deadlines { MET } else { MEAN };
     let second = if is_maximum { LONGEST } else { P99 };
     let mut sentences: Vec<String> =

@@ -17,17 +17,20 @@ pub struct Figure {
     pub is_bound: bool,
     /// Half the width of its 95 % interval.
     pub half_width: Option<f64>,
+    /// Whether it is a percentile beyond the median of so few flows that it is their maximum, or a
+    /// mean over repetitions with such a one.
+    pub is_maximum: bool,
 }
 
 impl Figure {
     /// A value that is known.
     pub fn known(value: Option<f64>, half_width: Option<f64>) -> Figure {
-        Figure { value, is_bound: false, half_width }
+        Figure { value, half_width, ..Figure::default() }
     }
 
     /// A lower bound.
     pub fn at_least(bound: f64) -> Figure {
-        Figure { value: Some(bound), is_bound: true, half_width: None }
+        Figure { value: Some(bound), is_bound: true, ..Figure::default() }
     }
 
     /// The value, where it is known.
@@ -68,13 +71,23 @@ impl IndexMut<Metric> for Metrics {
 impl Metrics {
     /// Of one run, or of some of its flows.
     pub(crate) fn of(run: &RunData<'_>) -> Metrics {
-        Metrics::made_of(|metric| metric.compute(run))
+        Metrics::made_of(|metric| metric.compute(run)).with_maxima_marked()
     }
 
     /// Of some of a run's flows: those that results by traffic class and by flow size record.
     pub(crate) fn of_group(run: &RunData<'_>) -> Metrics {
         let figure = |metric: Metric| metric.is_in_groups().then(|| metric.compute(run));
-        Metrics::made_of(|metric| figure(metric).unwrap_or_default())
+        Metrics::made_of(|metric| figure(metric).unwrap_or_default()).with_maxima_marked()
+    }
+
+    /// Marks the percentiles of so few flows that they are the maximum.
+    pub(crate) fn with_maxima_marked(mut self) -> Metrics {
+        let flows = self.number(Metric::Flows);
+        for metric in Metric::ALL.iter().copied() {
+            let figure = &mut self[metric];
+            figure.is_maximum |= figure.exact().is_some() && metric.is_maximum_of(flows);
+        }
+        self
     }
 
     /// Means over repetitions, with intervals.
@@ -132,9 +145,7 @@ fn serialize_some<S: Serializer>(
     let half_widths = some.clone().filter(has_interval);
     let half_widths = half_widths.map(|metric| (metric.name(), metrics[metric].half_width));
     map.serialize_entry(CI95, &half_widths.collect::<BTreeMap<_, _>>())?;
-    let flows = metrics.number(Metric::Flows);
-    let is_maximum =
-        |metric: &Metric| metric.is_maximum_of(flows) && metrics[*metric].exact().is_some();
+    let is_maximum = |metric: &Metric| metrics[*metric].is_maximum;
     let maxima: Vec<&str> = some.clone().filter(is_maximum).map(Metric::name).collect();
     let bounds = some.filter(|metric| metric.is_left_open());
     let bounds = bounds.map(|metric| (metric.name(), metrics[metric].bound()));
@@ -148,8 +159,7 @@ const CI95: &str = "ci95";
 /// Field with the lower bounds of values that unfinished flows leave open.
 const AT_LEAST: &str = "at_least";
 
-/// Field with the names of percentiles that are the maximum, because there are too few flows. It is
-/// not read: it follows from the number of flows.
+/// Field with the names of percentiles that are the maximum, because there are too few flows.
 const MAXIMA: &str = "maxima";
 
 /// A number that is written without fraction where it has none: a mean over repetitions may have.
@@ -191,11 +201,13 @@ impl<'de> Visitor<'de> for MetricsVisitor {
         type Fields = BTreeMap<String, Option<f64>>;
         let (mut metrics, mut half_widths, mut bounds) =
             (Metrics::default(), Fields::new(), Fields::new());
+        let mut maxima: Vec<String> = Vec::new();
         while let Some(field) = map.next_key::<String>()? {
             match (&*field, Metric::named(&field)) {
                 (_, Some(metric)) => metrics[metric].value = map.next_value()?,
                 (CI95, _) => half_widths = map.next_value()?,
                 (AT_LEAST, _) => bounds = map.next_value()?,
+                (MAXIMA, _) => maxima = map.next_value()?,
                 _ => _ = map.next_value::<IgnoredAny>()?,
             }
         }
@@ -205,6 +217,9 @@ impl<'de> Visitor<'de> for MetricsVisitor {
         }
         for (metric, bound) in bounds.into_iter().filter_map(known) {
             metrics[metric] = Figure::at_least(bound);
+        }
+        for metric in maxima.iter().filter_map(|name| Metric::named(name)) {
+            metrics[metric].is_maximum = true;
         }
         Ok(metrics)
     }

@@ -3,7 +3,7 @@ use super::*;
 use crate::Metric::{self, *};
 use crate::flows::tests::{micros, record};
 use crate::share::{ShareOf, share_interval};
-use crate::{Figure, FlowCounts, FlowStatus};
+use crate::{Figure, FlowCounts, FlowStatus, Group, LatencySummary};
 use proptest::prelude::*;
 use punctual_core::{Bytes, Duration, Instant};
 use punctual_record::{ByCause, FlowRecord, Measure};
@@ -177,7 +177,7 @@ fn combine__all_met_in_every_repetition_is_no_certainty() {
 fn combine__a_mean_over_bounds_is_a_bound() {
     let one = |value, is_bound| {
         let mut one = Summary { repetitions: 1, ..Summary::default() };
-        one[FctP99] = Figure { value: Some(value), is_bound, half_width: None };
+        one[FctP99] = Figure { value: Some(value), is_bound, ..Figure::default() };
         one
     };
     let all = combine(&[one(10.0, false), one(30.0, true)]).unwrap();
@@ -249,16 +249,37 @@ fn part_of__takes_the_network_from_the_whole() {
     let whole = Summary {
         kind: RunKind::Testbed,
         pause_cycles: vec!["a deadlock".into()],
+        timing_problems: vec!["late".into()],
+        packet_latency: ["ndp", "d3"].map(latency).into(),
         ..summary_of(vec![record(0), record(1)], micros(100))
     };
     let outcome = Outcome { flows: vec![record(0)], ..Outcome::default() };
     let rows = FlowRow::all(&outcome, &["d3"], |_| None);
     let part = part_of(&whole, &rows, "d3").unwrap();
     assert_eq!((part.kind, &part.pause_cycles), (whole.kind, &whole.pause_cycles));
+    assert_eq!(part.timing_problems, whole.timing_problems);
+    assert_eq!(part.packet_latency, [latency("d3")], "its own packets");
     assert_eq!((&*part.transport, &part.seeds), ("d3", &whole.seeds));
     assert_eq!(values(&part, [Flows, Drops, Utilisation]), [Some(1.0), Some(3.0), Some(0.5)]);
     assert_eq!(values(&part, [SlowdownP50, Goodput]), [None; 2]);
     assert_eq!(part_of(&whole, &rows, "tcp"), None);
+}
+
+fn latency(transport: &str) -> LatencySummary {
+    let packets = transport.len() as f64;
+    LatencySummary { transport: transport.into(), packets, ..LatencySummary::default() }
+}
+
+/// Ranges of sizes are in ascending order, whichever a repetition has first.
+#[test]
+fn combine__ranges_of_sizes_are_in_order() {
+    let run = |bins: &[usize]| {
+        let group = |i: &usize| Group { name: SIZE_BINS[*i].0.into(), ..Group::default() };
+        Summary { repetitions: 1, by_size: bins.iter().map(group).collect(), ..Summary::default() }
+    };
+    let combined = combine(&[run(&[3]), run(&[2]), run(&[0, 1])]).unwrap();
+    let names: Vec<&str> = combined.by_size.iter().map(|group| &*group.name).collect();
+    assert_eq!(names, SIZE_BINS.map(|(name, _)| name));
 }
 
 #[test]
