@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that a result depends on, this one included.
-const CRATES: [&str; 9] =
+pub(crate) const CRATES: [&str; 9] =
     ["core", "fluid", "lab", "net", "record", "results", "sim", "transports", "workload"];
 
 /// The crates that a run on a testbed depends on besides.
-const TESTBED_CRATES: [&str; 3] = ["switch", "testbed", "wire"];
+pub(crate) const TESTBED_CRATES: [&str; 4] = ["host", "switch", "testbed", "wire"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

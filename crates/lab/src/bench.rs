@@ -41,7 +41,11 @@ const TEN_EACH: &str = "pattern = \"random\"\nflows_each = 10\n\
     deadlines = { exponential = { mean = \"2ms\", floor = \"300us\" } }";
 
 const fn permutation(name: &'static str, transport: &'static str, k: u32) -> BenchCase {
-    let duration = if k < 32 { "10ms" } else { "2ms" };
+    let duration = match k {
+        0..32 => "10ms",
+        32..64 => "2ms",
+        _ => "200us",
+    };
     let network = BenchNetwork::FatTree { k, mtu: 9064 };
     let (stop, traffic, level) = ("duration", PERMUTATION, Level::Packet);
     BenchCase { name, transport, network, duration, stop, traffic, level }
@@ -95,6 +99,7 @@ pub const BENCH_CASES: &[BenchCase] = &[
     permutation("ndp-permutation-432", "ndp", 12),
     permutation("ndp-permutation-1024", "ndp", 16),
     permutation("ndp-permutation-8192", "ndp", 32),
+    permutation("ndp-permutation-65536", "ndp", 64),
     permutation("dctcp-permutation-432", "dctcp", 12),
     permutation("dctcp-lossless-permutation-432", "dctcp-lossless", 12),
     permutation("dcqcn-permutation-432", "dcqcn", 12),

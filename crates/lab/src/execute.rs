@@ -7,7 +7,7 @@ use crate::idle_network;
 use crate::plan::{PlannedRun, Study};
 use crate::scenario::{RunOn, RunSetup, TierName};
 use crate::survey::{RunState, check_directory, run_state};
-use punctual_core::{HostId, PortId};
+use punctual_core::{HostId, Instant, PortId};
 use punctual_net::Network;
 use punctual_results::{
     FlowRow, GaugeRow, Host, Manifest, PauseRow, PortRow, Run, RunFacts, RunKind, Summary,
@@ -210,6 +210,13 @@ pub(crate) fn in_parallel<T: Send>(
     }
 }
 
+/// CPU time of this thread so far, which Linux reports.
+fn thread_cpu_seconds() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos: f64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(nanos / 1e9)
+}
+
 /// Executes one run, or reads it if it is reusable; `None` when it was stopped.
 fn execute_one<S: Simulate>(
     study: &Study<S>,
@@ -220,6 +227,7 @@ fn execute_one<S: Simulate>(
     halt: &dyn Fn() -> bool,
 ) -> Result<Option<RunReport>, ExecuteError> {
     let begun = WallInstant::now();
+    let cpu_begun = thread_cpu_seconds();
     let dir = options.out.join(&run.dir);
     let state = state.clone();
     if state == RunState::Reusable {
@@ -258,7 +266,7 @@ fn execute_one<S: Simulate>(
             (outcome, RunKind::Testbed)
         }
         RunSetup::Flows(setup) => {
-            let stop_at = run.scenario.run.stop().at;
+            let stop_at = Instant::ZERO + run.scenario.run.duration;
             let outcome = setup.run(&mut |now| {
                 let progress = Progress { now, stop_at, events: 0, flows_ended: 0 };
                 watch.progress(run, progress);
@@ -317,6 +325,7 @@ fn execute_one<S: Simulate>(
     host.commit = commit();
     host.threads = Some(options.threads as u32);
     host.wall_seconds = Some(begun.elapsed().as_secs_f64());
+    host.cpu_seconds = thread_cpu_seconds().zip(cpu_begun).map(|(now, then)| now - then);
     host.started_unix_seconds = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .ok()

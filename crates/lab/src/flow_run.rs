@@ -44,7 +44,7 @@ impl FlowRunSetup {
         let mut links = FlowLinks::new(network);
         let mut paths = PathTable::default();
         let mut answers = Answers::new(&model, &cost);
-        let stop = run.stop();
+        let stop = run.stop(&flows);
         let mut level = Vec::with_capacity(flows.len());
         for flow in &flows {
             let count = network.paths(flow.src, flow.dst);

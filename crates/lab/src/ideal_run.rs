@@ -76,7 +76,7 @@ impl IdealSetup {
         let mut capacities = vec![Rate::ZERO; used.len()];
         used.iter().for_each(|(link, index)| capacities[*index] = rates[*link as usize]);
         punctual_fluid::check(&fluid, &capacities)?;
-        let (stop, measure) = (run.stop(), run.measure());
+        let (stop, measure) = (run.stop(&flows), run.measure());
         Ok(IdealSetup { policy, flows, fluid, capacities, cost, stop, measure })
     }
 

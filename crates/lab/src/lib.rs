@@ -46,7 +46,7 @@ pub use fingerprint::{build_id, set_commit, set_program};
 pub use flow_run::FlowRunSetup;
 pub use ideal_run::{IdealRun, IdealSetup};
 pub use keys::keys;
-pub use load::{LinkLoad, OfferedLoad, TierLoad};
+pub use load::{Limited, LinkLoad, OfferedLoad, TierLoad};
 pub use plan::{LoadError, PlannedRun, Point, Study, StudyOfRun, load_study, study_from_text};
 pub use punctual_testbed::KernelTcp;
 pub use queue_words::queue_words;

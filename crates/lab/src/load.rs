@@ -18,10 +18,11 @@ use crate::idle_network;
 use crate::scenario::{Scenario, TierName};
 use punctual_core::{Bytes, Duration, FlowSpec, HostId, Instant, PortId};
 use punctual_net::{Network, Tier};
-use punctual_sim::Simulate;
+use punctual_sim::{LinkFault, Simulate};
 use punctual_workload::{Arrivals, Pattern, TrafficSpec, Workload};
 use routes::Spread;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The smallest headers of any transport: IP and TCP, 20 bytes each.
@@ -42,15 +43,33 @@ pub struct OfferedLoad {
     pub follows_capacity: bool,
     /// Reasons why results of this scenario are easy to misread.
     pub warnings: Vec<String>,
-    /// Why a capacity search cannot trust that a condition holds: the load is above 1, but flows
-    /// arrive for too short a time for queues to grow.
-    pub too_short: Option<String>,
     /// The link or tier that is offered more than it can carry, and its load.
     #[serde(skip)]
     overload: Option<LinkLoad>,
-    /// For how long the flows of each traffic arrive, with the traffic's name in messages.
+    /// For how long the flows of each traffic that has a load arrive.
     #[serde(skip)]
-    arrivals: Vec<(String, Duration)>,
+    arrivals: Vec<ArrivalTime>,
+}
+
+/// For how long the flows of one traffic arrive.
+#[derive(Debug, Clone, PartialEq)]
+struct ArrivalTime {
+    /// Its name in messages.
+    traffic: String,
+    time: Duration,
+    /// The mean time from start to deadline of its flows that have one.
+    mean_deadline: Option<Duration>,
+}
+
+/// What a condition on results limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limited {
+    /// How many flows are late.
+    Deadlines,
+    /// Completion times: this is the threshold.
+    Times(Duration),
+    /// Something else.
+    Other,
 }
 
 /// The load of the links of one tier.
@@ -126,7 +145,7 @@ impl<S: Simulate> Scenario<S> {
 
 /// The offered load of a workload.
 pub(crate) fn of<S: Simulate>(scenario: &Scenario<S>, workload: &Workload) -> OfferedLoad {
-    let network = &scenario.network;
+    let network = &*network_at_start(scenario);
     let mut load = OfferedLoad::default();
     let mut offers = Vec::new();
     let mut burst = vec![0.0; network.links.len()];
@@ -191,6 +210,18 @@ pub(crate) fn of<S: Simulate>(scenario: &Scenario<S>, workload: &Workload) -> Of
         .map(|(port, load)| LinkLoad { name: receiver(network, port), load });
     warnings::add(&mut load, &offers, &stretches, network);
     load
+}
+
+/// The network with the rates that its links have from the start: a `[[link]]` without `at` is a
+/// slower link, not an event.
+fn network_at_start<S: Simulate>(scenario: &Scenario<S>) -> Cow<'_, Network> {
+    let mut network = Cow::Borrowed(&scenario.network);
+    for change in scenario.link_changes.iter().filter(|change| change.at == Instant::ZERO) {
+        if let LinkFault::Rate(rate) = change.what {
+            network.to_mut().links[change.port.index()].rate = rate;
+        }
+    }
+    network
 }
 
 /// Bits that a flow of this size puts on a link, with headers and framing.
@@ -307,24 +338,37 @@ fn busiest(
 }
 
 impl OfferedLoad {
-    /// Sets `too_short` if the load is above 1 and some traffic arrives for less than three times
-    /// the `threshold` on completion times: queues then do not grow enough to exceed it.
-    pub(crate) fn judge_against(&mut self, threshold: Duration) {
-        let Some(overload) = &self.overload else { return };
+    /// Why a condition that holds here may fail if flows arrive for longer; none at loads up to 1.
+    ///
+    /// At a load above 1 the queue of the link grows as long as flows arrive:
+    ///
+    /// queue = (load − 1) × time
+    ///
+    /// in units of the time that the link needs for it. Flows wait for the queue, so that most are
+    /// late, or take longer than a threshold, once it is several times as long. Whether they are
+    /// is known only if flows arrived for that long. A condition on anything else has no such time.
+    pub fn doubt(&self, limited: Limited) -> Option<String> {
+        let LinkLoad { name, load } = self.overload.as_ref()?;
+        let above = format!("offered load is {load:.2} at {name}");
         let few = warnings::FEW_DEADLINES;
-        let short = self.arrivals.iter().find(|(_, time)| *time < threshold * few);
-        if let Some((traffic, time)) = short {
-            self.too_short.get_or_insert_with(|| {
+        self.arrivals.iter().find_map(|arrivals| {
+            let (most, words) = match limited {
+                Limited::Deadlines => (arrivals.mean_deadline?, "deadlines of"),
+                Limited::Times(threshold) => (threshold, "times"),
+                Limited::Other => {
+                    return Some(format!("{above}: its queue grows as long as flows arrive"));
+                }
+            };
+            let queue = arrivals.time.mul_f64(load - 1.0);
+            (queue < most * few).then(|| {
+                let [time, queue, most] = [arrivals.time, queue, most].map(warnings::rounded);
+                let traffic = &arrivals.traffic;
                 format!(
-                    "offered load is {:.2} at {}, and {traffic}: flows arrive for {} only, less \
-                     than {few} times {}: its queue has no time to grow",
-                    overload.load,
-                    overload.name,
-                    warnings::rounded(*time),
-                    warnings::rounded(threshold)
+                    "{above}, but {traffic} arrives for {time} only: the queue grows to {queue}, \
+                     less than {few} {words} {most}"
                 )
-            });
-        }
+            })
+        })
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) fn probe(series: &Series, grid: &Grid, point: u64) -> Probe {
         value: grid.text(point),
         estimate: series.known[&point],
         offered_load: load.to_string(),
-        reasons: load.too_short.into_iter().collect(),
+        reasons: series.doubts.get(&point).cloned().into_iter().collect(),
         warnings: load.warnings,
         directories: series.directories.get(&point).cloned().unwrap_or_default(),
     }

@@ -2,6 +2,7 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::document::unknown;
+use crate::load::Limited;
 use punctual_core::Duration;
 use punctual_results::{Figure, Interval, Metric, ShareOf, Summary, Unit, share_interval, stats};
 use serde::Serialize;
@@ -152,10 +153,19 @@ impl Condition {
         self.threshold
     }
 
-    /// The threshold as a time, if the metric is a time.
-    pub(crate) fn time(&self) -> Option<punctual_core::Duration> {
-        let is_time = self.metric.unit() == Unit::Micros && self.threshold.is_finite();
-        is_time.then(|| punctual_core::Duration::from_secs_f64(self.threshold.max(0.0) / 1e6))
+    /// What it limits that grows with queues; none if longer queues cannot make it fail.
+    pub(super) fn limited(&self) -> Option<Limited> {
+        let is_upper = matches!(self.comparison, Comparison::AtMost | Comparison::Below);
+        let is_completion_time = self.metric.is_left_open() && self.metric.unit() == Unit::Micros;
+        match (self.is_share_of_flows(), is_upper) {
+            (true, false) => Some(Limited::Deadlines),
+            (false, true) if is_completion_time => {
+                let threshold = Duration::from_secs_f64(self.threshold.max(0.0) / 1e6);
+                Some(Limited::Times(threshold))
+            }
+            (false, true) => Some(Limited::Other),
+            (true, true) | (false, false) => None,
+        }
     }
 
     /// Whether the metric is a share, shown in per cent.
@@ -232,7 +242,7 @@ impl Condition {
             return Some(Estimate { at_least: Some(mean), verdict, reason, ..nothing });
         }
         let verdict = self.verdict(mean, low.zip(high));
-        let is_few = repetitions.iter().any(|s| s.is_maximum(self.metric));
+        let is_few = repetitions.iter().any(|s| s[self.metric].is_maximum);
         let (verdict, reason) = match verdict {
             Verdict::Holds if is_few => (Verdict::LeansToHold, Some(Reason::FewFlows)),
             other => (other, None),

@@ -67,6 +67,8 @@ struct Series {
     known: BTreeMap<u64, Estimate>,
     /// The offered load at each point.
     loads: BTreeMap<u64, OfferedLoad>,
+    /// Why the condition may fail at points where it holds, if flows arrive for longer.
+    doubts: BTreeMap<u64, String>,
     /// The directories of the runs at each point, relative to the directory of all results.
     directories: BTreeMap<u64, Vec<String>>,
     /// Finished probes in the order in which they were made.
@@ -282,12 +284,12 @@ impl<S: Simulate> CapacitySearch<S> {
             };
             let load = loads.entry((value, series.point)).or_insert_with(|| {
                 let scenario = &self.studies[&value].points()[series.point].scenario;
-                let mut load = scenario.offered_load(scenario.run.seed).unwrap_or_default();
-                self.condition.time().into_iter().for_each(|time| load.judge_against(time));
-                load
+                scenario.offered_load(scenario.run.seed).unwrap_or_default()
             });
             series.loads.insert(value, load.clone());
-            if estimate.verdict == Verdict::Holds && load.too_short.is_some() {
+            let doubt = self.condition.limited().and_then(|limited| load.doubt(limited));
+            let doubt = doubt.filter(|_| estimate.verdict.passes());
+            if estimate.verdict == Verdict::Holds && doubt.is_some() {
                 // More repetitions would not make it sure.
                 estimate.verdict = Verdict::LeansToHold;
             } else if estimate.is_open() && (summaries.len() as u32) < self.repetitions_max {
@@ -298,6 +300,7 @@ impl<S: Simulate> CapacitySearch<S> {
                 estimate.capped = estimate.is_open() && can_be_sure;
             }
             series.known.insert(value, estimate);
+            series.doubts.extend(doubt.map(|doubt| (value, doubt)));
             series.order.push(value);
             probes.push(answer::probe(series, &self.varied.grid, value));
         }

@@ -120,6 +120,7 @@ impl<S: Simulate> CapacitySearch<S> {
                 kind: RunKind::Packets,
                 known: BTreeMap::new(),
                 loads: BTreeMap::new(),
+                doubts: BTreeMap::new(),
                 directories: BTreeMap::new(),
                 order: Vec::new(),
                 open: None,

@@ -24,6 +24,8 @@ pub(crate) struct PartResult {
     pub(crate) answers: Vec<Answer>,
     /// The axes of its sweep and their labels, in order.
     pub(crate) axes: Vec<(String, Vec<String>)>,
+    /// How many of the runs were there already.
+    pub(crate) reused: usize,
 }
 
 /// The value of an expression and how sure it is.
@@ -59,8 +61,8 @@ struct LeafData {
 enum Statistic {
     #[default]
     Mean,
-    /// The 95th percentile of pooled values.
-    P95,
+    /// A percentile of pooled values, in tenths of a per cent.
+    Percentile(u32),
 }
 
 /// Which values a computation uses.
@@ -95,7 +97,7 @@ impl LeafData {
         match (numbers.is_empty(), self.statistic) {
             (false, _) => mean(&numbers),
             (true, Statistic::Mean) => mean(&pool),
-            (true, Statistic::P95) => percentile(&sorted(pool), 950),
+            (true, Statistic::Percentile(per_mille)) => percentile(&sorted(pool), per_mille),
         }
     }
 }
@@ -268,10 +270,12 @@ impl<'a> Evaluator<'a> {
             return Err(MeasureError::Wrong(format!("no run is selected by `{leaf}`")));
         }
         let seeds: BTreeSet<u64> = own.iter().map(|run| run.seed).collect();
-        let mut data = LeafData::default();
-        if leaf.name == "overrun_p95" {
-            data.statistic = Statistic::P95;
-        }
+        let statistic = match &*leaf.name {
+            "overrun_p95" => Statistic::Percentile(950),
+            "last_percentile_us" => Statistic::Percentile(measure::per_mille(leaf)?),
+            _ => Statistic::Mean,
+        };
+        let mut data = LeafData { statistic, ..LeafData::default() };
         for seed in seeds {
             let with = |runs: &[&'a Ran]| -> Vec<&'a Ran> {
                 runs.iter().copied().filter(|run| run.seed == seed).collect()

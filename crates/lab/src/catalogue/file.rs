@@ -3,9 +3,11 @@
 //! The rest of the file is a scenario, so every command that takes a scenario takes these files.
 
 use super::expression::Expr;
+use super::{Blind, CatalogueError, Row};
 use crate::capacity::Question;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 use toml::{Table, Value};
 
 /// An experiment of a paper: set-ups, claims, and what the paper leaves open.
@@ -48,7 +50,7 @@ pub enum On {
     /// In the simulator.
     #[default]
     Simulator,
-    /// On real packets. `reproduce` does not run it: its claims cannot run.
+    /// With real packets, on a testbed of this machine.
     Testbed,
 }
 
@@ -57,6 +59,8 @@ pub enum On {
 pub struct Part {
     /// Its name.
     pub name: String,
+    /// A scenario file instead of the experiment's own, relative to the catalogue's folder.
+    pub scenario: Option<String>,
     /// Changes to the scenario, as for `--set`.
     pub set: Vec<String>,
     /// Further changes with `--quick`.
@@ -259,6 +263,7 @@ fn yes() -> bool {
 #[serde(deny_unknown_fields)]
 struct WrittenPart {
     name: String,
+    scenario: Option<String>,
     #[serde(default)]
     set: Vec<String>,
     #[serde(default)]
@@ -341,6 +346,7 @@ impl Experiment {
         if written.main {
             parts.push(Part {
                 name: MAIN.to_owned(),
+                scenario: None,
                 set: Vec::new(),
                 quick: written.quick,
                 search: written.search.map(Question::from),
@@ -348,8 +354,9 @@ impl Experiment {
             });
         }
         for part in written.part {
-            let WrittenPart { name, set, quick, search, on } = part;
-            parts.push(Part { name, set, quick, search: search.map(Question::from), on });
+            let WrittenPart { name, scenario, set, quick, search, on } = part;
+            let search = search.map(Question::from);
+            parts.push(Part { name, scenario, set, quick, search, on });
         }
         for part in &mut parts {
             part.quick.extend(written.quick_all.iter().cloned());
@@ -421,6 +428,40 @@ impl Experiment {
         Ok(())
     }
 
+    /// Refuses an expectation that a blind row does not have.
+    pub(crate) fn check_blind(&self, row: &Row) -> Result<(), String> {
+        let Some(blind) = row.blind else { return Ok(()) };
+        let is_refused = |claim: &&Claim| {
+            let has_expectation = matches!(claim.test, Test::Number { .. } | Test::Order { .. });
+            let is_words = blind == Blind::Figure && claim.source == "text";
+            claim.rows.contains(&row.row) && has_expectation && !is_words
+        };
+        match self.claims.iter().find(is_refused) {
+            None => Ok(()),
+            Some(claim) => Err(format!("claim `{}`: row `{}` is blind", claim.id, row.row)),
+        }
+    }
+
+    /// A hash of what runs and how it is judged: of the file without its comments and without the
+    /// words that explain results (`open`, `differs`), and of the scenarios that its parts name.
+    pub fn fingerprint(&self, folder: &Path) -> Result<String, CatalogueError> {
+        // It was read before.
+        let mut file: Table = toml::from_str(&self.text).unwrap_or_default();
+        if let Some(experiment) = file.get_mut("experiment").and_then(Value::as_table_mut) {
+            experiment.remove("open");
+            let claims = experiment.get_mut("claim").and_then(Value::as_array_mut);
+            for claim in claims.into_iter().flatten().filter_map(Value::as_table_mut) {
+                claim.remove("differs");
+            }
+        }
+        let mut hash = blake3::Hasher::new();
+        hash.update(file.to_string().as_bytes());
+        for scenario in self.parts.iter().filter_map(|part| part.scenario.as_ref()) {
+            hash.update(super::read(&folder.join(scenario))?.as_bytes());
+        }
+        Ok(hash.finalize().to_hex()[..16].to_owned())
+    }
+
     /// Its paper, the first part of its name.
     pub fn paper(&self) -> &str {
         self.id.split('/').next().unwrap_or_default()
@@ -429,7 +470,7 @@ impl Experiment {
 
 impl Reading {
     /// Whether it judges a claim again.
-    pub(crate) fn judges(&self, claim: &Claim) -> bool {
+    pub fn judges(&self, claim: &Claim) -> bool {
         let has_expectation = matches!(claim.test, Test::Number { .. } | Test::Order { .. });
         let named = self.claims.is_empty() || self.claims.contains(&claim.id);
         claim.cannot_run.is_none() && has_expectation && named
@@ -494,6 +535,9 @@ fn replaced(value: &Value, values: &[(String, &Value)]) -> Value {
 fn claim(table: Table, rows: &[String]) -> Result<Claim, String> {
     let name = table.get("id").and_then(Value::as_str).unwrap_or("?").to_owned();
     let fail = |what: String| format!("claim `{name}`: {what}");
+    if rows.len() > 1 && !table.contains_key("rows") {
+        return Err(fail("the experiment has several rows: name its own with `rows`".into()));
+    }
     let w: WrittenClaim = Value::Table(table)
         .try_into()
         .map_err(|e: toml::de::Error| fail(e.message().to_owned()))?;
@@ -605,5 +649,42 @@ mod tests {
             assert!(error.contains(part), "{more}: {error}");
         }
         assert!(Experiment::read("a/b", "").unwrap_err().contains("no [experiment]"));
+        let two_rows = HEAD.replace("['9']", "['9', '10']") + &claim("value = 'x'\nblind = true");
+        assert!(Experiment::read("a/b", &two_rows).unwrap_err().contains("several rows"));
+    }
+
+    #[test]
+    fn blind_rows_refuse_expectations() {
+        let claim = |source: &str| {
+            let id = format!("id = 'a'\ntext = 't'\nsource = '{source}'\n");
+            format!("[[experiment.claim]]\n{id}value = 'x'\nat_most = 1\n")
+        };
+        let row = |blind| {
+            let (paper, row, what) = ("d3".into(), "9".into(), String::new());
+            Row { paper, row, what, blind }
+        };
+        let refused = |source: &str, blind| {
+            let experiment = read(&claim(source)).unwrap();
+            experiment.check_blind(&row(blind)).is_err()
+        };
+        assert!(!refused("figure", None) && !refused("text", Some(Blind::Figure)));
+        assert!(refused("figure", Some(Blind::Figure)) && refused("text", Some(Blind::All)));
+        let measured = "[[experiment.claim]]\nid = 'a'\ntext = 't'\nvalue = 'x'\nblind = true\n";
+        assert_eq!(read(measured).unwrap().check_blind(&row(Some(Blind::All))), Ok(()));
+    }
+
+    /// Words that explain results do not change what was measured; bounds and set-ups do.
+    #[test]
+    fn a_fingerprint_is_of_what_runs_and_how_it_is_judged() {
+        let claim = |more: &str| {
+            let id = "id = 'a'\ntext = 't'\nsource = 's'\nvalue = 'x'\n";
+            let text = format!("# A comment\n{HEAD}[[experiment.claim]]\n{id}{more}\n");
+            let experiment = Experiment::read("d3/fig9", &text).unwrap();
+            experiment.fingerprint(Path::new("nowhere")).unwrap()
+        };
+        let first = claim("at_most = 1");
+        assert_eq!(claim("at_most = 1\ndiffers = 'why'").len(), 16);
+        assert_eq!(claim("at_most = 1 # here\ndiffers = 'why'"), first);
+        assert_ne!(claim("at_most = 2"), first);
     }
 }

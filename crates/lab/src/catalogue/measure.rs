@@ -32,6 +32,10 @@ pub const OTHERS: &[(&str, &str)] = &[
     ("fct_min_us", "shortest flow completion time"),
     ("fct_percentile_us", "percentile `p` of the flow completion time"),
     (
+        "last_percentile_us",
+        "percentile `p` over seeds of the longest flow completion time of a run",
+    ),
+    (
         "fct_ratio_share",
         "share of flows whose FCT over that `over` another transport is `at_most` or `above` a factor",
     ),
@@ -154,6 +158,26 @@ fn summary_metric(metric: Metric, runs: &[&Ran]) -> Option<Value> {
     Some(Value::One(value))
 }
 
+fn wrong(leaf: &Leaf, what: &str) -> MeasureError {
+    MeasureError::Wrong(format!("`{leaf}`: {what}"))
+}
+
+fn number<T: std::str::FromStr>(leaf: &Leaf, key: &str) -> Result<T, MeasureError> {
+    let parsed = leaf.selector(key).and_then(|text| text.parse().ok());
+    parsed.ok_or_else(|| wrong(leaf, &format!("needs a number as `{key}`")))
+}
+
+/// The percentile that a measurement asks for by `p`, in tenths of a per cent.
+pub(crate) fn per_mille(leaf: &Leaf) -> Result<u32, MeasureError> {
+    let p: f64 = number(leaf, "p")?;
+    let per_mille = (p * 10.0).round();
+    if (0.0..=1000.0).contains(&per_mille) {
+        Ok(per_mille as u32)
+    } else {
+        Err(wrong(leaf, "a percentile is from 0 to 100"))
+    }
+}
+
 struct Taker<'a> {
     leaf: &'a Leaf,
     runs: &'a [&'a Ran],
@@ -180,6 +204,9 @@ impl Taker<'_> {
             "fct_p95_us" => one(percentile(&self.fcts()?, 950)),
             "fct_p99_us" => one(percentile(&self.fcts()?, 990)),
             "fct_percentile_us" => one(percentile(&self.fcts()?, self.per_mille()?)),
+            "last_percentile_us" => {
+                Some(Value::Pool(self.fcts()?.last().copied().into_iter().collect()))
+            }
             "fct_ratio_share" => one(self.ratio_share(others)?),
             "fct_ratio_max" => one(self.ratios(others)?.into_iter().reduce(f64::max)),
             "rate_gbps" => one(Some(self.rates()?.iter().sum())),
@@ -227,23 +254,15 @@ impl Taker<'_> {
     }
 
     fn wrong(&self, what: &str) -> MeasureError {
-        MeasureError::Wrong(format!("`{}`: {what}", self.leaf))
+        wrong(self.leaf, what)
     }
 
     fn number<T: std::str::FromStr>(&self, key: &str) -> Result<T, MeasureError> {
-        let text = self.leaf.selector(key);
-        let parsed = text.and_then(|text| text.parse().ok());
-        parsed.ok_or_else(|| self.wrong(&format!("needs a number as `{key}`")))
+        number(self.leaf, key)
     }
 
     fn per_mille(&self) -> Result<u32, MeasureError> {
-        let p: f64 = self.number("p")?;
-        let per_mille = (p * 10.0).round();
-        if (0.0..=1000.0).contains(&per_mille) {
-            Ok(per_mille as u32)
-        } else {
-            Err(self.wrong("a percentile is from 0 to 100"))
-        }
+        per_mille(self.leaf)
     }
 
     fn time(&self, key: &str, otherwise: Instant) -> Result<Instant, MeasureError> {

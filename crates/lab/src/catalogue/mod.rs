@@ -18,7 +18,7 @@ pub use file::{ChartSpec, Claim, Experiment, Formula, On, Open, Part, Reading, T
 pub use judge::{ClaimVerdict, Judgement, Measured};
 pub use measure::OTHERS as MEASUREMENTS;
 pub use reproduce::{
-    CLAIMS_FILE, ChartData, ClaimLine, CurveData, Execute, ReadingLine, ReproduceError,
+    CLAIMS_FILE, ChartData, ClaimLine, CurveData, Execute, Places, ReadingLine, ReproduceError,
     ReproduceOptions, Reproduced, Tolerance,
 };
 
@@ -53,9 +53,22 @@ pub struct Row {
     pub row: String,
     /// What it measures.
     pub what: String,
+    /// What is left out on purpose, so that nobody can fit it; nothing by default.
+    #[serde(default)]
+    pub blind: Option<Blind>,
 }
 
-/// How long an experiment takes: the sum over its runs, in seconds.
+/// What of a row's published values is left out on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Blind {
+    /// Everything: its claims are measurements without an expectation.
+    All,
+    /// The values of the figure: claims may expect what the paper's text says.
+    Figure,
+}
+
+/// How long an experiment takes: CPU seconds of the program, files and verdicts included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Times {
@@ -155,6 +168,11 @@ impl Catalogue {
                 if let Some(row) = unknown {
                     let what = format!("{ROWS_FILE} has no row `{row}` of {paper}");
                     return Err(ExperimentError { path, what }.into());
+                }
+                for row in rows.iter().filter(|row| row.paper == paper) {
+                    experiment
+                        .check_blind(row)
+                        .map_err(|what| ExperimentError { path: path.clone(), what })?;
                 }
                 experiments.push(experiment);
             }

@@ -11,7 +11,7 @@ use crate::diagnostic::ScenarioError;
 use crate::execute::{ExecuteError, Options, RunReport};
 use crate::plan::{PlannedRun, Study, study_from_text};
 use crate::suggest::nearest;
-use punctual_results::{read_host, save};
+use punctual_results::save;
 use punctual_sim::Simulate;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,8 +26,32 @@ pub struct ReproduceOptions {
     pub quick: bool,
     /// Whether the readings of experiments run too.
     pub readings: bool,
+    /// Where parts run.
+    pub places: Places,
     /// The folder of the experiments' files, for files that scenarios name.
     pub folder: PathBuf,
+}
+
+/// Where the parts of experiments run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Places {
+    /// Simulated parts only; claims about real packets cannot run.
+    Simulator,
+    /// Real packets only; claims about simulations are left out.
+    Testbed,
+    /// All parts.
+    Both,
+}
+
+impl Places {
+    /// Whether a part runs.
+    fn include(self, on: On) -> bool {
+        match self {
+            Places::Simulator => on == On::Simulator,
+            Places::Testbed => on == On::Testbed,
+            Places::Both => true,
+        }
+    }
 }
 
 /// Executes runs of a study and returns their reports, in order.
@@ -166,6 +190,8 @@ pub struct Reproduced {
     pub quick: bool,
     /// The build that made the runs.
     pub build: String,
+    /// A hash of its file, see [`Experiment::fingerprint`].
+    pub file: String,
     /// Number of runs, those of readings included.
     pub runs: usize,
     /// Its claims.
@@ -173,10 +199,10 @@ pub struct Reproduced {
     /// Its charts.
     #[serde(default)]
     pub charts: Vec<ChartData>,
-    /// How long its runs took, one after the other. Not written with the rest, which is the same
-    /// bytes on every machine.
+    /// How many of the runs were there already. Not written with the rest, which is the same
+    /// bytes after an interruption.
     #[serde(skip)]
-    pub seconds: f64,
+    pub reused: usize,
 }
 
 /// Name of the file with the verdicts of an experiment.
@@ -198,9 +224,19 @@ impl Experiment {
         set.extend(reading.iter().flat_map(|reading| reading.set.iter().cloned()));
         // The playback of a network is for looking at single runs.
         set.push("run.network_trace=false".to_owned());
-        let folder = folder.join(self.paper());
-        let file = format!("{}.toml", self.id);
-        study_from_text(&file, &self.text, &folder, &set).map_err(|source| ReproduceError::SetUp {
+        if part.on == On::Testbed {
+            set.push("run.on=testbed".to_owned());
+        }
+        let (file, text, folder) = match &part.scenario {
+            None => (format!("{}.toml", self.id), self.text.clone(), folder.join(self.paper())),
+            Some(name) => {
+                let path = folder.join(name);
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|source| CatalogueError::Read { path: path.clone(), source })?;
+                (name.clone(), text, path.parent().unwrap_or(folder).to_owned())
+            }
+        };
+        study_from_text(&file, &text, &folder, &set).map_err(|source| ReproduceError::SetUp {
             experiment: self.id.clone(),
             part: part.name.clone(),
             source,
@@ -231,7 +267,7 @@ impl Experiment {
         folder: &Path,
     ) -> Result<Planned<'_>, ReproduceError> {
         let mut planned = BTreeMap::new();
-        for part in self.parts.iter().filter(|part| part.on == On::Simulator) {
+        for part in &self.parts {
             let own = reading.filter(|reading| changes(reading, part));
             let study = self.study::<S>(part, own, quick, folder)?;
             let labels = |run: PlannedRun<S>| (run.subject.label, run.labels);
@@ -269,38 +305,80 @@ impl Experiment {
         options: &ReproduceOptions,
         execute: &mut Execute<'_, S>,
     ) -> Result<Reproduced, ReproduceError> {
-        let mut seconds = 0.0;
-        let mut runs = 0;
+        let file = self.fingerprint(&options.folder)?;
+        let (mut runs, mut reused) = (0, 0);
+        let mut count = |result: &PartResult| {
+            runs += result.runs.len();
+            reused += result.reused;
+        };
         let out = options.execution.out.join(&self.id);
         let mut results: BTreeMap<String, PartResult> = BTreeMap::new();
-        for part in self.parts.iter().filter(|part| part.on == On::Simulator) {
-            let result = self.run_part(part, None, options, &out, execute)?;
-            count(&result, &mut runs, &mut seconds);
+        // Why the parts with real packets have no results.
+        let mut missing: BTreeMap<&str, String> = BTreeMap::new();
+        for part in &self.parts {
+            let is_real = part.on == On::Testbed;
+            if !options.places.include(part.on) {
+                let how = format!(
+                    "real packets: `punctual reproduce {} --on testbed`, as root on an idle machine",
+                    self.id
+                );
+                missing.extend(is_real.then_some((part.name.as_str(), how)));
+                continue;
+            }
+            let mut result = match self.run_part(part, None, options, &out, execute) {
+                Err(ReproduceError::Execute(ExecuteError::Testbed(error))) if is_real => {
+                    missing.insert(&part.name, error.to_string());
+                    continue;
+                }
+                result => result?,
+            };
+            count(&result);
+            if is_real {
+                missing.extend(without_invalid(&mut result).map(|why| (part.name.as_str(), why)));
+            }
             results.insert(part.name.clone(), result);
         }
         let evaluator = Evaluator::new(results.iter().map(|(name, r)| (name.as_str(), r)));
         let fault = |claim: &Claim, e: MeasureError| self.fault(&claim.id, &e.to_string());
         let mut claims = Vec::new();
-        for claim in &self.claims {
-            let judgement = judge(claim, &evaluator).map_err(|e| fault(claim, e))?;
+        for claim in self.claims.iter().filter(|claim| self.is_wanted(claim, options.places)) {
+            let own = self.parts_of(claim);
+            let absent = own.iter().find(|part| !results.contains_key(&part.name));
+            let judgement = match absent.and_then(|part| missing.get(part.name.as_str())) {
+                Some(why) => Judgement::cannot_run(why),
+                None => {
+                    match (judge(claim, &evaluator), own.iter().find(|p| p.on == On::Testbed)) {
+                        // The runs that the claim selects were all invalid.
+                        (Err(_), Some(part)) if missing.contains_key(part.name.as_str()) => {
+                            Judgement::cannot_run(&missing[part.name.as_str()])
+                        }
+                        (judged, _) => judged.map_err(|e| fault(claim, e))?,
+                    }
+                }
+            };
             claims.push(self.line(claim, judgement));
         }
-        let charts = self.charts.iter().map(|chart| drawn(chart, &results, &evaluator));
+        let is_drawn = |chart: &&ChartSpec| results.contains_key(&chart.part);
+        let charts = self.charts.iter().filter(is_drawn);
+        let charts = charts.map(|chart| drawn(chart, &results, &evaluator));
         let charts: Result<Vec<ChartData>, MeasureError> = charts.collect();
         let charts = charts.map_err(|e| self.fault("chart", &e.to_string()))?;
-        let wanted = |reading: &&Reading| !(options.quick && reading.full_only);
-        for reading in self.readings.iter().filter(wanted).filter(|_| options.readings) {
+        let with_readings = options.readings && options.places.include(On::Simulator);
+        let wanted = |reading: &&Reading| with_readings && !(options.quick && reading.full_only);
+        for reading in self.readings.iter().filter(wanted) {
             let mut changed = results.clone();
-            for part in self.parts.iter().filter(|part| part.on == On::Simulator) {
+            for part in &self.parts {
                 if changes(reading, part) {
                     let result = self.run_part(part, Some(reading), options, &out, execute)?;
-                    count(&result, &mut runs, &mut seconds);
+                    count(&result);
                     changed.insert(part.name.clone(), result);
                 }
             }
             let evaluator = Evaluator::new(changed.iter().map(|(name, r)| (name.as_str(), r)));
-            for (claim, line) in self.claims.iter().zip(&mut claims) {
-                if !reading.judges(claim) {
+            for line in &mut claims {
+                let claim = self.claims.iter().find(|claim| claim.id == line.claim);
+                let Some(claim) = claim.filter(|claim| reading.judges(claim)) else { continue };
+                if self.parts_of(claim).iter().any(|part| part.on == On::Testbed) {
                     continue;
                 }
                 let judgement =
@@ -314,17 +392,40 @@ impl Experiment {
             title: self.title.clone(),
             quick: options.quick,
             build: crate::build_id().to_owned(),
+            file,
             runs,
             claims,
             charts,
-            seconds,
+            reused,
         };
         let text = serde_json::to_string_pretty(&reproduced).expect("plain data");
         save(&out, CLAIMS_FILE, format!("{text}\n").as_bytes())?;
         Ok(reproduced)
     }
 
-    fn line(&self, claim: &Claim, judgement: Judgement) -> ClaimLine {
+    /// The parts that a claim measures.
+    fn parts_of(&self, claim: &Claim) -> Vec<&Part> {
+        let mut names = Vec::new();
+        for formula in claim.test.formulas() {
+            formula.expr.leaves(&mut |leaf| {
+                names.push(leaf.selector("part").unwrap_or(super::file::MAIN).to_owned());
+            });
+        }
+        self.parts.iter().filter(|part| names.contains(&part.name)).collect()
+    }
+
+    /// Whether a claim is reported: of a testbed alone only those about real packets.
+    fn is_wanted(&self, claim: &Claim, places: Places) -> bool {
+        places != Places::Testbed || self.parts_of(claim).iter().any(|p| p.on == On::Testbed)
+    }
+
+    /// Whether it has a part with real packets.
+    pub fn has_testbed_part(&self) -> bool {
+        self.parts.iter().any(|part| part.on == On::Testbed)
+    }
+
+    /// A claim with its verdict, without readings.
+    pub fn line(&self, claim: &Claim, judgement: Judgement) -> ClaimLine {
         let tolerance = match &claim.test {
             Test::Number { at_least, at_most, .. } => Tolerance::Range([*at_least, *at_most]),
             Test::Order { slack, .. } if *slack > 0.0 => {
@@ -369,8 +470,9 @@ impl Experiment {
             None => {
                 let runs = study.runs();
                 let reports = execute(&study, &runs, &own)?;
+                let reused = reports.iter().filter(|report| report.reused).count();
                 let ran = runs.iter().zip(reports).map(|(run, report)| ran(run, report)).collect();
-                Ok(PartResult { runs: ran, answers: Vec::new(), axes: axes(&study) })
+                Ok(PartResult { runs: ran, answers: Vec::new(), axes: axes(&study), reused })
             }
         }
     }
@@ -389,7 +491,7 @@ impl Experiment {
             source,
         };
         let mut search = CapacitySearch::new(study, question).map_err(wrong)?;
-        let mut all = Vec::new();
+        let (mut all, mut reused) = (Vec::new(), 0);
         loop {
             let runs = search.next_runs().map_err(wrong)?;
             if runs.is_empty() {
@@ -397,22 +499,27 @@ impl Experiment {
             }
             let reports = execute(search.study(), &runs, options)?;
             search.learn(&reports).map_err(wrong)?;
+            reused += reports.iter().filter(|report| report.reused).count();
             all.extend(runs.iter().zip(reports).map(|(run, report)| ran(run, report)));
         }
-        Ok(PartResult { runs: all, answers: search.answers(), axes: axes(study) })
+        Ok(PartResult { runs: all, answers: search.answers(), axes: axes(study), reused })
     }
 }
 
-/// Whether a reading changes a part.
+/// Whether a reading changes a part. Readings change simulations.
 fn changes(reading: &Reading, part: &Part) -> bool {
     let named = reading.parts.is_empty() || reading.parts.contains(&part.name);
-    named && !reading.set.is_empty()
+    named && !reading.set.is_empty() && part.on == On::Simulator
 }
 
-fn count(result: &PartResult, runs: &mut usize, seconds: &mut f64) {
-    *runs += result.runs.len();
-    let wall = |ran: &Ran| read_host(&ran.dir).ok()?.wall_seconds;
-    *seconds += result.runs.iter().filter_map(wall).sum::<f64>();
+/// Removes runs with invalid timing from a part on a testbed, and says how many and why.
+fn without_invalid(result: &mut PartResult) -> Option<String> {
+    let all = result.runs.len();
+    let invalid =
+        result.runs.iter().find_map(|run| run.summary.timing_problems.first().cloned())?;
+    result.runs.retain(|run| run.summary.timing_problems.is_empty());
+    let valid = result.runs.len();
+    Some(format!("the timing of {} of {all} runs was invalid: {invalid}", all - valid))
 }
 
 fn ran<S: Simulate>(run: &PlannedRun<S>, report: RunReport) -> Ran {
@@ -449,7 +556,7 @@ fn check_leaf(leaf: &super::expression::Leaf, planned: &Planned<'_>) -> Result<(
     }
     let name = leaf.selector("part").unwrap_or(super::file::MAIN);
     let Some((runs, search)) = planned.get(name) else {
-        return Err(format!("part `{name}` does not run in the simulator"));
+        return Err(format!("there is no part `{name}`"));
     };
     if (leaf.name == "capacity") != search.is_some() {
         let what = if search.is_some() { "searches for a capacity" } else { "has no search" };

@@ -1,12 +1,15 @@
 //! Warnings about loads that make results easy to misread.
 
-use super::{LinkLoad, Offer, OfferedLoad, Stretch, rate_bps, round_trip, traffic_name};
+use super::{
+    ArrivalTime, LinkLoad, Offer, OfferedLoad, Stretch, rate_bps, round_trip, traffic_name,
+};
 use crate::scenario::TierName;
 use punctual_core::{Duration, PortId};
 use punctual_net::{Network, Tier};
 use punctual_workload::Arrivals;
 
-/// Arrivals shorter than this many mean deadlines end before queues have grown.
+/// Arrivals shorter than this many mean deadlines end before the load is steady. At a load above 1 a
+/// queue shorter than this many deadlines does not make most flows late.
 pub(super) const FEW_DEADLINES: u64 = 3;
 /// Without deadlines, arrivals shorter than this many round trips end too early.
 const FEW_ROUND_TRIPS: u64 = 10;
@@ -25,25 +28,25 @@ pub(super) fn add(
     for offer in offers {
         load.warnings.extend(improbable_load(offer));
     }
-    let above = overloaded(offers, stretches, network);
-    load.overload = above.clone().map(|(name, load)| LinkLoad { name, load });
-    load.arrivals =
-        offers.iter().map(|offer| (traffic_name(offer), offer.to - offer.from)).collect();
-    if let Some((what, times)) = &above {
+    load.overload =
+        overloaded(offers, stretches, network).map(|(name, load)| LinkLoad { name, load });
+    load.arrivals = offers.iter().map(arrivals_of).collect();
+    if let Some(LinkLoad { name, load: times }) = &load.overload {
         load.warnings.push(format!(
-            "offered load is {times:.2} at {what}: flows arrive faster than it can carry them, so \
+            "offered load is {times:.2} at {name}: flows arrive faster than it can carry them, so \
              results depend on how long flows arrive"
         ));
     }
     for offer in offers {
-        let Some(short) = shortness(offer, network) else { continue };
-        if let Some((what, times)) = &above {
-            load.too_short.get_or_insert(format!(
-                "offered load is {times:.2} at {what}, and {short}: its queue has no time to grow"
-            ));
-        }
-        load.warnings.push(format!("{short}: raise `stop`, `limit` or `run.duration`"));
+        let short = shortness(offer, network);
+        let warning = short.map(|s| format!("{s}: raise `stop`, `limit` or `run.duration`"));
+        load.warnings.extend(warning);
     }
+}
+
+fn arrivals_of(offer: &Offer<'_>) -> ArrivalTime {
+    let mean_deadline = mean_deadline(offer);
+    ArrivalTime { traffic: traffic_name(offer), time: offer.to - offer.from, mean_deadline }
 }
 
 /// A warning if pairs of hosts have more shortest paths than routing keeps.
@@ -132,10 +135,8 @@ fn link_name(network: &Network, port: usize) -> String {
 /// A warning if flows arrive for few deadlines or, without deadlines, for few round trips.
 fn shortness(offer: &Offer<'_>, network: &Network) -> Option<String> {
     let time = offer.to - offer.from;
-    let deadlines = offer.flows.iter().filter_map(|flow| flow.deadline.map(|at| at - flow.start));
-    let (sum, count) = deadlines.fold((0.0, 0u64), |(sum, n), d| (sum + d.as_secs_f64(), n + 1));
     let name = traffic_name(offer);
-    if count == 0 {
+    let Some(mean) = mean_deadline(offer) else {
         let rtt = round_trip(network, &offer.flows);
         let is_short = time < rtt * FEW_ROUND_TRIPS;
         return is_short.then(|| {
@@ -145,8 +146,7 @@ fn shortness(offer: &Offer<'_>, network: &Network) -> Option<String> {
                 rounded(rtt)
             )
         });
-    }
-    let mean = Duration::from_secs_f64(sum / count as f64);
+    };
     // Bursts further apart than their deadlines do not overlap.
     if let Arrivals::Periodic(every) = offer.spec.arrivals
         && every >= mean
@@ -160,6 +160,13 @@ fn shortness(offer: &Offer<'_>, network: &Network) -> Option<String> {
             rounded(mean)
         )
     })
+}
+
+/// The mean time from start to deadline of its flows that have a deadline.
+fn mean_deadline(offer: &Offer<'_>) -> Option<Duration> {
+    let deadlines = offer.flows.iter().filter_map(|flow| flow.deadline.map(|at| at - flow.start));
+    let (sum, count) = deadlines.fold((0.0, 0u64), |(sum, n), d| (sum + d.as_secs_f64(), n + 1));
+    (count > 0).then(|| Duration::from_secs_f64(sum / count as f64))
 }
 
 /// A time rounded to three digits.

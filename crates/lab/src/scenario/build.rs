@@ -10,7 +10,7 @@ use crate::load::{self, OfferedLoad};
 use punctual_core::{Bytes, FlowSpec, HostId, PortId, Rate};
 use punctual_fluid::Policy;
 use punctual_net::{Network, clocked};
-use punctual_sim::{LinkChange, LinkFault, Setup, Simulate};
+use punctual_sim::{EngineOptions, LinkChange, LinkFault, Setup, Simulate};
 use punctual_testbed::KernelTcp;
 use punctual_transports::AnyTransport;
 use punctual_workload::{HostsView, Workload};
@@ -136,10 +136,10 @@ impl<S: Simulate> Scenario<S> {
             network: self.network_with_clocks(seed).into_owned(),
             switch_queue: queues.at(Rate::ZERO),
             port_queues,
+            stop: self.run.stop(&workload.flows),
             workload,
             transports,
             seed,
-            stop: self.run.stop(),
             link_changes: self.link_changes_with_clocks(seed),
             switch_resets: self.switches.resets.clone(),
             legacy_switches: self.switches.legacy.clone(),
@@ -150,6 +150,7 @@ impl<S: Simulate> Scenario<S> {
             packet_latency: self.run.packet_latency,
             capture_max: 0,
             measure: self.run.measure(),
+            engine: EngineOptions::default(),
         })
     }
 

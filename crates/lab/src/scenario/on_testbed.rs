@@ -78,7 +78,11 @@ impl<S: Simulate> Scenario<S> {
         }
         let kernel_tcp = subject.kernel_tcp.unwrap_or(KernelTcp::Reno);
         let time_scale = self.run.time_scale;
-        let setup_here = TestbedSetup { setup: own.clone(), time_scale, kernel_tcp };
+        let sockets = self.run.sockets;
+        let setup_here = TestbedSetup { setup: own.clone(), time_scale, kernel_tcp, sockets };
+        if let Some(refused) = punctual_testbed::unsupported_by_host_stack(&setup_here) {
+            return Err(Diagnostic::new(refused.message).at(at(refused.key)).help(refused.help));
+        }
         Ok(TestbedRun { setup: setup_here, simulated: setup })
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Node, decode};
-use punctual_core::{Duration, FlowId, Instant, PortId};
+use crate::flow_run::is_awaited;
+use punctual_core::{Duration, FlowId, FlowSpec, Instant, PortId};
 use punctual_net::{Network, Tier};
 use punctual_sim::{Measure, Sampling, Stop};
-use punctual_testbed::KernelTcp;
+use punctual_testbed::{HostSockets, KernelTcp};
 use serde::{Deserialize, Serialize};
 
 /// The `[run]` section.
@@ -26,6 +27,10 @@ pub struct RunSection {
     /// On a testbed, what runs in the place of `tcp`.
     #[serde(default = "kernel_tcps")]
     pub kernel_tcp: Vec<KernelTcp>,
+    /// On a testbed, how hosts send and receive packets of our transports. Not written if it is the
+    /// default, so that older results stay the same.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sockets: HostSockets,
     /// When to stop earlier.
     #[serde(default)]
     pub stop: StopWhen,
@@ -73,6 +78,10 @@ fn one_u64() -> u64 {
 
 fn one_u32() -> u32 {
     1
+}
+
+fn is_default(sockets: &HostSockets) -> bool {
+    *sockets == HostSockets::default()
 }
 
 fn kernel_tcps() -> Vec<KernelTcp> {
@@ -246,7 +255,7 @@ impl RunSection {
             fail("time_scale", "time_scale = 0: time would stand still".into(), help);
         }
         if run.kernel_tcp.is_empty() {
-            let help = "give one or more of reno, cubic, reno-tfo, cubic-tfo";
+            let help = "give one or more of reno, newreno, cubic, reno-tfo, cubic-tfo";
             fail("kernel_tcp", "kernel_tcp = []: nothing would run for `tcp`".into(), help);
         }
         if run.on == RunOn::Testbed && run.level == Level::Flow {
@@ -259,9 +268,13 @@ impl RunSection {
         if errors.is_empty() { Ok(run) } else { Err(errors) }
     }
 
-    /// When the simulation stops.
-    pub fn stop(&self) -> Stop {
-        Stop { at: Instant::ZERO + self.duration, when_done: self.stop == StopWhen::Done }
+    /// When a run with these flows stops. If it need not wait for any of them, because all are
+    /// endless or background flows, it lasts for its duration: it would end as it begins otherwise.
+    pub(crate) fn stop(&self, flows: &[FlowSpec]) -> Stop {
+        let measure = self.measure();
+        let waits = measure.until.is_some() || flows.iter().any(|flow| is_awaited(flow, measure));
+        let when_done = self.stop == StopWhen::Done && waits;
+        Stop { at: Instant::ZERO + self.duration, when_done }
     }
 
     /// The measured window of the simulation.

@@ -4,7 +4,8 @@
 #[path = "../../build.rs"]
 mod build;
 
-use build::build_id;
+use build::{CRATES, TESTBED_CRATES, build_id};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -38,4 +39,26 @@ fn an_edited_protocol_is_another_build() {
 fn the_library_has_the_id_of_its_sources() {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     assert_eq!(build_id(own), punctual_lab::build_id());
+}
+
+/// Every crate of the workspace that this one uses, directly or through others, is in the id.
+#[test]
+fn the_id_covers_every_crate_that_the_lab_uses() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let used_by = |name: &str| -> Vec<String> {
+        let manifest = fs::read_to_string(crates.join(name).join("Cargo.toml")).expect(name);
+        // Tests change no result.
+        let sections = manifest.split("\n[").filter(|text| !text.starts_with("dev-dependencies]"));
+        let lines = sections.flat_map(str::lines);
+        let names = lines.filter_map(|line| line.strip_prefix("punctual-"));
+        names.filter_map(|rest| rest.split(['.', ' ']).next().map(str::to_owned)).collect()
+    };
+    let (mut used, mut new) = (BTreeSet::new(), vec!["lab".to_owned()]);
+    while let Some(name) = new.pop() {
+        new.extend(used_by(&name).into_iter().filter(|other| !used.contains(other)));
+        used.insert(name);
+    }
+    let covered: BTreeSet<String> =
+        CRATES.iter().chain(&TESTBED_CRATES).map(|name| (*name).to_owned()).collect();
+    assert_eq!(used, covered);
 }

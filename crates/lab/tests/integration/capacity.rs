@@ -467,7 +467,10 @@ fn a_load_above_one_that_ends_too_soon_holds_not_surely() {
     assert_eq!(probe.estimate.mean, Some(1.0));
     assert_eq!(probe.estimate.verdict, Verdict::LeansToHold);
     let reason = &probe.reasons[0];
-    assert!(reason.starts_with("offered load is 1."), "{reason}");
+    assert!(
+        reason.starts_with("offered load is 1.") && reason.contains("arrives for 4ms"),
+        "{reason}"
+    );
     assert!(reason.contains("less than 3 deadlines of 10ms"), "{reason}");
     // With arrivals of some deadlines it does not hold, and that is sure.
     let longer = TRAP.replace("stop = \"4ms\"", "stop = \"40ms\"");
@@ -477,6 +480,30 @@ fn a_load_above_one_that_ends_too_soon_holds_not_surely() {
         (Outcome::Never, Verdict::Fails)
     );
     assert!(found[0].probes[0].reasons.is_empty());
+}
+
+/// Flows of 1.05 times what a link carries arrive for five deadlines: its queue grows to a quarter
+/// of a deadline, so that most are on time. In 900 ms it grows to 4.3 deadlines.
+#[test]
+fn a_load_just_above_one_needs_time_to_fail() {
+    let incast = TRAP.replace("pattern = \"random\"", "pattern = \"incast\"\nreceiver = 0");
+    let incast = incast.replace("[[traffic]]", "[[traffic]]\nname = \"web\"");
+    let with = |stop: &str| {
+        let text = incast.replace("stop = \"4ms\"", &format!("stop = \"{stop}\""));
+        let text = text.replace("duration = \"100ms\"", "duration = \"2s\"");
+        let asked = Question {
+            from: Some("0.142".into()),
+            to: Some("0.142".into()),
+            step: Some("0.001".into()),
+            ..question("traffic.web.arrivals.poisson-load", "deadlines_met >= 50%")
+        };
+        let found = answers(&text, &asked);
+        (found[0].outcome, found[0].probes[0].estimate.verdict, found[0].probes[0].reasons.len())
+    };
+    // Seven senders at 0.142, with 78 B for each 1,460 of payload: 1.048.
+    assert_eq!(with("50ms"), (Outcome::Always, Verdict::LeansToHold, 1));
+    let (outcome, verdict, reasons) = with("900ms");
+    assert_eq!((outcome, reasons), (Outcome::Never, 0), "{verdict:?}");
 }
 
 /// The trap at its full size: 128 hosts at 1.3 with web-search sizes, whose few large flows a run

@@ -1,10 +1,12 @@
 //! The tables of the docs that show the last results of the catalogue, `experiments/results/`.
 //!
-//! An experiment's claims come from `full.jsonl` if it is there, and else from `quick.jsonl`.
+//! An experiment's claims come from `full.jsonl` if it is there, and else from `quick.jsonl`. Those
+//! about real packets come from `testbed.jsonl`.
 
 use punctual_lab::catalogue::{Catalogue, ClaimLine, ClaimVerdict, MEASUREMENTS, Measured, sums};
 use punctual_testkit::{markdown_table, print_figure};
-use std::collections::BTreeSet;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 fn folder() -> PathBuf {
@@ -23,7 +25,7 @@ impl Last {
     }
 }
 
-fn lines(name: &str) -> Vec<ClaimLine> {
+pub(crate) fn lines(name: &str) -> Vec<ClaimLine> {
     let Ok(text) = std::fs::read_to_string(folder().join("results").join(name)) else {
         return Vec::new();
     };
@@ -33,17 +35,21 @@ fn lines(name: &str) -> Vec<ClaimLine> {
 
 /// The last results, in the catalogue's order.
 fn last() -> Vec<Last> {
-    let (full, quick) = (lines("full.jsonl"), lines("quick.jsonl"));
+    let (full, quick, real) = (lines("full.jsonl"), lines("quick.jsonl"), lines("testbed.jsonl"));
     let with_full: BTreeSet<String> = full.iter().map(|line| line.experiment.clone()).collect();
+    let name = |line: &ClaimLine| (line.experiment.clone(), line.claim.clone());
+    let is_real: BTreeSet<(String, String)> = real.iter().map(name).collect();
     let full = full.into_iter().map(|line| Last { line, is_quick: false });
     let quick = quick.into_iter().filter(|line| !with_full.contains(&line.experiment));
     let mut all: Vec<Last> = full.chain(quick.map(|line| Last { line, is_quick: true })).collect();
+    all.retain(|last| !is_real.contains(&name(&last.line)));
+    all.extend(real.into_iter().map(|line| Last { line, is_quick: false }));
     let order: Vec<String> = catalogue().experiments.into_iter().map(|e| e.id).collect();
     all.sort_by_key(|last| order.iter().position(|id| *id == last.line.experiment));
     all
 }
 
-fn catalogue() -> Catalogue {
+pub(crate) fn catalogue() -> Catalogue {
     Catalogue::load(&folder()).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -74,6 +80,132 @@ fn table_of(paper: &str) -> String {
     markdown_table(&["experiment", "claim", "paper", "accepted", "here", "verdict"], &rows)
 }
 
+/// What made the results of an experiment.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct MadeBy {
+    commit: String,
+    build: String,
+    /// The experiment's file, see [`Experiment::fingerprint`]; results before it was written lack
+    /// it.
+    file: Option<String>,
+}
+
+/// The manifest of a file of results: what made each experiment of it.
+fn made_by(name: &str) -> BTreeMap<String, MadeBy> {
+    #[derive(Deserialize)]
+    struct Manifest {
+        experiments: BTreeMap<String, MadeBy>,
+    }
+    let path = folder().join("results").join(format!("{name}.json"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{name}.json: {e}"));
+    let manifest: Manifest =
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}.json: {e}"));
+    manifest.experiments
+}
+
+/// Every claim of the catalogue has a result, and every result is one of its claims.
+#[test]
+fn every_claim_has_a_result() {
+    let found: BTreeSet<(String, String)> =
+        last().into_iter().map(|last| (last.line.experiment, last.line.claim)).collect();
+    let catalogue = catalogue();
+    let claims = catalogue
+        .experiments
+        .iter()
+        .flat_map(|e| e.claims.iter().map(|claim| (e.id.clone(), claim.id.clone())));
+    let expected: BTreeSet<(String, String)> = claims.collect();
+    let missing: Vec<_> = expected.difference(&found).collect();
+    let unknown: Vec<_> = found.difference(&expected).collect();
+    assert!(
+        missing.is_empty() && unknown.is_empty(),
+        "without result {missing:?}, unknown {unknown:?}"
+    );
+}
+
+/// The files of results.
+const RESULTS: [&str; 3] = ["full", "quick", "testbed"];
+
+/// Each file of results has the manifest that names what made each experiment: a commit without
+/// changes, and the set-up that the catalogue still has.
+#[test]
+fn results_name_what_made_them() {
+    let catalogue = catalogue();
+    for name in RESULTS {
+        let made = made_by(name);
+        let lines = lines(&format!("{name}.jsonl"));
+        let with_lines: BTreeSet<&String> = lines.iter().map(|line| &line.experiment).collect();
+        assert_eq!(made.keys().collect::<BTreeSet<_>>(), with_lines, "{name}.json");
+        for (id, made) in &made {
+            let (commit, build) = (&made.commit, &made.build);
+            assert!(commit.len() == 12 && !commit.contains("dirty"), "{name}.json: {commit:?}");
+            assert!(build.len() >= 16, "{name}.json: {build:?}");
+            let experiment = catalogue.experiments.iter().find(|e| e.id == *id).expect("its file");
+            let now = experiment.fingerprint(&folder()).unwrap_or_else(|e| panic!("{e}"));
+            let is_of_today = made.file.as_ref().is_none_or(|file| *file == now);
+            assert!(
+                is_of_today,
+                "{id} changed after {name}.jsonl: cargo xtask results {name} {id}"
+            );
+        }
+    }
+}
+
+/// A result says of its claim what the catalogue says today, and has been judged under every
+/// reading that the catalogue has today. Claims about real packets have theirs in `testbed.jsonl`.
+#[test]
+fn results_are_of_the_claims_of_today() {
+    let catalogue = catalogue();
+    let mut faults = Vec::new();
+    let id = |line: &ClaimLine| (line.experiment.clone(), line.claim.clone());
+    let real: BTreeSet<(String, String)> = lines("testbed.jsonl").iter().map(id).collect();
+    for name in RESULTS {
+        let mut own = lines(&format!("{name}.jsonl"));
+        own.retain(|line| name == "testbed" || !real.contains(&id(line)));
+        for line in own {
+            let experiment = catalogue.experiments.iter().find(|e| e.id == line.experiment);
+            let experiment = experiment.expect("its file");
+            let Some(claim) = experiment.claims.iter().find(|c| c.id == line.claim) else {
+                faults.push(format!("{name}: {} has no claim {}", line.experiment, line.claim));
+                continue;
+            };
+            let today = experiment.line(claim, line.judgement.clone());
+            let readings: Vec<&str> = experiment
+                .readings
+                .iter()
+                .filter(|r| r.judges(claim) && name != "testbed")
+                .filter(|_| line.judgement.verdict != ClaimVerdict::CannotRun)
+                .filter(|r| !(name == "quick" && r.full_only))
+                .map(|r| &*r.name)
+                .collect();
+            let own: Vec<&str> = line.readings.iter().map(|r| &*r.reading).collect();
+            let line =
+                ClaimLine { readings: Vec::new(), cause: today.cause.clone(), ..line.clone() };
+            if line != today || own != readings {
+                let (id, claim) = (&line.experiment, &line.claim);
+                faults.push(format!("cargo xtask results {name} {id}: {claim} has changed"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "results of other claims:\n{}", faults.join("\n"));
+}
+
+/// `66 experiments by commit 134f85c4e58f`, for each that made some of the results.
+fn makers() -> String {
+    let mut texts = Vec::new();
+    for name in RESULTS {
+        let mut commits: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for made in made_by(name).into_values() {
+            *commits.entry((made.commit, made.build)).or_default() += 1;
+        }
+        let text = |((commit, build), count): ((String, String), usize)| {
+            format!("{count} by commit `{commit}` (build `{build}`)")
+        };
+        let all: Vec<String> = commits.into_iter().map(text).collect();
+        texts.push(format!("- `{name}.jsonl`: {}", all.join(", ")));
+    }
+    texts.join("\n")
+}
+
 /// Which results are shown, and how many claims hold.
 #[test]
 fn sums_of_all_claims() {
@@ -102,7 +234,8 @@ fn sums_of_all_claims() {
     let table = markdown_table(&["paper", "holds", "differs", "blind", "cannot run"], &rows);
     let (full, quick) = (count(false), count(true));
     let of = format!("Experiments at full size: {full}; with `--quick`: {quick}.");
-    print_figure("catalogue-sums", &format!("{}\n{of}\n\n{table}", sums(papers)));
+    let made = format!("What made the results:\n\n{}", makers());
+    print_figure("catalogue-sums", &format!("{}\n{of}\n\n{table}\n{made}", sums(papers)));
 }
 
 #[test]

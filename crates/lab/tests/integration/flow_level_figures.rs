@@ -6,7 +6,7 @@ use punctual_core::{
     Bytes, CriticalOrder, Duration, FlowModel, FlowWindow, Instant, PathUse, Rate, Sharing,
 };
 use punctual_fluid::{LevelFlow, LevelSpan, PathTable, simulate};
-use punctual_testkit::{assert_figure, markdown_table, print_figure};
+use punctual_testkit::{assert_figure, claimed, markdown_table, print_figure, published};
 
 /// Links of PDQ's evaluation (§5.1): 1 Gb/s, 0.1 µs propagation and 25 µs processing.
 fn network(topology: &str) -> String {
@@ -152,7 +152,9 @@ fn flow_and_packet_level() {
     let head = ["FCT mean, packet, flow (ms)", "PDQ", "RCP (RCPdc)", "D3", "DCTCP", "NDP"];
     print_figure("flow-level-agreement", &markdown_table(&head, &rows));
     for (figure, difference) in differences {
-        assert_figure(&figure, difference, -0.1..=0.1);
+        // The paper says it of its networks; the others are held to the same.
+        let agree = claimed("pdq/fig8", "levels-agree-fat-tree-pdq");
+        assert_figure(&figure, 1.0 + difference, agree);
     }
 }
 
@@ -216,7 +218,7 @@ fn pdq_figures_8b_to_8d() {
 /// Figure 8e: the FCT of each flow with PDQ over that with RCP, about 128 servers, flow level.
 #[test]
 fn pdq_figure_8e() {
-    let (mut rows, mut shares) = (Vec::new(), Vec::new());
+    let (mut rows, mut measured) = (Vec::new(), Vec::new());
     for shape in Shape::ABOUT_128 {
         let experiment = Experiment {
             transports: "\"pdq\", \"rcpdc\"",
@@ -236,7 +238,7 @@ fn pdq_figure_8e() {
         };
         let worst = ratios.iter().copied().fold(0.0, f64::max);
         let (half, above, twice) = (share(|r| r <= 0.5), share(|r| r > 1.0), share(|r| r > 2.0));
-        shares.push((shape.id(), half, above, twice));
+        measured.push((shape.id(), half, above, twice));
         let per_cent = |share: f64| format!("{:.1} %", share * 100.0);
         rows.push(vec![
             format!("{}, {} servers", shape.name(), shape.servers()),
@@ -246,15 +248,16 @@ fn pdq_figure_8e() {
             format!("{worst:.2}"),
         ]);
     }
-    let paper = ["paper", "about 40 %", "5 to 15 %", "at most 0.9 %", "2.57"];
-    rows.insert(0, paper.map(str::to_owned).to_vec());
+    let paper = |what: &str| published("pdq/fig8e", &format!("fat-tree-{what}"));
+    let shares = ["half", "slower", "twice"].map(|what| format!("{} %", paper(what)));
+    rows.insert(0, [vec!["paper".to_owned()], shares.to_vec(), vec![paper("worst")]].concat());
     let head = ["FCT with PDQ over FCT with RCP", "at most 0.5", "above 1", "above 2", "largest"];
     print_figure("pdq-figure-8e", &markdown_table(&head, &rows));
-    for (id, half, above, twice) in shares {
-        let id = |what: &str| format!("pdq-figure-8e-{id}-{what}");
-        assert_figure(&id("half"), half, 0.3..=0.5);
-        assert_figure(&id("slower"), above, 0.05..=0.15);
-        assert_figure(&id("twice"), twice, 0.0..=0.009);
+    for (network, half, above, twice) in measured {
+        for (what, share) in [("half", half), ("slower", above), ("twice", twice)] {
+            let accepted = claimed("pdq/fig8e", &format!("{network}-{what}"));
+            assert_figure(&format!("pdq-figure-8e-{network}-{what}"), 100.0 * share, accepted);
+        }
     }
 }
 
@@ -373,7 +376,8 @@ fn pdq_figure_10() {
         ["FCT mean (ms)", "known", "estimated", "random", "RCP (RCPdc)", "estimated over RCP"];
     print_figure("pdq-figure-10", &markdown_table(&head, &rows));
     for (figure, ratio) in ratios {
-        assert_figure(&figure, ratio, 0.0..1.0);
+        // RCP is slower than guessed sizes.
+        assert_figure(&figure, 1.0 / ratio, claimed("pdq/fig10", "uniform-estimated"));
     }
 }
 
@@ -427,7 +431,10 @@ fn pdq_figure_12() {
     let head = ["flows", "FCT mean (ms)", "change", "longest FCT (ms)", "change"];
     print_figure("pdq-figure-12", &markdown_table(&head, &rows));
     for (id, less, more) in changes {
-        assert_figure(&format!("pdq-figure-12-{id}-longest"), less, -0.6..=-0.3);
-        assert_figure(&format!("pdq-figure-12-{id}-mean"), more, ..0.05);
+        let percent = [("longest", 100.0 * less), ("mean", 100.0 * more)];
+        for (what, change) in percent {
+            let accepted = claimed("pdq/fig12", what);
+            assert_figure(&format!("pdq-figure-12-{id}-{what}"), change, accepted);
+        }
     }
 }

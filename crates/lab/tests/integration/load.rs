@@ -1,6 +1,7 @@
 //! Offered load against arithmetic, and warnings about misleading loads.
 
-use punctual_lab::{OfferedLoad, Study};
+use punctual_core::Duration;
+use punctual_lab::{Limited, OfferedLoad, Study};
 use std::path::Path;
 
 /// Four hosts at 1 Gb/s.
@@ -23,6 +24,26 @@ fn load_of(text: &str) -> OfferedLoad {
 
 fn on_star(traffic: &str) -> OfferedLoad {
     load_of(&format!("{STAR}\n[[traffic]]\n{traffic}"))
+}
+
+/// A link that is slow from the start has its own rate; one that becomes slow later does not. Host 3
+/// gets 0.843 of 1 Gb/s, 4.2 times what 200 Mb/s carry.
+#[test]
+fn a_link_that_is_slow_from_the_start_counts_with_its_rate() {
+    let traffic =
+        "pattern = 'stride'\nstride = 1\narrivals = { periodic = '1ms' }\nsizes = '100KB'";
+    let link = "[[link]]\nbetween = ['host 3', 'rack 0']\nrate = '200Mbps'";
+    // Ideal schedulers refuse such links.
+    let star = STAR.replace("ideal-fair", "tcp");
+    let slow = load_of(&format!("{star}\n[[traffic]]\n{traffic}\n{link}"));
+    let busiest = slow.busiest_receiver.expect("flows arrive");
+    assert!(
+        busiest.name == "host 3" && (busiest.load - 5.0 * 0.843_056).abs() < 1e-5,
+        "{busiest:?}"
+    );
+    assert!(slow.warnings[0].starts_with("offered load is 4.22 at host 3"), "{:?}", slow.warnings);
+    let later = load_of(&format!("{star}\n[[traffic]]\n{traffic}\n{link}\nat = '50ms'"));
+    assert_eq!(later.warnings, Vec::<String>::new());
 }
 
 /// 100,000 B are 69 packets, each with 40 B of headers and 38 B of framing: 105,382 B, which take
@@ -61,7 +82,8 @@ fn load_above_one_is_said_where_it_is_not_chance() {
     );
     assert_eq!(above.warnings.len(), 1, "{above:?}");
     assert!(above.warnings[0].starts_with("offered load is 1.26 at host 2 (receiving)"));
-    assert_eq!(above.too_short, None);
+    // Deadlines are what a queue makes flows miss, and there are none.
+    assert_eq!(above.doubt(Limited::Deadlines), None);
     // A few flows of 100 KB at 0.5: some host will have drawn more than it can carry.
     for seed in 1..20 {
         let few = format!(
@@ -92,7 +114,7 @@ fn heavy_tails_do_not_hide_a_load_above_one() {
         assert!((1.3..1.3 * 1.1).contains(&tier("host-up")), "{load}");
         assert!((1.3..1.3 * 1.1).contains(&tier("host-down")), "{load}");
         assert!(load.warnings.iter().any(|w| w.starts_with("offered load is 1.")), "{load:?}");
-        assert!(load.too_short.is_some(), "{load:?}");
+        assert!(load.doubt(Limited::Deadlines).is_some(), "{load:?}");
     }
     // Eight senders at 0.3 each make 2.4 at their receiver, whatever they draw.
     let network = STAR.replace("hosts = 4", "hosts = 9").replace("1Gbps", "10Gbps");
@@ -115,14 +137,46 @@ fn arrivals_that_end_too_soon_are_said() {
     let short = with(0.6, "50ms", deadlines);
     let said = "traffic 1: flows arrive for 50ms only, less than 3 deadlines of 20ms";
     assert!(short.warnings[0].starts_with(said), "{short:?}");
-    assert_eq!(short.too_short, None);
+    assert_eq!(short.doubt(Limited::Deadlines), None);
     assert_eq!(with(0.6, "60ms", deadlines).warnings, Vec::<String>::new());
     assert_eq!(with(0.6, "50ms", "").warnings, Vec::<String>::new());
     // Two links of 10 µs there and back, and packets on them: some 65 µs.
     assert!(with(0.6, "500us", "").warnings[0].contains("round trips"));
-    // Together with a load above 1, nothing is sure.
     let both = with(1.4, "50ms", deadlines);
-    assert!(both.too_short.is_some() && both.warnings.len() == 2, "{both:?}");
+    assert_eq!(both.warnings.len(), 2, "{both:?}");
+}
+
+/// Three senders at 0.35 of data in seven packets of 10 KB, each with 78 B of headers and framing:
+/// a load of 1.05 · 10,546 / 10,000 = 1.107. In a time T the queue grows to 0.107 T.
+#[test]
+fn a_queue_that_does_not_reach_three_deadlines_leaves_a_doubt() {
+    let with = |stop: &str| {
+        let traffic = "pattern = 'incast'\nreceiver = 0\nsizes = '10KB'\ndeadlines = '1ms'";
+        let arrivals = "arrivals = { poisson-load = 0.35 }";
+        on_star(&format!("{traffic}\n{arrivals}\nstop = '{stop}'"))
+    };
+    let times = |us| Limited::Times(Duration::from_micros(us));
+    // Flows arrive for 20 deadlines, and the queue grows to two.
+    let short = with("20ms");
+    let said = short.doubt(Limited::Deadlines).expect("a doubt");
+    assert!(
+        said.starts_with("offered load is 1.11 at host 0 (receiving), but traffic 1"),
+        "{said}"
+    );
+    assert!(said.ends_with("the queue grows to 2.15ms, less than 3 deadlines of 1ms"), "{said}");
+    assert_eq!(with("40ms").doubt(Limited::Deadlines), None);
+    // A threshold on completion times counts instead of deadlines, for a condition on those.
+    let said = short.doubt(times(1_000)).expect("a doubt");
+    assert!(said.ends_with("less than 3 times 1ms"), "{said}");
+    assert_eq!(short.doubt(times(700)), None);
+    // Drops begin whenever the queue is full, and slowdowns have no time of their own.
+    assert!(with("40ms").doubt(Limited::Other).is_some());
+    let below =
+        on_star("pattern = 'stride'\nstride = 1\narrivals = { periodic = '1ms' }\nsizes = '100KB'");
+    assert_eq!(
+        [Limited::Deadlines, times(1), Limited::Other].map(|l| below.doubt(l)),
+        [const { None }; 3]
+    );
 }
 
 #[test]
@@ -150,8 +204,8 @@ fn bursts_and_endless_flows_have_no_load() {
     assert!(endless.to_string().contains("follows the capacity"));
 }
 
-/// Scenarios of figures whose arrivals are more than the network carries.
-const OVERLOADED: [&str; 1] = ["pdq-figure-5a"];
+/// Scenarios that are about more arrivals than the network carries.
+const OVERLOADED: [&str; 2] = ["pdq-figure-5a", "testbed-preemption"];
 
 /// No scenario that comes with the program has a load above 1 or arrivals that end too soon,
 /// unless it is about that.

@@ -8,6 +8,7 @@ mod catalogue;
 mod catalogue_docs;
 mod clocks;
 mod common;
+mod endless;
 mod flow_level;
 mod flow_level_figures;
 mod incast_450_kb;

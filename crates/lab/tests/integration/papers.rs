@@ -3,6 +3,7 @@
 use crate::common::{Ran, shipped, text};
 use punctual_core::{Duration, Instant};
 use punctual_sim::GaugeOf;
+use punctual_testkit::claimed;
 use std::collections::BTreeMap;
 
 fn find<'a>(runs: &'a [Ran], name: &str) -> &'a Ran {
@@ -147,7 +148,9 @@ fn d3_burst_keeps_the_order_of_the_paper() {
     }
     println!("D3 burst of 36, deadlines met of 360: {met:?}");
     assert!(met["d3"] > met["rcpdc"] && met["d3"] > met["tcppr"] && met["tcppr"] > met["tcp"]);
-    assert!(met["d3"] as f64 >= 0.93 * 360.0, "95 % in the paper");
+    // 95 % of 360 flows, less two standard errors. The claim of the catalogue accepts 33 senders.
+    assert!(claimed("d3/fig10", "senders-d3").contains(36.0));
+    assert!(met["d3"] as f64 >= (0.95 - 2.0 * (0.95f64 * 0.05 / 360.0).sqrt()) * 360.0);
     assert!(met.values().all(|n| *n <= met["optimal"]));
 }
 
