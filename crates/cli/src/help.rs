@@ -195,7 +195,9 @@ Examples:
   punctual receive --listen 0.0.0.0:7000 --out copy.bin
   punctual send file.bin 10.0.0.2:7000 --deadline 50ms
   punctual receive --listen 0.0.0.0:7000 --into inbox --count 2
-  punctual send a.bin b.bin 10.0.0.2:7000";
+  punctual send a.bin b.bin 10.0.0.2:7000
+  punctual receive --via /run/punctual/hostd.sock --service backup --into inbox
+  punctual send a.bin 10.0.0.2:7000 --via /run/punctual/hostd.sock --service backup";
 
 pub(crate) const PERF_HELP: &str = "\
 `perf` prints where client and server run and how they wait (--placement, --spin): figures of
@@ -216,8 +218,8 @@ Examples:
 
 pub(crate) const BENCH_HELP: &str = "\
 JSON fields: scenario, simulated_seconds, packet_hops (packets sent by output ports, NICs and
-control packets included), delivered_packets, events, cpu_seconds, packet_hops_per_second,
-peak_rss_bytes, utilisation (of the links into receiving hosts).
+control packets included), delivered_packets, events, cpu_seconds, wall_seconds,
+packet_hops_per_second, peak_rss_bytes, utilisation (of the links into receiving hosts).
 
 Example:
   punctual bench ndp-permutation-128 ndp-permutation-432 --json";
@@ -232,7 +234,7 @@ Example:
 
 #[cfg(target_os = "linux")]
 pub(crate) const TESTBED_HELP: &str = "\
-Needs CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_NET_RAW, and `ip` of iproute2.
+Needs CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_NET_RAW.
 
 Example:
   punctual testbed up scenarios/testbed.toml

@@ -25,6 +25,7 @@ struct Measured {
     events: u64,
     flows: u64,
     cpu_seconds: f64,
+    wall_seconds: f64,
     packet_hops_per_second: Option<f64>,
     events_per_second: f64,
     peak_rss_bytes: u64,
@@ -199,6 +200,7 @@ fn measure<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
 /// Measures one run, including the construction of the network and of the flows.
 fn measure_once<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
     let before = cpu_seconds()?;
+    let started = std::time::Instant::now();
     let study = study_from_text::<S>(case.name, &case.scenario(), Path::new("."), &[])?;
     let runs = study.runs();
     let run = &runs[0];
@@ -212,6 +214,7 @@ fn measure_once<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
         RunSetup::Ideal(_) => bail!("{}: an ideal scheduler is no benchmark", case.name),
     };
     let cpu_seconds = cpu_seconds()? - before;
+    let wall_seconds = started.elapsed().as_secs_f64();
     let usage = getrusage(UsageWho::RUSAGE_SELF).context("cannot read resource usage")?;
     let totals = &outcome.totals;
     Ok(Measured {
@@ -222,6 +225,7 @@ fn measure_once<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
         events: totals.events,
         flows: outcome.flows.len() as u64,
         cpu_seconds,
+        wall_seconds,
         packet_hops_per_second: has_packets
             .then(|| totals.packet_hops as f64 / cpu_seconds.max(1e-9)),
         events_per_second: totals.events as f64 / cpu_seconds.max(1e-9),
@@ -231,7 +235,8 @@ fn measure_once<S: Simulate>(case: &BenchCase) -> anyhow::Result<Measured> {
     })
 }
 
-fn cpu_seconds() -> anyhow::Result<f64> {
+/// CPU time of this process so far.
+pub(super) fn cpu_seconds() -> anyhow::Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).context("cannot read resource usage")?;
     let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 * 1e-6;
     Ok(seconds(usage.user_time()) + seconds(usage.system_time()))

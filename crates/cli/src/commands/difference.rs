@@ -112,9 +112,6 @@ fn described(dir: &Path, results: &Results) -> String {
 fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<'a>>> {
     let transport = a.summary.transport.as_str();
     let mut lines = Vec::new();
-    let is_maximum = |row: &Row, metric: Metric, figure: Figure| {
-        figure.exact().is_some() && row.repetitions.iter().any(|run| run.is_maximum(metric))
-    };
     // Metrics that can be better or worse come first.
     let mut metrics: Vec<Metric> = Metric::shown_in(Place::Difference).collect();
     metrics.sort_by_key(|metric| metric.better() == Better::Neither);
@@ -131,8 +128,8 @@ fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<
             b: found.b.exact(),
             a_at_least: found.a.bound(),
             b_at_least: found.b.bound(),
-            a_is_maximum: is_maximum(a, metric, found.a),
-            b_is_maximum: is_maximum(b, metric, found.b),
+            a_is_maximum: found.a.is_maximum,
+            b_is_maximum: found.b.is_maximum,
             difference: found.difference.mean,
             half_width: found.difference.half_width,
             significant: found.is_more() || found.is_less(),

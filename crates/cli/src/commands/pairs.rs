@@ -5,7 +5,7 @@ use super::timing;
 use crate::args::{Execution, LevelArg, OnArg, Printing};
 use punctual_lab::{KernelTcp, Labels};
 use punctual_report::plain_table;
-use punctual_results::{Figure, Metric, Repeated, Unit};
+use punctual_results::{Figure, Metric, Repeated, Unit, save};
 use punctual_sim::Simulate;
 use std::io::Write as _;
 
@@ -35,6 +35,9 @@ const PLACES: Pair = Pair {
     heading: "testbed beside simulator (kernel-* beside the simulated tcp)",
 };
 
+/// The report of simulator and testbed, in the directory of the testbed's results.
+const BOTH_FILE: &str = "both.html";
+
 /// Runs a command as its execution says: in one way, or in two with a table of the differences.
 pub(super) fn at_each<S: Simulate>(
     execution: &Execution,
@@ -58,12 +61,30 @@ pub(super) fn at_each<S: Simulate>(
         heading("testbed", printing)?;
         let real = command(execution.on_place(OnArg::Testbed))?;
         print(&PLACES, &simulated, &real, printing)?;
+        write_report(&simulated, &real, printing)?;
         real
     } else {
         command(execution.clone())?
     };
     timing::print(&done, printing)?;
     timing::check(&done)
+}
+
+/// Writes one report with the results of simulator and testbed.
+fn write_report<S: Simulate>(
+    simulated: &Done<S>,
+    real: &Done<S>,
+    printing: &Printing,
+) -> anyhow::Result<()> {
+    let [simulator, testbed] = PLACES.names;
+    let palette = super::report::palette::<S>();
+    let ways = [(testbed, &*real.out), (simulator, &*simulated.out)];
+    let page = punctual_report::report_of_both(ways, &palette)?.html;
+    let file = save(&real.out, BOTH_FILE, page.as_bytes())?;
+    if !printing.json {
+        writeln!(std::io::stdout(), "report of both: {}\n", file.display())?;
+    }
+    Ok(())
 }
 
 /// Names a way before its results.

@@ -6,7 +6,7 @@ use crate::args::{Link, Placement, Printing};
 use anyhow::Context as _;
 use punctual_core::Duration;
 use punctual_host::perf::{self, Connections, Latencies, PerfServer, Waiting};
-use punctual_host::{Endpoint, EndpointOptions};
+use punctual_host::{Endpoint, EndpointOptions, PingError};
 use serde_json::json;
 use std::io::{BufRead as _, Write as _};
 use std::net::SocketAddr;
@@ -31,6 +31,7 @@ fn options(link: &Link, key: Option<&Path>) -> anyhow::Result<EndpointOptions> {
         rate: link.rate.unwrap_or(defaults.rate),
         mtu: link.mtu.unwrap_or(defaults.mtu),
         key: read_key(key)?,
+        trims: link.hardware_trims(),
         ..defaults
     })
 }
@@ -129,6 +130,59 @@ fn placement_text(perf: &Perf<'_>, is_local: bool, server: SocketAddr) -> String
 
 type Latency = (&'static str, Result<Latencies, String>);
 
+/// Measures the protocols in turns, so that all meet the same disturbances of the machine.
+fn latencies(
+    perf: &Perf<'_>,
+    client: &Endpoint,
+    server: SocketAddr,
+    waiting: Waiting,
+) -> anyhow::Result<Vec<Latency>> {
+    let size = perf.size;
+    let turns = (perf.count / 100).clamp(1, TURNS);
+    let count = perf.count / turns;
+    // Ports of closed connections are not free for a minute.
+    let few = count.min(2_000 / turns);
+    let tcp = |count, connections| perf::tcp_latency(server, size, count, connections, waiting);
+    let mut latencies: Vec<Latency> = Vec::new();
+    for _ in 0..turns {
+        let fast = match tcp(few, Connections::FastOpen) {
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => Err(error.to_string()),
+            measured => Ok(measured?),
+        };
+        #[allow(unused_mut, reason = "QUIC adds two")]
+        let mut turn: Vec<Latency> = vec![
+            ("UDP, bare", Ok(perf::udp_latency(server, size, count, waiting)?)),
+            ("NDP", Ok(perf::ndp_latency(client, server, size, count)?)),
+            ("TCP, one connection", Ok(tcp(count, Connections::One)?)),
+            ("TCP, new connections", Ok(tcp(few, Connections::Each)?)),
+            ("TCP, Fast Open", fast),
+        ];
+        #[cfg(feature = "quic")]
+        for (name, count, is_new_each) in
+            [("QUIC, one connection", count, false), ("QUIC, new connections", few, true)]
+        {
+            let measured = perf::quic_latency(server, size, count, is_new_each);
+            turn.push((name, measured.map_err(|error| error.to_string())));
+        }
+        if latencies.is_empty() {
+            latencies = turn;
+        } else {
+            for ((_, all), (_, new)) in latencies.iter_mut().zip(turn) {
+                match (all, new) {
+                    (Ok(all), Ok(new)) => all.add(new),
+                    // One turn without a measurement is none.
+                    (all, Err(why)) => *all = Err(why),
+                    (Err(_), Ok(_)) => {}
+                }
+            }
+        }
+    }
+    Ok(latencies)
+}
+
+/// Most turns in which the protocols are measured.
+const TURNS: usize = 10;
+
 fn measure(
     perf: &Perf<'_>,
     options: EndpointOptions,
@@ -139,30 +193,10 @@ fn measure(
 ) -> anyhow::Result<()> {
     let mtu = options.mtu.get();
     let any = if server.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
+    let options = EndpointOptions { spin: perf.spins, ..options };
     let client = Endpoint::open(any.parse()?, options)?;
     let (size, count) = (perf.size, perf.count);
-    let tcp = |count, connections| perf::tcp_latency(server, size, count, connections, waiting);
-    // Ports of closed connections are not free for a minute.
-    let few = count.min(2_000);
-    let fast = match tcp(few, Connections::FastOpen) {
-        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => Err(error.to_string()),
-        measured => Ok(measured?),
-    };
-    #[allow(unused_mut, reason = "QUIC adds two")]
-    let mut latencies: Vec<Latency> = vec![
-        ("UDP, bare", Ok(perf::udp_latency(server, size, count, waiting)?)),
-        ("NDP", Ok(perf::ndp_latency(&client, server, size, count, waiting)?)),
-        ("TCP, one connection", Ok(tcp(count, Connections::One)?)),
-        ("TCP, new connections", Ok(tcp(few, Connections::Each)?)),
-        ("TCP, Fast Open", fast),
-    ];
-    #[cfg(feature = "quic")]
-    for (name, count, is_new_each) in
-        [("QUIC, one connection", count, false), ("QUIC, new connections", few, true)]
-    {
-        let measured = perf::quic_latency(server, size, count, is_new_each);
-        latencies.push((name, measured.map_err(|error| error.to_string())));
-    }
+    let latencies = latencies(perf, &client, server, waiting)?;
     let second = std::time::Duration::from_secs(1);
     let bulk = [
         ("UDP, sendmmsg", perf::udp_bulk(server, mtu as usize, second)?),
@@ -223,6 +257,8 @@ pub(crate) fn ping(
         std::time::Duration::from_nanos(interval.as_nanos())
     });
     let mut times = Vec::new();
+    // More pings would have the same answer.
+    let mut other_version = None;
     let mut out = std::io::stdout().lock();
     for number in 0..count {
         if STOP.load(std::sync::atomic::Ordering::Relaxed) {
@@ -233,20 +269,28 @@ pub(crate) fn ping(
         }
         let time = endpoint.ping(peer, std::time::Duration::from_secs(1));
         if !printing.json {
-            match time {
-                Some(time) => writeln!(out, "{peer}: {:.1} µs", time.as_secs_f64() * 1e6)?,
-                None => writeln!(out, "{peer}: no answer within 1 s")?,
+            match &time {
+                Ok(time) => writeln!(out, "{peer}: {:.1} µs", time.as_secs_f64() * 1e6)?,
+                Err(error) => writeln!(out, "{error}")?,
             }
         }
-        times.push(time.map(|time| time.as_secs_f64() * 1e6));
+        times.push(time.as_ref().ok().map(|time| time.as_secs_f64() * 1e6));
+        if let Err(error @ PingError::OtherVersion { .. }) = time {
+            other_version = Some(error);
+            break;
+        }
     }
     let answered = times.iter().flatten().count();
     if printing.json {
         let object = serde_json::json!({
             "peer": peer.to_string(), "sent": times.len(), "answered": answered,
             "microseconds": times,
+            "error": other_version.as_ref().map(ToString::to_string),
         });
         writeln!(out, "{object}")?;
+    }
+    if let Some(error) = other_version {
+        return Err(error.into());
     }
     if answered == 0 {
         anyhow::bail!("{peer}: no answer; is an endpoint running there, and is it not keyed?");

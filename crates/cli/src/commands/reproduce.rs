@@ -1,13 +1,14 @@
 //! `punctual reproduce`.
 
+use super::bench::cpu_seconds;
 use super::report::palette;
 use super::{STOP, lock, stop_on_ctrl_c, style};
-use crate::args::Reproduce;
+use crate::args::{OnArg, Reproduce};
 use crate::exit::UsageError;
 use crate::progress::Board;
 use anyhow::Context as _;
 use punctual_lab::catalogue::{
-    Catalogue, CatalogueError, ChartData, ClaimLine, ClaimVerdict, Experiment, Measured,
+    Catalogue, CatalogueError, ChartData, ClaimLine, ClaimVerdict, Experiment, Measured, Places,
     ReproduceError, ReproduceOptions, Reproduced, sums,
 };
 use punctual_lab::{ExecuteError, Options, RunState, describe, execute_surveyed, survey};
@@ -17,6 +18,8 @@ use punctual_report::{
 };
 use punctual_results::{REPORT_FILE, save};
 use punctual_sim::Simulate;
+use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -28,34 +31,64 @@ const MATRIX_FILE: &str = "matrix.svg";
 const MATRIX: &str = "matrix";
 /// Name of the file that says what ran.
 const MANIFEST_FILE: &str = "reproduced.json";
-/// Name of the file with the seconds that each experiment took.
+/// Name of the file with the CPU seconds of each experiment.
 const TIMES_FILE: &str = "times.json";
 
 pub(crate) fn reproduce<S: Simulate>(args: &Reproduce) -> anyhow::Result<()> {
     let catalogue = Catalogue::load(&args.catalogue).map_err(usage)?;
-    let experiments = catalogue.select(&args.names).map_err(usage)?;
+    let places = match args.on {
+        OnArg::Simulator => Places::Simulator,
+        OnArg::Testbed => Places::Testbed,
+        OnArg::Both => Places::Both,
+    };
+    let mut experiments = catalogue.select(&args.names).map_err(usage)?;
+    if places == Places::Testbed {
+        experiments.retain(|experiment| experiment.has_testbed_part());
+        if experiments.is_empty() {
+            let what = match &args.names[..] {
+                [] => "the catalogue".to_owned(),
+                names => names.join(", "),
+            };
+            return Err(UsageError(format!("{what} has no part with real packets")).into());
+        }
+    }
     if args.list {
         return list(args, &catalogue, &experiments);
     }
     for experiment in &experiments {
         experiment.check::<S>(args.quick, &catalogue.folder).map_err(plain)?;
     }
-    let name = if args.quick { "reproduce-quick" } else { "reproduce" };
+    let name = match (places, args.quick) {
+        (Places::Testbed, _) => "reproduce-testbed",
+        (_, true) => "reproduce-quick",
+        (_, false) => "reproduce",
+    };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("results").join(name));
     let _lock = lock(&out)?;
     stop_on_ctrl_c()?;
     let execution =
         Options { out: out.clone(), threads: args.threads.get(), fresh: args.fresh, csv: false };
     let folder = catalogue.folder.clone();
-    let options =
-        ReproduceOptions { execution, quick: args.quick, readings: !args.no_readings, folder };
-    let mut done = Vec::new();
+    let options = ReproduceOptions {
+        execution,
+        quick: args.quick,
+        readings: !args.no_readings,
+        places,
+        folder,
+    };
+    let (mut done, mut times) = (Vec::new(), BTreeMap::new());
     for (i, experiment) in experiments.iter().enumerate() {
         if !args.printing.quiet {
             let (id, title, of) = (&experiment.id, &experiment.title, experiments.len());
             let _ = writeln!(std::io::stderr(), "{} of {of}: {id}, {title}", i + 1);
         }
+        let begun = cpu_seconds()?;
         let reproduced = run_one::<S>(experiment, &options, args.printing.quiet)?;
+        let seconds = cpu_seconds()? - begun;
+        // What was there already took its time before.
+        if reproduced.reused == 0 {
+            times.insert(experiment.id.clone(), (seconds * 10.0).round() / 10.0);
+        }
         if args.printing.json {
             let mut out = std::io::stdout().lock();
             for line in &reproduced.claims {
@@ -64,6 +97,7 @@ pub(crate) fn reproduce<S: Simulate>(args: &Reproduce) -> anyhow::Result<()> {
         }
         done.push(reproduced);
     }
+    save(&out, TIMES_FILE, format!("{}\n", serde_json::to_string_pretty(&times)?).as_bytes())?;
     let report = write_all::<S>(&out, &experiments, &done)?;
     if !args.printing.json {
         print(&done, &out, &report)?;
@@ -118,7 +152,7 @@ fn plain(error: ReproduceError) -> anyhow::Error {
     }
 }
 
-/// Writes all claims, the times and the report.
+/// Writes all claims, the manifest and the report.
 fn write_all<S: Simulate>(
     out: &Path,
     experiments: &[&Experiment],
@@ -130,16 +164,17 @@ fn write_all<S: Simulate>(
         lines.push('\n');
     }
     save(out, CLAIMS_FILE, lines.as_bytes())?;
-    let times: std::collections::BTreeMap<&str, f64> =
-        done.iter().map(|one| (&*one.experiment, (one.seconds * 10.0).round() / 10.0)).collect();
-    save(out, TIMES_FILE, format!("{}\n", serde_json::to_string_pretty(&times)?).as_bytes())?;
-    let manifest = serde_json::json!({
+    // Each experiment names what made it, so that results of several runs can be put together.
+    let of = |one: &Reproduced| {
+        let (build, file, runs) = (&one.build, &one.file, one.runs);
+        let commit = env!("PUNCTUAL_COMMIT");
+        let entry = json!({ "build": build, "commit": commit, "file": file, "runs": runs });
+        (one.experiment.clone(), entry)
+    };
+    let manifest = json!({
         "punctual": env!("CARGO_PKG_VERSION"),
-        "build": done.first().map(|one| &one.build),
-        "commit": env!("PUNCTUAL_COMMIT"),
         "quick": done.first().map(|one| one.quick),
-        "experiments": done.iter().map(|one| &one.experiment).collect::<Vec<_>>(),
-        "runs": done.iter().map(|one| one.runs).sum::<usize>(),
+        "experiments": done.iter().map(of).collect::<serde_json::Map<_, _>>(),
     });
     save(out, MANIFEST_FILE, format!("{manifest:#}\n").as_bytes())?;
     if let Some(svg) = matrix(experiments, done) {
@@ -316,7 +351,7 @@ fn list(
         quick += times.quick.unwrap_or(0.0);
         full += times.full.unwrap_or(0.0);
         if args.printing.json {
-            let line = serde_json::json!({
+            let line = json!({
                 "experiment": experiment.id,
                 "title": experiment.title,
                 "rows": experiment.rows,
@@ -342,8 +377,7 @@ fn list(
         writeln!(out, "{}", plain_table(&header, &rows, style()))?;
         writeln!(
             out,
-            "times are those of all runs one after the other: {} quick, {} full; divide by the \
-             number of processors",
+            "times are CPU times: {} quick, {} full; divide by the number of processors",
             span(Some(quick)),
             span(Some(full)),
         )?;

@@ -72,7 +72,7 @@ fn run_study<S: Simulate>(args: &Study) -> anyhow::Result<Done<S>> {
             let figure = s[metric];
             let mark = match figure.is_bound {
                 true => "> ",
-                false if s.is_maximum(metric) => "(max) ",
+                false if figure.is_maximum => "(max) ",
                 false => "",
             };
             let title = metric.title();

@@ -5,7 +5,7 @@ use crate::exit::UsageError;
 use anyhow::Context as _;
 use punctual_core::{QueueSpec, Rate};
 use punctual_lab::Study;
-use punctual_switch::{ConfigSource, SwitchConfig, Testbed};
+use punctual_switch::{ConfigSource, SwitchConfig, Testbed, spawn_in_namespace};
 use punctual_transports::AnyTransport;
 use std::io::Write as _;
 use std::path::Path;
@@ -52,8 +52,8 @@ fn up(args: &TestbedUp) -> anyhow::Result<()> {
         writeln!(
             out,
             "  host {host}  {:<12}  {:<10}  namespace {}",
-            Testbed::ipv4(host),
-            Testbed::ipv6(host),
+            Testbed::ipv4(host).to_string(),
+            Testbed::ipv6(host).to_string(),
             testbed.host_namespace(host)
         )?;
     }
@@ -160,9 +160,11 @@ fn status(scenario: &Path, json: bool) -> anyhow::Result<()> {
 
 fn exec(scenario: &Path, host: &str, command: &[String]) -> anyhow::Result<()> {
     let (program, args) = command.split_first().context("no command was given")?;
-    let mut command = of(scenario)?.command(host, program)?;
-    let status = command.args(args).status().context("cannot run `ip netns exec`")?;
-    match status.code() {
+    let namespace = of(scenario)?.namespace_of(host)?;
+    let mut command = std::process::Command::new(program);
+    let mut child = spawn_in_namespace(&namespace, command.args(args))
+        .with_context(|| format!("cannot run `{program}` at host {host}"))?;
+    match child.wait()?.code() {
         Some(0) => Ok(()),
         Some(code) => std::process::exit(code),
         None => anyhow::bail!("`{program}` was ended by a signal"),

@@ -1,24 +1,24 @@
 //! `punctual send` and `punctual receive`: files over real sockets.
 
 use super::{STOP, stop_on_ctrl_c};
-use crate::args::{Link, Receive, Secret, Send};
+use crate::args::{Daemon, Link, Receive, Secret, Send};
 use crate::exit::{Late, UsageError};
 use anyhow::Context as _;
 use punctual_core::Duration;
 use punctual_host::{
-    FileSender, HostError, Key, LinkOptions, ReceiveOptions, ReceiveReport, ReceiveTarget,
-    ReceivedFile, Receiver, SendFileOptions, SendReport, Traffic,
+    FileSender, HOSTD_VARIABLE, HostError, Key, LinkOptions, ReceiveOptions, ReceiveReport,
+    ReceiveTarget, ReceivedFile, Receiver, SendFileOptions, SendReport, Service, Traffic,
 };
 use serde_json::json;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(crate) fn send(args: &Send) -> anyhow::Result<()> {
     let submitted_at = std::time::Instant::now();
     stop_on_ctrl_c()?;
     let options = || -> anyhow::Result<_> {
-        let link = link_options(&args.link, &args.secret)?;
+        let link = link_options(&args.link, &args.secret, &args.daemon, true)?;
         Ok((resolve(&args.address)?, SendFileOptions { deadline: args.deadline, link }))
     };
     let opened = options().and_then(|(peer, options)| Ok(FileSender::new(peer, &options)?));
@@ -67,6 +67,7 @@ fn is_fatal(error: &anyhow::Error) -> bool {
                 | HostError::Unconfirmed { .. }
                 | HostError::Interrupted
                 | HostError::NotOurs(_)
+                | HostError::DaemonGone
                 | HostError::Send(_)
         )
     )
@@ -137,10 +138,19 @@ pub(crate) fn receive(args: &Receive) -> anyhow::Result<()> {
             wait: args.wait.or(defaults.wait.filter(|_| !is_endless)),
             overwrite: args.overwrite,
             resume: !args.no_resume,
-            link: link_options(&args.link, &args.secret)?,
+            // An address on the command line counts more than a variable of the environment.
+            link: link_options(&args.link, &args.secret, &args.daemon, args.listen.is_none())?,
             ..defaults
         };
-        Ok(Receiver::bind(resolve(&args.listen)?, &options)?)
+        let listen = match (&args.listen, &options.link.hostd) {
+            (Some(listen), _) => resolve(listen)?,
+            (None, Some(_)) => SocketAddr::from(([0, 0, 0, 0], 0)),
+            (None, None) => {
+                let message = "give --listen ADDRESS:PORT, or --via SOCKET of a host daemon";
+                return Err(UsageError(message.into()).into());
+            }
+        };
+        Ok(Receiver::bind(listen, &options)?)
     };
     let fields = serde_json::Map::new;
     let receiver = bind().inspect_err(|error| {
@@ -291,13 +301,35 @@ pub(super) fn read_key(path: Option<&Path>) -> anyhow::Result<Option<Key>> {
     path.map(|path| Key::from_file(path).with_context(|| format!("{}", path.display()))).transpose()
 }
 
-fn link_options(link: &Link, secret: &Secret) -> anyhow::Result<LinkOptions> {
+/// The options of a transfer. Without `--via`, `$PUNCTUAL_HOSTD` names a host daemon if
+/// `reads_variable`.
+fn link_options(
+    link: &Link,
+    secret: &Secret,
+    daemon: &Daemon,
+    reads_variable: bool,
+) -> anyhow::Result<LinkOptions> {
+    let variable = std::env::var_os(HOSTD_VARIABLE).filter(|path| !path.is_empty());
+    let variable = variable.filter(|_| reads_variable).map(PathBuf::from);
+    let hostd = daemon.via.clone().or(variable);
+    let has_options = link.rate.is_some() || link.mtu.is_some() || secret.key.is_some();
+    if let (Some(path), true) = (&hostd, has_options) {
+        return Err(UsageError(format!(
+            "--rate, --mtu and --key belong to the host daemon at {}: start it with them, or send \
+             without it",
+            path.display()
+        ))
+        .into());
+    }
     let defaults = LinkOptions::default();
     Ok(LinkOptions {
         rate: link.rate.unwrap_or(defaults.rate),
         mtu: link.mtu.unwrap_or(defaults.mtu),
         key: read_key(secret.key.as_deref())?,
+        trims: link.hardware_trims(),
         stop: Some(&STOP),
+        hostd,
+        service: daemon.service.as_deref().map_or(Service::default(), Service::named),
         ..defaults
     })
 }

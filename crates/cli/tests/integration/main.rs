@@ -9,7 +9,11 @@ mod errors;
 mod explain;
 #[cfg(target_os = "linux")]
 mod hostd;
+#[cfg(target_os = "linux")]
+mod hostd_transfers;
 mod levels;
+#[cfg(target_os = "linux")]
+mod measures;
 mod reproduce;
 mod runs;
 mod safety;

@@ -2,7 +2,8 @@
 
 use crate::common::{Place, text};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
 
 const ROWS: &str = "row = [{ paper = 'mine', row = '1', what = 'an incast' }]\n";
 
@@ -150,6 +151,40 @@ fn resuming_gives_the_same_bytes() {
     assert_eq!(claims(&dir), whole, "resumed");
 }
 
+/// Ctrl-C keeps whole runs; the same command goes on and gives the bytes of one go.
+#[test]
+fn an_interrupted_experiment_goes_on() {
+    let place = place();
+    // The second sweep point takes far longer than the wait for the first.
+    let file = place.path().join("experiments/mine/fig1.toml");
+    let longer = EXPERIMENT
+        .replace("[\"40KB\", \"50KB\"]", "[\"4MB\", \"5MB\"]")
+        .replace("50ms", "400ms")
+        .replace("repetitions = 3", "repetitions = 12");
+    std::fs::write(&file, longer).unwrap();
+    fine(&place, &["reproduce", "--quiet", "--no-readings", "--out", "whole"]);
+    let whole = claims(&place.path().join("whole"));
+    let args = ["reproduce", "--no-readings", "--threads", "1", "--out", "parts"];
+    let child = place.command(&args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let first = place.path().join("parts/mine/fig1/main/traffic.workers=5/tcp/seed-1");
+    let begun = Instant::now();
+    while !first.join("manifest.json").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the first run does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it is still running");
+    let output = child.wait_with_output().unwrap();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    assert!(told.contains("the same command continues"), "{told}");
+    assert!(!place.path().join("parts/claims.jsonl").exists(), "a half result looks whole");
+    let output = place.punctual(&args);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(text(&output.stderr).contains("reused "), "{}", said(&output));
+    assert_eq!(claims(&place.path().join("parts")), whole, "resumed");
+}
+
 #[test]
 fn errors_name_the_nearest_and_lose_nothing() {
     let place = place();
@@ -163,7 +198,9 @@ fn errors_name_the_nearest_and_lose_nothing() {
     refused(&["reproduce", "--catalogue", "nowhere"], 2, "has no experiments");
     std::fs::write(place.path().join("taken"), "mine").unwrap();
     refused(&["reproduce", "--out", "taken"], 2, "taken is a file");
+    refused(&["reproduce", "--out", "taken/deeper"], 2, "taken is a file");
     assert_eq!(std::fs::read_to_string(place.path().join("taken")).unwrap(), "mine");
+    refused(&["reproduce", "--on", "testbed"], 2, "has no part with real packets");
     let file = place.path().join("experiments/mine/fig1.toml");
     let wrong =
         EXPERIMENT.replace("fct_max_us[ndp, workers=5]\"\npaper", "fct_mox_us[ndp]\"\npaper");

@@ -304,3 +304,15 @@ fn emit__recipes_run_every_shard() {
     let script = text(&run(&place, &["sweep", "emit", "slurm", "sweep", "--shards", "5"]).stdout);
     assert!(script.contains("--array=0-4%5") && script.contains("/5"), "{script}");
 }
+
+#[test]
+fn emit__slurm_arrays_have_no_index_that_slurm_refuses() {
+    let place = Place::new(&SCENARIO.replace("repetitions = 3", "repetitions = 500"));
+    run(&place, &["sweep", "plan", "s.toml", "--out", "sweep"]);
+    let many = ["sweep", "emit", "slurm", "sweep", "--jobs", "900"];
+    let script = text(&run(&place, &many).stdout);
+    assert!(script.contains("--array=0-1000%900") && script.contains("/1001"), "{script}");
+    // Who asks for more has a Slurm that takes them.
+    let script = text(&run(&place, &[&many[..], &["--shards", "1500"]].concat()).stdout);
+    assert!(script.contains("--array=0-1499%900"), "{script}");
+}

@@ -177,6 +177,33 @@ fn resume__after_kill_9() {
     assert!(std::fs::read(dir.join("in")).expect("stored") == bytes);
 }
 
+/// Both processes are stopped for longer than a peer may be silent, as by a job control or a machine
+/// without a free processor. Neither takes that for silence of the other.
+#[test]
+fn pause__of_both_ends_is_no_silence() {
+    let place = Place::new("");
+    let bytes = file(&place, "in", LARGE);
+    let receiving = Receiving::start(&place, &["--out", "out"]);
+    let mut sending = place.command(&["send", "in", &receiving.address, "--rate", "100Mbps"]);
+    let mut sending = sending.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    let pids = [receiving.child.id().to_string(), sending.id().to_string()];
+    let signal = |name: &str| {
+        let status = Command::new("kill").arg(name).args(&pids).status().expect("kill");
+        assert!(status.success());
+    };
+    // 40 MB at 100 Mb/s take 3.2 s.
+    std::thread::sleep(Duration::from_millis(1_500));
+    signal("-STOP");
+    std::thread::sleep(Duration::from_millis(6_000));
+    signal("-CONT");
+    let mut said = String::new();
+    sending.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert!(sending.wait().expect("it ends").success(), "{said}");
+    let (code, _, said) = receiving.finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(std::fs::read(place.path().join("out")).expect("stored") == bytes);
+}
+
 /// After a signal the receiver says what it keeps. With `--no-resume` it keeps nothing.
 #[test]
 fn signals__leave_what_was_asked_for() {

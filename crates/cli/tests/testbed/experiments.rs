@@ -3,7 +3,8 @@
 
 use crate::bed::{PROGRAM, is_possible, not_quiet};
 use crate::runs::median;
-use punctual_results::RunFiles;
+use punctual_results::{RunFiles, TestbedFacts};
+use punctual_testkit::claimed;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,7 +41,33 @@ impl Experiment {
         for run in experiment.runs.iter().filter(|run| !is_valid(run)) {
             println!("{scenario}: {}: invalid: {}", run["directory"], run["timing_problems"]);
         }
+        for transport in experiment.transports() {
+            experiment.print_lateness(scenario, transport);
+        }
         experiment
+    }
+
+    /// Prints how late the runs of a transport were at worst, valid or not.
+    fn print_lateness(&self, scenario: &str, transport: &str) {
+        let facts: Vec<_> =
+            self.of("testbed", transport).filter_map(|run| self.facts(run)).collect();
+        let worst =
+            |value: &dyn Fn(&TestbedFacts) -> f64| facts.iter().map(value).fold(0.0, f64::max);
+        println!(
+            "{scenario}: {transport}: late by p99 of the worst of {} runs: switch {:.0} us, hosts {:.0} us; \
+             stalled at most {:.2} and {:.2} %",
+            facts.len(),
+            worst(&|facts| facts.switch_lateness_us[1]),
+            worst(&|facts| facts.host_lateness_us[1]),
+            worst(&|facts| facts.stalled_percent[0]),
+            worst(&|facts| facts.stalled_percent[1]),
+        );
+    }
+
+    /// How a run on the testbed kept its time.
+    fn facts(&self, run: &Value) -> Option<TestbedFacts> {
+        let dir = self.dir.path().join(run["directory"].as_str().expect("a directory"));
+        punctual_results::read_manifest(&dir).expect("a run").testbed
     }
 
     /// The runs of a kind ("testbed" or "packets") of a transport, valid or not.
@@ -121,14 +148,13 @@ fn ndp__incast_of_seven_is_within_a_tenth_of_the_optimum() {
         // No TCP segment has less overhead than 78 bytes.
         assert!(ratio > 1436.0 / 1460.0, "{transport}: faster than its link");
         if transport == "ndp" {
+            // Between the claims of 350 KB and 1 MB, which accept 1.12.
             assert!(ratio < 1.10, "{ratio:.3} of the optimum");
         }
     }
 }
 
-/// NDP, Figure 10: a flow of 200 KB among six long ones. The paper has 158 us alone, 195 us with
-/// priority (1.2 times) and 655 us without (4.1 times). By arithmetic a seventh of the link takes 7
-/// times as long.
+/// NDP, Figure 10: a flow of 200 KB among six long ones, with priority and without.
 #[test]
 #[ignore = "namespaces: cargo xtask test testbed"]
 fn ndp__a_prioritised_flow_costs_little_more_than_alone() {
@@ -155,8 +181,112 @@ fn ndp__a_prioritised_flow_costs_little_more_than_alone() {
     );
     // 139.3 packets of 1,538 bytes at 100 Mb/s.
     assert!(alone >= 200_000.0 / 1436.0 * 1538.0 * 8.0 / 100.0, "faster than its link: {alone}");
-    assert!(first <= 1.5 * alone, "{first} us, alone {alone} us");
-    assert!(among >= 3.0 * alone, "{among} us, alone {alone} us");
+    for (claim, fct) in [("real-prioritised", first), ("real-unprioritised", among)] {
+        let accepted = claimed("ndp/fig10", claim);
+        assert!(accepted.contains(fct / alone), "{fct} us, alone {alone} us: {accepted}");
+    }
+}
+
+/// The value of a swept key that a run has: a number, maybe with a unit.
+fn swept(run: &Value, key: &str) -> f64 {
+    let point = run["point"].as_object().unwrap_or_else(|| panic!("no point in {run}"));
+    let label = point.iter().find(|(name, _)| name.ends_with(key)).and_then(|p| p.1.as_str());
+    let label = label.unwrap_or_else(|| panic!("no {key} in {point:?}"));
+    let number = label.trim_end_matches(|c: char| !c.is_ascii_digit());
+    number.parse().unwrap_or_else(|_| panic!("{key} = {label}"))
+}
+
+/// NDP, Figure 8: 1 KB on a new connection takes longest with TCP, less with TCP Fast Open, and least
+/// with NDP. The paper has 155, 103 and 62 us for a request and its response.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn ndp__a_message_on_a_new_connection_is_faster_than_tcp_and_fast_open() {
+    if !is_possible() {
+        return;
+    }
+    let changes = ["traffic.limit=300", "run.repetitions=3"];
+    let experiment = Experiment::run("testbed-rpc.toml", "testbed", &changes);
+    let names = ["ndp", "kernel-cubic-tfo", "kernel-cubic"];
+    let times = names.map(|name| median_of(experiment.valid(name), "fct_p50_us"));
+    println!("1 KB on a new connection, median of valid runs in us: {names:?} {times:.1?}");
+    for name in names {
+        for run in experiment.of("testbed", name) {
+            assert_eq!(run["flows_completed"], 300, "{name}");
+        }
+    }
+    let [Some(ndp), Some(fast_open), Some(tcp)] = times else {
+        not_quiet("1 KB on a new connection: a transport without valid run");
+        return;
+    };
+    // 1,000 bytes and 102 of headers and framing pass two links of 1 Gb/s and 1 us each.
+    assert!(ndp >= 2.0 * (1_102.0 * 8.0 / 1000.0 + 1.0), "faster than its links: {ndp}");
+    assert!(ndp < fast_open && fast_open < tcp, "{times:.1?}");
+}
+
+/// NDP, Figure 11: the throughput of a flow is min(window / round trip, rate). The prototype of the
+/// paper has 85 % of that at 10 packets, and 99 % where the window fills the link.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn ndp__throughput_follows_the_initial_window() {
+    if !is_possible() {
+        return;
+    }
+    let changes = ["sweep.transport.ndp.initial_window=[2, 4, 8, 30]", "run.repetitions=3"];
+    let experiment = Experiment::run("testbed-window.toml", "testbed", &changes);
+    // A packet of 1,538 bytes and its acknowledgement of 102 pass two links of 100 Mb/s and 245 us
+    // in each direction.
+    let round_trip_us = 2.0 * (1_538.0 + 102.0) * 8.0 / 100.0 + 4.0 * 245.0;
+    let most_mbps = 100.0 * 1_436.0 / 1_538.0;
+    for window in [2.0, 4.0, 8.0, 30.0] {
+        let has_window = |run: &&Value| swept(run, "initial_window") == window;
+        assert_eq!(experiment.of("testbed", "ndp").filter(has_window).count(), 3);
+        let runs = experiment.valid("ndp").filter(has_window);
+        let Some(gbps) = median_of(runs, "goodput_gbps") else {
+            not_quiet(&format!("throughput with a window of {window}: no valid run"));
+            continue;
+        };
+        let ideal = (window * 1_436.0 * 8.0 / round_trip_us).min(most_mbps);
+        let share = 1000.0 * gbps / ideal;
+        println!("window {window}: {:.1} Mb/s, {share:.3} of {ideal:.1}", 1000.0 * gbps);
+        assert!(share >= if ideal < most_mbps { 0.85 } else { 0.95 }, "window {window}: {share}");
+        assert!(share <= 1.01, "window {window}: faster than its window allows: {share}");
+    }
+}
+
+/// NDP, Figure 12: a receiver's pulls are a packet time apart. At 10 Gb/s the paper has 1.21 us in the
+/// median for packets of 1,500 bytes, which take 1.23 us, and 90 % between 1.10 and 1.38 us.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn ndp__pulls_are_a_packet_time_apart() {
+    if !is_possible() {
+        return;
+    }
+    let experiment = Experiment::run("testbed-pulls.toml", "testbed", &["run.repetitions=3"]);
+    for mtu in [1_500.0, 9_000.0] {
+        let packet_us = (mtu + 38.0) * 8.0 / 100.0;
+        let has_mtu = |run: &&Value| swept(run, "mtu") == mtu;
+        assert_eq!(experiment.of("testbed", "ndp").filter(has_mtu).count(), 3);
+        let spacing: Vec<[f64; 3]> = experiment
+            .valid("ndp")
+            .filter(has_mtu)
+            .map(|run| {
+                experiment.facts(run).and_then(|facts| facts.pull_spacing_us).expect("pulls")
+            })
+            .collect();
+        let at =
+            |n: usize| median(&mut spacing.iter().map(|s| s[n] / packet_us).collect::<Vec<_>>());
+        let [Some(p5), Some(p50), Some(p95)] = [0, 1, 2].map(at) else {
+            not_quiet(&format!("spacing of pulls for packets of {mtu} bytes: no valid run"));
+            continue;
+        };
+        println!(
+            "pulls for packets of {mtu} bytes: p5 {p5:.3}, p50 {p50:.3}, p95 {p95:.3} of \
+             {packet_us:.1} us, in {} valid runs",
+            spacing.len()
+        );
+        assert!((0.98..1.02).contains(&p50), "{mtu}: a median of {p50} packet times");
+        assert!(p5 >= 1.10 / 1.2304 && p95 <= 1.38 / 1.2304, "{mtu}: {p5} to {p95} packet times");
+    }
 }
 
 /// D3, Figure 10: of the same flows, D3 meets more deadlines than RCPdc and than the kernel's TCP. In
@@ -167,9 +297,19 @@ fn d3__meets_more_deadlines_than_rcpdc_and_tcp() {
     if !is_possible() {
         return;
     }
-    const REPETITIONS: usize = 3;
-    let changes = ["sweep.traffic.workers=[22]", "run.repetitions=3"];
-    let experiment = Experiment::run("testbed-d3.toml", "testbed", &changes);
+    const REPETITIONS: usize = 5;
+    let changes = ["sweep.traffic.workers=[22]", "run.repetitions=5"];
+    let experiment = Experiment::run("testbed-d3.toml", "both", &changes);
+    let both = experiment.dir.path().join("results/testbed-d3-testbed/both.html");
+    let both = std::fs::read_to_string(both).expect("a report of simulator and testbed");
+    for name in ["d3 (testbed)", "d3 (simulator)", "kernel-cubic (testbed)", "tcp (simulator)"] {
+        assert!(both.contains(&format!("\"{name}\"")), "{name} is in no figure");
+    }
+    for transport in ["d3", "rcpdc", "tcp"] {
+        let met: f64 =
+            experiment.of("packets", transport).map(|run| number(run, "deadline_flows_met")).sum();
+        println!("simulator: {transport} meets {met} deadlines of {}", 22 * REPETITIONS);
+    }
     for other in ["rcpdc", "kernel-reno", "kernel-cubic"] {
         assert_eq!(experiment.of("testbed", other).count(), REPETITIONS, "{other}");
         // Runs with one seed have the same flows and deadlines.
@@ -232,9 +372,54 @@ fn pdq__finishes_flows_one_by_one() {
     }
 }
 
+/// PDQ's ports pause a long flow while a short one sends: the short one takes less than midway between
+/// its own time and that with half of the link, and the long one loses no more than their time.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn pdq__short_flows_preempt_a_long_one() {
+    if !is_possible() {
+        return;
+    }
+    let experiment = Experiment::run("testbed-preemption.toml", "testbed", &["run.repetitions=3"]);
+    // Time on the link of 1 Gb/s: of 1,538 bytes on the link at most 1,460 are data.
+    let time_us = |bytes: f64| bytes * (1538.0 / 1460.0) * 8.0 / 1000.0;
+    let (short_us, all_us) = (time_us(200_000.0), time_us(5_600_000.0));
+    for transport in ["pdq", "kernel-cubic"] {
+        assert_eq!(experiment.of("testbed", transport).count(), 3, "{transport}");
+        // The slowest of the short flows of each run, and the long flow.
+        let (mut slowest, mut longest) = (Vec::new(), Vec::new());
+        for run in experiment.valid(transport) {
+            let flows = experiment.flows(run);
+            println!("{transport}: completion times {flows:.0?} us");
+            let of = |is_short: bool| {
+                let chosen = flows.iter().filter(move |flow| (flow.1 < 1_000_000) == is_short);
+                chosen.map(|flow| flow.0).fold(0.0, f64::max)
+            };
+            slowest.push(of(true));
+            longest.push(of(false));
+        }
+        let (Some(short), Some(long)) = (median(&mut slowest), median(&mut longest)) else {
+            not_quiet(&format!("preemption: no valid run of {transport}"));
+            continue;
+        };
+        println!(
+            "{transport}: the slowest short flow takes {:.2} times its own time, the long one ends \
+             after {:.2} times that of all",
+            short / short_us,
+            long / all_us
+        );
+        assert!(short >= short_us && long >= all_us, "{transport}: faster than the link");
+        if transport == "pdq" {
+            assert!(short < 1.5 * short_us, "{short} us, alone {short_us} us");
+            assert!(long < 1.1 * all_us, "{long} us, all flows {all_us} us");
+        }
+    }
+}
+
 /// The testbed's scenarios that are compared with the simulator, with the changes that keep them short.
-const COMPARED: [(&str, &[&str]); 3] = [
+const COMPARED: [(&str, &[&str]); 4] = [
     ("testbed.toml", &["run.repetitions=3"]),
+    ("testbed.toml", &["run.repetitions=3", "run.sockets=udp", "transports=[\"ndp\"]"]),
     ("testbed-permutation.toml", &["run.repetitions=3"]),
     ("testbed-d3.toml", &["sweep.traffic.workers=[22]", "run.repetitions=3"]),
 ];
@@ -258,6 +443,7 @@ fn both__median_fct_of_simulator_and_testbed() {
     }
     let page = std::fs::read_to_string(repository("docs/testbed.md")).expect("a page");
     for (scenario, changes) in COMPARED {
+        println!("{scenario}: {changes:?}");
         let experiment = Experiment::run(scenario, "both", changes);
         for transport in experiment.transports() {
             let other = if transport.starts_with("kernel-") { "tcp" } else { transport };

@@ -3,6 +3,7 @@
 use crate::bed::{Bed, PROGRAM, is_possible, leftovers, processes_with, skip, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use punctual_switch::Testbed;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Command, Stdio};
@@ -71,6 +72,31 @@ fn down__removes_everything_also_after_crashes() {
     assert!(String::from_utf8_lossy(&gone.stderr).contains("is not up"));
 }
 
+/// A testbed is built, used and removed without any other program of the machine.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn up__needs_no_other_program() {
+    if !is_possible() {
+        return;
+    }
+    let bed = Bed::star(2, "tcp", QUEUE);
+    let run = |words: &[&str], more: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).arg(bed.scenario()).args(more).env("PATH", "/nowhere");
+        let output = command.output().expect("the program starts");
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    run(&["testbed", "up"], &[]);
+    let prefix = bed.prefix();
+    // The interfaces of a host are in its `/sys`, too.
+    let interfaces = run(&["testbed", "exec"], &["1", "/bin/ls", "/sys/class/net"]);
+    assert!(interfaces.split_whitespace().eq(["eth0", "lo"]), "{interfaces}");
+    run(&["testbed", "restart"], &[]);
+    run(&["testbed", "down"], &[]);
+    assert_eq!(leftovers(&prefix), Vec::<String>::new());
+}
+
 /// Set in the processes of a `testbed up` that is killed.
 const UP: &str = "PUNCTUAL_TESTBED_UP";
 
@@ -124,17 +150,36 @@ fn capability__that_is_missing_is_named() {
         return;
     }
     let bed = Bed::star(2, "tcp", QUEUE);
-    for capability in ["net_raw", "net_admin", "sys_admin"] {
+    let scenario = bed.scenario();
+    let scenario = scenario.to_str().expect("a path");
+    let refuses = |words: &[&str], capability: &str| {
         let output = Command::new("setpriv")
-            .args(["--bounding-set", &format!("-{capability}"), "--", PROGRAM, "testbed", "up"])
-            .arg(bed.scenario())
+            .args(["--bounding-set", &format!("-{capability}"), "--", PROGRAM])
+            .args(words)
             .output()
             .expect("setpriv starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let name = format!("CAP_{}", capability.to_uppercase());
-        assert!(!output.status.success() && said.contains(&name), "{capability}: {said}");
+        assert!(!output.status.success() && said.contains(&name), "{words:?}: {said}");
+    };
+    let run = ["run", "--on", "testbed", scenario, "--set", "transports=[\"ndp\"]", "--out"];
+    let out = bed.scenario().with_file_name("results");
+    let run = [&run[..], &[out.to_str().expect("a path")]].concat();
+    for capability in ["net_raw", "net_admin", "sys_admin"] {
+        refuses(&["testbed", "up", scenario], capability);
+        refuses(&run, capability);
     }
     assert!(!bed.run("status", &[]).status.success(), "nothing was built");
+    // With a testbed that is up, of somebody who may.
+    bed.must("up", &[]);
+    refuses(&["testbed", "exec", scenario, "1", "true"], "sys_admin");
+    for capability in ["net_raw", "net_admin", "sys_admin"] {
+        refuses(&["testbed", "restart", scenario], capability);
+        refuses(&["testbed", "down", scenario], capability);
+    }
+    let config = Testbed::new(&bed.prefix()).config_file();
+    refuses(&["switch", "--config", config.to_str().expect("a path")], "net_raw");
+    bed.must("exec", &["1", "true"]);
 }
 
 /// The endpoint for Prometheus, a stop by SIGTERM, and its exit code.
@@ -146,7 +191,7 @@ fn metrics__are_served_until_the_switch_stops() {
     }
     let bed = Bed::star(2, "tcp", QUEUE);
     bed.must("up", &[]);
-    let testbed = punctual_switch::Testbed::new(&bed.prefix());
+    let testbed = Testbed::new(&bed.prefix());
     testbed.stop_switch();
     let namespace = testbed.switch_namespace();
     let lo = ["-n", &namespace, "link", "set", "lo", "up"];

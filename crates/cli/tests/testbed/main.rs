@@ -6,6 +6,7 @@
 #![allow(non_snake_case)]
 
 mod bed;
+mod endpoint_speed;
 mod experiments;
 mod lifecycle;
 mod messages;
@@ -14,3 +15,4 @@ mod runs;
 mod speed;
 mod traffic;
 mod trees;
+mod trims;

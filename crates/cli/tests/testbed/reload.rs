@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const QUEUE: &str = "{ kind = \"drop-tail\", limit = \"100packets\" }";
 
 /// Writes a new configuration and tells the switch. Returns its report once it has read it.
-fn reload(bed: &Bed, testbed: &Testbed, text: &str) -> serde_json::Value {
+pub(crate) fn reload(bed: &Bed, testbed: &Testbed, text: &str) -> serde_json::Value {
     let report = || -> serde_json::Value {
         let text = std::fs::read_to_string(testbed.report_file()).expect("a report");
         serde_json::from_str(&text).expect("JSON")

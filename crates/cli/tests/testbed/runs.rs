@@ -17,6 +17,13 @@ struct Place {
 }
 
 impl Place {
+    /// A directory with this scenario.
+    fn with_scenario(text: &str) -> Place {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::write(dir.path().join("t.toml"), text).expect("it can be written");
+        Place { dir }
+    }
+
     /// An incast at 100 Mb/s over these transports, with further lines for `[run]`.
     fn incast(transports: &str, size: &str, run: &str) -> Place {
         let text = format!(
@@ -26,9 +33,7 @@ impl Place {
              senders = {SENDERS}\nsizes = \"{size}\"\n[run]\n{run}\n",
             SENDERS + 1
         );
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        fs::write(dir.path().join("t.toml"), text).expect("it can be written");
-        Place { dir }
+        Place::with_scenario(&text)
     }
 
     fn command(&self, more: &[&str]) -> Command {
@@ -155,6 +160,111 @@ fn run__incast_with_real_packets() {
     assert_eq!(mixed.status.code(), Some(2), "{}", text(&mixed));
 }
 
+/// An incast through the host stack on UDP sockets: all bytes arrive, no flow is faster than its link,
+/// and in the median of the valid runs the last one ends within 10 % of the optimum.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn run__through_the_host_stack() {
+    if !is_possible() {
+        return;
+    }
+    let size = format!("{FLOW_BYTES}B");
+    let run = format!("duration = \"5s\"\nrepetitions = {REPETITIONS}\nsockets = \"udp\"");
+    let place = Place::incast("[\"ndp\", \"tcp\"]", &size, &run);
+    let changes = ["--json", "--set", "run.kernel_tcp=[\"cubic\"]"];
+    let output = place.command(&changes).output().expect("the program starts");
+    // A wrong byte would have exit code 3.
+    assert!(matches!(output.status.code(), Some(0 | 9)), "{}", text(&output));
+    let packets = f64::from(SENDERS * FLOW_BYTES) / 1436.0;
+    let optimum_us = packets * 1538.0 * 8.0 / 100.0;
+    let mut last_of_ndp = Vec::new();
+    let mut labels = Vec::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let run: Value = serde_json::from_str(line).expect("JSON");
+        let label = run["transport"].as_str().expect("a name").to_owned();
+        assert_eq!(run["flows_completed"], f64::from(SENDERS), "{run}");
+        let last_us = run["fct_max_us"].as_f64().expect("a time");
+        let problems = &run["timing_problems"];
+        println!("{label}: last flow after {last_us:.0} us of {optimum_us:.0}, {problems}");
+        let is_valid = problems.as_array().is_none_or(Vec::is_empty);
+        if label == "ndp" && is_valid {
+            assert!(last_us >= optimum_us, "faster than its link");
+            last_of_ndp.push(last_us);
+        }
+        labels.push(label);
+    }
+    let expected = ["ndp", "kernel-cubic"].map(|label| [label; REPETITIONS]);
+    assert_eq!(labels, expected.as_flattened());
+    match median(&mut last_of_ndp) {
+        Some(last_us) => assert!(last_us < 1.10 * optimum_us, "{last_us} of {optimum_us} us"),
+        None => not_quiet("the host stack: no valid run"),
+    }
+}
+
+/// Networks of several switches: flows of every transport cross two of them, and all bytes arrive. NDP
+/// sprays its packets: spines, or core switches, carry equal shares.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn run__across_several_switches() {
+    if !is_possible() {
+        return;
+    }
+    let networks = [
+        // Keys, pairs of hosts in different parts, switches that share the packets, and how many of
+        // their ports carry data.
+        (
+            "topology = \"leaf-spine\"\nracks = 2\nhosts_per_rack = 2\nspines = 2",
+            "[[0, 2], [1, 3]]",
+            ("spine", 2),
+        ),
+        ("topology = \"fat-tree\"\nk = 4", "[[0, 15], [5, 10]]", ("core", 8)),
+        ("topology = \"tree\"", "[[0, 11], [3, 6]]", ("", 0)),
+    ];
+    for (network, pairs, (sharing, data_ports)) in networks {
+        let place = Place::with_scenario(&format!(
+            "name = \"t\"\ntransports = [\"ndp\", \"d3\", \"pdq\", \"tcp\"]\n[network]\n{network}\n\
+             rate = \"100Mbps\"\ndelay = \"5us\"\nmtu = \"1500B\"\nframing = \"38B\"\n\
+             [transport.ndp]\nrto = \"10ms\"\n[[traffic]]\npattern = \"pairs\"\npairs = {pairs}\n\
+             sizes = \"300KB\"\n[run]\nduration = \"5s\"\nkernel_tcp = [\"cubic\"]\n"
+        ));
+        let output = place.command(&["--json"]).output().expect("the program starts");
+        // A wrong byte would have exit code 3; 9: the timing of some runs was invalid.
+        assert!(matches!(output.status.code(), Some(0 | 9)), "{}", text(&output));
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        let runs: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(runs.len(), 4, "{lines}");
+        for run in &runs {
+            let label = run["transport"].as_str().expect("a name");
+            assert_eq!(run["flows_completed"], 2.0, "{network}: {run}");
+            println!(
+                "{}, {label}: last flow after {} us, {}",
+                network.lines().next().unwrap_or_default(),
+                run["fct_max_us"],
+                run["timing_problems"]
+            );
+            // 300 KB at 100 Mb/s; no TCP segment has less overhead than 78 bytes.
+            let least_us = 300_000.0 * (1538.0 / 1460.0) * 8.0 / 100.0;
+            assert!(run["fct_p50_us"].as_f64().expect("a time") > least_us, "{run}");
+            if label != "ndp" || data_ports == 0 {
+                continue;
+            }
+            let dir = place.dir.path().join(run["directory"].as_str().expect("a directory"));
+            let ports = punctual_results::read(&dir).expect("a run").ports;
+            // Ports in the other direction carry acknowledgements and pulls alone.
+            let has_data = |port: &&punctual_results::PortRow| {
+                port.from.starts_with(sharing) && port.sent_bytes > 1_000 * port.sent_packets
+            };
+            let sent: Vec<u64> = ports.iter().filter(has_data).map(|p| p.sent_packets).collect();
+            // Each path is used once before any is used again; retransmissions come on top.
+            let (least, most) = (sent.iter().min(), sent.iter().max());
+            let (least, most) = (*least.expect("packets"), *most.expect("packets"));
+            assert_eq!(sent.len(), data_ports, "{network}: {sent:?}");
+            assert!(10 * least >= 8 * most, "{network}: {sent:?}");
+        }
+    }
+}
+
 /// After `kill -9` of the command its child dies, and the kernel removes the namespaces, which have
 /// no names. Ctrl-C ends a run as it ends a simulation.
 #[test]
@@ -195,6 +305,8 @@ fn run__says_what_a_testbed_cannot_do() {
         ("[\"dctcp\"]", "duration = \"1s\"", "`dctcp` has no wire format"),
         ("[\"ndp\"]", "duration = \"1s\"\nlevel = \"flow\"", "not whole flows"),
         ("[\"ndp\"]", "duration = \"1s\"\ntime_scale = 0", "stand still"),
+        ("[\"ndp\"]", "duration = \"1s\"\nsockets = \"udp\"\ntime_scale = 10", "scale of 10"),
+        ("[\"pdq\"]", "duration = \"1s\"\nsockets = \"udp\"", "not `pdq`"),
     ];
     for (transports, run, message) in cases {
         let output = Place::incast(transports, "30KB", run).command(&[]).output();

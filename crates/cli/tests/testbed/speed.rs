@@ -3,15 +3,20 @@
 //!
 //! One thread sends frames from all hosts through packet sockets, the switch runs on the other core,
 //! and every host has a UDP socket that takes the frames. Rates are per second at work, without the
-//! time in which no frame was there, so that a slow generator does not count.
+//! time in which no frame was there, so that a slow generator does not count. Generator, switch and
+//! bare forwarder are real-time threads for less than a second, so that no other process takes their
+//! cores.
 
 use crate::bed::{Bed, is_possible, not_quiet};
 use crate::runs::median;
 use core::net::{IpAddr, Ipv4Addr};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use punctual_core::{Class, HostId};
-use punctual_switch::{FrameIo as _, Interfaces, enter_namespace, in_namespace};
+use punctual_switch::{FrameIo as _, Interfaces, enter_namespace, in_namespace, set_realtime};
 use punctual_wire::{Outer, dscp_of, write_frame};
 use std::net::UdpSocket;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,8 +25,13 @@ const PORT: u16 = 9300;
 const QUEUE: &str = "{ kind = \"drop-tail\", limit = \"8packets\" }";
 /// Packets a second that one core must forward.
 const WANTED: f64 = 150_000.0;
+/// Packets a second that the generator offers. A pacer that is late for a moment does not catch up, so
+/// that it sends one or two per cent less than it is asked for.
+const OFFERED: f64 = 1.03 * WANTED;
 /// Floods of the switch and of the bare forwarder, in turns.
 const ROUNDS: usize = 3;
+/// How long frames are sent. The kernel takes a real-time thread off its core after 950 ms of a second.
+const TIME: Duration = Duration::from_millis(700);
 /// A thread that has no processor for 2 % of the time makes the timing of a run invalid.
 const SHARE_OF_A_CORE: f64 = 0.98;
 /// Packets a second of a bare forwarder of this kind on an idle core of the machine for which
@@ -47,6 +57,28 @@ fn frame(from: u32) -> Vec<u8> {
     frame
 }
 
+/// The cores of the generator and of the forwarder; none if this process may not use two.
+fn cores() -> Option<[usize; 2]> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    let mut own = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu) == Ok(true));
+    Some([own.next()?, own.next()?])
+}
+
+/// Pins a thread to a core: 0 is the calling thread.
+fn pin(thread: i32, core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core).expect("a core");
+    sched_setaffinity(Pid::from_raw(thread), &set).expect("the thread exists");
+}
+
+/// Pins this thread to one of [`cores`], and makes it a real-time one.
+fn take_core(which: usize) {
+    if let Some(cores) = cores() {
+        pin(0, cores[which]);
+        assert!(set_realtime(true), "needs CAP_SYS_NICE");
+    }
+}
+
 /// Sends from every host for a while, so many packets a second in all, or as many as possible.
 fn generate(prefix: &str, time: Duration, packets_per_second: Option<f64>) {
     let mut interfaces = Vec::new();
@@ -55,6 +87,7 @@ fn generate(prefix: &str, time: Duration, packets_per_second: Option<f64>) {
         interfaces.push(Interfaces::open(["eth0"], 1500).expect("an interface"));
     }
     let frames: Vec<Vec<u8>> = (0..HOSTS).map(frame).collect();
+    take_core(0);
     let begin = Instant::now();
     let mut sent = vec![0u64; HOSTS as usize];
     while begin.elapsed() < time {
@@ -106,6 +139,7 @@ fn forward_bare(prefix: &str, stop: &AtomicBool) -> (f64, f64) {
         Interfaces::open(names, 1500).expect("interfaces"),
     );
     let (mut count, mut busy) = (0u64, Duration::ZERO);
+    take_core(1);
     let start = schedule("thread-self");
     while !stop.load(Ordering::Relaxed) {
         let (before, begin) = (count, Instant::now());
@@ -147,16 +181,33 @@ fn sum(report: &serde_json::Value, list: &str, key: &str) -> u64 {
     all.map(|entry| entry[key].as_u64().unwrap_or(0)).sum()
 }
 
+/// Sends from all hosts through the switch, whose thread has a core of its own meanwhile. Returns the
+/// share of the time in which it ran.
+fn generate_through_switch(bed: &Bed, packets_per_second: Option<f64>) -> f64 {
+    let (prefix, pid) = (bed.prefix(), bed.switch_pid());
+    let task = format!("{pid}/task/{pid}");
+    if let Some([_, core]) = cores() {
+        pin(pid as i32, core);
+        schedule_as(pid, &["--fifo", "-p", "1"]);
+    }
+    let start = schedule(&task);
+    let generator = std::thread::spawn(move || generate(&prefix, TIME, packets_per_second));
+    generator.join().expect("no panic");
+    let ran = share(start, schedule(&task));
+    schedule_as(pid, &["--other", "-p", "0"]);
+    ran
+}
+
+/// Changes how the kernel schedules the main thread of a process.
+fn schedule_as(pid: u32, policy: &[&str]) {
+    let status = Command::new("chrt").args(policy).arg(pid.to_string()).status();
+    assert!(status.expect("chrt starts").success(), "needs CAP_SYS_NICE");
+}
+
 /// Packets per second at work of the switch under a flood, the share of the time in which it had a
 /// processor, and its report.
-fn flood_switch(bed: &Bed, time: Duration) -> (f64, f64, serde_json::Value) {
-    let prefix = bed.prefix();
-    let task = format!("{}/task/{0}", bed.switch_pid());
-    let ran = std::thread::scope(|scope| {
-        let start = schedule(&task);
-        scope.spawn(|| generate(&prefix, time, None)).join().expect("no panic");
-        share(start, schedule(&task))
-    });
+fn flood_switch(bed: &Bed) -> (f64, f64, serde_json::Value) {
+    let ran = generate_through_switch(bed, None);
     let report = bed.report();
     let number = |key: &str| report[key].as_f64().expect("a number");
     (number("delivered") / (number("busy_seconds") * ran), ran, report)
@@ -164,12 +215,12 @@ fn flood_switch(bed: &Bed, time: Duration) -> (f64, f64, serde_json::Value) {
 
 /// Packets per second at work of a bare forwarder under a flood, and the share of the time in which
 /// it had a processor. The switch does not run.
-fn flood_bare(prefix: &str, time: Duration) -> (f64, f64) {
+fn flood_bare(prefix: &str) -> (f64, f64) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let forwarder = scope.spawn(|| forward_bare(prefix, &stop));
-        std::thread::sleep(Duration::from_millis(100));
-        scope.spawn(|| generate(prefix, time, None)).join().expect("no panic");
+        std::thread::sleep(Duration::from_millis(30));
+        scope.spawn(|| generate(prefix, TIME, None)).join().expect("no panic");
         stop.store(true, Ordering::Relaxed);
         forwarder.join().expect("no panic")
     })
@@ -183,7 +234,6 @@ fn speed__of_a_flooded_switch_beside_a_bare_forwarder() {
     if !is_possible() {
         return;
     }
-    let time = Duration::from_secs(1);
     // So fast that no port is the bottleneck.
     let bed = star(10_000);
     bed.must("up", &[]);
@@ -194,8 +244,8 @@ fn speed__of_a_flooded_switch_beside_a_bare_forwarder() {
         if round > 0 {
             bed.must("restart", &[]);
         }
-        let (ours, ran, report) = flood_switch(&bed, time);
-        let (bare, bare_ran) = flood_bare(&prefix, time);
+        let (ours, ran, report) = flood_switch(&bed);
+        let (bare, bare_ran) = flood_bare(&prefix);
         println!(
             "flood: {ours:.0} packets per second at work, a bare forwarder {bare:.0}: {:.2} of it; \
              {} found a full ring; they had a core for {:.1} and {:.1} % of the time",
@@ -228,8 +278,8 @@ fn speed__of_a_flooded_switch_beside_a_bare_forwarder() {
     }
 }
 
-/// A permutation at 95 % of the ports' rate, 150 thousand packets a second in all: no port drops a
-/// packet. An invalid run asserts nothing.
+/// A permutation at 95 % of the ports' rate, 150 thousand packets a second or more in all: no port drops
+/// a packet. An invalid run asserts nothing.
 #[test]
 #[ignore = "namespaces: cargo xtask test testbed"]
 fn speed__a_permutation_at_95_percent_load_loses_nothing() {
@@ -237,21 +287,15 @@ fn speed__a_permutation_at_95_percent_load_loses_nothing() {
         return;
     }
     // 1,538 bytes on the wire.
-    let mbps = (WANTED / f64::from(HOSTS) / 0.95 * 1538.0 * 8.0 / 1e6).ceil() as u64;
+    let mbps = (OFFERED / f64::from(HOSTS) / 0.95 * 1538.0 * 8.0 / 1e6).ceil() as u64;
     let bed = star(mbps);
     bed.must("up", &[]);
     let prefix = bed.prefix();
     let _sockets = sockets(&prefix);
-    let task = format!("{}/task/{0}", bed.switch_pid());
-    let time = Duration::from_secs(3);
-    let ran = std::thread::scope(|scope| {
-        let start = schedule(&task);
-        scope.spawn(|| generate(&prefix, time, Some(WANTED))).join().expect("no panic");
-        share(start, schedule(&task))
-    });
+    let ran = generate_through_switch(&bed, Some(OFFERED));
     std::thread::sleep(Duration::from_millis(50));
     let report = bed.report();
-    let seconds = time.as_secs_f64();
+    let seconds = TIME.as_secs_f64();
     let received = sum(&report, "hosts", "received");
     let delivered = report["delivered"].as_u64().expect("a number");
     let [drops, full] = [sum(&report, "ports", "drops"), sum(&report, "hosts", "ring_full")];
@@ -274,12 +318,12 @@ fn speed__a_permutation_at_95_percent_load_loses_nothing() {
     // Virtual time: no delay of the thread makes a port drop.
     assert_eq!(drops, 0, "false drops");
     let offered = (received + full) as f64 / seconds;
-    if full > 0 || offered < WANTED * 0.99 {
+    if full > 0 || offered < WANTED {
         not_quiet(&format!(
             "{offered:.0} packets/s were sent and {full} found a full ring; the bound of {WANTED:.0} \
              needs two idle cores"
         ));
         return;
     }
-    assert!(delivered as f64 / seconds >= WANTED * 0.99, "{delivered} in {seconds} s");
+    assert!(delivered as f64 / seconds >= WANTED, "{delivered} in {seconds} s");
 }

@@ -1,11 +1,13 @@
 //! The kernel's own protocols through the switch.
 
-use crate::bed::{Bed, is_possible, not_quiet};
-use punctual_switch::in_namespace;
+use crate::bed::{Bed, is_possible, not_quiet, skip};
+use crate::reload::reload;
+use punctual_switch::{Testbed, in_namespace};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read as _, Write as _};
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const QUEUE: &str = "{ kind = \"drop-tail\", limit = \"100packets\" }";
@@ -101,4 +103,116 @@ fn kernel__ping_and_tcp_over_ipv4_and_ipv6() {
     // Faster than the link would mean that the switch does not limit the rate.
     assert!(shares.iter().all(|share| *share < 101.0), "{shares:?}");
     assert!(shares.iter().all(|share| *share >= 90.0), "{shares:?}");
+}
+
+/// A UDP datagram from host 1 to host 0 over IPv6 and its echo.
+fn echo_over_ipv6(prefix: &str) -> io::Result<()> {
+    let bind = |host: u32, address: &str| {
+        let socket = in_namespace(&format!("{prefix}-h{host}"), || UdpSocket::bind(address))?;
+        socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+        Ok::<_, io::Error>(socket)
+    };
+    let (here, there) = (bind(1, "[fd00::2]:7005")?, bind(0, "[fd00::1]:7005")?);
+    let mut buffer = [0; 16];
+    here.send_to(b"request", there.local_addr()?)?;
+    let (bytes, from) = there.recv_from(&mut buffer)?;
+    there.send_to(&buffer[..bytes], from)?;
+    let (bytes, _) = here.recv_from(&mut buffer)?;
+    assert_eq!(&buffer[..bytes], b"request");
+    Ok(())
+}
+
+/// Without static entries in hosts and switch, hosts find each other by ARP and IPv6 neighbour
+/// discovery, and the switch learns which host has which address.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn kernel__finds_hosts_by_arp_and_neighbour_discovery() {
+    if !is_possible() {
+        return;
+    }
+    let bed = Bed::star(3, "tcp", QUEUE);
+    bed.must("up", &[]);
+    let prefix = bed.prefix();
+    let testbed = Testbed::new(&prefix);
+    let config = std::fs::read_to_string(testbed.config_file()).expect("a configuration");
+    let learned: Vec<&str> = config.lines().filter(|line| !line.starts_with("mac = ")).collect();
+    assert_eq!(config.lines().count(), learned.len() + 3, "{config}");
+    assert_eq!(reload(&bed, &testbed, &learned.join("\n"))["reloads"], 1);
+    for host in 0..3 {
+        let own = format!("{prefix}-h{host}");
+        for family in ["-4", "-6"] {
+            let flush = ["-n", &own, family, "neigh", "flush", "dev", "eth0", "nud", "permanent"];
+            assert!(Command::new("ip").args(flush).status().expect("ip starts").success());
+        }
+    }
+    const PINGS: u64 = 50;
+    for _ in 0..PINGS {
+        in_namespace(&format!("{prefix}-h1"), || ping(Ipv4Addr::new(10, 0, 0, 1))).expect("ARP");
+    }
+    echo_over_ipv6(&prefix).expect("neighbour discovery");
+    let known = bed.must("exec", &["1", "ip", "neigh", "show", "dev", "eth0"]);
+    for address in ["10.0.0.1 ", "fd00::1 "] {
+        let entry = known.lines().find(|line| line.starts_with(address));
+        let entry = entry.unwrap_or_else(|| panic!("{address}is not known: {known}"));
+        assert!(entry.contains("02:70:00:00:00:01") && !entry.contains("PERMANENT"), "{entry}");
+    }
+    let report = bed.report();
+    let count = |host: usize, name: &str| report["hosts"][host][name].as_u64().expect("a number");
+    // A switch that had not learned would copy every ping to host 2. Each host sends a few frames to
+    // groups on its own.
+    assert!((1..PINGS).contains(&count(1, "flooded")), "{report}");
+    assert!(count(2, "delivered") <= count(0, "flooded") + count(1, "flooded"), "{report}");
+}
+
+/// A process that is killed at the end.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `iperf3 -C cubic` between two hosts reaches 90 % of 100 Mb/s with queues of 100 packets.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn iperf3__with_cubic_reaches_90_percent_of_the_rate() {
+    if !is_possible() {
+        return;
+    }
+    if Command::new("iperf3").arg("--version").output().is_err() {
+        skip("`iperf3` is not installed; run `cargo xtask setup`");
+        return;
+    }
+    let bed = Bed::star(2, "tcp", QUEUE);
+    bed.must("up", &[]);
+    let mut server = Command::new("iperf3");
+    server.args(["-s", "-1"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let at_host = format!("{}-h0", bed.prefix());
+    let server = punctual_switch::spawn_in_namespace(&at_host, &mut server);
+    let mut server = Killed(server.expect("iperf3 starts"));
+    // It gives up when nobody listens yet.
+    let client = ["1", "iperf3", "-c", "10.0.0.1", "-C", "cubic", "-t", "3", "-J"];
+    let mut output = bed.run("exec", &client);
+    for _ in 0..50 {
+        if output.status.success() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        output = bed.run("exec", &client);
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    server.0.wait().expect("it ends after one test");
+    let result: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let bits = result["end"]["sum_received"]["bits_per_second"].as_f64().expect("a number");
+    let report = bed.report();
+    println!("iperf3 -C cubic: {:.1} Mb/s of 100 through queues of 100 packets", bits / 1e6);
+    assert_eq!(result["end"]["sender_tcp_congestion"], "cubic");
+    assert!(bits < 100e6, "faster than its link");
+    match report["valid"] == true {
+        true => assert!(bits >= 90e6, "{bits} bit/s"),
+        false => not_quiet(&format!("the timing was invalid: {}", report["problems"])),
+    }
 }

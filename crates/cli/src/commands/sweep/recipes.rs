@@ -11,9 +11,21 @@ use punctual_results::TaskPlan;
 /// short.
 const SHARDS_PER_JOB: u32 = 4;
 
+/// The default of Slurm's `MaxArraySize` is 1001, and an array with a larger index is refused.
+const SLURM_ARRAY_MAX: u32 = 1001;
+
+/// The longest name of an indexed job in Kubernetes: 63 characters with `-` and an index of up to
+/// eight digits, because a pod's host name has both.
+const KUBERNETES_NAME_MAX: usize = 54;
+
 pub(super) fn recipe(args: &SweepEmit, plan: &TaskPlan) -> anyhow::Result<String> {
     let tasks = u32::try_from(plan.last_round().count()).unwrap_or(u32::MAX).max(1);
-    let shards = args.shards.unwrap_or(args.jobs.saturating_mul(SHARDS_PER_JOB)).min(tasks);
+    let usual = args.jobs.saturating_mul(SHARDS_PER_JOB);
+    let usual = match args.engine {
+        Engine::Slurm => usual.min(SLURM_ARRAY_MAX),
+        _ => usual,
+    };
+    let shards = args.shards.unwrap_or(usual).min(tasks);
     let dir = args.dir.canonicalize();
     let dir = dir.with_context(|| format!("cannot find {}", args.dir.display()))?;
     let recipe = Recipe {
@@ -106,21 +118,18 @@ impl Recipe<'_> {
 
     fn kubernetes(&self) -> String {
         let Recipe { name, dir, shards, jobs } = self;
-        let label: String = name
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
-            .collect();
+        let job = job_name(name);
         format!(
             "# Runs the sweep {name} in {shards} shards: an indexed job.\n\
              # The image has `punctual` (cargo xtask dist writes a Containerfile). The claim\n\
              # `punctual` is shared storage that has a copy of {dir} as /sweep. Then\n\
-             #   kubectl apply -f THIS && kubectl wait --for=condition=complete --timeout=-1s job/punctual-{label}\n\
+             #   kubectl apply -f THIS && kubectl wait --for=condition=complete --timeout=-1s job/{job}\n\
              # and merge where the storage is mounted: punctual sweep merge DIR\n\
              # (exit code 10: delete the job and apply it again for the next round of a capacity search).\n\
              apiVersion: batch/v1\n\
              kind: Job\n\
              metadata:\n  \
-               name: punctual-{label}\n\
+               name: {job}\n\
              spec:\n  \
                completionMode: Indexed\n  \
                completions: {shards}\n  \
@@ -146,7 +155,29 @@ impl Recipe<'_> {
     }
 }
 
+/// The name of the job in Kubernetes: small letters, digits and `-`, with a letter or digit at its
+/// ends.
+fn job_name(sweep: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name = format!("punctual-{}", sweep.chars().map(plain).collect::<String>());
+    name[..name.len().min(KUBERNETES_NAME_MAX)].trim_end_matches('-').to_owned()
+}
+
 /// A text in single quotes, for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_name__is_one_of_kubernetes() {
+        assert_eq!(job_name("Incast_10.5"), "punctual-incast-10-5");
+        assert_eq!(job_name("last-."), "punctual-last");
+        assert_eq!(job_name("\u{e4}\u{e4}"), "punctual");
+        assert_eq!(job_name(&"long".repeat(30)).len(), KUBERNETES_NAME_MAX);
+    }
 }
