@@ -6,24 +6,26 @@ use crate::study::{Asked, Execution, complete, searched};
 use punctual_lab::{Question, Round, SweepDir, TaskError};
 use pyo3::prelude::*;
 use serde_json::json;
-use std::path::PathBuf;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
 
-/// Plans a sweep, or the first round of a capacity search. Returns JSON.
+/// Plans a sweep, or the first round of a capacity search, in `out` or `sweeps/NAME`. Returns JSON.
 #[pyfunction]
 pub(crate) fn sweep_plan(
     py: Python<'_>,
     scenario: Scenario,
-    out: PathBuf,
+    out: Option<PathBuf>,
     csv: bool,
     question: Option<Asked>,
 ) -> PyResult<String> {
     let question = question.map(Asked::question);
     call(py, None, |_| {
         let study = scenario.load()?;
+        let out = out.unwrap_or_else(|| Path::new("sweeps").join(study.name()));
         let sweep = SweepDir::plan(&study, &out, csv, question.as_ref())?;
         let tasks = sweep.tasks();
-        Ok(json!({ "tasks": tasks.tasks.len(), "name": tasks.name, "build": tasks.build })
-            .to_string())
+        let (count, name, build) = (tasks.tasks.len(), &tasks.name, &tasks.build);
+        Ok(json!({ "directory": out, "tasks": count, "name": name, "build": build }).to_string())
     })
 }
 
@@ -52,16 +54,25 @@ pub(crate) fn sweep_run(
     })
 }
 
-/// Which tasks are finished. Returns JSON.
+/// Which tasks are finished; with `verify`, those whose part is whole by its hashes. Returns JSON.
 #[pyfunction]
-pub(crate) fn sweep_status(py: Python<'_>, dir: PathBuf) -> PyResult<String> {
-    call(py, None, |_| {
+pub(crate) fn sweep_status(py: Python<'_>, dir: PathBuf, verify: bool) -> PyResult<String> {
+    call(py, None, |work| {
         let sweep: SweepDir = SweepDir::open(&dir)?;
         let plan = sweep.tasks();
-        let (mut finished, mut missing) = (Vec::new(), Vec::new());
-        for task in 0..plan.tasks.len() {
-            if sweep.is_finished(task) { finished.push(task) } else { missing.push(task) }
+        let mut has_part: Vec<bool> =
+            (0..plan.tasks.len()).map(|task| sweep.is_finished(task)).collect();
+        if verify {
+            let there: Vec<usize> = (0..has_part.len()).filter(|task| has_part[*task]).collect();
+            let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+            let parts = sweep.check(&there, &[], threads, &work.stop)?;
+            has_part.fill(false);
+            for (task, _) in &parts.found {
+                has_part[*task] = true;
+            }
         }
+        let (finished, missing): (Vec<usize>, Vec<usize>) =
+            (0..has_part.len()).partition(|task| has_part[*task]);
         let directories: Vec<&str> = plan.tasks.iter().map(|t| t.directory.as_str()).collect();
         let round = plan.tasks.last().map_or(0, |task| task.round);
         Ok(json!({

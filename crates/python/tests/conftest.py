@@ -25,6 +25,26 @@ def scenario():
     return {**SCENARIO, "run": dict(SCENARIO["run"])}
 
 
+@pytest.fixture
+def two_hundred(scenario):
+    """200 runs."""
+    scenario["run"]["repetitions"] = 25
+    scenario["sweep"] = {"traffic": {"senders": [2, 3, 4, 5]}}
+    return scenario
+
+
+@pytest.fixture(scope="session")
+def one_process(tmp_path_factory):
+    """The results of the 200 runs by one thread of one process: what every other way must equal."""
+    import punctual
+
+    scenario = {**SCENARIO, "run": {**SCENARIO["run"], "repetitions": 25}}
+    scenario["sweep"] = {"traffic": {"senders": [2, 3, 4, 5]}}
+    out = tmp_path_factory.mktemp("one-process") / "out"
+    assert len(punctual.compare(scenario, out=out, threads=1, progress=False)) == 200
+    return out
+
+
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -62,7 +82,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 ReturnToService=2
-NodeName={name} NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN
+NodeName={name} NodeAddr=127.0.0.1 CPUs={cores} RealMemory=1024 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
     )

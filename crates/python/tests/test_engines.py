@@ -1,9 +1,10 @@
 """The recipes of `punctual sweep emit`, run by their engines."""
 
 import os
-import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,8 @@ import punctual
 from conftest import assert_same, command, program
 
 
-def emitted(engine, scenario, *options):
-    """A planned sweep and its script."""
-    scenario["run"]["repetitions"] = 25
-    scenario["sweep"] = {"traffic": {"senders": [2, 3, 4, 5]}}
-    assert punctual.plan(scenario, "plan")["tasks"] == 200
+def emitted(engine, *options):
+    """Writes the script of the sweep that is planned in `plan`, and returns its environment."""
     script = command("sweep", "emit", engine, "plan", *options).stdout
     with open("sweep.sh", "w") as file:
         file.write(script)
@@ -26,26 +24,42 @@ def emitted(engine, scenario, *options):
     return {**os.environ, "PUNCTUAL": os.path.abspath("punctual")}
 
 
+@pytest.fixture
+def planned(two_hundred):
+    """A sweep of 200 runs, planned in `plan`."""
+    assert punctual.plan(two_hundred, "plan")["tasks"] == 200
+
+
 @pytest.mark.skipif(shutil.which("parallel") is None, reason="SKIPPED: GNU parallel is missing")
-def test_gnu_parallel(scenario):
-    env = emitted("parallel", scenario, "--jobs", "2")
+def test_gnu_parallel(planned, one_process):
+    env = emitted("parallel", "--jobs", "2")
     subprocess.run(["sh", "sweep.sh", "--out", "two", "--quiet"], env=env, check=True)
-    punctual.compare(scenario, out="one", progress=False)
+    assert_same(one_process, "two")
+
+
+@pytest.mark.skipif(shutil.which("parallel") is None, reason="SKIPPED: GNU parallel is missing")
+def test_a_script_does_all_rounds_of_a_capacity_search(scenario):
+    change = {"network.rate": "1Gbps", "traffic.deadlines": "700us"}
+    question = {"vary": "traffic.senders", "until": "deadlines_met >= 99%", "to": 5}
+    punctual.capacity(scenario, out="one", set=change, progress=False, **question)
+    punctual.plan(scenario, "plan", set=change, **question)
+    env = emitted("parallel", "--jobs", "2")
+    subprocess.run(["sh", "sweep.sh", "--out", "two", "--quiet"], env=env, check=True)
+    assert punctual.status("plan")["round"] >= 1
     assert_same("one", "two")
 
 
 @pytest.mark.skipif(shutil.which("sbatch") is None, reason="SKIPPED: Slurm is missing")
-def test_slurm_array(scenario, slurm):
-    env = emitted("slurm", scenario, "--jobs", "2")
+def test_slurm_array(planned, one_process, slurm):
+    env = emitted("slurm", "--jobs", "2")
     env["SLURM_CONF"] = slurm
     subprocess.run(["sh", "sweep.sh", "--out", "two", "--quiet"], env=env, check=True, timeout=120)
-    punctual.compare(scenario, out="one", progress=False)
-    assert_same("one", "two")
+    assert_same(one_process, "two")
 
 
 @pytest.mark.skipif(shutil.which("hq") is None, reason="SKIPPED: HyperQueue is missing")
-def test_hyperqueue(scenario, tmp_path):
-    env = emitted("hyperqueue", scenario, "--jobs", "2")
+def test_hyperqueue(planned, one_process, tmp_path):
+    env = emitted("hyperqueue", "--jobs", "2")
     env["HQ_SERVER_DIR"] = str(tmp_path / "hq")
     server = subprocess.Popen(["hq", "server", "start"], env=env)
     worker = subprocess.Popen(["hq", "worker", "start", "--wait-between-servers=1s"], env=env)
@@ -54,37 +68,58 @@ def test_hyperqueue(scenario, tmp_path):
     finally:
         worker.terminate()
         server.terminate()
-    punctual.compare(scenario, out="one", progress=False)
-    assert_same("one", "two")
+    assert_same(one_process, "two")
 
 
-def test_tasks_of_the_hyperqueue_script_run_on_hyperqueue(scenario):
-    """PyPI has the engine without its program `hq`: the script's command, through the library."""
-    hyperqueue = pytest.importorskip("hyperqueue")
-    env = emitted("hyperqueue", scenario, "--jobs", "2")
-    with open("sweep.sh") as file:
-        script = file.read()
-    command_line = re.search(r"-- sh -c \\\n +'(.*)'", script)
-    last = re.search(r"--array=0-(\d+)", script)
-    assert command_line and last, script
-    variables = {"PUNCTUAL": env["PUNCTUAL"], "DIR": os.path.abspath("plan")}
-    with hyperqueue.LocalCluster() as cluster:
-        cluster.start_worker()
-        client = cluster.client()
-        job = hyperqueue.Job()
-        for task in range(int(last[1]) + 1):
-            line = command_line[1].replace("$HQ_TASK_ID", str(task))
-            job.program(["sh", "-c", line], env=variables)
-        assert client.wait_for_jobs([client.submit(job)])
-    command("sweep", "merge", "plan", "--out", "two", "--quiet")
-    punctual.compare(scenario, out="one", progress=False)
-    assert_same("one", "two")
+def test_hyperqueue_without_its_program(planned, one_process, tmp_path):
+    """PyPI has HyperQueue's server and workers but not its program `hq`, so a stand-in reads the
+    script's command line."""
+    pytest.importorskip("hyperqueue")
+    env = emitted("hyperqueue", "--jobs", "2")
+    stand_in = Path(__file__).with_name("hq_stand_in.py")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "hq").write_text(f"#!/bin/sh\nexec '{sys.executable}' '{stand_in}' \"$@\"\n")
+    (programs / "hq").chmod(0o755)
+    env["PATH"] = f"{programs}:{env['PATH']}"
+    subprocess.run(["sh", "sweep.sh", "--out", "two", "--quiet"], env=env, check=True, timeout=120)
+    assert_same(one_process, "two")
 
 
-def test_kubernetes_manifest_is_yaml(scenario):
+def test_the_job_for_kubernetes(planned, one_process):
+    """Without Kubernetes: the command of the job's pods, once for each index."""
     yaml = pytest.importorskip("yaml")
-    emitted("kubernetes", scenario, "--jobs", "4")
+    env = emitted("kubernetes", "--jobs", "4")
     with open("sweep.sh") as file:
         job = yaml.safe_load(file)
     assert job["kind"] == "Job" and job["spec"]["completionMode"] == "Indexed"
     assert job["spec"]["completions"] == 16 and job["spec"]["parallelism"] == 4
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    # The sweep is mounted at /sweep.
+    (mount,), (volume,) = container["volumeMounts"], pod["volumes"]
+    assert mount["mountPath"] == "/sweep" and mount["name"] == volume["name"]
+    plan = os.path.abspath("plan")
+    line = container["command"] + [word.replace("/sweep", plan) for word in container["args"]]
+    env["PATH"] = f"{os.getcwd()}:{env['PATH']}"
+    for index in range(16):
+        subprocess.run(line, env={**env, "JOB_COMPLETION_INDEX": str(index)}, check=True)
+    punctual.merge("plan", out="two")
+    assert_same(one_process, "two")
+
+
+@pytest.mark.skipif(shutil.which("sbatch") is None, reason="SKIPPED: Slurm is missing")
+def test_dask_on_slurm(two_hundred, one_process, slurm, monkeypatch):
+    """The recipe of docs/how-to/cluster.md, with workers that Slurm starts after the call."""
+    distributed = pytest.importorskip("distributed")
+    jobqueue = pytest.importorskip("dask_jobqueue")
+    import punctual.dask
+
+    monkeypatch.setenv("SLURM_CONF", slurm)
+    options = {"scheduler_options": {"dashboard_address": None}, "log_directory": "logs"}
+    with jobqueue.SLURMCluster(
+        cores=1, memory="500MB", walltime="00:10:00", python=sys.executable, **options
+    ) as cluster, distributed.Client(cluster) as client:
+        cluster.scale(2)
+        punctual.dask.sweep(two_hundred, client=client, out="two", progress=False)
+    assert_same(one_process, "two")

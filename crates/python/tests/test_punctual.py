@@ -1,11 +1,14 @@
 """run, compare, capacity, explain, sweep, errors, interruption."""
 
+import inspect
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from pathlib import Path
 
 import pyarrow
 import pytest
@@ -185,6 +188,42 @@ def test_ctrl_c_stops_and_finished_runs_are_kept():
     # Signals are looked at every 50 ms; a busy machine may take a hundred times as long.
     assert time.monotonic() - asked < 5
     assert punctual.results("out").runs[0].flows.num_rows == 5
+
+
+def test_other_threads_run_beside_the_simulation(scenario):
+    scenario["run"]["repetitions"] = 200
+    ticks, is_over = [], threading.Event()
+
+    def tick():
+        while not is_over.wait(0.001):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    begun = time.monotonic()
+    punctual.run(scenario, out="out", threads=1, progress=False)
+    ended = time.monotonic()
+    is_over.set()
+    thread.join()
+    # With the GIL held, it would be released at most for one switch at the beginning and the end.
+    within = [t for t in ticks if begun + 0.1 * (ended - begun) < t < ended - 0.1 * (ended - begun)]
+    assert len(within) >= 10
+
+
+def test_sweeps_have_a_directory_of_their_own(scenario):
+    planned = punctual.plan(scenario)
+    assert planned["directory"] == "sweeps/tiny" and planned["tasks"] == 4
+    assert punctual.sweep(scenario, out="out", progress=False).path == Path("out")
+    assert punctual.status("sweeps/tiny")["missing"] == []
+    # A changed scenario needs another directory.
+    with pytest.raises(punctual.PunctualError, match="another sweep; choose another directory"):
+        punctual.sweep(scenario, set={"traffic.senders": 2}, progress=False)
+
+
+def test_what_the_package_names_is_there():
+    assert [name for name in punctual.__all__ if not hasattr(punctual, name)] == []
+    functions = {n for n, f in vars(punctual).items() if inspect.isfunction(f) and n[0] != "_"}
+    assert functions <= set(punctual.__all__)
 
 
 def test_the_command_comes_with_the_package():

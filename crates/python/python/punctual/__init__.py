@@ -34,8 +34,11 @@ __all__ = [
     "check",
     "compare",
     "explain",
+    "merge",
+    "plan",
     "results",
     "run",
+    "status",
     "sweep",
     "__version__",
 ]
@@ -172,7 +175,7 @@ def explain(
 
 def sweep(
     scenario: ScenarioLike,
-    directory: PathLike,
+    directory: Optional[PathLike] = None,
     *,
     out: Optional[PathLike] = None,
     set: Optional[Mapping[str, Any]] = None,
@@ -185,23 +188,35 @@ def sweep(
     until: Optional[str] = None,
     **question: Any,
 ) -> Union[Results, Capacity]:
-    """Runs a sweep by its numbered plan in `directory`, on this machine, and merges it.
+    """Runs a sweep by its numbered plan in `directory` (default `sweeps/NAME`), on this machine, and
+    merges it.
 
     Other machines may run tasks of the same plan at the same time (`punctual sweep run`). With
     `vary` and `until` it is a capacity search in rounds. `punctual.dask.sweep` uses a cluster.
     """
-    plan(scenario, directory, set=set, level=level, csv=csv, folder=folder, vary=vary, until=until, **question)
+    planned = plan(
+        scenario,
+        directory,
+        set=set,
+        level=level,
+        csv=csv,
+        folder=folder,
+        vary=vary,
+        until=until,
+        **question,
+    )
+    where: str = planned["directory"]
     while True:
-        missing = status(directory)["missing"]
-        _native.sweep_run(os.fspath(directory), missing, threads or os.cpu_count() or 1, _bar(progress))
-        merged = merge(directory, out=out, threads=threads)
+        missing = status(where, verify=True)["missing"]
+        _native.sweep_run(where, missing, threads or os.cpu_count() or 1, _bar(progress))
+        merged = merge(where, out=out, threads=threads)
         if merged is not None:
             return merged
 
 
 def plan(
     scenario: ScenarioLike,
-    directory: PathLike,
+    directory: Optional[PathLike] = None,
     *,
     set: Optional[Mapping[str, Any]] = None,
     level: Optional[str] = None,
@@ -215,19 +230,22 @@ def plan(
     smallest: bool = False,
     max_repetitions: Optional[int] = None,
 ) -> Dict[str, Any]:
-    """Writes the numbered plan of a sweep, as `punctual sweep plan` does."""
+    """Writes the numbered plan of a sweep, as `punctual sweep plan` does, into `directory` (default
+    `sweeps/NAME`). Returns its directory, the number of its tasks, its name and its build."""
     if (vary is None) != (until is None):
         raise PunctualError("a capacity search needs both `vary` and `until`")
     question = None
     if vary is not None and until is not None:
         question = _question(vary, until, from_, to, step, smallest, max_repetitions)
     given = _scenario(scenario, set, folder, level)
-    return dict(json.loads(_native.sweep_plan(given, os.fspath(directory), csv, question)))
+    where = None if directory is None else os.fspath(directory)
+    return dict(json.loads(_native.sweep_plan(given, where, csv, question)))
 
 
-def status(directory: PathLike) -> Dict[str, Any]:
-    """Which tasks of a plan are finished."""
-    return dict(json.loads(_native.sweep_status(os.fspath(directory))))
+def status(directory: PathLike, *, verify: bool = False) -> Dict[str, Any]:
+    """Which tasks of a plan are finished. `verify` compares every file of their parts with its hash,
+    so that a damaged or truncated part is not finished."""
+    return dict(json.loads(_native.sweep_status(os.fspath(directory), verify)))
 
 
 def merge(

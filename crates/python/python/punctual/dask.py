@@ -2,7 +2,7 @@
 
     import punctual.dask
 
-    results = punctual.dask.sweep("scenarios/incast.toml", "sweep")
+    results = punctual.dask.sweep("scenarios/incast.toml")
 
 Without a client, workers are started on this machine. Any `distributed.Client` will do: dask-jobqueue
 for Slurm, the Kubernetes operator, ssh. See docs/how-to/cluster.md.
@@ -10,14 +10,18 @@ for Slurm, the Kubernetes operator, ssh. See docs/how-to/cluster.md.
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import io
 import json
+import logging
 import os
 import shutil
 import tarfile
 import tempfile
+import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import PathLike, PunctualError, _native, merge, plan, status
 from ._progress import ProgressLike, progress as _bar
@@ -33,13 +37,19 @@ short enough that a lost worker loses little."""
 SHARDS_PER_WORKER = 3
 """The least number of shards for each thread of a worker, so that all finish at about one time."""
 
+NO_WORKER_SECONDS = 30.0
+"""How long a sweep waits for a worker before it says so."""
+
 TRIES = 5
 """How often a shard is tried, on other workers, before the sweep gives up."""
+
+OWN_MODULES = ("punctual", __name__)
+"""What a worker without the package, or with one of another version, cannot import."""
 
 
 def sweep(
     scenario: ScenarioLike,
-    directory: PathLike,
+    directory: Optional[PathLike] = None,
     *,
     client: Any = None,
     shared: Optional[bool] = None,
@@ -58,18 +68,26 @@ def sweep(
 ) -> Union[Results, Capacity]:
     """Runs a sweep on a Dask cluster and merges it: the same bytes as on one machine.
 
-    `directory` gets the plan and the parts. `shared` says whether workers see it under the same
-    path; by default one worker is asked. Otherwise the plan is sent to workers and parts come back.
+    `directory` (default `sweeps/NAME`) gets the plan and the parts. `shared` says whether workers see
+    it under the same path; by default the workers are asked as soon as one is connected. Otherwise
+    the plan is sent to workers and parts come back. The sweep waits for workers that a cluster has
+    yet to start.
 
     Small runs are batched into shards of about `shard_seconds`, from the measured time of the first
-    runs of each transport and point. `memory` is what one run needs, in bytes: no more shards run at
-    a time than fit into the memory limits of the workers. `on_part` is called with `{"task", "directory", "wall_seconds"}` for
-    each finished run, in any order; its directory can be read at once.
+    runs of each transport and point. A worker with several threads runs no more shards at a time
+    than fit into its memory limit: `memory` is what one run needs, in bytes; by default it is
+    measured, and a worker runs one shard at a time until then. `on_part` is called with
+    `{"task", "directory", "wall_seconds"}` for each finished run, in any order; its directory can be
+    read at once.
 
-    If workers are lost their shards run again elsewhere, and if the scheduler is lost the same call
-    continues from the parts that are finished. With `vary` and `until` it is a capacity search.
+    If workers are lost their shards run again elsewhere. If the scheduler is restarted under its
+    address before the client gives up (its `timeout`), the sweep goes on as soon as a worker
+    connects; otherwise it fails, and the same call with a new client continues from the parts that
+    are finished. Damaged parts are made again. A worker whose disk is full gets no more shards; the
+    sweep fails when all are full, and the same call continues it. With `vary` and `until` it is a
+    capacity search.
     """
-    plan(
+    planned = plan(
         scenario,
         directory,
         set=set,
@@ -80,6 +98,7 @@ def sweep(
         until=until,
         **question,
     )
+    where = os.path.abspath(planned["directory"])
     own = None
     if client is None:
         from distributed import Client, LocalCluster  # type: ignore[import-not-found]
@@ -88,13 +107,19 @@ def sweep(
         own = LocalCluster(n_workers=cores, threads_per_worker=1, dashboard_address=None)
         client = Client(own)
     try:
-        if shared is None:
-            shared = is_shared(client, os.path.abspath(directory))
         while True:
-            Sweep(client, os.path.abspath(directory), shared, shard_seconds, memory).run(
-                _bar(progress), on_part
-            )
-            merged = merge(directory, out=out)
+            one = Sweep(client, where, shared, shard_seconds, memory)
+            try:
+                one.run(_bar(progress), on_part)
+            except (Exception, asyncio.CancelledError) as error:
+                if client.status in ("running", "connecting"):
+                    raise
+                raise PunctualError(
+                    "the connection to the Dask scheduler is lost\n"
+                    "finished runs are kept: call again with a new client to continue"
+                ) from error
+            shared = one.shared
+            merged = merge(where, out=out)
             if merged is not None:
                 return merged
     finally:
@@ -103,24 +128,99 @@ def sweep(
             own.close()
 
 
+Result = Tuple[List[Dict[str, Any]], Optional[bytes], Optional[int]]
+"""What a shard returns: its runs, their files if nothing is shared, and the memory that it needed."""
+
+
+class DiskFull(Exception):
+    """The disk of a worker is full."""
+
+    def __init__(self, worker: str, message: str) -> None:
+        super().__init__(worker, message)
+        self.worker, self.message = worker, message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Flight(NamedTuple):
+    """A shard that was submitted, and the only workers that may run it; empty for any."""
+
+    shard: List[int]
+    workers: List[str]
+
+
+class Watch:
+    """Gives up shards whose only workers are lost, which the scheduler would hold for ever, and at the
+    end all that are left: after an error or an interruption, workers need not go on."""
+
+    def __init__(self, sweep: "Sweep", seconds: float = 2.0) -> None:
+        self.sweep, self.seconds = sweep, seconds
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+
+    def __enter__(self) -> None:
+        self.thread.start()
+
+    def __exit__(self, *_: Any) -> None:
+        self.done.set()
+        self.thread.join()
+        if self.sweep.client.status == "running":
+            self.sweep.client.cancel(list(self.sweep.flight))
+
+    def watch(self) -> None:
+        waited = 0.0
+        while not self.done.wait(self.seconds):
+            try:
+                alive = workers_of(self.sweep.client)
+                waited = 0.0 if alive else waited + self.seconds
+                if NO_WORKER_SECONDS <= waited < NO_WORKER_SECONDS + self.seconds:
+                    say_no_worker()
+                lost = [
+                    future
+                    for future, flight in list(self.sweep.flight.items())
+                    if flight.workers and not any(name in alive for name in flight.workers)
+                ]
+                if lost:
+                    self.sweep.client.cancel(lost)
+            except Exception:  # The scheduler is not there now: the sweep itself notices if it stays away.
+                continue
+
+
 class Sweep:
     """One round of a sweep: all tasks that are not finished."""
 
     def __init__(
-        self, client: Any, directory: str, shared: bool, shard_seconds: float, memory: Optional[int]
+        self,
+        client: Any,
+        directory: str,
+        shared: Optional[bool],
+        shard_seconds: float,
+        memory: Optional[int],
     ) -> None:
         self.client = client
         self.directory = directory
         self.shared = shared
         self.shard_seconds = shard_seconds
         self.memory = memory
-        state = status(directory)
+        state = status(directory, verify=True)
         self.build: str = state["build"]
         self.directories: List[str] = state["directories"]
         self.missing: List[int] = state["missing"]
         self.seconds: Dict[str, Tuple[int, float]] = {}
-        # Shipped once to each worker, not with each shard.
-        self.plan: Any = None if shared else client.scatter(pack_plan(directory), broadcast=True)
+        # The most memory that a run was measured to need; None before one is finished.
+        self.peak: Optional[int] = None
+        # Workers whose disks are full, by address, with their messages.
+        self.full: Dict[str, str] = {}
+        self.flight: Dict[Any, Flight] = {}
+        # The plan at the workers, once it was sent there.
+        self.plan: Any = None
+
+    def scatter(self) -> Any:
+        """Ships the plan once to each worker, not with each shard. Its key is new: Dask may still be
+        releasing the plan of an earlier sweep."""
+        wait_for_a_worker(self.client)
+        return self.client.scatter(pack_plan(self.directory), broadcast=True, hash=False)
 
     def kind(self, task: int) -> str:
         """Runs of one kind take about the same time: those of a transport at a point."""
@@ -134,16 +234,43 @@ class Sweep:
             total = sum(t for _, t in self.seconds.values())
         return total / count if count else None
 
-    def threads(self) -> int:
-        """How many shards run at a time: one for each thread whose run fits into memory."""
-        workers = workers_of(self.client).values()
-        total = 0
-        for worker in workers:
-            threads, limit = worker["nthreads"], worker.get("memory_limit") or 0
-            if self.memory and limit:
-                threads = min(threads, max(1, limit // self.memory))
-            total += threads
-        return max(1, total)
+    def workers(self) -> Dict[str, Any]:
+        """The workers that can take shards: those whose disks are not full."""
+        workers = workers_of(self.client)
+        return {name: worker for name, worker in workers.items() if name not in self.full}
+
+    def slots(self, worker: Mapping[str, Any]) -> int:
+        """How many shards run at a time at a worker: one for each thread whose run fits into memory,
+        and one while the memory of a run is not known."""
+        threads, limit = int(worker["nthreads"]), int(worker.get("memory_limit") or 0)
+        need = self.memory if self.memory else self.peak
+        if not limit or need == 0:
+            return threads
+        return 1 if need is None else min(threads, max(1, limit // need))
+
+    def place(self, workers: Mapping[str, Any]) -> Optional[List[str]]:
+        """The only workers that may take the next shard, empty for any; None if all have enough.
+
+        Two shards for each thread: one runs, the next waits at its worker. None waits where memory is
+        short, because the worker might run it beside the first.
+        """
+        if not workers:
+            return None if self.flight else []
+        slots = {name: self.slots(worker) for name, worker in workers.items()}
+        if all(slots[name] == worker["nthreads"] for name, worker in workers.items()):
+            if len(self.flight) >= 2 * sum(slots.values()):
+                return None
+            return list(workers) if self.full else []
+        free = {
+            name: most * (2 if most == workers[name]["nthreads"] else 1)
+            for name, most in slots.items()
+        }
+        for flight in self.flight.values():
+            for name in flight.workers:
+                if name in free:
+                    free[name] -= 1
+        best = max(free, key=lambda name: free[name])
+        return [best] if free[best] > 0 else None
 
     def take(self, waiting: List[int], threads: int) -> List[int]:
         """The next shard: one run while nothing is measured, then as many as fill the time."""
@@ -177,27 +304,48 @@ class Sweep:
         total, done = len(waiting), 0
         if not total:
             return
-        flight: Dict[Any, List[int]] = {}
+        if self.shared is None:
+            self.shared = is_shared(self.client, self.directory)
         tries: Dict[int, int] = {}
         queue = as_completed()
-        try:
-            while waiting or flight:
-                threads = self.threads()
-                # Two shards for each thread: one runs, the next waits at its worker. None waits if
-                # memory is short, because the scheduler might run it beside the first.
-                while waiting and len(flight) < (1 if self.memory else 2) * threads:
+        with Watch(self):
+            while waiting or self.flight:
+                workers = self.workers()
+                if not workers and not self.flight and self.full:
+                    name, message = next(iter(self.full.items()))
+                    raise PunctualError(
+                        f"no worker is left whose disk is not full; {name}: {message}\n"
+                        "finished runs are kept: make room and call again to continue"
+                    )
+                threads = max(1, sum(self.slots(worker) for worker in workers.values()))
+                while waiting:
+                    only = self.place(workers)
+                    if only is None:
+                        break
                     shard = self.take(waiting, threads)
-                    future = self.submit(shard)
-                    flight[future] = shard
+                    future = self.submit(shard, only)
+                    self.flight[future] = Flight(shard, only)
                     queue.add(future)
                 future = next(queue)
-                shard = flight.pop(future)
+                shard = self.flight.pop(future).shard
                 error = future.exception() if future.status == "error" else None
+                if isinstance(error, DiskFull):
+                    self.full[error.worker] = str(error)
+                    waiting.extend(reversed(shard))
+                    continue
+                if isinstance(error, ModuleNotFoundError) and error.name in OWN_MODULES:
+                    raise PunctualError(
+                        "a worker does not have the package punctual: install the same punctual on "
+                        "every worker"
+                    ) from error
                 if future.status != "finished":
                     for task in shard:
                         tries[task] = tries.get(task, 0) + 1
                     if not is_lost(future, error) or max(tries[t] for t in shard) >= TRIES:
-                        raise error or PunctualError(f"tasks {shard} were cancelled")
+                        raise error or PunctualError(
+                            f"tasks {shard} were cancelled {TRIES} times\n"
+                            "finished runs are kept: call again to continue"
+                        )
                     waiting.extend(reversed(shard))
                     continue
                 for part in self.collect(future.result()):
@@ -209,17 +357,17 @@ class Sweep:
                         on_part(part)
                 if bar is not None:
                     bar(done, total)
-        finally:
-            # After an error or an interruption, workers need not go on.
-            self.client.cancel(list(flight))
 
-    def submit(self, shard: List[int]) -> Any:
+    def submit(self, shard: List[int], workers: List[str]) -> Any:
+        if not self.shared and (self.plan is None or self.plan.status in ("cancelled", "lost")):
+            self.plan = self.scatter()
         arguments = (self.build, self.directory, shard, self.plan)
-        return self.client.submit(work, *arguments, pure=False)
+        return self.client.submit(carried(), *arguments, pure=False, workers=workers or None)
 
-    def collect(self, result: Tuple[List[Dict[str, Any]], Optional[bytes]]) -> List[Dict[str, Any]]:
-        """Puts parts that were shipped back into the directory."""
-        parts, packed = result
+    def collect(self, result: Result) -> List[Dict[str, Any]]:
+        """Notes the measured memory, and puts parts that were shipped back into the directory."""
+        parts, packed, peak = result
+        self.peak = max(self.peak or 0, peak or 0)
         if packed is not None:
             unpack_parts(packed, os.path.join(self.directory, "parts"))
         for part in parts:
@@ -236,19 +384,43 @@ def is_lost(future: Any, error: Optional[BaseException]) -> bool:
     name = type(error).__name__
     if name in ("KilledWorker", "CommClosedError", "FutureCancelledError", "CancelledError"):
         return True
-    # A full disk is one worker's: the others have disks of their own, or say so as well.
-    return isinstance(error, (OSError, MemoryError)) or "disk is full" in str(error)
+    return isinstance(error, (OSError, MemoryError))
 
 
-def work(
-    build: str, directory: str, tasks: List[int], packed: Optional[bytes]
-) -> Tuple[List[Dict[str, Any]], Optional[bytes]]:
+def carried() -> Callable[..., Result]:
+    """`work` as a function that is sent by its code: a worker without the package then says so. Sent
+    by its name, as functions of modules are, it would end the worker, which cannot read the message."""
+
+    def shard(*arguments: Any) -> Any:
+        from punctual.dask import work
+
+        return work(*arguments)
+
+    return shard
+
+
+def work(build: str, directory: str, tasks: List[int], packed: Optional[bytes]) -> Result:
     """Runs a shard at a worker: in the shared directory, or in one of its own."""
     if _native.build_id != build:
         raise PunctualError(
             f"this worker has punctual build {_native.build_id}, and the sweep was planned by build "
             f"{build}: install the same punctual on every worker"
         )
+    try:
+        with PeakMemory() as memory:
+            parts, files = run_shard(directory, tasks, packed)
+        return parts, files, memory.peak
+    except (OSError, PunctualError) as error:
+        if getattr(error, "errno", None) != errno.ENOSPC and "disk is full" not in str(error):
+            raise
+        from distributed import get_worker
+
+        raise DiskFull(get_worker().address, str(error)) from None
+
+
+def run_shard(
+    directory: str, tasks: List[int], packed: Optional[bytes]
+) -> Tuple[List[Dict[str, Any]], Optional[bytes]]:
     if packed is None:
         return list(json.loads(_native.sweep_run(directory, tasks, 1, None))), None
     place = tempfile.mkdtemp(prefix="punctual-")
@@ -258,6 +430,49 @@ def work(
         return parts, pack(place, ["parts"])
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+class PeakMemory:
+    """How much the resident memory of this process grew, at most, while a shard ran alone in it.
+    None if another ran beside it, and where Linux does not tell."""
+
+    lock = threading.Lock()
+    started = 0
+    running = 0
+
+    def __init__(self) -> None:
+        self.peak: Optional[int] = None
+        self.before: Optional[int] = None
+
+    def __enter__(self) -> "PeakMemory":
+        with PeakMemory.lock:
+            PeakMemory.started += 1
+            PeakMemory.running += 1
+            self.number = PeakMemory.started
+            if PeakMemory.running == 1:
+                try:
+                    with open("/proc/self/clear_refs", "w") as file:
+                        file.write("5")  # The peak begins anew.
+                    self.before = process_memory("VmRSS")
+                except OSError:
+                    pass
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        with PeakMemory.lock:
+            PeakMemory.running -= 1
+            if self.before is not None and PeakMemory.started == self.number:
+                peak = process_memory("VmHWM")
+                self.peak = None if peak is None else max(0, peak - self.before)
+
+
+def process_memory(name: str) -> Optional[int]:
+    """A size in bytes from the status of this process."""
+    with open("/proc/self/status") as file:
+        for line in file:
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) * 1024
+    return None
 
 
 def pack(directory: str, names: Sequence[str]) -> bytes:
@@ -311,15 +526,27 @@ def workers_of(client: Any) -> Dict[str, Any]:
     return dict(info["workers"])
 
 
+def say_no_worker() -> None:
+    message = "no worker is connected to the scheduler; the sweep waits for one"
+    logging.getLogger(__name__).warning(message)
+
+
+def wait_for_a_worker(client: Any) -> None:
+    """Waits until a worker is connected: those of a batch system may start hours later."""
+    begun, told = time.monotonic(), False
+    while not workers_of(client):
+        if not told and time.monotonic() - begun >= NO_WORKER_SECONDS:
+            told = True
+            say_no_worker()
+        time.sleep(0.1)
+
+
 def is_shared(client: Any, directory: str) -> bool:
     """Whether workers see a file of the directory that was written now."""
+    wait_for_a_worker(client)
     handle, path = tempfile.mkstemp(prefix=".seen-", dir=directory)
     os.close(handle)
     try:
-        for _ in range(100):
-            if workers_of(client):
-                break
-            time.sleep(0.1)
         seen = client.run(os.path.exists, path)
         return bool(seen) and all(seen.values())
     finally:
