@@ -9,6 +9,8 @@
 local ENVELOPE_BYTES = 20
 local TAG_BYTES = 16
 local MAGIC_VERSION = 0xd2
+local ANSWER_BYTES = 12
+local ANSWER_MAGIC_VERSION = 0xd0
 local GENERIC = 31
 local DEFAULT_PORT = 48630
 
@@ -40,6 +42,15 @@ local envelope = {
   { "payload_check", "uint32", 12, 4, base.HEX },
   { "path", "uint16", 16, 2, base.DEC },
   { "incarnation", "uint16", 18, 2, base.HEX },
+}
+
+-- The answer to a datagram of another version: fields that the envelope does not have.
+local version_answer = {
+  { "version_answer.reads", "uint8", 1, 1, base.DEC },
+  { "version_answer.reserved", "uint16", 2, 2, base.HEX },
+  { "version_answer.flow", "uint32", 4, 4, base.HEX },
+  { "version_answer.check", "uint16", 8, 2, base.HEX },
+  { "version_answer.padding", "uint16", 10, 2, base.HEX },
 }
 
 local ndp = {
@@ -111,7 +122,7 @@ local payload_tag = ProtoField.bytes("punctual.payload_tag", "payload_tag", base
 local unknown = ProtoField.bytes("punctual.fields", "fields of an unknown transport", base.SPACE)
 
 local registered = { header_tag, payload, payload_tag, unknown }
-for _, fields in ipairs({ envelope, ndp, d3, pdq, generic }) do
+for _, fields in ipairs({ envelope, version_answer, ndp, d3, pdq, generic }) do
   for _, field in ipairs(fields) do
     local name, kind, _, _, display, values, mask = table.unpack(field)
     local make = ProtoField[kind]
@@ -143,19 +154,19 @@ for byte = 0, 255 do
   crc_table[byte] = crc
 end
 
--- Whether the check of a header of this many bytes is right.
-local function is_sound(tvb, header_bytes)
+-- Whether the check at byte `check_at` of a header of this many bytes is right.
+local function is_sound(tvb, header_bytes, check_at)
   local bytes = tvb(0, header_bytes):bytes()
   local crc = 0xffff
   for at = 0, header_bytes - 1 do
     local byte = bytes:get_index(at)
-    if at == 10 or at == 11 then
+    if at == check_at or at == check_at + 1 then
       byte = 0
     end
     local index = bit.bxor(bit.rshift(crc, 8), byte)
     crc = bit.bxor(bit.band(bit.lshift(crc, 8), 0xffff), crc_table[index])
   end
-  return crc == tvb(10, 2):uint()
+  return crc == tvb(check_at, 2):uint()
 end
 
 -- The header's bytes without tag; nil if the datagram is none of ours or its capture ends before.
@@ -208,7 +219,7 @@ local function dissect(tvb, pinfo, root)
   pinfo.cols.protocol = "PUNCTUAL"
   local tree = root:add(punctual, tvb(), "punctual " .. transport)
   add(tree, envelope, tvb(0, ENVELOPE_BYTES))
-  if not is_sound(tvb, header_bytes) then
+  if not is_sound(tvb, header_bytes, 10) then
     tree:add_proto_expert_info(bad_check)
   end
   local fields = of_transport[number]
@@ -263,9 +274,29 @@ local function dissect(tvb, pinfo, root)
   return words .. " len=" .. payload_bytes
 end
 
+local function is_version_answer(tvb)
+  return tvb:len() == ANSWER_BYTES and tvb(0, 1):uint() == ANSWER_MAGIC_VERSION
+end
+
+local function dissect_version_answer(tvb, pinfo, root)
+  pinfo.cols.protocol = "PUNCTUAL"
+  local tree = root:add(punctual, tvb(), "punctual version answer")
+  add(tree, { envelope[1], envelope[2] }, tvb)
+  add(tree, version_answer, tvb)
+  if not is_sound(tvb, ANSWER_BYTES, 8) then
+    tree:add_proto_expert_info(bad_check)
+  end
+  local words = "reads version %d, not that of flow=%08x"
+  pinfo.cols.info = string.format(words, tvb(1, 1):uint(), tvb(4, 4):uint())
+end
+
 -- A frame that was captured where it was sent may have many packets: the network card, or the
 -- receiver's kernel on loopback, separates what left as one message (UDP_SEGMENT).
 function punctual.dissector(tvb, pinfo, root)
+  if is_version_answer(tvb) then
+    dissect_version_answer(tvb, pinfo, root)
+    return ANSWER_BYTES
+  end
   local packet_bytes = packet_bytes_of(tvb)
   if packet_bytes == nil then
     return 0
@@ -289,7 +320,8 @@ end
 -- Recognises our datagrams on any port.
 local function heuristic(tvb, pinfo, root)
   local header_bytes = header_bytes_of(tvb)
-  if header_bytes == nil or not is_sound(tvb, header_bytes) then
+  local is_packet = header_bytes ~= nil and is_sound(tvb, header_bytes, 10)
+  if not is_packet and not (is_version_answer(tvb) and is_sound(tvb, ANSWER_BYTES, 8)) then
     return false
   end
   punctual.dissector(tvb, pinfo, root)

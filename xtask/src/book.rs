@@ -6,7 +6,7 @@ mod markdown;
 
 use crate::figures::difference;
 use crate::steps::Outcome;
-use crate::tools::{built_program, is_installed, root, run};
+use crate::tools::{built_program, is_installed, root, run, target};
 use anyhow::Context as _;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -83,8 +83,7 @@ fn mdbook() -> Option<PathBuf> {
 }
 
 fn tools() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
-    target.join("tools")
+    target().join("tools")
 }
 
 /// Builds mdBook if it is missing, because Debian 12 has no package of it. Returns whether mdBook is

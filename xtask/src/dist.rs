@@ -1,36 +1,99 @@
 //! `cargo xtask dist`: what users download, with checksums and a list of components.
 
-use crate::python::{SCENARIO, build_wheel, check_wheel};
+mod clean;
+mod sbom;
+
+use crate::python::{WHEEL_PROFILE, build_wheel};
+use crate::setup::{has_musl, musl_target};
 use crate::steps::Outcome;
-use crate::suite::target;
-use crate::tools::{cargo, is_installed, output, root, run};
+use crate::tools::{cargo, is_installed, output, root, run, target};
 use anyhow::{Context as _, bail};
-use serde_json::{Value, json};
+pub(crate) use clean::check_wheel;
+use sbom::sbom;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the static binary, the Debian package, the wheel and the container file into
-/// `target/dist`, and tests each where there is no Rust.
-pub(crate) fn dist() -> anyhow::Result<Outcome> {
-    let out = target().join("dist");
+/// How to build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Cargo's profile: `release` for what users download, `smoke` to test it.
+    pub(crate) profile: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { profile: "release".into() }
+    }
+}
+
+impl Options {
+    /// Parses the command line. The error is the invalid argument.
+    pub(crate) fn parse(args: &[&str]) -> Result<Options, String> {
+        match args {
+            [] => Ok(Options::default()),
+            ["--profile", profile] => Ok(Options { profile: (*profile).into() }),
+            [other, ..] => Err((*other).into()),
+        }
+    }
+
+    /// The option of dpkg-deb for the level of compression: only what users download need be small.
+    fn compression(&self) -> &'static str {
+        if self.profile == "release" { "-z6" } else { "-z1" }
+    }
+
+    /// Where the files go: `target/dist` has only what may be published.
+    fn directory(&self) -> PathBuf {
+        match &*self.profile {
+            "release" => target().join("dist"),
+            profile => target().join(format!("dist-{profile}")),
+        }
+    }
+
+    /// The profile of the wheel.
+    fn wheel_profile(&self) -> &str {
+        match &*self.profile {
+            "release" => WHEEL_PROFILE,
+            profile => profile,
+        }
+    }
+}
+
+/// Builds the static binary, the Debian package, the wheel and the container file, and tests each
+/// where there is no Rust.
+pub(crate) fn dist(options: &Options) -> anyhow::Result<Outcome> {
+    let out = options.directory();
     let _ = fs::remove_dir_all(&out);
     fs::create_dir_all(&out)?;
     let version = version()?;
-    let triple = triple()?;
-    let program = static_program(&triple)?;
+    let musl = musl_target();
+    let mut skipped = Vec::new();
+    let triple = match has_musl() {
+        true => musl,
+        false => {
+            skipped.push(format!("{musl} is not installed, so the binary is linked with glibc"));
+            format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+        }
+    };
+    let program = static_program(&triple, &options.profile)?;
     let name = format!("punctual-{version}-{triple}");
     fs::copy(&program, out.join(&name))?;
-    let mut skipped = Vec::new();
-    if let Err(why) = check_alone(&program)? {
-        skipped.push(why);
+    let may_chroot = clean::may_chroot()?;
+    match may_chroot {
+        true => clean::check_program(&program)?,
+        false => skipped.push("a root directory of its own needs root, chroot and unshare".into()),
     }
-    match is_installed("dpkg-deb") {
-        true => check_deb(&deb(&program, &out, &version)?)?,
-        false => skipped.push("dpkg-deb is not installed".into()),
+    match is_installed("dpkg-deb") && is_installed("dpkg") {
+        true => {
+            let package = deb(&program, &out, &version, options.compression())?;
+            if may_chroot {
+                clean::check_deb(&package)?;
+            }
+        }
+        false => skipped.push("dpkg is not installed".into()),
     }
-    match build_wheel()? {
+    match build_wheel(options.wheel_profile())? {
         Some(wheel) => {
             check_wheel(&wheel)?;
             fs::copy(&wheel, out.join(wheel.file_name().context("a wheel has a name")?))?;
@@ -38,7 +101,12 @@ pub(crate) fn dist() -> anyhow::Result<Outcome> {
         None => skipped.push("no virtual environment for the wheel".into()),
     }
     fs::write(out.join("Containerfile"), containerfile(&name))?;
-    let sbom = serde_json::to_string_pretty(&sbom(&version)?)?;
+    match (may_chroot, is_installed("busybox")) {
+        (true, true) => clean::check_container(&out)?,
+        (true, false) => skipped.push("busybox, the base of the container, is missing".into()),
+        (false, _) => {}
+    }
+    let sbom = serde_json::to_string_pretty(&sbom(&version, &triple)?)?;
     fs::write(out.join(format!("punctual-{version}.cdx.json")), sbom + "\n")?;
     checksums(&out)?;
     for entry in fs::read_dir(&out)? {
@@ -57,62 +125,53 @@ fn version() -> anyhow::Result<String> {
     Ok(line.context("Cargo.toml has a version")?.trim_end_matches('"').to_owned())
 }
 
-/// musl if its standard library is installed (`rustup target add x86_64-unknown-linux-musl`),
-/// otherwise glibc, linked statically.
-fn triple() -> anyhow::Result<String> {
-    let arch = std::env::consts::ARCH;
-    let sysroot = output(Command::new("rustc").args(["--print", "sysroot"]))?;
-    let musl = format!("{arch}-unknown-linux-musl");
-    let is_there = Path::new(sysroot.trim()).join("lib/rustlib").join(&musl).join("lib").exists();
-    Ok(if is_there { musl } else { format!("{arch}-unknown-linux-gnu") })
+/// Makes a command of cargo build without shared libraries. With `--target`, the flags do not reach
+/// build scripts and macros, which cannot be static.
+pub(crate) fn make_static(command: &mut Command, triple: &str) {
+    command.env("RUSTFLAGS", "-C target-feature=+crt-static").args(["--target", triple]);
 }
 
-/// Builds `punctual` without shared libraries. With `--target`, the flags do not reach build scripts
-/// and macros, which cannot be static.
-fn static_program(triple: &str) -> anyhow::Result<PathBuf> {
+/// Builds `punctual` without shared libraries.
+fn static_program(triple: &str, profile: &str) -> anyhow::Result<PathBuf> {
     let mut build = cargo();
-    build.env("RUSTFLAGS", "-C target-feature=+crt-static");
-    build.args(["build", "--release", "--locked", "--bin", "punctual", "--target", triple]);
+    build.args(["build", "--profile", profile, "--locked", "--bin", "punctual"]);
+    make_static(&mut build, triple);
     run(&mut build)?;
-    let program = target().join(triple).join("release").join("punctual");
-    let is_static = fs::read(&program)?.windows(19).all(|part| part != b"/lib64/ld-linux-x86");
-    if !is_static {
+    let program = target().join(triple).join(profile).join("punctual");
+    let elf = fs::read(&program)?;
+    if needs_interpreter(&elf) {
         bail!("{} needs a dynamic linker", program.display());
+    }
+    if has_symbols(&elf) {
+        bail!("{} is not stripped", program.display());
     }
     Ok(program)
 }
 
-/// Runs the program in a root directory that has nothing else. The inner error says why it could
-/// not be tried.
-fn check_alone(program: &Path) -> anyhow::Result<Result<(), String>> {
-    let id = output(Command::new("id").arg("-u"))?;
-    if id.trim() != "0" || !is_installed("chroot") {
-        return Ok(Err("a root directory of its own needs root and chroot".into()));
-    }
-    let place = target().join("dist-root");
-    let _ = fs::remove_dir_all(&place);
-    fs::create_dir_all(place.join("smoke"))?;
-    fs::copy(program, place.join("punctual"))?;
-    fs::write(place.join("smoke/s.toml"), SCENARIO)?;
-    for args in [
-        &["--version"][..],
-        &["compare", "/smoke/s.toml", "--out", "/smoke/one", "--quiet"],
-        &["sweep", "plan", "/smoke/s.toml", "--out", "/smoke/plan"],
-        &["sweep", "run", "/smoke/plan", "--quiet"],
-        &["sweep", "merge", "/smoke/plan", "--out", "/smoke/two", "--quiet"],
-    ] {
-        run(Command::new("chroot").arg(&place).arg("/punctual").args(args))?;
-    }
-    let flows =
-        |dir: &str| fs::read(place.join("smoke").join(dir).join("ndp/seed-1/flows.parquet"));
-    if flows("one")? != flows("two")? {
-        bail!("a merged sweep differs from a comparison");
-    }
-    Ok(Ok(()))
+/// A little-endian number of an ELF file; what is not there is 0.
+fn number(elf: &[u8], offset: usize, size: usize) -> usize {
+    let bytes = elf.get(offset..offset.saturating_add(size)).unwrap_or_default();
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | usize::from(*byte))
+}
+
+/// Whether an ELF program of 64 bits has a program header of the type `PT_INTERP`: the path of a
+/// dynamic linker.
+fn needs_interpreter(elf: &[u8]) -> bool {
+    const PT_INTERP: usize = 3;
+    let (headers, size) = (number(elf, 0x20, 8), number(elf, 0x36, 2));
+    (0..number(elf, 0x38, 2)).any(|index| number(elf, headers + index * size, 4) == PT_INTERP)
+}
+
+/// Whether an ELF program of 64 bits has a section of the type `SHT_SYMTAB`: symbols that stripping
+/// removes.
+fn has_symbols(elf: &[u8]) -> bool {
+    const SHT_SYMTAB: usize = 2;
+    let (headers, size) = (number(elf, 0x28, 8), number(elf, 0x3a, 2));
+    (0..number(elf, 0x3c, 2)).any(|index| number(elf, headers + index * size + 4, 4) == SHT_SYMTAB)
 }
 
 /// Builds a Debian package: the program, its manual pages and completions.
-fn deb(program: &Path, out: &Path, version: &str) -> anyhow::Result<PathBuf> {
+fn deb(program: &Path, out: &Path, version: &str, compression: &str) -> anyhow::Result<PathBuf> {
     let tree = target().join("dist-deb");
     let _ = fs::remove_dir_all(&tree);
     let dir = |name: &str| -> anyhow::Result<PathBuf> {
@@ -159,23 +218,13 @@ fn deb(program: &Path, out: &Path, version: &str) -> anyhow::Result<PathBuf> {
     );
     fs::write(dir("DEBIAN")?.join("control"), control)?;
     let package = out.join(format!("punctual_{version}_{arch}.deb"));
-    run(Command::new("dpkg-deb").args(["--build", "--root-owner-group"]).arg(&tree).arg(&package))?;
+    let mut dpkg = Command::new("dpkg-deb");
+    dpkg.args(["--build", "--root-owner-group", compression]).arg(&tree).arg(&package);
+    run(&mut dpkg)?;
     Ok(package)
 }
 
-/// Unpacks a Debian package and runs its program.
-fn check_deb(package: &Path) -> anyhow::Result<()> {
-    let place = target().join("dist-deb-unpacked");
-    let _ = fs::remove_dir_all(&place);
-    run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&place))?;
-    run(Command::new(place.join("usr/bin/punctual")).arg("--version"))?;
-    match place.join("usr/share/man/man1/punctual-sweep.1").exists() {
-        true => Ok(()),
-        false => bail!("the package has no manual pages"),
-    }
-}
-
-/// A container with the program and nothing else.
+/// A container with the program, and a shell for the jobs of Kubernetes.
 fn containerfile(program: &str) -> String {
     format!(
         "# podman build -t punctual -f Containerfile .\n\
@@ -187,52 +236,6 @@ fn containerfile(program: &str) -> String {
     )
 }
 
-/// The packages that the program is made of, in the form of CycloneDX 1.5.
-fn sbom(version: &str) -> anyhow::Result<Value> {
-    let mut command = cargo();
-    command.args(["metadata", "--format-version=1", "--locked"]);
-    let metadata: Value = serde_json::from_str(&output(&mut command)?)?;
-    let packages = metadata["packages"].as_array().context("cargo lists packages")?;
-    let id_of = |name: &str| {
-        packages.iter().find(|package| package["name"] == name).map(|package| &package["id"])
-    };
-    let nodes = metadata["resolve"]["nodes"].as_array().context("cargo resolves packages")?;
-    // What is linked into the program: dependencies without those for tests and build scripts.
-    let mut linked: Vec<&Value> = id_of("punctual").into_iter().collect();
-    let mut next = 0;
-    while let Some(id) = linked.get(next).copied() {
-        next += 1;
-        let Some(node) = nodes.iter().find(|node| node["id"] == *id) else { continue };
-        for dependency in node["deps"].as_array().into_iter().flatten() {
-            let mut kinds = dependency["dep_kinds"].as_array().into_iter().flatten();
-            if kinds.any(|kind| kind["kind"].is_null()) && !linked.contains(&&dependency["pkg"]) {
-                linked.push(&dependency["pkg"]);
-            }
-        }
-    }
-    let mut components: Vec<Value> = packages
-        .iter()
-        .filter(|package| linked.contains(&&package["id"]))
-        .map(|package| {
-            let (name, version) = (&package["name"], &package["version"]);
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            json!({
-                "type": "library", "name": name, "version": version,
-                "purl": format!("pkg:cargo/{}@{}", text(name), text(version)),
-                "licenses": [{ "expression": package["license"] }],
-            })
-        })
-        .collect();
-    components.sort_by_key(|component| component["purl"].to_string());
-    Ok(json!({
-        "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-        "metadata": { "component": {
-            "type": "application", "name": "punctual", "version": version,
-        } },
-        "components": components,
-    }))
-}
-
 fn checksums(out: &Path) -> anyhow::Result<()> {
     let mut names: Vec<String> = fs::read_dir(out)?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
@@ -241,4 +244,34 @@ fn checksums(out: &Path) -> anyhow::Result<()> {
     let sums = output(Command::new("sha256sum").current_dir(out).args(&names))?;
     fs::write(out.join("SHA256SUMS"), sums)?;
     run(Command::new("sha256sum").current_dir(out).args(["--check", "--quiet", "SHA256SUMS"]))
+}
+
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options__a_profile_has_a_directory_of_its_own() {
+        let release = Options::parse(&[]).expect("options");
+        let smoke = Options::parse(&["--profile", "smoke"]).expect("options");
+        assert!(release.directory().ends_with("dist"));
+        assert!(smoke.directory().ends_with("dist-smoke"));
+        assert_eq!((release.wheel_profile(), smoke.wheel_profile()), ("wheel", "smoke"));
+        assert!(Options::parse(&["--profile"]).is_err() && Options::parse(&["all"]).is_err());
+    }
+
+    #[test]
+    fn needs_interpreter__a_program_with_shared_libraries_does() {
+        let own = std::env::current_exe().expect("this program");
+        assert!(needs_interpreter(&fs::read(own).expect("its bytes")));
+        assert!(!needs_interpreter(b"\x7fELF"));
+    }
+
+    #[test]
+    fn has_symbols__a_program_that_is_not_stripped_has() {
+        let own = std::env::current_exe().expect("this program");
+        assert!(has_symbols(&fs::read(own).expect("its bytes")));
+        assert!(!has_symbols(b"\x7fELF"));
+    }
 }

@@ -6,8 +6,9 @@
 mod pages;
 mod studies;
 
+use crate::build::build;
 use crate::steps::Outcome;
-use crate::tools::{cargo, root, run, typed};
+use crate::tools::{cargo, root, run, target, typed};
 use anyhow::{Context as _, bail};
 pub(crate) use pages::difference;
 use pages::{Page, blocks_in, read_pages, replaced};
@@ -28,7 +29,12 @@ pub(crate) struct Options {
     pub(crate) dev: bool,
     /// Parts of figure names; empty selects all.
     pub(crate) names: Vec<String>,
+    /// The directory of figures that quick studies have already printed ([`PRINTED`]).
+    pub(crate) printed: Option<PathBuf>,
 }
+
+/// The environment variable that names a directory to which studies also write their figures.
+pub(crate) const PRINTED: &str = "PUNCTUAL_FIGURES";
 
 impl Options {
     /// Parses the command line. The error is the unknown option.
@@ -90,7 +96,9 @@ pub(crate) fn figures(options: &Options) -> anyhow::Result<Outcome> {
     let mut made = BTreeMap::new();
     for is_long in [false, true] {
         let some: Vec<&Study> = chosen.iter().copied().filter(|s| s.is_long == is_long).collect();
-        if !some.is_empty() {
+        if let (Some(dir), false) = (&options.printed, is_long) {
+            made.extend(read_printed(&some, dir)?);
+        } else if !some.is_empty() {
             complaints.extend(run_studies(&some, options, &mut made)?);
         }
     }
@@ -148,6 +156,18 @@ fn unpaired(shown: &BTreeSet<(String, String)>, studies: &[Study]) -> Vec<String
         }
     }
     complaints
+}
+
+/// Reads the figures of studies that have run.
+fn read_printed(studies: &[&Study], dir: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut made = BTreeMap::new();
+    for study in studies {
+        let path = dir.join(&study.figure);
+        if path.exists() {
+            made.insert(study.figure.clone(), std::fs::read_to_string(path)?);
+        }
+    }
+    Ok(made)
 }
 
 /// Runs studies, all long or all quick, and collects their figures.
@@ -241,16 +261,17 @@ fn link(_to: &Path, _at: &Path) -> anyhow::Result<()> {
 
 /// Builds `punctual` with the test or release profile. Returns the directory of the program.
 pub(crate) fn programs(dev: bool) -> anyhow::Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
-    run(&mut build(dev))?;
-    Ok(target.join(if dev { "debug" } else { "release" }))
+    run(&mut build_program(dev))?;
+    Ok(target().join(if dev { "debug" } else { "release" }))
 }
 
 /// The command that builds `punctual`. It always runs, because an existing program may be outdated.
-fn build(dev: bool) -> Command {
+fn build_program(dev: bool) -> Command {
+    if dev {
+        return build(&["--bin", "punctual"]);
+    }
     let mut command = cargo();
-    // The whole workspace in the test profile, so that features do not change.
-    command.args(["build", "--bin", "punctual", if dev { "--workspace" } else { "--release" }]);
+    command.args(["build", "--bin", "punctual", "--release"]);
     command
 }
 
@@ -326,9 +347,19 @@ mod tests {
     }
 
     #[test]
-    fn build__profile_of_tests_or_release() {
-        assert_eq!(typed(&build(true)), "cargo build --bin punctual --workspace");
-        assert_eq!(typed(&build(false)), "cargo build --bin punctual --release");
+    fn build_program__profile_of_tests_or_release() {
+        assert_eq!(typed(&build_program(true)), typed(&build(&["--bin", "punctual"])));
+        assert_eq!(typed(&build_program(false)), "cargo build --bin punctual --release");
+    }
+
+    #[test]
+    fn read_printed__only_those_that_ran() {
+        let dir = std::env::temp_dir().join(format!("punctual-printed-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory");
+        std::fs::write(dir.join("a"), "| 1 |\n").expect("a figure");
+        let made = read_printed(&[&study("a"), &study("b")], &dir).expect("figures");
+        std::fs::remove_dir_all(&dir).expect("removed");
+        assert_eq!(made, BTreeMap::from([("a".to_owned(), "| 1 |\n".to_owned())]));
     }
 
     #[test]

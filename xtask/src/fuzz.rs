@@ -1,8 +1,13 @@
 //! Runs the fuzz targets: tests with `fuzz` in their names that call `bolero::check!`, in
 //! `punctual-wire`, `punctual-host` and `punctual-switch`.
 
+use crate::build::{test_binaries, tests_in};
 use crate::steps::Outcome;
-use crate::tools::{cargo, run};
+use crate::tools::{in_parallel, root};
+use anyhow::Context as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// How long, and which targets.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,27 +44,76 @@ impl Options {
     }
 }
 
-/// Test binaries with targets.
-const BINARIES: [&[&str]; 3] = [
-    &["--package", "punctual-wire", "--test", "integration"],
-    &["--package", "punctual-host", "--lib"],
-    &["--package", "punctual-switch", "--lib"],
-];
+/// The main source files of the test binaries that have targets.
+const BINARIES: [&str; 3] =
+    ["crates/wire/tests/integration/main.rs", "crates/host/src/lib.rs", "crates/switch/src/lib.rs"];
+
+/// A target: a test of a binary.
+#[derive(Clone, Debug)]
+struct Target {
+    name: String,
+    program: PathBuf,
+    /// The directory of its crate.
+    directory: PathBuf,
+}
 
 /// Runs all targets, as many at a time as this machine has processors. A failure prints the input.
 pub(crate) fn fuzz(options: &Options) -> anyhow::Result<Outcome> {
-    for binary in BINARIES {
-        let mut command = cargo();
-        // With no coverage, time is all that random inputs need.
-        command.env("BOLERO_RANDOM_TEST_TIME_MS", format!("{:.0}", options.seconds * 1000.0));
-        command.arg("test").args(binary).arg("--");
-        match &options.names[..] {
-            [] => command.arg("fuzz"),
-            names => command.args(names),
-        };
-        run(&mut command)?;
+    let targets = targets(&options.names)?;
+    println!("{} fuzz targets, {} s each", targets.len(), options.seconds);
+    let failures: Vec<String> =
+        in_parallel(&targets, |target| run_target(target, options.seconds))?
+            .into_iter()
+            .flatten()
+            .collect();
+    failures.iter().for_each(|failure| println!("\n{failure}"));
+    Ok(match (targets.is_empty(), failures.len()) {
+        (true, _) => Outcome::Failed("no fuzz target matches".into()),
+        (false, 0) => Outcome::Passed,
+        (false, count) => Outcome::Failed(format!("{count} fuzz targets failed; see above")),
+    })
+}
+
+/// Builds the binaries and finds the targets whose names contain one of these parts.
+fn targets(names: &[String]) -> anyhow::Result<Vec<Target>> {
+    let binaries = test_binaries(["--lib", "--test", "integration"])?;
+    let mut targets = Vec::new();
+    for path in BINARIES {
+        let source = root().join(path);
+        let binary = binaries.iter().find(|binary| binary.source == source);
+        let binary = binary.with_context(|| format!("cargo built no test of {path}"))?;
+        let parts: Vec<_> = Path::new(path).iter().take(2).collect();
+        let directory = root().join(parts.iter().collect::<PathBuf>());
+        for name in tests_in(binary)? {
+            if is_target(&name) && (names.is_empty() || names.iter().any(|n| name.contains(n))) {
+                let (program, directory) = (binary.program.clone(), directory.clone());
+                targets.push(Target { name, program, directory });
+            }
+        }
     }
-    Ok(Outcome::Passed)
+    Ok(targets)
+}
+
+/// Whether a test is a fuzz target, by its name.
+fn is_target(name: &str) -> bool {
+    name.contains("fuzz")
+}
+
+/// Runs one target in a process of its own. Returns its output if it failed.
+fn run_target(target: &Target, seconds: f64) -> anyhow::Result<Option<String>> {
+    let started = Instant::now();
+    let mut command = Command::new(&target.program);
+    command.args(["--exact", &target.name, "--nocapture"]).current_dir(&target.directory);
+    command.env("CARGO_MANIFEST_DIR", &target.directory);
+    // With no coverage, time is all that random inputs need.
+    command.env("BOLERO_RANDOM_TEST_TIME_MS", format!("{:.0}", seconds * 1000.0));
+    let output = command.stdin(Stdio::null()).output()?;
+    let verdict = if output.status.success() { "passed" } else { "FAILED" };
+    println!("{verdict} {:>6.1} s  {}", started.elapsed().as_secs_f64(), target.name);
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into());
+    let [stdout, stderr]: [String; 2] = text;
+    let failure = || format!("{}: {}\n{stdout}\n{stderr}", target.name, output.status);
+    Ok((!output.status.success()).then(failure))
 }
 
 #[cfg(test)]

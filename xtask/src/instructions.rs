@@ -7,11 +7,10 @@ pub(crate) use baseline::{Baseline, Toolchain};
 
 use crate::callgrind::count;
 use crate::steps::Outcome;
-use crate::tools::{cargo, is_installed, output, root};
+use crate::tools::{cargo, in_parallel, is_installed, output, root};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
 /// The tolerance above the baseline, in percent.
 const TOLERANCE_PERCENT: f64 = 2.0;
@@ -131,6 +130,7 @@ fn measure(program: &Path, options: &Options) -> anyhow::Result<Vec<Measured>> {
     std::fs::create_dir_all(&profiles)
         .with_context(|| format!("cannot create {}", profiles.display()))?;
     println!("profiles for callgrind_annotate are in {}", profiles.display());
+    // Instruction counts do not depend on the load.
     in_parallel(&benchmarks, |(name, length)| {
         let profile = |n: u32| profiles.join(format!("{}.{n}x.out", name.replace('/', "-")));
         let shorter = count(program, name, *length, &profile(1))?;
@@ -139,31 +139,6 @@ fn measure(program: &Path, options: &Options) -> anyhow::Result<Vec<Measured>> {
             longer.per_operation_beyond(shorter).with_context(|| format!("benchmark {name}"))?;
         Ok(Measured { name: (*name).to_owned(), per_operation })
     })
-}
-
-/// Runs `job` for every item on all cores. Instruction counts do not depend on the load.
-fn in_parallel<I: Sync, O: Send>(
-    items: &[I],
-    job: impl Fn(&I) -> anyhow::Result<O> + Sync,
-) -> anyhow::Result<Vec<O>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let waiting = Mutex::new(items.iter().enumerate());
-    let done = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(items.len()) {
-            scope.spawn(|| {
-                loop {
-                    let next = waiting.lock().expect("no job panics").next();
-                    let Some((index, item)) = next else { break };
-                    let result = job(item);
-                    done.lock().expect("no job panics").push((index, result));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().expect("no job panics");
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, result)| result).collect()
 }
 
 fn change_percent(measured: &Measured, baseline: &Baseline) -> Option<f64> {

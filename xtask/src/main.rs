@@ -1,6 +1,7 @@
 //! Development tasks of the workspace. `cargo xtask help` lists them.
 
 mod book;
+mod build;
 mod callgrind;
 mod dist;
 mod figures;
@@ -9,6 +10,7 @@ mod instructions;
 mod mutants;
 mod picture;
 mod python;
+mod results;
 mod setup;
 mod sources;
 mod steps;
@@ -26,8 +28,8 @@ cargo xtask COMMAND
 
   setup                 install the tools that the tests need and this machine lacks
   test [STEP…]          run all steps, or only the named ones:
-                        setup fmt clippy test example figures book python swarm browser tshark
-                        fuzz testbed kernel doc instructions smoke
+                        setup fmt clippy test figures book python swarm browser tshark fuzz
+                        testbed kernel doc instructions dist example smoke
   bench-instructions [--update] [NAME…]
                         count instructions per operation under callgrind and compare them with
                         benches/instructions.toml; fail if a count is more than 2 % higher. NAME
@@ -40,6 +42,9 @@ cargo xtask COMMAND
                         release build
   picture [--dev]       run the README's comparison and take the picture of its report that the
                         README shows, with Chromium; --dev as for figures
+  results KIND [NAME…]  run the papers' experiments and put their results, the manifest and the times
+                        into experiments/. KIND is full, quick or testbed; NAME is an experiment or
+                        a paper, whose results replace those before; without, all
   book [--write]        check the links of all pages, check that their commands parse, run the
                         marked commands and compare their output, and build the book with mdBook;
                         --write updates the output on the pages
@@ -55,11 +60,12 @@ cargo xtask COMMAND
                         except those in xtask/equivalent-mutants.txt. Groups: queues, results,
                         checks, d3, pdq, tcp, ndp; --shard tries part K of N, counted from 0;
                         --missed tries those that the last run missed
-  wheel                 build the package for Python into target/wheels, and use it in a fresh
-                        virtual environment without Rust
-  dist                  build what users download into target/dist: a static binary, a Debian
+  wheel                 build the package for Python into target/wheels, and install and use it
+                        in a root directory without Rust
+  dist [--profile P]    build what users download into target/dist: a static binary, a Debian
                         package, the wheel, a container file, checksums and a list of components;
-                        run the binary in an empty root directory
+                        install each in a root directory without Rust and use it there. CI does
+                        so with the profile `smoke`, which compiles fast, in target/dist-smoke
   help                  print this
 
 A step that cannot run on this machine is SKIPPED; with PUNCTUAL_NO_SKIPS=1 it fails instead.
@@ -86,6 +92,10 @@ fn main() -> ExitCode {
         Some((&"picture", rest @ ([] | ["--dev"]))) => {
             suite::run_step("picture", || picture::picture(!rest.is_empty()))
         }
+        Some((&"results", rest)) => match results::Options::parse(rest) {
+            Ok(options) => suite::run_step("results", || results::results(&options)),
+            Err(what) => return usage(&what),
+        },
         Some((&"book", rest)) => match book::Options::parse(rest) {
             Ok(options) => suite::run_step("book", || book::book(options)),
             Err(option) => return usage(&format!("invalid argument `{option}`")),
@@ -107,7 +117,10 @@ fn main() -> ExitCode {
             Err(option) => return usage(&format!("invalid argument `{option}`")),
         },
         Some((&"wheel", [])) => suite::run_step("wheel", python::wheel),
-        Some((&"dist", [])) => suite::run_step("dist", dist::dist),
+        Some((&"dist", rest)) => match dist::Options::parse(rest) {
+            Ok(options) => suite::run_step("dist", || dist::dist(&options)),
+            Err(option) => return usage(&format!("invalid argument `{option}`")),
+        },
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{HELP}");
             false

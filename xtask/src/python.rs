@@ -1,11 +1,12 @@
 //! The package for Python: its tests, and its wheel.
 
+use crate::build::build;
+use crate::dist::check_wheel;
 use crate::steps::Outcome;
-use crate::suite::target;
-use crate::tools::{built_program, cargo, is_installed, root, run};
+use crate::tools::{built_program, is_installed, root, run, target};
 use anyhow::Context as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The version of maturin, which packs wheels.
@@ -22,8 +23,7 @@ pub(crate) fn python() -> anyhow::Result<Outcome> {
     let Some(venv) = venv("python-tests", &list, &packages)? else {
         return Ok(Outcome::Skipped("no virtual environment; install python3-venv".into()));
     };
-    // The whole workspace, so that cargo does not rebuild crates with other features.
-    run(cargo().args(["build", "--workspace", "--lib", "--bin", "punctual"]))?;
+    run(&mut build(&["--lib", "--bin", "punctual"]))?;
     let package = staged()?;
     let mut tests = Command::new(venv.join("bin/python"));
     tests.args(["-m", "pytest", "-q", "-ra", "--durations=10", "-p", "no:cacheprovider"]);
@@ -83,62 +83,28 @@ pub(crate) fn venv(
     Ok(Some(venv))
 }
 
-/// Builds the wheel into `target/wheels` and returns its path.
-pub(crate) fn build_wheel() -> anyhow::Result<Option<PathBuf>> {
+/// The profile of wheels that users download.
+pub(crate) const WHEEL_PROFILE: &str = "wheel";
+
+/// Builds the wheel with a profile of cargo into `target/wheels` and returns its path.
+pub(crate) fn build_wheel(profile: &str) -> anyhow::Result<Option<PathBuf>> {
     let Some(venv) = venv("maturin", MATURIN, &[MATURIN.into()])? else { return Ok(None) };
     let out = target().join("wheels");
     let _ = fs::remove_dir_all(&out);
     let mut maturin = Command::new(venv.join("bin/maturin"));
-    maturin.current_dir(root()).args(["build", "--release", "--locked", "--manifest-path"]);
-    maturin.arg("crates/python/Cargo.toml").arg("--out").arg(&out);
+    maturin.current_dir(root()).args(["build", "--profile", profile, "--locked"]);
+    maturin.arg("--manifest-path").arg("crates/python/Cargo.toml").arg("--out").arg(&out);
     run(&mut maturin)?;
     let wheel = fs::read_dir(&out)?.flatten().map(|entry| entry.path()).next();
     Ok(Some(wheel.context("maturin wrote no wheel")?))
 }
 
-/// Builds the wheel, installs it into a fresh environment and runs a comparison there, without Rust
-/// on the search path.
+/// Builds the wheel, installs it where there is no Rust, and runs a comparison there.
 pub(crate) fn wheel() -> anyhow::Result<Outcome> {
-    let Some(wheel) = build_wheel()? else {
+    let Some(wheel) = build_wheel(WHEEL_PROFILE)? else {
         return Ok(Outcome::Skipped("no virtual environment; install python3-venv".into()));
     };
     check_wheel(&wheel)?;
     println!("{} ({} bytes)", wheel.display(), fs::metadata(&wheel)?.len());
     Ok(Outcome::Passed)
-}
-
-/// The scenario of smoke tests.
-pub(crate) const SCENARIO: &str = "\
-name = \"smoke\"
-transports = [\"tcp\", \"ndp\"]
-[network]
-topology = \"star\"
-hosts = 4
-rate = \"10Gbps\"
-delay = \"1us\"
-[[traffic]]
-pattern = \"incast\"
-sizes = \"30KB\"
-[run]
-duration = \"5ms\"
-";
-
-/// Installs a wheel into a fresh environment and uses it there.
-pub(crate) fn check_wheel(wheel: &Path) -> anyhow::Result<()> {
-    let _ = fs::remove_dir_all(target().join("fresh"));
-    let venv = venv("fresh", "", &[wheel.as_os_str().to_owned(), "pandas".into()])?;
-    let venv = venv.context("python3 made one before")?;
-    let dir = venv.join("work");
-    fs::create_dir_all(&dir)?;
-    fs::write(dir.join("smoke.toml"), SCENARIO)?;
-    let script = "import punctual\n\
-                  frame = punctual.compare('smoke.toml').flows.to_pandas()\n\
-                  assert len(frame) == 6, frame\n";
-    let clean = |program: &str| {
-        let mut command = Command::new(venv.join("bin").join(program));
-        command.current_dir(&dir).env_clear().env("PATH", "/usr/bin:/bin");
-        command
-    };
-    run(clean("python").args(["-c", script]))?;
-    run(clean("punctual").args(["check", "smoke.toml"]))
 }

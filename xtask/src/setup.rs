@@ -17,6 +17,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("ip", "iproute2", "network namespaces"),
     ("ethtool", "ethtool", "network namespaces"),
     ("setpriv", "util-linux", "network namespaces"),
+    ("iperf3", "iperf3", "the kernel's TCP on a testbed"),
     ("strace", "strace", "the order of system calls"),
     ("systemd-analyze", "systemd", "systemd units"),
     ("python3", "python3-venv", "the package for Python"),
@@ -25,6 +26,8 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("slurmctld", "slurmctld", "sweeps with Slurm"),
     ("slurmd", "slurmd", "sweeps with Slurm"),
     ("munged", "munge", "sweeps with Slurm"),
+    ("musl-gcc", "musl-tools", "the static binary"),
+    ("busybox", "busybox-static", "the container file"),
 ];
 
 /// A file of a Debian package without programs, the package, and its purpose.
@@ -51,6 +54,10 @@ pub(crate) fn setup() -> anyhow::Result<Outcome> {
             println!("{component} is missing: run `rustup component add {component}`");
             missing.push(*component);
         }
+    }
+    if !has_musl() && !add_target(&musl_target()) {
+        println!("{0} is missing: run `rustup target add {0}`", musl_target());
+        missing.push("the standard library for musl");
     }
     let programs = PROGRAMS.iter().filter(|(name, ..)| !is_installed(name));
     let libraries = LIBRARIES.iter().filter(|(file, ..)| !has(file));
@@ -100,6 +107,21 @@ pub(crate) fn has_subcommand(name: &str) -> bool {
 
 fn add_component(name: &str) -> bool {
     is_installed("rustup") && run(Command::new("rustup").args(["component", "add", name])).is_ok()
+}
+
+/// The target of static binaries.
+pub(crate) fn musl_target() -> String {
+    format!("{}-unknown-linux-musl", std::env::consts::ARCH)
+}
+
+/// Whether Rust's standard library for [`musl_target`] is installed.
+pub(crate) fn has_musl() -> bool {
+    let sysroot = output(Command::new("rustc").args(["--print", "sysroot"])).unwrap_or_default();
+    Path::new(sysroot.trim()).join("lib/rustlib").join(musl_target()).join("lib").exists()
+}
+
+fn add_target(name: &str) -> bool {
+    is_installed("rustup") && run(Command::new("rustup").args(["target", "add", name])).is_ok()
 }
 
 /// Installs Debian packages as root or with sudo. Prints a message if it cannot.

@@ -1,17 +1,24 @@
 //! The steps of `cargo xtask test`, in order.
 
 use crate::book;
+use crate::build::build;
+use crate::dist;
 use crate::figures;
 use crate::fuzz;
 use crate::instructions::{self, Options};
 use crate::python;
-use crate::setup::{BROWSER, TSHARK, has_subcommand, missing_for_kernel, setup};
+use crate::setup::{
+    BROWSER, TSHARK, has_musl, has_subcommand, missing_for_kernel, musl_target, setup,
+};
 use crate::steps::{Outcome, Steps};
 use crate::swarm;
 use crate::tools::{
-    built_program, cargo, is_installed, output, root, run as run_command, run_noting_skips,
+    built_program, cargo, is_installed, output, root, run as run_command, run_noting_skips, target,
 };
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
 
@@ -20,7 +27,6 @@ const STEPS: &[Step] = &[
     ("fmt", fmt),
     ("clippy", clippy),
     ("test", test),
-    ("example", example),
     ("figures", quick_figures),
     ("book", || book::book(book::Options::default())),
     ("python", python::python),
@@ -32,8 +38,14 @@ const STEPS: &[Step] = &[
     ("kernel", kernel),
     ("doc", doc),
     ("instructions", || instructions::gate(&Options::default())),
+    ("dist", || dist::dist(&dist::Options { profile: "smoke".into() })),
+    ("example", example),
     ("smoke", smoke),
 ];
+
+/// Steps that build most of the time and measure none: one lane leaves processors idle, while it
+/// links or installs. They have target directories of their own, so that cargo runs both.
+const LANES: [&[&str]; 2] = [&["doc", "instructions"], &["dist", "example"]];
 
 /// The first name that is not a step.
 pub(crate) fn unknown_step<'a>(names: &[&'a str]) -> Option<&'a str> {
@@ -43,13 +55,34 @@ pub(crate) fn unknown_step<'a>(names: &[&'a str]) -> Option<&'a str> {
 /// Runs the named steps, or all if no name is given. Returns whether any failed.
 pub(crate) fn run(names: &[&str]) -> bool {
     let mut steps = Steps::from_env();
-    for (name, step) in STEPS {
-        if names.is_empty() || names.contains(name) {
+    // Figures of an earlier run may be outdated.
+    let _ = std::fs::remove_dir_all(figures_of_tests());
+    let is_wanted = |name: &str| names.is_empty() || names.contains(&name);
+    let lanes: Vec<Vec<&'static str>> = LANES
+        .iter()
+        .map(|lane| lane.iter().copied().filter(|name| is_wanted(name)).collect())
+        .collect();
+    let has_lanes = lanes.iter().all(|lane| !lane.is_empty());
+    let is_in_lane = |name: &str| has_lanes && lanes.iter().flatten().any(|other| *other == name);
+    for (name, step) in STEPS.iter().filter(|(name, _)| is_wanted(name)) {
+        if !is_in_lane(name) {
             steps.run(name, step);
+        } else if lanes[0][0] == *name {
+            steps.run_beside(&lanes, alone);
         }
     }
     print!("{}", steps.summary());
     steps.failed()
+}
+
+/// The command that runs one step in a process of its own.
+fn alone(name: &str) -> Command {
+    // A step may have replaced the file of this program, which Linux still has.
+    let own = Path::new("/proc/self/exe");
+    let other = || std::env::current_exe().unwrap_or_else(|_| "xtask".into());
+    let mut command = Command::new(if own.exists() { own.to_owned() } else { other() });
+    command.args(["test", name]);
+    command
 }
 
 /// Runs one step with its own options. Returns whether it failed.
@@ -83,36 +116,60 @@ fn clippy() -> anyhow::Result<Outcome> {
     run_cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
+/// Runs all tests. Those that are quick studies leave their figures for the step `figures`.
 fn test() -> anyhow::Result<Outcome> {
-    run_cargo(&["test", "--workspace", "--no-fail-fast"])
+    std::fs::create_dir_all(figures_of_tests())?;
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--no-fail-fast"]);
+    run_command(tests.env(figures::PRINTED, figures_of_tests()))?;
+    Ok(Outcome::Passed)
 }
+
+/// The directory for figures that the step `test` prints. It exists only after that step.
+fn figures_of_tests() -> PathBuf {
+    target().join("figures-of-tests")
+}
+
+/// The profile `smoke` of this workspace, for a crate outside it.
+const SMOKE: [&str; 6] = [
+    "profile.smoke.inherits='dev'",
+    "profile.smoke.opt-level=0",
+    "profile.smoke.debug=false",
+    "profile.smoke.strip=true",
+    "profile.smoke.package.'*'.opt-level=0",
+    "profile.smoke.build-override.debug=false",
+];
 
 /// Builds the example crate with its own transport, runs its test, and compares it with the built-in
 /// transports.
+///
+/// It has the features of `punctual` without tests, so that it shares no dependency with the tests
+/// of the workspace. It shares them with the static program of the step `dist`, if built alike.
 fn example() -> anyhow::Result<Outcome> {
     let dir = root().join("examples").join("my-transport");
     // Use the dependency versions of this workspace. Cargo drops those that are not needed.
     std::fs::copy(root().join("Cargo.lock"), dir.join("Cargo.lock"))?;
-    // Dependencies are already built in this workspace's target directory.
-    let in_example = || {
+    let in_example = |what: &str| {
         let mut command = cargo();
         command.current_dir(&dir).env("CARGO_TARGET_DIR", target());
+        command.args([what, "--profile", "smoke"]);
+        command.args(SMOKE.iter().flat_map(|line| ["--config", line]));
+        if has_musl() {
+            dist::make_static(&mut command, &musl_target());
+        }
         command
     };
-    run_command(in_example().args(["test", "--lib"]))?;
-    let compare = ["run", "--", "compare", "scenario.toml", "--fresh", "--out"];
-    run_command(in_example().args(compare).arg(target().join("example-results")))?;
+    run_command(in_example("test").arg("--lib"))?;
+    let compare = ["--", "compare", "scenario.toml", "--fresh", "--out"];
+    run_command(in_example("run").args(compare).arg(target().join("example-results")))?;
     Ok(Outcome::Passed)
 }
 
-/// Cargo's target directory.
-pub(crate) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from)
-}
-
-/// Checks that the quick tables of the docs match the output of their commands.
+/// Checks that the quick tables of the docs match the output of their commands. Runs the studies
+/// unless the step `test` has.
 fn quick_figures() -> anyhow::Result<Outcome> {
-    figures::figures(&figures::Options { quick: true, check: true, ..Default::default() })
+    let printed = Some(figures_of_tests()).filter(|dir| dir.exists());
+    figures::figures(&figures::Options { quick: true, check: true, printed, ..Default::default() })
 }
 
 /// Runs the browser tests of the report, which the step `test` ignores. Uses the whole workspace, so
@@ -135,14 +192,49 @@ fn testbed() -> anyhow::Result<Outcome> {
     if !is_installed("ip") {
         return Ok(Outcome::Skipped("`ip` is not installed; run `cargo xtask setup`".into()));
     }
-    let id = output(std::process::Command::new("id").arg("-u"))?;
+    let id = output(Command::new("id").arg("-u"))?;
     if id.trim() != "0" {
         return Ok(Outcome::Skipped("network namespaces need root".into()));
     }
     let one_by_one = ["--ignored", "--nocapture", "--test-threads=1"];
     let mut args = vec!["test", "--workspace", "--test", "testbed", "--"];
     args.extend(one_by_one);
-    Ok(passed_except(&run_noting_skips(cargo().args(args))?))
+    let before = traces();
+    let skipped = run_noting_skips(cargo().args(args))?;
+    let left = left_behind(&before);
+    Ok(match left.is_empty() {
+        true => passed_except(&skipped),
+        false => Outcome::Failed(format!("the tests left behind: {}", left.join(", "))),
+    })
+}
+
+/// What tests of the testbed could leave on this machine: named namespaces, the files of testbeds,
+/// and processes of the `punctual` that they ran.
+fn traces() -> BTreeSet<String> {
+    let names = |dir: &str| {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<PathBuf>>()
+    };
+    let files = [names("/run/netns"), names("/run/punctual")].concat();
+    let program = target().join("debug").join("punctual");
+    let runs_it = |process: &PathBuf| {
+        let is_it = |exe: PathBuf| exe == program;
+        std::fs::read_link(process.join("exe")).is_ok_and(is_it)
+    };
+    let processes = names("/proc").into_iter().filter(runs_it);
+    files.into_iter().chain(processes).map(|path| path.display().to_string()).collect()
+}
+
+/// The traces that were not there before. What is about to go has ten seconds for it.
+fn left_behind(before: &BTreeSet<String>) -> Vec<String> {
+    let begin = Instant::now();
+    loop {
+        let left: Vec<String> = traces().difference(before).cloned().collect();
+        if left.is_empty() || begin.elapsed() > Duration::from_secs(10) {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// The outcome of tests that skipped some checks, for these reasons.
@@ -163,16 +255,14 @@ fn kernel() -> anyhow::Result<Outcome> {
         let missing = missing.join(", ");
         return Ok(Outcome::Skipped(format!("install {missing}; run `cargo xtask setup`")));
     }
-    // The whole workspace, so that cargo does not rebuild crates with other features.
-    let features = ["--workspace", "--features", "punctual/kernel,punctual-kernel/loader"];
-    run_command(cargo().arg("build").args(features).args(["--bin", "punctual"]))?;
-    let lints = ["-p", "punctual-kernel", "-p", "punctual", "--no-deps", "--all-targets"];
+    let features = ["--features", "punctual/kernel,punctual-kernel/loader"];
     if has_subcommand("clippy") {
-        let deny = ["--", "-D", "warnings"];
-        run_command(cargo().arg("clippy").args(lints).args(&features[1..]).args(deny))?;
+        let lints = ["clippy", "--workspace", "--all-targets"];
+        run_command(cargo().args(lints).args(features).args(["--", "-D", "warnings"]))?;
     }
+    run_command(build(&["--bin", "punctual", "--test", "kernel"]).args(features))?;
     let mut tests = cargo();
-    tests.arg("test").args(features).args(["--test", "kernel"]);
+    tests.args(["test", "--workspace", "--test", "kernel"]).args(features);
     if let Some(program) = built_program() {
         tests.env("PUNCTUAL_PROGRAM", program);
     }
@@ -211,7 +301,7 @@ fn smoke() -> anyhow::Result<Outcome> {
         return Ok(Outcome::Failed("scenarios/ contains no scenario".into()));
     }
     for scenario in scenarios {
-        run_command(std::process::Command::new(&program).arg("check").arg(root().join(scenario)))?;
+        run_command(Command::new(&program).arg("check").arg(root().join(scenario)))?;
     }
     Ok(Outcome::Passed)
 }

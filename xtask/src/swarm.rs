@@ -2,9 +2,10 @@
 
 mod run;
 
+use crate::build::{test_binaries, tests_in};
 use crate::sources::{find, target_of};
 use crate::steps::Outcome;
-use crate::tools::{cargo, output, root};
+use crate::tools::root;
 use anyhow::Context as _;
 use run::{Round, run_round};
 use std::collections::BTreeSet;
@@ -193,15 +194,12 @@ fn built(options: &Options) -> anyhow::Result<Vec<Property>> {
     if targets.is_empty() {
         return Ok(Vec::new());
     }
-    let mut command = cargo();
-    command.args(["test", "--workspace", "--no-run", "--message-format=json"]);
-    targets.iter().for_each(|target| _ = command.args(target));
-    let messages = output(&mut command)?;
+    let binaries = test_binaries(targets.iter().flatten().map(String::as_str))?;
     let mut properties = Vec::new();
-    for (source, binary) in messages.lines().filter_map(binary_in) {
-        let source = source.strip_prefix(root()).unwrap_or(&source).to_path_buf();
+    for binary in binaries {
+        let source = binary.source.strip_prefix(root()).unwrap_or(&binary.source);
         // The main file of a test is at `tests/NAME.rs` or `tests/NAME/main.rs`.
-        let Ok(target) = target_of(&root(), &source) else { continue };
+        let Ok(target) = target_of(&root(), source) else { continue };
         let krate = source.iter().nth(1).map(|c| c.to_string_lossy().into_owned());
         let krate = krate.context("the source path has no crate name")?;
         let place = [vec![krate.clone()], target.clone()].concat();
@@ -209,12 +207,11 @@ fn built(options: &Options) -> anyhow::Result<Vec<Property>> {
             let last = name.rsplit("::").next().unwrap_or(name);
             names.contains(&(place.clone(), last.to_owned()))
         };
-        let list = output(std::process::Command::new(&binary).arg("--list"))?;
-        for name in list.lines().filter_map(|line| line.strip_suffix(": test")) {
-            if is_here(name) {
-                let (binary, target) = (binary.clone(), target.clone());
+        for name in tests_in(&binary)? {
+            if is_here(&name) {
+                let (binary, target) = (binary.program.clone(), target.clone());
                 let package = format!("punctual-{krate}");
-                properties.push(Property { name: name.into(), binary, package, target });
+                properties.push(Property { name, binary, package, target });
             }
         }
     }
@@ -235,17 +232,6 @@ fn properties_in(text: &str) -> Vec<String> {
         }
     }
     names
-}
-
-/// The main source file and the test binary in a JSON message of cargo.
-fn binary_in(message: &str) -> Option<(PathBuf, PathBuf)> {
-    let field = |name: &str| {
-        let (_, rest) = message.split_once(&format!("\"{name}\":\""))?;
-        Some(PathBuf::from(rest.split_once('"')?.0))
-    };
-    let (_, profile) = message.split_once("\"profile\":{")?;
-    profile.split('}').next()?.contains("\"test\":true").then_some(())?;
-    Some((field("src_path")?, field("executable")?))
 }
 
 #[cfg(test)]
@@ -294,17 +280,6 @@ mod tests {
 }
 ";
         assert_eq!(properties_in(text), ["first", "second", "third"]);
-    }
-
-    #[test]
-    fn binary_in__tests_only() {
-        let message = r#"{"reason":"compiler-artifact","target":{"src_path":"/w/crates/net/src/lib.rs","test":true},"profile":{"opt_level":"2","test":true},"executable":"/w/target/debug/deps/net-01","fresh":true}"#;
-        let (source, binary) = binary_in(message).expect("a test");
-        assert_eq!(source, Path::new("/w/crates/net/src/lib.rs"));
-        assert_eq!(binary, Path::new("/w/target/debug/deps/net-01"));
-        let program = message.replace("\"2\",\"test\":true", "\"2\",\"test\":false");
-        assert_eq!(binary_in(&program), None);
-        assert_eq!(binary_in(r#"{"reason":"build-finished","success":true}"#), None);
     }
 
     #[test]

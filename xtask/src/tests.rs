@@ -170,6 +170,35 @@ fn options__update_and_names() {
     assert_eq!(Options::parse(&["--all"]), Err("--all".into()));
 }
 
+#[cfg(unix)]
+#[test]
+fn run_beside__outcomes_are_those_of_the_processes() {
+    let script = |name: &str| match name {
+        "good" => "echo '==> good'; echo '<== good   passed   2.5 s'; echo; echo '1 passed'",
+        "absent" => "echo; echo '<== absent   SKIPPED   0.1 s  no such tool: it is 5 s away'",
+        "most" => "echo; echo '<== most   passed   9.0 s  2 checks SKIPPED'",
+        "bad" => "echo; echo '<== bad   FAILED   1.0 s  broken' >&2; exit 1",
+        _ => "echo killed; kill -9 $$",
+    };
+    let mut steps = Steps::default();
+    steps.run_beside(&[vec!["good", "killed"], vec!["absent", "bad", "most"]], |name| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script(name)]);
+        command
+    });
+    let summary = steps.summary();
+    for line in [
+        "good           passed       2.5 s",
+        "absent         SKIPPED      0.1 s  no such tool: it is 5 s away",
+        "most           passed       9.0 s  2 checks SKIPPED",
+        "bad            FAILED       1.0 s  broken",
+    ] {
+        assert!(summary.lines().any(|other| other == line), "{line}\n{summary}");
+    }
+    assert!(summary.contains("it ended without an outcome"), "{summary}");
+    assert_eq!(summary.lines().last(), Some("2 passed, 2 failed, 1 skipped"));
+}
+
 fn three_steps(no_skips: bool) -> Steps {
     let mut steps = Steps::default();
     steps.no_skips = no_skips;

@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
@@ -76,11 +77,41 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("output of {}", typed(command)))
 }
 
+/// Cargo's target directory.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from)
+}
+
 /// The `punctual` that the tests built, if it exists.
 pub(crate) fn built_program() -> Option<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
-    let program = target.join("debug").join("punctual");
+    let program = target().join("debug").join("punctual");
     program.exists().then_some(program)
+}
+
+/// Runs `job` for every item, as many at a time as there are processors. Results are in the order of
+/// the items.
+pub(crate) fn in_parallel<I: Sync, O: Send>(
+    items: &[I],
+    job: impl Fn(&I) -> anyhow::Result<O> + Sync,
+) -> anyhow::Result<Vec<O>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let waiting = Mutex::new(items.iter().enumerate());
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(items.len()) {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().expect("no job panics").next();
+                    let Some((index, item)) = next else { break };
+                    let result = job(item);
+                    done.lock().expect("no job panics").push((index, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no job panics");
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Whether a program is on the search path.

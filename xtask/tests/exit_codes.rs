@@ -7,9 +7,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// The target directory of these tests. That of the workspace holds what the tests of other crates
+/// print for later steps, and the step `test` would remove it.
+const TARGET: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/target");
+
 fn xtask(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command.args(args).env_remove("PUNCTUAL_NO_SKIPS");
+    command.args(args).env_remove("PUNCTUAL_NO_SKIPS").env("CARGO_TARGET_DIR", TARGET);
     command
 }
 
@@ -19,9 +23,15 @@ fn last_line(output: &Output) -> String {
 
 #[test]
 fn a_failing_step_fails_the_run() {
-    let output = xtask(&["test", "doc", "test"]).env("CARGO", "false").output().expect("xtask");
+    // Other tests remove the figures in theirs.
+    let target = Path::new(TARGET).join("failing");
+    let mut steps = xtask(&["test", "doc", "test"]);
+    let output = steps.env("CARGO", "false").env("CARGO_TARGET_DIR", &target).output();
+    let output = output.expect("xtask");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(last_line(&output), "0 passed, 2 failed, 0 skipped");
+    // It leaves what the tests of the workspace have printed.
+    assert!(target.join("figures-of-tests").exists(), "figures are elsewhere");
 }
 
 #[test]
@@ -94,6 +104,9 @@ impl Programs {
 fn setup__updates_the_lists_only_when_it_must() {
     let programs = Programs::new("apt");
     let dir = programs.0.display().to_string();
+    // rustup installs the standard library for musl.
+    programs.add("rustc", &format!("echo {dir}"));
+    programs.add("rustup", &format!("/bin/mkdir -p {dir}/lib/rustlib/$3/lib"));
     // Packages are found only after the lists are fetched.
     programs.add(
         "apt-get",
@@ -109,6 +122,7 @@ fn setup__updates_the_lists_only_when_it_must() {
              util-linux) program=setpriv ;; python3-venv) program=python3 ;;\n\
              systemd) program=systemd-analyze ;;\n\
              slurm-client) program=sbatch ;; munge) program=munged ;;\n\
+             musl-tools) program=musl-gcc ;; busybox-static) program=busybox ;;\n\
              libelf-dev) program=usr/include/libelf.h ;;\n\
              zlib1g-dev) program=usr/include/zlib.h ;;\n\
              libbpf-dev) program=usr/include/bpf/bpf_helpers.h ;;\n\
@@ -121,8 +135,9 @@ fn setup__updates_the_lists_only_when_it_must() {
     let output = programs.setup();
     assert_eq!(last_line(&output), "1 passed, 0 failed, 0 skipped", "{output:?}");
     let install = "install --yes --no-install-recommends valgrind chromium tshark clang llvm \
-                   pkg-config iproute2 ethtool util-linux strace systemd python3-venv \
-                   parallel slurm-client slurmctld slurmd munge libelf-dev zlib1g-dev libbpf-dev\n";
+                   pkg-config iproute2 ethtool util-linux iperf3 strace systemd python3-venv \
+                   parallel slurm-client slurmctld slurmd munge musl-tools busybox-static \
+                   libelf-dev zlib1g-dev libbpf-dev\n";
     let log = || fs::read_to_string(programs.0.join("log")).expect("a log");
     assert_eq!(log(), format!("{install}update\n{install}"));
     // Nothing is left to do.
