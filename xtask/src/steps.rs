@@ -21,7 +21,47 @@ pub(crate) enum Outcome {
 struct StepReport {
     name: &'static str,
     outcome: Outcome,
+    time: Time,
+}
+
+/// The time that a step took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Time {
     elapsed: Duration,
+    /// CPU time of the processes it ran, on all processors. A step whose CPU time is below the time
+    /// elapsed times the number of processors leaves processors idle.
+    cpu: Duration,
+}
+
+/// Measures the time of a step.
+#[derive(Clone, Copy, Debug)]
+struct Stopwatch {
+    started: Instant,
+    cpu_before: Duration,
+}
+
+impl Stopwatch {
+    fn start() -> Self {
+        Stopwatch { started: Instant::now(), cpu_before: cpu_time_of_children() }
+    }
+
+    fn read(&self) -> Time {
+        let cpu = cpu_time_of_children().saturating_sub(self.cpu_before);
+        Time { elapsed: self.started.elapsed(), cpu }
+    }
+}
+
+/// CPU time of all processes that this one started and that have ended. 0 where the system does not
+/// say it as Linux does.
+fn cpu_time_of_children() -> Duration {
+    // Linux reports ticks of a hundredth of a second to programs, whatever its clock.
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field, the name in parentheses, may contain anything.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = |field: usize| fields.split_whitespace().nth(field - 3)?.parse::<u32>().ok();
+    let (user, system) = (ticks(16).unwrap_or(0), ticks(17).unwrap_or(0));
+    TICK * user.saturating_add(system)
 }
 
 /// Runs steps and records their outcomes. A failure does not stop later steps.
@@ -47,12 +87,12 @@ impl Steps {
         step: impl FnOnce() -> anyhow::Result<Outcome>,
     ) {
         println!("==> {name}");
-        let started = Instant::now();
+        let stopwatch = Stopwatch::start();
         let mut outcome = step().unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
         if let (true, Outcome::Skipped(why)) = (self.no_skips, &outcome) {
             outcome = Outcome::Failed(format!("skipped, which PUNCTUAL_NO_SKIPS forbids: {why}"));
         }
-        let report = StepReport { name, outcome, elapsed: started.elapsed() };
+        let report = StepReport { name, outcome, time: stopwatch.read() };
         println!("<== {}\n", line(&report));
         self.reports.push(report);
     }
@@ -92,8 +132,9 @@ impl Steps {
         for report in &self.reports {
             let _ = writeln!(text, "{}", line(report));
         }
-        let total = self.started.map_or(Duration::ZERO, |started| started.elapsed());
-        let _ = writeln!(text, "{:<14} {:<8} {:>7.1} s", "total", "", total.as_secs_f64());
+        let elapsed = self.started.map_or(Duration::ZERO, |started| started.elapsed());
+        let total = Time { elapsed, cpu: self.reports.iter().map(|report| report.time.cpu).sum() };
+        let _ = writeln!(text, "{:<14} {:<8} {}", "total", "", seconds(total));
         let _ = writeln!(
             text,
             "{} passed, {} failed, {} skipped",
@@ -111,12 +152,9 @@ impl Steps {
 
 /// Runs the process of one step. Returns its output up to the line of its outcome, and the outcome.
 fn run_apart(name: &'static str, command: &mut Command) -> (String, StepReport) {
-    let started = Instant::now();
-    let failed = |what: String| StepReport {
-        name,
-        outcome: Outcome::Failed(what),
-        elapsed: started.elapsed(),
-    };
+    let stopwatch = Stopwatch::start();
+    let failed =
+        |what: String| StepReport { name, outcome: Outcome::Failed(what), time: stopwatch.read() };
     // One pipe for both, so that messages keep their order.
     let output = match output_of(command) {
         Ok(output) => output,
@@ -125,8 +163,8 @@ fn run_apart(name: &'static str, command: &mut Command) -> (String, StepReport) 
     let end = output.rfind("\n<== ").map(|at| at + 1);
     let report = end.and_then(|at| outcome_in(output[at..].lines().next()?));
     match (end, report) {
-        (Some(end), Some((outcome, elapsed))) => {
-            (output[..end].to_owned(), StepReport { name, outcome, elapsed })
+        (Some(end), Some((outcome, time))) => {
+            (output[..end].to_owned(), StepReport { name, outcome, time })
         }
         _ => (output, failed("it ended without an outcome".into())),
     }
@@ -145,11 +183,12 @@ fn output_of(command: &mut Command) -> std::io::Result<String> {
 }
 
 /// The outcome and time in the line that [`Steps::run`] prints at the end of a step.
-fn outcome_in(end: &str) -> Option<(Outcome, Duration)> {
+fn outcome_in(end: &str) -> Option<(Outcome, Time)> {
     let words = end.strip_prefix("<== ")?;
     let (_name, rest) = words.split_once(' ')?;
     let (word, rest) = rest.trim_start().split_once(' ')?;
-    let (seconds, why) = rest.trim_start().split_once(" s")?;
+    let (elapsed, rest) = rest.trim_start().split_once(" s")?;
+    let (cpu, why) = rest.trim_start().split_once(" s CPU")?;
     let why = why.trim_start().to_owned();
     let outcome = match word {
         "passed" if why.is_empty() => Outcome::Passed,
@@ -158,7 +197,8 @@ fn outcome_in(end: &str) -> Option<(Outcome, Duration)> {
         "SKIPPED" => Outcome::Skipped(why),
         _ => return None,
     };
-    Some((outcome, Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?))
+    let duration = |text: &str| Duration::try_from_secs_f64(text.trim().parse().ok()?).ok();
+    Some((outcome, Time { elapsed: duration(elapsed)?, cpu: duration(cpu)? }))
 }
 
 fn line(report: &StepReport) -> String {
@@ -168,6 +208,11 @@ fn line(report: &StepReport) -> String {
         Outcome::Failed(what) => ("FAILED", what.as_str()),
         Outcome::Skipped(why) => ("SKIPPED", why.as_str()),
     };
-    let seconds = report.elapsed.as_secs_f64();
-    format!("{:<14} {word:<8} {seconds:>7.1} s  {why}", report.name).trim_end().to_owned()
+    let seconds = seconds(report.time);
+    format!("{:<14} {word:<8} {seconds}  {why}", report.name).trim_end().to_owned()
+}
+
+/// Time elapsed and CPU time, in columns.
+fn seconds(time: Time) -> String {
+    format!("{:>7.1} s {:>7.1} s CPU", time.elapsed.as_secs_f64(), time.cpu.as_secs_f64())
 }

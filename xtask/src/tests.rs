@@ -174,10 +174,14 @@ fn options__update_and_names() {
 #[test]
 fn run_beside__outcomes_are_those_of_the_processes() {
     let script = |name: &str| match name {
-        "good" => "echo '==> good'; echo '<== good   passed   2.5 s'; echo; echo '1 passed'",
-        "absent" => "echo; echo '<== absent   SKIPPED   0.1 s  no such tool: it is 5 s away'",
-        "most" => "echo; echo '<== most   passed   9.0 s  2 checks SKIPPED'",
-        "bad" => "echo; echo '<== bad   FAILED   1.0 s  broken' >&2; exit 1",
+        "good" => {
+            "echo '==> good'; echo '<== good   passed   2.5 s  4.0 s CPU'; echo; echo '1 passed'"
+        }
+        "absent" => {
+            "echo; echo '<== absent   SKIPPED   0.1 s 0.0 s CPU  no such tool: it is 5 s away'"
+        }
+        "most" => "echo; echo '<== most   passed   9.0 s  12.0 s CPU  2 checks SKIPPED'",
+        "bad" => "echo; echo '<== bad   FAILED   1.0 s  1.5 s CPU  broken' >&2; exit 1",
         _ => "echo killed; kill -9 $$",
     };
     let mut steps = Steps::default();
@@ -188,15 +192,33 @@ fn run_beside__outcomes_are_those_of_the_processes() {
     });
     let summary = steps.summary();
     for line in [
-        "good           passed       2.5 s",
-        "absent         SKIPPED      0.1 s  no such tool: it is 5 s away",
-        "most           passed       9.0 s  2 checks SKIPPED",
-        "bad            FAILED       1.0 s  broken",
+        "good           passed       2.5 s     4.0 s CPU",
+        "absent         SKIPPED      0.1 s     0.0 s CPU  no such tool: it is 5 s away",
+        "most           passed       9.0 s    12.0 s CPU  2 checks SKIPPED",
+        "bad            FAILED       1.0 s     1.5 s CPU  broken",
     ] {
         assert!(summary.lines().any(|other| other == line), "{line}\n{summary}");
     }
     assert!(summary.contains("it ended without an outcome"), "{summary}");
+    let total = summary.lines().find(|line| line.starts_with("total")).expect("a total");
+    assert!(total.ends_with(" 17.5 s CPU"), "of all steps but the killed one: {total}");
     assert_eq!(summary.lines().last(), Some("2 passed, 2 failed, 1 skipped"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn steps__cpu_time_of_the_processes_that_they_ran() {
+    let mut steps = Steps::default();
+    steps.run("busy", || {
+        let loops = "i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done";
+        crate::tools::run(std::process::Command::new("sh").args(["-c", loops]))?;
+        Ok(Outcome::Passed)
+    });
+    let summary = steps.summary();
+    let words: Vec<&str> = summary.lines().next().expect("a step").split_whitespace().collect();
+    let seconds = |word: usize| words[word].parse::<f64>().expect("seconds");
+    let (elapsed, cpu) = (seconds(2), seconds(4));
+    assert!(cpu > 0.0 && cpu <= elapsed + 0.1, "one process, one processor: {summary}");
 }
 
 fn three_steps(no_skips: bool) -> Steps {
