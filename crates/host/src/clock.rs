@@ -26,6 +26,12 @@ impl Clock {
         Instant::from_picos(nanos.saturating_mul(1_000))
     }
 
+    /// Moves the clock forward, as if the process had not run for this time.
+    #[cfg(test)]
+    pub(crate) fn skip(&mut self, time: std::time::Duration) {
+        self.start -= time;
+    }
+
     /// Waits until a socket is readable, at most until `wake`. Returns early if the wait is too short
     /// for a sleep: call again.
     pub(crate) fn wait(&self, sockets: &WaitSet, wake: Instant) -> std::io::Result<()> {

@@ -177,8 +177,10 @@ struct Session<'a> {
     failure: Option<ReceiveError>,
     buffer: Vec<u8>,
     idle_since: Instant,
-    /// When this thread last looked at what has arrived.
+    /// When the last turn began. Silence is judged by this time: a turn may be interrupted for long.
     turned_at: Instant,
+    /// For how long this process did not run, in all.
+    paused: Duration,
 }
 
 impl<'a> Session<'a> {
@@ -197,6 +199,7 @@ impl<'a> Session<'a> {
             buffer: vec![0; READ_BYTES],
             idle_since: Instant::now(),
             turned_at: Instant::now(),
+            paused: Duration::ZERO,
         }
     }
 
@@ -259,7 +262,10 @@ impl<'a> Session<'a> {
         let pause = self.turned_at - turned_at;
         if pause >= PAUSE_MIN {
             // This process did not run, or stored a file: that is no silence of a sender.
-            self.transfers.iter_mut().for_each(|transfer| transfer.heard_at += pause);
+            self.paused += pause;
+            for transfer in &mut self.transfers {
+                transfer.heard_at = (transfer.heard_at + pause).min(self.turned_at);
+            }
         }
         let waker = self.waker.clone();
         let mut cx = Context::from_waker(&waker);
@@ -426,7 +432,8 @@ impl<'a> Session<'a> {
         let options = &self.receiver.options;
         // The sender has begun again, perhaps in another process.
         let is_same = |t: &Transfer| {
-            let is_quiet = t.heard_at.elapsed() >= REPLACED_AFTER;
+            let silent = self.turned_at.saturating_duration_since(t.heard_at);
+            let is_quiet = silent >= REPLACED_AFTER;
             let is_sender = t.peer == peer || t.peer.ip() == peer.ip() && is_quiet;
             is_sender && t.offer.hash == offer.hash
         };
@@ -509,7 +516,8 @@ impl<'a> Session<'a> {
         let mut at = 0;
         while at < self.transfers.len() {
             let transfer = &mut self.transfers[at];
-            let is_stalled = transfer.heard_at.elapsed() >= waited
+            let silent = self.turned_at.saturating_duration_since(transfer.heard_at);
+            let is_stalled = silent >= waited
                 && !self.stores.iter().any(|s| transfer.is_named(s.incoming.peer(), &s.nonce));
             // Its sender's request to store the file gets the error of the file.
             if !is_stalled {
@@ -534,8 +542,12 @@ impl<'a> Session<'a> {
         // Parts of other senders are refused, so they ask why.
         self.transfers.retain(Transfer::has_begun);
         self.arrivals.retain(|a| a.incoming.is_request());
+        // The time of a pause comes on top, also of one in a turn.
         let until = Instant::now() + self.silence();
-        while Instant::now() < until && !(self.answers.is_empty() && self.transfers.is_empty()) {
+        let paused = self.paused;
+        while self.turned_at < until + (self.paused - paused)
+            && !(self.answers.is_empty() && self.transfers.is_empty())
+        {
             let stop = self.receiver.options.link.stop;
             if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 return;
@@ -573,5 +585,53 @@ fn verdict_of(error: &HostError) -> Verdict {
         HostError::Exists(_) => Verdict::Exists,
         HostError::BadName(_) => Verdict::BadName,
         _ => Verdict::WriteFailed,
+    }
+}
+
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod tests {
+    use super::*;
+    use crate::Hash;
+
+    const LONG: Duration = Duration::from_secs(6);
+
+    /// A session with a transfer of which something arrived just before its last turn, which began
+    /// this long ago.
+    fn after_a_turn<'a>(receiver: &'a Receiver, out: &'a Path, ago: Duration) -> Session<'a> {
+        let mut session = Session::new(receiver, ReceiveTarget::Directory(out));
+        let peer = SocketAddr::from(([127, 0, 0, 1], 9));
+        let hash = Hash([3; 32]);
+        let (len, name) = (1_000, b"n".to_vec());
+        let offer = Offer { nonce: [1; 16], len, hash, deadline: None, is_fresh: false, name };
+        let mut transfer =
+            Transfer::begin(peer, offer, &out.join("n"), false, false).expect("a file");
+        transfer.write(0, &[7; 500]);
+        session.turned_at -= ago;
+        transfer.heard_at = session.turned_at;
+        session.transfers.push(transfer);
+        session
+    }
+
+    /// A process that is stopped in the middle of a turn, or between two turns, does not take its
+    /// sender for silent.
+    #[test]
+    fn pause__is_no_silence_of_a_sender() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let receiver = Receiver::bind(any, &ReceiveOptions::default()).expect("a socket");
+        assert!(LONG > options::to_std(receiver.options.link.silence));
+        let mut session = after_a_turn(&receiver, dir.path(), LONG);
+        // The rest of the turn in which the process was stopped.
+        session.end_failed();
+        assert!(session.ended.is_empty(), "{:?}", session.ended);
+        session.turn();
+        assert!(session.ended.is_empty(), "{:?}", session.ended);
+        // It ran, and heard nothing.
+        let now = Instant::now();
+        (session.turned_at, session.transfers[0].heard_at) = (now, now - LONG);
+        session.turn();
+        let ended = session.ended.pop().expect("the sender is silent").result;
+        assert!(matches!(ended, Err(HostError::PeerSilent { .. })), "{ended:?}");
     }
 }

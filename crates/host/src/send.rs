@@ -279,8 +279,8 @@ impl Sending<'_> {
         match outcome {
             Outcome::Done(_) | Outcome::Met(_) | Outcome::Missed(_) => Ok(()),
             Outcome::Failed(SendError::Refused(_), _) => {
-                // The receiver knows why.
-                let answer = self.request(nonce, Head::store(nonce, self.len).to_vec(), true)?;
+                // The receiver knows why. It stores nothing, since the part is missing.
+                let answer = self.request(nonce, Head::store(nonce, self.len).to_vec(), false)?;
                 Err(self.refused(answer.verdict))
             }
             Outcome::Failed(error, _) | Outcome::Unknown(error, _) => Err(again(peer, error)),

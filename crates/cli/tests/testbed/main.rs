@@ -11,6 +11,7 @@ mod experiments;
 mod lifecycle;
 mod messages;
 mod reload;
+mod requests;
 mod runs;
 mod speed;
 mod traffic;

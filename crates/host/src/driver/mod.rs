@@ -6,6 +6,7 @@ mod flow;
 mod frames;
 mod path_messages;
 mod paths;
+mod pauses;
 mod receive;
 mod sockets;
 mod transmit;
@@ -25,6 +26,7 @@ use crate::timers::{Alarm, Timers};
 use ahash::HashMap;
 use flow::{Flow, PeerFlows, WireFlow};
 use paths::Paths;
+use pauses::Pauses;
 use punctual_core::rng::Stream;
 use punctual_core::{
     ByteRange, Bytes, Call, Class, Duration, ExtArena, FlowEvent, FlowId, FlowRoute, FlowSpec,
@@ -178,8 +180,8 @@ pub struct Driver<T: Transport, C: Codec> {
     version_answers: errors::VersionAnswers,
     /// What peers of other versions answered to packets of no flow.
     versions_heard: Vec<(SocketAddr, VersionAnswer)>,
-    /// The last time for which this process did not run although it was due.
-    pause: (Instant, Instant),
+    /// When this process did not run although it was due.
+    pauses: Pauses,
     /// Whether this process owns its core, and spins rather than sleep.
     spins: bool,
     incoming: Option<Received>,
@@ -249,7 +251,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             peer_errors: Vec::new(),
             version_answers: errors::VersionAnswers::default(),
             versions_heard: Vec::new(),
-            pause: (Instant::ZERO, Instant::ZERO),
+            pauses: Pauses::default(),
             spins: false,
             incoming: Some(Received::new()),
             frames: Vec::new(),
@@ -306,14 +308,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     /// Notes that this process was due at `from`, but ran only at `to`: it was stopped or had no
     /// processor.
     pub(crate) fn note_pause(&mut self, from: Instant, to: Instant) {
-        self.pause = (from, to);
+        self.pauses.note(from, to);
     }
 
-    /// Moves a time at which a peer was heard forward by the last pause after it. While this process
-    /// does not run, packets of the peer wait in the socket: that is no silence.
-    pub(crate) fn without_pause(&self, at: Instant) -> Instant {
-        let (from, to) = self.pause;
-        at.saturating_add(to.saturating_since(from.max(at)))
+    /// When a peer that was last heard at this time has been silent for `silence`. Pauses of this
+    /// process do not count.
+    pub(crate) fn silent_at(&self, heard_at: Instant, silence: Duration) -> Instant {
+        self.pauses.silent_at(heard_at, silence)
     }
 
     /// Whether the flow is open or in its time-wait.
@@ -469,6 +470,12 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.clock
     }
 
+    /// Moves the clock forward, as if the process had not run for this time.
+    #[cfg(test)]
+    pub(crate) fn skip(&mut self, time: std::time::Duration) {
+        self.clock.skip(time);
+    }
+
     /// Whether to spin rather than sleep while it waits.
     pub(crate) fn set_spins(&mut self, spins: bool) {
         self.spins = spins;
@@ -603,10 +610,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                         false if !flow.parked.is_empty() => {
                             now.saturating_add(self.options.stall_max)
                         }
-                        false => {
-                            let progress_at = self.without_pause(flow.progress_at);
-                            progress_at.saturating_add(self.options.stall_max)
-                        }
+                        false => self.silent_at(flow.progress_at, self.options.stall_max),
                     };
                     if at > now {
                         self.forgets.apply(alarm, TimerChange::Set(coarse(at)));

@@ -47,6 +47,8 @@ const CANCEL_WAIT: Duration = Duration::from_millis(500);
 const UNREACHABLE_WAIT: Duration = Duration::from_secs(1);
 /// A round that is as late as this was not late by chance: the process did not run.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// The longest time between two rounds: no thread that runs the engine sleeps for longer.
+const ROUND_MAX: Duration = Duration::from_secs(super::runner::SLEEP_MAX.as_secs());
 /// How long a completed flow answers late packets.
 const TIME_WAIT: Duration = Duration::from_millis(50);
 /// How long a request waits for its response, by default.
@@ -154,8 +156,16 @@ impl Engine {
         if now >= self.due_at.saturating_add(PAUSE_MIN) {
             self.driver.note_pause(self.due_at, now);
         }
-        let wake = self.run_round(now, receives);
-        self.due_at = wake.unwrap_or(now);
+        let mut wake = self.run_round(now, receives);
+        let mut latest = now.saturating_add(ROUND_MAX);
+        if self.driver.open_flows() > 0 {
+            // A pause shows only in rounds that are late, so they are closer than the silence that
+            // they are to be told from.
+            let often = to_core(self.state.options.silence / 4);
+            latest = latest.min(now.saturating_add(often));
+            wake = wake.map(|wake| wake.min(latest));
+        }
+        self.due_at = wake.unwrap_or(now).min(latest);
         wake
     }
 
@@ -323,14 +333,13 @@ impl Engine {
             if outbound.heard_at > *since {
                 // It is alive: the report was old, forged, or about a path that is not used now.
                 outbound.unreachable = None;
-            } else if now >= self.driver.without_pause(*since).saturating_add(UNREACHABLE_WAIT) {
+            } else if now >= self.driver.silent_at(*since, UNREACHABLE_WAIT) {
                 let cause = cause.clone();
                 return self.state.lose_unreachable(id, peer, cause);
             }
         }
         let is_waiting = outbound.flow.is_none() && !outbound.needs_proof;
-        let heard_at = self.driver.without_pause(outbound.heard_at);
-        if !is_waiting && now >= heard_at.saturating_add(silence) {
+        if !is_waiting && now >= self.driver.silent_at(outbound.heard_at, silence) {
             let waited = from_core(silence);
             let last_error = match outbound.unreachable.take() {
                 Some((_, Cause::Undelivered(error))) => Some(error),
@@ -497,3 +506,7 @@ fn class_of(options: &SendOptions) -> Class {
     };
     Class(1 + options.priority.unwrap_or(by_deadline).min(6))
 }
+
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod tests;

@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_millis(4);
 const BUSY: Duration = Duration::from_millis(100);
 /// How long sends may go on after the last handle of the endpoint is dropped.
 const LINGER: Duration = Duration::from_millis(500);
+/// The longest sleep of a thread that runs the engine.
+pub(super) const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// Typical lateness of a wake-up: a shorter wait does not sleep.
 const WAKE_LATENESS: Duration = Duration::from_micros(60);
 
@@ -257,7 +259,7 @@ impl<E: Run> Shared<E> {
             None => Duration::ZERO,
             Some(wake) => {
                 let left = wake.saturating_since(clock.now()).as_nanos();
-                Duration::from_nanos(left).min(Duration::from_secs(1))
+                Duration::from_nanos(left).min(SLEEP_MAX)
             }
         };
         if let Some(until) = until {
