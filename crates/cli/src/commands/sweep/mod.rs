@@ -82,7 +82,7 @@ fn run<S: Simulate>(args: &SweepRun) -> anyhow::Result<()> {
                 Err(error @ ExecuteError::Interrupted { .. }) => {
                     return Err(error).context("finished tasks are kept");
                 }
-                reports => reports?,
+                reports => reports.map_err(TaskError::of_tasks)?,
             }
         }
     };
