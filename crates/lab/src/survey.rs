@@ -67,6 +67,10 @@ pub(crate) fn run_state<S: Simulate>(
     let records = matches!(&setup, RunSetup::Packets(setup) if setup.network_trace);
     let is_same_build = manifest.build == build_of(&setup);
     if !is_same_build || manifest.setup != fingerprint(&setup, run) {
+        if manifest.transport != run.subject.label || manifest.seed != run.seed {
+            let (transport, seed) = (manifest.transport, manifest.seed);
+            return Err(refused(format!("it is a run of {transport} with seed {seed}")));
+        }
         let there = Settings::read_at(&manifest.scenario, &manifest.overrides, &manifest.point);
         let here = Settings::read_at(study.text(), study.overrides(), &run.values);
         return match there.zip(here).map(|(there, here)| there.differences(&here)) {

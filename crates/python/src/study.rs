@@ -4,7 +4,8 @@ use crate::call::{Work, call};
 use crate::scenario::Scenario;
 use punctual_cli::library;
 use punctual_lab::{
-    CapacitySearch, Options, PlannedRun, Question, RunReport, Study, execute_surveyed, survey,
+    CapacitySearch, Options, PlannedRun, Question, RunReport, RunState, Study, execute_surveyed,
+    survey,
 };
 use punctual_results::{DirLock, check_place};
 use punctual_transports::AnyTransport;
@@ -47,33 +48,36 @@ pub(crate) fn study(
     call(py, progress.as_ref(), |work| {
         let study = scenario.load()?;
         let options = execution.options(study.name());
-        Ok(complete(&study, &options, is_comparison, work)?.to_string())
+        check_place(&options.out)?;
+        let _lock = DirLock::take(&options.out)?;
+        let runs = study.runs();
+        let states = survey(&study, &runs, &options, &work.stop)?;
+        Ok(complete(&study, &runs, &states, &options, is_comparison, work)?.to_string())
     })
 }
 
-/// Executes all runs of a study and writes plan, figures and report.
+/// Executes all runs of a study, whose directory is locked and has them in these states, and writes
+/// plan, figures and report.
 pub(crate) fn complete(
     study: &Study,
+    runs: &[PlannedRun],
+    states: &[RunState],
     options: &Options,
     is_comparison: bool,
     work: &Work,
 ) -> anyhow::Result<Value> {
-    let runs = study.runs();
     work.expect(runs.len());
-    check_place(&options.out)?;
-    let _lock = DirLock::take(&options.out)?;
-    let states = survey(study, &runs, options, &work.stop)?;
-    let mut plan = study.plan_file(&runs);
+    let mut plan = study.plan_file(runs);
     library::remove_report(&options.out)?;
     plan.write(&options.out)?;
-    let reports = execute_surveyed(study, &runs, &states, options, work, &work.stop)?;
+    let reports = execute_surveyed(study, runs, states, options, work, &work.stop)?;
     plan.complete = true;
     plan.write(&options.out)?;
     if is_comparison {
-        library::write_figures(study, &runs, &reports, &options.out)?;
+        library::write_figures(study, runs, &reports, &options.out, options.threads)?;
     }
-    library::write_report::<AnyTransport>(&options.out)?;
-    Ok(json!({ "directory": options.out, "runs": described(&runs, &reports) }))
+    library::write_report::<AnyTransport>(&options.out, options.threads)?;
+    Ok(json!({ "directory": options.out, "runs": described(runs, &reports) }))
 }
 
 fn described(runs: &[PlannedRun], reports: &[RunReport]) -> Vec<Value> {
@@ -162,7 +166,7 @@ pub(crate) fn searched(
     let mut found = library::capacities(&search, &search.answers(), question.smallest)?;
     found.complete = true;
     found.write(&options.out)?;
-    library::write_report::<AnyTransport>(&options.out)?;
+    library::write_report::<AnyTransport>(&options.out, options.threads)?;
     Ok(())
 }
 

@@ -3,7 +3,8 @@
 use crate::call::call;
 use crate::scenario::Scenario;
 use crate::study::{Asked, Execution, complete, searched};
-use punctual_lab::{Question, Round, SweepDir, TaskError};
+use punctual_lab::{Question, Round, RunState, SweepDir, TaskError};
+use punctual_results::{DirLock, check_place};
 use pyo3::prelude::*;
 use serde_json::json;
 use std::num::NonZero;
@@ -121,12 +122,21 @@ pub(crate) fn sweep_merge(
                 }
             }
         };
-        std::fs::create_dir_all(&options.out)?;
-        sweep.place(&parts, &options.out, &work.stop)?;
+        check_place(&options.out)?;
+        let lock = DirLock::take(&options.out)?;
+        sweep.place(&parts, &options.out, options.threads, &work.stop)?;
         let study = sweep.study()?;
         match question {
-            None => drop(complete(&study, &options, true, work)?),
-            Some(question) => searched(&study, &question, &options, work)?,
+            // The files of all runs were just checked, so that nothing looks at them again.
+            None => {
+                let runs = study.runs();
+                let states = vec![RunState::Reusable; runs.len()];
+                complete(&study, &runs, &states, &options, true, work)?;
+            }
+            Some(question) => {
+                drop(lock);
+                searched(&study, &question, &options, work)?;
+            }
         }
         Ok(json!({ "directory": options.out }).to_string())
     })

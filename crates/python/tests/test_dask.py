@@ -385,5 +385,6 @@ def test_shards_follow_the_measured_time():
     sweep.seconds = {"ndp": (2, 0.04)}
     assert len(sweep.take(waiting, 2)) in (99, 100)  # 2 s of 20 ms, as sums of floats have it
     assert len(sweep.take(list(range(60)), 2)) == 10  # at least three shards for each thread
+    assert len(sweep.take(list(range(6)), 2)) == 2  # but none shorter than 30 ms
     sweep.seconds = {"ndp": (1, 30.0)}
     assert len(sweep.take(waiting, 2)) == 1

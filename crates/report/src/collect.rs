@@ -1,8 +1,9 @@
 //! Collects the results of a directory, in order.
 
 use punctual_results::{
-    Capacities, CapacityProbe, CombineError, Manifest, Plan, PlanPort, ReadError, Repeated,
-    RunFiles, Summary, combine, is_partial, leftovers, read, read_manifest, read_summary,
+    Capacities, CapacityProbe, CombineError, FlowRow, Manifest, Plan, PlanPort, ReadError,
+    Repeated, Summary, combine, is_complete, is_partial, leftovers, read_flows, read_in_parallel,
+    read_manifest, summary_beside, verify,
 };
 use std::collections::BTreeSet;
 use std::io;
@@ -107,12 +108,12 @@ impl Row {
         self.transports.len() > 1 && !self.transports.contains(&self.summary.transport)
     }
 
-    /// The files of a repetition.
+    /// The flows of a repetition.
     ///
     /// # Panics
     /// When there is no such repetition.
-    pub fn read(&self, repetition: usize) -> Result<RunFiles, ReadError> {
-        read(&self.dirs[repetition])
+    pub fn read_flows(&self, repetition: usize) -> Result<Vec<FlowRow>, ReadError> {
+        read_flows(&self.dirs[repetition])
     }
 }
 
@@ -122,16 +123,39 @@ struct FoundPoint {
     top: PathBuf,
     /// The point's values, by axis.
     values: Vec<(String, String)>,
-    /// Directories of runs, by transport.
-    rows: Vec<(String, Vec<PathBuf>)>,
+    /// Runs, by transport.
+    rows: Vec<(String, Vec<Whole>)>,
 }
+
+/// A run directory whose manifest could be read.
+struct Whole {
+    dir: PathBuf,
+    manifest: Manifest,
+    /// Its summary, and whether every file is as it was written.
+    summary: Result<(Summary, bool), ReadError>,
+}
+
+/// Reads and checks run directories, in their order.
+fn look(dirs: Vec<PathBuf>, threads: usize) -> Result<Looks, ReadError> {
+    let whole = |dir: &PathBuf| {
+        let manifest = read_manifest(dir)?;
+        let is_complete = || verify(dir, &manifest).is_ok();
+        let summary = summary_beside(&manifest, dir).map(|summary| (summary, is_complete()));
+        Ok(Whole { dir: dir.clone(), manifest, summary })
+    };
+    Ok(read_in_parallel(dirs.len(), threads, |i| Ok(whole(&dirs[i])))?.into_iter())
+}
+
+type Looks = std::vec::IntoIter<Result<Whole, ReadError>>;
 
 /// The depth of runs below a directory of results: point, transport, seed.
 const DEPTH: usize = 3;
 
 impl Results {
     /// The results of a directory: that of a run, or any above runs.
-    pub fn of(dir: &Path) -> Result<Results, ReportError> {
+    ///
+    /// Several threads read and check the runs; the results do not depend on their number.
+    pub fn of(dir: &Path, threads: usize) -> Result<Results, ReportError> {
         if is_partial(dir) {
             return Err(ReadError::Partial(dir.to_owned()).into());
         }
@@ -144,11 +168,11 @@ impl Results {
             ..Results::default()
         };
         if results.plan.is_some() {
-            results.take_plan(dir)?;
+            results.take_plan(dir, threads)?;
         } else if results.capacities.is_none() {
-            results.take_all(dir)?;
+            results.take_all(dir, threads)?;
         }
-        results.check_probes(dir);
+        results.check_probes(dir, threads)?;
         if results.capacities.as_ref().is_some_and(|found| !found.complete) {
             results.incomplete.push(
                 "Incomplete: the search for capacities did not come to its end; the same command \
@@ -191,10 +215,12 @@ impl Results {
     }
 
     /// Adds the runs of the plan that exist.
-    fn take_plan(&mut self, dir: &Path) -> Result<(), ReportError> {
+    fn take_plan(&mut self, dir: &Path, threads: usize) -> Result<(), ReportError> {
         let plan = self.plan.clone().unwrap_or_default();
         let planned: usize = plan.points.iter().map(|point| point.runs.len()).sum();
         let (mut missing, mut damaged) = (0, Vec::new());
+        let runs = plan.points.iter().flat_map(|point| &point.runs);
+        let mut looks = look(runs.map(|run| dir.join(&run.directory)).collect(), threads)?;
         for point in &plan.points {
             let mut runs = PointRuns {
                 label: labelled(&point.values),
@@ -203,9 +229,8 @@ impl Results {
                 offered_load: point.offered_load.clone(),
                 rows: Vec::new(),
             };
-            let mut rows: Vec<(&str, Vec<PathBuf>)> = Vec::new();
-            for run in &point.runs {
-                let own = dir.join(&run.directory);
+            let mut rows: Vec<(&str, Vec<Whole>)> = Vec::new();
+            for (run, look) in point.runs.iter().zip(&mut looks) {
                 // All runs of a finished plan belong to it. If it was interrupted, some may be of
                 // an earlier plan with other settings.
                 let made_of_this = |manifest: &Manifest| {
@@ -215,11 +240,11 @@ impl Results {
                             && manifest.overrides == plan.overrides
                             && made_at.eq(point.values.iter().map(|(axis, label)| (axis, label))))
                 };
-                match read_manifest(&own) {
-                    Ok(manifest) if made_of_this(&manifest) => {
+                match look {
+                    Ok(whole) if made_of_this(&whole.manifest) => {
                         match rows.last_mut().filter(|(transport, _)| *transport == run.transport) {
-                            Some((_, dirs)) => dirs.push(own),
-                            None => rows.push((&run.transport, vec![own])),
+                            Some((_, runs)) => runs.push(whole),
+                            None => rows.push((&run.transport, vec![whole])),
                         }
                     }
                     Ok(_) | Err(ReadError::NotFound(_)) => missing += 1,
@@ -227,8 +252,8 @@ impl Results {
                     Err(error) => damaged.push(error.to_string()),
                 }
             }
-            for (_, dirs) in rows {
-                runs.rows.extend(self.row(dirs, &mut damaged)?);
+            for (_, found) in rows {
+                runs.rows.extend(self.row(found, &mut damaged)?);
             }
             self.points.push(runs);
             for warning in &point.warnings {
@@ -248,7 +273,7 @@ impl Results {
     }
 
     /// Adds every run below a directory.
-    fn take_all(&mut self, dir: &Path) -> Result<(), ReportError> {
+    fn take_all(&mut self, dir: &Path, threads: usize) -> Result<(), ReportError> {
         let mut found = Vec::new();
         let mut left_behind = 0;
         search(dir, DEPTH, &mut found, &mut left_behind)?;
@@ -256,26 +281,27 @@ impl Results {
         found.sort_by_key(|run| natural(run));
         let mut damaged = Vec::new();
         let mut points: Vec<FoundPoint> = Vec::new();
-        for dir in found {
-            let manifest = match read_manifest(&dir) {
-                Ok(manifest) => manifest,
+        for look in look(found, threads)? {
+            let run = match look {
+                Ok(run) => run,
                 Err(error @ ReadError::Format { .. }) => return Err(error.into()),
                 Err(error) => {
                     damaged.push(error.to_string());
                     continue;
                 }
             };
-            let top = top_of(&dir, &manifest);
-            let values: Vec<_> = manifest.point.into_iter().map(|v| (v.axis, v.label)).collect();
+            let top = top_of(&run.dir, &run.manifest);
+            let axes = run.manifest.point.iter();
+            let values: Vec<_> = axes.map(|v| (v.axis.clone(), v.label.clone())).collect();
             let own = points.iter().position(|p| p.top == top && p.values == values);
             let own = own.unwrap_or_else(|| {
                 points.push(FoundPoint { top, values, rows: Vec::new() });
                 points.len() - 1
             });
             let rows = &mut points[own].rows;
-            match rows.iter_mut().find(|(transport, _)| *transport == manifest.transport) {
-                Some((_, dirs)) => dirs.push(dir),
-                None => rows.push((manifest.transport, vec![dir])),
+            match rows.iter_mut().find(|(transport, _)| *transport == run.manifest.transport) {
+                Some((_, runs)) => runs.push(run),
+                None => rows.push((run.manifest.transport.clone(), vec![run])),
             }
         }
         let several_tops = points.iter().any(|point| point.top != points[0].top);
@@ -288,8 +314,8 @@ impl Results {
             labels.retain(|label| !label.is_empty());
             let label = labels.join(", ");
             let mut runs = PointRuns { values: vec![label.clone()], label, ..PointRuns::default() };
-            for (_, dirs) in rows {
-                runs.rows.extend(self.row(dirs, &mut damaged)?);
+            for (_, found) in rows {
+                runs.rows.extend(self.row(found, &mut damaged)?);
             }
             self.points.push(runs);
         }
@@ -305,17 +331,15 @@ impl Results {
     /// Reads the repetitions of a transport; none if none of them can be read.
     fn row(
         &mut self,
-        dirs: Vec<PathBuf>,
+        runs: Vec<Whole>,
         damaged: &mut Vec<String>,
     ) -> Result<Option<Row>, ReportError> {
         let (mut whole, mut repetitions) = (Vec::new(), Vec::new());
         let mut transports = Vec::new();
-        for dir in dirs {
-            // Every length is checked here, so that the report shows what was written.
-            let read = read_manifest(&dir).and_then(|m| Ok((m, read_summary(&dir)?)));
-            match read {
-                Ok((manifest, summary)) => {
-                    if !punctual_results::is_complete(&dir) {
+        for Whole { dir, manifest, summary } in runs {
+            match summary {
+                Ok((summary, is_complete)) => {
+                    if !is_complete {
                         damaged.push(format!("{} is damaged; run it again", dir.display()));
                         continue;
                     }
@@ -346,7 +370,7 @@ impl Results {
     }
 
     /// Checks that every run that a capacity search counted exists and is complete.
-    fn check_probes(&mut self, dir: &Path) {
+    fn check_probes(&mut self, dir: &Path, threads: usize) -> Result<(), ReportError> {
         let answers = self.capacities.iter().flat_map(|found| &found.answers);
         let runs = answers.flat_map(|answer| &answer.probes).flat_map(|probe| &probe.directories);
         let runs: BTreeSet<PathBuf> = runs.map(|run| dir.join(run)).collect();
@@ -359,8 +383,9 @@ impl Results {
                 runs.len()
             ));
         }
-        let damaged: Vec<&PathBuf> =
-            there.into_iter().filter(|run| !punctual_results::is_complete(run)).collect();
+        let whole = read_in_parallel(there.len(), threads, |i| Ok(is_complete(there[i])))?;
+        let damaged = there.into_iter().zip(whole).filter(|(_, is_whole)| !is_whole);
+        let damaged: Vec<&PathBuf> = damaged.map(|(run, _)| run).collect();
         let probed = self.capacities.iter().flat_map(|found| &found.answers).map(|answer| {
             let is_capacity =
                 |probe: &&CapacityProbe| Some(&probe.value) == answer.capacity.as_ref();
@@ -372,6 +397,7 @@ impl Results {
             probed.enumerate().filter_map(|(i, run)| Some((i, run.filter(is_whole)?))).collect();
         let damaged = damaged.into_iter().map(|run| format!("{} is damaged", run.display()));
         self.warn_of(damaged.collect());
+        Ok(())
     }
 }
 

@@ -89,7 +89,10 @@ pub use metrics::{
 pub use pauses::PauseRow;
 pub use plan::{PLAN_FILE, Plan, PlanPoint, PlanPort, PlanRun, titled};
 pub use ports::PortRow;
-pub use read::{RunFiles, read, read_host, read_manifest, read_summary, verify};
+pub use read::{
+    RunFiles, read, read_flows, read_flows_and_ports, read_host, read_in_parallel, read_manifest,
+    read_summary, summary_beside, verify,
+};
 pub use share::{ShareOf, share_interval};
 pub use stats::{Repeated, RunFacts, combine, part_of, summarise};
 pub use summary::{Group, RunKind, SIZE_BINS, Summary, title};

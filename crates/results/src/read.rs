@@ -3,17 +3,19 @@
 use crate::columns::Table;
 use crate::files::check_format;
 use crate::network::read_network;
-use crate::parquet_io::read_table;
+use crate::parquet_io::{read_bytes, read_table, table_in};
 use crate::{
-    FLOWS_FILE, FORMAT, FlowRow, GAUGES_FILE, GaugeRow, HOST_FILE, Host, MANIFEST_FILE, Manifest,
-    NETWORK_FILE, PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, ReadError, SUMMARY_FILE,
-    Summary, is_partial,
+    FLOWS_FILE, FORMAT, FileInfo, FlowRow, GAUGES_FILE, GaugeRow, HOST_FILE, Host, MANIFEST_FILE,
+    Manifest, NETWORK_FILE, PAUSES_FILE, PORTS_FILE, PauseRow, PortRow, QUEUES_FILE, ReadError,
+    SUMMARY_FILE, Summary, file_info, is_partial,
 };
 use punctual_record::{NetworkTrace, PortSample};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A run as it was written.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +56,66 @@ pub fn read(dir: &Path) -> Result<RunFiles, ReadError> {
     })
 }
 
+/// Reads only the flows of a run directory, and checks no other file.
+pub fn read_flows(dir: &Path) -> Result<Vec<FlowRow>, ReadError> {
+    read_checked(dir, &read_manifest(dir)?, FLOWS_FILE)
+}
+
+/// Reads only the flows and the ports of a run directory, and checks no other file.
+pub fn read_flows_and_ports(dir: &Path) -> Result<(Vec<FlowRow>, Vec<PortRow>), ReadError> {
+    let manifest = read_manifest(dir)?;
+    let ports = match manifest.files.contains_key(PORTS_FILE) {
+        true => read_checked(dir, &manifest, PORTS_FILE)?,
+        false => Vec::new(),
+    };
+    Ok((read_checked(dir, &manifest, FLOWS_FILE)?, ports))
+}
+
+/// Reads the rows of one file after a comparison with its hash.
+fn read_checked<R: Table>(
+    dir: &Path,
+    manifest: &Manifest,
+    name: &str,
+) -> Result<Vec<R>, ReadError> {
+    let path = dir.join(name);
+    let info = manifest.files.get(name).ok_or_else(|| ReadError::Missing(path.clone()))?;
+    let bytes = read_bytes(&path)?;
+    match file_info(&bytes) == *info {
+        true => table_in(&path, bytes),
+        false => Err(ReadError::Changed(path)),
+    }
+}
+
+/// Calls `read` for 0 to `count` on several threads and returns the results in order.
+///
+/// Of several failures, the first in order is returned.
+pub fn read_in_parallel<T: Send>(
+    count: usize,
+    threads: usize,
+    read: impl Fn(usize) -> Result<T, ReadError> + Sync,
+) -> Result<Vec<T>, ReadError> {
+    let threads = threads.clamp(1, count.max(1));
+    if threads == 1 {
+        return (0..count).map(read).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let places: Vec<_> = (0..count).map(|_| Mutex::new(None)).collect();
+    let thread = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(place) = places.get(i) else { break };
+            *place.lock().expect("no thread panicked") = Some(read(i));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(thread);
+        }
+    });
+    let results = places.into_iter().filter_map(|place| place.into_inner().ok().flatten());
+    results.collect()
+}
+
 /// Reads the rows of a file that not every run has.
 fn read_listed<R: Table>(dir: &Path, manifest: &Manifest, name: &str) -> Result<Vec<R>, ReadError> {
     match manifest.files.contains_key(name) {
@@ -64,7 +126,11 @@ fn read_listed<R: Table>(dir: &Path, manifest: &Manifest, name: &str) -> Result<
 
 /// Reads only the summary of a run directory.
 pub fn read_summary(dir: &Path) -> Result<Summary, ReadError> {
-    read_manifest(dir)?;
+    summary_beside(&read_manifest(dir)?, dir)
+}
+
+/// Reads the summary of a run directory whose manifest was read, which says that this version can.
+pub fn summary_beside(_manifest: &Manifest, dir: &Path) -> Result<Summary, ReadError> {
     json(&dir.join(SUMMARY_FILE))
 }
 
@@ -95,17 +161,19 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
 
 /// Checks that every file of a run directory is as it was written.
 pub fn verify(dir: &Path, manifest: &Manifest) -> Result<(), ReadError> {
-    for (name, info) in &manifest.files {
-        let path = dir.join(name);
-        check_length(&path, info.bytes)?;
-        let mut hash = blake3::Hasher::new();
-        let file = fs::File::open(&path).map_err(|source| refused(&path, source))?;
-        hash.update_reader(file).map_err(|source| refused(&path, source))?;
-        if hash.finalize().to_hex().as_str() != info.blake3 {
-            return Err(ReadError::Changed(path));
-        }
+    manifest.files.iter().try_for_each(|(name, info)| check_file(&dir.join(name), info))
+}
+
+/// Checks that a file is as it was written.
+fn check_file(path: &Path, info: &FileInfo) -> Result<(), ReadError> {
+    check_length(path, info.bytes)?;
+    let mut hash = blake3::Hasher::new();
+    let file = fs::File::open(path).map_err(|source| refused(path, source))?;
+    hash.update_reader(file).map_err(|source| refused(path, source))?;
+    match hash.finalize().to_hex().as_str() == info.blake3 {
+        true => Ok(()),
+        false => Err(ReadError::Changed(path.to_owned())),
     }
-    Ok(())
 }
 
 fn json<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {

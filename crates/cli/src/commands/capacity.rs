@@ -111,7 +111,7 @@ pub(super) fn search<S: Simulate>(
     let mut found = capacities(&search, &answers, question.smallest)?;
     found.complete = true;
     found.write(&options.out)?;
-    let report = report::write::<S>(&options.out)?;
+    let report = report::write::<S>(&options.out, options.threads)?;
     let mut out = std::io::stdout().lock();
     if printing.json {
         for answer in &answers {

@@ -7,7 +7,9 @@ use crate::exit::UsageError;
 use punctual_lab::{Labels, PlannedRun, RunReport};
 use punctual_report::{Curve, GroupedBy, SweepPoint, Width, figures};
 use punctual_report::{baseline_of, fewer_misses, group_table, sweep_tables, table};
-use punctual_results::{FlowRow, Repeated, RunKind, Summary, part_of, save, title};
+use punctual_results::{
+    FlowRow, Repeated, RunKind, Summary, part_of, read_flows, read_in_parallel, save, title,
+};
 use punctual_sim::Simulate;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -80,9 +82,9 @@ pub(super) fn show<S: Simulate>(
                 }
             }
         }
-        figures.extend(draw(&done.study, &done.out, &rows)?);
+        figures.extend(draw(&done.study, &done.out, &rows, done.threads)?);
     }
-    let report = super::report::write::<S>(&done.out)?;
+    let report = super::report::write::<S>(&done.out, done.threads)?;
     if !json {
         print_sweep(&mut out, done, &sweep)?;
         print_fewer_misses(&mut out, done, &sweep, baseline)?;
@@ -218,7 +220,7 @@ fn print_tables<S: Simulate>(
         writeln!(out, "by traffic\n{table}\n")?;
     }
     for row in rows.iter().filter(|row| carriers(row).len() > 1) {
-        let parts = by_transport(row)?;
+        let parts = by_transport(row, done.threads)?;
         writeln!(out, "by transport (drops, trims and utilisation are those of the whole run)")?;
         writeln!(out, "{}\n", punctual_report::table(&parts, style, width).0)?;
     }
@@ -289,13 +291,14 @@ fn carriers<'a, S: Simulate>(row: &Row<'a, S>) -> Vec<&'a str> {
 }
 
 /// The flows of all repetitions.
-fn flows<S: Simulate>(row: &Row<'_, S>) -> anyhow::Result<Vec<Vec<FlowRow>>> {
-    row.runs.iter().map(|(_, report)| Ok(punctual_results::read(&report.dir)?.flows)).collect()
+fn flows<S: Simulate>(row: &Row<'_, S>, threads: usize) -> anyhow::Result<Vec<Vec<FlowRow>>> {
+    let dirs: Vec<&Path> = row.runs.iter().map(|(_, report)| &*report.dir).collect();
+    Ok(read_in_parallel(dirs.len(), threads, |run| read_flows(dirs[run]))?)
 }
 
 /// The results of a mixed run, one for each transport that carried flows.
-fn by_transport<S: Simulate>(row: &Row<'_, S>) -> anyhow::Result<Vec<Repeated>> {
-    let repetitions = flows(row)?;
+fn by_transport<S: Simulate>(row: &Row<'_, S>, threads: usize) -> anyhow::Result<Vec<Repeated>> {
+    let repetitions = flows(row, threads)?;
     let mut parts = Vec::new();
     for name in carriers(row) {
         let mut summaries = Vec::new();
@@ -315,6 +318,7 @@ pub(crate) fn draw<S: Simulate>(
     study: &punctual_lab::Study<S>,
     out: &Path,
     rows: &[Row<'_, S>],
+    threads: usize,
 ) -> anyhow::Result<Vec<PathBuf>> {
     let dir = out.join(&rows[0].runs[0].0.point_dir);
     let labels = &rows[0].runs[0].0.labels;
@@ -323,7 +327,7 @@ pub(crate) fn draw<S: Simulate>(
     let subtitle = subtitle.join(", ");
     let mut curves = Vec::new();
     for row in rows {
-        let flows: Vec<FlowRow> = flows(row)?.into_iter().flatten().collect();
+        let flows: Vec<FlowRow> = flows(row, threads)?.into_iter().flatten().collect();
         let names = carriers(row);
         for name in &names {
             let own = flows.iter().filter(|f| names.len() == 1 || *f.transport == **name);

@@ -41,7 +41,8 @@ pub(crate) fn difference(a: &Path, b: &Path, execution: &Execution) -> anyhow::R
         let message = "--set and --seed do not apply to the comparison of two directories";
         return Err(UsageError(message.into()).into());
     }
-    let (first, second) = (Results::of(a)?, Results::of(b)?);
+    let threads = execution.threads.get();
+    let (first, second) = (Results::of(a, threads)?, Results::of(b, threads)?);
     let mut out = std::io::stdout().lock();
     let mut lines = Vec::new();
     let mut alone = Vec::new();
@@ -146,7 +147,7 @@ fn compared<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Vec<Line<
 /// The probability that a flow of B is faster than a flow of A, as the mean over runs.
 fn ranked<'a>(point: &'a str, a: &'a Row, b: &Row) -> anyhow::Result<Option<Line<'a>>> {
     let times = |row: &Row, i: usize| -> anyhow::Result<Times> {
-        let flows = row.read(i)?.flows;
+        let flows = row.read_flows(i)?;
         Ok(Times::of(flows.iter().filter(|flow| flow.measured), FlowRow::time_us))
     };
     let mut chances = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::replay::planned;
 use super::{STOP, stop_on_ctrl_c, style, terminal_width};
-use crate::args::Explain;
+use crate::args::{Explain, Threads};
 use crate::exit::{ReplayDiffers, UsageError};
 use punctual_core::FlowId;
 use punctual_lab::{ExplainError, MISSED_MAX, Pick, pick};
@@ -44,7 +44,9 @@ pub(crate) fn explain<S: Simulate>(args: &Explain) -> anyhow::Result<()> {
         by_point.push((&point.label, explained));
     }
     let run = points.iter().flat_map(|point| &point.dirs).next();
-    let page = run.map(|run| super::report::write::<S>(&reported(run, &args.run))).transpose()?;
+    let page = run
+        .map(|run| super::report::write::<S>(&reported(run, &args.run), Threads::default().get()));
+    let page = page.transpose()?;
     let mut out = std::io::stdout().lock();
     if args.printing.json {
         for flow in by_point.iter().flat_map(|(_, runs)| runs).flat_map(|run| &run.flows) {
@@ -129,9 +131,10 @@ fn runs(args: &Explain, which: Pick) -> anyhow::Result<Vec<PointDirs>> {
         }
         return Ok(vec![PointDirs { label: String::new(), dirs: vec![dir] }]);
     }
+    let threads = Threads::default().get();
     let mut known: Vec<String> = Vec::new();
     let mut points = Vec::new();
-    for point in Results::of(&dir)?.points {
+    for point in Results::of(&dir, threads)?.points {
         let mut dirs = Vec::new();
         for dir in point.rows.into_iter().flat_map(|row| row.dirs) {
             let transport = read_manifest(&dir)?.transport;

@@ -57,6 +57,8 @@ pub(crate) struct Done<S: Simulate> {
     pub(crate) runs: Vec<PlannedRun<S>>,
     pub(crate) reports: Vec<RunReport>,
     pub(crate) out: PathBuf,
+    /// The number of threads that made the runs, and that read them for figures and the report.
+    pub(crate) threads: usize,
     plan: Plan,
     /// Held until everything is written, including figures and report.
     _lock: DirLock,
@@ -83,21 +85,33 @@ pub(crate) fn execute_loaded<S: Simulate>(
     execution: &Execution,
 ) -> anyhow::Result<Done<S>> {
     let options = options(&study, execution);
-    let quiet = execution.printing.quiet;
     let runs = study.runs();
     let lock = lock(&options.out)?;
     let states = look_at(&study, &runs, &options)?;
-    say_reused(&states, quiet);
+    say_reused(&states, execution.printing.quiet);
+    execute_plan(study, runs, &states, options, execution.printing.quiet, lock)
+}
+
+/// Executes the plan of a study in a directory that was locked and whose runs have these states.
+fn execute_plan<S: Simulate>(
+    study: Study<S>,
+    runs: Vec<PlannedRun<S>>,
+    states: &[RunState],
+    options: Options,
+    quiet: bool,
+    lock: DirLock,
+) -> anyhow::Result<Done<S>> {
     // The plan is written first, so that a directory without all its runs is known to be
     // incomplete.
     let mut plan = study.plan_file(&runs);
     report::begin(&options.out)?;
     plan.write(&options.out)?;
     warn(&plan, quiet);
-    let reports = execute_runs(&study, &runs, &states, &options, quiet)?;
+    let reports = execute_runs(&study, &runs, states, &options, quiet)?;
     plan.complete = true;
     plan.write(&options.out)?;
-    Ok(Done { study, runs, reports, out: options.out, plan, _lock: lock })
+    let Options { out, threads, .. } = options;
+    Ok(Done { study, runs, reports, out, threads, plan, _lock: lock })
 }
 
 /// Prints the warnings of a plan.

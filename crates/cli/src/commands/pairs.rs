@@ -79,7 +79,7 @@ fn write_report<S: Simulate>(
     let [simulator, testbed] = PLACES.names;
     let palette = super::report::palette::<S>();
     let ways = [(testbed, &*real.out), (simulator, &*simulated.out)];
-    let page = punctual_report::report_of_both(ways, &palette)?.html;
+    let page = punctual_report::report_of_both(ways, &palette, real.threads)?.html;
     let file = save(&real.out, BOTH_FILE, page.as_bytes())?;
     if !printing.json {
         writeln!(std::io::stdout(), "report of both: {}\n", file.display())?;

@@ -1,5 +1,6 @@
 //! `punctual report`.
 
+use crate::args::Threads;
 use crate::exit::{Incomplete, UsageError};
 use anyhow::Context as _;
 use punctual_fluid::Policy;
@@ -17,7 +18,8 @@ pub(crate) fn report<S: Simulate>(
     json: bool,
 ) -> anyhow::Result<()> {
     let _lock = if out.is_none() { super::lock_around(dir)? } else { None };
-    let Report { html: page, incomplete } = punctual_report::report(dir, &palette::<S>())?;
+    let Report { html: page, incomplete } =
+        punctual_report::report(dir, &palette::<S>(), Threads::default().get())?;
     let path = out.map(Path::to_owned).unwrap_or_else(|| dir.join(REPORT_FILE));
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(name) = name.filter(|_| !path.is_dir()) else {
@@ -62,8 +64,9 @@ pub(crate) fn begin(out: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes the report of a directory of results.
-pub(crate) fn write<S: Simulate>(out: &Path) -> anyhow::Result<PathBuf> {
-    Ok(save(out, REPORT_FILE, punctual_report::html(out, &palette::<S>())?.as_bytes())?)
+pub(crate) fn write<S: Simulate>(out: &Path, threads: usize) -> anyhow::Result<PathBuf> {
+    let page = punctual_report::html(out, &palette::<S>(), threads)?;
+    Ok(save(out, REPORT_FILE, page.as_bytes())?)
 }
 
 /// Opens a page in the desktop's browser.

@@ -96,7 +96,7 @@ fn run_study<S: Simulate>(args: &Study) -> anyhow::Result<Done<S>> {
             writeln!(out, "  TIMING INVALID: {problem}")?;
         }
     }
-    let report = super::report::write::<S>(&done.out)?;
+    let report = super::report::write::<S>(&done.out, done.threads)?;
     if !args.execution.printing.json {
         writeln!(out, "results in {}", done.out.display())?;
         writeln!(out, "report: {}", report.display())?;

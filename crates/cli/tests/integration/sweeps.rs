@@ -155,6 +155,15 @@ fn merge__damaged_and_foreign_parts_are_named() {
     let message = refused(&place, &["sweep", "merge", "sweep"], 6);
     assert!(message.contains("does not belong to this plan: `traffic.0.senders`"), "{message}");
     std::fs::remove_dir_all(&part).unwrap();
+    // A part of another repetition: `run` does not replace it, and says what to do.
+    copy(&part.with_file_name("seed-2"), &part);
+    for command in [&["sweep", "merge", "sweep"][..], &["sweep", "run", "sweep", "--quiet"]] {
+        let message = refused(&place, command, 6);
+        let expected = "seed-1 does not belong to this plan: it is a run of ndp with seed 2";
+        assert!(message.contains(expected) && !message.contains("--fresh"), "{message}");
+        assert!(message.contains("remove the parts that do not belong here"), "{message}");
+    }
+    std::fs::remove_dir_all(&part).unwrap();
     // A part of no task.
     copy(&aside, &part);
     copy(&aside, &part.with_file_name("seed-77"));

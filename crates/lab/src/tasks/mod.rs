@@ -112,6 +112,18 @@ pub enum TaskError {
     Execute(#[from] ExecuteError),
 }
 
+impl TaskError {
+    /// The failure of tasks: where a part of other settings is in the way, it is that part's.
+    pub fn of_tasks(error: ExecuteError) -> TaskError {
+        match error {
+            ExecuteError::OtherSettings { dir: part, what } => {
+                TaskError::Parts(vec![PartProblem::Foreign { part, what }])
+            }
+            error => TaskError::Execute(error),
+        }
+    }
+}
+
 impl<S: Simulate> SweepDir<S> {
     /// Plans the runs of a study, or the first round of a capacity search over it.
     ///
@@ -252,7 +264,7 @@ impl<S: Simulate> SweepDir<S> {
         let TaskRuns { study: Some(study), runs } = self.runs(tasks)? else {
             return Ok(Vec::new());
         };
-        Ok(execute(&study, &runs, &self.options(threads), watch, stop)?)
+        execute(&study, &runs, &self.options(threads), watch, stop).map_err(TaskError::of_tasks)
     }
 
     /// How to execute tasks here.

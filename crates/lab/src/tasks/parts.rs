@@ -259,17 +259,24 @@ impl<S: Simulate> SweepDir<S> {
     /// Links parts into a directory of results, or copies them to another file system.
     ///
     /// Runs that are there already are kept. Fails before it writes anything if the directory holds
-    /// results of other settings.
-    pub fn place(&self, parts: &Parts, out: &Path, stop: &AtomicBool) -> Result<(), TaskError> {
+    /// results of other settings. Afterwards all runs of the parts are there, and of this build.
+    pub fn place(
+        &self,
+        parts: &Parts,
+        out: &Path,
+        threads: usize,
+        stop: &AtomicBool,
+    ) -> Result<(), TaskError> {
         let tasks: Vec<usize> = parts.found.iter().map(|(task, _)| *task).collect();
         let TaskRuns { study: Some(study), runs } = self.runs(&tasks)? else { return Ok(()) };
-        let options = Options { out: out.to_owned(), ..self.options(1) };
+        let options = Options { out: out.to_owned(), ..self.options(threads) };
         let states = survey(&study, &runs, &options, stop)?;
-        for (((_, part), run), state) in parts.found.iter().zip(&runs).zip(states) {
-            if state != RunState::Reusable {
-                link_run(part, &out.join(&run.dir))?;
+        in_parallel(runs.len(), threads, stop, |i, _| {
+            if states[i] != RunState::Reusable {
+                link_run(&parts.found[i].1, &out.join(&runs[i].dir))?;
             }
-        }
+            Ok(Some(()))
+        })?;
         Ok(())
     }
 }

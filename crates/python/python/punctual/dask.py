@@ -34,6 +34,13 @@ SHARD_SECONDS = 2.0
 """How long a shard should take: much longer than the few milliseconds that Dask needs for a task, and
 short enough that a lost worker loses little."""
 
+SHARD_SECONDS_MIN = 0.03
+"""How long a shard should take at least, at the end of a sweep, when few runs are left to share: ten
+times what Dask needs for a task, and as short as one worker may wait for the others."""
+
+WORKERS_SECONDS = 0.25
+"""How long what the scheduler said of its workers is believed: to ask takes as long as a task."""
+
 SHARDS_PER_WORKER = 3
 """The least number of shards for each thread of a worker, so that all finish at about one time."""
 
@@ -215,6 +222,10 @@ class Sweep:
         self.flight: Dict[Any, Flight] = {}
         # The plan at the workers, once it was sent there.
         self.plan: Any = None
+        # The function of a shard. One for all of them, so that it is pickled once.
+        self.work = carried()
+        # What the scheduler last said of its workers, and when.
+        self.known: Tuple[float, Dict[str, Any]] = (-WORKERS_SECONDS, {})
 
     def scatter(self) -> Any:
         """Ships the plan once to each worker, not with each shard. Its key is new: Dask may still be
@@ -236,7 +247,10 @@ class Sweep:
 
     def workers(self) -> Dict[str, Any]:
         """The workers that can take shards: those whose disks are not full."""
-        workers = workers_of(self.client)
+        asked, workers = self.known
+        if not workers or time.monotonic() - asked >= WORKERS_SECONDS:
+            workers = workers_of(self.client)
+            self.known = (time.monotonic(), workers)
         return {name: worker for name, worker in workers.items() if name not in self.full}
 
     def slots(self, worker: Mapping[str, Any]) -> int:
@@ -273,17 +287,21 @@ class Sweep:
         return [best] if free[best] > 0 else None
 
     def take(self, waiting: List[int], threads: int) -> List[int]:
-        """The next shard: one run while nothing is measured, then as many as fill the time."""
+        """The next shard: one run while nothing is measured, then as many as fill the time.
+
+        Shards get shorter as less is left, so that all workers finish at about one time.
+        """
         most = max(1, -(-len(waiting) // (threads * SHARDS_PER_WORKER)))
+        least = min(SHARD_SECONDS_MIN, self.shard_seconds)
         shard: List[int] = []
         total = 0.0
-        while waiting and len(shard) < most:
-            time = self.expected(waiting[-1])
-            if shard and (time is None or total + time > self.shard_seconds):
+        while waiting and (len(shard) < most or total < least):
+            expected = self.expected(waiting[-1])
+            if shard and (expected is None or total + expected > self.shard_seconds):
                 break
-            total += time or 0.0
+            total += expected or 0.0
             shard.append(waiting.pop())
-            if time is None:
+            if expected is None:
                 break
         return shard
 
@@ -362,7 +380,7 @@ class Sweep:
         if not self.shared and (self.plan is None or self.plan.status in ("cancelled", "lost")):
             self.plan = self.scatter()
         arguments = (self.build, self.directory, shard, self.plan)
-        return self.client.submit(carried(), *arguments, pure=False, workers=workers or None)
+        return self.client.submit(self.work, *arguments, pure=False, workers=workers or None)
 
     def collect(self, result: Result) -> List[Dict[str, Any]]:
         """Notes the measured memory, and puts parts that were shipped back into the directory."""

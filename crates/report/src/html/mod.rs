@@ -26,9 +26,12 @@ use flows::Group;
 use model::{Body, Head, Look, Page, Section};
 use network::Traced;
 use pauses::Paused;
-use punctual_results::{Manifest, PortRow, Repeated, Summary, part_of, title, titled};
+use punctual_results::{
+    FlowRow, Manifest, PortRow, ReadError, Repeated, RunFiles, Summary, part_of, read,
+    read_flows_and_ports, read_in_parallel, title, titled,
+};
 use samples::Recorded;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tiers::Used;
 
 /// The maximum number of points of all CDFs together; about 15 bytes each.
@@ -74,9 +77,10 @@ impl Budget {
     }
 }
 
-/// The page of a directory of results: of a run, or of any directory above runs.
-pub fn html(dir: &Path, palette: &Palette) -> Result<String, ReportError> {
-    Ok(report(dir, palette)?.html)
+/// The page of a directory of results: of a run, or of any directory above runs. Files are read by
+/// several threads; the page does not depend on their number.
+pub fn html(dir: &Path, palette: &Palette, threads: usize) -> Result<String, ReportError> {
+    Ok(report(dir, palette, threads)?.html)
 }
 
 /// A page, and what is missing in it.
@@ -89,10 +93,10 @@ pub struct Report {
 }
 
 /// The page of a directory of results like [`html`], and what is missing in it.
-pub fn report(dir: &Path, palette: &Palette) -> Result<Report, ReportError> {
-    let results = Results::of(dir)?;
+pub fn report(dir: &Path, palette: &Palette, threads: usize) -> Result<Report, ReportError> {
+    let results = Results::of(dir, threads)?;
     let name = dir.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy());
-    let html = rendered(&page(&results, &name, palette)?);
+    let html = rendered(&page(&results, &name, palette, threads)?);
     Ok(Report { html, incomplete: results.incomplete })
 }
 
@@ -101,10 +105,12 @@ pub fn report(dir: &Path, palette: &Palette) -> Result<Report, ReportError> {
 pub fn report_of_both(
     [(way, dir), (other_way, other)]: [(&str, &Path); 2],
     palette: &Palette,
+    threads: usize,
 ) -> Result<Report, ReportError> {
-    let results = Results::of(dir)?.beside(way, Results::of(other)?, other_way);
+    let results = Results::of(dir, threads)?;
+    let results = results.beside(way, Results::of(other, threads)?, other_way);
     let name = other.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy());
-    let mut page = page(&results, &name, palette)?;
+    let mut page = page(&results, &name, palette, threads)?;
     page.title = format!("{}: {way} and {other_way}", page.title);
     // Solid lines are of one way, dashed ones of the other.
     for look in &mut page.transports {
@@ -118,7 +124,12 @@ pub fn report_of_both(
     Ok(Report { html: rendered(&page), incomplete: results.incomplete })
 }
 
-fn page(results: &Results, directory: &str, palette: &Palette) -> Result<Page, ReportError> {
+fn page(
+    results: &Results,
+    directory: &str,
+    palette: &Palette,
+    threads: usize,
+) -> Result<Page, ReportError> {
     let mut page = Page {
         title: directory.to_owned(),
         warnings: results.incomplete.iter().chain(&results.warnings).cloned().collect(),
@@ -193,7 +204,7 @@ fn page(results: &Results, directory: &str, palette: &Palette) -> Result<Page, R
     let curves = results.points.iter().take(detailed).map(|point| point.rows.len()).sum();
     let budget = Budget::new(curves, detailed);
     for (i, point) in results.points.iter().take(detailed).enumerate() {
-        let (head, sections) = details(point, &names, &number, &budget, &target)?;
+        let (head, sections) = details(point, &names, (&number, &budget, &target), threads)?;
         page.heads.push(match &searched {
             Some(searched) => head.after(searched),
             None => head,
@@ -231,9 +242,8 @@ fn say_maxima(sweep: &mut Section) {
 fn details(
     point: &PointRuns,
     names: &[String],
-    number: &numbers::Numbered<'_>,
-    budget: &Budget,
-    target: &sla::Target,
+    (number, budget, target): (&numbers::Numbered<'_>, &Budget, &sla::Target),
+    threads: usize,
 ) -> Result<(Head, Vec<Section>), ReportError> {
     let rows: Vec<Repeated> = point.rows.iter().map(Row::repeated).collect();
     let mut groups: Vec<Group> = Vec::new();
@@ -244,46 +254,48 @@ fn details(
     let mut parts: Vec<(usize, Repeated)> = Vec::new();
     let mut first: Option<Manifest> = None;
     let mut queues: Vec<(usize, String)> = Vec::new();
+    let mut runs = read_all(point, threads)?.into_iter();
     for row in &point.rows {
+        let title = row.summary.title();
+        let transport = number(&title);
         let mut own: Vec<(String, Group)> = Vec::new();
         let carriers: Vec<&str> = row.transports.iter().map(String::as_str).collect();
         let mut of_carriers: Vec<Vec<Summary>> = vec![Vec::new(); carriers.len()];
-        for (i, repetition) in row.repetitions.iter().enumerate() {
-            let files = row.read(i)?;
-            if i == 0 {
-                queues.push((number(&row.summary.title()), files.manifest.queue.clone()));
-                first.get_or_insert_with(|| files.manifest.clone());
-            }
+        for (repetition, run) in row.repetitions.iter().zip(&mut runs) {
+            let (flows, ports) = match run {
+                RunRead::First(files) => {
+                    queues.push((transport, files.manifest.queue.clone()));
+                    first.get_or_insert(files.manifest);
+                    traced.push(Traced {
+                        transport,
+                        ports: files.ports.clone(),
+                        trace: files.network,
+                    });
+                    paused.push(Paused { transport, rows: files.pauses });
+                    let (queues, gauges) = (files.queues, files.gauges);
+                    recorded.push(Recorded { transport, queues, gauges });
+                    (files.flows, files.ports)
+                }
+                RunRead::Other(flows, ports) => (flows, ports),
+            };
+            used.push((transport, ports));
             let seed = repetition.seeds.first().copied().unwrap_or(0);
-            let transport = number(&row.summary.title());
             if row.is_mix() {
                 for (carrier, summaries) in carriers.iter().zip(&mut of_carriers) {
-                    summaries.extend(part_of(repetition, &files.flows, carrier));
+                    summaries.extend(part_of(repetition, &flows, carrier));
                 }
             }
-            for flow in files.flows.into_iter().filter(|flow| flow.measured) {
-                let name = match row.is_mix() {
-                    true => part_name(row, &flow.transport, names),
-                    false => row.summary.title(),
-                };
-                let group = match own.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, group)) => group,
-                    None => {
-                        let transport = number(&name);
-                        own.push((name, Group { transport, flows: Vec::new() }));
-                        let Some((_, group)) = own.last_mut() else { continue };
-                        group
-                    }
-                };
-                group.flows.push((seed, flow));
+            for flow in flows.into_iter().filter(|flow| flow.measured) {
+                let part = row.is_mix().then(|| part_name(row, &flow.transport, names));
+                let name = part.as_ref().unwrap_or(&title);
+                let known = own.iter().position(|(known, _)| known == name);
+                let place = known.unwrap_or_else(|| {
+                    let group = Group { transport: number(name), flows: Vec::new() };
+                    own.push((name.clone(), group));
+                    own.len() - 1
+                });
+                own[place].1.flows.push((seed, flow));
             }
-            if i == 0 {
-                let (ports, trace) = (files.ports.clone(), files.network);
-                traced.push(Traced { transport, ports, trace });
-                paused.push(Paused { transport, rows: files.pauses });
-                recorded.push(Recorded { transport, queues: files.queues, gauges: files.gauges });
-            }
-            used.push((transport, files.ports));
         }
         groups.extend(own.into_iter().map(|(_, group)| group));
         for (carrier, summaries) in carriers.iter().zip(of_carriers) {
@@ -328,6 +340,26 @@ fn details(
     sections.extend(pauses::tiers(&paused, names));
     sections.extend(gauges);
     Ok((head, sections))
+}
+
+/// What is read of a run: all of a transport's first, the flows and ports of its other repetitions.
+enum RunRead {
+    First(Box<RunFiles>),
+    Other(Vec<FlowRow>, Vec<PortRow>),
+}
+
+/// Reads the runs of a point, by transport and repetition.
+fn read_all(point: &PointRuns, threads: usize) -> Result<Vec<RunRead>, ReadError> {
+    let rows = point.rows.iter();
+    let runs: Vec<(usize, &PathBuf)> = rows.flat_map(|row| row.dirs.iter().enumerate()).collect();
+    read_in_parallel(runs.len(), threads, |run| {
+        let (repetition, dir) = runs[run];
+        if repetition == 0 {
+            return Ok(RunRead::First(Box::new(read(dir)?)));
+        }
+        let (flows, ports) = read_flows_and_ports(dir)?;
+        Ok(RunRead::Other(flows, ports))
+    })
 }
 
 /// The name of a transport's part of a mix: the transport's or, if that has its own row, both.

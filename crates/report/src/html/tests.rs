@@ -17,11 +17,11 @@ fn palette() -> Palette {
 
 /// The page of a directory, in the looks of [`palette`].
 fn html(dir: &Path) -> Result<String, ReportError> {
-    super::html(dir, &palette())
+    super::html(dir, &palette(), 2)
 }
 
 fn page(results: &Results, name: &str) -> Result<Page, ReportError> {
-    super::page(results, name, &palette())
+    super::page(results, name, &palette(), 2)
 }
 
 fn micros(micros: u64) -> Instant {
@@ -320,13 +320,34 @@ fn the_page_asks_nothing_of_the_network() {
 }
 
 #[test]
+fn pages_do_not_depend_on_the_number_of_threads() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("results");
+    for seed in 1..=7 {
+        write_run(&dir.join(format!("tcp/seed-{seed}")), "tcp", seed, 3 + seed as u32 % 3);
+        write_run(&dir.join(format!("ndp/seed-{seed}")), "ndp", seed, 2);
+    }
+    let page = |threads| super::html(&dir, &palette(), threads).unwrap();
+    let one = page(1);
+    assert!((2..=16).all(|threads| page(threads) == one));
+    // The first damaged run is named, whichever thread finds it.
+    for seed in [3, 5] {
+        std::fs::write(dir.join(format!("tcp/seed-{seed}/summary.json")), "{").unwrap();
+    }
+    let damaged = page(1);
+    assert!(damaged.contains("2 runs cannot be read") && damaged.contains("tcp/seed-3"));
+    assert!(!damaged.contains("tcp/seed-5"));
+    assert!((2..=16).all(|threads| page(threads) == damaged));
+}
+
+#[test]
 fn explained_flows_are_bars_of_their_parts() {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path().join("results");
     write_run(&dir.join("tcp/seed-1"), "tcp", 1, 3);
     write_run(&dir.join("ndp/seed-1"), "ndp", 1, 3);
     let is_time = |section: &&Section| section.id == "time";
-    let unexplained = page(&Results::of(&dir).unwrap(), "x").unwrap();
+    let unexplained = page(&Results::of(&dir, 1).unwrap(), "x").unwrap();
     assert!(unexplained.sections.iter().find(is_time).is_none());
     let part = |what: &str, time_ps| ExplainedPart {
         what: what.into(),
@@ -342,7 +363,7 @@ fn explained_flows_are_bars_of_their_parts() {
         ..ExplainedFlow::default()
     });
     explained.write(&dir.join("ndp/seed-1")).unwrap();
-    let page = page(&Results::of(&dir).unwrap(), "x").unwrap();
+    let page = page(&Results::of(&dir, 1).unwrap(), "x").unwrap();
     let Some(Section { body: Body::Stack(stack), .. }) = page.sections.iter().find(is_time) else {
         panic!("no such section");
     };

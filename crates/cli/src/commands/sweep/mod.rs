@@ -5,14 +5,15 @@ mod recipes;
 
 pub(crate) use args::SweepCommand;
 
-use super::{STOP, execute_loaded, lock, stop_on_ctrl_c};
+use super::{STOP, lock, stop_on_ctrl_c};
 use crate::args::Execution;
 use crate::exit::{NextRound, UsageError};
 use crate::progress::Board;
 use anyhow::Context as _;
 use args::{SweepMerge, SweepPlan, SweepRun};
 use punctual_lab::{
-    ExecuteError, Parts, Question, Round, SweepDir, TaskError, TaskRuns, execute, load_study,
+    ExecuteError, Parts, Question, Round, RunState, SweepDir, TaskError, TaskRuns, execute,
+    load_study,
 };
 use punctual_results::TASKS_FILE;
 use punctual_sim::Simulate;
@@ -81,7 +82,7 @@ fn run<S: Simulate>(args: &SweepRun) -> anyhow::Result<()> {
                 Err(error @ ExecuteError::Interrupted { .. }) => {
                     return Err(error).context("finished tasks are kept");
                 }
-                reports => reports?,
+                reports => reports.map_err(TaskError::of_tasks)?,
             }
         }
     };
@@ -179,9 +180,7 @@ fn merge<S: Simulate>(args: &SweepMerge) -> anyhow::Result<()> {
     let name = study.name().to_owned();
     let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(name));
     let held = lock(&out)?;
-    sweep.place(&parts, &out, &STOP)?;
-    drop(held);
-    // All runs are there, so that none is made again.
+    sweep.place(&parts, &out, threads, &STOP)?;
     let quiet = crate::args::Printing { quiet: true, ..args.printing.clone() };
     let execution = Execution {
         out: Some(out),
@@ -191,9 +190,16 @@ fn merge<S: Simulate>(args: &SweepMerge) -> anyhow::Result<()> {
         ..Execution::default()
     };
     match question {
-        Some(question) => super::capacity::search(&study, &question, &execution),
+        Some(question) => {
+            drop(held);
+            super::capacity::search(&study, &question, &execution)
+        }
         None => {
-            let done = execute_loaded(study, &execution)?;
+            // Their files were just checked, so that nothing looks at them again.
+            let runs = study.runs();
+            let states = vec![RunState::Reusable; runs.len()];
+            let options = super::options(&study, &execution);
+            let done = super::execute_plan(study, runs, &states, options, true, held)?;
             super::compare::show(&done, execution.printing.json, false, None)
         }
     }
