@@ -8,8 +8,8 @@ use crate::exit::UsageError;
 use crate::progress::Board;
 use anyhow::Context as _;
 use punctual_lab::catalogue::{
-    Catalogue, CatalogueError, ChartData, ClaimLine, ClaimVerdict, Experiment, Measured, Places,
-    ReproduceError, ReproduceOptions, Reproduced, sums,
+    Catalogue, CatalogueError, ChartData, ClaimLine, ClaimVerdict, Experiment, Measured, Open,
+    Places, ReproduceError, ReproduceOptions, Reproduced, sums,
 };
 use punctual_lab::{ExecuteError, Options, RunState, describe, execute_surveyed, survey};
 use punctual_report::{
@@ -228,7 +228,8 @@ fn matrix(experiments: &[&Experiment], done: &[Reproduced]) -> Option<String> {
 
 fn page(experiments: &[&Experiment], done: &[Reproduced]) -> Reproduction {
     let figures = experiments.iter().zip(done).map(|(experiment, one)| {
-        let open = experiment.open.iter().map(|open| format!("{}: {}.", open.what, open.reading));
+        let open = |open: &Open| format!("{}: {} ({}).", open.what, open.reading, open.why);
+        let open = experiment.open.iter().map(open);
         let header = ["Claim", "Paper", "Accepted", "Here", "Verdict", "Other readings"];
         ReproducedFigure {
             id: one.experiment.clone(),
