@@ -86,7 +86,7 @@ pub(crate) fn results(options: &Options) -> anyhow::Result<Outcome> {
     let merged = merged_manifest(&read(&manifest)?, &read(&made.join("reproduced.json"))?)?;
     fs::write(&manifest, merged)?;
     if kind != Kind::Testbed {
-        let times = root().join("experiments/times.toml");
+        let times = root().join("experiments/times.json");
         let new = read(&made.join("times.json"))?;
         fs::write(&times, merged_times(&read(&times)?, &new, kind.name())?)?;
     }
@@ -139,35 +139,18 @@ fn merged_manifest(old: &str, new: &str) -> anyhow::Result<String> {
     Ok(format!("{new:#}\n"))
 }
 
-/// The times of experiments with those of `new`, a JSON object of seconds by experiment, as `kind`.
+/// The costs of experiments with those of `new`, a JSON object by experiment, as those of `kind`.
 fn merged_times(old: &str, new: &str, kind: &str) -> anyhow::Result<String> {
-    let mut times: BTreeMap<String, [Option<f64>; 2]> = BTreeMap::new();
-    let kinds = ["quick", "full"];
-    for line in old.lines().filter(|line| line.starts_with('"')) {
-        let (id, values) = line.split_once(" = { ").context("a line of times")?;
-        let values: Vec<(&str, &str)> =
-            values.trim_end_matches(" }").split(", ").filter_map(|v| v.split_once(" = ")).collect();
-        let value = |kind| {
-            let text = values.iter().find(|(name, _)| *name == kind)?.1;
-            text.parse().ok()
-        };
-        times.insert(id.trim_matches('"').to_owned(), kinds.map(value));
+    let mut times: BTreeMap<String, Map<String, Value>> =
+        serde_json::from_str(old).context("the times")?;
+    let new: Map<String, Value> = serde_json::from_str(new).context("the new times")?;
+    for (id, cost) in new {
+        times.entry(id).or_default().insert(kind.to_owned(), cost);
     }
-    let at = kinds.iter().position(|own| *own == kind).context("times are quick or full")?;
-    let new: BTreeMap<String, f64> = serde_json::from_str(new).context("new times")?;
-    for (id, seconds) in new {
-        times.entry(id).or_default()[at] = Some(seconds);
-    }
-    let mut text = old
-        .lines()
-        .take_while(|line| !line.starts_with('"'))
-        .fold(String::new(), |text, line| text + line + "\n");
-    for (id, values) in times {
-        let pairs = kinds.iter().zip(values);
-        let pairs = pairs.filter_map(|(kind, value)| Some(format!("{kind} = {:.1}", value?)));
-        text += &format!("\"{id}\" = {{ {} }}\n", pairs.collect::<Vec<_>>().join(", "));
-    }
-    Ok(text)
+    // One line per experiment.
+    let line = |(id, costs)| format!("{}: {}", json!(id), json!(costs));
+    let lines: Vec<String> = times.into_iter().map(line).collect();
+    Ok(format!("{{\n{}\n}}\n", lines.join(",\n")))
 }
 
 #[cfg(test)]
@@ -207,10 +190,13 @@ mod tests {
 
     #[test]
     fn merged_times__other_kind_stays() {
-        let old = "# Seconds.\n\n\"a/1\" = { quick = 0.5, full = 3.0 }\n\"a/2\" = { full = 1.0 }\n";
-        let merged = merged_times(old, r#"{"a/1":2.04,"a/3":1.0}"#, "quick").unwrap();
-        let expected = "# Seconds.\n\n\"a/1\" = { quick = 2.0, full = 3.0 }\n\
-                        \"a/2\" = { full = 1.0 }\n\"a/3\" = { quick = 1.0 }\n";
+        let old = r#"{"a/1":{"quick":{"cpu":1.0,"wall":0.5},"full":{"cpu":3.0,"wall":2.0}}}"#;
+        let new = r#"{"a/1":{"cpu":2.0,"wall":1.0},"a/3":{"cpu":1.0,"wall":1.0}}"#;
+        let merged = merged_times(old, new, "quick").unwrap();
+        let expected = "{\n\"a/1\": {\"full\":{\"cpu\":3.0,\"wall\":2.0},\
+                        \"quick\":{\"cpu\":2.0,\"wall\":1.0}},\n\
+                        \"a/3\": {\"quick\":{\"cpu\":1.0,\"wall\":1.0}}\n}\n";
         assert_eq!(merged, expected);
+        assert!(merged_times("[]", new, "quick").is_err());
     }
 }

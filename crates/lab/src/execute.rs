@@ -11,7 +11,7 @@ use punctual_core::{HostId, Instant, PortId};
 use punctual_net::Network;
 use punctual_results::{
     FlowRow, GaugeRow, Host, Manifest, PauseRow, PortRow, Run, RunFacts, RunKind, Summary,
-    TestbedFacts, WriteError, WriteOptions, read_summary,
+    TestbedFacts, WriteError, WriteOptions, read_host, read_summary,
 };
 use punctual_sim::{FlowRecord, Measure, Outcome, Progress, Simulate, Totals};
 use punctual_testbed::{Lateness, TestbedReport, TestbedRunError};
@@ -33,6 +33,9 @@ pub struct Options {
     pub fresh: bool,
     /// Also write `flows.csv`.
     pub csv: bool,
+    /// Wait until each run is on disk. Without, a power failure may damage runs that were reported
+    /// as finished; [`survey`] finds them by their hashes, and they run again.
+    pub sync: bool,
 }
 
 /// Receives the progress of an execution, from several threads.
@@ -61,6 +64,9 @@ pub struct RunReport {
     pub state: RunState,
     /// How long it took in real time.
     pub wall: WallTime,
+    /// CPU time of the thread that ran it, where the system reports it; for a reused run what its
+    /// host.json has.
+    pub cpu_seconds: Option<f64>,
 }
 
 /// Why an execution ended early. Runs that finished before are complete.
@@ -232,7 +238,8 @@ fn execute_one<S: Simulate>(
     let state = state.clone();
     if state == RunState::Reusable {
         let (summary, wall) = (read_summary(&dir)?, begun.elapsed());
-        return Ok(Some(RunReport { summary, dir, reused: true, state, wall }));
+        let cpu_seconds = read_host(&dir).ok().and_then(|host| host.cpu_seconds);
+        return Ok(Some(RunReport { summary, dir, reused: true, state, wall, cpu_seconds }));
     }
     let setup = study.setup(&run.scenario, &run.subject, run.seed)?;
     let print = fingerprint(&setup, run);
@@ -325,7 +332,8 @@ fn execute_one<S: Simulate>(
     host.commit = commit();
     host.threads = Some(options.threads as u32);
     host.wall_seconds = Some(begun.elapsed().as_secs_f64());
-    host.cpu_seconds = thread_cpu_seconds().zip(cpu_begun).map(|(now, then)| now - then);
+    let cpu = || thread_cpu_seconds().zip(cpu_begun).map(|(now, then)| now - then);
+    host.cpu_seconds = cpu();
     host.started_unix_seconds = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .ok()
@@ -342,8 +350,12 @@ fn execute_one<S: Simulate>(
         ..Run::new(&flows, &outcome.samples, &summary, &manifest)
     };
     let write_options = WriteOptions { overwrite: true, csv: options.csv };
-    punctual_results::write(&dir, &files, write_options)?;
-    Ok(Some(RunReport { summary, dir, reused: false, state, wall: begun.elapsed() }))
+    match options.sync {
+        true => punctual_results::write(&dir, &files, write_options)?,
+        false => punctual_results::write_unsynced(&dir, &files, write_options)?,
+    }
+    let (wall, cpu_seconds) = (begun.elapsed(), cpu());
+    Ok(Some(RunReport { summary, dir, reused: false, state, wall, cpu_seconds }))
 }
 
 /// A run on a testbed as a manifest has it.

@@ -32,6 +32,7 @@ impl Execution {
             threads: self.threads.unwrap_or_else(all).max(1),
             fresh: self.fresh,
             csv: self.csv,
+            sync: true,
         }
     }
 }

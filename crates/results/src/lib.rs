@@ -98,7 +98,7 @@ pub use stats::{Repeated, RunFacts, combine, part_of, summarise};
 pub use summary::{Group, RunKind, SIZE_BINS, Summary, title};
 pub use tasks::{INPUTS_DIR, PARTS_DIR, TASKS_FILE, Task, TaskPlan, TaskQuestion, file_info};
 pub use times::{Statistic, Time, Times};
-pub use write::{Run, WriteOptions, write};
+pub use write::{Run, WriteOptions, write, write_unsynced};
 
 /// Name of the file with one row per flow.
 pub const FLOWS_FILE: &str = "flows.parquet";

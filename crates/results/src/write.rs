@@ -79,7 +79,15 @@ pub struct WriteOptions {
 /// `dir` at a time. Two processes may: the second to finish gets an error or, with `overwrite`,
 /// replaces the first.
 pub fn write(dir: &Path, run: &Run<'_>, options: WriteOptions) -> Result<(), WriteError> {
-    write_to(&Disk, dir, run, options)
+    write_to(&Disk { sync: true }, dir, run, options)
+}
+
+/// Writes a run directory like [`write`], without waiting until it is on disk.
+///
+/// For many small runs, which would mostly wait. A power failure may leave files with a wrong
+/// content, which their hashes in the manifest show ([`verify`](crate::verify)).
+pub fn write_unsynced(dir: &Path, run: &Run<'_>, options: WriteOptions) -> Result<(), WriteError> {
+    write_to(&Disk { sync: false }, dir, run, options)
 }
 
 /// A file being written.
@@ -96,11 +104,32 @@ pub(crate) trait Storage {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 }
 
-struct Disk;
+struct Disk {
+    /// Whether to wait until what is written is on disk.
+    sync: bool,
+}
 
 impl Sink for fs::File {
     fn sync(&mut self) -> io::Result<()> {
         self.sync_all()
+    }
+}
+
+/// A file that is not waited for.
+struct Unsynced(fs::File);
+
+impl Write for Unsynced {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.0.write(data)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Sink for Unsynced {
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -109,11 +138,12 @@ impl Storage for Disk {
         fs::create_dir(path)
     }
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
-        Ok(Box::new(fs::File::create_new(path)?))
+        let file = fs::File::create_new(path)?;
+        Ok(if self.sync { Box::new(file) } else { Box::new(Unsynced(file)) })
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         // Other systems cannot open a directory as a file.
-        if cfg!(unix) { fs::File::open(path)?.sync_all() } else { Ok(()) }
+        if cfg!(unix) && self.sync { fs::File::open(path)?.sync_all() } else { Ok(()) }
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)

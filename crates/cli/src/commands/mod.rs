@@ -131,7 +131,7 @@ fn options<S: Simulate>(study: &Study<S>, args: &Execution) -> Options {
         _ => study.name().to_owned(),
     };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("results").join(name));
-    Options { out, threads: args.threads.get(), fresh: args.fresh, csv: args.csv }
+    Options { out, threads: args.threads.get(), fresh: args.fresh, csv: args.csv, sync: true }
 }
 
 /// Locks a directory of results, so that no other command writes into it.

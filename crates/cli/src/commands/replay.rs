@@ -42,8 +42,13 @@ pub(crate) fn replay<S: Simulate>(args: &Replay) -> anyhow::Result<()> {
     let (study, run) = planned::<S>(&manifest, &args.folder)?;
     let out = args.out.clone();
     let out = out.unwrap_or_else(|| Path::new("results").join(format!("{}-replay", study.name())));
-    let options =
-        Options { out, threads: 1, fresh: true, csv: manifest.files.contains_key(CSV_FILE) };
+    let options = Options {
+        out,
+        threads: 1,
+        fresh: true,
+        csv: manifest.files.contains_key(CSV_FILE),
+        sync: true,
+    };
     let runs = [PlannedRun { dir: format!("{}-{}", run.subject.label, run.seed).into(), ..run }];
     let _lock = lock(&options.out)?;
     let states = look_at(&study, &runs, &options)?;

@@ -1,5 +1,7 @@
 //! `punctual reproduce`.
 
+mod cost;
+
 use super::bench::cpu_seconds;
 use super::report::palette;
 use super::{STOP, lock, stop_on_ctrl_c, style};
@@ -7,9 +9,10 @@ use crate::args::{OnArg, Reproduce};
 use crate::exit::UsageError;
 use crate::progress::Board;
 use anyhow::Context as _;
+use cost::Meter;
 use punctual_lab::catalogue::{
-    Catalogue, CatalogueError, ChartData, ClaimLine, ClaimVerdict, Experiment, Measured, Places,
-    ReproduceError, ReproduceOptions, Reproduced, sums,
+    Catalogue, CatalogueError, ChartData, ClaimLine, ClaimVerdict, Cost, Experiment, Measured,
+    Open, Places, ReproduceError, ReproduceOptions, Reproduced, sums,
 };
 use punctual_lab::{ExecuteError, Options, RunState, describe, execute_surveyed, survey};
 use punctual_report::{
@@ -31,7 +34,7 @@ const MATRIX_FILE: &str = "matrix.svg";
 const MATRIX: &str = "matrix";
 /// Name of the file that says what ran.
 const MANIFEST_FILE: &str = "reproduced.json";
-/// Name of the file with the CPU seconds of each experiment.
+/// Name of the file with what each experiment costs.
 const TIMES_FILE: &str = "times.json";
 
 pub(crate) fn reproduce<S: Simulate>(args: &Reproduce) -> anyhow::Result<()> {
@@ -66,8 +69,14 @@ pub(crate) fn reproduce<S: Simulate>(args: &Reproduce) -> anyhow::Result<()> {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("results").join(name));
     let _lock = lock(&out)?;
     stop_on_ctrl_c()?;
-    let execution =
-        Options { out: out.clone(), threads: args.threads.get(), fresh: args.fresh, csv: false };
+    // Thousands of runs are so short that syncing them would take most of the time.
+    let execution = Options {
+        out: out.clone(),
+        threads: args.threads.get(),
+        fresh: args.fresh,
+        csv: false,
+        sync: false,
+    };
     let folder = catalogue.folder.clone();
     let options = ReproduceOptions {
         execution,
@@ -83,11 +92,10 @@ pub(crate) fn reproduce<S: Simulate>(args: &Reproduce) -> anyhow::Result<()> {
             let _ = writeln!(std::io::stderr(), "{} of {of}: {id}, {title}", i + 1);
         }
         let begun = cpu_seconds()?;
-        let reproduced = run_one::<S>(experiment, &options, args.printing.quiet)?;
-        let seconds = cpu_seconds()? - begun;
-        // What was there already took its time before.
-        if reproduced.reused == 0 {
-            times.insert(experiment.id.clone(), (seconds * 10.0).round() / 10.0);
+        let mut meter = Meter::default();
+        let reproduced = run_one::<S>(experiment, &options, &mut meter, args.printing.quiet)?;
+        if let Some(cost) = meter.cost(cpu_seconds()? - begun) {
+            times.insert(experiment.id.clone(), cost);
         }
         if args.printing.json {
             let mut out = std::io::stdout().lock();
@@ -109,6 +117,7 @@ pub(crate) fn reproduce<S: Simulate>(args: &Reproduce) -> anyhow::Result<()> {
 fn run_one<S: Simulate>(
     experiment: &Experiment,
     options: &ReproduceOptions,
+    meter: &mut Meter,
     quiet: bool,
 ) -> anyhow::Result<Reproduced> {
     let mut seen: Vec<RunState> = Vec::new();
@@ -118,7 +127,7 @@ fn run_one<S: Simulate>(
         let board = Board::new(runs, quiet || states.iter().all(|s| *s == RunState::Reusable));
         let reports = execute_surveyed(study, runs, &states, own, &board, &STOP);
         board.close();
-        reports
+        reports.inspect(|reports| meter.add(reports))
     });
     if let Some(line) = describe(&seen).filter(|_| !quiet) {
         let _ = writeln!(std::io::stderr(), "{line}");
@@ -228,7 +237,8 @@ fn matrix(experiments: &[&Experiment], done: &[Reproduced]) -> Option<String> {
 
 fn page(experiments: &[&Experiment], done: &[Reproduced]) -> Reproduction {
     let figures = experiments.iter().zip(done).map(|(experiment, one)| {
-        let open = experiment.open.iter().map(|open| format!("{}: {}.", open.what, open.reading));
+        let open = |open: &Open| format!("{}: {} ({}).", open.what, open.reading, open.why);
+        let open = experiment.open.iter().map(open);
         let header = ["Claim", "Paper", "Accepted", "Here", "Verdict", "Other readings"];
         ReproducedFigure {
             id: one.experiment.clone(),
@@ -345,11 +355,16 @@ fn list(
         Some(s) => format!("{:.0} min", s / 60.0),
     };
     let mut rows = Vec::new();
-    let (mut quick, mut full) = (0.0, 0.0);
+    let mut sums = [Cost::default(); 2];
     for experiment in experiments {
         let times = catalogue.times.get(&experiment.id).copied().unwrap_or_default();
-        quick += times.quick.unwrap_or(0.0);
-        full += times.full.unwrap_or(0.0);
+        let times = [times.quick, times.full];
+        for (sum, cost) in sums.iter_mut().zip(times) {
+            sum.cpu += cost.map_or(0.0, |cost| cost.cpu);
+            sum.wall += cost.map_or(0.0, |cost| cost.wall);
+        }
+        let [quick, full] = times.map(|cost| cost.map(|cost| cost.wall));
+        let [quick_cpu, full_cpu] = times.map(|cost| cost.map(|cost| cost.cpu));
         if args.printing.json {
             let line = json!({
                 "experiment": experiment.id,
@@ -357,8 +372,10 @@ fn list(
                 "rows": experiment.rows,
                 "claims": experiment.claims.len(),
                 "readings": experiment.readings.len(),
-                "quick_seconds": times.quick,
-                "full_seconds": times.full,
+                "quick_seconds": quick,
+                "quick_cpu_seconds": quick_cpu,
+                "full_seconds": full,
+                "full_cpu_seconds": full_cpu,
             });
             writeln!(out, "{line}")?;
             continue;
@@ -368,8 +385,8 @@ fn list(
             experiment.title.clone(),
             experiment.claims.len().to_string(),
             experiment.readings.len().to_string(),
-            span(times.quick),
-            span(times.full),
+            span(quick),
+            span(full),
         ]);
     }
     if !args.printing.json {
@@ -377,9 +394,11 @@ fn list(
         writeln!(out, "{}", plain_table(&header, &rows, style()))?;
         writeln!(
             out,
-            "times are CPU times: {} quick, {} full; divide by the number of processors",
-            span(Some(quick)),
-            span(Some(full)),
+            "on two idle processors, from measured CPU times: {} quick, {} full (CPU: {} and {})",
+            span(Some(sums[0].wall)),
+            span(Some(sums[1].wall)),
+            span(Some(sums[0].cpu)),
+            span(Some(sums[1].cpu)),
         )?;
     }
     Ok(())

@@ -39,8 +39,10 @@ pub struct Experiment {
 pub struct Open {
     /// What is open.
     pub what: String,
-    /// How it is read here, and why.
+    /// How it is read here.
     pub reading: String,
+    /// Why it is read so.
+    pub why: String,
 }
 
 /// Where a part runs.

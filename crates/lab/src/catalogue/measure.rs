@@ -10,7 +10,7 @@ use punctual_core::{Bytes, Duration, Instant};
 use punctual_results::stats::{mean, percentile, sorted};
 use punctual_results::{FlowRow, FlowStatus, Metric, ReadError, RunFiles, ShareOf, Summary};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -405,13 +405,13 @@ impl Taker<'_> {
         let mut all: Vec<Vec<punctual_sim::PortSample>> = Vec::new();
         for run in self.runs {
             let files = self.files.get(&run.dir)?;
+            let selected = files.ports.iter().filter(|port| {
+                tier.is_none_or(|tier| port.tier == tier) && to.is_none_or(|to| port.to == to)
+            });
+            let selected: BTreeSet<u32> = selected.map(|port| port.port.0).collect();
             let mut by_port = BTreeMap::new();
             for sample in files.queues.iter().filter(|s| s.at >= from && s.at <= until) {
-                let port = files.ports.iter().find(|port| port.port == sample.port);
-                let is_selected = port.is_some_and(|port| {
-                    tier.is_none_or(|tier| port.tier == tier) && to.is_none_or(|to| port.to == to)
-                });
-                if is_selected {
+                if selected.contains(&sample.port.0) {
                     by_port.entry(sample.port.0).or_insert_with(Vec::new).push(*sample);
                 }
             }

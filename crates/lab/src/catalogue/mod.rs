@@ -25,7 +25,7 @@ pub use reproduce::{
 pub use words::sums;
 
 use crate::suggest::nearest;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,14 +68,24 @@ pub enum Blind {
     Figure,
 }
 
-/// How long an experiment takes: CPU seconds of the program, files and verdicts included.
+/// How long an experiment takes, as measured when its committed results were made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Times {
     /// With `--quick`.
-    pub quick: Option<f64>,
+    pub quick: Option<Cost>,
     /// Without.
-    pub full: Option<f64>,
+    pub full: Option<Cost>,
+}
+
+/// What an experiment costs, with its files and verdicts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    /// CPU seconds.
+    pub cpu: f64,
+    /// Seconds on two idle processors, which follow from the CPU time of each run.
+    pub wall: f64,
 }
 
 /// A fault in the file of an experiment.
@@ -131,7 +141,7 @@ struct RowsFile {
 /// Name of the file with the rows that the catalogue must cover.
 const ROWS_FILE: &str = "rows.toml";
 /// Name of the file with the times that experiments take.
-const TIMES_FILE: &str = "times.toml";
+const TIMES_FILE: &str = "times.json";
 
 impl Catalogue {
     /// Reads all experiments of a folder.
@@ -179,7 +189,7 @@ impl Catalogue {
         }
         let times_path = folder.join(TIMES_FILE);
         let times = match fs::read_to_string(&times_path) {
-            Ok(text) => toml::from_str(&text)
+            Ok(text) => serde_json::from_str(&text)
                 .map_err(|e| ExperimentError { path: times_path, what: e.to_string() })?,
             Err(_) => BTreeMap::new(),
         };

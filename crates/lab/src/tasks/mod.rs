@@ -270,7 +270,7 @@ impl<S: Simulate> SweepDir<S> {
     /// How to execute tasks here.
     pub fn options(&self, threads: usize) -> Options {
         let out = self.dir.join(PARTS_DIR);
-        Options { out, threads, fresh: false, csv: self.plan.csv }
+        Options { out, threads, fresh: false, csv: self.plan.csv, sync: true }
     }
 }
 

@@ -62,6 +62,7 @@ impl<S: Simulate> SweepDir<S> {
                     reused: true,
                     state: RunState::Reusable,
                     wall: Duration::ZERO,
+                    cpu_seconds: None,
                 });
             }
             if reports.len() < runs.len() {

@@ -40,7 +40,7 @@ fn study(text: &str) -> Study {
 /// Searches to the end and returns the answers and how many runs were there already.
 fn search(text: &str, question: &Question, out: &Path, threads: usize) -> (Vec<Answer>, usize) {
     let mut search = CapacitySearch::new(&study(text), question).unwrap_or_else(|e| panic!("{e}"));
-    let options = Options { out: out.to_owned(), threads, fresh: false, csv: false };
+    let options = Options { out: out.to_owned(), threads, fresh: false, csv: false, sync: false };
     let mut reused = 0;
     loop {
         let runs = search.next_runs().unwrap_or_else(|e| panic!("{e}"));
@@ -137,6 +137,7 @@ fn reported(metric: Metric, value: f64) -> RunReport {
         reused: false,
         state: RunState::New,
         wall: std::time::Duration::ZERO,
+        cpu_seconds: None,
     }
 }
 
@@ -424,7 +425,8 @@ fn a_column_without_values_is_an_error() {
     let mut search = CapacitySearch::new(&study(&text), &asked).unwrap();
     let runs = search.next_runs().unwrap();
     let out = tempfile::tempdir().unwrap();
-    let options = Options { out: out.path().to_owned(), threads: 1, fresh: false, csv: false };
+    let options =
+        Options { out: out.path().to_owned(), threads: 1, fresh: false, csv: false, sync: false };
     let stop = AtomicBool::new(false);
     let reports = execute(search.study(), &runs, &options, &(), &stop).unwrap();
     let message = search.learn(&reports).unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use punctual_lab::catalogue::{Catalogue, ClaimVerdict, ReproduceError, Test};
 use punctual_transports::AnyTransport;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 fn folder() -> PathBuf {
@@ -81,6 +81,10 @@ fn what_papers_leave_open_has_readings() {
         ("buffers", "ndp/fig16", "released-law-large-buffer"),
         ("start times", "d3/fig16", "together"),
         ("who may end at a measured host", "ndp/fig15", "long-flows-end-anywhere"),
+        ("which links are slowed", "ndp/fig22", "both-directions"),
+        ("which links are slowed", "ndp/fig22", "another-pod"),
+        ("gap distribution of closed loops", "ndp/fig23", "gaps-fixed"),
+        ("gap distribution of closed loops", "ndp/fig23", "gaps-mean-1ms"),
     ] {
         let experiment = catalogue.experiments.iter().find(|e| e.id == id).expect(id);
         let has_reading = experiment.readings.iter().any(|own| own.name == reading);
@@ -129,6 +133,10 @@ const STATED: [(&str, &str, &str); 9] = [
 /// marking threshold the paper gives.
 const OWN_SET_UP: [&str; 2] = ["d3/fig4", "d2tcp/testbed"];
 
+/// Experiments about a queue: a switch of their own, a queue that holds eight packets exactly, and the
+/// sweep of the buffer.
+const OWN_QUEUE: [&str; 3] = ["ndp/fig2", "ndp/fig3", "ndp/fig17"];
+
 /// No protocol parameter has a value that only one figure wants: in all figures of a paper a
 /// transport has the same settings, but for those that the paper varies itself.
 #[test]
@@ -150,6 +158,12 @@ fn a_transport_has_the_same_settings_in_all_figures_of_a_paper() {
             let none = toml::Table::new();
             let table = file.get(section).and_then(|t| t.as_table()).unwrap_or(&none);
             // A queue for all transports is the network's.
+            if section == "queue" && !OWN_QUEUE.contains(&&*experiment.id) {
+                let all = if table.contains_key("kind") { table } else { &none };
+                let place = (experiment.paper().to_owned(), "queue".to_owned());
+                let text = all.to_string().replace('\n', ", ");
+                seen.entry(place).or_default().entry(text).or_default().push(experiment.id.clone());
+            }
             if table.contains_key("kind") {
                 continue;
             }
@@ -169,4 +183,90 @@ fn a_transport_has_the_same_settings_in_all_figures_of_a_paper() {
     }
     let several: Vec<_> = seen.iter().filter(|(_, settings)| settings.len() > 1).collect();
     assert!(several.is_empty(), "settings that differ between figures: {several:#?}");
+}
+
+/// Settings of a transport or a queue that a part or a sweep of an experiment changes, because the
+/// paper's figure itself compares them: experiment, setting, why.
+const VARIED: [(&str, &str, &str); 24] = [
+    ("d3/fig1-2", "transport.d3.quenching", "Figure 2 compares both"),
+    ("d3/fig9", "transport.tcppr.mean_deadline", "the mean deadline of each point"),
+    ("d3/fig15", "transport.d3.quenching", "Figure 15 compares both"),
+    ("d3/tab1", "transport.tcp.rto_min", "Table 1 has TCP with timeouts of 10 ms"),
+    ("d3/tab1", "transport.tcp.rto_initial", "as above"),
+    ("d2tcp/cap-on-d", "transport.d2tcp.d_min", "the sweep of the cap"),
+    ("d2tcp/cap-on-d", "transport.d2tcp.d_max", "the sweep of the cap"),
+    ("d2tcp/coexistence", "queue.tcp", "TCP's long flows pass the ports of the answers"),
+    ("d2tcp/coexistence", "transport.tcp", "the timeouts of Figure 9"),
+    ("pdq/fig3a", "transport.pdq.variant", "Figure 3a compares PDQ's variants"),
+    ("pdq/fig3b", "transport.pdq.variant", "Figure 3b compares PDQ's variants"),
+    ("pdq/fig3c", "transport.pdq.variant", "Figure 3c compares PDQ's variants"),
+    ("pdq/fig5ab", "transport.pdq.variant", "Figure 5a compares PDQ's variants"),
+    ("pdq/fig10", "transport.pdq.criticality", "Figure 10 compares known and unknown sizes"),
+    ("pdq/fig12", "transport.pdq.aging", "the sweep of the aging rate"),
+    ("ndp/fig2", "queue", "Figure 2 compares two switches"),
+    ("ndp/fig11", "transport.ndp.initial_window", "the sweep of the window"),
+    ("ndp/fig13", "transport.ndp.pull_jitter", "Figure 13 compares with and without"),
+    ("ndp/fig17", "transport.ndp.initial_window", "the sweep of the window"),
+    ("ndp/fig17", "transport.ndp.payload", "Figure 17 has packets of 1.5 KB too"),
+    ("ndp/fig17", "queue", "the sweep of the buffer, and eight packets of 1.5 KB"),
+    ("ndp/fig20", "transport.ndp.initial_window", "Figure 20 has windows of 23, 10 and 1"),
+    ("ndp/fig22", "transport.ndp.scoreboard", "Figure 22 compares with and without"),
+    ("ndp/text-other", "transport.ndp.paths", "the text compares who chooses paths"),
+];
+
+/// pHost is in one experiment of the NDP paper alone, with the set-up of that paper.
+const OWN_OF_PHOST: [&str; 2] = ["phost-incast", "phost-permutation"];
+
+/// What a part or a sweep changes of a transport or a queue is what the paper's figure compares.
+#[test]
+fn parts_change_only_what_their_figure_compares() {
+    let mut changed: BTreeSet<(String, String)> = BTreeSet::new();
+    let is_setting = |key: &str| key.starts_with("transport.") || key.starts_with("queue");
+    for experiment in &catalogue().experiments {
+        for part in experiment.parts.iter().filter(|part| part.scenario.is_none()) {
+            let is_phost = experiment.id == "ndp/text-other" && OWN_OF_PHOST.contains(&&*part.name);
+            let all = part.set.iter().chain(&part.quick);
+            let keys = all.filter_map(|change| change.split('=').next());
+            let keys = keys.filter(|key| is_setting(key) && !is_phost);
+            changed.extend(keys.map(|key| (experiment.id.clone(), key.to_owned())));
+        }
+        let file: toml::Table = toml::from_str(&experiment.text).expect("it was read before");
+        let mut axes = Vec::new();
+        keys_below(file.get("sweep"), "", &mut axes);
+        for axis in axes {
+            // `linked.NAME.KEY`
+            let key = match axis.strip_prefix("linked.") {
+                Some(linked) => linked.split_once('.').expect("a name").1.to_owned(),
+                None => axis,
+            };
+            if is_setting(&key) {
+                changed.insert((experiment.id.clone(), key));
+            }
+        }
+    }
+    let is_listed = |(id, key): &&(String, String)| {
+        VARIED.iter().any(|(own, setting, _)| {
+            own == id && (key == setting || key.starts_with(&format!("{setting}.")))
+        })
+    };
+    let unlisted: Vec<_> = changed.iter().filter(|change| !is_listed(change)).collect();
+    assert!(unlisted.is_empty(), "settings that only one figure wants: {unlisted:#?}");
+    for (id, setting, why) in VARIED {
+        let is_used = changed.iter().any(|(own, key)| own == id && key.starts_with(setting));
+        assert!(is_used, "{id} does not change {setting} ({why}): remove the entry");
+    }
+}
+
+/// The dotted keys of all values below a table.
+fn keys_below(value: Option<&toml::Value>, prefix: &str, keys: &mut Vec<String>) {
+    match value {
+        Some(toml::Value::Table(table)) => {
+            for (key, value) in table {
+                let dot = if prefix.is_empty() { "" } else { "." };
+                keys_below(Some(value), &format!("{prefix}{dot}{key}"), keys);
+            }
+        }
+        Some(_) => keys.push(prefix.to_owned()),
+        None => {}
+    }
 }

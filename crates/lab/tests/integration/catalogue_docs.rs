@@ -271,9 +271,9 @@ fn readings() {
         let rows: Vec<Vec<String>> = experiment
             .open
             .iter()
-            .map(|open| vec![cell(&open.what), cell(&open.reading)])
+            .map(|open| vec![cell(&open.what), cell(&open.reading), cell(&open.why)])
             .collect();
-        text += &markdown_table(&["open", "our reading"], &rows);
+        text += &markdown_table(&["open", "our reading", "why"], &rows);
         text.push('\n');
         let mut rows = Vec::new();
         for last in all.iter().filter(|last| last.line.experiment == experiment.id) {

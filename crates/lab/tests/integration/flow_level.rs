@@ -66,7 +66,7 @@ fn results_do_not_depend_on_threads() {
     let files = |threads: usize| {
         let out = std::env::temp_dir()
             .join(format!("punctual-flow-level-{}-{threads}", std::process::id()));
-        let options = Options { out: out.clone(), threads, fresh: true, csv: false };
+        let options = Options { out: out.clone(), threads, fresh: true, csv: false, sync: false };
         let reports =
             execute(&study, &study.runs(), &options, &(), &AtomicBool::new(false)).unwrap();
         let read = |dir: &Path| {

@@ -83,6 +83,8 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
+const DISK: Disk = Disk { sync: true };
+
 #[test]
 fn write__reads_back_the_same() {
     for flows in [0, 1, 70_000] {
@@ -104,6 +106,26 @@ fn write__same_input_gives_same_bytes() {
     for name in [FLOWS_FILE, QUEUES_FILE, SUMMARY_FILE, MANIFEST_FILE] {
         assert!(fs::read(a.join(name)).unwrap() == fs::read(b.join(name)).unwrap(), "{name}");
     }
+}
+
+#[test]
+fn write_unsynced__same_bytes_and_damage_is_found() {
+    let (_a, synced) = written(100);
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("run");
+    let files = run_files(100);
+    write_unsynced(&dir, &files.as_run(), WriteOptions::default()).unwrap();
+    for name in [FLOWS_FILE, QUEUES_FILE, SUMMARY_FILE, MANIFEST_FILE] {
+        assert!(
+            fs::read(dir.join(name)).unwrap() == fs::read(synced.join(name)).unwrap(),
+            "{name}"
+        );
+    }
+    // What a power failure leaves of a file that was not synced.
+    let manifest = crate::read_manifest(&dir).unwrap();
+    crate::verify(&dir, &manifest).unwrap();
+    fs::write(dir.join(FLOWS_FILE), "").unwrap();
+    assert!(crate::verify(&dir, &manifest).is_err());
 }
 
 #[test]
@@ -263,7 +285,7 @@ impl Storage for Faulty {
         if self.read_only {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
-        Disk.create_dir(path)
+        DISK.create_dir(path)
     }
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
         let file = if self.on_full_device.is_some_and(|name| path.ends_with(name)) {
@@ -275,13 +297,13 @@ impl Storage for Faulty {
         Ok(Box::new(FaultySink { file, left, sync_fails: self.sync_fails }))
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        Disk.sync_dir(path)
+        DISK.sync_dir(path)
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         if self.rename_fails {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        Disk.rename(from, to)
+        DISK.rename(from, to)
     }
 }
 
@@ -344,13 +366,13 @@ fn overwrite__a_run_that_another_process_finished_meanwhile_is_replaced() {
     struct Overtaken;
     impl Storage for Overtaken {
         fn create_dir(&self, path: &Path) -> io::Result<()> {
-            Disk.create_dir(path)
+            DISK.create_dir(path)
         }
         fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
-            Disk.create(path)
+            DISK.create(path)
         }
         fn sync_dir(&self, path: &Path) -> io::Result<()> {
-            Disk.sync_dir(path)
+            DISK.sync_dir(path)
         }
         fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
             if !to.exists() {
@@ -359,7 +381,7 @@ fn overwrite__a_run_that_another_process_finished_meanwhile_is_replaced() {
                 write(&aside, &run_files(5).as_run(), WriteOptions::default()).unwrap();
                 fs::rename(aside, to).unwrap();
             }
-            Disk.rename(from, to)
+            DISK.rename(from, to)
         }
     }
     let place = tempfile::tempdir().unwrap();
