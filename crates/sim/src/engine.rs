@@ -543,7 +543,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     fn timer(&mut self, id: u32) {
         match self.timers.expire(id, self.cx.now) {
             Expiry::Stale => {}
-            Expiry::Later(at) => self.cx.events.push(at, EventClass::Timer, id, id),
+            Expiry::Later(at) => {
+                self.cx.events.push(at, EventClass::Timer, self.timers.source(id), id);
+            }
             Expiry::Fire(Owner::Controller(transport, port)) => {
                 self.control_timeout(transport, port);
             }

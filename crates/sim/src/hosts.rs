@@ -6,7 +6,7 @@ use crate::flows::{CLOSED, FlowState, NONE, UNREADY};
 use crate::scenario_events::ScenarioEvent;
 use crate::state::must_end;
 use crate::tap::{CallReason, Loss, Observation, Tap};
-use crate::timers::Owner;
+use crate::timers::{Owner, endpoint_source};
 use punctual_core::{
     Bytes, Call, Class, Controller as _, End, FlowEvent, FlowId, FlowRoute, FlowSpec, FlowStack,
     HostId, Instant, Packet, PacketId, TimerChange, TransportId, TransportSet, Wait,
@@ -410,7 +410,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                 let at = at.max(self.cx.now);
                 let departs = matches!(change, TimerChange::Depart(_));
                 if self.timers.set_for(*timer, at, departs) {
-                    self.cx.events.push(at, EventClass::Timer, *timer, *timer);
+                    let source = endpoint_source(flow, end);
+                    self.cx.events.push(at, EventClass::Timer, source, *timer);
                 }
             }
         }
