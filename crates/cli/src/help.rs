@@ -218,8 +218,9 @@ Examples:
 
 pub(crate) const BENCH_HELP: &str = "\
 JSON fields: scenario, simulated_seconds, packet_hops (packets sent by output ports, NICs and
-control packets included), delivered_packets, events, cpu_seconds, wall_seconds,
-packet_hops_per_second, peak_rss_bytes, utilisation (of the links into receiving hosts).
+control packets included), delivered_packets, events, cpu_seconds (of all threads), wall_seconds,
+threads (used: fewer than asked for where they would not pay), packet_hops_per_second (of CPU time),
+peak_rss_bytes, utilisation (of the links into receiving hosts).
 
 Example:
   punctual bench ndp-permutation-128 ndp-permutation-432 --json";

@@ -95,8 +95,9 @@ pub fn command<S: Simulate>(args: impl IntoIterator<Item = impl Into<OsString> +
         Command::Ping { address, count, interval, printing } => {
             commands::perf::ping(address, *count, *interval, printing)
         }
-        Command::Bench { names, here, printing } => {
-            commands::bench::bench::<S>(names, *here, printing)
+        Command::Bench { names, here, threads, printing } => {
+            let how = commands::bench::How { here: *here, threads: usize::from(*threads) };
+            commands::bench::bench::<S>(names, how, printing)
         }
     };
     match result {

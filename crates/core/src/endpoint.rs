@@ -266,6 +266,19 @@ pub trait Transport: Sized {
         false
     }
 
+    /// Whether its senders may abandon a flow that has no deadline, on a path that its header can
+    /// record ([`TransportInfo::max_hops`]).
+    fn may_abandon_without_deadline(&self) -> bool {
+        self.may_abandon()
+    }
+
+    /// Whether its packets let switches choose their paths ([`PacketFlags::SWITCH_PATH`]).
+    ///
+    /// [`PacketFlags::SWITCH_PATH`]: crate::PacketFlags::SWITCH_PATH
+    fn switches_choose_paths(&self) -> bool {
+        false
+    }
+
     /// What a packet of it carries or acknowledges, for observers, which cannot read its header.
     ///
     /// A transport that does not acknowledge data packet by packet need not implement it.

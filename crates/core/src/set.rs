@@ -83,9 +83,9 @@ pub trait TransportSet: Debug + Clone + PartialEq + Serialize + Send + Sync + 's
         + Sync
         + 'static;
     /// All flows of one transport of the set.
-    type Stack: FlowStack;
+    type Stack: FlowStack + Send;
     /// What one transport of the set runs at an output port.
-    type Controller: Controller;
+    type Controller: Controller + Send;
 
     /// All transports, in the order in which they are registered.
     fn catalogue() -> &'static [TransportInfo];
@@ -115,6 +115,12 @@ pub trait TransportSet: Debug + Clone + PartialEq + Serialize + Send + Sync + 's
 
     /// See [`Transport::may_abandon`](crate::Transport::may_abandon).
     fn may_abandon(&self) -> bool;
+
+    /// See [`Transport::may_abandon_without_deadline`](crate::Transport::may_abandon_without_deadline).
+    fn may_abandon_without_deadline(&self) -> bool;
+
+    /// See [`Transport::switches_choose_paths`](crate::Transport::switches_choose_paths).
+    fn switches_choose_paths(&self) -> bool;
 
     /// See [`Transport::content`](crate::Transport::content).
     fn content(&self, packet: &Packet) -> Content;

@@ -27,7 +27,7 @@ use std::time::{Duration as WallTime, Instant as WallInstant, SystemTime, UNIX_E
 pub struct Options {
     /// The directory under which every run has its own.
     pub out: PathBuf,
-    /// Runs at a time.
+    /// Threads: as many runs at a time, or several threads for each run if there are fewer.
     pub threads: usize,
     /// Repeat runs that are there already.
     pub fresh: bool,
@@ -163,10 +163,13 @@ pub fn execute_surveyed<S: Simulate>(
     // Runs on a testbed would disturb each other.
     let is_real = runs.iter().any(|run| run.scenario.run.on == RunOn::Testbed);
     let threads = if is_real { 1 } else { options.threads };
+    // Whole runs at a time use threads best. If there are fewer than threads, each gets several.
+    let waiting = states.iter().filter(|state| **state != RunState::Reusable).count();
+    let threads_each = (threads / waiting.max(1)).max(1);
     in_parallel(runs.len(), threads, stop, |i, halt| {
         let run = &runs[i];
         watch.started(run);
-        let report = execute_one(study, run, &states[i], options, watch, halt)?;
+        let report = execute_one(study, run, &states[i], options, threads_each, watch, halt)?;
         report.iter().for_each(|report| watch.finished(run, report));
         Ok(report)
     })
@@ -229,6 +232,7 @@ fn execute_one<S: Simulate>(
     run: &PlannedRun<S>,
     state: &RunState,
     options: &Options,
+    threads: usize,
     watch: &dyn Watch<S>,
     halt: &dyn Fn() -> bool,
 ) -> Result<Option<RunReport>, ExecuteError> {
@@ -252,8 +256,11 @@ fn execute_one<S: Simulate>(
         RunSetup::Testbed(run) => crate::queue_words(&run.simulated),
         RunSetup::Flows(_) | RunSetup::Ideal(_) => String::new(),
     };
+    let mut has_own_thread = true;
     let (outcome, kind) = match setup {
-        RunSetup::Packets(setup) => {
+        RunSetup::Packets(mut setup) => {
+            setup.engine.threads = threads;
+            has_own_thread = punctual_sim::threads(&setup) == 1;
             let outcome = punctual_sim::run(*setup, &mut |progress| {
                 watch.progress(run, progress);
                 if halt() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -332,7 +339,10 @@ fn execute_one<S: Simulate>(
     host.commit = commit();
     host.threads = Some(options.threads as u32);
     host.wall_seconds = Some(begun.elapsed().as_secs_f64());
-    let cpu = || thread_cpu_seconds().zip(cpu_begun).map(|(now, then)| now - then);
+    let cpu = || {
+        let seconds = thread_cpu_seconds().zip(cpu_begun).map(|(now, then)| now - then);
+        seconds.filter(|_| has_own_thread)
+    };
     host.cpu_seconds = cpu();
     host.started_unix_seconds = SystemTime::now()
         .duration_since(UNIX_EPOCH)

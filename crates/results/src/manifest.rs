@@ -184,7 +184,7 @@ pub struct Host {
     pub started_unix_seconds: Option<u64>,
     /// How long the run took.
     pub wall_seconds: Option<f64>,
-    /// CPU time of the thread that ran it, where the system reports it.
+    /// CPU time of the thread that ran it, where the system reports it; none if several did.
     pub cpu_seconds: Option<f64>,
 }
 

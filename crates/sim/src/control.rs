@@ -83,6 +83,18 @@ impl<C> Controllers<C> {
         self.owners.push(owner);
     }
 
+    /// Takes over the controllers that another shard of the network has.
+    pub(crate) fn adopt(&mut self, other: Controllers<C>) {
+        for (own, theirs) in self.lists.iter_mut().zip(other.lists) {
+            own.resize_with(own.len().max(theirs.len()), || None);
+            for (own, their) in own.iter_mut().zip(theirs) {
+                if their.is_some() {
+                    *own = their;
+                }
+            }
+        }
+    }
+
     #[inline]
     pub(crate) fn get(&self, transport: TransportId, port: PortId) -> Option<&PortController<C>> {
         let owner = self.owners.get(transport.index())?;

@@ -13,12 +13,14 @@ use crate::state::{Fabric, Faults, FlowStarts, Hosts, Recording, RunEnd};
 use crate::tap::{Ending, Findings, Loss, Observation, PacketFate, Tap};
 use crate::timers::{Expiry, Owner, Timers};
 use punctual_core::{
-    Bytes, Controller, Duration, HostId, Instant, NodeId, PacketArena, PacketFlags, PacketId,
-    PortId, TransportId, TransportSet, prefetch_all_at,
+    Bytes, Controller, Duration, FlowSpec, HostId, Instant, NodeId, PacketArena, PacketFlags,
+    PacketId, PortId, TransportId, TransportSet, prefetch_all_at,
 };
 use punctual_net::{Fate, Network, Scheduled};
 use punctual_record::Outcome;
+use punctual_workload::Workload;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// A run.
 pub(crate) struct Engine<S: TransportSet, T: Tap> {
@@ -33,51 +35,91 @@ pub(crate) struct Engine<S: TransportSet, T: Tap> {
     pub(crate) seed: u64,
 }
 
+/// The state of a run without its network and observer.
+struct State<S: TransportSet> {
+    events: EventQueue,
+    fabric: Fabric<S::Controller>,
+    hosts: Hosts<S::Stack>,
+    faults: Faults,
+    starts: FlowStarts,
+    recording: Recording,
+    end: RunEnd,
+    seed: u64,
+}
+
+impl<S: TransportSet> State<S> {
+    fn new(setup: &Setup<S>, window: Option<Duration>, end: RunEnd, starts: FlowStarts) -> Self {
+        let ties = punctual_core::rng::derive(setup.seed, "ties", 0);
+        State {
+            events: EventQueue::new(ties, window),
+            fabric: Fabric::new(setup),
+            hosts: Hosts::new(&setup.network, &setup.transports),
+            faults: Faults::new(setup),
+            recording: Recording::new(setup),
+            starts,
+            end,
+            seed: setup.seed,
+        }
+    }
+
+    /// The engine of this state.
+    fn with<T: Tap>(self, network: Network, tap: T) -> Engine<S, T> {
+        let State { events, fabric, hosts, faults, starts, recording, end, seed } = self;
+        let (now, packets) = (Instant::ZERO, PacketArena::default());
+        let cx = SimContext { now, packets, events, network, tap };
+        let timers = Timers::default();
+        Engine { cx, fabric, hosts, timers, faults, starts, recording, end, seed }
+    }
+}
+
 /// Networks of more ports than this advance in windows.
 const WINDOWS_FROM: usize = 2_000;
 
 /// The length of the windows in which a run advances, if it does.
-fn window_length(options: &EngineOptions, network: &Network) -> Option<Duration> {
+pub(crate) fn window_length(options: &EngineOptions, network: &Network) -> Option<Duration> {
     let shortest = network.links.iter().map(|link| link.delay).min()?;
     let pays = options.windows.unwrap_or(network.links.len() > WINDOWS_FROM);
     (pays && shortest > Duration::ZERO).then_some(shortest)
 }
 
 /// Progress is reported each time this many events have been handled.
-const PROGRESS_EVERY: u64 = 1 << 17;
+pub(crate) const PROGRESS_EVERY: u64 = 1 << 17;
 
 impl<S: TransportSet, T: Tap> Engine<S, T> {
-    pub(crate) fn new(setup: Setup<S>, tap: T) -> Self {
+    pub(crate) fn new(mut setup: Setup<S>, tap: T) -> Self {
         let window = match setup.capture_max {
             0 => window_length(&setup.engine, &setup.network),
             // A capture ends with the first packets that links carry, so it observes them in order.
             _ => None,
         };
-        let ties = punctual_core::rng::derive(setup.seed, "ties", 0);
-        let fabric = Fabric::new(&setup);
-        let hosts = Hosts::new(&setup.network, &setup.transports);
-        let faults = Faults::new(&setup);
-        let recording = Recording::new(&setup);
         let end = RunEnd::new(&setup, PROGRESS_EVERY);
-        let Setup { network, transports, workload, seed, .. } = setup;
-        let mut engine = Engine {
-            cx: SimContext {
-                now: Instant::ZERO,
-                packets: PacketArena::default(),
-                events: EventQueue::new(ties, window),
-                network,
-                tap,
-            },
-            fabric,
-            hosts,
-            timers: Timers::default(),
-            faults,
-            starts: FlowStarts::new(workload),
-            recording,
-            end,
-            seed,
+        let flows = Arc::new(std::mem::take(&mut setup.workload.flows));
+        let workload = std::mem::take(&mut setup.workload);
+        // The network is large: it is moved, not copied.
+        let state = State::new(&setup, window, end, FlowStarts::new(flows, workload));
+        let mut engine = state.with(setup.network, tap);
+        engine.install_timers_and_controllers(&setup.transports, &setup.legacy_switches);
+        engine
+    }
+
+    /// An engine for a share of the network, which advances in windows. `flows` are those of the
+    /// set-up.
+    pub(crate) fn for_share(
+        setup: &Setup<S>,
+        window: Duration,
+        flows: Arc<Vec<FlowSpec>>,
+        tap: T,
+    ) -> Self {
+        let end = RunEnd::of_share();
+        let workload = Workload {
+            flows: Vec::new(),
+            closed_loops: setup.workload.closed_loops.clone(),
+            deadline_changes: setup.workload.deadline_changes.clone(),
+            arrival_rates: Vec::new(),
         };
-        engine.install_timers_and_controllers(&transports, &setup.legacy_switches);
+        let state = State::new(setup, Some(window), end, FlowStarts::new(flows, workload));
+        let mut engine = state.with(setup.network.clone(), tap);
+        engine.install_timers_and_controllers(&setup.transports, &setup.legacy_switches);
         engine
     }
 
@@ -96,14 +138,17 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             let owner = control::owner(transports, t);
             let of_ports = self.fabric.ports.iter().enumerate().map(|(p, port)| {
                 let id = PortId::from(p);
-                if owner != transport || legacy_switches.contains(&self.cx.network.link(id).from) {
+                let from = self.cx.network.link(id).from;
+                if owner != transport || legacy_switches.contains(&from) {
                     return None;
                 }
                 let controller = config.controller(&port.view(id, Instant::ZERO))?;
                 has_controllers[p] = true;
                 reads_reverse[p] |= controller.reads_answers();
+                // The numbers of timers break ties, so they do not depend on the share.
                 let timer = self.timers.alloc(Owner::Controller(transport, id));
-                Some(PortController::new(controller, timer))
+                let is_own = self.cx.tap.shard().is_none_or(|shard| shard.owns(from));
+                is_own.then(|| PortController::new(controller, timer))
             });
             self.fabric.controllers.push(owner, of_ports.collect());
         }
@@ -117,6 +162,12 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             port.needs_arrival_checks |= port.reverse_has_controller;
             self.faults.checks_arrivals |= port.needs_arrival_checks;
         }
+    }
+
+    /// Whether the engine simulates this node: always, unless it has a share of the network only.
+    #[inline(always)]
+    pub(crate) fn owns(&self, node: impl Into<NodeId>) -> bool {
+        self.cx.tap.shard().is_none_or(|shard| shard.owns(node.into()))
     }
 
     /// Runs to the end.
@@ -161,7 +212,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     /// Sends the packets that ports should have sent before `end`, the end of a window.
-    fn serve_ports(&mut self, end: Instant) {
+    pub(crate) fn serve_ports(&mut self, end: Instant) {
         let now = self.cx.now;
         let served = self.cx.events.take_served();
         for (n, &port_id) in served.iter().enumerate() {
@@ -225,7 +276,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     #[inline(always)]
-    fn handle(&mut self, event: Event) {
+    pub(crate) fn handle(&mut self, event: Event) {
         debug_assert!(event.at() >= self.cx.now, "time goes back");
         self.cx.now = event.at();
         self.recording.totals.events += 1;
@@ -541,9 +592,14 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     fn timer(&mut self, id: u32) {
+        if self.is_of_closed_receiver(id) {
+            return;
+        }
         match self.timers.expire(id, self.cx.now) {
             Expiry::Stale => {}
-            Expiry::Later(at) => self.cx.events.push(at, EventClass::Timer, id, id),
+            Expiry::Later(at) => {
+                self.cx.events.push(at, EventClass::Timer, self.timers.source(id), id);
+            }
             Expiry::Fire(Owner::Controller(transport, port)) => {
                 self.control_timeout(transport, port);
             }
@@ -553,7 +609,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         }
     }
 
-    fn finish(mut self, interrupted: bool) -> Outcome {
+    pub(crate) fn finish(mut self, interrupted: bool) -> Outcome {
         self.close_window();
         self.recording.totals.ended_at = self.cx.now;
         self.recording.totals.packet_hops =

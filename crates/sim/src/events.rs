@@ -155,6 +155,18 @@ impl EventQueue {
         self.windows.as_mut().is_some_and(|windows| windows.open_next(&mut self.calendar))
     }
 
+    /// The number of the next window that has events or ports to serve.
+    pub(crate) fn next_window(&self) -> Option<u64> {
+        self.windows.as_ref().and_then(Windows::next_number)
+    }
+
+    /// Opens this window, see [`Windows::open`].
+    pub(crate) fn open_window_number(&mut self, number: u64) {
+        if let Some(windows) = &mut self.windows {
+            windows.open(number, &mut self.calendar);
+        }
+    }
+
     /// Whether the network advances in windows.
     #[inline(always)]
     pub(crate) fn has_windows(&self) -> bool {

@@ -4,9 +4,10 @@ use crate::engine::{Engine, Nic};
 use crate::events::EventClass;
 use crate::flows::{CLOSED, FlowState, NONE, UNREADY};
 use crate::scenario_events::ScenarioEvent;
+use crate::shard::News;
 use crate::state::must_end;
 use crate::tap::{CallReason, Loss, Observation, Tap};
-use crate::timers::Owner;
+use crate::timers::{Owner, endpoint_source};
 use punctual_core::{
     Bytes, Call, Class, Controller as _, End, FlowEvent, FlowId, FlowRoute, FlowSpec, FlowStack,
     HostId, Instant, Packet, PacketId, TimerChange, TransportId, TransportSet, Wait,
@@ -32,7 +33,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             return; // An earlier event has started them.
         }
         self.starts.flow_start_at = Instant::NEVER;
-        while let Some(spec) = self.starts.workload.flows.get(self.starts.next_flow).copied() {
+        while let Some(spec) = self.starts.flows.get(self.starts.next_flow).copied() {
             if spec.start > self.cx.now {
                 self.expect_flows(spec.start);
                 break;
@@ -78,6 +79,10 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                 .ready_links
                 .resize(self.hosts.ready_links.len() + self.hosts.nics as usize, UNREADY);
         }
+        if !self.owns(spec.src) {
+            return;
+        }
+        self.note_opened(&spec);
         let stack = &mut self.hosts.stacks[spec.transport.index()];
         let slot = stack.open_sender(&spec, &route, call!(self, spec.src));
         self.hosts.flows[flow.index()].sender = slot;
@@ -113,13 +118,13 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         debug_assert_eq!(packet.dst, host, "misrouted");
         let flow = packet.flow;
         let FlowState { sender, receiver, transport, .. } = self.hosts.flows[flow.index()];
-        let stack = &mut self.hosts.stacks[transport.index()];
         if packet.is_to_sender() {
             if sender >= CLOSED {
                 self.lose(id, Loss::Stray);
                 return;
             }
             self.cx.tap.observe(Observation::PacketArrived { id, packet, at: self.cx.now });
+            let stack = &mut self.hosts.stacks[transport.index()];
             stack.handle_packet(End::Sender, sender, packet, call!(self, host));
             self.dispose(id);
             self.drain(host, flow, End::Sender);
@@ -129,11 +134,17 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             self.deliver_first(host, id);
             return;
         }
+        if self.close_if_sender_ended(flow) {
+            self.lose(id, Loss::Stray);
+            return;
+        }
+        let packet = &self.cx.packets[id];
         self.cx.tap.observe(Observation::PacketArrived { id, packet, at: self.cx.now });
         if packet.payload_bytes > 0 && !packet.is_trimmed() {
             self.recording.totals.delivered_packets += 1;
             self.recording.totals.delivered_wire_bytes += u64::from(packet.wire_bytes);
         }
+        let stack = &mut self.hosts.stacks[transport.index()];
         stack.handle_packet(End::Receiver, receiver, packet, call!(self, host));
         self.dispose(id);
         self.drain(host, flow, End::Receiver);
@@ -143,7 +154,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     #[cold]
     fn deliver_first(&mut self, host: HostId, id: PacketId) {
         let first = self.cx.packets[id];
-        if self.hosts.flows[first.flow.index()].receiver == CLOSED {
+        let is_closed = self.hosts.flows[first.flow.index()].receiver == CLOSED;
+        if is_closed || self.close_if_sender_ended(first.flow) {
             self.lose(id, Loss::Stray);
             return;
         }
@@ -410,7 +422,8 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                 let at = at.max(self.cx.now);
                 let departs = matches!(change, TimerChange::Depart(_));
                 if self.timers.set_for(*timer, at, departs) {
-                    self.cx.events.push(at, EventClass::Timer, *timer, *timer);
+                    let source = endpoint_source(flow, end);
+                    self.cx.events.push(at, EventClass::Timer, source, *timer);
                 }
             }
         }
@@ -451,9 +464,11 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
                     record.status = FlowStatus::Completed;
                     record.ended = Some(self.cx.now);
                     self.flow_ended(flow);
+                    self.announce(flow, News::Completed);
                 }
                 FlowEvent::Abandoned => {
-                    if record.status == FlowStatus::Unfinished {
+                    if record.status == FlowStatus::Unfinished && !self.has_completed(flow) {
+                        let record = &mut self.recording.records[flow.index()];
                         record.status = FlowStatus::Abandoned;
                         record.ended = Some(self.cx.now);
                         self.flow_ended(flow);
@@ -501,6 +516,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
 
     /// Removes both ends of a flow whose sender has ended.
     fn close(&mut self, flow: FlowId) {
+        self.announce(flow, News::SenderEnded);
         let state = &mut self.hosts.flows[flow.index()];
         let stack = &mut self.hosts.stacks[state.transport.index()];
         for end in [End::Sender, End::Receiver] {

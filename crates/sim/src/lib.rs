@@ -1,11 +1,12 @@
 //! The deterministic packet-level simulator.
 //!
 //! [`run`] takes a [`Setup`] and returns an [`Outcome`]; the same set-up gives the same outcome,
-//! bit for bit. One run is single-threaded; run several at once to use more cores.
+//! bit for bit. A run uses one thread, or several ([`EngineOptions::threads`]) with the same outcome.
 //!
 //! The simulator is generic over the set of transports ([`Simulate`]). Calls of transports on the
 //! packet path are a `match` over that set, never a virtual call.
 
+mod barrier;
 #[doc(hidden)]
 pub mod bench;
 mod calendar;
@@ -23,15 +24,20 @@ mod latency;
 mod look_ahead;
 mod lossless;
 mod measured_window;
+mod merge;
+mod partition;
 mod pause_cycles;
 mod pauses;
 mod port;
 mod recorder;
 mod scenario_events;
 mod setup;
+mod shard;
+mod sharing;
 mod sorter;
 mod state;
 mod tap;
+mod threads;
 mod timers;
 mod windows;
 
@@ -100,6 +106,11 @@ pub fn explain<S: Simulate>(
     S::simulate(setup, flows, progress)
 }
 
+/// The number of threads that [`run`] uses for a simulation: at most [`EngineOptions::threads`].
+pub fn threads<S: TransportSet>(setup: &Setup<S>) -> usize {
+    sharing::plan(setup).map_or(1, |plan| plan.threads)
+}
+
 /// What [`simulate!`] calls.
 #[doc(hidden)]
 pub fn simulate_set<S: TransportSet>(
@@ -117,6 +128,9 @@ pub fn simulate_set<S: TransportSet>(
         || explainer.is_some()
         || latency.is_some()
         || capture.is_some();
+    if let (false, Some(plan)) = (is_watched, sharing::plan(&setup)) {
+        return threads::run(setup, plan.window, plan.threads, progress);
+    }
     if !is_watched {
         return engine::Engine::new(setup, tap::NoTap).run(progress);
     }

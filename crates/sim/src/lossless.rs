@@ -9,7 +9,7 @@ use crate::events::EventClass;
 use crate::pause_cycles::PauseCycles;
 use crate::pauses::PauseClock;
 use crate::tap::{Observation, Tap};
-use punctual_core::{Bytes, Class, Packet, PacketId, PortId, Slab, TransportSet};
+use punctual_core::{Bytes, Class, Instant, Packet, PacketId, PortId, Slab, TransportSet};
 use punctual_net::{
     Admission, Fate, IngressAccount, LosslessLimits, Network, PAUSE_FRAME_BYTES, SharedBuffer,
 };
@@ -31,6 +31,8 @@ pub(crate) struct Lossless {
     frames: Slab<PauseFrame>,
     /// By port, how often its link was cut, either way.
     cuts: Vec<u32>,
+    /// The maximum buffer use of switches that belonged to other shards.
+    most_used_elsewhere: Bytes,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,7 +59,7 @@ impl Held {
 
 /// A pause or resume on its way to the port that it is for.
 #[derive(Debug, Clone, Copy)]
-struct PauseFrame {
+pub(crate) struct PauseFrame {
     port: PortId,
     class: Class,
     is_pause: bool,
@@ -78,6 +80,7 @@ impl Lossless {
             pause_cycles: PauseCycles::new(network),
             frames: Slab::default(),
             cuts: vec![0; links],
+            most_used_elsewhere: Bytes::ZERO,
         }
     }
 
@@ -95,6 +98,22 @@ impl Lossless {
         self.accounts[port.index()].is_pausing(class)
     }
 
+    /// The port that a frame is for.
+    pub(crate) fn frame_port(&self, frame: u32) -> Option<PortId> {
+        self.frames.get(frame).map(|frame| frame.port)
+    }
+
+    /// Takes over the counters of another shard of the network, which owns some ports.
+    pub(crate) fn adopt(&mut self, other: Lossless, owns_port: impl Fn(PortId) -> bool) {
+        let most_used = other.most_used();
+        for (port, clock) in other.clocks.into_iter().enumerate() {
+            if owns_port(PortId::from(port)) {
+                self.clocks[port] = clock;
+            }
+        }
+        self.most_used_elsewhere = self.most_used_elsewhere.max(most_used);
+    }
+
     /// Takes the pause cycles out; [`Lossless::put_pause_cycles`] puts them back.
     pub(crate) fn take_pause_cycles(&mut self) -> Option<PauseCycles> {
         self.pause_cycles.take()
@@ -106,7 +125,8 @@ impl Lossless {
 
     /// The maximum buffer use of any switch.
     pub(crate) fn most_used(&self) -> Bytes {
-        self.buffers.iter().map(SharedBuffer::most_used).max().unwrap_or(Bytes::ZERO)
+        let here = self.buffers.iter().map(SharedBuffer::most_used).max();
+        here.unwrap_or(Bytes::ZERO).max(self.most_used_elsewhere)
     }
 }
 
@@ -200,9 +220,19 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let until = self.fabric.ports[back.index()].busy_until;
         let sent = Observation::PauseSent { port: back, from, until, class, is_pause };
         self.cx.tap.observe(sent);
-        let cuts = lossless.cuts[port.index()];
-        let frame = lossless.frames.insert(PauseFrame { port, class, is_pause, cuts });
-        self.frame_event(at, back, frame);
+        let frame = PauseFrame { port, class, is_pause, cuts: lossless.cuts[port.index()] };
+        let to = self.cx.network.link(port).from;
+        match self.cx.tap.shard_mut() {
+            Some(shard) if !shard.owns(to) => shard.send_frame(to, at, back, frame),
+            _ => self.expect_frame(at, back, frame),
+        }
+    }
+
+    /// A pause or resume frame that `from` sends arrives at `at`.
+    pub(crate) fn expect_frame(&mut self, at: Instant, from: PortId, frame: PauseFrame) {
+        let Some(lossless) = &mut self.fabric.lossless else { return };
+        let frame = lossless.frames.insert(frame);
+        self.frame_event(at, from, frame);
     }
 
     /// A pause or resume frame has arrived.

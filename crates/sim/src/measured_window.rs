@@ -11,10 +11,10 @@ use punctual_record::{FlowCounts, PortTotals, Totals};
 /// A snapshot of all counters of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counters {
-    totals: Totals,
-    ports: Vec<PortTotals>,
+    pub(crate) totals: Totals,
+    pub(crate) ports: Vec<PortTotals>,
     /// Of the flows that have started.
-    flows: Vec<FlowCounts>,
+    pub(crate) flows: Vec<FlowCounts>,
 }
 
 impl<S: TransportSet, T: Tap> Engine<S, T> {
@@ -26,7 +26,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// The window ends. A run that stops when done may be over now.
     pub(crate) fn end_window(&mut self) {
         self.recording.window_end = Some(self.counters());
-        self.end.awaited -= 1;
+        if !self.is_copy() {
+            self.end.awaited -= 1;
+        }
         if self.is_done() {
             self.end.check_at = 0;
         }

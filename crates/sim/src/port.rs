@@ -84,6 +84,12 @@ impl<T: Tap> Wire for Transmission<'_, T> {
             packet.next = next_hop(packet, to, self.network);
         }
         self.tap.observe(Observation::PacketSent { port, id, packet, from, until, waited });
+        if let Some(shard) = self.tap.shard_mut()
+            && !shard.owns(to)
+        {
+            shard.send(to, id, packet, arrives_at, !is_at_host);
+            return;
+        }
         self.events.push_arrival(arrives_at, port, id, !is_at_host);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) enum ScenarioEvent {
 
 impl ScenarioEvent {
     /// Targets from here on are numbers of pause frames.
-    const FIRST_FRAME: u32 = 16;
+    pub(crate) const FIRST_FRAME: u32 = 16;
 }
 
 /// Whether a link loses packets: it is down, or loses them at random.
@@ -56,7 +56,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 
     pub(crate) fn schedule_scenario(&mut self) {
-        if let Some(first) = self.starts.workload.flows.first() {
+        if let Some(first) = self.starts.flows.first() {
             self.expect_flows(first.start);
         }
         if let Some(first) = self.faults.link_changes.first() {
@@ -78,6 +78,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
 
     #[cold]
     pub(crate) fn scenario_event(&mut self, what: u32) {
+        if self.is_copy() && what < ScenarioEvent::FIRST_FRAME {
+            self.recording.totals.events -= 1; // one share counts it for all
+        }
         match what {
             w if w == ScenarioEvent::FlowStart as u32 => self.start_flows(),
             w if w == ScenarioEvent::LinkChange as u32 => self.change_links(),
@@ -161,6 +164,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             return;
         };
         for &port_id in &sampling.ports {
+            if !self.owns(self.cx.network.link(port_id).from) {
+                continue;
+            }
             self.catch_up(port_id);
             let port = &self.fabric.ports[port_id.index()];
             let (bytes, packets) = port.queue.waiting();

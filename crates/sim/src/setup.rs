@@ -57,6 +57,9 @@ pub struct Setup<S: TransportSet = AnyTransport> {
 pub struct EngineOptions {
     /// Whether the run advances in windows of time. By default, large networks do.
     pub windows: Option<bool>,
+    /// The most threads that the run may use; 0 and 1 mean one. It uses fewer where they would not
+    /// pay, unless `windows` is `Some(true)`, and one where it cannot be shared out.
+    pub threads: usize,
 }
 
 /// When a run ends: whichever comes first.

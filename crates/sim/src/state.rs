@@ -19,6 +19,7 @@ use punctual_record::{FlowRecord, GaugeSample, Measure, PortSample, PortTotals, 
 use punctual_workload::Workload;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// What moves packets: output ports, their controllers, and the buffers of lossless switches.
 pub(crate) struct Fabric<C> {
@@ -140,8 +141,11 @@ impl Faults {
 
 /// Flows to start, and deadlines to change.
 pub(crate) struct FlowStarts {
+    /// Flows known before the run, by start.
+    pub(crate) flows: Arc<Vec<FlowSpec>>,
+    /// Everything of the workload but these flows.
     pub(crate) workload: Workload,
-    /// The next flow of the workload.
+    /// The next of `flows`.
     pub(crate) next_flow: usize,
     /// Flows of closed loops that start later: when, and their place in `later_specs`.
     pub(crate) later: BinaryHeap<Reverse<(Instant, u64)>>,
@@ -152,8 +156,10 @@ pub(crate) struct FlowStarts {
 }
 
 impl FlowStarts {
-    pub(crate) fn new(workload: Workload) -> Self {
+    /// `workload` has no flows of its own.
+    pub(crate) fn new(flows: Arc<Vec<FlowSpec>>, workload: Workload) -> Self {
         FlowStarts {
+            flows,
             workload,
             next_flow: 0,
             later: BinaryHeap::new(),
@@ -217,6 +223,21 @@ impl RunEnd {
             flows_ended: 0,
             check_at,
         }
+    }
+
+    /// What a share of a run begins to count down from.
+    const OF_SHARE: u64 = u64::MAX / 2;
+
+    /// The end of a share of a run. Those who drive the shares decide when the run is over, by what
+    /// `awaited` has fallen.
+    pub(crate) fn of_share() -> Self {
+        let stop = Stop { at: Instant::NEVER, when_done: false };
+        RunEnd { stop, awaited: RunEnd::OF_SHARE, flows_ended: 0, check_at: u64::MAX }
+    }
+
+    /// How many of the awaited flows have ended in a share of a run.
+    pub(crate) fn ended_in_share(&self) -> u64 {
+        RunEnd::OF_SHARE - self.awaited
     }
 }
 

@@ -5,6 +5,7 @@
 //! of the network playback (`recorder.rs`), the meter of packet latency (`latency.rs`), the packet
 //! capture (`capture.rs`) and the tracer of critical paths (`explain/explainer.rs`).
 
+use crate::shard::Shard;
 use punctual_core::{
     Class, ControllerState, End, ExtBlock, FlowEvent, FlowId, FlowSpec, HostId, Instant, Packet,
     PacketId, PortId, Rate, TimerChange, TransportId, Wait,
@@ -32,6 +33,16 @@ pub(crate) trait Tap {
     /// Whether it follows this flow: the engine then asks the flow's ends what they wait for.
     fn follows(&self, _flow: FlowId) -> bool {
         false
+    }
+    /// The engine's share of the network, if it simulates only a share (`shard.rs`).
+    #[inline(always)]
+    fn shard(&self) -> Option<&Shard> {
+        None
+    }
+    /// See [`Tap::shard`].
+    #[inline(always)]
+    fn shard_mut(&mut self) -> Option<&mut Shard> {
+        None
     }
     /// Whether no flow makes progress any more, so that the run can end.
     fn is_stuck(&self) -> bool {
@@ -193,7 +204,7 @@ impl Tap for NoTap {
 }
 
 // Any choice of observers is one type of optional observers and pairs. So the engine is compiled
-// only twice: without an observer, and with all of them optional.
+// only three times: without an observer, with all of them optional, and for a share of a network.
 
 /// An optional observer.
 impl<A: Tap> Tap for Option<A> {

@@ -13,6 +13,13 @@ pub(crate) enum Owner {
     Controller(TransportId, PortId),
 }
 
+/// What breaks ties between the events of an endpoint's timer and others. Timers of hosts and
+/// controllers, which exist from the start, have their own numbers instead, below 2^31.
+#[inline]
+pub(crate) fn endpoint_source(flow: FlowId, end: End) -> u32 {
+    1 << 31 | flow.0 << 1 | u32::from(end == End::Receiver)
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     /// When it fires, or never.
@@ -89,6 +96,16 @@ impl Timers {
             slot.armed = at;
         }
         earlier
+    }
+
+    /// What breaks ties between this timer's events and others: it does not depend on the order in
+    /// which flows set their first timers, nor on which timers are free.
+    #[inline]
+    pub(crate) fn source(&self, id: u32) -> u32 {
+        match self.slots[id as usize].owner {
+            Owner::Endpoint(flow, end) => endpoint_source(flow, end),
+            Owner::Host(..) | Owner::Controller(..) => id,
+        }
     }
 
     /// The owner of a timer.

@@ -122,6 +122,11 @@ impl Windows {
         ((u128::from(picos) * u128::from(self.per_pico)) >> 64) as u64
     }
 
+    /// The number of the window of an instant; [`u64::MAX`] for [`Instant::NEVER`].
+    pub(crate) fn number_of(&self, at: Instant) -> u64 {
+        if at == Instant::NEVER { u64::MAX } else { self.number(at.as_picos()) }
+    }
+
     /// The first instant of a window.
     fn begin(&self, number: u64) -> Instant {
         let picos = (u128::from(number) << 64).div_ceil(u128::from(self.per_pico));
@@ -193,10 +198,13 @@ impl Windows {
     /// Opens the next window that has events or ports to serve, if there is one. The open one has
     /// no events left.
     pub(crate) fn open_next(&mut self, calendar: &mut Calendar) -> bool {
-        debug_assert!(
-            self.next + IN_SIGHT == self.events.len() && self.added.is_empty(),
-            "events are left"
-        );
+        let Some(number) = self.next_number() else { return false };
+        self.open(number, calendar);
+        true
+    }
+
+    /// The number of the next window that has events or ports to serve.
+    pub(crate) fn next_number(&self) -> Option<u64> {
         let first = self.open.wrapping_add(1);
         let has_work = |number: &u64| {
             let place = *number as usize % KEPT;
@@ -204,7 +212,16 @@ impl Windows {
         };
         let kept = (first..).take(KEPT - 1).find(has_work);
         let far = (self.far_from != u64::MAX).then(|| self.number(self.far_from).max(first));
-        let Some(number) = kept.into_iter().chain(far).min() else { return false };
+        kept.into_iter().chain(far).min()
+    }
+
+    /// Opens a window, not later than the next one that has events or ports to serve. The open one
+    /// has no events left.
+    pub(crate) fn open(&mut self, number: u64, calendar: &mut Calendar) {
+        debug_assert!(
+            self.next + IN_SIGHT == self.events.len() && self.added.is_empty(),
+            "events are left"
+        );
         self.open = number;
         self.ends_at = self.begin(number + 1);
         self.begins_at = self.begin(number).as_picos();
@@ -222,7 +239,30 @@ impl Windows {
         let length = self.ends_at.as_picos() - begins_at;
         self.sorter.sort(&mut self.events, length);
         self.events.extend([Upcoming::NONE; IN_SIGHT]);
-        true
+    }
+
+    /// The order of an event within the open window: time, class and hash.
+    #[inline]
+    pub(crate) fn order(&self, event: &Event) -> u64 {
+        (event.time - self.begins_at) << 32 | event.key >> 32
+    }
+
+    /// The order of the next event of the open window, see [`Windows::order`].
+    pub(crate) fn next_order(&self) -> Option<u64> {
+        let known =
+            (self.next + IN_SIGHT < self.events.len()).then(|| self.events[self.next].order);
+        let added = self.added.peek().map(|Reverse(added)| self.order(&Event::of(*added)));
+        known.into_iter().chain(added).min()
+    }
+
+    /// The events of the open window that were known when it began.
+    pub(crate) fn known(&self) -> &[Upcoming] {
+        &self.events[..self.events.len() - IN_SIGHT]
+    }
+
+    /// When the open window began.
+    pub(crate) fn begins_at(&self) -> Instant {
+        Instant::from_picos(self.begins_at)
     }
 
     /// Schedules that a port is served at the end of the window of `free_at`.

@@ -160,6 +160,16 @@ macro_rules! register {
                 use $crate::core::Transport as _;
                 match self { $(AnyTransport::$Variant(t) => t.may_abandon(),)* }
             }
+            fn may_abandon_without_deadline(&self) -> bool {
+                use $crate::core::Transport as _;
+                match self {
+                    $(AnyTransport::$Variant(t) => t.may_abandon_without_deadline(),)*
+                }
+            }
+            fn switches_choose_paths(&self) -> bool {
+                use $crate::core::Transport as _;
+                match self { $(AnyTransport::$Variant(t) => t.switches_choose_paths(),)* }
+            }
             fn flow_model(
                 &self,
                 nic: &$crate::core::NicInfo,

@@ -48,10 +48,11 @@ pub(crate) struct Json {
     pub(crate) json: bool,
 }
 
-/// The number of parallel runs.
+/// The number of threads.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Threads {
-    /// Number of parallel runs [default: one per processor]
+    /// Number of threads: as many runs at a time, or several threads for each run if there are
+    /// fewer runs [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 }
@@ -236,6 +237,14 @@ pub(crate) enum Command {
         /// Measure in this process instead of one process per benchmark
         #[arg(long, hide = true)]
         here: bool,
+        /// Threads that each run may use
+        #[arg(
+            long,
+            value_name = "N",
+            default_value = "1",
+            value_parser = clap::value_parser!(u16).range(1..)
+        )]
+        threads: u16,
         #[command(flatten)]
         printing: Printing,
     },
@@ -278,7 +287,7 @@ mod tests {
             "replay dir --seed 3",
             "check a.toml --out dir",
             "send file addr --out dir",
-            "bench --threads 2",
+            "check a.toml --threads 2",
         ] {
             let line = format!("punctual {line}");
             let error = Cli::try_parse_from(line.split(' ')).expect_err(&line);

@@ -35,4 +35,5 @@ mod phost;
 mod properties;
 mod rcp;
 mod server_networks;
+mod threads;
 mod window;

@@ -3,15 +3,15 @@
 use crate::common::*;
 use proptest::prelude::*;
 use punctual_core::{
-    Bytes, Duration, FlowSpec, Instant, Limit, NodeId, PortId, QueueSpec, Rate, Tolerance,
+    Bytes, Duration, FlowId, FlowSpec, Instant, Limit, NodeId, PortId, QueueSpec, Rate, Tolerance,
     TransportId, TrimModel,
 };
 use punctual_net::{
     BcubeShape, ClosLinks, ClosShape, Dumbbell, JellyfishLinks, JellyfishShape, Network, Topology,
 };
 use punctual_sim::{
-    EngineOptions, FlowStatus, GaugeOf, LinkChange, LinkFault, Outcome, PortTotals, Sampling,
-    Setup, Stop, SwitchReset,
+    EngineOptions, FlowStatus, GaugeOf, LinkChange, LinkFault, Measure, Outcome, PortTotals,
+    Sampling, Setup, Stop, SwitchReset,
 };
 use punctual_transports::AnyTransport;
 use punctual_transports::d3::{CapacityRule, D3CommonConfig, D3Config, QueueMeasure};
@@ -351,7 +351,7 @@ proptest! {
         let outcome = |windows, stop: Option<Stop>| {
             let setup = setup_of(&case);
             let stop = stop.unwrap_or(setup.stop);
-            let engine = EngineOptions { windows: Some(windows) };
+            let engine = EngineOptions { windows: Some(windows), ..EngineOptions::default() };
             run(Setup { engine, stop, check: watched, network_trace: watched, ..setup })
         };
         let cut = Stop { at: Instant::ZERO + Duration::from_micros(cut_us), when_done: false };
@@ -365,6 +365,44 @@ proptest! {
             prop_assert_eq!(&windows.gauges, &calendar.gauges);
             let cells = |outcome: Outcome| outcome.network.map(|trace| format!("{trace:?}"));
             prop_assert_eq!(cells(windows), cells(calendar));
+        }
+    }
+
+    /// Several threads affect the speed alone, also where a run is cut off or ends when its flows
+    /// have ended.
+    #[test]
+    fn threads_change_nothing(
+        case in case(),
+        cut_us in 1u64..3_000,
+        measured_us in 0u64..200,
+        when_done: bool,
+    ) {
+        let at = |us| Instant::ZERO + Duration::from_micros(us);
+        let outcome = |windows, threads, cut: bool| {
+            let mut setup = setup_of(&case);
+            setup.engine = EngineOptions { windows: Some(windows), threads };
+            setup.check = false;
+            if cut {
+                setup.stop = Stop { at: at(cut_us), when_done };
+                let ports = (0..setup.network.links.len()).step_by(3).map(PortId::from).collect();
+                setup.sampling = Some(Sampling { every: Duration::from_micros(7), ports });
+                setup.sampled_flows = (0..case.flows.len()).step_by(2).map(FlowId::from).collect();
+                let until = Some(at(measured_us + cut_us / 2));
+                setup.measure = Measure { from: at(measured_us), until };
+            }
+            run(setup)
+        };
+        for cut in [false, true] {
+            let one = outcome(false, 1, cut);
+            for threads in [2, 3, 8] {
+                let several = outcome(true, threads, cut);
+                prop_assert_eq!(&several.flows, &one.flows);
+                prop_assert_eq!(&several.totals, &one.totals);
+                prop_assert_eq!(&several.ports, &one.ports);
+                prop_assert_eq!(&several.controllers, &one.controllers);
+                prop_assert_eq!(&several.samples, &one.samples);
+                prop_assert_eq!(&several.gauges, &one.gauges);
+            }
         }
     }
 

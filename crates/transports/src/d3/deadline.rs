@@ -114,6 +114,10 @@ impl Transport for D3Config {
         true
     }
 
+    fn may_abandon_without_deadline(&self) -> bool {
+        RequestPolicy::increases_max(self) > 0 // D3-R35
+    }
+
     fn content(packet: &Packet) -> Content {
         D3Header::content(packet)
     }

@@ -242,6 +242,10 @@ impl Transport for RcpdcConfig {
         true // where a path has more ports than the header can record
     }
 
+    fn may_abandon_without_deadline(&self) -> bool {
+        RequestPolicy::increases_max(self) > 0 // D3-R35
+    }
+
     fn content(packet: &Packet) -> Content {
         D3Header::content(packet)
     }

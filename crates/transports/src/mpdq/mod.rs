@@ -99,6 +99,10 @@ impl Transport for MpdqConfig {
         self.pdq().terminates_early()
     }
 
+    fn may_abandon_without_deadline(&self) -> bool {
+        false
+    }
+
     fn content(packet: &Packet) -> Content {
         PdqConfig::content(packet)
     }

@@ -150,6 +150,10 @@ impl Transport for PdqConfig {
         self.terminates_early()
     }
 
+    fn may_abandon_without_deadline(&self) -> bool {
+        false
+    }
+
     fn content(packet: &Packet) -> Content {
         let header: PdqHeader = packet.header.get();
         let seq = u64::from(header.seq);

@@ -1,0 +1,488 @@
+//! A shard: the share of a network that one thread simulates.
+//!
+//! A shard is an engine of its own, with the hosts, switches, ports, packets and timers of its
+//! share. It numbers nodes, ports and flows as the whole network does, and has idle copies of those
+//! that belong to others. Events of the scenario happen in every shard, each to what it owns.
+//!
+//! * **Packets** that leave a shard arrive at least one window later. They cross at the end of the
+//!   window, by [`Mail`].
+//! * **Flows** have two ends, and each end acts at once on what the other one does: a receiver closes
+//!   when its sender ends, and a sender that abandons its flow asks whether it is complete. Where
+//!   that may have happened in the running window, the end waits until the other shard has come as
+//!   far as itself, and reads the [`Board`].
+
+use crate::engine::Engine;
+use crate::events::EventClass;
+use crate::flows::{CLOSED, NONE};
+use crate::lossless::PauseFrame;
+use crate::scenario_events::ScenarioEvent;
+use crate::setup::Setup;
+use crate::state::transports_that;
+use crate::tap::{Observation, Tap};
+use crate::timers::Owner;
+use crate::windows::Upcoming;
+use punctual_core::{
+    End, ExtBlock, FlowId, FlowSpec, FlowStack, HostId, Instant, NodeId, Packet, PacketId, PortId,
+    TransportSet,
+};
+use punctual_record::FlowStatus;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What one end of a flow has to know about the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// The sender has ended, so that the receiver closes.
+    SenderEnded,
+    /// The receiver has everything.
+    Completed,
+}
+
+/// What one shard sends another at the end of a window. Its memory is used again.
+#[derive(Debug, Default)]
+pub(crate) struct Mail {
+    packets: Vec<Packet>,
+    /// Of each packet.
+    arrivals: Vec<Arrival>,
+    /// Header extensions of those packets that have one, in their order.
+    blocks: Vec<ExtBlock>,
+    news: Vec<(FlowId, News)>,
+    /// Pause frames: when they arrive, the ports that send them, and what they say.
+    frames: Vec<(Instant, PortId, PauseFrame)>,
+}
+
+impl Mail {
+    fn is_empty(&self) -> bool {
+        self.packets.is_empty() && self.news.is_empty() && self.frames.is_empty()
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    at: Instant,
+    /// Whether it arrives at a node that forwards the packet.
+    is_hop: bool,
+}
+
+/// How far every shard is, and what happened to flows in the running window.
+#[derive(Debug)]
+pub(crate) struct Board {
+    /// By shard.
+    places: Vec<Place>,
+}
+
+/// Of one shard. In cache lines of its own, because others read it while the shard writes it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Place {
+    /// For windows of even and of odd number: 0 before the window, then one more than the order of
+    /// the event that is handled, [`u64::MAX`] after the last one.
+    progress: [AtomicU64; 2],
+    news: Mutex<Vec<(u64, FlowId, News)>>,
+}
+
+impl Board {
+    pub(crate) fn new(shards: usize) -> Self {
+        Board { places: (0..shards).map(|_| Place::default()).collect() }
+    }
+}
+
+/// How often a shard looks whether another one has come as far as itself before it gives way to
+/// other threads.
+const LOOKS: u32 = 1 << 10;
+
+/// Locks what no thread holds while it panics.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What an engine knows about the shards beside it.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    number: usize,
+    /// The shard of each node.
+    owners: Arc<Vec<u16>>,
+    board: Arc<Board>,
+    /// By shard, what it gets at the end of the window.
+    out: Vec<Mail>,
+    /// Packets in `out`, whose slots are free at the end of the window.
+    departed: Vec<PacketId>,
+    /// The earliest arrival in `out`.
+    first_arrival: Instant,
+    /// The order of the event that is handled, within its window.
+    order: u64,
+    /// Which of the progresses of the board belongs to the running window.
+    parity: usize,
+    /// Whether no other shard runs: one thread handles the events of all.
+    is_alone: bool,
+    has_news: bool,
+    early: EarlyEnds,
+    /// By host, the number of its flows that may be abandoned and are not yet.
+    abandonable: Vec<u32>,
+}
+
+/// Which flows may be abandoned.
+#[derive(Debug, Clone, Copy)]
+struct EarlyEnds {
+    /// A bit for each transport that may abandon flows with deadlines.
+    with_deadline: u64,
+    /// A bit for each transport that may abandon any flow.
+    any: u64,
+}
+
+impl EarlyEnds {
+    fn new<S: TransportSet>(setup: &Setup<S>) -> Self {
+        // Paths of a tree are short enough for all headers.
+        let is_tree = setup.network.rack_size().is_some();
+        let abandons_any =
+            |t: &S| t.may_abandon_without_deadline() || !is_tree && t.info().max_hops.is_some();
+        EarlyEnds {
+            with_deadline: transports_that(&setup.transports, S::may_abandon),
+            any: transports_that(&setup.transports, |t| t.may_abandon() && abandons_any(t)),
+        }
+    }
+
+    /// Whether the sender of this flow may abandon it.
+    fn may_abandon(&self, flow: &FlowSpec) -> bool {
+        let has = |bits: u64| bits >> (flow.transport.0 & 63) & 1 == 1;
+        has(self.any) || flow.deadline.is_some() && has(self.with_deadline)
+    }
+}
+
+impl Shard {
+    pub(crate) fn new<S: TransportSet>(
+        number: usize,
+        setup: &Setup<S>,
+        owners: &Arc<Vec<u16>>,
+        board: &Arc<Board>,
+    ) -> Self {
+        Shard {
+            number,
+            owners: Arc::clone(owners),
+            board: Arc::clone(board),
+            out: board.places.iter().map(|_| Mail::default()).collect(),
+            departed: Vec::new(),
+            first_arrival: Instant::NEVER,
+            order: 0,
+            parity: 0,
+            is_alone: false,
+            has_news: false,
+            early: EarlyEnds::new(setup),
+            abandonable: vec![0; setup.network.hosts as usize],
+        }
+    }
+
+    /// Whether this shard simulates a node.
+    #[inline]
+    pub(crate) fn owns(&self, node: NodeId) -> bool {
+        self.owner(node) == self.number
+    }
+
+    /// The shard that simulates a node.
+    #[inline]
+    pub(crate) fn owner(&self, node: NodeId) -> usize {
+        usize::from(self.owners[node.index()])
+    }
+
+    /// The shard's number.
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// A packet leaves on a link to a node of another shard. Its slot in the arena is free at the end
+    /// of the window.
+    #[inline]
+    pub(crate) fn send(
+        &mut self,
+        to: NodeId,
+        id: PacketId,
+        packet: &Packet,
+        at: Instant,
+        is_hop: bool,
+    ) {
+        let owner = self.owner(to);
+        let mail = &mut self.out[owner];
+        mail.packets.push(*packet);
+        mail.arrivals.push(Arrival { at, is_hop });
+        self.departed.push(id);
+        self.first_arrival = self.first_arrival.min(at);
+    }
+
+    /// A pause frame leaves by port `from` to a node of another shard.
+    pub(crate) fn send_frame(&mut self, to: NodeId, at: Instant, from: PortId, frame: PauseFrame) {
+        let owner = self.owner(to);
+        self.out[owner].frames.push((at, from, frame));
+        self.first_arrival = self.first_arrival.min(at);
+    }
+
+    /// The window of this parity begins. `is_alone`: one thread handles the events of all shards.
+    pub(crate) fn begin_window(&mut self, parity: usize, is_alone: bool) {
+        (self.parity, self.is_alone) = (parity, is_alone);
+        lock(&self.board.places[self.number].news).clear();
+    }
+
+    /// An event of this order is about to be handled.
+    #[inline]
+    pub(crate) fn begin_event(&mut self, order: u64) {
+        self.order = order;
+        let place = &self.board.places[self.number];
+        place.progress[self.parity].store(order.saturating_add(1), Ordering::Release);
+    }
+
+    /// All events of the window have been handled.
+    pub(crate) fn end_window(&self) {
+        let progress = &self.board.places[self.number].progress;
+        progress[self.parity ^ 1].store(0, Ordering::Release);
+        progress[self.parity].store(u64::MAX, Ordering::Release);
+    }
+
+    /// Whether something happened to a flow in another shard, in the running window and before the
+    /// event that is handled. Waits until that shard has come as far.
+    #[cold]
+    fn ask(&self, shard: usize, flow: FlowId, what: News) -> bool {
+        if self.is_alone {
+            return false; // What happens there is known here at once.
+        }
+        let place = &self.board.places[shard];
+        let mut looks = 0;
+        while place.progress[self.parity].load(Ordering::Acquire) <= self.order {
+            looks += 1;
+            if looks < LOOKS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        let is_it = |&(order, of, news): &_| of == flow && news == what && order < self.order;
+        lock(&place.news).iter().any(is_it)
+    }
+
+    /// Announces something about a flow to the shard of its other end.
+    fn announce(&mut self, shard: usize, flow: FlowId, what: News) {
+        self.out[shard].news.push((flow, what));
+        self.has_news = true;
+        if !self.is_alone {
+            lock(&self.board.places[self.number].news).push((self.order, flow, what));
+        }
+    }
+
+    /// Takes out the news for each shard, if there are any.
+    pub(crate) fn take_news(&mut self) -> Vec<(usize, FlowId, News)> {
+        if !std::mem::take(&mut self.has_news) {
+            return Vec::new();
+        }
+        let by_shard = self.out.iter_mut().enumerate();
+        by_shard
+            .flat_map(|(to, mail)| mail.news.drain(..).map(move |(flow, what)| (to, flow, what)))
+            .collect()
+    }
+}
+
+impl Tap for Shard {
+    #[inline(always)]
+    fn observe(&mut self, _what: Observation<'_>) {}
+
+    #[inline(always)]
+    fn shard(&self) -> Option<&Shard> {
+        Some(self)
+    }
+
+    #[inline(always)]
+    fn shard_mut(&mut self) -> Option<&mut Shard> {
+        Some(self)
+    }
+}
+
+impl<S: TransportSet, T: Tap> Engine<S, T> {
+    /// Whether other shards handle copies of this engine's scenario events, and one of them counts.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.cx.tap.shard().is_some_and(|shard| shard.number > 0)
+    }
+
+    /// A flow starts at a host of this shard.
+    #[inline(always)]
+    pub(crate) fn note_opened(&mut self, flow: &FlowSpec) {
+        if let Some(shard) = self.cx.tap.shard_mut()
+            && shard.early.may_abandon(flow)
+        {
+            shard.abandonable[flow.src.index()] += 1;
+        }
+    }
+
+    /// Announces what has happened at one end of a flow to the other one, if that is elsewhere.
+    #[inline(always)]
+    pub(crate) fn announce(&mut self, flow: FlowId, what: News) {
+        let Some(shard) = self.cx.tap.shard_mut() else { return };
+        let state = &self.hosts.flows[flow.index()];
+        let other = match what {
+            News::SenderEnded => state.dst,
+            News::Completed => state.src,
+        };
+        if what == News::SenderEnded
+            && shard.early.may_abandon(&self.recording.records[flow.index()].spec)
+        {
+            shard.abandonable[state.src.index()] -= 1;
+        }
+        let other = shard.owner(other.into());
+        if other != shard.number {
+            shard.announce(other, flow, what);
+        }
+    }
+
+    /// Whether a flow is complete, which its sender's shard may not know.
+    #[inline(always)]
+    pub(crate) fn has_completed(&mut self, flow: FlowId) -> bool {
+        let Some(shard) = self.cx.tap.shard() else { return false };
+        let owner = shard.owner(self.hosts.flows[flow.index()].dst.into());
+        owner != shard.number && shard.ask(owner, flow, News::Completed)
+    }
+
+    /// Closes the receiver of a flow whose sender has ended in another shard in this window. Returns
+    /// whether it did.
+    ///
+    /// A sender can end when its flow is complete, or when it may abandon the flow.
+    #[inline(always)]
+    pub(crate) fn close_if_sender_ended(&mut self, flow: FlowId) -> bool {
+        let Some(shard) = self.cx.tap.shard() else { return false };
+        let record = &self.recording.records[flow.index()];
+        let may_have_ended =
+            record.status != FlowStatus::Unfinished || shard.early.may_abandon(&record.spec);
+        if !may_have_ended {
+            return false;
+        }
+        let owner = shard.owner(record.spec.src.into());
+        if owner == shard.number || !shard.ask(owner, flow, News::SenderEnded) {
+            return false;
+        }
+        self.close_receiver(flow);
+        true
+    }
+
+    /// Whether a timer belongs to a receiver whose sender has ended, so that it is stale.
+    #[inline(always)]
+    pub(crate) fn is_of_closed_receiver(&mut self, timer: u32) -> bool {
+        self.cx.tap.shard().is_some()
+            && match self.timers.owner(timer) {
+                Owner::Endpoint(flow, End::Receiver) => {
+                    self.hosts.flows[flow.index()].receiver < CLOSED
+                        && self.close_if_sender_ended(flow)
+                }
+                _ => false,
+            }
+    }
+
+    /// Removes the receiver of a flow whose sender has ended in another shard.
+    fn close_receiver(&mut self, flow: FlowId) {
+        let state = &mut self.hosts.flows[flow.index()];
+        if state.receiver < CLOSED {
+            let stack = &mut self.hosts.stacks[state.transport.index()];
+            stack.close(End::Receiver, state.receiver, state.dst);
+        }
+        if state.receiver_timer != NONE {
+            self.timers.release(state.receiver_timer);
+        }
+        (state.receiver, state.receiver_timer) = (CLOSED, NONE);
+    }
+
+    /// Acts on what has happened at the other end of a flow.
+    pub(crate) fn hear(&mut self, flow: FlowId, what: News) {
+        match what {
+            News::SenderEnded => self.close_receiver(flow),
+            News::Completed => {
+                // When it ended is in the record of the receiver's shard.
+                self.recording.records[flow.index()].status = FlowStatus::Completed;
+            }
+        }
+    }
+}
+
+impl<S: TransportSet> Engine<S, Shard> {
+    /// Hands over what this shard sends: calls `post` with each shard and its mail, which it swaps
+    /// for mail that is empty. Returns the first instant at which a packet arrives.
+    pub(crate) fn send_mail(&mut self, mut post: impl FnMut(usize, &mut Mail)) -> Instant {
+        let shard = &mut self.cx.tap;
+        let ext = &mut self.fabric.ext;
+        if !ext.is_empty() {
+            for mail in &mut shard.out {
+                for id in mail.packets.iter().filter_map(|packet| packet.ext) {
+                    mail.blocks.push(*ext.get(id));
+                    ext.free(id);
+                }
+            }
+        }
+        for id in shard.departed.drain(..) {
+            self.cx.packets.free(id);
+        }
+        for (to, mail) in shard.out.iter_mut().enumerate() {
+            if !mail.is_empty() {
+                post(to, mail);
+            }
+        }
+        shard.has_news = false;
+        std::mem::replace(&mut shard.first_arrival, Instant::NEVER)
+    }
+
+    /// Takes in what another shard has sent, and empties the mail.
+    pub(crate) fn take_mail(&mut self, mail: &mut Mail) {
+        let mut blocks = mail.blocks.drain(..);
+        for (packet, arrival) in mail.packets.drain(..).zip(mail.arrivals.drain(..)) {
+            let ext = packet.ext.and_then(|_| blocks.next());
+            let ext = ext.map(|block| self.fabric.ext.alloc(block));
+            let from = packet.port;
+            let id = self.cx.packets.alloc(Packet { ext, ..packet });
+            self.cx.events.push_arrival(arrival.at, from, id, arrival.is_hop);
+        }
+        drop(blocks);
+        for (at, from, frame) in mail.frames.drain(..) {
+            self.expect_frame(at, from, frame);
+        }
+        for (flow, what) in mail.news.drain(..) {
+            self.hear(flow, what);
+        }
+    }
+
+    /// The most flows that may end in the open window at a host of this shard: those that get a
+    /// packet, and those that may be abandoned at hosts where something happens.
+    pub(crate) fn most_ends(&self) -> u64 {
+        let Some(windows) = self.cx.events.windows() else { return u64::MAX };
+        let mut receiving = Vec::new();
+        let mut active = Vec::new();
+        for event in windows.known().iter().filter(|event| !event.is_hop()) {
+            active.extend(self.host_of(*event));
+            if event.class() == EventClass::Arrival {
+                let packet = &self.cx.packets[PacketId(event.target())];
+                receiving.extend((!packet.is_to_sender()).then_some(packet.flow));
+            }
+        }
+        active.sort_unstable();
+        active.dedup();
+        receiving.sort_unstable();
+        receiving.dedup();
+        let is_open =
+            |flow: &&FlowId| self.recording.records[flow.index()].status == FlowStatus::Unfinished;
+        let completed = receiving.iter().filter(is_open).count() as u64;
+        let abandoned = active.iter().map(|host| self.cx.tap.abandonable[host.index()]);
+        completed + abandoned.map(u64::from).sum::<u64>()
+    }
+
+    /// The host at which an event happens, if it is one of this shard's.
+    fn host_of(&self, event: Upcoming) -> Option<HostId> {
+        let sending = |port: PortId| {
+            let node = self.cx.network.link(port).from;
+            (node.0 < self.cx.network.hosts).then_some(HostId(node.0))
+        };
+        match event.class() {
+            EventClass::Arrival => Some(self.cx.packets[PacketId(event.target())].dst),
+            EventClass::PortFree => sending(PortId(event.target())),
+            EventClass::Timer => match self.timers.owner(event.target()) {
+                Owner::Endpoint(flow, end) => Some(self.hosts.flows[flow.index()].endpoint(end).1),
+                Owner::Host(_, host) => Some(host),
+                Owner::Controller(..) => None,
+            },
+            EventClass::Scenario => {
+                let frame = event.target().checked_sub(ScenarioEvent::FIRST_FRAME)?;
+                sending(self.fabric.lossless.as_ref()?.frame_port(frame)?)
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Decides whether a run is shared out to several threads.
+
+use crate::pause_cycles::PauseCycles;
+use crate::setup::Setup;
+use punctual_core::{Bytes, Duration, QueueSpec, TransportSet};
+
+/// How to share a run out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SharingPlan {
+    /// The length of a window.
+    pub(crate) window: Duration,
+    pub(crate) threads: usize,
+}
+
+/// With fewer events than this in a window, a thread would wait longer than it works: this many
+/// take about ten times as long as it takes the threads to meet.
+const EVENTS_PER_WINDOW_MIN: f64 = 64.0;
+
+/// How to share a run out to the threads that it may use. `None`: it is for one thread.
+///
+/// The number of threads never exceeds that of hosts.
+pub(crate) fn plan<S: TransportSet>(setup: &Setup<S>) -> Option<SharingPlan> {
+    let most = setup.engine.threads.min(setup.network.hosts as usize);
+    if most < 2 || setup.engine.windows == Some(false) || !can_be_shared(setup) {
+        return None;
+    }
+    let window = setup.network.links.iter().map(|link| link.delay).min()?;
+    if window == Duration::ZERO {
+        return None;
+    }
+    if setup.engine.windows == Some(true) {
+        return Some(SharingPlan { window, threads: most });
+    }
+    let paying = (events_per_window(setup, window) / EVENTS_PER_WINDOW_MIN) as usize;
+    let threads = most.min(paying);
+    (threads > 1).then_some(SharingPlan { window, threads })
+}
+
+/// Whether every effect of a run that crosses the network at once is one that `shard.rs` handles.
+fn can_be_shared<S: TransportSet>(setup: &Setup<S>) -> bool {
+    let workload = &setup.workload;
+    // The next flow of a closed loop may start at once, at a host of another shard, and flows are
+    // numbered in the order in which they start.
+    let has_closed_loops = workload.closed_loops.iter().any(Option::is_some);
+    let changes_deadlines = workload.deadline_changes.iter().any(Option::is_some);
+    // One random stream serves all switches.
+    let switches_choose = setup.transports.iter().any(S::switches_choose_paths);
+    // Pause cycles are found by following the pauses of all ports. A tree has none.
+    let is_lossless = matches!(setup.switch_queue, QueueSpec::Lossless { .. });
+    let may_deadlock = is_lossless && PauseCycles::new(&setup.network).is_some();
+    // Observers see events in the order of the whole network.
+    let is_observed =
+        setup.check || setup.network_trace || setup.packet_latency || setup.capture_max > 0;
+    !(has_closed_loops || changes_deadlines || switches_choose || may_deadlock || is_observed)
+}
+
+/// About how many events a window has: a packet hop is an event, and each packet is answered.
+///
+/// All packets of the run, sent at a constant rate from the first to the last. Hosts send no faster
+/// than their links.
+fn events_per_window<S: TransportSet>(setup: &Setup<S>, window: Duration) -> f64 {
+    let network = &setup.network;
+    let mut bytes = vec![0f64; network.hosts as usize];
+    let mut last_start = 0f64;
+    let end = setup.stop.at.as_secs_f64();
+    for flow in &setup.workload.flows {
+        let is_endless = flow.size == Bytes::ENDLESS;
+        let size = if is_endless { f64::INFINITY } else { flow.size.get() as f64 };
+        bytes[flow.src.index()] += size;
+        last_start = last_start.max(flow.start.as_secs_f64());
+    }
+    let rate = |host: usize| {
+        let nic = network.nic(punctual_core::HostId::from(host));
+        network.link(nic).rate.as_bps() as f64 / 8.0
+    };
+    // As long as the busiest host needs, or flows keep starting.
+    let needed = bytes.iter().enumerate().map(|(host, bytes)| bytes / rate(host));
+    let time = needed.fold(last_start, f64::max).min(end);
+    if time <= 0.0 {
+        return 0.0;
+    }
+    let sent: f64 = bytes.iter().enumerate().map(|(host, sent)| sent.min(rate(host) * time)).sum();
+    let packets = sent / network.mtu.get().max(1) as f64;
+    let windows = (time / window.as_secs_f64()).max(1.0);
+    packets * 2.0 * HOPS / windows
+}
+
+/// Ports that a packet passes, as a rule.
+const HOPS: f64 = 4.0;

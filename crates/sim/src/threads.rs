@@ -1,0 +1,314 @@
+//! One run on several threads, each with a shard of the network (`shard.rs`).
+//!
+//! All shards are in the same window at any time. No event of a window has an effect in another
+//! shard within the window, except those that `shard.rs` names. So the threads handle a window each
+//! on its own, exchange mail, meet at a barrier, and go on with the next window that has work in any
+//! shard. Results are those of one thread, bit for bit.
+//!
+//! A run that stops when its flows have ended stops at an event. A window in which the last flow may
+//! end is handled by one thread, which takes the events of all shards in their order.
+
+use crate::barrier::{Barrier, Member};
+use crate::engine::{Engine, PROGRESS_EVERY};
+use crate::merge::merge;
+use crate::partition::partition;
+use crate::setup::{Progress, Setup};
+use crate::shard::{Board, Mail, News, Shard, lock};
+use crate::state::{RunEnd, must_end};
+use punctual_core::{Duration, FlowId, FlowSpec, Instant, TransportSet};
+use punctual_record::Outcome;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What a shard publishes at the end of a window. In a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Published {
+    /// The number of the next window in which it has work, or [`u64::MAX`].
+    next: AtomicU64,
+    events: AtomicU64,
+    flows_ended: AtomicU64,
+    /// How many of the awaited flows have ended here.
+    ended: AtomicU64,
+    /// How many flows may end here in the window that begins.
+    most_ends: AtomicU64,
+    /// Whether the run is interrupted.
+    is_interrupted: AtomicU64,
+}
+
+/// What the threads of a run share.
+struct Run<'a, S: TransportSet> {
+    setup: &'a Setup<S>,
+    flows: Arc<Vec<FlowSpec>>,
+    window: Duration,
+    owners: Arc<Vec<u16>>,
+    board: Arc<Board>,
+    barrier: Barrier,
+    /// By shard, for windows of even and of odd number.
+    published: Vec<[Published; 2]>,
+    /// By sender, then by recipient, for windows of even and of odd number.
+    mail: Vec<Vec<[Mutex<Mail>; 2]>>,
+    engines: Vec<Mutex<Option<Engine<S, Shard>>>>,
+    /// How many flows the run waits for, see [`RunEnd::awaited`].
+    awaited: u64,
+    /// The run cannot be over before the window of this instant.
+    done_from: Instant,
+    /// When the last awaited flow ended, in picoseconds, or [`u64::MAX`].
+    done_at: AtomicU64,
+}
+
+/// What all threads know of a run between two windows.
+#[derive(Debug, Clone, Copy)]
+struct Situation {
+    next: u64,
+    events: u64,
+    flows_ended: u64,
+    awaited: u64,
+    is_interrupted: bool,
+}
+
+/// Simulates on this many threads, of which the caller's is one.
+pub(crate) fn run<S: TransportSet>(
+    mut setup: Setup<S>,
+    window: Duration,
+    threads: usize,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Outcome {
+    let end = RunEnd::new(&setup, PROGRESS_EVERY);
+    let flows = Arc::new(std::mem::take(&mut setup.workload.flows));
+    let owners = Arc::new(partition(&setup.network, threads));
+    let threads = owners.iter().max().map_or(1, |last| usize::from(*last) + 1);
+    let measure = setup.measure;
+    let is_awaited = |flow: &&FlowSpec| must_end(flow) && measure.awaits(flow.start);
+    let last_start = flows.iter().filter(is_awaited).map(|flow| flow.start).max();
+    let run = Run {
+        setup: &setup,
+        window,
+        board: Arc::new(Board::new(threads)),
+        barrier: Barrier::new(threads),
+        published: (0..threads).map(|_| Default::default()).collect(),
+        mail: (0..threads).map(|_| (0..threads).map(|_| Default::default()).collect()).collect(),
+        engines: (0..threads).map(|_| Mutex::new(None)).collect(),
+        awaited: end.awaited,
+        done_from: last_start.max(measure.until).unwrap_or(Instant::ZERO),
+        done_at: AtomicU64::new(u64::MAX),
+        flows,
+        owners,
+    };
+    let is_interrupted = std::thread::scope(|scope| {
+        for number in 1..threads {
+            let run = &run;
+            scope.spawn(move || run.simulate(number, &mut |_| ControlFlow::Continue(())));
+        }
+        run.simulate(0, progress)
+    });
+    let Run { engines, done_at, .. } = run;
+    let engines: Vec<_> = engines.iter().filter_map(|engine| lock(engine).take()).collect();
+    let done_at = done_at.into_inner();
+    let now = if done_at != u64::MAX {
+        Instant::from_picos(done_at)
+    } else if !is_interrupted && end.stop.at != Instant::NEVER {
+        end.stop.at
+    } else {
+        engines.iter().map(|engine| engine.cx.now).max().unwrap_or(Instant::ZERO)
+    };
+    merge(engines, &setup, now).finish(is_interrupted)
+}
+
+impl<S: TransportSet> Run<'_, S> {
+    /// Simulates one shard to the end. Returns whether the run was interrupted.
+    fn simulate(
+        &self,
+        number: usize,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> bool {
+        let _member = Member(&self.barrier);
+        let shard = Shard::new(number, self.setup, &self.owners, &self.board);
+        let flows = Arc::clone(&self.flows);
+        let mut engine = Engine::for_share(self.setup, self.window, flows, shard);
+        engine.schedule_scenario();
+        let mut parity = 0;
+        self.publish(&mut engine, parity);
+        *lock(&self.engines[number]) = Some(engine);
+        let stop = self.setup.stop;
+        let mut reported = 0;
+        loop {
+            self.barrier.wait();
+            let situation = self.situation(parity);
+            let is_over = stop.when_done && situation.awaited == 0;
+            if is_over || situation.next == u64::MAX || situation.is_interrupted {
+                return situation.is_interrupted;
+            }
+            if number == 0 && situation.events / PROGRESS_EVERY > reported {
+                reported = situation.events / PROGRESS_EVERY;
+                let answer = progress(Progress {
+                    now: lock(&self.engines[0]).as_ref().map_or(Instant::ZERO, |e| e.cx.now),
+                    stop_at: stop.at,
+                    events: situation.events,
+                    flows_ended: situation.flows_ended,
+                });
+                if answer.is_break() {
+                    self.published[0].iter().for_each(Published::interrupt);
+                }
+            }
+            if !self.advance(number, &situation, parity) {
+                return false;
+            }
+            parity ^= 1;
+        }
+    }
+
+    /// Simulates the next window of one shard. Returns false if the run ends within it.
+    fn advance(&self, number: usize, situation: &Situation, parity: usize) -> bool {
+        let stop = self.setup.stop;
+        let mut place = lock(&self.engines[number]);
+        let engine = engine_in(&mut place);
+        for from in (0..self.engines.len()).filter(|from| *from != number) {
+            engine.take_mail(&mut lock(&self.mail[from][number][parity]));
+        }
+        let (begins_at, ends_at) = engine.open_window(situation.next);
+        if begins_at > stop.at {
+            return false;
+        }
+        let mut is_alone = false;
+        if stop.when_done && self.done_from < ends_at {
+            let most_ends = &self.published[number][0].most_ends;
+            most_ends.store(engine.most_ends(), Ordering::Relaxed);
+            drop(place);
+            self.barrier.wait();
+            let ends = self.published.iter().map(|own| own[0].most_ends.load(Ordering::Relaxed));
+            let most_ends = ends.fold(0, u64::saturating_add);
+            is_alone = most_ends >= situation.awaited || self.done_from >= begins_at;
+            if is_alone {
+                if number == 0 {
+                    self.run_alone(parity);
+                }
+                self.barrier.wait();
+                if self.done_at.load(Ordering::Relaxed) != u64::MAX {
+                    return false;
+                }
+            }
+            place = lock(&self.engines[number]);
+        }
+        let engine = engine_in(&mut place);
+        if !is_alone {
+            engine.cx.tap.begin_window(parity, false);
+            while engine.step(stop.at) {}
+            engine.cx.tap.end_window();
+        }
+        if ends_at > stop.at {
+            return false;
+        }
+        engine.serve_ports(ends_at);
+        self.publish(engine, parity ^ 1);
+        true
+    }
+
+    /// Handles the events of a window of all shards in their order, until the last awaited flow ends.
+    fn run_alone(&self, parity: usize) {
+        let mut places: Vec<_> = self.engines.iter().map(lock).collect();
+        let mut engines: Vec<_> = places.iter_mut().map(|place| engine_in(place)).collect();
+        engines.iter_mut().for_each(|engine| engine.cx.tap.begin_window(parity, true));
+        let mut news: Vec<(usize, FlowId, News)> = Vec::new();
+        let mut last = None;
+        loop {
+            let orders = engines.iter().enumerate();
+            let orders =
+                orders.filter_map(|(n, e)| Some((e.cx.events.windows()?.next_order()?, n)));
+            let next = orders.min();
+            // Copies of one event have one order, and are one event to all.
+            if next.map(|(order, _)| order) != last {
+                for (to, flow, what) in news.drain(..) {
+                    engines[to].hear(flow, what);
+                }
+                let ended: u64 = engines.iter().map(|engine| engine.end.ended_in_share()).sum();
+                if ended == self.awaited {
+                    let now = engines.iter().map(|engine| engine.cx.now).max();
+                    let now = now.unwrap_or(Instant::ZERO).as_picos();
+                    self.done_at.store(now, Ordering::Relaxed);
+                    break;
+                }
+            }
+            let Some((order, number)) = next else { break };
+            last = Some(order);
+            if !engines[number].step(self.setup.stop.at) {
+                break;
+            }
+            news.extend(engines[number].cx.tap.take_news());
+        }
+        engines.iter().for_each(|engine| engine.cx.tap.end_window());
+    }
+
+    /// Sums up what all shards have published.
+    fn situation(&self, parity: usize) -> Situation {
+        let mut all = Situation {
+            next: u64::MAX,
+            events: 0,
+            flows_ended: 0,
+            awaited: self.awaited,
+            is_interrupted: false,
+        };
+        for published in &self.published {
+            let published = &published[parity];
+            let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
+            all.next = all.next.min(read(&published.next));
+            all.events += read(&published.events);
+            all.flows_ended += read(&published.flows_ended);
+            all.awaited -= read(&published.ended);
+            all.is_interrupted |= read(&published.is_interrupted) != 0;
+        }
+        all
+    }
+
+    /// Hands over what a shard sends, and publishes what it has to do next.
+    fn publish(&self, engine: &mut Engine<S, Shard>, parity: usize) {
+        let number = engine.cx.tap.number();
+        let first_arrival = engine.send_mail(|to, mail| {
+            std::mem::swap(mail, &mut *lock(&self.mail[number][to][parity]));
+        });
+        let own = engine.cx.events.next_window();
+        let sent = engine.cx.events.windows().map(|windows| windows.number_of(first_arrival));
+        let next = own.unwrap_or(u64::MAX).min(sent.unwrap_or(u64::MAX));
+        let published = &self.published[number][parity];
+        let write = |value: &AtomicU64, to| value.store(to, Ordering::Relaxed);
+        write(&published.next, next);
+        write(&published.events, engine.recording.totals.events);
+        write(&published.flows_ended, engine.end.flows_ended);
+        write(&published.ended, engine.end.ended_in_share());
+    }
+}
+
+impl Published {
+    fn interrupt(&self) {
+        self.is_interrupted.store(1, Ordering::Relaxed);
+    }
+}
+
+/// The engine that is in its place from the start of the run to its end.
+fn engine_in<S: TransportSet>(place: &mut Option<Engine<S, Shard>>) -> &mut Engine<S, Shard> {
+    place.as_mut().expect("engines are in their places while the run goes on")
+}
+
+impl<S: TransportSet> Engine<S, Shard> {
+    /// Opens a window. Returns when it begins and ends.
+    fn open_window(&mut self, number: u64) -> (Instant, Instant) {
+        self.cx.events.open_window_number(number);
+        let windows = self.cx.events.windows();
+        windows.map_or((Instant::NEVER, Instant::NEVER), |w| (w.begins_at(), w.ends_at()))
+    }
+
+    /// Handles the next event of the open window. False if there is none before the end of the run.
+    #[inline(always)]
+    fn step(&mut self, stop_at: Instant) -> bool {
+        let Some(event) = self.cx.events.pop() else { return false };
+        if event.at() > stop_at {
+            return false;
+        }
+        let order = self.cx.events.windows().map_or(0, |windows| windows.order(&event));
+        self.cx.tap.begin_event(order);
+        self.look_ahead();
+        self.handle(event);
+        true
+    }
+}
