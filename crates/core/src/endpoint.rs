@@ -187,6 +187,15 @@ pub trait Endpoint<T: Transport> {
     /// Senders only; those that do not use deadlines ignore it.
     fn handle_deadline(&mut self, _deadline: Option<Instant>, _cx: &mut HostCx<'_, T>) {}
 
+    /// The application has abandoned this flow: the sender sends no more data, and leaves the ports on
+    /// its path. It emits [`FlowEvent::Abandoned`], or [`FlowEvent::Finished`], when it has.
+    ///
+    /// Senders only. Those of which ports keep no state have nothing to do.
+    fn handle_cancel(&mut self, cx: &mut HostCx<'_, T>) {
+        cx.clear_timer();
+        cx.emit(FlowEvent::Abandoned);
+    }
+
     /// Prefetches memory outside the endpoint that its next call will touch: to handle `packet` if
     /// there is one, else to send. Affects speed only.
     #[inline]

@@ -168,6 +168,9 @@ pub trait FlowStack {
     /// See [`Stack::handle_deadline`](crate::Stack::handle_deadline).
     fn handle_deadline(&mut self, slot: u32, deadline: Option<Instant>, call: Call<'_>);
 
+    /// See [`Stack::handle_cancel`](crate::Stack::handle_cancel).
+    fn handle_cancel(&mut self, slot: u32, call: Call<'_>);
+
     /// See [`Stack::host_timeout`](crate::Stack::host_timeout).
     fn host_timeout(&mut self, call: Call<'_>);
 

@@ -160,6 +160,13 @@ impl<T: Transport> Stack<T> {
         }
     }
 
+    /// Abandons a sender's flow.
+    pub fn handle_cancel(&mut self, slot: u32, call: Call<'_>) {
+        if let Some(sender) = self.senders.get_mut(slot) {
+            sender.handle_cancel(&mut cx!(self, call));
+        }
+    }
+
     /// Fires the timer of a host's shared state.
     pub fn host_timeout(&mut self, call: Call<'_>) {
         T::handle_host_timeout(&mut cx!(self, call));

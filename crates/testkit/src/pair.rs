@@ -184,6 +184,20 @@ impl<T: Transport> Pair<T> {
         self.ext.len()
     }
 
+    /// Abandons a flow at its sender, unless that has ended.
+    pub fn cancel(&mut self, flow: FlowId) {
+        let state = &self.flows[flow.index()];
+        let (spec, sender) = (state.result.spec, state.sender);
+        if state.result.sender_ended() {
+            return;
+        }
+        if let Some(slot) = sender {
+            self.stack.handle_cancel(slot, call!(self, spec.src));
+            self.drain(spec.src, Some((flow.index(), End::Sender)));
+            self.kick(self.nic_port(spec.src));
+        }
+    }
+
     /// Handles all events up to and including `limit`, then sets the clock to `limit`.
     pub fn run_until(&mut self, limit: Instant) {
         while self.step(limit) {}

@@ -245,6 +245,9 @@ macro_rules! register {
             ) {
                 match self { $(AnyStack::$Variant(s) => s.handle_deadline(slot, deadline, call),)* }
             }
+            fn handle_cancel(&mut self, slot: u32, call: $crate::core::Call<'_>) {
+                match self { $(AnyStack::$Variant(s) => s.handle_cancel(slot, call),)* }
+            }
             fn host_timeout(&mut self, call: $crate::core::Call<'_>) {
                 match self { $(AnyStack::$Variant(s) => s.host_timeout(call),)* }
             }

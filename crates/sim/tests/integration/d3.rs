@@ -257,7 +257,10 @@ fn variants() -> Vec<D3Config> {
         D3Config::default(),
         quenching(),
         D3Config { speculative_quenching: 3, ..quenching() },
-        D3Config { integer_rates: true, ..D3Config::default() },
+        D3Config {
+            params: D3CommonConfig { integer_rates: true, ..D3CommonConfig::default() },
+            ..D3Config::default()
+        },
         D3Config { after_deadline: AfterDeadline::Extend, ..D3Config::default() },
         D3Config { two_stage: true, count_inversions: true, ..D3Config::default() },
         D3Config {
@@ -318,7 +321,7 @@ fn two_hundred_flows_at_once_end() {
                 "200 flows of 2-50 KB at once, {} % loss, quenching {}, integer {}: {} met",
                 loss * 100.0,
                 config.quenching,
-                config.integer_rates,
+                config.params.integer_rates,
                 met(&outcome)
             );
         }

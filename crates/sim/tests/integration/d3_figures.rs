@@ -295,8 +295,8 @@ fn worst(found: &[LongFlows]) -> [f64; 5] {
 #[test]
 fn figure_16_long_flows_fill_the_line_with_short_queues() {
     let d3 = |queue_measure, integer_rates| {
-        let params = D3CommonConfig { queue_measure, ..D3CommonConfig::default() };
-        AnyTransport::D3(D3Config { params, integer_rates, ..D3Config::default() })
+        let params = D3CommonConfig { queue_measure, integer_rates, ..D3CommonConfig::default() };
+        AnyTransport::D3(D3Config { params, ..D3Config::default() })
     };
     for senders in [2, 5, 10, 15, 20] {
         let apart = [0, 100, 1_037];

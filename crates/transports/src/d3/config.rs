@@ -1,9 +1,10 @@
 //! Parameters of D3 and RCPdc, with their sources.
 
+use super::header::RATE_UNIT;
 use crate::paced::RetransmissionConfig;
 use crate::rtt::RtoBounds;
 use crate::validated::{ConfigError, check};
-use punctual_core::{Bytes, Duration, Rate};
+use punctual_core::{Bytes, Duration, NicInfo, Rate};
 use serde::{Deserialize, Serialize};
 
 /// How a port adapts the capacity C that it allocates (D3-R19, D3-R20, D3-R42 to D3-R44).
@@ -94,6 +95,9 @@ pub struct D3CommonConfig {
     pub rto_max: Duration,
     /// Packets sent later that must be acknowledged before a packet counts as lost. 3, as TCP's.
     pub loss_threshold: u8,
+    /// Whether rates are one byte, as in the prototype (§5): steps of 1 B/µs times a factor that the
+    /// sender derives from its line rate. Off: whole bits per second.
+    pub integer_rates: bool,
 }
 
 impl Default for D3CommonConfig {
@@ -114,6 +118,7 @@ impl Default for D3CommonConfig {
             rto_min: Duration::from_millis(10),
             rto_max: Duration::from_secs(1),
             loss_threshold: 3,
+            integer_rates: false,
         }
     }
 }
@@ -130,6 +135,26 @@ pub struct D3SenderConfig {
 }
 
 impl D3CommonConfig {
+    /// The parameters for sockets on real paths. Rates are those of the wire, so that ports and
+    /// senders count the same. The scheduler may suspend a process for tens of milliseconds, which
+    /// must not count as loss; round trips between processes that sleep take up to a millisecond.
+    pub fn for_sockets() -> D3CommonConfig {
+        D3CommonConfig {
+            update_interval: Duration::from_millis(2),
+            rto_initial: Duration::from_millis(50),
+            rto_min: Duration::from_millis(50),
+            integer_rates: true,
+            ..D3CommonConfig::default()
+        }
+    }
+
+    /// The factor of one-byte rates on this interface, or 0 for whole bits per second (D3-R32).
+    pub(crate) fn scale(&self, nic: &NicInfo) -> u8 {
+        let most = RATE_UNIT.as_bps() * u64::from(u8::MAX);
+        let scale = nic.rate.as_bps().div_ceil(most).clamp(1, u64::from(u8::MAX));
+        if self.integer_rates { scale as u8 } else { 0 }
+    }
+
     /// The parameters that senders use.
     #[inline]
     pub fn for_senders(&self) -> D3SenderConfig {
@@ -227,9 +252,6 @@ pub struct D3Config {
     /// The extension with `after_deadline = "extend"`, as a share of the time from the flow's start
     /// to its first deadline. 0.5, ours.
     pub extension: f64,
-    /// Whether rates are one byte, as in the prototype (§5): steps of 1 B/µs times a factor that the
-    /// sender derives from its line rate. Off: whole bits per second.
-    pub integer_rates: bool,
     /// Whether ports reserve the demands of flows in a class above ordinary data first (§7). Off.
     pub two_stage: bool,
     /// Whether ports count priority inversions. This takes state per flow, which the protocol does
@@ -245,7 +267,6 @@ impl Default for D3Config {
             speculative_quenching: 0,
             after_deadline: AfterDeadline::FairShare,
             extension: 0.5,
-            integer_rates: false,
             two_stage: false,
             count_inversions: false,
         }
@@ -253,6 +274,11 @@ impl Default for D3Config {
 }
 
 impl D3Config {
+    /// The parameters for sockets on real paths: see [`D3CommonConfig::for_sockets`].
+    pub fn for_sockets() -> D3Config {
+        D3Config { params: D3CommonConfig::for_sockets(), ..D3Config::default() }
+    }
+
     /// Checks every parameter; reading a scenario file calls it.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.params.validate()?;

@@ -30,7 +30,7 @@ impl D3Config {
     fn round_up(&self, rate: Rate, nic: &NicInfo) -> Rate {
         let step = RATE_UNIT.as_bps() * u64::from(self.scale(nic)).max(1);
         let steps = rate.as_bps().div_ceil(step).min(u64::from(u8::MAX));
-        if self.integer_rates { Rate::from_bps(steps * step) } else { rate }
+        if self.params.integer_rates { Rate::from_bps(steps * step) } else { rate }
     }
 }
 
@@ -66,9 +66,7 @@ impl RequestPolicy for D3Config {
     }
 
     fn scale(&self, nic: &NicInfo) -> u8 {
-        let most = RATE_UNIT.as_bps() * u64::from(u8::MAX);
-        let scale = nic.rate.as_bps().div_ceil(most).clamp(1, u64::from(u8::MAX));
-        if self.integer_rates { scale as u8 } else { 0 }
+        self.params.scale(nic)
     }
 
     fn is_important(&self, flow: &FlowSpec) -> bool {

@@ -173,6 +173,10 @@ impl RequestPolicy for RcpdcConfig {
     fn plan(&self, _need: &FlowDemand, _nic: &NicInfo) -> RequestPlan {
         RequestPlan::Ask(Rate::ZERO)
     }
+
+    fn scale(&self, nic: &NicInfo) -> u8 {
+        self.0.scale(nic)
+    }
 }
 
 /// What D3, RCPdc and RCP call their waits: ports grant a rate.

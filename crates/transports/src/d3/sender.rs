@@ -34,6 +34,8 @@ pub struct D3Sender {
     closing: bool,
     /// Whether the flow ends before all its data are sent.
     quenched: bool,
+    /// Whether the application has abandoned the flow.
+    cancelled: bool,
     /// The last desired rate, and in how many successive requests it has risen.
     asked_before: Rate,
     increases: u32,
@@ -68,6 +70,7 @@ impl D3Sender {
             established: false,
             closing: false,
             quenched: false,
+            cancelled: false,
             asked_before: Rate::ZERO,
             increases: 0,
         };
@@ -266,6 +269,24 @@ impl D3Sender {
         });
         self.flow.last_progress = cx.now;
         true
+    }
+
+    /// D3-R46: returns the grants of a flow that the application has abandoned, once the answer to its
+    /// request has shown them. A first request may have been refused, so that nothing answers it: its
+    /// desired rate is returned at once. The last request is not repeated, as ports would count it
+    /// twice.
+    fn leave<T: RequestPolicy>(&mut self, cx: &mut HostCx<'_, T>) {
+        if let Some(asked) = self.asked {
+            if self.established {
+                return self.set_timer(cx);
+            }
+            self.desired = asked.desired;
+        }
+        if self.flow.release == Release::Due {
+            self.send_fin_alone(cx);
+        }
+        cx.clear_timer();
+        cx.emit(FlowEvent::Abandoned);
     }
 
     /// Returns the grants and abandons a flow whose path has too many ports (D3-R09).
@@ -474,12 +495,21 @@ impl<T: RequestPolicy> Endpoint<T> for D3Sender {
             cx.emit(if all { FlowEvent::Finished } else { FlowEvent::Abandoned });
             return;
         }
-        self.pump(cx);
+        match self.cancelled {
+            true => self.leave(cx),
+            false => self.pump(cx),
+        }
     }
 
     fn handle_timeout(&mut self, cx: &mut HostCx<'_, T>) {
         let rto = self.rto(cx);
         let request_lost = self.request_deadline(rto) <= cx.now;
+        if self.cancelled {
+            if request_lost {
+                self.asked = None;
+            }
+            return self.leave(cx);
+        }
         let data_lost = self.data_deadline(rto) <= cx.now;
         if data_lost {
             self.flow.mark_all_lost();
@@ -513,8 +543,16 @@ impl<T: RequestPolicy> Endpoint<T> for D3Sender {
         self.pump(cx);
     }
 
+    fn handle_cancel(&mut self, cx: &mut HostCx<'_, T>) {
+        (self.quenched, self.cancelled) = (true, true);
+        self.leave(cx);
+    }
+
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, T>) -> Option<Packet> {
         self.flow.waits_for_nic = false;
+        if self.cancelled {
+            return None;
+        }
         // A lower grant, a pause or an acknowledgement may have arrived meanwhile.
         let due = self.next_departure() <= cx.now;
         let packet = if due { self.next_packet(cx) } else { None };

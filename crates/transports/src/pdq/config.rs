@@ -200,6 +200,24 @@ macro_rules! pdq_part {
 pub(crate) use pdq_part;
 
 impl PdqConfig {
+    /// The parameters for sockets on real paths:
+    ///
+    /// * The scheduler may suspend a process for tens of milliseconds, which must not count as loss. A
+    ///   flow keeps its place in the lists of ports meanwhile.
+    /// * What varies in a round trip is the time until a process wakes up, not queues, so that the mean
+    ///   counts and not the minimum.
+    /// * A flow that misses its deadline is not abandoned: its application decides on that.
+    pub fn for_sockets() -> PdqConfig {
+        PdqConfig {
+            variant: PdqVariant::Es,
+            round_trip: RoundTrip::Smoothed,
+            purge_intervals: 200,
+            rto_initial: Duration::from_millis(50),
+            rto_min: Duration::from_millis(50),
+            ..PdqConfig::default()
+        }
+    }
+
     /// Timeouts and loss detection of senders.
     #[inline]
     pub fn retransmission(&self) -> RetransmissionConfig {

@@ -572,6 +572,13 @@ impl Endpoint<PdqConfig> for PdqSender {
         }
     }
 
+    /// PDQ-R31: ports on the path forget it by a TERM, which is not retransmitted.
+    fn handle_cancel(&mut self, cx: &mut HostCx<'_, PdqConfig>) {
+        self.send_last_term(cx);
+        cx.clear_timer();
+        cx.emit(FlowEvent::Abandoned);
+    }
+
     fn poll_transmit(&mut self, cx: &mut HostCx<'_, PdqConfig>) -> Option<Packet> {
         self.flow.waits_for_nic = false;
         if self.gives_up(cx) {

@@ -31,6 +31,11 @@ fn quenching() -> D3Config {
     D3Config { quenching: true, ..fixed() }
 }
 
+/// Rates are one byte.
+fn one_byte(config: D3Config) -> D3Config {
+    D3Config { params: D3CommonConfig { integer_rates: true, ..config.params }, ..config }
+}
+
 fn need(remaining: u64, left_us: u64, rate_mbps: u64, rtt_us: u64) -> FlowDemand {
     FlowDemand {
         now: us(1_000),
@@ -218,7 +223,7 @@ fn d3_r31_late_flows_end_at_their_deadline() {
 
 #[test]
 fn d3_r32_rates_of_one_byte() {
-    let config = D3Config { integer_rates: true, ..fixed() };
+    let config = one_byte(fixed());
     let nic = |gbps| NicInfo { rate: Rate::from_gbps(gbps), ..NIC };
     let scales = [1, 2, 3, 10, 40, 400, 1_000].map(|gbps| config.scale(&nic(gbps)));
     assert_eq!(scales, [1, 1, 2, 5, 20, 197, 255]);
@@ -248,7 +253,7 @@ fn d3_r32_rates_of_one_byte() {
 
 #[test]
 fn d3_r32_more_flows_than_steps_do_not_stand_still() {
-    let mut pair = Pair::new(D3Config { integer_rates: true, ..fixed() }, testbed(0));
+    let mut pair = Pair::new(one_byte(fixed()), testbed(0));
     for _ in 0..200 {
         start(&mut pair, 3 * SEGMENT);
     }
@@ -402,6 +407,29 @@ fn d3_r36_importance_is_a_class_better_than_data() {
 }
 
 #[test]
+fn d3_r46_an_abandoned_flow_leaves_its_ports() {
+    // At once, when its first request is unanswered, and when it has sent for a while.
+    for cancelled_at in [0, 100, 5_000, 5_137] {
+        let mut pair = Pair::new(fixed(), testbed(2));
+        let abandoned = start_timed(&mut pair, 10_000_000, 0, 100_000);
+        let other = start(&mut pair, 10_000_000);
+        pair.run_until(us(cancelled_at));
+        pair.cancel(abandoned);
+        pair.run_until(us(cancelled_at + 10_000));
+        let is_end = |(_, event): &(Instant, FlowEvent)| *event == FlowEvent::Abandoned;
+        assert_eq!(pair.result(abandoned).events.iter().filter(|e| is_end(e)).count(), 1);
+        for port in pair.forward_controllers() {
+            let sums = port.unwrap().allocator();
+            assert_eq!((sums.flows, sums.demand), (1, Rate::ZERO), "at {cancelled_at} us");
+            // Nobody has seen what the ports granted to an unanswered first request.
+            let is_exact = cancelled_at >= 5_000;
+            let held = pair.sender(other).unwrap().rate();
+            assert!(!is_exact || sums.allocated == held, "{sums:?}, {held:?}");
+        }
+    }
+}
+
+#[test]
 fn parameters_stand_beside_those_of_rcpdc() {
     use serde::de::value::{Error as ValueError, MapDeserializer};
     let read = |pairs: &[(&'static str, &'static str)]| {
@@ -436,7 +464,8 @@ proptest! {
         let after_deadline =
             if extend && !quenching { AfterDeadline::Extend } else { AfterDeadline::FairShare };
         let config = D3Config {
-            quenching, integer_rates, two_stage, after_deadline, speculative_quenching,
+            params: D3CommonConfig { integer_rates, ..D3CommonConfig::default() },
+            quenching, two_stage, after_deadline, speculative_quenching,
             count_inversions: true,
             ..D3Config::default()
         };

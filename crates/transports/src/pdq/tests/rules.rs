@@ -354,3 +354,23 @@ fn pdq_r29_the_shortest_round_trip_is_the_one_that_counts() {
         assert_eq!(least, round_trip == RoundTrip::Least, "{said:?}");
     }
 }
+
+#[test]
+fn pdq_r31_an_abandoned_flow_leaves_its_ports() {
+    for cancelled_at in [0, 50, 5_000] {
+        let mut pair = pair(2);
+        // The more critical one.
+        let abandoned = start_by(&mut pair, 2_000_000, at_us(50_000));
+        let other = start(&mut pair, 2_000_000);
+        pair.run_until(at_us(cancelled_at));
+        pair.cancel(abandoned);
+        // The other one hears of it with its next probe.
+        pair.run_until(at_us(cancelled_at + 1_000));
+        assert_eq!(pair.sender(other).unwrap().rate(), GBPS, "at {cancelled_at} us");
+        for port in pair.forward_controllers() {
+            let list = port.unwrap().list();
+            let flows: Vec<u32> = list.entries().iter().map(|entry| entry.rank.flow()).collect();
+            assert_eq!(flows, [other.0], "at {cancelled_at} us");
+        }
+    }
+}
