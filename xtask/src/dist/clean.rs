@@ -210,7 +210,7 @@ for tool in rustc cargo rustup; do
     if command -v "$tool"; then echo "this root has $tool"; exit 1; fi
 done
 python3 -m venv venv
-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-index \
+venv/bin/python -m pip install --no-compile --quiet --disable-pip-version-check --no-index \
     --find-links wheels punctual PACKAGES
 venv/bin/python use.py
 venv/bin/punctual check smoke.toml
