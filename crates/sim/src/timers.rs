@@ -13,7 +13,9 @@ pub(crate) enum Owner {
     Controller(TransportId, PortId),
 }
 
+/// A timer, in one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Slot {
     /// When it fires, or never.
     wanted: Instant,
