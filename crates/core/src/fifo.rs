@@ -1,6 +1,7 @@
 //! A queue of packets linked through the packets themselves: no allocation, 16 bytes per queue.
 
 use crate::{PacketArena, PacketId};
+use core::hint::select_unpredictable;
 
 /// A FIFO queue of packets. A packet is in at most one queue at a time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,14 +15,16 @@ pub struct Fifo {
 
 impl Fifo {
     /// Appends a packet.
+    ///
+    /// A branch on whether the queue is empty would be mispredicted often, so the first packet is
+    /// linked to itself.
     #[inline]
     pub fn push_back(&mut self, arena: &mut PacketArena, id: PacketId) {
         self.bytes += u32::from(arena[id].wire_bytes);
-        if self.packets == 0 {
-            self.head = id;
-        } else {
-            arena[self.tail].next = id.0;
-        }
+        let is_empty = self.packets == 0;
+        self.head = select_unpredictable(is_empty, id, self.head);
+        let before = select_unpredictable(is_empty, id, self.tail);
+        arena[before].next = id.0;
         self.packets += 1;
         self.tail = id;
     }

@@ -8,6 +8,7 @@ use punctual_core::{
     Bytes, Class, Duration, Instant, LineRate, NodeId, Packet, PacketArena, PacketId, PortId,
     PortView, Rate,
 };
+use std::hint::select_unpredictable;
 
 /// What ports share: the clock, the packets, and what becomes of packets that they send.
 pub trait PortContext {
@@ -307,11 +308,10 @@ impl Port {
     /// The packet in service at `now`.
     #[inline]
     pub fn in_service_at(&self, now: Instant) -> InService {
-        if self.busy_until > now {
-            let is_control = self.in_service_is_control;
-            InService { bytes: u32::from(self.in_service_bytes), is_control }
-        } else {
-            InService::default()
+        let is_busy = self.busy_until > now;
+        InService {
+            bytes: select_unpredictable(is_busy, u32::from(self.in_service_bytes), 0),
+            is_control: is_busy & self.in_service_is_control,
         }
     }
 

@@ -191,7 +191,7 @@ impl Queue {
         let least = |caps: &[Cap]| caps.iter().map(|c| c.lone_packet_bytes()).min().unwrap_or(0);
         match &self.0 {
             Kind::Single { cap, mark, .. } => least(&[*cap, *mark]),
-            Kind::Trim(queue) => least(&[queue.data_cap, queue.header_cap, queue.mark]),
+            Kind::Trim(queue) => least(&queue.all_caps()),
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) if queue.is_paused() => 0,
                 Boxed::Priority(queue) => least(&queue.caps()),
@@ -220,7 +220,7 @@ impl Queue {
     pub fn front(&self) -> Option<PacketId> {
         match &self.0 {
             Kind::Single { fifo, .. } => fifo.front(),
-            Kind::Trim(queue) => queue.headers.front().or(queue.data.front()),
+            Kind::Trim(queue) => queue.headers().front().or(queue.data().front()),
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) => queue.front(),
                 Boxed::Red(queue) => queue.classes.front(),
@@ -241,11 +241,11 @@ impl Queue {
         match &self.0 {
             Kind::Single { fifo, .. } => ends(fifo),
             Kind::Trim(queue) => {
-                ends(&queue.headers);
-                let [front, back] = queue.data.ends();
-                packets.prefetch(front);
-                if packet.class != Class::CONTROL {
-                    packets.prefetch(back);
+                let [first_header, _] = queue.headers().ends();
+                let [first_data, _] = queue.data().ends();
+                let [_, last] = queue.queue_of(packet.class).ends();
+                for id in [first_header, first_data, last] {
+                    packets.prefetch(id);
                 }
             }
             Kind::Boxed(queue) => match &**queue {
@@ -269,7 +269,7 @@ impl Queue {
     pub fn back(&self) -> Option<PacketId> {
         match &self.0 {
             Kind::Single { fifo, .. } => fifo.back(),
-            Kind::Trim(queue) => queue.data.back(),
+            Kind::Trim(queue) => queue.data().back(),
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) => queue.class(Class::CONTROL).back(),
                 Boxed::Red(queue) => queue.classes.class(Class::CONTROL).back(),
@@ -282,7 +282,7 @@ impl Queue {
     /// (see [`Fifo::replace_back`]). For observers.
     pub fn trimming_tail(&self) -> Option<PacketId> {
         match &self.0 {
-            Kind::Trim(queue) => queue.data.back(),
+            Kind::Trim(queue) => queue.data().back(),
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Rare(queue) => queue.trimming_tail(),
                 Boxed::Priority(_) | Boxed::Red(_) => None,
@@ -296,7 +296,7 @@ impl Queue {
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             Kind::Single { fifo, .. } => fifo.is_empty(),
-            Kind::Trim(queue) => queue.data.is_empty() && queue.headers.is_empty(),
+            Kind::Trim(queue) => queue.is_empty(),
             Kind::Boxed(queue) => match &**queue {
                 Boxed::Priority(queue) => queue.is_empty(),
                 Boxed::Red(queue) => queue.classes.is_empty(),

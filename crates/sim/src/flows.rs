@@ -12,8 +12,9 @@ pub(crate) const CLOSED: u32 = u32::MAX - 1;
 /// The link of a sender that is in no queue of ready senders.
 pub(crate) const UNREADY: u32 = u32::MAX - 1;
 
-/// The state of a flow that each of its packets needs.
+/// The state of a flow that each of its packets needs, in one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(crate) struct FlowState {
     pub(crate) src: HostId,
     pub(crate) dst: HostId,

@@ -12,8 +12,8 @@ use crate::tap::Tap;
 use crate::timers::Owner;
 use crate::windows::{IN_SIGHT, Upcoming};
 use punctual_core::{
-    End, FlowId, FlowStack, HostId, Packet, PacketId, PortId, TransportSet, prefetch_all_at,
-    prefetch_at,
+    End, FlowId, FlowStack, HostId, Packet, PacketId, PortId, TransportSet, prefetch,
+    prefetch_all_at, prefetch_at,
 };
 
 /// How many events ahead each step looks.
@@ -164,7 +164,9 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// The endpoint that a packet is for, its flow's record, and the NIC of its host.
     #[inline(never)]
     fn fetch_receiving(&self, packet: &Packet) {
-        prefetch_at(&self.recording.records, packet.flow.index());
+        if let Some(record) = self.recording.records.get(packet.flow.index()) {
+            prefetch(&record.delivered);
+        }
         let end = if packet.is_to_sender() { End::Sender } else { End::Receiver };
         self.fetch_endpoint(packet.flow, end);
         if self.hosts.nics == 1 {

@@ -6,8 +6,8 @@ use crate::windows::Upcoming;
 const FEW: usize = 64;
 /// Log2 of the most buckets by time.
 const TIME_BITS_MAX: u32 = 12;
-/// The number of buckets by class and hash: 2 bits of the class, 6 of the hash.
-const KEYS: usize = 256;
+/// The number of buckets by class and hash: 2 bits of the class, 8 of the hash.
+const KEYS: usize = 1 << 10;
 
 /// A radix sort in two passes, and its memory: by class and hash, then by time.
 ///
@@ -21,35 +21,39 @@ pub(crate) struct Sorter {
 }
 
 impl Sorter {
-    /// Sorts the events of a window of `length` picoseconds.
-    pub(crate) fn sort(&mut self, events: &mut [Upcoming], length: u64) {
+    /// Sorts the events of a window of `length` picoseconds into `sorted`, which is as long as
+    /// `events`.
+    pub(crate) fn sort(&mut self, events: &[Upcoming], sorted: &mut [Upcoming], length: u64) {
         if events.len() < FEW {
-            sort_by_comparison(events);
+            sorted.copy_from_slice(events);
+            sort_by_comparison(sorted);
             return;
         }
         let bits = (events.len().ilog2() + 1).min(TIME_BITS_MAX);
         let shift = (u64::BITS - length.leading_zeros()).saturating_sub(bits);
-        let key_of = |event: &Upcoming| (event.order >> 24) as usize % KEYS;
+        let key_of = |event: &Upcoming| (event.order >> 22) as usize % KEYS;
         let time_of = |event: &Upcoming| (event.order >> 32 >> shift) as usize;
         let times = (length >> shift) as usize + 1;
         let Sorter { by_key, by_time, scattered } = self;
         clear(by_key, KEYS);
         clear(by_time, times);
-        for event in &*events {
+        for event in events {
             by_key[key_of(event)] += 1;
             by_time[time_of(event)] += 1;
         }
         begin_of_each(by_key);
         begin_of_each(by_time);
-        scattered.resize(events.len(), Upcoming::NONE);
-        for event in &*events {
+        if scattered.len() < events.len() {
+            scattered.resize(events.len(), Upcoming::NONE);
+        }
+        for event in events {
             put(by_key, key_of(event), scattered, *event);
         }
-        for event in &*scattered {
-            put(by_time, time_of(event), events, *event);
+        for event in &scattered[..events.len()] {
+            put(by_time, time_of(event), sorted, *event);
         }
-        if !insert_each(events) {
-            sort_by_comparison(events);
+        if !insert_each(sorted) {
+            sort_by_comparison(sorted);
         }
     }
 }
@@ -121,7 +125,7 @@ mod tests {
         ) {
             let mut stream = punctual_core::rng::Stream::from_seed(seed);
             let step = length.div_ceil(distinct);
-            let mut events: Vec<Upcoming> = (0..len as u32)
+            let events: Vec<Upcoming> = (0..len as u32)
                 .map(|target| {
                     let time = (stream.below(distinct) * step).min(length - 1);
                     Upcoming { order: time << 32 | stream.below(keys), target }
@@ -129,8 +133,9 @@ mod tests {
                 .collect();
             let mut expected = events.clone();
             sort_by_comparison(&mut expected);
-            Sorter::default().sort(&mut events, length);
-            prop_assert_eq!(events, expected);
+            let mut sorted = vec![Upcoming::NONE; len];
+            Sorter::default().sort(&events, &mut sorted, length);
+            prop_assert_eq!(sorted, expected);
         }
     }
 }

@@ -20,7 +20,9 @@ pub(crate) fn endpoint_source(flow: FlowId, end: End) -> u32 {
     1 << 31 | flow.0 << 1 | u32::from(end == End::Receiver)
 }
 
+/// A timer, in one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Slot {
     /// When it fires, or never.
     wanted: Instant,

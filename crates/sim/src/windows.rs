@@ -36,7 +36,7 @@ impl Upcoming {
     /// An event that is none, behind the last event of a window.
     pub(crate) const NONE: Upcoming = Upcoming { order: u64::MAX, target: u32::MAX };
 
-    #[inline]
+    #[inline(always)]
     fn of(event: Event, begins_at: u64) -> Self {
         Upcoming {
             order: (event.time - begins_at) << 32 | event.key >> 32,
@@ -83,14 +83,20 @@ pub(crate) struct Windows {
     /// When the open window began.
     begins_at: u64,
     /// Events of the open window that were known when it began, in order, then [`IN_SIGHT`] times
-    /// [`Upcoming::NONE`].
+    /// [`Upcoming::NONE`]. What follows is left from earlier windows.
     events: Vec<Upcoming>,
+    /// How many of `events` are those of the open window.
+    known: usize,
     /// The next of `events`.
     next: usize,
-    /// Events of the open window that were added since it began.
-    added: BinaryHeap<Reverse<u128>>,
+    /// Events of the open window that were added since it began, by their order, then target.
+    added: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The order of the first of `added`; [`u64::MAX`] if there is none.
+    first_added: u64,
+    /// When the windows begin that are kept, by number modulo [`KEPT`].
+    begins: [u64; KEPT],
     /// Events of later windows, by number modulo [`KEPT`].
-    later: [Vec<Event>; KEPT],
+    later: [Vec<Upcoming>; KEPT],
     /// Ports to serve at the end of a window, by number modulo [`KEPT`].
     served: [Vec<PortId>; KEPT],
     sorter: Sorter,
@@ -100,15 +106,19 @@ impl Windows {
     /// Windows of at most this length.
     pub(crate) fn new(length: Duration) -> Self {
         let picos = u128::from(length.min(LONGEST).as_picos().max(2));
+        let per_pico = (1u128 << 64).div_ceil(picos) as u64;
         Windows {
-            per_pico: (1u128 << 64).div_ceil(picos) as u64,
+            per_pico,
             open: u64::MAX,
             ends_at: Instant::ZERO,
             far_from: u64::MAX,
             begins_at: 0,
             events: vec![Upcoming::NONE; IN_SIGHT],
+            known: 0,
             next: 0,
             added: BinaryHeap::new(),
+            first_added: u64::MAX,
+            begins: std::array::from_fn(|number| begin_of(number as u64, per_pico)),
             later: Default::default(),
             served: Default::default(),
             sorter: Sorter::default(),
@@ -127,10 +137,9 @@ impl Windows {
         if at == Instant::NEVER { u64::MAX } else { self.number(at.as_picos()) }
     }
 
-    /// The first instant of a window.
-    fn begin(&self, number: u64) -> Instant {
-        let picos = (u128::from(number) << 64).div_ceil(u128::from(self.per_pico));
-        Instant::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
+    /// When the open window began.
+    pub(crate) fn begins_at(&self) -> Instant {
+        Instant::from_picos(self.begins_at)
     }
 
     /// The first instant after the open window.
@@ -143,7 +152,8 @@ impl Windows {
     pub(crate) fn insert(&mut self, event: Event, calendar: &mut Calendar) {
         let number = self.number(event.time);
         if number.wrapping_sub(self.open).wrapping_sub(1) < KEPT as u64 - 1 {
-            self.later[number as usize % KEPT].push(event);
+            let place = number as usize % KEPT;
+            self.later[place].push(Upcoming::of(event, self.begins[place]));
         } else {
             self.insert_elsewhere(event, number, calendar);
         }
@@ -153,7 +163,9 @@ impl Windows {
     #[inline(never)]
     fn insert_elsewhere(&mut self, event: Event, number: u64, calendar: &mut Calendar) {
         if number == self.open {
-            self.added.push(Reverse(event.order()));
+            let Upcoming { order, target } = Upcoming::of(event, self.begins_at);
+            self.first_added = self.first_added.min(order);
+            self.added.push(Reverse((order, target)));
         } else {
             self.far_from = self.far_from.min(event.time);
             calendar.insert(event);
@@ -164,28 +176,25 @@ impl Windows {
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Event> {
         let next = self.events[self.next];
-        if !self.added.is_empty() {
-            return self.pop_merged(next);
+        if next.order < self.first_added {
+            self.next += 1;
+            return Some(next.event(self.begins_at));
         }
-        if next.order == u64::MAX {
-            return None;
-        }
-        self.next += 1;
-        Some(next.event(self.begins_at))
+        self.pop_added(next)
     }
 
-    /// Takes out the next event where some were added since the window began.
+    /// Takes out the next event of the open window if it is not surely the `next` of those that
+    /// were known when the window began.
     #[inline(never)]
-    fn pop_merged(&mut self, next: Upcoming) -> Option<Event> {
-        let known = (next.order != u64::MAX).then(|| next.event(self.begins_at));
-        if let Some(&Reverse(added)) = self.added.peek()
-            && known.is_none_or(|event| added < event.order())
-        {
-            self.added.pop();
-            return Some(Event::of(added));
+    fn pop_added(&mut self, next: Upcoming) -> Option<Event> {
+        let &Reverse((order, target)) = self.added.peek()?;
+        if (order, target) > (next.order, next.target) {
+            self.next += 1;
+            return Some(next.event(self.begins_at));
         }
-        self.next += usize::from(known.is_some());
-        known
+        self.added.pop();
+        self.first_added = self.added.peek().map_or(u64::MAX, |&Reverse((order, _))| order);
+        Some(Upcoming { order, target }.event(self.begins_at))
     }
 
     /// The events after the last one taken out that were known when the window began, then some
@@ -219,50 +228,55 @@ impl Windows {
     /// has no events left.
     pub(crate) fn open(&mut self, number: u64, calendar: &mut Calendar) {
         debug_assert!(
-            self.next + IN_SIGHT == self.events.len() && self.added.is_empty(),
+            self.events[self.next] == Upcoming::NONE && self.added.is_empty(),
             "events are left"
         );
-        self.open = number;
-        self.ends_at = self.begin(number + 1);
-        self.begins_at = self.begin(number).as_picos();
-        self.next = 0;
+        self.set_open(number);
         let known = &mut self.later[number as usize % KEPT];
         if self.far_from < self.ends_at.as_picos() {
             while let Some(event) = calendar.pop_before(self.ends_at) {
-                known.push(event);
+                known.push(Upcoming::of(event, self.begins_at));
             }
             self.far_from = calendar.no_event_before().unwrap_or(u64::MAX);
         }
-        self.events.clear();
-        let begins_at = self.begins_at;
-        self.events.extend(known.drain(..).map(|event| Upcoming::of(event, begins_at)));
-        let length = self.ends_at.as_picos() - begins_at;
-        self.sorter.sort(&mut self.events, length);
-        self.events.extend([Upcoming::NONE; IN_SIGHT]);
+        self.known = known.len();
+        let behind = self.known + IN_SIGHT;
+        if self.events.len() < behind {
+            self.events.resize(behind, Upcoming::NONE);
+        }
+        let length = self.ends_at.as_picos() - self.begins_at;
+        self.sorter.sort(known, &mut self.events[..self.known], length);
+        self.events[self.known..behind].fill(Upcoming::NONE);
+        known.clear();
+        self.next = 0;
     }
 
     /// The order of an event within the open window: time, class and hash.
     #[inline]
     pub(crate) fn order(&self, event: &Event) -> u64 {
-        (event.time - self.begins_at) << 32 | event.key >> 32
+        Upcoming::of(*event, self.begins_at).order
     }
 
     /// The order of the next event of the open window, see [`Windows::order`].
     pub(crate) fn next_order(&self) -> Option<u64> {
-        let known =
-            (self.next + IN_SIGHT < self.events.len()).then(|| self.events[self.next].order);
-        let added = self.added.peek().map(|Reverse(added)| self.order(&Event::of(*added)));
-        known.into_iter().chain(added).min()
+        let order = self.events[self.next].order.min(self.first_added);
+        (order != u64::MAX).then_some(order)
     }
 
     /// The events of the open window that were known when it began.
     pub(crate) fn known(&self) -> &[Upcoming] {
-        &self.events[..self.events.len() - IN_SIGHT]
+        &self.events[..self.known]
     }
 
-    /// When the open window began.
-    pub(crate) fn begins_at(&self) -> Instant {
-        Instant::from_picos(self.begins_at)
+    /// Makes a window the open one, and computes when the windows begin that are kept from now on.
+    fn set_open(&mut self, number: u64) {
+        let kept_before = self.open.wrapping_add(KEPT as u64).max(number);
+        for kept in kept_before..number + KEPT as u64 {
+            self.begins[kept as usize % KEPT] = begin_of(kept, self.per_pico);
+        }
+        self.open = number;
+        self.begins_at = self.begins[number as usize % KEPT];
+        self.ends_at = Instant::from_picos(self.begins[(number as usize + 1) % KEPT]);
     }
 
     /// Schedules that a port is served at the end of the window of `free_at`.
@@ -284,4 +298,10 @@ impl Windows {
         served.clear();
         self.served[self.open as usize % KEPT] = served;
     }
+}
+
+/// The first instant of a window in picoseconds.
+fn begin_of(number: u64, per_pico: u64) -> u64 {
+    let picos = (u128::from(number) << 64).div_ceil(u128::from(per_pico));
+    u64::try_from(picos).unwrap_or(u64::MAX)
 }

@@ -28,7 +28,7 @@ pub(super) struct FairClasses {
 
 impl FairClasses {
     pub(super) fn trimming_tail(&self) -> Option<PacketId> {
-        self.trim.data.back()
+        self.trim.data().back()
     }
 
     pub(super) fn new(

@@ -12,7 +12,7 @@ pub(super) struct ModelQueue {
 
 impl ModelQueue {
     pub(super) fn trimming_tail(&self) -> Option<PacketId> {
-        self.trim.data.back()
+        self.trim.data().back()
     }
 
     pub(super) fn new(
@@ -44,8 +44,8 @@ impl ModelQueue {
             _ => in_service.bytes,
         };
         let packet = &packets[id];
-        if self.trim.data_cap.holds(&self.trim.data, busy, packet.wire_bytes) {
-            self.trim.data.push_back(packets, id);
+        if self.trim.data_cap().holds(self.trim.data(), busy, packet.wire_bytes) {
+            self.trim.data_mut().push_back(packets, id);
         } else if !packet.flags.has(PacketFlags::TRIMMABLE) {
             fates.push((id, Fate::Dropped));
         } else {
@@ -70,10 +70,7 @@ impl ModelQueue {
             self.trim.enqueue_header(id, in_service, packets, fates);
             return;
         }
-        let busy = if in_service.is_control { in_service.bytes } else { 0 };
-        if self.trim.header_cap.holds(&self.trim.headers, busy, packets[id].wire_bytes) {
-            self.trim.headers.push_back(packets, id);
-        } else {
+        if !self.trim.admit_header(id, in_service, packets) {
             fates.push((id, Fate::Dropped));
         }
     }
@@ -82,7 +79,7 @@ impl ModelQueue {
         if self.model == TrimModel::Paper {
             return self.trim.dequeue(packets);
         }
-        self.trim.headers.pop_front(packets).or_else(|| self.trim.data.pop_front(packets))
+        self.trim.pop_header_first(packets)
     }
 
     pub(super) fn waiting(&self) -> (u32, u32) {

@@ -3,14 +3,19 @@
 use super::{Cap, Ecn, Fate, Fates, Fifo, InService, Limit, TRIMMED_BYTES, cut_to};
 use punctual_core::rng::Stream;
 use punctual_core::{Class, PacketArena, PacketFlags, PacketId};
+use std::hint::select_unpredictable;
+
+/// The places of the two queues in [`Trim`]. Which of them a packet joins or leaves is chosen by
+/// index, because branches would be mispredicted often.
+const HEADERS: usize = 0;
+const DATA: usize = 1;
 
 #[derive(Debug)]
 pub(super) struct Trim {
-    pub(super) data: Fifo,
-    pub(super) headers: Fifo,
-    pub(super) data_cap: Cap,
-    pub(super) header_cap: Cap,
-    pub(super) mark: Cap,
+    queues: [Fifo; 2],
+    caps: [Cap; 2],
+    /// Above this an arrival of data is marked.
+    mark: Cap,
     /// Position in the round when both queues are backlogged: ten headers, then one data packet.
     turn: u8,
     coin: Stream,
@@ -19,19 +24,59 @@ pub(super) struct Trim {
 impl Trim {
     pub(super) fn new(data: Limit, headers: Limit, mark_above: Option<Limit>, seed: u64) -> Self {
         Trim {
-            data: Fifo::default(),
-            headers: Fifo::default(),
-            data_cap: Cap::new(data),
-            header_cap: Cap::new(headers),
+            queues: [Fifo::default(); 2],
+            caps: [Cap::new(headers), Cap::new(data)],
             mark: mark_above.map_or(Cap::NONE, Cap::new),
             turn: 0,
             coin: Stream::from_seed(seed),
         }
     }
 
+    /// The queue of control packets and trimmed headers.
+    #[inline]
+    pub(super) fn headers(&self) -> &Fifo {
+        &self.queues[HEADERS]
+    }
+
+    /// The queue of data.
+    #[inline]
+    pub(super) fn data(&self) -> &Fifo {
+        &self.queues[DATA]
+    }
+
+    pub(super) fn data_mut(&mut self) -> &mut Fifo {
+        &mut self.queues[DATA]
+    }
+
+    pub(super) fn data_cap(&self) -> Cap {
+        self.caps[DATA]
+    }
+
+    /// The queue that packets of a class join.
+    #[inline]
+    pub(super) fn queue_of(&self, class: Class) -> &Fifo {
+        &self.queues[usize::from(class != Class::CONTROL)]
+    }
+
+    pub(super) fn all_caps(&self) -> [Cap; 3] {
+        [self.caps[DATA], self.caps[HEADERS], self.mark]
+    }
+
     /// Queued bytes and packets.
     pub(super) fn waiting(&self) -> (u32, u32) {
-        (self.data.bytes() + self.headers.bytes(), self.data.packets() + self.headers.packets())
+        let [headers, data] = &self.queues;
+        (data.bytes() + headers.bytes(), data.packets() + headers.packets())
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues[HEADERS].packets() + self.queues[DATA].packets() == 0
+    }
+
+    /// Takes the first header or, if there is none, the first data packet.
+    pub(super) fn pop_header_first(&mut self, packets: &PacketArena) -> Option<PacketId> {
+        let [headers, data] = &mut self.queues;
+        headers.pop_front(packets).or_else(|| data.pop_front(packets))
     }
 
     /// Enqueues an arrival. Most find room and need neither a mark nor a trim.
@@ -44,17 +89,20 @@ impl Trim {
         fates: &mut Fates,
     ) {
         let (class, bytes) = (packets[id].class, packets[id].wire_bytes);
-        if class == Class::CONTROL {
-            self.enqueue_header(id, in_service, packets, fates);
-            return;
-        }
-        let busy = if in_service.is_control { 0 } else { in_service.bytes };
-        let fits_unmarked = self.data_cap.holds(&self.data, busy, bytes)
-            && self.mark.holds(&self.data, busy, bytes);
+        let is_data = class != Class::CONTROL;
+        let which = usize::from(is_data);
+        let is_other = in_service.is_control == is_data;
+        let busy = select_unpredictable(is_other, 0, in_service.bytes);
+        let mark = select_unpredictable(is_data, self.mark, Cap::NONE);
+        let queue = &mut self.queues[which];
+        let fits_unmarked =
+            self.caps[which].holds(queue, busy, bytes) && mark.holds(queue, busy, bytes);
         if fits_unmarked {
-            self.data.push_back(packets, id);
-        } else {
+            queue.push_back(packets, id);
+        } else if is_data {
             self.enqueue_congested(id, in_service, packets, fates);
+        } else {
+            self.refuse_header(id, packets, fates);
         }
     }
 
@@ -70,13 +118,13 @@ impl Trim {
     ) {
         let packet = &mut packets[id];
         let busy = if in_service.is_control { 0 } else { in_service.bytes };
-        if self.data_cap.holds(&self.data, busy, packet.wire_bytes) {
-            let over = !self.mark.holds(&self.data, busy, packet.wire_bytes);
+        if self.caps[DATA].holds(&self.queues[DATA], busy, packet.wire_bytes) {
+            let over = !self.mark.holds(&self.queues[DATA], busy, packet.wire_bytes);
             if over && packet.ecn() == Ecn::Capable {
                 packet.flags.set(PacketFlags::ECN_MARKED);
                 fates.push((id, Fate::Marked));
             }
-            self.data.push_back(packets, id);
+            self.queues[DATA].push_back(packets, id);
             return;
         }
         if !packet.flags.has(PacketFlags::TRIMMABLE) {
@@ -97,20 +145,20 @@ impl Trim {
         busy: u32,
         packets: &mut PacketArena,
     ) -> PacketId {
-        let Some(tail) = self.data.back() else {
+        let Some(tail) = self.data().back() else {
             return arrival;
         };
         let (tail_bytes, bytes) = (packets[tail].wire_bytes, packets[arrival].wire_bytes);
-        let room = self.data.bytes() + busy - u32::from(tail_bytes) + u32::from(bytes);
-        let fits = self.data_cap.0 & Cap::IN_PACKETS != 0 || room <= self.data_cap.0;
+        let room = self.data().bytes() + busy - u32::from(tail_bytes) + u32::from(bytes);
+        let cap = self.data_cap().0;
+        let fits = cap & Cap::IN_PACKETS != 0 || room <= cap;
         let tail_may_go = packets[tail].flags.has(PacketFlags::TRIMMABLE) && fits;
         if self.coin.coin() || !tail_may_go {
             return arrival;
         }
-        self.data.replace_back(packets, arrival).unwrap_or(arrival)
+        self.queues[DATA].replace_back(packets, arrival).unwrap_or(arrival)
     }
 
-    #[inline(always)]
     pub(super) fn enqueue_header(
         &mut self,
         id: PacketId,
@@ -118,12 +166,25 @@ impl Trim {
         packets: &mut PacketArena,
         fates: &mut Fates,
     ) {
-        let busy = if in_service.is_control { in_service.bytes } else { 0 };
-        if self.header_cap.holds(&self.headers, busy, packets[id].wire_bytes) {
-            self.headers.push_back(packets, id);
-        } else {
+        if !self.admit_header(id, in_service, packets) {
             self.refuse_header(id, packets, fates);
         }
+    }
+
+    /// Queues a control packet or trimmed header if there is room for it.
+    pub(super) fn admit_header(
+        &mut self,
+        id: PacketId,
+        in_service: InService,
+        packets: &mut PacketArena,
+    ) -> bool {
+        let busy = if in_service.is_control { in_service.bytes } else { 0 };
+        let headers = &mut self.queues[HEADERS];
+        let fits = self.caps[HEADERS].holds(headers, busy, packets[id].wire_bytes);
+        if fits {
+            headers.push_back(packets, id);
+        }
+        fits
     }
 
     /// Handles a full header queue: a trimmed header bounces back to its sender once; any other
@@ -138,15 +199,10 @@ impl Trim {
 
     #[inline(always)]
     pub(super) fn dequeue(&mut self, packets: &PacketArena) -> Option<PacketId> {
-        if self.data.is_empty() {
-            return self.headers.pop_front(packets);
-        }
-        if !self.headers.is_empty() {
-            self.turn = if self.turn >= 10 { 0 } else { self.turn + 1 };
-            if self.turn < 10 {
-                return self.headers.pop_front(packets);
-            }
-        }
-        self.data.pop_front(packets)
+        let [has_headers, has_data] = [!self.headers().is_empty(), !self.data().is_empty()];
+        let next_turn = if self.turn >= 10 { 0 } else { self.turn + 1 };
+        self.turn = select_unpredictable(has_headers & has_data, next_turn, self.turn);
+        let is_data = has_data & (!has_headers | (self.turn >= 10));
+        self.queues[usize::from(is_data)].pop_front(packets)
     }
 }

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 /// Queued pulls: by strict priority of classes, round-robin within a class.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct PullQueue {
     // What every packet needs is first, see `Stack::prefetch_host`.
     /// The next pull may leave from here on.

@@ -9,8 +9,9 @@ use punctual_core::{
     Wait,
 };
 
-/// State of an NDP receiver.
+/// State of an NDP receiver, in as few cache lines as it can be.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct NdpReceiver {
     flow: FlowId,
     peer: HostId,

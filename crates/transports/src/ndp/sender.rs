@@ -44,8 +44,9 @@ enum SenderTimer {
     Pull,
 }
 
-/// State of an NDP sender.
+/// State of an NDP sender, in as few cache lines as it can be.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct NdpSender {
     flow: FlowId,
     peer: HostId,
