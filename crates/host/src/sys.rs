@@ -62,6 +62,16 @@ impl Received {
 
     /// Receives at most `most` messages without waiting. Returns how many messages.
     pub(crate) fn fill_some(&mut self, socket: &UdpSocket, most: usize) -> io::Result<usize> {
+        self.receive(socket, most, libc::MSG_DONTWAIT as _)
+    }
+
+    /// Receives one message. Waits for it as long as the socket's timeout allows
+    /// ([`limit_waits`]), if the socket is not non-blocking.
+    pub(crate) fn wait_for_one(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        self.receive(socket, 1, 0)
+    }
+
+    fn receive(&mut self, socket: &UdpSocket, most: usize, flags: u32) -> io::Result<usize> {
         self.places.clear();
         let most = most.min(BATCH);
         let name_len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
@@ -88,7 +98,7 @@ impl Received {
                 socket.as_raw_fd(),
                 headers.as_mut_ptr(),
                 most as libc::c_uint,
-                libc::MSG_DONTWAIT as _,
+                flags as _,
                 std::ptr::null_mut(),
             )
         };
@@ -474,6 +484,13 @@ fn set_option(socket: &UdpSocket, level: i32, option: i32, value: i32) -> io::Re
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has the kernel wait for at most this time when a datagram is received, and makes the socket
+/// blocking. Calls with `MSG_DONTWAIT` never wait.
+pub(crate) fn limit_waits(socket: &UdpSocket, time: std::time::Duration) -> io::Result<()> {
+    socket.set_read_timeout(Some(time))?;
+    socket.set_nonblocking(false)
 }
 
 /// Asks the kernel to pass on datagrams that arrive together as the segments of one message.
