@@ -585,13 +585,14 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             },
         );
         let seed = self.random.bits();
-        let (paths, nics) = match (name.sent_from_here, is_spread) {
-            (true, true) => (self.sockets.paths() as u32, self.sockets.nics() as u32),
-            (true, false) => (1, 1),
+        let (paths, ecmp_path, nics) = match (name.sent_from_here, is_spread) {
+            (true, true) => (self.sockets.paths() as u32, 0, self.sockets.nics() as u32),
+            // Switches that obey path ids take a path of their network by it.
+            (true, false) => (1, u32::from(seed as u16), 1),
             // Answers go back by the path of their data, whichever its sender chose.
-            (false, _) => (1 << 16, 1),
+            (false, _) => (1 << 16, 0, 1),
         };
-        (flow, FlowRoute { local: HERE, peer, paths, ecmp_path: 0, nics, seed })
+        (flow, FlowRoute { local: HERE, peer, paths, ecmp_path, nics, seed })
     }
 
     fn set_slot(&mut self, flow: FlowId, slot: u32) {

@@ -573,4 +573,32 @@ mod tests {
             drop(sends);
         }
     }
+
+    /// Small messages leave by many paths of a network whose switches obey path ids, and the packets
+    /// of one message by one.
+    #[test]
+    fn path__of_small_messages_differs() {
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = peer.local_addr().unwrap();
+        let options = EndpointOptions { flows_per_peer: 64, ..EndpointOptions::default() };
+        let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap(), options).unwrap();
+        let sends: Vec<_> = (0..64)
+            .map(|_| endpoint.send(to, vec![7; 3_000], &SendOptions::default()).unwrap())
+            .collect();
+        let mut paths = std::collections::BTreeMap::new();
+        let (mut received, until) = (Received::new(), Instant::now() + Duration::from_secs(10));
+        while paths.len() < sends.len() && Instant::now() < until {
+            for at in 0..received.fill_some(&peer, 32).unwrap_or(0) {
+                let (bytes, _) = received.get(at).unwrap();
+                let envelope = Datagram::parse(bytes).unwrap().envelope;
+                let path = paths.entry(envelope.name.flow).or_insert(envelope.path);
+                assert_eq!(*path, envelope.path, "packets of one message");
+            }
+        }
+        assert_eq!(paths.len(), sends.len());
+        // 64 random paths miss one of four with a probability of 4 * 0.75^64, 4 in 10^8.
+        for path in 0..4 {
+            assert!(paths.values().any(|chosen| chosen % 4 == path), "{paths:?}");
+        }
+    }
 }
