@@ -189,6 +189,12 @@ fn testbed() -> anyhow::Result<Outcome> {
     // Uses the whole workspace, so that cargo does not rebuild crates with other features.
     let cost = ["--test", "integration", "cost__of_a_packet", "--", "--ignored", "--nocapture"];
     run_command(cargo().args(["test", "--workspace"]).args(cost))?;
+    // Tests of the host stack that need the whole machine: 200 Mb/s at 20 ms, a million addresses.
+    let alone = ["--test", "integration", "--", "idle__", "flood__a_million"];
+    let one_by_one = ["--ignored", "--nocapture", "--test-threads=1"];
+    let mut host = cargo();
+    host.args(["test", "--workspace"]).args(alone).args(one_by_one);
+    let busy = run_noting_skips(&mut host)?;
     if !is_installed("ip") {
         return Ok(Outcome::Skipped("`ip` is not installed; run `cargo xtask setup`".into()));
     }
@@ -196,11 +202,11 @@ fn testbed() -> anyhow::Result<Outcome> {
     if id.trim() != "0" {
         return Ok(Outcome::Skipped("network namespaces need root".into()));
     }
-    let one_by_one = ["--ignored", "--nocapture", "--test-threads=1"];
     let mut args = vec!["test", "--workspace", "--test", "testbed", "--"];
     args.extend(one_by_one);
     let before = traces();
-    let skipped = run_noting_skips(cargo().args(args))?;
+    let mut skipped = run_noting_skips(cargo().args(args))?;
+    skipped.extend(busy);
     let left = left_behind(&before);
     Ok(match left.is_empty() {
         true => passed_except(&skipped),

@@ -37,7 +37,9 @@ pub struct FlowRoute {
     pub peer: HostId,
     /// The number of paths to the other end, at least 1. In most networks they are equal-cost paths.
     pub paths: u32,
-    /// The path that hashing this flow's addresses gives (per-flow ECMP), below `paths`.
+    /// The path that hashing this flow's addresses gives (per-flow ECMP), below `paths`. On a host
+    /// that does not know how many paths the network has, the only path of the flow (`paths` is 1) is
+    /// any number, of which switches take the remainder.
     pub ecmp_path: u32,
     /// The number of NICs of this host, at least 1. Path p leaves by NIC p modulo `nics`.
     pub nics: u32,

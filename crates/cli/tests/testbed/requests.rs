@@ -1,4 +1,5 @@
-//! NDP's Figure 8 through our switch: a request and its response of 1 KB.
+//! Small messages of the host stack through our switch: NDP's Figure 8, a request and its response of
+//! 1 KB, and the paths that they take.
 
 use crate::bed::{Bed, PROGRAM, is_possible, not_quiet};
 use crate::runs::median;
@@ -32,11 +33,17 @@ impl Drop for Server {
 impl Server {
     /// Starts `punctual perf` at host 0, and waits until it listens.
     fn start(bed: &Bed) -> Server {
-        let mut server = Command::new(PROGRAM);
-        server.args(["perf", "--listen", "10.0.0.1:7000"]).stderr(Stdio::piped());
+        let mut perf = Command::new(PROGRAM);
+        perf.args(["perf", "--listen", "10.0.0.1:7000"]);
+        Server::start_command(bed, perf)
+    }
+
+    /// Starts a command at host 0, and waits until it says that it listens.
+    fn start_command(bed: &Bed, mut command: Command) -> Server {
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
         let at_host = format!("{}-h0", bed.prefix());
-        let server = punctual_switch::spawn_in_namespace(&at_host, &mut server);
-        let mut server = Server(server.expect("perf starts"));
+        let server = punctual_switch::spawn_in_namespace(&at_host, &mut command);
+        let mut server = Server(server.expect("it starts"));
         let mut line = String::new();
         let stderr = server.0.stderr.take().expect("a pipe");
         BufReader::new(stderr).read_line(&mut line).expect("a line");
@@ -98,3 +105,44 @@ fn ndp__a_request_and_its_response_are_faster_than_tcp_and_fast_open() {
     );
     assert!(ndp < fast_open && fast_open < tcp, "{ndp:.1}, {fast_open:.1}, {tcp:.1} us");
 }
+
+/// Small messages of the host stack take every path of a network with four spines, both ways.
+#[test]
+#[ignore = "namespaces: cargo xtask test testbed"]
+fn paths__small_messages_take_every_spine() {
+    if !is_possible() {
+        return;
+    }
+    let network = "topology = \"leaf-spine\"\nracks = 2\nhosts_per_rack = 1\nspines = 4\n\
+                   rate = \"100Mbps\"\ndelay = \"5us\"";
+    let bed = Bed::with_network(network, "ndp", QUEUE);
+    bed.must("up", &[]);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    std::fs::create_dir(path("inbox")).expect("a directory");
+    let files: Vec<String> = (0..FILES).map(|n| path(&n.to_string())).collect();
+    files.iter().for_each(|file| std::fs::write(file, [7; 1_000]).expect("a file"));
+    let count = FILES.to_string();
+    let mut receive = Command::new(PROGRAM);
+    receive.args(["receive", "--listen", "10.0.0.1:7000", "--into", &path("inbox")]);
+    receive.args(["--count", &count]);
+    let server = Server::start_command(&bed, receive);
+    let send: Vec<&str> = [PROGRAM, "send"]
+        .into_iter()
+        .chain(files.iter().map(|file| &**file))
+        .chain(["10.0.0.1:7000"])
+        .collect();
+    bed.must("exec", &[&["1"][..], &send].concat());
+    drop(server);
+    let report = bed.report();
+    // Each file needs two requests. 80 random paths miss one of four with 4 * 0.75^80, 4 in 10^10.
+    for (spine, rack) in (0..4).flat_map(|spine| [(spine, 0), (spine, 1)]) {
+        let name = format!("spine {spine} \u{2192} rack {rack}");
+        let ports = report["ports"].as_array().expect("ports");
+        let port = ports.iter().find(|port| port["port"] == name).expect("a port");
+        println!("{name}: {} packets", port["sent_packets"]);
+        assert!(port["sent_packets"].as_u64() > Some(0), "{name}");
+    }
+}
+
+const FILES: usize = 40;

@@ -15,7 +15,7 @@ pub(crate) use errors::{Cause, PeerError};
 pub(crate) use flow::FlowRequest;
 pub use flow::Offer;
 pub use sockets::HostNic;
-pub(crate) use sockets::WaitSet;
+pub(crate) use sockets::{RECEIVE_WAIT_MAX, Receive, WaitSet};
 
 use crate::clock::{Clock, WAKE_LATENESS};
 use crate::nic::Nic;
@@ -140,6 +140,9 @@ const SPREAD_PACKETS: u64 = 32;
 /// How late the state of an ended flow may be removed.
 const FORGET_SLACK: Duration = Duration::from_millis(50);
 
+/// After more datagrams at once a thread does not wait for the next one alone.
+const BURST_MIN: usize = 3;
+
 /// How long the answer to the last packet of a flow may be delayed.
 const ANSWER_DELAY: Duration = Duration::from_millis(1);
 /// As many delayed answers leave before that time.
@@ -185,6 +188,10 @@ pub struct Driver<T: Transport, C: Codec> {
     /// Whether this process owns its core, and spins rather than sleep.
     spins: bool,
     incoming: Option<Received>,
+    /// What a thread has received with [`Driver::take_receive`], until the next round handles it.
+    arrived: Option<io::Result<usize>>,
+    /// Datagrams since a thread last waited.
+    burst: usize,
     /// Sockets for frames that switches trimmed in hardware.
     frames: Vec<PacketSocket>,
     /// Most messages to receive with the next system call: more when the last one was full. The
@@ -254,6 +261,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             pauses: Pauses::default(),
             spins: false,
             incoming: Some(Received::new()),
+            arrived: None,
+            burst: 0,
             frames: Vec::new(),
             batch: 1,
             empty_looks: 0,
@@ -450,6 +459,27 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.sockets.wait_set()
     }
 
+    /// The socket and the buffers, for a thread that waits for a message and receives it without the
+    /// driver. Until they are back, rounds receive nothing. `None` if it has to wait in another way.
+    pub(crate) fn take_receive(&mut self) -> Option<Receive> {
+        if core::mem::take(&mut self.burst) >= BURST_MIN {
+            return None;
+        }
+        match self.sockets.receive_with(self.incoming.take()?) {
+            Ok(receive) => Some(receive),
+            Err(incoming) => {
+                self.incoming = Some(incoming);
+                None
+            }
+        }
+    }
+
+    /// Takes back what [`Driver::take_receive`] lent. The next round handles what has arrived.
+    pub(crate) fn return_receive(&mut self, receive: Receive) {
+        self.incoming = Some(receive.incoming);
+        self.arrived = Some(receive.result);
+    }
+
     /// Closes the sockets, so that their ports are free.
     pub(crate) fn close_sockets(&mut self) {
         self.sockets.close();
@@ -555,13 +585,14 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             },
         );
         let seed = self.random.bits();
-        let (paths, nics) = match (name.sent_from_here, is_spread) {
-            (true, true) => (self.sockets.paths() as u32, self.sockets.nics() as u32),
-            (true, false) => (1, 1),
+        let (paths, ecmp_path, nics) = match (name.sent_from_here, is_spread) {
+            (true, true) => (self.sockets.paths() as u32, 0, self.sockets.nics() as u32),
+            // Switches that obey path ids take a path of their network by it.
+            (true, false) => (1, u32::from(seed as u16), 1),
             // Answers go back by the path of their data, whichever its sender chose.
-            (false, _) => (1 << 16, 1),
+            (false, _) => (1 << 16, 0, 1),
         };
-        (flow, FlowRoute { local: HERE, peer, paths, ecmp_path: 0, nics, seed })
+        (flow, FlowRoute { local: HERE, peer, paths, ecmp_path, nics, seed })
     }
 
     fn set_slot(&mut self, flow: FlowId, slot: u32) {

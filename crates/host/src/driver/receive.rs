@@ -27,6 +27,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     pub(super) fn receive<A: Application>(&mut self, app: &mut A) -> Result<bool, DriverError> {
         let Some(mut incoming) = self.incoming.take() else { return Ok(false) };
         let mut readable = self.sockets.readable();
+        if self.arrived.is_some() {
+            // It was the only socket then.
+            readable |= 1;
+        }
         let mut result = Ok(false);
         while readable != 0 && result.is_ok() {
             let socket = readable.trailing_zeros() as u16;
@@ -44,9 +48,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         incoming: &mut Received,
         app: &mut A,
     ) -> Result<bool, DriverError> {
+        let arrived = self.arrived.take();
         let Some(socket) = self.sockets.get(usize::from(at)) else { return Ok(false) };
-        let most = self.batch;
-        let messages = match incoming.fill_some(socket, most) {
+        let (most, received) = match arrived {
+            Some(received) => (1, received),
+            None => (self.batch, incoming.fill_some(socket, self.batch)),
+        };
+        let messages = match received {
             Ok(count) => count,
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 self.batch = 1;
@@ -65,6 +73,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 return Ok(true);
             }
         };
+        self.burst += incoming.len();
         for datagram in 0..incoming.len() {
             if let Some((bytes, remote, local)) = incoming.get_with_local(datagram) {
                 let ecn = incoming.traffic_class(datagram);

@@ -11,7 +11,7 @@ use super::services::{Owner, OwnerLimits, Service};
 use super::state::{from_core, to_core};
 use crate::Clock;
 use crate::daemon::Attachment;
-use crate::driver::WaitSet;
+use crate::driver::{Receive, WaitSet};
 use punctual_core::Instant;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -303,6 +303,14 @@ impl Run for Engine {
 
     fn wait_set(&self) -> WaitSet {
         self.driver.wait_set()
+    }
+
+    fn take_receive(&mut self) -> Option<Receive> {
+        self.driver.take_receive()
+    }
+
+    fn return_receive(&mut self, receive: Receive) {
+        self.driver.return_receive(receive);
     }
 
     fn is_settled(&self) -> bool {

@@ -7,9 +7,14 @@
 //! that returns. A waiting thread takes the place from the background thread, never from another
 //! waiting thread. The background thread takes over when nobody has held the place for
 //! [`GRACE`].
+//!
+//! While messages follow each other closely, a waiting thread sleeps in the call that receives, which
+//! saves a system call and a timer of the kernel for each. Nobody can wake it up there, so the
+//! background thread fires the timers of the engine meanwhile. It looks when the timer is due that was
+//! the next one at its last look, which most messages have replaced by then.
 
 use crate::Clock;
-use crate::driver::WaitSet;
+use crate::driver::{RECEIVE_WAIT_MAX, Receive, WaitSet};
 use punctual_core::Instant;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,6 +32,8 @@ const BUSY: Duration = Duration::from_millis(100);
 const LINGER: Duration = Duration::from_millis(500);
 /// The longest sleep of a thread that runs the engine.
 pub(super) const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// How far the next timer is away, at least, for a thread to sleep in the call that receives.
+const RECEIVE_MIN: Duration = Duration::from_micros(500);
 /// Typical lateness of a wake-up: a shorter wait does not sleep.
 const WAKE_LATENESS: Duration = Duration::from_micros(60);
 
@@ -70,6 +77,13 @@ pub(crate) trait Run {
     fn spins(&self) -> bool;
     /// What to wait on.
     fn wait_set(&self) -> Self::Sockets;
+    /// What a thread needs to wait in the call that receives. Until it is returned, rounds receive
+    /// nothing. `None` if there is more to wait for.
+    fn take_receive(&mut self) -> Option<Receive> {
+        None
+    }
+    /// Takes back what [`Run::take_receive`] lent, with what has arrived.
+    fn return_receive(&mut self, _receive: Receive) {}
     /// Whether every send has ended, or needs this process no longer.
     fn is_settled(&self) -> bool;
     /// Ends everything.
@@ -87,10 +101,14 @@ struct Core<E> {
     wake: Option<Instant>,
     /// When something last ended or arrived.
     news_at: StdInstant,
+    /// Whether the holder sleeps in the call that receives, where nobody can wake it up.
+    is_receiving: bool,
     /// Threads that wait for another holder.
     followers: usize,
     /// Whether the background thread sleeps until it is notified.
     background_sleeps: bool,
+    /// Until when the background thread naps unless it is notified; `None` if it does not.
+    nap_until: Option<Instant>,
     is_closing: bool,
 }
 
@@ -114,8 +132,10 @@ impl<E: Run> Shared<E> {
             sleeps_until: Instant::ZERO,
             wake: None,
             news_at: StdInstant::now(),
+            is_receiving: false,
             followers: 0,
             background_sleeps: false,
+            nap_until: None,
             is_closing: false,
         };
         Ok(Shared {
@@ -157,9 +177,20 @@ impl<E: Run> Shared<E> {
     fn push(&self, core: &mut Core<E>) {
         core.wake = core.engine.push();
         self.tell(core);
-        if core.holder != Holder::Nobody && core.wake.unwrap_or(Instant::ZERO) < core.sleeps_until {
+        if core.is_receiving {
+            self.cover(core);
+        } else if core.holder != Holder::Nobody
+            && core.wake.unwrap_or(Instant::ZERO) < core.sleeps_until
+        {
             // The holder has to look at its timers again.
             let _ = rustix::io::write(&self.wake_up, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Wakes up the background thread if it would miss the next timer.
+    fn cover(&self, core: &Core<E>) {
+        if core.nap_until.is_some_and(|until| core.wake.unwrap_or(Instant::ZERO) < until) {
+            self.background.notify_one();
         }
     }
 
@@ -254,7 +285,6 @@ impl<E: Run> Shared<E> {
     ) -> MutexGuard<'a, Core<E>> {
         let wake = core.wake;
         let clock = core.engine.clock();
-        let sockets = core.engine.wait_set();
         let mut left = match wake {
             None => Duration::ZERO,
             Some(wake) => {
@@ -266,9 +296,15 @@ impl<E: Run> Shared<E> {
             left = left.min(until.saturating_duration_since(StdInstant::now()));
         }
         core.sleeps_until = wake.unwrap_or(Instant::ZERO);
+        if left >= RECEIVE_MIN
+            && let Some(receive) = Self::receive_instead(&mut core, until)
+        {
+            return self.sleep_in_receive(core, receive);
+        }
         let spins = core.holder == Holder::Waiting
             && core.engine.spins()
             && core.news_at.elapsed() < SPIN_MAX;
+        let sockets = core.engine.wait_set();
         drop(core);
         if left > WAKE_LATENESS && !spins {
             self.poll(&sockets, left - WAKE_LATENESS);
@@ -276,6 +312,33 @@ impl<E: Run> Shared<E> {
             std::thread::yield_now();
         }
         let mut core = self.lock();
+        core.sleeps_until = Instant::ZERO;
+        core
+    }
+
+    /// What the holder needs to sleep in the call that receives, if that suits it.
+    fn receive_instead(core: &mut Core<E>, until: Option<StdInstant>) -> Option<Receive> {
+        let now = StdInstant::now();
+        let suits = core.holder == Holder::Waiting
+            && core.nap_until.is_some()
+            && now.saturating_duration_since(core.left_at) < GRACE
+            && until.is_none_or(|until| until.saturating_duration_since(now) > RECEIVE_WAIT_MAX)
+            && !core.engine.spins();
+        if suits { core.engine.take_receive() } else { None }
+    }
+
+    fn sleep_in_receive<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core<E>>,
+        mut receive: Receive,
+    ) -> MutexGuard<'a, Core<E>> {
+        core.is_receiving = true;
+        self.cover(&core);
+        drop(core);
+        receive.wait();
+        let mut core = self.lock();
+        core.engine.return_receive(receive);
+        core.is_receiving = false;
         core.sleeps_until = Instant::ZERO;
         core
     }
@@ -308,6 +371,15 @@ impl<E: Run> Shared<E> {
             }
             let recently = core.left_at.elapsed();
             let nap = match core.holder {
+                Holder::Waiting if core.is_receiving => {
+                    let now = core.engine.clock().now();
+                    if core.wake.is_none_or(|wake| wake <= now) {
+                        core.wake = core.engine.step();
+                        self.tell(&mut core);
+                    }
+                    let left = core.wake.unwrap_or(now).saturating_since(now).as_nanos();
+                    Duration::from_nanos(left).clamp(WAKE_LATENESS, LOOK)
+                }
                 Holder::Waiting if recently < BUSY => LOOK,
                 Holder::Waiting => Duration::from_secs(1),
                 Holder::Nobody if recently < GRACE && !core.is_closing => GRACE,
@@ -315,9 +387,12 @@ impl<E: Run> Shared<E> {
             };
             if !nap.is_zero() {
                 core.background_sleeps = nap > LOOK;
+                let nanos = u64::try_from(nap.as_nanos()).unwrap_or(u64::MAX);
+                let length = punctual_core::Duration::from_nanos(nanos);
+                core.nap_until = Some(core.engine.clock().now().saturating_add(length));
                 let waited = self.background.wait_timeout(core, nap);
                 core = waited.unwrap_or_else(PoisonError::into_inner).0;
-                core.background_sleeps = false;
+                (core.background_sleeps, core.nap_until) = (false, None);
                 continue;
             }
             core.holder = Holder::Background;

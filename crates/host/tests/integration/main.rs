@@ -18,6 +18,7 @@ mod peer_errors;
 mod processes;
 mod rates;
 mod replays;
+mod requests;
 mod support;
 mod tokio_face;
 mod versions;

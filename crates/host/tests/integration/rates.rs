@@ -1,6 +1,7 @@
 //! The rate that is asked for, long paths, and paths that lose packets.
 
 use crate::endpoint::contents;
+use crate::support::is_quiet;
 use crate::support::relay::{Path, Relay};
 use punctual_core::{Bytes, Rate};
 use punctual_host::{Endpoint, EndpointOptions, Outcome, SendOptions};
@@ -49,13 +50,26 @@ fn long_path__fills_most_of_it() {
 #[test]
 #[ignore = "needs an idle machine: cargo test -p punctual-host -- --ignored idle__"]
 fn idle__rate_of_100_mbps_is_kept_within_five_percent() {
-    check_rates(&[100]);
+    quietly(|| check_rates(&[100]));
 }
 
 #[test]
 #[ignore = "needs an idle machine: cargo test -p punctual-host -- --ignored idle__"]
 fn idle__long_path_of_200_mbps_is_filled() {
-    check_long_path(200);
+    quietly(|| check_long_path(200));
+}
+
+/// Runs a check that needs an idle machine. If other processes use more than 5 % of the processors
+/// before or after it, its failure says nothing.
+fn quietly(check: impl FnOnce() + std::panic::UnwindSafe) {
+    let was_quiet = is_quiet();
+    let checked = std::panic::catch_unwind(check);
+    if let Err(failure) = checked {
+        if was_quiet && is_quiet() {
+            std::panic::resume_unwind(failure);
+        }
+        println!("SKIPPED: other processes use more than 5 % of the processors");
+    }
 }
 
 fn check_rates(rates: &[u64]) {

@@ -22,7 +22,10 @@ impl Paths {
     pub(super) fn new(policy: PathPolicy, keeps_score: bool, route: &FlowRoute) -> Self {
         let mut stream = Stream::from_seed(route.seed);
         let mut order: Vec<u16> = match policy {
-            PathPolicy::Permuted => (0..route.paths.min(1 << 16)).map(|p| p as u16).collect(),
+            PathPolicy::Permuted if route.paths > 1 => {
+                (0..route.paths.min(1 << 16)).map(|p| p as u16).collect()
+            }
+            PathPolicy::Permuted => vec![route.ecmp_path as u16],
             PathPolicy::SwitchRandom => vec![0],
             PathPolicy::Single => vec![route.ecmp_path as u16],
         };
