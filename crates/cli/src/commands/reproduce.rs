@@ -239,7 +239,7 @@ fn page(experiments: &[&Experiment], done: &[Reproduced]) -> Reproduction {
     let figures = experiments.iter().zip(done).map(|(experiment, one)| {
         let open = |open: &Open| format!("{}: {} ({}).", open.what, open.reading, open.why);
         let open = experiment.open.iter().map(open);
-        let header = ["Claim", "Paper", "Accepted", "Here", "Verdict", "Other readings"];
+        let header = ["Claim", "Verdict", "Paper", "Accepted", "Here", "Other readings"];
         ReproducedFigure {
             id: one.experiment.clone(),
             title: one.title.clone(),
@@ -298,10 +298,10 @@ fn cells(line: &ClaimLine, with_text: bool) -> Vec<String> {
     };
     vec![
         claim,
+        line.judgement.verdict_text(),
         line.paper_text().to_owned(),
         line.accepted_text(),
         here,
-        line.judgement.verdict_text(),
         line.readings_text(),
     ]
 }
@@ -320,7 +320,7 @@ fn print(done: &[Reproduced], out: &Path, report: &Path) -> anyhow::Result<()> {
                 cells
             })
             .collect();
-        let header = ["Claim", "Paper", "Accepted", "Here", "Verdict"];
+        let header = ["Claim", "Verdict", "Paper", "Accepted", "Here"];
         writeln!(stdout, "{}", plain_table(&header, &rows, style()))?;
         for line in &one.claims {
             for reading in &line.readings {
@@ -330,6 +330,10 @@ fn print(done: &[Reproduced], out: &Path, report: &Path) -> anyhow::Result<()> {
                 let text = format!(" {claim}, {about}: {here}, {verdict}");
                 writeln!(stdout, "{}", wrapped(&text, width))?;
             }
+        }
+        for (note, claims) in notes(&one.claims) {
+            let text = format!(" {} cannot run: {note}", claims.join(", "));
+            writeln!(stdout, "{}", wrapped(&text, width))?;
         }
         writeln!(stdout)?;
     }
@@ -341,6 +345,18 @@ fn print(done: &[Reproduced], out: &Path, report: &Path) -> anyhow::Result<()> {
     writeln!(stdout, "results in {}", out.display())?;
     writeln!(stdout, "report: {}", report.display())?;
     Ok(())
+}
+
+/// Why claims cannot run: each reason once, with the claims that have it.
+fn notes(lines: &[ClaimLine]) -> Vec<(&str, Vec<&str>)> {
+    let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in lines.iter().filter(|l| l.judgement.verdict == ClaimVerdict::CannotRun) {
+        match notes.iter_mut().find(|(note, _)| *note == line.judgement.note) {
+            Some((_, claims)) => claims.push(&line.claim),
+            None => notes.push((&line.judgement.note, vec![&line.claim])),
+        }
+    }
+    notes
 }
 
 fn list(

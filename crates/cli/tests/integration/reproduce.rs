@@ -114,6 +114,7 @@ fn every_claim_has_a_verdict() {
     assert_eq!(lines[0]["readings"][0]["reading"], "slower");
     let table = fine(&place, &["reproduce", "mine/fig1", "--quiet"]);
     assert!(table.contains("1 of 2 claims hold (1 surely), 1 differ"), "{table}");
+    assert!(table.contains("trace cannot run: the trace is not public"), "{table}");
     let page = std::fs::read_to_string(place.path().join("results/reproduce/report.html")).unwrap();
     assert!(page.contains("ndp, paper") && page.contains("Ten workers take longer"));
     let list = fine(&place, &["reproduce", "--list", "--json"]);
@@ -149,6 +150,26 @@ fn resuming_gives_the_same_bytes() {
     let told = text(&output.stderr);
     assert!(told.contains("reused 22 of 24 runs") && told.contains("is damaged"), "{told}");
     assert_eq!(claims(&dir), whole, "resumed");
+}
+
+/// The time of an experiment is known too if its runs were there already.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_time_of_an_experiment_is_known_without_running_it_again() {
+    let place = place();
+    let times = || -> [f64; 2] {
+        fine(&place, &["reproduce", "--quiet"]);
+        let text = std::fs::read_to_string(place.path().join("results/reproduce/times.json"));
+        let times: serde_json::Value = serde_json::from_str(&text.unwrap()).unwrap();
+        ["cpu", "wall"].map(|key| times["mine/fig1"][key].as_f64().unwrap())
+    };
+    for what in ["all runs executed", "all runs reused"] {
+        let [cpu, wall] = times();
+        assert!(cpu > 0.0, "{what}");
+        assert!(wall <= cpu, "{what}: two processors are not slower than one: {cpu} {wall}");
+    }
+    let list = fine(&place, &["reproduce", "--list"]);
+    assert!(list.contains("on two idle processors"), "{list}");
 }
 
 /// Ctrl-C keeps whole runs; the same command goes on and gives the bytes of one go.

@@ -84,7 +84,6 @@ fn what_papers_leave_open_has_readings() {
         ("which links are slowed", "ndp/fig22", "both-directions"),
         ("which links are slowed", "ndp/fig22", "another-pod"),
         ("gap distribution of closed loops", "ndp/fig23", "gaps-fixed"),
-        ("gap distribution of closed loops", "ndp/fig23", "gaps-mean-1ms"),
     ] {
         let experiment = catalogue.experiments.iter().find(|e| e.id == id).expect(id);
         let has_reading = experiment.readings.iter().any(|own| own.name == reading);

@@ -3,7 +3,9 @@
 //! An experiment's claims come from `full.jsonl` if it is there, and else from `quick.jsonl`. Those
 //! about real packets come from `testbed.jsonl`.
 
-use punctual_lab::catalogue::{Catalogue, ClaimLine, ClaimVerdict, MEASUREMENTS, Measured, sums};
+use punctual_lab::catalogue::{
+    Catalogue, ClaimLine, ClaimVerdict, Cost, MEASUREMENTS, Measured, sums,
+};
 use punctual_testkit::{markdown_table, print_figure};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -296,7 +298,8 @@ fn readings() {
     print_figure("catalogue-readings", &text);
 }
 
-/// Every claim that differs, with its paragraph.
+/// Every claim that differs, with its paragraph; claims that differ with `--quick` alone have one
+/// too.
 #[test]
 fn differences() {
     let catalogue = catalogue();
@@ -323,18 +326,59 @@ fn differences() {
             line.here_text(),
             claim.differs
         );
-        if claim.differs.is_empty() {
-            silent.push(format!("{} {}", line.experiment, line.claim));
-        }
         if !text.ends_with("\n\n") {
             text.push('\n');
         }
     }
     print_figure("catalogue-differences", &text);
+    for line in RESULTS.iter().flat_map(|name| lines(&format!("{name}.jsonl"))) {
+        let experiment = catalogue.experiments.iter().find(|e| e.id == line.experiment);
+        let claim = experiment.and_then(|e| e.claims.iter().find(|c| c.id == line.claim));
+        let is_silent = claim.is_some_and(|claim| claim.differs.is_empty());
+        if line.judgement.verdict == ClaimVerdict::Differs && is_silent {
+            silent.push(format!("{} {}", line.experiment, line.claim));
+        }
+    }
     assert!(
         silent.is_empty(),
         "claims that differ without a word about it (`differs`): {silent:#?}"
     );
+}
+
+/// The whole catalogue takes less than 20 minutes with `--quick` and 2.5 hours without, on two idle
+/// processors.
+#[test]
+fn times() {
+    let catalogue = catalogue();
+    let mut papers: Vec<&str> = catalogue.experiments.iter().map(|e| e.paper()).collect();
+    papers.dedup();
+    let minutes = |seconds: f64| format!("{:.1}", seconds / 60.0);
+    let (mut rows, mut sums) = (Vec::new(), [Cost::default(); 2]);
+    for paper in papers {
+        let own = || catalogue.experiments.iter().filter(|e| e.paper() == paper);
+        let mut row = vec![paper.to_owned(), own().count().to_string()];
+        for (kind, sum) in sums.iter_mut().enumerate() {
+            let cost = |id: &str| -> Cost {
+                let times = catalogue.times.get(id).unwrap_or_else(|| panic!("no time of {id}"));
+                let cost = [times.quick, times.full][kind];
+                cost.unwrap_or_else(|| panic!("no {} time of {id}", ["quick", "full"][kind]))
+            };
+            let costs: Vec<Cost> = own().map(|e| cost(&e.id)).collect();
+            let cpu = costs.iter().map(|cost| cost.cpu).sum::<f64>();
+            let wall = costs.iter().map(|cost| cost.wall).sum::<f64>();
+            (sum.cpu, sum.wall) = (sum.cpu + cpu, sum.wall + wall);
+            row.extend([minutes(cpu), minutes(wall)]);
+        }
+        rows.push(row);
+    }
+    let count = catalogue.experiments.len().to_string();
+    let all = sums.iter().flat_map(|sum| [minutes(sum.cpu), minutes(sum.wall)]);
+    rows.push(["all".to_owned(), count].into_iter().chain(all).collect());
+    let head =
+        ["paper", "experiments", "quick, CPU min", "quick, min", "full, CPU min", "full, min"];
+    print_figure("catalogue-times", &markdown_table(&head, &rows));
+    assert!(sums[0].wall < 20.0 * 60.0, "quick takes {} s", sums[0].wall);
+    assert!(sums[1].wall < 150.0 * 60.0, "all takes {} s", sums[1].wall);
 }
 
 /// Measurements that claims may use besides the metrics of summary.json.

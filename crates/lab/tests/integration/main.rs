@@ -6,6 +6,7 @@ mod build_id;
 mod capacity;
 mod catalogue;
 mod catalogue_docs;
+mod catalogue_runs;
 mod clocks;
 mod common;
 mod endless;

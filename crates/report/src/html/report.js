@@ -105,7 +105,7 @@ function showTable(card, tools, section) {
   // Texts are on the left, numbers on the right.
   const kinds = header.map((_, i) => {
     const cells = rows.map((row) => row.cells[i]);
-    if (i === 0) return "";
+    if (i === 0) return cells.some((text) => text.length > 60) ? "prose" : "";
     return cells.some((text) => text.length > 30) ? "prose" : cells.every((text) => /^\D*[a-z]\D*$/i.test(text)) ? "words" : "";
   });
   header.forEach((text, i) => node("th", { scope: "col", ...(kinds[i] ? { class: kinds[i] } : {}) }, head, text));

@@ -5,7 +5,7 @@ use super::model::{
 };
 use super::model::{Unit, View};
 use super::rendered;
-use crate::palette::Palette;
+use crate::palette::{Dash, Palette};
 use crate::svg;
 
 /// Experiments that were reproduced, as the page shows them.
@@ -113,21 +113,39 @@ pub fn reproduction_svg(chart: &ReproducedChart, subtitle: &str, palette: &Palet
     svg::drawn(&drawn(chart, &names), &looks, &chart.title, subtitle)
 }
 
-const LEAD: &str = "Lines with intervals are ours (95 % over seeds); series called “paper” are the \
-                    published points.";
+const LEAD: &str = "Solid lines with intervals are ours (95 % over seeds). Dotted lines, called \
+                    “paper”, join the published points.";
+
+/// The name of the paper's curve of a transport.
+fn of_paper(transport: &str) -> String {
+    format!("{transport}, paper")
+}
 
 fn looks<'a>(
     charts: impl IntoIterator<Item = &'a ReproducedChart>,
     palette: &Palette,
 ) -> (Vec<String>, Vec<Look>) {
-    let mut names: Vec<String> = Vec::new();
+    let (mut names, mut published): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for curve in charts.into_iter().flat_map(|chart| &chart.curves) {
         if !names.contains(&curve.transport) {
             names.push(curve.transport.clone());
         }
+        if !curve.paper.is_empty() && !published.contains(&curve.transport) {
+            published.push(curve.transport.clone());
+        }
     }
     let styles = palette.styles(names.iter().map(String::as_str));
-    let looks = names.iter().zip(styles).map(|(name, style)| Look::new(name, style)).collect();
+    let mut looks: Vec<Look> =
+        names.iter().zip(styles).map(|(name, style)| Look::new(name, style)).collect();
+    // The paper's curve has the colour of ours.
+    for transport in &published {
+        let own = names.iter().position(|name| name == transport);
+        let own = looks[own.expect("every transport has a look")].clone();
+        let mut look = Look { name: of_paper(transport), ..own };
+        look.set_dash(Dash::Dotted);
+        looks.push(look);
+    }
+    names.extend(published.iter().map(|transport| of_paper(transport)));
     (names, looks)
 }
 
@@ -151,15 +169,14 @@ fn drawn(chart: &ReproducedChart, names: &[String]) -> Chart {
     };
     let mut series = Vec::new();
     for curve in &chart.curves {
-        let transport = names.iter().position(|name| *name == curve.transport).unwrap_or(0);
+        let place = |name: &str| names.iter().position(|own| own == name).unwrap_or(0);
+        let transport = place(&curve.transport);
         let known: Vec<usize> = (0..places.len())
             .filter(|i| curve.values.get(*i).is_some_and(Option::is_some))
             .collect();
         let at = |values: &[Option<f64>], i: usize| values.get(i).copied().flatten();
-        let own = if curve.paper.is_empty() { String::new() } else { curve.transport.clone() };
         series.push(Series {
             transport,
-            label: own,
             x: known.iter().map(|i| places[*i]).collect(),
             y: known.iter().filter_map(|i| at(&curve.values, *i)).collect(),
             half: known.iter().map(|i| at(&curve.half, *i).unwrap_or(f64::NAN)).collect(),
@@ -167,11 +184,9 @@ fn drawn(chart: &ReproducedChart, names: &[String]) -> Chart {
         });
         if !curve.paper.is_empty() && xs.is_some() {
             series.push(Series {
-                transport,
-                label: format!("{}, paper", curve.transport),
+                transport: place(&of_paper(&curve.transport)),
                 x: curve.paper.iter().map(|[x, _]| *x).collect(),
                 y: curve.paper.iter().map(|[_, y]| *y).collect(),
-                crosses: (0..curve.paper.len()).collect(),
                 ..Series::default()
             });
         }
@@ -210,8 +225,13 @@ mod tests {
         let palette = Palette::new(["d3"], []);
         let html = reproduction_html(&page, &palette);
         assert!(html.contains("d3, paper") && !html.contains("<b>"));
-        let drawn = drawn(&chart, &["d3".to_owned()]);
+        let (names, looks) = looks([&chart], &palette);
+        let drawn = drawn(&chart, &names);
         let series = &drawn.views[0].series;
+        let [ours, published] = [0, 1].map(|i| &looks[series[i].transport]);
+        assert_eq!((&*ours.name, &*published.name), ("d3", "d3, paper"));
+        assert_eq!((&*ours.colour, ours.dash), (&*published.colour, "solid"));
+        assert_eq!(published.dash, "dotted", "the paper's curve is not mistaken for ours");
         assert_eq!((series[0].x.clone(), series[1].x.clone()), (vec![8.0], vec![36.0]));
         assert!(reproduction_svg(&chart, "", &palette).starts_with("<svg"));
     }
