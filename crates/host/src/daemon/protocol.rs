@@ -171,16 +171,11 @@ pub(super) enum Request {
 const PRIORITY_NONE: u64 = 0xff;
 
 fn transport_word(transport: HostTransport) -> u64 {
-    match transport {
-        HostTransport::Ndp => 0,
-    }
+    u64::from(transport.place())
 }
 
 fn transport_of(word: u64) -> Option<HostTransport> {
-    match word {
-        0 => Some(HostTransport::Ndp),
-        _ => None,
-    }
+    HostTransport::at(u8::try_from(word).ok()?)
 }
 
 impl Request {
