@@ -10,7 +10,7 @@ use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 /// The version of the frames. Both ends must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bytes of either greeting.
 pub(super) const GREETING_BYTES: usize = 64;
@@ -341,6 +341,7 @@ impl Ended {
                 text.clone_from(error);
                 (11, 0)
             }
+            Some(SendError::OtherMtu(_)) => (12, 0),
             #[allow(unreachable_patterns)] // Errors of a later version become their text.
             Some(other) => {
                 text = other.to_string();
@@ -385,6 +386,7 @@ impl Ended {
                 9 => SendError::SendMemoryFull { waiting: self.detail as usize },
                 10 => SendError::Closed(text.clone()),
                 11 => SendError::PeerUnreachable { peer, error: text.clone() },
+                12 => SendError::OtherMtu(peer),
                 _ => return None,
             })
         };
