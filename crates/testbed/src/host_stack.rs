@@ -315,3 +315,37 @@ impl Application for Side<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod tests {
+    use crate::limits::{SUPPORTED, tests::setup};
+    use crate::{HostSockets, KernelTcp, TestbedSetup};
+    use punctual_core::Duration;
+    use punctual_sim::FlowStatus;
+    use std::ops::ControlFlow;
+
+    /// Three flows of 100 KB to one host at 100 Mb/s: every byte arrives once, and not faster than the
+    /// link carries it.
+    #[test]
+    #[ignore = "namespaces: cargo test -p punctual-testbed --lib -- --ignored"]
+    fn host_stack__carries_every_transport() {
+        for name in SUPPORTED.into_iter().filter(|name| *name != KernelTcp::STANDS_FOR) {
+            let testbed = TestbedSetup {
+                setup: setup(name, 4, 100, &[(1, 0), (2, 0), (3, 0)]),
+                time_scale: Some(1),
+                kernel_tcp: KernelTcp::Reno,
+                sockets: HostSockets::Udp,
+            };
+            let ran = crate::run(&testbed, &mut |_| ControlFlow::Continue(()));
+            let (outcome, report) = ran.expect("a testbed");
+            assert!(outcome.violations.is_empty(), "{name}: {:?}", outcome.violations);
+            let ends: Vec<_> = outcome.flows.iter().map(|f| (f.status, f.ended)).collect();
+            println!("{name}: {ends:?}, {:?}", report.problems);
+            assert!(ends.iter().all(|end| end.0 == FlowStatus::Completed), "{name}: {ends:?}");
+            let last = ends.iter().filter_map(|end| end.1).max().expect("an end");
+            // 300 KB at 100 Mb/s, without any header.
+            assert!(last.since_start() >= Duration::from_millis(24), "{name}: {last:?}");
+        }
+    }
+}

@@ -9,7 +9,7 @@ use punctual_transports::AnyTransport;
 pub const HOSTS_MAX: u32 = 64;
 
 /// Transports with a wire format, and `tcp`, for which the kernel's TCP runs.
-const SUPPORTED: [&str; 5] = ["ndp", "d3", "rcpdc", "pdq", "tcp"];
+pub(crate) const SUPPORTED: [&str; 5] = ["ndp", "d3", "rcpdc", "pdq", "tcp"];
 
 /// Something that a testbed cannot do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
