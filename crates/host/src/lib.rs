@@ -66,7 +66,9 @@ pub use daemon::{
     HOSTD_VARIABLE, HOSTD_VERSION, Hostd, HostdClientStats, HostdOptions, HostdStats,
     default_hostd_socket,
 };
-pub use driver::{Application, Driver, DriverError, DriverOptions, HostNic, Offer, Traffic};
+pub use driver::{
+    Application, Driver, DriverError, DriverOptions, HostNic, Offer, Traffic, WireSet,
+};
 pub use endpoint::{
     Endpoint, EndpointOptions, EndpointStats, HardwareTrims, HostTransport, Incoming, Listener,
     Outcome, PingError, ReceiveError, SendError, SendHandle, SendOptions, Service, Times,

@@ -1,6 +1,6 @@
 //! The NIC scheduler: strict priority by class, round robin among senders, paced at the line rate.
 
-use punctual_core::{Bytes, Class, Duration, FlowId, Instant, Packet, Rate};
+use punctual_core::{Bytes, Class, Duration, FlowId, Instant, Packet, PortId, PortView, Rate};
 use std::collections::VecDeque;
 
 /// What the NIC sends next.
@@ -29,6 +29,11 @@ pub(crate) struct Nic {
     /// Whether it is one of several NICs. A sender takes paths in random order, so one NIC is idle
     /// while it waits for another; that time is made up for, as a late wake-up is.
     has_siblings: bool,
+    /// Bytes and number of the queued packets.
+    queue_bytes: u64,
+    queue_packets: u64,
+    /// Bytes sent since the start, framing included.
+    sent_bytes: u64,
 }
 
 impl Nic {
@@ -43,6 +48,22 @@ impl Nic {
             packets: Default::default(),
             ready: Default::default(),
             free_at: Instant::ZERO,
+            queue_bytes: 0,
+            queue_packets: 0,
+            sent_bytes: 0,
+        }
+    }
+
+    /// This NIC as controllers see it. `framing` is what a link adds to their packets.
+    pub(crate) fn view(&self, port: PortId, now: Instant, framing: Bytes) -> PortView {
+        PortView {
+            port,
+            now,
+            rate: self.rate,
+            framing,
+            queue_bytes: self.queue_bytes,
+            queue_packets: self.queue_packets,
+            sent_bytes: self.sent_bytes,
         }
     }
 
@@ -52,6 +73,8 @@ impl Nic {
         let fits = queue.len() < PACKETS_MAX;
         if fits {
             queue.push_back(packet);
+            self.queue_bytes += u64::from(packet.wire_bytes);
+            self.queue_packets += 1;
         }
         fits
     }
@@ -80,6 +103,8 @@ impl Nic {
         }
         for (packets, ready) in self.packets.iter_mut().zip(&mut self.ready) {
             if let Some(packet) = packets.pop_front() {
+                self.queue_bytes -= u64::from(packet.wire_bytes);
+                self.queue_packets -= 1;
                 return Some(NextSend::Packet(packet));
             }
             if let Some((flow, wanted)) = ready.pop_front() {
@@ -103,7 +128,9 @@ impl Nic {
     /// Charges the pacer for a packet that leaves now. Unused time is lost, except for the lateness
     /// of a wake-up: more would send bursts above the line rate.
     pub(crate) fn sent(&mut self, now: Instant, wire_bytes: u16) {
-        let time = self.rate.transmission_time(Bytes::new(wire_bytes.into()) + self.framing);
+        let bytes = Bytes::new(wire_bytes.into()) + self.framing;
+        self.sent_bytes += bytes.get();
+        let time = self.rate.transmission_time(bytes);
         self.free_at = self.free_at.max(self.earliest(now)).saturating_add(time.min(LONGEST));
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::driver::{DriverOptions, Traffic};
 use crate::seal::random_bytes;
-use crate::{Endpoint, EndpointOptions, HardwareTrims, Hash, HostError, Key, Service};
+use crate::{
+    Endpoint, EndpointOptions, HardwareTrims, Hash, HostError, HostTransport, Key, Service,
+};
 use punctual_core::{Bytes, Duration, HostId, NicInfo, Rate};
 use punctual_transports::ndp::NdpConfig;
 use std::net::SocketAddr;
@@ -33,6 +35,8 @@ pub struct LinkOptions {
     /// parameters and key then count instead of those here. Default none: this process has a UDP
     /// socket of its own.
     pub hostd: Option<PathBuf>,
+    /// The transport of the files at their sender.
+    pub transport: HostTransport,
     /// The service that the receiver listens for and the sender names. Receivers that share a host
     /// daemon need different ones. Default: the default service.
     pub service: Service,
@@ -53,6 +57,7 @@ impl Default for LinkOptions {
             trims: None,
             stop: None,
             hostd: None,
+            transport: HostTransport::default(),
             service: Service::default(),
         }
     }
@@ -223,6 +228,7 @@ impl LinkOptions {
         Ok(DriverOptions {
             rate: self.rate,
             mtu,
+            has_headroom: false,
             framing,
             time_wait: TIME_WAIT,
             stall_max: self.silence,

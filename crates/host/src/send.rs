@@ -236,8 +236,12 @@ impl Sending<'_> {
     fn send_options(&self) -> SendOptions {
         // A late file still has the priority of one that is nearly late.
         let deadline = self.time_left().map(|left| left.max(Duration::from_micros(1)));
-        let service = self.sender.options.link.service;
-        SendOptions { deadline, patience: Some(PATIENCE), service, ..SendOptions::default() }
+        let (service, transport) = {
+            let link = &self.sender.options.link;
+            (link.service, link.transport)
+        };
+        let patience = Some(PATIENCE);
+        SendOptions { deadline, patience, service, transport, ..SendOptions::default() }
     }
 
     fn append(&self, bytes: &mut Vec<u8>, at: u64, len: u64) -> Result<(), HostError> {

@@ -8,8 +8,10 @@ use std::collections::BinaryHeap;
 /// Identifies a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Alarm {
-    /// The timer of the state that the host's flows share.
-    Host,
+    /// The timer of the state that the host's flows share, of this transport.
+    Host(u8),
+    /// The timer of a transport's controller at a NIC.
+    Port(u8, u8),
     /// The timer of a flow's endpoint.
     Flow(FlowId),
     /// The end of the delay of answers.
@@ -117,11 +119,11 @@ mod tests {
         let at = Instant::from_picos;
         let (mut timers, flow) = (Timers::default(), Alarm::Flow(FlowId(7)));
         timers.apply(flow, TimerChange::Set(at(5)));
-        timers.apply(Alarm::Host, TimerChange::Set(at(6)));
+        timers.apply(Alarm::Host(0), TimerChange::Set(at(6)));
         timers.apply(flow, TimerChange::Set(at(9)));
         timers.apply(flow, TimerChange::Keep);
         assert_eq!(timers.next_at(), Some(at(6)));
-        assert_eq!(timers.pop_due(at(8)), Some((at(6), Alarm::Host)));
+        assert_eq!(timers.pop_due(at(8)), Some((at(6), Alarm::Host(0))));
         assert_eq!(timers.pop_due(at(8)), None);
         assert_eq!(timers.pop_due(at(9)), Some((at(9), flow)));
         timers.apply(flow, TimerChange::Set(at(10)));

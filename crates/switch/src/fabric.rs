@@ -108,7 +108,7 @@ impl Fabric {
         let mut transports = [None; 32];
         for (t, transport) in config.transports.iter().enumerate() {
             let id = TransportId(t as u8);
-            let codec = AnyCodec::of(transport.name(), network.mtu);
+            let codec = AnyCodec::of(transport.name(), network.mtu).map(AnyCodec::for_switches);
             let number = punctual_wire::CODECS.iter().find(|c| c.0 == transport.name());
             if let (Some(codec), Some((_, number, _))) = (codec, number) {
                 let codec = controllers.has(id).then_some(codec);

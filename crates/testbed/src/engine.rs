@@ -94,6 +94,8 @@ pub(crate) struct Engine {
     pub(crate) outgoing: Vec<(HostId, Vec<u8>)>,
     /// Flows that sockets are to carry: the kernel's TCP, or the host stack.
     pub(crate) for_sockets: Vec<FlowSpec>,
+    /// New deadlines of such flows.
+    pub(crate) deadlines_for_sockets: Vec<(FlowSpec, Option<Instant>)>,
     /// Times between pulls, in ns.
     pull_gaps: Vec<u32>,
     dropped: BTreeMap<&'static str, u64>,
@@ -159,6 +161,7 @@ impl Engine {
             writer: FrameWriter::new(ETHERNET + network.mtu.get() as usize + HEADER_BYTES_MAX),
             outgoing: Vec::new(),
             for_sockets: Vec::new(),
+            deadlines_for_sockets: Vec::new(),
             pull_gaps: Vec::new(),
             dropped: BTreeMap::new(),
             lateness: LatenessHistogram::default(),
@@ -207,6 +210,10 @@ impl Engine {
         while let Some((due, flow, deadline)) = self.table.change_deadline(real) {
             let spec = *self.table.spec(flow);
             let slot = self.ends[flow.index()].slots[0];
+            if self.own[place(spec.transport)].is_none() {
+                self.deadlines_for_sockets.push((spec, deadline));
+                continue;
+            }
             if slot >= CLOSED {
                 continue;
             }

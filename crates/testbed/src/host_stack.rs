@@ -6,7 +6,7 @@
 //! the network.
 
 use crate::TestbedRunError;
-use crate::flows::FlowTable;
+use crate::flows::{FlowTable, place};
 use crate::namespaces::{Namespaces, failed, host_of, ipv4};
 use nix::sys::socket::{setsockopt, sockopt};
 use punctual_core::{
@@ -15,8 +15,9 @@ use punctual_core::{
 use punctual_host::{Application, Driver, DriverOptions, Offer};
 use punctual_net::Network;
 use punctual_switch::LatenessHistogram;
-use punctual_transports::ndp::{HEADER_BYTES, NdpConfig};
-use punctual_wire::NdpCodec;
+use punctual_transports::AnyTransport;
+use punctual_transports::d3::{D3CommonConfig, D3Config, RcpdcConfig};
+use punctual_wire::{AnyCodec, ENVELOPE_BYTES, IPV4_UDP_BYTES};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -35,6 +36,8 @@ const FLOWS_MAX: usize = 1 << 24;
 /// The hosts of a run and their event loops.
 pub(crate) struct HostStack {
     hosts: Vec<Host>,
+    /// By transport: its place in the event loops, and bytes of headers of a packet with data.
+    places: Vec<Option<(u8, u64)>>,
     /// How late flows started.
     lateness: LatenessHistogram,
     late: u64,
@@ -43,7 +46,7 @@ pub(crate) struct HostStack {
 
 struct Host {
     id: HostId,
-    driver: Driver<NdpConfig, NdpCodec>,
+    driver: Driver<AnyTransport>,
     flows: Flows,
     packet_time: Duration,
 }
@@ -75,25 +78,33 @@ struct Incoming {
 }
 
 impl HostStack {
-    /// Opens a socket at every host. Leaves this thread in the namespace of the last.
+    /// Opens a socket at every host, for those of these transports that have a wire format. Leaves this
+    /// thread in the namespace of the last.
     pub(crate) fn new(
         network: &Network,
         namespaces: &Namespaces,
-        ndp: &NdpConfig,
+        transports: &[AnyTransport],
         seed: u64,
         late_after_packets: u64,
     ) -> Result<HostStack, TestbedRunError> {
+        let mut on_wire = Vec::new();
+        let mut place_of = |transport: &AnyTransport| {
+            let codec = AnyCodec::of(transport.name(), network.mtu)?;
+            on_wire.push(with_rates_of_the_wire(transport));
+            Some((on_wire.len() as u8 - 1, data_header_bytes(&codec)))
+        };
+        let places = transports.iter().map(&mut place_of).collect();
         let mut hosts = Vec::new();
         for id in (0..network.hosts).map(HostId) {
             let nic = network.nic_info(id);
             let driver =
-                open(namespaces, &nic, ndp, derive(seed, "host stack", u64::from(id.0)))
+                open(namespaces, &nic, &on_wire, derive(seed, "host stack", u64::from(id.0)))
                     .map_err(|error| failed(&format!("the UDP socket of host {}", id.0), &error))?;
             let packet_time = nic.rate.transmission_time(nic.mtu + nic.framing);
             hosts.push(Host { id, driver, flows: Flows::default(), packet_time });
         }
         let lateness = LatenessHistogram::default();
-        Ok(HostStack { hosts, lateness, late: 0, late_after_packets })
+        Ok(HostStack { hosts, places, lateness, late: 0, late_after_packets })
     }
 
     /// Notes that the clock of the run reads `now`.
@@ -112,17 +123,39 @@ impl HostStack {
     ) -> Result<(), TestbedRunError> {
         let lateness = now.saturating_since(spec.start);
         self.lateness.add(lateness.as_nanos());
+        let Some((transport, _)) = self.places[place(spec.transport)] else { return Ok(()) };
         self.hosts[spec.dst.index()].flows.awaited.push(spec.id);
         let Host { id, driver, flows, packet_time } = &mut self.hosts[spec.src.index()];
         self.late += u64::from(lateness > *packet_time * self.late_after_packets);
         let deadline = spec.deadline.map(|at| at.saturating_add(flows.ahead));
         let peer = SocketAddr::from((ipv4(spec.dst.0), PORT));
-        let mut side = Side { flows, table };
+        let mut side = Side { flows, table, places: &self.places };
         let number = driver
-            .open(peer, spec.size, deadline, &mut side)
+            .open_over(transport, peer, spec.size, deadline, &mut side)
             .map_err(|error| failed(&format!("the host stack of host {}", id.0), &error))?;
         flows.ends.insert(number, End::Sender(spec.id));
+        if !driver.is_open(number) {
+            // Its deadline cannot be met.
+            table.handle_event(spec.id, FlowEvent::Abandoned, now);
+        }
         Ok(())
+    }
+
+    /// Gives a flow another deadline.
+    pub(crate) fn set_deadline(
+        &mut self,
+        spec: &FlowSpec,
+        deadline: Option<Instant>,
+        table: &mut FlowTable,
+    ) -> Result<(), TestbedRunError> {
+        let Host { id, driver, flows, .. } = &mut self.hosts[spec.src.index()];
+        let is_its = |end: &End| matches!(end, End::Sender(flow) if *flow == spec.id);
+        let found = flows.ends.iter().find(|(_, end)| is_its(end)).map(|(number, _)| *number);
+        let Some(number) = found else { return Ok(()) };
+        let deadline = deadline.map(|at| at.saturating_add(flows.ahead));
+        driver
+            .set_deadline(number, deadline, &mut Side { flows, table, places: &self.places })
+            .map_err(|error| failed(&format!("the host stack of host {}", id.0), &error))
     }
 
     /// One turn of every host.
@@ -130,7 +163,7 @@ impl HostStack {
         for Host { id, driver, flows, .. } in &mut self.hosts {
             // It waits until a time that is over: not at all.
             driver
-                .turn(&mut Side { flows, table }, Instant::ZERO)
+                .turn(&mut Side { flows, table, places: &self.places }, Instant::ZERO)
                 .map_err(|error| failed(&format!("the host stack of host {}", id.0), &error))?;
         }
         Ok(())
@@ -160,28 +193,52 @@ impl HostStack {
 fn open(
     namespaces: &Namespaces,
     nic: &NicInfo,
-    ndp: &NdpConfig,
+    transports: &[AnyTransport],
     seed: u64,
-) -> io::Result<Driver<NdpConfig, NdpCodec>> {
+) -> io::Result<Driver<AnyTransport>> {
     namespaces.enter_host(nic.host.0)?;
     let socket = UdpSocket::bind((ipv4(nic.host.0), PORT))?;
     setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER_BYTES)?;
     let options = DriverOptions {
         rate: nic.rate,
         mtu: nic.mtu,
+        has_headroom: true,
         framing: nic.framing,
         time_wait: TIME_WAIT,
         stall_max: STALL_MAX,
         flows_max: FLOWS_MAX,
         seed,
     };
-    Driver::new(ndp.clone(), NdpCodec, socket, options).map_err(io::Error::other)
+    Driver::new(transports, socket, options).map_err(io::Error::other)
 }
 
 /// A host during a turn: where its event loop finds bytes, and where it puts them.
 struct Side<'a> {
     flows: &'a mut Flows,
     table: &'a mut FlowTable,
+    places: &'a [Option<(u8, u64)>],
+}
+
+/// The transport with the rates that its wire format has.
+fn with_rates_of_the_wire(transport: &AnyTransport) -> AnyTransport {
+    let integer =
+        |params: &D3CommonConfig| D3CommonConfig { integer_rates: true, ..params.clone() };
+    match transport {
+        AnyTransport::D3(d3) => {
+            AnyTransport::D3(D3Config { params: integer(&d3.params), ..d3.clone() })
+        }
+        AnyTransport::Rcpdc(rcpdc) => AnyTransport::Rcpdc(RcpdcConfig(integer(&rcpdc.0))),
+        other => other.clone(),
+    }
+}
+
+/// Bytes of headers of a packet with data and no rate request, from the IP header on.
+fn data_header_bytes(codec: &AnyCodec) -> u64 {
+    let fields = match codec {
+        AnyCodec::Pdq(_) => 32,
+        AnyCodec::Ndp(_) | AnyCodec::D3(_) | AnyCodec::Rcpdc(_) => 16,
+    };
+    (IPV4_UDP_BYTES + ENVELOPE_BYTES + fields) as u64
 }
 
 impl Side<'_> {
@@ -228,7 +285,9 @@ impl Application for Side<'_> {
             self.table.violate(format!("{} bytes at {offset} belong to no flow", data.len()));
             return Ok(());
         };
-        self.table.count_packets(1, data.len() as u64 + u64::from(HEADER_BYTES));
+        let transport = place(self.table.spec(flow).transport);
+        let header = self.places[transport].map_or(0, |(_, header)| header);
+        self.table.count_packets(1, data.len() as u64 + header);
         self.table.deliver(flow, offset, data);
         Ok(())
     }
@@ -253,6 +312,40 @@ impl Application for Side<'_> {
             FlowEvent::Delivered(_) => {}
             FlowEvent::Finished => drop(self.flows.ends.remove(&number)),
             event => self.table.handle_event(flow, event, now),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod tests {
+    use crate::limits::{SUPPORTED, tests::setup};
+    use crate::{HostSockets, KernelTcp, TestbedSetup};
+    use punctual_core::Duration;
+    use punctual_sim::FlowStatus;
+    use std::ops::ControlFlow;
+
+    /// Three flows of 100 KB to one host at 100 Mb/s: every byte arrives once, and not faster than the
+    /// link carries it.
+    #[test]
+    #[ignore = "namespaces: cargo test -p punctual-testbed --lib -- --ignored"]
+    fn host_stack__carries_every_transport() {
+        for name in SUPPORTED.into_iter().filter(|name| *name != KernelTcp::STANDS_FOR) {
+            let testbed = TestbedSetup {
+                setup: setup(name, 4, 100, &[(1, 0), (2, 0), (3, 0)]),
+                time_scale: Some(1),
+                kernel_tcp: KernelTcp::Reno,
+                sockets: HostSockets::Udp,
+            };
+            let ran = crate::run(&testbed, &mut |_| ControlFlow::Continue(()));
+            let (outcome, report) = ran.expect("a testbed");
+            assert!(outcome.violations.is_empty(), "{name}: {:?}", outcome.violations);
+            let ends: Vec<_> = outcome.flows.iter().map(|f| (f.status, f.ended)).collect();
+            println!("{name}: {ends:?}, {:?}", report.problems);
+            assert!(ends.iter().all(|end| end.0 == FlowStatus::Completed), "{name}: {ends:?}");
+            let last = ends.iter().filter_map(|end| end.1).max().expect("an end");
+            // 300 KB at 100 Mb/s, without any header.
+            assert!(last.since_start() >= Duration::from_millis(24), "{name}: {last:?}");
         }
     }
 }

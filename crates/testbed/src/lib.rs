@@ -115,7 +115,7 @@ pub enum HostSockets {
     /// clock may be slower than the machine's.
     #[default]
     Packet,
-    /// UDP sockets, driven by the host stack: the code that applications link. For NDP.
+    /// UDP sockets, driven by the host stack: the code that applications link.
     Udp,
 }
 

@@ -9,7 +9,7 @@ use punctual_transports::AnyTransport;
 pub const HOSTS_MAX: u32 = 64;
 
 /// Transports with a wire format, and `tcp`, for which the kernel's TCP runs.
-const SUPPORTED: [&str; 5] = ["ndp", "d3", "rcpdc", "pdq", "tcp"];
+pub(crate) const SUPPORTED: [&str; 5] = ["ndp", "d3", "rcpdc", "pdq", "tcp"];
 
 /// Something that a testbed cannot do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,9 +68,6 @@ pub fn unsupported(setup: &Setup) -> Option<Unsupported> {
     None
 }
 
-/// The transport that the event loop of the host stack runs, and `tcp`, which does not need it.
-const ON_HOST_STACK: [&str; 2] = ["ndp", "tcp"];
-
 /// The first thing of a run that the host stack cannot do; none if it can, or is not used.
 pub fn unsupported_by_host_stack(testbed: &TestbedSetup) -> Option<Unsupported> {
     if testbed.sockets == HostSockets::Packet {
@@ -80,11 +77,6 @@ pub fn unsupported_by_host_stack(testbed: &TestbedSetup) -> Option<Unsupported> 
     let refuse = |message: String, help: &str| {
         Some(Unsupported { key: "run.sockets", message, help: help.to_owned() })
     };
-    let mut names = setup.transports.iter().map(AnyTransport::name);
-    if let Some(name) = names.find(|name| !ON_HOST_STACK.contains(name)) {
-        let message = format!("the host stack runs `ndp`, not `{name}`");
-        return refuse(message, "set `sockets` to \"packet\", or remove the transport");
-    }
     let scale = testbed.time_scale.unwrap_or_else(|| time_scale(setup));
     if scale != 1 {
         let message = format!(
@@ -185,10 +177,9 @@ pub(crate) mod tests {
             refused.map_or(String::new(), |refused| refused.message)
         };
         let pairs = [(1, 0)];
-        for name in ON_HOST_STACK {
+        for name in SUPPORTED {
             assert_eq!(message(setup(name, 4, 100, &pairs)), "", "{name}");
         }
-        assert!(message(setup("d3", 4, 100, &pairs)).contains("not `d3`"));
         assert!(message(setup("ndp", 4, 10_000, &pairs)).contains("time scale of 50"));
         let mut classes = setup("ndp", 4, 100, &pairs);
         classes.workload.flows[0].class = Class(2);

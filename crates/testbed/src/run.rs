@@ -106,7 +106,8 @@ pub fn run(
     let cpus = processors::choose();
     let shared = &Shared::default();
     let (switch, hosts) = std::thread::scope(|scope| {
-        let switch = scope.spawn(move || run_switch(setup, namespaces, scale, cpus, shared));
+        let switch = scope
+            .spawn(move || run_switch(setup, testbed.sockets, namespaces, scale, cpus, shared));
         let hosts = scope.spawn(move || {
             let report = run_hosts(testbed, namespaces, scale, cpus, shared);
             shared.stop_switch.store(true, Ordering::Relaxed);
@@ -163,7 +164,7 @@ impl Turn {
 }
 
 /// The configuration of the switch.
-pub(crate) fn config(setup: &Setup) -> SwitchConfig {
+pub(crate) fn config(setup: &Setup, sockets: HostSockets) -> SwitchConfig {
     let network = setup.network.clone();
     let queue = |(port, link): (usize, &punctual_net::Link)| {
         let own = setup.port_queues.get(PortId::from(port).index());
@@ -184,7 +185,8 @@ pub(crate) fn config(setup: &Setup) -> SwitchConfig {
         faults: vec![LinkFaults::default(); network.links.len()],
         queues: network.links.iter().enumerate().map(queue).collect(),
         transports: setup.transports.iter().filter(has_codec).cloned().collect(),
-        uplink_controllers: true,
+        // The host stack runs those of its own NIC.
+        uplink_controllers: sockets == HostSockets::Packet,
         trim: TrimRule::default(),
         seed: setup.seed,
         spin: true,
@@ -200,6 +202,7 @@ const UPLINK_PACKETS: u32 = 10_000;
 /// The thread of the switch.
 fn run_switch(
     setup: &Setup,
+    sockets: HostSockets,
     namespaces: &Namespaces,
     scale: u32,
     cpus: Option<[usize; 2]>,
@@ -209,7 +212,7 @@ fn run_switch(
         processors::pin(cpu);
     }
     namespaces.enter_switch().map_err(|error| failed("the namespace of the switch", &error))?;
-    let config = config(setup);
+    let config = config(setup, sockets);
     let mut io = Interfaces::slowed(scale);
     for host in &config.hosts {
         let mtu = config.network.mtu.get() as usize + HEADER_BYTES_MAX;
@@ -369,12 +372,12 @@ impl Sockets {
             KernelFlows::new(testbed.kernel_tcp, namespaces, network.hosts, mtu)
                 .map_err(|error| failed("the hosts' TCP sockets", &error))
         });
-        let ndp = setup.transports.iter().find_map(|transport| match transport {
-            AnyTransport::Ndp(ndp) if testbed.sockets == HostSockets::Udp => Some(ndp),
-            _ => None,
+        let is_ours = |transport: &AnyTransport| !is_kernels(transport);
+        let has_stack = testbed.sockets == HostSockets::Udp && setup.transports.iter().any(is_ours);
+        let transports = &setup.transports;
+        let stack = has_stack.then(|| {
+            HostStack::new(network, namespaces, transports, setup.seed, LATE_AFTER_PACKETS)
         });
-        let stack =
-            ndp.map(|ndp| HostStack::new(network, namespaces, ndp, setup.seed, LATE_AFTER_PACKETS));
         Ok(Sockets { kernel: kernel.transpose()?, stack: stack.transpose()?, are_kernels })
     }
 
@@ -407,6 +410,11 @@ fn turn(
     engine.start_flows(io.now());
     for spec in std::mem::take(&mut engine.for_sockets) {
         sockets.start(&spec, &mut engine.table, namespaces, io.now())?;
+    }
+    for (spec, deadline) in std::mem::take(&mut engine.deadlines_for_sockets) {
+        if let Some(stack) = &mut sockets.stack {
+            stack.set_deadline(&spec, deadline, &mut engine.table)?;
+        }
     }
     if let Some(kernel) = &mut sockets.kernel {
         kernel.turn(&mut engine.table, io.now());

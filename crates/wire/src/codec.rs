@@ -48,6 +48,9 @@ pub trait Codec {
     /// Where the fields begin that switches rewrite, in the transport's fields. Header tags do not
     /// cover them.
     const SWITCH_FIELDS_AT: usize = usize::MAX;
+    /// Bytes by which a packet with its IPv4 and UDP headers is longer than the transport counts, at
+    /// most.
+    const LONGER_BY: u16 = 0;
 
     /// The size of the fields of `packet`: a multiple of 4, within [`Codec::FIELDS_BYTES`].
     fn fields_bytes(&self, _packet: &Packet) -> usize {
@@ -83,6 +86,53 @@ pub trait Codec {
 
     /// Updates the recent values after `packet` was sent or accepted.
     fn observe(&self, packet: &Packet, near: &mut RecentNumbers);
+
+    /// Bytes in each of a flow's packets but the last, if both ends must have the same and no packet
+    /// shows it.
+    fn segment_bytes(&self) -> Option<u16> {
+        None
+    }
+}
+
+/// What the opening packet of a flow says about it, if the transport's first packet carries no data:
+/// the payload of a [probe](Kind::PROBE) that may open the flow. Hosts read it, transports and switches
+/// do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowOpening {
+    /// Size of the flow.
+    pub flow_bytes: u64,
+    /// [`Codec::segment_bytes`] of the sender.
+    pub segment_bytes: Option<u16>,
+}
+
+impl FlowOpening {
+    /// Its size on the wire.
+    pub const BYTES: usize = 12;
+
+    /// Its bytes.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.flow_bytes.to_be_bytes());
+        bytes[8..10].copy_from_slice(&self.segment_bytes.unwrap_or(0).to_be_bytes());
+        bytes
+    }
+
+    /// What a datagram says; nothing if it opens no flow in this way.
+    pub fn of(datagram: &Datagram<'_>) -> Option<FlowOpening> {
+        let bytes: &[u8; Self::BYTES] = datagram.payload.try_into().ok()?;
+        if datagram.envelope.kind != Kind::PROBE || !datagram.envelope.is_syn {
+            return None;
+        }
+        let flow_bytes = bytes[..8].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let segment_bytes = u16::from_be_bytes([bytes[8], bytes[9]]);
+        Some(FlowOpening { flow_bytes, segment_bytes: Some(segment_bytes).filter(|n| *n > 0) })
+    }
+
+    /// Whether the payload of a probe may have this size.
+    pub(crate) fn fits(envelope: &Envelope) -> bool {
+        let bytes = usize::from(envelope.payload_bytes);
+        bytes == 0 || envelope.is_syn && bytes == Self::BYTES
+    }
 }
 
 /// Writes `packet`, with its header extension, into `datagram`, whose memory is reused. `fill` writes
@@ -108,6 +158,133 @@ pub fn emit<C: Codec, E>(
     }
     envelope_of(C::TRANSPORT, codec.summary(packet), name, packet).seal(datagram, fields_bytes);
     Ok(())
+}
+
+/// Writes a packet without data that opens its flow into `datagram`, whose memory is reused.
+pub fn emit_opening<C: Codec>(
+    codec: &C,
+    name: WireName,
+    packet: &Packet,
+    block: Option<&ExtBlock>,
+    opening: &FlowOpening,
+    datagram: &mut Vec<u8>,
+) {
+    let fields_bytes = codec.fields_bytes(packet);
+    datagram.clear();
+    datagram.resize(ENVELOPE_BYTES + fields_bytes, 0);
+    codec.emit_fields(packet, block, &mut datagram[ENVELOPE_BYTES..]);
+    datagram.extend_from_slice(&opening.to_bytes());
+    let envelope = envelope_of(C::TRANSPORT, codec.summary(packet), name, packet);
+    let payload_bytes = FlowOpening::BYTES as u16;
+    Envelope { payload_bytes, ..envelope }.seal(datagram, fields_bytes);
+}
+
+/// The codec of one transport, or of any of a set: what drivers need.
+pub trait PacketCodec {
+    /// See [`Codec::TRANSPORT`].
+    fn number(&self) -> u8;
+    /// See [`Codec::SWITCH_FIELDS_AT`].
+    fn switch_fields_at(&self) -> usize;
+    /// See [`Codec::LONGER_BY`].
+    fn longer_by(&self) -> u16;
+    /// See [`Codec::segment_bytes`].
+    fn segment_bytes(&self) -> Option<u16>;
+    /// Whether a packet may open its flow, but carries no data that shows the flow's size.
+    fn is_opening(&self, packet: &Packet) -> bool;
+    /// See [`emit`].
+    fn write<E>(
+        &self,
+        name: WireName,
+        packet: &Packet,
+        block: Option<&ExtBlock>,
+        datagram: &mut Vec<u8>,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E>;
+    /// See [`emit_opening`].
+    fn write_opening(
+        &self,
+        name: WireName,
+        packet: &Packet,
+        block: Option<&ExtBlock>,
+        opening: &FlowOpening,
+        datagram: &mut Vec<u8>,
+    );
+    /// Parses a packet and its header extension: see [`parse`].
+    fn read(
+        &self,
+        datagram: &Datagram<'_>,
+        near: &RecentNumbers,
+        flow: FlowId,
+        to: HostId,
+    ) -> Result<(Packet, Option<ExtBlock>), WireError>;
+    /// See [`Codec::data`].
+    fn data_of(&self, packet: &Packet) -> Option<Data>;
+    /// See [`Codec::observe`].
+    fn note(&self, packet: &Packet, near: &mut RecentNumbers);
+}
+
+impl<C: Codec> PacketCodec for C {
+    fn number(&self) -> u8 {
+        C::TRANSPORT
+    }
+
+    fn switch_fields_at(&self) -> usize {
+        C::SWITCH_FIELDS_AT
+    }
+
+    fn longer_by(&self) -> u16 {
+        C::LONGER_BY
+    }
+
+    fn segment_bytes(&self) -> Option<u16> {
+        Codec::segment_bytes(self)
+    }
+
+    fn is_opening(&self, packet: &Packet) -> bool {
+        let summary = self.summary(packet);
+        summary.is_syn && summary.kind == Kind::PROBE
+    }
+
+    fn write<E>(
+        &self,
+        name: WireName,
+        packet: &Packet,
+        block: Option<&ExtBlock>,
+        datagram: &mut Vec<u8>,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        emit(self, name, packet, block, datagram, fill)
+    }
+
+    fn write_opening(
+        &self,
+        name: WireName,
+        packet: &Packet,
+        block: Option<&ExtBlock>,
+        opening: &FlowOpening,
+        datagram: &mut Vec<u8>,
+    ) {
+        emit_opening(self, name, packet, block, opening, datagram);
+    }
+
+    fn read(
+        &self,
+        datagram: &Datagram<'_>,
+        near: &RecentNumbers,
+        flow: FlowId,
+        to: HostId,
+    ) -> Result<(Packet, Option<ExtBlock>), WireError> {
+        let packet = parse(self, datagram, near, flow, to)?;
+        Ok((packet, self.parse_block(datagram.fields)))
+    }
+
+    fn data_of(&self, packet: &Packet) -> Option<Data> {
+        self.data(packet)
+    }
+
+    fn note(&self, packet: &Packet, near: &mut RecentNumbers) {
+        self.observe(packet, near);
+    }
 }
 
 /// The envelope of a packet.
@@ -156,5 +333,9 @@ pub fn parse<C: Codec>(
     // UDP carries less than 2¹⁶ bytes, but the bytes may not come from UDP.
     packet.wire_bytes = u16::try_from(wire_bytes).unwrap_or(u16::MAX);
     codec.parse_fields(envelope, fields, near, &mut packet)?;
+    if envelope.kind == Kind::PROBE {
+        // What opens a flow is the host's.
+        packet.payload_bytes = 0;
+    }
     Ok(packet)
 }

@@ -3,8 +3,9 @@
 use crate::generic::emit_generic;
 use crate::layout::FieldLayout;
 use crate::{
-    Codec, D3_LAYOUT, D3Codec, Data, Datagram, GENERIC_LAYOUT, NDP_LAYOUT, NdpCodec, PDQ_LAYOUT,
-    PdqCodec, RcpdcCodec, RecentNumbers, WireError, WireName, emit, parse,
+    Codec, D3_LAYOUT, D3Codec, Data, Datagram, FlowOpening, GENERIC_LAYOUT, NDP_LAYOUT, NdpCodec,
+    PDQ_LAYOUT, PacketCodec, PdqCodec, RcpdcCodec, RecentNumbers, WireError, WireName, emit,
+    emit_opening, parse,
 };
 use core::convert::Infallible;
 use punctual_core::{Bytes, Content, ExtBlock, FlowId, HostId, Packet};
@@ -45,10 +46,6 @@ macro_rules! codecs {
                 match self { $(AnyCodec::$Variant(_) => $layout,)* }
             }
 
-            /// See [`Codec::SWITCH_FIELDS_AT`].
-            pub fn switch_fields_at(&self) -> usize {
-                match self { $(AnyCodec::$Variant(_) => <$Type as Codec>::SWITCH_FIELDS_AT,)* }
-            }
 
             /// Writes `packet` into `datagram` with zeros as payload; see [`emit`].
             pub fn emit_zeros(
@@ -108,6 +105,67 @@ macro_rules! codecs {
             }
         }
 
+        impl PacketCodec for AnyCodec {
+            fn number(&self) -> u8 {
+                match self { $(AnyCodec::$Variant(_) => <$Type as Codec>::TRANSPORT,)* }
+            }
+            fn switch_fields_at(&self) -> usize {
+                match self { $(AnyCodec::$Variant(_) => <$Type as Codec>::SWITCH_FIELDS_AT,)* }
+            }
+            fn longer_by(&self) -> u16 {
+                match self { $(AnyCodec::$Variant(_) => <$Type as Codec>::LONGER_BY,)* }
+            }
+            fn segment_bytes(&self) -> Option<u16> {
+                match self { $(AnyCodec::$Variant(codec) => Codec::segment_bytes(codec),)* }
+            }
+            fn is_opening(&self, packet: &Packet) -> bool {
+                match self { $(AnyCodec::$Variant(codec) => codec.is_opening(packet),)* }
+            }
+            fn write<E>(
+                &self,
+                name: WireName,
+                packet: &Packet,
+                block: Option<&ExtBlock>,
+                datagram: &mut Vec<u8>,
+                fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+            ) -> Result<(), E> {
+                match self {
+                    $(AnyCodec::$Variant(codec) => {
+                        emit(codec, name, packet, block, datagram, fill)
+                    })*
+                }
+            }
+            fn write_opening(
+                &self,
+                name: WireName,
+                packet: &Packet,
+                block: Option<&ExtBlock>,
+                opening: &FlowOpening,
+                datagram: &mut Vec<u8>,
+            ) {
+                match self {
+                    $(AnyCodec::$Variant(codec) => {
+                        emit_opening(codec, name, packet, block, opening, datagram)
+                    })*
+                }
+            }
+            fn read(
+                &self,
+                datagram: &Datagram<'_>,
+                near: &RecentNumbers,
+                flow: FlowId,
+                to: HostId,
+            ) -> Result<(Packet, Option<ExtBlock>), WireError> {
+                self.parse(datagram, near, flow, to)
+            }
+            fn data_of(&self, packet: &Packet) -> Option<Data> {
+                self.data(packet)
+            }
+            fn note(&self, packet: &Packet, near: &mut RecentNumbers) {
+                self.observe(packet, near);
+            }
+        }
+
         /// Name, number and layout of every codec, and last of the [generic header](emit_any).
         pub const CODECS: &[(&str, u8, &[FieldLayout])] = &[
             $((<$Type as Codec>::NAME, <$Type as Codec>::TRANSPORT, $layout),)*
@@ -120,7 +178,17 @@ codecs! {
     Ndp(NdpCodec) = |_| NdpCodec, NDP_LAYOUT;
     D3(D3Codec) = |_| D3Codec::default(), D3_LAYOUT;
     Rcpdc(RcpdcCodec) = |_| RcpdcCodec::default(), D3_LAYOUT;
-    Pdq(PdqCodec) = |mtu| PdqCodec { segment_bytes: pdq_segment_bytes(mtu) }, PDQ_LAYOUT;
+    Pdq(PdqCodec) = |mtu| PdqCodec { segment_bytes: pdq_segment_bytes(mtu), epoch: 0 }, PDQ_LAYOUT;
+}
+
+impl AnyCodec {
+    /// This codec for a switch, which need not know how large the segments of hosts are.
+    pub fn for_switches(self) -> AnyCodec {
+        match self {
+            AnyCodec::Pdq(codec) => AnyCodec::Pdq(PdqCodec { segment_bytes: 0, ..codec }),
+            other => other,
+        }
+    }
 }
 
 /// Bytes of a PDQ segment, which PDQ takes from the MTU and its simulated header.

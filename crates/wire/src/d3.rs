@@ -14,11 +14,15 @@
 
 use crate::codec::Summary;
 use crate::layout::FieldLayout;
-use crate::{Codec, Data, Envelope, Kind, RecentNumbers, WireError, widen};
+use crate::{
+    Codec, Data, ENVELOPE_BYTES, Envelope, FlowOpening, IPV4_UDP_BYTES, Kind, RecentNumbers,
+    WireError, widen,
+};
 use core::mem::offset_of;
 use punctual_core::{ByteRange, ExtBlock, Header, Packet, Rate, Transport as _};
 use punctual_transports::d3::{
-    D3Config, D3Header, Grant, Grants, HOPS_MAX, RATE_UNIT, RateBlock, RcpdcConfig,
+    D3Config, D3Header, Grant, Grants, HOPS_MAX, PLAIN_HEADER_BYTES, RATE_BLOCK_BYTES, RATE_UNIT,
+    RateBlock, RcpdcConfig,
 };
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -165,6 +169,9 @@ impl<const NUMBER: u8> Codec for D3LikeCodec<NUMBER> {
     };
     const FIELDS_BYTES: (usize, usize) = (PLAIN, WITH_BLOCK);
     const SWITCH_FIELDS_AT: usize = PLAIN;
+    const LONGER_BY: u16 = (IPV4_UDP_BYTES + ENVELOPE_BYTES + WITH_BLOCK) as u16
+        - PLAIN_HEADER_BYTES
+        - RATE_BLOCK_BYTES;
 
     fn fields_bytes(&self, packet: &Packet) -> usize {
         let header: D3Header = packet.header.get();
@@ -228,7 +235,8 @@ impl<const NUMBER: u8> Codec for D3LikeCodec<NUMBER> {
         let has_payload = packet.payload_bytes > 0;
         let is_consistent = match kind {
             Kind::DATA => has_payload && self.data(packet).is_some(),
-            Kind::PROBE | Kind::ACK => !has_payload,
+            Kind::PROBE => FlowOpening::fits(envelope),
+            Kind::ACK => !has_payload,
             other => return Err(WireError::Kind(other.number())),
         };
         // A request travels to the receiver, its answer to the sender.

@@ -53,7 +53,9 @@ mod pcap;
 mod pdq;
 mod version;
 
-pub use codec::{Codec, Data, RecentNumbers, Summary, emit, parse};
+pub use codec::{
+    Codec, Data, FlowOpening, PacketCodec, RecentNumbers, Summary, emit, emit_opening, parse,
+};
 pub use codecs::{AnyCodec, CODECS, emit_any};
 pub use d3::{D3_LAYOUT, D3Codec, D3LikeCodec, RcpdcCodec};
 pub use envelope::{

@@ -1,13 +1,21 @@
 //! The wire format of PDQ.
 //!
 //! PDQ's header in memory has the wire's units already, so nothing is lost.
+//!
+//! Ports compare the deadlines of flows from different hosts, so D_H counts from the same moment
+//! everywhere: hosts on sockets count from the Unix epoch, modulo 11.9 hours ([`PdqCodec::epoch`]).
 
 use crate::codec::Summary;
 use crate::layout::FieldLayout;
-use crate::{Codec, Data, Envelope, Kind, RecentNumbers, WireError};
+use crate::{
+    Codec, Data, ENVELOPE_BYTES, Envelope, FlowOpening, IPV4_UDP_BYTES, Kind, RecentNumbers,
+    WireError,
+};
 use core::mem::offset_of;
 use punctual_core::{ByteRange, ExtBlock, Header, Packet, Transport as _};
-use punctual_transports::pdq::{PATHS_MAX, PdqConfig, PdqHeader, SUBFLOWS_MAX};
+use punctual_transports::pdq::{
+    HEADER_BYTES, NO_DEADLINE, PATHS_MAX, PdqConfig, PdqHeader, SUBFLOWS_MAX,
+};
 use zerocopy::byteorder::network_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -17,6 +25,7 @@ struct PdqFields {
     seq: U32,
     time: U32,
     rtt: U32,
+    expected: U32,
     /// PDQ's flags that only hosts set, without SYN and ACK, which the envelope has.
     flags: u8,
     age: u8,
@@ -26,7 +35,6 @@ struct PdqFields {
     rate: U32,
     pauser: U32,
     deadline: U32,
-    expected: U32,
 }
 
 const FLAGS_AT: usize = offset_of!(PdqFields, flags);
@@ -35,7 +43,7 @@ const PORT_FLAGS_AT: usize = offset_of!(PdqFields, port_flags);
 /// Flags in `flags`: the others are in the envelope or in `port_flags`.
 const HOST_FLAGS: u8 = PdqHeader::TERM | PdqHeader::END | PdqHeader::DATA | PdqHeader::AGAIN;
 
-/// PDQ's fields, in order. The scheduling header is `rtt` and the last four.
+/// PDQ's fields, in order. The scheduling header is `rtt`, `expected` and the last three.
 pub const PDQ_LAYOUT: &[FieldLayout] = {
     const fn flag(name: &'static str, flag: u8, meaning: &'static str) -> FieldLayout {
         FieldLayout::bits(name, FLAGS_AT, 1, flag as u32, meaning)
@@ -49,6 +57,12 @@ pub const PDQ_LAYOUT: &[FieldLayout] = {
             "when sent, in ns, mod 2³²; echoed",
         ),
         FieldLayout::new("rtt", offset_of!(PdqFields, rtt), 4, "RTT_H, in ns; 0 if unknown"),
+        FieldLayout::new(
+            "expected",
+            offset_of!(PdqFields, expected),
+            4,
+            "T_H, in 10 ns; to the sender: segments that arrived without a gap",
+        ),
         flag("again", PdqHeader::AGAIN, "a retransmission"),
         flag("data", PdqHeader::DATA, "carries data, or acknowledges a packet that did"),
         flag("end", PdqHeader::END, "ends where the flow ends"),
@@ -73,13 +87,7 @@ pub const PDQ_LAYOUT: &[FieldLayout] = {
             "deadline",
             offset_of!(PdqFields, deadline),
             4,
-            "D_H, in 10 µs, 2³² − 1 for none; to the sender I_H, in thousandths of an RTT",
-        ),
-        FieldLayout::new(
-            "expected",
-            offset_of!(PdqFields, expected),
-            4,
-            "T_H, in 10 ns; to the sender: segments that arrived without a gap",
+            "D_H, in 10 µs since 1970, mod 2³², 2³² − 1 for none; to the sender I_H, in RTT / 1000",
         ),
     ]
 };
@@ -88,8 +96,21 @@ pub const PDQ_LAYOUT: &[FieldLayout] = {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PdqCodec {
     /// Bytes in each of a flow's packets but the last. Both ends must have the same: PDQ numbers
-    /// segments, and its header does not have their size.
+    /// segments, and its header does not have their size. 0 at switches, which need not know it.
     pub segment_bytes: u16,
+    /// The zero of the sender's clock, in units of 10 µs modulo 2³², since a moment that all hosts
+    /// have in common.
+    pub epoch: u32,
+}
+
+impl PdqCodec {
+    /// D_H on the wire, of a deadline on the sender's clock.
+    fn wire_deadline(&self, deadline: u32) -> u32 {
+        match deadline {
+            NO_DEADLINE => NO_DEADLINE,
+            at => at.wrapping_add(self.epoch).min(NO_DEADLINE - 1),
+        }
+    }
 }
 
 impl Codec for PdqCodec {
@@ -97,6 +118,8 @@ impl Codec for PdqCodec {
     const NAME: &'static str = PdqConfig::INFO.name;
     const FIELDS_BYTES: (usize, usize) = (size_of::<PdqFields>(), size_of::<PdqFields>());
     const SWITCH_FIELDS_AT: usize = PORT_FLAGS_AT;
+    const LONGER_BY: u16 =
+        (IPV4_UDP_BYTES + ENVELOPE_BYTES + size_of::<PdqFields>()) as u16 - HEADER_BYTES;
 
     fn summary(&self, packet: &Packet) -> Summary {
         let header: PdqHeader = packet.header.get();
@@ -120,7 +143,11 @@ impl Codec for PdqCodec {
             subflow: header.subflow() as u8,
             rate: header.rate.into(),
             pauser: header.pauser.into(),
-            deadline: header.deadline.into(),
+            deadline: match header.has(PdqHeader::ACK) {
+                true => header.deadline,
+                false => self.wire_deadline(header.deadline),
+            }
+            .into(),
             expected: header.expected.into(),
         };
         fields.copy_from_slice(wire.as_bytes());
@@ -161,7 +188,7 @@ impl Codec for PdqCodec {
         let (is_answer, has_payload) = (packet.is_to_sender(), packet.payload_bytes > 0);
         let is_consistent = match kind {
             Kind::DATA => has_payload && header.has(PdqHeader::DATA) && self.data(packet).is_some(),
-            Kind::PROBE => !has_payload && !header.has(PdqHeader::DATA),
+            Kind::PROBE => FlowOpening::fits(envelope) && !header.has(PdqHeader::DATA),
             Kind::ACK => !has_payload,
             other => return Err(WireError::Kind(other.number())),
         };
@@ -181,11 +208,15 @@ impl Codec for PdqCodec {
         let (len, segment) = (u64::from(packet.payload_bytes), u64::from(self.segment_bytes));
         let is_end = header.has(PdqHeader::END);
         let range = ByteRange { offset: u64::from(header.seq) * segment, len };
-        let is_valid = len == segment || is_end && (1..segment).contains(&len);
+        let is_valid = len == segment || is_end && (1..segment).contains(&len) || segment == 0;
         let flow_bytes = is_end.then_some(range.offset + len);
         is_valid.then_some(Data { range, flow_bytes, segment_bytes: Some(segment) })
     }
 
     /// Nothing is widened: segments and times are as long in memory.
     fn observe(&self, _packet: &Packet, _near: &mut RecentNumbers) {}
+
+    fn segment_bytes(&self) -> Option<u16> {
+        Some(self.segment_bytes)
+    }
 }

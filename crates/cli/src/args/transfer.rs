@@ -3,6 +3,7 @@
 use super::{Json, Printing};
 use clap::Args;
 use punctual_core::{Bytes, Duration, Rate};
+use punctual_host::HostTransport;
 use std::path::PathBuf;
 
 /// Files to send.
@@ -18,6 +19,9 @@ pub(crate) struct Send {
     /// completes, with exit code 7
     #[arg(long, value_name = "TIME")]
     pub(crate) deadline: Option<Duration>,
+    /// The transport: ndp, or d3, rcpdc or pdq, which use the deadline and ports that grant rates
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub(crate) transport: HostTransport,
     #[command(flatten)]
     pub(crate) daemon: Daemon,
     #[command(flatten)]

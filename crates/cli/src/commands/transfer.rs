@@ -19,6 +19,7 @@ pub(crate) fn send(args: &Send) -> anyhow::Result<()> {
     stop_on_ctrl_c()?;
     let options = || -> anyhow::Result<_> {
         let link = link_options(&args.link, &args.secret, &args.daemon, true)?;
+        let link = LinkOptions { transport: args.transport, ..link };
         Ok((resolve(&args.address)?, SendFileOptions { deadline: args.deadline, link }))
     };
     let opened = options().and_then(|(peer, options)| Ok(FileSender::new(peer, &options)?));

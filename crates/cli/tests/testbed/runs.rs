@@ -306,7 +306,6 @@ fn run__says_what_a_testbed_cannot_do() {
         ("[\"ndp\"]", "duration = \"1s\"\nlevel = \"flow\"", "not whole flows"),
         ("[\"ndp\"]", "duration = \"1s\"\ntime_scale = 0", "stand still"),
         ("[\"ndp\"]", "duration = \"1s\"\nsockets = \"udp\"\ntime_scale = 10", "scale of 10"),
-        ("[\"pdq\"]", "duration = \"1s\"\nsockets = \"udp\"", "not `pdq`"),
     ];
     for (transports, run, message) in cases {
         let output = Place::incast(transports, "30KB", run).command(&[]).output();

@@ -10,7 +10,7 @@ use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 /// The version of the frames. Both ends must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bytes of either greeting.
 pub(super) const GREETING_BYTES: usize = 64;
@@ -171,16 +171,11 @@ pub(super) enum Request {
 const PRIORITY_NONE: u64 = 0xff;
 
 fn transport_word(transport: HostTransport) -> u64 {
-    match transport {
-        HostTransport::Ndp => 0,
-    }
+    u64::from(transport.place())
 }
 
 fn transport_of(word: u64) -> Option<HostTransport> {
-    match word {
-        0 => Some(HostTransport::Ndp),
-        _ => None,
-    }
+    HostTransport::at(u8::try_from(word).ok()?)
 }
 
 impl Request {
@@ -346,6 +341,7 @@ impl Ended {
                 text.clone_from(error);
                 (11, 0)
             }
+            Some(SendError::OtherMtu(_)) => (12, 0),
             #[allow(unreachable_patterns)] // Errors of a later version become their text.
             Some(other) => {
                 text = other.to_string();
@@ -390,6 +386,7 @@ impl Ended {
                 9 => SendError::SendMemoryFull { waiting: self.detail as usize },
                 10 => SendError::Closed(text.clone()),
                 11 => SendError::PeerUnreachable { peer, error: text.clone() },
+                12 => SendError::OtherMtu(peer),
                 _ => return None,
             })
         };

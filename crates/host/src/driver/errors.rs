@@ -6,10 +6,10 @@
 //! afterwards ignores it.
 
 use super::sockets::{SendFailure, Via};
-use super::{Driver, WireFlow};
+use super::{Driver, WireFlow, WireSet};
 use crate::sys::{QueuedError, take_error};
-use punctual_core::{Class, Duration, Ecn, FlowId, Instant, PacketFlags, Transport};
-use punctual_wire::{Codec, ENVELOPE_BYTES, VersionAnswer};
+use punctual_core::{Class, Duration, Ecn, FlowId, Instant, PacketFlags};
+use punctual_wire::{ENVELOPE_BYTES, VersionAnswer};
 use std::io;
 use std::net::SocketAddr;
 
@@ -60,7 +60,7 @@ const PEER_ERRORS_MAX: usize = 64;
 /// Most errors that are taken from one socket at once.
 const QUEUED_MAX: usize = 64;
 
-impl<T: Transport, C: Codec> Driver<T, C> {
+impl<S: WireSet> Driver<S> {
     /// Takes the errors of peers since the last call.
     pub(crate) fn take_peer_errors(&mut self) -> Vec<PeerError> {
         core::mem::take(&mut self.peer_errors)

@@ -1,22 +1,23 @@
 //! What endpoints ask of the driver: packets, timers and events.
 
-use super::{ANSWER_DELAY, ANSWERS_MAX, Application, Driver, DriverError, coarse, receive};
+use super::timeouts::coarse;
+use super::{ANSWER_DELAY, ANSWERS_MAX, Application, Driver, DriverError, WireSet, receive};
 use crate::timers::Alarm;
-use punctual_core::{ByteRange, Class, FlowEvent, FlowId, Instant, TimerChange, Transport};
-use punctual_wire::Codec;
+use punctual_core::{ByteRange, Class, FlowEvent, FlowId, Instant, Packet, TimerChange};
 use std::io;
 use std::net::SocketAddr;
 
-impl<T: Transport, C: Codec> Driver<T, C> {
-    /// Empties the outbox. `arrived` is the data of the packet just handled.
+impl<S: WireSet> Driver<S> {
+    /// Empties the outbox after a call of a transport. `arrived` is the data of the packet just handled.
     pub(super) fn drain<A: Application>(
         &mut self,
+        lane: u8,
         flow: Option<FlowId>,
         arrived: Option<(ByteRange, &[u8])>,
         app: &mut A,
     ) -> Result<(), DriverError> {
         let host_timer = core::mem::take(&mut self.out.host_timer);
-        self.timers.apply(Alarm::Host, host_timer);
+        self.timers.apply(Alarm::Host(lane), host_timer);
         let timer = core::mem::take(&mut self.out.timer);
         let ready = self.out.ready.take();
         let ready_nics = core::mem::take(&mut self.out.ready_nics);
@@ -53,7 +54,11 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                     break;
                 }
                 app.handle_event(id, self.now, event);
-                if event == FlowEvent::Completed && app.delays_answer(id) {
+                // Where ports keep state of a flow, its end is urgent.
+                if event == FlowEvent::Completed
+                    && app.delays_answer(id)
+                    && !self.lanes[lane].has_ports()
+                {
                     self.delay_answer(id);
                 }
             }
@@ -62,7 +67,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         self.out.events = events;
         self.queue_packets();
         if let (true, Some(id)) = (ended, flow) {
-            self.close(id);
+            self.end(id);
         }
         result
     }
@@ -84,14 +89,36 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     /// Queues the packets of the outbox at the NICs by which they leave.
     pub(super) fn queue_packets(&mut self) {
         let has_one = self.nics.len() == 1;
-        for packet in self.out.packets.drain(..) {
+        let mut packets = std::mem::take(&mut self.out.packets);
+        for mut packet in packets.drain(..) {
             let nic = match self.flows.get(&packet.flow) {
                 Some(flow) if !has_one => self.sockets.nic_of(flow.way_back(packet.path).socket),
                 _ => 0,
             };
-            if !self.nics[nic].push(packet) {
-                *self.traffic.dropped.entry("interface_full").or_default() += 1;
+            self.pass_port(nic, &mut packet);
+            self.push_packet(nic, packet);
+        }
+        self.out.packets = packets;
+    }
+
+    /// Queues a packet at a NIC, or drops it if too many wait there.
+    pub(super) fn push_packet(&mut self, nic: usize, packet: Packet) {
+        if !self.nics[nic].push(packet) {
+            if let Some(ext) = packet.ext {
+                self.ext.free(ext);
             }
+            *self.traffic.dropped.entry("interface_full").or_default() += 1;
+        }
+    }
+
+    /// Shows a packet to its transport's controller at the NIC by which it will leave.
+    pub(super) fn pass_port(&mut self, nic: usize, packet: &mut Packet) {
+        let Some(flow) = self.flows.get(&packet.flow) else { return };
+        let lane = flow.lane;
+        let state = &self.nics[nic];
+        let next = self.lanes[lane].forward(nic, state, packet, self.now, &mut self.ext);
+        if let Some(next) = next {
+            self.timers.apply(Alarm::Port(lane, nic as u8), TimerChange::Set(next));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Flows, as the driver knows them.
 
 use super::sockets::Via;
-use punctual_core::{Bytes, Class, End, FlowId, HostId, Instant, Packet};
+use punctual_core::{Bytes, Class, End, ExtBlock, FlowId, HostId, Instant, Packet};
 use punctual_wire::{RecentNumbers, WireName};
 use std::net::SocketAddr;
 
@@ -18,6 +18,8 @@ pub struct Offer {
     pub at: Instant,
     /// The number of the flow on the wire and the incarnation of the peer's process.
     pub name: WireName,
+    /// The place of its transport among those of the driver.
+    pub transport: u8,
 }
 
 /// A flow to open.
@@ -29,6 +31,8 @@ pub(crate) struct FlowRequest {
     pub(crate) class: Class,
     /// Its number on the wire; random when absent.
     pub(crate) number: Option<u32>,
+    /// The place of its transport among those of the driver.
+    pub(crate) transport: u8,
 }
 
 /// Identifies a flow on the wire. Several peers may choose the same number.
@@ -50,6 +54,8 @@ impl WireFlow {
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) name: WireFlow,
+    /// The place of its transport.
+    pub(super) lane: u8,
     pub(super) slot: u32,
     pub(super) near: RecentNumbers,
     pub(super) size: Bytes,
@@ -73,10 +79,23 @@ pub(super) struct Flow {
     /// Bytes of datagrams that arrived and left.
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
-    /// Packets for which the application has no room yet.
-    pub(super) parked: Vec<(Packet, Vec<u8>)>,
+    /// Packets for which the application has no room yet, with their header extensions.
+    pub(super) parked: Vec<(Packet, Option<ExtBlock>, Vec<u8>)>,
     /// The answer to its last packet, while it is delayed.
     pub(super) delayed: Option<Packet>,
+    pub(super) life: Life,
+}
+
+/// How far a flow has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Its endpoint is called, and tells the application what happens.
+    Open,
+    /// The application has closed it. Its sender is still called, because it leaves the ports on its
+    /// path.
+    Leaving,
+    /// Its endpoint has ended. Its last packets may wait for the NIC.
+    Ended,
 }
 
 /// A peer with open flows.

@@ -1,10 +1,8 @@
 //! Frames that switches trimmed in hardware, which the kernel's UDP layer drops.
 
 use super::sockets::{Sockets, Via};
-use super::{Application, Driver, DriverError};
+use super::{Application, Driver, DriverError, WireSet};
 use crate::packet_socket::{PacketSocket, Received};
-use punctual_core::Transport;
-use punctual_wire::Codec;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -12,7 +10,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 /// Most trimmed frames of one interface that are handled before the answers to them leave.
 const FRAMES: usize = 64;
 
-impl<T: Transport, C: Codec> Driver<T, C> {
+impl<S: WireSet> Driver<S> {
     /// Receives frames that switches trimmed without correcting their lengths or checksums, through
     /// these sockets, beside the datagrams of the UDP sockets.
     pub(crate) fn receive_trimmed(&mut self, frames: Vec<PacketSocket>) -> io::Result<()> {

@@ -1,19 +1,23 @@
-//! The event loop: runs the flows of one transport over UDP sockets.
+//! The event loop: runs the flows of some transports over UDP sockets.
 
+mod closing;
 mod errors;
 mod events;
 mod flow;
 mod frames;
+mod lanes;
 mod path_messages;
 mod paths;
 mod pauses;
 mod receive;
 mod sockets;
+mod timeouts;
 mod transmit;
 
 pub(crate) use errors::{Cause, PeerError};
 pub(crate) use flow::FlowRequest;
 pub use flow::Offer;
+pub use lanes::WireSet;
 pub use sockets::HostNic;
 pub(crate) use sockets::{RECEIVE_WAIT_MAX, Receive, WaitSet};
 
@@ -21,18 +25,19 @@ use crate::clock::{Clock, WAKE_LATENESS};
 use crate::nic::Nic;
 use crate::packet_socket::PacketSocket;
 use crate::seal::Seal;
-use crate::sys::{BATCH, Received};
+use crate::sys::Received;
 use crate::timers::{Alarm, Timers};
 use ahash::HashMap;
-use flow::{Flow, PeerFlows, WireFlow};
+use flow::{Flow, Life, PeerFlows, WireFlow};
+use lanes::Lanes;
 use paths::Paths;
 use pauses::Pauses;
 use punctual_core::rng::Stream;
 use punctual_core::{
     ByteRange, Bytes, Call, Class, Duration, ExtArena, FlowEvent, FlowId, FlowRoute, FlowSpec,
-    HostId, Instant, NicInfo, Outbox, Rate, Stack, TimerChange, Transport, TransportId,
+    FlowStack as _, HostId, Instant, Outbox, Rate, TimerChange, TransportId,
 };
-use punctual_wire::{Codec, Datagram, RecentNumbers, VersionAnswer, WireName};
+use punctual_wire::{Datagram, RecentNumbers, VersionAnswer, WireName};
 use sockets::{SendFailure, Sockets, Via};
 use std::collections::BTreeMap;
 use std::io;
@@ -73,8 +78,20 @@ pub trait Application {
     /// Handles a packet of the host stack (kinds 8 to 15).
     fn handle_control(&mut self, _peer: SocketAddr, _now: Instant, _datagram: &Datagram<'_>) {}
 
-    /// Handles a packet of an unknown flow that cannot open one.
-    fn handle_stray(&mut self, _peer: SocketAddr, _to_sender: bool, _name: WireName) {}
+    /// Handles a packet of an unknown flow that cannot open one. `was_open`: it has data of a flow that
+    /// was open here, according to its sender, because its transport opens flows without data.
+    fn handle_stray(
+        &mut self,
+        _peer: SocketAddr,
+        _to_sender: bool,
+        _was_open: bool,
+        _name: WireName,
+    ) {
+    }
+
+    /// Handles the opening of a flow whose packets have other sizes than this host could receive: the
+    /// peer has another MTU.
+    fn handle_other_segments(&mut self, _peer: SocketAddr, _name: WireName) {}
 
     /// Handles a packet of an open flow from another process than the earlier packets: the peer has
     /// restarted.
@@ -88,6 +105,9 @@ pub struct DriverOptions {
     pub rate: Rate,
     /// Largest IP packet.
     pub mtu: Bytes,
+    /// Whether `mtu` is that of the transports' own headers, and links have room for the longer ones of
+    /// the wire.
+    pub has_headroom: bool,
     /// Bytes that the link adds to each packet: 38 on Ethernet.
     pub framing: Bytes,
     /// How long after its last packet a completed flow answers late packets.
@@ -113,6 +133,9 @@ pub enum DriverError {
     /// [`Application::write`] failed.
     #[error("cannot write the received data: {0}")]
     Write(#[source] io::Error),
+    /// A transport has no wire format.
+    #[error("`{0}` has no wire format and runs only in simulations")]
+    NoWireFormat(&'static str),
 }
 
 /// Counts of datagrams.
@@ -148,10 +171,13 @@ const ANSWER_DELAY: Duration = Duration::from_millis(1);
 /// As many delayed answers leave before that time.
 const ANSWERS_MAX: usize = 24;
 
-/// Drives the [`Stack`] of one host, as the contract of [`punctual_core::Endpoint`] requires.
-pub struct Driver<T: Transport, C: Codec> {
-    stack: Stack<T>,
-    codec: C,
+/// Data packets that do not end their flow carry at least this much. The record of what has arrived
+/// then takes less memory than the data, whatever a peer sends.
+pub(crate) const SEGMENT_MIN: u64 = 128;
+
+/// Drives the stacks of one host, as the contract of [`punctual_core::Endpoint`] requires.
+pub struct Driver<S: WireSet> {
+    lanes: Lanes<S>,
     sockets: Sockets,
     /// Sources and paths of peers.
     paths: Paths,
@@ -201,41 +227,42 @@ pub struct Driver<T: Transport, C: Codec> {
     empty_looks: u32,
     /// Whether a flow was opened, completed or closed since the last wait.
     flows_changed: bool,
+    /// Open flows of transports that ports grant their rates.
+    paced: usize,
     /// Flows whose last answer is delayed, or was when the timer for all of them was set.
     delayed: Vec<FlowId>,
 }
 
-impl<T: Transport, C: Codec> Driver<T, C> {
-    /// Drives `transport` over `socket`, which is made non-blocking.
+impl<S: WireSet> Driver<S> {
+    /// Drives `transports` over `socket`, which is made non-blocking.
     pub fn new(
-        transport: T,
-        codec: C,
+        transports: &[S],
         socket: UdpSocket,
         options: DriverOptions,
     ) -> Result<Self, DriverError> {
-        Driver::with_nics(transport, codec, vec![(socket, None)], 1, options)
+        Driver::with_nics(transports, vec![(socket, None)], 1, options)
     }
 
-    /// Drives `transport` over several NICs: one socket for each, with the name of the interface to
+    /// Drives `transports` over several NICs: one socket for each, with the name of the interface to
     /// which further sockets are bound, if any. Large flows are spread over `source_ports` ports of
     /// each NIC.
     pub fn with_nics(
-        transport: T,
-        codec: C,
+        transports: &[S],
         sockets: Vec<(UdpSocket, Option<String>)>,
         source_ports: usize,
         options: DriverOptions,
     ) -> Result<Self, DriverError> {
         let sockets = Sockets::new(sockets, source_ports).map_err(DriverError::Socket)?;
         let DriverOptions { rate, mtu, framing, .. } = options;
-        let nics = sockets.nics();
-        let nic = NicInfo { host: HERE, rate, mtu, framing, nics: nics as u32 };
+        let count = sockets.nics();
+        let nics: Vec<Nic> = (0..count).map(|_| Nic::new(rate, mtu, framing, count > 1)).collect();
         let mut random = Stream::named(options.seed, "host", 0);
+        let port_ids = Stream::named(options.seed, "port ids", 0).bits();
+        let lanes = Lanes::new(transports, &nics, &options, port_ids)?;
         Ok(Driver {
-            stack: Stack::new(transport, &[nic]),
-            codec,
+            paths: Paths::new(lanes.number()),
+            lanes,
             sockets,
-            paths: Paths::new(C::TRANSPORT),
             options,
             clock: Clock::start(),
             now: Instant::ZERO,
@@ -249,7 +276,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             next_flow: 0,
             timers: Timers::default(),
             forgets: Timers::default(),
-            nics: (0..nics).map(|_| Nic::new(rate, mtu, framing, nics > 1)).collect(),
+            nics,
             ext: ExtArena::default(),
             out: Outbox::default(),
             traffic: Traffic::default(),
@@ -267,14 +294,22 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             batch: 1,
             empty_looks: 0,
             flows_changed: false,
+            paced: 0,
             delayed: Vec::new(),
         })
     }
 
     /// The current time on the clock that transports and events see.
     pub fn now(&mut self) -> Instant {
-        // Monotonic already; `max` keeps the contract whatever the platform does.
-        self.now = self.now.max(self.clock.now());
+        let mut now = self.clock.now();
+        if self.paced > 0
+            && let Some(due) = self.timers.next_at()
+        {
+            // Time does not pass a timer that is due: what it sends keeps its rate, although this
+            // process was late.
+            now = now.min(due.max(self.nics[0].earliest(now)));
+        }
+        self.now = self.now.max(now);
         self.now
     }
 
@@ -298,9 +333,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         !self.sockets.is_empty() || self.nics.iter().any(|nic| nic.next_at().is_some())
     }
 
-    /// What all flows of this host share.
-    pub(crate) fn shared(&self) -> &T::Shared {
-        self.stack.shared(HERE)
+    /// The stacks of its transports.
+    pub(crate) fn stacks(&self) -> impl Iterator<Item = &S::Stack> {
+        self.lanes.iter().map(|lane| &lane.stack)
     }
 
     /// Flows that are open or in their time-wait.
@@ -328,10 +363,10 @@ impl<T: Transport, C: Codec> Driver<T, C> {
 
     /// Whether the flow is open or in its time-wait.
     pub fn is_open(&self, flow: FlowId) -> bool {
-        self.flows.contains_key(&flow)
+        self.flows.get(&flow).is_some_and(|flow| flow.life == Life::Open)
     }
 
-    /// Starts sending a flow.
+    /// Starts sending a flow, over the first transport.
     pub fn open<A: Application>(
         &mut self,
         peer: SocketAddr,
@@ -339,8 +374,21 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         deadline: Option<Instant>,
         app: &mut A,
     ) -> Result<FlowId, DriverError> {
+        self.open_over(0, peer, size, deadline, app)
+    }
+
+    /// Starts sending a flow, over the transport at this place among those of the driver.
+    pub fn open_over<A: Application>(
+        &mut self,
+        transport: u8,
+        peer: SocketAddr,
+        size: Bytes,
+        deadline: Option<Instant>,
+        app: &mut A,
+    ) -> Result<FlowId, DriverError> {
         let class = Class::DATA;
-        self.open_flow(&FlowRequest { peer, size, deadline, class, number: None }, app)
+        let request = FlowRequest { peer, size, deadline, class, number: None, transport };
+        self.open_flow(&request, app)
     }
 
     /// Starts sending a flow.
@@ -349,7 +397,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         request: &FlowRequest,
         app: &mut A,
     ) -> Result<FlowId, DriverError> {
-        let FlowRequest { peer, size, deadline, class, mut number } = *request;
+        let FlowRequest { peer, size, deadline, class, mut number, transport } = *request;
+        debug_assert!(usize::from(transport) < self.lanes.len());
         let name = loop {
             let number = number.take().unwrap_or_else(|| self.random.bits() as u32);
             let name = WireFlow { peer, number, sent_from_here: true };
@@ -358,14 +407,15 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             }
         };
         let is_large = size.get() >= SPREAD_PACKETS.saturating_mul(self.options.mtu.get());
-        let is_spread = is_large && self.sockets.paths() > 1;
+        let sprays = self.lanes[transport].sprays;
+        let is_spread = is_large && sprays && self.sockets.paths() > 1;
         if is_spread {
             let now = self.now();
             self.paths.open(peer, &mut self.sockets, now);
             self.timers.apply(Alarm::Paths, TimerChange::Set(now));
         }
         let via = self.paths.single(peer, &self.sockets);
-        let (flow, route) = self.register(name, size, via, is_spread);
+        let (flow, route) = self.register(name, transport, size, via, is_spread);
         let spec = FlowSpec {
             id: flow,
             src: HERE,
@@ -373,15 +423,15 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             size,
             start: self.now(),
             deadline,
-            transport: TransportId(0),
+            transport: TransportId(transport),
             class,
             background: false,
             pattern: 0,
         };
         let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-        let slot = self.stack.open_sender(&spec, &route, call);
+        let slot = self.lanes[transport].stack.open_sender(&spec, &route, call);
         self.set_slot(flow, slot);
-        self.drain(Some(flow), None, app)?;
+        self.drain(transport, Some(flow), None, app)?;
         if !self.delayed.is_empty() {
             // They leave together with the flow's first packet, which needs a system call anyway.
             self.queue_answers();
@@ -526,7 +576,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     }
 
     /// Gives a sender a new deadline.
-    pub(crate) fn set_deadline<A: Application>(
+    pub fn set_deadline<A: Application>(
         &mut self,
         id: FlowId,
         deadline: Option<Instant>,
@@ -535,17 +585,21 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         let Some(flow) = self.flows.get(&id).filter(|f| f.name.sent_from_here) else {
             return Ok(());
         };
-        let slot = flow.slot;
+        let (lane, slot) = (flow.lane, flow.slot);
+        if flow.life != Life::Open {
+            return Ok(());
+        }
         let now = self.now();
         let call = Call { now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-        self.stack.handle_deadline(slot, deadline, call);
-        self.drain(Some(id), None, app)
+        self.lanes[lane].stack.handle_deadline(slot, deadline, call);
+        self.drain(lane, Some(id), None, app)
     }
 
     /// Adds a flow to the tables.
     fn register(
         &mut self,
         name: WireFlow,
+        lane: u8,
         size: Bytes,
         via: Via,
         is_spread: bool,
@@ -554,6 +608,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         // Ids are not reused within 2³² flows.
         self.next_flow = self.next_flow.wrapping_add(1);
         self.flows_changed = true;
+        self.paced += usize::from(self.lanes[lane].has_ports());
         let peer = self.peers.entry(name.peer).or_insert_with(|| {
             self.last_peer = self.last_peer.wrapping_add(1).max(1);
             PeerFlows { host: HostId(self.last_peer), flows: 0 }
@@ -566,6 +621,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             flow,
             Flow {
                 name,
+                lane,
                 slot: u32::MAX,
                 near: RecentNumbers::default(),
                 size,
@@ -582,6 +638,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 bytes_out: 0,
                 parked: Vec::new(),
                 delayed: None,
+                life: Life::Open,
             },
         );
         let seed = self.random.bits();
@@ -600,87 +657,4 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             flow.slot = slot;
         }
     }
-
-    fn fire<A: Application>(&mut self, app: &mut A) -> Result<(), DriverError> {
-        let now = self.clock.now();
-        let mut count = 0;
-        while count < BATCH
-            && let Some((at, alarm)) =
-                self.timers.pop_due(now).or_else(|| self.forgets.pop_due(now))
-        {
-            count += 1;
-            // A wake-up is late by tens of microseconds. Timers see the time for which they were set,
-            // so that pulls keep their rate, but not an older time than a short burst allows.
-            self.now = self.now.max(at).max(self.nics[0].earliest(now));
-            let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-            match alarm {
-                Alarm::Host => {
-                    self.stack.host_timeout(call);
-                    self.drain(None, None, app)?;
-                }
-                Alarm::Flow(id) => {
-                    let Some(flow) = self.flows.get(&id) else { continue };
-                    self.stack.handle_timeout(flow.name.end(), flow.slot, call);
-                    self.drain(Some(id), None, app)?;
-                }
-                Alarm::Answers => {
-                    self.queue_answers();
-                }
-                Alarm::Paths => {
-                    let name = WireName { flow: 0, incarnation: self.incarnation };
-                    if let Some(at) = self.paths.look(name, &self.sockets, self.now) {
-                        self.timers.apply(Alarm::Paths, TimerChange::Set(at));
-                    }
-                    self.send_path_messages();
-                }
-                Alarm::Forget(id) => {
-                    let Some(flow) = self.flows.get(&id) else { continue };
-                    let at = match flow.is_complete {
-                        true => flow.heard_at.saturating_add(self.options.time_wait),
-                        // Packets that bring nothing new do not keep a flow open.
-                        false if !flow.parked.is_empty() => {
-                            now.saturating_add(self.options.stall_max)
-                        }
-                        false => self.silent_at(flow.progress_at, self.options.stall_max),
-                    };
-                    if at > now {
-                        self.forgets.apply(alarm, TimerChange::Set(coarse(at)));
-                        continue;
-                    }
-                    let is_complete = flow.is_complete;
-                    self.close(id);
-                    if !is_complete {
-                        app.handle_event(id, now, FlowEvent::Abandoned);
-                    }
-                }
-            }
-        }
-        self.now();
-        Ok(())
-    }
-
-    /// Closes a flow and removes its state.
-    pub fn close(&mut self, id: FlowId) {
-        let Some(flow) = self.flows.remove(&id) else { return };
-        self.flows_changed = true;
-        self.names.remove(&flow.name);
-        if flow.is_spread {
-            self.paths.close(flow.name.peer);
-        }
-        if let Some(peer) = self.peers.get_mut(&flow.name.peer) {
-            peer.flows -= 1;
-            if peer.flows == 0 {
-                self.peers.remove(&flow.name.peer);
-            }
-        }
-        self.timers.apply(Alarm::Flow(id), TimerChange::Clear);
-        self.forgets.apply(Alarm::Forget(id), TimerChange::Clear);
-        self.stack.close(flow.name.end(), flow.slot, HERE);
-    }
-}
-
-/// A time up to 4.3 ms later, such that many timers that need no precision fire together: a wake-up
-/// for each ended flow would cost more than the flow.
-fn coarse(at: Instant) -> Instant {
-    Instant::from_picos(at.as_picos() | 0xffff_ffff)
 }

@@ -1,12 +1,18 @@
 //! Datagrams in: from the socket to the endpoints.
 
+use super::flow::Life;
 use super::path_messages::PathMessage;
 use super::sockets::{Via, is_fatal};
-use super::{Application, Driver, DriverError, HERE, Offer, WireFlow};
+use super::{Application, Driver, DriverError, HERE, Offer, SEGMENT_MIN, WireFlow, WireSet};
 use crate::sys::Received;
 use crate::timers::Alarm;
-use punctual_core::{ByteRange, Bytes, Call, FlowId, Packet, PacketFlags, TimerChange, Transport};
-use punctual_wire::{Codec, Data, Datagram, RecentNumbers, WireError, WireName, parse, with_ecn};
+use punctual_core::{
+    ByteRange, Bytes, Call, ExtBlock, FlowId, FlowStack as _, Packet, PacketFlags, TimerChange,
+    TransportId,
+};
+use punctual_wire::{
+    Data, Datagram, FlowOpening, Kind, PacketCodec as _, RecentNumbers, WireError, with_ecn,
+};
 use std::io::{self, ErrorKind};
 
 /// Most packets of one flow that wait for room. A sender has fewer in flight without answers.
@@ -22,7 +28,10 @@ const ERROR_LOOKS: u32 = 256;
 /// Packets of the host stack have kinds from here on.
 const CONTROL_KINDS: u8 = 8;
 
-impl<T: Transport, C: Codec> Driver<T, C> {
+/// A packet with its header extension and payload.
+type Arrived<'a> = (Packet, Option<ExtBlock>, &'a [u8]);
+
+impl<S: WireSet> Driver<S> {
     /// Receives a batch of datagrams from each socket. Returns whether there may be more.
     pub(super) fn receive<A: Application>(&mut self, app: &mut A) -> Result<bool, DriverError> {
         let Some(mut incoming) = self.incoming.take() else { return Ok(false) };
@@ -117,9 +126,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 self.traffic.received += 1;
                 Ok(())
             }
-            Ok(Some((packet, payload))) => {
+            Ok(Some((packet, block, payload))) => {
                 self.traffic.received += 1;
-                self.deliver(&packet, payload, app)
+                self.deliver(&packet, block, payload, app)
             }
             Err(reason) => {
                 *self.traffic.dropped.entry(reason).or_default() += 1;
@@ -137,7 +146,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         via: &Via,
         ecn: u8,
         app: &mut A,
-    ) -> Result<Option<(Packet, &'a [u8])>, &'static str> {
+    ) -> Result<Option<Arrived<'a>>, &'static str> {
         let name_of = |error: WireError| error.name();
         let flags = datagram.envelope.flags;
         let incarnation = datagram.envelope.name.incarnation;
@@ -149,7 +158,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         match &mut self.seal {
             Some(seal) => {
                 let is_own = self.sockets.is_own(via);
-                seal.verify(datagram, peer, is_own, C::SWITCH_FIELDS_AT)?;
+                let switch_fields_at = self.lanes.switch_fields_at(datagram.envelope.transport);
+                seal.verify(datagram, peer, is_own, switch_fields_at)?;
             }
             None if datagram.header_tag.is_some() => return Err("keyed"),
             None => {}
@@ -164,28 +174,42 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             app.handle_control(peer, now, datagram);
             return Ok(None);
         }
+        let Some(lane) = self.lanes.place(datagram.envelope.transport) else {
+            return Err(WireError::Transport(datagram.envelope.transport).name());
+        };
         let to_sender = flags.has(PacketFlags::TO_SENDER);
         let name =
             WireFlow { peer, number: datagram.envelope.name.flow, sent_from_here: to_sender };
         let known = self.names.get(&name).copied();
         let near = match known.and_then(|flow| self.flows.get(&flow)) {
+            Some(flow) if flow.lane != lane => return Err("flow_transport"),
             Some(flow) => RecentNumbers { now, ..flow.near },
             None if to_sender || !datagram.envelope.is_syn => {
-                app.handle_stray(peer, to_sender, datagram.envelope.name);
+                let is_data = datagram.envelope.kind == Kind::DATA;
+                let was_open = is_data && self.lanes[lane].has_ports();
+                app.handle_stray(peer, to_sender, was_open, datagram.envelope.name);
                 return Err("no_such_flow");
             }
             None => RecentNumbers { now, ..RecentNumbers::default() },
         };
         let id = known.unwrap_or(FlowId(self.next_flow));
-        let mut packet = parse(&self.codec, datagram, &near, id, HERE).map_err(name_of)?;
+        let codec = &self.lanes[lane].codec;
+        let (mut packet, block) = codec.read(datagram, &near, id, HERE).map_err(name_of)?;
         packet.flags = with_ecn(packet.flags, ecn);
-        let data = self.codec.data(&packet);
+        packet.transport = TransportId(lane);
+        let data = codec.data_of(&packet);
         if known.is_none() {
-            self.open_receiver(name, incarnation, via, &packet, data, app)?;
+            self.open_receiver(name, datagram, via, &packet, data, app)?;
         }
         if let (Some(flow), Some(data)) = (self.flows.get_mut(&id), data) {
+            if is_small(&data, flow.size.get()) {
+                return Err("segment_small");
+            }
             // A flow has one size. Another size means a corrupt or malicious sender.
-            if data.flow_bytes.is_some_and(|size| size != flow.size.get()) {
+            let end = data.range.offset.checked_add(data.range.len);
+            if data.flow_bytes.is_some_and(|size| size != flow.size.get())
+                || end.is_none_or(|end| end > flow.size.get())
+            {
                 return Err("flow_size");
             }
             // Packets of a flow have one segment size; otherwise their bytes would overlap.
@@ -205,7 +229,7 @@ impl<T: Transport, C: Codec> Driver<T, C> {
                 return Err("other_incarnation");
             }
             flow.bytes_in += carried as u64;
-            self.codec.observe(&packet, &mut flow.near);
+            self.lanes[lane].codec.note(&packet, &mut flow.near);
             flow.heard_at = now;
             if !to_sender {
                 flow.note_return(datagram.envelope.path, via);
@@ -216,21 +240,22 @@ impl<T: Transport, C: Codec> Driver<T, C> {
             && !flags.has(PacketFlags::BOUNCED)
             && !app.has_room(id, data.range)
         {
-            return Err(self.park(&packet, datagram.payload));
+            return Err(self.park(&packet, block, datagram.payload));
         }
-        Ok(Some((packet, datagram.payload)))
+        Ok(Some((packet, block, datagram.payload)))
     }
 
     /// Keeps a packet until the application has room for it. Returns the name of the reason.
-    fn park(&mut self, packet: &Packet, payload: &[u8]) -> &'static str {
+    fn park(&mut self, packet: &Packet, block: Option<ExtBlock>, payload: &[u8]) -> &'static str {
         let Some(flow) = self.flows.get_mut(&packet.flow) else { return "no_such_flow" };
         // The application keeps the flow waiting, not the peer.
         flow.progress_at = self.now;
-        let is_same = |(other, _): &(Packet, Vec<u8>)| other.header == packet.header;
+        let is_same =
+            |(other, ..): &(Packet, Option<ExtBlock>, Vec<u8>)| other.header == packet.header;
         if flow.parked.len() >= PARKED_MAX || flow.parked.iter().any(is_same) {
             return "no_room";
         }
-        flow.parked.push((*packet, payload.to_vec()));
+        flow.parked.push((*packet, block, payload.to_vec()));
         "parked"
     }
 
@@ -241,13 +266,14 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         app: &mut A,
     ) -> Result<(), DriverError> {
         let Some(flow) = self.flows.get_mut(&id) else { return Ok(()) };
+        let lane = flow.lane;
         let mut parked = core::mem::take(&mut flow.parked);
         let mut result = Ok(());
-        parked.retain(|(packet, payload)| {
-            let range = self.codec.data(packet).map(|data| data.range);
+        parked.retain(|(packet, block, payload)| {
+            let range = self.lanes[lane].codec.data_of(packet).map(|data| data.range);
             let fits = result.is_ok() && range.is_some_and(|range| app.has_room(id, range));
             if fits {
-                result = self.deliver(packet, payload, app);
+                result = self.deliver(packet, *block, payload, app);
             }
             !fits
         });
@@ -260,27 +286,44 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     fn open_receiver<A: Application>(
         &mut self,
         name: WireFlow,
-        incarnation: u16,
+        datagram: &Datagram<'_>,
         via: &Via,
         first: &Packet,
         data: Option<Data>,
         app: &mut A,
     ) -> Result<(), &'static str> {
-        let Some(data) = data else { return Err("no_such_flow") };
         if self.flows.len() >= self.options.flows_max {
             return Err("too_many_flows");
         }
         // The application has to know the size of what it accepts.
-        let size = data.flow_bytes.map(Bytes::new).ok_or("no_flow_size")?;
-        let wire_name = WireName { flow: name.number, incarnation };
-        let offer =
-            Offer { flow: first.flow, peer: name.peer, size, at: self.now, name: wire_name };
+        let opening = FlowOpening::of(datagram);
+        let shown = data.and_then(|data| data.flow_bytes);
+        let size = shown.or(opening.map(|opening| opening.flow_bytes)).ok_or("no_flow_size")?;
+        if data.is_some_and(|data| is_small(&data, size)) {
+            return Err("segment_small");
+        }
+        let size = Bytes::new(size);
+        let wire_name = datagram.envelope.name;
+        let lane = first.transport.0;
+        let segments = self.lanes[lane].codec.segment_bytes();
+        if opening.is_some_and(|opening| opening.segment_bytes != segments) {
+            app.handle_other_segments(name.peer, wire_name);
+            return Err("segment_size");
+        }
+        let offer = Offer {
+            flow: first.flow,
+            peer: name.peer,
+            size,
+            at: self.now,
+            name: wire_name,
+            transport: lane,
+        };
         if !app.accept(&offer) {
             return Err("refused");
         }
-        let (flow, route) = self.register(name, size, *via, false);
+        let (flow, route) = self.register(name, lane, size, *via, false);
         let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-        let slot = self.stack.open_receiver(first, &route, call);
+        let slot = self.lanes[lane].stack.open_receiver(first, &route, call);
         self.set_slot(flow, slot);
         let at = self.now.saturating_add(self.options.stall_max);
         self.forgets.apply(Alarm::Forget(flow), TimerChange::Set(at));
@@ -291,16 +334,35 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     fn deliver<A: Application>(
         &mut self,
         packet: &Packet,
+        block: Option<ExtBlock>,
         payload: &[u8],
         app: &mut A,
     ) -> Result<(), DriverError> {
         let Some(flow) = self.flows.get(&packet.flow) else { return Ok(()) };
-        let (slot, end) = (flow.slot, flow.name.end());
+        if flow.life == Life::Ended {
+            return Ok(());
+        }
+        let (place, slot, end) = (flow.lane, flow.slot, flow.name.end());
+        let mut packet = *packet;
+        packet.ext = block.map(|block| self.ext.alloc(block));
+        let lane = &mut self.lanes[place];
+        if packet.is_to_sender() && lane.has_ports() {
+            lane.reverse(self.sockets.nic_of(flow.via.socket), &mut packet);
+        }
         let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-        self.stack.handle_packet(end, slot, packet, call);
-        let arrived = self.codec.data(packet).map(|data| (data.range, payload));
-        self.drain(Some(packet.flow), arrived, app)
+        lane.stack.handle_packet(end, slot, &packet, call);
+        let arrived = lane.codec.data_of(&packet).map(|data| (data.range, payload));
+        if let Some(ext) = packet.ext {
+            self.ext.free(ext);
+        }
+        self.drain(place, Some(packet.flow), arrived, app)
     }
+}
+
+/// Whether a packet that does not end its flow carries less than honest ones do.
+fn is_small(data: &Data, flow_bytes: u64) -> bool {
+    data.range.len < SEGMENT_MIN
+        && data.range.offset.checked_add(data.range.len) != Some(flow_bytes)
 }
 
 /// Passes newly received bytes of a packet to the application.

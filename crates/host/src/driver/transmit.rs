@@ -1,47 +1,81 @@
 //! Packets out: from the endpoints to the socket.
 
+use super::flow::Life;
 use super::path_messages::PathMessage;
 use super::sockets::Via;
-use super::{Application, Driver, DriverError, HERE};
+use super::{Application, Driver, DriverError, HERE, WireSet};
 use crate::nic::NextSend;
 use crate::sys::BATCH;
-use punctual_core::{Call, Class, Ecn, FlowId, Packet, Transport};
-use punctual_wire::{Codec, WireName, emit};
+use punctual_core::{Call, Class, Ecn, FlowId, FlowStack as _, Instant, Packet};
+use punctual_wire::{FlowOpening, PacketCodec as _, WireName};
 use std::net::SocketAddr;
 
 /// A receiver answers at most this many times the bytes that arrived, whatever their source.
 const ANSWER_RATIO: u64 = 3;
 
-impl<T: Transport, C: Codec> Driver<T, C> {
+impl<S: WireSet> Driver<S> {
     /// Sends packets as fast as the pacers allow.
     pub(super) fn transmit<A: Application>(&mut self, app: &mut A) -> Result<(), DriverError> {
         self.flush()?;
         for nic in 0..self.nics.len() {
             let mut count = 0;
             while count < BATCH && !self.sockets.is_blocked(nic) {
-                let now = self.now();
-                match self.nics[nic].pop(now) {
-                    None => break,
-                    Some(NextSend::Packet(packet)) => {
-                        let via = self.way_of(&packet);
-                        self.send(&packet, via, nic, app)?;
-                    }
-                    Some(NextSend::Poll(flow, wanted)) => {
-                        if let Some(packet) = self.poll(flow, wanted, app)? {
-                            let via = self.way_of(&packet);
-                            match via.map(|via| self.sockets.nic_of(via.socket)) {
-                                Some(other) if other != nic => {
-                                    self.nics[other].push(packet);
-                                }
-                                _ => self.send(&packet, via, nic, app)?,
-                            }
-                        }
-                    }
+                self.now();
+                if !self.transmit_next(nic, app)? {
+                    break;
                 }
                 count += 1;
             }
         }
         self.flush()
+    }
+
+    /// Sends what was due until `until`, each packet at the time at which its NIC was free for it. The
+    /// time of a call is then not that of a late wake-up.
+    pub(super) fn transmit_until<A: Application>(
+        &mut self,
+        until: Instant,
+        app: &mut A,
+    ) -> Result<(), DriverError> {
+        for nic in 0..self.nics.len() {
+            while !self.sockets.is_blocked(nic)
+                && let Some(at) = self.nics[nic].next_at()
+                && at <= until
+            {
+                self.now = self.now.max(at).max(self.nics[nic].earliest(until));
+                if self.now > until || !self.transmit_next(nic, app)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the next packet of a NIC. Returns whether there was one to send or a sender to ask.
+    fn transmit_next<A: Application>(
+        &mut self,
+        nic: usize,
+        app: &mut A,
+    ) -> Result<bool, DriverError> {
+        match self.nics[nic].pop(self.now) {
+            None => return Ok(false),
+            Some(NextSend::Packet(packet)) => {
+                let via = self.way_of(&packet);
+                self.send(&packet, via, nic, app)?;
+            }
+            Some(NextSend::Poll(flow, wanted)) => {
+                if let Some(mut packet) = self.poll(flow, wanted, app)? {
+                    let via = self.way_of(&packet);
+                    let leaves_by = via.map_or(nic, |via| self.sockets.nic_of(via.socket));
+                    self.pass_port(leaves_by, &mut packet);
+                    match leaves_by == nic {
+                        true => self.send(&packet, via, nic, app)?,
+                        false => self.push_packet(leaves_by, packet),
+                    }
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// By which way a packet leaves. `None` if its flow is closed.
@@ -69,10 +103,13 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     ) -> Result<Option<Packet>, DriverError> {
         let Some(flow) = self.flows.get_mut(&id) else { return Ok(None) };
         flow.ready_nics &= !(1 << nic);
-        let slot = flow.slot;
+        if flow.life == Life::Ended {
+            return Ok(None);
+        }
+        let (lane, slot) = (flow.lane, flow.slot);
         let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
-        let packet = self.stack.poll_transmit(slot, nic, call);
-        self.drain(Some(id), None, app)?;
+        let packet = self.lanes[lane].stack.poll_transmit(slot, nic, call);
+        self.drain(lane, Some(id), None, app)?;
         Ok(packet)
     }
 
@@ -83,22 +120,32 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         nic: usize,
         app: &mut A,
     ) -> Result<(), DriverError> {
+        let block = packet.ext.map(|ext| *self.ext.get(ext));
         if let Some(ext) = packet.ext {
-            // No wire format carries extensions; transports that use them have no codec.
             self.ext.free(ext);
         }
         let (Some(via), Some(flow)) = (via, self.flows.get_mut(&packet.flow)) else {
             return Ok(());
         };
-        let data = self.codec.data(packet);
+        let lane = &self.lanes[flow.lane];
+        let codec = &lane.codec;
+        let data = codec.data_of(packet);
         let name = WireName { flow: flow.name.number, incarnation: self.incarnation };
         let mut bytes = self.sockets.buffer();
-        emit(&self.codec, name, packet, None, &mut bytes, |payload| {
-            app.read(packet.flow, data.map_or(0, |d| d.range.offset), payload)
-        })
-        .map_err(DriverError::Read)?;
+        if flow.name.sent_from_here && codec.is_opening(packet) {
+            let flow_bytes = flow.size.get();
+            let opening = FlowOpening { flow_bytes, segment_bytes: codec.segment_bytes() };
+            codec.write_opening(name, packet, block.as_ref(), &opening, &mut bytes);
+        } else {
+            let fill = |payload: &mut [u8]| {
+                app.read(packet.flow, data.map_or(0, |d| d.range.offset), payload)
+            };
+            codec
+                .write(name, packet, block.as_ref(), &mut bytes, fill)
+                .map_err(DriverError::Read)?;
+        }
         if let Some(seal) = &mut self.seal {
-            seal.seal(&mut bytes, C::SWITCH_FIELDS_AT);
+            seal.seal(&mut bytes, codec.switch_fields_at());
         }
         let is_answer = !flow.name.sent_from_here;
         let sent_after = flow.bytes_out + bytes.len() as u64;
@@ -110,9 +157,9 @@ impl<T: Transport, C: Codec> Driver<T, C> {
         }
         flow.bytes_out = sent_after;
         if data.is_some() {
-            self.codec.observe(packet, &mut flow.near);
+            codec.note(packet, &mut flow.near);
         }
-        self.nics[nic].sent(self.now, packet.wire_bytes);
+        self.nics[nic].sent(self.now, packet.wire_bytes + lane.longer_by());
         self.push_datagram(&via, bytes, packet.class, packet.ecn());
         Ok(())
     }
@@ -126,7 +173,8 @@ impl<T: Transport, C: Codec> Driver<T, C> {
     /// Sends a datagram of the host stack with the next batch.
     fn send_to(&mut self, via: &Via, mut bytes: Vec<u8>) {
         if let Some(seal) = &mut self.seal {
-            seal.seal(&mut bytes, C::SWITCH_FIELDS_AT);
+            // It has no fields of a transport.
+            seal.seal(&mut bytes, usize::MAX);
         }
         self.push_datagram(via, bytes, Class::CONTROL, Ecn::NotCapable);
     }

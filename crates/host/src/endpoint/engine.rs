@@ -1,22 +1,23 @@
 //! The engine: the driver and the messages, in one place.
 
 use super::format::{Control, Prologue, Purpose, key_bytes};
-use super::options::{EndpointOptions, Outcome, SendError, SendOptions};
+use super::options::{EndpointOptions, HostTransport, Outcome, SendError, SendOptions};
 use super::state::{Action, State, from_core, new_outbound, to_core};
 use crate::driver::{Cause, Driver, DriverOptions, FlowRequest, Traffic};
 use crate::packet_socket::PacketSocket;
 use crate::seal::random_bytes;
 use crate::{HostError, LinkOptions, bind_to};
 use punctual_core::{Bytes, Class, Duration, Instant};
+use punctual_transports::AnyTransport;
 use punctual_transports::ndp::NdpConfig;
-use punctual_wire::{NdpCodec, TrimMark};
+use punctual_wire::TrimMark;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The driver and the messages of an endpoint.
 pub(crate) struct Engine {
-    pub(super) driver: Driver<NdpConfig, NdpCodec>,
+    pub(super) driver: Driver<AnyTransport>,
     pub(super) state: State,
     /// When to look for silent peers and late messages.
     next_sweep: Instant,
@@ -106,7 +107,8 @@ impl Engine {
             sockets.push((socket, nic.interface.clone()));
         }
         let source_ports = options.source_ports;
-        let mut driver = Driver::with_nics(ndp, NdpCodec, sockets, source_ports, driver_options)
+        let transports = HostTransport::ALL.map(|transport| transport.configured(&ndp, &options));
+        let mut driver = Driver::with_nics(&transports, sockets, source_ports, driver_options)
             .map_err(|source| HostError::Socket { address: local, source })?;
         let incarnation = new_incarnation();
         driver.identify(incarnation, options.key.clone());
@@ -152,7 +154,9 @@ impl Engine {
         if self.closed.is_some() {
             return Some(Instant::NEVER);
         }
-        let now = self.now();
+        // The driver's own time stays behind until it has called what was due.
+        let now = self.driver.clock().now();
+        self.state.now = self.state.now.max(now);
         if now >= self.due_at.saturating_add(PAUSE_MIN) {
             self.driver.note_pause(self.due_at, now);
         }
@@ -220,6 +224,7 @@ impl Engine {
                     Action::Discard(flow) => self.driver.discard_answer(flow),
                     Action::Heard(flow) => self.driver.note_heard(flow),
                     Action::Launch(peer) => self.launch(peer),
+                    Action::Cancel(id) => self.cancel(id),
                     Action::Resume(flow) => {
                         if let Err(error) = self.driver.resume(flow, &mut self.state) {
                             self.close(&error.to_string());
@@ -264,9 +269,16 @@ impl Engine {
                 deadline: outbound.deadline,
                 class: outbound.class,
                 number: Some(number.1),
+                transport: outbound.transport.place(),
             };
             match self.driver.open_flow(&request, &mut self.state) {
-                Ok(flow) => self.state.note_open(id, flow),
+                Ok(flow) => {
+                    self.state.note_open(id, flow);
+                    if !self.driver.is_open(flow) {
+                        // Its transport has abandoned it at once.
+                        self.state.actions.push(Action::Cancel(id));
+                    }
+                }
                 Err(error) => return self.close(&error.to_string()),
             }
         }
@@ -307,6 +319,16 @@ impl Engine {
         if outbound.gives_up_late && is_late && outbound.cancelled_at.is_none() {
             return self.cancel(id);
         }
+        if is_late
+            && !std::mem::replace(&mut outbound.is_late, true)
+            && let Some(flow) = outbound.flow
+        {
+            // It must not delay messages that can still be on time.
+            if let Err(error) = self.driver.set_deadline(flow, None, &mut self.state) {
+                return self.close(&error.to_string());
+            }
+        }
+        let Some(outbound) = self.state.outbound.get_mut(&id) else { return };
         if let Some(cancelled_at) = outbound.cancelled_at {
             if now >= cancelled_at.saturating_add(CANCEL_WAIT) {
                 let waited = from_core(CANCEL_WAIT);
@@ -382,6 +404,7 @@ impl Engine {
         self.now();
         let Some(outbound) = self.state.outbound.get_mut(&id) else { return };
         outbound.deadline = deadline.map(|d| outbound.submitted_at.saturating_add(to_core(d)));
+        outbound.is_late = false;
         let (flow, at) = (outbound.flow, outbound.deadline);
         if let Some(flow) = flow
             && let Err(error) = self.driver.set_deadline(flow, at, &mut self.state)
@@ -409,12 +432,14 @@ impl Engine {
         if waiting + bytes.len() > self.state.options.send_memory && waiting > 0 {
             return Err(SendError::SendMemoryFull { waiting });
         }
+        let mut transport = options.transport;
         let (purpose, id, needs_proof) = match reply {
             Reply::None => (Purpose::Message, 0, false),
             Reply::Wanted => (Purpose::Request, 0, false),
             Reply::To { request, request_bytes, inbound } => {
-                if let Some(flow) = self.state.inbound.get(&inbound).and_then(|i| i.done_flow) {
-                    self.state.actions.push(Action::Discard(flow));
+                if let Some(inbound) = self.state.inbound.get(&inbound) {
+                    transport = inbound.transport;
+                    self.state.actions.extend(inbound.done_flow.map(Action::Discard));
                 }
                 // An unproven address gets no more than three times what came from it.
                 let is_large = bytes.len() as u64 > 3 * request_bytes;
@@ -428,6 +453,7 @@ impl Engine {
         let mut outbound = new_outbound(peer, bytes, prologue, class_of(options), now);
         outbound.deadline = options.deadline.map(|d| now.saturating_add(to_core(d)));
         outbound.gives_up_late = options.give_up_late;
+        outbound.transport = transport;
         outbound.needs_proof = needs_proof;
         outbound.owner = self.state.services.acting;
         if needs_proof {

@@ -101,9 +101,11 @@ pub(super) enum End {
     /// The receiving application has closed the message.
     Refused,
     OtherVersion,
+    /// The receiver has another MTU, and the transport needs the same one.
+    OtherMtu,
 }
 
-const ENDS: [End; 7] = [
+const ENDS: [End; 8] = [
     End::Done,
     End::Gone,
     End::Cancelled,
@@ -111,6 +113,7 @@ const ENDS: [End; 7] = [
     End::TooLarge,
     End::Refused,
     End::OtherVersion,
+    End::OtherMtu,
 ];
 
 /// A packet of the host stack. Kinds 8 to 14 on the wire, in this order.

@@ -6,14 +6,14 @@
 
 use super::engine::{Engine, Reply};
 use super::format::{Control, Opening, Prologue};
-use super::options::{EndpointOptions, SendOptions};
+use super::options::{EndpointOptions, HostTransport, SendOptions};
 use super::services::Service;
 use crate::stream::{Answer, Head, Offer, safe_name};
 use punctual_core::{Class, FlowId, Header, HostId, Packet, PacketFlags};
 use punctual_transports::ndp::NdpHeader;
 use punctual_wire::{
-    Codec, Datagram, ENVELOPE_BYTES, Envelope, Kind, NDP_WIRE_BYTES, NdpCodec, WireName, emit,
-    set_flags,
+    Codec, Datagram, ENVELOPE_BYTES, Envelope, FlowOpening, Kind, NDP_WIRE_BYTES, NdpCodec,
+    PdqCodec, WireName, emit, set_flags,
 };
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -153,7 +153,7 @@ impl World {
         assert!(state.peers.len() <= self.options.peers_max + 1);
     }
 
-    /// A packet of NDP, or of the host stack, that answers or imitates one that was seen.
+    /// A packet of a transport, or of the host stack, that answers or imitates one that was seen.
     fn forged(&mut self, input: &mut Input<'_>) -> Vec<u8> {
         let seen = match self.seen.len() {
             0 => None,
@@ -164,7 +164,7 @@ impl World {
         let flow = if input.byte() & 1 == 0 { name.flow } else { u32::from(input.byte()) };
         let incarnation = u16::from(input.byte() & 3);
         let name = WireName { flow, incarnation };
-        match input.byte() % 4 {
+        match input.byte() % 6 {
             0 => {
                 let Some(mut bytes) = seen else { return Vec::new() };
                 let flags = PacketFlags::from_bits(input.byte());
@@ -195,8 +195,49 @@ impl World {
                 envelope.seal(&mut bytes, 0);
                 bytes
             }
-            _ => self.ndp(name, input),
+            2 | 3 => self.ndp(name, input),
+            _ => World::granted(name, input),
         }
+    }
+
+    /// A packet of D3, RCPdc or PDQ.
+    fn granted(name: WireName, input: &mut Input<'_>) -> Vec<u8> {
+        let transport = 2 + input.byte() % 3;
+        let sizes = if transport == PdqCodec::TRANSPORT { [32, 32] } else { [16, 40] };
+        let mut fields = vec![0; sizes[usize::from(input.byte() & 1)]];
+        for _ in 0..input.byte() % 8 {
+            let at = usize::from(input.byte()) % fields.len();
+            fields[at] = input.byte();
+        }
+        let is_syn = input.byte() & 1 == 0;
+        let (kind, payload) = match input.byte() % 4 {
+            0 | 1 if is_syn => {
+                let flow_bytes = [28, 1_000, 200_000, u64::MAX][usize::from(input.byte()) % 4];
+                let segment_bytes = (transport == PdqCodec::TRANSPORT).then_some(1_420);
+                let opening = FlowOpening { flow_bytes, segment_bytes };
+                (Kind::PROBE, opening.to_bytes().to_vec())
+            }
+            0 | 1 => (Kind::PROBE, Vec::new()),
+            2 => (Kind::ACK, Vec::new()),
+            _ => (Kind::DATA, vec![0xa2; [1, 28, 200, 1_420][usize::from(input.byte()) % 4]]),
+        };
+        let mut bytes = vec![0; ENVELOPE_BYTES];
+        bytes.extend_from_slice(&fields);
+        bytes.extend_from_slice(&payload);
+        let to_sender = kind == Kind::ACK;
+        let envelope = Envelope {
+            transport,
+            kind,
+            class: Class::DATA,
+            flags: if to_sender { PacketFlags::TO_SENDER } else { PacketFlags::empty() },
+            is_syn,
+            keyed: None,
+            name,
+            path: 0,
+            payload_bytes: payload.len() as u16,
+        };
+        envelope.seal(&mut bytes, fields.len());
+        bytes
     }
 
     fn ndp(&mut self, name: WireName, input: &mut Input<'_>) -> Vec<u8> {
@@ -258,7 +299,9 @@ impl World {
                     n => Some(Duration::from_micros(u64::from(n) * 100)),
                 };
                 let give_up_late = input.byte() & 1 == 1;
-                let options = SendOptions { deadline, give_up_late, ..SendOptions::default() };
+                let transport = HostTransport::at(input.byte() % 4).unwrap_or_default();
+                let options =
+                    SendOptions { deadline, give_up_late, transport, ..SendOptions::default() };
                 let reply = if input.byte() & 1 == 0 { Reply::None } else { Reply::Wanted };
                 if let Ok(id) = self.engine.submit(self.peer_address, bytes, reply, &options) {
                     self.sends.push(id);

@@ -1,7 +1,7 @@
 //! A message that is being received.
 
 use super::format::{Opening, Prologue};
-use super::options::ReceiveError;
+use super::options::{HostTransport, ReceiveError};
 use super::services::Owner;
 use punctual_core::{ByteRange, FlowId, Instant, RangeSet};
 use std::net::SocketAddr;
@@ -16,6 +16,7 @@ pub(super) struct Inbound {
     /// Its flow, when the message is complete.
     pub(super) done_flow: Option<FlowId>,
     pub(super) number: u32,
+    pub(super) transport: HostTransport,
     prologue: [u8; Prologue::BYTES],
     pub(super) opening: Option<Prologue>,
     /// Bytes of the message, without its prologue.
@@ -51,6 +52,7 @@ impl Inbound {
             flow: Some(flow),
             done_flow: None,
             number,
+            transport: HostTransport::default(),
             prologue: [0; Prologue::BYTES],
             opening: None,
             len,

@@ -224,7 +224,6 @@ impl Endpoint {
         reply: Reply,
         options: &SendOptions,
     ) -> Result<SendHandle, SendError> {
-        let HostTransport::Ndp = options.transport;
         let id = self.shared.call(|engine| engine.submit(peer, bytes, reply, options))?;
         Ok(SendHandle::new(self.shared.clone(), id))
     }

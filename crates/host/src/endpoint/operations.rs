@@ -12,7 +12,8 @@ use super::state::{from_core, to_core};
 use crate::Clock;
 use crate::daemon::Attachment;
 use crate::driver::{Receive, WaitSet};
-use punctual_core::Instant;
+use punctual_core::{HostId, Instant};
+use punctual_transports::AnyStack;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Waker;
@@ -260,7 +261,11 @@ impl Engine {
 
     /// Flows that are open or in their time-wait, and pulls that wait for their turn.
     pub(crate) fn load(&self) -> (usize, u32) {
-        (self.driver.open_flows(), self.driver.shared().pending())
+        let pending = |stack: &AnyStack| match stack {
+            AnyStack::Ndp(stack) => stack.shared(HostId(0)).pending(),
+            _ => 0,
+        };
+        (self.driver.open_flows(), self.driver.stacks().map(pending).sum())
     }
 
     /// Services claimed, messages that wait for `accept`, and messages held for room.

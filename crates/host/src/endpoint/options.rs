@@ -1,9 +1,13 @@
 //! Options and outcomes.
 
 use super::services::Service;
+use crate::driver::SEGMENT_MIN;
 use crate::{HostError, HostNic, Key};
-use punctual_core::{Bytes, Rate};
+use punctual_core::{Bytes, Rate, Transport as _};
+use punctual_transports::AnyTransport;
+use punctual_transports::d3::{D3CommonConfig, D3Config, RcpdcConfig};
 use punctual_transports::ndp::NdpConfig;
+use punctual_transports::pdq::PdqConfig;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -46,6 +50,10 @@ pub struct EndpointOptions {
     pub key: Option<Key>,
     /// Parameters of NDP.
     pub ndp: NdpConfig,
+    /// Parameters of D3 and RCPdc. Their rates are always those of the wire (`integer_rates`).
+    pub d3: D3Config,
+    /// Parameters of PDQ.
+    pub pdq: PdqConfig,
     /// Further NICs of this host, beside that of the bound address. `rate` is that of each NIC. A
     /// large message leaves by all NICs from which the peer can be reached. Default none.
     pub nics: Vec<HostNic>,
@@ -92,6 +100,8 @@ impl Default for EndpointOptions {
             unproven_max: 256,
             key: None,
             ndp: crate::LinkOptions::default().ndp,
+            d3: D3Config::for_sockets(),
+            pdq: PdqConfig::for_sockets(),
             nics: Vec::new(),
             source_ports: 8,
             spin: false,
@@ -107,6 +117,77 @@ pub enum HostTransport {
     /// NDP. It needs no special switch; switches that trim make it faster under incast.
     #[default]
     Ndp,
+    /// D3: the NIC of this host, and switches on the path that run D3, grant a message the rate that
+    /// its deadline needs, and a fair share.
+    D3,
+    /// RCPdc: the NIC of this host, and switches on the path that run RCPdc, grant all messages equal
+    /// shares.
+    Rcpdc,
+    /// PDQ: the NIC of this host, and switches on the path that run PDQ, let the message with the
+    /// earliest deadline send, or else the one with the fewest bytes left, and pause the others.
+    Pdq,
+}
+
+impl HostTransport {
+    /// All of them, in the order in which a driver has them.
+    pub const ALL: [HostTransport; 4] =
+        [HostTransport::Ndp, HostTransport::D3, HostTransport::Rcpdc, HostTransport::Pdq];
+
+    /// Its name in scenarios and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            HostTransport::Ndp => NdpConfig::INFO.name,
+            HostTransport::D3 => D3Config::INFO.name,
+            HostTransport::Rcpdc => RcpdcConfig::INFO.name,
+            HostTransport::Pdq => PdqConfig::INFO.name,
+        }
+    }
+
+    /// The transport of this name.
+    pub fn named(name: &str) -> Option<HostTransport> {
+        HostTransport::ALL.into_iter().find(|transport| transport.name() == name)
+    }
+
+    /// Its place among the transports of an endpoint's driver.
+    pub(crate) fn place(self) -> u8 {
+        match self {
+            HostTransport::Ndp => 0,
+            HostTransport::D3 => 1,
+            HostTransport::Rcpdc => 2,
+            HostTransport::Pdq => 3,
+        }
+    }
+
+    /// The transport at this place.
+    pub(crate) fn at(place: u8) -> Option<HostTransport> {
+        HostTransport::ALL.get(usize::from(place)).copied()
+    }
+
+    /// Its parameters in these options, of an endpoint whose NDP has these.
+    pub(super) fn configured(self, ndp: &NdpConfig, options: &EndpointOptions) -> AnyTransport {
+        let params = D3CommonConfig { integer_rates: true, ..options.d3.params.clone() };
+        match self {
+            HostTransport::Ndp => AnyTransport::Ndp(ndp.clone()),
+            HostTransport::D3 => AnyTransport::D3(D3Config { params, ..options.d3.clone() }),
+            HostTransport::Rcpdc => AnyTransport::Rcpdc(RcpdcConfig(params)),
+            HostTransport::Pdq => AnyTransport::Pdq(options.pdq.clone()),
+        }
+    }
+}
+
+impl std::fmt::Display for HostTransport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for HostTransport {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<HostTransport, String> {
+        let names = HostTransport::ALL.map(HostTransport::name);
+        HostTransport::named(name).ok_or_else(|| format!("choose one of {}", names.join(", ")))
+    }
 }
 
 /// Options of one message.
@@ -122,7 +203,7 @@ pub struct SendOptions {
     pub priority: Option<u8>,
     /// How long a request waits for its response. Default 30 s.
     pub patience: Option<Duration>,
-    /// The transport.
+    /// The transport. A response goes over that of its request.
     pub transport: HostTransport,
     /// The service at the peer that the message is for. Default: the default service.
     pub service: Service,
@@ -138,8 +219,8 @@ pub enum Outcome {
     Met(Times),
     /// The peer has the message, after the deadline.
     Missed(Times),
-    /// This end abandoned the message: it was cancelled, or its deadline passed. The peer does not
-    /// have it.
+    /// This end abandoned the message: it was cancelled, its deadline passed, or its transport saw
+    /// that the deadline could not be met. The peer does not have it.
     GivenUp(Times),
     /// The peer does not have the message.
     Failed(SendError, Times),
@@ -216,6 +297,9 @@ pub enum SendError {
     /// The peer uses another format.
     #[error("{0}: uses another version of the format; run the same version at both ends")]
     OtherVersion(SocketAddr),
+    /// The peer has another MTU, and the transport needs the same one at both ends.
+    #[error("{0}: has another MTU; PDQ needs the same `mtu` at both ends")]
+    OtherMtu(SocketAddr),
     /// The request was delivered, but no response came.
     #[error("{peer}: received the request, but did not respond within {waited:?}")]
     NoResponse {
@@ -291,6 +375,11 @@ impl EndpointOptions {
         if self.flows_per_peer == 0 || self.backlog == 0 || self.peers_max == 0 {
             return wrong("flows_per_peer, backlog and peers_max: must be 1 or more");
         }
-        Ok(())
+        if self.ndp.payload.is_some_and(|payload| payload.get() < SEGMENT_MIN) {
+            return wrong("ndp.payload: must be 128 B or more, or peers drop the packets");
+        }
+        let of_transport = |error: &dyn std::fmt::Display| HostError::Transport(error.to_string());
+        self.d3.validate().map_err(|error| of_transport(&error))?;
+        self.pdq.validate().map_err(|error| of_transport(&error))
     }
 }

@@ -1,4 +1,6 @@
 //! The driver keeps its side of the contract, tested with a stop-and-wait transport.
+// A set of transports is public, and so is what it consists of.
+#![allow(unreachable_pub)]
 
 use crate::support::{Faults, Lossy};
 use punctual_core::{
@@ -6,14 +8,31 @@ use punctual_core::{
     Header, HostCx, HostId, Instant, Limit, NicInfo, NoController, Packet, PacketFlags, QueueSpec,
     Rate, RetransmitCause, Transport, TransportInfo,
 };
-use punctual_host::{Application, Driver, DriverOptions, Offer};
+use punctual_host::{Application, Driver, DriverOptions, Offer, WireSet};
 use punctual_wire::{Codec, Data, Envelope, RecentNumbers, Summary, WireError};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 /// Stop and wait: one packet, its acknowledgement, the next. Its endpoints assert the driver's side
 /// of the contract.
-struct Toy;
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Toy;
+
+/// The set of transports that has only it.
+mod set {
+    punctual_transports::register! {
+        Toy(super::Toy), toy;
+    }
+}
+use set::AnyTransport;
+
+impl WireSet for AnyTransport {
+    type Codec = ToyCodec;
+
+    fn codec(&self, _mtu: Bytes, _epoch: u32) -> Option<ToyCodec> {
+        Some(ToyCodec)
+    }
+}
 
 const SEGMENT: u64 = 1_000;
 const RTO: Duration = Duration::from_millis(5);
@@ -27,7 +46,7 @@ fn words(packet: &Packet) -> [u64; 4] {
     packet.header.get()
 }
 
-struct ToySender {
+pub struct ToySender {
     flow: FlowId,
     peer: HostId,
     size: u64,
@@ -96,7 +115,7 @@ impl Endpoint<Toy> for ToySender {
     }
 }
 
-struct ToyReceiver {
+pub struct ToyReceiver {
     flow: FlowId,
     peer: HostId,
     next: u64,
@@ -165,7 +184,7 @@ impl Transport for Toy {
     }
 }
 
-struct ToyCodec;
+pub struct ToyCodec;
 
 impl Codec for ToyCodec {
     const TRANSPORT: u8 = 30;
@@ -239,19 +258,20 @@ impl Application for Memory {
     }
 }
 
-fn driver(seed: u64, rate: Rate) -> (Driver<Toy, ToyCodec>, SocketAddr) {
+fn driver(seed: u64, rate: Rate) -> (Driver<AnyTransport>, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let options = DriverOptions {
         rate,
         mtu: Bytes::new(1_500),
+        has_headroom: false,
         framing: Bytes::new(38),
         time_wait: Duration::from_millis(200),
         stall_max: Duration::from_secs(5),
         flows_max: 3,
         seed,
     };
-    (Driver::new(Toy, ToyCodec, socket, options).unwrap(), address)
+    (Driver::new(&[AnyTransport::Toy(Toy)], socket, options).unwrap(), address)
 }
 
 fn contents(len: usize, salt: u8) -> Vec<u8> {
@@ -310,7 +330,7 @@ fn too_many_flows_are_refused() {
         sender.open(address, Bytes::new(100), None, &mut from).unwrap();
     }
     let end = sender.now() + PATIENCE;
-    let refused = |driver: &Driver<Toy, ToyCodec>| {
+    let refused = |driver: &Driver<AnyTransport>| {
         driver.traffic().dropped.get("too_many_flows").copied().unwrap_or(0)
     };
     while from.finished < 3 || refused(&receiver) < 2 {

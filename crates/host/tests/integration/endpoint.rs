@@ -4,8 +4,8 @@ use crate::support::{Faults, Lossy};
 use punctual_core::Bytes;
 use punctual_core::rng::Stream;
 use punctual_host::{
-    Endpoint, EndpointOptions, HostError, Key, Outcome, PingError, ReceiveError, SendError,
-    SendOptions,
+    Endpoint, EndpointOptions, HostError, HostTransport, Key, Outcome, PingError, ReceiveError,
+    SendError, SendHandle, SendOptions,
 };
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -21,7 +21,7 @@ pub(crate) fn endpoint() -> Endpoint {
 
 /// An endpoint that has run for some time: messages that reach a process within a round trip of its
 /// start may have an unknown outcome, which a busy machine makes likely.
-fn bind(options: EndpointOptions) -> Endpoint {
+pub(crate) fn bind(options: EndpointOptions) -> Endpoint {
     let endpoint = Endpoint::bind(localhost(), options).expect("an endpoint");
     std::thread::sleep(Duration::from_millis(50));
     endpoint
@@ -44,12 +44,12 @@ fn by(deadline: Duration) -> SendOptions {
     SendOptions { deadline: Some(deadline), ..SendOptions::default() }
 }
 
-const PLAIN: SendOptions = SendOptions {
+pub(crate) const PLAIN: SendOptions = SendOptions {
     deadline: None,
     give_up_late: false,
     priority: None,
     patience: None,
-    transport: punctual_host::HostTransport::Ndp,
+    transport: HostTransport::Ndp,
     service: punctual_host::Service::number(0),
 };
 
@@ -71,6 +71,17 @@ fn send__every_size_arrives() {
 
 /// Sends messages of all sizes through a faulty network. Returns the retransmissions.
 fn through_faults(count: u64, max: f64, faults: Faults, key: Option<Key>) -> u64 {
+    through_faults_over(HostTransport::Ndp, count, max, faults, key)
+}
+
+pub(crate) fn through_faults_over(
+    transport: HostTransport,
+    count: u64,
+    max: f64,
+    faults: Faults,
+    key: Option<Key>,
+) -> u64 {
+    let plain = SendOptions { transport, ..PLAIN };
     let options = EndpointOptions { key, ..EndpointOptions::default() };
     let server = bind(options.clone());
     let client = bind(options);
@@ -96,27 +107,28 @@ fn through_faults(count: u64, max: f64, faults: Faults, key: Option<Key>) -> u64
     });
     let mut sends = std::collections::VecDeque::new();
     let mut retransmits = 0;
+    let mut settle = |(len, send): (usize, SendHandle)| {
+        let outcome = send.wait();
+        let is_done = matches!(outcome, Outcome::Done(_));
+        let traffic = [client.stats().traffic, server.stats().traffic];
+        assert!(is_done, "{transport:?}, {len} B: {outcome:?}; {traffic:?}");
+        retransmits += outcome.times().retransmits;
+    };
     for (number, len) in sizes.iter().enumerate() {
         let data = contents(number as u64, *len);
-        sends.push_back(client.send(relay.address(), data, &PLAIN).unwrap());
+        sends.push_back((*len, client.send(relay.address(), data, &plain).unwrap()));
         if sends.len() >= 32 {
-            let outcome = sends.pop_front().unwrap().wait();
-            assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
-            retransmits += outcome.times().retransmits;
+            settle(sends.pop_front().unwrap());
         }
     }
-    for send in sends {
-        let outcome = send.wait();
-        assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
-        retransmits += outcome.times().retransmits;
-    }
+    sends.into_iter().for_each(settle);
     let seen = reader.join().unwrap();
     assert_eq!(seen.len() as u64, count);
     assert!(seen.values().all(|times| *times == 1), "delivered twice");
     retransmits
 }
 
-const BAD: Faults = Faults {
+pub(crate) const BAD: Faults = Faults {
     drop: 0.02,
     duplicate: 0.02,
     reorder: 0.05,

@@ -7,8 +7,14 @@ use punctual_core::{
     RangeSet, Rate,
 };
 use punctual_host::{Application, Driver, DriverOptions, Offer};
+use punctual_transports::AnyTransport;
+use punctual_transports::d3::{D3Config, D3Header};
 use punctual_transports::ndp::{NdpConfig, NdpHeader, flags, kind};
-use punctual_wire::{Datagram, NDP_WIRE_BYTES, NdpCodec, WireName, emit};
+use punctual_transports::pdq::PdqConfig;
+use punctual_wire::{
+    Codec as _, D3Codec, Datagram, ENVELOPE_BYTES, Envelope, FlowOpening, Kind, NDP_WIRE_BYTES,
+    NdpCodec, PdqCodec, WireName, emit, emit_opening,
+};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
@@ -58,19 +64,29 @@ impl Application for Watchful {
     }
 }
 
-fn driver(seed: u64) -> (Driver<NdpConfig, NdpCodec>, SocketAddr) {
+fn driver(seed: u64) -> (Driver<AnyTransport>, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = socket.local_addr().expect("its address");
     let options = DriverOptions {
         rate: Rate::from_gbps(10),
         mtu: Bytes::new(1_500),
+        has_headroom: false,
         framing: Bytes::new(38),
         time_wait: Duration::from_millis(5),
         stall_max: Duration::from_secs(5),
         flows_max: FLOWS_MAX,
         seed,
     };
-    (Driver::new(NdpConfig::default(), NdpCodec, socket, options).expect("a driver"), address)
+    (Driver::new(&transports(), socket, options).expect("a driver"), address)
+}
+
+/// NDP, and the transports that ports grant their rates.
+fn transports() -> [AnyTransport; 3] {
+    [
+        AnyTransport::Ndp(NdpConfig::default()),
+        AnyTransport::D3(D3Config::for_sockets()),
+        AnyTransport::Pdq(PdqConfig::for_sockets()),
+    ]
 }
 
 fn peer() -> UdpSocket {
@@ -155,6 +171,64 @@ fn plausible(stream: &mut Stream, size: u64, segment: u64) -> Packet {
     packet
 }
 
+/// A datagram of D3 or PDQ with valid checks: any fields, small numbers likely.
+fn granted(stream: &mut Stream, to_sender: bool) -> (u32, Vec<u8>) {
+    let flow = stream.below(12) as u32;
+    let (transport, sizes) = match stream.coin() {
+        true => (D3Codec::TRANSPORT, [16, 40]),
+        false => (PdqCodec::TRANSPORT, [32, 32]),
+    };
+    let mut fields = vec![0; sizes[stream.below(2) as usize]];
+    for word in fields.chunks_mut(4) {
+        let value = number(stream, u64::from(u32::MAX)) as u32;
+        word.copy_from_slice(&value.to_be_bytes());
+    }
+    // Bytes that are several fields: any of their bits.
+    let bytes = if transport == D3Codec::TRANSPORT { [14, 16, 18] } else { [16, 18, 17] };
+    for at in bytes {
+        if let (true, Some(byte)) = (stream.coin(), fields.get_mut(at)) {
+            *byte = stream.bits() as u8;
+        }
+    }
+    let is_syn = !to_sender && stream.coin();
+    let (kind, payload) = match (to_sender, is_syn) {
+        (true, _) => (Kind::ACK, Vec::new()),
+        (false, true) => {
+            let flow_bytes = 5_000 * u64::from(flow + 1);
+            let segment_bytes = (transport == PdqCodec::TRANSPORT).then_some(1_500 - 80);
+            let opening = FlowOpening { flow_bytes, segment_bytes };
+            (Kind::PROBE, opening.to_bytes().to_vec())
+        }
+        (false, false) => {
+            let sizes = [0, 1, 127, 200, 1_420];
+            let len = sizes[stream.below(sizes.len() as u64) as usize];
+            (if len > 0 { Kind::DATA } else { Kind::PROBE }, vec![0xa5; len])
+        }
+    };
+    if transport == PdqCodec::TRANSPORT {
+        // Most packets say whether they carry data as their kind does.
+        let data = 1 << 4;
+        fields[16] = fields[16] & !data | if kind == Kind::DATA { data } else { 0 };
+        fields[19] = 0;
+    }
+    let envelope = Envelope {
+        transport,
+        kind,
+        class: Class::DATA,
+        flags: if to_sender { PacketFlags::TO_SENDER } else { PacketFlags::empty() },
+        is_syn,
+        keyed: None,
+        name: WireName { flow, incarnation: 1 },
+        path: stream.below(20) as u16,
+        payload_bytes: payload.len() as u16,
+    };
+    let mut bytes = vec![0; ENVELOPE_BYTES];
+    bytes.extend_from_slice(&fields);
+    bytes.extend_from_slice(&payload);
+    envelope.seal(&mut bytes, fields.len());
+    (flow, bytes)
+}
+
 fn bytes_of(flow: u32, packet: &Packet) -> Vec<u8> {
     let mut bytes = Vec::new();
     let fill = |into: &mut [u8]| {
@@ -166,7 +240,17 @@ fn bytes_of(flow: u32, packet: &Packet) -> Vec<u8> {
     bytes
 }
 
-fn turn(driver: &mut Driver<NdpConfig, NdpCodec>, app: &mut Watchful) {
+/// The datagram with another flow number and the check for it.
+fn renamed(bytes: Vec<u8>, flow: u32) -> Vec<u8> {
+    let datagram = Datagram::parse(&bytes).expect("our own");
+    let (mut envelope, fields) = (datagram.envelope, datagram.fields.len());
+    envelope.name.flow = flow;
+    let mut bytes = bytes.clone();
+    envelope.seal(&mut bytes, fields);
+    bytes
+}
+
+fn turn(driver: &mut Driver<AnyTransport>, app: &mut Watchful) {
     let until = driver.now() + Duration::from_micros(20);
     driver.turn(app, until).expect("a peer cannot stop the driver");
 }
@@ -183,8 +267,13 @@ fn a_receiver_survives_any_sender() {
         let attacker = peer();
         let mut count = 0;
         for _ in 0..400 {
-            let (flow, packet) = anything(&mut stream, false);
-            let bytes = bytes_of(flow, &packet);
+            let bytes = match seed % 2 {
+                0 => {
+                    let (flow, packet) = anything(&mut stream, false);
+                    bytes_of(flow, &packet)
+                }
+                _ => granted(&mut stream, false).1,
+            };
             count += u64::from(attacker.send_to(&bytes, address).is_ok());
             turn(&mut receiver, &mut app);
             while attacker.recv_from(&mut [0; 2_000]).is_ok() {}
@@ -221,7 +310,11 @@ fn a_sender_survives_any_receiver() {
         let size = [1, 1_436, 100_000, 1 << 40][seed as usize % 4];
         // The id that the flow will have. The driver reads its bytes only after it is open.
         app.sent.insert(FlowId(0), size);
-        let flow = sender.open(target, Bytes::new(size), None, &mut app).expect("a flow");
+        let transport = (seed / 4 % 3) as u8;
+        let deadline = Some(Instant::ZERO + Duration::from_millis(500)).filter(|_| seed % 2 == 1);
+        let flow = sender
+            .open_over(transport, target, Bytes::new(size), deadline, &mut app)
+            .expect("a flow");
         assert_eq!(flow, FlowId(0));
         let mut name = None;
         for _ in 0..400 {
@@ -231,8 +324,11 @@ fn a_sender_survives_any_receiver() {
                 name = Datagram::parse(&datagram[..len]).ok().map(|d| d.envelope.name.flow);
             }
             let Some(name) = name else { continue };
-            let (_, packet) = anything(&mut stream, true);
-            let _ = attacker.send_to(&bytes_of(name, &packet), address);
+            let bytes = match transport {
+                0 => bytes_of(name, &anything(&mut stream, true).1),
+                _ => renamed(granted(&mut stream, true).1, name),
+            };
+            let _ = attacker.send_to(&bytes, address);
         }
         understood += sender.traffic().received;
     }
@@ -269,4 +365,62 @@ fn an_honest_peer_gets_through() {
     let honest = receiving.offered.iter().find(|(_, offered)| **offered == size);
     let (honest, _) = honest.expect("the file was offered");
     assert_eq!(receiving.written[honest].total(), size);
+}
+
+/// A flow in tiny packets: the record of which have arrived would take more memory than their data.
+/// Honest segments have 128 bytes or more, but for the last.
+#[test]
+fn tiny_packets_are_refused() {
+    let (mut receiver, address) = driver(1);
+    let mut app = Watchful::default();
+    let attacker = peer();
+    let mut sent = 0;
+    let mut send = |bytes: &[u8]| {
+        sent += 1;
+        attacker.send_to(bytes, address).expect("a datagram");
+    };
+    let name = |flow| WireName { flow, incarnation: 1 };
+    let fill = |into: &mut [u8]| {
+        into.fill(1);
+        Ok::<(), Infallible>(())
+    };
+    // NDP: every second packet of flows with segments of 1 and 127 bytes.
+    for (flow, segment) in [(1, 1), (2, 127)] {
+        for seq in (0..20).step_by(2) {
+            let header = NdpHeader {
+                seq,
+                cumulative: 100_000,
+                sent_at: 0,
+                pull: 0,
+                path: 0,
+                kind: kind::DATA,
+                flags: flags::SYN,
+            };
+            let mut packet = Packet::new(FlowId(0), HostId(0), Header::new(header));
+            packet.payload_bytes = segment;
+            send(&bytes_of(flow, &packet));
+        }
+    }
+    let mut bytes = Vec::new();
+    // D3 has segments of any offset.
+    let header = D3Header { flags: D3Header::SYN, ..D3Header::default() };
+    let packet = Packet::new(FlowId(0), HostId(0), Header::new(header));
+    let opening = FlowOpening { flow_bytes: 100_000, segment_bytes: None };
+    emit_opening(&D3Codec::default(), name(3), &packet, None, &opening, &mut bytes);
+    send(&bytes);
+    let opened = 1;
+    for seq in (0..20).step_by(2) {
+        let header = D3Header { seq, ..D3Header::default() };
+        let mut packet = Packet::new(FlowId(0), HostId(0), Header::new(header));
+        packet.payload_bytes = 1;
+        emit(&D3Codec::default(), name(3), &packet, None, &mut bytes, fill).expect("nothing fails");
+        send(&bytes);
+    }
+    for _ in 0..50 {
+        turn(&mut receiver, &mut app);
+    }
+    let traffic = receiver.traffic();
+    assert_eq!(traffic.dropped.get("segment_small"), Some(&(sent - opened)), "{traffic:?}");
+    assert_eq!(app.offered.len() as u64, opened, "only the flow without data was offered");
+    assert!(app.written.is_empty());
 }

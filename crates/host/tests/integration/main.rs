@@ -7,6 +7,7 @@ mod endpoint;
 mod files;
 mod findings;
 mod flood;
+mod granted;
 mod hostd;
 mod hostd_faults;
 mod hostd_files;

@@ -6,7 +6,7 @@
 use crate::endpoint::contents;
 use crate::support::{Done, Faults, Limits, Lossy};
 use punctual_core::rng::Stream;
-use punctual_host::{Endpoint, EndpointOptions, Outcome, SendOptions};
+use punctual_host::{Endpoint, EndpointOptions, HostTransport, Outcome, SendOptions};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a child process does: `receive ADDRESS LOG` or `send ADDRESS LOG FROM TO MAX`.
+/// What a child process does: `receive ADDRESS LOG` or `send ADDRESS LOG FROM TO MAX TRANSPORT`.
 const ROLE: &str = "PUNCTUAL_TEST_ROLE";
 
 /// Not a test: the child processes run it. Without a role it does nothing.
@@ -29,7 +29,9 @@ fn child() {
         "receive" => receive(words[1].parse().unwrap(), log),
         _ => {
             let number = |at: usize| words[at].parse::<u64>().unwrap();
-            send(words[1].parse().unwrap(), log, number(3)..number(4), number(5) as f64);
+            let transport = HostTransport::named(words[6]).unwrap();
+            let options = SendOptions { transport, ..SendOptions::default() };
+            send(words[1].parse().unwrap(), log, number(3)..number(4), number(5) as f64, &options);
         }
     }
 }
@@ -94,7 +96,13 @@ fn receive(listen: SocketAddr, mut log: std::fs::File) {
     }
 }
 
-fn send(peer: SocketAddr, mut log: std::fs::File, numbers: std::ops::Range<u64>, max: f64) {
+fn send(
+    peer: SocketAddr,
+    mut log: std::fs::File,
+    numbers: std::ops::Range<u64>,
+    max: f64,
+    with: &SendOptions,
+) {
     let endpoint = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), options()).unwrap();
     let mut under_way = VecDeque::new();
     let mut note = |(number, send): (u64, punctual_host::SendHandle)| {
@@ -107,7 +115,7 @@ fn send(peer: SocketAddr, mut log: std::fs::File, numbers: std::ops::Range<u64>,
     };
     for number in numbers {
         let data = bytes_of(number, length_of(number, max));
-        let send = endpoint.send(peer, data, &SendOptions::default()).unwrap();
+        let send = endpoint.send(peer, data, with).unwrap();
         under_way.push_back((number, send));
         if under_way.len() >= 16 {
             note(under_way.pop_front().unwrap());
@@ -174,6 +182,7 @@ enum Kill {
 }
 
 struct Soak {
+    transport: HostTransport,
     messages: u64,
     max: f64,
     faults: Faults,
@@ -203,8 +212,9 @@ fn run(soak: &Soak, seed: u64) -> Ended {
     let relay = Lossy::start_within(port, soak.faults, seed, soak.limits);
     let start_receiver = || Running::start(format!("receive {port} {}", received.display()));
     let start_sender = |from: u64| {
-        let (to, max) = (soak.messages, soak.max);
-        Running::start(format!("send {} {} {from} {to} {max}", relay.address(), sent.display()))
+        let (to, max, name) = (soak.messages, soak.max, soak.transport.name());
+        let log = sent.display();
+        Running::start(format!("send {} {log} {from} {to} {max} {name}", relay.address()))
     };
     let mut receiver = start_receiver();
     std::thread::sleep(Duration::from_millis(300));
@@ -331,31 +341,96 @@ const LONG: Limits = Limits { life: Duration::from_secs(1_800), datagrams: 100_0
 #[test]
 fn soak__each_message_once() {
     let (messages, max, faults) = (300, 1e5, FAULTS);
-    check(&Soak { messages, max, faults, kill: Kill::Nobody, kills: 0, limits: SHORT }, 1);
+    check(
+        &Soak {
+            transport: HostTransport::Ndp,
+            messages,
+            max,
+            faults,
+            kill: Kill::Nobody,
+            kills: 0,
+            limits: SHORT,
+        },
+        1,
+    );
 }
 
 #[test]
 fn soak__the_receiver_is_killed() {
     let (messages, max, faults) = (300, 3e4, FAULTS);
-    check(&Soak { messages, max, faults, kill: Kill::Receiver, kills: 3, limits: SHORT }, 2);
+    check(
+        &Soak {
+            transport: HostTransport::Ndp,
+            messages,
+            max,
+            faults,
+            kill: Kill::Receiver,
+            kills: 3,
+            limits: SHORT,
+        },
+        2,
+    );
 }
 
 #[test]
 fn soak__the_sender_is_killed() {
     let (messages, max, faults) = (400, 3e4, FAULTS);
-    check(&Soak { messages, max, faults, kill: Kill::Sender, kills: 3, limits: SHORT }, 3);
+    check(
+        &Soak {
+            transport: HostTransport::Ndp,
+            messages,
+            max,
+            faults,
+            kill: Kill::Sender,
+            kills: 3,
+            limits: SHORT,
+        },
+        3,
+    );
 }
 
 #[test]
 fn soak__either_end_is_killed() {
     let (messages, max, faults) = (300, 3e4, FAULTS);
-    check(&Soak { messages, max, faults, kill: Kill::Either, kills: 4, limits: SHORT }, 4);
+    check(
+        &Soak {
+            transport: HostTransport::Ndp,
+            messages,
+            max,
+            faults,
+            kill: Kill::Either,
+            kills: 4,
+            limits: SHORT,
+        },
+        4,
+    );
+}
+
+#[test]
+fn soak__over_d3_either_end_is_killed() {
+    let (messages, max, faults, transport) = (200, 3e4, FAULTS, HostTransport::D3);
+    check(
+        &Soak { transport, messages, max, faults, kill: Kill::Either, kills: 4, limits: SHORT },
+        5,
+    );
+}
+
+#[test]
+fn soak__over_pdq_either_end_is_killed() {
+    let (messages, max, faults, transport) = (200, 3e4, FAULTS, HostTransport::Pdq);
+    check(
+        &Soak { transport, messages, max, faults, kill: Kill::Either, kills: 4, limits: SHORT },
+        6,
+    );
 }
 
 /// The soak in full: 10,000 messages of 1 B to 1 MB, with and without kills.
 fn soak_in_full(kill: Kill, kills: u64, seed: u64) {
     let (messages, max, faults) = (10_000, 1e6, FAULTS);
-    check(&Soak { messages, max, faults, kill, kills, limits: LONG }, seed);
+    check(
+        &Soak { transport: HostTransport::Ndp, messages, max, faults, kill, kills, limits: LONG },
+        seed,
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The hosts' engine and the switch on a clock that is never late, beside the simulator.
 
 use super::*;
+use crate::HostSockets;
 use crate::run::config;
 use punctual_core::{Limit, QueueSpec};
 use punctual_net::{ClosLinks, ClosShape};
@@ -67,7 +68,7 @@ fn run(setup: &Setup, stall: impl Fn(u64) -> bool) -> (Outcome, Engine) {
     let table = FlowTable::new(setup.workload.clone(), setup.stop, setup.measure);
     let all = |_: &AnyTransport| true;
     let mut engine = Engine::new(&setup.network, &setup.transports, all, table, setup.seed, 7, 10);
-    let mut switch = Switch::new(config(setup), MemoryIo::new(HOSTS as usize));
+    let mut switch = Switch::new(config(setup, HostSockets::Packet), MemoryIo::new(HOSTS as usize));
     for host in 0..HOSTS {
         let hello = crate::frames::hello(host, (host + 1) % HOSTS);
         switch.io().arrive(HostId(host), Instant::ZERO, hello);

@@ -7,5 +7,6 @@ mod frames;
 mod fuzz;
 mod fuzz_endpoints;
 mod layouts;
+mod openings;
 mod rates;
 mod samples;

@@ -128,7 +128,7 @@ fn d3__timestamps_wrap_and_are_rounded_down() {
 
 #[test]
 fn pdq__segments_and_offsets() {
-    let codec = PdqCodec { segment_bytes: 1_440 };
+    let codec = PdqCodec { segment_bytes: 1_440, epoch: 0 };
     assert_eq!(AnyCodec::of("pdq", Bytes::new(1_500)), Some(AnyCodec::Pdq(codec)));
     let mut last = samples::pdq(PdqHeader::DATA | PdqHeader::END, 333);
     for seq in [0, 71, u32::MAX] {

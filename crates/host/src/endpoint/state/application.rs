@@ -2,9 +2,9 @@
 
 use super::super::format::{Control, End, Prologue};
 use super::super::inbound::Inbound;
-use super::super::options::{ReceiveError, SendError};
+use super::super::options::{HostTransport, ReceiveError, SendError};
 use super::super::peers::Known;
-use super::State;
+use super::{Action, State};
 use crate::driver::{Application, Offer};
 use punctual_core::{ByteRange, Duration, FlowEvent, FlowId, Instant};
 use punctual_wire::{Datagram, WireName};
@@ -72,7 +72,8 @@ impl Application for State {
         self.receive_memory += buffer;
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
-        let inbound = Inbound::new(address, offer.flow, number, len, buffer, self.now);
+        let mut inbound = Inbound::new(address, offer.flow, number, len, buffer, self.now);
+        inbound.transport = HostTransport::at(offer.transport).unwrap_or_default();
         self.inbound.insert(id, inbound);
         self.inbound_flows.insert(offer.flow, id);
         self.inbound_numbers.insert((address, number), id);
@@ -125,6 +126,8 @@ impl Application for State {
                 }
                 self.deliver(id);
             }
+            // It sees that the deadline cannot be met.
+            (FlowEvent::Abandoned, Some(id)) => self.actions.push(Action::Cancel(id)),
             (FlowEvent::Retransmitted(_), Some(id)) => {
                 if let Some(outbound) = self.outbound.get_mut(&id) {
                     outbound.retransmits += 1;
@@ -163,16 +166,22 @@ impl Application for State {
         }
     }
 
-    fn handle_stray(&mut self, peer: SocketAddr, to_sender: bool, name: WireName) {
+    fn handle_stray(&mut self, peer: SocketAddr, to_sender: bool, was_open: bool, name: WireName) {
         if to_sender {
             return;
         }
         let end = match self.peers.get(&peer).map(|peer| peer.known(name.flow)) {
             Some(Known::Done) => End::Done,
             Some(Known::Opened) => End::Gone,
+            // It was closed so that it begins again, and the packet that says so was lost.
+            _ if was_open => return self.ask_to_retry(peer, name.flow),
             _ => return,
         };
         self.control(peer, name.flow, Control::Ended(end));
+    }
+
+    fn handle_other_segments(&mut self, peer: SocketAddr, name: WireName) {
+        self.control(peer, name.flow, Control::Ended(End::OtherMtu));
     }
 
     fn handle_restart(&mut self, flow: FlowId, incarnation: u16) {

@@ -123,6 +123,7 @@ impl State {
             End::NotListening => SendError::NotListening(peer),
             End::TooLarge => SendError::TooLarge(peer),
             End::OtherVersion => SendError::OtherVersion(peer),
+            End::OtherMtu => SendError::OtherMtu(peer),
             End::Refused | End::Gone | End::Cancelled => SendError::Refused(peer),
         };
         self.conclude(id, |times| Outcome::Failed(error, times));

@@ -6,7 +6,7 @@ mod inward;
 
 use super::format::{Control, Prologue, Purpose, Tokens};
 use super::inbound::Inbound;
-use super::options::{EndpointOptions, Outcome, SendError, Times};
+use super::options::{EndpointOptions, HostTransport, Outcome, SendError, Times};
 use super::peers::Peers;
 use super::pings::Pings;
 use super::services::{Owner, Services};
@@ -28,12 +28,15 @@ pub(super) struct Outbound {
     pub(super) prologue: Prologue,
     prologue_bytes: [u8; Prologue::BYTES],
     pub(super) class: Class,
+    pub(super) transport: HostTransport,
     pub(super) flow: Option<FlowId>,
     /// The count and number of its flow.
     pub(super) number: Option<(u64, u32)>,
     pub(super) submitted_at: Instant,
     pub(super) deadline: Option<Instant>,
     pub(super) gives_up_late: bool,
+    /// Whether its transport knows that the deadline has passed.
+    pub(super) is_late: bool,
     /// When its first packet was first sent.
     pub(super) first_sent_at: Option<Instant>,
     /// The end of the bytes that were sent at least once.
@@ -72,6 +75,8 @@ pub(super) enum Action {
     /// There is room for packets that waited.
     Resume(FlowId),
     Launch(SocketAddr),
+    /// A transport has abandoned the flow of a message.
+    Cancel(u64),
 }
 
 /// The messages and peers of an endpoint.
@@ -395,11 +400,13 @@ pub(super) fn new_outbound(
         prologue,
         prologue_bytes: prologue.to_bytes(),
         class,
+        transport: HostTransport::default(),
         flow: None,
         number: None,
         submitted_at: now,
         deadline: None,
         gives_up_late: false,
+        is_late: false,
         first_sent_at: None,
         sent_to: 0,
         heard_at: now,
