@@ -2,9 +2,13 @@
 
 use crate::common::*;
 use punctual_core::rng::Stream;
-use punctual_core::{Duration, FlowSpec, Instant};
+use punctual_core::{Bytes, Duration, FlowSpec, Instant};
 use punctual_net::ClosShape;
-use punctual_sim::{EngineOptions, Outcome, Setup};
+use punctual_sim::{EngineOptions, Outcome, Setup, Stop};
+use punctual_workload::{
+    Arrivals, Deadlines, Gap, HostsView, LoopSpec, Pattern, Sizes, TrafficSpec, build,
+};
+use std::ops::ControlFlow;
 
 /// Flows of up to 100 KB between random hosts, ten from each, in the first 200 µs. Half of them have
 /// deadlines, of which some cannot be met.
@@ -48,6 +52,80 @@ fn results_are_those_of_one_thread() {
             assert!(several.pauses == one.pauses, "{name}: pauses on {threads} threads");
         }
     }
+}
+
+/// Two connections from each host, on which flows follow each other after `gap`; at most `limit` flows.
+fn closed_loops(name: &str, gap: Duration, limit: Option<u64>) -> Setup {
+    let spec = TrafficSpec {
+        arrivals: Arrivals::ClosedLoop(LoopSpec { connections: 2, gap: Gap::Fixed(gap) }),
+        deadlines: Deadlines::Uniform(Duration::from_micros(1), Duration::from_micros(400)),
+        limit,
+        ..TrafficSpec::new(Pattern::Random, Sizes::Uniform(Bytes::new(1), Bytes::new(60_000)))
+    };
+    let network = fat_tree(8, 1500);
+    let view = HostsView::uniform(network.hosts, GBPS10, None);
+    let end = Duration::from_micros(700);
+    let mut setup = setup(network, vec![transport(name)], Vec::new());
+    setup.workload = build(&[spec], &view, end, 1).expect("a workload");
+    // The limit ends the run before its time does.
+    setup.stop.at = Instant::ZERO + if limit.is_some() { end * 100 } else { end };
+    Setup { check: false, ..setup }
+}
+
+/// Flows of closed loops get their numbers, and so their paths, in the order in which the flows
+/// before them end anywhere in the network.
+#[test]
+fn closed_loops_go_on_alike() {
+    for (name, limit) in
+        [("ndp", None), ("ndp", Some(600)), ("dctcp", Some(500)), ("pdq", Some(900))]
+    {
+        let mut setup = closed_loops(name, Duration::from_micros(2), limit);
+        let one = with_threads(&setup, 1);
+        assert!(one.flows.len() > 400, "{name}: {}", one.flows.len());
+        for threads in [2, 3, 8] {
+            setup.engine.threads = threads;
+            assert!(punctual_sim::threads(&setup) > 1, "{name} would run on one thread");
+            let several = with_threads(&setup, threads);
+            assert_eq!(several.totals, one.totals, "{name} on {threads} threads");
+            assert!(several.flows == one.flows, "{name}: flows on {threads} threads");
+            assert!(several.ports == one.ports, "{name}: ports on {threads} threads");
+        }
+    }
+    let mut at_once = closed_loops("ndp", Duration::from_nanos(999), None);
+    at_once.engine.threads = 8;
+    assert_eq!(punctual_sim::threads(&at_once), 1, "the next flow may start in the same window");
+}
+
+/// A run that waits for no flow is over before it begins; one without events lasts as long as asked.
+#[test]
+fn nothing_to_do_is_the_same() {
+    for when_done in [true, false] {
+        let outcome = |threads| {
+            let setup = setup(fat_tree(4, 1500), vec![transport("ndp")], Vec::new());
+            let engine = EngineOptions { windows: Some(threads > 1), threads };
+            let stop = Stop { when_done, ..setup.stop };
+            run(Setup { engine, stop, check: false, ..setup })
+        };
+        assert_eq!(outcome(2).totals, outcome(1).totals);
+    }
+}
+
+/// All threads of a run end when its user asks for it.
+#[test]
+fn interruptions_reach_all_threads() {
+    let network = fat_tree(8, 1500);
+    let flows = permutation(network.hosts, 1);
+    let mut setup = Setup { check: false, ..setup(network, vec![transport("ndp")], flows) };
+    setup.engine.threads = 3;
+    setup.stop = until_ms(1_000);
+    let mut calls = 0;
+    let outcome = punctual_sim::run(setup, &mut |progress| {
+        calls += 1;
+        assert!(progress.events >= calls * (1 << 17) && progress.now > Instant::ZERO);
+        if calls == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert!(outcome.interrupted);
+    assert_eq!(calls, 2);
 }
 
 fn allowed_eight(setup: Setup) -> usize {
@@ -101,7 +179,6 @@ fn some_runs_stay_on_one_thread() {
     assert_eq!(threads(Setup { check: false, ..endless("phost") }), 1, "switches choose paths");
     let mut immediate = plain();
     let links = punctual_net::ClosLinks::uniform(GBPS10, Duration::ZERO);
-    let size = |bytes| punctual_core::Bytes::new(bytes);
-    immediate.network = ClosShape::fat_tree(8, 1).build(&links, size(1500), size(0));
+    immediate.network = ClosShape::fat_tree(8, 1).build(&links, Bytes::new(1500), Bytes::ZERO);
     assert_eq!(threads(immediate), 1, "links without delay");
 }
