@@ -12,9 +12,9 @@ pub(crate) struct SharingPlan {
     pub(crate) threads: usize,
 }
 
-/// With fewer events than this in a window, a thread would wait longer than it works: this many
-/// take about ten times as long as it takes the threads to meet.
-const EVENTS_PER_WINDOW_MIN: f64 = 64.0;
+/// A thread is used where it has as many events in a window: some 20 µs of work. The threads meet
+/// in less than a microsecond if all have a processor each, but in tens where one is late.
+const EVENTS_PER_WINDOW_MIN: f64 = 256.0;
 
 /// How to share a run out to the threads that it may use. `None`: it is for one thread.
 ///

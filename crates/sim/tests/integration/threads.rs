@@ -29,7 +29,7 @@ fn random_flows(hosts: u32) -> Vec<FlowSpec> {
 }
 
 fn with_threads(setup: &Setup, threads: usize) -> Outcome {
-    let engine = EngineOptions { windows: None, threads };
+    let engine = EngineOptions { windows: (threads > 1).then_some(true), threads };
     run(Setup { engine, ..setup.clone() })
 }
 
@@ -43,8 +43,8 @@ fn results_are_those_of_one_thread() {
         let one = with_threads(&setup, 1);
         assert_eq!(one.flows.len(), 1280, "{name}");
         for threads in [2, 3, 8] {
-            setup.engine.threads = threads;
-            assert!(punctual_sim::threads(&setup) > 1, "{name} would run on one thread");
+            setup.engine = EngineOptions { windows: Some(true), threads };
+            assert_eq!(punctual_sim::threads(&setup), threads, "{name}");
             let several = with_threads(&setup, threads);
             assert_eq!(several.totals, one.totals, "{name} on {threads} threads");
             assert!(several.flows == one.flows, "{name}: flows on {threads} threads");
@@ -83,8 +83,8 @@ fn closed_loops_go_on_alike() {
         let one = with_threads(&setup, 1);
         assert!(one.flows.len() > 400, "{name}: {}", one.flows.len());
         for threads in [2, 3, 8] {
-            setup.engine.threads = threads;
-            assert!(punctual_sim::threads(&setup) > 1, "{name} would run on one thread");
+            setup.engine = EngineOptions { windows: Some(true), threads };
+            assert_eq!(punctual_sim::threads(&setup), threads, "{name}");
             let several = with_threads(&setup, threads);
             assert_eq!(several.totals, one.totals, "{name} on {threads} threads");
             assert!(several.flows == one.flows, "{name}: flows on {threads} threads");
@@ -133,29 +133,23 @@ fn allowed_eight(setup: Setup) -> usize {
     punctual_sim::threads(&Setup { engine, check: false, ..setup })
 }
 
-/// A thread is used where it has 64 events a window at least.
+/// A thread is used where it has 256 events a window at least.
 #[test]
 fn little_work_stays_on_one_thread() {
     // 10 Gb/s and 1 µs are less than one packet of 1,500 bytes a window and host, with its answer
-    // about eight events.
-    let senders = |senders: u32| {
+    // less than seven events.
+    let senders = |senders: u32, size, every_ms: u64| {
         let network = fat_tree(8, 1500);
-        let flows = permutation(network.hosts, 1).into_iter().take(senders as usize).collect();
-        allowed_eight(setup(network, vec![transport("ndp")], flows))
+        let all = permutation(network.hosts, 1).into_iter().take(senders as usize).enumerate();
+        let at = |n: usize| Instant::ZERO + Duration::from_millis(every_ms * n as u64);
+        let flow = |(n, flow)| FlowSpec { size: Bytes::new(size), start: at(n), ..flow };
+        allowed_eight(setup(network, vec![transport("ndp")], all.map(flow).collect()))
     };
-    assert_eq!(senders(1), 1);
-    assert_eq!(senders(12), 1);
-    assert!((2..8).contains(&senders(40)), "{}", senders(40));
-    assert_eq!(senders(128), 8);
-    // The same flows one after the other.
-    let network = fat_tree(8, 1500);
-    let mut flows = random_flows(network.hosts);
-    let together = allowed_eight(setup(network.clone(), vec![transport("ndp")], flows.clone()));
-    assert!(together > 1, "{together}");
-    for (n, flow) in flows.iter_mut().enumerate() {
-        flow.start = Instant::ZERO + Duration::from_micros(100 * n as u64);
-    }
-    assert_eq!(allowed_eight(setup(network, vec![transport("ndp")], flows)), 1);
+    assert_eq!(senders(1, u64::MAX, 0), 1);
+    assert_eq!(senders(38, u64::MAX, 0), 1);
+    assert_eq!(senders(128, u64::MAX, 0), 3);
+    assert_eq!(senders(128, 1_000_000, 0), 3);
+    assert_eq!(senders(128, 1_000_000, 2), 1, "one flow after the other");
 }
 
 /// What crosses the network at once, or is observed in the order of all events.
@@ -171,7 +165,7 @@ fn some_runs_stay_on_one_thread() {
         punctual_sim::threads(&Setup { engine, ..setup })
     };
     let plain = || Setup { check: false, ..endless("ndp") };
-    assert_eq!(threads(plain()), 8);
+    assert_eq!(threads(plain()), 3);
     assert_eq!(threads(endless("ndp")), 1, "checkers");
     assert_eq!(threads(Setup { network_trace: true, ..plain() }), 1);
     assert_eq!(threads(Setup { packet_latency: true, ..plain() }), 1);
