@@ -10,6 +10,12 @@ use punctual_record::{GaugeOf, GaugeSample};
 impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Reads the gauges of controllers at sampled ports, then of both ends of sampled open flows.
     pub(crate) fn sample_gauges(&mut self, sampling: &Sampling) {
+        for n in 0..self.recording.sampled_flows.len() {
+            let flow = self.recording.sampled_flows[n];
+            if self.hosts.flows.get(flow.index()).is_some_and(|state| state.receiver < CLOSED) {
+                self.close_if_sender_ended(flow);
+            }
+        }
         let at = self.cx.now;
         let gauges = &mut self.recording.gauges;
         let mut ask = |transport: TransportId, of: GaugeOf, ask: &mut dyn FnMut(&mut Tell<'_>)| {

@@ -30,7 +30,12 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Starts the flows that are due by now.
     pub(crate) fn start_flows(&mut self) {
         if self.starts.flow_start_at > self.cx.now {
-            return; // An earlier event has started them.
+            // An earlier event has started them. How many such events there are depends on when an end
+            // of a flow is known, so they do not count.
+            if !self.is_copy() {
+                self.recording.totals.events -= 1;
+            }
+            return;
         }
         self.starts.flow_start_at = Instant::NEVER;
         while let Some(spec) = self.starts.flows.get(self.starts.next_flow).copied() {
@@ -498,20 +503,30 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             spec.deadline = first; // closed loops find the next flow by it
         }
         let measure = self.recording.measure;
-        let is_awaited = |flow: &FlowSpec, start| must_end(flow) && measure.awaits(start);
-        if is_awaited(&spec, spec.start) {
+        if must_end(&spec) && measure.awaits(spec.start) {
             self.end.awaited -= 1;
         }
-        if let Some(next) = self.starts.workload.next_after(&spec, self.cx.now) {
-            let at = next.start.max(self.cx.now);
-            self.end.awaited += u64::from(is_awaited(&next, at));
-            self.starts.later_specs.push(FlowSpec { start: at, ..next });
-            self.starts.later.push(Reverse((at, self.starts.later_specs.len() as u64 - 1)));
-            self.expect_flows(at);
+        match self.cx.tap.shard_mut() {
+            Some(shard) => shard.note_ended(&spec, self.cx.now),
+            None => self.continue_loop(&spec, self.cx.now),
         }
         if self.is_done() {
             self.end.check_at = 0;
         }
+    }
+
+    /// Starts the next flow of a closed loop in which a flow has ended.
+    pub(crate) fn continue_loop(&mut self, ended: &FlowSpec, now: Instant) {
+        let Some(next) = self.starts.workload.next_after(ended, now) else { return };
+        let start = next.start.max(now);
+        let is_awaited = must_end(&next) && self.recording.measure.awaits(start);
+        match self.cx.tap.shard() {
+            Some(_) => self.end.continued += u64::from(is_awaited),
+            None => self.end.awaited += u64::from(is_awaited),
+        }
+        self.starts.later_specs.push(FlowSpec { start, ..next });
+        self.starts.later.push(Reverse((start, self.starts.later_specs.len() as u64 - 1)));
+        self.expect_flows(start);
     }
 
     /// Removes both ends of a flow whose sender has ended.

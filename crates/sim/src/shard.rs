@@ -49,11 +49,34 @@ pub(crate) struct Mail {
     news: Vec<(FlowId, News)>,
     /// Pause frames: when they arrive, the ports that send them, and what they say.
     frames: Vec<(Instant, PortId, PauseFrame)>,
+    ended: Vec<EndedFlow>,
+}
+
+/// A flow of a closed loop that has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndedFlow {
+    /// The order of the event by which it ended.
+    order: u64,
+    at: Instant,
+    spec: FlowSpec,
+}
+
+impl EndedFlow {
+    /// The order in which one thread sees flows of a window end, but for flows of one shard that one
+    /// event ends: these are in order already.
+    fn order(&self) -> (u64, u32) {
+        let is_start = EventClass::of(self.order << 32) == EventClass::Scenario;
+        // Flows that start at one instant do so by number.
+        (self.order, if is_start { self.spec.id.0 } else { 0 })
+    }
 }
 
 impl Mail {
     fn is_empty(&self) -> bool {
-        self.packets.is_empty() && self.news.is_empty() && self.frames.is_empty()
+        self.packets.is_empty()
+            && self.news.is_empty()
+            && self.frames.is_empty()
+            && self.ended.is_empty()
     }
 }
 
@@ -87,6 +110,14 @@ impl Board {
     }
 }
 
+impl Board {
+    /// The thread of a shard panics: no other one waits for it.
+    pub(crate) fn give_up(&self, shard: usize) {
+        let progress = &self.places[shard].progress;
+        progress.iter().for_each(|progress| progress.store(u64::MAX, Ordering::Release));
+    }
+}
+
 /// How often a shard looks whether another one has come as far as itself before it gives way to
 /// other threads.
 const LOOKS: u32 = 1 << 10;
@@ -116,6 +147,10 @@ pub(crate) struct Shard {
     /// Whether no other shard runs: one thread handles the events of all.
     is_alone: bool,
     has_news: bool,
+    /// By pattern of flows, whether it is a closed loop.
+    loops: Vec<bool>,
+    /// Flows of closed loops that have ended in any shard since the last window.
+    ended: Vec<EndedFlow>,
     early: EarlyEnds,
     /// By host, the number of its flows that may be abandoned and are not yet.
     abandonable: Vec<u32>,
@@ -167,6 +202,8 @@ impl Shard {
             parity: 0,
             is_alone: false,
             has_news: false,
+            loops: setup.workload.closed_loops.iter().map(Option::is_some).collect(),
+            ended: Vec::new(),
             early: EarlyEnds::new(setup),
             abandonable: vec![0; setup.network.hosts as usize],
         }
@@ -264,6 +301,24 @@ impl Shard {
         if !self.is_alone {
             lock(&self.board.places[self.number].news).push((self.order, flow, what));
         }
+    }
+
+    /// A flow has ended here. All shards learn it if it is of a closed loop.
+    pub(crate) fn note_ended(&mut self, spec: &FlowSpec, at: Instant) {
+        if !self.loops.get(usize::from(spec.pattern)).is_some_and(|is_loop| *is_loop) {
+            return;
+        }
+        let ended = EndedFlow { order: self.order, at, spec: *spec };
+        self.ended.push(ended);
+        if !self.is_alone {
+            let others = self.out.iter_mut().enumerate().filter(|(to, _)| *to != self.number);
+            others.for_each(|(_, mail)| mail.ended.push(ended));
+        }
+    }
+
+    /// Takes out the flows that have ended here, where one thread handles the events of all shards.
+    pub(crate) fn take_ended(&mut self) -> Vec<EndedFlow> {
+        std::mem::take(&mut self.ended)
     }
 
     /// Takes out the news for each shard, if there are any.
@@ -439,6 +494,15 @@ impl<S: TransportSet> Engine<S, Shard> {
         for (flow, what) in mail.news.drain(..) {
             self.hear(flow, what);
         }
+        self.cx.tap.ended.append(&mut mail.ended);
+    }
+
+    /// Starts the next flows of closed loops in which flows have ended. All shards do this alike.
+    pub(crate) fn continue_loops(&mut self, mut ended: Vec<EndedFlow>) {
+        ended.sort_by_key(EndedFlow::order);
+        for flow in &ended {
+            self.continue_loop(&flow.spec, flow.at);
+        }
     }
 
     /// The most flows that may end in the open window at a host of this shard: those that get a
@@ -462,7 +526,8 @@ impl<S: TransportSet> Engine<S, Shard> {
             |flow: &&FlowId| self.recording.records[flow.index()].status == FlowStatus::Unfinished;
         let completed = receiving.iter().filter(is_open).count() as u64;
         let abandoned = active.iter().map(|host| self.cx.tap.abandonable[host.index()]);
-        completed + abandoned.map(u64::from).sum::<u64>()
+        let starting = self.starts.later.iter().filter(|flow| flow.0.0 < windows.ends_at());
+        completed + abandoned.map(u64::from).sum::<u64>() + starting.count() as u64
     }
 
     /// The host at which an event happens, if it is one of this shard's.

@@ -12,20 +12,20 @@ pub(crate) struct SharingPlan {
     pub(crate) threads: usize,
 }
 
-/// With fewer events than this in a window, a thread would wait longer than it works: this many
-/// take about ten times as long as it takes the threads to meet.
-const EVENTS_PER_WINDOW_MIN: f64 = 64.0;
+/// A thread is used where it has as many events in a window: some 20 µs of work. The threads meet
+/// in less than a microsecond if all have a processor each, but in tens where one is late.
+const EVENTS_PER_WINDOW_MIN: f64 = 256.0;
 
 /// How to share a run out to the threads that it may use. `None`: it is for one thread.
 ///
 /// The number of threads never exceeds that of hosts.
 pub(crate) fn plan<S: TransportSet>(setup: &Setup<S>) -> Option<SharingPlan> {
     let most = setup.engine.threads.min(setup.network.hosts as usize);
-    if most < 2 || setup.engine.windows == Some(false) || !can_be_shared(setup) {
+    if most < 2 || setup.engine.windows == Some(false) {
         return None;
     }
     let window = setup.network.links.iter().map(|link| link.delay).min()?;
-    if window == Duration::ZERO {
+    if window == Duration::ZERO || !can_be_shared(setup, window) {
         return None;
     }
     if setup.engine.windows == Some(true) {
@@ -37,11 +37,10 @@ pub(crate) fn plan<S: TransportSet>(setup: &Setup<S>) -> Option<SharingPlan> {
 }
 
 /// Whether every effect of a run that crosses the network at once is one that `shard.rs` handles.
-fn can_be_shared<S: TransportSet>(setup: &Setup<S>) -> bool {
+fn can_be_shared<S: TransportSet>(setup: &Setup<S>, window: Duration) -> bool {
     let workload = &setup.workload;
-    // The next flow of a closed loop may start at once, at a host of another shard, and flows are
-    // numbered in the order in which they start.
-    let has_closed_loops = workload.closed_loops.iter().any(Option::is_some);
+    // The next flow of a closed loop must not start in the window in which the last one ends.
+    let has_fast_loops = workload.shortest_gap().is_some_and(|gap| gap < window);
     let changes_deadlines = workload.deadline_changes.iter().any(Option::is_some);
     // One random stream serves all switches.
     let switches_choose = setup.transports.iter().any(S::switches_choose_paths);
@@ -51,7 +50,7 @@ fn can_be_shared<S: TransportSet>(setup: &Setup<S>) -> bool {
     // Observers see events in the order of the whole network.
     let is_observed =
         setup.check || setup.network_trace || setup.packet_latency || setup.capture_max > 0;
-    !(has_closed_loops || changes_deadlines || switches_choose || may_deadlock || is_observed)
+    !(has_fast_loops || changes_deadlines || switches_choose || may_deadlock || is_observed)
 }
 
 /// About how many events a window has: a packet hop is an event, and each packet is answered.
@@ -60,19 +59,28 @@ fn can_be_shared<S: TransportSet>(setup: &Setup<S>) -> bool {
 /// than their links.
 fn events_per_window<S: TransportSet>(setup: &Setup<S>, window: Duration) -> f64 {
     let network = &setup.network;
+    let rate = |host: usize| {
+        let nic = network.nic(punctual_core::HostId::from(host));
+        network.link(nic).rate.as_bps() as f64 / 8.0
+    };
     let mut bytes = vec![0f64; network.hosts as usize];
     let mut last_start = 0f64;
     let end = setup.stop.at.as_secs_f64();
     for flow in &setup.workload.flows {
         let is_endless = flow.size == Bytes::ENDLESS;
         let size = if is_endless { f64::INFINITY } else { flow.size.get() as f64 };
-        bytes[flow.src.index()] += size;
+        let closed_loop = setup.workload.closed_loops.get(usize::from(flow.pattern));
+        bytes[flow.src.index()] += match closed_loop {
+            // As many as fit into the run.
+            Some(Some(closed_loop)) => {
+                let each = size / rate(flow.src.index()) + closed_loop.shortest_gap().as_secs_f64();
+                last_start = end;
+                size * end / each
+            }
+            _ => size,
+        };
         last_start = last_start.max(flow.start.as_secs_f64());
     }
-    let rate = |host: usize| {
-        let nic = network.nic(punctual_core::HostId::from(host));
-        network.link(nic).rate.as_bps() as f64 / 8.0
-    };
     // As long as the busiest host needs, or flows keep starting.
     let needed = bytes.iter().enumerate().map(|(host, bytes)| bytes / rate(host));
     let time = needed.fold(last_start, f64::max).min(end);

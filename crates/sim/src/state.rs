@@ -206,6 +206,8 @@ pub(crate) struct RunEnd {
     pub(crate) stop: Stop,
     /// How many flows the run waits for; the end of the measured window counts as one.
     pub(crate) awaited: u64,
+    /// In a share of a run: how many flows of closed loops, of all shares, the run waits for besides.
+    pub(crate) continued: u64,
     pub(crate) flows_ended: u64,
     /// The number of events at which to check whether the run is over, and to report progress.
     pub(crate) check_at: u64,
@@ -220,6 +222,7 @@ impl RunEnd {
         RunEnd {
             stop: setup.stop,
             awaited: flows + u64::from(measure.until.is_some()),
+            continued: 0,
             flows_ended: 0,
             check_at,
         }
@@ -232,7 +235,7 @@ impl RunEnd {
     /// `awaited` has fallen.
     pub(crate) fn of_share() -> Self {
         let stop = Stop { at: Instant::NEVER, when_done: false };
-        RunEnd { stop, awaited: RunEnd::OF_SHARE, flows_ended: 0, check_at: u64::MAX }
+        RunEnd { stop, awaited: RunEnd::OF_SHARE, continued: 0, flows_ended: 0, check_at: u64::MAX }
     }
 
     /// How many of the awaited flows have ended in a share of a run.

@@ -8,12 +8,12 @@
 //! A run that stops when its flows have ended stops at an event. A window in which the last flow may
 //! end is handled by one thread, which takes the events of all shards in their order.
 
-use crate::barrier::{Barrier, Member};
+use crate::barrier::Barrier;
 use crate::engine::{Engine, PROGRESS_EVERY};
 use crate::merge::merge;
 use crate::partition::partition;
 use crate::setup::{Progress, Setup};
-use crate::shard::{Board, Mail, News, Shard, lock};
+use crate::shard::{Board, EndedFlow, Mail, News, Shard, lock};
 use crate::state::{RunEnd, must_end};
 use punctual_core::{Duration, FlowId, FlowSpec, Instant, TransportSet};
 use punctual_record::Outcome;
@@ -64,6 +64,7 @@ struct Situation {
     next: u64,
     events: u64,
     flows_ended: u64,
+    /// How many flows the run waits for. It may wrap until those of closed loops are added.
     awaited: u64,
     is_interrupted: bool,
 }
@@ -108,6 +109,8 @@ pub(crate) fn run<S: TransportSet>(
     let done_at = done_at.into_inner();
     let now = if done_at != u64::MAX {
         Instant::from_picos(done_at)
+    } else if end.stop.when_done && end.awaited == 0 {
+        Instant::ZERO // It was over before it began.
     } else if !is_interrupted && end.stop.at != Instant::NEVER {
         end.stop.at
     } else {
@@ -123,7 +126,7 @@ impl<S: TransportSet> Run<'_, S> {
         number: usize,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> bool {
-        let _member = Member(&self.barrier);
+        let _member = Member { barrier: &self.barrier, board: &self.board, number };
         let shard = Shard::new(number, self.setup, &self.owners, &self.board);
         let flows = Arc::clone(&self.flows);
         let mut engine = Engine::for_share(self.setup, self.window, flows, shard);
@@ -135,7 +138,8 @@ impl<S: TransportSet> Run<'_, S> {
         let mut reported = 0;
         loop {
             self.barrier.wait();
-            let situation = self.situation(parity);
+            let mut situation = self.situation(parity);
+            self.take_in(number, parity, &mut situation);
             let is_over = stop.when_done && situation.awaited == 0;
             if is_over || situation.next == u64::MAX || situation.is_interrupted {
                 return situation.is_interrupted;
@@ -149,7 +153,8 @@ impl<S: TransportSet> Run<'_, S> {
                     flows_ended: situation.flows_ended,
                 });
                 if answer.is_break() {
-                    self.published[0].iter().for_each(Published::interrupt);
+                    // All threads read it after the next barrier.
+                    self.published[0][parity ^ 1].is_interrupted.store(1, Ordering::Relaxed);
                 }
             }
             if !self.advance(number, &situation, parity) {
@@ -159,14 +164,27 @@ impl<S: TransportSet> Run<'_, S> {
         }
     }
 
-    /// Simulates the next window of one shard. Returns false if the run ends within it.
-    fn advance(&self, number: usize, situation: &Situation, parity: usize) -> bool {
-        let stop = self.setup.stop;
+    /// Takes in what other shards have sent, and starts the next flows of closed loops.
+    fn take_in(&self, number: usize, parity: usize, situation: &mut Situation) {
         let mut place = lock(&self.engines[number]);
         let engine = engine_in(&mut place);
         for from in (0..self.engines.len()).filter(|from| *from != number) {
             engine.take_mail(&mut lock(&self.mail[from][number][parity]));
         }
+        let ended = engine.cx.tap.take_ended();
+        engine.continue_loops(ended);
+        situation.awaited = situation.awaited.wrapping_add(engine.end.continued);
+        if let Some(windows) = engine.cx.events.windows() {
+            let start = windows.number_of(engine.starts.flow_start_at);
+            situation.next = situation.next.min(start);
+        }
+    }
+
+    /// Simulates the next window of one shard. Returns false if the run ends within it.
+    fn advance(&self, number: usize, situation: &Situation, parity: usize) -> bool {
+        let stop = self.setup.stop;
+        let mut place = lock(&self.engines[number]);
+        let engine = engine_in(&mut place);
         let (begins_at, ends_at) = engine.open_window(situation.next);
         if begins_at > stop.at {
             return false;
@@ -211,6 +229,7 @@ impl<S: TransportSet> Run<'_, S> {
         let mut engines: Vec<_> = places.iter_mut().map(|place| engine_in(place)).collect();
         engines.iter_mut().for_each(|engine| engine.cx.tap.begin_window(parity, true));
         let mut news: Vec<(usize, FlowId, News)> = Vec::new();
+        let mut loops: Vec<EndedFlow> = Vec::new();
         let mut last = None;
         loop {
             let orders = engines.iter().enumerate();
@@ -222,8 +241,10 @@ impl<S: TransportSet> Run<'_, S> {
                 for (to, flow, what) in news.drain(..) {
                     engines[to].hear(flow, what);
                 }
+                engines.iter_mut().for_each(|engine| engine.continue_loops(loops.clone()));
+                loops.clear();
                 let ended: u64 = engines.iter().map(|engine| engine.end.ended_in_share()).sum();
-                if ended == self.awaited {
+                if ended == self.awaited + engines[0].end.continued {
                     let now = engines.iter().map(|engine| engine.cx.now).max();
                     let now = now.unwrap_or(Instant::ZERO).as_picos();
                     self.done_at.store(now, Ordering::Relaxed);
@@ -236,6 +257,7 @@ impl<S: TransportSet> Run<'_, S> {
                 break;
             }
             news.extend(engines[number].cx.tap.take_news());
+            loops.extend(engines[number].cx.tap.take_ended());
         }
         engines.iter().for_each(|engine| engine.cx.tap.end_window());
     }
@@ -255,7 +277,7 @@ impl<S: TransportSet> Run<'_, S> {
             all.next = all.next.min(read(&published.next));
             all.events += read(&published.events);
             all.flows_ended += read(&published.flows_ended);
-            all.awaited -= read(&published.ended);
+            all.awaited = all.awaited.wrapping_sub(read(&published.ended));
             all.is_interrupted |= read(&published.is_interrupted) != 0;
         }
         all
@@ -279,9 +301,19 @@ impl<S: TransportSet> Run<'_, S> {
     }
 }
 
-impl Published {
-    fn interrupt(&self) {
-        self.is_interrupted.store(1, Ordering::Relaxed);
+/// The thread of a shard. If it panics, the other threads do not wait for it for ever.
+struct Member<'a> {
+    barrier: &'a Barrier,
+    board: &'a Board,
+    number: usize,
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.board.give_up(self.number);
+            self.barrier.give_up();
+        }
     }
 }
 

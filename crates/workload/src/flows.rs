@@ -27,6 +27,11 @@ impl Workload {
         Some((after_start(change.after), change.deadline.map(after_start)))
     }
 
+    /// The shortest possible time between two flows of a closed loop; `None` without closed loops.
+    pub fn shortest_gap(&self) -> Option<Duration> {
+        self.closed_loops.iter().flatten().map(ClosedLoop::shortest_gap).min()
+    }
+
     /// The flow that follows `ended` in its closed loop. The caller sets its id; its start is not
     /// before `now`.
     ///
@@ -100,6 +105,14 @@ impl ClosedLoop {
         let left = limit - flows.len() as u64;
         let closed_loop = ClosedLoop { template, gap, connections, until, left };
         (closed_loop, flows)
+    }
+
+    /// The shortest possible time between the end of a flow and the start of the next one.
+    pub fn shortest_gap(&self) -> Duration {
+        match self.gap {
+            Gap::Fixed(gap) => gap,
+            Gap::Exponential(_) | Gap::ExponentialMedian(_) => Duration::ZERO,
+        }
     }
 
     fn next_after(&mut self, ended: &FlowSpec, now: Instant) -> Option<FlowSpec> {

@@ -368,6 +368,30 @@ proptest! {
         }
     }
 
+    #[test]
+    fn checking_changes_nothing(case in case()) {
+        let checked = run(setup_of(&case));
+        let unchecked = run(Setup { check: false, ..setup_of(&case) });
+        prop_assert_eq!(&checked.flows, &unchecked.flows);
+        prop_assert_eq!(&checked.totals, &unchecked.totals);
+        let recorded = run(Setup { check: false, network_trace: true, ..setup_of(&case) });
+        prop_assert_eq!(&recorded.flows, &unchecked.flows);
+        prop_assert_eq!(&recorded.totals, &unchecked.totals);
+        let trace = recorded.network.expect("it was asked for");
+        let sent: u64 = trace.cells.iter().map(|cell| cell.did.sent_bytes).sum();
+        let in_all: u64 = unchecked.ports.iter().map(|port| port.sent_bytes).sum();
+        // What is being sent at the end counts in part.
+        let unsent = 1600 * unchecked.ports.len() as u64;
+        prop_assert!(sent <= in_all && sent + unsent >= in_all, "{sent} of {in_all}");
+        let trims: u64 = trace.cells.iter().map(|cell| u64::from(cell.did.trims)).sum();
+        prop_assert_eq!(trims, unchecked.totals.trims);
+    }
+}
+
+proptest! {
+    // Fewer, because eight threads take turns on the processors of most machines.
+    #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(50)))]
+
     /// Several threads affect the speed alone, also where a run is cut off or ends when its flows
     /// have ended.
     #[test]
@@ -404,25 +428,6 @@ proptest! {
                 prop_assert_eq!(&several.gauges, &one.gauges);
             }
         }
-    }
-
-    #[test]
-    fn checking_changes_nothing(case in case()) {
-        let checked = run(setup_of(&case));
-        let unchecked = run(Setup { check: false, ..setup_of(&case) });
-        prop_assert_eq!(&checked.flows, &unchecked.flows);
-        prop_assert_eq!(&checked.totals, &unchecked.totals);
-        let recorded = run(Setup { check: false, network_trace: true, ..setup_of(&case) });
-        prop_assert_eq!(&recorded.flows, &unchecked.flows);
-        prop_assert_eq!(&recorded.totals, &unchecked.totals);
-        let trace = recorded.network.expect("it was asked for");
-        let sent: u64 = trace.cells.iter().map(|cell| cell.did.sent_bytes).sum();
-        let in_all: u64 = unchecked.ports.iter().map(|port| port.sent_bytes).sum();
-        // What is being sent at the end counts in part.
-        let unsent = 1600 * unchecked.ports.len() as u64;
-        prop_assert!(sent <= in_all && sent + unsent >= in_all, "{sent} of {in_all}");
-        let trims: u64 = trace.cells.iter().map(|cell| u64::from(cell.did.trims)).sum();
-        prop_assert_eq!(trims, unchecked.totals.trims);
     }
 }
 

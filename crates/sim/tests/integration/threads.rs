@@ -2,9 +2,13 @@
 
 use crate::common::*;
 use punctual_core::rng::Stream;
-use punctual_core::{Duration, FlowSpec, Instant};
+use punctual_core::{Bytes, Duration, FlowSpec, Instant};
 use punctual_net::ClosShape;
-use punctual_sim::{EngineOptions, Outcome, Setup};
+use punctual_sim::{EngineOptions, Outcome, Setup, Stop};
+use punctual_workload::{
+    Arrivals, Deadlines, Gap, HostsView, LoopSpec, Pattern, Sizes, TrafficSpec, build,
+};
+use std::ops::ControlFlow;
 
 /// Flows of up to 100 KB between random hosts, ten from each, in the first 200 µs. Half of them have
 /// deadlines, of which some cannot be met.
@@ -25,7 +29,7 @@ fn random_flows(hosts: u32) -> Vec<FlowSpec> {
 }
 
 fn with_threads(setup: &Setup, threads: usize) -> Outcome {
-    let engine = EngineOptions { windows: None, threads };
+    let engine = EngineOptions { windows: (threads > 1).then_some(true), threads };
     run(Setup { engine, ..setup.clone() })
 }
 
@@ -39,8 +43,8 @@ fn results_are_those_of_one_thread() {
         let one = with_threads(&setup, 1);
         assert_eq!(one.flows.len(), 1280, "{name}");
         for threads in [2, 3, 8] {
-            setup.engine.threads = threads;
-            assert!(punctual_sim::threads(&setup) > 1, "{name} would run on one thread");
+            setup.engine = EngineOptions { windows: Some(true), threads };
+            assert_eq!(punctual_sim::threads(&setup), threads, "{name}");
             let several = with_threads(&setup, threads);
             assert_eq!(several.totals, one.totals, "{name} on {threads} threads");
             assert!(several.flows == one.flows, "{name}: flows on {threads} threads");
@@ -50,34 +54,102 @@ fn results_are_those_of_one_thread() {
     }
 }
 
+/// Two connections from each host, on which flows follow each other after `gap`; at most `limit` flows.
+fn closed_loops(name: &str, gap: Duration, limit: Option<u64>) -> Setup {
+    let spec = TrafficSpec {
+        arrivals: Arrivals::ClosedLoop(LoopSpec { connections: 2, gap: Gap::Fixed(gap) }),
+        deadlines: Deadlines::Uniform(Duration::from_micros(1), Duration::from_micros(400)),
+        limit,
+        ..TrafficSpec::new(Pattern::Random, Sizes::Uniform(Bytes::new(1), Bytes::new(60_000)))
+    };
+    let network = fat_tree(8, 1500);
+    let view = HostsView::uniform(network.hosts, GBPS10, None);
+    let end = Duration::from_micros(700);
+    let mut setup = setup(network, vec![transport(name)], Vec::new());
+    setup.workload = build(&[spec], &view, end, 1).expect("a workload");
+    // The limit ends the run before its time does.
+    setup.stop.at = Instant::ZERO + if limit.is_some() { end * 100 } else { end };
+    Setup { check: false, ..setup }
+}
+
+/// Flows of closed loops get their numbers, and so their paths, in the order in which the flows
+/// before them end anywhere in the network.
+#[test]
+fn closed_loops_go_on_alike() {
+    for (name, limit) in
+        [("ndp", None), ("ndp", Some(600)), ("dctcp", Some(500)), ("pdq", Some(900))]
+    {
+        let mut setup = closed_loops(name, Duration::from_micros(2), limit);
+        let one = with_threads(&setup, 1);
+        assert!(one.flows.len() > 400, "{name}: {}", one.flows.len());
+        for threads in [2, 3, 8] {
+            setup.engine = EngineOptions { windows: Some(true), threads };
+            assert_eq!(punctual_sim::threads(&setup), threads, "{name}");
+            let several = with_threads(&setup, threads);
+            assert_eq!(several.totals, one.totals, "{name} on {threads} threads");
+            assert!(several.flows == one.flows, "{name}: flows on {threads} threads");
+            assert!(several.ports == one.ports, "{name}: ports on {threads} threads");
+        }
+    }
+    let mut at_once = closed_loops("ndp", Duration::from_nanos(999), None);
+    at_once.engine.threads = 8;
+    assert_eq!(punctual_sim::threads(&at_once), 1, "the next flow may start in the same window");
+}
+
+/// A run that waits for no flow is over before it begins; one without events lasts as long as asked.
+#[test]
+fn nothing_to_do_is_the_same() {
+    for when_done in [true, false] {
+        let outcome = |threads| {
+            let setup = setup(fat_tree(4, 1500), vec![transport("ndp")], Vec::new());
+            let engine = EngineOptions { windows: Some(threads > 1), threads };
+            let stop = Stop { when_done, ..setup.stop };
+            run(Setup { engine, stop, check: false, ..setup })
+        };
+        assert_eq!(outcome(2).totals, outcome(1).totals);
+    }
+}
+
+/// All threads of a run end when its user asks for it.
+#[test]
+fn interruptions_reach_all_threads() {
+    let network = fat_tree(8, 1500);
+    let flows = permutation(network.hosts, 1);
+    let mut setup = Setup { check: false, ..setup(network, vec![transport("ndp")], flows) };
+    setup.engine.threads = 3;
+    setup.stop = until_ms(1_000);
+    let mut calls = 0;
+    let outcome = punctual_sim::run(setup, &mut |progress| {
+        calls += 1;
+        assert!(progress.events >= calls * (1 << 17) && progress.now > Instant::ZERO);
+        if calls == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert!(outcome.interrupted);
+    assert_eq!(calls, 2);
+}
+
 fn allowed_eight(setup: Setup) -> usize {
     let engine = EngineOptions { windows: None, threads: 8 };
     punctual_sim::threads(&Setup { engine, check: false, ..setup })
 }
 
-/// A thread is used where it has 64 events a window at least.
+/// A thread is used where it has 256 events a window at least.
 #[test]
 fn little_work_stays_on_one_thread() {
     // 10 Gb/s and 1 µs are less than one packet of 1,500 bytes a window and host, with its answer
-    // about eight events.
-    let senders = |senders: u32| {
+    // less than seven events.
+    let senders = |senders: u32, size, every_ms: u64| {
         let network = fat_tree(8, 1500);
-        let flows = permutation(network.hosts, 1).into_iter().take(senders as usize).collect();
-        allowed_eight(setup(network, vec![transport("ndp")], flows))
+        let all = permutation(network.hosts, 1).into_iter().take(senders as usize).enumerate();
+        let at = |n: usize| Instant::ZERO + Duration::from_millis(every_ms * n as u64);
+        let flow = |(n, flow)| FlowSpec { size: Bytes::new(size), start: at(n), ..flow };
+        allowed_eight(setup(network, vec![transport("ndp")], all.map(flow).collect()))
     };
-    assert_eq!(senders(1), 1);
-    assert_eq!(senders(12), 1);
-    assert!((2..8).contains(&senders(40)), "{}", senders(40));
-    assert_eq!(senders(128), 8);
-    // The same flows one after the other.
-    let network = fat_tree(8, 1500);
-    let mut flows = random_flows(network.hosts);
-    let together = allowed_eight(setup(network.clone(), vec![transport("ndp")], flows.clone()));
-    assert!(together > 1, "{together}");
-    for (n, flow) in flows.iter_mut().enumerate() {
-        flow.start = Instant::ZERO + Duration::from_micros(100 * n as u64);
-    }
-    assert_eq!(allowed_eight(setup(network, vec![transport("ndp")], flows)), 1);
+    assert_eq!(senders(1, u64::MAX, 0), 1);
+    assert_eq!(senders(38, u64::MAX, 0), 1);
+    assert_eq!(senders(128, u64::MAX, 0), 3);
+    assert_eq!(senders(128, 1_000_000, 0), 3);
+    assert_eq!(senders(128, 1_000_000, 2), 1, "one flow after the other");
 }
 
 /// What crosses the network at once, or is observed in the order of all events.
@@ -93,7 +165,7 @@ fn some_runs_stay_on_one_thread() {
         punctual_sim::threads(&Setup { engine, ..setup })
     };
     let plain = || Setup { check: false, ..endless("ndp") };
-    assert_eq!(threads(plain()), 8);
+    assert_eq!(threads(plain()), 3);
     assert_eq!(threads(endless("ndp")), 1, "checkers");
     assert_eq!(threads(Setup { network_trace: true, ..plain() }), 1);
     assert_eq!(threads(Setup { packet_latency: true, ..plain() }), 1);
@@ -101,7 +173,6 @@ fn some_runs_stay_on_one_thread() {
     assert_eq!(threads(Setup { check: false, ..endless("phost") }), 1, "switches choose paths");
     let mut immediate = plain();
     let links = punctual_net::ClosLinks::uniform(GBPS10, Duration::ZERO);
-    let size = |bytes| punctual_core::Bytes::new(bytes);
-    immediate.network = ClosShape::fat_tree(8, 1).build(&links, size(1500), size(0));
+    immediate.network = ClosShape::fat_tree(8, 1).build(&links, Bytes::new(1500), Bytes::ZERO);
     assert_eq!(threads(immediate), 1, "links without delay");
 }
