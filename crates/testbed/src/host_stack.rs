@@ -328,7 +328,7 @@ mod tests {
     /// Three flows of 100 KB to one host at 100 Mb/s: every byte arrives once, and not faster than the
     /// link carries it.
     #[test]
-    #[ignore = "namespaces: cargo test -p punctual-testbed --lib -- --ignored"]
+    #[ignore = "namespaces: cargo xtask test testbed"]
     fn host_stack__carries_every_transport() {
         for name in SUPPORTED.into_iter().filter(|name| *name != KernelTcp::STANDS_FOR) {
             let testbed = TestbedSetup {
