@@ -60,7 +60,10 @@ impl Barrier {
     }
 
     fn await_round(&self, round: usize) {
-        let goes_on = || self.round.load(Ordering::Acquire) != round;
+        // A broken barrier stays open, also for threads that come later.
+        let goes_on = || {
+            self.round.load(Ordering::Acquire) != round || self.is_broken.load(Ordering::Acquire)
+        };
         for _ in 0..self.looks {
             if goes_on() {
                 return;
@@ -77,8 +80,9 @@ impl Barrier {
 
     /// Breaks the barrier: all threads that wait, and those that come, panic.
     pub(crate) fn give_up(&self) {
+        let _sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_broken.store(true, Ordering::Release);
-        self.open(self.round.load(Ordering::Acquire));
+        self.wake.notify_all();
     }
 }
 
@@ -107,13 +111,21 @@ mod tests {
         }
     }
 
+    /// Threads that wait panic, spinning or asleep, and so does one that comes when it is too late.
     #[test]
     fn waiting_ends_when_a_thread_gives_up() {
-        let barrier = Barrier::new(3);
-        std::thread::scope(|scope| {
-            let waiting = [0, 1].map(|_| scope.spawn(|| barrier.wait()));
-            barrier.give_up();
-            assert!(waiting.into_iter().all(|thread| thread.join().is_err()));
-        });
+        for looks in [LOOKS, 0] {
+            let barrier = Barrier { looks, ..Barrier::new(4) };
+            std::thread::scope(|scope| {
+                let waiting = [0, 1].map(|_| scope.spawn(|| barrier.wait()));
+                while barrier.waiting.load(Ordering::SeqCst) < waiting.len() {
+                    std::thread::yield_now();
+                }
+                barrier.give_up();
+                assert!(waiting.into_iter().all(|thread| thread.join().is_err()));
+                let late = scope.spawn(|| barrier.wait());
+                assert!(late.join().is_err(), "a thread waits at a broken barrier");
+            });
+        }
     }
 }
