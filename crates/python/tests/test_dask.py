@@ -99,6 +99,16 @@ if __name__ == "__main__":
     assert punctual.status("plan", verify=True)["finished"] == finished
 
 
+def test_workers_leave_ctrl_c_to_the_sweep():
+    with punctual.dask.local_cluster() as own, distributed.Client(own) as client:
+        workers = client.run(os.getpid)
+        for pid in workers.values():
+            os.kill(pid, signal.SIGINT)
+        # One that ended would be started again as another process.
+        time.sleep(1)
+        assert client.run(os.getpid) == workers
+
+
 def test_parts_are_shipped_back_where_nothing_is_shared(scenario):
     punctual.compare(scenario, out="one", progress=False)
     with cluster(1) as one, distributed.Client(one) as client:

@@ -108,10 +108,9 @@ def sweep(
     where = os.path.abspath(planned["directory"])
     own = None
     if client is None:
-        from distributed import Client, LocalCluster  # type: ignore[import-not-found]
+        from distributed import Client  # type: ignore[import-not-found]
 
-        cores = os.cpu_count() or 1
-        own = LocalCluster(n_workers=cores, threads_per_worker=1, dashboard_address=None)
+        own = local_cluster()
         client = Client(own)
     try:
         while True:
@@ -133,6 +132,22 @@ def sweep(
         if own is not None:
             client.close()
             own.close()
+
+
+def local_cluster() -> Any:
+    """A worker for each core of this machine.
+
+    Ctrl-C reaches the workers too. They leave it to the sweep, which then ends them: a worker that
+    ended by itself would be started again while the cluster closes, and the cluster may wait for it.
+    """
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=os.cpu_count() or 1,
+        threads_per_worker=1,
+        dashboard_address=None,
+        preload="punctual._worker",
+    )
 
 
 Result = Tuple[List[Dict[str, Any]], Optional[bytes], Optional[int]]
