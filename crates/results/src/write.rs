@@ -82,7 +82,7 @@ pub fn write(dir: &Path, run: &Run<'_>, options: WriteOptions) -> Result<(), Wri
     write_to(&Disk { sync: true }, dir, run, options)
 }
 
-/// Writes a run directory like [`write`], without waiting until it is on disk.
+/// Writes a run directory like [`write`](fn@write), without waiting until it is on disk.
 ///
 /// For many small runs, which would mostly wait. A power failure may leave files with a wrong
 /// content, which their hashes in the manifest show ([`verify`](crate::verify)).
