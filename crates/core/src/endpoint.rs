@@ -281,13 +281,6 @@ pub trait Transport: Sized {
         self.may_abandon()
     }
 
-    /// Whether its packets let switches choose their paths ([`PacketFlags::SWITCH_PATH`]).
-    ///
-    /// [`PacketFlags::SWITCH_PATH`]: crate::PacketFlags::SWITCH_PATH
-    fn switches_choose_paths(&self) -> bool {
-        false
-    }
-
     /// What a packet of it carries or acknowledges, for observers, which cannot read its header.
     ///
     /// A transport that does not acknowledge data packet by packet need not implement it.

@@ -119,9 +119,6 @@ pub trait TransportSet: Debug + Clone + PartialEq + Serialize + Send + Sync + 's
     /// See [`Transport::may_abandon_without_deadline`](crate::Transport::may_abandon_without_deadline).
     fn may_abandon_without_deadline(&self) -> bool;
 
-    /// See [`Transport::switches_choose_paths`](crate::Transport::switches_choose_paths).
-    fn switches_choose_paths(&self) -> bool;
-
     /// See [`Transport::content`](crate::Transport::content).
     fn content(&self, packet: &Packet) -> Content;
 

@@ -302,8 +302,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let out = match packet.next {
             UNKNOWN_HOP => {
                 let node = self.cx.network.link(from).to;
-                let choice = &mut self.fabric.switch_choice;
-                self.cx.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32)
+                self.cx.network.next_port(node, packet, self.fabric.path_choices.at(node))
             }
             port => PortId(port),
         };
@@ -567,8 +566,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         packet.dst = src;
         packet.flags.set(PacketFlags::BOUNCED.with(PacketFlags::TO_SENDER));
         self.cx.network.turn_back(packet);
-        let choice = &mut self.fabric.switch_choice;
-        let out = self.cx.network.next_port(node, packet, |n| choice.below(u64::from(n)) as u32);
+        let out = self.cx.network.next_port(node, packet, self.fabric.path_choices.at(node));
         self.offer(out, id);
     }
 

@@ -275,8 +275,7 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         let id = self.cx.packets.alloc(*packet);
         let packet = &mut self.cx.packets[id];
         packet.transport = transport;
-        let choice = &mut self.fabric.switch_choice;
-        let random = |n| choice.below(u64::from(n)) as u32;
+        let random = self.fabric.path_choices.at(host.into());
         if self.faults.detours.is_empty() {
             self.cx.network.enter(host, packet, random);
         } else {

@@ -42,15 +42,13 @@ fn can_be_shared<S: TransportSet>(setup: &Setup<S>, window: Duration) -> bool {
     // The next flow of a closed loop must not start in the window in which the last one ends.
     let has_fast_loops = workload.shortest_gap().is_some_and(|gap| gap < window);
     let changes_deadlines = workload.deadline_changes.iter().any(Option::is_some);
-    // One random stream serves all switches.
-    let switches_choose = setup.transports.iter().any(S::switches_choose_paths);
     // Pause cycles are found by following the pauses of all ports. A tree has none.
     let is_lossless = matches!(setup.switch_queue, QueueSpec::Lossless { .. });
     let may_deadlock = is_lossless && PauseCycles::new(&setup.network).is_some();
     // Observers see events in the order of the whole network.
     let is_observed =
         setup.check || setup.network_trace || setup.packet_latency || setup.capture_max > 0;
-    !(has_fast_loops || changes_deadlines || switches_choose || may_deadlock || is_observed)
+    !(has_fast_loops || changes_deadlines || may_deadlock || is_observed)
 }
 
 /// About how many events a window has: a packet hop is an event, and each packet is answered.

@@ -12,7 +12,7 @@ use crate::scenario_events::LinkHealth;
 use crate::setup::{LinkChange, Sampling, Setup, Stop, SwitchReset};
 use punctual_core::rng::{Stream, derive};
 use punctual_core::{
-    Bytes, ExtArena, FlowId, FlowSpec, HostId, Instant, Outbox, PortId, TransportSet,
+    Bytes, ExtArena, FlowId, FlowSpec, HostId, Instant, NodeId, Outbox, PortId, TransportSet,
 };
 use punctual_net::{Fates, LosslessLimits, Network, Port, Queue};
 use punctual_record::{FlowRecord, GaugeSample, Measure, PortSample, PortTotals, Totals};
@@ -30,8 +30,7 @@ pub(crate) struct Fabric<C> {
     /// What queue disciplines did, until the engine has acted on it.
     pub(crate) fates: Fates,
     pub(crate) lossless: Option<Lossless>,
-    /// Paths that switches choose at random.
-    pub(crate) switch_choice: Stream,
+    pub(crate) path_choices: PathChoices,
 }
 
 impl<C> Fabric<C> {
@@ -65,8 +64,28 @@ impl<C> Fabric<C> {
             ext: ExtArena::default(),
             fates: Fates::new(),
             lossless,
-            switch_choice: Stream::named(setup.seed, "switch paths", 0),
+            path_choices: PathChoices::new(setup.seed, network.names.len()),
         }
+    }
+}
+
+/// Paths that switches choose at random. Each node draws from a stream of its own, so that its
+/// choices do not depend on what happens elsewhere.
+pub(crate) struct PathChoices {
+    streams: Vec<Stream>,
+}
+
+impl PathChoices {
+    fn new(seed: u64, nodes: usize) -> Self {
+        let stream = |node| Stream::named(seed, "switch paths", node);
+        PathChoices { streams: (0..nodes as u64).map(stream).collect() }
+    }
+
+    /// What a node draws next: a function that gives a number below its argument.
+    #[inline(always)]
+    pub(crate) fn at(&mut self, node: NodeId) -> impl FnMut(u32) -> u32 {
+        let stream = &mut self.streams[node.index()];
+        |n| stream.below(u64::from(n)) as u32
     }
 }
 

@@ -166,10 +166,6 @@ macro_rules! register {
                     $(AnyTransport::$Variant(t) => t.may_abandon_without_deadline(),)*
                 }
             }
-            fn switches_choose_paths(&self) -> bool {
-                use $crate::core::Transport as _;
-                match self { $(AnyTransport::$Variant(t) => t.switches_choose_paths(),)* }
-            }
             fn flow_model(
                 &self,
                 nic: &$crate::core::NicInfo,

@@ -89,10 +89,6 @@ impl Transport for NdpConfig {
         true
     }
 
-    fn switches_choose_paths(&self) -> bool {
-        self.paths == PathPolicy::SwitchRandom
-    }
-
     /// Eight packets of data, as many bytes of headers.
     fn content(packet: &Packet) -> Content {
         let NdpHeader { kind, seq, cumulative: below, .. } = NdpHeader::of(packet);

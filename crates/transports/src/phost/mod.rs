@@ -129,10 +129,6 @@ impl Transport for PhostConfig {
         self.validate().map_err(|e| e.to_string())
     }
 
-    fn switches_choose_paths(&self) -> bool {
-        true // PHOST-R11
-    }
-
     /// Strict priorities, short. PHOST-R09.
     fn default_queue(&self, _: Rate, mtu: Bytes) -> QueueSpec {
         let limit = self.queue.max(Bytes::new(8 * mtu.get()));
