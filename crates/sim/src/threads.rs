@@ -10,6 +10,7 @@
 
 use crate::barrier::Barrier;
 use crate::engine::{Engine, PROGRESS_EVERY};
+use crate::events::EventClass;
 use crate::merge::merge;
 use crate::partition::partition;
 use crate::setup::{Progress, Setup};
@@ -235,8 +236,12 @@ impl<S: TransportSet> Run<'_, S> {
             let orders = engines.iter().enumerate();
             let orders =
                 orders.filter_map(|(n, e)| Some((e.cx.events.windows()?.next_order()?, n)));
-            let next = orders.min();
-            // Copies of one event have one order, and are one event to all.
+            // Copies of one event have one order, and are one event to all. What one of them pushes
+            // comes after the others.
+            let is_copy =
+                |order| last == Some(order) && EventClass::of(order << 32) == EventClass::Scenario;
+            let copy = orders.clone().find(|(order, _)| is_copy(*order));
+            let next = copy.or_else(|| orders.min());
             if next.map(|(order, _)| order) != last {
                 for (to, flow, what) in news.drain(..) {
                     engines[to].hear(flow, what);
