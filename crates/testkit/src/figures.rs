@@ -6,9 +6,11 @@
 //! when the list and the measurement disagree, in either direction.
 
 use crate::claims::Accepted;
+use std::ops::Bound;
 use std::path::Path;
 
-/// Asserts that `measured` is accepted, or that `docs/known-differences.md` lists `id`.
+/// Asserts that `measured` is accepted, or that `docs/known-differences.md` lists `id`. For what
+/// follows from the set-up; a figure that chance moves has several samples ([`assert_mean`]).
 ///
 /// A row of that file belongs to `id` if its first cell is the id in backticks. A figure within its
 /// bound must not be listed, because the row would be out of date.
@@ -16,21 +18,54 @@ use std::path::Path;
 /// # Panics
 /// If the figure is not accepted and not listed, or accepted and listed.
 pub fn assert_figure(id: &str, measured: f64, accepted: Accepted) {
-    let text = known_differences();
-    let is_within = accepted.contains(measured);
-    let verdict = if is_within { "holds" } else { "differs" };
+    judge(id, (measured, measured), accepted);
+}
+
+/// As [`assert_figure`], for the mean of samples that chance moves. Where a bound lies within two
+/// standard errors of the mean, neither a listed figure nor one that is not listed is wrong.
+///
+/// # Panics
+/// If the mean is surely not accepted and not listed, or surely accepted and listed, or if there
+/// are fewer than two samples.
+pub fn assert_mean(id: &str, samples: &[f64], accepted: Accepted) {
+    assert!(samples.len() >= 2, "{id}: one sample is no evidence");
+    let count = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / count;
+    let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+    let error = (squares / (count - 1.0) / count).sqrt();
+    judge(id, (mean - 2.0 * error, mean + 2.0 * error), accepted);
+}
+
+/// Compares what is accepted with the ends of an interval, and with the list.
+fn judge(id: &str, (low, high): (f64, f64), accepted: Accepted) {
+    let measured = if low == high { format!("{low}") } else { format!("{low} to {high}") };
+    let verdict = match (accepted.contains(low), accepted.contains(high)) {
+        (true, true) => "holds",
+        (false, false) if !ends_between(&accepted, low, high) => "differs",
+        _ => "open",
+    };
     println!("{id}: measured {measured}, accepted {accepted}: {verdict}");
-    match (is_within, is_listed(&text, id)) {
-        (true, true) => panic!(
+    match (verdict, is_listed(&known_differences(), id)) {
+        ("holds", true) => panic!(
             "{id}: {measured} is accepted, {accepted}: remove its row from \
              docs/known-differences.md"
         ),
-        (false, false) => panic!(
+        ("differs", false) => panic!(
             "{id}: {measured} is not {accepted}: fix the cause, or list it with its cause in \
              docs/known-differences.md"
         ),
         _ => {}
     }
+}
+
+/// Whether what is accepted begins or ends between two values.
+fn ends_between(accepted: &Accepted, low: f64, high: f64) -> bool {
+    let is_between = |end| match end {
+        Bound::Included(end) | Bound::Excluded(end) => low < end && end < high,
+        Bound::Unbounded => false,
+    };
+    let (first, last) = accepted.ends();
+    is_between(first) || is_between(last)
 }
 
 /// Prints a table for the docs between markers. `cargo xtask figures` copies it to the pages that
@@ -90,6 +125,17 @@ mod tests {
     #[test]
     fn assert_figure__within_its_bound() {
         assert_figure("no-such-figure", 1.0, bounded(0.9..=1.1, "a test"));
+    }
+
+    /// 1.2 ± 0.1 is above 1.1 or not: the list may say so or not. With less spread it must.
+    #[test]
+    fn assert_mean__on_its_bound() {
+        let accepted = || bounded(0.9..=1.1, "a test");
+        assert_mean("no-such-figure", &[1.0, 1.2, 1.1, 1.2], accepted());
+        let spread = [1.19, 1.21, 1.2, 1.2];
+        assert!(std::panic::catch_unwind(|| assert_mean("none", &spread, accepted())).is_err());
+        let wide = [0.5, 1.5, 0.5, 1.5];
+        assert_mean("no-such-figure", &wide, accepted());
     }
 
     #[test]

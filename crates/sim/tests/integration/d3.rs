@@ -45,26 +45,34 @@ fn without_deadlines_it_is_rcpdc() {
 #[test]
 fn figure_1_both_deadlines_are_met() {
     for scale in [1u64, 2, 4, 10] {
-        let run_with = |transport| {
+        let run_with = |transport, seed| {
             let near = timed(1, 1_000_000 * scale, 0, 12_000 * scale);
             let far = timed(2, 1_000_000 * scale, 0, 40_000 * scale);
-            let outcome = run(setup(testbed(3), vec![transport], vec![near, far]));
+            let mut setup = setup(testbed(3), vec![transport], vec![near, far]);
+            setup.seed = seed;
+            let outcome = run(setup);
             let end = |f: usize| (outcome.flows[f].ended.unwrap() - ms(0)).as_secs_f64() * 1e3;
             (met(&outcome), [end(0), end(1)])
         };
-        let (d3_met, d3_ends) = run_with(transport("d3"));
-        let (fair_met, fair_ends) = run_with(transport("rcpdc"));
-        println!(
-            "figure 1, {scale} MB by {} and {} ms: D3 {d3_met} met, {d3_ends:.2?} ms; RCPdc \
-             {fair_met} met, {fair_ends:.2?} ms",
-            12 * scale,
-            40 * scale
-        );
-        // With fair shares both end after 2 × 1.054 MB × 8 / 1 Gb/s = 16.9 ms per megabyte at best.
-        assert_eq!(fair_met, 1);
-        assert!(d3_ends[0] < 16.9 * scale as f64 && 16.9 * scale as f64 <= fair_ends[0]);
+        let d3_met = [1, 2, 3, 4, 5, 6, 7, 8].map(|seed| {
+            let (d3_met, d3_ends) = run_with(transport("d3"), seed);
+            let (fair_met, fair_ends) = run_with(transport("rcpdc"), seed);
+            println!(
+                "figure 1, {scale} MB by {} and {} ms, seed {seed}: D3 {d3_met} met, \
+                 {d3_ends:.2?} ms; RCPdc {fair_met} met, {fair_ends:.2?} ms",
+                12 * scale,
+                40 * scale
+            );
+            // With fair shares both end after 2 × 1.054 MB × 8 / 1 Gb/s = 16.9 ms per megabyte at
+            // best.
+            assert_eq!(fair_met, 1);
+            assert!(d3_ends[0] < 16.9 * scale as f64 && 16.9 * scale as f64 <= fair_ends[0]);
+            d3_met as f64
+        });
+        // One run of eight in which a deadline is missed makes a difference.
+        let least = d3_met.into_iter().fold(f64::MAX, f64::min);
         let fluid = claimed("d3/fig1-2", "reservation-meets-both");
-        assert_figure(&format!("d3-figure-1-{scale}mb"), d3_met as f64, fluid);
+        assert_figure(&format!("d3-figure-1-{scale}mb"), least, fluid);
     }
 }
 

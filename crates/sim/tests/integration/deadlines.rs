@@ -8,7 +8,7 @@ use punctual_core::{
 };
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowRecord, FlowStatus, LinkChange, LinkFault, Outcome, Setup, SwitchReset};
-use punctual_testkit::{FaultOdds, Pair, PairPath, assert_figure, bounded};
+use punctual_testkit::{FaultOdds, Pair, PairPath, assert_mean, bounded};
 use punctual_transports::AnyTransport;
 use punctual_transports::d3::{D3Config, RcpdcConfig};
 use punctual_transports::pdq::PdqConfig;
@@ -226,9 +226,10 @@ fn ports_start_over() {
 #[test]
 fn long_flows_outlive_a_restart() {
     for (name, flows) in [("d3", 2u32), ("d3", 8), ("d3", 20), ("rcp", 8), ("pdq", 8)] {
-        let gbps = |reset: bool, from_ms: u64| {
+        let gbps = |seed: u64, reset: bool, from_ms: u64| {
             let all = (1..=flows).map(|src| flow(src, 0, u64::MAX)).collect();
             let mut setup = setup(testbed(flows + 1), vec![transport(name)], all);
+            setup.seed = seed;
             let switch = the_switch(&setup.network);
             if reset {
                 setup.switch_resets = vec![SwitchReset { at: us(100_300), switch }];
@@ -238,18 +239,22 @@ fn long_flows_outlive_a_restart() {
             let outcome = run(setup);
             (outcome.totals.delivered_bytes as f64 * 8.0 / 1e8, outcome.totals.drops)
         };
-        let (before, at_once, later) = (gbps(false, 100), gbps(true, 100), gbps(true, 300));
-        println!(
-            "{name}, {flows} long flows, Gb/s and drops: undisturbed {before:.3?}, just after a \
-             restart {at_once:.3?}, 200 ms later {later:.3?}"
-        );
+        let shares = [1, 2, 3, 4, 5].map(|seed| {
+            let (before, at_once) = (gbps(seed, false, 100), gbps(seed, true, 100));
+            let later = gbps(seed, true, 300);
+            println!(
+                "{name}, {flows} long flows, Gb/s and drops, seed {seed}: undisturbed \
+                 {before:.3?}, just after a restart {at_once:.3?}, 200 ms later {later:.3?}"
+            );
+            [at_once.0 / before.0, later.0 / before.0]
+        });
         // A flow that loses packets stands still for a timeout of 10 ms, of 100; ten round trips
         // of 0.5 ms are for its rate to return. Later all is as before, to the 3 % of Figure 16.
         let figure = |when: &str| format!("restart-{name}-{flows}-{when}");
         let timeout = bounded(0.85..=1.03, "a timeout and ten round trips in 100 ms");
-        assert_figure(&figure("at-once"), at_once.0 / before.0, timeout);
+        assert_mean(&figure("at-once"), &shares.map(|share| share[0]), timeout);
         let as_before = bounded(0.97..=1.03, "as before, to the 3 % of D3's Figure 16");
-        assert_figure(&figure("later"), later.0 / before.0, as_before);
+        assert_mean(&figure("later"), &shares.map(|share| share[1]), as_before);
     }
 }
 

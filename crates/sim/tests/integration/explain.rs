@@ -276,9 +276,13 @@ fn ndp_flows_of_an_incast_wait_for_pulls_and_after_trims() {
     let time = |what| time_in(&outcome, last.flow.0, what);
     let whole = (last.to - last.from).as_picos();
     assert!(time(What::Pull) * 2 > whole, "{last:?}");
-    assert!(time(What::Trimmed) > 0, "{last:?}");
+    // Whose packets are trimmed last is chance.
+    let trimmed = all.iter().filter(|flow| time_in(&outcome, flow.0, What::Trimmed) > 0);
+    assert!(trimmed.count() > 0);
+    let parts = outcome.explained.iter().flat_map(|e| &e.parts);
+    let mut at_trims = parts.filter(|part| part.what == What::Trimmed);
+    assert!(at_trims.all(|part| part.port == Some(down)), "{:?}", outcome.explained);
     let at = |what| last.parts.iter().filter(move |part| part.what == what);
-    assert!(at(What::Trimmed).all(|part| part.port == Some(down)), "{last:?}");
     assert!(at(What::Pull).all(|part| part.port == Some(down)));
     assert!(at(What::Pull).any(|part| part.behind.count() > 5));
 }

@@ -11,7 +11,7 @@ use crate::common::*;
 use punctual_core::{Bytes, Duration, FlowSpec, Instant, PortId, Rate};
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_sim::{FlowStatus, Outcome, Sampling};
-use punctual_testkit::{assert_figure, claimed};
+use punctual_testkit::{assert_figure, assert_mean, claimed};
 use punctual_transports::AnyTransport;
 use punctual_transports::pdq::{Availability, PdqConfig, PdqVariant};
 
