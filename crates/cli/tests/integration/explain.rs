@@ -79,8 +79,10 @@ fn a_directory_is_summed_up_by_transport_and_reported() {
     assert_eq!(columns, ["Mean", "(µs)", "tcp", "pdq", "ndp"], "an ideal one has no packets");
     assert!(told.contains("paused by a port") && told.contains("waiting to be pulled"), "{told}");
     let counts = told.lines().find(|line| line.contains("flows explained")).unwrap();
-    // PDQ gives up half of its flows.
-    assert_eq!(counts.split_whitespace().skip(2).collect::<Vec<_>>(), ["10", "8", "10"]);
+    // PDQ gives flows up in both runs, more or fewer.
+    let counts: Vec<u32> =
+        counts.split_whitespace().skip(2).map(|count| count.parse().unwrap()).collect();
+    assert!(matches!(counts[..], [10, 5..10, 10]), "{counts:?}");
     let report = place.punctual(&["report", "out"]);
     assert!(report.status.success(), "{}", text(&report.stderr));
     let page = std::fs::read_to_string(place.path().join("out/report.html")).unwrap();
