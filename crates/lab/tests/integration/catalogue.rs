@@ -1,6 +1,6 @@
 //! The catalogue of experiments in `experiments/`.
 
-use punctual_lab::catalogue::{Catalogue, ClaimVerdict, ReproduceError, Test};
+use punctual_lab::catalogue::{Catalogue, ClaimVerdict, On, ReproduceError, Test};
 use punctual_transports::AnyTransport;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -72,6 +72,26 @@ fn claims_name_their_sources() {
     assert_eq!(ClaimVerdict::CannotRun.name(), "cannot-run");
 }
 
+/// One seed is no evidence: what a claim rests on runs with several. On a testbed, where a run draws
+/// nothing but real packets, the number of seeds is in the result.
+#[test]
+fn no_claim_rests_on_one_seed() {
+    let catalogue = catalogue();
+    let mut faults = Vec::new();
+    for experiment in &catalogue.experiments {
+        let simulated = experiment.parts.iter().filter(|part| part.on == On::Simulator);
+        for (part, quick) in simulated.flat_map(|part| [(part, false), (part, true)]) {
+            let study = experiment.study::<AnyTransport>(part, None, quick, &catalogue.folder);
+            let study = study.unwrap_or_else(|e| panic!("{}", told(&e)));
+            let seeds: BTreeSet<u64> = study.runs().iter().map(|run| run.seed).collect();
+            if seeds.len() < 2 {
+                faults.push(format!("{}, part {}, quick {quick}", experiment.id, part.name));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "one seed: {faults:#?}");
+}
+
 /// What the papers leave open and verdicts may depend on, and a reading of each.
 #[test]
 fn what_papers_leave_open_has_readings() {
@@ -84,6 +104,16 @@ fn what_papers_leave_open_has_readings() {
         ("which links are slowed", "ndp/fig22", "both-directions"),
         ("which links are slowed", "ndp/fig22", "another-pod"),
         ("gap distribution of closed loops", "ndp/fig23", "gaps-fixed"),
+        ("TCP's initial window", "d3/fig11", "window-10"),
+        ("whose rate it is", "d3/fig14", "both-senders"),
+        ("whose rate it is", "d3/fig15", "both-senders"),
+        ("the fan-in", "d2tcp/tighter", "fan-in-40"),
+        ("flows per server", "pdq/fig4", "ten-per-server"),
+        ("TCP's least timeout", "pdq/fig9", "rto-1ms"),
+        ("the aging rate", "pdq/fig12", "aging-3"),
+        ("buffers", "ndp/fig9", "buffer-20-packets"),
+        ("marking thresholds", "ndp/fig15", "thresholds-of-the-text"),
+        ("where an incast starts within a bin", "ndp/fig19", "starts-within-a-bin"),
     ] {
         let experiment = catalogue.experiments.iter().find(|e| e.id == id).expect(id);
         let has_reading = experiment.readings.iter().any(|own| own.name == reading);
