@@ -4,10 +4,10 @@
 //! about real packets come from `testbed.jsonl`.
 
 use punctual_lab::catalogue::{
-    Catalogue, ClaimLine, ClaimVerdict, Cost, MEASUREMENTS, Measured, sums,
+    Catalogue, ClaimLine, ClaimVerdict, Cost, MEASUREMENTS, MadeBy, Measured, ResultsKind,
+    ResultsState, sums,
 };
 use punctual_testkit::{markdown_table, print_figure};
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -82,26 +82,11 @@ fn table_of(paper: &str) -> String {
     markdown_table(&["experiment", "claim", "paper", "accepted", "here", "verdict"], &rows)
 }
 
-/// What made the results of an experiment.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct MadeBy {
-    commit: String,
-    build: String,
-    /// The experiment's file, see [`Experiment::fingerprint`]; results before it was written lack
-    /// it.
-    file: Option<String>,
-}
-
 /// The manifest of a file of results: what made each experiment of it.
-fn made_by(name: &str) -> BTreeMap<String, MadeBy> {
-    #[derive(Deserialize)]
-    struct Manifest {
-        experiments: BTreeMap<String, MadeBy>,
-    }
-    let path = folder().join("results").join(format!("{name}.json"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{name}.json: {e}"));
-    let manifest: Manifest =
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}.json: {e}"));
+fn made_by(kind: ResultsKind) -> BTreeMap<String, MadeBy> {
+    let manifest = catalogue().results(kind).unwrap_or_else(|e| panic!("{e}"));
+    let is_quick = kind == ResultsKind::Quick;
+    assert_eq!(manifest.quick, Some(is_quick), "{}.json: `quick`", kind.name());
     manifest.experiments
 }
 
@@ -124,32 +109,80 @@ fn every_claim_has_a_result() {
     );
 }
 
-/// The files of results.
-const RESULTS: [&str; 3] = ["full", "quick", "testbed"];
-
-/// Each file of results has the manifest that names what made each experiment: a commit without
-/// changes, and the set-up that the catalogue still has.
+/// Each file of results has the manifest that names what made each experiment: a build, a commit
+/// without changes, and how many runs.
 #[test]
 fn results_name_what_made_them() {
-    let catalogue = catalogue();
-    for name in RESULTS {
-        let made = made_by(name);
+    for kind in ResultsKind::ALL {
+        let name = kind.name();
+        let made = made_by(kind);
         let lines = lines(&format!("{name}.jsonl"));
         let with_lines: BTreeSet<&String> = lines.iter().map(|line| &line.experiment).collect();
         assert_eq!(made.keys().collect::<BTreeSet<_>>(), with_lines, "{name}.json");
         for (id, made) in &made {
             let (commit, build) = (&made.commit, &made.build);
-            assert!(commit.len() == 12 && !commit.contains("dirty"), "{name}.json: {commit:?}");
-            assert!(build.len() >= 16, "{name}.json: {build:?}");
-            let experiment = catalogue.experiments.iter().find(|e| e.id == *id).expect("its file");
-            let now = experiment.fingerprint(&folder()).unwrap_or_else(|e| panic!("{e}"));
-            let is_of_today = made.file.as_ref().is_none_or(|file| *file == now);
-            assert!(
-                is_of_today,
-                "{id} changed after {name}.jsonl: cargo xtask results {name} {id}"
-            );
+            let is_hash = |text: &str| text.chars().all(|c| c.is_ascii_hexdigit());
+            assert!(commit.len() == 12 && is_hash(commit), "{name}.json, {id}: {commit:?}");
+            assert!(build.len() >= 16 && is_hash(build), "{name}.json, {id}: {build:?}");
+            assert!(made.runs != Some(0), "{name}.json, {id}: no runs");
         }
     }
+}
+
+/// Each experiment has quick and full results, and both are of its file as it is now.
+#[test]
+fn no_results_are_stale() {
+    let catalogue = catalogue();
+    let mut faults = Vec::new();
+    for kind in [ResultsKind::Quick, ResultsKind::Full] {
+        let manifest = catalogue.results(kind).unwrap_or_else(|e| panic!("{e}"));
+        for experiment in &catalogue.experiments {
+            let state = manifest.state(experiment, &catalogue.folder);
+            let state = state.unwrap_or_else(|e| panic!("{e}"));
+            let runs = manifest.experiments.get(&experiment.id).and_then(|made| made.runs);
+            if state != ResultsState::Current || runs.is_none() {
+                let (kind, id) = (kind.name(), &experiment.id);
+                faults.push(format!("{}: cargo xtask results {kind} {id}", state.name()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "results that are not of today's files:\n{}", faults.join("\n"));
+}
+
+/// On real packets old results may not name the file that made them; those that do are of it as it
+/// is now.
+#[test]
+fn no_testbed_results_are_stale() {
+    let catalogue = catalogue();
+    let manifest = catalogue.results(ResultsKind::Testbed).unwrap_or_else(|e| panic!("{e}"));
+    for (id, made) in manifest.experiments.iter().filter(|(_, made)| made.file.is_some()) {
+        let experiment = catalogue.experiments.iter().find(|e| e.id == *id).expect("its file");
+        let now = experiment.fingerprint(&folder()).unwrap_or_else(|e| panic!("{e}"));
+        let command = format!("cargo xtask results testbed {id}");
+        assert_eq!(made.file.as_ref(), Some(&now), "{id} has changed: {command}");
+    }
+}
+
+/// Full results took at least as long as quick ones. Two measurements of the same runs may differ by
+/// a quarter, or half a second.
+#[test]
+fn full_takes_at_least_as_long_as_quick() {
+    let catalogue = catalogue();
+    let mut faults = Vec::new();
+    for experiment in &catalogue.experiments {
+        let id = &experiment.id;
+        let times = catalogue.times.get(id).copied().unwrap_or_default();
+        let (Some(quick), Some(full)) = (times.quick, times.full) else {
+            faults.push(format!("{id}: no time"));
+            continue;
+        };
+        for (what, quick, full) in [("CPU", quick.cpu, full.cpu), ("wall", quick.wall, full.wall)] {
+            if full * 1.25 + 0.5 < quick {
+                faults.push(format!("{id}: {what} {full} s in full, {quick} s quick"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 /// A result says of its claim what the catalogue says today, and has been judged under every
@@ -160,7 +193,7 @@ fn results_are_of_the_claims_of_today() {
     let mut faults = Vec::new();
     let id = |line: &ClaimLine| (line.experiment.clone(), line.claim.clone());
     let real: BTreeSet<(String, String)> = lines("testbed.jsonl").iter().map(id).collect();
-    for name in RESULTS {
+    for name in ResultsKind::ALL.map(ResultsKind::name) {
         let mut own = lines(&format!("{name}.jsonl"));
         own.retain(|line| name == "testbed" || !real.contains(&id(line)));
         for line in own {
@@ -194,9 +227,10 @@ fn results_are_of_the_claims_of_today() {
 /// `66 experiments by commit 134f85c4e58f`, for each that made some of the results.
 fn makers() -> String {
     let mut texts = Vec::new();
-    for name in RESULTS {
+    for kind in ResultsKind::ALL {
+        let name = kind.name();
         let mut commits: BTreeMap<(String, String), usize> = BTreeMap::new();
-        for made in made_by(name).into_values() {
+        for made in made_by(kind).into_values() {
             *commits.entry((made.commit, made.build)).or_default() += 1;
         }
         let text = |((commit, build), count): ((String, String), usize)| {
@@ -331,7 +365,7 @@ fn differences() {
         }
     }
     print_figure("catalogue-differences", &text);
-    for line in RESULTS.iter().flat_map(|name| lines(&format!("{name}.jsonl"))) {
+    for line in ResultsKind::ALL.iter().flat_map(|kind| lines(&format!("{}.jsonl", kind.name()))) {
         let experiment = catalogue.experiments.iter().find(|e| e.id == line.experiment);
         let claim = experiment.and_then(|e| e.claims.iter().find(|c| c.id == line.claim));
         let is_silent = claim.is_some_and(|claim| claim.differs.is_empty());
