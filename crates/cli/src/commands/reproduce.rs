@@ -289,7 +289,7 @@ fn chart(data: &ChartData) -> ReproducedChart {
 /// The cells of a claim: on the page with its sentence, in a terminal with its name.
 fn cells(line: &ClaimLine, with_text: bool) -> Vec<String> {
     let claim = match with_text {
-        true => format!("{} ({})", line.text, line.claim),
+        true => format!("{} ({})", line.sentence(), line.claim),
         false => line.claim.clone(),
     };
     let here = match line.judgement.verdict {
