@@ -92,6 +92,18 @@ pub fn markdown_table(head: &[&str], rows: &[Vec<String>]) -> String {
     table.replace("|  |", "| |").replace("|  |", "| |")
 }
 
+/// Formats a Markdown table of sentences: all columns left-aligned. Cells may have `|`.
+pub fn text_table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut table = line(head.iter().map(|cell| (*cell).to_owned()).collect());
+    table += &format!("|{}\n", "---|".repeat(head.len()));
+    for row in rows {
+        assert_eq!(row.len(), head.len(), "cells of {row:?}");
+        table += &line(row.iter().map(|cell| cell.replace('|', "\\|")).collect());
+    }
+    table.replace("|  |", "| |").replace("|  |", "| |")
+}
+
 fn known_differences() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/known-differences.md");
     std::fs::read_to_string(&path).expect("docs/known-differences.md")
@@ -112,6 +124,98 @@ mod tests {
         assert!(is_listed(text, "d3-fig-9"));
         assert!(!is_listed(text, "d3-fig-10"));
         assert!(!is_listed(text, "d3-fig"));
+    }
+
+    /// Names in string literals of a source, such as `"d3-figure-16-{id}-{senders}"`.
+    fn names_in(source: &str) -> impl Iterator<Item = &str> {
+        let is_of_name =
+            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-{}_.:".contains(c);
+        let is_name = move |text: &&str| text.contains('-') && text.chars().all(is_of_name);
+        source.split('"').filter(is_name)
+    }
+
+    /// Whether a name with placeholders stands for an id. What is literal begins the name and has
+    /// eight letters or more.
+    fn stands_for(name: &str, id: &str) -> bool {
+        let literal: Vec<&str> = name
+            .split('{')
+            .enumerate()
+            .map(|(i, part)| if i == 0 { part } else { part.split_once('}').map_or("", |p| p.1) })
+            .collect();
+        let (first, rest) = (literal[0], &literal[1..]);
+        if first.len() < 8 {
+            return false;
+        }
+        let Some(mut left) = id.strip_prefix(first) else { return false };
+        let Some((last, middle)) = rest.split_last() else { return left.is_empty() };
+        for part in middle {
+            let Some(at) = left.find(part) else { return false };
+            left = &left[at + part.len()..];
+        }
+        left.ends_with(last)
+    }
+
+    #[test]
+    fn stands_for__literals_in_order() {
+        assert!(stands_for("d3-figure-16-{id}-{n}", "d3-figure-16-queue-mean-2"));
+        assert!(stands_for("d3-figure-9", "d3-figure-9"));
+        assert!(!stands_for("d3-figure-9", "d3-figure-9-tcp"));
+        assert!(!stands_for("d3-figure-{id}-mean", "d3-figure-16-median"));
+        assert!(!stands_for("{figure}-{id}", "d3-figure-16-median"), "which figure?");
+        let source = "f(\"d3-figure-{id}\", \"a sentence - here\")";
+        assert_eq!(names_in(source).collect::<Vec<_>>(), ["d3-figure-{id}"]);
+    }
+
+    fn sources(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(std::fs::read_to_string(&path).expect("a source"));
+            }
+        }
+    }
+
+    /// [`assert_figure`] fails for a listed figure that is accepted again, but only if a test still
+    /// calls it: each id of the list is named by a source.
+    #[test]
+    fn known_differences__each_has_a_test() {
+        let mut texts = Vec::new();
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for entry in std::fs::read_dir(crates).expect("crates") {
+            let path = entry.expect("a crate").path();
+            if path.file_name().is_none_or(|name| name == "testkit") {
+                continue;
+            }
+            for folder in ["src", "tests"].map(|name| path.join(name)) {
+                if folder.is_dir() {
+                    sources(&folder, &mut texts);
+                }
+            }
+        }
+        let names: Vec<&str> = texts.iter().flat_map(|text| names_in(text)).collect();
+        let list = known_differences();
+        let ids = list.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+        let ids: Vec<&str> = ids.map(|(id, _)| id).collect();
+        assert!(ids.len() > 50, "the list is not read: {ids:?}");
+        let (mut seen, mut faults) = (std::collections::BTreeSet::new(), Vec::new());
+        for id in ids {
+            if !seen.insert(id) {
+                faults.push(format!("{id} is listed twice"));
+            }
+            if !names.iter().any(|name| stands_for(name, id)) {
+                faults.push(format!("no test asserts {id}: remove its row"));
+            }
+        }
+        assert!(faults.is_empty(), "docs/known-differences.md: {faults:#?}");
+    }
+
+    #[test]
+    fn text_table__left_aligned_and_escaped() {
+        let rows = [vec!["a | b".to_owned(), String::new(), "c".to_owned()]];
+        let expected = "| x | y | z |\n|---|---|---|\n| a \\| b | | c |\n";
+        assert_eq!(text_table(&["x", "y", "z"], &rows), expected);
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod schedule;
 pub use cases::cases;
 pub use claims::{Accepted, bounded, claimed, published};
 pub use fault::{Fault, FaultOdds};
-pub use figures::{assert_figure, assert_mean, markdown_table, print_figure};
+pub use figures::{assert_figure, assert_mean, markdown_table, print_figure, text_table};
 pub use pair::Pair;
 pub use path::PairPath;
 pub use report::{Direction, FlowResult, Traced};

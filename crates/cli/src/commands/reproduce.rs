@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use cost::Meter;
 use punctual_lab::catalogue::{
     Catalogue, CatalogueError, ChartData, ClaimLine, ClaimVerdict, Cost, Experiment, Measured,
-    Open, Places, ReproduceError, ReproduceOptions, Reproduced, sums,
+    Open, Places, ReproduceError, ReproduceOptions, Reproduced, ResultsKind, ResultsState, sums,
 };
 use punctual_lab::{ExecuteError, Options, RunState, describe, execute_surveyed, survey};
 use punctual_report::{
@@ -289,7 +289,7 @@ fn chart(data: &ChartData) -> ReproducedChart {
 /// The cells of a claim: on the page with its sentence, in a terminal with its name.
 fn cells(line: &ClaimLine, with_text: bool) -> Vec<String> {
     let claim = match with_text {
-        true => format!("{} ({})", line.text, line.claim),
+        true => format!("{} ({})", line.sentence(), line.claim),
         false => line.claim.clone(),
     };
     let here = match line.judgement.verdict {
@@ -370,6 +370,12 @@ fn list(
         Some(s) if s < 99.5 => format!("{s:.0} s"),
         Some(s) => format!("{:.0} min", s / 60.0),
     };
+    let kinds = [ResultsKind::Quick, ResultsKind::Full];
+    let mut manifests = Vec::new();
+    for kind in kinds {
+        manifests.push((kind, catalogue.results(kind)?));
+    }
+    let mut stale: Vec<String> = Vec::new();
     let mut rows = Vec::new();
     let mut sums = [Cost::default(); 2];
     for experiment in experiments {
@@ -380,6 +386,15 @@ fn list(
             sum.wall += cost.map_or(0.0, |cost| cost.wall);
         }
         let [quick, full] = times.map(|cost| cost.map(|cost| cost.wall));
+        let mut states = Vec::new();
+        for (kind, manifest) in &manifests {
+            let state = manifest.state(experiment, &catalogue.folder)?;
+            // A catalogue of one's own may have no committed results at all.
+            if state != ResultsState::Current && !manifest.experiments.is_empty() {
+                stale.push(format!("{} {}", kind.name(), experiment.id));
+            }
+            states.push(state);
+        }
         let [quick_cpu, full_cpu] = times.map(|cost| cost.map(|cost| cost.cpu));
         if args.printing.json {
             let line = json!({
@@ -392,6 +407,8 @@ fn list(
                 "quick_cpu_seconds": quick_cpu,
                 "full_seconds": full,
                 "full_cpu_seconds": full_cpu,
+                "quick_results": states.first().map(|state| state.name()),
+                "full_results": states.last().map(|state| state.name()),
             });
             writeln!(out, "{line}")?;
             continue;
@@ -403,10 +420,11 @@ fn list(
             experiment.readings.len().to_string(),
             span(quick),
             span(full),
+            results_text(&states),
         ]);
     }
     if !args.printing.json {
-        let header = ["Experiment", "Title", "Claims", "Readings", "Quick", "Full"];
+        let header = ["Experiment", "Title", "Claims", "Readings", "Quick", "Full", "Results"];
         writeln!(out, "{}", plain_table(&header, &rows, style()))?;
         writeln!(
             out,
@@ -416,6 +434,21 @@ fn list(
             span(Some(sums[0].cpu)),
             span(Some(sums[1].cpu)),
         )?;
+        if !stale.is_empty() {
+            let what =
+                "committed results that are not of today's files; `cargo xtask results` with";
+            let text = format!("{what} one of these makes them again: {}", stale.join(", "));
+            writeln!(out, "{}", wrapped(&text, super::terminal_width()))?;
+        }
     }
     Ok(())
+}
+
+/// The states of the quick and the full results: one word where both are the same.
+fn results_text(states: &[ResultsState]) -> String {
+    match states {
+        [quick, full] if quick == full => quick.name().to_owned(),
+        [quick, full] => format!("quick {}, full {}", quick.name(), full.name()),
+        _ => String::new(),
+    }
 }

@@ -121,6 +121,31 @@ fn every_claim_has_a_verdict() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&list).unwrap()["claims"], 4);
 }
 
+/// `--list` says of each experiment whether its committed results are of its file as it is.
+#[test]
+fn the_list_names_stale_results() {
+    let place = place();
+    let results = place.path().join("experiments/results");
+    std::fs::create_dir_all(&results).unwrap();
+    fine(&place, &["reproduce", "--quick", "--no-readings"]);
+    let made = place.path().join("results/reproduce-quick/reproduced.json");
+    std::fs::copy(made, results.join("quick.json")).unwrap();
+    let state = || -> serde_json::Value {
+        let list = fine(&place, &["reproduce", "--list", "--json"]);
+        serde_json::from_str(&list).unwrap()
+    };
+    assert_eq!(
+        (&state()["quick_results"], &state()["full_results"]),
+        (&"current".into(), &"missing".into())
+    );
+    let file = place.path().join("experiments/mine/fig1.toml");
+    let changed = EXPERIMENT.replace("tolerance = 0", "tolerance = 1");
+    std::fs::write(file, changed).unwrap();
+    assert_eq!(state()["quick_results"], "stale");
+    let list = fine(&place, &["reproduce", "--list"]);
+    assert!(list.contains("quick mine/fig1") && !list.contains("full mine/fig1"), "{list}");
+}
+
 #[test]
 fn one_seed_is_never_sure() {
     let place = place();

@@ -202,8 +202,11 @@ pub struct ChartSpec {
     /// The part; `main` by default.
     #[serde(default = "main_part")]
     pub part: String,
-    /// The axis of the sweep.
+    /// The axis of the sweep, or the selector that `at` has values of.
     pub x: String,
+    /// Values of the selector `x`, such as ranks; those of the axis by default.
+    #[serde(default)]
+    pub at: Vec<String>,
     /// The value, an expression without transport and axis.
     pub y: String,
     /// Unit of the value.

@@ -11,6 +11,7 @@ mod file;
 mod judge;
 mod measure;
 mod reproduce;
+mod results;
 mod words;
 
 pub use estimate::Estimate;
@@ -21,6 +22,7 @@ pub use reproduce::{
     CLAIMS_FILE, ChartData, ClaimLine, CurveData, Execute, Places, ReadingLine, ReproduceError,
     ReproduceOptions, Reproduced, Tolerance,
 };
+pub use results::{MadeBy, ResultsKind, ResultsManifest, ResultsState};
 
 pub use words::sums;
 

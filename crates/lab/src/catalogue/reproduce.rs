@@ -14,7 +14,7 @@ use crate::suggest::nearest;
 use punctual_results::save;
 use punctual_sim::Simulate;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// How experiments are reproduced.
@@ -85,6 +85,16 @@ pub enum ReproduceError {
         experiment: String,
         /// The claim.
         claim: String,
+        /// Why.
+        what: String,
+    },
+    /// A chart cannot be drawn.
+    #[error("{experiment}, chart `{chart}`: {what}")]
+    Chart {
+        /// The experiment.
+        experiment: String,
+        /// The chart's title.
+        chart: String,
         /// Why.
         what: String,
     },
@@ -249,6 +259,11 @@ impl Experiment {
         let planned = self.planned::<S>(None, quick, folder)?;
         for claim in self.claims.iter().filter(|claim| claim.cannot_run.is_none()) {
             self.check_claim(claim, &planned)?;
+        }
+        for chart in &self.charts {
+            let (experiment, chart_title) = (self.id.clone(), chart.title.clone());
+            let wrong = |what| ReproduceError::Chart { experiment, chart: chart_title, what };
+            check_chart(chart, &planned).map_err(wrong)?;
         }
         for reading in &self.readings {
             let planned = self.planned::<S>(Some(reading), quick, folder)?;
@@ -547,6 +562,39 @@ fn axes<S: Simulate>(study: &Study<S>) -> Vec<(String, Vec<String>)> {
 
 type Planned<'a> = BTreeMap<&'a str, (Vec<(String, crate::sweep::Labels)>, Option<Question>)>;
 
+/// Refuses a chart that the planned runs cannot draw.
+fn check_chart(chart: &ChartSpec, planned: &Planned<'_>) -> Result<(), String> {
+    let Some((runs, search)) = planned.get(&*chart.part) else {
+        return Err(format!("there is no part `{}`", chart.part));
+    };
+    let vary = search.as_ref().map(|question| &*question.vary).unwrap_or_default();
+    let mut labels: BTreeSet<String> = chart.at.iter().cloned().collect();
+    if labels.is_empty() {
+        let own = runs.iter().flat_map(|(_, labels)| labels);
+        let own = own.filter(|(axis, _)| is_axis(axis, &chart.x) && axis != vary);
+        labels.extend(own.map(|(_, label)| label.clone()));
+    }
+    if labels.is_empty() {
+        return Err(format!("there is no axis `{}`", chart.x));
+    }
+    let expr = Expr::parse(&chart.y)?;
+    let mut transports: BTreeSet<String> = chart.transports.iter().cloned().collect();
+    if transports.is_empty() {
+        transports.extend(runs.iter().map(|(transport, _)| transport.clone()));
+    }
+    let unknown = chart.paper.keys().find(|name| !transports.contains(*name));
+    if let Some(name) = unknown {
+        return Err(format!("`paper` has points of `{name}`, which the chart does not draw"));
+    }
+    let mut wrong = None;
+    for (transport, label) in transports.iter().flat_map(|t| labels.iter().map(move |l| (t, l))) {
+        point_of(chart, &expr, transport, label).leaves(&mut |leaf| {
+            wrong = wrong.take().or_else(|| check_leaf(leaf, planned).err());
+        });
+    }
+    wrong.map_or(Ok(()), Err)
+}
+
 /// Refuses a measurement that no planned run has.
 fn check_leaf(leaf: &super::expression::Leaf, planned: &Planned<'_>) -> Result<(), String> {
     if !measure::is_known(&leaf.name) {
@@ -584,6 +632,16 @@ fn check_leaf(leaf: &super::expression::Leaf, planned: &Planned<'_>) -> Result<(
     Ok(())
 }
 
+/// The value of a chart at one point of one curve.
+fn point_of(chart: &ChartSpec, expr: &Expr, transport: &str, label: &str) -> Expr {
+    let selector = |key: &str, value: &str| Selector { key: key.into(), value: value.into() };
+    expr.selecting(&[
+        selector("part", &chart.part),
+        selector("transport", transport),
+        selector(&chart.x, label),
+    ])
+}
+
 fn drawn(
     chart: &ChartSpec,
     results: &BTreeMap<String, PartResult>,
@@ -591,8 +649,13 @@ fn drawn(
 ) -> Result<ChartData, MeasureError> {
     let wrong = |what: String| MeasureError::Wrong(format!("{}: {what}", chart.title));
     let part = results.get(&chart.part).ok_or_else(|| wrong("its part did not run".into()))?;
-    let own = part.axes.iter().find(|(axis, _)| is_axis(axis, &chart.x));
-    let (_, labels) = own.ok_or_else(|| wrong(format!("there is no axis `{}`", chart.x)))?;
+    let labels = if chart.at.is_empty() {
+        let own = part.axes.iter().find(|(axis, _)| is_axis(axis, &chart.x));
+        let (_, labels) = own.ok_or_else(|| wrong(format!("there is no axis `{}`", chart.x)))?;
+        labels
+    } else {
+        &chart.at
+    };
     let expr = Expr::parse(&chart.y).map_err(wrong)?;
     let mut transports = chart.transports.clone();
     if transports.is_empty() {
@@ -602,16 +665,11 @@ fn drawn(
             }
         }
     }
-    let selector = |key: &str, value: &str| Selector { key: key.into(), value: value.into() };
     let mut curves = Vec::new();
     for transport in transports {
         let (mut values, mut half) = (Vec::new(), Vec::new());
         for label in labels {
-            let at = expr.selecting(&[
-                selector("part", &chart.part),
-                selector("transport", &transport),
-                selector(&chart.x, label),
-            ]);
+            let at = point_of(chart, &expr, &transport, label);
             let Estimate { value, interval, .. } = evaluator.estimate(&at)?;
             values.push(value.filter(|value| value.is_finite()));
             half.push(interval.map(|(low, high)| (high - low) / 2.0).filter(|h| h.is_finite()));

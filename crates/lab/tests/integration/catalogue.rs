@@ -1,6 +1,6 @@
 //! The catalogue of experiments in `experiments/`.
 
-use punctual_lab::catalogue::{Catalogue, ClaimVerdict, ReproduceError, Test};
+use punctual_lab::catalogue::{Catalogue, ClaimVerdict, On, ReproduceError, Test};
 use punctual_transports::AnyTransport;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -72,6 +72,26 @@ fn claims_name_their_sources() {
     assert_eq!(ClaimVerdict::CannotRun.name(), "cannot-run");
 }
 
+/// One seed is no evidence: what a claim rests on runs with several. On a testbed, where a run draws
+/// nothing but real packets, the number of seeds is in the result.
+#[test]
+fn no_claim_rests_on_one_seed() {
+    let catalogue = catalogue();
+    let mut faults = Vec::new();
+    for experiment in &catalogue.experiments {
+        let simulated = experiment.parts.iter().filter(|part| part.on == On::Simulator);
+        for (part, quick) in simulated.flat_map(|part| [(part, false), (part, true)]) {
+            let study = experiment.study::<AnyTransport>(part, None, quick, &catalogue.folder);
+            let study = study.unwrap_or_else(|e| panic!("{}", told(&e)));
+            let seeds: BTreeSet<u64> = study.runs().iter().map(|run| run.seed).collect();
+            if seeds.len() < 2 {
+                faults.push(format!("{}, part {}, quick {quick}", experiment.id, part.name));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "one seed: {faults:#?}");
+}
+
 /// What the papers leave open and verdicts may depend on, and a reading of each.
 #[test]
 fn what_papers_leave_open_has_readings() {
@@ -84,6 +104,16 @@ fn what_papers_leave_open_has_readings() {
         ("which links are slowed", "ndp/fig22", "both-directions"),
         ("which links are slowed", "ndp/fig22", "another-pod"),
         ("gap distribution of closed loops", "ndp/fig23", "gaps-fixed"),
+        ("TCP's initial window", "d3/fig11", "window-10"),
+        ("whose rate it is", "d3/fig14", "both-senders"),
+        ("whose rate it is", "d3/fig15", "both-senders"),
+        ("the fan-in", "d2tcp/tighter", "fan-in-40"),
+        ("flows per server", "pdq/fig4", "ten-per-server"),
+        ("TCP's least timeout", "pdq/fig9", "rto-1ms"),
+        ("the aging rate", "pdq/fig12", "aging-3"),
+        ("buffers", "ndp/fig9", "buffer-20-packets"),
+        ("marking thresholds", "ndp/fig15", "thresholds-of-the-text"),
+        ("where an incast starts within a bin", "ndp/fig19", "starts-within-a-bin"),
     ] {
         let experiment = catalogue.experiments.iter().find(|e| e.id == id).expect(id);
         let has_reading = experiment.readings.iter().any(|own| own.name == reading);
@@ -111,6 +141,69 @@ fn tests_read_the_same_expectations() {
             }
             assert_eq!(punctual_testkit::published(&experiment.id, &claim.id), claim.paper);
         }
+    }
+}
+
+/// Numbers of paragraphs that are arithmetic of the set-up: experiment, number, how it follows.
+const ARITHMETIC: [(&str, &str, &str); 10] = [
+    ("d2tcp/coexistence", "1", "alpha where every packet is marked"),
+    ("d3/fig14", "0.83", "2 x 2000/s x 26 KB"),
+    ("d3/multihop", "906", "3 x 302 Mb/s"),
+    ("ndp/fig4", "1125", "72,000 bytes are 1,125 headers of 64"),
+    ("ndp/fig10", "1.1", "200 KB at a seventh of 10 Gb/s"),
+    ("ndp/fig13", "1.45", "200 x 9,064 bytes at 10 Gb/s"),
+    ("ndp/fig17", "54000", "54KB in bytes"),
+    ("ndp/fig17", "12000", "12KB in bytes"),
+    ("ndp/fig23", "1.44", "1 ms / ln 2"),
+    ("pdq/fig10", "50", "the step of estimated sizes, in KB"),
+];
+
+/// The numbers of a text, without thousands separators; names of experiments are no numbers.
+fn numbers(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for word in text.split(|c: char| c.is_whitespace()).filter(|word| !word.contains("/fig")) {
+        let parts = word.split(|c: char| !c.is_ascii_digit() && c != '.' && c != ',');
+        for part in parts.map(|part| part.replace(',', "")) {
+            let number = part.trim_matches('.');
+            if number.contains(|c: char| c.is_ascii_digit()) {
+                found.insert(number.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// A paragraph that explains a difference stands alone and quotes no measured number, which the next
+/// results would make wrong: its numbers are those of the file, or arithmetic of them. What other
+/// readings give is printed from the results.
+#[test]
+fn explanations_quote_no_measured_number() {
+    let (mut faults, mut used) = (Vec::new(), BTreeSet::new());
+    for experiment in &catalogue().experiments {
+        let is_set_up = |line: &&str| !line.trim_start().starts_with("differs");
+        let set_up: String =
+            experiment.text.lines().filter(is_set_up).flat_map(|line| [line, "\n"]).collect();
+        let known = numbers(&set_up);
+        for claim in &experiment.claims {
+            let place = format!("{}, {}", experiment.id, claim.id);
+            if ["As above", "As the", "As for", "Likewise", "The same"]
+                .iter()
+                .any(|start| claim.differs.starts_with(start))
+            {
+                faults.push(format!("{place}: leans on another claim: {}", claim.differs));
+            }
+            for number in numbers(&claim.differs).difference(&known) {
+                let own = ARITHMETIC.iter().find(|(id, n, _)| *id == experiment.id && n == number);
+                match own {
+                    Some((id, number, _)) => _ = used.insert((*id, *number)),
+                    None => faults.push(format!("{place}: where is {number} from?")),
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    for (id, number, how) in ARITHMETIC {
+        assert!(used.contains(&(id, number)), "{id}: nothing says {number} ({how}): remove it");
     }
 }
 

@@ -4,10 +4,10 @@
 //! about real packets come from `testbed.jsonl`.
 
 use punctual_lab::catalogue::{
-    Catalogue, ClaimLine, ClaimVerdict, Cost, MEASUREMENTS, Measured, sums,
+    Catalogue, ClaimLine, ClaimVerdict, Cost, Judgement, MEASUREMENTS, MadeBy, Measured, Open,
+    ReadingLine, ResultsKind, ResultsState, sums,
 };
-use punctual_testkit::{markdown_table, print_figure};
-use serde::Deserialize;
+use punctual_testkit::{markdown_table, print_figure, text_table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -55,53 +55,52 @@ pub(crate) fn catalogue() -> Catalogue {
     Catalogue::load(&folder()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// A text within a cell.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
+/// `d3/fig9`: its title, and whether its results are quick ones.
+fn heading(catalogue: &Catalogue, id: &str, is_quick: bool) -> String {
+    let experiment = catalogue.experiments.iter().find(|e| e.id == id);
+    let title = experiment.map(|e| e.title.clone()).unwrap_or_default();
+    let quick = if is_quick { " (quick)" } else { "" };
+    format!("`{id}`: {title}{quick}")
 }
 
+/// Results one after another of the same experiment.
+fn by_experiment(all: &[Last]) -> impl Iterator<Item = &[Last]> {
+    all.chunk_by(|a, b| a.line.experiment == b.line.experiment)
+}
+
+/// A verdict as a reader says it.
+fn verdict(judgement: &Judgement) -> String {
+    judgement.verdict_text().replace('-', " ")
+}
+
+/// A table of the claims of each experiment of a paper.
 fn table_of(paper: &str) -> String {
-    let mut rows = Vec::new();
-    let mut before = String::new();
-    for Last { line, is_quick } in last().into_iter().filter(|last| last.is_of(paper)) {
-        let quick = if is_quick { " (quick)" } else { "" };
-        let name = match line.experiment == before {
-            true => String::new(),
-            false => format!("`{}`{quick}", line.experiment),
+    let catalogue = catalogue();
+    let mut all = last();
+    all.retain(|last| last.is_of(paper));
+    let mut text = String::new();
+    for own in by_experiment(&all) {
+        let id = &own[0].line.experiment;
+        let is_quick = own.iter().any(|last| last.is_quick);
+        text += &format!("### {}\n\n", heading(&catalogue, id, is_quick));
+        let row = |Last { line, .. }: &Last| {
+            let here = line.here_text();
+            let paper = line.paper_text().to_owned();
+            let verdict = verdict(&line.judgement);
+            vec![line.sentence(), paper, line.accepted_text(), here, verdict]
         };
-        before.clone_from(&line.experiment);
-        rows.push(vec![
-            name,
-            cell(&line.text),
-            cell(line.paper_text()),
-            cell(&line.accepted_text()),
-            cell(&line.here_text()),
-            line.judgement.verdict_text(),
-        ]);
+        let rows: Vec<Vec<String>> = own.iter().map(row).collect();
+        text += &text_table(&["claim", "paper", "accepted", "here", "verdict"], &rows);
+        text.push('\n');
     }
-    markdown_table(&["experiment", "claim", "paper", "accepted", "here", "verdict"], &rows)
-}
-
-/// What made the results of an experiment.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct MadeBy {
-    commit: String,
-    build: String,
-    /// The experiment's file, see [`Experiment::fingerprint`]; results before it was written lack
-    /// it.
-    file: Option<String>,
+    text
 }
 
 /// The manifest of a file of results: what made each experiment of it.
-fn made_by(name: &str) -> BTreeMap<String, MadeBy> {
-    #[derive(Deserialize)]
-    struct Manifest {
-        experiments: BTreeMap<String, MadeBy>,
-    }
-    let path = folder().join("results").join(format!("{name}.json"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{name}.json: {e}"));
-    let manifest: Manifest =
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}.json: {e}"));
+fn made_by(kind: ResultsKind) -> BTreeMap<String, MadeBy> {
+    let manifest = catalogue().results(kind).unwrap_or_else(|e| panic!("{e}"));
+    let is_quick = kind == ResultsKind::Quick;
+    assert_eq!(manifest.quick, Some(is_quick), "{}.json: `quick`", kind.name());
     manifest.experiments
 }
 
@@ -124,32 +123,80 @@ fn every_claim_has_a_result() {
     );
 }
 
-/// The files of results.
-const RESULTS: [&str; 3] = ["full", "quick", "testbed"];
-
-/// Each file of results has the manifest that names what made each experiment: a commit without
-/// changes, and the set-up that the catalogue still has.
+/// Each file of results has the manifest that names what made each experiment: a build, a commit
+/// without changes, and how many runs.
 #[test]
 fn results_name_what_made_them() {
-    let catalogue = catalogue();
-    for name in RESULTS {
-        let made = made_by(name);
+    for kind in ResultsKind::ALL {
+        let name = kind.name();
+        let made = made_by(kind);
         let lines = lines(&format!("{name}.jsonl"));
         let with_lines: BTreeSet<&String> = lines.iter().map(|line| &line.experiment).collect();
         assert_eq!(made.keys().collect::<BTreeSet<_>>(), with_lines, "{name}.json");
         for (id, made) in &made {
             let (commit, build) = (&made.commit, &made.build);
-            assert!(commit.len() == 12 && !commit.contains("dirty"), "{name}.json: {commit:?}");
-            assert!(build.len() >= 16, "{name}.json: {build:?}");
-            let experiment = catalogue.experiments.iter().find(|e| e.id == *id).expect("its file");
-            let now = experiment.fingerprint(&folder()).unwrap_or_else(|e| panic!("{e}"));
-            let is_of_today = made.file.as_ref().is_none_or(|file| *file == now);
-            assert!(
-                is_of_today,
-                "{id} changed after {name}.jsonl: cargo xtask results {name} {id}"
-            );
+            let is_hash = |text: &str| text.chars().all(|c| c.is_ascii_hexdigit());
+            assert!(commit.len() == 12 && is_hash(commit), "{name}.json, {id}: {commit:?}");
+            assert!(build.len() >= 16 && is_hash(build), "{name}.json, {id}: {build:?}");
+            assert!(made.runs != Some(0), "{name}.json, {id}: no runs");
         }
     }
+}
+
+/// Each experiment has quick and full results, and both are of its file as it is now.
+#[test]
+fn no_results_are_stale() {
+    let catalogue = catalogue();
+    let mut faults = Vec::new();
+    for kind in [ResultsKind::Quick, ResultsKind::Full] {
+        let manifest = catalogue.results(kind).unwrap_or_else(|e| panic!("{e}"));
+        for experiment in &catalogue.experiments {
+            let state = manifest.state(experiment, &catalogue.folder);
+            let state = state.unwrap_or_else(|e| panic!("{e}"));
+            let runs = manifest.experiments.get(&experiment.id).and_then(|made| made.runs);
+            if state != ResultsState::Current || runs.is_none() {
+                let (kind, id) = (kind.name(), &experiment.id);
+                faults.push(format!("{}: cargo xtask results {kind} {id}", state.name()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "results that are not of today's files:\n{}", faults.join("\n"));
+}
+
+/// On real packets old results may not name the file that made them; those that do are of it as it
+/// is now.
+#[test]
+fn no_testbed_results_are_stale() {
+    let catalogue = catalogue();
+    let manifest = catalogue.results(ResultsKind::Testbed).unwrap_or_else(|e| panic!("{e}"));
+    for (id, made) in manifest.experiments.iter().filter(|(_, made)| made.file.is_some()) {
+        let experiment = catalogue.experiments.iter().find(|e| e.id == *id).expect("its file");
+        let now = experiment.fingerprint(&folder()).unwrap_or_else(|e| panic!("{e}"));
+        let command = format!("cargo xtask results testbed {id}");
+        assert_eq!(made.file.as_ref(), Some(&now), "{id} has changed: {command}");
+    }
+}
+
+/// Full results took at least as long as quick ones. Two measurements of the same runs may differ by
+/// a quarter, or half a second.
+#[test]
+fn full_takes_at_least_as_long_as_quick() {
+    let catalogue = catalogue();
+    let mut faults = Vec::new();
+    for experiment in &catalogue.experiments {
+        let id = &experiment.id;
+        let times = catalogue.times.get(id).copied().unwrap_or_default();
+        let (Some(quick), Some(full)) = (times.quick, times.full) else {
+            faults.push(format!("{id}: no time"));
+            continue;
+        };
+        for (what, quick, full) in [("CPU", quick.cpu, full.cpu), ("wall", quick.wall, full.wall)] {
+            if full * 1.25 + 0.5 < quick {
+                faults.push(format!("{id}: {what} {full} s in full, {quick} s quick"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 /// A result says of its claim what the catalogue says today, and has been judged under every
@@ -160,7 +207,7 @@ fn results_are_of_the_claims_of_today() {
     let mut faults = Vec::new();
     let id = |line: &ClaimLine| (line.experiment.clone(), line.claim.clone());
     let real: BTreeSet<(String, String)> = lines("testbed.jsonl").iter().map(id).collect();
-    for name in RESULTS {
+    for name in ResultsKind::ALL.map(ResultsKind::name) {
         let mut own = lines(&format!("{name}.jsonl"));
         own.retain(|line| name == "testbed" || !real.contains(&id(line)));
         for line in own {
@@ -194,9 +241,10 @@ fn results_are_of_the_claims_of_today() {
 /// `66 experiments by commit 134f85c4e58f`, for each that made some of the results.
 fn makers() -> String {
     let mut texts = Vec::new();
-    for name in RESULTS {
+    for kind in ResultsKind::ALL {
+        let name = kind.name();
         let mut commits: BTreeMap<(String, String), usize> = BTreeMap::new();
-        for made in made_by(name).into_values() {
+        for made in made_by(kind).into_values() {
             *commits.entry((made.commit, made.build)).or_default() += 1;
         }
         let text = |((commit, build), count): ((String, String), usize)| {
@@ -220,6 +268,7 @@ fn sums_of_all_claims() {
         .iter()
         .map(|paper| {
             let own: Vec<&Last> = all.iter().filter(|last| last.is_of(paper)).collect();
+            let reversed = own.iter().filter(|l| l.line.judgement.is_reversed()).count();
             let of = |verdict: ClaimVerdict| {
                 own.iter().filter(|l| l.line.judgement.verdict == verdict).count().to_string()
             };
@@ -229,11 +278,15 @@ fn sums_of_all_claims() {
                 ClaimVerdict::Blind,
                 ClaimVerdict::CannotRun,
             ];
-            [vec![(*paper).to_owned()], verdicts.map(of).to_vec()].concat()
+            let mut row = vec![paper.to_uppercase()];
+            row.extend(verdicts.map(of));
+            row.insert(3, reversed.to_string());
+            row
         })
         .collect();
     let papers = all.iter().filter(|last| !last.is_of("matrix")).map(|last| &last.line);
-    let table = markdown_table(&["paper", "holds", "differs", "blind", "cannot run"], &rows);
+    let head = ["paper", "holds", "differs", "of these reversed", "blind", "cannot run"];
+    let table = markdown_table(&head, &rows);
     let (full, quick) = (count(false), count(true));
     let of = format!("Experiments at full size: {full}; with `--quick`: {quick}.");
     let made = format!("What made the results:\n\n{}", makers());
@@ -260,38 +313,106 @@ fn claims_of_ndp() {
     print_figure("catalogue-ndp", &table_of("ndp"));
 }
 
+/// Missed deadlines by fan-in, D2TCP's Figures 9 to 11, beside the paper's points of Figure 9.
+#[test]
+fn d2tcp_by_fan_in() {
+    const TRANSPORTS: [&str; 4] = ["tcp", "dctcp", "d3", "d2tcp"];
+    let all = last();
+    let cell = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.1}"));
+    // By how many per cent D2TCP misses fewer than DCTCP; nothing where hardly any was missed.
+    let fewer = |[_, dctcp, _, d2tcp]: [Option<f64>; 4]| -> String {
+        let before = dctcp.filter(|missed| *missed >= 1.0);
+        let fewer = before.zip(d2tcp).map(|(before, after)| 100.0 * (1.0 - after / before));
+        fewer.map_or_else(|| "–".to_owned(), |fewer| format!("{:.0}", fewer.round() + 0.0))
+    };
+    let mut text = String::new();
+    for (id, title) in [
+        ("d2tcp/fig9", "Deadlines ± 10 % (Figure 9)"),
+        ("d2tcp/fig10", "Deadlines ± 50 % (Figure 10)"),
+        ("d2tcp/fig11", "Exponential deadlines (Figure 11)"),
+    ] {
+        let at = |transport: &str, fan_in: usize| {
+            let claim = format!("{transport}-at-{fan_in}");
+            let own = all.iter().find(|l| l.line.experiment == id && l.line.claim == claim);
+            let line = &own.unwrap_or_else(|| panic!("{id} has no {claim}")).line;
+            let Measured::One(here) = line.judgement.measured else { panic!("{claim}: a number") };
+            (here, line.paper.parse::<f64>().ok())
+        };
+        let row = |fan_ins: &[usize]| -> (Vec<String>, bool) {
+            let mean = |values: Vec<Option<f64>>| -> Option<f64> {
+                let all: Option<Vec<f64>> = values.into_iter().collect();
+                all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
+            };
+            let of = |is_paper: bool| {
+                TRANSPORTS.map(|transport| {
+                    let value = |fan_in: &usize| {
+                        let (here, paper) = at(transport, *fan_in);
+                        if is_paper { paper } else { here }
+                    };
+                    mean(fan_ins.iter().map(value).collect())
+                })
+            };
+            let (here, paper) = (of(false), of(true));
+            let mut cells: Vec<String> = here.map(cell).to_vec();
+            cells.push(fewer(here));
+            let has_paper = paper[0].is_some();
+            if has_paper {
+                cells.extend(paper.map(cell));
+                cells.push(fewer(paper));
+            }
+            (cells, has_paper)
+        };
+        let groups = (1..=8).map(|i| (format!("{}", 5 * i), vec![5 * i]));
+        let mean = ("25–40, mean".to_owned(), vec![25, 30, 35, 40]);
+        let (mut rows, mut has_paper) = (Vec::new(), false);
+        for (name, fan_ins) in groups.chain([mean]) {
+            let (cells, with_paper) = row(&fan_ins);
+            has_paper |= with_paper;
+            rows.push([vec![name], cells].concat());
+        }
+        let mut head = vec!["fan-in", "TCP", "DCTCP", "D3", "D2TCP", "fewer than DCTCP, %"];
+        if has_paper {
+            head.extend(["paper: TCP", "DCTCP", "D3", "D2TCP", "fewer than DCTCP, %"]);
+        }
+        text += &format!("{title}, missed in %:\n\n{}\n", markdown_table(&head, &rows));
+    }
+    print_figure("catalogue-d2tcp-by-fan-in", &text);
+}
+
 /// What the papers leave open, how it is read, and what other readings change.
 #[test]
 fn readings() {
     let all = last();
     let mut text = String::new();
-    for experiment in &catalogue().experiments {
-        if experiment.open.is_empty() || experiment.paper() == "matrix" {
-            continue;
-        }
-        text += &format!("### `{}`: {}\n\n", experiment.id, experiment.title);
-        let rows: Vec<Vec<String>> = experiment
-            .open
-            .iter()
-            .map(|open| vec![cell(&open.what), cell(&open.reading), cell(&open.why)])
-            .collect();
-        text += &markdown_table(&["open", "our reading", "why"], &rows);
-        text.push('\n');
+    let catalogue = catalogue();
+    for experiment in catalogue.experiments.iter().filter(|e| e.paper() != "matrix") {
+        let own: Vec<&Last> = all.iter().filter(|l| l.line.experiment == experiment.id).collect();
+        let with_readings = own.iter().filter(|last| !last.line.readings.is_empty());
         let mut rows = Vec::new();
-        for last in all.iter().filter(|last| last.line.experiment == experiment.id) {
-            for reading in &last.line.readings {
-                rows.push(vec![
-                    cell(&reading.about),
-                    cell(&last.line.text),
-                    last.line.judgement.verdict_text(),
-                    cell(&reading.judgement.measured_text()),
-                    reading.judgement.verdict_text(),
-                ]);
+        for Last { line, .. } in with_readings {
+            let judgement = &line.judgement;
+            let value = judgement.measured_text();
+            rows.push(vec![line.sentence(), "ours".into(), value, verdict(judgement)]);
+            for reading in &line.readings {
+                let judgement = &reading.judgement;
+                let value = judgement.measured_text();
+                let about = reading.about.clone();
+                rows.push(vec![String::new(), about, value, verdict(judgement)]);
             }
         }
+        if experiment.open.is_empty() && rows.is_empty() {
+            continue;
+        }
+        let is_quick = own.iter().any(|last| last.is_quick);
+        text += &format!("### {}\n\n", heading(&catalogue, &experiment.id, is_quick));
+        if !experiment.open.is_empty() {
+            let row = |open: &Open| vec![open.what.clone(), open.reading.clone(), open.why.clone()];
+            let open: Vec<Vec<String>> = experiment.open.iter().map(row).collect();
+            text += &text_table(&["what the paper leaves open", "our reading", "why"], &open);
+            text.push('\n');
+        }
         if !rows.is_empty() {
-            let head = ["other reading", "claim", "verdict", "value then", "verdict then"];
-            text += &markdown_table(&head, &rows);
+            text += &text_table(&["claim", "reading", "value", "verdict"], &rows);
             text.push('\n');
         }
     }
@@ -303,40 +424,53 @@ fn readings() {
 #[test]
 fn differences() {
     let catalogue = catalogue();
-    let (mut text, mut silent) = (String::new(), Vec::new());
-    let mut before = String::new();
-    let differs = |last: &Last| last.line.judgement.verdict == ClaimVerdict::Differs;
-    for Last { line, is_quick } in last().into_iter().filter(differs) {
+    let cause = |line: &ClaimLine| {
         let experiment = catalogue.experiments.iter().find(|e| e.id == line.experiment);
         let claim = experiment.and_then(|e| e.claims.iter().find(|c| c.id == line.claim));
-        let Some(claim) = claim else { continue };
-        if line.experiment != before {
-            let title = experiment.map(|e| e.title.clone()).unwrap_or_default();
-            text += &format!("### `{}`: {title}\n\n", line.experiment);
-            before.clone_from(&line.experiment);
+        claim.map(|claim| claim.differs.clone())
+    };
+    let mut all = last();
+    all.retain(|last| last.line.judgement.verdict == ClaimVerdict::Differs);
+    let mut text = String::new();
+    for own in by_experiment(&all) {
+        let id = &own[0].line.experiment;
+        let is_quick = own.iter().any(|last| last.is_quick);
+        text += &format!("### {}\n\n", heading(&catalogue, id, is_quick));
+        // Claims with the same cause have one paragraph.
+        let mut causes: Vec<(String, Vec<&ClaimLine>)> = Vec::new();
+        for Last { line, .. } in own {
+            let Some(cause) = cause(line) else { continue };
+            match causes.iter_mut().find(|(known, _)| *known == cause) {
+                Some((_, lines)) => lines.push(line),
+                None => causes.push((cause, vec![line])),
+            }
         }
-        let sure = if line.judgement.sure { "" } else { ", not surely" };
-        let quick = if is_quick { ", quick" } else { "" };
-        text += &format!(
-            "- **{}** (`{}`{sure}{quick}). Paper: {}; accepted: {}; here: {}. {}\n",
-            line.text,
-            line.claim,
-            line.paper_text(),
-            line.accepted_text(),
-            line.here_text(),
-            claim.differs
-        );
-        if !text.ends_with("\n\n") {
-            text.push('\n');
+        for (cause, lines) in causes {
+            let reading = |reading: &ReadingLine| {
+                let judgement = &reading.judgement;
+                let value = judgement.measured_text();
+                format!("{}: {value}, {}", reading.about, verdict(judgement))
+            };
+            let row = |line: &&ClaimLine| {
+                let readings: Vec<String> = line.readings.iter().map(reading).collect();
+                let (paper, here) = (line.paper_text().to_owned(), line.here_text());
+                let (verdict, readings) = (verdict(&line.judgement), readings.join("; "));
+                vec![line.sentence(), paper, line.accepted_text(), here, verdict, readings]
+            };
+            let rows: Vec<Vec<String>> = lines.iter().map(row).collect();
+            let head = ["claim", "paper", "accepted", "here", "verdict", "other readings"];
+            text += &text_table(&head, &rows);
+            text += &format!("\n{cause}\n\n");
         }
     }
     print_figure("catalogue-differences", &text);
-    for line in RESULTS.iter().flat_map(|name| lines(&format!("{name}.jsonl"))) {
-        let experiment = catalogue.experiments.iter().find(|e| e.id == line.experiment);
-        let claim = experiment.and_then(|e| e.claims.iter().find(|c| c.id == line.claim));
-        let is_silent = claim.is_some_and(|claim| claim.differs.is_empty());
-        if line.judgement.verdict == ClaimVerdict::Differs && is_silent {
-            silent.push(format!("{} {}", line.experiment, line.claim));
+    let mut silent = Vec::new();
+    for kind in ResultsKind::ALL {
+        for line in lines(&format!("{}.jsonl", kind.name())) {
+            let is_silent = cause(&line).is_some_and(|cause| cause.is_empty());
+            if line.judgement.verdict == ClaimVerdict::Differs && is_silent {
+                silent.push(format!("{} {} ({})", line.experiment, line.claim, kind.name()));
+            }
         }
     }
     assert!(
@@ -384,9 +518,9 @@ fn times() {
 /// Measurements that claims may use besides the metrics of summary.json.
 #[test]
 fn measurements() {
-    let rows: Vec<Vec<String>> =
-        MEASUREMENTS.iter().map(|(name, what)| vec![format!("`{name}`"), cell(what)]).collect();
-    print_figure("catalogue-measurements", &markdown_table(&["measurement", "what"], &rows));
+    let row = |(name, what): &(&str, &str)| vec![format!("`{name}`"), (*what).to_owned()];
+    let rows: Vec<Vec<String>> = MEASUREMENTS.iter().map(row).collect();
+    print_figure("catalogue-measurements", &text_table(&["measurement", "what"], &rows));
 }
 
 /// All transports on each paper's headline workload.

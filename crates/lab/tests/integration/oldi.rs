@@ -1,10 +1,10 @@
-//! D2TCP's study of online services, its Figures 9 to 11 (`scenarios/oldi.toml`).
+//! D2TCP's study of online services (`scenarios/oldi.toml`): where its law acts. Figures 9 to 11 and
+//! the paper's other claims are in the catalogue, `experiments/d2tcp`.
 
 use crate::common::{Ran, folder, one};
 use punctual_core::{Duration, Instant};
 use punctual_lab::Study;
-use punctual_lab::catalogue::Catalogue;
-use punctual_testkit::{Accepted, assert_figure, assert_mean, claimed, print_figure};
+use punctual_testkit::{assert_figure, assert_mean, claimed, print_figure};
 use std::fmt::Write as _;
 
 /// Base deadlines of the services, in ms.
@@ -43,8 +43,6 @@ struct Case {
     link_us: f64,
     /// 1 for the base deadlines, 0 where all services have their mean.
     unlikeness: f64,
-    /// Times all deadlines.
-    deadline_scale: f64,
     spread: Spread,
     sizes: Sizes,
     /// Rounds of queries in each run.
@@ -62,7 +60,6 @@ impl Default for Case {
             mark_above: 65,
             link_us: 22.0,
             unlikeness: 1.0,
-            deadline_scale: 1.0,
             spread: Spread::Uniform(0.1),
             sizes: Sizes::Uniform(0.0),
             rounds: 20,
@@ -96,7 +93,7 @@ impl Case {
         }
         for base in DEADLINES_MS {
             let mean = Self::mean_deadline_ms();
-            let own = (mean + self.unlikeness * (base - mean)) * self.deadline_scale;
+            let own = mean + self.unlikeness * (base - mean);
             let deadlines = match self.spread {
                 Spread::Uniform(x) => {
                     format!(
@@ -177,7 +174,7 @@ impl Case {
         let mean = Self::mean_deadline_ms();
         let nearest_ms = mean + self.unlikeness * (DEADLINES_MS[0] - mean);
         let loaded_us = self.rtt_us() + f64::from(self.mark_above) * self.packet_us();
-        nearest_ms * self.deadline_scale * 1e3 / loaded_us
+        nearest_ms * 1e3 / loaded_us
     }
 }
 
@@ -212,139 +209,6 @@ fn d2tcp_misses_at_most_half_of_dctcps_deadlines() {
     let [dctcp, d2tcp] = ["dctcp", "d2tcp"].map(|name| case.missed_over(name, &FAN_INS));
     println!("missed over fan-ins {FAN_INS:?}: DCTCP {dctcp:.1} %, D2TCP {d2tcp:.1} %");
     assert!(fewer(dctcp, d2tcp) >= 50.0, "{dctcp} {d2tcp}");
-}
-
-/// What a claim of the catalogue about Figure 9 accepts.
-fn figure_9_has(claim: &str) -> Accepted {
-    claimed("d2tcp/fig9", claim)
-}
-
-/// Figure 9 of the paper by fan-in: TCP, DCTCP, D3, D2TCP. The catalogue has its points.
-fn figure_9() -> Vec<(u32, [f64; 4])> {
-    let experiments = folder().join("../experiments");
-    let catalogue = Catalogue::load(&experiments).unwrap_or_else(|e| panic!("{e}"));
-    let own = catalogue.experiments.iter().find(|e| e.id == "d2tcp/fig9").expect("it is there");
-    let points = ["tcp", "dctcp", "d3", "d2tcp"].map(|name| &own.charts[0].paper[name]);
-    let fan_ins = points[0].iter().map(|[fan_in, _]| *fan_in as u32).enumerate();
-    fan_ins.map(|(i, fan_in)| (fan_in, points.map(|curve| curve[i][1]))).collect()
-}
-
-/// Missed deadlines of each transport at each fan-in of Figure 9, in per cent.
-fn missed_by_fan_in(case: &Case, transports: &[&str]) -> Vec<Vec<f64>> {
-    let at = |fan_in: u32| transports.iter().map(|name| case.missed(name, fan_in)).collect();
-    figure_9().into_iter().map(|(fan_in, _)| at(fan_in)).collect()
-}
-
-#[test]
-#[ignore = "study: cargo xtask figures"]
-fn figures_9_to_11() {
-    let transports = ["tcp", "dctcp", "d3", "pdq", "ndp", "d2tcp"];
-    let published = figure_9();
-    let mut table = String::new();
-    let mut low = Vec::new();
-    for (title, spread) in [
-        ("Deadlines ± 10 % (Figure 9)", Spread::Uniform(0.1)),
-        ("Deadlines ± 50 % (Figure 10)", Spread::Uniform(0.5)),
-        ("Exponential deadlines (Figure 11)", Spread::Exponential),
-    ] {
-        let case = Case { spread, ..Case::default() };
-        let rows = missed_by_fan_in(&case, &transports);
-        let with_paper = matches!(spread, Spread::Uniform(x) if x < 0.2);
-        let (mut head, mut rule) = (String::new(), String::new());
-        if with_paper {
-            head.push_str(" Figure 9: TCP | DCTCP | D3 | D2TCP | fewer, % |");
-            rule.push_str("--:|--:|--:|--:|--:|");
-        }
-        writeln!(table, "{title}, missed in %:\n").unwrap();
-        writeln!(
-            table,
-            "| fan-in | TCP | DCTCP | D3 | PDQ | NDP | D2TCP | D2TCP fewer than DCTCP, % |{head}"
-        )
-        .unwrap();
-        writeln!(table, "|--:|--:|--:|--:|--:|--:|--:|--:|{rule}").unwrap();
-        let mut line = |name: String, missed: &[f64], paper: Option<[f64; 4]>| {
-            let mut cells: Vec<String> = missed.iter().map(|m| format!("{m:.1}")).collect();
-            cells.push(fewer_cell(missed[1], missed[5]));
-            if let Some(paper) = paper {
-                cells.extend(paper.map(|m| format!("{m:.1}")));
-                cells.push(fewer_cell(paper[1], paper[3]));
-            }
-            writeln!(table, "| {name} | {} |", cells.join(" | ")).unwrap();
-        };
-        for ((fan_in, paper), missed) in published.iter().zip(&rows) {
-            line(fan_in.to_string(), missed, with_paper.then_some(*paper));
-        }
-        let mean = |of: &dyn Fn(usize) -> f64| (4..8).map(of).sum::<f64>() / 4.0;
-        let missed: Vec<f64> = (0..transports.len()).map(|t| mean(&|row| rows[row][t])).collect();
-        let paper = [0, 1, 2, 3].map(|t| mean(&|row| published[row].1[t]));
-        line("25–40, mean".to_owned(), &missed, with_paper.then_some(paper));
-        writeln!(table).unwrap();
-        if with_paper {
-            low = rows;
-        }
-    }
-    print_figure("d2tcp-oldi", &table);
-    let mean = |t: usize| (4..8).map(|row| low[row][t]).sum::<f64>() / 4.0;
-    let (d3, d2tcp) = (mean(2), mean(5));
-    for (fan_in, missed) in FAN_INS.iter().zip(&low[4..]) {
-        let id = format!("d2tcp-fewer-than-dctcp-at-{fan_in}");
-        assert_figure(&id, fewer(missed[1], missed[5]), figure_9_has("fewer-than-dctcp"));
-    }
-    assert_figure("d2tcp-fewer-than-d3", fewer(d3, d2tcp), figure_9_has("fewer-than-d3"));
-    // How many times DCTCP's misses D3's are.
-    let [at_25, at_30, at_35] = [4, 5, 6].map(|row| low[row][2] / low[row][1]);
-    for (claim, ratio) in
-        [("worse-at-25", at_25), ("better-at-30", 1.0 / at_30), ("better-at-35", 1.0 / at_35)]
-    {
-        let id = format!("d2tcp-d3-{}", claim.replace("-at", "-than-dctcp-at"));
-        assert_figure(&id, ratio, figure_9_has(&format!("d3-{claim}")));
-    }
-    for missed in &low[4..] {
-        assert!(missed[0] > missed[1] && missed[1] > missed[5], "TCP > DCTCP > D2TCP: {missed:?}");
-    }
-}
-
-/// The paper's main claim on further seeds.
-#[test]
-#[ignore = "study: cargo xtask figures"]
-fn fewer_misses_than_dctcp() {
-    let mut table = String::from(
-        "| seed | DCTCP missed, % | D2TCP missed, % | fewer, % | DCTCP pooled, % | D2TCP pooled, % \
-         | fewer, % |\n|--:|--:|--:|--:|--:|--:|--:|\n",
-    );
-    let mut sums = [0.0; 4];
-    for seed in FRESH_SEED + 1..=FRESH_SEED + 5 {
-        let case = Case { seed, ..Case::default() };
-        let [dctcp, d2tcp] = ["dctcp", "d2tcp"].map(|name| FAN_INS.map(|n| case.missed(name, n)));
-        let missed = [mean(&dctcp), mean(&d2tcp), pooled(&dctcp), pooled(&d2tcp)];
-        table += &row_of_misses(&seed.to_string(), missed);
-        assert!(fewer(missed[0], missed[1]) >= 50.0, "seed {seed}: {missed:?}");
-        sums.iter_mut().zip(missed).for_each(|(sum, share)| *sum += share);
-    }
-    let means = sums.map(|sum| sum / 5.0);
-    table += &row_of_misses("mean", means);
-    print_figure("d2tcp-fewer-misses", &table);
-    let accepted = || figure_9_has("fewer-than-dctcp");
-    assert_figure("d2tcp-fewer-than-dctcp", fewer(means[0], means[1]), accepted());
-    assert_figure("d2tcp-fewer-than-dctcp-pooled", fewer(means[2], means[3]), accepted());
-}
-
-fn mean(missed: &[f64; 4]) -> f64 {
-    missed.iter().sum::<f64>() / 4.0
-}
-
-/// Misses at each of [`FAN_INS`] as a share of all their answers together.
-fn pooled(missed: &[f64; 4]) -> f64 {
-    let answers = FAN_INS.iter().sum::<u32>();
-    let weighted = missed.iter().zip(FAN_INS).map(|(missed, n)| missed * f64::from(n));
-    weighted.sum::<f64>() / f64::from(answers)
-}
-
-/// A row of misses in per cent: DCTCP's and D2TCP's as means over fan-ins, and pooled.
-fn row_of_misses(name: &str, [dctcp, d2tcp, dctcp_all, d2tcp_all]: [f64; 4]) -> String {
-    let mean = format!("{dctcp:.1} | {d2tcp:.1} | {:.1}", fewer(dctcp, d2tcp));
-    let pooled = format!("{dctcp_all:.1} | {d2tcp_all:.1} | {:.1}", fewer(dctcp_all, d2tcp_all));
-    format!("| {name} | {mean} | {pooled} |\n")
 }
 
 /// One value changed at a time.
@@ -419,34 +283,6 @@ fn where_the_gain_begins_and_ends() {
         writeln!(table, "{line}").unwrap();
     }
     print_figure("d2tcp-where-it-acts", &table);
-}
-
-/// The upper bound on d, with the lower one its inverse; 1 is DCTCP.
-#[test]
-#[ignore = "study: cargo xtask figures"]
-fn misses_by_the_cap_on_d() {
-    let mut table =
-        String::from("| d from | to | 25 | 30 | 35 | 40 | mean |\n|--:|--:|--:|--:|--:|--:|--:|\n");
-    let mut means = Vec::new();
-    for most in [1.0, 1.5, 2.0, 3.0, 4.0] {
-        let least = 1.0 / most;
-        let more = vec![
-            format!("transport.d2tcp.d_min={least:.4}"),
-            format!("transport.d2tcp.d_max={most}"),
-        ];
-        let case = Case { more, ..Case::default() };
-        let missed = FAN_INS.map(|n| case.missed("d2tcp", n));
-        let mean = missed.iter().sum::<f64>() / 4.0;
-        let cells = missed.map(|m| format!("{m:.1}")).join(" | ");
-        writeln!(table, "| {least:.2} | {most} | {cells} | {mean:.1} |").unwrap();
-        means.push(mean);
-    }
-    print_figure("d2tcp-cap-on-d", &table);
-    let [one, _, two, three, four] = means[..] else { unreachable!() };
-    assert!(two < one, "{means:?}");
-    // Flat or worse beyond 2: what a higher cap still gains is less than half of that.
-    let beyond = (two - three.min(four)) / (one - two);
-    assert_figure("d2tcp-cap-on-d", beyond, claimed("d2tcp/cap-on-d", "flat-beyond-2"));
 }
 
 /// What the two long flows move from the first query on, in Mb/s: while answers are under way, and
@@ -533,47 +369,4 @@ fn tcp_keeps_its_bandwidth_beside_answers_of_d2tcp() {
             assert_figure("d2tcp-misses-beside-tcp", rise, little);
         }
     }
-}
-
-/// D3 reserves S / D for each answer. It misses nothing until the reservations exceed the link.
-#[test]
-#[ignore = "study: cargo xtask figures"]
-fn tighter_deadlines() {
-    const FAN_IN: u32 = 30;
-    let mut table = String::from(
-        "| deadlines times | sum of S / D, % of the link | DCTCP | D2TCP | D3 | PDQ | D3's requests \
-         inverted, % |\n|--:|--:|--:|--:|--:|--:|--:|\n",
-    );
-    let mut tightest = [f64::NAN; 4];
-    let mut over = [false; 4];
-    let mut inverted_when_full = None;
-    for deadline_scale in [1.2, 1.1, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4] {
-        let case = Case { deadline_scale, ..Case::default() };
-        let missed = ["dctcp", "d2tcp", "d3", "pdq"].map(|name| case.missed(name, FAN_IN));
-        for (t, &missed) in missed.iter().enumerate() {
-            over[t] |= missed > 5.0;
-            if !over[t] {
-                tightest[t] = deadline_scale;
-            }
-        }
-        let per_ms: f64 =
-            DEADLINES_MS.map(|ms| 1.0 / (ms * deadline_scale)).iter().sum::<f64>() / 5.0;
-        // Headers and framing included.
-        let sending_ms = 850_000.0 * 1538.0 / 1460.0 * 8.0 / 1e7;
-        let demand = 100.0 * f64::from(FAN_IN) * sending_ms * per_ms;
-        let more = vec!["transport.d3.count_inversions=true".to_owned()];
-        let totals = &Case { more, ..case }.runs("d3", FAN_IN, None)[0].outcome.totals;
-        let inverted = 100.0 * totals.priority_inversions as f64 / totals.deadline_requests as f64;
-        if demand > 100.0 {
-            inverted_when_full.get_or_insert(inverted);
-        }
-        let cells = missed.map(|m| format!("{m:.1}")).join(" | ");
-        writeln!(table, "| {deadline_scale} | {demand:.0} | {cells} | {inverted:.1} |").unwrap();
-    }
-    print_figure("d2tcp-tighter-deadlines", &table);
-    let [_, d2tcp, d3, _] = tightest;
-    let accepted = claimed("d2tcp/tighter", "tighter-than-d3");
-    assert_figure("d2tcp-tighter-than-d3", 100.0 * (1.0 - d2tcp / d3), accepted);
-    let accepted = claimed("d2tcp/inversions", "inverted");
-    assert_figure("d2tcp-d3-priority-inversions", inverted_when_full.unwrap(), accepted);
 }

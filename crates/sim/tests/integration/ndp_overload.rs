@@ -175,7 +175,7 @@ fn assert_claims(id: &str, (connections, load): (u32, &str), ndp: &Figure, dctcp
         ("trimmed-later", format!("trimmed-later-{connections}"), 100.0 * ndp.trimmed[1]),
     ] {
         let accepted = claimed("ndp/fig23", &claim);
-        assert_figure(&format!("{id}-{what}-{connections}"), measured, accepted);
+        assert_figure(&format!("ndp-fig-23{id}-{what}-{connections}"), measured, accepted);
     }
 }
 
@@ -188,7 +188,7 @@ fn figure_23_web_traffic_over_an_oversubscribed_core() {
     for load in LOADS {
         let ndp = figure_23("NDP", transport("ndp"), load.0, of);
         let dctcp = figure_23("DCTCP", transport("dctcp"), load.0, of);
-        assert_claims("ndp-fig-23", load, &ndp, &dctcp);
+        assert_claims("", load, &ndp, &dctcp);
         assert_eq!(ndp.timeouts, 0);
         table += &(ndp.row + &dctcp.row);
     }
@@ -223,7 +223,7 @@ fn figure_23_with_small_packets() {
             table += &figures[figures.len() - 1].row;
         }
         let [ndp, rtt, _, _, dctcp] = &figures[..] else { unreachable!("five rows") };
-        assert_claims("ndp-fig-23-small", load, ndp, dctcp);
+        assert_claims("-small", load, ndp, dctcp);
         assert!(ndp.timeouts <= rtt.timeouts, "{} with the default timer", ndp.timeouts);
     }
     print_figure("ndp-figure-23-small-packets", &table);
