@@ -14,12 +14,14 @@ use crate::merge::merge;
 use crate::partition::partition;
 use crate::setup::{Progress, Setup};
 use crate::shard::{Board, EndedFlow, Mail, News, Shard, lock};
-use crate::state::{RunEnd, must_end};
+use crate::state::must_end;
+use crate::tap::NoTap;
 use punctual_core::{Duration, FlowId, FlowSpec, Instant, TransportSet};
 use punctual_record::Outcome;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::Builder;
 
 /// What a shard publishes at the end of a window. In a cache line of its own.
 #[derive(Debug, Default)]
@@ -50,7 +52,7 @@ struct Run<'a, S: TransportSet> {
     /// By sender, then by recipient, for windows of even and of odd number.
     mail: Vec<Vec<[Mutex<Mail>; 2]>>,
     engines: Vec<Mutex<Option<Engine<S, Shard>>>>,
-    /// How many flows the run waits for, see [`RunEnd::awaited`].
+    /// How many flows the run waits for, see [`RunEnd::awaited`](crate::state::RunEnd::awaited).
     awaited: u64,
     /// The run cannot be over before the window of this instant.
     done_from: Instant,
@@ -69,57 +71,109 @@ struct Situation {
     is_interrupted: bool,
 }
 
-/// Simulates on this many threads, of which the caller's is one.
+/// Simulates on this many threads, of which the caller's is one, or on fewer where the system starts
+/// no more.
 pub(crate) fn run<S: TransportSet>(
-    mut setup: Setup<S>,
+    setup: Setup<S>,
     window: Duration,
     threads: usize,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Outcome {
-    let end = RunEnd::new(&setup, PROGRESS_EVERY);
-    let flows = Arc::new(std::mem::take(&mut setup.workload.flows));
-    let owners = Arc::new(partition(&setup.network, threads));
-    let threads = owners.iter().max().map_or(1, |last| usize::from(*last) + 1);
-    let measure = setup.measure;
-    let is_awaited = |flow: &&FlowSpec| must_end(flow) && measure.awaits(flow.start);
-    let last_start = flows.iter().filter(is_awaited).map(|flow| flow.start).max();
-    let run = Run {
-        setup: &setup,
-        window,
-        board: Arc::new(Board::new(threads)),
-        barrier: Barrier::new(threads),
-        published: (0..threads).map(|_| Default::default()).collect(),
-        mail: (0..threads).map(|_| (0..threads).map(|_| Default::default()).collect()).collect(),
-        engines: (0..threads).map(|_| Mutex::new(None)).collect(),
-        awaited: end.awaited,
-        done_from: last_start.max(measure.until).unwrap_or(Instant::ZERO),
-        done_at: AtomicU64::new(u64::MAX),
-        flows,
-        owners,
-    };
-    let is_interrupted = std::thread::scope(|scope| {
-        for number in 1..threads {
-            let run = &run;
-            scope.spawn(move || run.simulate(number, &mut |_| ControlFlow::Continue(())));
-        }
-        run.simulate(0, progress)
-    });
-    let Run { engines, done_at, .. } = run;
-    let engines: Vec<_> = engines.iter().filter_map(|engine| lock(engine).take()).collect();
-    let done_at = done_at.into_inner();
-    let now = if done_at != u64::MAX {
-        Instant::from_picos(done_at)
-    } else if end.stop.when_done && end.awaited == 0 {
-        Instant::ZERO // It was over before it began.
-    } else if !is_interrupted && end.stop.at != Instant::NEVER {
-        end.stop.at
-    } else {
-        engines.iter().map(|engine| engine.cx.now).max().unwrap_or(Instant::ZERO)
-    };
-    merge(engines, &setup, now).finish(is_interrupted)
+    run_on(setup, window, threads, &Builder::new, progress)
 }
 
-impl<S: TransportSet> Run<'_, S> {
+/// [`run`] on threads that these builders start.
+fn run_on<S: TransportSet>(
+    mut setup: Setup<S>,
+    window: Duration,
+    threads: usize,
+    new_thread: &dyn Fn() -> Builder,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Outcome {
+    let flows = Arc::new(std::mem::take(&mut setup.workload.flows));
+    let over = std::thread::scope(|scope| {
+        // The network is cut when it is known how many threads there are.
+        let mut starts = Vec::new();
+        for number in 1..threads {
+            let (start, started) = mpsc::channel::<Arc<Run<'_, S>>>();
+            let work = move || {
+                if let Ok(run) = started.recv() {
+                    run.simulate(number, &mut |_| ControlFlow::Continue(()));
+                }
+            };
+            if new_thread().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+            starts.push(start);
+        }
+        if starts.is_empty() {
+            return None;
+        }
+        let run = Arc::new(Run::new(&setup, &flows, window, starts.len() + 1));
+        // There may be fewer shards than threads. A thread whose start is dropped ends.
+        for start in starts.drain(..).take(run.engines.len() - 1) {
+            let _ = start.send(Arc::clone(&run));
+        }
+        let is_interrupted = run.simulate(0, progress);
+        Some((run, is_interrupted))
+    });
+    if let Some((run, is_interrupted)) = over {
+        return run.finish(is_interrupted);
+    }
+    setup.workload.flows = Arc::unwrap_or_clone(flows);
+    Engine::new(setup, NoTap).run(progress)
+}
+
+impl<'a, S: TransportSet> Run<'a, S> {
+    /// A run of these flows on `threads` threads, or fewer if the network has fewer shards.
+    fn new(
+        setup: &'a Setup<S>,
+        flows: &Arc<Vec<FlowSpec>>,
+        window: Duration,
+        threads: usize,
+    ) -> Self {
+        let owners = Arc::new(partition(&setup.network, threads));
+        let threads = owners.iter().max().map_or(1, |last| usize::from(*last) + 1);
+        let measure = setup.measure;
+        let awaited = flows.iter().filter(|flow| must_end(flow) && measure.awaits(flow.start));
+        let (count, last_start) =
+            awaited.fold((0, None), |(count, last), flow| (count + 1, last.max(Some(flow.start))));
+        Run {
+            setup,
+            window,
+            board: Arc::new(Board::new(threads)),
+            barrier: Barrier::new(threads),
+            published: (0..threads).map(|_| Default::default()).collect(),
+            mail: (0..threads)
+                .map(|_| (0..threads).map(|_| Default::default()).collect())
+                .collect(),
+            engines: (0..threads).map(|_| Mutex::new(None)).collect(),
+            awaited: count + u64::from(measure.until.is_some()),
+            done_from: last_start.max(measure.until).unwrap_or(Instant::ZERO),
+            done_at: AtomicU64::new(u64::MAX),
+            flows: Arc::clone(flows),
+            owners,
+        }
+    }
+
+    /// The outcome of a run that is over.
+    fn finish(&self, is_interrupted: bool) -> Outcome {
+        let engines: Vec<_> =
+            self.engines.iter().filter_map(|engine| lock(engine).take()).collect();
+        let done_at = self.done_at.load(Ordering::Relaxed);
+        let stop = self.setup.stop;
+        let now = if done_at != u64::MAX {
+            Instant::from_picos(done_at)
+        } else if stop.when_done && self.awaited == 0 {
+            Instant::ZERO // It was over before it began.
+        } else if !is_interrupted && stop.at != Instant::NEVER {
+            stop.at
+        } else {
+            engines.iter().map(|engine| engine.cx.now).max().unwrap_or(Instant::ZERO)
+        };
+        merge(engines, self.setup, now).finish(is_interrupted)
+    }
+
     /// Simulates one shard to the end. Returns whether the run was interrupted.
     fn simulate(
         &self,
@@ -344,3 +398,6 @@ impl<S: TransportSet> Engine<S, Shard> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

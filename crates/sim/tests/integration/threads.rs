@@ -36,9 +36,9 @@ fn with_threads(setup: &Setup, threads: usize) -> Outcome {
 /// Transports of every kind, on 128 hosts. Switches choose the paths of pHost's packets.
 #[test]
 fn results_are_those_of_one_thread() {
-    for name in [
-        "ndp", "phost", "tcp", "dctcp", "dctcp-lossless", "d3", "pdq", "dcqcn", "mptcp", "m-pdq",
-    ] {
+    for name in
+        ["ndp", "phost", "tcp", "dctcp", "dctcp-lossless", "d3", "pdq", "dcqcn", "mptcp", "m-pdq"]
+    {
         let network = fat_tree(8, 1500);
         let flows = random_flows(network.hosts);
         let mut setup = Setup { check: false, ..setup(network, vec![transport(name)], flows) };
