@@ -87,7 +87,6 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         if !self.owns(spec.src) {
             return;
         }
-        self.note_opened(&spec);
         let stack = &mut self.hosts.stacks[spec.transport.index()];
         let slot = stack.open_sender(&spec, &route, call!(self, spec.src));
         self.hosts.flows[flow.index()].sender = slot;

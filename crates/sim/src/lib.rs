@@ -118,6 +118,7 @@ pub fn simulate_set<S: TransportSet>(
     flows: &[FlowId],
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Outcome {
+    sharing::SharingReport::ONE.note();
     let checks = setup.check.then(|| checks::Checks::new(&setup));
     let recorder = setup.network_trace.then(|| recorder::Recorder::new(&setup.network));
     let explainer = (!flows.is_empty()).then(|| explain::Explainer::new(&setup, flows));

@@ -3,6 +3,7 @@
 use crate::pause_cycles::PauseCycles;
 use crate::setup::Setup;
 use punctual_core::{Bytes, Duration, QueueSpec, TransportSet};
+use std::cell::Cell;
 
 /// How to share a run out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +11,39 @@ pub(crate) struct SharingPlan {
     /// The length of a window.
     pub(crate) window: Duration,
     pub(crate) threads: usize,
+}
+
+/// How the last run on a thread was shared out, for tests and benchmarks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SharingReport {
+    /// The number of threads.
+    pub threads: usize,
+    /// The number of windows that had work; 0 on one thread.
+    pub windows: u64,
+    /// Those of them that one thread handled, because the run might have ended in them.
+    pub windows_alone: u64,
+}
+
+thread_local! {
+    static LAST: Cell<SharingReport> = const {
+        Cell::new(SharingReport { threads: 0, windows: 0, windows_alone: 0 })
+    };
+}
+
+impl SharingReport {
+    /// A run on one thread.
+    pub(crate) const ONE: SharingReport =
+        SharingReport { threads: 1, windows: 0, windows_alone: 0 };
+
+    /// Keeps this report as that of the last run of this thread.
+    pub(crate) fn note(self) {
+        LAST.set(self);
+    }
+
+    /// The report of the last run that this thread has called.
+    pub fn last() -> SharingReport {
+        LAST.get()
+    }
 }
 
 /// A thread is used where it has as many events in a window: some 20 µs of work. The threads meet

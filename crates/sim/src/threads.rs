@@ -14,6 +14,7 @@ use crate::merge::merge;
 use crate::partition::partition;
 use crate::setup::{Progress, Setup};
 use crate::shard::{Board, EndedFlow, Mail, News, Shard, lock};
+use crate::sharing::SharingReport;
 use crate::state::must_end;
 use crate::tap::NoTap;
 use punctual_core::{Duration, FlowId, FlowSpec, Instant, TransportSet};
@@ -58,6 +59,8 @@ struct Run<'a, S: TransportSet> {
     done_from: Instant,
     /// When the last awaited flow ended, in picoseconds, or [`u64::MAX`].
     done_at: AtomicU64,
+    windows: AtomicU64,
+    windows_alone: AtomicU64,
 }
 
 /// What all threads know of a run between two windows.
@@ -118,8 +121,10 @@ fn run_on<S: TransportSet>(
         Some((run, is_interrupted))
     });
     if let Some((run, is_interrupted)) = over {
+        run.report().note();
         return run.finish(is_interrupted);
     }
+    SharingReport::ONE.note();
     setup.workload.flows = Arc::unwrap_or_clone(flows);
     Engine::new(setup, NoTap).run(progress)
 }
@@ -151,8 +156,18 @@ impl<'a, S: TransportSet> Run<'a, S> {
             awaited: count + u64::from(measure.until.is_some()),
             done_from: last_start.max(measure.until).unwrap_or(Instant::ZERO),
             done_at: AtomicU64::new(u64::MAX),
+            windows: AtomicU64::new(0),
+            windows_alone: AtomicU64::new(0),
             flows: Arc::clone(flows),
             owners,
+        }
+    }
+
+    fn report(&self) -> SharingReport {
+        SharingReport {
+            threads: self.engines.len(),
+            windows: self.windows.load(Ordering::Relaxed),
+            windows_alone: self.windows_alone.load(Ordering::Relaxed),
         }
     }
 
@@ -195,6 +210,10 @@ impl<'a, S: TransportSet> Run<'a, S> {
             let mut situation = self.situation(parity);
             self.take_in(number, parity, &mut situation);
             let is_over = stop.when_done && situation.awaited == 0;
+            debug_assert!(
+                !is_over || self.awaited == 0 || self.done_at.load(Ordering::Relaxed) != u64::MAX,
+                "the last flow ended in a window that several threads handled"
+            );
             if is_over || situation.next == u64::MAX || situation.is_interrupted {
                 return situation.is_interrupted;
             }
@@ -243,6 +262,9 @@ impl<'a, S: TransportSet> Run<'a, S> {
         if begins_at > stop.at {
             return false;
         }
+        if number == 0 {
+            self.windows.fetch_add(1, Ordering::Relaxed);
+        }
         let mut is_alone = false;
         if stop.when_done && self.done_from < ends_at {
             let most_ends = &self.published[number][0].most_ends;
@@ -254,6 +276,7 @@ impl<'a, S: TransportSet> Run<'a, S> {
             is_alone = most_ends >= situation.awaited || self.done_from >= begins_at;
             if is_alone {
                 if number == 0 {
+                    self.windows_alone.fetch_add(1, Ordering::Relaxed);
                     self.run_alone(parity);
                 }
                 self.barrier.wait();

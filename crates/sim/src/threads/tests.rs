@@ -111,3 +111,83 @@ fn threads__that_cannot_start_are_done_without() {
         assert_eq!(builders.get(), started + 1, "none is tried after one that cannot start");
     }
 }
+
+/// Runs on four threads, compares with one, and returns how the windows were handled.
+#[track_caller]
+fn shared_out(setup: &Setup) -> SharingReport {
+    let one = on_one_thread(setup);
+    let several = run(setup.clone(), WINDOW, 4, &mut |_| ControlFlow::Continue(()));
+    assert_same(&several, &one);
+    let report = SharingReport::last();
+    assert_eq!(report.threads, 4);
+    report
+}
+
+/// Each host sends to the one eight further on.
+fn across(hosts: u32, size: u64) -> impl Iterator<Item = FlowSpec> {
+    (0..hosts).map(move |host| flow(host, (host + 8) % hosts, size))
+}
+
+/// Flows for which the run does not wait do not end it, however many of them get packets.
+#[test]
+fn most_ends__background_flows_do_not_count() {
+    let long = |flow| FlowSpec { background: true, ..flow };
+    let mut flows: Vec<_> = across(16, u64::MAX).map(long).collect();
+    flows.push(flow(1, 14, 100_000));
+    let report = shared_out(&setup(fat_tree(4), "ndp", flows));
+    // The window in which it starts, and that of its last packet: 80 µs apart at 10 Gb/s.
+    assert!(report.windows >= 80 && report.windows_alone <= 2, "{report:?}");
+}
+
+/// A flow cannot be complete in a window that brings less than what its receiver still lacks.
+#[test]
+fn most_ends__unfinished_flows_do_not_count() {
+    let report = shared_out(&setup(fat_tree(4), "ndp", across(16, 100_000).collect()));
+    // 100 KB take 80 windows. Less than two full packets fit into a window of 1 µs, so that all
+    // flows can end in one only if all lack no more.
+    assert!(report.windows >= 80 && report.windows_alone * 4 < report.windows, "{report:?}");
+}
+
+/// Of the flows with deadlines at a host only those may be abandoned whose senders are called.
+#[test]
+fn most_ends__waiting_flows_do_not_count() {
+    let later = Instant::ZERO + Duration::from_millis(5);
+    let flows = (0..8).flat_map(|_| across(16, 20_000));
+    let flows = flows.map(|flow| FlowSpec { deadline: Some(later), ..flow });
+    let report = shared_out(&setup(fat_tree(4), "pdq", flows.collect()));
+    // Eight flows of 20 KB follow each other on each link; the last ones are an eighth of them.
+    assert!(report.windows >= 128 && report.windows_alone * 2 < report.windows, "{report:?}");
+}
+
+/// A link that is cut ends the pauses of its NIC, which then calls the senders that wait for it.
+#[test]
+fn most_ends__links_that_are_cut_may_end_flows() {
+    let most_ends = |is_cut: bool| {
+        let deadline = Some(Instant::ZERO + Duration::from_millis(1));
+        let flow = FlowSpec { deadline, ..flow(0, 5, 100_000) };
+        let mut setup = setup(fat_tree(4), "pdq", vec![flow]);
+        let nic = setup.network.nic(HostId(0));
+        let at = |picos| Instant::from_picos(picos);
+        // The SYN is on its way in the second window, so that no host has an event.
+        let back = setup.network.link(nic).twin;
+        for port in [back].into_iter().filter(|_| is_cut) {
+            let what = crate::setup::LinkFault::Down;
+            setup.link_changes.push(crate::setup::LinkChange { at: at(1_500_000), port, what });
+        }
+        let owners = Arc::new(vec![0; setup.network.names.len()]);
+        let board = Arc::new(Board::new(1));
+        let shard = Shard::new(0, &setup, &owners, &board);
+        let flows = Arc::new(std::mem::take(&mut setup.workload.flows));
+        let mut engine = Engine::for_share(&setup, WINDOW, flows, shard);
+        engine.schedule_scenario();
+        let (_, ends_at) = engine.open_window(0);
+        while engine.step(Instant::NEVER) {}
+        engine.serve_ports(ends_at);
+        engine.hosts.ready[0].push(&mut engine.hosts.flows[..], 0, Class::DATA);
+        engine.hosts.ready[0].set_paused(Class::DATA, true);
+        engine.open_window(1);
+        engine.most_ends()
+    };
+    assert_eq!(most_ends(false), 0);
+    assert_eq!(most_ends(true), 1);
+}
