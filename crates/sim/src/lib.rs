@@ -25,6 +25,7 @@ mod look_ahead;
 mod lossless;
 mod measured_window;
 mod merge;
+mod pace;
 mod partition;
 mod pause_cycles;
 mod pauses;
@@ -130,7 +131,7 @@ pub fn simulate_set<S: TransportSet>(
         || latency.is_some()
         || capture.is_some();
     if let (false, Some(plan)) = (is_watched, sharing::plan(&setup)) {
-        return threads::run(setup, plan.window, plan.threads, progress);
+        return threads::run(setup, plan, progress);
     }
     if !is_watched {
         return engine::Engine::new(setup, tap::NoTap).run(progress);

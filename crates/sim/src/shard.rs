@@ -314,6 +314,13 @@ impl Shard {
         }
     }
 
+    /// Whether something happened that concerns other shards, where one thread handles the events of
+    /// all.
+    #[inline]
+    pub(crate) fn has_announced(&self) -> bool {
+        self.has_news || !self.ended.is_empty()
+    }
+
     /// Takes out the flows that have ended here, where one thread handles the events of all shards.
     pub(crate) fn take_ended(&mut self) -> Vec<EndedFlow> {
         std::mem::take(&mut self.ended)

@@ -6,15 +6,17 @@
 //! shard. Results are those of one thread, bit for bit.
 //!
 //! A run that stops when its flows have ended stops at an event. A window in which the last flow may
-//! end is handled by one thread, which takes the events of all shards in their order.
+//! end is handled by one thread, which takes the events of all shards in their order. One thread
+//! also goes on alone while several do not pay (`pace.rs`).
 
 use crate::barrier::Barrier;
 use crate::engine::{Engine, PROGRESS_EVERY};
 use crate::merge::merge;
+use crate::pace::{Pace, PaceRule, WindowEvents};
 use crate::partition::partition;
 use crate::setup::{Progress, Setup};
 use crate::shard::{Board, EndedFlow, Mail, News, Shard, lock};
-use crate::sharing::SharingReport;
+use crate::sharing::{SharingPlan, SharingReport};
 use crate::state::must_end;
 use crate::tap::NoTap;
 use punctual_core::{Duration, FlowId, FlowSpec, Instant, TransportSet};
@@ -31,6 +33,8 @@ struct Published {
     /// The number of the next window in which it has work, or [`u64::MAX`].
     next: AtomicU64,
     events: AtomicU64,
+    /// Events since the last window.
+    events_in_window: AtomicU64,
     flows_ended: AtomicU64,
     /// How many of the awaited flows have ended here.
     ended: AtomicU64,
@@ -59,9 +63,17 @@ struct Run<'a, S: TransportSet> {
     done_from: Instant,
     /// When the last awaited flow ended, in picoseconds, or [`u64::MAX`].
     done_at: AtomicU64,
+    rule: PaceRule,
+    /// How one thread that went on alone left the run, see [`Run::go_on_alone`].
+    left: AtomicU64,
     windows: AtomicU64,
     windows_alone: AtomicU64,
+    windows_on_one: AtomicU64,
 }
+
+/// Values of [`Run::left`] besides a parity.
+const OVER: u64 = 2;
+const INTERRUPTED: u64 = 3;
 
 /// What all threads know of a run between two windows.
 #[derive(Debug, Clone, Copy)]
@@ -72,24 +84,24 @@ struct Situation {
     /// How many flows the run waits for. It may wrap until those of closed loops are added.
     awaited: u64,
     is_interrupted: bool,
+    /// Events of all shards in the last window, and the most of one shard.
+    last: WindowEvents,
 }
 
 /// Simulates on this many threads, of which the caller's is one, or on fewer where the system starts
 /// no more.
 pub(crate) fn run<S: TransportSet>(
     setup: Setup<S>,
-    window: Duration,
-    threads: usize,
+    plan: SharingPlan,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Outcome {
-    run_on(setup, window, threads, &Builder::new, progress)
+    run_on(setup, plan, &Builder::new, progress)
 }
 
 /// [`run`] on threads that these builders start.
 fn run_on<S: TransportSet>(
     mut setup: Setup<S>,
-    window: Duration,
-    threads: usize,
+    plan: SharingPlan,
     new_thread: &dyn Fn() -> Builder,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Outcome {
@@ -97,7 +109,7 @@ fn run_on<S: TransportSet>(
     let over = std::thread::scope(|scope| {
         // The network is cut when it is known how many threads there are.
         let mut starts = Vec::new();
-        for number in 1..threads {
+        for number in 1..plan.threads {
             let (start, started) = mpsc::channel::<Arc<Run<'_, S>>>();
             let work = move || {
                 if let Ok(run) = started.recv() {
@@ -112,7 +124,7 @@ fn run_on<S: TransportSet>(
         if starts.is_empty() {
             return None;
         }
-        let run = Arc::new(Run::new(&setup, &flows, window, starts.len() + 1));
+        let run = Arc::new(Run::new(&setup, &flows, plan, starts.len() + 1));
         // There may be fewer shards than threads. A thread whose start is dropped ends.
         for start in starts.drain(..).take(run.engines.len() - 1) {
             let _ = start.send(Arc::clone(&run));
@@ -134,9 +146,10 @@ impl<'a, S: TransportSet> Run<'a, S> {
     fn new(
         setup: &'a Setup<S>,
         flows: &Arc<Vec<FlowSpec>>,
-        window: Duration,
+        plan: SharingPlan,
         threads: usize,
     ) -> Self {
+        let SharingPlan { window, rule, .. } = plan;
         let owners = Arc::new(partition(&setup.network, threads));
         let threads = owners.iter().max().map_or(1, |last| usize::from(*last) + 1);
         let measure = setup.measure;
@@ -158,6 +171,9 @@ impl<'a, S: TransportSet> Run<'a, S> {
             done_at: AtomicU64::new(u64::MAX),
             windows: AtomicU64::new(0),
             windows_alone: AtomicU64::new(0),
+            windows_on_one: AtomicU64::new(0),
+            rule,
+            left: AtomicU64::new(0),
             flows: Arc::clone(flows),
             owners,
         }
@@ -168,6 +184,7 @@ impl<'a, S: TransportSet> Run<'a, S> {
             threads: self.engines.len(),
             windows: self.windows.load(Ordering::Relaxed),
             windows_alone: self.windows_alone.load(Ordering::Relaxed),
+            windows_on_one: self.windows_on_one.load(Ordering::Relaxed),
         }
     }
 
@@ -200,47 +217,137 @@ impl<'a, S: TransportSet> Run<'a, S> {
         let flows = Arc::clone(&self.flows);
         let mut engine = Engine::for_share(self.setup, self.window, flows, shard);
         engine.schedule_scenario();
-        let mut parity = 0;
-        self.publish(&mut engine, parity);
+        let mut turn = Turn::default();
+        self.publish(&mut engine, turn.parity);
         *lock(&self.engines[number]) = Some(engine);
-        let stop = self.setup.stop;
-        let mut reported = 0;
         loop {
             self.barrier.wait();
-            let mut situation = self.situation(parity);
-            self.take_in(number, parity, &mut situation);
-            let is_over = stop.when_done && situation.awaited == 0;
-            debug_assert!(
-                !is_over || self.awaited == 0 || self.done_at.load(Ordering::Relaxed) != u64::MAX,
-                "the last flow ended in a window that several threads handled"
+            let mut situation = self.situation(turn.parity);
+            if self.rule.leaves_threads(&mut turn.pace, situation.last) {
+                if number == 0 {
+                    let left = self.go_on_alone(&mut turn, progress);
+                    self.left.store(left, Ordering::Relaxed);
+                }
+                self.barrier.wait();
+                match self.left.load(Ordering::Relaxed) {
+                    OVER => return false,
+                    INTERRUPTED => return true,
+                    parity => turn.parity = parity as usize,
+                }
+                situation = self.situation(turn.parity);
+                turn.pace = Pace::default();
+            }
+            let parity = turn.parity;
+            self.take_in(
+                number,
+                engine_in(&mut lock(&self.engines[number])),
+                parity,
+                &mut situation,
             );
-            if is_over || situation.next == u64::MAX || situation.is_interrupted {
+            if self.is_over(&situation) {
                 return situation.is_interrupted;
             }
-            if number == 0 && situation.events / PROGRESS_EVERY > reported {
-                reported = situation.events / PROGRESS_EVERY;
-                let answer = progress(Progress {
-                    now: lock(&self.engines[0]).as_ref().map_or(Instant::ZERO, |e| e.cx.now),
-                    stop_at: stop.at,
-                    events: situation.events,
-                    flows_ended: situation.flows_ended,
-                });
-                if answer.is_break() {
-                    // All threads read it after the next barrier.
-                    self.published[0][parity ^ 1].is_interrupted.store(1, Ordering::Relaxed);
-                }
+            if number == 0 {
+                let now = engine_in(&mut lock(&self.engines[0])).cx.now;
+                self.report_progress(&situation, now, &mut turn, progress);
             }
             if !self.advance(number, &situation, parity) {
                 return false;
             }
-            parity ^= 1;
+            turn.parity ^= 1;
+        }
+    }
+
+    /// Handles windows of all shards on this thread alone, while the others wait, until several
+    /// threads pay again. Returns the parity of the next window, or [`OVER`] or [`INTERRUPTED`].
+    fn go_on_alone(
+        &self,
+        turn: &mut Turn,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> u64 {
+        let stop = self.setup.stop;
+        let mut places: Vec<_> = self.engines.iter().map(lock).collect();
+        let mut engines: Vec<_> = places.iter_mut().map(|place| engine_in(place)).collect();
+        loop {
+            let published = self.situation(turn.parity);
+            let mut situation = published;
+            for (number, engine) in engines.iter_mut().enumerate() {
+                // All shards know of the same flows of closed loops.
+                situation = Situation { next: situation.next, ..published };
+                self.take_in(number, engine, turn.parity, &mut situation);
+            }
+            if self.is_over(&situation) {
+                return if situation.is_interrupted { INTERRUPTED } else { OVER };
+            }
+            self.report_progress(&situation, engines[0].cx.now, turn, progress);
+            let mut bounds = (Instant::NEVER, Instant::NEVER);
+            for engine in &mut engines {
+                bounds = engine.open_window(situation.next);
+            }
+            let (begins_at, ends_at) = bounds;
+            if begins_at > stop.at {
+                return OVER;
+            }
+            self.windows.fetch_add(1, Ordering::Relaxed);
+            self.windows_on_one.fetch_add(1, Ordering::Relaxed);
+            self.handle_in_order(&mut engines, turn.parity);
+            if self.done_at.load(Ordering::Relaxed) != u64::MAX || ends_at > stop.at {
+                return OVER;
+            }
+            turn.parity ^= 1;
+            for engine in &mut engines {
+                engine.serve_ports(ends_at);
+                self.publish(engine, turn.parity);
+            }
+            let last = self.situation(turn.parity).last;
+            if self.rule.returns_to_threads(&mut turn.pace, last) {
+                return turn.parity as u64;
+            }
+        }
+    }
+
+    /// Whether a run is over between two windows.
+    fn is_over(&self, situation: &Situation) -> bool {
+        let is_over = self.setup.stop.when_done && situation.awaited == 0;
+        debug_assert!(
+            !is_over || self.awaited == 0,
+            "the last flow ended in a window that several threads handled"
+        );
+        is_over || situation.next == u64::MAX || situation.is_interrupted
+    }
+
+    /// Reports progress now and then.
+    fn report_progress(
+        &self,
+        situation: &Situation,
+        now: Instant,
+        turn: &mut Turn,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) {
+        if situation.events / PROGRESS_EVERY <= turn.reported {
+            return;
+        }
+        turn.reported = situation.events / PROGRESS_EVERY;
+        let answer = progress(Progress {
+            now,
+            stop_at: self.setup.stop.at,
+            events: situation.events,
+            flows_ended: situation.flows_ended,
+        });
+        if answer.is_break() {
+            // All threads read it after the next window.
+            self.published[0][turn.parity ^ 1].is_interrupted.store(1, Ordering::Relaxed);
         }
     }
 
     /// Takes in what other shards have sent, and starts the next flows of closed loops.
-    fn take_in(&self, number: usize, parity: usize, situation: &mut Situation) {
-        let mut place = lock(&self.engines[number]);
-        let engine = engine_in(&mut place);
+    fn take_in(
+        &self,
+        number: usize,
+        engine: &mut Engine<S, Shard>,
+        parity: usize,
+        situation: &mut Situation,
+    ) {
         for from in (0..self.engines.len()).filter(|from| *from != number) {
             engine.take_mail(&mut lock(&self.mail[from][number][parity]));
         }
@@ -277,7 +384,9 @@ impl<'a, S: TransportSet> Run<'a, S> {
             if is_alone {
                 if number == 0 {
                     self.windows_alone.fetch_add(1, Ordering::Relaxed);
-                    self.run_alone(parity);
+                    let mut places: Vec<_> = self.engines.iter().map(lock).collect();
+                    let mut engines: Vec<_> = places.iter_mut().map(|p| engine_in(p)).collect();
+                    self.handle_in_order(&mut engines, parity);
                 }
                 self.barrier.wait();
                 if self.done_at.load(Ordering::Relaxed) != u64::MAX {
@@ -300,41 +409,57 @@ impl<'a, S: TransportSet> Run<'a, S> {
         true
     }
 
-    /// Handles the events of a window of all shards in their order, until the last awaited flow ends.
-    fn run_alone(&self, parity: usize) {
-        let mut places: Vec<_> = self.engines.iter().map(lock).collect();
-        let mut engines: Vec<_> = places.iter_mut().map(|place| engine_in(place)).collect();
+    /// Handles the events of a window of all shards in their order. Stops when the last awaited flow
+    /// ends, if the run does.
+    fn handle_in_order(&self, engines: &mut [&mut Engine<S, Shard>], parity: usize) {
+        let stop = self.setup.stop;
         engines.iter_mut().for_each(|engine| engine.cx.tap.begin_window(parity, true));
+        let mut last = None;
+        // What the event of order `last` has done that concerns other shards.
         let mut news: Vec<(usize, FlowId, News)> = Vec::new();
         let mut loops: Vec<EndedFlow> = Vec::new();
-        let mut last = None;
+        let mut may_be_done = true;
         loop {
-            let orders = engines.iter().enumerate();
-            let orders =
-                orders.filter_map(|(n, e)| Some((e.cx.events.windows()?.next_order()?, n)));
-            let next = orders.min();
+            let (first, second) = first_two(engines);
             // Copies of one event have one order, and are one event to all.
-            if next.map(|(order, _)| order) != last {
+            if first.map(|(order, _)| order) != last {
                 for (to, flow, what) in news.drain(..) {
                     engines[to].hear(flow, what);
                 }
                 engines.iter_mut().for_each(|engine| engine.continue_loops(loops.clone()));
                 loops.clear();
-                let ended: u64 = engines.iter().map(|engine| engine.end.ended_in_share()).sum();
-                if ended == self.awaited + engines[0].end.continued {
-                    let now = engines.iter().map(|engine| engine.cx.now).max();
-                    let now = now.unwrap_or(Instant::ZERO).as_picos();
-                    self.done_at.store(now, Ordering::Relaxed);
-                    break;
+                if std::mem::take(&mut may_be_done) && stop.when_done {
+                    let ended: u64 = engines.iter().map(|e| e.end.ended_in_share()).sum();
+                    if ended == self.awaited + engines[0].end.continued {
+                        let now = engines.iter().map(|engine| engine.cx.now).max();
+                        let now = now.unwrap_or(Instant::ZERO).as_picos();
+                        self.done_at.store(now, Ordering::Relaxed);
+                        break;
+                    }
                 }
             }
-            let Some((order, number)) = next else { break };
+            let Some((order, number)) = first else { break };
             last = Some(order);
-            if !engines[number].step(self.setup.stop.at) {
+            // The shard whose turn it is goes on until another one has an earlier event, or has to
+            // hear of what it did.
+            let engine = &mut engines[number];
+            let awaited = engine.end.awaited;
+            let mut is_before_end = engine.step(stop.at);
+            while is_before_end
+                && engine.end.awaited == awaited
+                && !engine.cx.tap.has_announced()
+                && let Some(order) = engine.next_order()
+                && second.is_none_or(|second| order < second)
+            {
+                last = Some(order);
+                is_before_end = engine.step(stop.at);
+            }
+            if !is_before_end {
                 break;
             }
-            news.extend(engines[number].cx.tap.take_news());
-            loops.extend(engines[number].cx.tap.take_ended());
+            may_be_done |= engine.end.awaited != awaited;
+            news.extend(engine.cx.tap.take_news());
+            loops.extend(engine.cx.tap.take_ended());
         }
         engines.iter().for_each(|engine| engine.cx.tap.end_window());
     }
@@ -347,6 +472,7 @@ impl<'a, S: TransportSet> Run<'a, S> {
             flows_ended: 0,
             awaited: self.awaited,
             is_interrupted: false,
+            last: WindowEvents::default(),
         };
         for published in &self.published {
             let published = &published[parity];
@@ -355,6 +481,7 @@ impl<'a, S: TransportSet> Run<'a, S> {
             all.events += read(&published.events);
             all.flows_ended += read(&published.flows_ended);
             all.awaited = all.awaited.wrapping_sub(read(&published.ended));
+            all.last.add(read(&published.events_in_window));
             all.is_interrupted |= read(&published.is_interrupted) != 0;
         }
         all
@@ -369,13 +496,45 @@ impl<'a, S: TransportSet> Run<'a, S> {
         let own = engine.cx.events.next_window();
         let sent = engine.cx.events.windows().map(|windows| windows.number_of(first_arrival));
         let next = own.unwrap_or(u64::MAX).min(sent.unwrap_or(u64::MAX));
+        let before = self.published[number][parity ^ 1].events.load(Ordering::Relaxed);
         let published = &self.published[number][parity];
         let write = |value: &AtomicU64, to| value.store(to, Ordering::Relaxed);
         write(&published.next, next);
+        write(&published.events_in_window, engine.recording.totals.events.saturating_sub(before));
         write(&published.events, engine.recording.totals.events);
         write(&published.flows_ended, engine.end.flows_ended);
         write(&published.ended, engine.end.ended_in_share());
     }
+}
+
+/// What a thread remembers from window to window.
+#[derive(Debug, Default)]
+struct Turn {
+    /// Whether the window has an odd number, counted from the start of the run.
+    parity: usize,
+    /// How often progress was due.
+    reported: u64,
+    pace: Pace,
+}
+
+/// The order of the next event of all shards, with its shard, and that of the first one of others.
+fn first_two<S: TransportSet>(
+    engines: &[&mut Engine<S, Shard>],
+) -> (Option<(u64, usize)>, Option<u64>) {
+    let (mut first, mut second) = (None, None);
+    for (number, engine) in engines.iter().enumerate() {
+        let Some(order) = engine.next_order() else { continue };
+        match first {
+            Some((before, _)) if before <= order => {
+                second = Some(second.map_or(order, |second: u64| second.min(order)));
+            }
+            _ => {
+                second = first.map(|(order, _)| order);
+                first = Some((order, number));
+            }
+        }
+    }
+    (first, second)
 }
 
 /// The thread of a shard. If it panics, the other threads do not wait for it for ever.
@@ -405,6 +564,12 @@ impl<S: TransportSet> Engine<S, Shard> {
         self.cx.events.open_window_number(number);
         let windows = self.cx.events.windows();
         windows.map_or((Instant::NEVER, Instant::NEVER), |w| (w.begins_at(), w.ends_at()))
+    }
+
+    /// The order of the next event of the open window.
+    #[inline]
+    fn next_order(&self) -> Option<u64> {
+        self.cx.events.windows()?.next_order()
     }
 
     /// Handles the next event of the open window. False if there is none before the end of the run.

@@ -2,8 +2,9 @@
 #![allow(non_snake_case)]
 
 use super::*;
+use crate::setup::{EngineOptions, LinkChange, LinkFault, Sampling, Stop};
 use punctual_core::rng::Stream;
-use punctual_core::{Bytes, Class, HostId, Rate, TransportId};
+use punctual_core::{Bytes, Class, HostId, PortId, Rate, TransportId};
 use punctual_net::{ClosLinks, ClosShape, Network};
 use punctual_record::Measure;
 use punctual_transports::{AnyTransport, TransportSettings};
@@ -45,7 +46,7 @@ fn setup(network: Network, name: &str, mut flows: Vec<FlowSpec>) -> Setup {
         transports: vec![transport],
         workload: Workload { flows, ..Workload::default() },
         seed: 1,
-        stop: crate::setup::Stop { at: Instant::from_picos(10_000_000_000), when_done: true },
+        stop: Stop { at: Instant::from_picos(10_000_000_000), when_done: true },
         link_changes: Vec::new(),
         switch_resets: Vec::new(),
         legacy_switches: Vec::new(),
@@ -56,7 +57,7 @@ fn setup(network: Network, name: &str, mut flows: Vec<FlowSpec>) -> Setup {
         packet_latency: false,
         capture_max: 0,
         measure: Measure::default(),
-        engine: crate::setup::EngineOptions { windows: Some(true), threads: 1 },
+        engine: EngineOptions { windows: Some(true), threads: 1 },
     }
 }
 
@@ -70,6 +71,10 @@ fn random_flows(hosts: u32, count: u32) -> Vec<FlowSpec> {
         FlowSpec { start, ..flow(src, (src + by) % hosts, 1 + u64::from(draw(50_000))) }
     };
     (0..count).map(flow).collect()
+}
+
+fn plan(rule: PaceRule) -> SharingPlan {
+    SharingPlan { window: WINDOW, threads: 4, rule }
 }
 
 fn on_one_thread(setup: &Setup) -> Outcome {
@@ -106,7 +111,7 @@ fn threads__that_cannot_start_are_done_without() {
             }
         };
         let go_on = &mut |_| ControlFlow::Continue(());
-        let several = run_on(setup.clone(), WINDOW, 4, &new_thread, go_on);
+        let several = run_on(setup.clone(), plan(PaceRule::Fixed), &new_thread, go_on);
         assert_same(&several, &one);
         assert_eq!(builders.get(), started + 1, "none is tried after one that cannot start");
     }
@@ -114,13 +119,18 @@ fn threads__that_cannot_start_are_done_without() {
 
 /// Runs on four threads, compares with one, and returns how the windows were handled.
 #[track_caller]
-fn shared_out(setup: &Setup) -> SharingReport {
+fn shared_out_by(rule: PaceRule, setup: &Setup) -> SharingReport {
     let one = on_one_thread(setup);
-    let several = run(setup.clone(), WINDOW, 4, &mut |_| ControlFlow::Continue(()));
+    let several = run(setup.clone(), plan(rule), &mut |_| ControlFlow::Continue(()));
     assert_same(&several, &one);
     let report = SharingReport::last();
     assert_eq!(report.threads, 4);
     report
+}
+
+#[track_caller]
+fn shared_out(setup: &Setup) -> SharingReport {
+    shared_out_by(PaceRule::Fixed, setup)
 }
 
 /// Each host sends to the one eight further on.
@@ -171,8 +181,8 @@ fn most_ends__links_that_are_cut_may_end_flows() {
         // The SYN is on its way in the second window, so that no host has an event.
         let back = setup.network.link(nic).twin;
         for port in [back].into_iter().filter(|_| is_cut) {
-            let what = crate::setup::LinkFault::Down;
-            setup.link_changes.push(crate::setup::LinkChange { at: at(1_500_000), port, what });
+            let what = LinkFault::Down;
+            setup.link_changes.push(LinkChange { at: at(1_500_000), port, what });
         }
         let owners = Arc::new(vec![0; setup.network.names.len()]);
         let board = Arc::new(Board::new(1));
@@ -190,4 +200,82 @@ fn most_ends__links_that_are_cut_may_end_flows() {
     };
     assert_eq!(most_ends(false), 0);
     assert_eq!(most_ends(true), 1);
+}
+
+/// A run that changes from several threads to one and back every few windows.
+#[track_caller]
+fn changes_nothing(setup: &Setup) {
+    for windows in [1, 3, 40] {
+        let report = shared_out_by(PaceRule::ByTurns(windows), setup);
+        let (several, on_one) = (report.windows - report.windows_on_one, report.windows_on_one);
+        // As many windows by turns, up to the last turn.
+        assert!(on_one > windows && on_one.abs_diff(several) <= windows + 1, "{report:?}");
+    }
+}
+
+/// Results are the same wherever a run goes on on one thread: with abandoned flows, time series,
+/// failing links and pauses.
+#[test]
+fn pace__a_change_in_the_middle_changes_nothing() {
+    let at = |us| Instant::ZERO + Duration::from_micros(us);
+    for name in ["ndp", "pdq", "d3", "dctcp", "dcqcn", "mptcp", "m-pdq", "phost"] {
+        let deadline = |(n, flow): (usize, FlowSpec)| FlowSpec {
+            deadline: (n % 2 == 0).then_some(flow.start + Duration::from_micros(n as u64)),
+            ..flow
+        };
+        let flows = random_flows(16, 200).into_iter().enumerate().map(deadline).collect();
+        let mut setup = setup(fat_tree(4), name, flows);
+        changes_nothing(&setup);
+        let ports = (0..setup.network.links.len()).step_by(3).map(PortId::from).collect();
+        setup.sampling = Some(Sampling { every: Duration::from_micros(7), ports });
+        setup.sampled_flows = (0..200).step_by(2).map(FlowId::from).collect();
+        setup.measure = Measure { from: at(20), until: Some(at(120)) };
+        for (us, what) in [(30, LinkFault::Down), (90, LinkFault::Up), (100, LinkFault::Loss(0.1))]
+        {
+            setup.link_changes.push(LinkChange { at: at(us), port: PortId(3), what });
+        }
+        changes_nothing(&setup);
+        setup.stop = Stop { at: at(150), when_done: false };
+        changes_nothing(&setup);
+    }
+}
+
+/// Flows of closed loops are numbered alike when one thread goes on alone.
+#[test]
+fn pace__closed_loops_go_on_alike() {
+    use punctual_workload::*;
+    for (name, limit) in [("ndp", None), ("pdq", Some(300))] {
+        let gap = Gap::Fixed(WINDOW * 2);
+        let spec = TrafficSpec {
+            arrivals: Arrivals::ClosedLoop(LoopSpec { connections: 2, gap }),
+            deadlines: Deadlines::Uniform(WINDOW, WINDOW * 400),
+            limit,
+            ..TrafficSpec::new(Pattern::Random, Sizes::Uniform(Bytes::new(1), Bytes::new(60_000)))
+        };
+        let view = HostsView::uniform(16, Rate::from_gbps(10), None);
+        let mut setup = setup(fat_tree(4), name, Vec::new());
+        setup.workload = build(&[spec], &view, WINDOW * 700, 1).expect("a workload");
+        changes_nothing(&setup);
+        setup.stop.when_done = limit.is_none();
+        changes_nothing(&setup);
+    }
+}
+
+/// Several threads are left where one shard has most of the work, and stay where all have enough.
+#[test]
+fn pace__one_thread_goes_on_where_several_do_not_pay() {
+    let run = |flows| {
+        let mut setup = setup(fat_tree(8), "ndp", flows);
+        setup.stop = Stop { at: Instant::ZERO + WINDOW * 300, when_done: false };
+        shared_out_by(PaceRule::Measured, &setup)
+    };
+    // 1 µs of a 10 Gb/s link is less than one packet, so that the receiver's shard has a few events
+    // a window once the first packets have arrived, and the others fewer.
+    let incast = run((1..128).map(|host| flow(host, 0, u64::MAX)).collect());
+    assert!(incast.windows_on_one > 150, "{incast:?}");
+    // 128 hosts with four hops a packet and its answer: 4 · 150 events a window at least.
+    let all = run(across(128, u64::MAX)
+        .map(|f| FlowSpec { dst: HostId((f.src.0 + 40) % 128), ..f })
+        .collect());
+    assert_eq!(all.windows_on_one, 0, "{all:?}");
 }

@@ -154,6 +154,16 @@ fn little_work_stays_on_one_thread() {
     assert_eq!(senders(128, 1_000_000, 2), 1, "one flow after the other");
 }
 
+/// Hosts receive no faster than their links: an incast has the work of one.
+#[test]
+fn an_incast_stays_on_one_thread() {
+    for size in [1_000_000, u64::MAX] {
+        let flows = (1..128).map(|host| flow(host, 0, size)).collect();
+        let incast = setup(fat_tree(8, 1500), vec![transport("ndp")], flows);
+        assert_eq!(allowed_eight(incast), 1);
+    }
+}
+
 /// What crosses the network at once, or is observed in the order of all events.
 #[test]
 fn some_runs_stay_on_one_thread() {
