@@ -1,8 +1,9 @@
 //! Events and their order.
 //!
-//! Events are in total order: by time, then by class, then by a seeded hash of their source and
-//! the time, then by target. The order does not depend on the order of insertion. The hash depends
-//! on the time, so that no source wins every tie.
+//! Events are in total order: by time, then by class, then by the tie of their source. The order
+//! does not depend on the order of insertion, nor on the numbers that packets and timers get. Ties
+//! depend on the seed and on the time, so that no source wins every one, and sources that differ
+//! have ties that differ. Events of one source, class and instant are in order of their targets.
 //!
 //! Small networks keep all events in a [`Calendar`]. Large ones advance in [`Windows`], which know
 //! all arrivals of a window when it begins, and keep only events that are far away in the calendar.
@@ -59,7 +60,7 @@ pub(crate) fn target_of(target: u32) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) time: u64,
-    /// Class in 2 bits, hash in 30, [`AT_HOST`] in 1, target in 31.
+    /// Class in 2 bits, tie in 30, [`AT_HOST`] in 1, target in 31.
     pub(crate) key: u64,
 }
 
@@ -113,7 +114,7 @@ impl EventQueue {
         EventQueue { tie_seed: mix(seed), calendar: Calendar::default(), windows }
     }
 
-    /// Adds an event. `source`, such as its port or timer, breaks ties.
+    /// Adds an event. `source`, such as its port or timer, breaks ties. It is below 2^30.
     #[inline(never)]
     pub(crate) fn push(&mut self, at: Instant, class: EventClass, source: u32, target: u32) {
         debug_assert!(target < AT_HOST, "more than 2^31 packets, ports or timers");
@@ -131,8 +132,8 @@ impl EventQueue {
     #[inline(always)]
     fn add(&mut self, at: Instant, class: EventClass, source: u32, target: u32) {
         let time = at.as_picos();
-        let hash = tie_hash(self.tie_seed, time, source) >> 34;
-        let key = (class as u64) << 62 | hash << 32 | u64::from(target);
+        let tie = tie(self.tie_seed, time, source);
+        let key = (class as u64) << 62 | u64::from(tie) << 32 | u64::from(target);
         let event = Event { time, key };
         match &mut self.windows {
             Some(windows) => windows.insert(event, &mut self.calendar),
@@ -205,15 +206,27 @@ impl EventQueue {
     }
 }
 
-/// The tie-breaking hash of a source at an instant: the smallest goes first.
+/// The bits of a source and of its tie.
+const TIE_BITS: u32 = 30;
+
+/// What orders the events of one instant and class: the source with the smallest goes first.
 ///
-/// Both steps mix all 64 bits of the time. Packets of one size on links of one rate collide at
-/// multiples of one time, and a weaker hash of such times favours some sources over others.
+/// It is a permutation of the sources, which the time chooses. The first step mixes all 64 bits of
+/// the time. Packets of one size on links of one rate collide at multiples of one time, and a weaker
+/// mix of such times favours some sources over others.
 #[inline]
-fn tie_hash(seed: u64, time: u64, source: u32) -> u64 {
+fn tie(seed: u64, time: u64, source: u32) -> u32 {
     /// The second constant of wyhash: odd, with about as many ones as zeros.
     const SPREAD: u64 = 0xe703_7ed1_a0b4_28db;
-    folded_product(folded_product(time ^ seed, u64::from(source) ^ SPREAD), SPREAD)
+    const BITS: u32 = (1 << TIE_BITS) - 1;
+    debug_assert!(source <= BITS, "more than 2^30 sources");
+    let key = folded_product(time ^ seed, SPREAD);
+    // Each step can be undone.
+    let mut tie = (source ^ key as u32) & BITS;
+    tie = tie.wrapping_mul((key >> 32) as u32 | 1) & BITS;
+    tie ^= tie >> (TIE_BITS / 2);
+    tie = tie.wrapping_mul(SPREAD as u32) & BITS;
+    tie ^ tie >> (TIE_BITS / 2)
 }
 
 /// The exclusive or of the two halves of a 128-bit product.

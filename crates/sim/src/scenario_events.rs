@@ -21,7 +21,8 @@ pub(crate) enum ScenarioEvent {
 }
 
 impl ScenarioEvent {
-    /// Targets from here on are numbers of pause frames.
+    /// Targets from here on are numbers of pause frames. Their sources are as far above those of
+    /// other events, which are the events' own numbers.
     pub(crate) const FIRST_FRAME: u32 = 16;
 }
 
@@ -35,7 +36,8 @@ pub(crate) struct LinkHealth {
 
 impl<S: TransportSet, T: Tap> Engine<S, T> {
     pub(crate) fn frame_event(&mut self, at: Instant, port: PortId, frame: u32) {
-        self.cx.events.push(at, EventClass::Scenario, port.0, ScenarioEvent::FIRST_FRAME + frame);
+        let from_first = |number: u32| ScenarioEvent::FIRST_FRAME + number;
+        self.cx.events.push(at, EventClass::Scenario, from_first(port.0), from_first(frame));
     }
 
     pub(crate) fn schedule(&mut self, at: Instant, what: ScenarioEvent) {

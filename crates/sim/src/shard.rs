@@ -53,11 +53,42 @@ pub(crate) struct Mail {
     ended: Vec<EndedFlow>,
 }
 
+/// When an event of a window is handled among those of all shards.
+///
+/// An event may push another one for the same instant, which comes next although its order is
+/// earlier. No event of another shard that is later than the first comes between the two.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    /// The latest order among the shard's events so far, see [`Windows::order`].
+    ///
+    /// [`Windows::order`]: crate::windows::Windows::order
+    latest: u64,
+    /// The latest order among those handled since; 0 for the event that has the latest order.
+    since: u64,
+}
+
+impl Turn {
+    /// The turn of the shard's next event.
+    #[inline(always)]
+    fn next(self, order: u64) -> Turn {
+        if order >= self.latest {
+            Turn { latest: order, since: 0 }
+        } else {
+            Turn { since: self.since.max(order), ..self }
+        }
+    }
+
+    /// Whether it is that of an event which several shards handle, each its part.
+    fn is_shared(self) -> bool {
+        self.since == 0 && EventClass::of(self.latest << 32) == EventClass::Scenario
+    }
+}
+
 /// A flow of a closed loop that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndedFlow {
-    /// The order of the event by which it ended.
-    order: u64,
+    /// That of the event by which it ended.
+    turn: Turn,
     at: Instant,
     spec: FlowSpec,
 }
@@ -65,10 +96,9 @@ pub(crate) struct EndedFlow {
 impl EndedFlow {
     /// The order in which one thread sees flows of a window end, but for flows of one shard that one
     /// event ends: these are in order already.
-    fn order(&self) -> (u64, u32) {
-        let is_start = EventClass::of(self.order << 32) == EventClass::Scenario;
+    fn order(&self) -> (Turn, u32) {
         // Flows that start at one instant do so by number.
-        (self.order, if is_start { self.spec.id.0 } else { 0 })
+        (self.turn, if self.turn.is_shared() { self.spec.id.0 } else { 0 })
     }
 }
 
@@ -99,8 +129,8 @@ pub(crate) struct Board {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Place {
-    /// For windows of even and of odd number: 0 before the window, then one more than the order of
-    /// the event that is handled, [`u64::MAX`] after the last one.
+    /// For windows of even and of odd number: 0 before the window, then one more than the latest
+    /// order of an event that is or was handled, [`u64::MAX`] after the last one.
     progress: [AtomicU64; 2],
     news: Mutex<Vec<(u64, FlowId, News)>>,
 }
@@ -141,8 +171,8 @@ pub(crate) struct Shard {
     departed: Vec<PacketId>,
     /// The earliest arrival in `out`.
     first_arrival: Instant,
-    /// The order of the event that is handled, within its window.
-    order: u64,
+    /// That of the event that is handled, within its window.
+    turn: Turn,
     /// Which of the progresses of the board belongs to the running window.
     parity: usize,
     /// Whether no other shard runs: one thread handles the events of all.
@@ -197,7 +227,7 @@ impl Shard {
             out: board.places.iter().map(|_| Mail::default()).collect(),
             departed: Vec::new(),
             first_arrival: Instant::NEVER,
-            order: 0,
+            turn: Turn::default(),
             parity: 0,
             is_alone: false,
             has_news: false,
@@ -252,16 +282,17 @@ impl Shard {
 
     /// The window of this parity begins. `is_alone`: one thread handles the events of all shards.
     pub(crate) fn begin_window(&mut self, parity: usize, is_alone: bool) {
-        (self.parity, self.is_alone) = (parity, is_alone);
+        (self.parity, self.is_alone, self.turn) = (parity, is_alone, Turn::default());
         lock(&self.board.places[self.number].news).clear();
     }
 
     /// An event of this order is about to be handled.
     #[inline]
     pub(crate) fn begin_event(&mut self, order: u64) {
-        self.order = order;
+        self.turn = self.turn.next(order);
         let place = &self.board.places[self.number];
-        place.progress[self.parity].store(order.saturating_add(1), Ordering::Release);
+        let progress = self.turn.latest.saturating_add(1);
+        place.progress[self.parity].store(progress, Ordering::Release);
     }
 
     /// All events of the window have been handled.
@@ -280,7 +311,8 @@ impl Shard {
         }
         let place = &self.board.places[shard];
         let mut looks = 0;
-        while place.progress[self.parity].load(Ordering::Acquire) <= self.order {
+        let now = self.turn.latest;
+        while place.progress[self.parity].load(Ordering::Acquire) <= now {
             looks += 1;
             if looks < LOOKS {
                 std::hint::spin_loop();
@@ -288,7 +320,7 @@ impl Shard {
                 std::thread::yield_now();
             }
         }
-        let is_it = |&(order, of, news): &_| of == flow && news == what && order < self.order;
+        let is_it = |&(order, of, news): &_| of == flow && news == what && order < now;
         lock(&place.news).iter().any(is_it)
     }
 
@@ -297,7 +329,7 @@ impl Shard {
         self.out[shard].news.push((flow, what));
         self.has_news = true;
         if !self.is_alone {
-            lock(&self.board.places[self.number].news).push((self.order, flow, what));
+            lock(&self.board.places[self.number].news).push((self.turn.latest, flow, what));
         }
     }
 
@@ -306,7 +338,7 @@ impl Shard {
         if !self.loops.get(usize::from(spec.pattern)).is_some_and(|is_loop| *is_loop) {
             return;
         }
-        let ended = EndedFlow { order: self.order, at, spec: *spec };
+        let ended = EndedFlow { turn: self.turn, at, spec: *spec };
         self.ended.push(ended);
         if !self.is_alone {
             let others = self.out.iter_mut().enumerate().filter(|(to, _)| *to != self.number);
@@ -597,6 +629,65 @@ impl<S: TransportSet> Engine<S, Shard> {
             1 => ready.for_each(&self.hosts.flows[..], |flow| called.push(FlowId(flow))),
             _ => ready
                 .for_each(&self.hosts.ready_links[..], |place| called.push(FlowId(place / nics))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// Events of one shard: those known at the start, and for some of them another order that they
+    /// push for the same instant.
+    type Events = Vec<(u16, Option<u16>)>;
+
+    /// The orders of a shard's events, as handled.
+    fn handled(events: &Events) -> Vec<u64> {
+        merged(&[events]).into_iter().map(|(order, _)| order).collect()
+    }
+
+    /// The orders of the events of all shards, as one thread handles them, and their shards.
+    fn merged(shards: &[&Events]) -> Vec<(u64, usize)> {
+        let mut left: BTreeSet<(u64, usize, Option<u16>)> = BTreeSet::new();
+        for (shard, events) in shards.iter().enumerate() {
+            left.extend(events.iter().map(|&(order, pushed)| (u64::from(order), shard, pushed)));
+        }
+        let mut all = Vec::new();
+        while let Some((order, shard, pushed)) = left.pop_first() {
+            all.push((order, shard));
+            left.extend(pushed.map(|pushed| (u64::from(pushed), shard, None)));
+        }
+        all
+    }
+
+    proptest! {
+        /// Turns put the events of two shards in the order in which one thread handles them, though
+        /// events push others that come earlier in the order of an instant.
+        #[test]
+        fn turns_are_the_order_of_one_thread(
+            events in prop::collection::btree_map(0u16..500, prop::option::of(0u16..500), 1..60),
+        ) {
+            // No two events have one order.
+            let taken: BTreeSet<u16> = events.keys().copied().collect();
+            let mut pushed_before = BTreeSet::new();
+            let mut shards: [Events; 2] = Default::default();
+            for (order, pushed) in events {
+                let is_new = |p: &u16| !taken.contains(p) && pushed_before.insert(*p);
+                shards[usize::from(order % 2)].push((order, pushed.filter(is_new)));
+            }
+            let mut by_turn = Vec::new();
+            for (shard, events) in shards.iter().enumerate() {
+                let mut turn = Turn::default();
+                for order in handled(events) {
+                    turn = turn.next(order);
+                    by_turn.push((turn, order, shard));
+                }
+            }
+            by_turn.sort_by_key(|event| event.0);
+            let by_turn: Vec<_> = by_turn.iter().map(|event| (event.1, event.2)).collect();
+            prop_assert_eq!(by_turn, merged(&[&shards[0], &shards[1]]));
         }
     }
 }

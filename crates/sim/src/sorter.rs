@@ -1,4 +1,4 @@
-//! Sorts the events of a window: by time, class and hash, then by target.
+//! Sorts the events of a window: by time, class and tie, then by target.
 
 use crate::windows::Upcoming;
 
@@ -6,12 +6,12 @@ use crate::windows::Upcoming;
 const FEW: usize = 64;
 /// Log2 of the most buckets by time.
 const TIME_BITS_MAX: u32 = 12;
-/// The number of buckets by class and hash: 2 bits of the class, 8 of the hash.
+/// The number of buckets by class and tie: 2 bits of the class, 8 of the tie.
 const KEYS: usize = 1 << 10;
 
-/// A radix sort in two passes, and its memory: by class and hash, then by time.
+/// A radix sort in two passes, and its memory: by class and tie, then by time.
 ///
-/// Equal links and packet sizes make equal times frequent, so that many events differ in their hash
+/// Equal links and packet sizes make equal times frequent, so that many events differ in their tie
 /// alone. After both passes an event is a few places from its own at most, as a rule.
 #[derive(Debug, Default)]
 pub(crate) struct Sorter {

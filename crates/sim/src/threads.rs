@@ -11,6 +11,7 @@
 
 use crate::barrier::Barrier;
 use crate::engine::{Engine, PROGRESS_EVERY};
+use crate::events::EventClass;
 use crate::merge::merge;
 use crate::pace::{Pace, PaceRule, WindowEvents};
 use crate::partition::partition;
@@ -217,27 +218,27 @@ impl<'a, S: TransportSet> Run<'a, S> {
         let flows = Arc::clone(&self.flows);
         let mut engine = Engine::for_share(self.setup, self.window, flows, shard);
         engine.schedule_scenario();
-        let mut turn = Turn::default();
-        self.publish(&mut engine, turn.parity);
+        let mut position = Position::default();
+        self.publish(&mut engine, position.parity);
         *lock(&self.engines[number]) = Some(engine);
         loop {
             self.barrier.wait();
-            let mut situation = self.situation(turn.parity);
-            if self.rule.leaves_threads(&mut turn.pace, situation.last) {
+            let mut situation = self.situation(position.parity);
+            if self.rule.leaves_threads(&mut position.pace, situation.last) {
                 if number == 0 {
-                    let left = self.go_on_alone(&mut turn, progress);
+                    let left = self.go_on_alone(&mut position, progress);
                     self.left.store(left, Ordering::Relaxed);
                 }
                 self.barrier.wait();
                 match self.left.load(Ordering::Relaxed) {
                     OVER => return false,
                     INTERRUPTED => return true,
-                    parity => turn.parity = parity as usize,
+                    parity => position.parity = parity as usize,
                 }
-                situation = self.situation(turn.parity);
-                turn.pace = Pace::default();
+                situation = self.situation(position.parity);
+                position.pace = Pace::default();
             }
-            let parity = turn.parity;
+            let parity = position.parity;
             self.take_in(
                 number,
                 engine_in(&mut lock(&self.engines[number])),
@@ -249,12 +250,12 @@ impl<'a, S: TransportSet> Run<'a, S> {
             }
             if number == 0 {
                 let now = engine_in(&mut lock(&self.engines[0])).cx.now;
-                self.report_progress(&situation, now, &mut turn, progress);
+                self.report_progress(&situation, now, &mut position, progress);
             }
             if !self.advance(number, &situation, parity) {
                 return false;
             }
-            turn.parity ^= 1;
+            position.parity ^= 1;
         }
     }
 
@@ -262,24 +263,24 @@ impl<'a, S: TransportSet> Run<'a, S> {
     /// threads pay again. Returns the parity of the next window, or [`OVER`] or [`INTERRUPTED`].
     fn go_on_alone(
         &self,
-        turn: &mut Turn,
+        position: &mut Position,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> u64 {
         let stop = self.setup.stop;
         let mut places: Vec<_> = self.engines.iter().map(lock).collect();
         let mut engines: Vec<_> = places.iter_mut().map(|place| engine_in(place)).collect();
         loop {
-            let published = self.situation(turn.parity);
+            let published = self.situation(position.parity);
             let mut situation = published;
             for (number, engine) in engines.iter_mut().enumerate() {
                 // All shards know of the same flows of closed loops.
                 situation = Situation { next: situation.next, ..published };
-                self.take_in(number, engine, turn.parity, &mut situation);
+                self.take_in(number, engine, position.parity, &mut situation);
             }
             if self.is_over(&situation) {
                 return if situation.is_interrupted { INTERRUPTED } else { OVER };
             }
-            self.report_progress(&situation, engines[0].cx.now, turn, progress);
+            self.report_progress(&situation, engines[0].cx.now, position, progress);
             let mut bounds = (Instant::NEVER, Instant::NEVER);
             for engine in &mut engines {
                 bounds = engine.open_window(situation.next);
@@ -290,18 +291,18 @@ impl<'a, S: TransportSet> Run<'a, S> {
             }
             self.windows.fetch_add(1, Ordering::Relaxed);
             self.windows_on_one.fetch_add(1, Ordering::Relaxed);
-            self.handle_in_order(&mut engines, turn.parity);
+            self.handle_in_order(&mut engines, position.parity);
             if self.done_at.load(Ordering::Relaxed) != u64::MAX || ends_at > stop.at {
                 return OVER;
             }
-            turn.parity ^= 1;
+            position.parity ^= 1;
             for engine in &mut engines {
                 engine.serve_ports(ends_at);
-                self.publish(engine, turn.parity);
+                self.publish(engine, position.parity);
             }
-            let last = self.situation(turn.parity).last;
-            if self.rule.returns_to_threads(&mut turn.pace, last) {
-                return turn.parity as u64;
+            let last = self.situation(position.parity).last;
+            if self.rule.returns_to_threads(&mut position.pace, last) {
+                return position.parity as u64;
             }
         }
     }
@@ -321,13 +322,13 @@ impl<'a, S: TransportSet> Run<'a, S> {
         &self,
         situation: &Situation,
         now: Instant,
-        turn: &mut Turn,
+        position: &mut Position,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) {
-        if situation.events / PROGRESS_EVERY <= turn.reported {
+        if situation.events / PROGRESS_EVERY <= position.reported {
             return;
         }
-        turn.reported = situation.events / PROGRESS_EVERY;
+        position.reported = situation.events / PROGRESS_EVERY;
         let answer = progress(Progress {
             now,
             stop_at: self.setup.stop.at,
@@ -336,7 +337,7 @@ impl<'a, S: TransportSet> Run<'a, S> {
         });
         if answer.is_break() {
             // All threads read it after the next window.
-            self.published[0][turn.parity ^ 1].is_interrupted.store(1, Ordering::Relaxed);
+            self.published[0][position.parity ^ 1].is_interrupted.store(1, Ordering::Relaxed);
         }
     }
 
@@ -421,7 +422,13 @@ impl<'a, S: TransportSet> Run<'a, S> {
         let mut may_be_done = true;
         loop {
             let (first, second) = first_two(engines);
-            // Copies of one event have one order, and are one event to all.
+            // Copies of one event have one order, and are one event to all. What one of them pushes
+            // comes after the others.
+            let copy = last.filter(is_scenario).and_then(|last| {
+                let number = engines.iter().position(|e| e.next_order() == Some(last))?;
+                Some((last, number))
+            });
+            let first = copy.or(first);
             if first.map(|(order, _)| order) != last {
                 for (to, flow, what) in news.drain(..) {
                     engines[to].hear(flow, what);
@@ -446,6 +453,7 @@ impl<'a, S: TransportSet> Run<'a, S> {
             let awaited = engine.end.awaited;
             let mut is_before_end = engine.step(stop.at);
             while is_before_end
+                && !last.as_ref().is_some_and(is_scenario)
                 && engine.end.awaited == awaited
                 && !engine.cx.tap.has_announced()
                 && let Some(order) = engine.next_order()
@@ -509,12 +517,17 @@ impl<'a, S: TransportSet> Run<'a, S> {
 
 /// What a thread remembers from window to window.
 #[derive(Debug, Default)]
-struct Turn {
+struct Position {
     /// Whether the window has an odd number, counted from the start of the run.
     parity: usize,
     /// How often progress was due.
     reported: u64,
     pace: Pace,
+}
+
+/// Whether an event of this order, of which several shards may have copies, is one of the scenario.
+fn is_scenario(order: &u64) -> bool {
+    EventClass::of(order << 32) == EventClass::Scenario
 }
 
 /// The order of the next event of all shards, with its shard, and that of the first one of others.

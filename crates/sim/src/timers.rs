@@ -14,10 +14,10 @@ pub(crate) enum Owner {
 }
 
 /// What breaks ties between the events of an endpoint's timer and others. Timers of hosts and
-/// controllers, which exist from the start, have their own numbers instead, below 2^31.
+/// controllers, which exist from the start, have their own numbers instead, below 2^29.
 #[inline]
 pub(crate) fn endpoint_source(flow: FlowId, end: End) -> u32 {
-    1 << 31 | flow.0 << 1 | u32::from(end == End::Receiver)
+    1 << 29 | flow.0 << 1 | u32::from(end == End::Receiver)
 }
 
 /// A timer, in one cache line.

@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_millis(4);
 /// An event of the open window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Upcoming {
-    /// Time since the window began in 32 bits, class in 2, hash in 30.
+    /// Time since the window began in 32 bits, class in 2, tie in 30.
     pub(crate) order: u64,
     pub(crate) target: u32,
 }
@@ -251,7 +251,7 @@ impl Windows {
         self.next = 0;
     }
 
-    /// The order of an event within the open window: time, class and hash.
+    /// The order of an event within the open window: time, class and tie.
     #[inline]
     pub(crate) fn order(&self, event: &Event) -> u64 {
         Upcoming::of(*event, self.begins_at).order

@@ -94,6 +94,19 @@ fn symmetric_sources_win_ties_equally_often() {
     }
 }
 
+proptest! {
+    /// Sources that differ never tie, so that the numbers of packets and timers decide nothing.
+    #[test]
+    fn sources_never_tie(seed: u64, time: u64, first in 0u32..1 << 30, stride in 1u32..1 << 20) {
+        let sources = (0..2_000).map(|n| (first + n * stride) % (1 << 30));
+        let mut ties: Vec<u32> = sources.map(|source| tie(seed, time, source)).collect();
+        prop_assert!(ties.iter().all(|tie| *tie < 1 << 30));
+        ties.sort_unstable();
+        ties.dedup();
+        prop_assert_eq!(ties.len(), 2_000);
+    }
+}
+
 /// How often each of `sources` comes out first, when all have an event at every multiple of
 /// `spacing`.
 fn tie_wins(
