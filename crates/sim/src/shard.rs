@@ -18,7 +18,7 @@ use crate::lossless::PauseFrame;
 use crate::scenario_events::ScenarioEvent;
 use crate::setup::Setup;
 use crate::state::{must_end, transports_that};
-use crate::tap::{Observation, Tap};
+use crate::tap::{Ending, Findings, Observation, Tap};
 use crate::timers::Owner;
 use crate::windows::Upcoming;
 use punctual_core::{
@@ -370,18 +370,40 @@ impl Shard {
     }
 }
 
-impl Tap for Shard {
+/// The observer of a shard's engine: the shard, and what observes the run there.
+#[derive(Debug)]
+pub(crate) struct Sharded<O> {
+    pub(crate) shard: Shard,
+    pub(crate) observers: O,
+}
+
+impl<O: Tap> Tap for Sharded<O> {
+    const WATCHES_CONTROLLERS: bool = O::WATCHES_CONTROLLERS;
+    const WATCHES_QUEUES: bool = O::WATCHES_QUEUES;
+    const WATCHES_HEADERS: bool = O::WATCHES_HEADERS;
+    const FOLLOWS: bool = O::FOLLOWS;
+
     #[inline(always)]
-    fn observe(&mut self, _what: Observation<'_>) {}
+    fn observe(&mut self, what: Observation<'_>) {
+        self.observers.observe(what);
+    }
+
+    fn follows(&self, flow: FlowId) -> bool {
+        self.observers.follows(flow)
+    }
 
     #[inline(always)]
     fn shard(&self) -> Option<&Shard> {
-        Some(self)
+        Some(&self.shard)
     }
 
     #[inline(always)]
     fn shard_mut(&mut self) -> Option<&mut Shard> {
-        Some(self)
+        Some(&mut self.shard)
+    }
+
+    fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
+        self.observers.conclude(end, findings);
     }
 }
 
@@ -473,11 +495,11 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 }
 
-impl<S: TransportSet> Engine<S, Shard> {
+impl<S: TransportSet, O: Tap> Engine<S, Sharded<O>> {
     /// Hands over what this shard sends: calls `post` with each shard and its mail, which it swaps
     /// for mail that is empty. Returns the first instant at which a packet arrives.
     pub(crate) fn send_mail(&mut self, mut post: impl FnMut(usize, &mut Mail)) -> Instant {
-        let shard = &mut self.cx.tap;
+        let shard = &mut self.cx.tap.shard;
         let ext = &mut self.fabric.ext;
         if !ext.is_empty() {
             for mail in &mut shard.out {
@@ -516,7 +538,7 @@ impl<S: TransportSet> Engine<S, Shard> {
         for (flow, what) in mail.news.drain(..) {
             self.hear(flow, what);
         }
-        self.cx.tap.ended.append(&mut mail.ended);
+        self.cx.tap.shard.ended.append(&mut mail.ended);
     }
 
     /// Starts the next flows of closed loops in which flows have ended. All shards do this alike.
@@ -562,7 +584,7 @@ impl<S: TransportSet> Engine<S, Shard> {
             *at < windows.ends_at()
                 && self.owns(spec.src)
                 && self.is_awaited(spec)
-                && self.cx.tap.early.may_abandon(spec)
+                && self.cx.tap.shard.early.may_abandon(spec)
         });
         (completed.count() + abandoned.count() + starting.count()) as u64
     }
@@ -587,7 +609,7 @@ impl<S: TransportSet> Engine<S, Shard> {
         record.status == FlowStatus::Unfinished
             && self.is_awaited(&record.spec)
             && self.hosts.flows[flow.index()].sender < CLOSED
-            && self.cx.tap.early.may_abandon(&record.spec)
+            && self.cx.tap.shard.early.may_abandon(&record.spec)
     }
 
     /// Adds the flows whose senders this event may call, other than by an answer.

@@ -84,9 +84,8 @@ fn can_be_shared<S: TransportSet>(setup: &Setup<S>, window: Duration) -> bool {
     // Pause cycles are found by following the pauses of all ports. A tree has none.
     let is_lossless = matches!(setup.switch_queue, QueueSpec::Lossless { .. });
     let may_deadlock = is_lossless && PauseCycles::new(&setup.network).is_some();
-    // Observers see events in the order of the whole network.
-    let is_observed =
-        setup.check || setup.network_trace || setup.packet_latency || setup.capture_max > 0;
+    // These observers see events in the order of the whole network.
+    let is_observed = setup.check || setup.capture_max > 0;
     !(has_fast_loops || changes_deadlines || may_deadlock || is_observed)
 }
 

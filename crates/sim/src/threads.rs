@@ -16,10 +16,10 @@ use crate::merge::merge;
 use crate::pace::{Pace, PaceRule, WindowEvents};
 use crate::partition::partition;
 use crate::setup::{Progress, Setup};
-use crate::shard::{Board, EndedFlow, Mail, News, Shard, lock};
+use crate::shard::{Board, EndedFlow, Mail, News, Shard, Sharded, lock};
 use crate::sharing::{SharingPlan, SharingReport};
 use crate::state::must_end;
-use crate::tap::NoTap;
+use crate::tap::Tap;
 use punctual_core::{Duration, FlowId, FlowSpec, Instant, TransportSet};
 use punctual_record::Outcome;
 use std::ops::ControlFlow;
@@ -45,9 +45,17 @@ struct Published {
     is_interrupted: AtomicU64,
 }
 
+/// Makes the observers of a shard of a run.
+pub(crate) type Observers<'a, S, O> = &'a (dyn Fn(&Setup<S>) -> O + Sync);
+
+/// The engine of a shard.
+type ShardEngine<S, O> = Engine<S, Sharded<O>>;
+
 /// What the threads of a run share.
-struct Run<'a, S: TransportSet> {
+struct Run<'a, S: TransportSet, O: Tap> {
     setup: &'a Setup<S>,
+    /// Makes the observers of a shard.
+    observers: Observers<'a, S, O>,
     flows: Arc<Vec<FlowSpec>>,
     window: Duration,
     owners: Arc<Vec<u16>>,
@@ -57,7 +65,7 @@ struct Run<'a, S: TransportSet> {
     published: Vec<[Published; 2]>,
     /// By sender, then by recipient, for windows of even and of odd number.
     mail: Vec<Vec<[Mutex<Mail>; 2]>>,
-    engines: Vec<Mutex<Option<Engine<S, Shard>>>>,
+    engines: Vec<Mutex<Option<ShardEngine<S, O>>>>,
     /// How many flows the run waits for, see [`RunEnd::awaited`](crate::state::RunEnd::awaited).
     awaited: u64,
     /// The run cannot be over before the window of this instant.
@@ -89,29 +97,31 @@ struct Situation {
     last: WindowEvents,
 }
 
-/// Simulates on this many threads, of which the caller's is one, or on fewer where the system starts
-/// no more.
-pub(crate) fn run<S: TransportSet>(
+/// Simulates on as many threads as planned, of which the caller's is one, or on fewer where the
+/// system starts no more. Gives the set-up back if it starts none.
+pub(crate) fn run<S: TransportSet, O: Tap + Send>(
     setup: Setup<S>,
     plan: SharingPlan,
+    observers: Observers<'_, S, O>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Outcome {
-    run_on(setup, plan, &Builder::new, progress)
+) -> Result<Outcome, Box<Setup<S>>> {
+    run_on(setup, plan, observers, &Builder::new, progress)
 }
 
 /// [`run`] on threads that these builders start.
-fn run_on<S: TransportSet>(
+fn run_on<S: TransportSet, O: Tap + Send>(
     mut setup: Setup<S>,
     plan: SharingPlan,
+    observers: Observers<'_, S, O>,
     new_thread: &dyn Fn() -> Builder,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Outcome {
+) -> Result<Outcome, Box<Setup<S>>> {
     let flows = Arc::new(std::mem::take(&mut setup.workload.flows));
     let over = std::thread::scope(|scope| {
         // The network is cut when it is known how many threads there are.
         let mut starts = Vec::new();
         for number in 1..plan.threads {
-            let (start, started) = mpsc::channel::<Arc<Run<'_, S>>>();
+            let (start, started) = mpsc::channel::<Arc<Run<'_, S, O>>>();
             let work = move || {
                 if let Ok(run) = started.recv() {
                     run.simulate(number, &mut |_| ControlFlow::Continue(()));
@@ -125,7 +135,7 @@ fn run_on<S: TransportSet>(
         if starts.is_empty() {
             return None;
         }
-        let run = Arc::new(Run::new(&setup, &flows, plan, starts.len() + 1));
+        let run = Arc::new(Run::new(&setup, observers, &flows, plan, starts.len() + 1));
         // There may be fewer shards than threads. A thread whose start is dropped ends.
         for start in starts.drain(..).take(run.engines.len() - 1) {
             let _ = start.send(Arc::clone(&run));
@@ -135,17 +145,17 @@ fn run_on<S: TransportSet>(
     });
     if let Some((run, is_interrupted)) = over {
         run.report().note();
-        return run.finish(is_interrupted);
+        return Ok(run.finish(is_interrupted));
     }
-    SharingReport::ONE.note();
     setup.workload.flows = Arc::unwrap_or_clone(flows);
-    Engine::new(setup, NoTap).run(progress)
+    Err(Box::new(setup))
 }
 
-impl<'a, S: TransportSet> Run<'a, S> {
+impl<'a, S: TransportSet, O: Tap + Send> Run<'a, S, O> {
     /// A run of these flows on `threads` threads, or fewer if the network has fewer shards.
     fn new(
         setup: &'a Setup<S>,
+        observers: Observers<'a, S, O>,
         flows: &Arc<Vec<FlowSpec>>,
         plan: SharingPlan,
         threads: usize,
@@ -159,6 +169,7 @@ impl<'a, S: TransportSet> Run<'a, S> {
             awaited.fold((0, None), |(count, last), flow| (count + 1, last.max(Some(flow.start))));
         Run {
             setup,
+            observers,
             window,
             board: Arc::new(Board::new(threads)),
             barrier: Barrier::new(threads),
@@ -215,8 +226,9 @@ impl<'a, S: TransportSet> Run<'a, S> {
     ) -> bool {
         let _member = Member { barrier: &self.barrier, board: &self.board, number };
         let shard = Shard::new(number, self.setup, &self.owners, &self.board);
+        let tap = Sharded { shard, observers: (self.observers)(self.setup) };
         let flows = Arc::clone(&self.flows);
-        let mut engine = Engine::for_share(self.setup, self.window, flows, shard);
+        let mut engine = Engine::for_share(self.setup, self.window, flows, tap);
         engine.schedule_scenario();
         let mut position = Position::default();
         self.publish(&mut engine, position.parity);
@@ -345,14 +357,14 @@ impl<'a, S: TransportSet> Run<'a, S> {
     fn take_in(
         &self,
         number: usize,
-        engine: &mut Engine<S, Shard>,
+        engine: &mut ShardEngine<S, O>,
         parity: usize,
         situation: &mut Situation,
     ) {
         for from in (0..self.engines.len()).filter(|from| *from != number) {
             engine.take_mail(&mut lock(&self.mail[from][number][parity]));
         }
-        let ended = engine.cx.tap.take_ended();
+        let ended = engine.cx.tap.shard.take_ended();
         engine.continue_loops(ended);
         situation.awaited = situation.awaited.wrapping_add(engine.end.continued);
         if let Some(windows) = engine.cx.events.windows() {
@@ -398,9 +410,9 @@ impl<'a, S: TransportSet> Run<'a, S> {
         }
         let engine = engine_in(&mut place);
         if !is_alone {
-            engine.cx.tap.begin_window(parity, false);
+            engine.cx.tap.shard.begin_window(parity, false);
             while engine.step(stop.at) {}
-            engine.cx.tap.end_window();
+            engine.cx.tap.shard.end_window();
         }
         if ends_at > stop.at {
             return false;
@@ -412,9 +424,9 @@ impl<'a, S: TransportSet> Run<'a, S> {
 
     /// Handles the events of a window of all shards in their order. Stops when the last awaited flow
     /// ends, if the run does.
-    fn handle_in_order(&self, engines: &mut [&mut Engine<S, Shard>], parity: usize) {
+    fn handle_in_order(&self, engines: &mut [&mut ShardEngine<S, O>], parity: usize) {
         let stop = self.setup.stop;
-        engines.iter_mut().for_each(|engine| engine.cx.tap.begin_window(parity, true));
+        engines.iter_mut().for_each(|engine| engine.cx.tap.shard.begin_window(parity, true));
         let mut last = None;
         // What the event of order `last` has done that concerns other shards.
         let mut news: Vec<(usize, FlowId, News)> = Vec::new();
@@ -455,7 +467,7 @@ impl<'a, S: TransportSet> Run<'a, S> {
             while is_before_end
                 && !last.as_ref().is_some_and(is_scenario)
                 && engine.end.awaited == awaited
-                && !engine.cx.tap.has_announced()
+                && !engine.cx.tap.shard.has_announced()
                 && let Some(order) = engine.next_order()
                 && second.is_none_or(|second| order < second)
             {
@@ -466,10 +478,10 @@ impl<'a, S: TransportSet> Run<'a, S> {
                 break;
             }
             may_be_done |= engine.end.awaited != awaited;
-            news.extend(engine.cx.tap.take_news());
-            loops.extend(engine.cx.tap.take_ended());
+            news.extend(engine.cx.tap.shard.take_news());
+            loops.extend(engine.cx.tap.shard.take_ended());
         }
-        engines.iter().for_each(|engine| engine.cx.tap.end_window());
+        engines.iter().for_each(|engine| engine.cx.tap.shard.end_window());
     }
 
     /// Sums up what all shards have published.
@@ -496,8 +508,8 @@ impl<'a, S: TransportSet> Run<'a, S> {
     }
 
     /// Hands over what a shard sends, and publishes what it has to do next.
-    fn publish(&self, engine: &mut Engine<S, Shard>, parity: usize) {
-        let number = engine.cx.tap.number();
+    fn publish(&self, engine: &mut ShardEngine<S, O>, parity: usize) {
+        let number = engine.cx.tap.shard.number();
         let first_arrival = engine.send_mail(|to, mail| {
             std::mem::swap(mail, &mut *lock(&self.mail[number][to][parity]));
         });
@@ -531,8 +543,8 @@ fn is_scenario(order: &u64) -> bool {
 }
 
 /// The order of the next event of all shards, with its shard, and that of the first one of others.
-fn first_two<S: TransportSet>(
-    engines: &[&mut Engine<S, Shard>],
+fn first_two<S: TransportSet, O: Tap>(
+    engines: &[&mut ShardEngine<S, O>],
 ) -> (Option<(u64, usize)>, Option<u64>) {
     let (mut first, mut second) = (None, None);
     for (number, engine) in engines.iter().enumerate() {
@@ -567,11 +579,13 @@ impl Drop for Member<'_> {
 }
 
 /// The engine that is in its place from the start of the run to its end.
-fn engine_in<S: TransportSet>(place: &mut Option<Engine<S, Shard>>) -> &mut Engine<S, Shard> {
+fn engine_in<S: TransportSet, O: Tap>(
+    place: &mut Option<ShardEngine<S, O>>,
+) -> &mut ShardEngine<S, O> {
     place.as_mut().expect("engines are in their places while the run goes on")
 }
 
-impl<S: TransportSet> Engine<S, Shard> {
+impl<S: TransportSet, O: Tap> Engine<S, Sharded<O>> {
     /// Opens a window. Returns when it begins and ends.
     fn open_window(&mut self, number: u64) -> (Instant, Instant) {
         self.cx.events.open_window_number(number);
@@ -593,7 +607,7 @@ impl<S: TransportSet> Engine<S, Shard> {
             return false;
         }
         let order = self.cx.events.windows().map_or(0, |windows| windows.order(&event));
-        self.cx.tap.begin_event(order);
+        self.cx.tap.shard.begin_event(order);
         self.look_ahead();
         self.handle(event);
         true

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::setup::{EngineOptions, LinkChange, LinkFault, Sampling, Stop};
+use crate::tap::NoTap;
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Class, HostId, PortId, Rate, TransportId};
 use punctual_net::{ClosLinks, ClosShape, Network};
@@ -111,8 +112,14 @@ fn threads__that_cannot_start_are_done_without() {
             }
         };
         let go_on = &mut |_| ControlFlow::Continue(());
-        let several = run_on(setup.clone(), plan(PaceRule::Fixed), &new_thread, go_on);
-        assert_same(&several, &one);
+        let plan = plan(PaceRule::Fixed);
+        match run_on(setup.clone(), plan, &|_| NoTap, &new_thread, go_on) {
+            Ok(several) => assert_same(&several, &one),
+            Err(back) => {
+                assert_eq!(started, 0, "the set-up comes back");
+                assert_eq!(back.workload.flows, setup.workload.flows);
+            }
+        }
         assert_eq!(builders.get(), started + 1, "none is tried after one that cannot start");
     }
 }
@@ -121,8 +128,9 @@ fn threads__that_cannot_start_are_done_without() {
 #[track_caller]
 fn shared_out_by(rule: PaceRule, setup: &Setup) -> SharingReport {
     let one = on_one_thread(setup);
-    let several = run(setup.clone(), plan(rule), &mut |_| ControlFlow::Continue(()));
-    assert_same(&several, &one);
+    let go_on = &mut |_| ControlFlow::Continue(());
+    let several = run(setup.clone(), plan(rule), &|_| NoTap, go_on);
+    assert_same(&several.expect("threads"), &one);
     let report = SharingReport::last();
     assert_eq!(report.threads, 4);
     report
@@ -188,7 +196,8 @@ fn most_ends__links_that_are_cut_may_end_flows() {
         let board = Arc::new(Board::new(1));
         let shard = Shard::new(0, &setup, &owners, &board);
         let flows = Arc::new(std::mem::take(&mut setup.workload.flows));
-        let mut engine = Engine::for_share(&setup, WINDOW, flows, shard);
+        let mut engine =
+            Engine::for_share(&setup, WINDOW, flows, Sharded { shard, observers: NoTap });
         engine.schedule_scenario();
         let (_, ends_at) = engine.open_window(0);
         while engine.step(Instant::NEVER) {}
