@@ -221,6 +221,12 @@ impl DeadlineChanges {
         self.due.peek().map(|&Reverse((at, ..))| at)
     }
 
+    /// The flows whose deadlines change before `end`.
+    pub(crate) fn due_before(&self, end: Instant) -> impl Iterator<Item = FlowId> {
+        let due = self.due.iter().filter(move |Reverse((at, ..))| *at < end);
+        due.map(|&Reverse((_, flow, _))| flow)
+    }
+
     /// Takes out the next change that is due by `now`.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(FlowId, Option<Instant>)> {
         self.next_at().filter(|at| *at <= now)?;

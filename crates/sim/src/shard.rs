@@ -186,12 +186,14 @@ pub(crate) struct Shard {
 }
 
 /// Which flows may be abandoned.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct EarlyEnds {
     /// A bit for each transport that may abandon flows with deadlines.
     with_deadline: u64,
     /// A bit for each transport that may abandon any flow.
     any: u64,
+    /// By pattern of flows, whether they may get a deadline after their start.
+    gets_deadline: Vec<bool>,
 }
 
 impl EarlyEnds {
@@ -203,13 +205,15 @@ impl EarlyEnds {
         EarlyEnds {
             with_deadline: transports_that(&setup.transports, S::may_abandon),
             any: transports_that(&setup.transports, |t| t.may_abandon() && abandons_any(t)),
+            gets_deadline: setup.workload.deadline_changes.iter().map(Option::is_some).collect(),
         }
     }
 
     /// Whether the sender of this flow may abandon it.
     fn may_abandon(&self, flow: &FlowSpec) -> bool {
         let has = |bits: u64| bits >> (flow.transport.0 & 63) & 1 == 1;
-        has(self.any) || flow.deadline.is_some() && has(self.with_deadline)
+        let gets_deadline = || self.gets_deadline.get(usize::from(flow.pattern)) == Some(&true);
+        has(self.any) || has(self.with_deadline) && (flow.deadline.is_some() || gets_deadline())
     }
 }
 
@@ -629,6 +633,9 @@ impl<S: TransportSet, O: Tap> Engine<S, Sharded<O>> {
                     self.note_ready(change.port, called);
                     self.note_ready(self.cx.network.link(change.port).twin, called);
                 }
+            }
+            EventClass::Scenario if event.target() == ScenarioEvent::DeadlineChange as u32 => {
+                called.extend(self.starts.deadline_changes.due_before(ends_at));
             }
             EventClass::Scenario => {
                 let frame = event.target().checked_sub(ScenarioEvent::FIRST_FRAME);

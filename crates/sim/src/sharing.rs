@@ -80,13 +80,12 @@ fn can_be_shared<S: TransportSet>(setup: &Setup<S>, window: Duration) -> bool {
     let workload = &setup.workload;
     // The next flow of a closed loop must not start in the window in which the last one ends.
     let has_fast_loops = workload.shortest_gap().is_some_and(|gap| gap < window);
-    let changes_deadlines = workload.deadline_changes.iter().any(Option::is_some);
     // Pause cycles are found by following the pauses of all ports. A tree has none.
     let is_lossless = matches!(setup.switch_queue, QueueSpec::Lossless { .. });
     let may_deadlock = is_lossless && PauseCycles::new(&setup.network).is_some();
     // These observers see events in the order of the whole network.
     let is_observed = setup.check || setup.capture_max > 0;
-    !(has_fast_loops || changes_deadlines || may_deadlock || is_observed)
+    !(has_fast_loops || may_deadlock || is_observed)
 }
 
 /// About how many events a window has: a packet hop is an event, and each packet is answered.

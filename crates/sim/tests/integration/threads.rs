@@ -7,7 +7,8 @@ use punctual_net::ClosShape;
 use punctual_sim::bench::SharingReport;
 use punctual_sim::{EngineOptions, LinkChange, LinkFault, Outcome, Setup, Stop};
 use punctual_workload::{
-    Arrivals, Deadlines, Gap, HostsView, LoopSpec, Pattern, Sizes, TrafficSpec, build,
+    Arrivals, DeadlineChange, Deadlines, Gap, HostsView, LoopSpec, Pattern, Sizes, TrafficSpec,
+    build,
 };
 use std::ops::ControlFlow;
 
@@ -88,6 +89,31 @@ fn observers_record_alike() {
                 assert!(several.network.is_some() && several.network == one.network, "{name}");
                 assert!(several.packet_latency == one.packet_latency, "{name}");
             }
+        }
+    }
+}
+
+/// Flows get, change and lose their deadlines while they run, and some of them are abandoned.
+#[test]
+fn deadlines_change_alike() {
+    for name in ["pdq", "d3", "d2tcp", "m-pdq"] {
+        let network = fat_tree(8, 1500);
+        let to = |deadline: Option<u64>| {
+            Some(DeadlineChange { after: US * 40, deadline: deadline.map(|us| US * us) })
+        };
+        let changes = vec![None, to(None), to(Some(60)), to(Some(300))];
+        let pattern = |(n, flow): (usize, FlowSpec)| FlowSpec { pattern: (n % 4) as u16, ..flow };
+        let flows = random_flows(network.hosts).into_iter().enumerate().map(pattern).collect();
+        let mut setup = Setup { check: false, ..setup(network, vec![transport(name)], flows) };
+        setup.workload.deadline_changes = changes;
+        let one = with_threads(&setup, 1);
+        let changed = one.flows.iter().filter(|flow| flow.spec.pattern == 1);
+        assert!(changed.clone().any(|flow| flow.spec.deadline.is_none()), "{name}: none lost");
+        for threads in [2, 3, 8] {
+            let several = with_threads(&setup, threads);
+            assert_eq!(several.totals, one.totals, "{name} on {threads} threads");
+            assert!(several.flows == one.flows, "{name}: flows on {threads} threads");
+            assert!(several.ports == one.ports, "{name}: ports on {threads} threads");
         }
     }
 }
