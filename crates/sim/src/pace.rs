@@ -31,6 +31,13 @@ impl WindowEvents {
     }
 }
 
+impl WindowEvents {
+    /// The same events if one thread has handled them.
+    pub(crate) fn by_one(self) -> Self {
+        WindowEvents { busiest: self.all, ..self }
+    }
+}
+
 /// The sums of the windows since the last decision.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pace {

@@ -236,6 +236,9 @@ impl<'a, S: TransportSet, O: Tap + Send> Run<'a, S, O> {
         loop {
             self.barrier.wait();
             let mut situation = self.situation(position.parity);
+            if std::mem::take(&mut position.was_alone) {
+                situation.last = situation.last.by_one();
+            }
             if self.rule.leaves_threads(&mut position.pace, situation.last) {
                 if number == 0 {
                     let left = self.go_on_alone(&mut position, progress);
@@ -264,8 +267,9 @@ impl<'a, S: TransportSet, O: Tap + Send> Run<'a, S, O> {
                 let now = engine_in(&mut lock(&self.engines[0])).cx.now;
                 self.report_progress(&situation, now, &mut position, progress);
             }
-            if !self.advance(number, &situation, parity) {
-                return false;
+            match self.advance(number, &situation, parity) {
+                None => return false,
+                Some(is_alone) => position.was_alone = is_alone,
             }
             position.parity ^= 1;
         }
@@ -373,14 +377,15 @@ impl<'a, S: TransportSet, O: Tap + Send> Run<'a, S, O> {
         }
     }
 
-    /// Simulates the next window of one shard. Returns false if the run ends within it.
-    fn advance(&self, number: usize, situation: &Situation, parity: usize) -> bool {
+    /// Simulates the next window of one shard. Returns whether one thread handled all
+    /// shards, or nothing if the run ends within the window.
+    fn advance(&self, number: usize, situation: &Situation, parity: usize) -> Option<bool> {
         let stop = self.setup.stop;
         let mut place = lock(&self.engines[number]);
         let engine = engine_in(&mut place);
         let (begins_at, ends_at) = engine.open_window(situation.next);
         if begins_at > stop.at {
-            return false;
+            return None;
         }
         if number == 0 {
             self.windows.fetch_add(1, Ordering::Relaxed);
@@ -403,7 +408,7 @@ impl<'a, S: TransportSet, O: Tap + Send> Run<'a, S, O> {
                 }
                 self.barrier.wait();
                 if self.done_at.load(Ordering::Relaxed) != u64::MAX {
-                    return false;
+                    return None;
                 }
             }
             place = lock(&self.engines[number]);
@@ -415,11 +420,11 @@ impl<'a, S: TransportSet, O: Tap + Send> Run<'a, S, O> {
             engine.cx.tap.shard.end_window();
         }
         if ends_at > stop.at {
-            return false;
+            return None;
         }
         engine.serve_ports(ends_at);
         self.publish(engine, parity ^ 1);
-        true
+        Some(is_alone)
     }
 
     /// Handles the events of a window of all shards in their order. Stops when the last awaited flow
@@ -534,6 +539,8 @@ struct Position {
     parity: usize,
     /// How often progress was due.
     reported: u64,
+    /// Whether one thread handled the last window, because the run might have ended in it.
+    was_alone: bool,
     pace: Pace,
 }
 

@@ -288,3 +288,23 @@ fn pace__one_thread_goes_on_where_several_do_not_pay() {
         .collect());
     assert_eq!(all.windows_on_one, 0, "{all:?}");
 }
+
+/// Windows that one thread handles because the run might end in them are no gain of several threads.
+#[test]
+fn pace__one_thread_goes_on_where_each_window_may_be_the_last() {
+    let deadline = Some(Instant::ZERO + Duration::from_millis(5));
+    let background = |f: FlowSpec| FlowSpec {
+        dst: HostId((f.src.0 + 40) % 128),
+        deadline: (f.src.0 == 0).then_some(deadline).flatten(),
+        size: if f.src.0 == 0 { Bytes::new(300_000) } else { f.size },
+        background: f.src.0 != 0,
+        ..f
+    };
+    // The run waits for one flow, which PDQ may abandon when an answer arrives: each 1.2 µs.
+    let flows = across(128, u64::MAX).map(background).collect();
+    let setup = setup(fat_tree(8), "pdq", flows);
+    let fixed = shared_out_by(PaceRule::Fixed, &setup);
+    assert!(fixed.windows_alone * 2 > fixed.windows, "{fixed:?}");
+    let measured = shared_out_by(PaceRule::Measured, &setup);
+    assert!(measured.windows_alone * 2 < fixed.windows, "{measured:?} instead of {fixed:?}");
+}
