@@ -45,6 +45,15 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// Adds the values of another histogram.
+    pub fn join(&mut self, other: &Histogram) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.total += other.total;
+        self.max = self.max.max(other.max);
+    }
+
     /// The number of values.
     pub fn len(&self) -> u64 {
         self.total

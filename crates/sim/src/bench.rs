@@ -1,5 +1,7 @@
 //! Private parts for benchmarks. This interface is not stable.
 
+pub use crate::sharing::SharingReport;
+
 use crate::events::{EventClass, EventQueue};
 use punctual_core::Instant;
 

@@ -57,6 +57,9 @@ impl FlowState {
 /// A sender has one place for each NIC of its host. With one NIC each, the places are in the flows.
 pub(crate) trait ReadyLinks {
     fn next_ready(&mut self, place: u32) -> &mut u32;
+
+    /// What follows a place in its queue.
+    fn after(&self, place: u32) -> u32;
 }
 
 impl ReadyLinks for [FlowState] {
@@ -64,11 +67,19 @@ impl ReadyLinks for [FlowState] {
     fn next_ready(&mut self, place: u32) -> &mut u32 {
         &mut self[place as usize].next_ready
     }
+
+    fn after(&self, place: u32) -> u32 {
+        self[place as usize].next_ready
+    }
 }
 
 impl ReadyLinks for [u32] {
     fn next_ready(&mut self, place: u32) -> &mut u32 {
         &mut self[place as usize]
+    }
+
+    fn after(&self, place: u32) -> u32 {
+        self[place as usize]
     }
 }
 
@@ -159,6 +170,17 @@ impl ReadyQueues {
         self.tails[queue] = place;
     }
 
+    /// Calls `each` with the place of every sender that waits.
+    pub(crate) fn for_each(&self, links: &(impl ReadyLinks + ?Sized), mut each: impl FnMut(u32)) {
+        for queue in (0..Class::COUNT).filter(|queue| self.waiting >> queue & 1 == 1) {
+            let mut place = self.heads[queue];
+            while place != NONE {
+                each(place);
+                place = links.after(place);
+            }
+        }
+    }
+
     /// The place of the sender whose turn it is.
     #[inline]
     pub(crate) fn front(&self) -> Option<u32> {
@@ -197,6 +219,12 @@ impl DeadlineChanges {
     /// When the next change is due.
     pub(crate) fn next_at(&self) -> Option<Instant> {
         self.due.peek().map(|&Reverse((at, ..))| at)
+    }
+
+    /// The flows whose deadlines change before `end`.
+    pub(crate) fn due_before(&self, end: Instant) -> impl Iterator<Item = FlowId> {
+        let due = self.due.iter().filter(move |Reverse((at, ..))| *at < end);
+        due.map(|&Reverse((_, flow, _))| flow)
     }
 
     /// Takes out the next change that is due by `now`.

@@ -87,7 +87,6 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
         if !self.owns(spec.src) {
             return;
         }
-        self.note_opened(&spec);
         let stack = &mut self.hosts.stacks[spec.transport.index()];
         let slot = stack.open_sender(&spec, &route, call!(self, spec.src));
         self.hosts.flows[flow.index()].sender = slot;
@@ -98,10 +97,14 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     pub(crate) fn change_deadlines(&mut self) {
         while let Some((flow, deadline)) = self.starts.deadline_changes.pop(self.cx.now) {
             let state = self.hosts.flows[flow.index()];
-            let record = &mut self.recording.records[flow.index()];
-            if record.status != FlowStatus::Unfinished || state.sender >= CLOSED {
+            let status = self.recording.records[flow.index()].status;
+            if status != FlowStatus::Unfinished
+                || state.sender >= CLOSED
+                || self.has_completed(flow)
+            {
                 continue;
             }
+            let record = &mut self.recording.records[flow.index()];
             self.starts.deadline_changes.remember(flow, record.spec.deadline);
             record.spec.deadline = deadline;
             self.cx.tap.observe(Observation::TransportCalled(CallReason::Deadline(flow)));

@@ -101,6 +101,16 @@ impl<S: TransportSet> Tap for LatencyMeter<S> {
         }
     }
 
+    /// Both ends of a packet's latency are at its flow's sender, so that one shard knows it.
+    fn adopt(&mut self, other: Self, _: &dyn Fn(PortId) -> bool) {
+        for (own, their) in self.times.iter_mut().zip(&other.times) {
+            own.join(their);
+        }
+        for (own, their) in self.flows.iter_mut().zip(other.flows) {
+            own.unacked.extend(their.unacked);
+        }
+    }
+
     fn conclude(&mut self, _end: &Ending<'_>, findings: &mut Findings) {
         for flow in self.flows.iter().filter(|flow| !flow.is_background) {
             let open = |sent: &&Sent| !sent.is_acked && self.measure.contains(sent.at);

@@ -25,6 +25,7 @@ mod look_ahead;
 mod lossless;
 mod measured_window;
 mod merge;
+mod pace;
 mod partition;
 mod pause_cycles;
 mod pauses;
@@ -118,22 +119,44 @@ pub fn simulate_set<S: TransportSet>(
     flows: &[FlowId],
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Outcome {
+    let setup = match sharing::plan(&setup).filter(|_| flows.is_empty()) {
+        None => setup,
+        Some(plan) => {
+            let is_watched = setup.network_trace || setup.packet_latency;
+            let over = if is_watched {
+                threads::run(setup, plan, &|setup| (latency(setup), recorder(setup)), progress)
+            } else {
+                threads::run(setup, plan, &|_| tap::NoTap, progress)
+            };
+            match over {
+                Ok(outcome) => return outcome,
+                Err(setup) => *setup,
+            }
+        }
+    };
+    sharing::SharingReport::ONE.note();
     let checks = setup.check.then(|| checks::Checks::new(&setup));
-    let recorder = setup.network_trace.then(|| recorder::Recorder::new(&setup.network));
     let explainer = (!flows.is_empty()).then(|| explain::Explainer::new(&setup, flows));
-    let latency = setup.packet_latency.then(|| latency::LatencyMeter::new(&setup));
     let capture = (setup.capture_max > 0).then(|| capture::Capture::new(setup.capture_max));
+    let (latency, recorder) = (latency(&setup), recorder(&setup));
     let is_watched = checks.is_some()
         || recorder.is_some()
         || explainer.is_some()
         || latency.is_some()
         || capture.is_some();
-    if let (false, Some(plan)) = (is_watched, sharing::plan(&setup)) {
-        return threads::run(setup, plan.window, plan.threads, progress);
-    }
     if !is_watched {
         return engine::Engine::new(setup, tap::NoTap).run(progress);
     }
     let observers = (((checks, latency), capture), (recorder, explainer));
     engine::Engine::new(setup, observers).run(progress)
+}
+
+/// The meter of packet latency, if the set-up asks for it.
+fn latency<S: TransportSet>(setup: &Setup<S>) -> Option<latency::LatencyMeter<S>> {
+    setup.packet_latency.then(|| latency::LatencyMeter::new(setup))
+}
+
+/// The recorder of the network playback, if the set-up asks for it.
+fn recorder<S: TransportSet>(setup: &Setup<S>) -> Option<recorder::Recorder> {
+    setup.network_trace.then(|| recorder::Recorder::new(&setup.network))
 }

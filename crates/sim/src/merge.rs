@@ -3,7 +3,8 @@
 use crate::engine::Engine;
 use crate::measured_window::Counters;
 use crate::setup::Setup;
-use crate::shard::Shard;
+use crate::shard::Sharded;
+use crate::tap::Tap;
 use punctual_core::{FlowId, Instant, PortId, TransportSet};
 use punctual_record::{FlowRecord, FlowStatus, GaugeOf};
 use std::collections::BTreeMap;
@@ -12,11 +13,11 @@ use std::collections::BTreeMap;
 ///
 /// Ports and controllers come from their owners. Everything that is counted is a sum: what a shard
 /// does not own it has not counted.
-pub(crate) fn merge<S: TransportSet>(
-    engines: Vec<Engine<S, Shard>>,
+pub(crate) fn merge<S: TransportSet, O: Tap>(
+    engines: Vec<Engine<S, Sharded<O>>>,
     setup: &Setup<S>,
     now: Instant,
-) -> Engine<S, Shard> {
+) -> Engine<S, Sharded<O>> {
     let mut engines = engines.into_iter().map(|engine| at_end(engine, now));
     let mut all = engines.next().expect("a run has a shard");
     for other in engines {
@@ -27,7 +28,10 @@ pub(crate) fn merge<S: TransportSet>(
 }
 
 /// Brings a shard to the end of the run: ports send what they should have sent by now.
-fn at_end<S: TransportSet>(mut engine: Engine<S, Shard>, now: Instant) -> Engine<S, Shard> {
+fn at_end<S: TransportSet, O: Tap>(
+    mut engine: Engine<S, Sharded<O>>,
+    now: Instant,
+) -> Engine<S, Sharded<O>> {
     engine.cx.now = now;
     for port in (0..engine.fabric.ports.len()).map(PortId::from) {
         engine.catch_up(port);
@@ -35,9 +39,9 @@ fn at_end<S: TransportSet>(mut engine: Engine<S, Shard>, now: Instant) -> Engine
     engine
 }
 
-impl<S: TransportSet> Engine<S, Shard> {
+impl<S: TransportSet, O: Tap> Engine<S, Sharded<O>> {
     /// Takes over the ports, controllers and results of another shard.
-    fn adopt(&mut self, mut other: Engine<S, Shard>) {
+    fn adopt(&mut self, mut other: Self) {
         for (port, link) in self.cx.network.links.iter().enumerate() {
             if other.owns(link.from) {
                 std::mem::swap(&mut self.fabric.ports[port], &mut other.fabric.ports[port]);
@@ -60,6 +64,10 @@ impl<S: TransportSet> Engine<S, Shard> {
         add_counters(&mut recording.window_end, theirs.window_end);
         recording.samples.extend(theirs.samples);
         recording.gauges.extend(theirs.gauges);
+        let Sharded { shard, observers } = other.cx.tap;
+        let network = &self.cx.network;
+        let is_theirs = |port| shard.owns(network.link(port).from);
+        self.cx.tap.observers.adopt(observers, &is_theirs);
     }
 
     /// Puts time series in the order in which one thread takes them.

@@ -267,6 +267,28 @@ impl Tap for Recorder {
         }
     }
 
+    fn adopt(&mut self, mut other: Self, is_theirs: &dyn Fn(PortId) -> bool) {
+        while self.frame < other.frame {
+            self.halve();
+        }
+        while other.frame < self.frame {
+            other.halve();
+        }
+        if self.cells.len() < other.cells.len() {
+            self.cells.resize(other.cells.len(), Activity::default());
+        }
+        // A packet that a link loses is recorded where the link ends.
+        for (own, their) in self.cells.iter_mut().zip(&other.cells) {
+            own.join(their);
+        }
+        for (port, state) in other.ports.into_iter().enumerate() {
+            if is_theirs(PortId::from(port)) {
+                self.ports[port] = state;
+            }
+        }
+        (self.begin, self.end, self.first) = (Instant::ZERO, Instant::ZERO + self.frame, 0);
+    }
+
     fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
         for p in 0..self.ports.len() {
             let port = PortId::from(p);

@@ -17,15 +17,16 @@ use crate::flows::{CLOSED, NONE};
 use crate::lossless::PauseFrame;
 use crate::scenario_events::ScenarioEvent;
 use crate::setup::Setup;
-use crate::state::transports_that;
-use crate::tap::{Observation, Tap};
+use crate::state::{must_end, transports_that};
+use crate::tap::{Ending, Findings, Observation, Tap};
 use crate::timers::Owner;
 use crate::windows::Upcoming;
 use punctual_core::{
-    End, ExtBlock, FlowId, FlowSpec, FlowStack, HostId, Instant, NodeId, Packet, PacketId, PortId,
+    End, ExtBlock, FlowId, FlowSpec, FlowStack, Instant, NodeId, Packet, PacketId, PortId,
     TransportSet,
 };
 use punctual_record::FlowStatus;
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -182,17 +183,17 @@ pub(crate) struct Shard {
     /// Flows of closed loops that have ended in any shard since the last window.
     ended: Vec<EndedFlow>,
     early: EarlyEnds,
-    /// By host, the number of its flows that may be abandoned and are not yet.
-    abandonable: Vec<u32>,
 }
 
 /// Which flows may be abandoned.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct EarlyEnds {
     /// A bit for each transport that may abandon flows with deadlines.
     with_deadline: u64,
     /// A bit for each transport that may abandon any flow.
     any: u64,
+    /// By pattern of flows, whether they may get a deadline after their start.
+    gets_deadline: Vec<bool>,
 }
 
 impl EarlyEnds {
@@ -204,13 +205,15 @@ impl EarlyEnds {
         EarlyEnds {
             with_deadline: transports_that(&setup.transports, S::may_abandon),
             any: transports_that(&setup.transports, |t| t.may_abandon() && abandons_any(t)),
+            gets_deadline: setup.workload.deadline_changes.iter().map(Option::is_some).collect(),
         }
     }
 
     /// Whether the sender of this flow may abandon it.
     fn may_abandon(&self, flow: &FlowSpec) -> bool {
         let has = |bits: u64| bits >> (flow.transport.0 & 63) & 1 == 1;
-        has(self.any) || flow.deadline.is_some() && has(self.with_deadline)
+        let gets_deadline = || self.gets_deadline.get(usize::from(flow.pattern)) == Some(&true);
+        has(self.any) || has(self.with_deadline) && (flow.deadline.is_some() || gets_deadline())
     }
 }
 
@@ -235,7 +238,6 @@ impl Shard {
             loops: setup.workload.closed_loops.iter().map(Option::is_some).collect(),
             ended: Vec::new(),
             early: EarlyEnds::new(setup),
-            abandonable: vec![0; setup.network.hosts as usize],
         }
     }
 
@@ -348,6 +350,13 @@ impl Shard {
         }
     }
 
+    /// Whether something happened that concerns other shards, where one thread handles the events of
+    /// all.
+    #[inline]
+    pub(crate) fn has_announced(&self) -> bool {
+        self.has_news || !self.ended.is_empty()
+    }
+
     /// Takes out the flows that have ended here, where one thread handles the events of all shards.
     pub(crate) fn take_ended(&mut self) -> Vec<EndedFlow> {
         std::mem::take(&mut self.ended)
@@ -365,18 +374,40 @@ impl Shard {
     }
 }
 
-impl Tap for Shard {
+/// The observer of a shard's engine: the shard, and what observes the run there.
+#[derive(Debug)]
+pub(crate) struct Sharded<O> {
+    pub(crate) shard: Shard,
+    pub(crate) observers: O,
+}
+
+impl<O: Tap> Tap for Sharded<O> {
+    const WATCHES_CONTROLLERS: bool = O::WATCHES_CONTROLLERS;
+    const WATCHES_QUEUES: bool = O::WATCHES_QUEUES;
+    const WATCHES_HEADERS: bool = O::WATCHES_HEADERS;
+    const FOLLOWS: bool = O::FOLLOWS;
+
     #[inline(always)]
-    fn observe(&mut self, _what: Observation<'_>) {}
+    fn observe(&mut self, what: Observation<'_>) {
+        self.observers.observe(what);
+    }
+
+    fn follows(&self, flow: FlowId) -> bool {
+        self.observers.follows(flow)
+    }
 
     #[inline(always)]
     fn shard(&self) -> Option<&Shard> {
-        Some(self)
+        Some(&self.shard)
     }
 
     #[inline(always)]
     fn shard_mut(&mut self) -> Option<&mut Shard> {
-        Some(self)
+        Some(&mut self.shard)
+    }
+
+    fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
+        self.observers.conclude(end, findings);
     }
 }
 
@@ -384,16 +415,6 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     /// Whether other shards handle copies of this engine's scenario events, and one of them counts.
     pub(crate) fn is_copy(&self) -> bool {
         self.cx.tap.shard().is_some_and(|shard| shard.number > 0)
-    }
-
-    /// A flow starts at a host of this shard.
-    #[inline(always)]
-    pub(crate) fn note_opened(&mut self, flow: &FlowSpec) {
-        if let Some(shard) = self.cx.tap.shard_mut()
-            && shard.early.may_abandon(flow)
-        {
-            shard.abandonable[flow.src.index()] += 1;
-        }
     }
 
     /// Announces what has happened at one end of a flow to the other one, if that is elsewhere.
@@ -405,11 +426,6 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
             News::SenderEnded => state.dst,
             News::Completed => state.src,
         };
-        if what == News::SenderEnded
-            && shard.early.may_abandon(&self.recording.records[flow.index()].spec)
-        {
-            shard.abandonable[state.src.index()] -= 1;
-        }
         let other = shard.owner(other.into());
         if other != shard.number {
             shard.announce(other, flow, what);
@@ -483,11 +499,11 @@ impl<S: TransportSet, T: Tap> Engine<S, T> {
     }
 }
 
-impl<S: TransportSet> Engine<S, Shard> {
+impl<S: TransportSet, O: Tap> Engine<S, Sharded<O>> {
     /// Hands over what this shard sends: calls `post` with each shard and its mail, which it swaps
     /// for mail that is empty. Returns the first instant at which a packet arrives.
     pub(crate) fn send_mail(&mut self, mut post: impl FnMut(usize, &mut Mail)) -> Instant {
-        let shard = &mut self.cx.tap;
+        let shard = &mut self.cx.tap.shard;
         let ext = &mut self.fabric.ext;
         if !ext.is_empty() {
             for mail in &mut shard.out {
@@ -526,7 +542,7 @@ impl<S: TransportSet> Engine<S, Shard> {
         for (flow, what) in mail.news.drain(..) {
             self.hear(flow, what);
         }
-        self.cx.tap.ended.append(&mut mail.ended);
+        self.cx.tap.shard.ended.append(&mut mail.ended);
     }
 
     /// Starts the next flows of closed loops in which flows have ended. All shards do this alike.
@@ -537,49 +553,111 @@ impl<S: TransportSet> Engine<S, Shard> {
         }
     }
 
-    /// The most flows that may end in the open window at a host of this shard: those that get a
-    /// packet, and those that may be abandoned at hosts where something happens.
+    /// The most flows that may end in the open window at a host of this shard, of those that the run
+    /// waits for.
+    ///
+    /// A flow is complete when its receiver gets the last of its bytes. A sender abandons its flow
+    /// when it is called: by an answer, its timer or its NIC, or when it starts.
     pub(crate) fn most_ends(&self) -> u64 {
         let Some(windows) = self.cx.events.windows() else { return u64::MAX };
-        let mut receiving = Vec::new();
-        let mut active = Vec::new();
+        let mut arriving = Vec::new();
+        let mut called = Vec::new();
         for event in windows.known().iter().filter(|event| !event.is_hop()) {
-            active.extend(self.host_of(*event));
             if event.class() == EventClass::Arrival {
                 let packet = &self.cx.packets[PacketId(event.target())];
-                receiving.extend((!packet.is_to_sender()).then_some(packet.flow));
+                if packet.is_to_sender() {
+                    called.push(packet.flow);
+                } else if !packet.is_trimmed() {
+                    arriving.push((packet.flow, u64::from(packet.payload_bytes)));
+                }
+            } else {
+                self.note_called(*event, windows.ends_at(), &mut called);
             }
         }
-        active.sort_unstable();
-        active.dedup();
-        receiving.sort_unstable();
-        receiving.dedup();
-        let is_open =
-            |flow: &&FlowId| self.recording.records[flow.index()].status == FlowStatus::Unfinished;
-        let completed = receiving.iter().filter(is_open).count() as u64;
-        let abandoned = active.iter().map(|host| self.cx.tap.abandonable[host.index()]);
-        let starting = self.starts.later.iter().filter(|flow| flow.0.0 < windows.ends_at());
-        completed + abandoned.map(u64::from).sum::<u64>() + starting.count() as u64
+        arriving.sort_unstable();
+        called.sort_unstable();
+        called.dedup();
+        let flows = arriving.chunk_by(|(flow, _), (next, _)| flow == next);
+        let completed = flows.filter(|packets| {
+            let bytes: u64 = packets.iter().map(|(_, bytes)| bytes).sum();
+            self.may_complete(packets[0].0, bytes)
+        });
+        let abandoned = called.iter().filter(|flow| self.may_be_abandoned(**flow));
+        let starting = self.starts.later.iter().filter(|Reverse((at, index))| {
+            let spec = &self.starts.later_specs[*index as usize];
+            *at < windows.ends_at()
+                && self.owns(spec.src)
+                && self.is_awaited(spec)
+                && self.cx.tap.shard.early.may_abandon(spec)
+        });
+        (completed.count() + abandoned.count() + starting.count()) as u64
     }
 
-    /// The host at which an event happens, if it is one of this shard's.
-    fn host_of(&self, event: Upcoming) -> Option<HostId> {
-        let sending = |port: PortId| {
-            let node = self.cx.network.link(port).from;
-            (node.0 < self.cx.network.hosts).then_some(HostId(node.0))
-        };
+    /// Whether the run waits for the end of a flow.
+    fn is_awaited(&self, flow: &FlowSpec) -> bool {
+        must_end(flow) && self.recording.measure.awaits(flow.start)
+    }
+
+    /// Whether the run waits for a flow that may be complete when this many bytes arrive.
+    fn may_complete(&self, flow: FlowId, bytes: u64) -> bool {
+        let record = &self.recording.records[flow.index()];
+        record.status == FlowStatus::Unfinished
+            && self.is_awaited(&record.spec)
+            && self.hosts.flows[flow.index()].receiver != CLOSED
+            && record.delivered.get().saturating_add(bytes) >= record.spec.size.get()
+    }
+
+    /// Whether the run waits for a flow that its sender may abandon when it is called.
+    fn may_be_abandoned(&self, flow: FlowId) -> bool {
+        let record = &self.recording.records[flow.index()];
+        record.status == FlowStatus::Unfinished
+            && self.is_awaited(&record.spec)
+            && self.hosts.flows[flow.index()].sender < CLOSED
+            && self.cx.tap.shard.early.may_abandon(&record.spec)
+    }
+
+    /// Adds the flows whose senders this event may call, other than by an answer.
+    fn note_called(&self, event: Upcoming, ends_at: Instant, called: &mut Vec<FlowId>) {
         match event.class() {
-            EventClass::Arrival => Some(self.cx.packets[PacketId(event.target())].dst),
-            EventClass::PortFree => sending(PortId(event.target())),
-            EventClass::Timer => match self.timers.owner(event.target()) {
-                Owner::Endpoint(flow, end) => Some(self.hosts.flows[flow.index()].endpoint(end).1),
-                Owner::Host(_, host) => Some(host),
-                Owner::Controller(..) => None,
-            },
-            EventClass::Scenario => {
-                let frame = event.target().checked_sub(ScenarioEvent::FIRST_FRAME)?;
-                sending(self.fabric.lossless.as_ref()?.frame_port(frame)?)
+            EventClass::Arrival => {}
+            EventClass::PortFree => self.note_ready(PortId(event.target()), called),
+            EventClass::Timer => {
+                if let Owner::Endpoint(flow, End::Sender) = self.timers.owner(event.target()) {
+                    called.push(flow);
+                }
             }
+            EventClass::Scenario if event.target() == ScenarioEvent::LinkChange as u32 => {
+                // A link that is cut ends the pauses at both of its ends.
+                let due = self.faults.link_changes[self.faults.next_change..].iter();
+                for change in due.take_while(|change| change.at < ends_at) {
+                    self.note_ready(change.port, called);
+                    self.note_ready(self.cx.network.link(change.port).twin, called);
+                }
+            }
+            EventClass::Scenario if event.target() == ScenarioEvent::DeadlineChange as u32 => {
+                called.extend(self.starts.deadline_changes.due_before(ends_at));
+            }
+            EventClass::Scenario => {
+                let frame = event.target().checked_sub(ScenarioEvent::FIRST_FRAME);
+                let lossless = self.fabric.lossless.as_ref();
+                if let Some(port) = frame.zip(lossless).and_then(|(frame, l)| l.frame_port(frame)) {
+                    self.note_ready(port, called);
+                }
+            }
+        }
+    }
+
+    /// Adds the flows whose senders wait for a NIC, also those whose class is paused.
+    fn note_ready(&self, port: PortId, called: &mut Vec<FlowId>) {
+        if self.cx.network.link(port).from.0 >= self.cx.network.hosts {
+            return;
+        }
+        let nics = self.hosts.nics;
+        let ready = &self.hosts.ready[self.nic_of_port(port).index(nics)];
+        match nics {
+            1 => ready.for_each(&self.hosts.flows[..], |flow| called.push(FlowId(flow))),
+            _ => ready
+                .for_each(&self.hosts.ready_links[..], |place| called.push(FlowId(place / nics))),
         }
     }
 }

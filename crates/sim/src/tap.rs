@@ -48,6 +48,13 @@ pub(crate) trait Tap {
     fn is_stuck(&self) -> bool {
         false
     }
+    /// Takes over what the observer of another shard of the network has recorded. `is_theirs`: which
+    /// ports are of that shard.
+    fn adopt(&mut self, _other: Self, _is_theirs: &dyn Fn(PortId) -> bool)
+    where
+        Self: Sized,
+    {
+    }
     /// The run is over: the observer adds its results to `findings`.
     fn conclude(&mut self, _end: &Ending<'_>, _findings: &mut Findings) {}
 }
@@ -204,7 +211,8 @@ impl Tap for NoTap {
 }
 
 // Any choice of observers is one type of optional observers and pairs. So the engine is compiled
-// only three times: without an observer, with all of them optional, and for a share of a network.
+// only four times: without an observer, with all of them optional, and for a share of a network
+// without an observer and with those that shards may have, optional.
 
 /// An optional observer.
 impl<A: Tap> Tap for Option<A> {
@@ -226,6 +234,12 @@ impl<A: Tap> Tap for Option<A> {
 
     fn is_stuck(&self) -> bool {
         self.as_ref().is_some_and(Tap::is_stuck)
+    }
+
+    fn adopt(&mut self, other: Self, is_theirs: &dyn Fn(PortId) -> bool) {
+        if let (Some(own), Some(other)) = (self, other) {
+            own.adopt(other, is_theirs);
+        }
     }
 
     fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {
@@ -254,6 +268,11 @@ impl<A: Tap, B: Tap> Tap for (A, B) {
 
     fn is_stuck(&self) -> bool {
         self.0.is_stuck() || self.1.is_stuck()
+    }
+
+    fn adopt(&mut self, other: Self, is_theirs: &dyn Fn(PortId) -> bool) {
+        self.0.adopt(other.0, is_theirs);
+        self.1.adopt(other.1, is_theirs);
     }
 
     fn conclude(&mut self, end: &Ending<'_>, findings: &mut Findings) {

@@ -413,8 +413,13 @@ proptest! {
                 setup.sampled_flows = (0..case.flows.len()).step_by(2).map(FlowId::from).collect();
                 let until = Some(at(measured_us + cut_us / 2));
                 setup.measure = Measure { from: at(measured_us), until };
+                setup.packet_latency = when_done;
+                setup.network_trace = !when_done;
             }
-            run(setup)
+            let threads = punctual_sim::threads(&setup);
+            let outcome = run(setup);
+            assert_eq!(punctual_sim::bench::SharingReport::last().threads, threads);
+            outcome
         };
         for cut in [false, true] {
             let one = outcome(false, 1, cut);
@@ -426,6 +431,9 @@ proptest! {
                 prop_assert_eq!(&several.controllers, &one.controllers);
                 prop_assert_eq!(&several.samples, &one.samples);
                 prop_assert_eq!(&several.gauges, &one.gauges);
+                prop_assert_eq!(&several.pauses, &one.pauses);
+                prop_assert_eq!(&several.packet_latency, &one.packet_latency);
+                prop_assert_eq!(&several.network, &one.network);
             }
         }
     }

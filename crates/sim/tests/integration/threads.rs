@@ -4,9 +4,11 @@ use crate::common::*;
 use punctual_core::rng::Stream;
 use punctual_core::{Bytes, Duration, FlowSpec, Instant};
 use punctual_net::ClosShape;
-use punctual_sim::{EngineOptions, Outcome, Setup, Stop};
+use punctual_sim::bench::SharingReport;
+use punctual_sim::{EngineOptions, LinkChange, LinkFault, Outcome, Setup, Stop};
 use punctual_workload::{
-    Arrivals, Deadlines, Gap, HostsView, LoopSpec, Pattern, Sizes, TrafficSpec, build,
+    Arrivals, DeadlineChange, Deadlines, Gap, HostsView, LoopSpec, Pattern, Sizes, TrafficSpec,
+    build,
 };
 use std::ops::ControlFlow;
 
@@ -28,9 +30,13 @@ fn random_flows(hosts: u32) -> Vec<FlowSpec> {
     (0..10 * hosts).map(flow).collect()
 }
 
+/// Runs on exactly this many threads.
+#[track_caller]
 fn with_threads(setup: &Setup, threads: usize) -> Outcome {
     let engine = EngineOptions { windows: (threads > 1).then_some(true), threads };
-    run(Setup { engine, ..setup.clone() })
+    let outcome = run(Setup { engine, ..setup.clone() });
+    assert_eq!(SharingReport::last().threads, threads);
+    outcome
 }
 
 /// Transports of every kind, on 128 hosts. Switches choose the paths of pHost's packets.
@@ -41,17 +47,73 @@ fn results_are_those_of_one_thread() {
     {
         let network = fat_tree(8, 1500);
         let flows = random_flows(network.hosts);
-        let mut setup = Setup { check: false, ..setup(network, vec![transport(name)], flows) };
+        let setup = Setup { check: false, ..setup(network, vec![transport(name)], flows) };
         let one = with_threads(&setup, 1);
         assert_eq!(one.flows.len(), 1280, "{name}");
         for threads in [2, 3, 8] {
-            setup.engine = EngineOptions { windows: Some(true), threads };
-            assert_eq!(punctual_sim::threads(&setup), threads, "{name}");
             let several = with_threads(&setup, threads);
             assert_eq!(several.totals, one.totals, "{name} on {threads} threads");
             assert!(several.flows == one.flows, "{name}: flows on {threads} threads");
             assert!(several.ports == one.ports, "{name}: ports on {threads} threads");
             assert!(several.pauses == one.pauses, "{name}: pauses on {threads} threads");
+        }
+    }
+}
+
+/// Packet latency and the network playback are put together from what each thread recorded.
+#[test]
+fn observers_record_alike() {
+    for name in ["ndp", "dctcp", "d3", "dcqcn"] {
+        let network = fat_tree(8, 1500);
+        let flows = random_flows(network.hosts);
+        let recorded = Setup {
+            check: false,
+            network_trace: true,
+            packet_latency: true,
+            ..setup(network, vec![transport(name)], flows)
+        };
+        for cut_us in [u64::MAX, 333] {
+            let mut setup = recorded.clone();
+            if cut_us < u64::MAX {
+                setup.stop = Stop { at: Instant::ZERO + US * cut_us, when_done: false };
+                let link = setup.network.links.len() - 1;
+                let port = punctual_core::PortId::from(link);
+                for (us, what) in [(50, LinkFault::Loss(0.2)), (150, LinkFault::Down)] {
+                    setup.link_changes.push(LinkChange { at: Instant::ZERO + US * us, port, what });
+                }
+            }
+            let one = with_threads(&setup, 1);
+            for threads in [2, 3, 8] {
+                let several = with_threads(&setup, threads);
+                assert_eq!(several.totals, one.totals, "{name} on {threads} threads");
+                assert!(several.network.is_some() && several.network == one.network, "{name}");
+                assert!(several.packet_latency == one.packet_latency, "{name}");
+            }
+        }
+    }
+}
+
+/// Flows get, change and lose their deadlines while they run, and some of them are abandoned.
+#[test]
+fn deadlines_change_alike() {
+    for name in ["pdq", "d3", "d2tcp", "m-pdq"] {
+        let network = fat_tree(8, 1500);
+        let to = |deadline: Option<u64>| {
+            Some(DeadlineChange { after: US * 40, deadline: deadline.map(|us| US * us) })
+        };
+        let changes = vec![None, to(None), to(Some(60)), to(Some(300))];
+        let pattern = |(n, flow): (usize, FlowSpec)| FlowSpec { pattern: (n % 4) as u16, ..flow };
+        let flows = random_flows(network.hosts).into_iter().enumerate().map(pattern).collect();
+        let mut setup = Setup { check: false, ..setup(network, vec![transport(name)], flows) };
+        setup.workload.deadline_changes = changes;
+        let one = with_threads(&setup, 1);
+        let changed = one.flows.iter().filter(|flow| flow.spec.pattern == 1);
+        assert!(changed.clone().any(|flow| flow.spec.deadline.is_none()), "{name}: none lost");
+        for threads in [2, 3, 8] {
+            let several = with_threads(&setup, threads);
+            assert_eq!(several.totals, one.totals, "{name} on {threads} threads");
+            assert!(several.flows == one.flows, "{name}: flows on {threads} threads");
+            assert!(several.ports == one.ports, "{name}: ports on {threads} threads");
         }
     }
 }
@@ -81,12 +143,10 @@ fn closed_loops_go_on_alike() {
     for (name, limit) in
         [("ndp", None), ("ndp", Some(600)), ("dctcp", Some(500)), ("pdq", Some(900))]
     {
-        let mut setup = closed_loops(name, Duration::from_micros(2), limit);
+        let setup = closed_loops(name, Duration::from_micros(2), limit);
         let one = with_threads(&setup, 1);
         assert!(one.flows.len() > 400, "{name}: {}", one.flows.len());
         for threads in [2, 3, 8] {
-            setup.engine = EngineOptions { windows: Some(true), threads };
-            assert_eq!(punctual_sim::threads(&setup), threads, "{name}");
             let several = with_threads(&setup, threads);
             assert_eq!(several.totals, one.totals, "{name} on {threads} threads");
             assert!(several.flows == one.flows, "{name}: flows on {threads} threads");
@@ -106,7 +166,9 @@ fn nothing_to_do_is_the_same() {
             let setup = setup(fat_tree(4, 1500), vec![transport("ndp")], Vec::new());
             let engine = EngineOptions { windows: Some(threads > 1), threads };
             let stop = Stop { when_done, ..setup.stop };
-            run(Setup { engine, stop, check: false, ..setup })
+            let outcome = run(Setup { engine, stop, check: false, ..setup });
+            assert_eq!(SharingReport::last().threads, threads);
+            outcome
         };
         assert_eq!(outcome(2).totals, outcome(1).totals);
     }
@@ -154,6 +216,16 @@ fn little_work_stays_on_one_thread() {
     assert_eq!(senders(128, 1_000_000, 2), 1, "one flow after the other");
 }
 
+/// Hosts receive no faster than their links: an incast has the work of one.
+#[test]
+fn an_incast_stays_on_one_thread() {
+    for size in [1_000_000, u64::MAX] {
+        let flows = (1..128).map(|host| flow(host, 0, size)).collect();
+        let incast = setup(fat_tree(8, 1500), vec![transport("ndp")], flows);
+        assert_eq!(allowed_eight(incast), 1);
+    }
+}
+
 /// What crosses the network at once, or is observed in the order of all events.
 #[test]
 fn some_runs_stay_on_one_thread() {
@@ -169,8 +241,7 @@ fn some_runs_stay_on_one_thread() {
     let plain = || Setup { check: false, ..endless("ndp") };
     assert_eq!(threads(plain()), 3);
     assert_eq!(threads(endless("ndp")), 1, "checkers");
-    assert_eq!(threads(Setup { network_trace: true, ..plain() }), 1);
-    assert_eq!(threads(Setup { packet_latency: true, ..plain() }), 1);
+    assert_eq!(threads(Setup { network_trace: true, packet_latency: true, ..plain() }), 3);
     assert_eq!(threads(Setup { capture_max: 1, ..plain() }), 1);
     let mut immediate = plain();
     let links = punctual_net::ClosLinks::uniform(GBPS10, Duration::ZERO);
