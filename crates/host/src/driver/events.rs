@@ -174,6 +174,8 @@ impl<S: WireSet> Driver<S> {
         self.flows_changed = true;
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.is_complete = true;
+            // Copies of data that has arrived: the application counts their memory no longer.
+            flow.parked = Vec::new();
         }
         let at = self.now.saturating_add(self.options.time_wait);
         self.forgets.apply(Alarm::Forget(id), TimerChange::Set(coarse(at)));

@@ -69,6 +69,22 @@ pub trait Application {
         true
     }
 
+    /// Whether the driver may keep a packet that finds no room and takes `bytes` of memory. The
+    /// application counts them until [`unpark`](Application::unpark) or the end of the flow. If not,
+    /// the packet is dropped, and its sender sends it again.
+    fn park(&mut self, _flow: FlowId, _bytes: usize) -> bool {
+        true
+    }
+
+    /// The driver keeps a packet of this size no longer.
+    fn unpark(&mut self, _flow: FlowId, _bytes: usize) {}
+
+    /// Whether packets of this flow wait because the application has not taken what has arrived. If
+    /// not, they wait for the peer, and the flow expires when the peer sends nothing new.
+    fn holds_up(&mut self, _flow: FlowId) -> bool {
+        true
+    }
+
     /// Whether the answer to the last packet of this flow, which has just been completed, may wait:
     /// something else will tell the peer soon, and makes it unnecessary.
     fn delays_answer(&mut self, _flow: FlowId) -> bool {

@@ -1,9 +1,13 @@
-//! Two engines in one thread, whose clocks jump as after a pause of their process.
+//! Engines in one thread: clocks that jump as after a pause of their process, and a peer that sends what
+//! it likes.
 
 use super::super::operations::Operations as _;
 use super::super::services::Service;
 use super::*;
 use crate::bind;
+use punctual_core::{FlowId, Header, HostId, Packet, PacketFlags};
+use punctual_transports::ndp::{NdpHeader, flags, kind};
+use punctual_wire::{NDP_WIRE_BYTES, NdpCodec, WireName, emit};
 
 struct Pair {
     sender: Engine,
@@ -112,4 +116,171 @@ fn silence__is_noticed_when_the_process_runs() {
     }
     let is_silent = |o: &Outcome| matches!(o, Outcome::Failed(SendError::PeerSilent { .. }, _));
     assert!(outcome.as_ref().is_some_and(|(o, _)| is_silent(o)), "{outcome:?}");
+}
+
+/// A peer that sends what it likes, and the engine that it sends to.
+struct Attacked {
+    engine: Engine,
+    socket: UdpSocket,
+    to: SocketAddr,
+}
+
+/// Data in the packets of the peer.
+const SEGMENT: u64 = 1_400;
+/// More packets of this size than a buffer of 64 KiB has room for.
+const FAR: u64 = 100;
+
+impl Attacked {
+    /// An engine with little memory that runs for so long that a new peer may open flows at once.
+    fn new() -> Attacked {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let socket = bind(any).expect("a socket");
+        let to = socket.local_addr().expect("an address");
+        let options = EndpointOptions {
+            stream_buffer: 1 << 16,
+            peer_memory: 1 << 18,
+            receive_memory: 1 << 18,
+            ..EndpointOptions::default()
+        };
+        let window = options.window;
+        let mut engine = Engine::new(socket, to, options).expect("an engine");
+        engine.listen(Service::default());
+        engine.driver.skip(window);
+        engine.step();
+        Attacked { engine, socket: UdpSocket::bind(any).expect("a socket"), to }
+    }
+
+    /// Sends packet `seq` of a flow that it may open, and lets the engine handle it.
+    fn send(&mut self, flow: u32, seq: u64, payload: u8) {
+        let header = NdpHeader {
+            seq,
+            cumulative: 10_000_000,
+            sent_at: 0,
+            pull: 0,
+            path: 0,
+            kind: kind::DATA,
+            flags: flags::SYN,
+        };
+        let mut packet = Packet::new(FlowId(0), HostId(0), Header::new(header));
+        packet.flags = PacketFlags::TRIMMABLE;
+        packet.payload_bytes = SEGMENT as u16;
+        packet.wire_bytes = NDP_WIRE_BYTES as u16 + packet.payload_bytes;
+        let prologue = Prologue {
+            purpose: Purpose::Message,
+            to_incarnation: Some(self.engine.state.incarnation),
+            deadline_us: 0,
+            id: 0,
+            service: 0,
+            confirms: None,
+        };
+        let name = WireName { flow, incarnation: 1 };
+        let mut bytes = Vec::new();
+        let filled = emit(&NdpCodec, name, &packet, None, &mut bytes, |into| {
+            into.fill(payload);
+            if seq == 0 {
+                into[..Prologue::BYTES].copy_from_slice(&prologue.to_bytes());
+            }
+            Ok::<(), ()>(())
+        });
+        filled.expect("nothing fails");
+        self.socket.send_to(&bytes, self.to).expect("sends");
+        let before = self.handled();
+        for _ in 0..1_000 {
+            self.engine.step();
+            if self.handled() > before {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        panic!("the packet did not arrive");
+    }
+
+    fn handled(&self) -> u64 {
+        self.engine.traffic().received + self.engine.traffic().dropped.values().sum::<u64>()
+    }
+
+    fn dropped(&self, reason: &str) -> u64 {
+        self.engine.traffic().dropped.get(reason).copied().unwrap_or(0)
+    }
+
+    /// Lets time pass in steps that are too short for a pause of the process.
+    fn pass(&mut self, time: std::time::Duration, mut each: impl FnMut(&mut Attacked, u64)) {
+        let step = std::time::Duration::from_millis(90);
+        for number in 0..(time.as_millis() / step.as_millis()) as u64 {
+            self.engine.driver.skip(step);
+            each(self, number);
+            self.engine.step();
+        }
+    }
+
+    /// Memory of the messages that are being received, with the packets that wait for room.
+    fn memory(&self) -> usize {
+        self.engine.state.receive_memory
+    }
+}
+
+/// Data beyond the buffer waits for room. A peer that never sends what comes before it must not hold
+/// that memory, however often it sends other data.
+#[test]
+fn parked__data_without_what_comes_before_it_expires() {
+    for has_opening in [false, true] {
+        let mut attacked = Attacked::new();
+        if has_opening {
+            attacked.send(1, 0, 1);
+            let message = attacked.engine.state.services.pop(Service::default());
+            let read = attacked.engine.read(message.expect("a message"), &mut [0; 2_000]);
+            assert_eq!(read, Some(Ok(SEGMENT as usize - Prologue::BYTES)));
+        }
+        attacked.send(1, FAR, 1);
+        assert_eq!((attacked.dropped("parked"), attacked.engine.driver.open_flows()), (1, 1));
+        attacked.pass(LONG, |attacked, number| attacked.send(1, FAR + 1 + number % 8, 1));
+        attacked.engine.step();
+        assert_eq!(attacked.engine.driver.open_flows(), 0, "after 6 s; the silence is 5 s");
+        // A message with an opening keeps its buffer until the application closes it.
+        let kept: usize = attacked.engine.state.inbound.values().map(|i| i.memory()).sum();
+        assert_eq!(attacked.memory(), if has_opening { kept } else { 0 });
+    }
+}
+
+/// A reader that takes its time keeps the data that waits for room.
+#[test]
+fn parked__data_behind_unread_data_stays() {
+    let mut attacked = Attacked::new();
+    for seq in 0..FAR {
+        attacked.send(1, seq, seq as u8);
+    }
+    assert!(attacked.dropped("parked") > 0, "the message is longer than the buffer");
+    attacked.pass(LONG * 2, |_, _| ());
+    let message = attacked.engine.state.services.pop(Service::default()).expect("a message");
+    let mut read = Vec::new();
+    let mut part = [0; 10_000];
+    while let Some(result) = attacked.engine.read(message, &mut part) {
+        read.extend_from_slice(&part[..result.expect("bytes")]);
+    }
+    let sent = (0..FAR).flat_map(|seq| [seq as u8; SEGMENT as usize]).skip(Prologue::BYTES);
+    assert!(read == sent.collect::<Vec<u8>>(), "{} bytes", read.len());
+    assert_eq!(attacked.memory(), 1 << 16, "only the buffer is counted now");
+}
+
+/// Packets that wait for room take memory as buffers do.
+#[test]
+fn parked__packets_count_as_memory() {
+    let mut attacked = Attacked::new();
+    let most = attacked.engine.state.options.receive_memory;
+    attacked.send(1, FAR, 1);
+    let (before, parked) = (attacked.memory(), attacked.dropped("parked"));
+    attacked.send(1, FAR + 1, 1);
+    assert!(attacked.dropped("parked") > parked);
+    assert!(attacked.memory() >= before + SEGMENT as usize, "{} bytes", attacked.memory());
+    for seq in 0..100 {
+        attacked.send(1, FAR + 2 + seq, 1);
+        attacked.send(2, FAR + 2 + seq, 1);
+    }
+    assert!(attacked.memory() <= most);
+    let refused = attacked.dropped("no_memory");
+    // The buffers of two messages of 256 KiB, and a third one that has to find room, leave less than
+    // the 100 packets of each take.
+    assert!(refused >= 200 - (most - 3 * (1 << 16)) as u64 / SEGMENT, "{refused} were refused");
+    attacked.pass(LONG, |_, _| ());
+    assert_eq!(attacked.memory(), 0, "expired");
 }
