@@ -354,6 +354,12 @@ impl<S: WireSet> Driver<S> {
         self.lanes.iter().map(|lane| &lane.stack)
     }
 
+    /// Header extensions in use.
+    #[cfg(test)]
+    pub(crate) fn extensions(&self) -> usize {
+        self.ext.len()
+    }
+
     /// Flows that are open or in their time-wait.
     pub(crate) fn open_flows(&self) -> usize {
         self.flows.len()

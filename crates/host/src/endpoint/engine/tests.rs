@@ -6,12 +6,15 @@ use super::super::services::Service;
 use super::*;
 use crate::bind;
 use punctual_core::{FlowId, Header, HostId, Packet, PacketFlags};
+use punctual_transports::d3::{D3Header, RateBlock};
 use punctual_transports::ndp::{NdpHeader, flags, kind};
-use punctual_wire::{NDP_WIRE_BYTES, NdpCodec, WireName, emit};
+use punctual_wire::{D3Codec, FlowOpening, NDP_WIRE_BYTES, NdpCodec, WireName, emit, emit_opening};
 
 struct Pair {
     sender: Engine,
     receiver: Engine,
+    /// The address of the receiver.
+    to: SocketAddr,
     id: u64,
 }
 
@@ -22,6 +25,16 @@ const LONG: std::time::Duration = std::time::Duration::from_secs(6);
 impl Pair {
     /// A message of which some bytes have arrived, just after its flow was opened.
     fn in_mid_message() -> Pair {
+        let mut pair = Pair::new();
+        let bytes = vec![7; BYTES];
+        let id = pair.sender.submit(pair.to, bytes, Reply::None, &SendOptions::default());
+        pair.id = id.expect("a send");
+        pair.run_until(|pair| pair.arrived() > 0);
+        assert!(pair.arrived() < BYTES);
+        pair
+    }
+
+    fn new() -> Pair {
         let engine = || {
             let any = SocketAddr::from(([127, 0, 0, 1], 0));
             let socket = bind(any).expect("a socket");
@@ -30,13 +43,9 @@ impl Pair {
             assert!(LONG > options.silence);
             (Engine::new(socket, local, options).expect("an engine"), local)
         };
-        let ((mut sender, _), (mut receiver, to)) = (engine(), engine());
+        let ((sender, _), (mut receiver, to)) = (engine(), engine());
         receiver.listen(Service::default());
-        let id = sender.submit(to, vec![7; BYTES], Reply::None, &SendOptions::default());
-        let mut pair = Pair { sender, receiver, id: id.expect("a send") };
-        pair.run_until(|pair| pair.arrived() > 0);
-        assert!(pair.arrived() < BYTES);
-        pair
+        Pair { sender, receiver, to, id: 0 }
     }
 
     fn arrived(&self) -> usize {
@@ -183,7 +192,12 @@ impl Attacked {
             Ok::<(), ()>(())
         });
         filled.expect("nothing fails");
-        self.socket.send_to(&bytes, self.to).expect("sends");
+        self.send_bytes(&bytes);
+    }
+
+    /// Sends a datagram, and lets the engine handle it.
+    fn send_bytes(&mut self, bytes: &[u8]) {
+        self.socket.send_to(bytes, self.to).expect("sends");
         let before = self.handled();
         for _ in 0..1_000 {
             self.engine.step();
@@ -283,4 +297,38 @@ fn parked__packets_count_as_memory() {
     assert!(refused >= 200 - (most - 3 * (1 << 16)) as u64 / SEGMENT, "{refused} were refused");
     attacked.pass(LONG, |_, _| ());
     assert_eq!(attacked.memory(), 0, "expired");
+}
+
+/// Packets of D3 have header extensions. Each is freed with its packet, also when the application
+/// refuses the message while its data is acknowledged.
+#[test]
+fn extensions__are_freed_with_their_packets() {
+    const MESSAGES: u32 = 50;
+    let mut attacked = Attacked::new();
+    let block = RateBlock { scale: 1, ..RateBlock::default() }.to_block();
+    let opening = FlowOpening { flow_bytes: 2 * SEGMENT, segment_bytes: None };
+    for flow in 0..MESSAGES {
+        let name = WireName { flow, incarnation: 1 };
+        let mut bytes = Vec::new();
+        let header = D3Header { flags: D3Header::SYN, ..D3Header::default() };
+        let first = Packet::new(FlowId(0), HostId(0), Header::new(header));
+        emit_opening(&D3Codec::default(), name, &first, None, &opening, &mut bytes);
+        attacked.send_bytes(&bytes);
+        let header = D3Header { flags: D3Header::REQUEST, ..D3Header::default() };
+        let mut data = Packet::new(FlowId(0), HostId(0), Header::new(header));
+        data.payload_bytes = SEGMENT as u16;
+        // The message begins with zeros, which are no prologue.
+        let fill = |into: &mut [u8]| {
+            into.fill(0);
+            Ok::<(), ()>(())
+        };
+        let filled = emit(&D3Codec::default(), name, &data, Some(&block), &mut bytes, fill);
+        filled.expect("nothing fails");
+        attacked.send_bytes(&bytes);
+    }
+    assert_eq!(attacked.engine.traffic().received, 2 * u64::from(MESSAGES));
+    assert!(attacked.engine.state.inbound.is_empty(), "all were refused");
+    attacked.pass(std::time::Duration::from_millis(500), |_, _| ());
+    assert!(attacked.engine.driver.is_idle());
+    assert_eq!(attacked.engine.driver.extensions(), 0);
 }
