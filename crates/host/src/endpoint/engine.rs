@@ -125,7 +125,7 @@ impl Engine {
     }
 
     pub(super) fn now(&mut self) -> Instant {
-        self.state.now = self.driver.now();
+        self.state.now = self.state.now.max(self.driver.now());
         self.state.now
     }
 

@@ -332,3 +332,28 @@ fn extensions__are_freed_with_their_packets() {
     assert!(attacked.engine.driver.is_idle());
     assert_eq!(attacked.engine.driver.extensions(), 0);
 }
+
+/// The driver's time stays behind the clock while timers are due that have not been called. The time
+/// of messages does not follow it back.
+#[test]
+fn time__of_messages_does_not_go_back() {
+    let mut pair = Pair::new();
+    let options = SendOptions { transport: HostTransport::D3, ..SendOptions::default() };
+    let id = pair.sender.submit(pair.to, vec![1; BYTES], Reply::None, &options);
+    pair.id = id.expect("a send");
+    let mut last = Instant::ZERO;
+    for round in 0..2_000 {
+        // A process that is late for its timers, and asks for the time before they are called.
+        pair.sender.driver.skip(std::time::Duration::from_micros(round % 50));
+        match round % 3 {
+            0 => drop(pair.sender.push()),
+            _ => drop(pair.sender.step()),
+        }
+        assert!(pair.sender.state.now >= last, "in round {round}");
+        last = pair.sender.state.now;
+        let now = pair.sender.now();
+        assert!(now >= last && pair.sender.state.now >= last, "in round {round}: asked for");
+        last = now;
+        pair.receiver.step();
+    }
+}

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 
 impl Application for State {
     fn accept(&mut self, offer: &Offer) -> bool {
-        self.now = offer.at;
+        self.now = self.now.max(offer.at);
         let (address, number) = (offer.peer, offer.name.flow);
         let known = self.peers.get(&address);
         let is_proven = known.is_some_and(|peer| peer.is_proven);
