@@ -360,6 +360,19 @@ impl<S: WireSet> Driver<S> {
         self.ext.len()
     }
 
+    /// The codec of the transport at this place.
+    #[cfg(test)]
+    pub(crate) fn codec(&self, place: u8) -> &S::Codec {
+        &self.lanes[place].codec
+    }
+
+    /// Memory of packets that wait for room.
+    #[cfg(test)]
+    pub(crate) fn parked_memory(&self) -> usize {
+        let parked = self.flows.values().flat_map(|flow| &flow.parked);
+        parked.map(|parked| flow::Parked::memory(&parked.payload)).sum()
+    }
+
     /// Flows that are open or in their time-wait.
     pub(crate) fn open_flows(&self) -> usize {
         self.flows.len()
