@@ -149,6 +149,14 @@ pub enum DriverError {
     /// [`Application::write`] failed.
     #[error("cannot write the received data: {0}")]
     Write(#[source] io::Error),
+    /// The MTU leaves a packet of this transport less room for data than peers accept.
+    #[error("the MTU is {missing} too small for the headers of `{transport}`")]
+    SmallMtu {
+        /// The transport.
+        transport: &'static str,
+        /// What the MTU lacks.
+        missing: Bytes,
+    },
     /// A transport has no wire format.
     #[error("`{0}` has no wire format and runs only in simulations")]
     NoWireFormat(&'static str),
@@ -274,7 +282,7 @@ impl<S: WireSet> Driver<S> {
         let nics: Vec<Nic> = (0..count).map(|_| Nic::new(rate, mtu, framing, count > 1)).collect();
         let mut random = Stream::named(options.seed, "host", 0);
         let port_ids = Stream::named(options.seed, "port ids", 0).bits();
-        let lanes = Lanes::new(transports, &nics, &options, port_ids)?;
+        let lanes = Lanes::new(transports, &nics, &options, sockets.is_ipv4(), port_ids)?;
         Ok(Driver {
             paths: Paths::new(lanes.number()),
             lanes,

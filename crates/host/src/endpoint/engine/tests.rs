@@ -4,11 +4,12 @@
 use super::super::operations::Operations as _;
 use super::super::services::Service;
 use super::*;
-use crate::bind;
+use crate::{Key, bind};
 use punctual_core::{FlowId, Header, HostId, Packet, PacketFlags};
 use punctual_transports::d3::{D3Header, RateBlock};
 use punctual_transports::ndp::{NdpHeader, flags, kind};
 use punctual_wire::{D3Codec, FlowOpening, NDP_WIRE_BYTES, NdpCodec, WireName, emit, emit_opening};
+use std::net::IpAddr;
 
 struct Pair {
     sender: Engine,
@@ -35,17 +36,41 @@ impl Pair {
     }
 
     fn new() -> Pair {
-        let engine = || {
-            let any = SocketAddr::from(([127, 0, 0, 1], 0));
-            let socket = bind(any).expect("a socket");
+        let any = IpAddr::from([127, 0, 0, 1]);
+        let options = EndpointOptions::default();
+        assert!(LONG > options.silence);
+        Pair::between([any, any], &options).expect("engines")
+    }
+
+    /// A sender and a receiver at these addresses.
+    fn between(at: [IpAddr; 2], options: &EndpointOptions) -> Result<Pair, HostError> {
+        let engine = |at: IpAddr| -> Result<_, HostError> {
+            let socket = bind(SocketAddr::new(at, 0)).expect("a socket");
             let local = socket.local_addr().expect("an address");
-            let options = EndpointOptions::default();
-            assert!(LONG > options.silence);
-            (Engine::new(socket, local, options).expect("an engine"), local)
+            Ok((Engine::new(socket, local, options.clone())?, local))
         };
-        let ((sender, _), (mut receiver, to)) = (engine(), engine());
+        let ((sender, from), (mut receiver, mut to)) = (engine(at[0])?, engine(at[1])?);
         receiver.listen(Service::default());
-        Pair { sender, receiver, to, id: 0 }
+        if to.ip().is_unspecified() {
+            to.set_ip(at[0]);
+        }
+        if let (IpAddr::V6(_), IpAddr::V4(v4)) = (from.ip(), to.ip()) {
+            to.set_ip(v4.to_ipv6_mapped().into());
+        }
+        Ok(Pair { sender, receiver, to, id: 0 })
+    }
+
+    /// Sends a message over a transport, and waits for its end.
+    fn send(&mut self, transport: HostTransport, service: Service, bytes: usize) -> Outcome {
+        let options = SendOptions { transport, service, ..SendOptions::default() };
+        let id = self.sender.submit(self.to, vec![1; bytes], Reply::None, &options);
+        let id = id.expect("a send");
+        let mut outcome = None;
+        self.run_until(|pair| {
+            outcome = pair.sender.take_outcome(id);
+            outcome.is_some()
+        });
+        outcome.expect("an outcome").0
     }
 
     fn arrived(&self) -> usize {
@@ -331,6 +356,72 @@ fn extensions__are_freed_with_their_packets() {
     attacked.pass(std::time::Duration::from_millis(500), |_, _| ());
     assert!(attacked.engine.driver.is_idle());
     assert_eq!(attacked.engine.driver.extensions(), 0);
+}
+
+/// Where this machine has no IPv6, tests of it are skipped.
+fn has_ipv6() -> bool {
+    let has = UdpSocket::bind((std::net::Ipv6Addr::LOCALHOST, 0)).is_ok();
+    if !has {
+        println!("SKIPPED: this machine has no IPv6");
+    }
+    has
+}
+
+/// The smallest MTU may be too small for the headers and tags of a transport. Then no endpoint is
+/// bound, and with the MTU that the error names messages arrive over every transport.
+#[test]
+fn mtu__that_leaves_too_little_is_refused() {
+    if !has_ipv6() {
+        return;
+    }
+    let key = Key::new(&[7; 16]).ok();
+    // 128 bytes of data, the headers of D3 (88) or PDQ (80) with IPv4, tags (32), longer addresses
+    // (20). PDQ always leaves room for these.
+    let cases = [
+        ([127, 0, 0, 1].into(), None, 256),
+        (std::net::Ipv6Addr::LOCALHOST.into(), None, 256),
+        ([127, 0, 0, 1].into(), key.clone(), 128 + 80 + 32 + 20),
+        (std::net::Ipv6Addr::LOCALHOST.into(), key, 128 + 88 + 32 + 20),
+    ];
+    for (at, key, least) in cases {
+        let with = |mtu| {
+            let mtu = Bytes::new(mtu);
+            let options = EndpointOptions { mtu, key: key.clone(), ..EndpointOptions::default() };
+            Pair::between([at, at], &options)
+        };
+        if least > 256 {
+            for mtu in [256, least - 1] {
+                let error = with(mtu).err().expect("too small");
+                assert!(matches!(error, HostError::SmallMtu { .. }), "{error}");
+            }
+            let named = with(256).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(named.contains(&format!("choose {least}B or more")), "{named}");
+        }
+        let mut pair = with(least).expect("engines");
+        for transport in HostTransport::ALL {
+            let outcome = pair.send(transport, Service::default(), 3_000);
+            assert!(outcome.is_delivered(), "{at} {least} {transport}: {outcome:?}");
+        }
+        assert!(!pair.receiver.traffic().dropped.contains_key("segment_small"));
+    }
+}
+
+/// An endpoint at an IPv6 address for both families and one at an IPv4 address agree on the segments
+/// of every transport, although their packets have headers of different sizes.
+#[test]
+fn families__of_both_ends_may_differ() {
+    if !has_ipv6() {
+        return;
+    }
+    let v4 = IpAddr::from([127, 0, 0, 1]);
+    let both = IpAddr::from(std::net::Ipv6Addr::UNSPECIFIED);
+    for at in [[v4, both], [both, v4]] {
+        let mut pair = Pair::between(at, &EndpointOptions::default()).expect("engines");
+        for transport in HostTransport::ALL {
+            let outcome = pair.send(transport, Service::default(), 10_000);
+            assert!(outcome.is_delivered(), "{at:?} {transport}: {outcome:?}");
+        }
+    }
 }
 
 /// The driver's time stays behind the clock while timers are due that have not been called. The time
